@@ -1,0 +1,2 @@
+//! The `trackway` command.
+fn main() {}

@@ -1,0 +1,35 @@
+//! Cutting an IPv4 packet that is too long for a link (RFC 791, 2.3).
+
+use super::header::{Header, rewrite_v4_checksum};
+
+/// Appends to `out`, one call of `emit` each, the fragments of `packet` that fit `mtu`.
+///
+/// Options are repeated in every fragment. Returns false, and emits nothing, when the packet may
+/// not be fragmented (IPv6, don't-fragment) or `mtu` leaves no room for 8 octets.
+#[must_use]
+pub fn fragment(header: &Header, packet: &[u8], mtu: usize, mut emit: impl FnMut(&[u8])) -> bool {
+    let room = mtu.saturating_sub(header.len) / 8 * 8;
+    if header.dont_fragment || room == 0 {
+        return false;
+    }
+
+    let payload = &packet[header.len..header.total_len];
+    let base = header.fragment.map_or(0, |fragment| fragment.offset);
+    let more_after = header.fragment.is_some_and(|fragment| fragment.more);
+    let mut piece = Vec::with_capacity(mtu);
+    for (index, chunk) in payload.chunks(room).enumerate() {
+        let offset = base + index * room;
+        let more = more_after || index * room + chunk.len() < payload.len();
+        let total = u16::try_from(header.len + chunk.len()).expect("below the packet's length");
+        let flags = u16::try_from(offset / 8).expect("13 bits") | if more { 0x2000 } else { 0 };
+
+        piece.clear();
+        piece.extend_from_slice(&packet[..header.len]);
+        piece[2..4].copy_from_slice(&total.to_be_bytes());
+        piece[6..8].copy_from_slice(&flags.to_be_bytes());
+        rewrite_v4_checksum(&mut piece);
+        piece.extend_from_slice(chunk);
+        emit(&piece);
+    }
+    true
+}

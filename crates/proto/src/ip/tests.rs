@@ -1,0 +1,163 @@
+//! Headers, checksums, flows, ICMP errors and fragments.
+
+use std::net::IpAddr;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const A: &str = "10.0.0.1";
+const B: &str = "10.0.0.2";
+
+#[test]
+fn a_v4_header_is_the_octets_of_the_rfc() {
+    let mut out = Vec::new();
+
+    Spec { ident: 7, ..Spec::new(ip(A), ip(B), protocol::TCP) }.emit(0, &mut out);
+
+    let expected = [
+        0x45, 0x00, 0x00, 0x14, 0x00, 0x07, 0x40, 0x00, 0x40, 0x06, 0x26, 0xdb, 10, 0, 0, 1, 10, 0,
+        0, 2,
+    ];
+    assert_eq!(out, expected);
+}
+
+#[test]
+fn the_checksum_of_rfc_1071_section_3() {
+    let sum = Checksum::default().with(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]);
+
+    assert_eq!(sum.finish(), !0xddf2);
+}
+
+#[test]
+fn hops_run_out_at_one() {
+    let mut packet = Vec::new();
+    Spec { ttl: 2, ..Spec::new(ip(A), ip(B), protocol::UDP) }.emit(0, &mut packet);
+
+    assert!(decrement_ttl(&mut packet));
+    assert_eq!(Header::parse(&packet).unwrap().ttl, 1);
+    assert!(!decrement_ttl(&mut packet));
+}
+
+#[test]
+fn only_packets_that_speak_ecn_are_marked() {
+    for (source, destination) in [(A, B), ("fd00::1", "fd00::2")] {
+        for (class, marked) in [(ecn::NOT_ECT, None), (ecn::ECT_0, Some(ecn::CE))] {
+            let mut packet = Vec::new();
+            let spec = Spec::new(ip(source), ip(destination), protocol::UDP);
+            Spec { traffic_class: class, ..spec }.emit(0, &mut packet);
+
+            let outcome = mark_congestion(&mut packet);
+
+            assert_eq!(outcome, marked.is_some());
+            assert_eq!(Header::parse(&packet).unwrap().traffic_class, marked.unwrap_or(class));
+        }
+    }
+}
+
+#[test]
+fn ports_are_found_behind_v6_extension_headers() {
+    let mut packet = Vec::new();
+    Spec::new(ip("fd00::1"), ip("fd00::2"), 0).emit(8 + 8 + 8, &mut packet);
+    packet.extend([60, 0, 1, 4, 0, 0, 0, 0]);
+    packet.extend([protocol::UDP, 0, 1, 4, 0, 0, 0, 0]);
+    packet.extend([0, 5, 0, 6, 0, 8, 0, 0]);
+
+    let (key, offset) = FlowKey::of(&Header::parse(&packet).unwrap(), &packet);
+
+    assert_eq!((key.protocol, key.source_port, key.destination_port), (protocol::UDP, 5, 6));
+    assert_eq!(offset, V6_HEADER + 16);
+}
+
+#[test]
+fn no_error_answers_an_error() {
+    let (mut packet, mut error, mut second) = (Vec::new(), Vec::new(), Vec::new());
+    Spec::new(ip(A), ip(B), protocol::UDP).emit(0, &mut packet);
+
+    assert!(icmp::Error::TooBig { mtu: 1492 }.emit(ip("10.0.0.9"), &packet, &mut error));
+    assert!(!icmp::Error::TtlExceeded.emit(ip("10.0.0.8"), &error, &mut second));
+
+    let header = Header::parse(&error).unwrap();
+    assert_eq!(header.destination, ip(A));
+    assert_eq!(error[20..22], [3, 4]);
+    assert_eq!(error[26..28], 1492_u16.to_be_bytes());
+    assert_eq!(Checksum::default().with(&error[20..]).finish(), 0);
+}
+
+#[test]
+fn fragments_carry_the_whole_payload() {
+    let mut packet = Vec::new();
+    let spec = Spec::new(ip(A), ip(B), protocol::UDP);
+    Spec { dont_fragment: false, ..spec }.emit(3000, &mut packet);
+    packet.extend((0..3000_u32).map(|n| n.to_le_bytes()[0]));
+    let header = Header::parse(&packet).unwrap();
+    let (mut payload, mut lengths) = (Vec::new(), Vec::new());
+
+    let done = fragment(&header, &packet, 1492, |piece| {
+        let header = Header::parse(piece).unwrap();
+        assert_eq!(header.fragment.unwrap().offset, payload.len());
+        payload.extend_from_slice(&piece[header.len..]);
+        lengths.push((piece.len(), header.fragment.unwrap().more));
+    });
+
+    assert!(done);
+    assert_eq!(payload, packet[20..]);
+    assert_eq!(lengths, [(1492, true), (1492, true), (76, false)]);
+}
+
+proptest! {
+    #[test]
+    fn no_octets_make_the_parsers_panic(octets in prop::collection::vec(any::<u8>(), 0..120)) {
+        if let Ok(header) = Header::parse(&octets) {
+            let (_, offset) = FlowKey::of(&header, &octets);
+            let _ = udp::Datagram::parse(&header, &octets, offset);
+            let mut out = Vec::new();
+            let _ = icmp::Error::TtlExceeded.emit(ip(A), &octets, &mut out);
+            let _ = fragment(&header, &octets, 28, |_| {});
+            let mut copy = octets.clone();
+            let _ = decrement_ttl(&mut copy);
+            let _ = mark_congestion(&mut copy);
+        }
+    }
+
+    #[test]
+    fn a_datagram_comes_back_as_it_went(
+        payload in prop::collection::vec(any::<u8>(), 0..100),
+        v6 in any::<bool>(),
+    ) {
+        let (a, b) = if v6 { ("[fd00::1]:5", "[fd00::2]:6") } else { ("10.0.0.1:5", "10.0.0.2:6") };
+        let sent = udp::Datagram {
+            source: a.parse().unwrap(),
+            destination: b.parse().unwrap(),
+            payload: &payload,
+        };
+        let mut packet = Vec::new();
+        sent.emit(&mut packet);
+
+        let header = Header::parse(&packet).unwrap();
+        let received = udp::Datagram::parse(&header, &packet, header.len);
+
+        prop_assert_eq!(received, Ok(sent));
+    }
+
+    #[test]
+    fn a_flipped_bit_of_a_datagram_is_noticed(bit in 0_usize..(8 + 20) * 8) {
+        let mut packet = Vec::new();
+        let datagram = udp::Datagram {
+            source: "10.0.0.1:5".parse().unwrap(),
+            destination: "10.0.0.2:6".parse().unwrap(),
+            payload: &[1; 20],
+        };
+        datagram.emit(&mut packet);
+        packet[V4_HEADER + bit / 8] ^= 1 << (bit % 8);
+
+        let header = Header::parse(&packet).unwrap();
+
+        // A checksum of zero means none was sent, so a flip cannot reach it: it has over one bit.
+        prop_assert!(udp::Datagram::parse(&header, &packet, header.len).is_err());
+    }
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
