@@ -1,0 +1,20 @@
+//! HBH, hop-by-hop reliability and back-pressure between IP and transport ("layer 3.5").
+//!
+//! ```text
+//!            handle_packet (towards a peer)         poll_transmit (a link has room)
+//!  routing ────────────────────────────────▶ ┌───────┐ ────────────────────────▶  link
+//!          ◀──────────────────────────────── │  Hop  │ ◀────────────────────────
+//!            the restored packet             └───────┘   handle_message (protocol 253)
+//!                                   next_timeout / handle_timeout
+//! ```
+//!
+//! Every node of the network runs one [`Hop`]. The driver decides where a packet goes: it hands a
+//! packet whose next hop speaks HBH to [`Hop::handle_packet`], an HBH packet that a neighbour sent
+//! to [`Hop::handle_message`], and a restored packet that leaves HBH here to
+//! [`Hop::handle_egress`].
+
+mod config;
+mod hop;
+
+pub use config::{Config, Profile};
+pub use hop::{Carried, Event, Hop, Link, Peer, PeerConfig, Refused, Stats};
