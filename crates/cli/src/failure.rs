@@ -1,0 +1,38 @@
+//! How a command ends that could not do its work.
+
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+/// What the user gave is wrong: a configuration, a scenario, an argument. Exit code 2.
+#[derive(Debug)]
+pub(crate) struct Misuse(String);
+
+/// The error that ends a command because of what the user gave.
+pub(crate) fn misuse(message: impl fmt::Display) -> anyhow::Error {
+    Misuse(message.to_string()).into()
+}
+
+impl fmt::Display for Misuse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Misuse {}
+
+/// Tells the user what went wrong, and the code to exit with.
+///
+/// A reader that closed our output has seen enough: that is no failure, and nothing is said.
+pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+    if error.chain().any(is_closed_pipe) {
+        return ExitCode::SUCCESS;
+    }
+    // Nobody is left to tell when this fails as well.
+    let _ = io::Write::write_fmt(&mut io::stderr(), format_args!("trackway: {error:#}\n"));
+    if error.is::<Misuse>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+}
+
+fn is_closed_pipe(cause: &(dyn std::error::Error + 'static)) -> bool {
+    cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
