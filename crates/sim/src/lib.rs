@@ -1,1 +1,4 @@
-//! placeholder
+//! Deterministic network simulation: the protocol cores in virtual time.
+
+pub mod channel;
+pub mod units;

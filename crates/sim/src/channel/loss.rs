@@ -1,0 +1,229 @@
+//! Which packets a link loses.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use proto::rng::Rng;
+
+use crate::units::{BadQuantity, Probability, decimal};
+
+/// How packets come to be lost.
+///
+/// Written `none`, `10%`, `gilbert-elliott(mean=10%,burst=4)`,
+/// `gilbert-elliott(p=1%,r=25%,h=0,k=1)` or `trace(00010)`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Loss {
+    /// In bursts.
+    GilbertElliott(GilbertElliott),
+    /// Not at all.
+    #[default]
+    None,
+    /// Each on its own.
+    Random(Probability),
+    /// Where the list says so, from its beginning again once it ends.
+    Trace(Arc<[bool]>),
+}
+
+impl Loss {
+    /// Each packet is lost with this probability, on its own.
+    #[must_use]
+    pub fn random(p: Probability) -> Self {
+        if p == Probability::ZERO { Self::None } else { Self::Random(p) }
+    }
+
+    /// The share of packets lost in the long run.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        match self {
+            Self::GilbertElliott(model) => model.mean(),
+            Self::None => 0.0,
+            Self::Random(p) => p.get(),
+            Self::Trace(lost) if lost.is_empty() => 0.0,
+            Self::Trace(lost) => {
+                lost.iter().filter(|lost| **lost).count() as f64 / lost.len() as f64
+            }
+        }
+    }
+}
+
+/// The Gilbert-Elliott chain: a good and a bad state, each with its own loss.
+///
+/// ```text
+///             p ──▶
+///       good         bad        delivers with k in the good state, with h in the bad one
+///             ◀── r
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GilbertElliott {
+    /// From good to bad, after each packet.
+    pub p: Probability,
+    /// From bad to good, after each packet.
+    pub r: Probability,
+    /// A packet arrives in the bad state.
+    pub h: Probability,
+    /// A packet arrives in the good state.
+    pub k: Probability,
+}
+
+impl GilbertElliott {
+    /// The chain that loses whole bursts: nothing in the good state, everything in the bad one.
+    pub fn from_bursts(mean: Probability, burst: f64) -> Result<Self, BadLoss> {
+        let odds = mean.get() / (1.0 - mean.get());
+        let r = (burst >= 1.0).then(|| Probability::new(1.0 / burst)).flatten();
+        let r = r.filter(|r| r.get() > 0.0).ok_or(BadLoss::Burst)?;
+        let p = Probability::new(odds * r.get()).ok_or(BadLoss::Mean)?;
+        Ok(Self { p, r, h: Probability::ZERO, k: Probability::ONE })
+    }
+
+    /// The share of packets lost in the long run.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        let bad = self.share_bad();
+        (1.0 - bad) * (1.0 - self.k.get()) + bad * (1.0 - self.h.get())
+    }
+
+    /// The share of packets sent in the bad state.
+    #[must_use]
+    pub fn share_bad(&self) -> f64 {
+        let (p, r) = (self.p.get(), self.r.get());
+        if p == 0.0 { 0.0 } else { p / (p + r) }
+    }
+}
+
+/// The decisions of a [`Loss`], one a packet.
+#[derive(Clone, Debug)]
+pub(super) struct LossProcess {
+    rng: Rng,
+    bad: bool,
+    next: usize,
+}
+
+impl LossProcess {
+    pub(super) fn new(model: &Loss, mut rng: Rng) -> Self {
+        // From the stationary distribution, so that short runs have the right mean too.
+        let bad = matches!(model, Loss::GilbertElliott(model) if rng.chance(model.share_bad()));
+        Self { rng, bad, next: 0 }
+    }
+
+    /// Whether the next packet is lost.
+    pub(super) fn next(&mut self, model: &Loss) -> bool {
+        match model {
+            Loss::GilbertElliott(chain) => {
+                let (arrives, turns) =
+                    if self.bad { (chain.h, chain.r) } else { (chain.k, chain.p) };
+                let lost = !self.rng.chance(arrives.get());
+                self.bad ^= self.rng.chance(turns.get());
+                lost
+            }
+            Loss::None => false,
+            Loss::Random(p) => self.rng.chance(p.get()),
+            Loss::Trace(trace) => {
+                let lost = trace.get(self.next).copied().unwrap_or(false);
+                self.next = (self.next + 1) % trace.len().max(1);
+                lost
+            }
+        }
+    }
+}
+
+impl FromStr for Loss {
+    type Err = BadLoss;
+
+    fn from_str(text: &str) -> Result<Self, BadLoss> {
+        let text = text.trim();
+        let call = text.strip_suffix(')').and_then(|text| text.split_once('('));
+        match call.map(|(name, inside)| (name.trim(), inside)) {
+            None if text == "none" => Ok(Self::None),
+            None if text.starts_with(|first: char| first.is_ascii_digit() || first == '.') => {
+                Ok(Self::random(text.parse()?))
+            }
+            Some(("gilbert-elliott", inside)) => parse_chain(inside).map(Self::GilbertElliott),
+            Some(("trace", inside)) => parse_trace(inside).map(Self::Trace),
+            None | Some(_) => Err(BadLoss::Model { text: text.to_owned() }),
+        }
+    }
+}
+
+fn parse_chain(inside: &str) -> Result<GilbertElliott, BadLoss> {
+    let [mut mean, mut burst, mut p, mut r, mut h, mut k] = [None; 6];
+    for part in inside.split(',') {
+        let (key, value) = part.split_once('=').ok_or(BadLoss::Parameters)?;
+        let place = match key.trim() {
+            "burst" => &mut burst,
+            "h" => &mut h,
+            "k" => &mut k,
+            "mean" => &mut mean,
+            "p" => &mut p,
+            "r" => &mut r,
+            _ => return Err(BadLoss::Parameters),
+        };
+        if place.replace(value).is_some() {
+            return Err(BadLoss::Parameters);
+        }
+    }
+
+    let or = |value: Option<&str>, default| value.map_or(Ok(default), str::parse);
+    match (mean, burst, p, r, h, k) {
+        (Some(mean), Some(burst), None, None, None, None) => {
+            GilbertElliott::from_bursts(mean.parse()?, decimal(burst).ok_or(BadLoss::Burst)?)
+        }
+        (None, None, Some(p), Some(r), h, k) => Ok(GilbertElliott {
+            p: p.parse()?,
+            r: r.parse()?,
+            h: or(h, Probability::ZERO)?,
+            k: or(k, Probability::ONE)?,
+        }),
+        _ => Err(BadLoss::Parameters),
+    }
+}
+
+fn parse_trace(inside: &str) -> Result<Arc<[bool]>, BadLoss> {
+    let lost = inside.trim().chars().map(|packet| match packet {
+        '0' => Ok(false),
+        '1' => Ok(true),
+        _ => Err(BadLoss::Trace),
+    });
+    let lost = lost.collect::<Result<Arc<[bool]>, BadLoss>>()?;
+    if lost.is_empty() { Err(BadLoss::Trace) } else { Ok(lost) }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::GilbertElliott(GilbertElliott { p, r, h, k }) => {
+                write!(f, "gilbert-elliott(p={p},r={r},h={h},k={k})")
+            }
+            Self::None => f.write_str("none"),
+            Self::Random(p) => p.fmt(f),
+            Self::Trace(lost) => {
+                f.write_str("trace(")?;
+                for lost in lost.iter() {
+                    f.write_str(if *lost { "1" } else { "0" })?;
+                }
+                f.write_str(")")
+            }
+        }
+    }
+}
+
+/// Why a text or a pair of numbers is not a loss model.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
+pub enum BadLoss {
+    #[error("a mean burst has at least 1 packet")]
+    Burst,
+    #[error("such a mean loss needs longer bursts: mean / (1 - mean) is at most the burst")]
+    Mean,
+    #[error(
+        "\"{text}\" is not a loss: none, a probability such as 10%, \
+         gilbert-elliott(mean=10%,burst=4), gilbert-elliott(p=1%,r=25%,h=0,k=1) or trace(00010)"
+    )]
+    Model { text: String },
+    #[error("gilbert-elliott takes mean and burst, or p and r with h (else 0) and k (else 1)")]
+    Parameters,
+    #[error(transparent)]
+    Probability(#[from] BadQuantity),
+    #[error("a trace is a list of 0 (arrives) and 1 (lost), one a packet")]
+    Trace,
+}

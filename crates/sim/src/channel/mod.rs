@@ -1,0 +1,162 @@
+//! One direction of a link: when a packet leaves, and when, if ever, it arrives.
+//!
+//! ```text
+//!   transmit ──▶ serialisation ──▶ loss ──▶ delay ± jitter ──▶ arrives_at
+//!                octets + framing  down?    in order, unless
+//!                over the rate     lost?    told otherwise
+//! ```
+//!
+//! A pure function of time, so that the simulator's wires and the live emulator are the same link.
+
+mod loss;
+mod outage;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use proto::rng::Rng;
+use proto::time::Time;
+
+pub use loss::{BadLoss, GilbertElliott, Loss};
+pub use outage::{BadOutages, Outages};
+
+use crate::units::{BitRate, bit_nanos};
+use loss::LossProcess;
+
+/// What one direction of a link does to packets; by default nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Config {
+    /// How fast packets are put on the link.
+    pub rate: BitRate,
+    /// How long a packet travels once sent.
+    pub delay: Duration,
+    /// The delay varies uniformly by this much either way, never below 0.
+    pub jitter: Duration,
+    /// Whether jitter may let a packet overtake another.
+    pub reorder: bool,
+    /// Which packets do not arrive.
+    pub loss: Loss,
+    /// Octets added to each packet while it is sent: headers, preambles, gaps.
+    pub framing: usize,
+    /// When the link is down.
+    pub outages: Outages,
+}
+
+/// One direction of a link at work.
+#[derive(Clone, Debug)]
+pub struct Channel {
+    config: Config,
+    loss: LossProcess,
+    jitter: Rng,
+    busy_until: Instant,
+    latest_arrival: Time,
+    outage: usize,
+}
+
+/// What becomes of one packet.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Transmission {
+    /// When the next packet can be sent.
+    pub idle_at: Time,
+    /// When this one arrives; `None` if it is lost.
+    pub arrives_at: Option<Time>,
+}
+
+impl Channel {
+    /// A channel that is idle; `rng` is for this channel alone.
+    #[must_use]
+    pub fn new(config: Config, mut rng: Rng) -> Self {
+        // Streams apart, so that adding jitter does not change which packets are lost.
+        let jitter = Rng::stream(rng.bits(), "jitter");
+        let loss = LossProcess::new(&config.loss, Rng::stream(rng.bits(), "loss"));
+        Self {
+            config,
+            loss,
+            jitter,
+            busy_until: Instant::default(),
+            latest_arrival: Time::ZERO,
+            outage: 0,
+        }
+    }
+
+    /// Sends a packet, at `now` or else as soon as the packets before it have been sent.
+    ///
+    /// `now` never goes back. Lost packets take as long to send as others.
+    pub fn transmit(&mut self, now: Time, octets: usize) -> Transmission {
+        let start = if now > self.idle_at() { Instant::from(now) } else { self.busy_until };
+        self.busy_until = start.after(octets + self.config.framing, self.config.rate);
+        let idle_at = self.idle_at();
+
+        let down = self.is_down_within(Time::from_nanos(start.nanos), idle_at);
+        let lost = self.loss.next(&self.config.loss);
+        let arrival = self.arrival(idle_at);
+        if down || lost {
+            return Transmission { idle_at, arrives_at: None };
+        }
+        self.latest_arrival = self.latest_arrival.max(arrival);
+        Transmission { idle_at, arrives_at: Some(arrival) }
+    }
+
+    /// When all packets so far have been sent.
+    #[must_use]
+    pub fn idle_at(&self) -> Time {
+        self.busy_until.rounded_up()
+    }
+
+    /// What the channel was made from.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    fn is_down_within(&mut self, start: Time, end: Time) -> bool {
+        let outages = self.config.outages.spans();
+        while outages.get(self.outage).is_some_and(|down| down.end <= start) {
+            self.outage += 1;
+        }
+        outages.get(self.outage).is_some_and(|down| down.start < end.max(start + NANOSECOND))
+    }
+
+    fn arrival(&mut self, sent: Time) -> Time {
+        let Config { delay, jitter, reorder, .. } = self.config;
+        if jitter.is_zero() {
+            return sent + delay;
+        }
+        let late = self.jitter.within(jitter.saturating_mul(2));
+        let arrival = sent + delay.saturating_add(late).saturating_sub(jitter);
+        if reorder { arrival } else { arrival.max(self.latest_arrival) }
+    }
+}
+
+const NANOSECOND: Duration = Duration::from_nanos(1);
+
+/// A time to a fraction of a nanosecond, so that rounding does not add up over packets.
+#[derive(Clone, Copy, Debug, Default)]
+struct Instant {
+    nanos: u64,
+    /// In nanoseconds divided by the rate: less than the rate.
+    fraction: u64,
+}
+
+impl Instant {
+    /// When these octets have been sent that start now.
+    fn after(self, octets: usize, rate: BitRate) -> Self {
+        let BitRate::PerSecond(rate) = rate else { return self };
+        let (rate, scaled) = (u128::from(rate.get()), bit_nanos(octets));
+        let scaled = scaled + u128::from(self.fraction);
+        let nanos = u64::try_from(scaled / rate).unwrap_or(u64::MAX);
+        let fraction = u64::try_from(scaled % rate).expect("a remainder is below its divisor");
+        Self { nanos: self.nanos.saturating_add(nanos), fraction }
+    }
+
+    fn rounded_up(self) -> Time {
+        Time::from_nanos(self.nanos.saturating_add(u64::from(self.fraction > 0)))
+    }
+}
+
+impl From<Time> for Instant {
+    fn from(time: Time) -> Self {
+        Self { nanos: time.as_nanos(), fraction: 0 }
+    }
+}
