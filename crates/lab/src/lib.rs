@@ -1,1 +1,6 @@
-//! placeholder
+//! The laboratory: scenarios, experiments, statistics, figures and reports.
+
+pub mod figure;
+pub mod progress;
+pub mod runner;
+pub mod stats;

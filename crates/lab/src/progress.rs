@@ -1,0 +1,81 @@
+//! How far the runs are, on standard error: a bar on a terminal, a line now and then elsewhere.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// How far the runs are.
+#[derive(Debug)]
+pub struct Progress {
+    shown: Shown,
+}
+
+#[derive(Debug)]
+enum Shown {
+    Bar(ProgressBar),
+    Lines(Lines),
+    Nothing,
+}
+
+/// A line for every tenth of the work.
+#[derive(Debug)]
+struct Lines {
+    total: u64,
+    done: AtomicU64,
+}
+
+impl Progress {
+    /// Shows how much of `total` is done.
+    #[must_use]
+    pub fn new(total: usize) -> Self {
+        let total = u64::try_from(total).unwrap_or(u64::MAX);
+        let shown = if io::stderr().is_terminal() {
+            Shown::Bar(bar(total))
+        } else {
+            Shown::Lines(Lines { total, done: AtomicU64::new(0) })
+        };
+        Self { shown }
+    }
+
+    /// Shows nothing.
+    #[must_use]
+    pub fn silent() -> Self {
+        Self { shown: Shown::Nothing }
+    }
+
+    /// One more is done.
+    pub fn step(&self) {
+        match &self.shown {
+            Shown::Bar(bar) => bar.inc(1),
+            Shown::Lines(lines) => lines.step(),
+            Shown::Nothing => {}
+        }
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        if let Shown::Bar(bar) = &self.shown {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn bar(total: u64) -> ProgressBar {
+    let template = "{bar:30} {pos}/{len} runs, {elapsed} so far, {eta} to go";
+    let style =
+        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+    bar.with_style(style)
+}
+
+impl Lines {
+    fn step(&self) {
+        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+        let tenths = |done: u64| done.saturating_mul(10) / self.total.max(1);
+        if tenths(done) > tenths(done - 1) {
+            // Progress that cannot be shown is no reason to stop.
+            let _ = writeln!(io::stderr(), "{done}/{} runs", self.total);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Many runs on all cores. What comes out never depends on how many there are.
+
+use std::num::NonZeroUsize;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use proto::rng::Rng;
+
+use crate::progress::Progress;
+
+/// The seed of run number `run` of the cell called `cell`.
+///
+/// It depends on nothing else, so a run gives the same whoever asks for it, and in any order.
+#[must_use]
+pub fn seed(cell: &str, run: u32) -> u64 {
+    Rng::stream(u64::from(run), cell).bits()
+}
+
+/// How many runs to have at work at once, unless told: one for each core.
+#[must_use]
+pub fn cores() -> NonZeroUsize {
+    thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
+
+/// Does `work` for each of `0..count` on up to `jobs` threads; the results in order.
+pub fn run_all<T: Send>(
+    count: usize,
+    jobs: NonZeroUsize,
+    progress: &Progress,
+    work: impl Fn(usize) -> T + Sync,
+) -> Vec<T> {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new((0..count).map(|_| None).collect::<Vec<Option<T>>>());
+
+    thread::scope(|scope| {
+        for _ in 0..jobs.get().min(count) {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= count {
+                        return;
+                    }
+                    let result = work(index);
+                    let mut done = done.lock().expect("no thread panics while it stores a result");
+                    done[index] = Some(result);
+                    drop(done);
+                    progress.step();
+                }
+            });
+        }
+    });
+
+    let done = done.into_inner().expect("no thread panicked");
+    done.into_iter().map(|result| result.expect("every index was worked on")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_in_order_whatever_the_number_of_jobs() {
+        let work = |index: usize| Rng::stream(index as u64, "work").bits();
+
+        let alone = run_all(100, NonZeroUsize::MIN, &Progress::silent(), work);
+        let many = run_all(100, NonZeroUsize::MIN.saturating_add(7), &Progress::silent(), work);
+
+        assert_eq!(alone, many);
+        assert_eq!(alone[3], work(3));
+    }
+
+    #[test]
+    fn nothing_to_do_is_done_at_once() {
+        let none = run_all(0, cores(), &Progress::silent(), |index| index);
+
+        assert!(none.is_empty());
+    }
+
+    #[test]
+    fn seeds_differ_between_runs_and_between_cells() {
+        assert_ne!(seed("a", 0), seed("a", 1));
+        assert_ne!(seed("a", 0), seed("b", 0));
+        assert_eq!(seed("a", 0), seed("a", 0));
+    }
+}
