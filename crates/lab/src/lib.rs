@@ -1,6 +1,9 @@
 //! The laboratory: scenarios, experiments, statistics, figures and reports.
 
+pub mod campaign;
+pub mod claim;
 pub mod figure;
+pub mod output;
 pub mod progress;
 pub mod runner;
 pub mod stats;

@@ -1,0 +1,51 @@
+//! The means of an experiment as comma-separated values.
+
+use std::fmt::Write as _;
+
+use crate::claim::{Claim, Finding};
+
+/// One line a point, the names of the columns first. An empty field is a value that does not exist.
+#[must_use]
+pub fn to_csv(claim: &Claim, finding: &Finding) -> String {
+    let mut text =
+        String::from("experiment,claim,series,x,x_unit,y,y_unit,ci95,runs,censored,limit\n");
+    for point in &finding.points {
+        let optional = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+        let _ = writeln!(
+            text,
+            "{id},{id},{},{},{},{},{},{},{},{},{}",
+            quoted(&point.series),
+            point.x,
+            quoted(point.x_unit),
+            point.y.mean,
+            quoted(point.y_unit),
+            optional(point.y.ci95),
+            point.y.runs,
+            point.y.censored,
+            optional(point.limit),
+            id = claim.id,
+        );
+    }
+    text
+}
+
+/// A field, in quotes where it needs them (RFC 4180).
+fn quoted(field: &str) -> String {
+    if field.contains([',', '"', '\n']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_with_a_comma_stays_one_field() {
+        assert_eq!(quoted("seed, 3 hops"), "\"seed, 3 hops\"");
+        assert_eq!(quoted("say \"x\""), "\"say \"\"x\"\"\"");
+        assert_eq!(quoted("tcp"), "tcp");
+    }
+}

@@ -1,0 +1,135 @@
+//! The report: one HTML file that needs nothing else, for paper, desk and phone.
+
+use std::fmt::Write as _;
+
+use crate::campaign::Tested;
+use crate::claim::{Table, Verdict};
+use crate::figure;
+
+const STYLE: &str = include_str!("report.css");
+
+/// The report about these claims; `provenance` says how it was made.
+#[must_use]
+pub fn to_html(tested: &[Tested], provenance: &str) -> String {
+    let mut html = String::new();
+    let _ = write!(
+        html,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>Trackway laboratory report</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
+         <main>\n<h1>Trackway laboratory report</h1>\n<p class=\"faint\">{}</p>\n",
+        escape(provenance),
+    );
+    summary(&mut html, tested);
+    for one in tested {
+        section(&mut html, one);
+    }
+    html.push_str("</main>\n</body>\n</html>\n");
+    html
+}
+
+/// All claims at a glance.
+fn summary(html: &mut String, tested: &[Tested]) {
+    html.push_str("<h2>Claims</h2>\n<table class=\"claims\">\n<thead><tr>");
+    for head in ["Claim", "What is claimed", "What we measured", "Verdict"] {
+        let _ = write!(html, "<th>{head}</th>");
+    }
+    html.push_str("</tr></thead>\n<tbody>\n");
+    for Tested { claim, finding } in tested {
+        let _ = writeln!(
+            html,
+            "<tr><td data-label=\"Claim\"><a href=\"#{id}\">{id}</a></td>\
+             <td data-label=\"What is claimed\">{}</td>\
+             <td data-label=\"What we measured\">{}</td>\
+             <td data-label=\"Verdict\">{} {}</td></tr>",
+            escape(claim.text),
+            escape(&finding.measured),
+            badge(finding.verdict),
+            escape(&finding.reason),
+            id = claim.id,
+        );
+    }
+    html.push_str("</tbody>\n</table>\n");
+}
+
+/// One claim in full.
+fn section(html: &mut String, Tested { claim, finding }: &Tested) {
+    let _ = write!(
+        html,
+        "<section id=\"{id}\">\n<h2>{id} {}</h2>\n<p><strong>Claim.</strong> {} \
+         <span class=\"faint\">({})</span></p>\n<p><strong>Measured.</strong> {}</p>\n\
+         <p><strong>Why.</strong> {}</p>\n",
+        badge(finding.verdict),
+        escape(claim.text),
+        escape(claim.source),
+        escape(&finding.measured),
+        escape(&finding.reason),
+        id = claim.id,
+    );
+    for drawing in &finding.figures {
+        let _ = writeln!(html, "<figure>{}</figure>", figure::to_svg(drawing));
+    }
+    for one in &finding.tables {
+        table(html, one);
+    }
+    if !finding.assumptions.is_empty() {
+        html.push_str("<h3>Where the paper is silent</h3>\n<ul>\n");
+        for assumption in &finding.assumptions {
+            let _ = writeln!(html, "<li>{}</li>", escape(assumption));
+        }
+        html.push_str("</ul>\n");
+    }
+    html.push_str("</section>\n");
+}
+
+fn table(html: &mut String, table: &Table) {
+    let _ = write!(
+        html,
+        "<h3>{}</h3>\n<div class=\"scroll\"><table class=\"numbers\">\n<thead><tr>",
+        escape(&table.title)
+    );
+    for head in &table.head {
+        let _ = write!(html, "<th>{}</th>", escape(head));
+    }
+    html.push_str("</tr></thead>\n<tbody>\n");
+    for row in &table.rows {
+        html.push_str("<tr>");
+        for cell in row {
+            let _ = write!(html, "<td>{}</td>", escape(cell));
+        }
+        html.push_str("</tr>\n");
+    }
+    html.push_str("</tbody>\n</table></div>\n");
+}
+
+fn badge(verdict: Verdict) -> String {
+    format!("<span class=\"badge {verdict}\">{verdict}</span>")
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use super::*;
+    use crate::campaign::{Plan, run, tests::example};
+    use crate::progress::Progress;
+
+    #[test]
+    fn a_report_needs_nothing_but_itself() {
+        let plan = Plan { runs: 3, jobs: NonZeroUsize::MIN };
+        let tested = run(&[example("a")], plan, |_| Progress::silent());
+
+        let html = to_html(&tested, "3 runs");
+
+        for resource in [" src=", "<link", "@import", "url("] {
+            assert!(!html.contains(resource), "{resource} asks for something else");
+        }
+        assert!(html.contains("a random number is below one"));
+        assert!(html.contains("a seed &lt;leaves&gt; nothing open"), "not escaped");
+        assert!(html.contains("class=\"badge "));
+    }
+}

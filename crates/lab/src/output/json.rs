@@ -1,0 +1,89 @@
+//! The means of experiments for programs: one JSON object a line.
+
+use serde::Serialize;
+
+use crate::campaign::Tested;
+
+/// A point with what it belongs to.
+#[derive(Serialize)]
+struct Line<'a> {
+    experiment: &'a str,
+    claim: &'a str,
+    series: &'a str,
+    x: f64,
+    x_unit: &'a str,
+    y: f64,
+    y_unit: &'a str,
+    /// Null where there is none: a single run, or a mean that is only a lower bound.
+    ci95: Option<f64>,
+    runs: u32,
+    limit: Option<f64>,
+}
+
+/// One line a point.
+///
+/// # Errors
+/// Never with numbers that JSON knows.
+pub fn to_json_lines(tested: &[Tested]) -> serde_json::Result<String> {
+    let mut text = String::new();
+    for Tested { claim, finding } in tested {
+        for point in &finding.points {
+            let line = Line {
+                experiment: claim.id,
+                claim: claim.id,
+                series: &point.series,
+                x: point.x,
+                x_unit: point.x_unit,
+                y: point.y.mean,
+                y_unit: point.y_unit,
+                ci95: point.y.ci95,
+                runs: point.y.runs,
+                limit: point.limit,
+            };
+            text.push_str(&serde_json::to_string(&line)?);
+            text.push('\n');
+        }
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use super::*;
+    use crate::campaign::{Plan, run, tests::example};
+    use crate::progress::Progress;
+
+    #[test]
+    fn each_line_is_a_point_with_all_its_keys() {
+        let plan = Plan { runs: 3, jobs: NonZeroUsize::MIN };
+        let tested = run(&[example("a"), example("b")], plan, |_| Progress::silent());
+
+        let text = to_json_lines(&tested).expect("plain numbers");
+
+        let lines: Vec<serde_json::Value> =
+            text.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+        assert_eq!(lines.len(), 2);
+        let object = lines[0].as_object().expect("an object");
+        let mut keys: Vec<&str> = object.keys().map(String::as_str).collect();
+        keys.sort_unstable();
+        assert_eq!(
+            keys,
+            [
+                "ci95",
+                "claim",
+                "experiment",
+                "limit",
+                "runs",
+                "series",
+                "x",
+                "x_unit",
+                "y",
+                "y_unit"
+            ]
+        );
+        assert_eq!(object["runs"], 3);
+        assert!(object["limit"].is_null());
+    }
+}

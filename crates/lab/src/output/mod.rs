@@ -1,0 +1,46 @@
+//! What a campaign leaves behind: numbers for programs, pictures and a report for people.
+//!
+//! ```text
+//! OUT/
+//!   report.html             everything, complete in itself
+//!   hbh-delay.csv           the means of one experiment
+//!   hbh-delay.svg, .png     its figures
+//! ```
+
+mod csv;
+mod html;
+mod json;
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context as _;
+
+use crate::campaign::Tested;
+use crate::figure;
+
+pub use csv::to_csv;
+pub use html::to_html;
+pub use json::to_json_lines;
+
+/// Writes the tables, the figures and the report into the folder `out`, which is made if missing.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn write_all(out: &Path, tested: &[Tested], provenance: &str) -> anyhow::Result<()> {
+    fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+    let write = |name: &str, contents: &[u8]| {
+        let path = out.join(name);
+        fs::write(&path, contents).with_context(|| format!("cannot write {}", path.display()))
+    };
+
+    for Tested { claim, finding } in tested {
+        write(&format!("{}.csv", claim.id), to_csv(claim, finding).as_bytes())?;
+        for drawing in &finding.figures {
+            let svg = figure::to_svg(drawing);
+            write(&format!("{}.svg", drawing.name), svg.as_bytes())?;
+            write(&format!("{}.png", drawing.name), &figure::to_png(&svg)?)?;
+        }
+    }
+    write("report.html", to_html(tested, provenance).as_bytes())
+}
