@@ -3,6 +3,7 @@
 pub mod campaign;
 pub mod claim;
 pub mod figure;
+pub mod hbh;
 pub mod output;
 pub mod progress;
 pub mod runner;
