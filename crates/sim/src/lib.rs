@@ -1,4 +1,26 @@
 //! Deterministic network simulation: the protocol cores in virtual time.
+//!
+//! ```text
+//!  World ──▶ Queue ──▶ Node ──▶ Engine ──▶ Medium ──▶ Channel
+//!   │ builds, runs,    IP stack, HBH,      packets,   when a packet leaves,
+//!   │ reports          applications        counters   when it arrives
+//! ```
+//!
+//! A run is a pure function of the world's description and its seed.
 
+pub mod app;
+mod capture;
 pub mod channel;
+mod counters;
+mod engine;
+mod ids;
+mod node;
+mod summary;
 pub mod units;
+mod world;
+
+pub use counters::{ByClass, Class, NodeCounters, PortCounters, Tally};
+pub use ids::{AppId, LinkId, NodeId, PortId};
+pub use node::{InterfaceConfig, NextHop, NotAPrefix, Prefix, Route};
+pub use summary::Summary;
+pub use world::{Change, LinkConfig, LinkReport, NodeReport, Report, World};

@@ -1,0 +1,67 @@
+//! Sends every datagram back to where it came from.
+
+use std::collections::VecDeque;
+
+use proto::ip::udp::Datagram;
+
+/// Replies that may wait; they are sent as soon as they are made.
+const WAITING: usize = 16;
+
+/// A UDP echo server.
+#[derive(Debug)]
+pub struct Echo {
+    port: u16,
+    replies: VecDeque<Vec<u8>>,
+    spare: Vec<Vec<u8>>,
+    stats: Stats,
+}
+
+/// What an echo server did.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Stats {
+    /// Datagrams answered.
+    pub answered: u64,
+    /// Datagrams that came while too many replies waited.
+    pub dropped: u64,
+}
+
+impl Echo {
+    /// An echo server on this port.
+    #[must_use]
+    pub fn new(port: u16) -> Self {
+        Self { port, replies: VecDeque::new(), spare: Vec::new(), stats: Stats::default() }
+    }
+
+    /// Takes a datagram.
+    pub fn handle_datagram(&mut self, datagram: &Datagram<'_>) {
+        if self.replies.len() == WAITING {
+            self.stats.dropped += 1;
+            return;
+        }
+        let mut reply = self.spare.pop().unwrap_or_default();
+        reply.clear();
+        let Datagram { source, destination, payload } = *datagram;
+        Datagram { source: destination, destination: source, payload }.emit(&mut reply);
+        self.replies.push_back(reply);
+    }
+
+    /// Writes the next reply to `out`.
+    #[must_use]
+    pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> bool {
+        let Some(reply) = self.replies.pop_front() else { return false };
+        out.extend_from_slice(&reply);
+        self.spare.push(reply);
+        self.stats.answered += 1;
+        true
+    }
+
+    /// What happened so far.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+}

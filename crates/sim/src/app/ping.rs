@@ -1,0 +1,98 @@
+//! Requests at an interval, and how long each answer takes.
+
+use std::net::{IpAddr, SocketAddr};
+
+use proto::ip::udp::Datagram;
+use proto::time::Time;
+
+use super::stamp::Stamp;
+use super::stream::{Sender, SenderConfig};
+use crate::summary::Summary;
+
+/// Sends requests to an echo server.
+#[derive(Debug)]
+pub struct Ping {
+    requests: Sender,
+    server: SocketAddr,
+    /// The number of the next answer that is in order.
+    next: u64,
+    stats: Stats,
+}
+
+/// What a client saw.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Stats {
+    /// Requests sent.
+    pub sent: u64,
+    /// Answers received in order.
+    pub answered: u64,
+    /// Answers that came again or after one to a later request.
+    pub late: u64,
+    /// ICMP errors about requests.
+    pub errors: u64,
+    /// From request to answer.
+    pub rtt: Summary,
+}
+
+impl Ping {
+    /// A client whose requests are a stream.
+    #[must_use]
+    pub fn new(requests: SenderConfig) -> Self {
+        Self {
+            requests: Sender::new(requests),
+            server: requests.destination,
+            next: 0,
+            stats: Stats::default(),
+        }
+    }
+
+    /// Takes an answer.
+    pub fn handle_datagram(&mut self, now: Time, datagram: &Datagram<'_>) {
+        let Some(stamp) = Stamp::parse(datagram.payload) else { return };
+        if datagram.source != self.server || stamp.number >= self.requests.stats().sent {
+            return;
+        }
+        if stamp.number < self.next {
+            self.stats.late += 1;
+            return;
+        }
+        self.next = stamp.number + 1;
+        self.stats.answered += 1;
+        self.stats.rtt.add(now.since(stamp.sent));
+    }
+
+    /// Writes the next request to `out`; false when none is due.
+    #[must_use]
+    pub fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
+        self.requests.poll_transmit(now, out)
+    }
+
+    /// When the next request is due.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.requests.next_timeout()
+    }
+
+    /// What happened so far.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let requests = self.requests.stats();
+        Stats { sent: requests.sent, errors: requests.errors, ..self.stats }
+    }
+
+    pub(crate) fn handle_error(&mut self) {
+        self.requests.handle_error();
+    }
+
+    pub(crate) fn bind(&mut self, local: IpAddr) {
+        self.requests.bind(local);
+    }
+
+    pub(crate) fn unbound_to(&self) -> Option<IpAddr> {
+        self.requests.unbound_to()
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.requests.port()
+    }
+}

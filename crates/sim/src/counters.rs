@@ -1,0 +1,219 @@
+//! What is counted on links and in nodes.
+
+use std::ops::{Add, AddAssign, Index, IndexMut};
+
+use proto::ip::{FlowKey, Header, protocol};
+
+/// Packets and their octets, IP headers included.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Tally {
+    /// Packets.
+    pub packets: u64,
+    /// Octets.
+    pub octets: u64,
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, octets: usize) {
+        self.packets += 1;
+        self.octets += octets as u64;
+    }
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.packets += other.packets;
+        self.octets += other.octets;
+    }
+}
+
+/// What a packet on a link is for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Class {
+    /// TCP segments without payload: acknowledgements, and what opens and closes connections.
+    Ack,
+    /// Anything with transport payload, whether or not HBH carries it.
+    Data,
+    /// HBH's own acknowledgements.
+    HopAck,
+    /// ICMP, and the payload of protocols unknown to us.
+    Other,
+}
+
+impl Class {
+    /// The class of a packet, where HBH has the IP protocol number `hop`.
+    pub(crate) fn of(packet: &[u8], hop: Option<u8>) -> Self {
+        let Ok(header) = Header::parse(packet) else { return Self::Other };
+        let (key, offset) = FlowKey::of(&header, packet);
+        let payload = packet.get(offset..header.total_len).unwrap_or_default();
+        if Some(key.protocol) != hop {
+            return Self::of_transport(key.protocol, payload);
+        }
+        match payload.first_chunk::<HOP_HEADER>() {
+            Some([first, ..]) if first & HOP_IS_ACK != 0 => Self::HopAck,
+            Some(head) => Self::of_transport(head[HOP_PROTOCOL], &payload[HOP_HEADER..]),
+            None => Self::Other,
+        }
+    }
+
+    fn of_transport(protocol: u8, payload: &[u8]) -> Self {
+        match protocol {
+            protocol::TCP => {
+                let header = payload.get(12).map_or(0, |offset| usize::from(offset >> 4) * 4);
+                if payload.len() > header { Self::Data } else { Self::Ack }
+            }
+            protocol::UDP => Self::Data,
+            _ => Self::Other,
+        }
+    }
+}
+
+// HBH's header, as far as counting needs it: the type bit and the original protocol.
+const HOP_HEADER: usize = 8;
+const HOP_IS_ACK: u8 = 0x80;
+const HOP_PROTOCOL: usize = 6;
+
+/// A tally for each class.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct ByClass([Tally; 4]);
+
+impl ByClass {
+    /// All classes together.
+    #[must_use]
+    pub fn total(&self) -> Tally {
+        let mut total = Tally::default();
+        for tally in self.0 {
+            total += tally;
+        }
+        total
+    }
+}
+
+impl Index<Class> for ByClass {
+    type Output = Tally;
+
+    fn index(&self, class: Class) -> &Tally {
+        &self.0[class as usize]
+    }
+}
+
+impl IndexMut<Class> for ByClass {
+    fn index_mut(&mut self, class: Class) -> &mut Tally {
+        &mut self.0[class as usize]
+    }
+}
+
+impl Add for ByClass {
+    type Output = Self;
+
+    fn add(mut self, other: Self) -> Self {
+        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
+            *mine += theirs;
+        }
+        self
+    }
+}
+
+/// What happened at a port: one direction of a link and the queue before it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct PortCounters {
+    /// Put on the link, whether or not they arrived.
+    pub sent: ByClass,
+    /// Of those, lost by the link.
+    pub lost: Tally,
+    /// Dropped because the queue was full, where they entered the network.
+    pub dropped_at_edge: Tally,
+    /// Dropped because the queue was full, after they had crossed a link.
+    pub dropped_inside: Tally,
+    /// Dropped because the link was down.
+    pub dropped_down: Tally,
+    /// The most packets that ever waited.
+    pub longest_queue: usize,
+}
+
+impl Add for PortCounters {
+    type Output = Self;
+
+    fn add(mut self, other: Self) -> Self {
+        self.sent = self.sent + other.sent;
+        self.lost += other.lost;
+        self.dropped_at_edge += other.dropped_at_edge;
+        self.dropped_inside += other.dropped_inside;
+        self.dropped_down += other.dropped_down;
+        self.longest_queue = self.longest_queue.max(other.longest_queue);
+        self
+    }
+}
+
+/// What happened to packets in a node's IP stack.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct NodeCounters {
+    /// Received from a link.
+    pub received: u64,
+    /// Passed on to a link.
+    pub forwarded: u64,
+    /// Given to this node itself.
+    pub delivered: u64,
+    /// Made by this node.
+    pub originated: u64,
+    /// ICMP errors sent.
+    pub errors_sent: u64,
+    /// ICMP errors understood.
+    pub errors_received: u64,
+    /// Dropped: no IP packet.
+    pub malformed: u64,
+    /// Dropped: wrong or damaged transport header.
+    pub malformed_transport: u64,
+    /// Dropped: no route.
+    pub no_route: u64,
+    /// Dropped: the hops were used up.
+    pub hops_exceeded: u64,
+    /// Dropped: too long for the link.
+    pub too_big: u64,
+    /// Dropped: fragments, which hosts here do not put together.
+    pub fragments: u64,
+    /// Dropped: nobody listens.
+    pub unwanted: u64,
+    /// Dropped by HBH because its queue was full, where they entered the network.
+    pub hop_full_at_edge: u64,
+    /// Dropped by HBH because its queue was full, after they had crossed a link under HBH.
+    pub hop_full_inside: u64,
+    /// Not taken by HBH for another reason.
+    pub hop_refused: u64,
+    /// Asked by a neighbour's HBH to slow down.
+    pub hop_congested: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_counts_as_what_its_transport_carries() {
+        let packet = |protocol, payload: &[u8]| {
+            let (a, b) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
+            let mut packet = Vec::new();
+            proto::ip::Spec::new(a, b, protocol).emit(payload.len(), &mut packet);
+            packet.extend_from_slice(payload);
+            packet
+        };
+        let mut segment = [0; 33];
+        segment[12] = 8 << 4;
+        let mut carried = vec![0; 8];
+        carried[6] = protocol::TCP;
+        carried.extend_from_slice(&segment);
+
+        let class = |packet: &[u8]| Class::of(packet, Some(protocol::EXPERIMENT));
+
+        assert_eq!(class(&packet(protocol::TCP, &segment)), Class::Data);
+        assert_eq!(class(&packet(protocol::TCP, &segment[..32])), Class::Ack);
+        assert_eq!(class(&packet(protocol::EXPERIMENT, &carried)), Class::Data);
+        assert_eq!(class(&packet(protocol::EXPERIMENT, &carried[..40])), Class::Ack);
+        assert_eq!(
+            class(&packet(protocol::EXPERIMENT, &[0x80, 0, 0, 0, 0, 0, 0, 0])),
+            Class::HopAck
+        );
+        assert_eq!(class(&packet(protocol::ICMP, &[8, 0])), Class::Other);
+        assert_eq!(class(&[]), Class::Other);
+    }
+}

@@ -1,0 +1,37 @@
+//! A fingerprint of all that was transmitted.
+
+use proto::time::Time;
+
+use crate::ids::PortId;
+
+/// A hash over every transmission: when, from which port, and what.
+#[derive(Debug, Default)]
+pub(crate) struct Trace(u64);
+
+impl Trace {
+    /// Adds the start of a transmission.
+    ///
+    /// Of the octets it takes the first, which hold addresses, and the transport header with its
+    /// checksum, and the last; all of them would cost more than the rest of a transmission.
+    pub(crate) fn add_packet(&mut self, now: Time, port: PortId, octets: &[u8]) {
+        self.add(now.as_nanos());
+        self.add(u64::from(port.0) << 32 | octets.len() as u64);
+        let (head, tail) = octets.split_at(octets.len().min(HEAD));
+        for word in head.chunks(8).chain(tail.rchunks(8).take(1)) {
+            let mut padded = [0; 8];
+            padded[..word.len()].copy_from_slice(word);
+            self.add(u64::from_le_bytes(padded));
+        }
+    }
+
+    pub(crate) fn hash(&self) -> u64 {
+        self.0
+    }
+
+    fn add(&mut self, word: u64) {
+        let mixed = (self.0 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ mixed >> 29;
+    }
+}
+
+const HEAD: usize = 48;

@@ -1,0 +1,49 @@
+//! How parts of a world are named.
+
+/// A node.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct NodeId(pub(crate) u32);
+
+/// An interface of a node, seen from the medium that it is attached to.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct PortId(pub(crate) u32);
+
+/// A point-to-point link.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct LinkId(pub(crate) u32);
+
+/// An application.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct AppId(pub(crate) u32);
+
+impl NodeId {
+    /// The place in the order in which nodes were added.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl PortId {
+    /// The place in the order in which interfaces were added.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl LinkId {
+    /// The place in the order in which links were added.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl AppId {
+    /// The place in the order in which applications were added.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}

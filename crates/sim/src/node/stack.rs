@@ -1,0 +1,223 @@
+//! The way of a packet through the IP stack.
+
+use std::net::IpAddr;
+
+use proto::ip::icmp::Error;
+use proto::ip::{FlowKey, Header, decrement_ttl, fragment, protocol};
+
+use super::{NextHop, Node};
+use crate::capture::Direction;
+use crate::engine::{Engine, PacketId};
+use crate::ids::PortId;
+
+/// How a packet came to be sent.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Origin {
+    /// A neighbour sent it, under HBH or not.
+    Link,
+    /// This node made it.
+    Local,
+}
+
+impl Node {
+    /// The first hook: HBH takes its packets, the others are for this node or pass through.
+    pub(super) fn prerouting(
+        &mut self,
+        engine: &mut Engine,
+        interface: usize,
+        from: PortId,
+        packet: PacketId,
+    ) {
+        engine.capture(self.interfaces[interface].port, packet, Direction::In);
+        let Ok(header) = Header::parse(engine.packets.get(packet)) else {
+            self.counters.malformed += 1;
+            engine.packets.remove(packet);
+            return;
+        };
+        engine.packets.get_mut(packet).truncate(header.total_len);
+
+        let is_local = self.is_local(header.destination);
+        if is_local && self.hop_protocol() == Some(header.protocol) {
+            self.handle_hop_message(engine, from, packet);
+        } else if is_local {
+            self.input(engine, packet);
+        } else {
+            self.forward(engine, packet);
+        }
+    }
+
+    /// Gives a packet to this node's own protocols.
+    pub(super) fn input(&mut self, engine: &mut Engine, packet: PacketId) {
+        let Ok(header) = Header::parse(engine.packets.get(packet)) else {
+            self.counters.malformed += 1;
+            engine.packets.remove(packet);
+            return;
+        };
+        self.counters.delivered += 1;
+        let (key, offset) = FlowKey::of(&header, engine.packets.get(packet));
+        if header.fragment.is_some() || key.protocol == protocol::V6_FRAGMENT {
+            self.counters.fragments += 1;
+        } else {
+            match key.protocol {
+                protocol::ICMP | protocol::ICMPV6 => {
+                    self.handle_icmp(engine, &header, offset, packet);
+                }
+                protocol::UDP => self.handle_udp(engine, &header, offset, packet),
+                _ => self.counters.unwanted += 1,
+            }
+        }
+        engine.packets.remove(packet);
+    }
+
+    /// Passes a packet on that is for someone else.
+    pub(super) fn forward(&mut self, engine: &mut Engine, packet: PacketId) {
+        let Some(next) = self.route_packet(engine, packet) else { return };
+        if self.take_hop(engine, packet) {
+            self.counters.forwarded += 1;
+            self.postrouting(engine, next, packet, Origin::Link);
+        }
+    }
+
+    /// Sends a packet of this node's own.
+    pub(super) fn output(&mut self, engine: &mut Engine, packet: PacketId) {
+        self.counters.originated += 1;
+        let Ok(header) = Header::parse(engine.packets.get(packet)) else {
+            self.counters.malformed += 1;
+            engine.packets.remove(packet);
+            return;
+        };
+        if self.is_local(header.destination) {
+            self.loopback.push_back(packet);
+        } else if let Some(next) = self.route_packet(engine, packet) {
+            self.postrouting(engine, next, packet, Origin::Local);
+        }
+    }
+
+    /// The next hop of a packet; one without is dropped and its sender told.
+    pub(super) fn route_packet(
+        &mut self,
+        engine: &mut Engine,
+        packet: PacketId,
+    ) -> Option<NextHop> {
+        let destination = Header::parse(engine.packets.get(packet)).ok()?.destination;
+        let next = self.route(destination);
+        if next.is_none() {
+            self.counters.no_route += 1;
+            self.refuse(engine, Error::HostUnreachable, packet);
+        }
+        next
+    }
+
+    /// Takes one from the packet's hops; with none left it is dropped and its sender told.
+    #[must_use]
+    pub(super) fn take_hop(&mut self, engine: &mut Engine, packet: PacketId) -> bool {
+        let may_travel = decrement_ttl(engine.packets.get_mut(packet));
+        if !may_travel {
+            self.counters.hops_exceeded += 1;
+            self.refuse(engine, Error::TtlExceeded, packet);
+        }
+        may_travel
+    }
+
+    /// The last hook: to HBH where the next hop speaks it, or else to the interface's queue.
+    pub(super) fn postrouting(
+        &mut self,
+        engine: &mut Engine,
+        next: NextHop,
+        packet: PacketId,
+        origin: Origin,
+    ) {
+        if self.speaks_hop(next) {
+            self.send_by_hop(engine, next, packet, None);
+            return;
+        }
+        let mtu = self.interfaces[next.interface].config.mtu;
+        if engine.packets.get(packet).len() <= mtu {
+            self.enqueue(engine, next, packet, origin);
+        } else {
+            self.fragment(engine, next, packet, origin, mtu);
+        }
+    }
+
+    fn fragment(
+        &mut self,
+        engine: &mut Engine,
+        next: NextHop,
+        packet: PacketId,
+        origin: Origin,
+        mtu: usize,
+    ) {
+        let octets = std::mem::take(engine.packets.get_mut(packet));
+        let fits = Header::parse(&octets).is_ok_and(|header| {
+            fragment(&header, &octets, mtu, |piece| {
+                let piece = engine.packets.add_copy(piece);
+                self.enqueue(engine, next, piece, origin);
+            })
+        });
+        *engine.packets.get_mut(packet) = octets;
+        if fits {
+            engine.packets.remove(packet);
+        } else {
+            self.counters.too_big += 1;
+            self.refuse(engine, too_big(mtu), packet);
+        }
+    }
+
+    /// Puts a packet into an interface's queue, or drops it if there is no room.
+    fn enqueue(&mut self, engine: &mut Engine, next: NextHop, packet: PacketId, origin: Origin) {
+        let interface = &mut self.interfaces[next.interface];
+        if !interface.is_up {
+            self.drop_down(engine, next.interface, packet);
+            return;
+        }
+        let len = engine.packets.get(packet).len();
+        let is_taken = interface.enqueue(packet, next.neighbour, len);
+        if is_taken {
+            self.pump(engine, next.interface);
+        }
+        let interface = &self.interfaces[next.interface];
+        let counters = &mut engine.ports[interface.port.index()].counters;
+        counters.longest_queue = counters.longest_queue.max(interface.queue_len());
+        if !is_taken {
+            match origin {
+                Origin::Link => counters.dropped_inside.add(len),
+                Origin::Local => counters.dropped_at_edge.add(len),
+            }
+            engine.packets.remove(packet);
+        }
+    }
+
+    /// Drops a packet because its interface is down.
+    pub(super) fn drop_down(&mut self, engine: &mut Engine, interface: usize, packet: PacketId) {
+        let port = self.interfaces[interface].port;
+        let len = engine.packets.get(packet).len();
+        engine.ports[port.index()].counters.dropped_down.add(len);
+        engine.packets.remove(packet);
+    }
+
+    /// Drops a packet and tells its sender why.
+    pub(super) fn refuse(&mut self, engine: &mut Engine, error: Error, packet: PacketId) {
+        let source = Header::parse(engine.packets.get(packet)).ok().map(|header| header.source);
+        let local = source.and_then(|source| self.source_for(source));
+        let (report, is_owed) = engine.packets.derive(packet, |offender, out| {
+            local.is_some_and(|local| error.emit(local, offender, out))
+        });
+        engine.packets.remove(packet);
+        if is_owed {
+            self.counters.errors_sent += 1;
+            self.output(engine, report);
+        } else {
+            engine.packets.remove(report);
+        }
+    }
+
+    pub(super) fn route(&mut self, destination: IpAddr) -> Option<NextHop> {
+        let interfaces = &self.interfaces;
+        self.table.lookup(destination, |index| interfaces[index].is_up)
+    }
+}
+
+/// The error that says how long a packet may be.
+pub(super) fn too_big(mtu: usize) -> Error {
+    Error::TooBig { mtu: u16::try_from(mtu).unwrap_or(u16::MAX) }
+}

@@ -1,0 +1,63 @@
+//! What changes in a network while it runs.
+
+use super::World;
+use crate::ids::{LinkId, NodeId};
+use crate::node::Prefix;
+
+/// A change at a time.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// Every node learns the shortest paths over the links that are up.
+    AutoRoutes,
+    /// The ends of the link notice that it is down.
+    LinkDown(LinkId),
+    /// The ends of the link notice that it is up.
+    LinkUp(LinkId),
+    /// A node gets a route through a neighbour.
+    Route {
+        /// Whose route.
+        node: NodeId,
+        /// To which destinations.
+        prefix: Prefix,
+        /// Through which neighbour.
+        via: NodeId,
+        /// How good; lower is better.
+        metric: u32,
+    },
+    /// A node loses its routes to exactly this prefix.
+    Unroute {
+        /// Whose routes.
+        node: NodeId,
+        /// To which destinations.
+        prefix: Prefix,
+    },
+}
+
+impl World {
+    pub(super) fn apply(&mut self, index: usize) {
+        match self.changes[index].clone() {
+            Change::AutoRoutes => self.auto_routes(),
+            Change::LinkDown(link) => self.set_link(link, false),
+            Change::LinkUp(link) => self.set_link(link, true),
+            Change::Route { node, prefix, via, metric } => {
+                self.route(node, prefix, via, metric);
+            }
+            Change::Unroute { node, prefix } => {
+                let node = &mut self.nodes[node.index()];
+                node.table.remove(prefix, None);
+                node.handle_routes_changed(&mut self.engine);
+            }
+        }
+    }
+
+    fn set_link(&mut self, link: LinkId, is_up: bool) {
+        self.links[link.index()].is_up = is_up;
+        for end in self.links[link.index()].ends {
+            let (node, interface) = {
+                let port = &self.engine.ports[end.index()];
+                (port.node, port.interface)
+            };
+            self.nodes[node.index()].handle_link(&mut self.engine, interface, is_up);
+        }
+    }
+}

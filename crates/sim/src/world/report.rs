@@ -1,0 +1,136 @@
+//! What happened in a network.
+
+use proto::hbh;
+use proto::time::Time;
+
+use super::World;
+use crate::app::{App, echo, ping, stream};
+use crate::counters::{NodeCounters, PortCounters};
+use crate::ids::{AppId, LinkId, NodeId};
+
+/// All counters of a network at one time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// The time.
+    pub now: Time,
+    /// Events that happened.
+    pub events: u64,
+    /// A fingerprint of all transmissions: equal for equal runs.
+    pub hash: u64,
+    /// The nodes, in the order in which they were added.
+    pub nodes: Vec<NodeReport>,
+    /// The directions of all links: of each first there, then back.
+    pub links: Vec<LinkReport>,
+    /// All links together.
+    pub total: PortCounters,
+}
+
+/// What happened in a node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeReport {
+    /// Which.
+    pub name: String,
+    /// In its IP stack.
+    pub counters: NodeCounters,
+    /// In its HBH, if it runs that.
+    pub hbh: Option<hbh::Stats>,
+}
+
+/// What happened in one direction of a link.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkReport {
+    /// Which.
+    pub link: LinkId,
+    /// The sending node's name.
+    pub from: String,
+    /// The receiving node's name.
+    pub to: String,
+    /// On the link and in the queue before it.
+    pub counters: PortCounters,
+}
+
+impl World {
+    /// All counters.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        let nodes = self.nodes.iter().map(|node| NodeReport {
+            name: node.name.clone(),
+            counters: node.counters,
+            hbh: node.hop.as_ref().map(|hop| hop.core().stats()),
+        });
+        let mut links = Vec::new();
+        for (index, link) in self.links.iter().enumerate() {
+            let [a, b] = link.ends;
+            for (near, far) in [(a, b), (b, a)] {
+                links.push(LinkReport {
+                    link: LinkId(super::small(index)),
+                    from: self.name(self.node_of(near)).to_owned(),
+                    to: self.name(self.node_of(far)).to_owned(),
+                    counters: self.engine.ports[near.index()].counters,
+                });
+            }
+        }
+        Report {
+            now: self.engine.now,
+            events: self.engine.events,
+            hash: self.engine.trace.hash(),
+            nodes: nodes.collect(),
+            total: self.total(),
+            links,
+        }
+    }
+
+    /// The counters of all links together.
+    #[must_use]
+    pub fn total(&self) -> PortCounters {
+        let counters = self.engine.ports.iter().map(|port| port.counters);
+        counters.fold(PortCounters::default(), |sum, port| sum + port)
+    }
+
+    /// Events that happened so far.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.engine.events
+    }
+
+    /// Packets that are in a queue or on a link.
+    #[must_use]
+    pub fn packets_under_way(&self) -> usize {
+        self.engine.packets.len()
+    }
+
+    /// What happened in a node's IP stack.
+    #[must_use]
+    pub fn node_counters(&self, node: NodeId) -> NodeCounters {
+        self.nodes[node.index()].counters
+    }
+
+    /// What an echo server did; `None` if the application is another.
+    #[must_use]
+    pub fn echo(&self, app: AppId) -> Option<echo::Stats> {
+        if let App::Echo(echo) = self.app(app) { Some(echo.stats()) } else { None }
+    }
+
+    /// What a client saw; `None` if the application is another.
+    #[must_use]
+    pub fn ping(&self, app: AppId) -> Option<ping::Stats> {
+        if let App::Ping(ping) = self.app(app) { Some(ping.stats()) } else { None }
+    }
+
+    /// What a sender of datagrams did; `None` if the application is another.
+    #[must_use]
+    pub fn stream_sender(&self, app: AppId) -> Option<stream::SenderStats> {
+        if let App::StreamSender(sender) = self.app(app) { Some(sender.stats()) } else { None }
+    }
+
+    /// What a sink of datagrams saw; `None` if the application is another.
+    #[must_use]
+    pub fn stream_sink(&self, app: AppId) -> Option<stream::SinkStats> {
+        if let App::StreamSink(sink) = self.app(app) { Some(sink.stats()) } else { None }
+    }
+
+    fn app(&self, app: AppId) -> &App {
+        let (node, index) = self.apps[app.index()];
+        self.nodes[node.index()].app(index)
+    }
+}

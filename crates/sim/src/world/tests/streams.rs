@@ -1,0 +1,52 @@
+//! Datagram applications over the network.
+
+use super::*;
+
+#[test]
+fn loss_on_the_way_adds_up_over_hops() {
+    const SENT: u64 = 5_000;
+    let (mut world, nodes) = chain(11, 4, &link(lossy(0.1)));
+    let sender = stream_to(&world, nodes[4], 20, SENT);
+    world.add_stream_sender(nodes[0], sender);
+    let sink = world.add_stream_sink(nodes[4], 9);
+
+    world.run(Time::MAX, |_| false);
+
+    let share = world.stream_sink(sink).unwrap().received as f64 / SENT as f64;
+    let expected = 0.9_f64.powi(4);
+    let deviation = (expected * (1.0 - expected) / SENT as f64).sqrt();
+    assert!((share - expected).abs() < 3.3 * deviation, "{share}");
+}
+
+#[test]
+fn jitter_is_seen_and_bounded() {
+    let shaky = channel::Config { jitter: Duration::from_millis(20), ..slow() };
+    let (mut world, nodes) = chain(1, 1, &link(shaky));
+    let sender = stream_to(&world, nodes[1], 20, 500);
+    world.add_stream_sender(nodes[0], sender);
+    let sink = world.add_stream_sink(nodes[1], 9);
+
+    world.run(Time::MAX, |_| false);
+
+    let stats = world.stream_sink(sink).unwrap();
+    let span = stats.delay.max() - stats.delay.min();
+    assert!(stats.jitter > 0.005 && span < Duration::from_millis(40), "{stats:?}");
+}
+
+#[test]
+fn a_stream_that_exceeds_the_link_fills_the_queue() {
+    let (mut world, nodes) = chain(1, 1, &link(slow()));
+    let config = stream::SenderConfig {
+        interval: Duration::from_millis(10),
+        ..stream_to(&world, nodes[1], 972, 1_000)
+    };
+    world.add_stream_sender(nodes[0], config);
+    let sink = world.add_stream_sink(nodes[1], 9);
+
+    world.run(Time::MAX, |_| false);
+
+    // The link carries 37.5 of 100 a second, for 10 s, and then the 50 that wait.
+    let stats = world.stream_sink(sink).unwrap();
+    assert_eq!(world.total().longest_queue, 50);
+    assert!((424..=427).contains(&stats.received), "{}", stats.received);
+}
