@@ -180,8 +180,8 @@ pub struct NodeCounters {
     pub hop_full_inside: u64,
     /// Not taken by HBH for another reason.
     pub hop_refused: u64,
-    /// Asked by a neighbour's HBH to slow down.
-    pub hop_congested: u64,
+    /// Packets that HBH gave up after their last retry.
+    pub hop_gave_up: u64,
 }
 
 #[cfg(test)]

@@ -1,4 +1,12 @@
-//! What can be set.
+//! What can be set, and what the two profiles set it to.
+
+use std::time::Duration;
+
+use super::wire::{MAX_BUDGET, MAX_SPAN};
+use crate::ip::protocol;
+
+/// How long an acknowledgement waits on a hop whose round trip is not known yet.
+const UNKNOWN_PATIENCE: Duration = Duration::from_millis(20);
 
 /// Which HBH.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
@@ -18,12 +26,147 @@ pub struct Config {
     pub profile: Profile,
     /// The IP protocol number of HBH packets, 253 unless changed.
     pub protocol: u8,
+    /// R: how often a hop sends a packet again before it gives up, 0 to 255.
+    pub retries: u8,
+    /// Retries for the whole path, 0 to 15. The ingress grants them, each hop passes on what is
+    /// left. Only the default profile carries them.
+    pub path_retries: u8,
+    /// W: bounds on the packets sent and not acknowledged, each 1 to 127. Equal bounds fix it.
+    pub window: (u8, u8),
+    /// When to send again.
+    pub rto: Rto,
+    /// s: packets waiting in a flow's output queue at which its sender is told of congestion.
+    pub congestion: usize,
+    /// Packets waiting at which the sender is told that congestion is over.
+    pub clear: usize,
+    /// L: packets that a flow's output queue holds at most.
+    pub queue: usize,
+    /// p: what the rate of a congested flow gains at each round trip, in bit/s.
+    pub rate_increase: f64,
+    /// q: what it is multiplied by at each congestion notification, below 1.
+    pub rate_decrease: f64,
+    /// How long an acknowledgement waits for a packet to ride on, at most. A quarter of the
+    /// hop's round trip if that is shorter. Only the default profile waits.
+    pub ack_delay: Duration,
+    /// Loss rate of a hop from which an idle link sends unacknowledged packets a second time
+    /// without being asked, 0 to 1; above 1 it never does. Only the default profile.
+    pub speculate_above: f64,
+    /// How long the last hop keeps a TCP segment back for one before it; zero for not at all.
+    /// Only the default profile.
+    pub hold: Duration,
+    /// Whether a TCP segment that is still on its way is not sent again when TCP repeats it.
+    pub absorb: bool,
+    /// How long a packet may wait in one node; older ones are discarded.
+    pub lifetime: Duration,
+    /// How long a flow without packets is remembered.
+    pub idle: Duration,
+    /// Flows at most, in each direction.
+    pub flows: usize,
+    /// Packets waiting or unacknowledged at most, over all flows.
+    pub packets: usize,
+}
+
+/// The retransmission timer of a hop: RTO = m * (srtt + n * rttvar).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rto {
+    /// g: weight of a new sample in the mean.
+    pub gain: f64,
+    /// h: weight of a new sample in the deviation.
+    pub deviation_gain: f64,
+    /// n: how many deviations are added to the mean.
+    pub deviations: f64,
+    /// m: what the sum is multiplied by.
+    pub factor: f64,
+    /// What it is multiplied by each time it expires on a packet.
+    pub backoff: f64,
+    /// Before the first sample.
+    pub initial: Duration,
+    /// At least this.
+    pub minimum: Duration,
+    /// At most this.
+    pub maximum: Duration,
+}
+
+impl Rto {
+    /// A timer that never changes.
+    #[must_use]
+    pub fn fixed(rto: Duration) -> Self {
+        Self { backoff: 1.0, initial: rto, minimum: rto, maximum: rto, ..Config::seed().rto }
+    }
 }
 
 impl Config {
     /// The parameters of `profile`.
     #[must_use]
     pub fn new(profile: Profile) -> Self {
-        Self { profile, protocol: crate::ip::protocol::EXPERIMENT }
+        match profile {
+            Profile::Default => Self::ours(),
+            Profile::Seed => Self::seed(),
+        }
+    }
+
+    /// How long an acknowledgement waits for a packet to ride on, on a hop with this round trip.
+    pub(super) fn patience(&self, round_trip: Option<Duration>) -> Duration {
+        round_trip.map_or(UNKNOWN_PATIENCE, |mean| mean / 4).min(self.ack_delay)
+    }
+
+    fn ours() -> Self {
+        Self {
+            profile: Profile::Default,
+            retries: MAX_BUDGET,
+            path_retries: MAX_BUDGET,
+            window: (4, MAX_SPAN),
+            rto: Rto {
+                gain: 0.125,
+                deviation_gain: 0.25,
+                deviations: 4.0,
+                factor: 1.0,
+                backoff: 1.5,
+                initial: Duration::from_millis(250),
+                minimum: Duration::from_millis(2),
+                maximum: Duration::from_secs(60),
+            },
+            ack_delay: Duration::from_millis(100),
+            speculate_above: 0.03,
+            hold: Duration::from_secs(1),
+            absorb: true,
+            lifetime: Duration::from_secs(30),
+            ..Self::seed()
+        }
+    }
+
+    /// R = 4 and the timer's constants are the paper's, section III and IV; it does not give W, s,
+    /// L, p and q.
+    fn seed() -> Self {
+        Self {
+            profile: Profile::Seed,
+            protocol: protocol::EXPERIMENT,
+            retries: 4,
+            path_retries: MAX_BUDGET,
+            window: (8, 8),
+            rto: Rto {
+                gain: 1.0 / 3.0,
+                deviation_gain: 1.0 / 3.0,
+                deviations: 10.0,
+                factor: 2.0,
+                backoff: 1.0,
+                initial: Duration::from_secs(1),
+                minimum: Duration::from_millis(1),
+                maximum: Duration::from_secs(60),
+            },
+            congestion: 20,
+            clear: 10,
+            queue: 50,
+            rate_increase: 10_000.0,
+            rate_decrease: 0.5,
+            ack_delay: Duration::ZERO,
+            speculate_above: 2.0,
+            hold: Duration::ZERO,
+            absorb: false,
+            lifetime: Duration::from_secs(3600),
+            idle: Duration::from_secs(60),
+            flows: 4_096,
+            packets: 65_536,
+        }
     }
 }

@@ -1,10 +1,19 @@
 //! A node's HBH: its peers, their flows, and the links that lead to them.
 
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 
 use super::config::Config;
+use super::egress::Egress;
+use super::peer::{LinkState, PeerState};
+use super::pool::Pool;
+use super::receiver::Receiver;
+use super::sender::Sender;
+use super::stats::Stats;
+use super::wire::{self, FlowId, Message};
+use crate::ip::{self, FlowKey, Header};
 use crate::rng::Rng;
-use crate::time::Time;
+use crate::time::{Time, earliest};
 
 /// A neighbour that speaks HBH, numbered by the driver.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -27,22 +36,25 @@ pub struct PeerConfig {
     pub mtu: usize,
 }
 
-/// What a packet brings along from hop to hop.
+/// What a packet brings along from hop to hop; the default is a packet that enters here.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Carried {
-    /// Retries left for the rest of the path; `None` at the ingress.
-    pub budget: Option<u8>,
+    /// Retries left for the rest of the path.
+    pub(super) budget: Option<u8>,
+    /// The flow that brought it.
+    pub(super) upstream: Option<(Peer, FlowId)>,
 }
 
 /// Why HBH did not take a packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Refused {
-    /// The queue towards the peer is full: the packet is dropped.
+    /// The queue towards the peer, or the node's memory for packets or flows, is full: the packet
+    /// is dropped.
     #[error("the queue is full")]
     Full,
     /// No IP packet.
     #[error("not an IP packet: {0}")]
-    Malformed(#[from] crate::ip::Malformed),
+    Malformed(#[from] ip::Malformed),
     /// Longer than the link carries with HBH's header: its sender is to be told this MTU.
     #[error("longer than {mtu} octets")]
     TooBig {
@@ -57,52 +69,121 @@ pub enum Refused {
 /// What the driver should know.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Event {
-    /// The peer asks to slow down for a flow.
-    Congested(Peer),
+    /// The peer did not acknowledge packets and HBH gave up on them.
+    GaveUp {
+        /// Which peer.
+        peer: Peer,
+        /// How many packets.
+        packets: u32,
+    },
 }
 
-/// What happened, counted.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Stats {
-    /// Data messages transmitted, repeats included.
-    pub data_sent: u64,
-    /// Data messages that were repeats.
-    pub data_repeated: u64,
-    /// Packets that carried nothing but acknowledgements.
-    pub acks_sent: u64,
+/// What a deadline is for.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) enum Timer {
+    /// An acknowledgement to a peer has waited for long enough.
+    Ack(Peer),
+    /// A flow to a peer may send, or has heard nothing for too long.
+    Flow(Peer, FlowId),
 }
 
 /// A node's HBH.
 #[derive(Debug)]
 pub struct Hop {
-    config: Config,
-    stats: Stats,
+    pub(super) config: Config,
+    pub(super) rng: Rng,
+    pub(super) peers: BTreeMap<Peer, PeerState>,
+    pub(super) links: BTreeMap<Link, LinkState>,
+    pub(super) senders: BTreeMap<(Peer, FlowId), Sender>,
+    pub(super) flows: BTreeMap<(Peer, FlowKey), FlowId>,
+    pub(super) receivers: BTreeMap<(Peer, FlowId), Receiver>,
+    pub(super) timers: BTreeSet<(Time, Timer)>,
+    pub(super) sweep_at: Option<Time>,
+    pub(super) egress: Egress,
+    pub(super) pool: Pool,
+    /// Packets waiting or unacknowledged, over all flows.
+    pub(super) held: usize,
+    pub(super) events: VecDeque<Event>,
+    pub(super) stats: Stats,
+    /// Acknowledgements on their way into a packet.
+    pub(super) scratch: Vec<u8>,
 }
 
 impl Hop {
-    /// A node without peers.
+    /// A node without peers. `rng` draws where flow numbers start.
     #[must_use]
-    pub fn new(config: Config, _rng: Rng) -> Self {
-        Self { config, stats: Stats::default() }
+    pub fn new(config: Config, rng: Rng) -> Self {
+        Self {
+            config,
+            rng,
+            peers: BTreeMap::new(),
+            links: BTreeMap::new(),
+            senders: BTreeMap::new(),
+            flows: BTreeMap::new(),
+            receivers: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            sweep_at: None,
+            egress: Egress::default(),
+            pool: Pool::default(),
+            held: 0,
+            events: VecDeque::new(),
+            stats: Stats::default(),
+            scratch: Vec::new(),
+        }
     }
 
     /// Adds a neighbour that speaks HBH, or changes what is known of it.
-    pub fn add_peer(&mut self, _now: Time, _peer: Peer, _config: PeerConfig) {}
+    pub fn add_peer(&mut self, peer: Peer, config: PeerConfig) {
+        for link in self.links.values_mut() {
+            link.peers.retain(|&other| other != peer);
+        }
+        self.links.entry(config.link).or_default().peers.push(peer);
+        match self.peers.get_mut(&peer) {
+            Some(state) => state.config = config,
+            None => {
+                let [a, b, ..] = self.rng.bits().to_le_bytes();
+                let first = FlowId(u16::from_le_bytes([a, b]));
+                self.peers.insert(peer, PeerState::new(config, &self.config, first));
+            }
+        }
+    }
 
     /// Forgets a neighbour and hands back, one call of `orphan` each and oldest first, the packets
     /// that it has not acknowledged, so that they can take another way.
-    pub fn remove_peer(&mut self, _now: Time, _peer: Peer, _orphan: impl FnMut(&[u8], Carried)) {}
+    pub fn remove_peer(&mut self, peer: Peer, orphan: impl FnMut(&[u8], Carried)) {
+        self.reroute(peer, |_| true, orphan);
+        for link in self.links.values_mut() {
+            link.peers.retain(|&other| other != peer);
+            link.turns.retain(|&(other, _)| other != peer);
+        }
+        self.links.retain(|_, link| !link.peers.is_empty());
+        self.senders.retain(|&(other, _), _| other != peer);
+        self.flows.retain(|&(other, _), _| other != peer);
+        self.receivers.retain(|&(other, _), _| other != peer);
+        self.timers.retain(|&(_, timer)| timer.peer() != peer);
+        self.peers.remove(&peer);
+    }
 
-    /// Takes the packets of one destination back from `peer`, for a route that changed.
+    /// Takes packets back from `peer`, for a route that changed.
     ///
-    /// `orphan` gets those not acknowledged whose destination `is_moved`.
+    /// `orphan` gets, oldest first, those not acknowledged whose destination `is_moved`.
     pub fn reroute(
         &mut self,
-        _now: Time,
-        _peer: Peer,
-        _is_moved: impl Fn(IpAddr) -> bool,
-        _orphan: impl FnMut(&[u8], Carried),
+        peer: Peer,
+        is_moved: impl Fn(IpAddr) -> bool,
+        mut orphan: impl FnMut(&[u8], Carried),
     ) {
+        for (_, sender) in self.senders.range_mut(flows_of(peer)) {
+            if !is_moved(sender.key.destination) {
+                continue;
+            }
+            let upstream = sender.upstream;
+            let before = sender.held();
+            sender.take_back(&mut self.pool, |packet| {
+                orphan(&packet.octets, Carried { budget: Some(packet.budget), upstream });
+            });
+            self.held -= before - sender.held();
+        }
     }
 
     /// Takes an IP packet whose next hop is `peer`; its TTL is already decremented.
@@ -111,12 +192,20 @@ impl Hop {
     /// When the packet was not taken.
     pub fn handle_packet(
         &mut self,
-        _now: Time,
-        _peer: Peer,
-        _packet: &[u8],
-        _carried: Carried,
+        now: Time,
+        peer: Peer,
+        packet: &[u8],
+        carried: Carried,
     ) -> Result<(), Refused> {
-        Err(Refused::UnknownPeer)
+        let outcome = self.take(now, peer, packet, carried);
+        match outcome {
+            Ok(()) => self.stats.packets_taken += 1,
+            Err(Refused::Full) => self.stats.packets_full += 1,
+            Err(Refused::Malformed(_)) => self.stats.packets_malformed += 1,
+            Err(Refused::TooBig { .. }) => self.stats.packets_too_big += 1,
+            Err(Refused::UnknownPeer) => self.stats.packets_unknown_peer += 1,
+        }
+        outcome
     }
 
     /// Takes an HBH packet (an IP packet of our protocol) that `peer` sent.
@@ -125,45 +214,125 @@ impl Hop {
     /// returned; the driver routes it on.
     pub fn handle_message(
         &mut self,
-        _now: Time,
-        _peer: Peer,
-        _packet: &[u8],
-        _out: &mut Vec<u8>,
+        now: Time,
+        peer: Peer,
+        packet: &[u8],
+        out: &mut Vec<u8>,
     ) -> Option<Carried> {
-        None
+        let Ok(header) = Header::parse(packet) else {
+            self.stats.messages_malformed += 1;
+            return None;
+        };
+        if header.protocol != self.config.protocol {
+            self.stats.messages_malformed += 1;
+            return None;
+        }
+        if !self.peers.contains_key(&peer) {
+            self.stats.messages_unknown_peer += 1;
+            return None;
+        }
+
+        let mut rest = &packet[header.len..header.total_len];
+        loop {
+            match Message::parse(rest) {
+                Ok((Message::Ack(ack), after)) => {
+                    self.handle_ack(now, peer, &ack);
+                    if after.is_empty() {
+                        return None;
+                    }
+                    rest = after;
+                }
+                Ok((Message::Data(data), _)) => {
+                    let carried = self.handle_data(now, peer, &data)?;
+                    out.clear();
+                    out.extend_from_slice(&packet[..header.len]);
+                    out.extend_from_slice(data.payload);
+                    super::transmit::seal(out, header.len, data.protocol);
+                    return Some(carried);
+                }
+                Err(wire::Malformed::Checksum) => {
+                    self.stats.messages_damaged += 1;
+                    return None;
+                }
+                Err(_) => {
+                    self.stats.messages_malformed += 1;
+                    return None;
+                }
+            }
+        }
     }
 
     /// Takes a restored packet for which this node is the last hop.
-    pub fn handle_egress(&mut self, _now: Time, _packet: &[u8]) {}
+    pub fn handle_egress(&mut self, now: Time, packet: &[u8]) {
+        self.egress.handle_packet(now, packet, self.config.hold, &mut self.pool);
+        self.plan_sweep(now);
+    }
 
-    /// Writes to `out` the next packet that leaves HBH here; false when there is none yet.
-    #[must_use]
-    pub fn poll_egress(&mut self, _now: Time, _out: &mut Vec<u8>) -> bool {
-        false
+    /// Acts on what is due. Early and repeated calls do nothing.
+    pub fn handle_timeout(&mut self, now: Time) {
+        while let Some(&(at, timer)) = self.timers.first()
+            && at <= now
+        {
+            self.timers.pop_first();
+            match timer {
+                Timer::Ack(peer) => self.ack_is_due(now, peer),
+                Timer::Flow(peer, flow) => self.flow_is_due(now, peer, flow),
+            }
+        }
+        self.egress.handle_timeout(now);
+        if self.sweep_at.is_some_and(|at| at <= now) {
+            self.sweep(now);
+        }
     }
 
     /// Writes to `out` the next IP packet to send over `link`, and returns whom it is for.
     ///
     /// The choice is made now, so ask only while the link has room.
     #[must_use]
-    pub fn poll_transmit(&mut self, _now: Time, _link: Link, _out: &mut Vec<u8>) -> Option<Peer> {
-        None
+    pub fn poll_transmit(&mut self, now: Time, link: Link, out: &mut Vec<u8>) -> Option<Peer> {
+        out.clear();
+        let overdue = self.overdue(link);
+        let chosen = self.next_turn(now, link).or_else(|| self.spare(link));
+        match (chosen, overdue) {
+            // An acknowledgement that is due rides along, or goes first.
+            (Some(turn), Some(waiting)) if waiting != turn.peer => {
+                self.emit_acks(now, waiting, out);
+                Some(waiting)
+            }
+            (Some(turn), _) => {
+                self.emit_data(now, link, turn, out);
+                Some(turn.peer)
+            }
+            (None, Some(waiting)) => {
+                self.emit_acks(now, waiting, out);
+                Some(waiting)
+            }
+            (None, None) => None,
+        }
+    }
+
+    /// Writes to `out` the next packet that leaves HBH here; false when there is none yet.
+    #[must_use]
+    pub fn poll_egress(&mut self, out: &mut Vec<u8>) -> bool {
+        let Some(packet) = self.egress.poll() else { return false };
+        out.clear();
+        out.extend_from_slice(&packet);
+        self.pool.give(packet);
+        true
     }
 
     /// What the driver should know; ask until `None`.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
-        None
+        self.events.pop_front()
     }
 
-    /// When to call `handle_timeout` at the latest.
+    /// When to call `handle_timeout`, and then `poll_transmit`, at the latest.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
-        None
+        let flow = self.timers.first().map(|&(at, _)| at);
+        earliest(flow, earliest(self.egress.next_timeout(), self.sweep_at))
     }
-
-    /// Acts on what is due. Early and repeated calls do nothing.
-    pub fn handle_timeout(&mut self, _now: Time) {}
 
     /// The parameters.
     #[must_use]
@@ -174,6 +343,24 @@ impl Hop {
     /// What happened so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.stats
+        Stats {
+            gaps_given_up: self.egress.given_up(),
+            flows: (self.senders.len() + self.receivers.len() + self.egress.flows()) as u64,
+            packets_held: self.held as u64,
+            ..self.stats
+        }
     }
+}
+
+impl Timer {
+    fn peer(self) -> Peer {
+        match self {
+            Self::Ack(peer) | Self::Flow(peer, _) => peer,
+        }
+    }
+}
+
+/// The keys of all flows of a peer.
+pub(super) fn flows_of(peer: Peer) -> std::ops::RangeInclusive<(Peer, FlowId)> {
+    (peer, FlowId(0))..=(peer, FlowId(u16::MAX))
 }

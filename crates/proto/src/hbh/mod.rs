@@ -14,7 +14,23 @@
 //! [`Hop::handle_egress`].
 
 mod config;
+mod egress;
 mod hop;
+mod intake;
+mod pacer;
+mod packet;
+mod peer;
+mod pool;
+mod receiver;
+mod rtt;
+mod sender;
+mod stats;
+#[cfg(test)]
+mod tests;
+mod transmit;
+mod window;
+pub mod wire;
 
-pub use config::{Config, Profile};
-pub use hop::{Carried, Event, Hop, Link, Peer, PeerConfig, Refused, Stats};
+pub use config::{Config, Profile, Rto};
+pub use hop::{Carried, Event, Hop, Link, Peer, PeerConfig, Refused};
+pub use stats::Stats;

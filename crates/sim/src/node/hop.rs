@@ -50,9 +50,9 @@ impl Node {
     }
 
     /// Adds a neighbour that speaks HBH.
-    pub(crate) fn add_hop_peer(&mut self, now: Time, next: NextHop, config: PeerConfig) {
+    pub(crate) fn add_hop_peer(&mut self, next: NextHop, config: PeerConfig) {
         let Some(hop) = &mut self.hop else { return };
-        hop.core.add_peer(now, peer_of(next), config);
+        hop.core.add_peer(peer_of(next), config);
         if !hop.peers.contains(&next) {
             hop.peers.push(next);
         }
@@ -184,7 +184,9 @@ impl Node {
         hop.is_touched = false;
         while let Some(event) = hop.core.poll_event() {
             match event {
-                hbh::Event::Congested(_) => self.counters.hop_congested += 1,
+                hbh::Event::GaveUp { packets, .. } => {
+                    self.counters.hop_gave_up += u64::from(packets);
+                }
             }
         }
         self.release(engine);
@@ -204,7 +206,7 @@ impl Node {
     fn release(&mut self, engine: &mut Engine) {
         while let Some(hop) = &mut self.hop {
             let packet = engine.packets.add();
-            if !hop.core.poll_egress(engine.now, engine.packets.get_mut(packet)) {
+            if !hop.core.poll_egress(engine.packets.get_mut(packet)) {
                 engine.packets.remove(packet);
                 return;
             }
@@ -227,7 +229,7 @@ impl Node {
             let is_moved = |destination| {
                 table.search(destination, |index| interfaces[index].is_up) != Some(next)
             };
-            hop.core.reroute(engine.now, peer_of(next), is_moved, |packet, carried| {
+            hop.core.reroute(peer_of(next), is_moved, |packet, carried| {
                 orphans.push((engine.packets.add_copy(packet), carried));
             });
             hop.is_touched = true;

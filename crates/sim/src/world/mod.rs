@@ -306,7 +306,7 @@ impl World {
         let mtu = self.interface(near).config.mtu;
         let peer = hbh::PeerConfig { link: link_of(interface), local, remote, mtu };
         let next = NextHop { interface, neighbour: far };
-        self.nodes[node.index()].add_hop_peer(self.engine.now, next, peer);
+        self.nodes[node.index()].add_hop_peer(next, peer);
     }
 
     fn capture(&mut self, folder: &Path, file: &str, ports: &[PortId]) -> io::Result<()> {

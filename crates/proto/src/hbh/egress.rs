@@ -1,0 +1,216 @@
+//! The last hop puts TCP segments back in order.
+//!
+//! A hop that repeats what it lost lets later packets overtake. TCP would take that for loss, send
+//! again what is on its way and slow down. So the last hop, and only it, keeps a segment back while
+//! one before it is missing, but never longer than `hold`.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use super::packet::Tcp;
+use super::pool::Pool;
+use crate::ip::{FlowKey, Header};
+use crate::time::Time;
+
+/// Segments that one connection keeps back at most; one more releases the first.
+const HELD_PER_FLOW: usize = 256;
+/// Connections remembered at most; the segments of others pass as they come.
+const FLOWS: usize = 4_096;
+
+#[derive(Debug, Default)]
+pub(super) struct Egress {
+    flows: BTreeMap<FlowKey, Flow>,
+    /// When the gaps of flows have lasted for too long.
+    deadlines: BTreeSet<(Time, FlowKey)>,
+    ready: VecDeque<Vec<u8>>,
+    /// Gaps that were not filled in time.
+    given_up: u64,
+}
+
+#[derive(Debug)]
+struct Flow {
+    /// The place after the last octet that left in order: a sequence number that does not wrap.
+    next: u64,
+    held: BTreeMap<u64, Held>,
+    gives_up_at: Option<Time>,
+    /// How long a gap is waited for: half as long after one that was not filled, for it may be no
+    /// doing of ours, and twice as long after one that was.
+    hold: Duration,
+    used_at: Time,
+}
+
+#[derive(Debug)]
+struct Held {
+    end: u64,
+    octets: Vec<u8>,
+}
+
+impl Egress {
+    /// Takes a packet that leaves here.
+    pub(super) fn handle_packet(
+        &mut self,
+        now: Time,
+        packet: &[u8],
+        hold: Duration,
+        pool: &mut Pool,
+    ) {
+        let octets = pool.copy(packet);
+        let Some((key, tcp)) = segment_of(packet).filter(|_| !hold.is_zero()) else {
+            self.ready.push_back(octets);
+            return;
+        };
+        let Some(mut flow) = self.flows.remove(&key) else {
+            if self.flows.len() < FLOWS {
+                self.flows.insert(key, Flow::new(now, tcp, hold));
+            }
+            self.ready.push_back(octets);
+            return;
+        };
+
+        self.deadlines.remove(&(flow.gives_up_at.unwrap_or(Time::MAX), key));
+        flow.used_at = now;
+        if tcp.is_syn {
+            while let Some(held) = flow.take_first() {
+                self.ready.push_back(held.octets);
+            }
+            flow = Flow::new(now, tcp, hold);
+            self.ready.push_back(octets);
+        } else {
+            flow.handle_segment(now, tcp, octets, hold, pool, &mut self.ready);
+        }
+        if let Some(at) = flow.gives_up_at {
+            self.deadlines.insert((at, key));
+        }
+        self.flows.insert(key, flow);
+    }
+
+    /// The next packet that leaves.
+    pub(super) fn poll(&mut self) -> Option<Vec<u8>> {
+        self.ready.pop_front()
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        self.deadlines.first().map(|&(at, _)| at)
+    }
+
+    /// Moves over gaps that have lasted for too long.
+    pub(super) fn handle_timeout(&mut self, now: Time) {
+        while let Some(&(at, key)) = self.deadlines.first()
+            && at <= now
+        {
+            self.deadlines.pop_first();
+            let Some(flow) = self.flows.get_mut(&key) else { continue };
+            self.given_up += 1;
+            flow.hold /= 2;
+            if let Some(first) = flow.take_first() {
+                flow.next = first.end;
+                self.ready.push_back(first.octets);
+            }
+            flow.release(&mut self.ready);
+            flow.gives_up_at = (!flow.held.is_empty()).then(|| now + flow.hold);
+            if let Some(at) = flow.gives_up_at.filter(|&at| at > now) {
+                self.deadlines.insert((at, key));
+            } else {
+                flow.release_all(&mut self.ready);
+            }
+        }
+    }
+
+    /// Forgets connections that keep nothing back and had no traffic since `before`.
+    pub(super) fn forget(&mut self, before: Time) {
+        self.flows.retain(|_, flow| flow.used_at > before || !flow.held.is_empty());
+    }
+
+    /// Connections that are remembered.
+    pub(super) fn flows(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// Gaps that were not filled in time.
+    pub(super) fn given_up(&self) -> u64 {
+        self.given_up
+    }
+}
+
+impl Flow {
+    fn new(now: Time, tcp: Tcp, hold: Duration) -> Self {
+        // One turn above zero, so that no segment lies before the start.
+        let next = (1 << 32) + u64::from(tcp.seq) + u64::from(tcp.occupies());
+        Self { next, held: BTreeMap::new(), gives_up_at: None, hold, used_at: now }
+    }
+
+    fn handle_segment(
+        &mut self,
+        now: Time,
+        tcp: Tcp,
+        octets: Vec<u8>,
+        hold: Duration,
+        pool: &mut Pool,
+        ready: &mut VecDeque<Vec<u8>>,
+    ) {
+        let start = self.place(tcp.seq);
+        let end = start + u64::from(tcp.occupies());
+        // An acknowledgement alone carries nothing that could be out of order.
+        if start <= self.next || tcp.occupies() == 0 || tcp.is_reset {
+            ready.push_back(octets);
+            if start <= self.next && end > self.next {
+                self.next = end;
+                if self.release(ready) {
+                    self.hold = (self.hold * 2).min(hold);
+                    self.gives_up_at = (!self.held.is_empty()).then(|| now + self.hold);
+                }
+            }
+            return;
+        }
+        if self.held.len() >= HELD_PER_FLOW
+            && let Some(first) = self.take_first()
+        {
+            self.next = first.end;
+            ready.push_back(first.octets);
+            self.release(ready);
+        }
+        if let Some(same) = self.held.insert(start, Held { end, octets }) {
+            pool.give(same.octets);
+        }
+        self.gives_up_at.get_or_insert(now + self.hold);
+    }
+
+    /// Where `seq` lies, given that it is within half the sequence space of `next`.
+    fn place(&self, seq: u32) -> u64 {
+        let low = u32::try_from(self.next & u64::from(u32::MAX)).expect("32 bits");
+        let ahead = seq.wrapping_sub(low).cast_signed();
+        self.next.saturating_add_signed(i64::from(ahead))
+    }
+
+    /// Lets go of what is in order now; returns whether there was any.
+    fn release(&mut self, ready: &mut VecDeque<Vec<u8>>) -> bool {
+        let mut is_any = false;
+        while let Some((&start, _)) = self.held.first_key_value()
+            && start <= self.next
+        {
+            let Some(held) = self.take_first() else { break };
+            self.next = self.next.max(held.end);
+            ready.push_back(held.octets);
+            is_any = true;
+        }
+        is_any
+    }
+
+    fn release_all(&mut self, ready: &mut VecDeque<Vec<u8>>) {
+        while let Some(held) = self.take_first() {
+            self.next = self.next.max(held.end);
+            ready.push_back(held.octets);
+        }
+        self.gives_up_at = None;
+    }
+
+    fn take_first(&mut self) -> Option<Held> {
+        self.held.pop_first().map(|(_, held)| held)
+    }
+}
+
+fn segment_of(packet: &[u8]) -> Option<(FlowKey, Tcp)> {
+    let header = Header::parse(packet).ok()?;
+    let (key, offset) = FlowKey::of(&header, packet);
+    Some((key, Tcp::of(&key, &header, packet, offset)?))
+}

@@ -1,0 +1,175 @@
+//! One flow from one peer: what has arrived (ooList), and what to acknowledge when.
+
+use std::time::Duration;
+
+use super::config::Profile;
+use super::hop::Peer;
+use super::wire::{Ack, Data, Echo, FlowId, Seq, emit_ack};
+use crate::time::Time;
+
+/// An acknowledgement waits for no more than this many packets.
+const PACKETS_PER_ACK: u8 = 16;
+
+#[derive(Debug)]
+pub(super) struct Receiver {
+    /// The flow on its next hop, when it goes on through HBH.
+    pub(super) downstream: Option<(Peer, FlowId)>,
+    pub(super) used_at: Time,
+    id: FlowId,
+    /// The lowest number that has not arrived and may still come.
+    next: Seq,
+    /// Bit `i`: number `next + i` has arrived (ooList).
+    arrived: u128,
+    last: Option<Arrival>,
+    /// When the acknowledgement that is owed must go out.
+    owed_at: Option<Time>,
+    unacknowledged: u8,
+    /// Whether the sender was told of congestion and not yet of its end.
+    told_congested: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    seq: Seq,
+    copy: u8,
+    at: Time,
+}
+
+impl Receiver {
+    /// The state after the first packet of a flow that came with `data`'s number.
+    pub(super) fn new(now: Time, data: &Data<'_>, window: u8, profile: Profile) -> Self {
+        let next = match profile {
+            Profile::Default => data.seq.minus(data.outstanding),
+            Profile::Seed if data.seq.0 < window => Seq(0),
+            Profile::Seed => data.seq.minus(window - 1),
+        };
+        Self {
+            downstream: None,
+            used_at: now,
+            id: data.flow,
+            next,
+            arrived: 0,
+            last: None,
+            owed_at: None,
+            unacknowledged: 0,
+            told_congested: false,
+        }
+    }
+
+    /// Takes a packet; returns whether it is new.
+    ///
+    /// `patience` is how long its acknowledgement may wait; `window` the seed's W, because a
+    /// number `n` proves that the sender is done with `n - W`.
+    pub(super) fn handle_data(
+        &mut self,
+        now: Time,
+        data: &Data<'_>,
+        patience: Duration,
+        window: u8,
+        profile: Profile,
+    ) -> bool {
+        self.used_at = now;
+        let lowest = match profile {
+            Profile::Default => data.seq.minus(data.outstanding),
+            Profile::Seed => data.seq.minus(window - 1),
+        };
+        self.advance(lowest);
+        let is_new = self.record(data.seq);
+        self.last = Some(Arrival { seq: data.seq, copy: data.copy, at: now });
+        self.unacknowledged = self.unacknowledged.saturating_add(1);
+
+        match profile {
+            Profile::Default => {
+                let is_urgent = data.wants_ack || self.unacknowledged >= PACKETS_PER_ACK;
+                self.owe(if is_urgent { now } else { now + patience });
+            }
+            Profile::Seed if data.wants_ack => self.owe(now),
+            Profile::Seed => {}
+        }
+        is_new
+    }
+
+    /// An acknowledgement must go out at `at` or before.
+    pub(super) fn owe(&mut self, at: Time) {
+        self.owed_at = Some(self.owed_at.map_or(at, |owed| owed.min(at)));
+    }
+
+    /// When the acknowledgement that is owed must go out.
+    pub(super) fn owed_at(&self) -> Option<Time> {
+        self.owed_at
+    }
+
+    /// Whether the sender has been told of congestion and not of its end.
+    pub(super) fn told_congested(&self) -> bool {
+        self.told_congested
+    }
+
+    /// Appends the acknowledgement.
+    pub(super) fn emit(
+        &mut self,
+        now: Time,
+        profile: Profile,
+        is_congested: bool,
+        is_clear: bool,
+        is_followed: bool,
+        out: &mut Vec<u8>,
+    ) {
+        let echo = self.last.filter(|_| profile == Profile::Default).map(|last| Echo {
+            seq: last.seq,
+            copy: last.copy,
+            delay: Some(now.since(last.at)),
+        });
+        let is_clear = profile == Profile::Default && self.told_congested && is_clear;
+        let ack = Ack { is_congested, is_clear, echo, ..Ack::new(self.id, self.next) };
+        emit_ack(&ack, runs(self.next, self.arrived), is_followed, out);
+
+        self.told_congested = is_congested || (self.told_congested && !is_clear);
+        self.owed_at = None;
+        self.unacknowledged = 0;
+    }
+
+    /// Everything before `lowest` has arrived or will not come.
+    fn advance(&mut self, lowest: Seq) {
+        let steps = lowest.since(self.next);
+        if steps > 0 {
+            self.arrived = self.arrived.checked_shr(steps.unsigned_abs().into()).unwrap_or(0);
+            self.next = lowest;
+            self.skip();
+        }
+    }
+
+    fn record(&mut self, seq: Seq) -> bool {
+        let Ok(ahead) = u32::try_from(seq.since(self.next)) else { return false };
+        let bit = 1 << ahead;
+        if self.arrived & bit != 0 {
+            return false;
+        }
+        self.arrived |= bit;
+        self.skip();
+        true
+    }
+
+    /// Moves `next` over what has arrived.
+    fn skip(&mut self) {
+        let run = self.arrived.trailing_ones();
+        self.arrived = self.arrived.checked_shr(run).unwrap_or(0);
+        self.next = self.next.plus(u8::try_from(run).expect("at most 128 bits"));
+    }
+}
+
+/// The runs of ones of `arrived`, whose bit 0 stands for `base`.
+fn runs(base: Seq, mut arrived: u128) -> impl Iterator<Item = (Seq, Seq)> {
+    let mut at = 0_u32;
+    std::iter::from_fn(move || {
+        if arrived == 0 {
+            return None;
+        }
+        let gap = arrived.trailing_zeros();
+        let run = (arrived >> gap).trailing_ones();
+        let first = at + gap;
+        at = first + run;
+        arrived = arrived.checked_shr(gap + run).unwrap_or(0);
+        let number = |offset: u32| base.plus(u8::try_from(offset).expect("at most 128 bits"));
+        Some((number(first), number(first + run - 1)))
+    })
+}

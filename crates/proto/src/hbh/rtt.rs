@@ -1,0 +1,100 @@
+//! The round-trip estimate of a hop (Marques et al., section III.C).
+
+use std::time::Duration;
+
+use super::config::{Profile, Rto};
+
+/// What is known of the time to a peer and back.
+#[derive(Clone, Debug)]
+pub(super) struct Estimator {
+    rto: Rto,
+    profile: Profile,
+    mean: Option<Duration>,
+    deviation: Duration,
+    shortest: Option<Duration>,
+}
+
+impl Estimator {
+    pub(super) fn new(rto: Rto, profile: Profile) -> Self {
+        Self { rto, profile, mean: None, deviation: Duration::ZERO, shortest: None }
+    }
+
+    pub(super) fn handle_sample(&mut self, sample: Duration) {
+        self.shortest = Some(self.shortest.map_or(sample, |shortest| shortest.min(sample)));
+        let Some(old) = self.mean else {
+            self.mean = Some(sample);
+            // A hop's round trip varies less than a path's, for which RFC 6298 takes a half.
+            self.deviation = match self.profile {
+                Profile::Default => sample / 4,
+                Profile::Seed => sample / 2,
+            };
+            return;
+        };
+        let mean = blend(old, sample, self.rto.gain);
+        // As printed in the paper, the deviation is taken from the mean that the sample has
+        // already moved; RFC 6298 takes it from the one before.
+        let reference = match self.profile {
+            Profile::Default => old,
+            Profile::Seed => mean,
+        };
+        self.deviation = blend(self.deviation, reference.abs_diff(sample), self.rto.deviation_gain);
+        self.mean = Some(mean);
+    }
+
+    /// The smoothed round trip.
+    pub(super) fn mean(&self) -> Option<Duration> {
+        self.mean
+    }
+
+    /// The shortest round trip seen.
+    pub(super) fn shortest(&self) -> Option<Duration> {
+        self.shortest
+    }
+
+    /// How long to wait for an acknowledgement of a packet sent `expiries` times in vain.
+    pub(super) fn timeout(&self, expiries: u8) -> Duration {
+        let base = self.mean.map_or(self.rto.initial, |mean| {
+            (mean + self.deviation.mul_f64(self.rto.deviations)).mul_f64(self.rto.factor)
+        });
+        let grown = base.as_secs_f64() * libm::pow(self.rto.backoff, f64::from(expiries));
+        let most = self.rto.maximum.as_secs_f64();
+        Duration::from_secs_f64(grown.min(most)).max(self.rto.minimum)
+    }
+}
+
+fn blend(old: Duration, new: Duration, gain: f64) -> Duration {
+    old.mul_f64(1.0 - gain) + new.mul_f64(gain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::Config;
+    use super::*;
+
+    #[test]
+    fn the_seed_estimates_as_printed() {
+        let mut estimator = Estimator::new(Config::new(Profile::Seed).rto, Profile::Seed);
+        assert_eq!(estimator.timeout(0), Duration::from_secs(1));
+
+        estimator.handle_sample(Duration::from_millis(120));
+        estimator.handle_sample(Duration::from_millis(180));
+
+        // srtt = 2/3 120 + 1/3 180 = 140; rttvar = 2/3 60 + 1/3 |180 - 140| = 53.33
+        assert_eq!(estimator.mean().unwrap().as_millis(), 140);
+        assert_eq!(estimator.timeout(0).as_millis(), 2 * (140 + 533));
+        assert_eq!(estimator.timeout(3), estimator.timeout(0));
+    }
+
+    #[test]
+    fn ours_backs_off_to_a_bound() {
+        let rto = Rto { maximum: Duration::from_millis(500), ..Config::new(Profile::Default).rto };
+        let mut estimator = Estimator::new(rto, Profile::Default);
+
+        estimator.handle_sample(Duration::from_millis(100));
+
+        assert_eq!(estimator.timeout(0).as_millis(), 200);
+        assert_eq!(estimator.timeout(1).as_millis(), 300);
+        assert_eq!(estimator.timeout(2).as_millis(), 450);
+        assert_eq!(estimator.timeout(3).as_millis(), 500);
+    }
+}

@@ -1,0 +1,179 @@
+//! What a node sends next over a link: whose turn it is, and what rides along.
+
+use super::config::Profile;
+use super::hop::{Hop, Link, Peer, flows_of};
+use super::sender::Choice;
+use super::wire::FlowId;
+use crate::ip::{Spec, rewrite_v4_checksum};
+use crate::time::Time;
+
+/// Acknowledgements that ride on one packet at most.
+const RIDERS: usize = 4;
+/// Octets kept free for each rider: header, echo and a few intervals.
+const RIDER: usize = 32;
+/// Flows looked at for a packet to send a second time.
+const SPARE_SEARCH: usize = 64;
+/// Loss rate from which a third copy is worth sending.
+const HEAVY_LOSS: f64 = 0.4;
+
+/// A flow, and what it sends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    pub(super) peer: Peer,
+    flow: FlowId,
+    choice: Choice,
+}
+
+impl Hop {
+    /// The peer on `link` to which an acknowledgement is overdue.
+    pub(super) fn overdue(&self, link: Link) -> Option<Peer> {
+        let peers = &self.links.get(&link)?.peers;
+        peers
+            .iter()
+            .copied()
+            .find(|peer| self.peers.get(peer).is_some_and(|state| state.is_overdue))
+    }
+
+    /// Whose turn it is on `link`: deficit round robin over the flows that have something to send.
+    pub(super) fn next_turn(&mut self, now: Time, link: Link) -> Option<Turn> {
+        let state = self.links.get_mut(&link)?;
+        while let Some(&(peer, flow)) = state.turns.front() {
+            let Some(sender) = self.senders.get_mut(&(peer, flow)) else {
+                state.turns.pop_front();
+                continue;
+            };
+            let before = sender.held();
+            self.stats.packets_expired += sender.expire(now, self.config.lifetime, &mut self.pool);
+            self.held -= before - sender.held();
+            let Some(choice) = sender.choose(now, &self.config) else {
+                sender.is_listed = false;
+                sender.deficit = 0;
+                state.turns.pop_front();
+                continue;
+            };
+            let len = sender.len_of(choice);
+            if sender.deficit < len {
+                sender.deficit +=
+                    self.peers.get(&peer).map_or(len, |peer| peer.config.mtu.max(len));
+                state.turns.rotate_left(1);
+                continue;
+            }
+            sender.deficit -= len;
+            return Some(Turn { peer, flow, choice });
+        }
+        None
+    }
+
+    /// What an idle link may send a second time, because it loses much.
+    pub(super) fn spare(&self, link: Link) -> Option<Turn> {
+        for &peer in &self.links.get(&link)?.peers {
+            let state = self.peers.get(&peer)?;
+            let loss = state.loss.rate();
+            let is_idle = match (state.rtt.mean(), state.rtt.shortest()) {
+                (Some(mean), Some(shortest)) => mean <= shortest + shortest / 4,
+                _ => true,
+            };
+            if loss < self.config.speculate_above || !is_idle {
+                continue;
+            }
+            let copies = if loss < HEAVY_LOSS { 2 } else { 3 };
+            let found = self.senders.range(flows_of(peer)).take(SPARE_SEARCH).find_map(
+                |(&(peer, flow), sender)| {
+                    sender.choose_spare(copies).map(|choice| Turn { peer, flow, choice })
+                },
+            );
+            if found.is_some() {
+                return found;
+            }
+        }
+        None
+    }
+
+    /// Writes the packet of `turn`, and with it the acknowledgements that are owed to its peer.
+    pub(super) fn emit_data(&mut self, now: Time, link: Link, turn: Turn, out: &mut Vec<u8>) {
+        let Turn { peer, flow, choice } = turn;
+        let Some(sender) = self.senders.get(&(peer, flow)) else { return };
+        let mtu = self.peers.get(&peer).map_or(0, |state| state.config.mtu);
+        let room = mtu.saturating_sub(sender.len_of(choice)) / RIDER;
+        let riders = match self.config.profile {
+            Profile::Default => room.min(RIDERS),
+            Profile::Seed => 0,
+        };
+
+        // The riders stand between the IP header and the packet's own message, so they come first.
+        let mut acks = std::mem::take(&mut self.scratch);
+        acks.clear();
+        for _ in 0..riders {
+            if !self.emit_ack(now, peer, true, &mut acks) {
+                break;
+            }
+            self.stats.acks_ridden += 1;
+        }
+        let Some(sender) = self.senders.get_mut(&(peer, flow)) else { return };
+        let (header, data) = sender.transmit(now, choice, &self.config, &mut self.stats);
+        let header_len = header.len();
+        out.extend_from_slice(header);
+        out.extend_from_slice(&acks);
+        data.emit(out);
+        seal(out, header_len, self.config.protocol);
+        self.scratch = acks;
+
+        let (backlog, upstream) = (sender.backlog(), sender.upstream);
+        if backlog == self.config.clear && choice == Choice::New {
+            self.tell_upstream(now, upstream);
+        }
+        self.attend(now, peer, flow);
+        debug_assert!(self.links.contains_key(&link), "the turn came from it");
+    }
+
+    /// Writes a packet with nothing but acknowledgements for `peer`.
+    pub(super) fn emit_acks(&mut self, now: Time, peer: Peer, out: &mut Vec<u8>) {
+        let Some(state) = self.peers.get(&peer) else { return };
+        let spec = Spec::new(state.config.local, state.config.remote, self.config.protocol);
+        let most = match self.config.profile {
+            Profile::Default => (state.config.mtu.saturating_sub(spec.header_len()) / RIDER).max(1),
+            Profile::Seed => 1,
+        };
+        let count = most.min(state.owed.len());
+        spec.emit(0, out);
+        let header_len = out.len();
+        for index in 0..count {
+            self.emit_ack(now, peer, index + 1 < count, out);
+        }
+        seal(out, header_len, self.config.protocol);
+        self.stats.acks_sent += 1;
+    }
+
+    /// Appends the acknowledgement that has been owed to `peer` for longest; false for none.
+    fn emit_ack(&mut self, now: Time, peer: Peer, is_followed: bool, out: &mut Vec<u8>) -> bool {
+        let Some(state) = self.peers.get_mut(&peer) else { return false };
+        let Some(flow) = state.owed.pop_front() else { return false };
+        if state.owed.is_empty() {
+            state.is_overdue = false;
+        }
+        // An owed acknowledgement has its receiver: both go together.
+        let Some(receiver) = self.receivers.get_mut(&(peer, flow)) else { return false };
+        let backlog = receiver
+            .downstream
+            .and_then(|downstream| self.senders.get(&downstream))
+            .map_or(0, |sender| sender.backlog());
+        let is_congested = backlog >= self.config.congestion;
+        let is_clear = backlog <= self.config.clear;
+        receiver.emit(now, self.config.profile, is_congested, is_clear, is_followed, out);
+        true
+    }
+}
+
+/// Makes `packet`, whose IP header has `header_len` octets, one of `protocol` with its length.
+pub(super) fn seal(packet: &mut [u8], header_len: usize, protocol: u8) {
+    let len = u16::try_from(packet.len()).unwrap_or(u16::MAX);
+    if packet[0] >> 4 == 4 {
+        packet[2..4].copy_from_slice(&len.to_be_bytes());
+        packet[9] = protocol;
+        rewrite_v4_checksum(&mut packet[..header_len]);
+    } else {
+        let payload = len.saturating_sub(u16::try_from(header_len).unwrap_or(0));
+        packet[4..6].copy_from_slice(&payload.to_be_bytes());
+        packet[6] = protocol;
+    }
+}
