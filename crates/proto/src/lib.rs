@@ -15,4 +15,5 @@
 pub mod hbh;
 pub mod ip;
 pub mod rng;
+pub mod tcp;
 pub mod time;

@@ -1,0 +1,49 @@
+//! TCP (RFC 9293) without I/O.
+//!
+//! ```text
+//!               write / close                      poll_transmit (whole IP packets)
+//!  application ───────────────▶ ┌────────────┐ ─────────────────────────────────────▶  network
+//!              ◀─────────────── │ Connection │ ◀─────────────────────────────────────
+//!            read / poll_event  └────────────┘   handle_segment (Segment::parse)
+//!                        next_timeout / handle_timeout
+//! ```
+//!
+//! Listening is the driver's: it gives a SYN for a port that listens to [`Connection::accept`],
+//! and answers a segment that belongs to no connection with [`Segment::reset_for`]. After each
+//! `handle_*`, and after `write`, `read`, `close` and `abort`, it asks `poll_event`,
+//! `poll_transmit` and `next_timeout`.
+//!
+//! Inside, `sender` and `receiver` are the two halves; `recovery` is what acknowledgements mean
+//! to the one, `reassembly` what payload means to the other; `input`, `output` and `timers` are
+//! the state machine around them.
+
+mod config;
+mod congestion;
+mod connection;
+mod event;
+mod flight;
+mod input;
+mod newreno;
+mod output;
+mod reassembly;
+mod receiver;
+mod recovery;
+mod ring;
+mod rtt;
+mod scoreboard;
+mod sender;
+mod seq;
+mod stats;
+#[cfg(test)]
+mod tests;
+mod timers;
+pub mod wire;
+
+pub use config::{Config, DelayedAck, FullAck, InitialWindow, KeepAlive, Limit, Rto};
+pub use congestion::{Ack, Algorithm, CongestionControl, Growth, Head, Verdict, Window};
+pub use connection::Connection;
+pub use event::{Event, State, TimedOut};
+pub use newreno::NewReno;
+pub use rtt::Estimator;
+pub use stats::Stats;
+pub use wire::{Flags, Options, SackBlocks, Segment, Timestamps};

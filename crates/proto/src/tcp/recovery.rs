@@ -1,0 +1,368 @@
+//! What acknowledgements and timeouts mean for the send side: RFC 5681, RFC 6582 (NewReno),
+//! RFC 6675 (SACK), RFC 3042 (limited transmit).
+
+use std::time::Duration;
+
+use super::config::FullAck;
+use super::congestion::{Ack, Verdict};
+use super::sender::{Kind, Next, Plan, Sender, Wait};
+use super::seq::Seq;
+use super::stats::Stats;
+use super::wire::SackBlocks;
+use crate::time::Time;
+
+/// A fast recovery.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Recovery {
+    /// It ends when everything below is acknowledged (RecoveryPoint).
+    point: Seq,
+    /// Beyond what was sent again (HighRxt).
+    high_rxt: Seq,
+    /// A last resort is allowed once this is passed (RescueRxt).
+    rescue_rxt: Seq,
+    /// Whether a partial acknowledgement came.
+    is_partial: bool,
+}
+
+/// An acknowledgement, as far as the send side is concerned.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Report {
+    /// The acknowledgement number.
+    pub(super) ack: Seq,
+    /// Whether it carries no data, no SYN, no FIN and no new window.
+    pub(super) is_bare: bool,
+    /// The blocks, if the connection uses SACK.
+    pub(super) sack: SackBlocks,
+    /// Hops left in its packet.
+    pub(super) ttl: u8,
+    /// How long ago a segment was sent whose timestamp it echoes.
+    pub(super) echo_age: Option<Duration>,
+}
+
+/// What an acknowledgement changed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Progress {
+    /// New data is acknowledged; whether the retransmission timer restarts.
+    Acked { restarts_timer: bool },
+    /// A recovery began: the retransmission timer restarts.
+    Lost,
+    /// Nothing.
+    None,
+}
+
+impl Sender {
+    /// Takes an acknowledgement that lies between `una` and `max`.
+    pub(super) fn handle_ack(
+        &mut self,
+        now: Time,
+        report: &Report,
+        is_echoed: impl Fn(Time) -> bool,
+        stats: &mut Stats,
+    ) -> Progress {
+        let fresh = if self.sack { self.take_blocks(report, stats) } else { 0 };
+        if report.ack > self.una {
+            return self.handle_new_ack(now, report, is_echoed, stats);
+        }
+
+        let is_duplicate =
+            self.is_outstanding() && if self.sack { fresh > 0 } else { report.is_bare };
+        if !is_duplicate {
+            return Progress::None;
+        }
+        self.duplicates += 1;
+        stats.duplicate_acks += 1;
+        if self.recovery.is_some() {
+            if !self.sack {
+                self.window.cwnd += self.window.mss;
+            }
+            return Progress::None;
+        }
+        let head = self.flight.head();
+        let verdict =
+            self.controller.get().on_duplicate(now, &mut self.window, self.duplicates, head);
+        if verdict == Verdict::Retransmit {
+            self.head_due = true;
+        }
+        if self.duplicates >= self.config.duplicate_threshold.max(1) || self.is_head_lost() {
+            return self.enter_recovery(now, stats);
+        }
+        Progress::None
+    }
+
+    /// Returns how many octets the blocks report for the first time.
+    fn take_blocks(&mut self, report: &Report, stats: &mut Stats) -> u64 {
+        let blocks = report.sack.as_slice();
+        let mut fresh = 0;
+        for (index, &(from, to)) in blocks.iter().enumerate() {
+            let (from, to) = (self.una.nearest(from), self.una.nearest(to));
+            let is_within = |&(low, high): &(u32, u32)| {
+                self.una.nearest(low) <= from && to <= self.una.nearest(high)
+            };
+            if from >= to || to > self.max {
+                stats.bad_sack_blocks += 1;
+            } else if index == 0 && (to <= report.ack || blocks.get(1).is_some_and(is_within)) {
+                stats.spurious_retransmissions += 1;
+            } else if from >= report.ack {
+                fresh += self.board.insert(from, to);
+            } else if to > report.ack {
+                stats.bad_sack_blocks += 1;
+            }
+        }
+        if fresh > 0 {
+            self.board.judge(self.config.duplicate_threshold.max(1), self.window.mss);
+        }
+        fresh
+    }
+
+    fn handle_new_ack(
+        &mut self,
+        now: Time,
+        report: &Report,
+        is_echoed: impl Fn(Time) -> bool,
+        stats: &mut Stats,
+    ) -> Progress {
+        let octets = report.ack.since(self.una);
+        let flight = self.nxt.since(self.una);
+        let was_syn = !self.is_syn_acked();
+        stats.octets_acked += self.advance(report.ack);
+        if self.sack && !self.board.is_empty() {
+            self.board.judge(self.config.duplicate_threshold.max(1), self.window.mss);
+        }
+        let rtt = self.take_time(now, report, is_echoed, stats);
+        if was_syn {
+            return Progress::Acked { restarts_timer: true };
+        }
+
+        let ack = Ack {
+            octets,
+            flight,
+            flight_after: self.max.since(self.una),
+            rtt,
+            srtt: self.rtt.srtt(),
+            is_window_limited: self.is_window_limited(flight),
+            in_recovery: self.recovery.is_some(),
+            ttl: report.ttl,
+            head: self.flight.head(),
+        };
+        if self.controller.get().on_ack(now, &mut self.window, &ack) == Verdict::Retransmit {
+            self.head_due = self.max > self.una;
+        }
+        let Some(recovery) = self.recovery else {
+            self.duplicates = 0;
+            self.limited = 0;
+            if self.is_head_lost() {
+                self.enter_recovery(now, stats);
+            }
+            return Progress::Acked { restarts_timer: true };
+        };
+        if self.una >= recovery.point {
+            self.leave_recovery(now);
+            return Progress::Acked { restarts_timer: true };
+        }
+        self.handle_partial_ack(octets, recovery)
+    }
+
+    /// RFC 6298: at most one round-trip time from an acknowledgement, and none that is ambiguous
+    /// (Karn). Returns that of the newest segment covered, which no delayed acknowledgement
+    /// stretches.
+    fn take_time(
+        &mut self,
+        now: Time,
+        report: &Report,
+        is_echoed: impl Fn(Time) -> bool,
+        stats: &mut Stats,
+    ) -> Option<Duration> {
+        let landed = self.flight.land(report.ack, is_echoed);
+        let clear = |at: Option<Time>| at.filter(|_| !landed.is_ambiguous);
+        let sample = match report.echo_age {
+            Some(age) => Some(landed.echoed.map_or(age, |at| now.since(at))),
+            None => clear(landed.oldest).map(|at| now.since(at)),
+        };
+        if let Some(sample) = sample {
+            stats.rtt_samples += 1;
+            self.rtt.sample(sample);
+        }
+        clear(landed.newest).map(|at| now.since(at))
+    }
+
+    fn is_window_limited(&self, flight: u64) -> bool {
+        let Self { window, config, .. } = self;
+        !config.validate_window
+            || if window.cwnd < window.ssthresh {
+                2 * flight >= window.cwnd
+            } else {
+                flight + window.mss > window.cwnd
+            }
+    }
+
+    /// IsLost(HighACK + 1), when a new recovery may start.
+    fn is_head_lost(&self) -> bool {
+        self.sack
+            && self.board.lost_below().is_some_and(|below| below > self.una)
+            && self.may_recover()
+    }
+
+    fn may_recover(&self) -> bool {
+        // Without SACK, duplicates at `recover` itself may stem from needless retransmissions.
+        if self.sack { self.una >= self.recover } else { self.una > self.recover }
+    }
+
+    fn enter_recovery(&mut self, now: Time, stats: &mut Stats) -> Progress {
+        if !self.may_recover() {
+            return Progress::None;
+        }
+        stats.fast_retransmits += 1;
+        let flight = self.max.since(self.una) - self.limited;
+        self.controller.get().on_loss(now, &mut self.window, flight);
+        if !self.sack {
+            // The segments that have left the network (RFC 6582, 3.2, step 2).
+            let left = u64::from(self.config.duplicate_threshold.max(1));
+            self.window.cwnd += left * self.window.mss;
+        }
+        self.recovery = Some(Recovery {
+            point: self.max,
+            high_rxt: self.una,
+            rescue_rxt: self.una,
+            is_partial: false,
+        });
+        self.recover = self.max;
+        self.limited = 0;
+        self.head_due = true;
+        Progress::Lost
+    }
+
+    fn handle_partial_ack(&mut self, octets: u64, recovery: Recovery) -> Progress {
+        if let Some(recovery) = &mut self.recovery {
+            recovery.is_partial = true;
+        }
+        if self.sack {
+            return Progress::Acked { restarts_timer: true };
+        }
+        let mss = self.window.mss;
+        self.window.cwnd = self.window.cwnd.saturating_sub(octets).max(mss);
+        if octets >= mss {
+            self.window.cwnd += mss;
+        }
+        self.head_due = true;
+        Progress::Acked { restarts_timer: !self.config.impatient || !recovery.is_partial }
+    }
+
+    fn leave_recovery(&mut self, now: Time) {
+        let flight = self.max.since(self.una);
+        let window = &mut self.window;
+        window.cwnd = match self.config.full_ack {
+            FullAck::Flight if !self.sack => {
+                window.ssthresh.min(flight.max(window.mss) + window.mss)
+            }
+            FullAck::Flight | FullAck::Ssthresh => window.ssthresh,
+        };
+        self.recovery = None;
+        self.duplicates = 0;
+        self.controller.get().on_recovered(now, &mut self.window, flight);
+    }
+
+    /// The retransmission timer expired: all that is in flight counts as lost.
+    pub(super) fn handle_timeout(&mut self, now: Time, is_first: bool) {
+        self.rtt.back_off();
+        if !self.is_syn_acked() {
+            return;
+        }
+        let flight = self.max.since(self.una) - self.limited;
+        self.controller.get().on_timeout(now, &mut self.window, flight, is_first);
+        self.recovery = None;
+        self.recover = self.max;
+        self.duplicates = 0;
+        self.limited = 0;
+        self.head_due = false;
+        self.nxt = self.una;
+        // A peer that reported the head, or stays silent, may have thrown its octets away.
+        if !is_first || self.board.hole_at(self.una).0 > self.una {
+            self.board.clear();
+        }
+    }
+
+    /// The echo of a congestion mark: at most one reduction a window (RFC 3168, 6.1.2).
+    ///
+    /// Returns whether the window was reduced.
+    pub(super) fn handle_echo(&mut self, now: Time) -> bool {
+        if self.recovery.is_some() || self.una < self.recover.max(self.reduced_until) {
+            return false;
+        }
+        let flight = self.max.since(self.una);
+        self.controller.get().on_mark(now, &mut self.window, flight);
+        self.reduced_until = self.max;
+        true
+    }
+
+    /// Octets in flight, to be held against the congestion window.
+    pub(super) fn pipe(&self) -> u64 {
+        if !self.sack {
+            return self.nxt.since(self.una);
+        }
+        if let Some(recovery) = self.recovery {
+            // RFC 6675, SetPipe: what is not lost, and what was sent again.
+            let lost_below = self.board.lost_below().unwrap_or(self.una).max(self.una);
+            return self.missing(lost_below, self.max) + self.missing(self.una, recovery.high_rxt);
+        }
+        if self.config.limited_transmit || self.nxt < self.max {
+            self.missing(self.una, self.nxt)
+        } else {
+            self.nxt.since(self.una)
+        }
+    }
+
+    /// Octets that the peer has not reported, in a range.
+    fn missing(&self, from: Seq, to: Seq) -> u64 {
+        let held = self.board.octets_below(to) - self.board.octets_below(from.min(to));
+        to.since(from) - held
+    }
+
+    /// RFC 6675, NextSeg.
+    pub(super) fn next_by_sack(&self, now: Time, room: u64, recovery: Recovery) -> Next {
+        if self.window.cwnd < self.pipe() + self.window.mss {
+            return Next::Wait(Wait::Acks);
+        }
+        let (hole, stop) = self.board.hole_at(recovery.high_rxt.max(self.una));
+        let is_below_highest = stop.is_some();
+        let is_lost = self.board.lost_below().is_some_and(|below| hole < below);
+        if is_lost {
+            return Next::Send(self.resend(hole, room, Kind::Retransmission));
+        }
+        let new = self.next_new(now, self.max, room);
+        if matches!(new, Next::Send(_)) {
+            return new;
+        }
+        if is_below_highest {
+            return Next::Send(self.resend(hole, room, Kind::Retransmission));
+        }
+        if self.una > recovery.rescue_rxt && self.max > self.una {
+            let last = (self.max - room).max(self.una);
+            let (hole, _) = self.board.hole_at(last);
+            if hole < self.max {
+                return Next::Send(self.resend(hole, room, Kind::Rescue));
+            }
+        }
+        new
+    }
+
+    /// Keeps the account of what a recovery has sent again.
+    pub(super) fn note_recovery(&mut self, plan: Plan) {
+        let point = self.recovery.map(|recovery| recovery.point);
+        let una = self.una;
+        if plan.kind == Kind::Head {
+            self.head_due = false;
+        }
+        let (Some(recovery), Some(point)) = (&mut self.recovery, point) else { return };
+        match plan.kind {
+            Kind::Head => {
+                recovery.high_rxt = recovery.high_rxt.max(plan.end());
+                if recovery.rescue_rxt <= una {
+                    recovery.rescue_rxt = plan.end();
+                }
+            }
+            Kind::Rescue => recovery.rescue_rxt = point,
+            Kind::Retransmission => recovery.high_rxt = recovery.high_rxt.max(plan.end()),
+            Kind::New | Kind::Probe => {}
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Scenarios and properties over the public API.
+
+mod pair;
+mod transfer;

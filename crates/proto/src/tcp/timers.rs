@@ -1,0 +1,202 @@
+//! Deadlines, and what happens at them.
+
+use std::time::Duration;
+
+use super::config::{KeepAlive, Limit};
+use super::connection::{Connection, Probe};
+use super::event::{Event, State, TimedOut};
+use super::receiver::Due;
+use crate::time::{Time, earliest};
+
+/// The deadlines of a connection, but for the delayed acknowledgement's.
+#[derive(Clone, Debug)]
+pub(super) struct Timers {
+    /// Retransmission.
+    pub(super) rto: Option<Time>,
+    /// The next window probe, and how many there were.
+    pub(super) persist: Option<Time>,
+    pub(super) probes: u32,
+    /// The controller's pace holds data until then.
+    pub(super) pace: Option<Time>,
+    pub(super) time_wait: Option<Time>,
+    keep_alive: Option<Time>,
+    keep_alive_probes: u32,
+    pub(super) patience: Patience,
+}
+
+/// How long the peer has not answered what we send again (R1 and R2; RFC 1122, 4.2.3.5).
+#[derive(Clone, Debug)]
+pub(super) struct Patience {
+    /// Retransmissions since the peer last made progress.
+    retransmissions: u32,
+    /// When it did.
+    progress_at: Time,
+    give_up_at: Option<Time>,
+    is_warned: bool,
+}
+
+impl Patience {
+    /// The peer answered.
+    pub(super) fn reset(&mut self, now: Time) {
+        *self = Self { retransmissions: 0, progress_at: now, give_up_at: None, is_warned: false };
+    }
+}
+
+impl Timers {
+    pub(super) fn new(now: Time) -> Self {
+        Self {
+            rto: None,
+            persist: None,
+            probes: 0,
+            pace: None,
+            time_wait: None,
+            keep_alive: None,
+            keep_alive_probes: 0,
+            patience: Patience {
+                retransmissions: 0,
+                progress_at: now,
+                give_up_at: None,
+                is_warned: false,
+            },
+        }
+    }
+
+    /// The peer was heard.
+    pub(super) fn heard(&mut self, now: Time, keep_alive: Option<KeepAlive>) {
+        self.keep_alive_probes = 0;
+        self.keep_alive = keep_alive.map(|keep_alive| now + at_least(keep_alive.idle));
+    }
+
+    /// The window is open: no more probes.
+    pub(super) fn stop_probing(&mut self) {
+        self.persist = None;
+        self.probes = 0;
+    }
+
+    pub(super) fn stop(&mut self) {
+        *self = Self::new(self.patience.progress_at);
+    }
+}
+
+impl Connection {
+    /// When to call `handle_timeout` at the latest.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Time> {
+        let timers = &self.timers;
+        let delayed = match self.receiver.due {
+            Due::Later(at) => Some(at),
+            Due::Never | Due::Now => None,
+        };
+        [
+            timers.persist,
+            timers.pace,
+            timers.time_wait,
+            timers.keep_alive,
+            timers.patience.give_up_at,
+            delayed,
+        ]
+        .into_iter()
+        .fold(timers.rto, earliest)
+    }
+
+    /// Acts on what is due. Early and repeated calls do nothing.
+    pub fn handle_timeout(&mut self, now: Time) {
+        let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);
+        if is_due(self.timers.time_wait) {
+            self.end(Event::Closed);
+            return;
+        }
+        if is_due(self.timers.patience.give_up_at) {
+            self.give_up();
+            return;
+        }
+        if matches!(self.receiver.due, Due::Later(at) if at <= now) {
+            self.receiver.due = Due::Now;
+        }
+        if is_due(self.timers.pace) {
+            self.timers.pace = None;
+        }
+        if is_due(self.timers.rto) {
+            self.handle_rto(now);
+        }
+        if is_due(self.timers.persist) {
+            self.handle_persist(now);
+        }
+        if is_due(self.timers.keep_alive) {
+            self.handle_keep_alive(now);
+        }
+    }
+
+    fn handle_rto(&mut self, now: Time) {
+        self.timers.rto = None;
+        if self.is_patience_over(now) {
+            self.give_up();
+            return;
+        }
+        self.stats.timeouts += 1;
+        self.sender.handle_timeout(now, self.timers.patience.retransmissions == 1);
+        self.timers.rto = Some(now + self.sender.rtt.rto());
+        self.syn_due = matches!(self.state, State::SynReceived | State::SynSent);
+    }
+
+    fn handle_persist(&mut self, now: Time) {
+        self.timers.persist = None;
+        if self.is_patience_over(now) {
+            self.give_up();
+            return;
+        }
+        self.timers.probes = self.timers.probes.saturating_add(1);
+        self.timers.persist = Some(now + self.sender.probe_interval(self.timers.probes));
+        self.probe_due = Some(Probe::Window);
+    }
+
+    fn handle_keep_alive(&mut self, now: Time) {
+        self.timers.keep_alive = None;
+        let Some(keep_alive) = self.config.keep_alive else { return };
+        if self.sender.is_outstanding() || self.sender.is_probing() {
+            // R2 watches over that.
+            self.timers.heard(now, Some(keep_alive));
+            return;
+        }
+        if self.timers.keep_alive_probes >= keep_alive.probes.max(1) {
+            self.owe_reset();
+            self.end(Event::TimedOut(TimedOut::KeepAlive));
+            return;
+        }
+        self.timers.keep_alive_probes += 1;
+        self.timers.keep_alive = Some(now + at_least(keep_alive.interval));
+        self.probe_due = Some(Probe::Idle);
+    }
+
+    /// A timer expired without an answer: counts it, warns at R1, and says whether R2 is reached.
+    fn is_patience_over(&mut self, now: Time) -> bool {
+        let is_opening = matches!(self.state, State::SynReceived | State::SynSent);
+        let r2 = if is_opening { self.config.r2_syn } else { self.config.r2 };
+        let r1 = self.config.r1;
+        let patience = &mut self.timers.patience;
+        if Self::is_reached(r2, patience.retransmissions) {
+            return true;
+        }
+        patience.retransmissions += 1;
+
+        let since = self.sender.flight.since().unwrap_or(now).max(patience.progress_at);
+        let has_elapsed = matches!(r1, Limit::Elapsed(limit) if now.since(since) >= limit);
+        let is_r1 = has_elapsed || Self::is_reached(r1, patience.retransmissions);
+        if is_r1 && !patience.is_warned {
+            patience.is_warned = true;
+            self.events.unresponsive = true;
+            if let Limit::ElapsedSinceR1(limit) = r2 {
+                patience.give_up_at = Some(now + limit);
+            }
+        }
+        if let Limit::Elapsed(limit) = r2 {
+            patience.give_up_at = Some(since + limit);
+        }
+        patience.give_up_at.is_some_and(|at| at <= now)
+    }
+}
+
+/// A timer of zero would make a driver spin.
+fn at_least(duration: Duration) -> Duration {
+    duration.max(Duration::from_millis(1))
+}
