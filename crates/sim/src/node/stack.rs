@@ -36,10 +36,11 @@ impl Node {
         };
         engine.packets.get_mut(packet).truncate(header.total_len);
 
-        let is_local = self.is_local(header.destination);
-        if is_local && self.hop_protocol() == Some(header.protocol) {
+        // HBH keeps the destination of the packet that it carries, so any of its packets is meant
+        // for the node that it reaches.
+        if self.hop_protocol() == Some(header.protocol) {
             self.handle_hop_message(engine, from, packet);
-        } else if is_local {
+        } else if self.is_local(header.destination) {
             self.input(engine, packet);
         } else {
             self.forward(engine, packet);
