@@ -1,1 +1,3 @@
-//! placeholder
+//! The gateway: real traffic on Linux.
+pub mod offload;
+pub mod sys;
