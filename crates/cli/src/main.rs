@@ -3,6 +3,7 @@
 mod bench;
 mod failure;
 mod lab;
+mod link;
 mod sim;
 
 use std::process::ExitCode;
@@ -21,6 +22,7 @@ struct Cli {
 enum Command {
     Bench(bench::Args),
     Lab(lab::Args),
+    Link(Box<link::Args>),
     Sim(sim::Args),
 }
 
@@ -28,6 +30,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Bench(args) => bench::run(args),
         Command::Lab(args) => lab::run(args),
+        Command::Link(args) => link::run(*args),
         Command::Sim(args) => sim::run(args),
     };
     outcome.unwrap_or_else(|error| failure::report(&error))

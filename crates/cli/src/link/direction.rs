@@ -1,0 +1,295 @@
+//! One direction of the emulated cable: a drop-tail queue before a channel, frames in flight after.
+//!
+//! ```text
+//!   handle_frame ──▶ queue ──▶ channel ──▶ in flight ──▶ poll_transmit
+//!                    full?     lost?
+//! ```
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::mem;
+
+use proto::rng::Rng;
+use proto::time::{Time, earliest};
+use sim::channel::{Channel, Config};
+
+/// Octets of Ethernet's header, which [`Config::framing`] stands for on the emulated link.
+const ETHERNET: usize = 14;
+
+/// Octets of frames that wait or fly, per direction: more than 1 Gbit/s over half a second.
+const MEMORY: usize = 64 << 20;
+
+/// Frames of one direction, between their reception and their sending.
+#[derive(Debug)]
+pub(super) struct Direction {
+    channel: Channel,
+    queue: VecDeque<Waiting>,
+    queue_limit: usize,
+    flight: BinaryHeap<Reverse<Flying>>,
+    launched: u64,
+    held: usize,
+    spare: Vec<Vec<u8>>,
+    stats: Stats,
+}
+
+/// What happened to the frames of one direction.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Stats {
+    /// Frames that came in, and their octets without Ethernet's header.
+    pub(super) received: u64,
+    pub(super) received_octets: u64,
+    /// Frames put on the link, of which lost ones are a part, and how many carry IP.
+    pub(super) sent: u64,
+    pub(super) sent_ip: u64,
+    pub(super) sent_octets: u64,
+    pub(super) lost: u64,
+    /// Frames that got through.
+    pub(super) delivered: u64,
+    pub(super) delivered_octets: u64,
+    /// Frames that found the queue full, or the memory.
+    pub(super) queue_full: u64,
+    pub(super) memory_full: u64,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    arrived: Time,
+    frame: Vec<u8>,
+}
+
+/// Ordered by arrival, then by departure.
+#[derive(Debug, Eq, Ord, PartialEq, PartialOrd)]
+struct Flying {
+    arrives_at: Time,
+    number: u64,
+    frame: Vec<u8>,
+}
+
+impl Direction {
+    pub(super) fn new(config: Config, queue_limit: usize, rng: Rng) -> Self {
+        Self {
+            channel: Channel::new(config, rng),
+            queue: VecDeque::new(),
+            queue_limit,
+            flight: BinaryHeap::new(),
+            launched: 0,
+            held: 0,
+            spare: Vec::new(),
+            stats: Stats::default(),
+        }
+    }
+
+    /// Takes a whole frame, in as many parts as it comes.
+    pub(super) fn handle_frame(&mut self, now: Time, parts: &[&[u8]]) {
+        self.handle_timeout(now);
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        self.stats.received += 1;
+        self.stats.received_octets += payload(len);
+        let is_idle = self.queue.is_empty() && self.channel.idle_at() <= now;
+        if !is_idle && self.queue.len() >= self.queue_limit {
+            self.stats.queue_full += 1;
+            return;
+        }
+        if self.held + len > MEMORY {
+            self.stats.memory_full += 1;
+            return;
+        }
+
+        let mut frame = self.spare.pop().unwrap_or_default();
+        frame.clear();
+        for part in parts {
+            frame.extend_from_slice(part);
+        }
+        self.held += len;
+        if is_idle {
+            self.launch(now, frame);
+        } else {
+            self.queue.push_back(Waiting { arrived: now, frame });
+        }
+    }
+
+    /// Puts on the link what is due. Being late does no harm: frames leave when they should have.
+    pub(super) fn handle_timeout(&mut self, now: Time) {
+        while self.channel.idle_at() <= now
+            && let Some(Waiting { arrived, frame }) = self.queue.pop_front()
+        {
+            self.launch(arrived.max(self.channel.idle_at()), frame);
+        }
+    }
+
+    /// Replaces `out` by the next frame that has arrived and returns whether there was one.
+    #[must_use]
+    pub(super) fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
+        self.handle_timeout(now);
+        if self.flight.peek().is_none_or(|Reverse(first)| first.arrives_at > now) {
+            return false;
+        }
+        let Some(Reverse(Flying { frame, .. })) = self.flight.pop() else { return false };
+        let len = frame.len();
+        self.stats.delivered += 1;
+        self.stats.delivered_octets += payload(len);
+        self.recycle(mem::replace(out, frame), len);
+        true
+    }
+
+    /// When the next frame leaves the queue or arrives.
+    #[must_use]
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        let departure = self.queue.front().map(|_| self.channel.idle_at());
+        let arrival = self.flight.peek().map(|Reverse(first)| first.arrives_at);
+        earliest(departure, arrival)
+    }
+
+    #[must_use]
+    pub(super) fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    fn launch(&mut self, start: Time, frame: Vec<u8>) {
+        let len = frame.len();
+        let sent = self.channel.transmit(start, len.saturating_sub(ETHERNET));
+        self.stats.sent += 1;
+        self.stats.sent_ip += u64::from(is_ip(&frame));
+        self.stats.sent_octets += payload(len);
+        let Some(arrives_at) = sent.arrives_at else {
+            self.stats.lost += 1;
+            self.recycle(frame, len);
+            return;
+        };
+        self.launched += 1;
+        self.flight.push(Reverse(Flying { arrives_at, number: self.launched, frame }));
+    }
+
+    /// Keeps a buffer for a later frame, now that a frame of `len` octets is gone.
+    fn recycle(&mut self, buffer: Vec<u8>, len: usize) {
+        self.held -= len;
+        if self.spare.len() < 1_024 {
+            self.spare.push(buffer);
+        }
+    }
+}
+
+fn payload(frame: usize) -> u64 {
+    u64::try_from(frame.saturating_sub(ETHERNET)).unwrap_or(u64::MAX)
+}
+
+fn is_ip(frame: &[u8]) -> bool {
+    matches!(frame.get(12..14), Some([0x08, 0x00] | [0x86, 0xdd]))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use sim::channel::Loss;
+    use sim::units::BitRate;
+
+    use super::*;
+
+    #[test]
+    fn frames_leave_the_queue_at_the_rate_and_arrive_after_the_delay() {
+        let mut direction = direction(config(), 10);
+        for number in 0..3 {
+            direction.handle_frame(Time::ZERO, &[&frame(number)]);
+        }
+
+        assert_eq!(drain(&mut direction), [(60, 0), (70, 1), (80, 2)]);
+    }
+
+    #[test]
+    fn waking_late_does_not_slow_the_link() {
+        let mut direction = direction(config(), 10);
+        for number in 0..3 {
+            direction.handle_frame(Time::ZERO, &[&frame(number)]);
+        }
+
+        // Nobody looks for 25 ms, while the second frame should have left.
+        direction.handle_timeout(at_ms(25));
+
+        assert_eq!(drain(&mut direction), [(60, 0), (70, 1), (80, 2)]);
+    }
+
+    #[test]
+    fn a_full_queue_drops_the_newest() {
+        let mut direction = direction(config(), 2);
+        for number in 0..5 {
+            direction.handle_frame(Time::ZERO, &[&frame(number)]);
+        }
+
+        assert_eq!(drain(&mut direction), [(60, 0), (70, 1), (80, 2)]);
+        assert_eq!(direction.stats().queue_full, 2);
+    }
+
+    #[test]
+    fn every_frame_is_counted_once() {
+        let loss = Loss::Trace([false, true].into());
+        let mut direction = direction(Config { loss, ..config() }, 3);
+        for number in 0..6 {
+            direction.handle_frame(Time::ZERO, &[&frame(number)]);
+        }
+
+        drain(&mut direction);
+
+        let expected = Stats {
+            received: 6,
+            received_octets: 600,
+            sent: 4,
+            sent_ip: 4,
+            sent_octets: 400,
+            lost: 2,
+            delivered: 2,
+            delivered_octets: 200,
+            queue_full: 2,
+            memory_full: 0,
+        };
+        assert_eq!(direction.stats(), expected);
+        assert_eq!(direction.held, 0);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut direction = direction(Config { rate: BitRate::Unlimited, ..config() }, 10);
+        let huge = vec![0; 1 << 20];
+        for _ in 0..100 {
+            direction.handle_frame(Time::ZERO, &[&huge]);
+        }
+
+        assert_eq!(direction.stats().memory_full, 36);
+        assert_eq!(direction.held, MEMORY);
+    }
+
+    /// 100 octets take 10 ms.
+    fn config() -> Config {
+        Config {
+            rate: BitRate::from_bits_per_s(80_000).unwrap(),
+            delay: Duration::from_millis(50),
+            ..Config::default()
+        }
+    }
+
+    fn direction(config: Config, queue: usize) -> Direction {
+        Direction::new(config, queue, Rng::stream(1, "direction test"))
+    }
+
+    fn frame(number: u8) -> Vec<u8> {
+        let mut frame = vec![0; 114];
+        frame[12..14].copy_from_slice(&[0x08, 0x00]);
+        frame[14] = number;
+        frame
+    }
+
+    /// When each frame arrives, in ms, and its number.
+    fn drain(direction: &mut Direction) -> Vec<(u64, u8)> {
+        let (mut arrivals, mut out) = (Vec::new(), Vec::new());
+        while let Some(now) = direction.next_timeout() {
+            while direction.poll_transmit(now, &mut out) {
+                arrivals.push((now.as_nanos() / 1_000_000, out[14]));
+            }
+        }
+        arrivals
+    }
+
+    fn at_ms(ms: u64) -> Time {
+        Time::from_nanos(ms * 1_000_000)
+    }
+}
