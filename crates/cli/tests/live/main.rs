@@ -1,0 +1,8 @@
+//! Real programs over real interfaces, in network namespaces of each test's own.
+//!
+//! They need root, so plain `cargo test` reports them as ignored; `./test` runs them.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod link;
+mod namespaces;

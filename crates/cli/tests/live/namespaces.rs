@@ -1,0 +1,208 @@
+//! Network namespaces that a test makes for itself, with programs running in them.
+//!
+//! Dropping them ends the programs and removes the namespaces, also when the test fails.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use std::{env, fs, process};
+
+use nix::sched::{CloneFlags, setns};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// The program under test.
+pub(crate) const TRACKWAY: &str = env!("CARGO_BIN_EXE_trackway");
+
+/// A set of namespaces, empty at first.
+pub(crate) struct Namespaces {
+    prefix: String,
+    namespaces: Vec<String>,
+    programs: Vec<Program>,
+}
+
+/// A program that runs in a namespace until it is stopped or dropped.
+pub(crate) struct Program {
+    name: String,
+    child: Child,
+    output: PathBuf,
+}
+
+impl Namespaces {
+    /// The prefix of their names is this process's alone: other tests never meet them.
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let prefix = format!("twtest{}-{}", process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        Self { prefix, namespaces: Vec::new(), programs: Vec::new() }
+    }
+
+    /// Makes a namespace with only its loopback up, and returns its full name.
+    pub(crate) fn add(&mut self, name: &str) -> String {
+        let name = format!("{}-{name}", self.prefix);
+        run("ip", &["netns", "add", &name]);
+        self.namespaces.push(name.clone());
+        // No address of its own accord, so that nothing is sent that no test asked for.
+        for sysctl in ["net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"] {
+            self.try_run(&name, &format!("sysctl -qw {sysctl}"));
+        }
+        run("ip", &["-n", &name, "link", "set", "dev", "lo", "up"]);
+        name
+    }
+
+    /// Joins two namespaces by a cable: each end is a namespace and the name of an interface.
+    pub(crate) fn cable(&self, (ns_a, if_a): (&str, &str), (ns_b, if_b): (&str, &str)) {
+        let end = ["peer", "name", if_b, "netns", ns_b];
+        let start = ["-n", ns_a, "link", "add", "name", if_a, "type", "veth"];
+        run("ip", &[&start[..], &end].concat());
+        for (ns, interface) in [(ns_a, if_a), (ns_b, if_b)] {
+            run("ip", &["-n", ns, "link", "set", "dev", interface, "up"]);
+        }
+    }
+
+    /// Gives an interface an address: `10.0.0.1/24`.
+    pub(crate) fn address(&self, namespace: &str, interface: &str, address: &str) {
+        run("ip", &["-n", namespace, "address", "add", address, "dev", interface]);
+    }
+
+    /// Runs a command to its end and returns what it printed; a failure fails the test.
+    pub(crate) fn run(&self, namespace: &str, command: &str) -> String {
+        let output = self.try_run(namespace, command);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{command}: {}\n{text}{complaint}", output.status);
+        text
+    }
+
+    /// Runs a command to its end.
+    pub(crate) fn try_run(&self, namespace: &str, command: &str) -> Output {
+        in_namespace(namespace, command).output().unwrap()
+    }
+
+    /// Opens a socket, or whatever belongs to the namespace of the thread that opens it.
+    pub(crate) fn within<T: Send>(&self, namespace: &str, open: impl FnOnce() -> T + Send) -> T {
+        let netns = fs::File::open(format!("/run/netns/{namespace}")).unwrap();
+        thread::scope(|scope| {
+            let opened = scope.spawn(|| {
+                setns(&netns, CloneFlags::CLONE_NEWNET).unwrap();
+                open()
+            });
+            opened.join().unwrap()
+        })
+    }
+
+    /// Starts a program that runs on; what it prints is kept for [`Program::stop`].
+    ///
+    /// Returns once it has printed `ready`.
+    pub(crate) fn start(&mut self, namespace: &str, command: &str, ready: &str) -> usize {
+        self.programs.push(Program::start(in_namespace(namespace, command), command));
+        let program = self.programs.len() - 1;
+        self.programs[program].wait_for(ready);
+        program
+    }
+
+    /// A program that [`Self::start`] returned the number of.
+    pub(crate) fn program(&mut self, program: usize) -> &mut Program {
+        &mut self.programs[program]
+    }
+}
+
+impl Drop for Namespaces {
+    fn drop(&mut self) {
+        self.programs.clear();
+        for namespace in &self.namespaces {
+            let _ = Command::new("ip").args(["netns", "del", namespace]).status();
+        }
+    }
+}
+
+impl Program {
+    /// Starts a command in its own session, its output in a file.
+    pub(crate) fn start(mut command: Command, name: &str) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let output = env::temp_dir().join(format!("twtest{}-{number}.out", process::id()));
+        let file = fs::File::create(&output).unwrap();
+        command.stdin(Stdio::null()).stderr(file.try_clone().unwrap()).stdout(file);
+        Self { name: name.to_owned(), child: command.spawn().unwrap(), output }
+    }
+
+    /// Waits until it has printed this text.
+    pub(crate) fn wait_for(&mut self, text: &str) {
+        let has_text = wait_until(Duration::from_secs(20), || {
+            self.printed().contains(text) || self.has_ended()
+        });
+        let printed = self.printed();
+        assert!(has_text && printed.contains(text), "{}: no \"{text}\" in\n{printed}", self.name);
+    }
+
+    /// All that it has printed so far.
+    pub(crate) fn printed(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.output).unwrap()).into_owned()
+    }
+
+    /// Whether it does not run any more.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap());
+        kill(pid, signal).unwrap();
+    }
+
+    /// Asks it to end, waits until it has, and returns its exit code and what it printed.
+    pub(crate) fn stop(&mut self) -> (Option<i32>, String) {
+        self.signal(Signal::SIGTERM);
+        self.finish(Duration::from_secs(20))
+    }
+
+    /// Waits until it ends of its own accord.
+    pub(crate) fn finish(&mut self, at_most: Duration) -> (Option<i32>, String) {
+        let ended = wait_until(at_most, || self.has_ended());
+        assert!(ended, "{} does not end:\n{}", self.name, self.printed());
+        (self.child.wait().unwrap().code(), self.printed())
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        if !self.has_ended() {
+            self.signal(Signal::SIGTERM);
+            if !wait_until(Duration::from_secs(5), || self.has_ended()) {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+            }
+        }
+        let _ = fs::remove_file(&self.output);
+    }
+}
+
+/// Waits for something that takes its own time; false if it has not come by then.
+pub(crate) fn wait_until(at_most: Duration, mut is_true: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + at_most;
+    loop {
+        if is_true() {
+            return true;
+        }
+        if Instant::now() > deadline {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A command line without quotes, to run in a namespace (`ip` becomes the program it starts).
+fn in_namespace(namespace: &str, command: &str) -> Command {
+    let mut ip = Command::new("ip");
+    ip.args(["netns", "exec", namespace]).args(command.split_whitespace());
+    ip
+}
+
+fn run(program: &str, args: &[&str]) {
+    let output = Command::new(program).args(args).output().unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {}: {complaint}", args.join(" "));
+}
