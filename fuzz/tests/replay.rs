@@ -1,0 +1,18 @@
+//! Every input of the corpora goes through its target.
+
+use std::fs;
+use std::path::Path;
+
+#[test]
+fn every_input_of_the_corpora_is_survived() {
+    let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+
+    for (name, body) in trackway_fuzz::TARGETS {
+        let mut inputs = 0;
+        for entry in fs::read_dir(corpora.join(name)).expect("a corpus for each target") {
+            body(&fs::read(entry.expect("an entry").path()).expect("a file"));
+            inputs += 1;
+        }
+        assert!(inputs > 0, "the corpus of {name} is empty");
+    }
+}
