@@ -1,0 +1,107 @@
+//! Captures open in other programs, which find nothing to complain about.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use proto::time::Time;
+use sim::app::stream::SenderConfig;
+use sim::channel::{self, Loss};
+use sim::units::Probability;
+use sim::{InterfaceConfig, LinkConfig, World};
+
+#[test]
+#[ignore = "needs tshark: run by ./test"]
+fn tshark_reads_every_packet_with_its_time_and_right_checksums() {
+    let folder = Folder::new("tshark");
+    let mut world = World::new(1);
+    let nodes = ["a", "b", "c"].map(|name| world.add_node(name));
+    let half = Probability::new(0.5).unwrap();
+    let channel = channel::Config {
+        delay: Duration::from_millis(50),
+        loss: Loss::random(half),
+        ..channel::Config::default()
+    };
+    let config = LinkConfig::symmetric(channel, InterfaceConfig::default());
+    let first = world.connect(nodes[0], nodes[1], &config);
+    world.connect(nodes[1], nodes[2], &config);
+    world.auto_routes();
+    world.capture_link(first, &folder.0).unwrap();
+    for node in nodes {
+        world.capture_node(node, &folder.0).unwrap();
+    }
+    let target = world.addresses(nodes[2]).find(|address| address.is_ipv6()).unwrap();
+    let server = world.address(nodes[2]).unwrap();
+    for (port, to) in [(1, SocketAddr::new(target, 9)), (2, SocketAddr::new(server, 10))] {
+        world.add_ping(
+            nodes[0],
+            SenderConfig {
+                port,
+                destination: to,
+                payload: 101,
+                interval: Duration::from_millis(10),
+                start: Time::from_nanos(1),
+                stop: None,
+                count: Some(40),
+            },
+        );
+    }
+    world.add_echo(nodes[2], 9);
+
+    world.run(Time::MAX, |_| false);
+    world.finish_captures().unwrap();
+
+    let report = world.report();
+    let sent = |link: usize| report.links[link].counters.sent.total().packets;
+    let lost = |link: usize| report.links[link].counters.lost.packets;
+    let at_a = sent(0) + sent(1) - lost(1);
+    assert_eq!(lines(&tshark(&folder.0.join("a.pcapng"), "")), at_a);
+    let both_ends = 2 * (sent(0) + sent(1)) - lost(0) - lost(1);
+    assert_eq!(lines(&tshark(&folder.0.join("a-b-0.pcapng"), "")), both_ends);
+    for file in ["a.pcapng", "b.pcapng", "c.pcapng", "a-b-0.pcapng"] {
+        let complaints = tshark(&folder.0.join(file), COMPLAINTS);
+        assert_eq!(complaints, "", "{file}");
+    }
+    let first = tshark(&folder.0.join("a.pcapng"), "frame.number == 1");
+    assert_eq!(first.trim(), "0.000000001\ta:eth0\t149");
+}
+
+const COMPLAINTS: &str = "_ws.malformed || _ws.expert.severity == error || \
+    ip.checksum.status == 0 || tcp.checksum.status == 0 || udp.checksum.status == 0 || \
+    icmp.checksum.status == 0 || icmpv6.checksum.status == 0";
+
+/// The packets that pass the filter: seconds, interface, octets.
+fn tshark(file: &Path, filter: &str) -> String {
+    let output = Command::new("tshark")
+        .arg("-r")
+        .arg(file)
+        .args(["-Y", filter, "-T", "fields"])
+        .args(["-e", "frame.time_epoch", "-e", "frame.interface_name", "-e", "frame.len"])
+        .args(["-o", "ip.check_checksum:TRUE", "-o", "tcp.check_checksum:TRUE"])
+        .args(["-o", "udp.check_checksum:TRUE"])
+        .output()
+        .expect("tshark is installed");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn lines(text: &str) -> u64 {
+    text.lines().count() as u64
+}
+
+/// A folder that goes when it is dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let name = format!("trackway-{name}-{}", std::process::id());
+        Self(std::env::temp_dir().join(name))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
