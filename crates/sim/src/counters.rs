@@ -2,6 +2,7 @@
 
 use std::ops::{Add, AddAssign, Index, IndexMut};
 
+use proto::hbh;
 use proto::ip::{FlowKey, Header, protocol};
 
 /// Packets and their octets, IP headers included.
@@ -49,11 +50,22 @@ impl Class {
         if Some(key.protocol) != hop {
             return Self::of_transport(key.protocol, payload);
         }
-        match payload.first_chunk::<HOP_HEADER>() {
-            Some([first, ..]) if first & HOP_IS_ACK != 0 => Self::HopAck,
-            Some(head) => Self::of_transport(head[HOP_PROTOCOL], &payload[HOP_HEADER..]),
-            None => Self::Other,
+        Self::of_hop(payload)
+    }
+
+    /// The class of HBH messages: that of what the last one carries, if it carries something.
+    fn of_hop(mut messages: &[u8]) -> Self {
+        while let Some(&[flags, _, _, _, _, _, protocol, reserved]) =
+            messages.first_chunk::<{ hbh::wire::HEADER }>()
+        {
+            if flags & HOP_IS_ACK == 0 {
+                return Self::of_transport(protocol, &messages[hbh::wire::HEADER..]);
+            }
+            let intervals = usize::from(flags & HOP_INTERVALS) * 2;
+            let echo = if reserved & HOP_HAS_ECHO == 0 { 0 } else { 4 };
+            messages = messages.get(hbh::wire::HEADER + echo + intervals..).unwrap_or_default();
         }
+        Self::HopAck
     }
 
     fn of_transport(protocol: u8, payload: &[u8]) -> Self {
@@ -68,10 +80,10 @@ impl Class {
     }
 }
 
-// HBH's header, as far as counting needs it: the type bit and the original protocol.
-const HOP_HEADER: usize = 8;
+// HBH's header, as far as counting needs it.
 const HOP_IS_ACK: u8 = 0x80;
-const HOP_PROTOCOL: usize = 6;
+const HOP_INTERVALS: u8 = 0x3f;
+const HOP_HAS_ECHO: u8 = 0x80;
 
 /// A tally for each class.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -174,6 +186,8 @@ pub struct NodeCounters {
     pub fragments: u64,
     /// Dropped: nobody listens.
     pub unwanted: u64,
+    /// Connections not made because there were too many, or one with the same ends.
+    pub connections_refused: u64,
     /// Dropped by HBH because its queue was full, where they entered the network.
     pub hop_full_at_edge: u64,
     /// Dropped by HBH because its queue was full, after they had crossed a link under HBH.
@@ -209,10 +223,10 @@ mod tests {
         assert_eq!(class(&packet(protocol::TCP, &segment[..32])), Class::Ack);
         assert_eq!(class(&packet(protocol::EXPERIMENT, &carried)), Class::Data);
         assert_eq!(class(&packet(protocol::EXPERIMENT, &carried[..40])), Class::Ack);
-        assert_eq!(
-            class(&packet(protocol::EXPERIMENT, &[0x80, 0, 0, 0, 0, 0, 0, 0])),
-            Class::HopAck
-        );
+        let ack = [0x81, 0, 0, 0, 0, 0, protocol::NONE, 0x80, 1, 2, 3, 4, 5, 6];
+        let both = [&ack[..], &carried].concat();
+        assert_eq!(class(&packet(protocol::EXPERIMENT, &ack)), Class::HopAck);
+        assert_eq!(class(&packet(protocol::EXPERIMENT, &both)), Class::Data);
         assert_eq!(class(&packet(protocol::ICMP, &[8, 0])), Class::Other);
         assert_eq!(class(&[]), Class::Other);
     }

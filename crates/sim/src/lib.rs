@@ -9,12 +9,14 @@
 //! A run is a pure function of the world's description and its seed.
 
 pub mod app;
+pub mod bench;
 mod capture;
 pub mod channel;
 mod counters;
 mod engine;
 mod ids;
 mod node;
+mod series;
 mod summary;
 pub mod units;
 mod world;

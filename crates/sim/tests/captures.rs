@@ -83,7 +83,7 @@ fn tshark(file: &Path, filter: &str) -> String {
         .output()
         .expect("tshark is installed");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+    String::from_utf8(output.stdout).expect("fields are text")
 }
 
 fn lines(text: &str) -> u64 {

@@ -6,10 +6,12 @@ pub mod echo;
 pub mod ping;
 pub mod stamp;
 pub mod stream;
+pub mod transfer;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use proto::ip::udp::Datagram;
+use proto::tcp;
 use proto::time::Time;
 
 /// An application at work.
@@ -19,6 +21,8 @@ pub(crate) enum App {
     Ping(ping::Ping),
     StreamSender(stream::Sender),
     StreamSink(stream::Sink),
+    TransferSender(Box<transfer::Sender>),
+    TransferSink(Box<transfer::Sink>),
 }
 
 impl App {
@@ -27,7 +31,7 @@ impl App {
         match self {
             Self::Echo(echo) => echo.handle_datagram(datagram),
             Self::Ping(ping) => ping.handle_datagram(now, datagram),
-            Self::StreamSender(_) => {}
+            Self::StreamSender(_) | Self::TransferSender(_) | Self::TransferSink(_) => {}
             Self::StreamSink(sink) => sink.handle_datagram(now, datagram),
         }
     }
@@ -37,7 +41,10 @@ impl App {
         match self {
             Self::Ping(ping) => ping.handle_error(),
             Self::StreamSender(sender) => sender.handle_error(),
-            Self::Echo(_) | Self::StreamSink(_) => {}
+            Self::Echo(_)
+            | Self::StreamSink(_)
+            | Self::TransferSender(_)
+            | Self::TransferSink(_) => {}
         }
     }
 
@@ -48,7 +55,7 @@ impl App {
             Self::Echo(echo) => echo.poll_transmit(out),
             Self::Ping(ping) => ping.poll_transmit(now, out),
             Self::StreamSender(sender) => sender.poll_transmit(now, out),
-            Self::StreamSink(_) => false,
+            Self::StreamSink(_) | Self::TransferSender(_) | Self::TransferSink(_) => false,
         }
     }
 
@@ -58,7 +65,8 @@ impl App {
         match self {
             Self::Ping(ping) => ping.next_timeout(),
             Self::StreamSender(sender) => sender.next_timeout(),
-            Self::Echo(_) | Self::StreamSink(_) => None,
+            Self::TransferSender(sender) => sender.next_timeout(),
+            Self::Echo(_) | Self::StreamSink(_) | Self::TransferSink(_) => None,
         }
     }
 
@@ -67,7 +75,8 @@ impl App {
         match self {
             Self::Ping(ping) => ping.bind(local),
             Self::StreamSender(sender) => sender.bind(local),
-            Self::Echo(_) | Self::StreamSink(_) => {}
+            Self::TransferSender(sender) => sender.bind(local),
+            Self::Echo(_) | Self::StreamSink(_) | Self::TransferSink(_) => {}
         }
     }
 
@@ -76,7 +85,8 @@ impl App {
         match self {
             Self::Ping(ping) => ping.unbound_to(),
             Self::StreamSender(sender) => sender.unbound_to(),
-            Self::Echo(_) | Self::StreamSink(_) => None,
+            Self::TransferSender(sender) => sender.unbound_to(),
+            Self::Echo(_) | Self::StreamSink(_) | Self::TransferSink(_) => None,
         }
     }
 
@@ -87,6 +97,41 @@ impl App {
             Self::Ping(ping) => Some(ping.port()),
             Self::StreamSender(sender) => Some(sender.port()),
             Self::StreamSink(sink) => Some(sink.port()),
+            Self::TransferSender(_) | Self::TransferSink(_) => None,
+        }
+    }
+
+    /// The TCP port it listens on.
+    pub(crate) fn tcp_port(&self) -> Option<u16> {
+        if let Self::TransferSink(sink) = self { Some(sink.port()) } else { None }
+    }
+
+    /// Takes a new connection; its TCP.
+    pub(crate) fn accept(&mut self) -> Option<tcp::Config> {
+        if let Self::TransferSink(sink) = self { Some(sink.accept()) } else { None }
+    }
+
+    /// Asks for a connection: from where, to where, with which TCP.
+    pub(crate) fn poll_connect(
+        &mut self,
+        now: Time,
+    ) -> Option<(SocketAddr, SocketAddr, tcp::Config)> {
+        if let Self::TransferSender(sender) = self { sender.poll_connect(now) } else { None }
+    }
+
+    /// Does all that a connection allows.
+    pub(crate) fn drive(&mut self, now: Time, connection: &mut tcp::Connection) {
+        match self {
+            Self::TransferSender(sender) => sender.drive(now, connection),
+            Self::TransferSink(sink) => sink.drive(now, connection),
+            Self::Echo(_) | Self::Ping(_) | Self::StreamSender(_) | Self::StreamSink(_) => {}
+        }
+    }
+
+    /// Acts on what is due.
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
+        if let Self::TransferSender(sender) = self {
+            sender.handle_timeout(now);
         }
     }
 }

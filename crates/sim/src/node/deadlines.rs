@@ -7,6 +7,7 @@ use proto::time::Time;
 pub(crate) enum Owner {
     App(usize),
     Hop,
+    Socket(usize),
 }
 
 /// One deadline in [`Deadlines`].

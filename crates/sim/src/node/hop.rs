@@ -219,7 +219,7 @@ impl Node {
         }
     }
 
-    /// Takes packets back from neighbours that are no longer their next hop.
+    /// Takes packets back from neighbours that are no longer their next hop, if there is another.
     pub(super) fn reroute_hop(&mut self, engine: &mut Engine) {
         let Some(hop) = &self.hop else { return };
         let mut orphans = Vec::new();
@@ -227,7 +227,8 @@ impl Node {
             let Self { table, interfaces, hop, .. } = self;
             let Some(hop) = hop else { return };
             let is_moved = |destination| {
-                table.search(destination, |index| interfaces[index].is_up) != Some(next)
+                let now = table.search(destination, |index| interfaces[index].is_up);
+                now.is_some_and(|now| now != next)
             };
             hop.core.reroute(peer_of(next), is_moved, |packet, carried| {
                 orphans.push((engine.packets.add_copy(packet), carried));

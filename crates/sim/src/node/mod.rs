@@ -12,6 +12,7 @@ mod deadlines;
 mod hop;
 mod icmp;
 mod interface;
+mod sockets;
 mod stack;
 mod table;
 mod transport;
@@ -19,6 +20,7 @@ mod transport;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
+use proto::rng::Rng;
 use proto::time::Time;
 
 use crate::app::App;
@@ -30,6 +32,7 @@ use deadlines::{DeadlineId, Deadlines, Owner};
 pub(crate) use hop::{Hop, link_of};
 pub(crate) use interface::Interface;
 pub use interface::InterfaceConfig;
+use sockets::Sockets;
 use table::Table;
 pub use table::{NextHop, NotAPrefix, Prefix, Route};
 
@@ -43,6 +46,7 @@ pub(crate) struct Node {
     pub(crate) table: Table,
     pub(crate) hop: Option<Hop>,
     apps: Vec<Local>,
+    sockets: Sockets,
     deadlines: Deadlines,
     pub(crate) counters: NodeCounters,
     /// Packets from this node to itself.
@@ -57,7 +61,7 @@ struct Local {
 }
 
 impl Node {
-    pub(crate) fn new(id: NodeId, name: String) -> Self {
+    pub(crate) fn new(id: NodeId, name: String, rng: Rng) -> Self {
         Self {
             id,
             name,
@@ -66,6 +70,7 @@ impl Node {
             table: Table::default(),
             hop: None,
             apps: Vec::new(),
+            sockets: Sockets::new(rng),
             deadlines: Deadlines::default(),
             counters: NodeCounters::default(),
             loopback: VecDeque::new(),
@@ -106,8 +111,9 @@ impl Node {
         let mut place = 0;
         while let Some(owner) = self.deadlines.pop_due(engine.now, &mut place) {
             match owner {
-                Owner::App(app) => self.drive_app(engine, app),
+                Owner::App(app) => self.handle_app_timeout(engine, app),
                 Owner::Hop => self.handle_hop_timeout(engine.now),
+                Owner::Socket(socket) => self.handle_socket_timeout(engine, socket),
             }
         }
         self.settle(engine);
@@ -202,12 +208,21 @@ impl Node {
         }
     }
 
+    fn handle_app_timeout(&mut self, engine: &mut Engine, index: usize) {
+        self.apps[index].app.handle_timeout(engine.now);
+        self.drive_app(engine, index);
+        self.drive_sockets_of(engine, index);
+    }
+
     /// Lets an application act, and sends what it has to send.
     fn drive_app(&mut self, engine: &mut Engine, index: usize) {
         if let Some(destination) = self.apps[index].app.unbound_to()
             && let Some(local) = self.source_for(destination)
         {
             self.apps[index].app.bind(local);
+        }
+        if let Some((local, remote, tcp)) = self.apps[index].app.poll_connect(engine.now) {
+            self.connect(engine, index, local, remote, tcp);
         }
         loop {
             let packet = engine.packets.add();

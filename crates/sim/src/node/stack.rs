@@ -64,6 +64,7 @@ impl Node {
                     self.handle_icmp(engine, &header, offset, packet);
                 }
                 protocol::UDP => self.handle_udp(engine, &header, offset, packet),
+                protocol::TCP => self.handle_tcp(engine, &header, offset, packet),
                 _ => self.counters.unwanted += 1,
             }
         }

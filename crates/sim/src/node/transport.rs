@@ -1,5 +1,7 @@
 //! Which application a packet is for.
 
+use std::net::SocketAddr;
+
 use proto::ip::icmp::Error;
 use proto::ip::{FlowKey, Header, protocol, udp};
 
@@ -44,19 +46,43 @@ impl Node {
         packet: PacketId,
     ) {
         let message = &engine.packets.get(packet)[offset..header.total_len];
-        let Some(key) = quoted_flow(&message[ERROR_HEADER..]) else { return };
-        if key.protocol == protocol::UDP {
-            let port = Some(key.source_port);
-            let sender = self.apps.iter_mut().find(|local| local.app.udp_port() == port);
-            if let Some(local) = sender {
-                local.app.handle_error();
+        let Some((key, seq)) = quoted_flow(&message[ERROR_HEADER..]) else { return };
+        let error = error_of(header, message);
+        match (key.protocol, error) {
+            (protocol::UDP, _) => {
+                let port = Some(key.source_port);
+                let sender = self.apps.iter_mut().find(|local| local.app.udp_port() == port);
+                if let Some(local) = sender {
+                    local.app.handle_error();
+                }
             }
+            (protocol::TCP, Some(error)) => {
+                let local = SocketAddr::new(key.source, key.source_port);
+                let remote = SocketAddr::new(key.destination, key.destination_port);
+                self.handle_tcp_error(engine, local, remote, error, seq);
+            }
+            _ => {}
         }
     }
 }
 
-/// The flow of the packet that an ICMP error quotes, which may be cut after 8 octets of payload.
-fn quoted_flow(quoted: &[u8]) -> Option<FlowKey> {
+/// What an ICMP error says; `None` for what TCP has no use for.
+fn error_of(header: &Header, message: &[u8]) -> Option<Error> {
+    let &[kind, code, _, _, a, b, c, d] = message.first_chunk::<ERROR_HEADER>()?;
+    let mtu = u16::try_from(u32::from_be_bytes([a, b, c, d])).unwrap_or(u16::MAX);
+    match (header.is_v4(), kind, code) {
+        (true, 3, 3) | (false, 1, 4) => Some(Error::PortUnreachable),
+        (true, 3, 4) | (false, 2, _) => Some(Error::TooBig { mtu }),
+        (true, 3, _) | (false, 1, _) => Some(Error::HostUnreachable),
+        (true, 11, _) | (false, 3, _) => Some(Error::TtlExceeded),
+        _ => None,
+    }
+}
+
+/// The flow of the packet that an ICMP error quotes, and what TCP has its sequence number in.
+///
+/// The packet may be cut after 8 octets of payload.
+fn quoted_flow(quoted: &[u8]) -> Option<(FlowKey, u32)> {
     let mut whole = quoted.to_vec();
     let claimed = match whole.first()? >> 4 {
         4 => usize::from(u16::from_be_bytes([*whole.get(2)?, *whole.get(3)?])),
@@ -66,5 +92,7 @@ fn quoted_flow(quoted: &[u8]) -> Option<FlowKey> {
     // The header's lengths are those of the whole packet: fill up what was cut.
     whole.resize(whole.len().max(claimed), 0);
     let header = Header::parse(&whole).ok()?;
-    Some(FlowKey::of(&header, &whole).0)
+    let (key, offset) = FlowKey::of(&header, &whole);
+    let seq = whole.get(offset + 4..)?.first_chunk()?;
+    Some((key, u32::from_be_bytes(*seq)))
 }

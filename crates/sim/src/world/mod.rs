@@ -15,7 +15,7 @@ use proto::hbh;
 use proto::rng::Rng;
 use proto::time::Time;
 
-use crate::app::{App, echo, ping, stream};
+use crate::app::{App, echo, ping, stream, transfer};
 use crate::capture::Capture;
 use crate::channel::{self, Channel};
 use crate::counters::PortCounters;
@@ -94,7 +94,8 @@ impl World {
     /// Adds a node. Its name should be its own: random streams are named by it.
     pub fn add_node(&mut self, name: &str) -> NodeId {
         let id = NodeId(small(self.nodes.len()));
-        self.nodes.push(Node::new(id, name.to_owned()));
+        let rng = Rng::stream(self.seed, &format!("tcp {name}"));
+        self.nodes.push(Node::new(id, name.to_owned(), rng));
         id
     }
 
@@ -185,6 +186,16 @@ impl World {
     /// Installs an application that answers requests.
     pub fn add_echo(&mut self, node: NodeId, port: u16) -> AppId {
         self.add_app(node, App::Echo(echo::Echo::new(port)))
+    }
+
+    /// Installs an application that sends octets over TCP.
+    pub fn add_transfer_sender(&mut self, node: NodeId, config: transfer::SenderConfig) -> AppId {
+        self.add_app(node, App::TransferSender(Box::new(transfer::Sender::new(config))))
+    }
+
+    /// Installs an application that receives octets over TCP.
+    pub fn add_transfer_sink(&mut self, node: NodeId, config: transfer::SinkConfig) -> AppId {
+        self.add_app(node, App::TransferSink(Box::new(transfer::Sink::new(config))))
     }
 
     /// Sends an IP packet from a node, as if a program there had made it.

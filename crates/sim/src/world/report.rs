@@ -1,10 +1,11 @@
 //! What happened in a network.
 
 use proto::hbh;
+use proto::tcp::Connection;
 use proto::time::Time;
 
 use super::World;
-use crate::app::{App, echo, ping, stream};
+use crate::app::{App, echo, ping, stream, transfer};
 use crate::counters::{NodeCounters, PortCounters};
 use crate::ids::{AppId, LinkId, NodeId};
 
@@ -127,6 +128,34 @@ impl World {
     #[must_use]
     pub fn stream_sink(&self, app: AppId) -> Option<stream::SinkStats> {
         if let App::StreamSink(sink) = self.app(app) { Some(sink.stats()) } else { None }
+    }
+
+    /// What a sender of octets did; `None` if the application is another.
+    #[must_use]
+    pub fn transfer_sender(&self, app: AppId) -> Option<transfer::SenderStats> {
+        let App::TransferSender(sender) = self.app(app) else { return None };
+        let tcp = self.connection(app).map_or(sender.stats().tcp, |open| *open.stats());
+        Some(transfer::SenderStats { tcp, ..*sender.stats() })
+    }
+
+    /// A sender's congestion window over time; empty unless asked for when it was added.
+    #[must_use]
+    pub fn windows(&self, app: AppId) -> &[(Time, u64)] {
+        if let App::TransferSender(sender) = self.app(app) { sender.windows() } else { &[] }
+    }
+
+    /// What a sink of octets saw; `None` if the application is another.
+    #[must_use]
+    pub fn transfer_sink(&self, app: AppId) -> Option<transfer::SinkStats> {
+        let App::TransferSink(sink) = self.app(app) else { return None };
+        let tcp = self.connection(app).map_or(sink.stats().tcp, |open| *open.stats());
+        Some(transfer::SinkStats { tcp, ..*sink.stats() })
+    }
+
+    /// The open connection of an application; the oldest if there are several.
+    fn connection(&self, app: AppId) -> Option<&Connection> {
+        let (node, index) = self.apps[app.index()];
+        self.nodes[node.index()].connections(index).next()
     }
 
     fn app(&self, app: AppId) -> &App {

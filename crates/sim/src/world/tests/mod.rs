@@ -1,9 +1,11 @@
 //! Networks, run and asked what happened.
 
+mod hops;
 mod links;
 mod routing;
 mod runs;
 mod streams;
+mod transfers;
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;

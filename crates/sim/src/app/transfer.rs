@@ -1,0 +1,334 @@
+//! Octets over TCP, from a sender to a sink.
+
+use std::net::{IpAddr, SocketAddr};
+
+use proto::tcp::{self, Connection, Event, State};
+use proto::time::Time;
+
+use crate::series::Series;
+
+/// What a sender sends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SenderConfig {
+    /// The port it sends from.
+    pub port: u16,
+    /// Where the octets go.
+    pub destination: SocketAddr,
+    /// How many; `None` is without end.
+    pub octets: Option<u64>,
+    /// Whether it closes after the last.
+    pub close: bool,
+    /// When it connects.
+    pub start: Time,
+    /// When it stops, with what is left unsent, and closes.
+    pub stop: Option<Time>,
+    /// Its TCP.
+    pub tcp: tcp::Config,
+    /// Points of the congestion window to keep; 0 keeps none.
+    pub window_points: usize,
+}
+
+impl SenderConfig {
+    /// So many octets to `destination`, from the beginning of time, and then a close.
+    #[must_use]
+    pub fn new(destination: SocketAddr, octets: u64) -> Self {
+        Self {
+            port: 40_000,
+            destination,
+            octets: Some(octets),
+            close: true,
+            start: Time::ZERO,
+            stop: None,
+            tcp: tcp::Config::default(),
+            window_points: 0,
+        }
+    }
+}
+
+/// Connects, sends, closes.
+#[derive(Debug)]
+pub struct Sender {
+    config: SenderConfig,
+    local: Option<IpAddr>,
+    /// When it will act without being asked.
+    next_at: Option<Time>,
+    written: u64,
+    is_stopped: bool,
+    stats: SenderStats,
+    windows: Series,
+}
+
+/// What a sender did.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SenderStats {
+    /// When it connected, whether or not that was answered.
+    pub started: Option<Time>,
+    /// When the connection was established.
+    pub established: Option<Time>,
+    /// When its TCP had taken the last octet.
+    pub written: Option<Time>,
+    /// When the peer had acknowledged the last octet.
+    pub acked: Option<Time>,
+    /// When the connection ended.
+    pub ended: Option<Time>,
+    /// How it ended.
+    pub end: Option<Event>,
+    /// Octets sent back by the peer.
+    pub received: u64,
+    /// What its TCP counted, up to now or to the end.
+    pub tcp: tcp::Stats,
+}
+
+impl Sender {
+    /// A sender that waits for its start.
+    #[must_use]
+    pub fn new(config: SenderConfig) -> Self {
+        Self {
+            config,
+            local: None,
+            next_at: Some(config.start),
+            written: 0,
+            is_stopped: false,
+            stats: SenderStats::default(),
+            windows: Series::new(config.window_points),
+        }
+    }
+
+    /// What happened so far; of the TCP only once the connection has ended.
+    #[must_use]
+    pub fn stats(&self) -> &SenderStats {
+        &self.stats
+    }
+
+    /// The congestion window over time, in octets.
+    #[must_use]
+    pub fn windows(&self) -> &[(Time, u64)] {
+        self.windows.points()
+    }
+
+    /// Asks for a connection when it is time: from where, to where, with which TCP.
+    pub(crate) fn poll_connect(
+        &mut self,
+        now: Time,
+    ) -> Option<(SocketAddr, SocketAddr, tcp::Config)> {
+        let is_due = self.stats.started.is_none() && self.next_at.is_some_and(|at| at <= now);
+        if !is_due {
+            return None;
+        }
+        self.next_at = None;
+        let local = SocketAddr::new(self.local?, self.config.port);
+        self.stats.started = Some(now);
+        self.next_at = self.config.stop;
+        Some((local, self.config.destination, self.config.tcp))
+    }
+
+    /// Notes that it is time to stop.
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
+        if self.stats.started.is_some() && self.next_at.is_some_and(|at| at <= now) {
+            self.is_stopped = true;
+            self.next_at = None;
+        }
+    }
+
+    /// Does all that the connection allows.
+    pub(crate) fn drive(&mut self, now: Time, connection: &mut Connection) {
+        while let Some(event) = connection.poll_event() {
+            match event {
+                Event::Connected => self.stats.established = Some(now),
+                Event::Closed | Event::Reset | Event::TimedOut(_) => self.stats.end = Some(event),
+                Event::PeerClosed
+                | Event::Readable
+                | Event::SoftError(_)
+                | Event::Unresponsive
+                | Event::Writable => {}
+            }
+        }
+        self.windows.add(now, connection.cwnd());
+
+        let mut buffer = [0; 2_048];
+        while let len @ 1.. = connection.read(&mut buffer) {
+            self.stats.received += len as u64;
+        }
+        if self.stats.established.is_some() {
+            self.write(now, connection);
+        }
+        let is_acked = connection.stats().octets_acked >= self.written;
+        if self.stats.written.is_some() && is_acked && self.stats.acked.is_none() {
+            self.stats.acked = Some(now);
+        }
+        if connection.state() == State::Closed && self.stats.ended.is_none() {
+            self.stats.ended = Some(now);
+            self.stats.tcp = *connection.stats();
+            self.next_at = None;
+        }
+    }
+
+    fn write(&mut self, now: Time, connection: &mut Connection) {
+        let end =
+            if self.is_stopped { self.written } else { self.config.octets.unwrap_or(u64::MAX) };
+        while self.written < end {
+            let octets = pattern(self.written);
+            let left = usize::try_from(end - self.written).unwrap_or(usize::MAX);
+            let len = connection.write(&octets[..octets.len().min(left)]);
+            self.written += len as u64;
+            if len == 0 {
+                return;
+            }
+        }
+        if self.stats.written.is_none() {
+            self.stats.written = Some(now);
+            if self.config.close || self.is_stopped {
+                connection.close();
+            }
+        }
+    }
+
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        self.next_at
+    }
+
+    pub(crate) fn bind(&mut self, local: IpAddr) {
+        self.local = Some(local);
+    }
+
+    pub(crate) fn unbound_to(&self) -> Option<IpAddr> {
+        self.local.is_none().then_some(self.config.destination.ip())
+    }
+}
+
+/// What a sink does with what it receives.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SinkConfig {
+    /// The port it listens on.
+    pub port: u16,
+    /// Its TCP.
+    pub tcp: tcp::Config,
+    /// Whether it sends everything back.
+    pub echo: bool,
+}
+
+impl SinkConfig {
+    /// A sink that sends nothing back.
+    #[must_use]
+    pub fn new(port: u16) -> Self {
+        Self { port, tcp: tcp::Config::default(), echo: false }
+    }
+}
+
+/// Listens, and receives all there is.
+#[derive(Debug)]
+pub struct Sink {
+    config: SinkConfig,
+    stats: SinkStats,
+}
+
+/// What a sink saw, of all its connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SinkStats {
+    /// Connections that began to open.
+    pub accepted: u64,
+    /// Octets received, in order, once each.
+    pub octets: u64,
+    /// Octets of those that are not what a sender of ours sends.
+    pub corrupt: u64,
+    /// When the first octet was received.
+    pub first: Option<Time>,
+    /// When the last octet so far was received.
+    pub last: Option<Time>,
+    /// When a sender closed.
+    pub closed: Option<Time>,
+    /// What its TCP counted, of the connection that ended last.
+    pub tcp: tcp::Stats,
+}
+
+impl Sink {
+    /// A sink without connections.
+    #[must_use]
+    pub fn new(config: SinkConfig) -> Self {
+        Self { config, stats: SinkStats::default() }
+    }
+
+    /// What happened so far.
+    #[must_use]
+    pub fn stats(&self) -> &SinkStats {
+        &self.stats
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.config.port
+    }
+
+    /// Takes a new connection; its TCP.
+    pub(crate) fn accept(&mut self) -> tcp::Config {
+        self.stats.accepted += 1;
+        self.config.tcp
+    }
+
+    /// Does all that the connection allows.
+    pub(crate) fn drive(&mut self, now: Time, connection: &mut Connection) {
+        let mut has_peer_closed = false;
+        while let Some(event) = connection.poll_event() {
+            has_peer_closed |= event == Event::PeerClosed;
+        }
+
+        let mut buffer = [0; 4_096];
+        loop {
+            let room = if self.config.echo {
+                buffer.len().min(connection.writable())
+            } else {
+                buffer.len()
+            };
+            let place = connection.stats().octets_received - connection.readable() as u64;
+            let len = connection.read(&mut buffer[..room]);
+            if len == 0 {
+                break;
+            }
+            if self.config.echo {
+                connection.write(&buffer[..len]);
+            }
+            self.take(now, place, &buffer[..len]);
+        }
+        if has_peer_closed {
+            self.stats.closed = Some(now);
+        }
+        if connection.state() == State::CloseWait && connection.readable() == 0 {
+            connection.close();
+        }
+        if connection.state() == State::Closed {
+            self.stats.tcp = *connection.stats();
+        }
+    }
+
+    fn take(&mut self, now: Time, mut place: u64, mut octets: &[u8]) {
+        self.stats.octets += octets.len() as u64;
+        self.stats.first = self.stats.first.or(Some(now));
+        self.stats.last = Some(now);
+        while !octets.is_empty() {
+            let expected = pattern(place);
+            let (head, tail) = octets.split_at(octets.len().min(expected.len()));
+            if head != &expected[..head.len()] {
+                let differ = head.iter().zip(expected).filter(|(got, sent)| got != sent);
+                self.stats.corrupt += differ.count() as u64;
+            }
+            place += head.len() as u64;
+            octets = tail;
+        }
+    }
+}
+
+/// What a sender sends from `place` on, for a while.
+fn pattern(place: u64) -> &'static [u8] {
+    &PATTERN[usize::try_from(place % PATTERN.len() as u64).expect("below the pattern's length")..]
+}
+
+static PATTERN: [u8; 65_521] = {
+    let mut pattern = [0; 65_521];
+    let mut state = 1_u32;
+    let mut index = 0;
+    while index < pattern.len() {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        pattern[index] = state.to_be_bytes()[0];
+        index += 1;
+    }
+    pattern
+};

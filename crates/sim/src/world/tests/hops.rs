@@ -1,0 +1,148 @@
+//! HBH at the hooks of the IP stack.
+
+use proto::hbh::{Config, Profile};
+
+use super::*;
+use crate::Class;
+
+#[test]
+fn datagrams_cross_a_lossy_chain_under_hbh() {
+    for profile in [Profile::Default, Profile::Seed] {
+        let (mut world, nodes) = chain(5, 4, &link(lossy(0.1)));
+        enable(&mut world, &nodes, profile);
+        let sender = stream_to(&world, nodes[4], 200, 300);
+        world.add_stream_sender(nodes[0], sender);
+        let sink = world.add_stream_sink(nodes[4], 9);
+
+        world.run_until(secs(600));
+
+        let stats = world.stream_sink(sink).unwrap();
+        assert!(stats.received >= 297, "{profile:?}: {stats:?}");
+        assert!(world.total().sent[Class::HopAck].packets > 0);
+    }
+}
+
+#[test]
+fn a_transfer_under_hbh_needs_no_repeats_by_tcp() {
+    let (mut world, nodes) = chain(2, 4, &link(lossy(0.1)));
+    enable(&mut world, &nodes, Profile::Default);
+    let to = SocketAddr::new(world.address(nodes[4]).unwrap(), 9);
+    world.add_transfer_sender(nodes[0], transfer::SenderConfig::new(to, 100_000));
+    let sink = world.add_transfer_sink(nodes[4], transfer::SinkConfig::new(9));
+
+    world.run_until(secs(600));
+
+    let stats = world.transfer_sink(sink).unwrap();
+    assert_eq!((stats.octets, stats.corrupt), (100_000, 0));
+    assert!(stats.last.unwrap() < secs(10), "{:?}", stats.last);
+}
+
+#[test]
+fn hbh_ends_where_the_next_hop_does_not_speak_it() {
+    let (mut world, nodes) = chain(5, 4, &link(slow()));
+    enable(&mut world, &nodes[1..4], Profile::Seed);
+    let sender = stream_to(&world, nodes[4], 200, 10);
+    world.add_stream_sender(nodes[0], sender);
+    let sink = world.add_stream_sink(nodes[4], 9);
+
+    world.run_until(secs(60));
+
+    assert_eq!(world.stream_sink(sink).unwrap().received, 10);
+    let report = world.report();
+    let sent = |link: usize| report.links[link].counters.sent;
+    assert_eq!(sent(0)[Class::Data], crate::Tally { packets: 10, octets: 10 * 228 });
+    assert_eq!(sent(2)[Class::Data], crate::Tally { packets: 10, octets: 10 * 236 });
+    assert_eq!(sent(6)[Class::Data], crate::Tally { packets: 10, octets: 10 * 228 });
+    assert_eq!((sent(1).total().packets, sent(7).total().packets), (0, 0));
+}
+
+#[test]
+fn a_packet_passes_as_many_hops_under_hbh_as_without() {
+    for with_hbh in [false, true] {
+        for (ttl, arrives) in [(4, true), (3, false)] {
+            let (mut world, nodes) = chain(5, 4, &link(slow()));
+            if with_hbh {
+                enable(&mut world, &nodes, Profile::Default);
+            }
+            let (a, e) = (world.address(nodes[0]).unwrap(), world.address(nodes[4]).unwrap());
+            let sink = world.add_stream_sink(nodes[4], 9);
+            let mut packet = datagram(a, e, 20);
+            packet[8] = ttl;
+            proto::ip::rewrite_v4_checksum(&mut packet[..20]);
+
+            world.inject(nodes[0], &packet);
+            world.run_until(secs(60));
+
+            let received = world.stream_sink(sink).unwrap().received == 1;
+            assert_eq!(received, arrives, "{with_hbh} {ttl}");
+            let error = world.node_counters(nodes[0]).errors_received == 1;
+            assert_eq!(error, !arrives);
+        }
+    }
+}
+
+#[test]
+fn the_sender_hears_what_hbh_leaves_of_the_mtu() {
+    let (mut world, nodes) = chain(1, 2, &link(slow()));
+    enable(&mut world, &nodes, Profile::Default);
+    let to = SocketAddr::new(world.address(nodes[2]).unwrap(), 9);
+    let config = transfer::SenderConfig::new(to, 50_000);
+    let sender = world.add_transfer_sender(nodes[0], config);
+    let sink = world.add_transfer_sink(nodes[2], transfer::SinkConfig::new(9));
+
+    world.run_until(secs(100));
+
+    assert_eq!(world.transfer_sink(sink).unwrap().octets, 50_000);
+    assert_eq!(world.transfer_sender(sender).unwrap().tcp.mtu_changes, 1);
+    assert_eq!(world.node_counters(nodes[0]).errors_sent, 10, "the first window");
+}
+
+#[test]
+fn packets_that_hbh_holds_take_the_new_way() {
+    let mut world = World::new(1);
+    let nodes = ["a", "b", "c", "d"].map(|name| world.add_node(name));
+    let links = [(0, 1), (1, 3), (0, 2), (2, 3)]
+        .map(|(a, b)| world.connect(nodes[a], nodes[b], &link(slow())));
+    world.auto_routes();
+    enable(&mut world, &nodes, Profile::Default);
+    let config = stream::SenderConfig {
+        interval: Duration::from_millis(5),
+        ..stream_to(&world, nodes[3], 472, 60)
+    };
+    world.add_stream_sender(nodes[0], config);
+    let sink = world.add_stream_sink(nodes[3], 9);
+    let at = Time::from_nanos(250_000_000);
+    for near in [links[0], links[1]] {
+        world.at(at, Change::LinkDown(near));
+    }
+    world.at(at, Change::AutoRoutes);
+
+    world.run_until(secs(60));
+
+    // What was acknowledged to b and not sent on is lost with b.
+    let stats = world.stream_sink(sink).unwrap();
+    assert!(stats.received >= 50, "{stats:?}");
+}
+
+#[test]
+fn a_backlog_moves_packets_ahead_of_time() {
+    let waiting = |hop_backlog| {
+        let interface = InterfaceConfig { hop_backlog, ..InterfaceConfig::default() };
+        let (mut world, nodes) = chain(1, 1, &LinkConfig::symmetric(slow(), interface));
+        enable(&mut world, &nodes, Profile::Default);
+        let (a, b) = (world.address(nodes[0]).unwrap(), world.address(nodes[1]).unwrap());
+        for _ in 0..8 {
+            world.inject(nodes[0], &datagram(a, b, 972));
+        }
+        world.packets_under_way()
+    };
+
+    assert_eq!(waiting(0), 1);
+    assert_eq!(waiting(4), 5);
+}
+
+fn enable(world: &mut World, nodes: &[NodeId], profile: Profile) {
+    for node in nodes {
+        world.enable_hbh(*node, Config::new(profile));
+    }
+}
