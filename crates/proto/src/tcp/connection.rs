@@ -46,8 +46,8 @@ pub struct Connection {
     pub(super) is_close_pending: bool,
     /// A SYN or SYN-ACK is due.
     pub(super) syn_due: bool,
-    /// How often it was sent.
-    pub(super) syns: u32,
+    /// It was lost, or its answer was.
+    pub(super) is_syn_repeated: bool,
     /// A reset is due: its place, and what it acknowledges.
     pub(super) reset_due: Option<(u32, Option<u32>)>,
     pub(super) probe_due: Option<Probe>,
@@ -151,7 +151,7 @@ impl Connection {
             timestamp_base: u32::from_be_bytes([e, f, g, h]),
             is_close_pending: false,
             syn_due: true,
-            syns: 0,
+            is_syn_repeated: false,
             reset_due: None,
             probe_due: None,
             reduced: false,
@@ -395,7 +395,7 @@ impl Connection {
         self.events.connected = true;
         self.syn_due = false;
         let mss = self.payload_limit();
-        self.sender.start(mss, self.syns > 1);
+        self.sender.start(mss, self.is_syn_repeated);
         self.timers.heard(now, self.config.keep_alive);
         if self.is_close_pending {
             self.finish(State::FinWait1);

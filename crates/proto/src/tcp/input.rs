@@ -72,7 +72,10 @@ impl Connection {
             && self.state == State::SynReceived
             && seq + 1 == self.receiver.next();
         if is_first_syn {
-            self.syn_due |= !flags.has(Flags::ACK);
+            if !flags.has(Flags::ACK) {
+                self.syn_due = true;
+                self.is_syn_repeated = true;
+            }
             seq += 1;
             len -= 1;
         }

@@ -92,11 +92,10 @@ impl Connection {
 
     fn emit_syn(&mut self, now: Time, out: &mut Vec<u8>) {
         self.syn_due = false;
-        self.syns += 1;
         let is_answer = self.state == State::SynReceived;
         let agreed = self.agreed;
         // A peer or a box between may choke on ECN: only the first SYN asks (RFC 3168, 6.1.1.1).
-        let ecn = agreed.ecn && (is_answer || self.syns == 1);
+        let ecn = agreed.ecn && (is_answer || !self.is_syn_repeated);
         if !ecn {
             self.agreed.ecn = false;
         }
@@ -116,7 +115,7 @@ impl Connection {
         let ack = if is_answer { self.receiver.next().wire() } else { 0 };
         let seq = self.sender.iss().wire();
         self.stats.data_segments_sent += 1;
-        self.stats.retransmissions += u64::from(self.syns > 1);
+        self.stats.retransmissions += u64::from(self.is_syn_repeated);
         self.send(Segment { seq, ack, flags, window, options, ..self.blank() }, out);
         self.sender.sent_syn(now);
         self.timers.rto.get_or_insert(now + self.sender.rtt.rto());

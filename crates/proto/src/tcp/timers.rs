@@ -136,7 +136,10 @@ impl Connection {
         self.stats.timeouts += 1;
         self.sender.handle_timeout(now, self.timers.patience.retransmissions == 1);
         self.timers.rto = Some(now + self.sender.rtt.rto());
-        self.syn_due = matches!(self.state, State::SynReceived | State::SynSent);
+        if matches!(self.state, State::SynReceived | State::SynSent) {
+            self.syn_due = true;
+            self.is_syn_repeated = true;
+        }
     }
 
     fn handle_persist(&mut self, now: Time) {

@@ -1,4 +1,10 @@
 //! Scenarios and properties over the public API.
 
 mod pair;
+mod recovery;
+mod script;
+mod states;
+mod timeouts;
 mod transfer;
+mod windows;
+mod wire;
