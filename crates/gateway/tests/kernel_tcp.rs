@@ -1,0 +1,507 @@
+//! `proto::tcp` against the TCP of this machine's kernel, over a TUN device in a namespace.
+//!
+//! ```text
+//!   std::net sockets ── kernel TCP ── tun ══ losses, delays, doubles ══ Connection ── application
+//!       10.9.0.1, fd09::1            (a network namespace)              10.9.0.2, fd09::2
+//! ```
+#![expect(clippy::unwrap_used, reason = "a test fails where it panics")]
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::process::Command;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sched::{CloneFlags, unshare};
+use proto::ip::{self, FlowKey, protocol};
+use proto::rng::Rng;
+use proto::tcp::{Config, Connection, Event, Flags, Rto, Segment, State};
+use proto::time::{Time, earliest};
+use tun_rs::{DeviceBuilder, SyncDevice};
+
+const MEGABYTE: usize = 1_000_000;
+/// A case that takes longer has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn octets_cross_both_ways_whoever_connects_and_whoever_closes() {
+    for is_v6 in [false, true] {
+        for config in configs() {
+            for (we_connect, we_close_first) in
+                [(true, true), (true, false), (false, true), (false, false)]
+            {
+                in_a_namespace(move || {
+                    let mut rig = Rig::new(config, Trouble::NONE);
+                    rig.exchange(is_v6, we_connect, we_close_first, MEGABYTE / 2);
+                });
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn octets_cross_a_path_that_loses_delays_and_doubles() {
+    for config in configs() {
+        for we_connect in [true, false] {
+            in_a_namespace(move || {
+                let mut rig = Rig::new(config, Trouble::MUCH);
+                rig.exchange(false, we_connect, we_connect, MEGABYTE / 4);
+            });
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn the_kernel_refuses_where_it_does_not_listen() {
+    in_a_namespace(|| {
+        let mut rig = Rig::new(quick(), Trouble::NONE);
+        rig.connect(kernel(false, 9));
+        rig.run_until("the kernel's refusal", |rig| rig.has(Event::Reset));
+    });
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn we_refuse_where_nobody_listens() {
+    in_a_namespace(|| {
+        // The kernel knocks where nobody listens, and gets the reset for no connection.
+        let mut rig = Rig::new(quick(), Trouble::NONE);
+        let knock = thread::spawn(|| TcpStream::connect(ours(false, 9)).map(|_| ()));
+        rig.run_until("our refusal", |_| knock.is_finished());
+        let error = knock.join().unwrap().unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
+    });
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_reset_of_the_kernel_ends_our_end() {
+    in_a_namespace(|| {
+        let mut rig = Rig::new(quick(), Trouble::NONE);
+        let stream = rig.connected();
+        rig.send(b"never read");
+        rig.run_until("our data is there", |rig| rig.tcp().flight_size() == 0);
+        // A socket closed before its data is read sends a reset.
+        drop(stream);
+        rig.run_until("the kernel's reset", |rig| rig.has(Event::Reset));
+        assert_eq!(rig.tcp().state(), State::Closed);
+    });
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn our_reset_ends_the_kernels_end() {
+    in_a_namespace(|| {
+        let mut rig = Rig::new(quick(), Trouble::NONE);
+        let mut stream = rig.connected();
+        let reader = thread::spawn(move || stream.read(&mut [0]));
+        rig.tcp().abort();
+        rig.run_until("the kernel sees our reset", |_| reader.is_finished());
+        let error = reader.join().unwrap().unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    });
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn we_go_on_after_the_kernel_has_closed() {
+    in_a_namespace(|| {
+        let mut rig = Rig::new(quick(), Trouble::NONE);
+        let stream = rig.connected();
+        stream.shutdown(Shutdown::Write).unwrap();
+        rig.run_until("the kernel's FIN", |rig| rig.has(Event::PeerClosed));
+        let reader = read_to_end(stream);
+        rig.send(&pattern(MEGABYTE));
+        rig.closes = true;
+        rig.run_until("our end", |rig| rig.has(Event::Closed) && reader.is_finished());
+        assert!(reader.join().unwrap() == pattern(MEGABYTE));
+    });
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn the_kernel_goes_on_after_we_have_closed() {
+    in_a_namespace(|| {
+        let mut rig = Rig::new(quick(), Trouble::NONE);
+        let mut stream = rig.connected();
+        rig.closes = true;
+        rig.run_until("our FIN is there", |rig| rig.tcp().state() == State::FinWait2);
+        let writer = thread::spawn(move || stream.write_all(&pattern(MEGABYTE)).unwrap());
+        rig.run_until("time-wait", |rig| rig.tcp().state() == State::TimeWait);
+        writer.join().unwrap();
+        assert!(rig.received == pattern(MEGABYTE));
+    });
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn the_kernel_closes_its_window_and_opens_it_again() {
+    in_a_namespace(|| {
+        let mut rig = Rig::new(quick(), Trouble::NONE);
+        let stream = rig.connected();
+        rig.send(&pattern(20 * MEGABYTE));
+        rig.run_until("the kernel's window is closed", |rig| {
+            rig.tcp().peer_window() < 1_000 && rig.tcp().stats().window_probes > 1
+        });
+        let reader = read_to_end(stream);
+        rig.closes = true;
+        rig.run_until("the end", |_| reader.is_finished());
+        assert!(reader.join().unwrap() == pattern(20 * MEGABYTE));
+    });
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn our_window_closes_and_opens_again() {
+    in_a_namespace(|| {
+        let mut rig = Rig::new(quick(), Trouble::NONE);
+        let mut stream = rig.connected();
+        rig.is_lazy = true;
+        let writer = thread::spawn(move || stream.write_all(&pattern(20 * MEGABYTE)).unwrap());
+        let full = quick().receive_buffer - 1_500;
+        rig.run_until("our window is closed", |rig| {
+            rig.tcp().readable() > full && rig.tcp().stats().out_of_window > 1
+        });
+        rig.is_lazy = false;
+        rig.run_until("the end", |rig| rig.has(Event::PeerClosed));
+        writer.join().unwrap();
+        assert!(rig.received == pattern(20 * MEGABYTE));
+    });
+}
+
+/// The default with timers that do not make a test wait.
+fn quick() -> Config {
+    Config {
+        time_wait: Duration::from_millis(100),
+        rto: Rto {
+            initial: Duration::from_millis(300),
+            syn: Duration::from_millis(300),
+            after_syn_timeout: Duration::from_millis(300),
+            min: Duration::from_millis(100),
+            max: Duration::from_secs(1),
+            ..Rto::default()
+        },
+        ..Config::default()
+    }
+}
+
+/// Each option on and off.
+fn configs() -> [Config; 6] {
+    let plain = Config {
+        sack: false,
+        timestamps: false,
+        window_scaling: false,
+        limited_transmit: false,
+        ..quick()
+    };
+    [
+        quick(),
+        plain,
+        Config { sack: true, ..plain },
+        Config { timestamps: true, mss: Some(536), ..plain },
+        Config { ecn: true, nagle: false, receive_buffer: 5_000, send_buffer: 3_000, ..quick() },
+        Config { window_scaling: true, receive_buffer: 1 << 20, send_buffer: 1 << 20, ..plain },
+    ]
+}
+
+/// What happens to packets between the two ends.
+#[derive(Clone, Copy)]
+struct Trouble {
+    loss: f64,
+    delay: f64,
+    double: f64,
+}
+
+impl Trouble {
+    const NONE: Self = Self { loss: 0.0, delay: 0.0, double: 0.0 };
+    const MUCH: Self = Self { loss: 0.03, delay: 0.05, double: 0.02 };
+}
+
+/// The driver of one connection.
+struct Rig {
+    device: SyncDevice,
+    start: Instant,
+    config: Config,
+    tcp: Option<Connection>,
+    /// Whether a SYN is taken.
+    listens: bool,
+    trouble: Trouble,
+    rng: Rng,
+    /// Packets that come or go later.
+    late: BTreeMap<(Time, u64), (Way, Vec<u8>)>,
+    count: u64,
+    to_send: Vec<u8>,
+    sent: usize,
+    received: Vec<u8>,
+    events: Vec<Event>,
+    closes: bool,
+    is_lazy: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    In,
+    Out,
+}
+
+impl Rig {
+    fn new(config: Config, trouble: Trouble) -> Self {
+        let device = DeviceBuilder::new().name("peer0").mtu(1_500).build_sync().unwrap();
+        device.set_nonblocking(true).unwrap();
+        for arguments in [
+            &["address", "add", "10.9.0.1/24", "dev", "peer0"][..],
+            &["address", "add", "fd09::1/64", "dev", "peer0", "nodad"][..],
+            &["link", "set", "peer0", "up"][..],
+        ] {
+            assert!(Command::new("ip").args(arguments).status().unwrap().success());
+        }
+        Self {
+            device,
+            start: Instant::now(),
+            config,
+            tcp: None,
+            listens: false,
+            trouble,
+            rng: Rng::stream(5, "trouble"),
+            late: BTreeMap::new(),
+            count: 0,
+            to_send: Vec::new(),
+            sent: 0,
+            received: Vec::new(),
+            events: Vec::new(),
+            closes: false,
+            is_lazy: false,
+        }
+    }
+
+    /// Moves `len` octets in both directions at once, then closes; all must arrive.
+    fn exchange(&mut self, is_v6: bool, we_connect: bool, we_close_first: bool, len: usize) {
+        let app = if we_connect {
+            let listener = TcpListener::bind(kernel(is_v6, 0)).unwrap();
+            self.connect(listener.local_addr().unwrap());
+            thread::spawn(move || listener.accept().unwrap().0)
+        } else {
+            self.listens = true;
+            thread::spawn(move || TcpStream::connect(ours(is_v6, 80)).unwrap())
+        };
+        let app = thread::spawn(move || {
+            let mut stream = app.join().unwrap();
+            let reader = read_to_end(stream.try_clone().unwrap());
+            stream.write_all(&pattern(len)).unwrap();
+            if we_close_first {
+                // Reading ends by our FIN; this end closes when that is done.
+                let read = reader.join().unwrap();
+                drop(stream);
+                read
+            } else {
+                stream.shutdown(Shutdown::Write).unwrap();
+                reader.join().unwrap()
+            }
+        });
+        self.send(&pattern(len));
+        self.closes = we_close_first;
+        if !we_close_first {
+            self.run_until("the kernel's FIN", |rig| rig.has(Event::PeerClosed));
+            self.closes = true;
+        }
+        self.run_until("the end", |rig| rig.has(Event::Closed) && app.is_finished());
+        assert!(app.join().unwrap() == pattern(len), "what the kernel read");
+        assert!(self.received == pattern(len), "what we read");
+    }
+
+    /// Opens a connection to a kernel that listens; returns its socket.
+    fn connected(&mut self) -> TcpStream {
+        let listener = TcpListener::bind(kernel(false, 0)).unwrap();
+        self.connect(listener.local_addr().unwrap());
+        self.run_until("connected", |rig| rig.has(Event::Connected));
+        listener.accept().unwrap().0
+    }
+
+    fn connect(&mut self, remote: SocketAddr) {
+        let local = ours(remote.is_ipv6(), 40_000);
+        let now = self.now();
+        self.tcp = Some(Connection::connect(now, self.config, local, remote, &mut self.rng));
+    }
+
+    fn send(&mut self, octets: &[u8]) {
+        self.to_send.extend_from_slice(octets);
+    }
+
+    fn tcp(&mut self) -> &mut Connection {
+        self.tcp.as_mut().unwrap()
+    }
+
+    fn has(&self, event: Event) -> bool {
+        self.events.contains(&event)
+    }
+
+    fn run_until(&mut self, what: &str, mut is_done: impl FnMut(&mut Self) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            self.settle();
+            if is_done(self) {
+                return;
+            }
+            let story =
+                || format!("{:?} {:?}", self.events, self.tcp.as_ref().map(Connection::stats));
+            assert!(Instant::now() < deadline, "not in time: {what}: {}", story());
+
+            let now = self.now();
+            let timer = self.tcp.as_ref().and_then(Connection::next_timeout);
+            let late = self.late.keys().next().map(|key| key.0);
+            // The threads of a test end without a packet: look at them now and then.
+            let wait = earliest(timer, late).map_or(Duration::MAX, |at| at.since(now));
+            let wait = PollTimeout::try_from(wait.min(Duration::from_millis(20))).unwrap();
+            let mut fds = [PollFd::new(self.device.as_fd(), PollFlags::POLLIN)];
+            poll(&mut fds, wait).unwrap();
+            self.receive();
+            self.handle_due();
+        }
+    }
+
+    fn receive(&mut self) {
+        let mut buffer = [0; 2_000];
+        while let Ok(len) = self.device.recv(&mut buffer) {
+            self.pass(Way::In, &buffer[..len]);
+        }
+    }
+
+    fn handle_due(&mut self) {
+        let now = self.now();
+        while let Some(entry) = self.late.first_entry().filter(|entry| entry.key().0 <= now) {
+            let (way, packet) = entry.remove();
+            self.arrive(way, &packet);
+        }
+        if let Some(tcp) = &mut self.tcp
+            && tcp.next_timeout().is_some_and(|at| at <= now)
+        {
+            tcp.handle_timeout(now);
+        }
+        self.settle();
+    }
+
+    /// A packet enters the path between the ends.
+    fn pass(&mut self, way: Way, packet: &[u8]) {
+        let Trouble { loss, delay, double } = self.trouble;
+        let copies = match (self.rng.chance(loss), self.rng.chance(double)) {
+            (true, _) => 0,
+            (false, true) => 2,
+            (false, false) => 1,
+        };
+        for _ in 0..copies {
+            if self.rng.chance(delay) {
+                let at = self.now() + self.rng.within(Duration::from_millis(20));
+                self.count += 1;
+                self.late.insert((at, self.count), (way, packet.to_vec()));
+            } else {
+                self.arrive(way, packet);
+            }
+        }
+    }
+
+    fn arrive(&mut self, way: Way, packet: &[u8]) {
+        if way == Way::Out {
+            // A full device is one more loss.
+            let _ = self.device.send(packet);
+            return;
+        }
+        let Ok(header) = ip::Header::parse(packet) else { return };
+        let (flow, offset) = FlowKey::of(&header, packet);
+        if flow.protocol != protocol::TCP {
+            return;
+        }
+        let segment = Segment::parse(&header, packet, offset).unwrap();
+        let now = self.now();
+        let (local, remote) = (segment.destination, segment.source);
+        let is_ours = |tcp: &Connection| tcp.local() == local && tcp.remote() == remote;
+        match &mut self.tcp {
+            Some(tcp) if is_ours(tcp) => tcp.handle_segment(now, &segment),
+            None if self.listens && segment.flags.has(Flags::SYN) => {
+                let (config, rng) = (self.config, &mut self.rng);
+                self.tcp = Some(Connection::accept(now, config, local, remote, &segment, rng));
+            }
+            Some(_) | None => {
+                let mut out = Vec::new();
+                if let Some(reset) = segment.reset_for() {
+                    reset.emit(&mut out);
+                    self.pass(Way::Out, &out);
+                }
+            }
+        }
+        self.settle();
+    }
+
+    /// What a driver does after each call.
+    fn settle(&mut self) {
+        let now = self.now();
+        let Some(tcp) = &mut self.tcp else { return };
+        while let Some(event) = tcp.poll_event() {
+            self.events.push(event);
+        }
+        let mut buffer = [0; 65_536];
+        while !self.is_lazy {
+            let len = tcp.read(&mut buffer);
+            if len == 0 {
+                break;
+            }
+            self.received.extend_from_slice(&buffer[..len]);
+        }
+        self.sent += tcp.write(&self.to_send[self.sent..]);
+        if self.closes && self.sent == self.to_send.len() && tcp.state() != State::SynSent {
+            tcp.close();
+        }
+        let mut packets = Vec::new();
+        let mut out = Vec::new();
+        while tcp.poll_transmit(now, &mut out) {
+            packets.push(std::mem::take(&mut out));
+        }
+        for packet in packets {
+            self.pass(Way::Out, &packet);
+        }
+    }
+
+    fn now(&self) -> Time {
+        Time::ZERO + self.start.elapsed()
+    }
+}
+
+/// Runs a test in a network namespace of its own, which ends with its threads.
+fn in_a_namespace(test: impl FnOnce() + Send + 'static) {
+    let thread = thread::spawn(|| {
+        unshare(CloneFlags::CLONE_NEWNET).unwrap();
+        assert!(Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap().success());
+        test();
+    });
+    if let Err(panic) = thread.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+fn read_to_end(mut stream: TcpStream) -> JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut octets = Vec::new();
+        stream.read_to_end(&mut octets).unwrap();
+        octets
+    })
+}
+
+fn kernel(is_v6: bool, port: u16) -> SocketAddr {
+    let address = if is_v6 { "fd09::1" } else { "10.9.0.1" };
+    SocketAddr::new(address.parse().unwrap(), port)
+}
+
+fn ours(is_v6: bool, port: u16) -> SocketAddr {
+    let address = if is_v6 { "fd09::2" } else { "10.9.0.2" };
+    SocketAddr::new(address.parse().unwrap(), port)
+}
+
+/// Octets that tell where in the stream they belong.
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|at| u8::try_from((at * 31 + at / 251) % 256).unwrap()).collect()
+}
