@@ -174,13 +174,16 @@ impl Sender {
     ) -> Option<Duration> {
         let landed = self.flight.land(report.ack, is_echoed);
         let clear = |at: Option<Time>| at.filter(|_| !landed.is_ambiguous);
-        let sample = match report.echo_age {
+        let may_echo = self.config.rto.time_repeats || !landed.is_ambiguous;
+        let sample = match report.echo_age.filter(|_| may_echo) {
             Some(age) => Some(landed.echoed.map_or(age, |at| now.since(at))),
             None => clear(landed.oldest).map(|at| now.since(at)),
         };
         if let Some(sample) = sample {
             stats.rtt_samples += 1;
             self.rtt.sample(sample);
+        } else if self.config.rto.forgive {
+            self.rtt.start();
         }
         clear(landed.newest).map(|at| now.since(at))
     }

@@ -136,6 +136,18 @@ fn karn_keeps_the_backed_off_timeout_until_a_clear_sample() {
 }
 
 #[test]
+fn any_acknowledgement_can_end_backing_off() {
+    let rto = Rto { forgive: true, ..Rto::default() };
+    let mut script = Script::open(Config { rto, ..plain() });
+    let _ = script.write(1_000);
+    assert_eq!(script.wait(1_500), ["1000: . 1+1000 ack 1"]);
+
+    assert_eq!(script.peer(1, 1_001, ACK, 0), NOTHING);
+
+    assert_eq!(script.tcp.rto(), Duration::from_secs(1));
+}
+
+#[test]
 fn the_factor_of_backing_off_is_a_parameter() {
     let mut script =
         Script::open(Config { rto: Rto { backoff: 1.0, ..Rto::default() }, ..plain() });
