@@ -1,11 +1,22 @@
 //! `trackway lab`: experiments that reproduce published results.
 
+use std::io::{self, Write as _};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use ::lab::campaign::{self, Plan, Tested};
+use ::lab::claim::Claim;
+use ::lab::output;
+use ::lab::progress::Progress;
+use ::lab::runner;
 use clap::Subcommand;
+
+use crate::failure::misuse;
 
 /// Run experiments that reproduce published results.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  trackway lab run hbh-delay")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -16,10 +27,96 @@ enum Command {
     /// List the experiments and the claims they test.
     #[command(after_help = "Example:\n  trackway lab list")]
     List,
+
+    /// Run experiments; write tables, figures and a report.
+    #[command(
+        after_help = "Examples:\n  trackway lab run hbh-delay\n  trackway lab run hbh --runs 100 \
+                      --out results\n  trackway lab run all --json > points.jsonl"
+    )]
+    Run {
+        /// An experiment, a group of them, or `all`; `trackway lab list` names them.
+        name: String,
+
+        /// How often to run every scenario, each time with another seed.
+        #[arg(long, value_name = "N", default_value_t = 30)]
+        #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
+        runs: u32,
+
+        /// How many runs to do at once [default: one for each core].
+        #[arg(long, value_name = "N")]
+        jobs: Option<NonZeroUsize>,
+
+        /// Where to write report.html, CSV, SVG and PNG files [default: trackway-lab, or nowhere
+        /// with --json].
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+
+        /// Print one JSON object per point on standard output, and nothing else.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 /// Runs the subcommand of `args`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { command: Command::List } = args;
+    let claims = ::lab::claims();
+    match args.command {
+        Command::List => list(&claims)?,
+        Command::Run { name, runs, jobs, out, json } => {
+            let chosen = campaign::select(&claims, &name).ok_or_else(|| unknown(&claims, &name))?;
+            let plan = Plan { runs, jobs: jobs.unwrap_or_else(runner::cores) };
+            let out = out.or_else(|| (!json).then(|| PathBuf::from("trackway-lab")));
+
+            let tested = campaign::run(&chosen, plan, Progress::new);
+
+            if let Some(out) = &out {
+                let version = env!("CARGO_PKG_VERSION");
+                let provenance = format!(
+                    "Trackway {version}, trackway lab run {name} --runs {runs}. The same command \
+                     gives the same numbers on every machine."
+                );
+                output::write_all(out, &tested, &provenance)?;
+            }
+            if json {
+                io::stdout().write_all(output::to_json_lines(&tested)?.as_bytes())?;
+            } else {
+                summary(&tested, out.as_deref())?;
+            }
+        }
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+fn list(claims: &[Claim]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    let mut group = "";
+    for claim in claims {
+        if claim.group != group {
+            group = claim.group;
+            writeln!(out, "{group}")?;
+        }
+        writeln!(out, "  {:18} {}", claim.id, claim.text)?;
+    }
+    Ok(())
+}
+
+fn summary(tested: &[Tested], folder: Option<&Path>) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    for Tested { claim, finding } in tested {
+        writeln!(out, "{}: {}", claim.id, finding.verdict)?;
+        writeln!(out, "  claim     {}", claim.text)?;
+        writeln!(out, "  measured  {}", finding.measured)?;
+        writeln!(out, "  why       {}\n", finding.reason)?;
+    }
+    match folder {
+        Some(folder) => writeln!(out, "Report: {}", folder.join("report.html").display()),
+        None => Ok(()),
+    }
+}
+
+fn unknown(claims: &[Claim], name: &str) -> anyhow::Error {
+    let mut names: Vec<&str> = claims.iter().map(|claim| claim.group).collect();
+    names.dedup();
+    names.extend(claims.iter().map(|claim| claim.id));
+    misuse(format!("no experiment is called '{name}'; there are all, {}", names.join(", ")))
 }

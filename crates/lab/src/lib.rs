@@ -8,3 +8,9 @@ pub mod output;
 pub mod progress;
 pub mod runner;
 pub mod stats;
+
+/// All claims that can be tested, group by group.
+#[must_use]
+pub fn claims() -> Vec<claim::Claim> {
+    hbh::claims()
+}

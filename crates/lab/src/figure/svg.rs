@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::scale::Ruler;
 use super::text::{escape, tick, width, wrap};
 use super::theme::{self, Look, Marker};
-use super::{Figure, Mark, Series};
+use super::{Figure, Ink, Mark, Series};
 
 /// The figure as an SVG document. The same figure always gives the same text.
 #[must_use]
@@ -117,7 +117,10 @@ impl Paper {
 
         let line_height = theme::TEXT_SIZE * 1.6;
         let (mut left, mut baseline) = (theme::MARGIN, above + theme::TEXT_SIZE);
-        for series in &figure.series {
+        // The limit is drawn below the data, and named after it.
+        let (limits, data): (Vec<_>, Vec<_>) =
+            figure.series.iter().partition(|series| series.ink == Ink::Limit);
+        for series in data.into_iter().chain(limits) {
             let text = width(&series.name, theme::TEXT_SIZE);
             if left + SWATCH + 8.0 + text > theme::WIDTH - theme::MARGIN && left > theme::MARGIN {
                 left = theme::MARGIN;

@@ -1,0 +1,115 @@
+//! The laboratory as its user meets it.
+
+use std::fs;
+use std::process::{Command, Output, Stdio};
+
+fn trackway(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_trackway")).args(args).output().expect("it starts")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("UTF-8")
+}
+
+#[test]
+fn every_claim_is_listed_in_its_group() {
+    let output = trackway(&["lab", "list"]);
+
+    let text = stdout(&output);
+    assert!(output.status.success());
+    assert!(text.starts_with("hbh\n"), "{text}");
+    for id in ["delay", "usage", "usage-growth", "lossless", "r", "w", "rto", "backpressure"] {
+        assert!(text.contains(&format!("\n  hbh-{id} ")), "{id} is not in\n{text}");
+    }
+}
+
+#[test]
+fn json_is_one_object_a_line_whatever_the_number_of_jobs() {
+    let run = |jobs| {
+        let args = ["lab", "run", "hbh-lossless", "--runs", "2", "--jobs", jobs, "--json"];
+        let output = trackway(&args);
+        assert!(output.status.success(), "{output:?}");
+        stdout(&output)
+    };
+
+    let text = run("1");
+
+    assert_eq!(text, run("2"));
+    assert!(text.lines().count() > 20, "{text}");
+    for line in text.lines() {
+        let point: serde_json::Value = serde_json::from_str(line).expect("an object");
+        assert_eq!(point["experiment"], "hbh-lossless");
+        assert_eq!((point["x_unit"].as_str(), point["y_unit"].as_str()), (Some("%"), Some("s")));
+        assert!(point["y"].as_f64() > point["limit"].as_f64(), "faster than physics: {point}");
+    }
+}
+
+#[test]
+fn a_run_leaves_a_report_tables_and_pictures() {
+    let folder = std::env::temp_dir().join(format!("trackway-lab-{}", std::process::id()));
+    let out = folder.to_str().expect("UTF-8");
+
+    let output = trackway(&["lab", "run", "hbh-lossless", "--runs", "2", "--out", out]);
+
+    assert!(output.status.success(), "{output:?}");
+    let text = stdout(&output);
+    assert!(text.starts_with("hbh-lossless: "), "{text}");
+    let read = |name: &str| fs::read(folder.join(name)).expect(name);
+    assert!(read("report.html").starts_with(b"<!doctype html>"));
+    assert!(read("hbh-lossless.csv").starts_with(b"experiment,claim,series,x,"));
+    assert!(read("hbh-lossless.svg").starts_with(b"<svg "));
+    assert_eq!(&read("hbh-lossless.png")[1..4], b"PNG");
+    fs::remove_dir_all(folder).expect("it was made");
+}
+
+#[test]
+fn a_wrong_name_is_answered_in_one_sentence_with_code_2() {
+    let output = trackway(&["lab", "run", "hbh-speed", "--json"]);
+
+    let error = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
+    assert!(error.starts_with("trackway: no experiment is called 'hbh-speed'"), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+}
+
+#[test]
+fn arguments_out_of_range_are_code_2() {
+    for args in [["lab", "run", "hbh", "--runs", "0"], ["lab", "run", "hbh", "--jobs", "0"]] {
+        assert_eq!(trackway(&args).status.code(), Some(2), "{args:?}");
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_code_1() {
+    let args = ["lab", "run", "hbh-lossless", "--runs", "1", "--out", "/dev/null/results"];
+
+    let output = trackway(&args);
+
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot make /dev/null/results"));
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_trackway"))
+        .args(["lab", "list"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    drop(child.stdout.take());
+
+    let output = child.wait_with_output().expect("it ends");
+
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stderr.is_empty(), "{output:?}");
+}
+
+#[test]
+fn every_command_shows_an_example() {
+    for command in [&["lab"][..], &["lab", "list"], &["lab", "run"], &["sim", "run"], &["bench"]] {
+        let output = trackway(&[command, &["--help"]].concat());
+        assert!(stdout(&output).contains("Example"), "{command:?}");
+    }
+}

@@ -1,0 +1,318 @@
+//! The scenario that all claims about HBH share: a chain of lossy links and one flow over it.
+//!
+//! ```text
+//!  n0 ──── n1 ──── n2 ──── n3 ──── n4      300 kbit/s and 50 ms each way, loss on every link
+//!  TCP or UDP                    sink
+//! ```
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use proto::time::Time;
+use proto::{hbh, tcp};
+use sim::app::{stream, transfer};
+use sim::channel::{self, Loss};
+use sim::units::{BitRate, Probability};
+use sim::{AppId, InterfaceConfig, LinkConfig, NodeId, World};
+
+use super::limits;
+use crate::claim::{Cell, Metric, Outcome};
+use crate::stats::Observation;
+
+/// Seconds from the first SYN until the receiver has the last octet.
+pub(super) const DELAY: Metric = "delay";
+/// IP packets put on all links, lost ones and acknowledgements included.
+pub(super) const PACKETS: Metric = "packets";
+/// Segments that TCP sent again.
+pub(super) const RETRANSMITTED: Metric = "retransmitted";
+/// Packets dropped inside the network for want of room, or given up there.
+pub(super) const DROPPED_INSIDE: Metric = "dropped inside";
+/// Packets dropped for want of room where they entered the network.
+pub(super) const DROPPED_AT_EDGE: Metric = "dropped at the edge";
+/// Packets of the flow that its source sent.
+pub(super) const OFFERED: Metric = "offered";
+
+/// Octets that a link adds to a packet: those of PPP.
+const FRAMING: usize = 2;
+/// Octets of TCP's timestamps option, as padded.
+const TIMESTAMPS: u16 = 12;
+/// Octets of an IPv4 and a TCP header.
+const HEADERS: u32 = 40;
+/// Octets of a SYN of ours: MSS, window scale and timestamps.
+const SYN: u32 = 60;
+const PORT: u16 = 9;
+/// Later, a transfer counts as one that does not end.
+const TIME_LIMIT: Duration = Duration::from_secs(1_000_000);
+/// How much of a run happens between two looks at whether it is over.
+const STRIDE: Duration = Duration::from_secs(5);
+
+/// A chain with its traffic. All that can differ between two cells is here.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Chain {
+    /// Links.
+    pub(super) hops: usize,
+    /// Loss of every link in the direction of the data.
+    pub(super) forward: f64,
+    /// Loss of every link against it.
+    pub(super) backward: f64,
+    /// Bits a second of a link.
+    pub(super) rate: u64,
+    /// Bits a second of the link after the middle, where it is another.
+    pub(super) bottleneck: Option<u64>,
+    /// Packets that wait before a link at most.
+    pub(super) queue: usize,
+    /// HBH on every node.
+    pub(super) hbh: Option<hbh::Config>,
+    /// What is sent.
+    pub(super) traffic: Traffic,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Traffic {
+    /// One transfer.
+    Tcp(Tcp),
+    /// Datagrams at a constant rate.
+    Udp { bits_per_s: u64, payload: usize, span: Duration },
+}
+
+/// A transfer; the default is that of the common scenario.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Tcp {
+    pub(super) octets: u32,
+    /// Octets of data in a full segment.
+    pub(super) segment: u16,
+    pub(super) initial_window: u32,
+    pub(super) min_rto: Duration,
+}
+
+impl Default for Tcp {
+    fn default() -> Self {
+        Self { octets: 100_000, segment: 536, initial_window: 10, min_rto: Duration::from_secs(1) }
+    }
+}
+
+impl Chain {
+    /// The common scenario with this loss on every link, in both directions.
+    pub(super) fn common(loss: f64, hbh: Option<hbh::Config>) -> Self {
+        Self {
+            hops: 4,
+            forward: loss,
+            backward: loss,
+            rate: 300_000,
+            bottleneck: None,
+            queue: 50,
+            hbh,
+            traffic: Traffic::Tcp(Tcp::default()),
+        }
+    }
+
+    /// The name of its cell.
+    pub(super) fn name(&self) -> String {
+        format!("{self:?}")
+    }
+
+    /// It, to be run.
+    pub(super) fn cell(&self) -> Cell {
+        let chain = self.clone();
+        Cell::new(self.name(), move |seed| chain.run(seed))
+    }
+
+    /// The least expected delay of its transfer.
+    pub(super) fn delay_limit(&self) -> Option<f64> {
+        Some(limits::delay(&self.path(), &self.transfer()?))
+    }
+
+    /// The least expected packets of its transfer.
+    pub(super) fn packets_limit(&self) -> Option<f64> {
+        Some(limits::packets(&self.path(), &self.transfer()?))
+    }
+
+    fn transfer(&self) -> Option<limits::Transfer> {
+        let Traffic::Tcp(tcp) = self.traffic else { return None };
+        Some(limits::Transfer {
+            octets: tcp.octets,
+            segment: u32::from(tcp.segment),
+            headers: HEADERS + u32::from(TIMESTAMPS),
+            syn: SYN,
+            segments_per_ack: 2,
+        })
+    }
+
+    fn path(&self) -> limits::Path {
+        limits::Path {
+            rates: (0..self.hops).map(|link| self.rate_of(link) as f64).collect(),
+            delay: DELAY_OF_LINK.as_secs_f64(),
+            framing: FRAMING as f64,
+            loss_forward: self.forward,
+            loss_backward: self.backward,
+        }
+    }
+
+    fn rate_of(&self, link: usize) -> u64 {
+        match self.bottleneck {
+            Some(rate) if link == self.hops / 2 => rate,
+            _ => self.rate,
+        }
+    }
+
+    /// The network without traffic, and its two ends.
+    fn build(&self, seed: u64) -> (World, NodeId, NodeId) {
+        let mut world = World::new(seed);
+        let nodes: Vec<NodeId> =
+            (0..=self.hops).map(|index| world.add_node(&format!("n{index}"))).collect();
+        for (link, pair) in nodes.windows(2).enumerate() {
+            world.connect(pair[0], pair[1], &self.link(link));
+        }
+        world.auto_routes();
+        if let Some(config) = self.hbh {
+            for node in &nodes {
+                world.enable_hbh(*node, config);
+            }
+        }
+        (world, nodes[0], nodes[self.hops])
+    }
+
+    fn link(&self, link: usize) -> LinkConfig {
+        let channel = |loss: f64| channel::Config {
+            rate: BitRate::from_bits_per_s(self.rate_of(link)).unwrap_or_default(),
+            delay: DELAY_OF_LINK,
+            loss: Loss::random(Probability::new(loss).unwrap_or(Probability::ONE)),
+            framing: FRAMING,
+            ..channel::Config::default()
+        };
+        let interface = InterfaceConfig { queue_packets: self.queue, ..InterfaceConfig::default() };
+        LinkConfig {
+            back: channel(self.backward),
+            ..LinkConfig::symmetric(channel(self.forward), interface)
+        }
+    }
+
+    /// One run.
+    fn run(&self, seed: u64) -> Outcome {
+        let (world, from, to) = self.build(seed);
+        match self.traffic {
+            Traffic::Tcp(tcp) => tcp.run(world, from, to),
+            Traffic::Udp { bits_per_s, payload, span } => {
+                let rate = BitRate::from_bits_per_s(bits_per_s).unwrap_or_default();
+                stream(world, from, to, rate.time_for(payload), payload, span)
+            }
+        }
+    }
+}
+
+const DELAY_OF_LINK: Duration = Duration::from_millis(50);
+
+impl Tcp {
+    fn config(&self) -> tcp::Config {
+        tcp::Config {
+            mss: Some(self.segment + TIMESTAMPS),
+            sack: false,
+            duplicate_sack: false,
+            rto: tcp::Rto { syn: Duration::from_secs(3), min: self.min_rto, ..tcp::Rto::default() },
+            congestion: tcp::Algorithm::NewReno { growth: tcp::Growth::PerAck },
+            initial_window: tcp::InitialWindow::Segments(self.initial_window),
+            // How long plain TCP takes is the question, not when it gives up.
+            r2: tcp::Limit::Never,
+            r2_syn: tcp::Limit::Never,
+            ..tcp::Config::default()
+        }
+    }
+
+    fn run(&self, mut world: World, from: NodeId, to: NodeId) -> Outcome {
+        let Some(address) = world.address(to) else { return Outcome::new() };
+        let octets = u64::from(self.octets);
+        let sender = transfer::SenderConfig {
+            tcp: self.config(),
+            ..transfer::SenderConfig::new(SocketAddr::new(address, PORT), octets)
+        };
+        let sink = transfer::SinkConfig { tcp: self.config(), ..transfer::SinkConfig::new(PORT) };
+        let sink = world.add_transfer_sink(to, sink);
+        let sender = world.add_transfer_sender(from, sender);
+
+        let limit = Time::ZERO + TIME_LIMIT;
+        while world.now() < limit && !has_ended(&world, sender) && world.next_event().is_some() {
+            let next = (world.now() + STRIDE).max(world.next_event().unwrap_or(limit));
+            world.run_until(next.min(limit));
+        }
+
+        let (sent, received) = (world.transfer_sender(sender), world.transfer_sink(sink));
+        let sent = sent.unwrap_or_default();
+        let received = received.unwrap_or_default();
+        let finish = received.last.filter(|_| received.octets >= octets);
+        let delay = match (finish, sent.started) {
+            (Some(finish), Some(start)) => Observation::Exact(finish.since(start).as_secs_f64()),
+            _ => Observation::AtLeast(TIME_LIMIT.as_secs_f64()),
+        };
+        let is_over = sent.ended.is_some() && finish.is_some();
+        let counted = |count: u64| {
+            if is_over {
+                Observation::Exact(count as f64)
+            } else {
+                Observation::AtLeast(count as f64)
+            }
+        };
+        let mut outcome = vec![
+            (DELAY, delay),
+            (PACKETS, counted(world.total().sent.total().packets)),
+            (RETRANSMITTED, counted(sent.tcp.retransmissions)),
+            (OFFERED, counted(sent.tcp.segments_sent)),
+        ];
+        outcome.extend(drops(&world));
+        outcome
+    }
+}
+
+/// Sends datagrams for `span` and waits for what is under way.
+fn stream(
+    mut world: World,
+    from: NodeId,
+    to: NodeId,
+    interval: Duration,
+    payload: usize,
+    span: Duration,
+) -> Outcome {
+    let Some(address) = world.address(to) else { return Outcome::new() };
+    let end = Time::ZERO + span;
+    let sender = stream::SenderConfig {
+        port: PORT + 1,
+        destination: SocketAddr::new(address, PORT),
+        payload,
+        interval,
+        start: Time::ZERO,
+        stop: Some(end),
+        count: None,
+    };
+    world.add_stream_sink(to, PORT);
+    let sender = world.add_stream_sender(from, sender);
+    world.run_until(end + Duration::from_secs(120));
+
+    let sent = world.stream_sender(sender).unwrap_or_default().sent;
+    let mut outcome = vec![
+        (OFFERED, Observation::Exact(sent as f64)),
+        (PACKETS, Observation::Exact(world.total().sent.total().packets as f64)),
+    ];
+    outcome.extend(drops(&world));
+    outcome
+}
+
+fn has_ended(world: &World, sender: AppId) -> bool {
+    world.transfer_sender(sender).is_none_or(|stats| stats.ended.is_some())
+}
+
+/// Where packets were dropped for want of room.
+fn drops(world: &World) -> [(Metric, Observation); 2] {
+    let report = world.report();
+    let mut inside = report.total.dropped_inside.packets;
+    let mut edge = report.total.dropped_at_edge.packets;
+    for node in &report.nodes {
+        inside += node.counters.hop_full_inside;
+        edge += node.counters.hop_full_at_edge;
+        if let Some(hbh) = node.hbh {
+            inside += hbh.packets_abandoned + hbh.packets_expired;
+        }
+    }
+    [
+        (DROPPED_INSIDE, Observation::Exact(inside as f64)),
+        (DROPPED_AT_EDGE, Observation::Exact(edge as f64)),
+    ]
+}

@@ -1,0 +1,131 @@
+//! How much the gain in delay depends on what the paper leaves open.
+
+use std::time::Duration;
+
+use super::chain::{self, Chain, Tcp, Traffic};
+use super::words::{mean, percent};
+use super::{Carrier, PERCENT, SECONDS};
+use crate::claim::{Cell, Point, Results, Table};
+
+/// On the loss axis of the variant.
+const LOSSES: [f64; 4] = [0.01, 0.05, 0.10, 0.20];
+
+/// One other reading of the paper.
+struct Variant {
+    name: &'static str,
+    change: fn(&mut Chain),
+}
+
+const VARIANTS: [Variant; 8] = [
+    Variant { name: "as taken", change: |_| {} },
+    Variant { name: "3 hops", change: |chain| chain.hops = 3 },
+    Variant { name: "loss forward only", change: |chain| chain.backward = 0.0 },
+    Variant { name: "loss end to end", change: spread },
+    Variant {
+        name: "loss end to end, forward only",
+        change: |chain| {
+            spread(chain);
+            chain.backward = 0.0;
+        },
+    },
+    Variant { name: "TCP of 2012", change: tcp_of_2012 },
+    Variant {
+        name: "TCP of 2012, 3 hops, loss end to end, forward only",
+        change: |chain| {
+            chain.hops = 3;
+            tcp_of_2012(chain);
+            spread(chain);
+            chain.backward = 0.0;
+        },
+    },
+    Variant {
+        name: "W = 32",
+        change: |chain| {
+            if let Some(hbh) = &mut chain.hbh {
+                hbh.window = (hbh.window.0.max(32), hbh.window.1.max(32));
+            }
+        },
+    },
+];
+
+/// Takes the loss as that of the whole path, and gives every link its share.
+fn spread(chain: &mut Chain) {
+    let hops = chain.hops as f64;
+    let of_link = |path: f64| 1.0 - (1.0 - path).powf(1.0 / hops);
+    chain.forward = of_link(chain.forward);
+    chain.backward = of_link(chain.backward);
+}
+
+fn tcp_of_2012(chain: &mut Chain) {
+    if let Traffic::Tcp(tcp) = &mut chain.traffic {
+        *tcp = Tcp { initial_window: 1, min_rto: Duration::from_millis(200), ..*tcp };
+    }
+}
+
+impl Variant {
+    fn scenario(&self, carrier: Carrier, loss: f64) -> Chain {
+        let mut chain = Chain::common(loss, carrier.config());
+        (self.change)(&mut chain);
+        chain
+    }
+
+    fn series(&self, carrier: Carrier) -> String {
+        format!("{}, {}", carrier.series(), self.name)
+    }
+}
+
+pub(super) fn cells() -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for variant in &VARIANTS {
+        for carrier in Carrier::ALL {
+            cells.extend(LOSSES.map(|loss| variant.scenario(carrier, loss).cell()));
+        }
+    }
+    cells
+}
+
+/// The delays of all readings but the one taken.
+pub(super) fn points(results: &Results) -> Vec<Point> {
+    let mut points = Vec::new();
+    for variant in &VARIANTS[1..] {
+        for carrier in Carrier::ALL {
+            for loss in LOSSES {
+                let chain = variant.scenario(carrier, loss);
+                points.push(Point {
+                    series: variant.series(carrier),
+                    x: loss * 100.0,
+                    x_unit: PERCENT,
+                    y: results.estimate(&chain.name(), chain::DELAY),
+                    y_unit: SECONDS,
+                    limit: chain.delay_limit(),
+                });
+            }
+        }
+    }
+    points
+}
+
+/// The gain of both profiles under every reading.
+pub(super) fn table(results: &Results) -> Table {
+    let gain = |variant: &Variant, carrier: Carrier, loss: f64| {
+        let delay =
+            |carrier| results.estimate(&variant.scenario(carrier, loss).name(), chain::DELAY);
+        let ratio = delay(Carrier::Tcp).over(&delay(carrier));
+        ratio.map_or("HBH did not end".to_owned(), |ratio| mean(&ratio))
+    };
+    let row = |variant: &Variant, carrier: Carrier| {
+        let mut row = vec![variant.name.to_owned(), carrier.series().to_owned()];
+        row.extend(LOSSES.map(|loss| gain(variant, carrier, loss)));
+        row
+    };
+    let mut head = vec!["What the paper leaves open".to_owned(), "profile".to_owned()];
+    head.extend(LOSSES.map(percent));
+    let rows = VARIANTS
+        .iter()
+        .flat_map(|variant| [Carrier::Seed, Carrier::Default].map(|c| row(variant, c)));
+    Table {
+        title: "Delay of plain TCP divided by that over HBH, by reading".to_owned(),
+        head,
+        rows: rows.collect(),
+    }
+}

@@ -1,0 +1,51 @@
+//! Numbers in sentences.
+
+use crate::stats::Estimate;
+
+/// Three digits that count.
+pub(super) fn number(value: f64) -> String {
+    let magnitude = value.abs();
+    if magnitude >= 99.95 || value == 0.0 {
+        format!("{value:.0}")
+    } else if magnitude >= 9.995 {
+        format!("{value:.1}")
+    } else if magnitude >= 0.01 {
+        format!("{value:.2}")
+    } else {
+        format!("{value:.4}")
+    }
+}
+
+/// A mean with its interval, or as the lower bound that it is.
+pub(super) fn mean(estimate: &Estimate) -> String {
+    match estimate.ci95 {
+        _ if estimate.is_lower_bound() => format!("at least {}", number(estimate.mean)),
+        Some(half) => format!("{} ± {}", number(estimate.mean), number(half)),
+        None => number(estimate.mean),
+    }
+}
+
+/// A loss rate.
+pub(super) fn percent(share: f64) -> String {
+    let text = format!("{:.2}", share * 100.0);
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_three_digits_that_count() {
+        let written = [0.0, 0.001_23, 0.5, 4.567, 12.34, 123.4, 1234.5].map(number);
+
+        assert_eq!(written, ["0", "0.0012", "0.50", "4.57", "12.3", "123", "1234"]);
+    }
+
+    #[test]
+    fn percentages_lose_only_zeros_behind_the_point() {
+        let written = [0.0, 0.005, 0.1, 0.25, 1.0].map(percent);
+
+        assert_eq!(written, ["0 %", "0.5 %", "10 %", "25 %", "100 %"]);
+    }
+}
