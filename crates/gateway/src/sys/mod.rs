@@ -1,8 +1,15 @@
 //! The system calls that no safe wrapper reaches; the only unsafe code of the gateway.
 //!
 //! ```text
+//!   Link    a packet socket for HBH between neighbours: many frames a system call
 //!   Port    a packet socket that takes and puts whole frames: the link emulator's ends
+//!   Tap     a virtual network card with segmentation offload: traffic enters and leaves here
 //! ```
-#![expect(unsafe_code, reason = "socket options and recvmsg with buffers that the caller owns")]
+#![expect(unsafe_code, reason = "ioctl, socket options and messages with buffers of the caller")]
 
+mod link;
 pub mod port;
+mod tap;
+
+pub use link::{FrameBatch, Link, Received};
+pub use tap::Tap;

@@ -1,0 +1,106 @@
+//! A TAP device: frames that the kernel sends into it come out of `read`, and those that go into
+//! `write` reach the kernel as if the device had received them.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt as _;
+
+use nix::libc;
+
+/// Octets of the header before each frame, `struct virtio_net_hdr`.
+const VNET_HEADER: usize = 10;
+
+const TUN_F_CSUM: libc::c_ulong = 0x01;
+const TUN_F_TSO4: libc::c_ulong = 0x02;
+const TUN_F_TSO6: libc::c_ulong = 0x04;
+const TUN_F_TSO_ECN: libc::c_ulong = 0x08;
+const TUN_F_USO4: libc::c_ulong = 0x20;
+const TUN_F_USO6: libc::c_ulong = 0x40;
+
+nix::ioctl_write_ptr_bad!(tun_set_iff, libc::TUNSETIFF, libc::ifreq);
+nix::ioctl_write_int_bad!(tun_set_offload, libc::TUNSETOFFLOAD);
+nix::ioctl_write_ptr_bad!(tun_set_vnet_hdr_size, libc::TUNSETVNETHDRSZ, libc::c_int);
+
+/// An open TAP device; it disappears when this is dropped.
+#[derive(Debug)]
+pub struct Tap(File);
+
+impl Tap {
+    /// Makes the device `name`, with segmentation and checksums left to us where the kernel can.
+    ///
+    /// # Errors
+    /// When there is no `/dev/net/tun`, no right to use it, or the name is taken.
+    pub fn open(name: &str) -> io::Result<Self> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
+            .open("/dev/net/tun")?;
+
+        let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+        let flags = i16::try_from(flags).map_err(io::Error::other)?;
+        let request = libc::ifreq {
+            ifr_name: interface_name(name)?,
+            ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_flags: flags },
+        };
+        // SAFETY: the descriptor is open and `request` is a whole `ifreq`, alive for the call.
+        unsafe { tun_set_iff(file.as_raw_fd(), &raw const request) }?;
+        let size = libc::c_int::try_from(VNET_HEADER).map_err(io::Error::other)?;
+        // SAFETY: as above; the kernel reads one `int` and keeps no pointer.
+        unsafe { tun_set_vnet_hdr_size(file.as_raw_fd(), &raw const size) }?;
+        set_offload(&file)?;
+        Ok(Self(file))
+    }
+
+    /// Reads one frame, or a train of them that is still to be segmented, with its header;
+    /// `None` when there is none now.
+    ///
+    /// # Errors
+    /// When the device is gone.
+    pub fn read(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
+        match (&self.0).read(into) {
+            Ok(len) => Ok(Some(len)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Hands a frame with its header to the kernel.
+    ///
+    /// # Errors
+    /// When the kernel refuses it.
+    pub fn write(&self, frame: &[u8]) -> io::Result<()> {
+        (&self.0).write(frame).map(|_| ())
+    }
+}
+
+impl AsFd for Tap {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Segmentation of UDP needs Linux 6.2; without it the kernel segments before it sends to us.
+fn set_offload(file: &File) -> io::Result<()> {
+    let tcp = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
+    for flags in [tcp | TUN_F_USO4 | TUN_F_USO6, tcp] {
+        let Ok(flags) = libc::c_int::try_from(flags) else { continue };
+        // SAFETY: the argument is an integer, no memory is passed.
+        if unsafe { tun_set_offload(file.as_raw_fd(), flags) }.is_ok() {
+            return Ok(());
+        }
+    }
+    Err(io::Error::last_os_error())
+}
+
+fn interface_name(name: &str) -> io::Result<[libc::c_char; libc::IFNAMSIZ]> {
+    let mut field = [0; libc::IFNAMSIZ];
+    if name.len() >= field.len() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "interface name too long"));
+    }
+    for (to, from) in field.iter_mut().zip(name.bytes()) {
+        *to = libc::c_char::from_ne_bytes([from]);
+    }
+    Ok(field)
+}
