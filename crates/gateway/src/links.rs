@@ -1,0 +1,142 @@
+//! What the kernel knows of an interface, and the little that is changed about our own.
+
+use std::io;
+use std::net::IpAddr;
+
+use nix::libc;
+use nix::net::if_::if_nametoindex;
+
+use crate::frame::Mac;
+use crate::netlink::{self, Message, Netlink, Request};
+
+const LINK_FIXED: usize = 16;
+const ADDRESS_FIXED: usize = 8;
+const SCOPE_HOST: u8 = 254;
+
+/// An interface as it is now.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LinkState {
+    /// Its number.
+    pub index: u32,
+    /// Its hardware address, if it has one of Ethernet's form.
+    pub mac: Option<Mac>,
+    /// Octets of the longest IP packet.
+    pub mtu: usize,
+    /// Whether it is up and has a carrier.
+    pub is_running: bool,
+    /// Its addresses, IPv4 before IPv6, link-local ones last.
+    pub addresses: Vec<IpAddr>,
+}
+
+impl LinkState {
+    /// Asks for the interface `name`; `None` when there is none.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn read(netlink: &mut Netlink, name: &str) -> io::Result<Option<Self>> {
+        let Ok(index) = if_nametoindex(name) else { return Ok(None) };
+        let mut state = None;
+        let request = Request::get(libc::RTM_GETLINK, &link_fixed(index, 0, 0));
+        netlink.ask(&request, |message| state = parse_link(message))?;
+        let Some(mut state) = state else { return Ok(None) };
+        netlink.ask(&Request::dump(libc::RTM_GETADDR, &[0; ADDRESS_FIXED]), |message| {
+            if let Some(address) = parse_address(message, index) {
+                state.addresses.push(address);
+            }
+        })?;
+        state.addresses.sort_by_key(|&address| (is_link_local(address), address));
+        Ok(Some(state))
+    }
+}
+
+/// The number of the interface that a message is about, if it is about one.
+#[must_use]
+pub fn subject(message: Message<'_>) -> Option<u32> {
+    match message.kind {
+        libc::RTM_NEWLINK | libc::RTM_DELLINK | libc::RTM_NEWADDR | libc::RTM_DELADDR => {
+            message.fixed::<8>().map(|&[.., a, b, c, d]| u32::from_ne_bytes([a, b, c, d]))
+        }
+        _ => None,
+    }
+}
+
+/// Brings an interface up, without ARP.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn bring_up(netlink: &mut Netlink, index: u32) -> io::Result<()> {
+    let flags = u32::from_ne_bytes((libc::IFF_UP | libc::IFF_NOARP).to_ne_bytes());
+    let request = Request::set(libc::RTM_NEWLINK, 0, &link_fixed(index, flags, flags));
+    netlink.ask(&request, |_| {})
+}
+
+/// Gives an interface an address that no one else sees.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn add_address(netlink: &mut Netlink, index: u32, address: IpAddr) -> io::Result<()> {
+    let mut fixed = [0; ADDRESS_FIXED];
+    fixed[0] = netlink::family(address);
+    fixed[1] = if address.is_ipv4() { 32 } else { 128 };
+    fixed[3] = SCOPE_HOST;
+    fixed[4..].copy_from_slice(&index.to_ne_bytes());
+    let flags = u16::try_from(libc::NLM_F_CREATE | libc::NLM_F_REPLACE).unwrap_or_default();
+    let request = Request::set(libc::RTM_NEWADDR, flags, &fixed)
+        .with_address(libc::IFA_LOCAL, address)
+        .with_address(libc::IFA_ADDRESS, address);
+    netlink.ask(&request, |_| {})
+}
+
+fn link_fixed(index: u32, flags: u32, change: u32) -> [u8; LINK_FIXED] {
+    let mut fixed = [0; LINK_FIXED];
+    fixed[4..8].copy_from_slice(&index.to_ne_bytes());
+    fixed[8..12].copy_from_slice(&flags.to_ne_bytes());
+    fixed[12..].copy_from_slice(&change.to_ne_bytes());
+    fixed
+}
+
+fn parse_link(message: Message<'_>) -> Option<LinkState> {
+    let &[_, _, t0, t1, i0, i1, i2, i3, f0, f1, f2, f3, ..] = message.fixed::<LINK_FIXED>()?;
+    let is_ethernet = u16::from_ne_bytes([t0, t1]) == libc::ARPHRD_ETHER;
+    let flags = i32::from_ne_bytes([f0, f1, f2, f3]);
+    let running = libc::IFF_UP | libc::IFF_RUNNING;
+    let mut state = LinkState {
+        index: u32::from_ne_bytes([i0, i1, i2, i3]),
+        mac: None,
+        mtu: 0,
+        is_running: flags & running == running,
+        addresses: Vec::new(),
+    };
+    for (kind, value) in message.attributes(LINK_FIXED) {
+        match kind {
+            libc::IFLA_ADDRESS if is_ethernet => state.mac = value.try_into().ok().map(Mac),
+            libc::IFLA_MTU => {
+                state.mtu = netlink::number(value).and_then(|mtu| usize::try_from(mtu).ok())?;
+            }
+            _ => {}
+        }
+    }
+    Some(state)
+}
+
+fn parse_address(message: Message<'_>, of: u32) -> Option<IpAddr> {
+    let &[.., a, b, c, d] = message.fixed::<ADDRESS_FIXED>()?;
+    if message.kind != libc::RTM_NEWADDR || u32::from_ne_bytes([a, b, c, d]) != of {
+        return None;
+    }
+    let mut address = None;
+    for (kind, value) in message.attributes(ADDRESS_FIXED) {
+        // On a point-to-point link IFA_ADDRESS is the other end's, IFA_LOCAL ours.
+        if kind == libc::IFA_LOCAL || (kind == libc::IFA_ADDRESS && address.is_none()) {
+            address = netlink::address(value);
+        }
+    }
+    address
+}
+
+fn is_link_local(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    }
+}

@@ -1,0 +1,318 @@
+//! As much of rtnetlink as the gateway needs: links, addresses, routes, and word of changes.
+//!
+//! ```text
+//!  0         4      6       8          12         16
+//!  +---------+------+-------+----------+----------+-- - -+---------------------------- - -
+//!  | length  | type | flags | sequence | port     | fixed| attributes: length (2) type (2) value
+//!  +---------+------+-------+----------+----------+-- - -+---------------------------- - -
+//! ```
+//! All numbers are in the machine's order of octets but addresses and ports.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::socket::{
+    self, AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, sockopt,
+};
+use nix::sys::time::TimeVal;
+
+const HEADER: usize = 16;
+const BUFFER: usize = 64 << 10;
+/// The kernel answers at once; waiting longer means that something is very wrong.
+const PATIENCE: TimeVal = TimeVal::new(5, 0);
+
+/// A socket for questions, one at a time.
+#[derive(Debug)]
+pub struct Netlink {
+    fd: OwnedFd,
+    sequence: u32,
+    buffer: Vec<u8>,
+}
+
+/// A message from the kernel: its type, its fixed part and its attributes.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    /// What it is about, `RTM_…`.
+    pub kind: u16,
+    body: &'a [u8],
+}
+
+impl Netlink {
+    /// Opens a socket.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub fn open() -> io::Result<Self> {
+        let fd = netlink_socket(SockFlag::SOCK_CLOEXEC)?;
+        socket::setsockopt(&fd, sockopt::ReceiveTimeout, &PATIENCE)?;
+        Ok(Self { fd, sequence: 0, buffer: vec![0; BUFFER] })
+    }
+
+    /// Asks a question and calls `each` with every message of the answer.
+    ///
+    /// # Errors
+    /// What the kernel refused the question with.
+    pub fn ask(&mut self, request: &Request, mut each: impl FnMut(Message<'_>)) -> io::Result<()> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let octets = request.finish(self.sequence);
+        socket::send(self.fd.as_raw_fd(), &octets, MsgFlags::empty())?;
+        loop {
+            let len = socket::recv(self.fd.as_raw_fd(), &mut self.buffer, MsgFlags::empty())?;
+            for (header, message) in Messages(&self.buffer[..len]) {
+                // A late answer to a question that was given up on.
+                if header.sequence != self.sequence {
+                    continue;
+                }
+                match i32::from(header.kind) {
+                    libc::NLMSG_DONE => return Ok(()),
+                    libc::NLMSG_ERROR => return message.error().map_or(Ok(()), Err),
+                    _ => each(message),
+                }
+                if header.flags & flag(libc::NLM_F_MULTI) == 0 && !request.wants_ack {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// A socket on which the kernel tells of changes.
+#[derive(Debug)]
+pub struct Monitor {
+    fd: OwnedFd,
+    buffer: Vec<u8>,
+}
+
+impl Monitor {
+    /// Listens for changes of links, addresses and routes.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub fn open() -> io::Result<Self> {
+        let fd = netlink_socket(SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK)?;
+        let groups = libc::RTMGRP_LINK
+            | libc::RTMGRP_IPV4_IFADDR
+            | libc::RTMGRP_IPV4_ROUTE
+            | libc::RTMGRP_IPV6_IFADDR
+            | libc::RTMGRP_IPV6_ROUTE;
+        let groups = u32::from_ne_bytes(groups.to_ne_bytes());
+        socket::bind(fd.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
+        Ok(Self { fd, buffer: vec![0; BUFFER] })
+    }
+
+    /// Calls `each` with every change that waits; returns whether any was lost.
+    ///
+    /// # Errors
+    /// When the socket is broken.
+    pub fn read(&mut self, mut each: impl FnMut(Message<'_>)) -> io::Result<bool> {
+        let mut is_lossy = false;
+        loop {
+            match socket::recv(self.fd.as_raw_fd(), &mut self.buffer, MsgFlags::empty()) {
+                Ok(len) => Messages(&self.buffer[..len]).for_each(|(_, message)| each(message)),
+                Err(Errno::EAGAIN) => return Ok(is_lossy),
+                Err(Errno::ENOBUFS) => is_lossy = true,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+impl AsFd for Monitor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// A question or an order.
+#[derive(Debug)]
+pub struct Request {
+    octets: Vec<u8>,
+    wants_ack: bool,
+}
+
+impl Request {
+    /// A question about one thing, answered by one message.
+    #[must_use]
+    pub fn get(kind: u16, fixed: &[u8]) -> Self {
+        Self::new(kind, 0, fixed)
+    }
+
+    /// A question about all there is.
+    #[must_use]
+    pub fn dump(kind: u16, fixed: &[u8]) -> Self {
+        Self::new(kind, flag(libc::NLM_F_DUMP), fixed)
+    }
+
+    /// An order.
+    #[must_use]
+    pub fn set(kind: u16, flags: u16, fixed: &[u8]) -> Self {
+        let mut request = Self::new(kind, flag(libc::NLM_F_ACK) | flags, fixed);
+        request.wants_ack = true;
+        request
+    }
+
+    fn new(kind: u16, flags: u16, fixed: &[u8]) -> Self {
+        let mut octets = vec![0; HEADER];
+        octets[4..6].copy_from_slice(&kind.to_ne_bytes());
+        octets[6..8].copy_from_slice(&(flags | flag(libc::NLM_F_REQUEST)).to_ne_bytes());
+        octets.extend_from_slice(fixed);
+        octets.resize(octets.len().next_multiple_of(4), 0);
+        Self { octets, wants_ack: false }
+    }
+
+    /// Adds an attribute.
+    #[must_use]
+    pub fn with(mut self, kind: u16, value: &[u8]) -> Self {
+        let len = u16::try_from(4 + value.len()).expect("attributes are short");
+        self.octets.extend_from_slice(&len.to_ne_bytes());
+        self.octets.extend_from_slice(&kind.to_ne_bytes());
+        self.octets.extend_from_slice(value);
+        self.octets.resize(self.octets.len().next_multiple_of(4), 0);
+        self
+    }
+
+    /// Adds an attribute that is an address.
+    #[must_use]
+    pub fn with_address(self, kind: u16, address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(address) => self.with(kind, &address.octets()),
+            IpAddr::V6(address) => self.with(kind, &address.octets()),
+        }
+    }
+
+    fn finish(&self, sequence: u32) -> Vec<u8> {
+        let mut octets = self.octets.clone();
+        let len = u32::try_from(octets.len()).expect("requests are short");
+        octets[..4].copy_from_slice(&len.to_ne_bytes());
+        octets[8..12].copy_from_slice(&sequence.to_ne_bytes());
+        octets
+    }
+}
+
+impl<'a> Message<'a> {
+    /// The fixed part, if it is as long as this.
+    #[must_use]
+    pub fn fixed<const N: usize>(&self) -> Option<&'a [u8; N]> {
+        self.body.first_chunk()
+    }
+
+    /// The attributes behind a fixed part of `fixed` octets, as (type, value).
+    pub fn attributes(&self, fixed: usize) -> impl Iterator<Item = (u16, &'a [u8])> + use<'a> {
+        Attributes(self.body.get(fixed.next_multiple_of(4)..).unwrap_or_default())
+    }
+
+    fn error(&self) -> Option<io::Error> {
+        let code =
+            self.body.first_chunk::<4>().map_or(-libc::EPROTO, |&code| i32::from_ne_bytes(code));
+        (code != 0).then(|| io::Error::from_raw_os_error(code.wrapping_neg()))
+    }
+}
+
+/// The address that an attribute's value is.
+#[must_use]
+pub fn address(value: &[u8]) -> Option<IpAddr> {
+    if let Ok(octets) = <[u8; 4]>::try_from(value) {
+        return Some(Ipv4Addr::from(octets).into());
+    }
+    <[u8; 16]>::try_from(value).ok().map(|octets| Ipv6Addr::from(octets).into())
+}
+
+/// The number that an attribute's value is.
+#[must_use]
+pub fn number(value: &[u8]) -> Option<u32> {
+    value.first_chunk().map(|&octets| u32::from_ne_bytes(octets))
+}
+
+/// The address family of an address.
+#[must_use]
+pub fn family(address: IpAddr) -> u8 {
+    let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    u8::try_from(family).expect("families are below 256")
+}
+
+struct MessageHeader {
+    kind: u16,
+    flags: u16,
+    sequence: u32,
+}
+
+struct Messages<'a>(&'a [u8]);
+
+impl<'a> Iterator for Messages<'a> {
+    type Item = (MessageHeader, Message<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let &[l0, l1, l2, l3, k0, k1, f0, f1, s0, s1, s2, s3, ..] =
+            self.0.first_chunk::<HEADER>()?;
+        let len = usize::try_from(u32::from_ne_bytes([l0, l1, l2, l3])).ok()?;
+        let message = self.0.get(..len)?;
+        let kind = u16::from_ne_bytes([k0, k1]);
+        let header = MessageHeader {
+            kind,
+            flags: u16::from_ne_bytes([f0, f1]),
+            sequence: u32::from_ne_bytes([s0, s1, s2, s3]),
+        };
+        let body = message.get(HEADER..)?;
+        self.0 = self.0.get(len.next_multiple_of(4)..).unwrap_or_default();
+        Some((header, Message { kind, body }))
+    }
+}
+
+struct Attributes<'a>(&'a [u8]);
+
+impl<'a> Iterator for Attributes<'a> {
+    type Item = (u16, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let &[l0, l1, k0, k1] = self.0.first_chunk()?;
+        let len = usize::from(u16::from_ne_bytes([l0, l1]));
+        let value = self.0.get(4..len)?;
+        // The upper two bits say how the value is to be read.
+        let kind = u16::from_ne_bytes([k0, k1]) & 0x3fff;
+        self.0 = self.0.get(len.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, value))
+    }
+}
+
+fn netlink_socket(flags: SockFlag) -> io::Result<OwnedFd> {
+    let protocol = SockProtocol::NetlinkRoute;
+    Ok(socket::socket(AddressFamily::Netlink, SockType::Raw, flags, protocol)?)
+}
+
+fn flag(flag: i32) -> u16 {
+    u16::try_from(flag).expect("netlink's flags have 16 bits")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_what_a_reader_reads() {
+        let address = IpAddr::from([192, 0, 2, 1]);
+        let request = Request::dump(26, &[2; 12]).with_address(1, address).with(4, &[7, 0, 0, 0]);
+
+        let octets = request.finish(5);
+        let messages: Vec<_> = Messages(&octets).collect();
+
+        let [(header, message)] = &messages[..] else { panic!("{} messages", messages.len()) };
+        assert_eq!((header.kind, header.flags, header.sequence), (26, 0x301, 5));
+        assert_eq!(message.fixed(), Some(&[2; 12]));
+        let attributes: Vec<_> = message.attributes(12).collect();
+        assert_eq!(attributes, [(1, &[192, 0, 2, 1][..]), (4, &[7, 0, 0, 0])]);
+    }
+
+    #[test]
+    fn cut_messages_are_left_out() {
+        let whole = Request::get(16, &[0; 16]).with(3, b"wlan0").finish(1);
+
+        for len in 0..whole.len() {
+            assert_eq!(Messages(&whole[..len]).count(), 0, "{len}");
+        }
+        let (_, message) = Messages(&whole).next().unwrap();
+        assert_eq!(message.attributes(20).count(), 0);
+    }
+}
