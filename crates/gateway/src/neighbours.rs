@@ -1,0 +1,644 @@
+//! Which neighbours speak HBH.
+//!
+//! ```text
+//!                 hello heard                 its hello repeats our session
+//!    (unknown) ───────────────▶  heard  ──────────────────────────────────▶  up
+//!        ▲                         │  ◀──────────────────────────────────────│
+//!        │                         │     its session is another               │
+//!        └─────────────────────────┴──────────────────────────────────────────┘
+//!             silence, goodbye, it started again, or it does not hear us
+//! ```
+//! A neighbour is up when each has seen that the other hears it, and that both count the same
+//! conversation: HBH's state towards it starts fresh then, at both ends.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use proto::hbh::{Peer, Profile};
+use proto::rng::Rng;
+use proto::time::{Time, earliest};
+
+use crate::frame::Mac;
+use crate::hello::{Heard, Hello, MAX_NEIGHBOURS};
+
+/// While a conversation is about to start, hellos are this frequent.
+const EAGER_INTERVAL: Duration = Duration::from_millis(300);
+/// For how long.
+const EAGER_FOR: Duration = Duration::from_secs(5);
+/// Answers to one neighbour are no more frequent than this.
+const ANSWER_INTERVAL: Duration = Duration::from_millis(20);
+/// How long a neighbour may be silent once HBH gave up on packets to it.
+const HOLD_AFTER_GIVING_UP: Duration = Duration::from_secs(4);
+
+/// What can be set.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Config {
+    /// The HBH that we run.
+    pub profile: Profile,
+    /// Between two hellos on an interface.
+    pub interval: Duration,
+    /// How long a neighbour may be silent.
+    pub hold: Duration,
+    /// Neighbours at most, over all interfaces.
+    pub limit: usize,
+    /// If given, only gateways that have one of these addresses become neighbours.
+    pub only: Option<Vec<IpAddr>>,
+}
+
+/// What changed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Event {
+    /// A neighbour does not speak HBH any more, or starts it afresh.
+    Down(Place, Peer),
+    /// A neighbour that does not run the same HBH.
+    Incompatible(Place),
+    /// A neighbour speaks HBH.
+    Up(Place, Peer),
+}
+
+/// Where a neighbour is: the position of our interface, and its hardware address there.
+pub type Place = (usize, Mac);
+
+/// Counters of hellos.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Stats {
+    /// Hellos sent.
+    pub hellos_sent: u64,
+    /// Hellos received.
+    pub hellos_received: u64,
+    /// ... of those, from gateways that run another profile.
+    pub hellos_incompatible: u64,
+    /// ... of those, from gateways that are not on the list of neighbours.
+    pub hellos_unlisted: u64,
+    /// ... of those, ignored because there are too many neighbours.
+    pub hellos_full: u64,
+    /// Times a neighbour came up.
+    pub neighbours_up: u64,
+    /// Times a neighbour went down.
+    pub neighbours_down: u64,
+}
+
+/// The gateways that are heard, on all interfaces.
+#[derive(Debug)]
+pub struct Neighbours {
+    config: Config,
+    boot: u32,
+    rng: Rng,
+    interfaces: Vec<Interface>,
+    known: BTreeMap<Place, Neighbour>,
+    places: BTreeMap<Peer, Place>,
+    by_address: BTreeMap<(usize, IpAddr), Peer>,
+    next_peer: u32,
+    events: VecDeque<Event>,
+    stats: Stats,
+}
+
+#[derive(Debug, Default)]
+struct Interface {
+    addresses: Vec<IpAddr>,
+    hello_at: Option<Time>,
+    is_running: bool,
+    /// The last neighbour that a hello named, when there are too many for one.
+    named: Option<Mac>,
+}
+
+#[derive(Debug)]
+struct Neighbour {
+    boot: u32,
+    addresses: Vec<IpAddr>,
+    session: u16,
+    its_session: u16,
+    peer: Option<Peer>,
+    first_heard: Time,
+    heard: Time,
+    gave_up: bool,
+    answered: Time,
+    answer_at: Option<Time>,
+    is_incompatible: bool,
+}
+
+impl Neighbours {
+    /// Nobody is known yet.
+    #[must_use]
+    pub fn new(config: Config, interfaces: usize, mut rng: Rng) -> Self {
+        let boot = u32::try_from(rng.below(1 << 32)).unwrap_or_default();
+        Self {
+            config,
+            boot,
+            rng,
+            interfaces: (0..interfaces).map(|_| Interface::default()).collect(),
+            known: BTreeMap::new(),
+            places: BTreeMap::new(),
+            by_address: BTreeMap::new(),
+            next_peer: 0,
+            events: VecDeque::new(),
+            stats: Stats::default(),
+        }
+    }
+
+    /// Takes what is now known of one of our interfaces.
+    pub fn handle_interface(
+        &mut self,
+        now: Time,
+        interface: usize,
+        addresses: &[IpAddr],
+        is_running: bool,
+    ) {
+        let state = &mut self.interfaces[interface];
+        if state.addresses == addresses && state.is_running == is_running {
+            return;
+        }
+        state.addresses = addresses.to_vec();
+        state.is_running = is_running && !addresses.is_empty();
+        state.hello_at = state.is_running.then_some(now);
+        if !state.is_running {
+            let gone: Vec<Place> =
+                self.known.keys().copied().filter(|p| p.0 == interface).collect();
+            for place in gone {
+                self.forget(place);
+            }
+        }
+    }
+
+    /// Takes a hello that the station at `place` sent.
+    pub fn handle_hello(&mut self, now: Time, place: Place, hello: Hello) {
+        self.stats.hellos_received += 1;
+        if hello.boot == self.boot || !place.1.is_station() || !self.interfaces[place.0].is_running
+        {
+            return;
+        }
+        if hello.is_goodbye {
+            self.forget(place);
+            return;
+        }
+        if let Some(only) = &self.config.only
+            && !hello.addresses.iter().any(|address| only.contains(address))
+        {
+            self.stats.hellos_unlisted += 1;
+            return;
+        }
+        if self.known.get(&place).is_some_and(|known| known.boot != hello.boot) {
+            self.forget(place);
+        }
+        if !self.known.contains_key(&place) {
+            if self.known.len() >= self.config.limit {
+                self.stats.hellos_full += 1;
+                return;
+            }
+            let session = 1 + u16::try_from(self.rng.below(0xffff)).unwrap_or_default();
+            self.known.insert(place, Neighbour::new(now, hello.boot, session));
+        }
+        let Some(neighbour) = self.known.get_mut(&place) else { return };
+        neighbour.heard = now;
+        neighbour.gave_up = false;
+        if hello.profile != self.config.profile {
+            self.stats.hellos_incompatible += 1;
+            if !neighbour.is_incompatible {
+                neighbour.is_incompatible = true;
+                self.events.push_back(Event::Incompatible(place));
+            }
+            return;
+        }
+
+        let us = hello.neighbours.iter().find(|heard| heard.boot == self.boot).copied();
+        let is_partial = hello.neighbours.len() >= MAX_NEIGHBOURS;
+        neighbour.take(now, us, is_partial, hello.wants_answer);
+        let is_up = us.is_some_and(|us| us.echo == neighbour.session);
+        let its_session = us.map_or(0, |us| us.session);
+        let is_afresh = its_session != neighbour.its_session && !(us.is_none() && is_partial);
+        let addresses_changed = neighbour.addresses != hello.addresses;
+        neighbour.addresses = hello.addresses;
+        if is_afresh {
+            neighbour.its_session = its_session;
+            neighbour.answer_at = Some(now);
+            self.take_down(place);
+        }
+        if is_up {
+            self.bring_up(place, addresses_changed);
+        }
+    }
+
+    /// Takes that the station at `place` sent an HBH packet that its peer understood.
+    pub fn handle_alive(&mut self, now: Time, place: Place) {
+        if let Some(neighbour) = self.known.get_mut(&place) {
+            neighbour.heard = now;
+            neighbour.gave_up = false;
+        }
+    }
+
+    /// Takes that HBH gave up on packets to this neighbour.
+    pub fn handle_gave_up(&mut self, now: Time, peer: Peer) {
+        let Some(place) = self.places.get(&peer) else { return };
+        if let Some(neighbour) = self.known.get_mut(place) {
+            neighbour.gave_up = true;
+            neighbour.answer_at = Some(now.max(neighbour.answered + ANSWER_INTERVAL));
+        }
+    }
+
+    /// Acts on what is due.
+    pub fn handle_timeout(&mut self, now: Time) {
+        let hold = self.config.hold;
+        let silent: Vec<Place> = self
+            .known
+            .iter()
+            .filter(|(_, neighbour)| neighbour.expires_at(hold) <= now)
+            .map(|(&place, _)| place)
+            .collect();
+        for place in silent {
+            self.forget(place);
+        }
+    }
+
+    /// The next hello to send on an interface, and to whom.
+    pub fn poll_transmit(&mut self, now: Time, interface: usize) -> Option<(Mac, Hello)> {
+        if !self.interfaces[interface].is_running {
+            return None;
+        }
+        if self.interfaces[interface].hello_at.is_some_and(|at| at <= now) {
+            let interval = if self.is_eager(now, interface) {
+                EAGER_INTERVAL.min(self.config.interval)
+            } else {
+                self.config.interval
+            };
+            // Jitter keeps gateways that started together apart.
+            let next = now + interval.mul_f64(0.75) + self.rng.within(interval / 2);
+            let wants_answer = self.known.range(places_on(interface)).next().is_none();
+            let hello = self.hello(interface, wants_answer);
+            self.interfaces[interface].hello_at = Some(next);
+            self.stats.hellos_sent += 1;
+            return Some((Mac::EVERYONE, hello));
+        }
+        let (&place, neighbour) = self
+            .known
+            .range_mut(places_on(interface))
+            .find(|(_, neighbour)| neighbour.answer_at.is_some_and(|at| at <= now))?;
+        neighbour.answer_at = None;
+        neighbour.answered = now;
+        let wants_answer = neighbour.peer.is_none() || neighbour.gave_up;
+        let mut hello = self.hello(interface, wants_answer);
+        if let Some(neighbour) = self.known.get(&place) {
+            hello.neighbours = vec![neighbour.as_heard()];
+        }
+        self.stats.hellos_sent += 1;
+        Some((place.1, hello))
+    }
+
+    /// The hello to leave with.
+    #[must_use]
+    pub fn goodbye(&self, interface: usize) -> Hello {
+        Hello {
+            profile: self.config.profile,
+            boot: self.boot,
+            wants_answer: false,
+            is_goodbye: true,
+            addresses: self.interfaces[interface].addresses.clone(),
+            neighbours: Vec::new(),
+        }
+    }
+
+    /// What changed; ask until `None`.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When to call `handle_timeout`, then `poll_transmit`, at the latest.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Time> {
+        let hellos = self.interfaces.iter().filter_map(|interface| interface.hello_at).min();
+        let hold = self.config.hold;
+        self.known.values().fold(hellos, |at, neighbour| {
+            let due = earliest(neighbour.answer_at, Some(neighbour.expires_at(hold)));
+            earliest(at, due)
+        })
+    }
+
+    /// The neighbour at `place`, if it is up.
+    #[must_use]
+    pub fn peer_at(&self, place: Place) -> Option<Peer> {
+        self.known.get(&place)?.peer
+    }
+
+    /// The neighbour that has an address, if it is up.
+    #[must_use]
+    pub fn peer_with(&self, interface: usize, address: IpAddr) -> Option<Peer> {
+        self.by_address.get(&(interface, address)).copied()
+    }
+
+    /// Where a neighbour is.
+    #[must_use]
+    pub fn place_of(&self, peer: Peer) -> Option<Place> {
+        self.places.get(&peer).copied()
+    }
+
+    /// The addresses of the neighbour at `place`.
+    #[must_use]
+    pub fn addresses(&self, place: Place) -> &[IpAddr] {
+        self.known.get(&place).map_or(&[], |neighbour| &neighbour.addresses)
+    }
+
+    /// All that are up, in order.
+    pub fn peers(&self) -> impl Iterator<Item = (Peer, Place)> + '_ {
+        self.places.iter().map(|(&peer, &place)| (peer, place))
+    }
+
+    /// Counters.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    /// Whether a neighbour was heard a moment ago that is not up yet, or nobody was.
+    fn is_eager(&self, now: Time, interface: usize) -> bool {
+        self.known.range(places_on(interface)).any(|(_, neighbour)| {
+            let is_pending = neighbour.peer.is_none() && !neighbour.is_incompatible;
+            is_pending && now.since(neighbour.first_heard) < EAGER_FOR
+        })
+    }
+
+    fn hello(&mut self, interface: usize, wants_answer: bool) -> Hello {
+        let state = &mut self.interfaces[interface];
+        let all = || self.known.range(places_on(interface));
+        let named = state.named.take();
+        let later = all().filter(|((_, mac), _)| named.is_some_and(|named| *mac > named));
+        let earlier = all().filter(|((_, mac), _)| named.is_none_or(|named| *mac <= named));
+        let listed: Vec<_> = later.chain(earlier).take(MAX_NEIGHBOURS).collect();
+        if listed.len() == MAX_NEIGHBOURS {
+            state.named = listed.last().map(|((_, mac), _)| *mac);
+        }
+        Hello {
+            profile: self.config.profile,
+            boot: self.boot,
+            wants_answer,
+            is_goodbye: false,
+            addresses: state.addresses.clone(),
+            neighbours: listed.into_iter().map(|(_, neighbour)| neighbour.as_heard()).collect(),
+        }
+    }
+
+    fn bring_up(&mut self, place: Place, addresses_changed: bool) {
+        let Some(neighbour) = self.known.get_mut(&place) else { return };
+        let peer = match neighbour.peer {
+            Some(_) if !addresses_changed => return,
+            Some(peer) => peer,
+            None => {
+                let peer = Peer(self.next_peer);
+                self.next_peer = self.next_peer.wrapping_add(1);
+                neighbour.peer = Some(peer);
+                self.places.insert(peer, place);
+                self.stats.neighbours_up += 1;
+                peer
+            }
+        };
+        self.by_address.retain(|_, of| *of != peer);
+        for &address in &neighbour.addresses {
+            self.by_address.insert((place.0, address), peer);
+        }
+        self.events.push_back(Event::Up(place, peer));
+    }
+
+    fn take_down(&mut self, place: Place) {
+        let Some(neighbour) = self.known.get_mut(&place) else { return };
+        if let Some(peer) = neighbour.peer.take() {
+            self.places.remove(&peer);
+            self.by_address.retain(|_, of| *of != peer);
+            self.stats.neighbours_down += 1;
+            self.events.push_back(Event::Down(place, peer));
+        }
+    }
+
+    fn forget(&mut self, place: Place) {
+        self.take_down(place);
+        self.known.remove(&place);
+    }
+}
+
+impl Neighbour {
+    fn new(now: Time, boot: u32, session: u16) -> Self {
+        Self {
+            boot,
+            addresses: Vec::new(),
+            session,
+            its_session: 0,
+            peer: None,
+            first_heard: now,
+            heard: now,
+            gave_up: false,
+            answered: now - ANSWER_INTERVAL,
+            answer_at: None,
+            is_incompatible: false,
+        }
+    }
+
+    fn take(&mut self, now: Time, us: Option<Heard>, is_partial: bool, wants_answer: bool) {
+        self.is_incompatible = false;
+        let is_agreed = us.is_some_and(|us| us.echo == self.session)
+            || (us.is_none() && is_partial && self.peer.is_some());
+        if wants_answer || !is_agreed {
+            self.answer_at = Some(now.max(self.answered + ANSWER_INTERVAL));
+        }
+    }
+
+    fn expires_at(&self, hold: Duration) -> Time {
+        let hold = if self.gave_up { hold.min(HOLD_AFTER_GIVING_UP) } else { hold };
+        self.heard + hold
+    }
+
+    fn as_heard(&self) -> Heard {
+        Heard { boot: self.boot, session: self.session, echo: self.its_session }
+    }
+}
+
+fn places_on(interface: usize) -> std::ops::RangeInclusive<Place> {
+    (interface, Mac([0; 6]))..=(interface, Mac::EVERYONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_gateways_find_each_other() {
+        let mut pair = Pair::new();
+
+        let story = pair.run(Duration::from_secs(10), |_| false);
+
+        assert_eq!(story, ["0 left up", "0 right up"]);
+        let peer = pair.left.peer_with(0, address(1)).unwrap();
+        assert_eq!(pair.left.place_of(peer), Some((0, mac(1))));
+    }
+
+    #[test]
+    fn losses_delay_but_do_not_prevent_it() {
+        let mut pair = Pair::new();
+        let mut rng = Rng::stream(1, "losses");
+
+        let story = pair.run(Duration::from_secs(60), |_| rng.chance(0.4));
+
+        let mut sides: Vec<_> = story.iter().map(|line| line.split_once(' ').unwrap().1).collect();
+        sides.sort_unstable();
+        assert_eq!(sides, ["left up", "right up"], "{story:?}");
+    }
+
+    #[test]
+    fn one_way_links_are_not_used() {
+        let mut pair = Pair::new();
+
+        let story = pair.run(Duration::from_secs(60), |from_left| from_left);
+
+        assert!(story.is_empty(), "{story:?}");
+    }
+
+    #[test]
+    fn silence_brings_a_neighbour_down_and_both_start_afresh() {
+        let mut pair = Pair::new();
+        pair.run(Duration::from_secs(5), |_| false);
+
+        let silence = pair.run(Duration::from_secs(30), |from_left| !from_left);
+        let again = pair.run(Duration::from_secs(5), |_| false);
+
+        assert_eq!(silence.len(), 2, "{silence:?}");
+        assert!(silence.iter().all(|line| line.ends_with("down")), "{silence:?}");
+        assert_eq!(again.len(), 2, "{again:?}");
+        assert!(again.iter().all(|line| line.ends_with("up")), "{again:?}");
+    }
+
+    #[test]
+    fn a_restart_is_noticed_at_once() {
+        let mut pair = Pair::new();
+        pair.run(Duration::from_secs(5), |_| false);
+        pair.right = gateway(3, Profile::Default, 256);
+        pair.right.handle_interface(pair.now, 0, &[address(1)], true);
+
+        let story = pair.run(Duration::from_secs(1), |_| false);
+
+        assert_eq!(story, ["5 left down", "5 left up", "5 right up"]);
+    }
+
+    #[test]
+    fn a_goodbye_is_believed() {
+        let mut pair = Pair::new();
+        pair.run(Duration::from_secs(5), |_| false);
+
+        let goodbye = pair.right.goodbye(0);
+        pair.left.handle_hello(pair.now, (0, mac(1)), goodbye);
+
+        assert!(matches!(pair.left.poll_event(), Some(Event::Down(..))));
+        assert_eq!(pair.left.peer_with(0, address(1)), None);
+    }
+
+    #[test]
+    fn another_profile_is_no_neighbour() {
+        let mut pair = Pair::new();
+        pair.right = gateway(2, Profile::Seed, 256);
+        pair.right.handle_interface(pair.now, 0, &[address(1)], true);
+
+        let story = pair.run(Duration::from_secs(10), |_| false);
+
+        assert_eq!(story, ["0 left incompatible", "0 right incompatible"]);
+    }
+
+    #[test]
+    fn neighbours_are_bounded_and_all_named_in_turn() {
+        let mut gateway = gateway(1, Profile::Default, 100);
+        gateway.handle_interface(Time::ZERO, 0, &[address(0)], true);
+        for station in 0..200 {
+            let hello = Hello {
+                profile: Profile::Default,
+                boot: 1_000 + u32::from(station),
+                wants_answer: false,
+                is_goodbye: false,
+                addresses: vec![address(station)],
+                neighbours: Vec::new(),
+            };
+            gateway.handle_hello(Time::ZERO, (0, mac(station)), hello);
+        }
+
+        let mut named = std::collections::BTreeSet::new();
+        for second in 1..10 {
+            let now = Time::ZERO + Duration::from_secs(second);
+            while let Some((to, hello)) = gateway.poll_transmit(now, 0) {
+                if to == Mac::EVERYONE {
+                    named.extend(hello.neighbours.iter().map(|heard| heard.boot));
+                }
+            }
+        }
+
+        assert_eq!(gateway.stats().hellos_full, 100);
+        assert_eq!(named.len(), 100);
+    }
+
+    /// Two gateways on a link without delay.
+    struct Pair {
+        now: Time,
+        left: Neighbours,
+        right: Neighbours,
+    }
+
+    impl Pair {
+        fn new() -> Self {
+            let (mut left, mut right) =
+                (gateway(1, Profile::Default, 256), gateway(2, Profile::Default, 256));
+            left.handle_interface(Time::ZERO, 0, &[address(0)], true);
+            right.handle_interface(Time::ZERO, 0, &[address(1)], true);
+            Self { now: Time::ZERO, left, right }
+        }
+
+        /// What happens in a while, when hellos `is_lost`, asked with whether the left sent it.
+        fn run(&mut self, time: Duration, mut is_lost: impl FnMut(bool) -> bool) -> Vec<String> {
+            let end = self.now + time;
+            let mut story = Vec::new();
+            loop {
+                for from_left in [true, false] {
+                    let (from, to, station) = if from_left {
+                        (&mut self.left, &mut self.right, 0)
+                    } else {
+                        (&mut self.right, &mut self.left, 1)
+                    };
+                    from.handle_timeout(self.now);
+                    while let Some((_, hello)) = from.poll_transmit(self.now, 0) {
+                        if !is_lost(from_left) {
+                            to.handle_hello(self.now, (0, mac(station)), hello);
+                        }
+                    }
+                }
+                for (name, side) in [("left", &mut self.left), ("right", &mut self.right)] {
+                    while let Some(event) = side.poll_event() {
+                        let what = match event {
+                            Event::Down(..) => "down",
+                            Event::Incompatible(_) => "incompatible",
+                            Event::Up(..) => "up",
+                        };
+                        let seconds = self.now.since(Time::ZERO).as_secs();
+                        story.push(format!("{seconds} {name} {what}"));
+                    }
+                }
+                let next = earliest(self.left.next_timeout(), self.right.next_timeout()).unwrap();
+                if next > end {
+                    self.now = end;
+                    return story;
+                }
+                self.now = self.now.max(next);
+            }
+        }
+    }
+
+    fn gateway(seed: u64, profile: Profile, limit: usize) -> Neighbours {
+        let config = Config {
+            profile,
+            interval: Duration::from_secs(2),
+            hold: Duration::from_secs(20),
+            limit,
+            only: None,
+        };
+        Neighbours::new(config, 1, Rng::stream(seed, "neighbours"))
+    }
+
+    fn address(station: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, station])
+    }
+
+    fn mac(station: u8) -> Mac {
+        Mac([2, 0, 0, 0, 0, station])
+    }
+}
