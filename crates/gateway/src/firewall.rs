@@ -1,0 +1,271 @@
+//! The nftables table `trackway`: what leaves for a neighbour that speaks HBH goes to us instead.
+//!
+//! ```text
+//!   egress of a MANET interface        to a neighbour in the set, and not excluded ─▶ trackway0
+//!   ingress of a MANET interface       HBH itself ─▶ dropped: the packet socket has seen it
+//! ```
+//! The table belongs to the `nft` process that made it and that runs as long as we do. It ends when
+//! the pipe to it closes, however we end, and the kernel removes the table of an owner that is
+//! gone: traffic is plain again, and nothing stays behind.
+
+use std::fmt::Write as _;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, ChildStderr, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::frame::Mac;
+
+/// Name of the table.
+pub const TABLE: &str = "trackway";
+
+/// A word that `nft` does not know: its complaint about it means that it has read all before.
+const MARKER: &str = "trackway_marker";
+const PATIENCE: Duration = Duration::from_secs(10);
+/// What `nft` may say before we stop listening.
+const SAID: usize = 64 << 10;
+
+/// What to intercept.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Plan<'a> {
+    /// Names of the MANET interfaces.
+    pub interfaces: Vec<&'a str>,
+    /// Name of the device that intercepted frames go to.
+    pub device: &'a str,
+    /// The IP protocol of HBH.
+    pub protocol: u8,
+    /// UDP ports, source or destination, that stay plain.
+    pub plain_udp: &'a [u16],
+    /// Neighbours at most on each interface.
+    pub limit: usize,
+}
+
+/// The table, and the process that owns it.
+#[derive(Debug)]
+pub struct Firewall {
+    nft: Child,
+    orders: ChildStdin,
+    complaints: ChildStderr,
+}
+
+impl Firewall {
+    /// Makes the table.
+    ///
+    /// # Errors
+    /// When `nft` is missing or refuses.
+    pub fn set_up(plan: &Plan<'_>) -> anyhow::Result<Self> {
+        let mut nft = Command::new("nft")
+            .arg("-i")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            // Ctrl-C is for us: neighbours are told before the table goes.
+            .process_group(0)
+            .spawn()
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => anyhow::anyhow!(
+                    "the program `nft` is missing: install nftables (`apt install nftables`)"
+                ),
+                _ => anyhow::anyhow!("cannot start `nft`: {error}"),
+            })?;
+        let (Some(orders), Some(complaints)) = (nft.stdin.take(), nft.stderr.take()) else {
+            bail!("no pipe to `nft`");
+        };
+        for pipe in [orders.as_fd(), complaints.as_fd()] {
+            fcntl(pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).context("pipe to `nft`")?;
+        }
+        let mut firewall = Self { nft, orders, complaints };
+        firewall.order(&plan.script())?;
+        firewall.order(&format!("{MARKER}\n"))?;
+        let said = firewall.listen_for(MARKER)?;
+        ensure!(!said.contains("rror"), "{}", explain(&said));
+        Ok(firewall)
+    }
+
+    /// Intercepts what leaves for a neighbour on the interface at `position`.
+    ///
+    /// # Errors
+    /// When `nft` has ended.
+    pub fn add_neighbour(&mut self, position: usize, mac: Mac) -> anyhow::Result<()> {
+        self.order(&format!("add element netdev {TABLE} neighbours{position} {{ {mac} }}\n"))
+    }
+
+    /// Lets what leaves for a neighbour go plain again.
+    ///
+    /// # Errors
+    /// When `nft` has ended.
+    pub fn remove_neighbour(&mut self, position: usize, mac: Mac) -> anyhow::Result<()> {
+        self.order(&format!("delete element netdev {TABLE} neighbours{position} {{ {mac} }}\n"))
+    }
+
+    /// What `nft` has said since it was asked last, which is nothing but complaints.
+    ///
+    /// # Errors
+    /// When `nft` has ended.
+    pub fn complaints(&mut self) -> anyhow::Result<String> {
+        let mut said = Vec::new();
+        let mut buffer = [0; 4096];
+        loop {
+            match self.complaints.read(&mut buffer) {
+                Ok(0) => bail!("`nft` has ended, and the table `{TABLE}` with it"),
+                Ok(len) if said.len() < SAID => said.extend_from_slice(&buffer[..len]),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error).context("reading from `nft`"),
+            }
+        }
+        Ok(String::from_utf8_lossy(&said).into_owned())
+    }
+
+    fn order(&mut self, order: &str) -> anyhow::Result<()> {
+        self.orders.write_all(order.as_bytes()).context("`nft` takes no orders")
+    }
+
+    fn listen_for(&mut self, word: &str) -> anyhow::Result<String> {
+        let mut said = String::new();
+        let deadline = Instant::now() + PATIENCE;
+        while !said.contains(word) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            ensure!(!left.is_zero(), "`nft -i` does not answer");
+            let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+            poll(&mut [PollFd::new(self.complaints.as_fd(), PollFlags::POLLIN)], timeout)?;
+            said += &self.complaints().with_context(|| explain(&said))?;
+        }
+        // The marker's own complaint comes in several lines; none before it is about the marker.
+        let before = said.find(word).unwrap_or(said.len());
+        let start = said[..before].rfind("Error: syntax error").unwrap_or(before);
+        said.truncate(start);
+        Ok(said)
+    }
+}
+
+impl AsFd for Firewall {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.complaints.as_fd()
+    }
+}
+
+impl Drop for Firewall {
+    fn drop(&mut self) {
+        // Its end takes the table along; waiting means that it is gone when we are.
+        let _ = self.orders.write_all(b"quit\n");
+        let deadline = Instant::now() + Duration::from_secs(1);
+        while Instant::now() < deadline {
+            if !matches!(self.nft.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let _ = self.nft.kill();
+        let _ = self.nft.wait();
+    }
+}
+
+impl Plan<'_> {
+    /// The table as one line of orders, which `nft` carries out as a whole or not at all.
+    fn script(&self) -> String {
+        let Self { device, protocol, limit, .. } = self;
+        let mut orders = vec![format!("add table netdev {TABLE} {{ flags owner; }}")];
+        for (position, interface) in self.interfaces.iter().enumerate() {
+            let (set, chain) = (format!("neighbours{position}"), format!("egress{position}"));
+            orders
+                .push(format!("add set netdev {TABLE} {set} {{ type ether_addr; size {limit}; }}"));
+            orders.push(format!(
+                "add chain netdev {TABLE} {chain} {{ type filter hook egress device \
+                 \"{interface}\" priority 300; policy accept; }}"
+            ));
+            let mut rules = vec![
+                format!("ether daddr != @{set} accept"),
+                "meta protocol != { ip, ip6 } accept".to_owned(),
+                format!("meta l4proto {protocol} accept"),
+                // Neighbour discovery and whatever else stays on the link.
+                "icmpv6 type 133-137 accept".to_owned(),
+                "ip6 daddr fe80::/10 accept".to_owned(),
+            ];
+            if !self.plain_udp.is_empty() {
+                let mut ports = String::new();
+                for port in self.plain_udp {
+                    let comma = if ports.is_empty() { "" } else { ", " };
+                    let _ = write!(ports, "{comma}{port}");
+                }
+                rules.push(format!("udp sport {{ {ports} }} accept"));
+                rules.push(format!("udp dport {{ {ports} }} accept"));
+            }
+            rules.push(format!("counter fwd to \"{device}\""));
+            orders
+                .extend(rules.iter().map(|rule| format!("add rule netdev {TABLE} {chain} {rule}")));
+
+            let chain = format!("ingress{position}");
+            orders.push(format!(
+                "add chain netdev {TABLE} {chain} {{ type filter hook ingress device \
+                 \"{interface}\" priority -450; policy accept; }}"
+            ));
+            orders.push(format!(
+                "add rule netdev {TABLE} {chain} meta l4proto {protocol} counter drop"
+            ));
+        }
+        let mut script = orders.join("; ");
+        script.push('\n');
+        script
+    }
+}
+
+/// What to do about a complaint of `nft`.
+fn explain(said: &str) -> String {
+    let complaint =
+        said.lines().find(|line| line.contains("rror")).unwrap_or("no complaint").trim();
+    let remedy = if said.contains("not permitted") {
+        "root, or the capability CAP_NET_ADMIN, is needed"
+    } else if said.contains("exists") || said.contains("busy") {
+        "a table `trackway` exists already: another gateway runs here, or `nft delete table netdev \
+         trackway` removes it"
+    } else {
+        "Linux 5.16 or newer with NFT_FWD_NETDEV and NETFILTER_EGRESS, and nftables 1.0.1 or newer \
+         built with its command line, are needed"
+    };
+    format!("cannot make the nftables table `{TABLE}`: {remedy} (nft says: {complaint})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_this() {
+        let plan = Plan {
+            interfaces: vec!["wlan0"],
+            device: "trackway0",
+            protocol: 253,
+            plain_udp: &[698, 654],
+            limit: 256,
+        };
+
+        let expected = [
+            r"add table netdev trackway { flags owner; }",
+            r"add set netdev trackway neighbours0 { type ether_addr; size 256; }",
+            concat!(
+                r#"add chain netdev trackway egress0 { type filter hook egress device "wlan0" "#,
+                r"priority 300; policy accept; }"
+            ),
+            r"add rule netdev trackway egress0 ether daddr != @neighbours0 accept",
+            r"add rule netdev trackway egress0 meta protocol != { ip, ip6 } accept",
+            r"add rule netdev trackway egress0 meta l4proto 253 accept",
+            r"add rule netdev trackway egress0 icmpv6 type 133-137 accept",
+            r"add rule netdev trackway egress0 ip6 daddr fe80::/10 accept",
+            r"add rule netdev trackway egress0 udp sport { 698, 654 } accept",
+            r"add rule netdev trackway egress0 udp dport { 698, 654 } accept",
+            r#"add rule netdev trackway egress0 counter fwd to "trackway0""#,
+            concat!(
+                r#"add chain netdev trackway ingress0 { type filter hook ingress device "wlan0" "#,
+                r"priority -450; policy accept; }"
+            ),
+            r"add rule netdev trackway ingress0 meta l4proto 253 counter drop",
+        ];
+        assert_eq!(plan.script(), expected.join("; ") + "\n");
+    }
+}
