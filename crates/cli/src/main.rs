@@ -1,10 +1,13 @@
 //! The `trackway` command: one file per subcommand.
 
 mod bench;
+mod check;
 mod failure;
 mod lab;
 mod link;
+mod run;
 mod sim;
+mod status;
 
 use std::process::ExitCode;
 
@@ -21,17 +24,23 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Bench(bench::Args),
+    Check(check::Args),
     Lab(lab::Args),
     Link(Box<link::Args>),
+    Run(run::Args),
     Sim(sim::Args),
+    Status(status::Args),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Bench(args) => bench::run(args),
+        Command::Check(args) => check::run(args),
         Command::Lab(args) => lab::run(args),
         Command::Link(args) => link::run(*args),
+        Command::Run(args) => run::run(args),
         Command::Sim(args) => sim::run(args),
+        Command::Status(args) => status::run(args),
     };
     outcome.unwrap_or_else(|error| failure::report(&error))
 }

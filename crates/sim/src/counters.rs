@@ -44,9 +44,11 @@ pub enum Class {
 impl Class {
     /// The class of a packet, where HBH has the IP protocol number `hop`.
     pub(crate) fn of(packet: &[u8], hop: Option<u8>) -> Self {
-        let Some((protocol, payload)) = transport(packet) else { return Self::Other };
-        if Some(protocol) != hop {
-            return Self::of_transport(protocol, payload);
+        let Ok(header) = Header::parse(packet) else { return Self::Other };
+        let (key, offset) = FlowKey::of(&header, packet);
+        let payload = packet.get(offset..header.total_len).unwrap_or_default();
+        if Some(key.protocol) != hop {
+            return Self::of_transport(key.protocol, payload);
         }
         Self::of_hop(payload)
     }
@@ -76,17 +78,6 @@ impl Class {
             _ => Self::Other,
         }
     }
-}
-
-/// The protocol and the payload of an IP packet; nothing is verified.
-fn transport(packet: &[u8]) -> Option<(u8, &[u8])> {
-    if packet.first()? >> 4 == 4 {
-        let offset = usize::from(packet[0] & 0x0f) * 4;
-        return Some((*packet.get(9)?, packet.get(offset..)?));
-    }
-    let header = Header::parse(packet).ok()?;
-    let (key, offset) = FlowKey::of(&header, packet);
-    Some((key.protocol, packet.get(offset..)?))
 }
 
 // HBH's header, as far as counting needs it.

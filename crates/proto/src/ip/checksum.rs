@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-/// A one's complement sum in progress: what was added, less than 2^16 for each call.
+/// A one's complement sum in progress.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Checksum(u64);
 
@@ -10,23 +10,17 @@ impl Checksum {
     /// Adds octets; an odd last octet counts as if a zero followed.
     #[must_use]
     pub fn with(self, octets: &[u8]) -> Self {
-        // The sum of words in the other byte order is the sum with its octets swapped (RFC 1071,
-        // 2 B), and 32 bits at a time add up to the same. Independent lanes become vectors.
-        let mut lanes = [0_u64; 4];
-        let mut add = |block: &[u8; 16]| {
-            for (lane, word) in lanes.iter_mut().zip(block.as_chunks::<4>().0) {
-                *lane += u64::from(u32::from_le_bytes(*word));
-            }
-        };
-        let (blocks, tail) = octets.as_chunks::<16>();
-        blocks.iter().for_each(&mut add);
-        if !tail.is_empty() {
-            let mut last = [0; 16];
-            last[..tail.len()].copy_from_slice(tail);
-            add(&last);
+        // A carry out of 64 bits is worth 1, as one out of 16 bits is, so whole words may be added.
+        let mut sum = self.0;
+        let (words, tail) = octets.as_chunks::<8>();
+        for word in words {
+            let (added, carry) = sum.overflowing_add(u64::from_be_bytes(*word));
+            sum = added + u64::from(carry);
         }
-        let sum = fold(lanes.into_iter().map(|lane| u64::from(fold(lane))).sum());
-        Self(self.0 + u64::from(sum.swap_bytes()))
+        let mut last = [0; 8];
+        last[..tail.len()].copy_from_slice(tail);
+        let (added, carry) = sum.overflowing_add(u64::from_be_bytes(last));
+        Self(added + u64::from(carry))
     }
 
     /// Adds a 16-bit number.
@@ -38,16 +32,12 @@ impl Checksum {
     /// The checksum to write: the complement of the sum.
     #[must_use]
     pub fn finish(self) -> u16 {
-        !fold(self.0)
+        let mut sum = self.0;
+        while sum > 0xffff {
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        !u16::try_from(sum).expect("folded below 2^16")
     }
-}
-
-/// The one's complement sum of the 16-bit words of a number.
-fn fold(mut sum: u64) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    u16::try_from(sum).expect("folded below 2^16")
 }
 
 /// The sum over the pseudo header of TCP, UDP and ICMPv6 (RFC 9293, 3.1; RFC 8200, 8.1).

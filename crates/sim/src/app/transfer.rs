@@ -145,11 +145,9 @@ impl Sender {
         }
         self.windows.add(now, connection.cwnd());
 
-        if connection.readable() > 0 {
-            let mut buffer = [0; 2_048];
-            while let len @ 1.. = connection.read(&mut buffer) {
-                self.stats.received += len as u64;
-            }
+        let mut buffer = [0; 2_048];
+        while let len @ 1.. = connection.read(&mut buffer) {
+            self.stats.received += len as u64;
         }
         if self.stats.established.is_some() {
             self.write(now, connection);
@@ -222,8 +220,6 @@ impl SinkConfig {
 pub struct Sink {
     config: SinkConfig,
     stats: SinkStats,
-    /// What was read last.
-    buffer: Box<[u8; 4_096]>,
 }
 
 /// What a sink saw, of all its connections.
@@ -249,7 +245,7 @@ impl Sink {
     /// A sink without connections.
     #[must_use]
     pub fn new(config: SinkConfig) -> Self {
-        Self { config, stats: SinkStats::default(), buffer: Box::new([0; 4_096]) }
+        Self { config, stats: SinkStats::default() }
     }
 
     /// What happened so far.
@@ -275,19 +271,22 @@ impl Sink {
             has_peer_closed |= event == Event::PeerClosed;
         }
 
-        let Self { config, stats, buffer } = self;
+        let mut buffer = [0; 4_096];
         loop {
-            let room =
-                if config.echo { buffer.len().min(connection.writable()) } else { buffer.len() };
+            let room = if self.config.echo {
+                buffer.len().min(connection.writable())
+            } else {
+                buffer.len()
+            };
             let place = connection.stats().octets_received - connection.readable() as u64;
             let len = connection.read(&mut buffer[..room]);
             if len == 0 {
                 break;
             }
-            if config.echo {
+            if self.config.echo {
                 connection.write(&buffer[..len]);
             }
-            stats.take(now, place, &buffer[..len]);
+            self.take(now, place, &buffer[..len]);
         }
         if has_peer_closed {
             self.stats.closed = Some(now);
@@ -299,19 +298,17 @@ impl Sink {
             self.stats.tcp = *connection.stats();
         }
     }
-}
 
-impl SinkStats {
     fn take(&mut self, now: Time, mut place: u64, mut octets: &[u8]) {
-        self.octets += octets.len() as u64;
-        self.first = self.first.or(Some(now));
-        self.last = Some(now);
+        self.stats.octets += octets.len() as u64;
+        self.stats.first = self.stats.first.or(Some(now));
+        self.stats.last = Some(now);
         while !octets.is_empty() {
             let expected = pattern(place);
             let (head, tail) = octets.split_at(octets.len().min(expected.len()));
             if head != &expected[..head.len()] {
                 let differ = head.iter().zip(expected).filter(|(got, sent)| got != sent);
-                self.corrupt += differ.count() as u64;
+                self.stats.corrupt += differ.count() as u64;
             }
             place += head.len() as u64;
             octets = tail;

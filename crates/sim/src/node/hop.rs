@@ -89,9 +89,13 @@ impl Node {
 
     /// Routes a packet that HBH brought: on under HBH, or out of it.
     fn route_restored(&mut self, engine: &mut Engine, packet: PacketId, carried: Carried) {
-        let Some(Header { destination, .. }) = self.parse(engine, packet) else { return };
-        if !self.is_local(destination) {
-            let Some(next) = self.route_packet(engine, destination, packet) else { return };
+        let Ok(header) = Header::parse(engine.packets.get(packet)) else {
+            self.counters.malformed += 1;
+            engine.packets.remove(packet);
+            return;
+        };
+        if !self.is_local(header.destination) {
+            let Some(next) = self.route_packet(engine, packet) else { return };
             if self.speaks_hop(next) {
                 if self.take_hop(engine, packet) {
                     self.counters.forwarded += 1;
@@ -206,11 +210,11 @@ impl Node {
                 engine.packets.remove(packet);
                 return;
             }
-            let Some(header) = self.parse(engine, packet) else { continue };
-            if self.is_local(header.destination) {
-                self.input(engine, &header, packet);
+            let destination = Header::parse(engine.packets.get(packet)).map(|it| it.destination);
+            if destination.is_ok_and(|destination| self.is_local(destination)) {
+                self.input(engine, packet);
             } else {
-                self.forward(engine, header.destination, packet);
+                self.forward(engine, packet);
             }
         }
     }
@@ -238,8 +242,7 @@ impl Node {
 
     /// Sends a packet whose hops were already counted to its new next hop.
     fn route_orphan(&mut self, engine: &mut Engine, packet: PacketId, carried: Carried) {
-        let Some(Header { destination, .. }) = self.parse(engine, packet) else { return };
-        let Some(next) = self.route_packet(engine, destination, packet) else { return };
+        let Some(next) = self.route_packet(engine, packet) else { return };
         if self.speaks_hop(next) {
             self.send_by_hop(engine, next, packet, Some(carried));
         } else {

@@ -174,9 +174,7 @@ impl Node {
     fn settle(&mut self, engine: &mut Engine) {
         loop {
             if let Some(packet) = self.loopback.pop_front() {
-                if let Some(header) = self.parse(engine, packet) {
-                    self.input(engine, &header, packet);
-                }
+                self.input(engine, packet);
             } else if !self.settle_hop(engine) {
                 break;
             }

@@ -29,7 +29,11 @@ impl Node {
         packet: PacketId,
     ) {
         engine.capture(self.interfaces[interface].port, packet, Direction::In);
-        let Some(header) = self.parse(engine, packet) else { return };
+        let Ok(header) = Header::parse(engine.packets.get(packet)) else {
+            self.counters.malformed += 1;
+            engine.packets.remove(packet);
+            return;
+        };
         engine.packets.get_mut(packet).truncate(header.total_len);
 
         // HBH keeps the destination of the packet that it carries, so any of its packets is meant
@@ -37,35 +41,30 @@ impl Node {
         if self.hop_protocol() == Some(header.protocol) {
             self.handle_hop_message(engine, from, packet);
         } else if self.is_local(header.destination) {
-            self.input(engine, &header, packet);
+            self.input(engine, packet);
         } else {
-            self.forward(engine, header.destination, packet);
+            self.forward(engine, packet);
         }
-    }
-
-    /// The header of a packet; one without is dropped.
-    pub(super) fn parse(&mut self, engine: &mut Engine, packet: PacketId) -> Option<Header> {
-        let header = Header::parse(engine.packets.get(packet)).ok();
-        if header.is_none() {
-            self.counters.malformed += 1;
-            engine.packets.remove(packet);
-        }
-        header
     }
 
     /// Gives a packet to this node's own protocols.
-    pub(super) fn input(&mut self, engine: &mut Engine, header: &Header, packet: PacketId) {
+    pub(super) fn input(&mut self, engine: &mut Engine, packet: PacketId) {
+        let Ok(header) = Header::parse(engine.packets.get(packet)) else {
+            self.counters.malformed += 1;
+            engine.packets.remove(packet);
+            return;
+        };
         self.counters.delivered += 1;
-        let (key, offset) = FlowKey::of(header, engine.packets.get(packet));
+        let (key, offset) = FlowKey::of(&header, engine.packets.get(packet));
         if header.fragment.is_some() || key.protocol == protocol::V6_FRAGMENT {
             self.counters.fragments += 1;
         } else {
             match key.protocol {
                 protocol::ICMP | protocol::ICMPV6 => {
-                    self.handle_icmp(engine, header, offset, packet);
+                    self.handle_icmp(engine, &header, offset, packet);
                 }
-                protocol::UDP => self.handle_udp(engine, header, offset, packet),
-                protocol::TCP => self.handle_tcp(engine, header, offset, packet),
+                protocol::UDP => self.handle_udp(engine, &header, offset, packet),
+                protocol::TCP => self.handle_tcp(engine, &header, offset, packet),
                 _ => self.counters.unwanted += 1,
             }
         }
@@ -73,8 +72,8 @@ impl Node {
     }
 
     /// Passes a packet on that is for someone else.
-    pub(super) fn forward(&mut self, engine: &mut Engine, destination: IpAddr, packet: PacketId) {
-        let Some(next) = self.route_packet(engine, destination, packet) else { return };
+    pub(super) fn forward(&mut self, engine: &mut Engine, packet: PacketId) {
+        let Some(next) = self.route_packet(engine, packet) else { return };
         if self.take_hop(engine, packet) {
             self.counters.forwarded += 1;
             self.postrouting(engine, next, packet, Origin::Link);
@@ -84,10 +83,14 @@ impl Node {
     /// Sends a packet of this node's own.
     pub(super) fn output(&mut self, engine: &mut Engine, packet: PacketId) {
         self.counters.originated += 1;
-        let Some(Header { destination, .. }) = self.parse(engine, packet) else { return };
-        if self.is_local(destination) {
+        let Ok(header) = Header::parse(engine.packets.get(packet)) else {
+            self.counters.malformed += 1;
+            engine.packets.remove(packet);
+            return;
+        };
+        if self.is_local(header.destination) {
             self.loopback.push_back(packet);
-        } else if let Some(next) = self.route_packet(engine, destination, packet) {
+        } else if let Some(next) = self.route_packet(engine, packet) {
             self.postrouting(engine, next, packet, Origin::Local);
         }
     }
@@ -96,9 +99,9 @@ impl Node {
     pub(super) fn route_packet(
         &mut self,
         engine: &mut Engine,
-        destination: IpAddr,
         packet: PacketId,
     ) -> Option<NextHop> {
+        let destination = Header::parse(engine.packets.get(packet)).ok()?.destination;
         let next = self.route(destination);
         if next.is_none() {
             self.counters.no_route += 1;

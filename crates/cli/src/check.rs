@@ -1,0 +1,25 @@
+//! `trackway check`: whether a configuration can be used.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use gateway::Config;
+
+use crate::failure;
+
+/// Check a gateway's configuration and start nothing.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  trackway check examples/hbh.toml")]
+pub(crate) struct Args {
+    /// The configuration, a TOML file.
+    file: PathBuf,
+}
+
+/// Checks the file.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let Args { file } = args;
+    Config::read(&file).map_err(failure::misuse)?;
+    writeln!(std::io::stdout(), "{}: all right", file.display())?;
+    Ok(ExitCode::SUCCESS)
+}

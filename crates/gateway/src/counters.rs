@@ -1,0 +1,150 @@
+//! What the gateway has seen and why it dropped what it dropped.
+
+use std::fmt::Write as _;
+
+/// Counters of the data path; those of HBH and of the neighbours are their own.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Counters {
+    /// Frames taken from the kernel; one may be a train of many segments.
+    pub frames_intercepted: u64,
+    /// Packets in them.
+    pub packets_intercepted: u64,
+    /// Frames that the kernel sent into our device of its own accord; dropped.
+    pub frames_stray: u64,
+    /// Frames that the kernel describes wrongly; dropped.
+    pub frames_malformed: u64,
+    /// Packets sent plain because their next hop had just stopped speaking HBH.
+    pub packets_plain: u64,
+    /// Packets passed on to the next hop.
+    pub packets_forwarded: u64,
+    /// Packets handed to the kernel, which delivers, forwards, or answers with an error.
+    pub packets_released: u64,
+    /// ... of those, because their hops were used up.
+    pub packets_ttl_exceeded: u64,
+    /// Packets that the kernel did not take.
+    pub packets_release_failed: u64,
+    /// Packets too long for the next hop, cut into fragments.
+    pub packets_fragmented: u64,
+    /// Packets too long for the next hop that may not be cut; dropped, the sender is told.
+    pub packets_too_big: u64,
+    /// Packets refused because a queue was full; dropped.
+    pub packets_full: u64,
+    /// Packets that turned out to be no IP; dropped.
+    pub packets_malformed: u64,
+    /// Packets taken back from a neighbour because their route changed or it went down.
+    pub packets_rerouted: u64,
+    /// ICMP errors sent.
+    pub icmp_sent: u64,
+    /// ICMP errors not sent because there were too many.
+    pub icmp_suppressed: u64,
+    /// SYNs whose segment size was lowered.
+    pub syns_clamped: u64,
+    /// Frames received from neighbours.
+    pub frames_received: u64,
+    /// Frames for other stations; dropped.
+    pub frames_foreign: u64,
+    /// Frames that carry no IP packet of our protocol; dropped.
+    pub frames_not_hbh: u64,
+    /// HBH packets from stations that are no neighbours; dropped.
+    pub frames_unknown_peer: u64,
+    /// Hellos that cannot be read; dropped.
+    pub hellos_malformed: u64,
+    /// Frames sent to neighbours.
+    pub frames_sent: u64,
+    /// Frames that the interface refused; dropped.
+    pub frames_send_failed: u64,
+    /// Times the interface had no more room.
+    pub links_busy: u64,
+    /// Changes of routes, links or addresses.
+    pub route_changes: u64,
+}
+
+/// A counter's name and value.
+pub type Entry = (&'static str, u64);
+
+impl Counters {
+    /// All counters by name.
+    #[must_use]
+    pub fn entries(&self) -> Vec<Entry> {
+        vec![
+            ("frames_intercepted", self.frames_intercepted),
+            ("packets_intercepted", self.packets_intercepted),
+            ("frames_stray", self.frames_stray),
+            ("frames_malformed", self.frames_malformed),
+            ("packets_plain", self.packets_plain),
+            ("packets_forwarded", self.packets_forwarded),
+            ("packets_released", self.packets_released),
+            ("packets_ttl_exceeded", self.packets_ttl_exceeded),
+            ("packets_release_failed", self.packets_release_failed),
+            ("packets_fragmented", self.packets_fragmented),
+            ("packets_too_big", self.packets_too_big),
+            ("packets_full", self.packets_full),
+            ("packets_malformed", self.packets_malformed),
+            ("packets_rerouted", self.packets_rerouted),
+            ("icmp_sent", self.icmp_sent),
+            ("icmp_suppressed", self.icmp_suppressed),
+            ("syns_clamped", self.syns_clamped),
+            ("frames_received", self.frames_received),
+            ("frames_foreign", self.frames_foreign),
+            ("frames_not_hbh", self.frames_not_hbh),
+            ("frames_unknown_peer", self.frames_unknown_peer),
+            ("hellos_malformed", self.hellos_malformed),
+            ("frames_sent", self.frames_sent),
+            ("frames_send_failed", self.frames_send_failed),
+            ("links_busy", self.links_busy),
+            ("route_changes", self.route_changes),
+        ]
+    }
+}
+
+/// The counters of HBH by name.
+#[must_use]
+pub fn hbh_entries(stats: &proto::hbh::Stats) -> Vec<Entry> {
+    vec![
+        ("hbh_packets_taken", stats.packets_taken),
+        ("hbh_packets_absorbed", stats.packets_absorbed),
+        ("hbh_packets_marked", stats.packets_marked),
+        ("hbh_packets_full", stats.packets_full),
+        ("hbh_packets_expired", stats.packets_expired),
+        ("hbh_packets_reset", stats.packets_reset),
+        ("hbh_packets_abandoned", stats.packets_abandoned),
+        ("hbh_data_sent", stats.data_sent),
+        ("hbh_data_repeated", stats.data_repeated),
+        ("hbh_data_spare", stats.data_spare),
+        ("hbh_data_received", stats.data_received),
+        ("hbh_data_duplicate", stats.data_duplicate),
+        ("hbh_data_deferred", stats.data_deferred),
+        ("hbh_acks_sent", stats.acks_sent),
+        ("hbh_acks_ridden", stats.acks_ridden),
+        ("hbh_acks_received", stats.acks_received),
+        ("hbh_acks_stray", stats.acks_stray),
+        ("hbh_congestion_received", stats.congestion_received),
+        ("hbh_messages_damaged", stats.messages_damaged),
+        ("hbh_messages_malformed", stats.messages_malformed),
+        ("hbh_gaps_given_up", stats.gaps_given_up),
+        ("hbh_flows", stats.flows),
+        ("hbh_packets_held", stats.packets_held),
+    ]
+}
+
+/// Counters as one JSON object.
+#[must_use]
+pub fn as_json(entries: &[Entry]) -> String {
+    let mut json = String::from("{");
+    for (position, (name, value)) in entries.iter().enumerate() {
+        let comma = if position == 0 { "" } else { "," };
+        let _ = write!(json, "{comma}\"{name}\":{value}");
+    }
+    json.push_str("}\n");
+    json
+}
+
+/// Counters in Prometheus' text format.
+#[must_use]
+pub fn as_metrics(entries: &[Entry]) -> String {
+    let mut text = String::new();
+    for (name, value) in entries {
+        let _ = writeln!(text, "trackway_{name} {value}");
+    }
+    text
+}

@@ -1,0 +1,441 @@
+//! The gateway: one thread that moves packets between the kernel, HBH and the neighbours.
+//!
+//! ```text
+//!   applications, other interfaces                                     neighbours
+//!          │ routing, firewall                                             ▲ │
+//!          ▼                                                               │ ▼
+//!   MANET interface's egress ─▶ trackway0 ─▶ intercept ─▶ ┌─────┐ ─▶ packet socket
+//!                                                         │ HBH │
+//!   routing, firewall        ◀─ trackway0 ◀─  release  ◀─ └─────┘ ◀─ packet socket
+//!                                                forward └──▲──┘
+//! ```
+
+mod intercept;
+mod receive;
+mod release;
+mod transmit;
+
+use std::os::fd::AsFd as _;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::time::TimeSpec;
+use proto::hbh::{self, Hop, PeerConfig};
+use proto::rng::Rng;
+use proto::time::{Time, earliest};
+use tracing::{debug, info, warn};
+
+use crate::config::Config;
+use crate::control::Control;
+use crate::counters::{self, Counters, Entry};
+use crate::firewall::{Firewall, Plan};
+use crate::frame::Mac;
+use crate::links::{self, LinkState};
+use crate::neighbours::{self, Neighbours, Place};
+use crate::netlink::{Monitor, Netlink};
+use crate::port::Port;
+use crate::routes::{NextHop, Routes};
+use crate::setup;
+use crate::sys::Received;
+
+use release::Release;
+
+/// Changes that come together are acted on together.
+const SETTLE: Duration = Duration::from_millis(20);
+const METRICS_INTERVAL: Duration = Duration::from_secs(5);
+
+/// A running gateway.
+pub struct Gateway {
+    config: Config,
+    started: Instant,
+    hop: Hop,
+    neighbours: Neighbours,
+    routes: Routes,
+    netlink: Netlink,
+    monitor: Monitor,
+    ports: Vec<Port>,
+    release: Release,
+    firewall: Firewall,
+    control: Control,
+    signals: SignalFd,
+    counters: Counters,
+    /// Whether IPv4 and IPv6 are forwarded here.
+    forwards: [bool; 2],
+    reroute_at: Option<Time>,
+    metrics_at: Option<Time>,
+    errors: intercept::ErrorBudget,
+    buffers: Buffers,
+}
+
+/// Memory that is used again for each packet.
+struct Buffers {
+    train: Vec<u8>,
+    segment: Vec<u8>,
+    packet: Vec<u8>,
+    received: Received,
+}
+
+impl Gateway {
+    /// Sets up all that the gateway needs; what was made is removed when it is dropped.
+    ///
+    /// # Errors
+    /// When something is missing, with the remedy.
+    pub fn set_up(config: Config) -> anyhow::Result<Self> {
+        let control = Control::open()?;
+        let mut netlink = Netlink::open().context("cannot ask the kernel")?;
+        let monitor = Monitor::open().context("cannot watch the kernel's routes")?;
+        let ports = setup::open_ports(&mut netlink, &config)?;
+        let (tap, device_mac) = setup::open_device(&mut netlink)?;
+        let plan = Plan {
+            interfaces: config.interfaces.iter().map(String::as_str).collect(),
+            device: setup::DEVICE,
+            protocol: config.hbh.protocol,
+            plain_udp: &config.plain_udp,
+            limit: config.neighbour_limit,
+        };
+        let firewall = Firewall::set_up(&plan)?;
+        let mask = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
+        mask.thread_block().context("cannot block signals")?;
+        let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
+            .context("cannot wait for signals")?;
+
+        let seed = draw_seed().context("cannot read /dev/urandom")?;
+        let neighbours = Neighbours::new(
+            neighbours::Config {
+                profile: config.hbh.profile,
+                interval: config.hello_interval,
+                hold: config.hello_hold,
+                limit: config.neighbour_limit,
+                only: config.neighbours.clone(),
+            },
+            ports.len(),
+            Rng::stream(seed, "neighbours"),
+        );
+        let mut gateway = Self {
+            started: Instant::now(),
+            hop: Hop::new(config.hbh, Rng::stream(seed, "hbh")),
+            neighbours,
+            routes: Routes::open(config.route_limit).context("cannot ask for routes")?,
+            netlink,
+            monitor,
+            ports,
+            release: Release::new(tap, device_mac),
+            firewall,
+            control,
+            signals,
+            counters: Counters::default(),
+            forwards: [false; 2],
+            reroute_at: None,
+            metrics_at: config.metrics.is_some().then_some(Time::ZERO),
+            errors: intercept::ErrorBudget::default(),
+            buffers: Buffers {
+                train: vec![0; 1 << 17],
+                segment: Vec::new(),
+                packet: Vec::new(),
+                received: Received::default(),
+            },
+            config,
+        };
+        gateway.look_at_forwarding();
+        let now = gateway.now();
+        for position in 0..gateway.ports.len() {
+            let state = gateway.ports[position].state.clone();
+            gateway.neighbours.handle_interface(now, position, &state.addresses, state.is_running);
+        }
+        Ok(gateway)
+    }
+
+    /// Runs until told to end.
+    ///
+    /// # Errors
+    /// When the gateway cannot go on.
+    pub fn run(&mut self) -> anyhow::Result<()> {
+        let interfaces = self.config.interfaces.join(", ");
+        info!(%interfaces, profile = ?self.config.hbh.profile, "gateway ready");
+        loop {
+            let now = self.now();
+            self.act(now)?;
+            let ready = self.wait(now)?;
+            if ready.signal {
+                break;
+            }
+            let now = self.now();
+            if ready.nft {
+                let complaints = self.firewall.complaints()?;
+                warn!(%complaints, "nft");
+            }
+            if ready.monitor {
+                self.take_changes(now)?;
+            }
+            if ready.control {
+                self.control.answer(|| counters::as_json(&self.entries()));
+            }
+            for position in 0..self.ports.len() {
+                if ready.ports & (1 << position) != 0 {
+                    self.take_received(now, position)?;
+                }
+            }
+            if ready.device {
+                self.take_intercepted(now)?;
+            }
+        }
+        self.leave();
+        Ok(())
+    }
+
+    /// All counters by name.
+    #[must_use]
+    pub fn entries(&self) -> Vec<Entry> {
+        let mut entries = self.counters.entries();
+        let neighbours = self.neighbours.stats();
+        entries.extend([
+            ("hellos_sent", neighbours.hellos_sent),
+            ("hellos_received", neighbours.hellos_received),
+            ("hellos_incompatible", neighbours.hellos_incompatible),
+            ("hellos_unlisted", neighbours.hellos_unlisted),
+            ("hellos_full", neighbours.hellos_full),
+            ("neighbours_up", neighbours.neighbours_up),
+            ("neighbours_down", neighbours.neighbours_down),
+            ("neighbours", self.neighbours.peers().count() as u64),
+            ("routes_asked", self.routes.asked),
+            ("routes_overflows", self.routes.overflows),
+        ]);
+        entries.extend(counters::hbh_entries(&self.hop.stats()));
+        entries
+    }
+
+    fn now(&self) -> Time {
+        Time::ZERO + self.started.elapsed()
+    }
+
+    /// Does what is due, and gives the kernel and the links what there is for them.
+    fn act(&mut self, now: Time) -> anyhow::Result<()> {
+        if self.hop.next_timeout().is_some_and(|at| at <= now) {
+            self.hop.handle_timeout(now);
+        }
+        while let Some(event) = self.hop.poll_event() {
+            let hbh::Event::GaveUp { peer, packets } = event;
+            debug!(?peer, packets, "gave up");
+            self.neighbours.handle_gave_up(now, peer);
+        }
+        self.neighbours.handle_timeout(now);
+        while let Some(event) = self.neighbours.poll_event() {
+            self.take_neighbour(now, event)?;
+        }
+        if self.reroute_at.is_some_and(|at| at <= now) {
+            self.reroute_at = None;
+            self.reroute(now);
+        }
+        if self.metrics_at.is_some_and(|at| at <= now) {
+            self.metrics_at = Some(now + METRICS_INTERVAL);
+            self.write_metrics();
+        }
+        self.release_egress();
+        self.transmit(now);
+        Ok(())
+    }
+
+    fn wait(&mut self, now: Time) -> anyhow::Result<Ready> {
+        let due = [self.neighbours.next_timeout(), self.reroute_at, self.metrics_at]
+            .into_iter()
+            .fold(self.hop.next_timeout(), earliest);
+        let timeout = due.map(|at| TimeSpec::from(at.since(now)));
+        let input = |fd| PollFd::new(fd, PollFlags::POLLIN);
+        let mut fds = vec![
+            input(self.signals.as_fd()),
+            input(self.firewall.as_fd()),
+            input(self.monitor.as_fd()),
+            input(self.control.as_fd()),
+            input(self.release.as_fd()),
+        ];
+        fds.extend(self.ports.iter().map(|port| {
+            let output = if port.is_busy() { PollFlags::POLLOUT } else { PollFlags::empty() };
+            PollFd::new(port.as_fd(), PollFlags::POLLIN | output)
+        }));
+        match ppoll(&mut fds, timeout, None) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(error) => return Err(error).context("waiting for packets"),
+        }
+        let is_ready = |fd: &PollFd<'_>| {
+            let input = PollFlags::POLLIN | PollFlags::POLLERR | PollFlags::POLLHUP;
+            fd.revents().is_some_and(|events| events.intersects(input))
+        };
+        let ports = fds[5..].iter().enumerate();
+        Ok(Ready {
+            signal: is_ready(&fds[0]),
+            nft: is_ready(&fds[1]),
+            monitor: is_ready(&fds[2]),
+            control: is_ready(&fds[3]),
+            device: is_ready(&fds[4]),
+            ports: ports.filter(|(_, fd)| is_ready(fd)).fold(0, |ports, (at, _)| ports | 1 << at),
+        })
+    }
+
+    fn take_neighbour(&mut self, now: Time, event: neighbours::Event) -> anyhow::Result<()> {
+        match event {
+            neighbours::Event::Up(place @ (position, mac), peer) => {
+                let Some(config) = self.peer_config(place) else {
+                    warn!(%mac, "neighbour without an address of a version that we have");
+                    return Ok(());
+                };
+                self.hop.add_peer(peer, config);
+                self.firewall.add_neighbour(position, mac)?;
+                info!(interface = %self.ports[position].name, ?peer, "neighbour speaks HBH");
+                debug!(%mac, address = %config.remote, ?peer, "neighbour");
+                self.reroute_at = earliest(self.reroute_at, Some(now + SETTLE));
+            }
+            neighbours::Event::Down(place @ (position, mac), peer) => {
+                self.firewall.remove_neighbour(position, mac)?;
+                info!(interface = %self.ports[position].name, ?peer, "neighbour gone");
+                let mut orphans = Vec::new();
+                self.hop.remove_peer(peer, |packet, carried| {
+                    orphans.push((packet.to_vec(), carried));
+                });
+                self.adopt(now, orphans, Some(place));
+            }
+            neighbours::Event::Incompatible((position, mac)) => {
+                warn!(
+                    interface = %self.ports[position].name,
+                    "a neighbour runs another profile of HBH and is reached by plain IP"
+                );
+                debug!(%mac, "incompatible neighbour");
+            }
+        }
+        Ok(())
+    }
+
+    fn peer_config(&self, place @ (position, _): Place) -> Option<PeerConfig> {
+        let port = &self.ports[position];
+        let theirs = self.neighbours.addresses(place);
+        let (local, remote) = port.state.addresses.iter().find_map(|&local| {
+            let remote = theirs.iter().find(|remote| remote.is_ipv4() == local.is_ipv4());
+            remote.map(|&remote| (local, remote))
+        })?;
+        let link = hbh::Link(u32::try_from(position).ok()?);
+        Some(PeerConfig { link, local, remote, mtu: port.state.mtu })
+    }
+
+    fn take_changes(&mut self, now: Time) -> anyhow::Result<()> {
+        let mut concerned = 0_u32;
+        let ports = &self.ports;
+        let mut changes = 0;
+        let is_lossy = self.monitor.read(|message| {
+            changes += 1;
+            let subject = links::subject(message);
+            if let Some(at) = ports.iter().position(|port| Some(port.index) == subject) {
+                concerned |= 1 << at;
+            }
+        });
+        if is_lossy.context("cannot watch the kernel's routes")? {
+            concerned = u32::MAX;
+        }
+        self.counters.route_changes += changes;
+        self.routes.forget();
+        self.look_at_forwarding();
+        self.reroute_at = earliest(self.reroute_at, Some(now + SETTLE));
+
+        for position in 0..self.ports.len() {
+            if concerned & (1 << position) == 0 {
+                continue;
+            }
+            let name = self.ports[position].name.clone();
+            let state = LinkState::read(&mut self.netlink, &name)?;
+            let Some(state) = state.filter(|state| state.index == self.ports[position].index)
+            else {
+                bail!("the interface {name} is gone");
+            };
+            let port = &mut self.ports[position];
+            if state.mac != Some(port.mac) {
+                bail!("the hardware address of {name} has changed: start the gateway again");
+            }
+            self.neighbours.handle_interface(now, position, &state.addresses, state.is_running);
+            port.state = state;
+            let peers: Vec<_> = self.neighbours.peers().collect();
+            for (peer, place) in peers {
+                if place.0 == position
+                    && let Some(config) = self.peer_config(place)
+                {
+                    self.hop.add_peer(peer, config);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn look_at_forwarding(&mut self) {
+        let name = |position: usize| self.ports.get(position).map(|port| port.name.as_str());
+        let any = |family| {
+            (0..self.ports.len()).filter_map(name).any(|name| setup::forwards(family, name))
+        };
+        self.forwards = [any("ipv4"), any("ipv6")];
+    }
+
+    /// Whether packets to this destination have another neighbour as next hop, and which.
+    fn next_peer(
+        routes: &mut Routes,
+        ports: &[Port],
+        neighbours: &Neighbours,
+        destination: std::net::IpAddr,
+    ) -> Option<hbh::Peer> {
+        let NextHop::Neighbour { interface, address } = routes.next_hop(destination) else {
+            return None;
+        };
+        let position = ports.iter().position(|port| port.index == interface)?;
+        neighbours.peer_with(position, address)
+    }
+
+    fn write_metrics(&self) {
+        if let Some(path) = &self.config.metrics
+            && let Err(error) = replace(path, &counters::as_metrics(&self.entries()))
+        {
+            warn!(path = %path.display(), %error, "counters not written");
+        }
+    }
+
+    /// Tells the neighbours, and says what was.
+    fn leave(&mut self) {
+        for position in 0..self.ports.len() {
+            let hello = self.neighbours.goodbye(position);
+            self.push_hello(position, Mac::EVERYONE, &hello);
+            self.ports[position].flush(&mut self.counters);
+        }
+        self.write_metrics();
+        let counters = counters::as_json(&self.entries());
+        info!(counters = %counters.trim(), "gateway ends");
+    }
+}
+
+struct Ready {
+    signal: bool,
+    nft: bool,
+    monitor: bool,
+    control: bool,
+    device: bool,
+    /// A bit for each port.
+    ports: u32,
+}
+
+/// Writes a file so that a reader sees the old or the new one, never a part.
+fn replace(path: &std::path::Path, text: &str) -> std::io::Result<()> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".new");
+    std::fs::write(&temporary, text)?;
+    std::fs::rename(&temporary, path)
+}
+
+fn draw_seed() -> std::io::Result<u64> {
+    use std::io::Read as _;
+    let mut octets = [0; 8];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut octets)?;
+    Ok(u64::from_ne_bytes(octets))
+}
+
+/// The device's descriptor, for waiting.
+impl std::os::fd::AsFd for Release {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.device().as_fd()
+    }
+}

@@ -1,0 +1,64 @@
+//! What goes to neighbours: asked for only while their link has room.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use proto::hbh::Link;
+use proto::ip::Spec;
+use proto::time::Time;
+
+use super::Gateway;
+use crate::frame::Mac;
+use crate::hello::Hello;
+
+const ALL_HOSTS: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::new(224, 0, 0, 1)),
+    IpAddr::V6(Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1)),
+];
+
+impl Gateway {
+    pub(super) fn transmit(&mut self, now: Time) {
+        for position in 0..self.ports.len() {
+            while let Some((to, hello)) = self.neighbours.poll_transmit(now, position) {
+                self.push_hello(position, to, &hello);
+            }
+            self.transmit_on(now, position);
+        }
+    }
+
+    fn transmit_on(&mut self, now: Time, position: usize) {
+        let Ok(link) = u32::try_from(position).map(Link) else { return };
+        let mut packet = std::mem::take(&mut self.buffers.packet);
+        let port = &mut self.ports[position];
+        while port.flush(&mut self.counters) {
+            while port.has_room()
+                && let Some(peer) = self.hop.poll_transmit(now, link, &mut packet)
+            {
+                if let Some((_, mac)) = self.neighbours.place_of(peer) {
+                    port.push(mac, &packet);
+                }
+            }
+            if !port.is_busy() {
+                break;
+            }
+        }
+        self.buffers.packet = packet;
+    }
+
+    /// Queues a hello; it needs no room, there are few.
+    pub(super) fn push_hello(&mut self, position: usize, to: Mac, hello: &Hello) {
+        let port = &mut self.ports[position];
+        let Some(&own) = port.state.addresses.first() else { return };
+        let theirs = self.neighbours.addresses((position, to));
+        let everyone = ALL_HOSTS[usize::from(own.is_ipv6())];
+        let like_ours = |address: &&IpAddr| address.is_ipv4() == own.is_ipv4();
+        let destination = theirs.iter().find(like_ours).copied().unwrap_or(everyone);
+
+        let mut payload = Vec::new();
+        hello.emit(&mut payload);
+        let mut packet = Vec::new();
+        let spec = Spec { ttl: 1, ..Spec::new(own, destination, self.config.hbh.protocol) };
+        spec.emit(payload.len(), &mut packet);
+        packet.extend_from_slice(&payload);
+        port.push(to, &packet);
+    }
+}

@@ -1,0 +1,103 @@
+//! A MANET interface: its packet socket, and the frames that wait for room in it.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use crate::counters::Counters;
+use crate::frame::{self, Mac};
+use crate::links::LinkState;
+use crate::sys::{FrameBatch, Link, Received};
+
+/// Frames asked for at a time from a link that was busy a moment ago.
+const FEW: usize = 4;
+/// Frames asked for at a time from a link that takes all.
+const MANY: usize = 64;
+
+/// A MANET interface.
+pub(crate) struct Port {
+    /// Its name.
+    pub(crate) name: String,
+    /// Its number.
+    pub(crate) index: u32,
+    /// Its hardware address.
+    pub(crate) mac: Mac,
+    /// What else is known of it.
+    pub(crate) state: LinkState,
+    link: Link,
+    waiting: FrameBatch,
+    sent: usize,
+    /// Frames to ask for next time: few of a slow device, so that each is chosen late.
+    room: usize,
+}
+
+impl Port {
+    pub(crate) fn new(name: String, mac: Mac, state: LinkState, link: Link) -> Self {
+        let index = state.index;
+        let waiting = FrameBatch::default();
+        Self { name, index, mac, state, link, waiting, sent: 0, room: MANY }
+    }
+
+    /// Our address of the version of `like`, or any if there is none.
+    pub(crate) fn address_like(&self, like: IpAddr) -> Option<IpAddr> {
+        self.state.addresses.iter().copied().find(|own| own.is_ipv4() == like.is_ipv4())
+    }
+
+    /// Reads frames that wait.
+    pub(crate) fn receive(&self, batch: &mut Received) -> io::Result<usize> {
+        match self.link.receive(batch) {
+            // Told once when the interface goes down; the monitor has said so, too.
+            Err(error) if error.kind() == io::ErrorKind::NetworkDown => Ok(0),
+            other => other,
+        }
+    }
+
+    /// Whether more frames may be asked for.
+    pub(crate) fn has_room(&self) -> bool {
+        self.waiting.len() < self.room
+    }
+
+    /// Whether frames wait for the device.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Adds a packet for the station `to`.
+    pub(crate) fn push(&mut self, to: Mac, packet: &[u8]) {
+        self.waiting.push(&frame::header(to, self.mac, packet), packet);
+    }
+
+    /// Gives the device what it takes; true when all is gone.
+    pub(crate) fn flush(&mut self, counters: &mut Counters) -> bool {
+        while self.sent < self.waiting.len() {
+            match self.link.send(&mut self.waiting, self.sent) {
+                Ok(0) => {
+                    counters.links_busy += 1;
+                    self.room = FEW;
+                    return false;
+                }
+                Ok(sent) => {
+                    self.sent += sent;
+                    counters.frames_sent += sent as u64;
+                }
+                // One that is too long, or an interface that is down: not the next one's fault.
+                Err(_) => {
+                    self.sent += 1;
+                    counters.frames_send_failed += 1;
+                }
+            }
+        }
+        if self.sent > 0 {
+            self.room = (self.room * 2).min(MANY);
+        }
+        self.waiting.clear();
+        self.sent = 0;
+        true
+    }
+}
+
+impl AsFd for Port {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.link.as_fd()
+    }
+}
