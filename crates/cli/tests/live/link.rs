@@ -73,7 +73,7 @@ fn the_same_seed_loses_the_same_frames() {
 #[ignore = "needs root: run by ./test"]
 fn an_unlimited_link_carries_200_mbit_per_s_of_segmented_tcp() {
     let mut cable = Cable::new("");
-    cable.nets.start(&cable.right.clone(), "iperf3 -s -1 -J", "");
+    cable.nets.start(&cable.right.clone(), "iperf3 -s -1 --forceflush", "listening");
 
     let report =
         cable.nets.run(&cable.left.clone(), "iperf3 -c 10.9.0.2 -t 3 -J --connect-timeout 5000");

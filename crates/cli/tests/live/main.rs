@@ -4,5 +4,6 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod demo;
 mod link;
 mod namespaces;

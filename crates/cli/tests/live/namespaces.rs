@@ -96,7 +96,7 @@ impl Namespaces {
     ///
     /// Returns once it has printed `ready`.
     pub(crate) fn start(&mut self, namespace: &str, command: &str, ready: &str) -> usize {
-        self.programs.push(Program::start(in_namespace(namespace, command), command));
+        self.programs.push(Program::start(&mut in_namespace(namespace, command), command));
         let program = self.programs.len() - 1;
         self.programs[program].wait_for(ready);
         program
@@ -118,8 +118,8 @@ impl Drop for Namespaces {
 }
 
 impl Program {
-    /// Starts a command in its own session, its output in a file.
-    pub(crate) fn start(mut command: Command, name: &str) -> Self {
+    /// Starts a command, its output in a file.
+    pub(crate) fn start(command: &mut Command, name: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let output = env::temp_dir().join(format!("twtest{}-{number}.out", process::id()));
@@ -147,10 +147,14 @@ impl Program {
         self.child.try_wait().unwrap().is_some()
     }
 
+    /// Its number, also of its group if it has one of its own.
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.child.id()).unwrap())
+    }
+
     /// Sends it a signal.
     pub(crate) fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap());
-        kill(pid, signal).unwrap();
+        kill(self.pid(), signal).unwrap();
     }
 
     /// Asks it to end, waits until it has, and returns its exit code and what it printed.
