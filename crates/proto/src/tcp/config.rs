@@ -162,8 +162,8 @@ pub struct Rto {
     /// By what the RTO is multiplied each time it expires; at least 1, which never backs off
     /// (RFC 6298, 5.5: 2).
     pub backoff: f64,
-    /// Whether timestamps time segments that were sent again too (RFC 7323, 4.1). Where the
-    /// acknowledgements of a segment are lost, its echo is as old as the segment.
+    /// Whether timestamps time segments that were sent again too (RFC 7323, 4.1); only where the
+    /// echo is that of the last copy, for another may be as old as the segment.
     pub time_repeats: bool,
     /// Whether any acknowledgement of new data ends backing off, as some TCPs do, not only one
     /// that gives a round-trip time (RFC 6298, 5.7).

@@ -25,7 +25,8 @@ pub(super) struct Landed {
     pub(super) oldest: Option<Time>,
     /// When the newest segment covered was sent.
     pub(super) newest: Option<Time>,
-    /// When the segment was sent that `is_echoed`.
+    /// When the segment was sent that `is_echoed`: the oldest such one, but where any was sent
+    /// more than once, one of those.
     pub(super) echoed: Option<Time>,
     /// Whether any of them was sent more than once.
     pub(super) is_ambiguous: bool,
@@ -56,8 +57,12 @@ impl Flight {
         while let Some(sent) = self.0.front().copied().filter(|sent| sent.to <= una) {
             landed.oldest = landed.oldest.or(Some(sent.last_at));
             landed.newest = Some(sent.last_at);
-            landed.is_ambiguous |= sent.is_again;
-            if landed.echoed.is_none() && is_echoed(sent.last_at) {
+            if sent.is_again && !landed.is_ambiguous {
+                landed.is_ambiguous = true;
+                landed.echoed = None;
+            }
+            let counts = sent.is_again == landed.is_ambiguous && landed.echoed.is_none();
+            if counts && is_echoed(sent.last_at) {
                 landed.echoed = Some(sent.last_at);
             }
             self.0.pop_front();

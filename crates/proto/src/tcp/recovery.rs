@@ -174,8 +174,12 @@ impl Sender {
     ) -> Option<Duration> {
         let landed = self.flight.land(report.ack, is_echoed);
         let clear = |at: Option<Time>| at.filter(|_| !landed.is_ambiguous);
-        let may_echo = self.config.rto.time_repeats || !landed.is_ambiguous;
-        let sample = match report.echo_age.filter(|_| may_echo) {
+        // An echo of an earlier copy may be a late answer to that, or, when the answer was lost, one
+        // to the last copy: the peer does not take the timestamp of what it has already.
+        let sample = match report.echo_age {
+            Some(_) if landed.is_ambiguous => {
+                landed.echoed.filter(|_| self.config.rto.time_repeats).map(|at| now.since(at))
+            }
             Some(age) => Some(landed.echoed.map_or(age, |at| now.since(at))),
             None => clear(landed.oldest).map(|at| now.since(at)),
         };

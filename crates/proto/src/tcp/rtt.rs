@@ -63,7 +63,7 @@ impl Estimator {
         }
     }
 
-    /// Data starts: what the handshake backed off no longer counts.
+    /// What was backed off no longer counts.
     pub fn start(&mut self) {
         self.current = self.base;
     }

@@ -262,6 +262,23 @@ fn timestamps_measure_what_was_sent_twice() {
     assert_eq!(script.tcp.rto(), Duration::from_secs(1), "no longer backed off");
 }
 
+/// The peer has the segment, its answers were lost: it echoes the timestamp of what it took first.
+#[test]
+fn an_echo_of_an_earlier_copy_gives_no_time() {
+    let mut script = Script::open(Config { timestamps: true, ..plain() });
+    let _ = script.write(988);
+    script.skip(10);
+    let _ = script.write(988);
+    let echo = script.tcp.timestamp(script.now);
+    assert_eq!(script.wait(1_000), ["990: . 1+988 ack 1"]);
+
+    script.options.timestamps = Some(Timestamps { value: 2, echo });
+    let _ = script.peer(1, 1_977, ACK, 0);
+
+    assert_eq!(script.tcp.srtt(), Some(Duration::from_millis(100)));
+    assert_eq!(script.tcp.rto(), Duration::from_secs(2), "still backed off");
+}
+
 #[test]
 fn old_timestamps_are_dropped_and_acknowledged() {
     let mut script = Script::open(Config { timestamps: true, ..plain() });
