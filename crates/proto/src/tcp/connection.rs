@@ -31,7 +31,6 @@ pub struct Connection {
     pub(super) local: SocketAddr,
     pub(super) remote: SocketAddr,
     pub(super) state: State,
-    pub(super) is_passive: bool,
     pub(super) agreed: Agreed,
     pub(super) sender: Sender,
     pub(super) receiver: Receiver,
@@ -111,7 +110,6 @@ impl Connection {
         rng: &mut Rng,
     ) -> Self {
         let mut connection = Self::new(now, config, local, remote, rng);
-        connection.is_passive = true;
         connection.agreed = Agreed {
             timestamps: config.timestamps,
             sack: config.sack,
@@ -139,7 +137,6 @@ impl Connection {
             local,
             remote,
             state: State::SynSent,
-            is_passive: false,
             agreed: Agreed::default(),
             sender: Sender::new(config, u32::from_be_bytes([a, b, c, d])),
             receiver: Receiver::new(&config, 0, 0, 1),

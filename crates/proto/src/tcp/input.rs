@@ -120,7 +120,7 @@ impl Connection {
         };
         if self.receiver.is_old(now, timestamps.value) {
             self.stats.paws_drops += 1;
-            self.receiver.duplicates_due = self.receiver.duplicates_due.saturating_add(1);
+            self.receiver.owe_duplicate();
             return false;
         }
         true

@@ -8,6 +8,8 @@ use crate::time::Time;
 
 /// The longest shift of the window field (RFC 7323, 2.3).
 pub(super) const MAX_SHIFT: u8 = 14;
+/// More than any sender needs to see; the bearer may have no room for long.
+const MAX_DUPLICATES_DUE: u32 = 16;
 /// A timestamp this old says nothing about order any more: 24 days (RFC 7323, 5.5).
 const TIMESTAMP_LIFE: std::time::Duration = std::time::Duration::from_secs(24 * 86_400);
 
@@ -135,7 +137,7 @@ impl Receiver {
         match self.reassembly.insert(seq, &payload[..len]) {
             Arrival::Duplicate => {
                 stats.duplicates += 1;
-                self.duplicates_due = self.duplicates_due.saturating_add(1);
+                self.owe_duplicate();
                 0
             }
             Arrival::InOrder { octets, filled } => {
@@ -151,15 +153,20 @@ impl Receiver {
             }
             Arrival::OutOfOrder => {
                 stats.out_of_order += 1;
-                self.duplicates_due = self.duplicates_due.saturating_add(1);
+                self.owe_duplicate();
                 0
             }
             Arrival::Refused => {
                 stats.too_many_holes += 1;
-                self.duplicates_due = self.duplicates_due.saturating_add(1);
+                self.owe_duplicate();
                 0
             }
         }
+    }
+
+    /// Owes an acknowledgement that the peer shall count.
+    pub(super) fn owe_duplicate(&mut self) {
+        self.duplicates_due = (self.duplicates_due + 1).min(MAX_DUPLICATES_DUE);
     }
 
     /// Takes a FIN at `seq`, which may be ahead of what has arrived.

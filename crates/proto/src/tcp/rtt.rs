@@ -102,12 +102,12 @@ fn mix(old: Duration, new: Duration, gain: f64) -> Duration {
     scale(old, 1.0 - gain).saturating_add(scale(new, gain))
 }
 
-/// `duration` times a factor that may be anything.
+/// `duration` times a factor that may be anything, to the nearest nanosecond.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the conversion stops at the ends of the range, as it should"
+)]
 fn scale(duration: Duration, factor: f64) -> Duration {
-    let seconds = duration.as_secs_f64() * factor;
-    if seconds > 0.0 {
-        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
-    } else {
-        Duration::ZERO
-    }
+    Duration::from_nanos((duration.as_secs_f64() * 1e9 * factor + 0.5) as u64)
 }

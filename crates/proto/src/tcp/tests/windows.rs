@@ -341,6 +341,19 @@ fn ecn_is_agreed_on_echoed_and_answered_once_a_window() {
 }
 
 #[test]
+fn a_controller_that_paces_holds_new_data_and_not_what_is_lost() {
+    let mut script = Script::open(plain());
+    assert_eq!(script.write(3_000).len(), 3);
+    script.tcp.sender.window.next_send = Some(script.now + Duration::from_millis(30));
+
+    assert_eq!(script.write(1_000), NOTHING);
+    assert_eq!(script.wait(100), ["30: . 3001+1000 ack 1"]);
+    script.tcp.sender.window.next_send = Some(script.now + Duration::from_secs(5));
+    assert_eq!(script.write(1_000), NOTHING);
+    assert_eq!(script.wait(1_000), ["900: . 1+1000 ack 1"]);
+}
+
+#[test]
 fn a_peer_that_does_not_know_ecn_gets_none() {
     let mut script = Script::accept(Config { ecn: true, ..plain() }, mss_option());
     script.is_verbose = true;
@@ -369,7 +382,7 @@ fn a_reader_that_wakes_up_late_gets_everything() {
 }
 
 #[test]
-fn marks_on_the_path_slow_a_transfer_without_a_loss() {
+fn with_ecn_all_new_data_says_so() {
     let config = Config { ecn: true, ..Config::default() };
     let mut pair = Pair::new(config, config);
     pair.client.to_write = pattern(200_000);
@@ -385,4 +398,5 @@ fn marks_on_the_path_slow_a_transfer_without_a_loss() {
     assert!(pair.run_for(Duration::from_secs(200)));
 
     assert!(pair.server.received == pattern(200_000));
+    assert!(pair.client().stats().retransmissions == 0);
 }
