@@ -1,12 +1,17 @@
 //! `trackway sim`: a network of one's own in the simulator.
 
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use ::lab::scenario::Plan;
 use clap::Subcommand;
+
+use crate::failure::misuse;
 
 /// Simulate a network described in a file.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  trackway sim run examples/chain.toml")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -16,16 +21,39 @@ pub(crate) struct Args {
 enum Command {
     /// Run a scenario and print what happened to its flows, links and nodes.
     #[command(
-        after_help = "Example:\n  trackway sim run examples/chain.toml --seed 7 --pcap captures"
+        after_help = "Examples:\n  trackway sim run examples/chain.toml --seed 7 --pcap captures\n  \
+                      trackway sim run examples/chain.toml --json | jq .flows"
     )]
     Run {
-        /// The scenario, a TOML file.
+        /// The scenario, a TOML file; docs/scenario.md says what may stand in it.
         scenario: PathBuf,
+
+        /// The seed of all that is random [default: the scenario's].
+        #[arg(long, value_name = "N")]
+        seed: Option<u64>,
+
+        /// Write what passes each node to NODE.pcapng in this folder.
+        #[arg(long, value_name = "DIR")]
+        pcap: Option<PathBuf>,
+
+        /// Print the report as one JSON object on standard output, and nothing else.
+        #[arg(long)]
+        json: bool,
     },
 }
 
 /// Runs the subcommand of `args`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Command::Run { scenario } = args.command;
-    anyhow::bail!("{}: not yet", scenario.display())
+    let Command::Run { scenario, seed, pcap, json } = args.command;
+    let plan = Plan::read(&scenario).map_err(misuse)?;
+
+    let report = plan.run(seed, pcap.as_deref())?;
+
+    let mut out = io::stdout().lock();
+    if json {
+        writeln!(out, "{}", serde_json::to_string(&report)?)?;
+    } else {
+        write!(out, "{report}")?;
+    }
+    Ok(ExitCode::SUCCESS)
 }

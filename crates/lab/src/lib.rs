@@ -7,6 +7,7 @@ pub mod hbh;
 pub mod output;
 pub mod progress;
 pub mod runner;
+pub mod scenario;
 pub mod stats;
 
 /// All claims that can be tested, group by group.

@@ -83,11 +83,28 @@ pub(super) struct Tcp {
     pub(super) segment: u16,
     pub(super) initial_window: u32,
     pub(super) min_rto: Duration,
+    /// Which TCP.
+    pub(super) kind: Kind,
+}
+
+/// How TCP does what parameters of the scenario leave open.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Kind {
+    /// As ns-3 does it, the simulator of the paper.
+    AsNs3,
+    /// As current RFCs ask for, with selective acknowledgements.
+    Current,
 }
 
 impl Default for Tcp {
     fn default() -> Self {
-        Self { octets: 100_000, segment: 536, initial_window: 10, min_rto: Duration::from_secs(1) }
+        Self {
+            octets: 100_000,
+            segment: 536,
+            initial_window: 10,
+            min_rto: Duration::from_secs(1),
+            kind: Kind::AsNs3,
+        }
     }
 }
 
@@ -204,17 +221,18 @@ const DELAY_OF_LINK: Duration = Duration::from_millis(50);
 
 impl Tcp {
     fn config(&self) -> tcp::Config {
-        tcp::Config {
+        let current = tcp::Config {
             mss: Some(self.segment + TIMESTAMPS),
-            sack: false,
-            duplicate_sack: false,
-            rto: tcp::Rto { syn: Duration::from_secs(3), min: self.min_rto, ..tcp::Rto::default() },
-            congestion: tcp::Algorithm::NewReno { growth: tcp::Growth::PerAck },
             initial_window: tcp::InitialWindow::Segments(self.initial_window),
+            rto: tcp::Rto { syn: Duration::from_secs(3), min: self.min_rto, ..tcp::Rto::default() },
             // How long plain TCP takes is the question, not when it gives up.
             r2: tcp::Limit::Never,
             r2_syn: tcp::Limit::Never,
             ..tcp::Config::default()
+        };
+        match self.kind {
+            Kind::AsNs3 => as_ns3(current),
+            Kind::Current => current,
         }
     }
 
@@ -259,6 +277,22 @@ impl Tcp {
         ];
         outcome.extend(drops(&world));
         outcome
+    }
+}
+
+/// The same parameters in the TCP of ns-3 3.37.
+fn as_ns3(config: tcp::Config) -> tcp::Config {
+    tcp::Config {
+        sack: false,
+        duplicate_sack: false,
+        nagle: false,
+        congestion: tcp::Algorithm::NewReno { growth: tcp::Growth::PerAck },
+        initial_window_after_syn_loss: config.initial_window,
+        restart_after_idle: false,
+        validate_window: false,
+        full_ack: tcp::FullAck::Ssthresh,
+        rto: tcp::Rto { time_repeats: false, forgive: true, ..config.rto },
+        ..config
     }
 }
 
@@ -315,4 +349,45 @@ fn drops(world: &World) -> [(Metric, Observation); 2] {
         (DROPPED_INSIDE, Observation::Exact(inside as f64)),
         (DROPPED_AT_EDGE, Observation::Exact(edge as f64)),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(outcome: &Outcome, metric: Metric) -> f64 {
+        let found = outcome.iter().find(|(name, _)| *name == metric);
+        found.map_or(f64::NAN, |(_, observation)| observation.value())
+    }
+
+    #[test]
+    fn plain_tcp_without_loss_sends_exactly_the_least_packets() {
+        for hops in [3, 4] {
+            let chain = Chain { hops, ..Chain::common(0.0, None) };
+
+            let sent = value(&chain.run(1), PACKETS);
+
+            assert!((sent - chain.packets_limit().expect("a transfer")).abs() < 1e-9, "{sent}");
+        }
+    }
+
+    #[test]
+    fn no_run_is_faster_than_physics() {
+        for hbh in [None, Some(hbh::Config::new(hbh::Profile::Default))] {
+            let chain = Chain::common(0.0, hbh);
+
+            let delay = value(&chain.run(1), DELAY);
+
+            let limit = chain.delay_limit().expect("a transfer");
+            assert!((limit..1.5 * limit).contains(&delay), "{delay}");
+        }
+    }
+
+    #[test]
+    fn a_chain_is_a_function_of_its_seed() {
+        let chain = Chain::common(0.05, Some(hbh::Config::new(hbh::Profile::Seed)));
+
+        assert_eq!(chain.run(7), chain.run(7));
+        assert_ne!(chain.run(7), chain.run(8));
+    }
 }

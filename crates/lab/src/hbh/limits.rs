@@ -65,10 +65,10 @@ pub fn delay(path: &Path, transfer: &Transfer) -> f64 {
 #[must_use]
 pub fn packets(path: &Path, transfer: &Transfer) -> f64 {
     let hops = path.rates.len() as f64;
-    // With the data: SYN, the acknowledgement of SYN-ACK, that of the receiver's FIN. Against it:
-    // SYN-ACK, FIN. The sender's FIN rides on the last data.
+    // With the data: SYN, the acknowledgement of SYN-ACK, that of the receiver's FIN; the sender's
+    // FIN rides on the last data. Against it: SYN-ACK; the last acknowledgement is also the FIN.
     let forward = f64::from(transfer.segments() + 3);
-    let backward = f64::from(transfer.segments().div_ceil(transfer.segments_per_ack) + 2);
+    let backward = f64::from(transfer.segments().div_ceil(transfer.segments_per_ack) + 1);
     hops * (forward / (1.0 - path.loss_forward) + backward / (1.0 - path.loss_backward))
 }
 
@@ -134,7 +134,7 @@ mod tests {
         let pipeline = 3.0 * 588.0 * per_octet + 4.0 * 0.05;
 
         assert_close(delay(&chain(0.0), &TRANSFER), handshake + data + pipeline);
-        assert_close(packets(&chain(0.0), &TRANSFER), 4.0 * f64::from(187 + 3 + 94 + 2));
+        assert_close(packets(&chain(0.0), &TRANSFER), 4.0 * f64::from(187 + 3 + 94 + 1));
     }
 
     #[test]

@@ -122,8 +122,8 @@ fn assumptions() -> Vec<String> {
         ),
         "TCP is NewReno with segments of 536 octets, an initial window of 10 segments, delayed \
          acknowledgements (2 segments, 200 ms), a minimum RTO of 1 s, 3 s for the SYN, timestamps \
-         and no SACK. It never gives up. The paper's simulator of 2012 had an initial window of 1 \
-         and a minimum RTO of 0.2 s."
+         and no SACK, in all else that of ns-3, the paper's simulator. It never gives up. The \
+         ns-3 of 2012 had an initial window of 1 and a minimum RTO of 0.2 s."
             .to_owned(),
         format!("100 KB are 100,000 octets; queues hold {} packets.", common.queue),
     ]

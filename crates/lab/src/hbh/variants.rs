@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::chain::{self, Chain, Tcp, Traffic};
+use super::chain::{self, Chain, Kind, Tcp, Traffic};
 use super::words::{mean, percent};
 use super::{Carrier, PERCENT, SECONDS};
 use crate::claim::{Cell, Point, Results, Table};
@@ -16,7 +16,7 @@ struct Variant {
     change: fn(&mut Chain),
 }
 
-const VARIANTS: [Variant; 8] = [
+const VARIANTS: [Variant; 9] = [
     Variant { name: "as taken", change: |_| {} },
     Variant { name: "3 hops", change: |chain| chain.hops = 3 },
     Variant { name: "loss forward only", change: |chain| chain.backward = 0.0 },
@@ -36,6 +36,14 @@ const VARIANTS: [Variant; 8] = [
             tcp_of_2012(chain);
             spread(chain);
             chain.backward = 0.0;
+        },
+    },
+    Variant {
+        name: "TCP of today, with SACK",
+        change: |chain| {
+            if let Traffic::Tcp(tcp) = &mut chain.traffic {
+                tcp.kind = Kind::Current;
+            }
         },
     },
     Variant {

@@ -1,0 +1,160 @@
+//! Scenarios as their user meets them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
+}
+
+fn run(scenario: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_trackway"))
+        .args(["sim", "run"])
+        .arg(scenario)
+        .args(args)
+        .output()
+        .expect("it starts")
+}
+
+fn report(name: &str, args: &[&str]) -> Value {
+    let output = run(&example(name), &[&["--json"], args].concat());
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stderr.is_empty(), "{output:?}");
+    serde_json::from_slice(&output.stdout).expect("one object and nothing else")
+}
+
+/// A file that is gone afterwards.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("trackway-{}-{name}", std::process::id())))
+    }
+
+    fn write(name: &str, text: &str) -> Self {
+        let scratch = Self::new(name);
+        fs::write(&scratch.0, text).expect("a writable folder");
+        scratch
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn the_chain_delivers_within_seconds_and_every_node_speaks_hbh() {
+    let report = report("chain.toml", &[]);
+
+    let tcp = &report["flows"][0]["tcp"];
+    assert_eq!(tcp["octets_received"], 100_000);
+    assert!(tcp["delay_s"].as_f64().is_some_and(|delay| (3.7..15.0).contains(&delay)), "{tcp}");
+    assert_eq!(report["links"].as_array().map(Vec::len), Some(8));
+    for node in report["nodes"].as_array().expect("nodes") {
+        assert!(node["hbh"]["data_sent"].as_u64() > Some(10), "{node}");
+    }
+}
+
+#[test]
+fn the_bottleneck_pushes_its_losses_to_the_edge() {
+    let report = report("bottleneck.toml", &[]);
+
+    let refused = |index: usize| report["nodes"][index]["hbh"]["full"].as_u64();
+    let udp = &report["flows"][0]["udp"];
+    assert!(udp["received"].as_u64() < udp["sent"].as_u64(), "{udp}");
+    assert!(refused(0) > refused(1).max(refused(2)), "{report}");
+}
+
+#[test]
+fn the_satellite_carries_new_tcp_faster_than_old() {
+    let report = report("satellite.toml", &[]);
+
+    let delay = |index: usize| report["flows"][index]["tcp"]["delay_s"].as_f64();
+    assert!(delay(0).is_some() && delay(0) < delay(1), "{report}");
+}
+
+#[test]
+fn a_transfer_survives_the_change_of_its_route() {
+    let report = report("route-change.toml", &[]);
+
+    assert_eq!(report["flows"][0]["tcp"]["octets_received"], 1_000_000);
+    assert_eq!(report["flows"][1]["udp"]["sent"], 200);
+    let through = |node: usize| report["nodes"][node]["forwarded"].as_u64();
+    assert!(through(1) > Some(100) && through(2) > Some(100), "{report}");
+}
+
+#[test]
+fn a_seed_gives_the_same_run_and_another_gives_another() {
+    let hash = |args: &[&str]| report("chain.toml", args)["hash"].clone();
+
+    assert_eq!(hash(&["--seed", "3"]), hash(&["--seed", "3"]));
+    assert_ne!(hash(&["--seed", "3"]), hash(&["--seed", "4"]));
+    assert_eq!(hash(&[]), hash(&["--seed", "1"]));
+}
+
+#[test]
+fn captures_have_a_file_for_each_node() {
+    let folder = Scratch::new("captures");
+    let path = folder.0.to_str().expect("UTF-8");
+
+    let output = run(&example("chain.toml"), &["--pcap", path]);
+
+    assert!(output.status.success(), "{output:?}");
+    for node in ["a", "b", "c", "d", "e"] {
+        let capture = fs::read(folder.0.join(format!("{node}.pcapng"))).expect(node);
+        assert_eq!(capture[..4], [0x0a, 0x0d, 0x0d, 0x0a], "no section header");
+        assert!(capture.len() > 10_000, "{}", capture.len());
+    }
+}
+
+#[test]
+fn the_summary_names_flows_links_and_hbh() {
+    let output = run(&example("chain.toml"), &[]);
+
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    for part in ["100 kB", "100000 of 100000 octets", "\nFlows\n", "\nLinks\n", "\nHBH\n"] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+}
+
+#[test]
+fn a_wrong_scenario_is_one_line_and_code_2() {
+    let chain = fs::read_to_string(example("chain.toml")).expect("the example");
+    let cases = [
+        (chain.replace("loss = \"5%\"", "loss = \"150%\""), ":11: defaults.link.loss: \"150%\""),
+        (chain.replace("[\"d\", \"e\"]", "[\"d\", \"f\"]"), "there is no node \"f\""),
+        (chain.replace("delay = \"50ms\"", "delay = \"50\""), "a time with its unit"),
+        (chain.replace("queue = 50", "queues = 50"), "unknown field `queues`"),
+        (chain.replace("queue = 50", "queue = -1"), "queue"),
+        ("nodes = ".to_owned(), ":1:"),
+        ("\u{0}\u{1}[[[".to_owned(), ":1:"),
+    ];
+
+    for (text, expected) in cases {
+        let file = Scratch::write("wrong.toml", &text);
+
+        let output = run(&file.0, &["--json"]);
+
+        let error = String::from_utf8(output.stderr).expect("UTF-8");
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(output.stdout.is_empty());
+        assert!(error.contains("wrong.toml") && error.contains(expected), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_code_2_and_captures_nowhere_code_1() {
+    let missing = run(Path::new("/nonexistent.toml"), &[]);
+    let nowhere = run(&example("chain.toml"), &["--pcap", "/dev/null/captures"]);
+
+    assert_eq!(missing.status.code(), Some(2));
+    assert_eq!(nowhere.status.code(), Some(1));
+    assert_eq!(String::from_utf8_lossy(&nowhere.stderr).lines().count(), 1);
+}

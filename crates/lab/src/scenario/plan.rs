@@ -1,0 +1,402 @@
+//! From what stands in a file to what can be built: every name known, every number sensible.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::ops::Range;
+use std::time::Duration;
+
+use proto::time::Time;
+use proto::{hbh, tcp};
+use sim::channel::{self, Outages};
+use sim::units::{BitRate, Span};
+use sim::{InterfaceConfig, LinkConfig, Prefix};
+use toml::Spanned;
+
+use super::file::{self, Direction, File, Routing};
+use super::hop;
+use super::human::{Human, Switch};
+use super::source::{Complaint, Source};
+
+/// How long a scenario runs at most if it does not say.
+const DURATION: Duration = Duration::from_mins(10);
+const MIN_MTU: usize = 576;
+const MAX_MTU: usize = 65_535;
+/// The first port of flows that do not say theirs.
+const FIRST_PORT: u16 = 5_001;
+
+/// A network and its traffic, checked.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub(super) duration: Duration,
+    pub(super) seed: u64,
+    pub(super) routing: Routing,
+    pub(super) nodes: Vec<Node>,
+    pub(super) links: Vec<Link>,
+    pub(super) routes: Vec<Route>,
+    pub(super) transfers: Vec<Transfer>,
+    pub(super) streams: Vec<Stream>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) name: String,
+    pub(super) addresses: Vec<IpAddr>,
+    pub(super) hbh: Option<hbh::Config>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Link {
+    /// Indices of nodes.
+    pub(super) ends: [usize; 2],
+    pub(super) config: LinkConfig,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Route {
+    pub(super) at: Time,
+    pub(super) node: usize,
+    pub(super) to: Target,
+    /// The neighbour; none ends the route.
+    pub(super) via: Option<usize>,
+    pub(super) metric: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Target {
+    Node(usize),
+    Prefix(Prefix),
+}
+
+/// What flows of all kinds have.
+#[derive(Clone, Debug)]
+pub(super) struct Flow {
+    pub(super) name: String,
+    pub(super) from: usize,
+    pub(super) to: usize,
+    pub(super) port: u16,
+    pub(super) ipv6: bool,
+    pub(super) start: Time,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Transfer {
+    pub(super) flow: Flow,
+    pub(super) octets: u64,
+    pub(super) tcp: tcp::Config,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Stream {
+    pub(super) flow: Flow,
+    pub(super) payload: usize,
+    pub(super) interval: Duration,
+    pub(super) stop: Option<Time>,
+    pub(super) count: Option<u64>,
+}
+
+/// A file while it is checked.
+struct Reader<'a> {
+    source: &'a Source,
+    names: BTreeMap<String, usize>,
+}
+
+/// Checks a whole file.
+pub(super) fn plan(source: &Source, file: &File) -> Result<Plan, Complaint> {
+    let reader = Reader { source, names: names(source, file)? };
+    let nodes = reader.nodes(file)?;
+    let links = file
+        .link
+        .iter()
+        .map(|link| reader.link(link.get_ref(), &file.defaults.link))
+        .collect::<Result<Vec<_>, _>>()?;
+    let routes =
+        file.route.iter().map(|route| reader.route(route, &links)).collect::<Result<_, _>>()?;
+    let mut ports = Ports::default();
+    let transfers = file
+        .tcp
+        .iter()
+        .map(|flow| reader.transfer(flow, file, &links, &mut ports))
+        .collect::<Result<_, _>>()?;
+    let streams =
+        file.udp.iter().map(|flow| reader.stream(flow, &mut ports)).collect::<Result<_, _>>()?;
+    let duration = file.duration.as_ref();
+    if let Some(zero) = duration.filter(|duration| duration.get_ref().0.0.is_zero()) {
+        return Err(source.complaint(&zero.span(), "a run takes more than no time"));
+    }
+    Ok(Plan {
+        duration: duration.map_or(DURATION, |duration| duration.get_ref().0.0),
+        seed: file.seed.unwrap_or(1),
+        routing: file.routing,
+        nodes,
+        links,
+        routes,
+        transfers,
+        streams,
+    })
+}
+
+/// The nodes by name, in the order of the file.
+fn names(source: &Source, file: &File) -> Result<BTreeMap<String, usize>, Complaint> {
+    let mut names = BTreeMap::new();
+    for (index, name) in file.nodes.get_ref().iter().enumerate() {
+        let text = name.get_ref();
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if text.is_empty() || text.len() > 32 || !text.chars().all(is_plain) {
+            let what = format!(
+                "\"{text}\" is not a node's name: up to 32 letters, digits, hyphens and underscores"
+            );
+            return Err(source.complaint(&name.span(), what));
+        }
+        if names.insert(text.clone(), index).is_some() {
+            return Err(source.complaint(&name.span(), format!("node \"{text}\" is there twice")));
+        }
+    }
+    if names.is_empty() {
+        return Err(source.complaint(&file.nodes.span(), "at least one node is needed"));
+    }
+    Ok(names)
+}
+
+impl Reader<'_> {
+    fn nodes(&self, file: &File) -> Result<Vec<Node>, Complaint> {
+        let common = file.hbh.as_ref().map(|hbh| self.hbh(hbh, None)).transpose()?.flatten();
+        let mut nodes: Vec<Node> = file
+            .nodes
+            .get_ref()
+            .iter()
+            .map(|name| Node { name: name.get_ref().clone(), addresses: Vec::new(), hbh: common })
+            .collect();
+        for (name, special) in &file.node {
+            let node = &mut nodes[self.node(name)?];
+            node.addresses.clone_from(&special.addresses);
+            if let Some(hbh) = &special.hbh {
+                node.hbh = self.hbh(hbh, common)?;
+            }
+        }
+        Ok(nodes)
+    }
+
+    fn hbh(
+        &self,
+        hbh: &Spanned<Switch<hop::Options>>,
+        base: Option<hbh::Config>,
+    ) -> Result<Option<hbh::Config>, Complaint> {
+        match hbh.get_ref() {
+            Switch::Off => Ok(None),
+            Switch::On(options) => {
+                let config = options.config(base).map_err(|what| self.complain(hbh, what))?;
+                Ok(Some(config))
+            }
+        }
+    }
+
+    fn link(&self, link: &file::Link, defaults: &Direction) -> Result<Link, Complaint> {
+        let [a, b] = &link.between;
+        let ends = [self.node(a)?, self.node(b)?];
+        if ends[0] == ends[1] {
+            return Err(self.complain(b, "a link joins two different nodes"));
+        }
+        let both = link.both().or(defaults);
+        let (there, near) = self.direction(&link.there.clone().or(&both), a)?;
+        let (back, far) = self.direction(&link.back.clone().or(&both), a)?;
+        Ok(Link { ends, config: LinkConfig { there, back, near, far, cost: link.cost } })
+    }
+
+    fn direction(
+        &self,
+        said: &Direction,
+        place: &Spanned<String>,
+    ) -> Result<(channel::Config, InterfaceConfig), Complaint> {
+        let interface = InterfaceConfig::default();
+        let interface = InterfaceConfig {
+            mtu: said.mtu.unwrap_or(interface.mtu),
+            queue_packets: said.queue.unwrap_or(interface.queue_packets),
+            queue_octets: said.queue_octets.or(interface.queue_octets),
+            hop_backlog: said.hop_backlog.unwrap_or(interface.hop_backlog),
+        };
+        if !(MIN_MTU..=MAX_MTU).contains(&interface.mtu) {
+            let what =
+                format!("mtu is {}; allowed are {MIN_MTU} to {MAX_MTU} octets", interface.mtu);
+            return Err(self.complain(place, what));
+        }
+        let channel = channel::Config {
+            rate: said.rate.map(|rate| rate.0).unwrap_or_default(),
+            delay: said.delay.map(|delay| delay.0.0).unwrap_or_default(),
+            jitter: said.jitter.map(|jitter| jitter.0.0).unwrap_or_default(),
+            reorder: said.reorder.unwrap_or_default(),
+            loss: said.loss.clone().map(|loss| loss.0).unwrap_or_default(),
+            framing: said.framing.unwrap_or_default(),
+            outages: self.outages(said.down.as_ref())?,
+        };
+        Ok((channel, interface))
+    }
+
+    fn outages(&self, down: Option<&Spanned<Vec<[Human<Span>; 2]>>>) -> Result<Outages, Complaint> {
+        let Some(down) = down else { return Ok(Outages::default()) };
+        let span = |&[from, to]: &[Human<Span>; 2]| Range { start: at(from), end: at(to) };
+        let spans: Vec<Range<Time>> = down.get_ref().iter().map(span).collect();
+        Outages::new(spans).map_err(|error| self.complain(down, error))
+    }
+
+    fn route(&self, route: &Spanned<file::Route>, links: &[Link]) -> Result<Route, Complaint> {
+        let file::Route { node, to, via, remove, at: time, metric } = route.get_ref();
+        let index = self.node(node)?;
+        let target = match to.get_ref().parse::<Prefix>() {
+            Ok(prefix) => Target::Prefix(prefix),
+            Err(_) => Target::Node(self.node(to)?),
+        };
+        let via = match (via, remove) {
+            (Some(via), false) => {
+                let neighbour = self.node(via)?;
+                let joins = |link: &&Link| {
+                    link.ends == [index, neighbour] || link.ends == [neighbour, index]
+                };
+                if links.iter().find(joins).is_none() {
+                    let what =
+                        format!("no link joins \"{}\" and \"{}\"", node.get_ref(), via.get_ref());
+                    return Err(self.complain(via, what));
+                }
+                Some(neighbour)
+            }
+            (None, true) => None,
+            _ => return Err(self.complain(node, "a route has either via or remove = true")),
+        };
+        Ok(Route { at: at(*time), node: index, to: target, via, metric: *metric })
+    }
+
+    fn transfer(
+        &self,
+        flow: &Spanned<file::Tcp>,
+        file: &File,
+        links: &[Link],
+        ports: &mut Ports,
+    ) -> Result<Transfer, Complaint> {
+        let said = flow.get_ref();
+        let (from, to) = self.ends(&said.from, &said.to)?;
+        let port = ports.take(to, said.port).map_err(|what| self.complain(&said.to, what))?;
+        let mut tcp = tcp::Config { mtu: mtu(links, from, to), ..tcp::Config::default() };
+        for options in [&file.defaults.tcp, &said.options].into_iter().flatten() {
+            options.get_ref().apply(&mut tcp).map_err(|what| self.complain(options, what))?;
+        }
+        Ok(Transfer {
+            flow: Flow {
+                name: said
+                    .name
+                    .clone()
+                    .unwrap_or_else(|| default_name("tcp", &said.from, &said.to)),
+                from,
+                to,
+                port,
+                ipv6: said.ipv6,
+                start: at(said.start),
+            },
+            octets: said.octets,
+            tcp,
+        })
+    }
+
+    fn stream(&self, flow: &Spanned<file::Udp>, ports: &mut Ports) -> Result<Stream, Complaint> {
+        let said = flow.get_ref();
+        let (from, to) = self.ends(&said.from, &said.to)?;
+        let payload = *said.payload.get_ref();
+        if !(16..=65_000).contains(&payload) {
+            let what = format!("payload is {payload}; allowed are 16 to 65000 octets");
+            return Err(self.complain(&said.payload, what));
+        }
+        let rate = said.rate.get_ref().0;
+        if rate == BitRate::Unlimited {
+            return Err(self.complain(&said.rate, "a stream has a rate, such as 64kbit"));
+        }
+        let port = ports.take(to, said.port).map_err(|what| self.complain(&said.to, what))?;
+        Ok(Stream {
+            flow: Flow {
+                name: said
+                    .name
+                    .clone()
+                    .unwrap_or_else(|| default_name("udp", &said.from, &said.to)),
+                from,
+                to,
+                port,
+                ipv6: said.ipv6,
+                start: at(said.start),
+            },
+            payload,
+            interval: rate.time_for(payload),
+            stop: said.stop.map(at),
+            count: said.count,
+        })
+    }
+
+    fn ends(
+        &self,
+        from: &Spanned<String>,
+        to: &Spanned<String>,
+    ) -> Result<(usize, usize), Complaint> {
+        let ends = (self.node(from)?, self.node(to)?);
+        if ends.0 == ends.1 {
+            return Err(self.complain(to, "a flow joins two different nodes"));
+        }
+        Ok(ends)
+    }
+
+    fn node(&self, name: &Spanned<String>) -> Result<usize, Complaint> {
+        self.names.get(name.get_ref()).copied().ok_or_else(|| {
+            let known: Vec<&str> = self.names.keys().map(String::as_str).collect();
+            let what = format!(
+                "there is no node \"{}\"; the nodes are {}",
+                name.get_ref(),
+                abridged(&known),
+            );
+            self.complain(name, what)
+        })
+    }
+
+    fn complain<T>(&self, place: &Spanned<T>, what: impl std::fmt::Display) -> Complaint {
+        self.source.complaint(&place.span(), what)
+    }
+}
+
+/// Ports that flows take at their receivers.
+#[derive(Debug, Default)]
+struct Ports(BTreeSet<(usize, u16)>);
+
+impl Ports {
+    /// The port asked for, or the next that is free.
+    fn take(&mut self, node: usize, asked: Option<u16>) -> Result<u16, String> {
+        let port = match asked {
+            Some(port) => port,
+            None => (FIRST_PORT..u16::MAX)
+                .find(|port| !self.0.contains(&(node, *port)))
+                .ok_or("all ports are taken")?,
+        };
+        if port == 0 {
+            return Err("a port is 1 to 65535".to_owned());
+        }
+        if !self.0.insert((node, port)) {
+            return Err(format!("port {port} is taken by another flow"));
+        }
+        Ok(port)
+    }
+}
+
+/// The shortest MTU of the links at both ends of a flow.
+fn mtu(links: &[Link], from: usize, to: usize) -> usize {
+    let own = links.iter().filter(|link| link.ends.contains(&from) || link.ends.contains(&to));
+    let mtus = own.map(|link| link.config.near.mtu.min(link.config.far.mtu));
+    mtus.min().unwrap_or(InterfaceConfig::default().mtu)
+}
+
+fn default_name(kind: &str, from: &Spanned<String>, to: &Spanned<String>) -> String {
+    format!("{kind} {} to {}", from.get_ref(), to.get_ref())
+}
+
+fn at(span: Human<Span>) -> Time {
+    Time::ZERO + span.0.0
+}
+
+/// A list of names that fits in a sentence.
+fn abridged(names: &[&str]) -> String {
+    const MOST: usize = 10;
+    let shown = names.iter().take(MOST).copied().collect::<Vec<_>>().join(", ");
+    if names.len() > MOST { format!("{shown} and {} more", names.len() - MOST) } else { shown }
+}

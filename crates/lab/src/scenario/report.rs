@@ -1,0 +1,352 @@
+//! What happened in a scenario, for programs (JSON) and people (text).
+
+use std::fmt;
+
+use proto::time::Time;
+use serde::Serialize;
+use sim::app::{stream, transfer};
+use sim::{LinkReport as LinkCounters, NodeReport as NodeCounters};
+
+/// What happened in a scenario.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The seed of the run.
+    pub seed: u64,
+    /// When the run ended, in simulated seconds.
+    pub ended_s: f64,
+    /// Events of the simulator.
+    pub events: u64,
+    /// A fingerprint of all transmissions: equal for equal runs.
+    pub hash: String,
+    /// The flows, as in the file.
+    pub flows: Vec<FlowReport>,
+    /// Both directions of all links.
+    pub links: Vec<LinkReport>,
+    /// The nodes.
+    pub nodes: Vec<NodeReport>,
+}
+
+/// A flow; one of `tcp` and `udp` is there.
+#[derive(Clone, Debug, Serialize)]
+pub struct FlowReport {
+    /// Its name.
+    pub name: String,
+    /// The sending node.
+    pub from: String,
+    /// The receiving node.
+    pub to: String,
+    /// What TCP did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<TransferReport>,
+    /// What became of the datagrams.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub udp: Option<StreamReport>,
+}
+
+/// A TCP transfer.
+#[derive(Clone, Debug, Serialize)]
+pub struct TransferReport {
+    /// Octets to send.
+    pub octets: u64,
+    /// Octets received in order.
+    pub octets_received: u64,
+    /// Seconds from the first SYN to the last octet; null if that did not arrive.
+    pub delay_s: Option<f64>,
+    /// Octets received, in bits, over the time to the last of them.
+    pub goodput_bits_per_s: Option<f64>,
+    /// Seconds from the first SYN to the connection.
+    pub connect_s: Option<f64>,
+    /// How the connection ended; null if it did not.
+    pub end: Option<String>,
+    /// Segments sent by the sender.
+    pub segments: u64,
+    /// Of those, sent again.
+    pub retransmissions: u64,
+    /// How often its timer expired.
+    pub timeouts: u64,
+    /// Segments that arrived again at the receiver.
+    pub duplicates: u64,
+}
+
+/// A stream of datagrams.
+#[derive(Clone, Debug, Serialize)]
+pub struct StreamReport {
+    /// Datagrams sent.
+    pub sent: u64,
+    /// Different datagrams received.
+    pub received: u64,
+    /// Received again.
+    pub duplicates: u64,
+    /// Received after a later one.
+    pub reordered: u64,
+    /// Mean seconds under way.
+    pub delay_s: Option<f64>,
+    /// The longest.
+    pub longest_delay_s: Option<f64>,
+    /// The variation of the delay as RFC 3550 has it.
+    pub jitter_s: Option<f64>,
+}
+
+/// One direction of a link. Packets are IP packets, acknowledgements of HBH included.
+#[derive(Clone, Debug, Serialize)]
+pub struct LinkReport {
+    /// The sending node.
+    pub from: String,
+    /// The receiving node.
+    pub to: String,
+    /// Packets put on the link.
+    pub packets: u64,
+    /// Their octets.
+    pub octets: u64,
+    /// Of the packets, lost by the link.
+    pub lost: u64,
+    /// Dropped before the link because its queue was full.
+    pub dropped: u64,
+    /// Dropped because the link was down.
+    pub dropped_down: u64,
+    /// The most packets that waited.
+    pub longest_queue: usize,
+}
+
+/// A node.
+#[derive(Clone, Debug, Serialize)]
+pub struct NodeReport {
+    /// Its name.
+    pub name: String,
+    /// Packets passed on.
+    pub forwarded: u64,
+    /// Packets dropped for want of a route.
+    pub no_route: u64,
+    /// Packets longer than the next link carries.
+    pub too_big: u64,
+    /// Its HBH, if it runs that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hbh: Option<HopReport>,
+}
+
+/// A node's HBH.
+#[derive(Clone, Debug, Serialize)]
+pub struct HopReport {
+    /// Packets taken to be sent to a neighbour.
+    pub packets: u64,
+    /// Data messages sent, repeats included.
+    pub data_sent: u64,
+    /// Of those, repeats of what was lost or taken to be.
+    pub data_repeated: u64,
+    /// Of those, sent again over an idle link without being asked.
+    pub data_spare: u64,
+    /// Messages that carried nothing but acknowledgements.
+    pub acks_sent: u64,
+    /// Acknowledgements that rode on data.
+    pub acks_ridden: u64,
+    /// Packets given up after R retries.
+    pub abandoned: u64,
+    /// Packets discarded because they waited too long.
+    pub expired: u64,
+    /// Packets refused because the queue was full.
+    pub full: u64,
+    /// Repeats of a TCP segment that was still on its way.
+    pub absorbed: u64,
+    /// Requests of neighbours to slow down.
+    pub congested: u64,
+}
+
+impl Report {
+    pub(super) fn new(seed: u64, flows: Vec<FlowReport>, world: &sim::Report) -> Self {
+        Self {
+            seed,
+            ended_s: world.now.as_secs_f64(),
+            events: world.events,
+            hash: format!("{:016x}", world.hash),
+            flows,
+            links: world.links.iter().map(LinkReport::new).collect(),
+            nodes: world.nodes.iter().map(NodeReport::new).collect(),
+        }
+    }
+}
+
+impl TransferReport {
+    pub(super) fn new(
+        octets: u64,
+        sent: &transfer::SenderStats,
+        received: &transfer::SinkStats,
+    ) -> Self {
+        let since = |end: Option<Time>| Some(end?.since(sent.started?).as_secs_f64());
+        let elapsed = since(received.last).filter(|seconds| *seconds > 0.0);
+        Self {
+            octets,
+            octets_received: received.octets,
+            delay_s: elapsed.filter(|_| received.octets >= octets),
+            goodput_bits_per_s: elapsed.map(|seconds| received.octets as f64 * 8.0 / seconds),
+            connect_s: since(sent.established),
+            end: sent.end.map(|end| format!("{end:?}")),
+            segments: sent.tcp.segments_sent,
+            retransmissions: sent.tcp.retransmissions,
+            timeouts: sent.tcp.timeouts,
+            duplicates: received.tcp.duplicates,
+        }
+    }
+}
+
+impl StreamReport {
+    pub(super) fn new(sent: &stream::SenderStats, received: &stream::SinkStats) -> Self {
+        let some = |value: f64| (received.received > 0).then_some(value);
+        Self {
+            sent: sent.sent,
+            received: received.received,
+            duplicates: received.duplicates,
+            reordered: received.reordered,
+            delay_s: some(received.delay.mean()),
+            longest_delay_s: some(received.delay.max().as_secs_f64()),
+            jitter_s: some(received.jitter),
+        }
+    }
+}
+
+impl LinkReport {
+    fn new(link: &LinkCounters) -> Self {
+        let counters = &link.counters;
+        let sent = counters.sent.total();
+        Self {
+            from: link.from.clone(),
+            to: link.to.clone(),
+            packets: sent.packets,
+            octets: sent.octets,
+            lost: counters.lost.packets,
+            dropped: counters.dropped_at_edge.packets + counters.dropped_inside.packets,
+            dropped_down: counters.dropped_down.packets,
+            longest_queue: counters.longest_queue,
+        }
+    }
+}
+
+impl NodeReport {
+    fn new(node: &NodeCounters) -> Self {
+        Self {
+            name: node.name.clone(),
+            forwarded: node.counters.forwarded,
+            no_route: node.counters.no_route,
+            too_big: node.counters.too_big,
+            hbh: node.hbh.map(|stats| HopReport {
+                packets: stats.packets_taken,
+                data_sent: stats.data_sent,
+                data_repeated: stats.data_repeated,
+                data_spare: stats.data_spare,
+                acks_sent: stats.acks_sent,
+                acks_ridden: stats.acks_ridden,
+                abandoned: stats.packets_abandoned,
+                expired: stats.packets_expired,
+                full: stats.packets_full,
+                absorbed: stats.packets_absorbed,
+                congested: stats.congestion_received,
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, ended_s, events, .. } = self;
+        writeln!(f, "{ended_s:.3} s simulated in {events} events, seed {seed}")?;
+        section(f, "Flows", &FLOW_HEAD, self.flows.iter().map(FlowReport::row))?;
+        section(f, "Links", &LINK_HEAD, self.links.iter().map(LinkReport::row))?;
+        let hops = self.nodes.iter().filter_map(NodeReport::row);
+        section(f, "HBH", &HOP_HEAD, hops)
+    }
+}
+
+const FLOW_HEAD: [&str; 6] = ["flow", "received", "delay", "goodput", "sent again", ""];
+const LINK_HEAD: [&str; 7] =
+    ["from", "to", "packets", "octets", "lost", "dropped", "longest queue"];
+const HOP_HEAD: [&str; 8] =
+    ["node", "packets", "sent", "repeated", "spare", "acks", "given up", "refused"];
+
+impl FlowReport {
+    fn row(&self) -> Vec<String> {
+        let seconds =
+            |value: Option<f64>| value.map_or("never".to_owned(), |value| format!("{value:.3} s"));
+        if let Some(tcp) = &self.tcp {
+            let goodput = tcp.goodput_bits_per_s.unwrap_or_default() / 1_000.0;
+            return vec![
+                self.name.clone(),
+                format!("{} of {} octets", tcp.octets_received, tcp.octets),
+                seconds(tcp.delay_s),
+                format!("{goodput:.1} kbit/s"),
+                format!("{} of {}", tcp.retransmissions, tcp.segments),
+                tcp.end.clone().unwrap_or_else(|| "still open".to_owned()),
+            ];
+        }
+        let Some(udp) = &self.udp else { return Vec::new() };
+        vec![
+            self.name.clone(),
+            format!("{} of {} datagrams", udp.received, udp.sent),
+            seconds(udp.delay_s),
+            String::new(),
+            String::new(),
+            format!("{} duplicates, {} reordered", udp.duplicates, udp.reordered),
+        ]
+    }
+}
+
+impl LinkReport {
+    fn row(&self) -> Vec<String> {
+        let dropped = self.dropped + self.dropped_down;
+        let mut row = vec![self.from.clone(), self.to.clone()];
+        row.extend([self.packets, self.octets, self.lost, dropped].map(|count| count.to_string()));
+        row.push(self.longest_queue.to_string());
+        row
+    }
+}
+
+impl NodeReport {
+    fn row(&self) -> Option<Vec<String>> {
+        let hbh = self.hbh.as_ref()?;
+        let counts = [
+            hbh.packets,
+            hbh.data_sent,
+            hbh.data_repeated,
+            hbh.data_spare,
+            hbh.acks_sent,
+            hbh.abandoned + hbh.expired,
+            hbh.full,
+        ];
+        let mut row = vec![self.name.clone()];
+        row.extend(counts.map(|count| count.to_string()));
+        Some(row)
+    }
+}
+
+/// A table with a title; nothing when it has no rows.
+fn section(
+    f: &mut fmt::Formatter<'_>,
+    title: &str,
+    head: &[&str],
+    rows: impl Iterator<Item = Vec<String>>,
+) -> fmt::Result {
+    let rows: Vec<Vec<String>> = rows.collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let widths: Vec<usize> = (0..head.len())
+        .map(|column| {
+            let cells = rows.iter().filter_map(|row| row.get(column));
+            let widest = cells.map(|cell| cell.chars().count()).max().unwrap_or(0);
+            widest.max(head[column].chars().count())
+        })
+        .collect();
+
+    writeln!(f, "\n{title}")?;
+    let head: Vec<String> = head.iter().map(|&name| name.to_owned()).collect();
+    for row in std::iter::once(&head).chain(&rows) {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            let is_number = cell.chars().all(|c| c.is_ascii_digit()) && !cell.is_empty();
+            let cell =
+                if is_number { format!("{cell:>width$}") } else { format!("{cell:<width$}") };
+            line.push_str("  ");
+            line.push_str(&cell);
+        }
+        writeln!(f, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
