@@ -98,7 +98,7 @@ impl Namespaces {
     pub(crate) fn start(&mut self, namespace: &str, command: &str, ready: &str) -> usize {
         self.programs.push(Program::start(&mut in_namespace(namespace, command), command));
         let program = self.programs.len() - 1;
-        self.programs[program].wait_for(ready);
+        self.programs[program].wait_for(ready, Duration::from_secs(20));
         program
     }
 
@@ -129,10 +129,8 @@ impl Program {
     }
 
     /// Waits until it has printed this text.
-    pub(crate) fn wait_for(&mut self, text: &str) {
-        let has_text = wait_until(Duration::from_secs(20), || {
-            self.printed().contains(text) || self.has_ended()
-        });
+    pub(crate) fn wait_for(&mut self, text: &str, at_most: Duration) {
+        let has_text = wait_until(at_most, || self.printed().contains(text) || self.has_ended());
         let printed = self.printed();
         assert!(has_text && printed.contains(text), "{}: no \"{text}\" in\n{printed}", self.name);
     }
