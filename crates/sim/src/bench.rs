@@ -51,6 +51,16 @@ impl Scenario {
         }
     }
 
+    /// A time in which some thousands of events happen.
+    #[must_use]
+    pub fn span(self) -> Duration {
+        Duration::from_secs(match self {
+            Self::Chain => 20_000,
+            Self::ChainHbh | Self::Datagrams => 200,
+            Self::Fast => 5,
+        })
+    }
+
     /// The network, ready to run.
     #[must_use]
     pub fn build(self, seed: u64) -> World {

@@ -1,0 +1,76 @@
+//! `trackway bench`: how fast this machine runs us.
+
+mod sim;
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use crate::failure::misuse;
+
+/// Measure how fast Trackway runs on this machine.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  trackway bench sim")]
+pub(crate) struct Args {
+    /// What to measure: `sim`, the simulator.
+    name: String,
+
+    /// Print one JSON object per case on standard output, and nothing else.
+    #[arg(long)]
+    json: bool,
+}
+
+/// One number that was measured.
+#[derive(Debug)]
+struct Case {
+    bench: &'static str,
+    case: String,
+    value: f64,
+    unit: &'static str,
+    /// What is to be reached.
+    limit: Option<f64>,
+}
+
+/// Runs the benchmark that `args` names.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let Args { name, json } = args;
+    let print = |case: Case| if json { print_json(&case) } else { print_line(&case) };
+    match name.as_str() {
+        "sim" => sim::run(print)?,
+        _ => return Err(misuse(format!("no benchmark is called '{name}': there is sim"))),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_json(case: &Case) -> io::Result<()> {
+    let Case { bench, case, value, unit, limit } = case;
+    let ratio = limit.map(|limit| value / limit);
+    let object = json!({
+        "bench": bench, "case": case, "value": value, "unit": unit, "limit": limit, "ratio": ratio,
+    });
+    writeln!(io::stdout(), "{object}")
+}
+
+fn print_line(case: &Case) -> io::Result<()> {
+    let Case { case, value, unit, limit, .. } = case;
+    write!(io::stdout(), "{case:<24}{:>14} {unit:<20}", round(*value))?;
+    match limit {
+        Some(limit) => writeln!(
+            io::stdout(),
+            "{:>6.2} times the {} to be reached",
+            value / limit,
+            round(*limit)
+        ),
+        None => writeln!(io::stdout()),
+    }
+}
+
+/// Three digits and what they are a part of.
+fn round(value: f64) -> String {
+    match value.abs() {
+        1e6.. => format!("{:.2} M", value / 1e6),
+        1e3.. => format!("{:.1} k", value / 1e3),
+        _ => format!("{value:.3e}"),
+    }
+}
