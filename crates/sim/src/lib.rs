@@ -14,6 +14,7 @@ mod capture;
 pub mod channel;
 mod counters;
 mod engine;
+mod flows;
 mod ids;
 mod node;
 mod series;
@@ -22,6 +23,7 @@ pub mod units;
 mod world;
 
 pub use counters::{ByClass, Class, NodeCounters, PortCounters, Tally};
+pub use flows::FlowCounters;
 pub use ids::{AppId, LinkId, NodeId, PortId};
 pub use node::{InterfaceConfig, NextHop, NotAPrefix, Prefix, Route};
 pub use summary::Summary;

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use proto::hbh;
 use proto::time::Time;
-use sim::app::stream::SenderConfig;
+use sim::app::stream;
+use sim::app::transfer::{SenderConfig, SinkConfig};
 use sim::channel::{self, Loss};
 use sim::units::Probability;
 use sim::{InterfaceConfig, LinkConfig, World};
@@ -36,7 +38,7 @@ fn tshark_reads_every_packet_with_its_time_and_right_checksums() {
     for (port, to) in [(1, SocketAddr::new(target, 9)), (2, SocketAddr::new(server, 10))] {
         world.add_ping(
             nodes[0],
-            SenderConfig {
+            stream::SenderConfig {
                 port,
                 destination: to,
                 payload: 101,
@@ -65,6 +67,47 @@ fn tshark_reads_every_packet_with_its_time_and_right_checksums() {
     }
     let first = tshark(&folder.0.join("a.pcapng"), "frame.number == 1");
     assert_eq!(first.trim(), "0.000000001\ta:eth0\t149");
+}
+
+#[test]
+#[ignore = "needs tshark: run by ./test"]
+fn tshark_finds_the_checksums_of_tcp_right_with_and_without_hbh() {
+    for with_hbh in [false, true] {
+        let folder = Folder::new(if with_hbh { "hbh" } else { "tcp" });
+        let mut world = World::new(1);
+        let nodes = ["a", "b", "c"].map(|name| world.add_node(name));
+        let channel = channel::Config {
+            delay: Duration::from_millis(50),
+            loss: Loss::random(Probability::new(0.05).unwrap()),
+            ..channel::Config::default()
+        };
+        let config = LinkConfig::symmetric(channel, InterfaceConfig::default());
+        for pair in nodes.windows(2) {
+            world.connect(pair[0], pair[1], &config);
+        }
+        world.auto_routes();
+        if with_hbh {
+            for node in &nodes[..2] {
+                world.enable_hbh(*node, hbh::Config::new(hbh::Profile::Default));
+            }
+        }
+        for node in nodes {
+            world.capture_node(node, &folder.0).unwrap();
+        }
+        let to = SocketAddr::new(world.address(nodes[2]).unwrap(), 9);
+        world.add_transfer_sender(nodes[0], SenderConfig::new(to, 50_000));
+        let sink = world.add_transfer_sink(nodes[2], SinkConfig::new(9));
+
+        world.run_until(Time::from_nanos(600_000_000_000));
+        world.finish_captures().unwrap();
+
+        assert_eq!(world.transfer_sink(sink).unwrap().octets, 50_000);
+        for file in ["a.pcapng", "b.pcapng", "c.pcapng"] {
+            assert_eq!(tshark(&folder.0.join(file), COMPLAINTS), "", "{file} {with_hbh}");
+        }
+        let with_payload = tshark(&folder.0.join("c.pcapng"), "tcp.len > 0");
+        assert!(lines(&with_payload) >= 35, "{with_payload}");
+    }
 }
 
 const COMPLAINTS: &str = "_ws.malformed || _ws.expert.severity == error || \

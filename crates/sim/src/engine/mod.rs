@@ -16,6 +16,7 @@ use proto::time::Time;
 use crate::capture::{Capture, Direction};
 use crate::channel::Channel;
 use crate::counters::{Class, PortCounters};
+use crate::flows::Flows;
 use crate::ids::{NodeId, PortId};
 
 pub(crate) use packets::{PacketId, Packets};
@@ -33,6 +34,8 @@ pub(crate) struct Engine {
     pub(crate) ports: Vec<Port>,
     pub(crate) trace: Trace,
     pub(crate) captures: Vec<Capture>,
+    /// Counters for each flow, when asked for.
+    pub(crate) flows: Option<Flows>,
 }
 
 /// What carries packets between the ports that are attached to it.
@@ -84,13 +87,16 @@ impl Engine {
         counters.sent[class].add(len);
         let Medium::Wire(channels) = &mut self.media[*medium];
         let sent = channels[*side].transmit(self.now, len);
+        if let Some(flows) = &mut self.flows {
+            flows.add(self.packets.get(packet), sent.arrives_at.is_none());
+        }
         match sent.arrives_at {
             Some(at) => {
                 let arrival = Kind::Arrive { port: to, from: port, packet };
                 self.schedule(at, sequence, arrival);
             }
             None => {
-                counters.lost.add(len);
+                self.ports[port.index()].counters.lost.add(len);
                 self.packets.remove(packet);
             }
         }

@@ -20,6 +20,7 @@ use crate::capture::Capture;
 use crate::channel::{self, Channel};
 use crate::counters::PortCounters;
 use crate::engine::{Engine, Kind, Medium, Port, Sequence};
+use crate::flows::Flows;
 use crate::ids::{AppId, LinkId, NodeId, PortId};
 use crate::node::{Interface, InterfaceConfig, NextHop, Node, Prefix, Route, link_of};
 
@@ -231,6 +232,13 @@ impl World {
         let [a, b] = ends.map(|end| self.name(self.node_of(end)));
         let file = format!("{a}-{b}-{}.pcapng", link.index());
         self.capture(folder, &file, &ends)
+    }
+
+    /// Counts from now on what each flow puts on the links, for up to `limit` flows.
+    ///
+    /// Under HBH the ports are not in sight, and all flows between two hosts are one.
+    pub fn count_flows(&mut self, limit: usize) {
+        self.engine.flows = Some(Flows::new(limit));
     }
 
     /// Writes out what captures have buffered.

@@ -1,12 +1,14 @@
 //! What happened in a network.
 
 use proto::hbh;
+use proto::ip::FlowKey;
 use proto::tcp::Connection;
 use proto::time::Time;
 
 use super::World;
 use crate::app::{App, echo, ping, stream, transfer};
 use crate::counters::{NodeCounters, PortCounters};
+use crate::flows::{FlowCounters, Flows};
 use crate::ids::{AppId, LinkId, NodeId};
 
 /// All counters of a network at one time.
@@ -104,6 +106,17 @@ impl World {
     #[must_use]
     pub fn node_counters(&self, node: NodeId) -> NodeCounters {
         self.nodes[node.index()].counters
+    }
+
+    /// What each flow put on the links, if that is counted.
+    pub fn flows(&self) -> impl Iterator<Item = (&FlowKey, &FlowCounters)> {
+        self.engine.flows.iter().flat_map(Flows::iter)
+    }
+
+    /// What the flows put on the links that were too many to be counted each.
+    #[must_use]
+    pub fn other_flows(&self) -> FlowCounters {
+        self.engine.flows.as_ref().map(Flows::others).unwrap_or_default()
     }
 
     /// What an echo server did; `None` if the application is another.

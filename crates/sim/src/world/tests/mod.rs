@@ -1,6 +1,7 @@
 //! Networks, run and asked what happened.
 
 mod hops;
+mod hostile;
 mod links;
 mod routing;
 mod runs;

@@ -50,3 +50,25 @@ fn a_stream_that_exceeds_the_link_fills_the_queue() {
     assert_eq!(world.total().longest_queue, 50);
     assert!((424..=427).contains(&stats.received), "{}", stats.received);
 }
+
+#[test]
+fn flows_are_counted_on_every_link_up_to_a_limit() {
+    let (mut world, nodes) = chain(1, 3, &link(lossy(0.2)));
+    world.count_flows(2);
+    for port in [1, 2, 3] {
+        let config = stream::SenderConfig { port, ..stream_to(&world, nodes[3], 72, 50) };
+        world.add_stream_sender(nodes[0], config);
+    }
+    world.add_stream_sink(nodes[3], 9);
+
+    world.run(Time::MAX, |_| false);
+
+    let flows: Vec<_> = world.flows().collect();
+    let ports: Vec<_> = flows.iter().map(|(key, _)| key.source_port).collect();
+    assert_eq!(ports, [1, 2]);
+    let sent: u64 = flows.iter().map(|(_, counters)| counters.sent.packets).sum();
+    assert_eq!(sent + world.other_flows().sent.packets, world.total().sent.total().packets);
+    assert!(
+        flows.iter().all(|(_, it)| (50..150).contains(&it.sent.packets) && it.lost.packets > 0)
+    );
+}

@@ -1,0 +1,49 @@
+//! Which flows use the links, counted when asked for.
+
+use std::collections::BTreeMap;
+
+use proto::ip::{FlowKey, Header};
+
+use crate::counters::Tally;
+
+/// What happened to the packets of a flow, on all links together.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct FlowCounters {
+    /// Put on a link: once for each link on the way, and again for each repeat.
+    pub sent: Tally,
+    /// Of those, lost by a link.
+    pub lost: Tally,
+}
+
+/// Counters for each flow, up to so many flows.
+#[derive(Debug)]
+pub(crate) struct Flows {
+    limit: usize,
+    flows: BTreeMap<FlowKey, FlowCounters>,
+    others: FlowCounters,
+}
+
+impl Flows {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { limit, flows: BTreeMap::new(), others: FlowCounters::default() }
+    }
+
+    pub(crate) fn add(&mut self, packet: &[u8], is_lost: bool) {
+        let Ok(header) = Header::parse(packet) else { return };
+        let (key, _) = FlowKey::of(&header, packet);
+        let has_room = self.flows.len() < self.limit || self.flows.contains_key(&key);
+        let counters = if has_room { self.flows.entry(key).or_default() } else { &mut self.others };
+        counters.sent.add(packet.len());
+        if is_lost {
+            counters.lost.add(packet.len());
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&FlowKey, &FlowCounters)> {
+        self.flows.iter()
+    }
+
+    pub(crate) fn others(&self) -> FlowCounters {
+        self.others
+    }
+}
