@@ -21,6 +21,8 @@ const DEFAULT_MSS_V4: u16 = 536;
 const DEFAULT_MSS_V6: u16 = 1_220;
 /// Smaller segments would be mostly header; a peer or router that asks for less gets this.
 const MIN_MSS: usize = 64;
+/// What the length field of an IP header can say.
+const MAX_PACKET: usize = 65_535;
 /// Octets that the timestamps option takes of each segment.
 const TIMESTAMPS_LEN: usize = 12;
 
@@ -473,7 +475,7 @@ impl Connection {
 
     /// Octets that a segment can carry to the peer, timestamps counted off.
     pub(super) fn payload_limit(&self) -> u64 {
-        let path = self.path_mtu.saturating_sub(self.headers());
+        let path = self.path_mtu.min(MAX_PACKET).saturating_sub(self.headers());
         let own = self.config.mss.map_or(usize::MAX, usize::from);
         let mss = path.min(own).min(usize::from(self.peer_mss)).max(MIN_MSS);
         let options = if self.agreed.timestamps { TIMESTAMPS_LEN } else { 0 };

@@ -120,7 +120,12 @@ impl Connection {
         };
         if self.receiver.is_old(now, timestamps.value) {
             self.stats.paws_drops += 1;
-            self.receiver.owe_duplicate();
+            if segment.payload.is_empty() {
+                // Most likely an acknowledgement that another overtook.
+                self.receiver.due = Due::Now;
+            } else {
+                self.receiver.owe_duplicate();
+            }
             return false;
         }
         true

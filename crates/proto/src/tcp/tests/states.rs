@@ -303,6 +303,19 @@ fn a_smaller_path_cuts_segments_and_sends_again_at_once() {
 }
 
 #[test]
+fn no_segment_is_longer_than_an_ip_packet_can_be() {
+    let big = Config { mtu: usize::MAX, send_buffer: 1 << 20, ..Config::default() };
+    let options = Options { mss: Some(u16::MAX), ..Options::default() };
+    let mut script = Script::accept(big, options);
+    let _ = script.sent();
+    let _ = script.peer(1, 1, ACK, 0);
+    script.tcp.handle_path_mtu(script.now, usize::MAX);
+
+    assert_eq!(script.tcp.mss(), 65_535 - 40);
+    assert_eq!(script.write(100_000).len(), 1, "the window takes no second one");
+}
+
+#[test]
 fn a_peer_without_mss_gets_the_default_and_a_tiny_one_is_not_believed() {
     let open = |options| {
         let mut script = Script::accept(plain(), options);
