@@ -23,6 +23,41 @@ fn datagrams_cross_a_lossy_chain_under_hbh() {
 }
 
 #[test]
+fn v6_crosses_hbh_too() {
+    for profile in [Profile::Default, Profile::Seed] {
+        let (mut world, nodes) = chain(5, 4, &link(lossy(0.1)));
+        enable(&mut world, &nodes, profile);
+        let address = world.addresses(nodes[4]).find(IpAddr::is_ipv6).unwrap();
+        let config = transfer::SenderConfig::new(SocketAddr::new(address, 9), 30_000);
+        world.add_transfer_sender(nodes[0], config);
+        let sink = world.add_transfer_sink(nodes[4], transfer::SinkConfig::new(9));
+
+        world.run_until(secs(3_600));
+
+        let stats = world.transfer_sink(sink).unwrap();
+        assert_eq!((stats.octets, stats.corrupt), (30_000, 0), "{profile:?}");
+    }
+}
+
+#[test]
+fn a_run_under_hbh_is_a_function_of_its_seed() {
+    let run = |seed, profile| {
+        let (mut world, nodes) = chain(seed, 4, &link(lossy(0.1)));
+        enable(&mut world, &nodes, profile);
+        let to = SocketAddr::new(world.address(nodes[4]).unwrap(), 9);
+        world.add_transfer_sender(nodes[0], transfer::SenderConfig::new(to, 50_000));
+        world.add_transfer_sink(nodes[4], transfer::SinkConfig::new(9));
+        world.run_until(secs(600));
+        world.report()
+    };
+
+    for profile in [Profile::Default, Profile::Seed] {
+        assert_eq!(run(1, profile), run(1, profile));
+        assert_ne!(run(1, profile).hash, run(2, profile).hash);
+    }
+}
+
+#[test]
 fn a_transfer_under_hbh_needs_no_repeats_by_tcp() {
     let (mut world, nodes) = chain(2, 4, &link(lossy(0.1)));
     enable(&mut world, &nodes, Profile::Default);
