@@ -9,9 +9,15 @@ mod run;
 mod sim;
 mod status;
 
+use std::alloc::System;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+/// The system's allocator, which counts: `trackway bench` tells what allocates.
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 /// IP over networks that lose, delay and starve it.
 #[derive(Debug, Parser)]

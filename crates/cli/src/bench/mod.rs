@@ -1,5 +1,6 @@
 //! `trackway bench`: how fast this machine runs us.
 
+mod ns3;
 mod sim;
 
 use std::io::{self, Write as _};
@@ -11,10 +12,18 @@ use crate::failure::misuse;
 
 /// Measure how fast Trackway runs on this machine.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  trackway bench sim")]
+#[command(
+    after_help = "Examples:\n  trackway bench sim\n  trackway bench sim --ns3 './chain --loss=0.1 \
+                  --mss=536'"
+)]
 pub(crate) struct Args {
     /// What to measure: `sim`, the simulator.
     name: String,
+
+    /// For `sim`: run this program for ns-3 too, and compare with the chain. The last line that it
+    /// prints is a JSON object with packets_per_cpu_s and events_per_cpu_s.
+    #[arg(long, value_name = "COMMAND")]
+    ns3: Option<String>,
 
     /// Print one JSON object per case on standard output, and nothing else.
     #[arg(long)]
@@ -34,10 +43,10 @@ struct Case {
 
 /// Runs the benchmark that `args` names.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { name, json } = args;
+    let Args { name, ns3, json } = args;
     let print = |case: Case| if json { print_json(&case) } else { print_line(&case) };
     match name.as_str() {
-        "sim" => sim::run(print)?,
+        "sim" => sim::run(ns3.as_deref(), print)?,
         _ => return Err(misuse(format!("no benchmark is called '{name}': there is sim"))),
     }
     Ok(ExitCode::SUCCESS)

@@ -1,4 +1,4 @@
-//! The simulator: events, packets on links, and CPU time for simulated time.
+//! The simulator: events, packets on links, CPU time for simulated time, and allocations.
 
 use std::io;
 use std::time::Duration;
@@ -6,17 +6,32 @@ use std::time::Duration;
 use ::sim::bench::{Scenario, Work};
 use nix::time::{ClockId, clock_gettime};
 
+use stats_alloc::Region;
+
 use super::Case;
+use super::ns3::Speed;
 
 /// CPU time for each scenario, at least.
 const LONG_ENOUGH: Duration = Duration::from_secs(2);
 /// Events for each CPU second that the simulator is to reach.
 const EVENTS: f64 = 2e6;
 
-/// Times every scenario.
-pub(super) fn run(mut print: impl FnMut(Case) -> io::Result<()>) -> anyhow::Result<()> {
+/// What a scenario did, and what that took.
+#[derive(Clone, Copy, Debug, Default)]
+struct Timed {
+    work: Work,
+    cpu: Duration,
+    allocations: usize,
+}
+
+/// Times every scenario, and a program for ns-3 in the same run.
+pub(super) fn run(
+    ns3: Option<&str>,
+    mut print: impl FnMut(Case) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    let ns3 = ns3.map(Speed::of).transpose()?;
     for scenario in Scenario::ALL {
-        let (work, cpu) = time(scenario)?;
+        let Timed { work, cpu, allocations } = time(scenario)?;
         let seconds = cpu.as_secs_f64();
         let mut case = |what: &str, value, unit, limit| {
             let case = format!("{} {what}", scenario.name());
@@ -25,7 +40,14 @@ pub(super) fn run(mut print: impl FnMut(Case) -> io::Result<()>) -> anyhow::Resu
         case("events", work.events as f64 / seconds, "/CPU s", Some(EVENTS))?;
         let packets = work.packets as f64 / seconds;
         case("link packets", packets, "/CPU s", ten_times_ns3(scenario))?;
+        if let Some(ns3) = ns3.filter(|_| scenario == Scenario::Chain) {
+            case("events of ns-3", ns3.events, "/CPU s", None)?;
+            case("link packets of ns-3", ns3.packets, "/CPU s", None)?;
+            case("link packets by ns-3's", packets / ns3.packets, "times", Some(10.0))?;
+        }
         case("CPU time", seconds / work.simulated_s, "CPU s/simulated s", None)?;
+        let allocations = allocations as f64 / work.events as f64;
+        case("allocations", allocations, "/event", None)?;
     }
     Ok(())
 }
@@ -40,21 +62,21 @@ fn ten_times_ns3(scenario: Scenario) -> Option<f64> {
 }
 
 /// Runs a scenario for long enough, once its buffers have grown.
-fn time(scenario: Scenario) -> anyhow::Result<(Work, Duration)> {
+fn time(scenario: Scenario) -> anyhow::Result<Timed> {
     let mut world = scenario.build(1);
     let _ = scenario.run(&mut world, scenario.span());
-    let start = cpu_time()?;
-    let mut done = Work::default();
-    loop {
+    let (start, allocated) = (cpu_time()?, Region::new(crate::ALLOCATOR));
+    let mut done = Timed::default();
+    while done.cpu < LONG_ENOUGH {
         let work = scenario.run(&mut world, scenario.span());
-        done.events += work.events;
-        done.packets += work.packets;
-        done.simulated_s += work.simulated_s;
-        let spent = cpu_time()? - start;
-        if spent >= LONG_ENOUGH {
-            return Ok((done, spent));
-        }
+        done.work.events += work.events;
+        done.work.packets += work.packets;
+        done.work.simulated_s += work.simulated_s;
+        done.cpu = cpu_time()? - start;
     }
+    let change = allocated.change();
+    done.allocations = change.allocations + change.reallocations;
+    Ok(done)
 }
 
 fn cpu_time() -> nix::Result<Duration> {

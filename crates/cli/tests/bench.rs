@@ -1,0 +1,56 @@
+//! Benchmarks as their user meets them; how fast they are is not tested.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+fn bench(args: &[&str]) -> std::process::Output {
+    Command::new(env!("CARGO_BIN_EXE_trackway"))
+        .arg("bench")
+        .args(args)
+        .output()
+        .expect("it starts")
+}
+
+#[test]
+fn json_is_one_object_a_case_and_nothing_else() {
+    let output = bench(&[
+        "sim",
+        "--json",
+        "--ns3",
+        "echo {\"packets_per_cpu_s\":1e5,\"events_per_cpu_s\":4e5}",
+    ]);
+
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let cases: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+    for case in &cases {
+        let mut keys: Vec<&String> = case.as_object().expect("an object").keys().collect();
+        keys.sort_unstable();
+        assert_eq!(keys, ["bench", "case", "limit", "ratio", "unit", "value"]);
+        assert_eq!(case["bench"], "sim");
+        assert!(case["value"].is_f64(), "{case}");
+    }
+    let case = |name: &str| cases.iter().find(|case| case["case"] == name).expect(name);
+    assert!(case("chain events")["ratio"].is_f64());
+    assert!(case("chain CPU time")["limit"].is_null());
+    assert_eq!(case("chain link packets of ns-3")["value"], 1e5);
+}
+
+#[test]
+fn what_cannot_be_run_is_said_in_one_sentence() {
+    for (args, code) in [
+        (&["speed"][..], 2),
+        (&["sim", "--ns3", " "], 2),
+        (&["sim", "--ns3", "/nonexistent/program"], 1),
+        (&["sim", "--ns3", "false"], 1),
+        (&["sim", "--ns3", "echo fast"], 1),
+    ] {
+        let output = bench(args);
+        let error = String::from_utf8(output.stderr).expect("UTF-8");
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+        assert!(output.stdout.is_empty());
+    }
+}
