@@ -125,6 +125,14 @@ impl Estimate {
         Some(Self { mean, ci95, runs: self.runs.min(other.runs), censored: self.censored })
     }
 
+    /// Whether this is less beyond doubt: the 95 % interval of the difference of two independent
+    /// means lies below zero.
+    #[must_use]
+    pub fn is_surely_below(&self, other: &Self) -> bool {
+        let half = self.ci95.unwrap_or(0.0).hypot(other.ci95.unwrap_or(0.0));
+        !self.is_lower_bound() && self.mean + half < other.mean
+    }
+
     /// This, times a known factor.
     #[must_use]
     pub fn times(&self, factor: f64) -> Self {
@@ -193,6 +201,17 @@ mod tests {
         let quotient = bound.over(&known).expect("divided by a known mean");
         assert!(quotient.is_lower_bound());
         assert_close(quotient.mean, 4.0);
+    }
+
+    #[test]
+    fn a_mean_is_surely_below_another_only_beyond_both_intervals() {
+        let estimate = |mean, half| Estimate { mean, ci95: Some(half), runs: 30, censored: 0 };
+        let bound = Estimate { ci95: None, censored: 2, ..estimate(1.0, 0.0) };
+
+        assert!(estimate(1.0, 0.3).is_surely_below(&estimate(1.6, 0.4)));
+        assert!(!estimate(1.0, 0.4).is_surely_below(&estimate(1.5, 0.4)));
+        assert!(!bound.is_surely_below(&estimate(9.0, 0.1)));
+        assert!(estimate(0.5, 0.1).is_surely_below(&bound));
     }
 
     proptest! {

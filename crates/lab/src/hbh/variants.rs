@@ -137,3 +137,17 @@ pub(super) fn table(results: &Results) -> Table {
         rows: rows.collect(),
     }
 }
+
+/// The readings under which the gain of the seed profile is in `range` from `from` loss on.
+pub(super) fn readings(results: &Results, range: [f64; 2], from: f64) -> Vec<&'static str> {
+    let [low, high] = range;
+    let is_within = |variant: &Variant, loss: f64| {
+        let delay =
+            |carrier| results.estimate(&variant.scenario(carrier, loss).name(), chain::DELAY);
+        let gain = delay(Carrier::Tcp).over(&delay(Carrier::Seed));
+        gain.is_some_and(|gain| gain.low() <= high && gain.high() >= low)
+    };
+    let losses = LOSSES.iter().copied().filter(|loss| *loss >= from);
+    let holds = |variant: &&Variant| losses.clone().all(|loss| is_within(variant, loss));
+    VARIANTS.iter().filter(holds).map(|variant| variant.name).collect()
+}
