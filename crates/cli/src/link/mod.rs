@@ -13,6 +13,7 @@ mod options;
 mod report;
 mod worker;
 
+use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
 use std::process::ExitCode;
 use std::thread;
@@ -45,7 +46,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     // Before the threads start, so that they inherit it and only we hear of signals.
     let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
     signals.thread_block().context("blocking signals")?;
-    eprintln!("joined {} and {} with seed {seed}", args.a, args.b);
+    // Nobody may be there to read it.
+    let _ = writeln!(io::stderr(), "joined {} and {} with seed {seed}", args.a, args.b);
     let start = Instant::now();
     let ended = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC).context("signalfd")?;
     let [ab, ba] = join(&a, &b, directions, |stop| {

@@ -1,9 +1,9 @@
 //! Moves frames in one direction, from one port to the other, on a thread of its own.
 
-use std::io;
 use std::os::fd::AsFd as _;
 use std::time::Instant;
 
+use anyhow::Context as _;
 use gateway::offload::{self, Offload};
 use gateway::sys::port::{OFFLOAD, Port, Received};
 use nix::errno::Errno;
@@ -58,9 +58,18 @@ impl Worker<'_> {
         let mut packet = vec![0; OFFLOAD];
         while !self.is_told_to_stop(self.direction.next_timeout())? {
             for _ in 0..BATCH {
-                let Some(received) = self.receive(&mut train)? else { break };
-                let taken = self.take(&mut train, received, &mut scratch);
-                outcome.malformed += u64::from(taken.is_err());
+                let is_good = match self.from.receive(&mut train) {
+                    Ok(None) => break,
+                    Ok(Some(received)) => self.take(&mut train, received, &mut scratch).is_ok(),
+                    Err(error) => match Errno::from_raw(error.raw_os_error().unwrap_or_default()) {
+                        // Down: frames come again once it is up.
+                        Errno::ENETDOWN | Errno::EINTR | Errno::ENOBUFS => break,
+                        // A train that is too long, or of a kind that has no description.
+                        Errno::EINVAL | Errno::EMSGSIZE => false,
+                        _ => return Err(error).context("receiving frames"),
+                    },
+                };
+                outcome.malformed += u64::from(!is_good);
             }
             while self.direction.poll_transmit(self.now(), &mut frame) {
                 packet.truncate(OFFLOAD);
@@ -71,15 +80,6 @@ impl Worker<'_> {
         outcome.missed = self.from.missed();
         outcome.stats = self.direction.stats();
         Ok(outcome)
-    }
-
-    fn receive(&self, train: &mut [u8]) -> anyhow::Result<Option<Received>> {
-        match self.from.receive(train) {
-            Ok(received) => Ok(received),
-            // When it is down, frames come again once it is up.
-            Err(error) if is_passing(&error) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
     }
 
     /// Cuts a train into frames with checksums, as a network card would, and takes each.
@@ -119,10 +119,4 @@ impl Worker<'_> {
     fn now(&self) -> Time {
         Time::ZERO + self.epoch.elapsed()
     }
-}
-
-/// Whether reading may work again later. `EINVAL` is a train of a kind that has no description.
-fn is_passing(error: &io::Error) -> bool {
-    let errno = error.raw_os_error().map(Errno::from_raw);
-    matches!(errno, Some(Errno::ENETDOWN | Errno::EINTR | Errno::EINVAL | Errno::ENOBUFS))
 }

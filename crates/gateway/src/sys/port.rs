@@ -98,7 +98,7 @@ impl Port {
     /// `None` when there is none now.
     ///
     /// # Errors
-    /// When the interface is down or gone.
+    /// When the interface is down or gone, and with `EMSGSIZE` for a frame longer than `into`.
     pub fn receive(&self, into: &mut [u8]) -> io::Result<Option<Received>> {
         let mut control = MaybeUninit::<[usize; CONTROL / size_of::<usize>()]>::uninit();
         let mut slice = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
@@ -117,6 +117,9 @@ impl Port {
             let is_idle = error.kind() == io::ErrorKind::WouldBlock;
             return if is_idle { Ok(None) } else { Err(error) };
         };
+        if message.msg_flags & libc::MSG_TRUNC != 0 {
+            return Err(Errno::EMSGSIZE.into());
+        }
         Ok(Some(Received { len, tag: vlan_tag(&message) }))
     }
 
