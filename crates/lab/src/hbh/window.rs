@@ -58,7 +58,7 @@ fn judge(results: &Results) -> Finding {
     let slowdown =
         |s: &Sweep, w: u16| s.delay(results, w).mean / s.delay(results, s.best(results)).mean;
     let is_worse =
-        |s: &Sweep, w: u16| s.delay(results, w).low() > s.delay(results, s.best(results)).high();
+        |s: &Sweep, w: u16| s.delay(results, s.best(results)).is_surely_below(&s.delay(results, w));
     let small_wastes = seeds.iter().all(|s| is_worse(s, 1) && slowdown(s, 1) > WASTEFUL);
     let large_delays = seeds.iter().any(|s| is_worse(s, 127));
     let fewer_packets =

@@ -3,7 +3,9 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use proto::tcp::{Config, DelayedAck, FullAck, InitialWindow, KeepAlive, Limit, Rto};
+use proto::tcp::{
+    Algorithm, Config, DelayedAck, FullAck, Growth, InitialWindow, KeepAlive, Limit, Rto,
+};
 use serde::Deserialize;
 use sim::units::{Probability, Span};
 
@@ -27,6 +29,7 @@ pub(super) struct Options {
     nagle: Option<bool>,
     delayed_ack: DelayedAckOptions,
     rto: RtoOptions,
+    growth: Option<Human<Gain>>,
     initial_window: Option<Human<Window>>,
     initial_window_after_syn_loss: Option<Human<Window>>,
     initial_ssthresh: Option<u64>,
@@ -67,6 +70,8 @@ struct RtoOptions {
     k: Option<f64>,
     granularity: Option<Human<Span>>,
     backoff: Option<f64>,
+    time_repeats: Option<bool>,
+    forgive: Option<bool>,
 }
 
 #[derive(Clone, Debug, Deserialize, PartialEq)]
@@ -107,6 +112,22 @@ impl FromStr for Window {
     }
 }
 
+/// `per-ack`, or segments for each acknowledgement at most.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Gain(Growth);
+
+impl FromStr for Gain {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(limit @ 1..) => Ok(Self(Growth::Octets { limit })),
+            _ if text == "per-ack" => Ok(Self(Growth::PerAck)),
+            _ => Err(format!("\"{text}\" is not \"per-ack\" nor a number of segments from 1")),
+        }
+    }
+}
+
 /// `15` retransmissions, `100s` or `never`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Patience(Limit);
@@ -143,6 +164,8 @@ impl Options {
         set(&mut config.nagle, self.nagle);
         self.delayed_ack.apply(&mut config.delayed_ack);
         self.rto.apply(&mut config.rto);
+        let congestion = self.growth.map(|g| Algorithm::NewReno { growth: g.0.0 });
+        set(&mut config.congestion, congestion);
         set(&mut config.initial_window, self.initial_window.map(|w| w.0.0));
         let after_loss = self.initial_window_after_syn_loss.map(|w| w.0.0);
         set(&mut config.initial_window_after_syn_loss, after_loss);
@@ -185,6 +208,8 @@ impl RtoOptions {
         set(&mut rto.k, self.k);
         set(&mut rto.granularity, self.granularity.map(span));
         set(&mut rto.backoff, self.backoff);
+        set(&mut rto.time_repeats, self.time_repeats);
+        set(&mut rto.forgive, self.forgive);
     }
 }
 

@@ -1,4 +1,5 @@
 use std::path::Path;
+use std::time::Duration;
 
 use proptest::prelude::*;
 
@@ -111,6 +112,136 @@ fn parameters_out_of_range_are_refused() {
     assert!(hbh("profile = \"sed\"").contains("`seed`"), "{}", hbh("profile = \"sed\""));
     assert_eq!(tcp("mss = 7"), "x.toml:21: tcp.options: mss is at least 32");
     assert!(tcp("rto = { min = \"2s\", max = \"1s\" }").ends_with("at least rto.min"));
+}
+
+/// All keys that the documentation lists, each with another value than its default.
+#[test]
+fn every_documented_key_is_understood() {
+    let text = r#"
+nodes = ["a", "b"]
+duration = "2min"
+seed = 9
+routing = "none"
+
+[node.b]
+addresses = ["192.168.1.1", "fd12::1"]
+
+[node.a.hbh]
+profile = "seed"
+protocol = 254
+retries = 7
+path-retries = 3
+window = [2, 9]
+rto = { gain = 0.2, deviation-gain = "30%", deviations = 3, factor = 1.5, backoff = 2.5, initial = "1s", minimum = "5ms", maximum = "9s" }
+congestion = 5
+clear = 2
+queue = 9
+rate-increase = "5kbit"
+rate-decrease = "70%"
+ack-delay = "3ms"
+speculate-above = "90%"
+hold = "30ms"
+absorb = false
+lifetime = "9s"
+idle = "8s"
+flows = 7
+packets = 99
+
+[[link]]
+between = ["a", "b"]
+rate = "1mbit"
+delay = "1ms"
+jitter = "0.5ms"
+reorder = true
+loss = "gilbert-elliott(mean=5%,burst=4)"
+framing = 20
+queue = 9
+queue-octets = 9000
+mtu = 1280
+hop-backlog = 2
+cost = 3
+there = { loss = "trace(0001)" }
+back = { down = [["1s", "2s"], ["3s", "4s"]] }
+
+[[route]]
+node = "a"
+to = "10.9.0.0/16"
+via = "b"
+at = "3s"
+metric = 4
+
+[[route]]
+node = "a"
+to = "b"
+remove = true
+
+[[udp]]
+name = "stream"
+from = "a"
+to = "b"
+rate = "8kbit"
+payload = 100
+start = "1s"
+stop = "2s"
+count = 3
+port = 77
+ipv6 = true
+
+[[tcp]]
+name = "transfer"
+from = "b"
+to = "a"
+octets = 5
+start = "1s"
+port = 78
+ipv6 = true
+
+[tcp.options]
+mss = 500
+send-buffer = 9000
+receive-buffer = 9000
+max-holes = 9
+window-scaling = false
+timestamps = false
+sack = false
+duplicate-sack = false
+ecn = true
+nagle = false
+limited-transmit = false
+impatient = false
+restart-after-idle = false
+validate-window = false
+dont-fragment = false
+timestamp-tick = "2ms"
+time-wait = "1s"
+delayed-ack = { segments = 3, delay = "100ms" }
+rto = { initial = "2s", syn = "2s", after-syn-timeout = "4s", min = "0.2s", max = "9s", granularity = "2ms", alpha = 0.2, beta = 0.3, k = 3, backoff = 1.5, time-repeats = false, forgive = true }
+growth = "per-ack"
+initial-window = "1000 octets"
+initial-window-after-syn-loss = "rfc5681"
+initial-ssthresh = 9000
+duplicate-threshold = 4
+full-ack = "ssthresh"
+r1 = 4
+r2 = "100s"
+r2-syn = "never"
+keep-alive = { idle = "2h", interval = "75s", probes = 9 }
+challenge-acks-per-s = 9
+ttl = 9
+dscp = 9
+"#;
+
+    let plan = parse(text).expect("a scenario");
+
+    let hbh = plan.nodes[0].hbh.expect("asked for");
+    assert_eq!((hbh.retries, hbh.window, hbh.queue, hbh.packets), (7, (2, 9), 9, 99));
+    assert_eq!(hbh.rto.minimum, Duration::from_millis(5));
+    let tcp = &plan.transfers[0].tcp;
+    let default = proto::tcp::Config::default();
+    assert_eq!((tcp.mss, tcp.ttl, tcp.mtu), (Some(500), 9, 1280));
+    assert!(tcp.rto.forgive && tcp.keep_alive.is_some());
+    assert_ne!(tcp.congestion, default.congestion);
+    assert!(plan.run(None, None).is_ok());
 }
 
 #[test]
