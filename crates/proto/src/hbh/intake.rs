@@ -41,7 +41,12 @@ impl Hop {
             self.stats.packets_absorbed += 1;
             return Ok(());
         }
-        if sender.backlog() >= self.config.queue || self.held >= self.config.packets {
+        let has_room = if carried.upstream.is_none() {
+            sender.has_room(now, &self.config)
+        } else {
+            sender.backlog() < self.config.queue
+        };
+        if !has_room || self.held >= self.config.packets {
             return Err(Refused::Full);
         }
 

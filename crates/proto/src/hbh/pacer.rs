@@ -70,7 +70,7 @@ impl Pacer {
     pub(super) fn handle_congestion(&mut self, now: Time, rtt: Duration) {
         match &mut self.limit {
             None => {
-                let rate = self.current_throughput(now).max(SLOWEST);
+                let rate = self.throughput(now).max(SLOWEST);
                 self.limit = Some(Limit {
                     rate,
                     next_send: now,
@@ -132,7 +132,8 @@ impl Pacer {
         self.limit.as_ref().map(|limit| limit.rate)
     }
 
-    fn current_throughput(&self, now: Time) -> f64 {
+    /// Acknowledged bits per second.
+    pub(super) fn throughput(&self, now: Time) -> f64 {
         let elapsed = self.counted_from.map_or(0.0, |from| now.since(from).as_secs_f64());
         if self.throughput > 0.0 || elapsed == 0.0 { self.throughput } else { self.bits / elapsed }
     }

@@ -60,7 +60,16 @@ pub(super) struct Sender {
     reordering: Duration,
     window: Window,
     pacer: Pacer,
+    /// When fewer than L packets waited last.
+    calm_at: Time,
 }
+
+/// For how long a burst may fill a queue beyond L.
+const BURST_TIME: Duration = Duration::from_millis(20);
+/// How many times L it may fill at most.
+const BURST: usize = 20;
+/// A packet, roughly.
+const PACKET_BITS: f64 = 12_000.0;
 
 #[derive(Debug)]
 struct Slot {
@@ -121,7 +130,24 @@ impl Sender {
             reordering: Duration::ZERO,
             window: Window::new(config.window),
             pacer: Pacer::new(config),
+            calm_at: now,
         }
+    }
+
+    /// Whether a packet that enters here may wait.
+    ///
+    /// L packets may. In our profile it is more on a link so fast that they are soon gone: L fits
+    /// slow links, where a train of segments from a gigabit host would never fit twice.
+    pub(super) fn has_room(&mut self, now: Time, config: &Config) -> bool {
+        let backlog = self.backlog();
+        if backlog < config.queue {
+            self.calm_at = now;
+            return true;
+        }
+        let drained_soon = self.pacer.throughput(now) * BURST_TIME.as_secs_f64() / PACKET_BITS;
+        config.profile == Profile::Default
+            && backlog < config.queue * BURST
+            && (now.since(self.calm_at) < BURST_TIME || (backlog as f64) < drained_soon)
     }
 
     /// Takes a packet; there is room.
