@@ -24,6 +24,9 @@ use crate::frame::Mac;
 /// Name of the table.
 pub const TABLE: &str = "trackway";
 
+/// Mark of the packets that come from us: never intercepted.
+pub const MARK: u32 = 0x7472_776b;
+
 /// A word that `nft` does not know: its complaint about it means that it has read all before.
 const MARKER: &str = "trackway_marker";
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -183,6 +186,8 @@ impl Plan<'_> {
                 format!("ether daddr != @{set} accept"),
                 "meta protocol != { ip, ip6 } accept".to_owned(),
                 format!("meta l4proto {protocol} accept"),
+                // What we send plain ourselves.
+                format!("meta mark {MARK:#x} accept"),
                 // Neighbour discovery and whatever else stays on the link.
                 "icmpv6 type 133-137 accept".to_owned(),
                 "ip6 daddr fe80::/10 accept".to_owned(),
@@ -255,6 +260,7 @@ mod tests {
             r"add rule netdev trackway egress0 ether daddr != @neighbours0 accept",
             r"add rule netdev trackway egress0 meta protocol != { ip, ip6 } accept",
             r"add rule netdev trackway egress0 meta l4proto 253 accept",
+            r"add rule netdev trackway egress0 meta mark 0x7472776b accept",
             r"add rule netdev trackway egress0 icmpv6 type 133-137 accept",
             r"add rule netdev trackway egress0 ip6 daddr fe80::/10 accept",
             r"add rule netdev trackway egress0 udp sport { 698, 654 } accept",

@@ -75,7 +75,8 @@ struct Buffers {
     train: Vec<u8>,
     segment: Vec<u8>,
     packet: Vec<u8>,
-    received: Received,
+    /// Absent while it is in use.
+    received: Option<Received>,
 }
 
 impl Gateway {
@@ -88,7 +89,7 @@ impl Gateway {
         let mut netlink = Netlink::open().context("cannot ask the kernel")?;
         let monitor = Monitor::open().context("cannot watch the kernel's routes")?;
         let ports = setup::open_ports(&mut netlink, &config)?;
-        let (tap, device_mac) = setup::open_device(&mut netlink)?;
+        let (tap, device_mac) = setup::open_device(&mut netlink, &ports)?;
         let plan = Plan {
             interfaces: config.interfaces.iter().map(String::as_str).collect(),
             device: setup::DEVICE,
@@ -135,7 +136,7 @@ impl Gateway {
                 train: vec![0; 1 << 17],
                 segment: Vec::new(),
                 packet: Vec::new(),
-                received: Received::default(),
+                received: Some(Received::default()),
             },
             config,
         };
@@ -219,7 +220,6 @@ impl Gateway {
         while let Some(event) = self.hop.poll_event() {
             let hbh::Event::GaveUp { peer, packets } = event;
             debug!(?peer, packets, "gave up");
-            self.neighbours.handle_gave_up(now, peer);
         }
         self.neighbours.handle_timeout(now);
         while let Some(event) = self.neighbours.poll_event() {

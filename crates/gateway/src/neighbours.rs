@@ -28,8 +28,12 @@ const EAGER_INTERVAL: Duration = Duration::from_millis(300);
 const EAGER_FOR: Duration = Duration::from_secs(5);
 /// Answers to one neighbour are no more frequent than this.
 const ANSWER_INTERVAL: Duration = Duration::from_millis(20);
-/// How long a neighbour may be silent once HBH gave up on packets to it.
-const HOLD_AFTER_GIVING_UP: Duration = Duration::from_secs(4);
+/// A neighbour that is silent for this long while packets go there is asked whether it is there.
+const DOUBT_AFTER: Duration = Duration::from_secs(1);
+/// Between two such questions.
+const DOUBT_INTERVAL: Duration = Duration::from_millis(400);
+/// What part of the usual time a neighbour may be silent that is asked.
+const DOUBT_HOLD: u32 = 3;
 
 /// What can be set.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -112,7 +116,7 @@ struct Neighbour {
     peer: Option<Peer>,
     first_heard: Time,
     heard: Time,
-    gave_up: bool,
+    is_doubted: bool,
     answered: Time,
     answer_at: Option<Time>,
     is_incompatible: bool,
@@ -191,7 +195,7 @@ impl Neighbours {
         }
         let Some(neighbour) = self.known.get_mut(&place) else { return };
         neighbour.heard = now;
-        neighbour.gave_up = false;
+        neighbour.is_doubted = false;
         if hello.profile != self.config.profile {
             self.stats.hellos_incompatible += 1;
             if !neighbour.is_incompatible {
@@ -223,16 +227,18 @@ impl Neighbours {
     pub fn handle_alive(&mut self, now: Time, place: Place) {
         if let Some(neighbour) = self.known.get_mut(&place) {
             neighbour.heard = now;
-            neighbour.gave_up = false;
+            neighbour.is_doubted = false;
         }
     }
 
-    /// Takes that HBH gave up on packets to this neighbour.
-    pub fn handle_gave_up(&mut self, now: Time, peer: Peer) {
-        let Some(place) = self.places.get(&peer) else { return };
-        if let Some(neighbour) = self.known.get_mut(place) {
-            neighbour.gave_up = true;
-            neighbour.answer_at = Some(now.max(neighbour.answered + ANSWER_INTERVAL));
+    /// Takes that a packet is sent to the station at `place`.
+    pub fn handle_sent(&mut self, now: Time, place: Place) {
+        if let Some(neighbour) = self.known.get_mut(&place)
+            && !neighbour.is_doubted
+            && now.since(neighbour.heard) > DOUBT_AFTER
+        {
+            neighbour.is_doubted = true;
+            neighbour.answer_at = Some(now);
         }
     }
 
@@ -273,9 +279,9 @@ impl Neighbours {
             .known
             .range_mut(places_on(interface))
             .find(|(_, neighbour)| neighbour.answer_at.is_some_and(|at| at <= now))?;
-        neighbour.answer_at = None;
+        neighbour.answer_at = neighbour.is_doubted.then_some(now + DOUBT_INTERVAL);
         neighbour.answered = now;
-        let wants_answer = neighbour.peer.is_none() || neighbour.gave_up;
+        let wants_answer = neighbour.peer.is_none() || neighbour.is_doubted;
         let mut hello = self.hello(interface, wants_answer);
         if let Some(neighbour) = self.known.get(&place) {
             hello.neighbours = vec![neighbour.as_heard()];
@@ -423,7 +429,7 @@ impl Neighbour {
             peer: None,
             first_heard: now,
             heard: now,
-            gave_up: false,
+            is_doubted: false,
             answered: now - ANSWER_INTERVAL,
             answer_at: None,
             is_incompatible: false,
@@ -440,8 +446,7 @@ impl Neighbour {
     }
 
     fn expires_at(&self, hold: Duration) -> Time {
-        let hold = if self.gave_up { hold.min(HOLD_AFTER_GIVING_UP) } else { hold };
-        self.heard + hold
+        self.heard + if self.is_doubted { hold / DOUBT_HOLD } else { hold }
     }
 
     fn as_heard(&self) -> Heard {
@@ -513,6 +518,21 @@ mod tests {
         let story = pair.run(Duration::from_secs(1), |_| false);
 
         assert_eq!(story, ["5 left down", "5 left up", "5 right up"]);
+    }
+
+    #[test]
+    fn silence_is_noticed_sooner_while_packets_go_there() {
+        let mut pair = Pair::new();
+        pair.run(Duration::from_secs(5), |_| false);
+
+        let mut story = Vec::new();
+        while story.is_empty() {
+            pair.left.handle_sent(pair.now, (0, mac(1)));
+            story = pair.run(Duration::from_millis(100), |from_left| !from_left);
+        }
+
+        assert!(story[0].ends_with("left down"), "{story:?}");
+        assert!(pair.now < Time::ZERO + Duration::from_secs(12), "{story:?}");
     }
 
     #[test]

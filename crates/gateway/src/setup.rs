@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use anyhow::{Context as _, bail};
 
 use crate::config::Config;
+use crate::firewall;
 use crate::frame::Mac;
 use crate::links::{self, LinkState};
 use crate::netlink::Netlink;
@@ -39,15 +40,13 @@ pub(crate) fn open_ports(netlink: &mut Netlink, config: &Config) -> anyhow::Resu
                 other.name
             );
         }
-        let link =
-            Link::open(state.index, config.hbh.protocol, config.send_buffer).map_err(|error| {
-                match error.kind() {
-                    io::ErrorKind::PermissionDenied => anyhow::anyhow!(
-                        "no right to open packet sockets: run as root or with CAP_NET_RAW and \
+        let link = Link::open(state.index, config.hbh.protocol, config.send_buffer, firewall::MARK)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::PermissionDenied => anyhow::anyhow!(
+                    "no right to open packet sockets: run as root or with CAP_NET_RAW and \
                      CAP_NET_ADMIN"
-                    ),
-                    _ => anyhow::anyhow!("cannot open a packet socket on {name}: {error}"),
-                }
+                ),
+                _ => anyhow::anyhow!("cannot open a packet socket on {name}: {error}"),
             })?;
         ports.push(Port::new(name.clone(), mac, state, link));
     }
@@ -55,7 +54,7 @@ pub(crate) fn open_ports(netlink: &mut Netlink, config: &Config) -> anyhow::Resu
 }
 
 /// Makes the device `trackway0`.
-pub(crate) fn open_device(netlink: &mut Netlink) -> anyhow::Result<(Tap, Mac)> {
+pub(crate) fn open_device(netlink: &mut Netlink, ports: &[Port]) -> anyhow::Result<(Tap, Mac)> {
     let tap = Tap::open(DEVICE).map_err(|error| match error.raw_os_error() {
         Some(nix::libc::ENOENT) => anyhow::anyhow!(
             "there is no /dev/net/tun: `modprobe tun`, or a kernel with CONFIG_TUN, provides it"
@@ -72,7 +71,9 @@ pub(crate) fn open_device(netlink: &mut Netlink) -> anyhow::Result<(Tap, Mac)> {
     // Nothing of its own: no router solicitations, no link-local address.
     set("ipv6", "addr_gen_mode", "1");
     set("ipv6", "accept_ra", "0");
-    set("ipv6", "disable_ipv6", "0");
+    if ports.iter().any(|port| port.state.addresses.iter().any(IpAddr::is_ipv6)) {
+        set("ipv6", "disable_ipv6", "0");
+    }
     // What comes out of HBH came in by another interface, so strict filtering would drop it.
     set("ipv4", "rp_filter", "2");
     // Errors that we send to a program on this node come from this node's own address.

@@ -5,5 +5,6 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod demo;
+mod gateway;
 mod link;
 mod namespaces;

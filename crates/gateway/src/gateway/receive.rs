@@ -14,9 +14,13 @@ const BATCHES: usize = 4;
 
 impl Gateway {
     pub(super) fn take_received(&mut self, now: Time, position: usize) -> anyhow::Result<()> {
-        let mut received = std::mem::take(&mut self.buffers.received);
+        let Some(mut received) = self.buffers.received.take() else { return Ok(()) };
         for _ in 0..BATCHES {
-            let count = self.ports[position].receive(&mut received)?;
+            let outcome = self.ports[position].receive(&mut received);
+            let Ok(count) = outcome else {
+                self.buffers.received = Some(received);
+                return outcome.map(|_| ()).map_err(Into::into);
+            };
             for frame in received.frames() {
                 self.take_frame(now, position, frame);
             }
@@ -24,7 +28,7 @@ impl Gateway {
                 break;
             }
         }
-        self.buffers.received = received;
+        self.buffers.received = Some(received);
         Ok(())
     }
 

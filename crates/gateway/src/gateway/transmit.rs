@@ -33,8 +33,9 @@ impl Gateway {
             while port.has_room()
                 && let Some(peer) = self.hop.poll_transmit(now, link, &mut packet)
             {
-                if let Some((_, mac)) = self.neighbours.place_of(peer) {
-                    port.push(mac, &packet);
+                if let Some(place) = self.neighbours.place_of(peer) {
+                    self.neighbours.handle_sent(now, place);
+                    port.push(place.1, &packet);
                 }
             }
             if !port.is_busy() {

@@ -21,10 +21,11 @@ impl Link {
     /// Opens a socket on the interface numbered `index` for frames of IP protocol `protocol`.
     ///
     /// `send_buffer` bounds the octets that wait in the device, so that a slow one pushes back.
+    /// What is sent carries the firewall mark `mark`.
     ///
     /// # Errors
     /// When the right to open packet sockets is missing or the interface is gone.
-    pub fn open(index: u32, protocol: u8, send_buffer: usize) -> io::Result<Self> {
+    pub fn open(index: u32, protocol: u8, send_buffer: usize, mark: u32) -> io::Result<Self> {
         // Without a protocol the socket hears nothing until it is bound, after the filter is set.
         let fd = socket::socket(
             AddressFamily::Packet,
@@ -35,6 +36,7 @@ impl Link {
         let link = Self(fd);
         link.attach_filter(protocol)?;
         link.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32)?;
+        socket::setsockopt(&link.0, sockopt::Mark, &mark)?;
         socket::setsockopt(&link.0, sockopt::SndBuf, &send_buffer)?;
         socket::setsockopt(&link.0, sockopt::RcvBufForce, &(4 << 20))?;
 

@@ -1,0 +1,401 @@
+//! HBH on real interfaces: what applications, neighbours and administrators see of it.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use ::gateway::sys::port::{OFFLOAD, Port};
+use nix::sys::signal::Signal;
+use proto::rng::Rng;
+use serde_json::Value;
+
+use crate::namespaces::{Namespaces, TRACKWAY, wait_until};
+
+const SOON: Duration = Duration::from_secs(15);
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn ping_and_tcp_go_hop_by_hop_in_both_versions() {
+    let mut net = Net::chain(2);
+    net.start_all();
+
+    for address in ["10.9.0.2", "fd09::2"] {
+        net.ping(0, &format!("-c 5 -i 0.05 {address}"));
+        net.transfer(0, 1, address);
+    }
+
+    for node in [0, 1] {
+        assert!(net.count(node, "packets_intercepted") > 100, "{}", net.status(node));
+        assert!(net.count(node, "packets_released") > 100, "{}", net.status(node));
+        assert_eq!(net.count(node, "frames_malformed"), 0, "{}", net.status(node));
+        assert_eq!(net.count(node, "packets_release_failed"), 0, "{}", net.status(node));
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_neighbour_without_hbh_is_reached_by_plain_ip() {
+    let mut net = Net::chain(2);
+    net.start(0);
+
+    net.ping(0, "-c 5 -i 0.05 10.9.0.2");
+    net.transfer(0, 1, "10.9.0.2");
+
+    assert_eq!(net.count(0, "frames_intercepted"), 0, "{}", net.status(0));
+    assert_eq!(net.count(0, "neighbours"), 0, "{}", net.status(0));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_node_in_the_middle_passes_packets_on_as_a_router_does() {
+    let mut net = Net::chain(3);
+    net.start_all();
+
+    net.ping(0, "-c 5 -i 0.05 10.9.1.2");
+    net.transfer(0, 2, "10.9.1.2");
+    let expired = net.try_ping(0, "-c 1 -W 2 -t 1 10.9.1.2");
+
+    assert!(expired.contains("Time to live exceeded"), "{expired}");
+    assert!(net.count(1, "packets_forwarded") > 100, "{}", net.status(1));
+    assert_eq!(net.count(1, "packets_ttl_exceeded"), 1, "{}", net.status(1));
+    let trace = net.try_ping(0, "-c 1 -W 2 -t 2 10.9.1.2");
+    assert!(trace.contains(" 0% packet loss"), "{trace}");
+    assert!(trace.contains("ttl=63"), "{trace}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn packets_that_leave_no_room_for_the_header_are_answered_or_cut() {
+    let mut net = Net::chain(2);
+    net.start_all();
+
+    let too_long = net.try_ping(0, "-c 1 -W 2 -M do -s 1472 10.9.0.2");
+    let fits = net.try_ping(0, "-c 1 -W 2 -M do -s 1464 10.9.0.2");
+    let cut = net.try_ping(0, "-c 1 -W 2 -M dont -s 4000 10.9.0.2");
+    let too_long_v6 = net.try_ping(0, "-c 1 -W 2 -s 1452 fd09::2");
+
+    assert!(too_long.contains("mtu = 1492"), "{too_long}");
+    assert!(fits.contains(" 0% packet loss"), "{fits}");
+    assert!(cut.contains(" 0% packet loss"), "{cut}");
+    assert!(too_long_v6.contains("mtu=1492"), "{too_long_v6}");
+    // The other end learns it in the same way: the second answer is short enough.
+    net.try_ping(0, "-c 1 -W 1 -s 1452 fd09::2");
+    net.ping(0, "-c 3 -i 0.2 -s 1452 fd09::2");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn packets_that_wait_for_a_lost_neighbour_take_the_new_route() {
+    // 0 reaches 3 by 1; 2 could carry it as well.
+    let mut net = Net::new(4);
+    for (link, (a, b)) in [(0, 1), (0, 2), (1, 3), (2, 3)].into_iter().enumerate() {
+        net.join(link, a, b);
+    }
+    net.route(0, "10.9.2.0/24 via 10.9.0.2");
+    net.route(0, "10.9.3.0/24 via 10.9.1.2");
+    net.route(3, "10.9.0.0/24 via 10.9.3.1");
+    net.route(2, "10.9.0.0/24 via 10.9.1.1");
+    net.route(2, "10.9.2.0/24 via 10.9.3.2");
+    net.start_all();
+    net.ping(0, "-c 1 10.9.2.2");
+
+    net.signal(1, Signal::SIGSTOP);
+    let node = net.nodes[0].name.clone();
+    let ping = net.nets.start(&node, "ping -I 10.9.0.1 -c 5 -i 0.2 -W 10 10.9.2.2", "");
+    wait_until(SOON, || net.count(0, "hbh_packets_held") >= 5);
+    let held = net.count(0, "hbh_packets_held");
+    net.nets.run(&node, "ip route replace 10.9.2.0/24 via 10.9.1.2");
+    let (_, answers) = net.nets.program(ping).finish(SOON);
+    net.signal(1, Signal::SIGCONT);
+
+    assert!(held >= 5, "{held}: {}", net.status(0));
+    assert!(answers.contains(" 0% packet loss"), "{answers}\n{}", net.status(0));
+    assert!(net.count(0, "packets_rerouted") >= 5, "{}", net.status(0));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn hostile_frames_are_counted_and_disturb_nothing() {
+    let mut net = Net::chain(2);
+    net.start_all();
+    let (target, source) = (net.mac(0, "eth0"), net.mac(1, "eth0"));
+    let attacker = net.nodes[1].name.clone();
+    let port = net.nets.within(&attacker, || Port::open("eth0").unwrap());
+    let mut rng = Rng::stream(1, "hostile");
+
+    for round in 0..2_000_u32 {
+        let len = usize::try_from(rng.below(120)).unwrap();
+        let mut frame = vec![0; OFFLOAD];
+        frame.extend_from_slice(&target);
+        frame.extend_from_slice(if round % 3 == 0 { &[2, 0, 0, 0, 0, 9] } else { &source });
+        let version = rng.below(2);
+        frame.extend_from_slice(if version == 0 { &[0x08, 0x00] } else { &[0x86, 0xdd] });
+        let mut packet: Vec<u8> = (0..len).map(|_| rng.bits().to_le_bytes()[0]).collect();
+        // Most get past the filter, some past the IP header, some look like hellos.
+        if version == 0 && len >= 28 {
+            packet[0] = 0x45;
+            packet[2..4].copy_from_slice(&u16::try_from(len).unwrap().to_be_bytes());
+            packet[9] = 253;
+            proto::ip::rewrite_v4_checksum(&mut packet[..20]);
+            if round % 4 == 0 {
+                packet[20..27].copy_from_slice(&[0x80, 1, 0, 0, 0, 0, 0xff]);
+            }
+        } else if len >= 48 {
+            packet[0] = 0x60;
+            packet[4..6].copy_from_slice(&u16::try_from(len - 40).unwrap().to_be_bytes());
+            packet[6] = 253;
+        }
+        frame.extend_from_slice(&packet);
+        let _ = port.send(&frame);
+    }
+    net.ping(0, "-c 10 -i 0.05 10.9.0.2");
+    net.transfer(0, 1, "10.9.0.2");
+
+    for counter in ["frames_unknown_peer", "hellos_malformed", "hbh_messages_damaged"] {
+        assert!(net.count(0, counter) > 10, "{counter}: {}", net.status(0));
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_gateway_that_starts_again_is_a_neighbour_again() {
+    for signal in [Signal::SIGTERM, Signal::SIGKILL] {
+        let mut net = Net::chain(2);
+        net.start_all();
+        net.ping(0, "-c 3 -i 0.05 10.9.0.2");
+
+        net.signal(1, signal);
+        let program = net.nodes[1].program.unwrap();
+        net.nets.program(program).finish(SOON);
+        net.start(1);
+        wait_until(SOON, || net.count(0, "neighbours_up") == 2 && net.count(1, "neighbours") == 1);
+
+        net.ping(0, "-c 3 -i 0.05 10.9.0.2");
+        assert_eq!(net.count(0, "neighbours_down"), 1, "{signal}: {}", net.status(0));
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn traffic_is_plain_again_and_nothing_stays_behind_however_it_ends() {
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGKILL] {
+        let mut net = Net::chain(2);
+        net.start_all();
+        let node = net.nodes[1].name.clone();
+        let before = net.nets.run(&node, "nft list ruleset");
+
+        net.signal(1, signal);
+        let (code, printed) = {
+            let program = net.nodes[1].program.unwrap();
+            net.nets.program(program).finish(SOON)
+        };
+
+        assert!(before.contains("trackway0"), "{before}");
+        assert_eq!(code, (signal != Signal::SIGKILL).then_some(0), "{printed}");
+        let is_clean = wait_until(SOON, || {
+            net.nets.run(&node, "nft list ruleset").is_empty()
+                && !net.nets.run(&node, "ip link").contains("trackway0")
+        });
+        assert!(is_clean, "{}", net.nets.run(&node, "nft list ruleset"));
+        // A goodbye is believed at once, silence after a while.
+        net.try_ping(0, "-c 3 -i 0.2 -W 1 10.9.0.2");
+        let is_plain =
+            wait_until(SOON, || net.try_ping(0, "-c 1 -W 1 10.9.0.2").contains(" 0% packet loss"));
+        assert!(is_plain, "{signal}: {}", net.status(0));
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn what_cannot_be_run_is_said_in_one_line() {
+    let mut net = Net::chain(2);
+    net.start(0);
+    let node = net.nodes[0].name.clone();
+    let other = net.nodes[1].name.clone();
+    let file = net.nodes[0].file.clone();
+
+    let refusal = |node: &str, text: &str| {
+        fs::write(&file, text).unwrap();
+        let output = net.nets.try_run(node, &format!("{TRACKWAY} run {}", file.display()));
+        let complaint = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(complaint.trim_end().lines().count(), 1, "{complaint}");
+        (output.status.code(), complaint)
+    };
+    for (node, text, code, expected) in [
+        (&node, "interfaces = [\"eth0\"]", 1, "a gateway runs in this network namespace already"),
+        (&other, "interfaces = [\"none0\"]", 1, "there is no interface none0"),
+        (&other, "interfaces = [\"lo\"]", 1, "lo is not an Ethernet-like interface"),
+        (&other, "interface = \"eth0\"", 2, "line 1: unknown field `interface`"),
+    ] {
+        let (status, complaint) = refusal(node, text);
+        assert!(complaint.contains(expected), "{complaint}");
+        assert_eq!(status, Some(code), "{complaint}");
+    }
+}
+
+/// Nodes joined by cables; link `l` is 10.9.l.0/24 and fd09:0:0:l::/64, its ends .1 and .2.
+struct Net {
+    nets: Namespaces,
+    nodes: Vec<Node>,
+}
+
+struct Node {
+    name: String,
+    interfaces: Vec<String>,
+    file: PathBuf,
+    program: Option<usize>,
+}
+
+impl Net {
+    fn new(nodes: usize) -> Self {
+        let mut nets = Namespaces::new();
+        let nodes: Vec<_> = (0..nodes)
+            .map(|node| {
+                let name = nets.add(&format!("n{node}"));
+                for sysctl in [
+                    "net.ipv4.ip_forward=1",
+                    "net.ipv4.conf.all.rp_filter=1",
+                    "net.ipv4.conf.default.rp_filter=1",
+                    "net.ipv6.conf.all.disable_ipv6=0",
+                    "net.ipv6.conf.default.disable_ipv6=0",
+                    "net.ipv6.conf.all.forwarding=1",
+                ] {
+                    nets.run(&name, &format!("sysctl -qw {sysctl}"));
+                }
+                let file = std::env::temp_dir().join(format!("{name}.toml"));
+                Node { name, interfaces: Vec::new(), file, program: None }
+            })
+            .collect();
+        Self { nets, nodes }
+    }
+
+    /// Nodes in a row, each with routes to all links.
+    fn chain(nodes: usize) -> Self {
+        let mut net = Self::new(nodes);
+        for link in 0..nodes - 1 {
+            net.join(link, link, link + 1);
+        }
+        for node in 0..nodes {
+            for link in 0..nodes - 1 {
+                if link > node {
+                    net.route(node, &format!("10.9.{link}.0/24 via 10.9.{node}.2"));
+                } else if link + 1 < node {
+                    net.route(node, &format!("10.9.{link}.0/24 via 10.9.{}.1", node - 1));
+                }
+            }
+        }
+        net
+    }
+
+    fn join(&mut self, link: usize, a: usize, b: usize) {
+        let ends = [a, b].map(|node| {
+            let interface = format!("eth{}", self.nodes[node].interfaces.len());
+            self.nodes[node].interfaces.push(interface.clone());
+            (self.nodes[node].name.clone(), interface)
+        });
+        self.nets.cable((&ends[0].0, &ends[0].1), (&ends[1].0, &ends[1].1));
+        for (number, (node, interface)) in (1..).zip(&ends) {
+            self.nets.address(node, interface, &format!("10.9.{link}.{number}/24"));
+            self.nets.run(
+                node,
+                &format!("ip address add fd09:0:0:{link}::{number}/64 dev {interface} nodad"),
+            );
+        }
+    }
+
+    fn route(&self, node: usize, route: &str) {
+        self.nets.run(&self.nodes[node].name, &format!("ip route add {route}"));
+    }
+
+    fn start(&mut self, node: usize) {
+        let Node { name, interfaces, file, .. } = &self.nodes[node];
+        fs::write(file, format!("interfaces = {interfaces:?}\nlog = \"debug\"\n")).unwrap();
+        let command = format!("{TRACKWAY} run {}", file.display());
+        let program = self.nets.start(&name.clone(), &command, "gateway ready");
+        self.nodes[node].program = Some(program);
+    }
+
+    /// Starts all gateways and waits until all know their neighbours.
+    fn start_all(&mut self) {
+        for node in 0..self.nodes.len() {
+            self.start(node);
+        }
+        for node in 0..self.nodes.len() {
+            let expected = self.nodes[node].interfaces.len() as u64;
+            let is_up = wait_until(SOON, || self.count(node, "neighbours") == expected);
+            assert!(is_up, "node {node}: {}", self.status(node));
+        }
+    }
+
+    fn signal(&mut self, node: usize, signal: Signal) {
+        let program = self.nodes[node].program.unwrap();
+        self.nets.program(program).signal(signal);
+    }
+
+    /// Pings and expects every answer.
+    fn ping(&self, node: usize, args: &str) {
+        let said = self.try_ping(node, args);
+        let statuses = || -> Vec<_> { (0..self.nodes.len()).map(|n| self.status(n)).collect() };
+        assert!(said.contains(" 0% packet loss"), "{said}\n{}", statuses().concat());
+    }
+
+    fn try_ping(&self, node: usize, args: &str) -> String {
+        let output = self.nets.try_run(&self.nodes[node].name, &format!("ping {args}"));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Sends 2 MB over TCP.
+    fn transfer(&self, from: usize, to: usize, address: &str) {
+        const OCTETS: usize = 2_000_000;
+        let (from, to) = (self.nodes[from].name.clone(), self.nodes[to].name.clone());
+        let address: IpAddr = address.parse().unwrap();
+        let listener = self.nets.within(&to, || TcpListener::bind((address, 0)).unwrap());
+        let port = listener.local_addr().unwrap().port();
+        let receiver = thread::spawn(move || {
+            let mut received = Vec::new();
+            listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
+            received
+        });
+
+        let sent: Vec<u8> = (0..OCTETS).map(|at| at.to_le_bytes()[0] ^ 0x5a).collect();
+        self.nets.within(&from, || {
+            let mut stream = TcpStream::connect_timeout(&(address, port).into(), SOON).unwrap();
+            stream.set_write_timeout(Some(SOON)).unwrap();
+            stream.write_all(&sent).unwrap();
+        });
+
+        assert!(receiver.join().unwrap() == sent, "other octets arrived");
+    }
+
+    fn status(&self, node: usize) -> String {
+        let command = format!("{TRACKWAY} status --json");
+        let output = self.nets.try_run(&self.nodes[node].name, &command);
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    fn count(&self, node: usize, counter: &str) -> u64 {
+        let status: Value = serde_json::from_str(&self.status(node)).unwrap_or_default();
+        status[counter].as_u64().unwrap_or_default()
+    }
+
+    fn mac(&self, node: usize, interface: &str) -> [u8; 6] {
+        let command = format!("ip -json link show dev {interface}");
+        let said = self.nets.run(&self.nodes[node].name, &command);
+        let links: Value = serde_json::from_str(&said).unwrap();
+        let text = links[0]["address"].as_str().unwrap();
+        let octets: Vec<u8> =
+            text.split(':').map(|octet| u8::from_str_radix(octet, 16).unwrap()).collect();
+        octets.try_into().unwrap()
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        for node in &self.nodes {
+            let _ = fs::remove_file(&node.file);
+        }
+    }
+}
