@@ -37,6 +37,10 @@ impl Ruler {
         };
         if let Some(ticks) = &axis.ticks {
             ruler.ticks.clone_from(ticks);
+            if low < high {
+                // Nobody asked for round ends.
+                (ruler.low, ruler.high) = (ruler.low.max(low), high);
+            }
         }
         ruler
     }
@@ -128,6 +132,16 @@ mod tests {
 
         assert_eq!(narrow.ticks, [2.0, 5.0, 10.0, 20.0, 50.0, 100.0]);
         assert_eq!(wide.ticks.len(), 6, "{:?}", wide.ticks);
+    }
+
+    #[test]
+    fn an_axis_with_its_own_ticks_ends_where_its_values_end() {
+        let axis = Axis::log("", "").with_ticks([1.0, 8.0, 127.0]);
+
+        let ruler = Ruler::new(&axis, [2.0, 100.0].into_iter(), 5.0);
+
+        assert_eq!(ruler.ticks, [1.0, 8.0, 127.0]);
+        assert!((ruler.place(1.0), ruler.place(127.0)) == (0.0, 1.0), "{ruler:?}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Sweeps of one parameter of HBH: delay and packets for each value.
 
 use super::chain::{self, Chain};
-use super::{PACKETS, SECONDS, curve};
+use super::{PACKETS, SECONDS, curve, limit_curve};
 use crate::claim::{Cell, Metric, Point, Results};
 use crate::figure::{Axis, Figure, Ink};
 use crate::stats::Estimate;
@@ -74,11 +74,12 @@ pub(super) struct Look {
     pub(super) note: String,
 }
 
-/// A figure of the delays and one of the packets.
+/// A figure of the delays and one of the packets, both with the limit of the last sweep.
 pub(super) fn figures(sweeps: &[Sweep], points: &[Point], look: &Look) -> Vec<Figure> {
     let figure = |suffix: &str, y: Axis, unit: &str| {
         let points: Vec<Point> =
             points.iter().filter(|point| point.y_unit == unit).cloned().collect();
+        let limit = sweeps.last().map(|s| limit_curve(&points, s.series));
         let curves = sweeps.iter().map(|s| curve(&points, s.series, s.title, s.ink));
         Figure {
             name: format!("{}{suffix}", look.name),
@@ -86,7 +87,7 @@ pub(super) fn figures(sweeps: &[Sweep], points: &[Point], look: &Look) -> Vec<Fi
             subtitle: look.subtitle.clone(),
             x: look.x.clone(),
             y,
-            series: curves.collect(),
+            series: limit.into_iter().chain(curves).collect(),
             note: look.note.clone(),
         }
     };

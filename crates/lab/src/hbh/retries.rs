@@ -114,7 +114,7 @@ fn judge(results: &Results) -> Finding {
                 ),
                 x: Axis::linear("R, retries of a hop", "")
                     .with_ticks(VALUES.iter().copied().map(f64::from)),
-                note: String::new(),
+                note: "The limit is that of 20 % loss.".to_owned(),
             },
         )
         .into_iter()

@@ -99,7 +99,7 @@ fn judge(results: &Results) -> Finding {
                 ),
                 x: Axis::log("W, packets sent and not acknowledged", "")
                     .with_ticks(VALUES.iter().copied().map(f64::from)),
-                note: String::new(),
+                note: "The limit is that of 10 % loss.".to_owned(),
             },
         ),
         tables: Vec::new(),

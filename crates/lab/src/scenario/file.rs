@@ -54,7 +54,7 @@ pub(super) enum Routing {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(super) struct Node {
-    pub(super) addresses: Vec<IpAddr>,
+    pub(super) addresses: Vec<Spanned<IpAddr>>,
     pub(super) hbh: Option<Spanned<Switch<hop::Options>>>,
 }
 

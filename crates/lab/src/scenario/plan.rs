@@ -19,6 +19,10 @@ use super::source::{Complaint, Source};
 
 /// How long a scenario runs at most if it does not say.
 const DURATION: Duration = Duration::from_mins(10);
+const MAX_NODES: usize = 1_000;
+const MAX_LINKS: usize = 10_000;
+const MAX_FLOWS: usize = 10_000;
+const MAX_ROUTES: usize = 100_000;
 const MIN_MTU: usize = 576;
 const MAX_MTU: usize = 65_535;
 /// The first port of flows that do not say theirs.
@@ -102,6 +106,17 @@ struct Reader<'a> {
 
 /// Checks a whole file.
 pub(super) fn plan(source: &Source, file: &File) -> Result<Plan, Complaint> {
+    for (what, count, most) in [
+        ("nodes", file.nodes.get_ref().len(), MAX_NODES),
+        ("links", file.link.len(), MAX_LINKS),
+        ("flows", file.tcp.len() + file.udp.len(), MAX_FLOWS),
+        ("routes", file.route.len(), MAX_ROUTES),
+    ] {
+        if count > most {
+            let what = format!("{count} {what}; allowed are {most}");
+            return Err(Complaint::about(&source.path, what));
+        }
+    }
     let reader = Reader { source, names: names(source, file)? };
     let nodes = reader.nodes(file)?;
     let links = file
@@ -168,12 +183,21 @@ impl Reader<'_> {
             .collect();
         for (name, special) in &file.node {
             let node = &mut nodes[self.node(name)?];
-            node.addresses.clone_from(&special.addresses);
+            node.addresses =
+                special.addresses.iter().map(|a| self.address(a)).collect::<Result<_, _>>()?;
             if let Some(hbh) = &special.hbh {
                 node.hbh = self.hbh(hbh, common)?;
             }
         }
         Ok(nodes)
+    }
+
+    fn address(&self, address: &Spanned<IpAddr>) -> Result<IpAddr, Complaint> {
+        let ip = *address.get_ref();
+        if ip.is_unspecified() || ip.is_multicast() || ip.is_loopback() {
+            return Err(self.complain(address, format!("{ip} is not the address of a node")));
+        }
+        Ok(ip)
     }
 
     fn hbh(

@@ -245,6 +245,26 @@ dscp = 9
 }
 
 #[test]
+fn what_would_not_fit_a_machine_is_refused() {
+    let links = "[[link]]\nbetween = [\"a\", \"b\"]\n".repeat(10_001);
+
+    let error = parse(&format!("{CHAIN}{links}")).expect_err("too many");
+
+    assert_eq!(error, "x.toml: 10003 links; allowed are 10000");
+}
+
+#[test]
+fn an_address_is_that_of_a_node() {
+    let node = |address: &str| {
+        parse(&format!("{CHAIN}[node.a]\naddresses = [\"192.0.2.1\", \"{address}\"]\n"))
+    };
+
+    assert!(node("2001:db8::7").is_ok());
+    let error = node("224.0.0.1").expect_err("multicast");
+    assert_eq!(error, "x.toml:22: node.a.addresses: 224.0.0.1 is not the address of a node");
+}
+
+#[test]
 fn syntax_errors_have_a_line() {
     assert!(parse("nodes = [\n\"a\"\n").expect_err("no end").starts_with("x.toml:"));
     assert!(parse("").expect_err("no nodes").contains("missing field `nodes`"));
