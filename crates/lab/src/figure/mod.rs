@@ -98,6 +98,8 @@ impl Axis {
 pub enum Ink {
     /// The protocol's `default` profile: ours.
     Default,
+    /// What is to be reached: dots without markers.
+    Goal,
     /// What physics allows: dashes without markers.
     Limit,
     /// Any other, counted from 0.

@@ -5,7 +5,7 @@ use super::fit::{Line, misfit, rms};
 use super::words::{mean, number, percent};
 use super::{Carrier, GROUP, PACKETS, PERCENT, SECONDS, assumptions, curve, limit_curve, variants};
 use crate::claim::{Cell, Claim, Finding, Metric, Point, Results, Table, Verdict};
-use crate::figure::{Axis, Figure};
+use crate::figure::{Axis, Figure, Ink, Mark, Series};
 use crate::stats::Estimate;
 
 /// Loss of every link, each way.
@@ -18,6 +18,10 @@ const SOME_LOSS: f64 = 0.05;
 const LOW_LOSS: f64 = 0.02;
 /// Where the paper sees the growth of usage change.
 const KNEE: f64 = 0.10;
+/// The delay that our profile is to reach, in limits.
+const DELAY_GOAL: f64 = 1.25;
+/// The packets that our profile is to reach, in limits.
+const USAGE_GOAL: f64 = 1.3;
 /// How far a straight line may miss points that it fits.
 const STRAIGHT: f64 = 0.05;
 
@@ -140,6 +144,22 @@ fn usage_figure(points: &[Point], name: &str, note: &str) -> Figure {
     )
 }
 
+/// Our profile against the limit and what we want to reach, on a linear scale.
+fn goal_figure(points: &[Point], name: &str, title: &str, y: Axis, goal: f64) -> Figure {
+    let ours = Carrier::Default;
+    let limit = limit_curve(points, ours.series());
+    let reach = Series {
+        name: format!("{goal} times the limit: the goal"),
+        ink: Ink::Goal,
+        marks: limit.marks.iter().map(|mark| Mark::exact(mark.x, mark.y * goal)).collect(),
+    };
+    let data = curve(points, ours.series(), ours.title(), ours.ink());
+    Figure {
+        series: vec![limit, reach, data],
+        ..figure(points, name, title, y, &subtitle(points), "")
+    }
+}
+
 fn subtitle(points: &[Point]) -> String {
     let runs = points.first().map_or(0, |point| point.y.runs);
     format!("Chain of 5 nodes, links of 300 kbit/s and 50 ms, mean of {runs} runs")
@@ -228,7 +248,16 @@ fn judge_delay(results: &Results) -> Finding {
             percent(where_),
         ),
         reason,
-        figures: vec![delay_figure(&points, "hbh-delay", "")],
+        figures: vec![
+            delay_figure(&points, "hbh-delay", ""),
+            goal_figure(
+                &points,
+                "hbh-delay-limit",
+                "How far our profile is from what physics allows",
+                Axis::linear("Delay from the first SYN to the last octet", SECONDS),
+                DELAY_GOAL,
+            ),
+        ],
         tables: vec![
             variants::table(results),
             against_limit(&points, "Delay in seconds against the physical limit"),
@@ -279,7 +308,16 @@ fn judge_usage(results: &Results) -> Finding {
             percent(where_),
         ),
         reason,
-        figures: vec![usage_figure(&points, "hbh-usage", "")],
+        figures: vec![
+            usage_figure(&points, "hbh-usage", ""),
+            goal_figure(
+                &points,
+                "hbh-usage-limit",
+                "How far our profile is from the fewest packets possible",
+                Axis::linear("IP packets put on all links, acknowledgements included", ""),
+                USAGE_GOAL,
+            ),
+        ],
         tables: vec![against_limit(&points, "Packets against the minimum")],
         points,
         assumptions: assumptions(),

@@ -59,7 +59,8 @@ const VARIANTS: [Variant; 9] = [
 /// Takes the loss as that of the whole path, and gives every link its share.
 fn spread(chain: &mut Chain) {
     let hops = chain.hops as f64;
-    let of_link = |path: f64| 1.0 - (1.0 - path).powf(1.0 / hops);
+    // Not the platform's own `pow`: the last bit would depend on the machine.
+    let of_link = |path: f64| 1.0 - libm::pow(1.0 - path, 1.0 / hops);
     chain.forward = of_link(chain.forward);
     chain.backward = of_link(chain.backward);
 }
