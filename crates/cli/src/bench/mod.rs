@@ -1,5 +1,6 @@
 //! `trackway bench`: how fast this machine runs us.
 
+mod hbh;
 mod ns3;
 mod sim;
 
@@ -13,11 +14,11 @@ use crate::failure::misuse;
 /// Measure how fast Trackway runs on this machine.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  trackway bench sim\n  trackway bench sim --ns3 './chain --loss=0.1 \
+    after_help = "Examples:\n  trackway bench hbh\n  trackway bench sim\n  trackway bench sim --ns3 './chain --loss=0.1 \
                   --mss=536'"
 )]
 pub(crate) struct Args {
-    /// What to measure: `sim`, the simulator.
+    /// What to measure: `hbh`, a hop of the gateway (needs root); `sim`, the simulator.
     name: String,
 
     /// For `sim`: run this program for ns-3 too, and compare with the chain. The last line that it
@@ -46,8 +47,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { name, ns3, json } = args;
     let print = |case: Case| if json { print_json(&case) } else { print_line(&case) };
     match name.as_str() {
+        "hbh" => hbh::run(print)?,
         "sim" => sim::run(ns3.as_deref(), print)?,
-        _ => return Err(misuse(format!("no benchmark is called '{name}': there is sim"))),
+        _ => return Err(misuse(format!("no benchmark is called '{name}': there are hbh and sim"))),
     }
     Ok(ExitCode::SUCCESS)
 }
