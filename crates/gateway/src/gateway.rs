@@ -49,6 +49,9 @@ const METRICS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A running gateway.
 pub struct Gateway {
+    /// Dropped first: traffic is plain before the device goes that it was sent to.
+    firewall: Firewall,
+    release: Release,
     config: Config,
     started: Instant,
     hop: Hop,
@@ -57,8 +60,6 @@ pub struct Gateway {
     netlink: Netlink,
     monitor: Monitor,
     ports: Vec<Port>,
-    release: Release,
-    firewall: Firewall,
     control: Control,
     signals: SignalFd,
     counters: Counters,

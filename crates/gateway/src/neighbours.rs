@@ -28,6 +28,8 @@ const EAGER_INTERVAL: Duration = Duration::from_millis(300);
 const EAGER_FOR: Duration = Duration::from_secs(5);
 /// Answers to one neighbour are no more frequent than this.
 const ANSWER_INTERVAL: Duration = Duration::from_millis(20);
+/// Answers to one hello are spread over this, so that they do not collide.
+const ANSWER_SPREAD: Duration = Duration::from_millis(10);
 /// A neighbour that is silent for this long while packets go there is asked whether it is there.
 const DOUBT_AFTER: Duration = Duration::from_secs(1);
 /// Between two such questions.
@@ -207,7 +209,8 @@ impl Neighbours {
 
         let us = hello.neighbours.iter().find(|heard| heard.boot == self.boot).copied();
         let is_partial = hello.neighbours.len() >= MAX_NEIGHBOURS;
-        neighbour.take(now, us, is_partial, hello.wants_answer);
+        let at = now.max(neighbour.answered + ANSWER_INTERVAL) + self.rng.within(ANSWER_SPREAD);
+        neighbour.take(at, us, is_partial, hello.wants_answer);
         let is_up = us.is_some_and(|us| us.echo == neighbour.session);
         let its_session = us.map_or(0, |us| us.session);
         let is_afresh = its_session != neighbour.its_session && !(us.is_none() && is_partial);
@@ -215,7 +218,7 @@ impl Neighbours {
         neighbour.addresses = hello.addresses;
         if is_afresh {
             neighbour.its_session = its_session;
-            neighbour.answer_at = Some(now);
+            neighbour.answer_at = Some(at);
             self.take_down(place);
         }
         if is_up {
@@ -436,12 +439,13 @@ impl Neighbour {
         }
     }
 
-    fn take(&mut self, now: Time, us: Option<Heard>, is_partial: bool, wants_answer: bool) {
+    /// Takes what its hello says of us; an answer, if it needs one, is due `at`.
+    fn take(&mut self, at: Time, us: Option<Heard>, is_partial: bool, wants_answer: bool) {
         self.is_incompatible = false;
         let is_agreed = us.is_some_and(|us| us.echo == self.session)
             || (us.is_none() && is_partial && self.peer.is_some());
         if wants_answer || !is_agreed {
-            self.answer_at = Some(now.max(self.answered + ANSWER_INTERVAL));
+            self.answer_at = Some(at);
         }
     }
 
@@ -468,7 +472,7 @@ mod tests {
 
         let story = pair.run(Duration::from_secs(10), |_| false);
 
-        assert_eq!(story, ["0 left up", "0 right up"]);
+        assert_eq!(sorted(&story), ["0 left up", "0 right up"]);
         let peer = pair.left.peer_with(0, address(1)).unwrap();
         assert_eq!(pair.left.place_of(peer), Some((0, mac(1))));
     }
@@ -480,8 +484,8 @@ mod tests {
 
         let story = pair.run(Duration::from_secs(60), |_| rng.chance(0.4));
 
-        let mut sides: Vec<_> = story.iter().map(|line| line.split_once(' ').unwrap().1).collect();
-        sides.sort_unstable();
+        let sides: Vec<_> = story.iter().map(|line| line.split_once(' ').unwrap().1).collect();
+        let sides = sorted(&sides);
         assert_eq!(sides, ["left up", "right up"], "{story:?}");
     }
 
@@ -517,7 +521,7 @@ mod tests {
 
         let story = pair.run(Duration::from_secs(1), |_| false);
 
-        assert_eq!(story, ["5 left down", "5 left up", "5 right up"]);
+        assert_eq!(sorted(&story), ["5 left down", "5 left up", "5 right up"]);
     }
 
     #[test]
@@ -555,7 +559,7 @@ mod tests {
 
         let story = pair.run(Duration::from_secs(10), |_| false);
 
-        assert_eq!(story, ["0 left incompatible", "0 right incompatible"]);
+        assert_eq!(sorted(&story), ["0 left incompatible", "0 right incompatible"]);
     }
 
     #[test]
@@ -641,6 +645,12 @@ mod tests {
                 self.now = self.now.max(next);
             }
         }
+    }
+
+    fn sorted<T: Clone + Ord>(story: &[T]) -> Vec<T> {
+        let mut story = story.to_vec();
+        story.sort_unstable();
+        story
     }
 
     fn gateway(seed: u64, profile: Profile, limit: usize) -> Neighbours {
