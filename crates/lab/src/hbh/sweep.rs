@@ -250,6 +250,7 @@ fn judge_delay(results: &Results) -> Finding {
         reason,
         figures: vec![
             delay_figure(&points, "hbh-delay", ""),
+            variants::figure(results, runs),
             goal_figure(
                 &points,
                 "hbh-delay-limit",

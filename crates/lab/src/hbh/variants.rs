@@ -6,6 +6,8 @@ use super::chain::{self, Chain, Kind, Tcp, Traffic};
 use super::words::{mean, percent};
 use super::{Carrier, PERCENT, SECONDS};
 use crate::claim::{Cell, Point, Results, Table};
+use crate::figure::{Axis, Figure, Ink, Mark, Series};
+use crate::stats::Estimate;
 
 /// On the loss axis of the variant.
 const LOSSES: [f64; 4] = [0.01, 0.05, 0.10, 0.20];
@@ -15,6 +17,9 @@ struct Variant {
     name: &'static str,
     change: fn(&mut Chain),
 }
+
+/// How many of them the figure shows.
+const DRAWN: usize = 6;
 
 const VARIANTS: [Variant; 9] = [
     Variant { name: "as taken", change: |_| {} },
@@ -78,6 +83,12 @@ impl Variant {
         chain
     }
 
+    /// How many times longer plain TCP takes; `None` when HBH does not end.
+    fn gain(&self, results: &Results, carrier: Carrier, loss: f64) -> Option<Estimate> {
+        let delay = |carrier| results.estimate(&self.scenario(carrier, loss).name(), chain::DELAY);
+        delay(Carrier::Tcp).over(&delay(carrier))
+    }
+
     fn series(&self, carrier: Carrier) -> String {
         format!("{}, {}", carrier.series(), self.name)
     }
@@ -117,9 +128,7 @@ pub(super) fn points(results: &Results) -> Vec<Point> {
 /// The gain of both profiles under every reading.
 pub(super) fn table(results: &Results) -> Table {
     let gain = |variant: &Variant, carrier: Carrier, loss: f64| {
-        let delay =
-            |carrier| results.estimate(&variant.scenario(carrier, loss).name(), chain::DELAY);
-        let ratio = delay(Carrier::Tcp).over(&delay(carrier));
+        let ratio = variant.gain(results, carrier, loss);
         ratio.map_or("HBH did not end".to_owned(), |ratio| mean(&ratio))
     };
     let row = |variant: &Variant, carrier: Carrier| {
@@ -139,13 +148,42 @@ pub(super) fn table(results: &Results) -> Table {
     }
 }
 
+/// The gain of the seed profile over loss, under the readings that matter most.
+pub(super) fn figure(results: &Results, runs: u32) -> Figure {
+    let curve = |(index, variant): (usize, &Variant)| {
+        let mark = |loss: f64| {
+            let gain = variant.gain(results, Carrier::Seed, loss)?;
+            Some(Mark::measured(loss * 100.0, &gain))
+        };
+        Series {
+            name: variant.name.to_owned(),
+            ink: if index == 0 { Ink::Seed } else { Ink::Other(index - 1) },
+            marks: LOSSES.into_iter().filter_map(mark).collect(),
+        }
+    };
+    let claimed = Series {
+        name: "claimed".to_owned(),
+        ink: Ink::Goal,
+        marks: LOSSES.map(|loss| Mark::exact(loss * 100.0, 2.0)).to_vec(),
+    };
+    let curves = VARIANTS[..DRAWN].iter().enumerate().map(curve);
+    Figure {
+        name: "hbh-delay-readings".to_owned(),
+        title: "What HBH gains depends on how the paper is read".to_owned(),
+        subtitle: format!("Delay of plain TCP divided by that over HBH, seed profile, {runs} runs"),
+        x: Axis::linear("Loss, of every link or end to end", PERCENT)
+            .with_ticks(LOSSES.map(|loss| loss * 100.0)),
+        y: Axis::log("Times faster", ""),
+        series: std::iter::once(claimed).chain(curves).collect(),
+        note: String::new(),
+    }
+}
+
 /// The readings under which the gain of the seed profile is in `range` from `from` loss on.
 pub(super) fn readings(results: &Results, range: [f64; 2], from: f64) -> Vec<&'static str> {
     let [low, high] = range;
     let is_within = |variant: &Variant, loss: f64| {
-        let delay =
-            |carrier| results.estimate(&variant.scenario(carrier, loss).name(), chain::DELAY);
-        let gain = delay(Carrier::Tcp).over(&delay(Carrier::Seed));
+        let gain = variant.gain(results, Carrier::Seed, loss);
         gain.is_some_and(|gain| gain.low() <= high && gain.high() >= low)
     };
     let losses = LOSSES.iter().copied().filter(|loss| *loss >= from);

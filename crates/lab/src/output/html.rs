@@ -42,10 +42,10 @@ fn summary(html: &mut String, tested: &[Tested]) {
              <td data-label=\"What is claimed\">{}</td>\
              <td data-label=\"What we measured\">{}</td>\
              <td data-label=\"Verdict\">{} {}</td></tr>",
-            escape(claim.text),
-            escape(&finding.measured),
+            sentence(claim.text),
+            sentence(&finding.measured),
             badge(finding.verdict),
-            escape(&finding.reason),
+            sentence(&finding.reason),
             id = claim.id,
         );
     }
@@ -60,10 +60,10 @@ fn section(html: &mut String, Tested { claim, finding }: &Tested) {
          <span class=\"faint\">({})</span></p>\n<p><strong>Measured.</strong> {}</p>\n\
          <p><strong>Why.</strong> {}</p>\n",
         badge(finding.verdict),
-        escape(claim.text),
+        sentence(claim.text),
         escape(claim.source),
-        escape(&finding.measured),
-        escape(&finding.reason),
+        sentence(&finding.measured),
+        sentence(&finding.reason),
         id = claim.id,
     );
     for drawing in &finding.figures {
@@ -106,6 +106,14 @@ fn badge(verdict: Verdict) -> String {
     format!("<span class=\"badge {verdict}\">{verdict}</span>")
 }
 
+/// The text with a capital and a full stop, escaped.
+fn sentence(text: &str) -> String {
+    let mut rest = text.chars();
+    let first = rest.next().map(|c| c.to_uppercase().collect::<String>()).unwrap_or_default();
+    let end = if text.ends_with(['.', ':']) { "" } else { "." };
+    escape(&format!("{first}{}{end}", rest.as_str()))
+}
+
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -128,7 +136,7 @@ mod tests {
         for resource in [" src=", "<link", "@import", "url("] {
             assert!(!html.contains(resource), "{resource} asks for something else");
         }
-        assert!(html.contains("a random number is below one"));
+        assert!(html.contains("A random number is below one."));
         assert!(html.contains("a seed &lt;leaves&gt; nothing open"), "not escaped");
         assert!(html.contains("class=\"badge "));
     }

@@ -102,6 +102,8 @@ pub(super) struct Stream {
 struct Reader<'a> {
     source: &'a Source,
     names: BTreeMap<String, usize>,
+    /// The nodes that have a link, and so addresses.
+    linked: BTreeSet<&'a str>,
 }
 
 /// Checks a whole file.
@@ -117,7 +119,9 @@ pub(super) fn plan(source: &Source, file: &File) -> Result<Plan, Complaint> {
             return Err(Complaint::about(&source.path, what));
         }
     }
-    let reader = Reader { source, names: names(source, file)? };
+    let linked = file.link.iter().flat_map(|link| &link.get_ref().between);
+    let linked = linked.map(|end| end.get_ref().as_str()).collect();
+    let reader = Reader { source, names: names(source, file)?, linked };
     let nodes = reader.nodes(file)?;
     let links = file
         .link
@@ -183,6 +187,9 @@ impl Reader<'_> {
             .collect();
         for (name, special) in &file.node {
             let node = &mut nodes[self.node(name)?];
+            if let Some(first) = special.addresses.first() {
+                self.expect_link(name, first)?;
+            }
             node.addresses =
                 special.addresses.iter().map(|a| self.address(a)).collect::<Result<_, _>>()?;
             if let Some(hbh) = &special.hbh {
@@ -360,7 +367,17 @@ impl Reader<'_> {
         if ends.0 == ends.1 {
             return Err(self.complain(to, "a flow joins two different nodes"));
         }
+        self.expect_link(from, from)?;
+        self.expect_link(to, to)?;
         Ok(ends)
+    }
+
+    /// Complains about `place` if the node has no link.
+    fn expect_link<T>(&self, name: &Spanned<String>, place: &Spanned<T>) -> Result<(), Complaint> {
+        if self.linked.contains(name.get_ref().as_str()) {
+            return Ok(());
+        }
+        Err(self.complain(place, format!("no link leads to \"{}\"", name.get_ref())))
     }
 
     fn node(&self, name: &Spanned<String>) -> Result<usize, Complaint> {

@@ -254,6 +254,17 @@ fn what_would_not_fit_a_machine_is_refused() {
 }
 
 #[test]
+fn a_node_without_a_link_has_no_flows_and_no_addresses() {
+    let lonely = CHAIN.replace("[\"a\", \"b\", \"c\"]", "[\"a\", \"b\", \"c\", \"d\"]");
+
+    let flow = parse(&lonely.replace("to = \"c\"", "to = \"d\"")).expect_err("a flow");
+    let address = parse(&format!("{lonely}[node.d]\naddresses = [\"192.0.2.1\"]\n"));
+
+    assert_eq!(flow, "x.toml:19: tcp.to: no link leads to \"d\"");
+    assert!(address.expect_err("an address").ends_with("no link leads to \"d\""));
+}
+
+#[test]
 fn an_address_is_that_of_a_node() {
     let node = |address: &str| {
         parse(&format!("{CHAIN}[node.a]\naddresses = [\"192.0.2.1\", \"{address}\"]\n"))
