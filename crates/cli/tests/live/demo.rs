@@ -20,7 +20,9 @@ fn it_compares_and_leaves_nothing_behind() {
     assert_eq!(code, Some(0), "{printed}");
     let row = |title| printed.lines().find(|line| line.contains(title)).unwrap();
     assert!(row("mean of 1").contains(" s"), "{printed}");
-    assert_eq!(row("delivered").matches('%').count(), 2, "{printed}");
+    // Without Trackway, iperf3 may have lost its first datagram again and again.
+    assert!(row("delivered").ends_with('%'), "{printed}");
+    assert!(row("HBH retransmissions").contains('-'), "{printed}");
     demo.assert_nothing_left();
 }
 
