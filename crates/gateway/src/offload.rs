@@ -233,3 +233,6 @@ fn finish_segment(
     segment[sum_at..sum_at + 2].copy_from_slice(&sum.to_be_bytes());
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

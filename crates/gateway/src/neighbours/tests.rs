@@ -1,0 +1,207 @@
+use super::*;
+
+#[test]
+fn two_gateways_find_each_other() {
+    let mut pair = Pair::new();
+
+    let story = pair.run(Duration::from_secs(10), |_| false);
+
+    assert_eq!(sorted(&story), ["0 left up", "0 right up"]);
+    let peer = pair.left.peer_with(0, address(1)).unwrap();
+    assert_eq!(pair.left.place_of(peer), Some((0, mac(1))));
+}
+
+#[test]
+fn losses_delay_but_do_not_prevent_it() {
+    let mut pair = Pair::new();
+    let mut rng = Rng::stream(1, "losses");
+
+    let story = pair.run(Duration::from_secs(60), |_| rng.chance(0.4));
+
+    let sides: Vec<_> = story.iter().map(|line| line.split_once(' ').unwrap().1).collect();
+    let sides = sorted(&sides);
+    assert_eq!(sides, ["left up", "right up"], "{story:?}");
+}
+
+#[test]
+fn one_way_links_are_not_used() {
+    let mut pair = Pair::new();
+
+    let story = pair.run(Duration::from_secs(60), |from_left| from_left);
+
+    assert!(story.is_empty(), "{story:?}");
+}
+
+#[test]
+fn silence_brings_a_neighbour_down_and_both_start_afresh() {
+    let mut pair = Pair::new();
+    pair.run(Duration::from_secs(5), |_| false);
+
+    let silence = pair.run(Duration::from_secs(30), |from_left| !from_left);
+    let again = pair.run(Duration::from_secs(5), |_| false);
+
+    assert_eq!(silence.len(), 2, "{silence:?}");
+    assert!(silence.iter().all(|line| line.ends_with("down")), "{silence:?}");
+    assert_eq!(again.len(), 2, "{again:?}");
+    assert!(again.iter().all(|line| line.ends_with("up")), "{again:?}");
+}
+
+#[test]
+fn a_restart_is_noticed_at_once() {
+    let mut pair = Pair::new();
+    pair.run(Duration::from_secs(5), |_| false);
+    pair.right = gateway(3, Profile::Default, 256);
+    pair.right.handle_interface(pair.now, 0, &[address(1)], true);
+
+    let story = pair.run(Duration::from_secs(1), |_| false);
+
+    assert_eq!(sorted(&story), ["5 left down", "5 left up", "5 right up"]);
+}
+
+#[test]
+fn silence_is_noticed_sooner_while_packets_go_there() {
+    let mut pair = Pair::new();
+    pair.run(Duration::from_secs(5), |_| false);
+
+    let mut story = Vec::new();
+    while story.is_empty() {
+        pair.left.handle_sent(pair.now, (0, mac(1)));
+        story = pair.run(Duration::from_millis(100), |from_left| !from_left);
+    }
+
+    assert!(story[0].ends_with("left down"), "{story:?}");
+    assert!(pair.now < Time::ZERO + Duration::from_secs(12), "{story:?}");
+}
+
+#[test]
+fn a_goodbye_is_believed() {
+    let mut pair = Pair::new();
+    pair.run(Duration::from_secs(5), |_| false);
+
+    let goodbye = pair.right.goodbye(0);
+    pair.left.handle_hello(pair.now, (0, mac(1)), goodbye);
+
+    assert!(matches!(pair.left.poll_event(), Some(Event::Down(..))));
+    assert_eq!(pair.left.peer_with(0, address(1)), None);
+}
+
+#[test]
+fn another_profile_is_no_neighbour() {
+    let mut pair = Pair::new();
+    pair.right = gateway(2, Profile::Seed, 256);
+    pair.right.handle_interface(pair.now, 0, &[address(1)], true);
+
+    let story = pair.run(Duration::from_secs(10), |_| false);
+
+    assert_eq!(sorted(&story), ["0 left incompatible", "0 right incompatible"]);
+}
+
+#[test]
+fn neighbours_are_bounded_and_all_named_in_turn() {
+    let mut gateway = gateway(1, Profile::Default, 100);
+    gateway.handle_interface(Time::ZERO, 0, &[address(0)], true);
+    for station in 0..200 {
+        let hello = Hello {
+            profile: Profile::Default,
+            boot: 1_000 + u32::from(station),
+            wants_answer: false,
+            is_goodbye: false,
+            addresses: vec![address(station)],
+            neighbours: Vec::new(),
+        };
+        gateway.handle_hello(Time::ZERO, (0, mac(station)), hello);
+    }
+
+    let mut named = std::collections::BTreeSet::new();
+    for second in 1..10 {
+        let now = Time::ZERO + Duration::from_secs(second);
+        while let Some((to, hello)) = gateway.poll_transmit(now, 0) {
+            if to == Mac::EVERYONE {
+                named.extend(hello.neighbours.iter().map(|heard| heard.boot));
+            }
+        }
+    }
+
+    assert_eq!(gateway.stats().hellos_full, 100);
+    assert_eq!(named.len(), 100);
+}
+
+/// Two gateways on a link without delay.
+struct Pair {
+    now: Time,
+    left: Neighbours,
+    right: Neighbours,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let (mut left, mut right) =
+            (gateway(1, Profile::Default, 256), gateway(2, Profile::Default, 256));
+        left.handle_interface(Time::ZERO, 0, &[address(0)], true);
+        right.handle_interface(Time::ZERO, 0, &[address(1)], true);
+        Self { now: Time::ZERO, left, right }
+    }
+
+    /// What happens in a while, when hellos `is_lost`, asked with whether the left sent it.
+    fn run(&mut self, time: Duration, mut is_lost: impl FnMut(bool) -> bool) -> Vec<String> {
+        let end = self.now + time;
+        let mut story = Vec::new();
+        loop {
+            for from_left in [true, false] {
+                let (from, to, station) = if from_left {
+                    (&mut self.left, &mut self.right, 0)
+                } else {
+                    (&mut self.right, &mut self.left, 1)
+                };
+                from.handle_timeout(self.now);
+                while let Some((_, hello)) = from.poll_transmit(self.now, 0) {
+                    if !is_lost(from_left) {
+                        to.handle_hello(self.now, (0, mac(station)), hello);
+                    }
+                }
+            }
+            for (name, side) in [("left", &mut self.left), ("right", &mut self.right)] {
+                while let Some(event) = side.poll_event() {
+                    let what = match event {
+                        Event::Down(..) => "down",
+                        Event::Incompatible(_) => "incompatible",
+                        Event::Up(..) => "up",
+                    };
+                    let seconds = self.now.since(Time::ZERO).as_secs();
+                    story.push(format!("{seconds} {name} {what}"));
+                }
+            }
+            let next = earliest(self.left.next_timeout(), self.right.next_timeout()).unwrap();
+            if next > end {
+                self.now = end;
+                return story;
+            }
+            self.now = self.now.max(next);
+        }
+    }
+}
+
+fn sorted<T: Clone + Ord>(story: &[T]) -> Vec<T> {
+    let mut story = story.to_vec();
+    story.sort_unstable();
+    story
+}
+
+fn gateway(seed: u64, profile: Profile, limit: usize) -> Neighbours {
+    let config = Config {
+        profile,
+        interval: Duration::from_secs(2),
+        hold: Duration::from_secs(20),
+        limit,
+        only: None,
+    };
+    Neighbours::new(config, 1, Rng::stream(seed, "neighbours"))
+}
+
+fn address(station: u8) -> IpAddr {
+    IpAddr::from([10, 0, 0, station])
+}
+
+fn mac(station: u8) -> Mac {
+    Mac([2, 0, 0, 0, 0, station])
+}

@@ -1,0 +1,104 @@
+use std::net::IpAddr;
+
+use proptest::prelude::*;
+use proto::ip::Spec;
+
+use super::*;
+
+const ENDS: [(IpAddr, IpAddr); 2] = [
+    (
+        IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1)),
+        IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2)),
+    ),
+    (IpAddr::V6(std::net::Ipv6Addr::LOCALHOST), IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED)),
+];
+
+proptest! {
+    #[test]
+    fn a_train_is_cut_into_whole_packets(
+        is_v6 in any::<bool>(),
+        is_tcp in any::<bool>(),
+        payload in prop::collection::vec(any::<u8>(), 1..5_000),
+        segment in 1_u16..1_500,
+    ) {
+        let (source, destination) = ENDS[usize::from(is_v6)];
+        let protocol = if is_tcp { protocol::TCP } else { protocol::UDP };
+        let headers: &[u8] = if is_tcp {
+            &[0, 1, 0, 2, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0x50, 0x19, 1, 1, 0, 0, 0, 0]
+        } else {
+            &[0, 1, 0, 2, 0, 0, 0, 0]
+        };
+        let mut packet = Vec::new();
+        let spec = Spec::new(source, destination, protocol);
+        spec.emit(headers.len() + payload.len(), &mut packet);
+        packet.extend_from_slice(headers);
+        packet.extend_from_slice(&payload);
+        let kind = match (is_tcp, is_v6) {
+            (true, false) => KIND_TCP4,
+            (true, true) => KIND_TCP6,
+            (false, _) => KIND_UDP,
+        };
+        let offload = describe(kind, segment, spec.header_len());
+
+        let mut cut = Vec::new();
+        let mut seqs = Vec::new();
+        offload.segment(&mut packet, &mut Vec::new(), |piece| {
+            let header = Header::parse(piece).unwrap();
+            assert_eq!(header.total_len, piece.len());
+            let transport = &piece[header.len..];
+            let sum = pseudo_header(source, destination, protocol, transport.len());
+            assert_eq!(sum.with(transport).finish(), 0);
+            if is_tcp {
+                seqs.push(u32::from_be_bytes(transport[4..8].try_into().unwrap()));
+                let is_last = cut.len() + transport.len() - headers.len() == payload.len();
+                assert_eq!(transport[13], if is_last { 0x19 } else { 0x10 });
+            }
+            cut.extend_from_slice(&transport[headers.len()..]);
+        }).unwrap();
+
+        prop_assert_eq!(&cut, &payload);
+        for (index, seq) in (0_u32..).zip(seqs) {
+            prop_assert_eq!(seq, u32::MAX.wrapping_add(index * u32::from(segment)));
+        }
+    }
+
+    #[test]
+    fn no_octets_make_it_panic(mut octets in prop::collection::vec(any::<u8>(), 0..300)) {
+        if let Ok(offload) = Offload::parse(&octets, 14) {
+            let packet = octets.get_mut(HEADER + 14..).unwrap_or_default();
+            let mut pieces = 0;
+            let _ = offload.segment(packet, &mut Vec::new(), |_| pieces += 1);
+            prop_assert!(pieces <= 300);
+        }
+    }
+}
+
+#[test]
+fn a_sum_that_was_left_open_is_completed() {
+    let (source, destination) = ENDS[0];
+    let mut packet = Vec::new();
+    Spec::new(source, destination, protocol::UDP).emit(11, &mut packet);
+    packet.extend_from_slice(&[0, 1, 0, 2, 0, 11, 0, 0, 7, 8, 9]);
+    // The kernel leaves the sum over the pseudo header there, not complemented.
+    let open = !pseudo_header(source, destination, protocol::UDP, 11).finish();
+    packet[26..28].copy_from_slice(&open.to_be_bytes());
+    let offload = Offload { needs_sum: true, sum_offset: 6, ..describe(KIND_NONE, 0, 20) };
+
+    let mut sum = None;
+    offload
+        .segment(&mut packet, &mut Vec::new(), |packet| {
+            let whole = pseudo_header(source, destination, protocol::UDP, 11);
+            sum = Some(whole.with(&packet[20..]).finish());
+        })
+        .unwrap();
+
+    assert_eq!(sum, Some(0));
+}
+
+fn describe(kind: u8, segment: u16, sum_start: usize) -> Offload {
+    let mut octets = [0; HEADER];
+    octets[1] = kind;
+    octets[4..6].copy_from_slice(&segment.to_ne_bytes());
+    octets[6..8].copy_from_slice(&u16::try_from(14 + sum_start).unwrap().to_ne_bytes());
+    Offload::parse(&octets, 14).unwrap()
+}
