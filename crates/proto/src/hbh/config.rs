@@ -45,8 +45,8 @@ pub struct Config {
     pub rate_increase: f64,
     /// q: what it is multiplied by at each congestion notification, below 1.
     pub rate_decrease: f64,
-    /// How long an acknowledgement waits for a packet to ride on, at most. A quarter of the
-    /// hop's round trip if that is shorter. Only the default profile waits.
+    /// How long an acknowledgement waits for a packet to ride on, at most. Half of the hop's
+    /// round trip if that is shorter. Only the default profile waits.
     pub ack_delay: Duration,
     /// Loss rate of a hop from which an idle link sends unacknowledged packets a second time
     /// without being asked, 0 to 1; above 1 it never does. Only the default profile.
@@ -107,7 +107,7 @@ impl Config {
 
     /// How long an acknowledgement waits for a packet to ride on, on a hop with this round trip.
     pub(super) fn patience(&self, round_trip: Option<Duration>) -> Duration {
-        round_trip.map_or(UNKNOWN_PATIENCE, |mean| mean / 4).min(self.ack_delay)
+        round_trip.map_or(UNKNOWN_PATIENCE, |mean| mean / 2).min(self.ack_delay)
     }
 
     fn ours() -> Self {
@@ -128,7 +128,7 @@ impl Config {
             },
             ack_delay: Duration::from_millis(100),
             speculate_above: 0.03,
-            hold: Duration::from_secs(1),
+            hold: Duration::from_secs(3),
             absorb: true,
             lifetime: Duration::from_secs(30),
             ..Self::seed()

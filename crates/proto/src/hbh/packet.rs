@@ -27,9 +27,10 @@ pub(super) struct Tcp {
 }
 
 impl Packet {
-    /// Whether its receiver waits for it, where a lone TCP acknowledgement is soon overtaken.
+    /// Whether a connection makes no progress without it. A lone TCP acknowledgement is replaced by
+    /// the next one.
     pub(super) fn is_waited_for(&self) -> bool {
-        self.tcp.is_none_or(|tcp| tcp.occupies() > 0)
+        self.tcp.is_some_and(|tcp| tcp.occupies() > 0)
     }
 }
 

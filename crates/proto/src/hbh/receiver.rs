@@ -79,6 +79,8 @@ impl Receiver {
         self.unacknowledged = self.unacknowledged.saturating_add(1);
 
         match profile {
+            // What came already is acknowledged already; a sender that missed that asks.
+            Profile::Default if !is_new && !data.wants_ack => {}
             Profile::Default => {
                 let is_urgent = data.wants_ack || self.unacknowledged >= PACKETS_PER_ACK;
                 self.owe(if is_urgent { now } else { now + patience });

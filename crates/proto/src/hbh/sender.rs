@@ -296,7 +296,7 @@ impl Sender {
             .iter()
             .position(|slot| {
                 matches!(&slot.state, State::Flying(packet) if packet.is_waited_for())
-                    && slot.copies < copies
+                    && slot.copies < copies.saturating_add(slot.retries)
             })
             .map(Choice::Spare)
     }
