@@ -37,6 +37,7 @@ use crate::links::{self, LinkState};
 use crate::neighbours::{self, Neighbours, Place};
 use crate::netlink::{Monitor, Netlink};
 use crate::port::Port;
+use crate::rights;
 use crate::routes::{NextHop, Routes};
 use crate::setup;
 use crate::sys::Received;
@@ -98,6 +99,7 @@ impl Gateway {
             plain_udp: &config.plain_udp,
             limit: config.neighbour_limit,
         };
+        rights::give_up()?;
         let firewall = Firewall::set_up(&plan)?;
         let mask = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
         mask.thread_block().context("cannot block signals")?;

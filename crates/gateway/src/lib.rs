@@ -20,6 +20,7 @@ pub mod neighbours;
 pub mod netlink;
 pub mod offload;
 mod port;
+mod rights;
 pub mod routes;
 mod setup;
 pub mod sys;
