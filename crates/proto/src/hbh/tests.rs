@@ -135,7 +135,7 @@ fn acknowledgements_ride_on_packets_that_go_their_way() {
 fn an_idle_lossy_link_sends_segments_twice_and_a_clean_one_does_not() {
     let config = Config { speculate_above: 0.05, ..Config::new(Profile::Default) };
     let mut pair = Pair::new(config);
-    let mut send = |pair: &mut Pair, number: u32| {
+    let send = |pair: &mut Pair, number: u32| {
         let packet = segment(number * 100, 100, 0);
         pair.hops[A].handle_packet(pair.now, Peer(1), &packet, Carried::default()).unwrap();
         pair.run(|_| Fate::ARRIVES);
