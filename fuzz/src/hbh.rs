@@ -77,6 +77,7 @@ pub fn node(input: &[u8]) {
         }
         hop.handle_timeout(now);
         assert!(hop.next_timeout().is_none_or(|at| at > now));
+        while hop.poll_recovered(&mut out).is_some() {}
         while hop.poll_event().is_some() {}
         while hop.poll_egress(&mut out) {}
         let stats = hop.stats();

@@ -67,6 +67,9 @@ impl Gateway {
         if let Some(carried) = self.hop.handle_message(now, peer, packet, &mut restored) {
             self.route(now, &mut restored, carried);
         }
+        while let Some(carried) = self.hop.poll_recovered(&mut restored) {
+            self.route(now, &mut restored, carried);
+        }
         self.buffers.packet = restored;
     }
 

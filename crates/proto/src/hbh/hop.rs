@@ -100,6 +100,8 @@ pub struct Hop {
     pub(super) timers: BTreeSet<(Time, Timer)>,
     pub(super) sweep_at: Option<Time>,
     pub(super) egress: Egress,
+    /// Packets that repairs gave, for the driver.
+    pub(super) recovered: VecDeque<(Vec<u8>, Carried)>,
     pub(super) pool: Pool,
     /// Packets waiting or unacknowledged, over all flows.
     pub(super) held: usize,
@@ -124,6 +126,7 @@ impl Hop {
             timers: BTreeSet::new(),
             sweep_at: None,
             egress: Egress::default(),
+            recovered: VecDeque::new(),
             pool: Pool::default(),
             held: 0,
             events: VecDeque::new(),
@@ -211,7 +214,7 @@ impl Hop {
     /// Takes an HBH packet (an IP packet of our protocol) that `peer` sent.
     ///
     /// When it brings a packet that is new, `out` is that packet, restored, and what it carries is
-    /// returned; the driver routes it on.
+    /// returned; the driver routes it on, and then what `poll_recovered` has.
     pub fn handle_message(
         &mut self,
         now: Time,
@@ -248,6 +251,7 @@ impl Hop {
                     out.extend_from_slice(&packet[..header.len]);
                     out.extend_from_slice(data.payload);
                     super::transmit::seal(out, header.len, data.protocol);
+                    self.keep(peer, &data, out);
                     return Some(carried);
                 }
                 Err(wire::Malformed::Checksum) => {
@@ -260,6 +264,17 @@ impl Hop {
                 }
             }
         }
+    }
+
+    /// Writes to `out` the next packet that the last message made whole besides the one it brought;
+    /// the driver routes it on. Ask until `None`.
+    #[must_use]
+    pub fn poll_recovered(&mut self, out: &mut Vec<u8>) -> Option<Carried> {
+        let (packet, carried) = self.recovered.pop_front()?;
+        out.clear();
+        out.extend_from_slice(&packet);
+        self.pool.give(packet);
+        Some(carried)
     }
 
     /// Takes a restored packet for which this node is the last hop.

@@ -5,10 +5,12 @@ use super::hop::{Carried, Event, Hop, Peer, Refused, Timer};
 use super::packet::{Packet, Tcp};
 use super::receiver::Receiver;
 use super::sender::{Learned, Sender};
-use super::wire::{Ack, Data, FlowId, HEADER, MAX_BUDGET};
+use super::wire::{Ack, Data, FlowId, HEADER, MAX_BUDGET, REPAIR};
 use crate::ip::{FlowKey, Header, mark_congestion};
 use crate::time::Time;
 
+/// With more flows from peers than these, no packets are kept for repairs.
+const REPAIRED_FLOWS: usize = 256;
 /// Events that wait for the driver at most.
 const EVENTS: usize = 256;
 
@@ -128,6 +130,21 @@ impl Hop {
             return None;
         }
         let patience = self.config.patience(self.peers.get(&peer)?.rtt.mean());
+        if data.protocol == REPAIR && profile == Profile::Default {
+            let mut decoder = std::mem::take(&mut receiver.decoder);
+            decoder.handle_repair(
+                data.seq,
+                data.payload,
+                |seq| receiver.has_arrived(seq),
+                &mut self.pool,
+            );
+            receiver.decoder = decoder;
+            receiver.owe(now);
+            self.stats.repairs_received += 1;
+            self.recover(peer, data);
+            self.owe(now, peer, data.flow);
+            return None;
+        }
         let is_new = receiver.handle_data(now, data, patience, window, profile);
         self.owe(now, peer, data.flow);
         if !is_new {
@@ -140,6 +157,33 @@ impl Hop {
             Profile::Seed => None,
         };
         Some(Carried { budget, upstream: Some(id) })
+    }
+
+    /// Keeps a packet that arrived for the repairs that cover it.
+    pub(super) fn keep(&mut self, peer: Peer, data: &Data<'_>, packet: &[u8]) {
+        if self.config.profile == Profile::Default
+            && self.receivers.len() <= REPAIRED_FLOWS
+            && let Some(receiver) = self.receivers.get_mut(&(peer, data.flow))
+        {
+            receiver.decoder.handle_packet(data.seq, packet, &mut self.pool);
+            self.recover(peer, data);
+        }
+    }
+
+    /// Passes on what the repairs of a flow give now.
+    fn recover(&mut self, peer: Peer, data: &Data<'_>) {
+        let id = (peer, data.flow);
+        let Some(receiver) = self.receivers.get_mut(&id) else { return };
+        while let Some((seq, packet)) = receiver.decoder.poll_recovered(&mut self.pool) {
+            receiver.decoder.handle_packet(seq, &packet, &mut self.pool);
+            if Header::parse(&packet).is_err() {
+                self.stats.messages_malformed += 1;
+            } else if receiver.handle_recovered(seq) {
+                self.stats.packets_recovered += 1;
+                let carried = Carried { budget: Some(data.budget), upstream: Some(id) };
+                self.recovered.push_back((packet, carried));
+            }
+        }
     }
 
     /// A flow's silence or pause may have ended.

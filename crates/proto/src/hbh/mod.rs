@@ -22,6 +22,7 @@ mod packet;
 mod peer;
 mod pool;
 mod receiver;
+mod repair;
 mod rtt;
 mod sender;
 mod stats;

@@ -27,10 +27,10 @@ pub(super) struct Tcp {
 }
 
 impl Packet {
-    /// Whether a connection makes no progress without it. A lone TCP acknowledgement is replaced by
-    /// the next one.
+    /// Whether others are held up until it arrives: what TCP sends next depends on it, and TCP's
+    /// window grows with each acknowledgement that comes in time.
     pub(super) fn is_waited_for(&self) -> bool {
-        self.tcp.is_some_and(|tcp| tcp.occupies() > 0)
+        self.tcp.is_some()
     }
 }
 

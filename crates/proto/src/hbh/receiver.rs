@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::config::Profile;
 use super::hop::Peer;
+use super::repair::Decoder;
 use super::wire::{Ack, Data, Echo, FlowId, Seq, emit_ack};
 use crate::time::Time;
 
@@ -15,6 +16,7 @@ pub(super) struct Receiver {
     /// The flow on its next hop, when it goes on through HBH.
     pub(super) downstream: Option<(Peer, FlowId)>,
     pub(super) used_at: Time,
+    pub(super) decoder: Decoder,
     id: FlowId,
     /// The lowest number that has not arrived and may still come.
     next: Seq,
@@ -46,6 +48,7 @@ impl Receiver {
         Self {
             downstream: None,
             used_at: now,
+            decoder: Decoder::default(),
             id: data.flow,
             next,
             arrived: 0,
@@ -89,6 +92,19 @@ impl Receiver {
             Profile::Seed => {}
         }
         is_new
+    }
+
+    /// Takes note of a packet that repairs gave; returns whether it is new.
+    pub(super) fn handle_recovered(&mut self, seq: Seq) -> bool {
+        self.record(seq)
+    }
+
+    /// Whether the packet of this number has arrived, or will not come any more.
+    pub(super) fn has_arrived(&self, seq: Seq) -> bool {
+        match u32::try_from(seq.since(self.next)) {
+            Ok(ahead) => self.arrived >> ahead & 1 == 1,
+            Err(_) => true,
+        }
     }
 
     /// An acknowledgement must go out at `at` or before.
@@ -137,6 +153,8 @@ impl Receiver {
             self.arrived = self.arrived.checked_shr(steps.unsigned_abs().into()).unwrap_or(0);
             self.next = lowest;
             self.skip();
+            let next = self.next;
+            self.decoder.forget(|seq| seq.since(next) < 0);
         }
     }
 

@@ -12,6 +12,8 @@
 //! Links keep order, so a packet is lost once a later transmission is known to have arrived; an
 //! echo names that transmission. The seed knows only its timer.
 
+mod spare;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -23,7 +25,7 @@ use super::pool::Pool;
 use super::rtt::Estimator;
 use super::stats::Stats;
 use super::window::Window;
-use super::wire::{Ack, COPIES, Data, FlowId, MAX_SPAN, Seq};
+use super::wire::{self, Ack, COPIES, Data, FlowId, MAX_SPAN, Seq};
 use crate::ip::FlowKey;
 use crate::time::{Time, earliest};
 
@@ -56,6 +58,8 @@ pub(super) struct Sender {
     expiries: u8,
     /// The highest TCP sequence number taken.
     newest_seq: Option<u32>,
+    /// Repairs that may still arrive: their transmission and its time.
+    repairs: VecDeque<(u64, Time)>,
     /// How much later a transmission may arrive than one after it.
     reordering: Duration,
     window: Window,
@@ -78,6 +82,8 @@ struct Slot {
     order: u64,
     copies: u8,
     retries: u8,
+    /// The transmission that was counted as lost.
+    doubted: u64,
     was_overtaken: bool,
 }
 
@@ -95,6 +101,8 @@ pub(super) enum Choice {
     New,
     /// The packet at this place of the flight, because it is lost.
     Repeat(usize),
+    /// A sum of packets of the flight, because the link is idle.
+    Repair,
     /// The packet at this place of the flight, because the link is idle.
     Spare(usize),
 }
@@ -127,6 +135,7 @@ impl Sender {
             since_request: 0,
             expiries: 0,
             newest_seq: None,
+            repairs: VecDeque::new(),
             reordering: Duration::ZERO,
             window: Window::new(config.window),
             pacer: Pacer::new(config),
@@ -217,8 +226,9 @@ impl Sender {
         if learned.delivered > 0 || arrived.is_some() {
             self.expiries = 0;
         }
-        if let Some((order, sent_at)) = arrived {
-            self.find_overtaken(now, order, sent_at, config, pool, &mut learned);
+        if let Some(arrived) = arrived {
+            let round_trip = rtt.mean().unwrap_or_default().mul_f64(0.9);
+            self.find_overtaken(now, arrived, round_trip, config, pool, &mut learned);
         }
 
         let round_trip = rtt.mean().unwrap_or(config.rto.initial);
@@ -290,22 +300,12 @@ impl Sender {
         self.pacer.held_until(now).is_none().then_some(Choice::New)
     }
 
-    /// What could go out a second time over an idle link; packets sent less than `copies` times.
-    pub(super) fn choose_spare(&self, copies: u8) -> Option<Choice> {
-        self.flight
-            .iter()
-            .position(|slot| {
-                matches!(&slot.state, State::Flying(packet) if packet.is_waited_for())
-                    && slot.copies < copies.saturating_add(slot.retries)
-            })
-            .map(Choice::Spare)
-    }
-
     /// Octets of the IP packet that `choice` would send, HBH's header included.
     pub(super) fn len_of(&self, choice: Choice) -> usize {
-        super::wire::HEADER
+        wire::HEADER
             + match choice {
                 Choice::New => self.queue.front().map_or(0, |packet| packet.octets.len()),
+                Choice::Repair => 0,
                 Choice::Repeat(index) | Choice::Spare(index) => self.flight[index].packet_len(),
             }
     }
@@ -329,6 +329,7 @@ impl Sender {
                 stats.data_spare += 1;
                 index
             }
+            Choice::Repair => unreachable!("a sum is no packet: see emit_repair"),
         };
         stats.data_sent += 1;
 
@@ -513,23 +514,35 @@ impl Sender {
     fn find_overtaken(
         &mut self,
         now: Time,
-        order: u64,
-        sent_at: Time,
+        (order, sent_at): (u64, Time),
+        round_trip: Duration,
         config: &Config,
         pool: &mut Pool,
         learned: &mut Learned,
     ) {
+        let under_way = std::mem::take(&mut self.repairs);
+        let mut repairs = under_way.iter().filter(|(_, at)| *at + round_trip > now);
+        let mut repair = repairs.next();
         for index in 0..self.flight.len() {
             let slot = &mut self.flight[index];
             if matches!(slot.state, State::Flying(_))
                 && slot.order < order
                 && sent_at.since(slot.sent_at) >= self.reordering
             {
-                slot.was_overtaken = true;
-                learned.lost += 1;
-                self.lose(now, index, config, pool, learned);
+                if slot.doubted != slot.order {
+                    slot.doubted = slot.order;
+                    learned.lost += 1;
+                }
+                // A repair that is under way may make it good; each repair one packet.
+                if repair.is_some_and(|(order, _)| *order > slot.order) {
+                    repair = repairs.next();
+                } else {
+                    slot.was_overtaken = true;
+                    self.lose(now, index, config, pool, learned);
+                }
             }
         }
+        self.repairs = under_way;
     }
 
     /// The flying packet at `index` is to be sent again, or given up.
@@ -567,6 +580,7 @@ impl Sender {
             order: 0,
             copies: 0,
             retries: 0,
+            doubted: 0,
             was_overtaken: false,
         });
         self.next = self.next.plus(1);

@@ -29,6 +29,12 @@ pub struct Stats {
     pub data_repeated: u64,
     /// ... of those, sent a second time over an idle link without being asked.
     pub data_spare: u64,
+    /// Repairs transmitted: sums of packets, over an idle link.
+    pub repairs_sent: u64,
+    /// Repairs received.
+    pub repairs_received: u64,
+    /// Packets that repairs gave, which had not arrived.
+    pub packets_recovered: u64,
     /// HDMs that brought a new packet.
     pub data_received: u64,
     /// HDMs that brought a packet again.

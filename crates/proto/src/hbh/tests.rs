@@ -152,6 +152,26 @@ fn an_idle_lossy_link_sends_segments_twice_and_a_clean_one_does_not() {
 }
 
 #[test]
+fn a_repair_makes_a_loss_good_without_a_round_trip() {
+    let mut pair = Pair::new(Config::new(Profile::Default));
+    for number in 0..8 {
+        let packet = segment(number * 100, 100, 0);
+        pair.hops[A].handle_packet(pair.now, Peer(1), &packet, Carried::default()).unwrap();
+    }
+
+    pair.run(|sent| if sent.number == 2 { Fate::LOST } else { Fate::ARRIVES });
+
+    let (a, b) = (pair.hops[A].stats(), pair.hops[B].stats());
+    assert_eq!((b.packets_recovered, a.data_repeated), (1, 0), "{a:?} {b:?}");
+    assert_eq!(pair.delivered.len(), 8);
+    let last = pair.delivered_at.last().unwrap();
+    assert!(
+        *last < 10 * SLOT + DELAY + SLOT,
+        "the repair goes out right behind the burst: {last:?}"
+    );
+}
+
+#[test]
 fn datagrams_wait_for_nothing_and_are_sent_once() {
     let mut pair = Pair::new(Config::new(Profile::Default));
     pair.send(0..5);
@@ -501,14 +521,17 @@ impl Pair {
     fn arrive(&mut self, to: usize, packet: &[u8]) {
         let from = Peer(u32::try_from(1 - to).unwrap());
         let mut out = Vec::new();
-        let Some(carried) = self.hops[to].handle_message(self.now, from, packet, &mut out) else {
-            return;
-        };
-        if let (B, Some(peer)) = (to, self.forwards_to) {
-            self.hops[B].handle_packet(self.now, peer, &out, carried).unwrap();
-        } else if to == B {
-            self.delivered.push(out);
-            self.delivered_at.push(self.now.since(Time::ZERO));
+        let hop = &mut self.hops[to];
+        let direct = hop.handle_message(self.now, from, packet, &mut out);
+        let mut brought = direct.or_else(|| hop.poll_recovered(&mut out));
+        while let Some(carried) = brought {
+            if let (B, Some(peer)) = (to, self.forwards_to) {
+                self.hops[B].handle_packet(self.now, peer, &out, carried).unwrap();
+            } else if to == B {
+                self.delivered.push(out.clone());
+                self.delivered_at.push(self.now.since(Time::ZERO));
+            }
+            brought = self.hops[to].poll_recovered(&mut out);
         }
     }
 

@@ -13,9 +13,6 @@ const RIDERS: usize = 4;
 const RIDER: usize = 32;
 /// Flows looked at for a packet to send a second time.
 const SPARE_SEARCH: usize = 64;
-/// Loss rate from which a third copy is worth sending.
-const HEAVY_LOSS: f64 = 0.4;
-
 /// A flow, and what it sends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
@@ -70,16 +67,19 @@ impl Hop {
             let state = self.peers.get(&peer)?;
             let loss = state.loss.rate();
             let is_idle = match (state.rtt.mean(), state.rtt.shortest()) {
-                (Some(mean), Some(shortest)) => mean <= shortest + shortest / 4,
+                (Some(mean), Some(shortest)) => mean <= shortest + shortest / 2,
                 _ => true,
             };
             if loss < self.config.speculate_above || !is_idle {
                 continue;
             }
-            let copies = if loss < HEAVY_LOSS { 2 } else { 3 };
             let found = self.senders.range(flows_of(peer)).take(SPARE_SEARCH).find_map(
                 |(&(peer, flow), sender)| {
-                    sender.choose_spare(copies).map(|choice| Turn { peer, flow, choice })
+                    sender.choose_spare(loss, state.config.mtu).map(|choice| Turn {
+                        peer,
+                        flow,
+                        choice,
+                    })
                 },
             );
             if found.is_some() {
@@ -92,6 +92,10 @@ impl Hop {
     /// Writes the packet of `turn`, and with it the acknowledgements that are owed to its peer.
     pub(super) fn emit_data(&mut self, now: Time, link: Link, turn: Turn, out: &mut Vec<u8>) {
         let Turn { peer, flow, choice } = turn;
+        if choice == Choice::Repair {
+            self.emit_repair(now, peer, flow, out);
+            return;
+        }
         let Some(sender) = self.senders.get(&(peer, flow)) else { return };
         let mtu = self.peers.get(&peer).map_or(0, |state| state.config.mtu);
         let room = mtu.saturating_sub(sender.len_of(choice)) / RIDER;
@@ -124,6 +128,18 @@ impl Hop {
         }
         self.attend(now, peer, flow);
         debug_assert!(self.links.contains_key(&link), "the turn came from it");
+    }
+
+    /// Writes a packet with a repair of a flow, and nothing else.
+    fn emit_repair(&mut self, now: Time, peer: Peer, flow: FlowId, out: &mut Vec<u8>) {
+        let Some(state) = self.peers.get(&peer) else { return };
+        let Some(sender) = self.senders.get_mut(&(peer, flow)) else { return };
+        Spec::new(state.config.local, state.config.remote, self.config.protocol).emit(0, out);
+        let header_len = out.len();
+        sender.emit_repair(now, &mut self.scratch, out);
+        seal(out, header_len, self.config.protocol);
+        self.stats.repairs_sent += 1;
+        self.attend(now, peer, flow);
     }
 
     /// Writes a packet with nothing but acknowledgements for `peer`.

@@ -38,6 +38,9 @@ pub const MAX_BUDGET: u8 = 15;
 /// Copies of a packet are told apart modulo this.
 pub const COPIES: u8 = 8;
 
+/// OrigProto of an HDM that is a repair: its data is a sum of packets, not one of them.
+pub const REPAIR: u8 = 255;
+
 const ECHO: usize = 4;
 const INTERVAL: usize = 2;
 const FLAG_ACK: u8 = 0x80;

@@ -85,6 +85,16 @@ impl Node {
             Some(carried) => self.route_restored(engine, restored, carried),
             None => engine.packets.remove(restored),
         }
+        while let Some(hop) = &mut self.hop {
+            let recovered = engine.packets.add();
+            match hop.core.poll_recovered(engine.packets.get_mut(recovered)) {
+                Some(carried) => self.route_restored(engine, recovered, carried),
+                None => {
+                    engine.packets.remove(recovered);
+                    return;
+                }
+            }
+        }
     }
 
     /// Routes a packet that HBH brought: on under HBH, or out of it.
