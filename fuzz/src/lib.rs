@@ -1,15 +1,28 @@
 //! What every input must survive. A target feeds one of these from libFuzzer; `tests/replay.rs`
 //! feeds all of them from the corpora, on the stable toolchain.
 
+mod gateway;
 mod hbh;
 mod ip;
+mod tcp;
+mod text;
 
 /// A target's name and its body.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: &[Target] =
-    &[("hbh_message", hbh::message), ("hbh_node", hbh::node), ("ip_packet", ip::packet)];
+pub const TARGETS: &[Target] = &[
+    ("gateway_config", text::configuration),
+    ("hbh_message", hbh::message),
+    ("hbh_node", hbh::node),
+    ("hello", gateway::hello),
+    ("ip_packet", ip::packet),
+    ("offload", gateway::offload),
+    ("scenario_file", text::scenario),
+    ("tcp_connection", tcp::connection),
+    ("tcp_segment", tcp::segment),
+    ("units", text::quantity),
+];
 
 /// Runs the target called `name`.
 ///

@@ -1,0 +1,82 @@
+//! Text that people write: read, or refused with a line that says why.
+
+use std::fmt::{Debug, Display};
+use std::path::Path;
+use std::str::{self, FromStr};
+use std::time::Duration;
+
+use sim::Prefix;
+use sim::channel::Loss;
+use sim::units::{BitRate, Probability, Span};
+
+/// Reads the input as a scenario.
+pub(crate) fn scenario(input: &[u8]) {
+    let Ok(text) = str::from_utf8(input) else { return };
+    if let Err(complaint) = lab::scenario::Plan::parse(Path::new("x.toml"), text.to_owned()) {
+        expect_line(&complaint, text.len());
+    }
+}
+
+/// Reads the input as the gateway's configuration.
+pub(crate) fn configuration(input: &[u8]) {
+    let Ok(text) = str::from_utf8(input) else { return };
+    match gateway::Config::parse("x.toml", text) {
+        Err(invalid) => expect_line(&invalid, text.len()),
+        Ok(config) => {
+            assert!(!config.interfaces.is_empty());
+            assert!(config.hbh.clear <= config.hbh.congestion);
+            assert!(config.hbh.congestion <= config.hbh.queue);
+            assert!(config.hello_hold >= config.hello_interval);
+        }
+    }
+}
+
+/// Reads the input as a quantity of each kind, and what is shown of it again.
+pub(crate) fn quantity(input: &[u8]) {
+    let Ok(text) = str::from_utf8(input) else { return };
+    again::<BitRate>(text, |read, again| read == again);
+    again::<Prefix>(text, |read, again| read == again);
+    again::<Probability>(text, |read, again| is_near(*read, *again));
+    again::<Loss>(text, |read, again| match (read, again) {
+        (Loss::GilbertElliott(read), Loss::GilbertElliott(again)) => {
+            is_near(read.p, again.p)
+                && is_near(read.r, again.r)
+                && is_near(read.h, again.h)
+                && is_near(read.k, again.k)
+        }
+        // What is too little to be shown is none.
+        (Loss::Random(read), Loss::None) => is_near(*read, Probability::ZERO),
+        (Loss::Random(read), Loss::Random(again)) => is_near(*read, *again),
+        (read, again) => read == again,
+    });
+    // Nanoseconds of more than fifty days do not fit the number that is read.
+    let slack = |span: Duration| span.max(Duration::from_hours(1)).div_f64(1e12);
+    again::<Span>(text, |read, again| read.0.abs_diff(again.0) <= slack(read.0));
+}
+
+/// Ten digits of a percentage are shown.
+fn is_near(read: Probability, again: Probability) -> bool {
+    (read.get() - again.get()).abs() < 1e-11
+}
+
+fn again<T: Debug + Display + FromStr<Err: Debug + Display>>(
+    text: &str,
+    is_equal: impl FnOnce(&T, &T) -> bool,
+) {
+    match text.parse::<T>() {
+        Err(bad) => assert!(!bad.to_string().is_empty()),
+        Ok(read) => {
+            let shown = read.to_string();
+            let again = shown.parse().unwrap_or_else(|bad| panic!("{shown}: {bad}"));
+            assert!(is_equal(&read, &again), "{text}: {read:?}, {again:?}");
+        }
+    }
+}
+
+/// A complaint is one line, and about as long as what it is about.
+fn expect_line(complaint: &impl ToString, len: usize) {
+    let said = complaint.to_string();
+    assert!(said.starts_with("x.toml"), "{said}");
+    assert!(!said.contains('\n'), "{said}");
+    assert!(said.len() <= 2_000 + 8 * len, "{said}");
+}
