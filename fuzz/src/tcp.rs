@@ -112,6 +112,8 @@ struct Network {
     seq: u32,
     /// The next octet that the peer waits for.
     ack: u32,
+    /// What the peer has acknowledged of it.
+    acked: u32,
     clock: u32,
     packet: Vec<u8>,
 }
@@ -125,6 +127,7 @@ impl Network {
             mtu: config.mtu,
             seq: 0xffff_ff00,
             ack: 0,
+            acked: 0,
             clock: 0,
             packet: Vec::new(),
         };
@@ -144,7 +147,7 @@ impl Network {
             source: peer(),
             destination: own(),
             seq: self.seq,
-            ack: self.ack,
+            ack: self.acked,
             flags,
             window: 8_000,
             urgent: 0,
@@ -162,6 +165,13 @@ impl Network {
         else {
             return &[];
         };
+        // It acknowledges all, or a part, or nothing new.
+        let part = u32::from(ack) * 4;
+        self.acked = match action % 8 {
+            0 => self.ack,
+            1 => self.acked.wrapping_add(part.min(self.ack.wrapping_sub(self.acked))),
+            _ => self.acked,
+        };
         let bent = |value: u32, by: u8, is_bent: bool| match (is_bent, action & 0x80) {
             (false, _) => value,
             (true, 0) => value.wrapping_add_signed(i32::from(by.cast_signed())),
@@ -170,8 +180,8 @@ impl Network {
         let payload = vec![seq; amount * if bend & 8 == 0 { 1 } else { 8 }];
         let mut sack = SackBlocks::default();
         for block in 0..u32::from(extra & 7) {
-            let from = self.ack.wrapping_add(block * 600).wrapping_add(u32::from(window));
-            sack.push(from, from.wrapping_add(u32::from(ack) * 4));
+            let from = self.acked.wrapping_add(block * 600).wrapping_add(u32::from(window));
+            sack.push(from, from.wrapping_add(part));
         }
         let timestamps = (bend & 16 == 0).then_some(Timestamps {
             value: bent(self.clock, extra, bend & 32 != 0),
@@ -180,7 +190,7 @@ impl Network {
         let syn = flags & Flags::SYN.0 != 0;
         let segment = Segment {
             seq: bent(self.seq, seq, bend & 1 != 0),
-            ack: bent(self.ack, ack, bend & 2 != 0),
+            ack: bent(self.acked, ack, bend & 2 != 0),
             window: if bend & 4 == 0 { u16::from(window) << 8 } else { u16::from(window) },
             urgent: u16::from(extra),
             options: Options {
