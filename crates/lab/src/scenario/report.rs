@@ -135,6 +135,10 @@ pub struct HopReport {
     pub data_repeated: u64,
     /// Of those, sent again over an idle link without being asked.
     pub data_spare: u64,
+    /// Repairs sent over idle links.
+    pub repairs_sent: u64,
+    /// Packets that repairs gave.
+    pub recovered: u64,
     /// Messages that carried nothing but acknowledgements.
     pub acks_sent: u64,
     /// Acknowledgements that rode on data.
@@ -232,6 +236,8 @@ impl NodeReport {
                 data_sent: stats.data_sent,
                 data_repeated: stats.data_repeated,
                 data_spare: stats.data_spare,
+                repairs_sent: stats.repairs_sent,
+                recovered: stats.packets_recovered,
                 acks_sent: stats.acks_sent,
                 acks_ridden: stats.acks_ridden,
                 abandoned: stats.packets_abandoned,
@@ -305,7 +311,7 @@ impl NodeReport {
             hbh.packets,
             hbh.data_sent,
             hbh.data_repeated,
-            hbh.data_spare,
+            hbh.data_spare + hbh.repairs_sent,
             hbh.acks_sent,
             hbh.abandoned + hbh.expired,
             hbh.full,
