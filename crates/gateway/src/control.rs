@@ -52,8 +52,12 @@ impl AsFd for Control {
 /// When none runs.
 pub fn ask() -> anyhow::Result<String> {
     let address = SocketAddr::from_abstract_name(NAME)?;
-    let mut stream = UnixStream::connect_addr(&address)
-        .context("no gateway runs in this network namespace: `trackway run FILE` starts one")?;
+    let mut stream = UnixStream::connect_addr(&address).map_err(|error| match error.kind() {
+        io::ErrorKind::ConnectionRefused => anyhow::anyhow!(
+            "no gateway runs in this network namespace: `trackway run FILE` starts one"
+        ),
+        _ => anyhow::anyhow!("cannot ask the gateway: {error}"),
+    })?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     let mut status = String::new();
     stream.read_to_string(&mut status).context("the gateway does not answer")?;

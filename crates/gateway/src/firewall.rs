@@ -30,6 +30,8 @@ pub const MARK: u32 = 0x7472_776b;
 /// A word that `nft` does not know: its complaint about it means that it has read all before.
 const MARKER: &str = "trackway_marker";
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the rest of a complaint may take.
+const REST: Duration = Duration::from_millis(100);
 /// What `nft` may say before we stop listening.
 const SAID: usize = 64 << 10;
 
@@ -67,6 +69,8 @@ impl Firewall {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
+            // Where it cannot leave a history of our orders.
+            .env("HOME", "/dev/null")
             // Ctrl-C is for us: neighbours are told before the table goes.
             .process_group(0)
             .spawn()
@@ -132,11 +136,17 @@ impl Firewall {
     fn listen_for(&mut self, word: &str) -> anyhow::Result<String> {
         let mut said = String::new();
         let deadline = Instant::now() + PATIENCE;
-        while !said.contains(word) {
+        while !is_complete(&said, word) {
             let left = deadline.saturating_duration_since(Instant::now());
             ensure!(!left.is_zero(), "`nft -i` does not answer");
-            let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
-            poll(&mut [PollFd::new(self.complaints.as_fd(), PollFlags::POLLIN)], timeout)?;
+            let is_heard = said.contains(word);
+            let wait = if is_heard { REST } else { left };
+            let timeout = PollTimeout::try_from(wait).unwrap_or(PollTimeout::MAX);
+            let ready =
+                poll(&mut [PollFd::new(self.complaints.as_fd(), PollFlags::POLLIN)], timeout)?;
+            if ready == 0 && is_heard {
+                break;
+            }
             said += &self.complaints().with_context(|| explain(&said))?;
         }
         // The marker's own complaint comes in several lines; none before it is about the marker.
@@ -221,6 +231,12 @@ impl Plan<'_> {
 }
 
 /// What to do about a complaint of `nft`.
+/// Whether the complaint about `word` has ended, with a line that points at it.
+fn is_complete(said: &str, word: &str) -> bool {
+    let after = said.split_once(word).map_or("", |(_, after)| after);
+    after.split_once('^').is_some_and(|(_, rest)| rest.contains('\n'))
+}
+
 fn explain(said: &str) -> String {
     let complaint =
         said.lines().find(|line| line.contains("rror")).unwrap_or("no complaint").trim();
@@ -239,6 +255,16 @@ fn explain(said: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_complaint_is_complete_with_the_line_that_points_at_it() {
+        let complaint = "Error: syntax error, unexpected newline\nword\n    ^^^^\n";
+
+        for (end, _) in complaint.char_indices() {
+            assert!(!is_complete(&complaint[..end], "word"), "after {end} octets");
+        }
+        assert!(is_complete(complaint, "word"));
+    }
 
     #[test]
     fn the_table_is_this() {
