@@ -66,6 +66,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             let chosen = campaign::select(&claims, &name).ok_or_else(|| unknown(&claims, &name))?;
             let plan = Plan { runs, jobs: jobs.unwrap_or_else(runner::cores) };
             let out = out.or_else(|| (!json).then(|| PathBuf::from("trackway-lab")));
+            if let Some(out) = &out {
+                output::make_folder(out)?;
+            }
 
             let tested = campaign::run(&chosen, plan, Progress::new);
 

@@ -114,8 +114,14 @@ fn sentence(text: &str) -> String {
     escape(&format!("{first}{}{end}", rest.as_str()))
 }
 
+/// Safe as HTML; numbers stay on one line with their interval and unit.
 fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+        .replace(" ± ", "\u{a0}±\u{a0}")
+        .replace(" %", "\u{a0}%")
 }
 
 #[cfg(test)]

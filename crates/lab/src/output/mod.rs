@@ -23,12 +23,20 @@ pub use csv::to_csv;
 pub use html::to_html;
 pub use json::to_json_lines;
 
+/// Makes the folder `out` if it is missing. Done before long runs, so that none is in vain.
+///
+/// # Errors
+/// When it cannot be made.
+pub fn make_folder(out: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))
+}
+
 /// Writes the tables, the figures and the report into the folder `out`, which is made if missing.
 ///
 /// # Errors
 /// When a file cannot be written.
 pub fn write_all(out: &Path, tested: &[Tested], provenance: &str) -> anyhow::Result<()> {
-    fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+    make_folder(out)?;
     let write = |name: &str, contents: &[u8]| {
         let path = out.join(name);
         fs::write(&path, contents).with_context(|| format!("cannot write {}", path.display()))
