@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
+use anyhow::Context as _;
 use proto::time::Time;
 use sim::app::{stream, transfer};
 use sim::{AppId, Change, LinkId, NodeId, Prefix, World};
@@ -35,11 +36,13 @@ impl Plan {
         let seed = seed.unwrap_or(self.seed);
         let mut network = Network::build(self, seed)?;
         if let Some(folder) = captures {
-            network.capture(folder)?;
+            let failed = || format!("cannot capture into {}", folder.display());
+            network.capture(folder).with_context(failed)?;
         }
         network.run();
-        if captures.is_some() {
-            network.world.finish_captures()?;
+        if let Some(folder) = captures {
+            let failed = || format!("cannot capture into {}", folder.display());
+            network.world.finish_captures().with_context(failed)?;
         }
         Ok(network.report(seed))
     }
