@@ -1,6 +1,14 @@
 # What ./demo and ./test share: missing packages, and what an earlier run had to leave behind.
 # shellcheck shell=bash
 
+# sudo leaves the toolchain of its caller out of the path, and rustup under another home.
+if ! command -v cargo > /dev/null; then
+    home=$(getent passwd "${SUDO_USER:-$(id -un)}" | cut -d: -f6)
+    if [ -x "$home/.cargo/bin/cargo" ]; then
+        export PATH=$PATH:$home/.cargo/bin RUSTUP_HOME=${RUSTUP_HOME:-$home/.rustup}
+    fi
+fi
+
 # Installs the Debian packages of the commands that are missing, each COMMAND or COMMAND:PACKAGE;
 # where that cannot be done, says which are missing and returns 1.
 install_missing() {
