@@ -48,8 +48,8 @@ pub struct Config {
     /// How long an acknowledgement waits for a packet to ride on, at most. Half of the hop's
     /// round trip if that is shorter. Only the default profile waits.
     pub ack_delay: Duration,
-    /// Loss rate of a hop from which an idle link sends unacknowledged packets a second time
-    /// without being asked, 0 to 1; above 1 it never does. Only the default profile.
+    /// Loss rate of a hop from which an idle link sends repairs, or copies, of TCP segments that are
+    /// not acknowledged, 0 to 1; above 1 it never does. Only the default profile.
     pub speculate_above: f64,
     /// How long the last hop keeps a TCP segment back for one before it; zero for not at all.
     /// Only the default profile.

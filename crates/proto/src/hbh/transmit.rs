@@ -11,7 +11,7 @@ use crate::time::Time;
 const RIDERS: usize = 4;
 /// Octets kept free for each rider: header, echo and a few intervals.
 const RIDER: usize = 32;
-/// Flows looked at for a packet to send a second time.
+/// Flows looked at for something to repair.
 const SPARE_SEARCH: usize = 64;
 /// A flow, and what it sends.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +61,7 @@ impl Hop {
         None
     }
 
-    /// What an idle link may send a second time, because it loses much.
+    /// What an idle link that loses much may send without being asked.
     pub(super) fn spare(&self, link: Link) -> Option<Turn> {
         for &peer in &self.links.get(&link)?.peers {
             let state = self.peers.get(&peer)?;
