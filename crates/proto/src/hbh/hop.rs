@@ -315,7 +315,7 @@ impl Hop {
                 Some(waiting)
             }
             (Some(turn), _) => {
-                self.emit_data(now, link, turn, out);
+                self.emit_data(now, turn, out);
                 Some(turn.peer)
             }
             (None, Some(waiting)) => {

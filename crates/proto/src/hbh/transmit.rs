@@ -90,7 +90,7 @@ impl Hop {
     }
 
     /// Writes the packet of `turn`, and with it the acknowledgements that are owed to its peer.
-    pub(super) fn emit_data(&mut self, now: Time, link: Link, turn: Turn, out: &mut Vec<u8>) {
+    pub(super) fn emit_data(&mut self, now: Time, turn: Turn, out: &mut Vec<u8>) {
         let Turn { peer, flow, choice } = turn;
         if choice == Choice::Repair {
             self.emit_repair(now, peer, flow, out);
@@ -127,7 +127,6 @@ impl Hop {
             self.tell_upstream(now, upstream);
         }
         self.attend(now, peer, flow);
-        debug_assert!(self.links.contains_key(&link), "the turn came from it");
     }
 
     /// Writes a packet with a repair of a flow, and nothing else.
