@@ -14,6 +14,7 @@
 
 pub mod hbh;
 pub mod ip;
+pub mod nc;
 pub mod rng;
 pub mod tcp;
 pub mod time;

@@ -1,0 +1,47 @@
+//! What can be set.
+
+use std::time::Duration;
+
+/// The parameters of a tunnel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Config {
+    /// Octets of an outer IP packet that surely pass, 576 to 65 535: where the search for the path
+    /// MTU begins.
+    pub base_mtu: usize,
+    /// Octets of an outer IP packet that the local interface takes; the search ends there.
+    pub max_mtu: usize,
+    /// Octets that the driver adds to a datagram: IP, UDP, its own header, the tag of the cipher.
+    pub overhead: usize,
+    /// How long a packet is worth recovering, from when it came in; older ones are given up.
+    pub deadline: Duration,
+    /// Octets that wait to be sent, at most, over all flows.
+    pub queue: usize,
+    /// Sources that can be repaired at a time, 1 to 4 095.
+    pub window: usize,
+    /// Outer rate that is never exceeded, in bit/s; `None` to find it.
+    pub max_rate: Option<f64>,
+    /// How long a peer may be silent, though it was sent something, until the path is down.
+    pub dead_after: Duration,
+}
+
+impl Config {
+    /// Octets of outer headers over IPv4: IP 20, UDP 8, ours 8, tag 16.
+    pub const OVERHEAD_IPV4: usize = 52;
+    /// Octets of outer headers over IPv6.
+    pub const OVERHEAD_IPV6: usize = 72;
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            base_mtu: 1_280,
+            max_mtu: 1_500,
+            overhead: Self::OVERHEAD_IPV4,
+            deadline: Duration::from_secs(2),
+            queue: 8 << 20,
+            window: 1_024,
+            max_rate: None,
+            dead_after: Duration::from_secs(10),
+        }
+    }
+}

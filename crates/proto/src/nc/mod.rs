@@ -1,0 +1,21 @@
+//! The coded tunnel: loss disappears between two gateways.
+//!
+//! ```text
+//!   inner IP     handle_packet  ┌────────┐  poll_transmit    sealed, in UDP
+//!   packets    ───────────────▶ │ Tunnel │ ────────────────▶ to the peer
+//!              ◀─────────────── │        │ ◀────────────────
+//!               poll_packet     └────────┘  handle_datagram
+//!                  poll_event  next_timeout  handle_timeout
+//! ```
+//!
+//! One [`Tunnel`] is one peer. It knows nothing of keys and addresses: the driver seals what
+//! [`Tunnel::poll_transmit`] gives, with the datagram's number as nonce, and hands in only what it
+//! could open.
+
+mod config;
+mod stats;
+mod tunnel;
+
+pub use config::Config;
+pub use stats::Stats;
+pub use tunnel::{Event, Refused, Transmit, Tunnel};
