@@ -16,6 +16,10 @@ pub struct LinkId(pub(crate) u32);
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct AppId(pub(crate) u32);
 
+/// A tunnel between two nodes.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct TunnelId(pub(crate) u32);
+
 impl NodeId {
     /// The place in the order in which nodes were added.
     #[must_use]

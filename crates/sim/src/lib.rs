@@ -19,12 +19,14 @@ mod ids;
 mod node;
 mod series;
 mod summary;
+mod transits;
 pub mod units;
 mod world;
 
-pub use counters::{ByClass, Class, NodeCounters, PortCounters, Tally};
+pub use counters::{ByClass, Class, NodeCounters, PortCounters, Tally, TunnelCounters};
 pub use flows::FlowCounters;
-pub use ids::{AppId, LinkId, NodeId, PortId};
+pub use ids::{AppId, LinkId, NodeId, PortId, TunnelId};
 pub use node::{InterfaceConfig, NextHop, NotAPrefix, Prefix, Route};
 pub use summary::Summary;
-pub use world::{Change, LinkConfig, LinkReport, NodeReport, Report, World};
+pub use transits::Transit;
+pub use world::{Change, LinkConfig, LinkReport, NodeReport, Report, TunnelReport, World};

@@ -18,6 +18,7 @@ use crate::channel::Channel;
 use crate::counters::{Class, PortCounters};
 use crate::flows::Flows;
 use crate::ids::{NodeId, PortId};
+use crate::transits::Transits;
 
 pub(crate) use packets::{PacketId, Packets};
 pub(crate) use queue::{Event, Kind, Queue, Sequence};
@@ -36,6 +37,8 @@ pub(crate) struct Engine {
     pub(crate) captures: Vec<Capture>,
     /// Counters for each flow, when asked for.
     pub(crate) flows: Option<Flows>,
+    /// How long packets are inside a tunnel, when asked for.
+    pub(crate) transits: Option<Transits>,
 }
 
 /// What carries packets between the ports that are attached to it.

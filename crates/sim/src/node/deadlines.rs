@@ -8,6 +8,7 @@ pub(crate) enum Owner {
     App(usize),
     Hop,
     Socket(usize),
+    Tunnel(usize),
 }
 
 /// One deadline in [`Deadlines`].

@@ -16,6 +16,7 @@ mod sockets;
 mod stack;
 mod table;
 mod transport;
+mod tunnel;
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -35,6 +36,7 @@ pub use interface::InterfaceConfig;
 use sockets::Sockets;
 use table::Table;
 pub use table::{NextHop, NotAPrefix, Prefix, Route};
+pub(crate) use tunnel::{Tunnel, TunnelEnd};
 
 /// A node.
 #[derive(Debug)]
@@ -45,6 +47,11 @@ pub(crate) struct Node {
     pub(crate) interfaces: Vec<Interface>,
     pub(crate) table: Table,
     pub(crate) hop: Option<Hop>,
+    pub(crate) tunnels: Vec<Tunnel>,
+    /// Which tunnel is asked first.
+    tunnel_turn: usize,
+    /// Where tunnels write payloads.
+    tunnel_payload: Vec<u8>,
     apps: Vec<Local>,
     sockets: Sockets,
     deadlines: Deadlines,
@@ -69,6 +76,9 @@ impl Node {
             interfaces: Vec::new(),
             table: Table::default(),
             hop: None,
+            tunnels: Vec::new(),
+            tunnel_turn: 0,
+            tunnel_payload: Vec::new(),
             apps: Vec::new(),
             sockets: Sockets::new(rng),
             deadlines: Deadlines::default(),
@@ -100,6 +110,7 @@ impl Node {
     pub(crate) fn handle_idle(&mut self, engine: &mut Engine, interface: usize) {
         self.interfaces[interface].awaits_idle = false;
         self.pump(engine, interface);
+        self.touch_tunnels(interface);
         self.settle(engine);
     }
 
@@ -114,6 +125,7 @@ impl Node {
                 Owner::App(app) => self.handle_app_timeout(engine, app),
                 Owner::Hop => self.handle_hop_timeout(engine.now),
                 Owner::Socket(socket) => self.handle_socket_timeout(engine, socket),
+                Owner::Tunnel(tunnel) => self.handle_tunnel_timeout(engine.now, tunnel),
             }
         }
         self.settle(engine);
@@ -175,7 +187,7 @@ impl Node {
         loop {
             if let Some(packet) = self.loopback.pop_front() {
                 self.input(engine, packet);
-            } else if !self.settle_hop(engine) {
+            } else if !self.settle_hop(engine) && !self.settle_tunnels(engine) {
                 break;
             }
         }
@@ -189,19 +201,21 @@ impl Node {
         while self.interfaces[index].idle_at <= engine.now {
             let waiting =
                 self.interfaces[index].dequeue().map(|waiting| (waiting.packet, waiting.to));
-            let Some((packet, to)) = waiting.or_else(|| self.poll_hop(engine, index)) else {
-                return;
-            };
+            let waiting = waiting.or_else(|| self.poll_hop(engine, index));
+            let waiting = waiting.or_else(|| self.poll_tunnels(engine, index));
+            let Some((packet, to)) = waiting else { return };
             let class = Class::of(engine.packets.get(packet), self.hop_protocol());
             let port = self.interfaces[index].port;
             let idle_at = engine.transmit(&mut self.sequence, port, to, packet, class);
             self.interfaces[index].idle_at = idle_at;
         }
         self.fill_hop_backlog(engine, index);
+        self.fill_tunnel_backlog(engine, index);
 
         let has_hop = self.hop.as_ref().is_some_and(|hop| hop.uses(index));
+        let has_core = has_hop || self.has_tunnel_over(index);
         let interface = &mut self.interfaces[index];
-        if !interface.awaits_idle && (interface.queue_len() > 0 || has_hop) {
+        if !interface.awaits_idle && (interface.queue_len() > 0 || has_core) {
             interface.awaits_idle = true;
             let idle = Kind::Idle { port: interface.port };
             engine.schedule(interface.idle_at, &mut self.sequence, idle);

@@ -73,6 +73,13 @@ impl Node {
 
     /// Passes a packet on that is for someone else.
     pub(super) fn forward(&mut self, engine: &mut Engine, packet: PacketId) {
+        if let Some(tunnel) = self.tunnel_for(engine, packet) {
+            if self.take_hop(engine, packet) {
+                self.counters.forwarded += 1;
+                self.send_into_tunnel(engine, tunnel, packet);
+            }
+            return;
+        }
         let Some(next) = self.route_packet(engine, packet) else { return };
         if self.take_hop(engine, packet) {
             self.counters.forwarded += 1;
@@ -90,9 +97,20 @@ impl Node {
         };
         if self.is_local(header.destination) {
             self.loopback.push_back(packet);
+        } else if let Some(tunnel) = self.tunnel_to(header.destination) {
+            self.send_into_tunnel(engine, tunnel, packet);
         } else if let Some(next) = self.route_packet(engine, packet) {
             self.postrouting(engine, next, packet, Origin::Local);
         }
+    }
+
+    /// The tunnel that a packet is routed into.
+    fn tunnel_for(&self, engine: &Engine, packet: PacketId) -> Option<usize> {
+        if self.tunnels.is_empty() {
+            return None;
+        }
+        let header = Header::parse(engine.packets.get(packet)).ok()?;
+        self.tunnel_to(header.destination)
     }
 
     /// The next hop of a packet; one without is dropped and its sender told.

@@ -53,6 +53,11 @@ impl Prefix {
         Self::new(address, width(address))
     }
 
+    /// How many bits the addresses in the block agree in.
+    pub(crate) fn len(self) -> u8 {
+        self.len
+    }
+
     /// Whether `address` is in the block.
     #[must_use]
     pub fn contains(self, address: IpAddr) -> bool {

@@ -24,6 +24,9 @@ impl Node {
             self.counters.malformed_transport += 1;
             return;
         };
+        if self.handle_tunnel_datagram(engine.now, header, &datagram) {
+            return;
+        }
         let port = datagram.destination.port();
         let Some(index) = self.apps.iter().position(|local| local.app.udp_port() == Some(port))
         else {

@@ -8,10 +8,11 @@ mod tests;
 
 use std::fs;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
 use proto::hbh;
+use proto::nc;
 use proto::rng::Rng;
 use proto::time::Time;
 
@@ -21,11 +22,12 @@ use crate::channel::{self, Channel};
 use crate::counters::PortCounters;
 use crate::engine::{Engine, Kind, Medium, Port, Sequence};
 use crate::flows::Flows;
-use crate::ids::{AppId, LinkId, NodeId, PortId};
-use crate::node::{Interface, InterfaceConfig, NextHop, Node, Prefix, Route, link_of};
+use crate::ids::{AppId, LinkId, NodeId, PortId, TunnelId};
+use crate::node::{Interface, InterfaceConfig, NextHop, Node, Prefix, Route, TunnelEnd, link_of};
+use crate::transits::Transits;
 
 pub use plan::Change;
-pub use report::{LinkReport, NodeReport, Report};
+pub use report::{LinkReport, NodeReport, Report, TunnelReport};
 
 /// What a point-to-point link is like.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,6 +73,8 @@ pub struct World {
     engine: Engine,
     nodes: Vec<Node>,
     links: Vec<Link>,
+    /// The two ends of each.
+    tunnels: Vec<[NodeId; 2]>,
     /// Where each application runs: its node, and its index there.
     apps: Vec<(NodeId, usize)>,
     sequence: Sequence,
@@ -86,6 +90,7 @@ impl World {
             engine: Engine::default(),
             nodes: Vec::new(),
             links: Vec::new(),
+            tunnels: Vec::new(),
             apps: Vec::new(),
             sequence: Sequence::WORLD,
             changes: Vec::new(),
@@ -167,6 +172,39 @@ impl World {
                 self.add_hop_peer(b, a);
             }
         }
+    }
+
+    /// Builds a coded tunnel between two nodes: datagrams between the addresses with which they
+    /// reach each other, so the routes between them should be there. What goes into it is for
+    /// [`World::route_into_tunnel`] to say. `None` if one of them has no address.
+    pub fn add_tunnel(&mut self, a: NodeId, b: NodeId, config: nc::Config) -> Option<TunnelId> {
+        let id = TunnelId(small(self.tunnels.len()));
+        let port = TUNNEL_PORT.checked_add(u16::try_from(self.tunnels.len()).ok()?)?;
+        let towards = self.address(b)?;
+        let near = self.nodes[a.index()].source_for(towards)?;
+        let far = self.nodes[b.index()].source_for(near)?;
+        let [near, far] = [near, far].map(|address| SocketAddr::new(address, port));
+        for (node, peer, local, remote) in [(a, b, near, far), (b, a, far, near)] {
+            let name = format!("nc {} {}", id.0, self.name(node));
+            let rng = Rng::stream(self.seed, &name);
+            let end = TunnelEnd { id, config, local, remote, peer: self.name(peer).to_owned() };
+            self.nodes[node.index()].add_tunnel(&mut self.engine, end, rng);
+        }
+        self.tunnels.push([a, b]);
+        Some(id)
+    }
+
+    /// Routes a prefix of a node into a tunnel that ends there, whatever other routes say; false if
+    /// none does.
+    ///
+    /// The tunnel's own datagrams are not routed into tunnels.
+    pub fn route_into_tunnel(&mut self, node: NodeId, prefix: Prefix, tunnel: TunnelId) -> bool {
+        self.nodes[node.index()].route_into_tunnel(prefix, tunnel)
+    }
+
+    /// Records from now on how long packets are inside this tunnel, for up to `limit` packets.
+    pub fn record_transits(&mut self, tunnel: TunnelId, limit: usize) {
+        self.engine.transits = Some(Transits::new(tunnel, limit));
     }
 
     /// Installs an application that sends a stream of datagrams.
@@ -375,6 +413,9 @@ impl World {
         &mut self.nodes[node.index()].interfaces[interface]
     }
 }
+
+/// The UDP port of the first tunnel.
+const TUNNEL_PORT: u16 = 51_820;
 
 /// The addresses of one end of a link.
 fn link_addresses(link: usize, side: usize) -> [IpAddr; 2] {

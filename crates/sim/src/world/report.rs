@@ -2,14 +2,17 @@
 
 use proto::hbh;
 use proto::ip::FlowKey;
+use proto::nc;
 use proto::tcp::Connection;
 use proto::time::Time;
 
 use super::World;
 use crate::app::{App, echo, ping, stream, transfer};
-use crate::counters::{NodeCounters, PortCounters};
+use crate::counters::{NodeCounters, PortCounters, TunnelCounters};
 use crate::flows::{FlowCounters, Flows};
-use crate::ids::{AppId, LinkId, NodeId};
+use crate::ids::{AppId, LinkId, NodeId, TunnelId};
+use crate::node::Tunnel;
+use crate::transits::{Transit, Transits};
 
 /// All counters of a network at one time.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +40,23 @@ pub struct NodeReport {
     pub counters: NodeCounters,
     /// In its HBH, if it runs that.
     pub hbh: Option<hbh::Stats>,
+    /// In the tunnels that end here.
+    pub tunnels: Vec<TunnelReport>,
+}
+
+/// What happened at one end of a tunnel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TunnelReport {
+    /// Which.
+    pub tunnel: TunnelId,
+    /// The other end's name.
+    pub peer: String,
+    /// The greatest packet that it takes now, in octets.
+    pub mtu: usize,
+    /// Outside of its core.
+    pub counters: TunnelCounters,
+    /// In its core.
+    pub stats: nc::Stats,
 }
 
 /// What happened in one direction of a link.
@@ -60,6 +80,7 @@ impl World {
             name: node.name.clone(),
             counters: node.counters,
             hbh: node.hop.as_ref().map(|hop| hop.core().stats()),
+            tunnels: node.tunnels.iter().map(TunnelReport::new).collect(),
         });
         let mut links = Vec::new();
         for (index, link) in self.links.iter().enumerate() {
@@ -119,6 +140,19 @@ impl World {
         self.engine.flows.as_ref().map(Flows::others).unwrap_or_default()
     }
 
+    /// The packets that went through the tunnel whose transits are recorded.
+    #[must_use]
+    pub fn transits(&self) -> &[Transit] {
+        self.engine.transits.as_ref().map_or(&[], Transits::done)
+    }
+
+    /// An end of a tunnel; `None` if it does not end there.
+    #[must_use]
+    pub fn tunnel(&self, node: NodeId, tunnel: TunnelId) -> Option<TunnelReport> {
+        let mut ends = self.nodes[node.index()].tunnels.iter();
+        ends.find(|end| end.id() == tunnel).map(TunnelReport::new)
+    }
+
     /// What an echo server did; `None` if the application is another.
     #[must_use]
     pub fn echo(&self, app: AppId) -> Option<echo::Stats> {
@@ -174,5 +208,17 @@ impl World {
     fn app(&self, app: AppId) -> &App {
         let (node, index) = self.apps[app.index()];
         self.nodes[node.index()].app(index)
+    }
+}
+
+impl TunnelReport {
+    fn new(end: &Tunnel) -> Self {
+        Self {
+            tunnel: end.id(),
+            peer: end.peer().to_owned(),
+            mtu: end.core().mtu(),
+            counters: end.counters(),
+            stats: end.core().stats(),
+        }
     }
 }

@@ -7,6 +7,7 @@ mod routing;
 mod runs;
 mod streams;
 mod transfers;
+mod tunnels;
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;

@@ -1,0 +1,76 @@
+//! How long packets were inside a tunnel, recorded when asked for.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use proto::ip::Header;
+use proto::time::Time;
+
+use crate::ids::{NodeId, TunnelId};
+
+/// A packet that went through a tunnel.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Transit {
+    /// When it came out.
+    pub left: Time,
+    /// How long it was inside.
+    pub took: Duration,
+    /// Its octets.
+    pub octets: usize,
+    /// Where it went in.
+    pub from: NodeId,
+}
+
+/// The packets that went through one tunnel, up to so many.
+#[derive(Debug)]
+pub(crate) struct Transits {
+    tunnel: TunnelId,
+    limit: usize,
+    /// When packets went in that have not come out, by what they carry. Of equal ones the latest
+    /// counts: an earlier one was lost.
+    inside: BTreeMap<u64, (Time, NodeId)>,
+    done: Vec<Transit>,
+}
+
+impl Transits {
+    pub(crate) fn new(tunnel: TunnelId, limit: usize) -> Self {
+        Self { tunnel, limit, inside: BTreeMap::new(), done: Vec::new() }
+    }
+
+    pub(crate) fn enter(&mut self, now: Time, tunnel: TunnelId, node: NodeId, packet: &[u8]) {
+        if tunnel == self.tunnel && self.inside.len() < self.limit {
+            self.inside.insert(print(packet), (now, node));
+        }
+    }
+
+    pub(crate) fn leave(&mut self, now: Time, tunnel: TunnelId, node: NodeId, packet: &[u8]) {
+        if tunnel != self.tunnel || self.done.len() >= self.limit {
+            return;
+        }
+        let print = print(packet);
+        if let Some((entered, from)) = self.inside.get(&print).copied()
+            && from != node
+        {
+            self.inside.remove(&print);
+            let took = now.since(entered);
+            self.done.push(Transit { left: now, took, octets: packet.len(), from });
+        }
+    }
+
+    pub(crate) fn done(&self) -> &[Transit] {
+        &self.done
+    }
+}
+
+/// A fingerprint of what a packet carries; its IP header may change on the way.
+fn print(packet: &[u8]) -> u64 {
+    let start = Header::parse(packet).map_or(0, |header| header.len);
+    let mut print = packet.len() as u64;
+    for word in packet[start..].chunks(8) {
+        let mut padded = [0; 8];
+        padded[..word.len()].copy_from_slice(word);
+        let mixed = (print ^ u64::from_le_bytes(padded)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        print = mixed ^ mixed >> 29;
+    }
+    print
+}

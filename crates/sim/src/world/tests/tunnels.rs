@@ -1,0 +1,121 @@
+//! Coded tunnels between nodes.
+
+use proto::nc;
+
+use super::*;
+use crate::node::Prefix;
+
+#[test]
+fn a_transfer_goes_through_a_tunnel_and_not_beside_it() {
+    let (mut world, [source, near, far, sink]) = tunnelled(1, &link(slow()));
+    let to = SocketAddr::new(world.address(sink).unwrap(), 9);
+    let sender = world.add_transfer_sender(source, transfer::SenderConfig::new(to, 60_000));
+    let receiver = world.add_transfer_sink(sink, transfer::SinkConfig::new(9));
+    world.count_flows(16);
+
+    world.run_until(secs(60));
+
+    let stats = world.transfer_sink(receiver).unwrap();
+    assert_eq!((stats.octets, stats.corrupt), (60_000, 0));
+    assert!(world.transfer_sender(sender).unwrap().acked.is_some());
+    let tunnel = |node| world.report().nodes.swap_remove(node).tunnels.swap_remove(0).stats;
+    let [there, back] = [near, far].map(|node| tunnel(node.index()));
+    assert!(there.packets_in >= 40 && there.packets_in == back.packets_out, "{there:?} {back:?}");
+    assert_eq!(back.packets_in, there.packets_out);
+}
+
+#[test]
+fn an_echo_is_answered_through_the_tunnel() {
+    let (mut world, [source, near, _, sink]) = tunnelled(1, &link(slow()));
+    let (from, to) = (world.address(source).unwrap(), world.address(sink).unwrap());
+
+    world.inject(source, &echo_request(from, to));
+    world.run_until(secs(5));
+
+    assert_eq!(world.node_counters(source).unwanted, 1, "the reply, which nobody waits for");
+    assert_eq!(world.report().nodes[near.index()].tunnels[0].stats.packets_out, 1);
+}
+
+#[test]
+fn a_packet_too_long_for_the_tunnel_is_cut_or_refused() {
+    for dont_fragment in [true, false] {
+        let (mut world, [source, near, far, sink]) = tunnelled(1, &link(slow()));
+        let (from, to) = (world.address(source).unwrap(), world.address(sink).unwrap());
+        let mut packet = datagram(from, to, 1_472);
+        if !dont_fragment {
+            packet[6] = 0;
+            proto::ip::rewrite_v4_checksum(&mut packet[..20]);
+        }
+
+        world.inject(source, &packet);
+        world.run_until(secs(5));
+
+        let report = world.report();
+        let pieces = report.nodes[far.index()].tunnels[0].stats.packets_out;
+        assert_eq!(pieces, if dont_fragment { 0 } else { 2 });
+        assert_eq!(report.nodes[near.index()].tunnels[0].counters.too_big, 1);
+        let errors = report.nodes[source.index()].counters.errors_received;
+        assert_eq!(errors, u64::from(dont_fragment));
+    }
+}
+
+#[test]
+fn a_transfer_learns_the_mtu_of_the_tunnel() {
+    let (mut world, [source, near, _, sink]) = tunnelled(1, &link(slow()));
+    let to = SocketAddr::new(world.address(sink).unwrap(), 9);
+    world.add_transfer_sender(source, transfer::SenderConfig::new(to, 50_000));
+    let receiver = world.add_transfer_sink(sink, transfer::SinkConfig::new(9));
+
+    world.run_until(secs(60));
+
+    assert_eq!(world.transfer_sink(receiver).unwrap().octets, 50_000);
+    assert!(world.report().nodes[near.index()].tunnels[0].counters.too_big > 0);
+}
+
+#[test]
+fn a_run_with_a_tunnel_is_a_function_of_its_seed() {
+    let run = |seed| {
+        let (mut world, [source, _, _, sink]) = tunnelled(seed, &link(lossy(0.1)));
+        let to = SocketAddr::new(world.address(sink).unwrap(), 9);
+        world.add_transfer_sender(source, transfer::SenderConfig::new(to, 50_000));
+        world.add_transfer_sink(sink, transfer::SinkConfig::new(9));
+        world.run_until(secs(60));
+        world.report()
+    };
+
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1).hash, run(2).hash);
+}
+
+#[test]
+fn transits_say_how_long_packets_were_inside() {
+    let (mut world, [source, near, _, sink]) = tunnelled(1, &link(slow()));
+    let tunnel = world.report().nodes[near.index()].tunnels[0].tunnel;
+    world.record_transits(tunnel, 100);
+    let sender = stream_to(&world, sink, 200, 10);
+    world.add_stream_sender(source, sender);
+    world.add_stream_sink(sink, 9);
+
+    world.run_until(secs(10));
+
+    let transits = world.transits();
+    assert_eq!(transits.len(), 10);
+    assert!(transits.iter().all(|it| it.from == near && it.took >= Duration::from_millis(50)));
+}
+
+/// A source, two gateways with a tunnel over the given link, and a sink.
+fn tunnelled(seed: u64, middle: &LinkConfig) -> (World, [NodeId; 4]) {
+    let mut world = World::new(seed);
+    let nodes = ["source", "near", "far", "sink"].map(|name| world.add_node(name));
+    let edge = link(channel::Config::default());
+    world.connect(nodes[0], nodes[1], &edge);
+    world.connect(nodes[1], nodes[2], middle);
+    world.connect(nodes[2], nodes[3], &edge);
+    world.auto_routes();
+    let tunnel = world.add_tunnel(nodes[1], nodes[2], nc::Config::default()).unwrap();
+    for (node, host) in [(nodes[1], nodes[3]), (nodes[2], nodes[0])] {
+        let prefix = Prefix::host(world.address(host).unwrap());
+        assert!(world.route_into_tunnel(node, prefix, tunnel));
+    }
+    (world, nodes)
+}
