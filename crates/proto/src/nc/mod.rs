@@ -13,6 +13,8 @@
 //! could open.
 
 mod config;
+#[cfg_attr(not(test), expect(dead_code, reason = "the tunnel does not queue by flow yet"))]
+mod queue;
 mod stats;
 mod tunnel;
 

@@ -1,0 +1,76 @@
+//! Packets in chains, in buffers that are used again: a steady flow allocates nothing.
+
+use super::classify::Kind;
+use crate::time::Time;
+
+/// How many buffers are kept; more are freed.
+const KEPT: usize = 1_024;
+
+/// The packets of all flows.
+#[derive(Debug, Default)]
+pub(super) struct Store {
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+}
+
+/// A packet that waits.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) octets: Vec<u8>,
+    pub(super) arrived: Time,
+    pub(super) kind: Kind,
+    next: Option<usize>,
+}
+
+/// Where a chain of packets starts and ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chain {
+    first: usize,
+    last: usize,
+}
+
+impl Store {
+    /// Puts a packet at the end of a chain.
+    pub(super) fn append(
+        &mut self,
+        chain: &mut Option<Chain>,
+        octets: &[u8],
+        arrived: Time,
+        kind: Kind,
+    ) {
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None => {
+                self.slots.push(Slot { octets: Vec::new(), arrived, kind, next: None });
+                self.slots.len() - 1
+            }
+        };
+        let slot = &mut self.slots[index];
+        slot.octets.clear();
+        slot.octets.extend_from_slice(octets);
+        (slot.arrived, slot.kind, slot.next) = (arrived, kind, None);
+        match chain {
+            Some(chain) => {
+                self.slots[chain.last].next = Some(index);
+                chain.last = index;
+            }
+            None => *chain = Some(Chain { first: index, last: index }),
+        }
+    }
+
+    /// The first packet of a chain.
+    pub(super) fn first(&mut self, chain: Chain) -> &mut Slot {
+        &mut self.slots[chain.first]
+    }
+
+    /// Takes the first packet off a chain.
+    pub(super) fn remove_first(&mut self, chain: &mut Option<Chain>) {
+        let Some(Chain { first, last }) = *chain else { return };
+        let slot = &mut self.slots[first];
+        *chain = slot.next.take().map(|first| Chain { first, last });
+        if self.free.len() >= KEPT {
+            slot.octets = Vec::new();
+        }
+        self.free.push(first);
+    }
+}

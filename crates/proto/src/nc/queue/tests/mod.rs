@@ -1,0 +1,4 @@
+//! What passes, what is told, what is dropped.
+
+mod order;
+mod packets;
