@@ -1,8 +1,34 @@
 //! GF(2^8) arithmetic on packets, polynomial 0x11D (RFC 8681, 3.3).
+//!
+//! ```text
+//!                     combine, combine_many, accumulate, scale, Solver
+//!                                         │
+//!                                      Kernel     the best for this machine, found once
+//!            ┌───────────┬──────────┬─────┴────┬─────────┬─────────┐
+//!       avx512-gfni  avx2-gfni    avx2       ssse3      neon    portable
+//!            └───────────┴──────────┴──── fused ─────────┘
+//! ```
+//!
+//! Adding one multiple after the other to a packet is limited by loading and storing the packet. So
+//! pass all sources in one call; and where several sums have the same sources, all sums.
 
+mod buffer;
 pub mod field;
+mod fused;
+mod kernel;
+mod lanes;
+mod limits;
+mod portable;
+mod solve;
+mod terms;
+#[cfg(test)]
+mod tests;
+mod work;
 
+pub use buffer::{Buffer, LINE};
 pub use field::{inverse, multiply};
+pub use kernel::Kernel;
+pub use solve::{Singular, Solution, Solver};
 
 /// Sets `out` to the sum of `coefficient * source`; a source shorter than `out` counts as zero
 /// padded.
@@ -10,8 +36,7 @@ pub use field::{inverse, multiply};
 /// # Panics
 /// When a source is longer than `out`.
 pub fn combine(out: &mut [u8], terms: &[(u8, &[u8])]) {
-    out.fill(0);
-    accumulate(out, terms);
+    Kernel::best().combine(out, terms);
 }
 
 /// Adds the sum of `coefficient * source` to `out`; as [`combine`] otherwise.
@@ -19,16 +44,28 @@ pub fn combine(out: &mut [u8], terms: &[(u8, &[u8])]) {
 /// # Panics
 /// When a source is longer than `out`.
 pub fn accumulate(out: &mut [u8], terms: &[(u8, &[u8])]) {
-    for &(coefficient, source) in terms {
-        for (octet, &other) in out[..source.len()].iter_mut().zip(source) {
-            *octet ^= multiply(coefficient, other);
-        }
-    }
+    Kernel::best().accumulate(out, terms);
+}
+
+/// Sets each of `outs` to a sum of all `sources`. The coefficients of the first output come first;
+/// a source shorter than the outputs counts as zero padded.
+///
+/// # Panics
+/// When the outputs differ in length, a source is longer than they are, or the coefficients are not
+/// `outs.len() * sources.len()`.
+pub fn combine_many(outs: &mut [&mut [u8]], coefficients: &[u8], sources: &[&[u8]]) {
+    Kernel::best().combine_many(outs, coefficients, sources);
+}
+
+/// Adds to each of `outs` a sum of all `sources`; as [`combine_many`] otherwise.
+///
+/// # Panics
+/// As [`combine_many`].
+pub fn accumulate_many(outs: &mut [&mut [u8]], coefficients: &[u8], sources: &[&[u8]]) {
+    Kernel::best().accumulate_many(outs, coefficients, sources);
 }
 
 /// Multiplies all of `octets` by `coefficient`.
 pub fn scale(octets: &mut [u8], coefficient: u8) {
-    for octet in octets {
-        *octet = multiply(coefficient, *octet);
-    }
+    Kernel::best().scale(octets, coefficient);
 }

@@ -1,0 +1,105 @@
+//! The kernel for every other machine: safe code that compilers turn into vectors.
+//!
+//! A sum is made bit by bit of the factors (Horner), the highest first: double what there is, then
+//! add the sources whose factor has the bit. Only the doubling knows the field, so a source costs
+//! no more than four additions.
+
+use crate::field::{POLYNOMIAL, inverse, multiply};
+use crate::terms::Terms;
+use crate::work::Multiplied;
+
+/// So many octets stay in registers or next to them.
+const BLOCK: usize = 256;
+
+/// Sets `outs` to the sums, or adds those to them.
+pub(crate) fn combine<T: Terms>(outs: &mut [&mut [u8]], terms: T, is_added: bool) {
+    let Some(len) = outs.first().map(|out| out.len()) else { return };
+    assert!(outs.iter().all(|out| out.len() == len), "outputs are equally long");
+    for index in 0..terms.count() {
+        assert!(terms.source(index).len() <= len, "no source is longer than an output");
+    }
+
+    for at in (0..len).step_by(BLOCK) {
+        for (row, out) in outs.iter_mut().enumerate() {
+            let mut sums = [0; BLOCK];
+            for bit in (0..8).rev() {
+                double(&mut sums);
+                for index in 0..terms.count() {
+                    if terms.factor(row, index) >> bit & 1 == 1 {
+                        add(&mut sums, terms.source(index).get(at..).unwrap_or_default());
+                    }
+                }
+            }
+            let out = &mut out[at..];
+            if !is_added {
+                let here = out.len().min(BLOCK);
+                out[..here].fill(0);
+            }
+            add(out, &sums);
+        }
+    }
+}
+
+/// Sets `out` to the sum of the sources, whatever their factors.
+pub(crate) fn sum<T: Terms>(out: &mut [u8], terms: T) {
+    for at in (0..out.len()).step_by(BLOCK) {
+        let mut sums = [0; BLOCK];
+        for index in 0..terms.count() {
+            add(&mut sums, terms.source(index).get(at..).unwrap_or_default());
+        }
+        let out = &mut out[at..];
+        let here = out.len().min(BLOCK);
+        out[..here].copy_from_slice(&sums[..here]);
+    }
+}
+
+/// Multiplies octets, `rounds` times.
+pub(crate) fn multiply_in_registers(rounds: u64, done: &mut Multiplied) {
+    done.sum.resize(BLOCK, 1);
+    for _ in 0..rounds {
+        scale(&mut done.sum, std::hint::black_box(0x53));
+    }
+    done.octets += rounds * BLOCK as u64;
+}
+
+/// Multiplies all of `octets` by `factor`.
+pub(crate) fn scale(octets: &mut [u8], factor: u8) {
+    for octet in octets {
+        *octet = multiply(factor, *octet);
+    }
+}
+
+/// A step of inverting in place: see [`Eliminate`](crate::work::Eliminate).
+pub(crate) fn eliminate(matrix: &mut [u8], stride: usize, pivot: usize) {
+    let (before, rest) = matrix.split_at_mut(pivot * stride);
+    let (pivot_row, after) = rest.split_at_mut(stride);
+    let reciprocal = inverse(pivot_row[pivot]);
+    pivot_row[pivot] = 1;
+    scale(pivot_row, reciprocal);
+    // Added `factor` times to the `factor` of another row, this leaves `factor * reciprocal` there.
+    pivot_row[pivot] = reciprocal ^ 1;
+    for row in before.chunks_exact_mut(stride).chain(after.chunks_exact_mut(stride)) {
+        let factor = row[pivot];
+        for (octet, &other) in row.iter_mut().zip(&*pivot_row) {
+            *octet ^= multiply(factor, other);
+        }
+    }
+    pivot_row[pivot] = reciprocal;
+}
+
+/// Adds as many octets as both have.
+fn add(sums: &mut [u8], source: &[u8]) {
+    match (sums.first_chunk_mut::<BLOCK>(), source.first_chunk::<BLOCK>()) {
+        // A known length makes a loop without ends.
+        (Some(sums), Some(source)) => sums.iter_mut().zip(source).for_each(|(a, b)| *a ^= b),
+        _ => sums.iter_mut().zip(source).for_each(|(a, b)| *a ^= b),
+    }
+}
+
+fn double(octets: &mut [u8; BLOCK]) {
+    const REDUCTION: u8 = POLYNOMIAL.to_le_bytes()[0];
+    for octet in octets {
+        let reduction = if *octet & 0x80 == 0 { 0 } else { REDUCTION };
+        *octet = *octet << 1 ^ reduction;
+    }
+}

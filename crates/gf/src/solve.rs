@@ -1,0 +1,137 @@
+//! Small systems of equations, solved for packets.
+//!
+//! ```text
+//!     for each repair i:   sums[i] = sum of a[i][j] * unknown[j] + sum of b[i][k] * known[k]
+//!
+//!     [ A | B ]  ──▶  [ A⁻¹ | A⁻¹ B ]      a row operation for each entry, on rows this long;
+//!                                          then one pass over all packets.
+//! ```
+
+use crate::buffer::LINE;
+use crate::terms::Solved;
+use crate::work::{Combine, Eliminate};
+use crate::{Buffer, Kernel};
+
+/// Finds packets from sums that they are part of, with as many sums as unknown packets.
+///
+/// Its memory is kept from one system to the next.
+#[derive(Clone, Debug)]
+pub struct Solver {
+    kernel: Kernel,
+    unknowns: usize,
+    known: usize,
+    /// The equations, row by row, each followed by zeros up to `stride`.
+    rows: Buffer,
+    stride: usize,
+    /// The equation that each row of `rows` was at first.
+    order: Vec<usize>,
+}
+
+/// The equations say less than there is to find.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("the equations do not tell packet {unknown} from those before it")]
+pub struct Singular {
+    /// The first packet that they do not tell from those before it.
+    pub unknown: usize,
+}
+
+impl Default for Solver {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Solver {
+    /// A solver without a system.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_kernel(Kernel::best())
+    }
+
+    /// A solver that computes with `kernel`.
+    #[must_use]
+    pub fn with_kernel(kernel: Kernel) -> Self {
+        let (rows, order) = (Buffer::new(), Vec::new());
+        Self { kernel, unknowns: 0, known: 0, rows, stride: 0, order }
+    }
+
+    /// Starts on a system of `unknowns` equations for as many packets, which `known` others are part
+    /// of. All coefficients are 0.
+    pub fn reset(&mut self, unknowns: usize, known: usize) {
+        (self.unknowns, self.known) = (unknowns, known);
+        self.stride = (unknowns + known).next_multiple_of(LINE);
+        self.rows.clear();
+        self.rows.resize(unknowns * self.stride);
+        self.order.clear();
+        self.order.extend(0..unknowns);
+    }
+
+    /// The coefficients of an equation: those of the unknown packets, then those of the known ones.
+    ///
+    /// # Panics
+    /// When there is no such equation.
+    pub fn equation_mut(&mut self, equation: usize) -> &mut [u8] {
+        assert!(equation < self.unknowns, "equation {equation} of {}", self.unknowns);
+        &mut self.rows[equation * self.stride..][..self.unknowns + self.known]
+    }
+
+    /// Solves the system. The equations are used up: [`Solver::reset`] begins the next.
+    ///
+    /// # Errors
+    /// When there is no single solution.
+    pub fn solve(&mut self) -> Result<Solution<'_>, Singular> {
+        let Self { stride, .. } = *self;
+        for pivot in 0..self.unknowns {
+            let has_pivot = |row: &usize| self.rows[row * stride + pivot] != 0;
+            let row = (pivot..self.unknowns).find(has_pivot).ok_or(Singular { unknown: pivot })?;
+            if row != pivot {
+                let (upper, lower) = self.rows.split_at_mut(row * stride);
+                upper[pivot * stride..][..stride].swap_with_slice(&mut lower[..stride]);
+                self.order.swap(pivot, row);
+            }
+            self.kernel.run(Eliminate { matrix: &mut self.rows, stride, pivot });
+        }
+        Ok(Solution { solver: self })
+    }
+}
+
+/// What the unknown packets are sums of.
+#[derive(Clone, Copy, Debug)]
+pub struct Solution<'a> {
+    solver: &'a Solver,
+}
+
+impl Solution<'_> {
+    /// Sets `outs` to the unknown packets, in their order, from what each equation sums up to and the
+    /// known packets. All is done in one pass; shorter packets count as zero padded.
+    ///
+    /// # Panics
+    /// When there are more or fewer packets than the system has, when `outs` differ in length, or when
+    /// a source is longer.
+    pub fn recover(&self, outs: &mut [&mut [u8]], sums: &[&[u8]], known: &[&[u8]]) {
+        let Solver { kernel, stride, .. } = *self.solver;
+        assert_eq!(outs.len(), self.solver.unknowns, "an output for each unknown packet");
+        assert_eq!(sums.len(), self.solver.unknowns, "a sum for each equation");
+        assert_eq!(known.len(), self.solver.known, "all of the known packets");
+        let (matrix, order) = (&self.solver.rows[..], &self.solver.order[..]);
+        kernel.run(Combine {
+            outs,
+            terms: Solved { matrix, stride, order, sums, known },
+            is_added: false,
+        });
+    }
+
+    /// The coefficient of what `equation` sums up to in the unknown packet `unknown`: an entry of the
+    /// inverse matrix.
+    ///
+    /// # Panics
+    /// When there is no such equation or packet.
+    #[must_use]
+    pub fn inverse(&self, unknown: usize, equation: usize) -> u8 {
+        let Solver { unknowns, stride, rows, order, .. } = self.solver;
+        assert!(unknown < *unknowns, "packet {unknown} of {unknowns}");
+        let column =
+            order.iter().position(|&at| at == equation).expect("an equation of the system");
+        rows[unknown * stride + column]
+    }
+}

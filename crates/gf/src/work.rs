@@ -1,0 +1,114 @@
+//! What a kernel can be asked to do.
+
+use crate::fused;
+use crate::lanes::Lanes;
+use crate::lanes::xor::Xor;
+use crate::portable;
+use crate::terms::Terms;
+
+/// A task that can be done with any vectors, or without.
+pub(crate) trait Work {
+    /// Does it with `lanes`; inlined into a function that enables the instructions.
+    fn run<L: Lanes>(self, lanes: L);
+    /// Does it in portable code.
+    fn run_portably(self);
+}
+
+/// Sets outputs to sums, or adds those to them.
+pub(crate) struct Combine<'a, 'b, T> {
+    pub(crate) outs: &'a mut [&'b mut [u8]],
+    pub(crate) terms: T,
+    pub(crate) is_added: bool,
+}
+
+impl<T: Terms> Work for Combine<'_, '_, T> {
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        fused::combine(lanes, self.outs, self.terms, self.is_added);
+    }
+
+    fn run_portably(self) {
+        portable::combine(self.outs, self.terms, self.is_added);
+    }
+}
+
+/// Sets an output to the sum of the sources, whatever their factors.
+pub(crate) struct Sum<'a, 'b, T> {
+    pub(crate) out: &'a mut &'b mut [u8],
+    pub(crate) terms: T,
+}
+
+impl<T: Terms> Work for Sum<'_, '_, T> {
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        fused::combine(Xor(lanes), std::slice::from_mut(self.out), self.terms, false);
+    }
+
+    fn run_portably(self) {
+        portable::sum(self.out, self.terms);
+    }
+}
+
+/// Multiplies octets by a factor.
+pub(crate) struct Scale<'a> {
+    pub(crate) octets: &'a mut [u8],
+    pub(crate) factor: u8,
+}
+
+impl Work for Scale<'_> {
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        fused::scale(lanes, self.octets, self.factor);
+    }
+
+    fn run_portably(self) {
+        portable::scale(self.octets, self.factor);
+    }
+}
+
+/// A step of inverting a matrix in place: takes the row `pivot` so often that it has 1 in the column
+/// `pivot`, and from all others so often that they have 0. The column, thereby free, takes in what
+/// was done: how often the row as it was went into each.
+pub(crate) struct Eliminate<'a> {
+    pub(crate) matrix: &'a mut [u8],
+    /// Octets of a row, a multiple of 64.
+    pub(crate) stride: usize,
+    pub(crate) pivot: usize,
+}
+
+impl Work for Eliminate<'_> {
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        fused::eliminate(lanes, self.matrix, self.stride, self.pivot);
+    }
+
+    fn run_portably(self) {
+        portable::eliminate(self.matrix, self.stride, self.pivot);
+    }
+}
+
+/// Multiplies octets that stay in registers, `rounds` times.
+pub(crate) struct Multiply<'a> {
+    pub(crate) rounds: u64,
+    pub(crate) out: &'a mut Multiplied,
+}
+
+/// What [`Multiply`] did.
+#[derive(Debug, Default)]
+pub(crate) struct Multiplied {
+    /// Octets that were multiplied.
+    pub(crate) octets: u64,
+    /// Their sum, so that no compiler leaves them out.
+    pub(crate) sum: Vec<u8>,
+}
+
+impl Work for Multiply<'_> {
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        fused::multiply_in_registers(lanes, self.rounds, self.out);
+    }
+
+    fn run_portably(self) {
+        portable::multiply_in_registers(self.rounds, self.out);
+    }
+}
