@@ -203,8 +203,6 @@ pub struct NodeCounters {
 pub struct TunnelCounters {
     /// Packets refused because the path was down; their senders were told.
     pub down: u64,
-    /// Packets refused because the queue was full.
-    pub full: u64,
     /// Packets refused as no IP packets.
     pub malformed: u64,
     /// Packets refused as too long; their senders were told, or they were cut.

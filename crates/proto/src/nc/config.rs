@@ -14,9 +14,12 @@ pub struct Config {
     pub overhead: usize,
     /// How long a packet is worth recovering, from when it came in; older ones are given up.
     pub deadline: Duration,
+    /// How much delay a packet bears before the transport inside sends it again: the least timeout
+    /// of a TCP. The longer the round trip is beside it, the more is repaired in advance.
+    pub patience: Duration,
     /// Octets that wait to be sent, at most, over all flows.
     pub queue: usize,
-    /// Sources that can be repaired at a time, 1 to 4 095.
+    /// Sources that may be unacknowledged at a time, 1 to 8 192.
     pub window: usize,
     /// Outer rate that is never exceeded, in bit/s; `None` to find it.
     pub max_rate: Option<f64>,
@@ -38,8 +41,9 @@ impl Default for Config {
             max_mtu: 1_500,
             overhead: Self::OVERHEAD_IPV4,
             deadline: Duration::from_secs(2),
+            patience: Duration::from_millis(200),
             queue: 8 << 20,
-            window: 1_024,
+            window: 8_192,
             max_rate: None,
             dead_after: Duration::from_secs(10),
         }

@@ -12,12 +12,22 @@
 //! [`Tunnel::poll_transmit`] gives, with the datagram's number as nonce, and hands in only what it
 //! could open.
 
+mod coefficients;
 mod config;
-#[cfg_attr(not(test), expect(dead_code, reason = "the tunnel does not queue by flow yet"))]
+mod equations;
+mod loss;
+mod mtu;
 mod queue;
+mod rate;
+mod receiver;
+mod reporter;
+mod sender;
 mod stats;
+#[cfg(test)]
+mod tests;
 mod tunnel;
+mod wire;
 
 pub use config::Config;
-pub use stats::Stats;
+pub use stats::{Estimates, Stats};
 pub use tunnel::{Event, Refused, Transmit, Tunnel};

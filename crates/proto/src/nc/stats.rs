@@ -1,14 +1,85 @@
 //! What a tunnel counts.
 
+use std::time::Duration;
+
 /// Counters of one tunnel. They only grow.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Stats {
     /// Inner packets taken.
     pub packets_in: u64,
+    /// Octets of those.
+    pub octets_in: u64,
     /// Inner packets released.
     pub packets_out: u64,
+    /// Octets of those.
+    pub octets_out: u64,
+    /// Inner packets refused: no IP packet.
+    pub refused_malformed: u64,
+    /// Inner packets refused: too big.
+    pub refused_too_big: u64,
+    /// Inner packets refused or discarded because the path is down.
+    pub refused_down: u64,
+    /// Inner packets marked with congestion experienced.
+    pub queue_marked: u64,
+    /// Inner packets dropped to hold a flow back that knows no ECN.
+    pub queue_dropped: u64,
+    /// Inner packets dropped because the queue was full.
+    pub queue_overflowed: u64,
     /// Datagrams sent.
     pub datagrams_sent: u64,
+    /// Octets of those with all headers.
+    pub octets_sent: u64,
     /// Datagrams received.
     pub datagrams_received: u64,
+    /// Datagrams that could not be read.
+    pub malformed: u64,
+    /// Reports that contradict what was sent.
+    pub impossible_reports: u64,
+    /// Sources sent for the first time.
+    pub sources_sent: u64,
+    /// Sources sent again.
+    pub sources_resent: u64,
+    /// Repairs sent.
+    pub repairs_sent: u64,
+    /// Datagrams sent with nothing but a report.
+    pub reports_sent: u64,
+    /// Times that reports stayed away.
+    pub timeouts: u64,
+    /// Sources given up by the sender: too old.
+    pub sources_expired: u64,
+    /// Sources received plain.
+    pub sources_received: u64,
+    /// Sources received again.
+    pub duplicates: u64,
+    /// Sources recovered from repairs.
+    pub sources_recovered: u64,
+    /// Sources given up by the receiver.
+    pub sources_given_up: u64,
+    /// Repairs that said something new.
+    pub repairs_useful: u64,
+    /// Repairs that said nothing new.
+    pub repairs_redundant: u64,
+    /// Repairs over sources that are no longer kept.
+    pub repairs_stale: u64,
+    /// Repairs for which there was no room.
+    pub repairs_full: u64,
+}
+
+/// What a tunnel knows of its path.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Estimates {
+    /// The smoothed round trip.
+    pub rtt: Duration,
+    /// The rate at which it may send, in bit/s of outer IP packets.
+    pub rate: f64,
+    /// The probability that a datagram to the peer is lost.
+    pub loss: f64,
+    /// The mean length of a run of losses, in datagrams.
+    pub burst: f64,
+    /// Octets that wait to be sent.
+    pub queued: usize,
+    /// Sources that are not acknowledged.
+    pub unacknowledged: usize,
+    /// The greatest outer IP packet, in octets.
+    pub path_mtu: usize,
 }

@@ -1,19 +1,89 @@
 //! One end of a tunnel.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
-use super::{Config, Stats};
+use super::Config;
+use super::loss::Loss;
+use super::mtu::Search;
+use super::queue::Queue;
+use super::rate::{self, Rate};
+use super::receiver::Receiver;
+use super::reporter::{self, Reporter};
+use super::sender::{Carried, PeerView, Sender, margin};
+use super::stats::{Estimates, Stats};
+use super::wire::{
+    self, Body, FLAGS, FLOOR, MAX_REPORT, Message, RECORD_HEADER, REPAIR_HEADER, Report, expand,
+    fill_record_header, low24,
+};
 use crate::rng::Rng;
-use crate::time::Time;
+use crate::time::{Time, earliest};
+
+/// Standard deviations covered in advance while there is nothing else to send.
+const IDLE_MARGIN: f64 = 2.5;
+/// How long the sender waits with a repair when it has nothing else to send, in shares of the
+/// round trip: more may come, and a burst of losses may pass.
+const IDLE_SHARE: u32 = 16;
+const MIN_IDLE_WAIT: Duration = Duration::from_millis(1);
+const MAX_IDLE_WAIT: Duration = Duration::from_millis(10);
+/// How long a peer takes to report, beyond the round trip, at most.
+const REPORT_WAIT: Duration = Duration::from_millis(25);
+/// The round trip before any is known.
+const UNKNOWN_RTT: Duration = Duration::from_millis(500);
+/// Doublings of the time to wait for a report at most.
+const MAX_BACKOFF: u32 = 6;
+/// Datagrams that may be sent each time that reports stay away.
+const TIMEOUT_DATAGRAMS: u8 = 2;
+/// Between two questions to a peer that is silent.
+const ASK_INTERVAL: Duration = Duration::from_secs(1);
+/// Without progress for this long, or four round trips, the path MTU is in doubt.
+const STUCK: Duration = Duration::from_secs(1);
+/// A source that is given up is first waited for this much longer by the receiver.
+const GRACE: Duration = Duration::from_millis(500);
+/// Flows by bucket of the queue.
+const BUCKETS: usize = 1_024;
 
 /// One end of a tunnel to one peer.
 #[derive(Debug)]
 pub struct Tunnel {
     config: Config,
     stats: Stats,
-    ingress: VecDeque<Vec<u8>>,
-    egress: VecDeque<Vec<u8>>,
+    events: VecDeque<Event>,
+    /// The last time that was told.
+    seen: Time,
+
+    queue: Queue,
+    sender: Sender,
+    rate: Rate,
+    loss: Loss,
+    /// For each flow the source with its last packet, plus one.
+    flows: Vec<u64>,
     next_number: u64,
+    /// The peer's clock and counters in full.
+    peer_clock: u64,
+    peer_received: u64,
+    peer_marked: u64,
+    peer_runs: u64,
+    /// The least source that the peer misses, as it said last.
+    peer_first_missing: u64,
+    /// Since when it is that one.
+    stuck_since: Time,
+    last_sent: Time,
+    /// Since when reports are awaited; `None` while there is nothing to report.
+    awaiting: Option<Time>,
+    /// Times that reports stayed away in a row, and what may be sent until the next.
+    silence: u32,
+    timeout_datagrams: u8,
+    /// The first datagram that was sent since the peer was heard.
+    unanswered_since: Option<Time>,
+    is_down: bool,
+    ask_at: Option<Time>,
+
+    receiver: Receiver,
+    reporter: Reporter,
+    probe_reply: Option<u16>,
+    mtu: Search,
+    symbol: Vec<u8>,
 }
 
 /// A datagram that [`Tunnel::poll_transmit`] made.
@@ -32,9 +102,6 @@ pub enum Refused {
     /// The path is down: answer with ICMP destination unreachable.
     #[error("the path to the peer is down")]
     Down,
-    /// The queue is full.
-    #[error("the queue is full")]
-    Full,
     /// Not an IP packet.
     #[error("not an IP packet")]
     Malformed,
@@ -53,21 +120,43 @@ pub enum Event {
     Mtu(usize),
     /// The peer has been silent for too long. What waits is discarded.
     PathDown,
-    /// The peer is heard.
+    /// The peer is heard again.
     PathUp,
 }
 
 impl Tunnel {
     /// A tunnel to a peer whose keys were just agreed on.
     #[must_use]
-    pub fn new(now: Time, config: Config, rng: Rng) -> Self {
-        let _ = (now, rng);
+    pub fn new(now: Time, config: Config, mut rng: Rng) -> Self {
         Self {
-            config,
             stats: Stats::default(),
-            ingress: VecDeque::new(),
-            egress: VecDeque::new(),
+            events: VecDeque::new(),
+            seen: now,
+            queue: Queue::new(config.queue, &mut rng),
+            sender: Sender::new(config.window),
+            rate: Rate::new(now, &config),
+            loss: Loss::default(),
+            flows: vec![0; BUCKETS],
             next_number: 0,
+            peer_clock: 0,
+            peer_received: 0,
+            peer_marked: 0,
+            peer_runs: 0,
+            peer_first_missing: 0,
+            stuck_since: now,
+            last_sent: now,
+            awaiting: None,
+            silence: 0,
+            timeout_datagrams: 0,
+            unanswered_since: None,
+            is_down: false,
+            ask_at: None,
+            receiver: Receiver::new(config.window, config.deadline + GRACE),
+            reporter: Reporter::default(),
+            probe_reply: None,
+            mtu: Search::new(now, config.base_mtu, config.max_mtu),
+            symbol: Vec::new(),
+            config,
         }
     }
 
@@ -77,37 +166,90 @@ impl Tunnel {
     /// # Errors
     /// When it is not taken.
     pub fn handle_packet(&mut self, now: Time, packet: &[u8]) -> Result<(), Refused> {
-        let _ = now;
+        self.seen = now;
+        if self.is_down {
+            self.stats.refused_down += 1;
+            return Err(Refused::Down);
+        }
         if packet.len() > self.mtu() {
+            self.stats.refused_too_big += 1;
             return Err(Refused::TooBig { mtu: self.mtu() });
         }
+        if let Err(error) = self.queue.push(now, packet) {
+            self.stats.refused_malformed += 1;
+            return Err(error);
+        }
         self.stats.packets_in += 1;
-        self.ingress.push_back(packet.to_vec());
+        self.stats.octets_in += packet.len() as u64;
         Ok(())
     }
 
-    /// Takes the payload of an opened datagram of the peer, `is_marked` if the outer packet came with
-    /// congestion experienced. The driver sends all as ECN capable, ECT(0). What cannot be read is
-    /// counted.
+    /// Takes the payload of an opened datagram of the peer, `is_marked` if the outer packet came
+    /// with congestion experienced. The driver sends all as ECN capable, ECT(0). What cannot be
+    /// read is counted.
     pub fn handle_datagram(&mut self, now: Time, number: u64, is_marked: bool, payload: &[u8]) {
-        let _ = (now, number, is_marked);
+        self.seen = now;
         self.stats.datagrams_received += 1;
-        self.egress.push_back(payload.to_vec());
+        let is_overtaken = self.reporter.handle_datagram(now, number, is_marked);
+        self.handle_heard(now);
+        let Ok(message) = Message::parse(payload) else {
+            self.stats.malformed += 1;
+            return;
+        };
+        if let Some(report) = &message.report {
+            self.handle_report(now, report);
+        }
+        if let Some(floor) = message.floor {
+            let floor = expand(floor, 24, self.receiver.end());
+            self.receiver.handle_floor(now, floor, &mut self.stats);
+        }
+        let reference = self.receiver.end();
+        match message.body {
+            Body::Empty => {}
+            Body::Probe { .. } => {
+                self.probe_reply = u16::try_from(payload.len()).ok();
+            }
+            Body::ProbeReply { size } => self.handle_probe_reply(now, usize::from(size)),
+            Body::Repair { first, count, symbol } => {
+                let window = (expand(first, 24, reference), count);
+                self.receiver.handle_repair(now, number, window, symbol, &mut self.stats);
+            }
+            Body::Source { number, symbol } => {
+                let number = expand(number, 24, reference);
+                self.receiver.handle_source(now, number, symbol, is_overtaken, &mut self.stats);
+            }
+        }
+        let carries = matches!(message.body, Body::Repair { .. } | Body::Source { .. });
+        if carries || message.wants_report {
+            self.reporter.handle_eliciting(now, self.known_rtt(), message.wants_report);
+        }
     }
 
     /// The path has changed: the peer's address or our own. What was learnt of it is forgotten.
     pub fn handle_path_changed(&mut self, now: Time) {
-        let _ = now;
+        self.rate.reset(now);
+        self.loss = Loss::default();
+        let before = self.mtu();
+        self.mtu.restart(now);
+        self.note_mtu(before);
+    }
+
+    /// The system refused a datagram of this payload because the packet would be too big.
+    pub fn handle_too_big(&mut self, now: Time, payload: usize) {
+        let before = self.mtu();
+        self.mtu.handle_too_big(now, payload + self.config.overhead);
+        self.note_mtu(before);
     }
 
     /// The next inner packet to release, in place of what `out` holds.
     pub fn poll_packet(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
-        let _ = now;
-        let Some(packet) = self.egress.pop_front() else { return false };
-        out.clear();
-        out.extend_from_slice(&packet);
-        self.stats.packets_out += 1;
-        true
+        self.seen = now;
+        let is_one = self.receiver.poll_packet(out);
+        if is_one {
+            self.stats.packets_out += 1;
+            self.stats.octets_out += out.len() as u64;
+        }
+        is_one
     }
 
     /// The payload of the next datagram to send, in place of what `out` holds; `None` while there
@@ -115,41 +257,395 @@ impl Tunnel {
     ///
     /// The choice is made now, so ask only while the bearer has room.
     pub fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
-        let _ = now;
-        let packet = self.ingress.pop_front()?;
+        self.seen = now;
         out.clear();
-        out.extend_from_slice(&packet);
-        let number = self.next_number;
-        self.next_number += 1;
-        self.stats.datagrams_sent += 1;
-        Some(Transmit { number, is_probe: false })
+        if let Some(size) = self.mtu.poll_probe(now, self.known_rtt()) {
+            let padding = size - self.config.overhead - FLAGS;
+            let body = Body::Probe { padding };
+            Message { body, ..Message::default() }.emit(out);
+            return Some(self.sent(now, out, Carried::Other, true));
+        }
+        if let Some(size) = self.probe_reply.take() {
+            return Some(self.send_control(now, Body::ProbeReply { size }, false, out));
+        }
+        if self.ask_at.is_some_and(|at| at <= now) {
+            self.ask_at = Some(now + ASK_INTERVAL);
+            return Some(self.send_control(now, Body::Empty, true, out));
+        }
+        if !self.is_down && self.may_send(now) {
+            if let Some(transmit) = self.send_data(now, out) {
+                return Some(transmit);
+            }
+            if self.queue.is_empty() && self.silence == 0 {
+                self.rate.handle_idle(now);
+            }
+        }
+        if self.reporter.is_due(now) {
+            self.stats.reports_sent += 1;
+            return Some(self.send_control(now, Body::Empty, false, out));
+        }
+        None
     }
 
     /// What the driver should know.
     pub fn poll_event(&mut self) -> Option<Event> {
-        None
+        self.events.pop_front()
     }
 
     /// Acts on what is due. Early and repeated calls do nothing.
     pub fn handle_timeout(&mut self, now: Time) {
-        let _ = now;
+        self.seen = now;
+        self.receiver.handle_timeout(now, &mut self.stats);
+        self.mtu.handle_timeout(now);
+        if self.sender.oldest_arrival().is_some_and(|at| at + self.config.deadline <= now) {
+            let oldest = Time::from_nanos(
+                now.as_nanos().saturating_sub(nanos(self.config.deadline)).saturating_add(1),
+            );
+            self.stats.sources_expired += self.sender.give_up_before(oldest);
+        }
+        if self.silence_at().is_some_and(|at| at <= now) {
+            self.stats.timeouts += 1;
+            self.silence += 1;
+            self.timeout_datagrams = TIMEOUT_DATAGRAMS;
+            self.awaiting = Some(now);
+            self.sender.handle_silence();
+            self.rate.handle_timeout_loss(now);
+            if self.silence >= 2 {
+                self.mtu.verify(now);
+                self.ask_at = earliest(self.ask_at, Some(now));
+            }
+        }
+        if self.sender.has_unacknowledged() && self.stuck_at() <= now {
+            self.stuck_since = now;
+            self.mtu.verify(now);
+        }
+        if self.unanswered_since.is_some_and(|since| since + self.config.dead_after <= now)
+            && !self.is_down
+        {
+            self.is_down = true;
+            self.events.push_back(Event::PathDown);
+            self.queue.clear();
+            self.ask_at = Some(now);
+        }
     }
 
     /// When to call [`Tunnel::handle_timeout`] at the latest, and to poll again.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
-        None
+        let mut next = [
+            self.receiver.next_timeout(),
+            self.mtu.next_timeout(),
+            self.sender.oldest_arrival().map(|at| at + self.config.deadline),
+            self.silence_at(),
+            self.ask_at,
+            self.reporter.next_timeout(),
+            self.sender.has_unacknowledged().then(|| self.stuck_at()),
+            self.unanswered_since
+                .filter(|_| !self.is_down)
+                .map(|since| since + self.config.dead_after),
+        ]
+        .into_iter()
+        .fold(None, earliest);
+        if !self.is_down {
+            if !self.queue.is_empty() || self.sender.lacks(&self.loss, self.margin()) {
+                next = earliest(next, self.rate.next_send(self.seen));
+            } else if self.sender.lacks(&self.loss, IDLE_MARGIN) {
+                let paced = self.rate.next_send(self.seen);
+                next = earliest(next, paced.map(|at| at.max(self.idle_at())));
+            }
+        }
+        next
     }
 
     /// The greatest inner packet, in octets.
     #[must_use]
     pub fn mtu(&self) -> usize {
-        self.config.base_mtu - self.config.overhead - 8
+        self.max_symbol() - RECORD_HEADER
     }
 
     /// The counters.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.stats
+        let queue = self.queue.stats();
+        Stats {
+            queue_marked: queue.marked,
+            queue_dropped: queue.dropped_by_codel,
+            queue_overflowed: queue.dropped_at_limit,
+            refused_down: self.stats.refused_down + queue.cleared,
+            ..self.stats
+        }
     }
+
+    /// What is known of the path.
+    #[must_use]
+    pub fn estimates(&self) -> Estimates {
+        Estimates {
+            rtt: self.rate.rtt(),
+            rate: self.rate.rate(),
+            loss: self.loss.rate(),
+            burst: self.loss.burst(),
+            queued: self.queue.len_octets(),
+            unacknowledged: usize::try_from(self.sender.end() - self.sender.floor())
+                .expect("within the window"),
+            path_mtu: self.mtu.confirmed(),
+        }
+    }
+
+    /// The peer is alive.
+    fn handle_heard(&mut self, now: Time) {
+        self.unanswered_since = None;
+        self.mtu.handle_heard();
+        if self.is_down {
+            self.is_down = false;
+            self.events.push_back(Event::PathUp);
+            self.awaiting = self.awaiting.map(|_| now);
+        }
+        self.ask_at = None;
+    }
+
+    fn handle_report(&mut self, now: Time, report: &Report) {
+        let newest = expand(report.newest, 32, self.next_number);
+        let end = newest + 1;
+        if end > self.next_number {
+            self.stats.impossible_reports += 1;
+            return;
+        }
+        let first_missing = expand(report.first_missing, 24, self.sender.floor());
+        let view = PeerView {
+            horizon: end,
+            first_missing,
+            end: first_missing + u64::from(report.extent),
+            missing: report.missing,
+            rank: report.rank,
+            runs: report.holes.clone(),
+        };
+        if self.sender.handle_report(&view).is_err() {
+            self.stats.impossible_reports += 1;
+            return;
+        }
+        let grow = |low: u32, bits: u32, before: u64| expand(low, bits, before).max(before);
+        self.peer_clock = grow(report.received_at, 32, self.peer_clock);
+        self.peer_received = grow(report.received, 32, self.peer_received);
+        self.peer_marked = grow(u32::from(report.marked), 16, self.peer_marked);
+        self.peer_runs = grow(u32::from(report.runs), 16, self.peer_runs);
+        self.loss.handle_counts(end, self.peer_received, self.peer_runs);
+        self.rate.handle_report(
+            now,
+            &rate::Report {
+                newest,
+                newest_at: Duration::from_micros(self.peer_clock),
+                delay: reporter::delay_of(report),
+                received: self.peer_received,
+                marked: self.peer_marked,
+            },
+        );
+        if first_missing > self.peer_first_missing {
+            self.peer_first_missing = first_missing;
+            self.stuck_since = now;
+        }
+        self.silence = 0;
+        self.awaiting = self.sender.has_unacknowledged().then_some(now);
+    }
+
+    fn handle_probe_reply(&mut self, now: Time, payload: usize) {
+        let before = self.mtu();
+        self.mtu.handle_reply(now, payload + self.config.overhead);
+        self.note_mtu(before);
+    }
+
+    /// Tells the driver if what fits is no longer what it was.
+    fn note_mtu(&mut self, before: usize) {
+        let mtu = self.mtu();
+        if mtu == before {
+            return;
+        }
+        self.events.push_back(Event::Mtu(mtu));
+        if mtu < before {
+            self.stats.sources_expired += self.sender.give_up_longer(self.max_symbol());
+        }
+    }
+
+    fn may_send(&self, now: Time) -> bool {
+        if self.silence > 0 {
+            return self.timeout_datagrams > 0;
+        }
+        self.rate.next_send(now).is_some_and(|at| at <= now)
+    }
+
+    /// The next equation or source.
+    fn send_data(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
+        if self.sender.lacks(&self.loss, self.margin()) {
+            return self.send_equation(now, out);
+        }
+        if let Some(number) = self.sender.next_source()
+            && let Some(transmit) = self.send_source(now, number, out)
+        {
+            return Some(transmit);
+        }
+        if self.sender.lacks(&self.loss, IDLE_MARGIN) && self.idle_at() <= now {
+            return self.send_equation(now, out);
+        }
+        None
+    }
+
+    /// Fills a source with what waits, and sends it.
+    fn send_source(&mut self, now: Time, number: u64, out: &mut Vec<u8>) -> Option<Transmit> {
+        let max = self.max_symbol();
+        self.queue.next_size()?;
+        let mut symbol = self.sender.buffer();
+        let mut arrived = now;
+        while let Some(room) = max.checked_sub(symbol.len() + RECORD_HEADER) {
+            let start = symbol.len();
+            symbol.extend_from_slice(&[0; RECORD_HEADER]);
+            let Some(popped) = self.queue.pop(now, room, self.rate.min_rtt(), &mut symbol) else {
+                symbol.truncate(start);
+                break;
+            };
+            arrived = arrived.min(popped.arrived);
+            let wait = self.wait_of(number, popped.flow, popped.is_pure_ack);
+            fill_record_header(&mut symbol[start..], wait);
+        }
+        if symbol.is_empty() {
+            return None;
+        }
+        self.stats.sources_sent += 1;
+        let (report, floor) = self.extras(now, symbol.len() + wire::SOURCE_HEADER);
+        let symbol = self.sender.add_source(symbol, arrived, self.next_number);
+        let body = Body::Source { number: low24(number), symbol };
+        Message { report, floor, wants_report: false, body }.emit(out);
+        Some(self.sent(now, out, Carried::Source, false))
+    }
+
+    /// How many sources back the packet of this flow is that has to be released before the one
+    /// that goes into source `number`.
+    ///
+    /// A pure acknowledgement waits for nothing, and nothing waits for it: what it says, the next
+    /// one says too.
+    fn wait_of(&mut self, number: u64, flow: u32, is_pure_ack: bool) -> u16 {
+        if is_pure_ack {
+            return 0;
+        }
+        let bucket = usize::try_from(flow).unwrap_or(0) % BUCKETS;
+        let last = self.flows[bucket];
+        self.flows[bucket] = number + 1;
+        if last == 0 || last > number || last - 1 < self.sender.floor() {
+            return 0;
+        }
+        u16::try_from(number - (last - 1)).unwrap_or(0)
+    }
+
+    /// Sends a source again, or a repair.
+    fn send_equation(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
+        let carrier = self.next_number;
+        let limit = self.max_symbol();
+        let (report, floor) = self.extras(now, limit + REPAIR_HEADER);
+        let is_forced = self.silence > 0 && self.timeout_datagrams == TIMEOUT_DATAGRAMS;
+        let lost =
+            if is_forced { self.sender.oldest(carrier) } else { self.sender.next_lost(carrier) };
+        if let Some((number, symbol)) = lost {
+            let body = Body::Source { number: low24(number), symbol };
+            Message { report, floor, wants_report: self.silence > 0, body }.emit(out);
+            self.stats.sources_resent += 1;
+        } else {
+            let mut symbol = std::mem::take(&mut self.symbol);
+            let (first, count) = self.sender.repair(carrier, &mut symbol)?;
+            let body = Body::Repair { first: low24(first), count, symbol: &symbol };
+            Message { report, floor, wants_report: self.silence > 0, body }.emit(out);
+            self.symbol = symbol;
+            self.stats.repairs_sent += 1;
+        }
+        self.timeout_datagrams = self.timeout_datagrams.saturating_sub(1);
+        Some(self.sent(now, out, Carried::Equation, false))
+    }
+
+    fn send_control(
+        &mut self,
+        now: Time,
+        body: Body<'_>,
+        wants_report: bool,
+        out: &mut Vec<u8>,
+    ) -> Transmit {
+        let (report, floor) = self.extras(now, 0);
+        Message { report, floor, wants_report, body }.emit(out);
+        let transmit = self.sent(now, out, Carried::Other, false);
+        if wants_report {
+            self.unanswered_since = self.unanswered_since.or(Some(now));
+        }
+        transmit
+    }
+
+    /// The report and the floor, where they are wanted and there is room beside `body` octets.
+    fn extras(&mut self, now: Time, body: usize) -> (Option<Report>, Option<u32>) {
+        let mut room = (self.max_symbol() + REPAIR_HEADER).saturating_sub(body);
+        let floor = (self.sender.floor() > self.peer_first_missing && room >= FLOOR)
+            .then(|| low24(self.sender.floor()));
+        if floor.is_some() {
+            room -= FLOOR;
+        }
+        let is_wanted = self.reporter.is_due(now) || self.reporter.has_news(now);
+        if !is_wanted || room < MAX_REPORT {
+            return (None, floor);
+        }
+        let (holes, ripe_at) = self.receiver.holes(now);
+        (Some(self.reporter.report(now, holes, ripe_at)), floor)
+    }
+
+    /// Accounts for a datagram with payload `out`.
+    fn sent(&mut self, now: Time, out: &[u8], carried: Carried, is_probe: bool) -> Transmit {
+        let number = self.next_number;
+        self.next_number += 1;
+        let octets = out.len() + self.config.overhead;
+        self.stats.datagrams_sent += 1;
+        self.stats.octets_sent += octets as u64;
+        self.sender.note(carried);
+        self.rate.handle_sent(now, number, octets);
+        if carried != Carried::Other {
+            self.last_sent = now;
+            self.awaiting = self.awaiting.or(Some(now));
+            self.unanswered_since = self.unanswered_since.or(Some(now));
+        }
+        Transmit { number, is_probe }
+    }
+
+    /// Octets of a symbol at most.
+    fn max_symbol(&self) -> usize {
+        self.mtu.confirmed() - self.config.overhead - FLAGS - REPAIR_HEADER
+    }
+
+    fn margin(&self) -> f64 {
+        margin(self.rate.rtt(), self.config.patience)
+    }
+
+    /// When a repair may be sent though nothing asks for it.
+    fn idle_at(&self) -> Time {
+        let wait = (self.rate.rtt() / IDLE_SHARE).clamp(MIN_IDLE_WAIT, MAX_IDLE_WAIT);
+        self.last_sent + wait
+    }
+
+    /// When reports have stayed away for too long.
+    fn silence_at(&self) -> Option<Time> {
+        let since = self.awaiting.filter(|_| self.sender.has_unacknowledged() && !self.is_down)?;
+        let since = since.max(if self.silence == 0 { self.last_sent } else { since });
+        let wait = match self.known_rtt() {
+            Some(rtt) => {
+                rtt + (4 * self.rate.rtt_variation()).max(MIN_IDLE_WAIT)
+                    + REPORT_WAIT.min(rtt / 8 + MIN_IDLE_WAIT)
+            }
+            None => UNKNOWN_RTT,
+        };
+        Some(since + wait * (1 << self.silence.min(MAX_BACKOFF)))
+    }
+
+    fn stuck_at(&self) -> Time {
+        self.stuck_since + STUCK.max(4 * self.rate.rtt())
+    }
+
+    /// The round trip if it was ever measured.
+    fn known_rtt(&self) -> Option<Duration> {
+        (self.peer_received > 0).then(|| self.rate.rtt())
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -171,7 +171,7 @@ impl Node {
                 (!is_cut).then(|| too_big(mtu))
             }
             Err(Refused::Down) => Some(Error::HostUnreachable),
-            Err(Refused::Full | Refused::Malformed) | Ok(()) => None,
+            Err(Refused::Malformed) | Ok(()) => None,
         };
         *engine.packets.get_mut(packet) = octets;
         match error {
@@ -197,7 +197,6 @@ impl Node {
                 }
             }
             Err(Refused::Down) => counters.down += 1,
-            Err(Refused::Full) => counters.full += 1,
             Err(Refused::Malformed) => counters.malformed += 1,
             Err(Refused::TooBig { .. }) => counters.too_big += 1,
         }

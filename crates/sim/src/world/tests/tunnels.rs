@@ -20,7 +20,8 @@ fn a_transfer_goes_through_a_tunnel_and_not_beside_it() {
     assert!(world.transfer_sender(sender).unwrap().acked.is_some());
     let tunnel = |node| world.report().nodes.swap_remove(node).tunnels.swap_remove(0).stats;
     let [there, back] = [near, far].map(|node| tunnel(node.index()));
-    assert!(there.packets_in >= 40 && there.packets_in == back.packets_out, "{there:?} {back:?}");
+    assert!(there.packets_in >= 40, "{there:?}");
+    assert_eq!(there.packets_in, back.packets_out + there.queue_dropped);
     assert_eq!(back.packets_in, there.packets_out);
 }
 

@@ -1,0 +1,145 @@
+//! Equations that repairs left over, kept reduced until they solve for missing sources.
+//!
+//! ```text
+//!            missing sources, oldest first
+//!            17  21  22  30
+//!    row     1   .   5   .   = symbol      reduced row echelon form: the first entry of a row, its
+//!    row     .   1   .   9   = symbol      pivot, is 1 and occurs in no other row; a row with no
+//!                                          other entry is a source recovered
+//! ```
+
+use gf::{accumulate, inverse, multiply, scale};
+
+/// The sum of `coefficient * source` over `entries` is `symbol`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Row {
+    /// By number, none zero.
+    pub(super) entries: Vec<(u64, u8)>,
+    pub(super) symbol: Vec<u8>,
+}
+
+/// A reduced system of equations.
+#[derive(Debug, Default)]
+pub(super) struct Equations {
+    rows: Vec<Row>,
+}
+
+/// What became of an equation.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Outcome {
+    /// It says something that was not known.
+    Innovative,
+    /// It follows from what was there.
+    Redundant,
+}
+
+impl Equations {
+    /// How many independent equations there are.
+    pub(super) fn rank(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Adds an equation. Sources that it solves are appended to `solved`.
+    pub(super) fn insert(&mut self, mut row: Row, solved: &mut Vec<(u64, Vec<u8>)>) -> Outcome {
+        for known in &self.rows {
+            if let Some(factor) = row.coefficient(known.pivot()) {
+                row.add(factor, known);
+            }
+        }
+        let Some(&(pivot, leading)) = row.entries.first() else { return Outcome::Redundant };
+        row.multiply(inverse(leading));
+        for known in &mut self.rows {
+            if let Some(factor) = known.coefficient(pivot) {
+                known.add(factor, &row);
+            }
+        }
+        self.rows.push(row);
+        self.take_solved(solved);
+        Outcome::Innovative
+    }
+
+    /// Puts in what a source turned out to be. Sources that this solves are appended to `solved`.
+    pub(super) fn substitute(
+        &mut self,
+        source: u64,
+        symbol: &[u8],
+        solved: &mut Vec<(u64, Vec<u8>)>,
+    ) {
+        let mut bereft = None;
+        for (index, row) in self.rows.iter_mut().enumerate() {
+            let Some(factor) = row.coefficient(source) else { continue };
+            if row.pivot() == source {
+                bereft = Some(index);
+            }
+            row.entries.retain(|&(number, _)| number != source);
+            row.symbol.resize(row.symbol.len().max(symbol.len()), 0);
+            accumulate(&mut row.symbol, &[(factor, symbol)]);
+        }
+        if let Some(index) = bereft {
+            let row = self.rows.swap_remove(index);
+            self.insert(row, solved);
+        }
+        self.take_solved(solved);
+    }
+
+    /// Drops what needs sources before `number`, which nobody will learn any more.
+    pub(super) fn forget_before(&mut self, number: u64) {
+        self.rows.retain(|row| row.pivot() >= number);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.rows.clear();
+    }
+
+    fn take_solved(&mut self, solved: &mut Vec<(u64, Vec<u8>)>) {
+        let mut index = 0;
+        while let Some(row) = self.rows.get(index) {
+            if row.entries.len() == 1 {
+                let row = self.rows.swap_remove(index);
+                solved.push((row.pivot(), row.symbol));
+            } else {
+                index += 1;
+            }
+        }
+    }
+}
+
+impl Row {
+    /// The oldest source in it; a row in the system has one.
+    fn pivot(&self) -> u64 {
+        self.entries.first().map_or(u64::MAX, |&(number, _)| number)
+    }
+
+    fn coefficient(&self, source: u64) -> Option<u8> {
+        let place = self.entries.binary_search_by_key(&source, |&(number, _)| number).ok()?;
+        Some(self.entries[place].1)
+    }
+
+    fn multiply(&mut self, factor: u8) {
+        for (_, coefficient) in &mut self.entries {
+            *coefficient = multiply(*coefficient, factor);
+        }
+        scale(&mut self.symbol, factor);
+    }
+
+    /// Adds `factor * other`.
+    fn add(&mut self, factor: u8, other: &Self) {
+        let mut mine = std::mem::take(&mut self.entries).into_iter().peekable();
+        let mut theirs = other.entries.iter().copied().peekable();
+        while let Some(number) = match (mine.peek(), theirs.peek()) {
+            (Some(&(a, _)), Some(&(b, _))) => Some(a.min(b)),
+            (Some(&(a, _)), None) => Some(a),
+            (None, Some(&(b, _))) => Some(b),
+            (None, None) => None,
+        } {
+            let own = mine.next_if(|&(at, _)| at == number).map_or(0, |(_, value)| value);
+            let added = theirs.next_if(|&(at, _)| at == number).map_or(0, |(_, value)| value);
+            let sum = own ^ multiply(factor, added);
+            if sum != 0 {
+                self.entries.push((number, sum));
+            }
+        }
+        self.symbol.resize(self.symbol.len().max(other.symbol.len()), 0);
+        accumulate(&mut self.symbol, &[(factor, &other.symbol)]);
+    }
+}

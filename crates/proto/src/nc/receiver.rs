@@ -1,0 +1,421 @@
+//! The receiving half: sources are collected, recovered, put in order and released.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use super::coefficients::Coefficients;
+use super::equations::{Equations, Outcome, Row};
+use super::stats::Stats;
+use super::wire::{MAX_HOLES, Records};
+use crate::time::{Time, earliest};
+
+/// Sources before the first missing one that are kept, because a repair that is still on its way
+/// may count on them.
+const KEPT: u64 = 1_024;
+/// Equations that are kept at most.
+const MAX_RANK: usize = 512;
+/// How fast the memory of reordering fades: it halves in this time.
+const REORDERING_HALF_LIFE: Duration = Duration::from_secs(10);
+
+/// What is received of one direction.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    /// Sources from the first missing one on that there is room for.
+    window: u64,
+    /// How long a missing source is waited for.
+    patience: Duration,
+    /// The number of the first slot.
+    base: u64,
+    slots: VecDeque<Slot>,
+    /// Missing and not given up, and since when.
+    missing: BTreeMap<u64, Time>,
+    equations: Equations,
+    released: VecDeque<Vec<u8>>,
+    pool: Vec<Vec<u8>>,
+    /// How late datagrams come that others overtook, and when that was learnt.
+    lateness: (Duration, Time),
+}
+
+/// A source.
+#[derive(Debug, Default)]
+struct Slot {
+    state: State,
+    /// Records that wait for others before they are released.
+    unreleased: usize,
+    /// Records that wait for this source: source, start and end in its symbol.
+    waiters: Vec<(u64, usize, usize)>,
+}
+
+#[derive(Debug, Default, PartialEq)]
+enum State {
+    GivenUp,
+    #[default]
+    Missing,
+    Present(Vec<u8>),
+}
+
+/// What a report says of the sources.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(super) struct Holes {
+    pub(super) first_missing: u64,
+    /// One past the newest source that is known of.
+    pub(super) end: u64,
+    pub(super) missing: usize,
+    pub(super) rank: usize,
+    /// (skip, length), from the first missing one on.
+    pub(super) runs: Vec<(u16, u16)>,
+}
+
+impl Receiver {
+    pub(super) fn new(window: usize, patience: Duration) -> Self {
+        Self {
+            window: window as u64,
+            patience,
+            base: 0,
+            slots: VecDeque::new(),
+            missing: BTreeMap::new(),
+            equations: Equations::default(),
+            released: VecDeque::new(),
+            pool: Vec::new(),
+            lateness: (Duration::ZERO, Time::ZERO),
+        }
+    }
+
+    /// Takes a source. `is_overtaken`: a datagram with a greater number came before it.
+    pub(super) fn handle_source(
+        &mut self,
+        now: Time,
+        number: u64,
+        symbol: &[u8],
+        is_overtaken: bool,
+        stats: &mut Stats,
+    ) {
+        if !self.extend(now, number, stats) {
+            return;
+        }
+        if let Some(&since) = self.missing.get(&number)
+            && is_overtaken
+        {
+            let late = now.since(since).max(self.lateness(now));
+            self.lateness = (late, now);
+        }
+        let mut buffer = self.pool.pop().unwrap_or_default();
+        buffer.clear();
+        buffer.extend_from_slice(symbol);
+        let mut solved = Vec::new();
+        let is_new = self.missing.contains_key(&number) || self.is_given_up(number);
+        if is_new && self.equations.rank() > 0 {
+            self.equations.substitute(number, symbol, &mut solved);
+        }
+        if self.place(number, buffer) {
+            stats.sources_received += 1;
+        } else {
+            stats.duplicates += 1;
+        }
+        self.place_solved(solved, stats);
+        self.trim();
+    }
+
+    /// Takes a repair over `count` sources from `first` on; `number` is its datagram's.
+    pub(super) fn handle_repair(
+        &mut self,
+        now: Time,
+        number: u64,
+        (first, count): (u64, u16),
+        symbol: &[u8],
+        stats: &mut Stats,
+    ) {
+        let end = first + u64::from(count);
+        if first < self.base {
+            stats.repairs_stale += 1;
+            return;
+        }
+        if u64::from(count) > self.window || !self.extend(now, end - 1, stats) {
+            stats.malformed += 1;
+            return;
+        }
+        if first < self.base {
+            stats.repairs_stale += 1;
+            return;
+        }
+        if self.missing.range(first..end).next().is_none() {
+            stats.repairs_redundant += 1;
+            return;
+        }
+        if self.equations.rank() >= MAX_RANK {
+            stats.repairs_full += 1;
+            return;
+        }
+        let mut row = Row::default();
+        let mut terms: Vec<(u8, &[u8])> = Vec::with_capacity(usize::from(count));
+        let start = index(first - self.base);
+        let slots = self.slots.range(start..start + usize::from(count));
+        for ((source, slot), coefficient) in (first..).zip(slots).zip(Coefficients::of(number)) {
+            match &slot.state {
+                State::Present(symbol) => terms.push((coefficient, symbol)),
+                State::GivenUp | State::Missing => row.entries.push((source, coefficient)),
+            }
+        }
+        let longest = terms.iter().map(|(_, symbol)| symbol.len()).max().unwrap_or(0);
+        row.symbol = self.pool.pop().unwrap_or_default();
+        row.symbol.clear();
+        row.symbol.extend_from_slice(symbol);
+        row.symbol.resize(symbol.len().max(longest), 0);
+        gf::accumulate(&mut row.symbol, &terms);
+
+        let mut solved = Vec::new();
+        match self.equations.insert(row, &mut solved) {
+            Outcome::Innovative => stats.repairs_useful += 1,
+            Outcome::Redundant => stats.repairs_redundant += 1,
+        }
+        self.place_solved(solved, stats);
+        self.trim();
+    }
+
+    /// The peer will not send sources before `floor` again.
+    pub(super) fn handle_floor(&mut self, now: Time, floor: u64, stats: &mut Stats) {
+        if floor > self.end()
+            && (floor - self.end() > self.window || !self.extend(now, floor - 1, stats))
+        {
+            return;
+        }
+        while let Some((&number, _)) = self.missing.first_key_value() {
+            if number >= floor {
+                break;
+            }
+            self.give_up(number, stats);
+        }
+        self.trim();
+    }
+
+    /// Gives up what has been missing for too long.
+    pub(super) fn handle_timeout(&mut self, now: Time, stats: &mut Stats) {
+        while let Some((&number, &since)) = self.missing.first_key_value() {
+            if since + self.patience > now {
+                break;
+            }
+            self.give_up(number, stats);
+        }
+        self.trim();
+    }
+
+    /// The next packet to release, in place of what `out` holds.
+    pub(super) fn poll_packet(&mut self, out: &mut Vec<u8>) -> bool {
+        let Some(packet) = self.released.pop_front() else { return false };
+        let old = std::mem::replace(out, packet);
+        self.give(old);
+        true
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        self.missing.first_key_value().map(|(_, &since)| since + self.patience)
+    }
+
+    /// One past the newest source that is known of.
+    pub(super) fn end(&self) -> u64 {
+        self.base + self.slots.len() as u64
+    }
+
+    /// What is missing, but for what may only be late; and when that would be overdue.
+    pub(super) fn holes(&self, now: Time) -> (Holes, Option<Time>) {
+        let first_missing =
+            self.missing.first_key_value().map_or(self.end(), |(&number, _)| number);
+        let lateness = self.lateness(now);
+        let mut holes = Holes {
+            first_missing,
+            end: self.end(),
+            rank: self.equations.rank(),
+            ..Holes::default()
+        };
+        let mut ripe_at = None;
+        let mut end = first_missing;
+        for (&number, &since) in &self.missing {
+            if since + lateness > now {
+                ripe_at = earliest(ripe_at, Some(since + lateness));
+                continue;
+            }
+            holes.missing += 1;
+            let continued = holes.runs.last_mut().filter(|_| number == end);
+            if let Some((_, len)) = continued {
+                *len += 1;
+            } else if holes.runs.len() < MAX_HOLES {
+                holes.runs.push((distance(end, number), 1));
+            } else {
+                continue;
+            }
+            end = number + 1;
+        }
+        (holes, ripe_at)
+    }
+
+    /// How late a datagram may come that is not lost.
+    fn lateness(&self, now: Time) -> Duration {
+        let (late, learnt) = self.lateness;
+        let halvings = now.since(learnt).as_secs_f64() / REORDERING_HALF_LIFE.as_secs_f64();
+        late.mul_f64(libm::exp2(-halvings)).min(self.patience / 4)
+    }
+
+    /// Makes room up to `number`; false if it is out of all reach.
+    fn extend(&mut self, now: Time, number: u64, stats: &mut Stats) -> bool {
+        if number < self.base {
+            stats.duplicates += 1;
+            return false;
+        }
+        if number - self.base >= 4 * (self.window + KEPT) {
+            self.restart(number, stats);
+        }
+        while self.end() <= number {
+            self.missing.insert(self.end(), now);
+            self.slots.push_back(Slot::default());
+            if self.slots.len() as u64 > self.window + KEPT {
+                self.evict(stats);
+            }
+        }
+        number >= self.base
+    }
+
+    /// Gives up all that is there and begins anew at `number`.
+    fn restart(&mut self, number: u64, stats: &mut Stats) {
+        while let Some((&missing, _)) = self.missing.first_key_value() {
+            self.give_up(missing, stats);
+        }
+        while let Some(slot) = self.slots.pop_front() {
+            self.give_slot(slot);
+        }
+        self.equations.clear();
+        self.base = number;
+    }
+
+    fn is_given_up(&self, number: u64) -> bool {
+        self.slots[index(number - self.base)].state == State::GivenUp
+    }
+
+    /// Puts a symbol in its slot and releases what can be; false if it was there.
+    fn place(&mut self, number: u64, symbol: Vec<u8>) -> bool {
+        let at = index(number - self.base);
+        if matches!(self.slots[at].state, State::Present(_)) {
+            self.give(symbol);
+            return false;
+        }
+        self.missing.remove(&number);
+        for record in Records::of(&symbol) {
+            let awaited = number.checked_sub(u64::from(record.wait));
+            let awaited = awaited.filter(|_| record.wait > 0 && self.holds_back(awaited));
+            if let Some(awaited) = awaited {
+                let waiter = (number, record.start, record.end);
+                self.slots[index(awaited - self.base)].waiters.push(waiter);
+                self.slots[at].unreleased += 1;
+            } else {
+                self.release(&symbol[record.start..record.end]);
+            }
+        }
+        self.slots[at].state = State::Present(symbol);
+        if self.slots[at].unreleased == 0 {
+            self.wake(number);
+        }
+        true
+    }
+
+    fn place_solved(&mut self, mut solved: Vec<(u64, Vec<u8>)>, stats: &mut Stats) {
+        solved.sort_unstable_by_key(|&(number, _)| number);
+        for (number, symbol) in solved {
+            if number >= self.base && self.place(number, symbol) {
+                stats.sources_recovered += 1;
+            }
+        }
+    }
+
+    /// Whether a packet must wait for this source.
+    fn holds_back(&self, awaited: Option<u64>) -> bool {
+        let Some(at) = awaited.and_then(|awaited| awaited.checked_sub(self.base)) else {
+            return false;
+        };
+        let slot = &self.slots[index(at)];
+        match slot.state {
+            State::GivenUp => false,
+            State::Missing => true,
+            State::Present(_) => slot.unreleased > 0,
+        }
+    }
+
+    /// Releases what waited for `number`, and what waited for that.
+    fn wake(&mut self, number: u64) {
+        let mut awake = vec![number];
+        while let Some(number) = awake.pop() {
+            let waiters = std::mem::take(&mut self.slots[index(number - self.base)].waiters);
+            for (source, start, end) in waiters {
+                let Some(at) = source.checked_sub(self.base).map(index) else { continue };
+                let State::Present(symbol) = &self.slots[at].state else { continue };
+                let mut packet = self.pool.pop().unwrap_or_default();
+                packet.clear();
+                packet.extend_from_slice(&symbol[start..end]);
+                self.released.push_back(packet);
+                self.slots[at].unreleased -= 1;
+                if self.slots[at].unreleased == 0 {
+                    awake.push(source);
+                }
+            }
+        }
+    }
+
+    fn release(&mut self, packet: &[u8]) {
+        let mut buffer = self.pool.pop().unwrap_or_default();
+        buffer.clear();
+        buffer.extend_from_slice(packet);
+        self.released.push_back(buffer);
+    }
+
+    fn give_up(&mut self, number: u64, stats: &mut Stats) {
+        self.missing.remove(&number);
+        self.slots[index(number - self.base)].state = State::GivenUp;
+        stats.sources_given_up += 1;
+        self.wake(number);
+    }
+
+    /// Lets go of sources that no repair will count on any more.
+    fn trim(&mut self) {
+        let first_missing =
+            self.missing.first_key_value().map_or(self.end(), |(&number, _)| number);
+        while self.base + KEPT < first_missing {
+            self.drop_front();
+        }
+    }
+
+    /// Lets go of the oldest source though it may be missing.
+    fn evict(&mut self, stats: &mut Stats) {
+        if self.missing.contains_key(&self.base) {
+            self.give_up(self.base, stats);
+        }
+        self.drop_front();
+    }
+
+    fn drop_front(&mut self) {
+        if self.slots.front().is_some_and(|slot| slot.state == State::GivenUp) {
+            self.equations.forget_before(self.base + 1);
+        }
+        if let Some(slot) = self.slots.pop_front() {
+            self.base += 1;
+            self.give_slot(slot);
+        }
+    }
+
+    fn give_slot(&mut self, slot: Slot) {
+        if let State::Present(symbol) = slot.state {
+            self.give(symbol);
+        }
+    }
+
+    fn give(&mut self, buffer: Vec<u8>) {
+        if buffer.capacity() > 0 && (self.pool.len() as u64) < KEPT {
+            self.pool.push(buffer);
+        }
+    }
+}
+
+fn index(offset: u64) -> usize {
+    usize::try_from(offset).expect("within the window")
+}
+
+fn distance(from: u64, to: u64) -> u16 {
+    u16::try_from(to - from).unwrap_or(u16::MAX)
+}

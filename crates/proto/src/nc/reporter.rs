@@ -1,0 +1,103 @@
+//! What is told to the peer of what came from it, and when.
+
+use std::time::Duration;
+
+use super::receiver::Holes;
+use super::wire::{Report, low16, low24, low32};
+use crate::time::{Time, earliest};
+
+/// Datagrams after which a report is due at once.
+const BATCH: u64 = 32;
+/// Bounds on how long a report waits.
+const MIN_DELAY: Duration = Duration::from_millis(1);
+const MAX_DELAY: Duration = Duration::from_millis(25);
+/// How long it waits while the round trip is not known.
+const UNKNOWN_DELAY: Duration = Duration::from_millis(5);
+/// How long a report waits after a hole appeared.
+const HOLE_DELAY: Duration = Duration::from_millis(2);
+/// One unit of a report's delay.
+const DELAY_UNIT: u128 = 32;
+
+/// Counts what came, and knows when to tell.
+#[derive(Debug, Default)]
+pub(super) struct Reporter {
+    /// One past the greatest number received.
+    end: u64,
+    newest_at: Time,
+    received: u64,
+    marked: u64,
+    runs: u64,
+    /// Datagrams that want a report and came since the last one.
+    unreported: u64,
+    due: Option<Time>,
+    /// When what may only be late becomes missing.
+    ripe_at: Option<Time>,
+    reported_at: Time,
+}
+
+impl Reporter {
+    /// Counts a datagram; says whether one with a greater number came before.
+    pub(super) fn handle_datagram(&mut self, now: Time, number: u64, is_marked: bool) -> bool {
+        self.received += 1;
+        self.marked += u64::from(is_marked);
+        if number < self.end {
+            return true;
+        }
+        if number > self.end {
+            self.runs += 1;
+            self.due = earliest(self.due, Some(now + HOLE_DELAY));
+        }
+        self.end = number + 1;
+        self.newest_at = now;
+        false
+    }
+
+    /// The datagram that was counted last is to be reported.
+    pub(super) fn handle_eliciting(&mut self, now: Time, rtt: Option<Duration>, at_once: bool) {
+        self.unreported += 1;
+        let delay = rtt.map_or(UNKNOWN_DELAY, |rtt| (rtt / 8).clamp(MIN_DELAY, MAX_DELAY));
+        let due = if at_once || self.unreported >= BATCH { now } else { now + delay };
+        self.due = earliest(self.due, Some(due));
+    }
+
+    pub(super) fn is_due(&self, now: Time) -> bool {
+        self.next_timeout().is_some_and(|due| due <= now)
+    }
+
+    /// Whether there is something to tell that was not told, though it is not due.
+    pub(super) fn has_news(&self, now: Time) -> bool {
+        self.due.is_some() && now.since(self.reported_at) >= MIN_DELAY
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        earliest(self.due, self.ripe_at)
+    }
+
+    /// The report, which is now told.
+    pub(super) fn report(&mut self, now: Time, holes: Holes, ripe_at: Option<Time>) -> Report {
+        self.unreported = 0;
+        self.due = None;
+        self.ripe_at = ripe_at;
+        self.reported_at = now;
+        let delay = now.since(self.newest_at).as_micros() / DELAY_UNIT;
+        let small = |value: usize| u16::try_from(value).unwrap_or(u16::MAX);
+        Report {
+            newest: low32(self.end.wrapping_sub(1)),
+            received_at: low32(self.newest_at.as_nanos() / 1_000),
+            delay: u16::try_from(delay).unwrap_or(u16::MAX),
+            received: low32(self.received),
+            marked: low16(self.marked),
+            runs: low16(self.runs),
+            first_missing: low24(holes.first_missing),
+            extent: u16::try_from(holes.end - holes.first_missing).unwrap_or(u16::MAX),
+            missing: small(holes.missing),
+            rank: small(holes.rank),
+            holes: holes.runs,
+        }
+    }
+}
+
+/// How long a report waited at the peer.
+pub(super) fn delay_of(report: &Report) -> Duration {
+    Duration::from_micros(u64::from(report.delay) * 32)
+}

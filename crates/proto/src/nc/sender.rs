@@ -1,0 +1,324 @@
+//! The sending half: sources that are not acknowledged, and what to send next for them.
+//!
+//! Repairs and sources sent again are one budget: each is an equation that the peer may use. How
+//! many it lacks is reckoned from its last report and from what was sent since:
+//!
+//! ```text
+//! deficit = missing - rank             reported
+//!         + p * sources since          expected to be lost
+//!         - (1 - p) * equations since  expected to come
+//!         + z * sqrt(variance)         margin
+//! ```
+//!
+//! Above one half, an equation is sent: the oldest source that is known to be lost, as it is, or a
+//! repair over the window if none is.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::coefficients::Coefficients;
+use super::loss::Loss;
+use crate::time::Time;
+
+/// Sources that a repair covers at most: more do not stay in a second-level cache.
+pub(super) const MAX_REPAIR_WINDOW: u64 = 1_024;
+/// The deficit from which an equation is sent.
+const THRESHOLD: f64 = 0.5;
+
+/// What was sent and may be needed again.
+#[derive(Debug)]
+pub(super) struct Sender {
+    /// Sources at most.
+    window: usize,
+    /// The number of the first of `sources`.
+    first: u64,
+    sources: VecDeque<Source>,
+    /// What each datagram from number `log_start` on carried.
+    log: VecDeque<Carried>,
+    log_start: u64,
+    /// Of the log.
+    sources_since: u32,
+    equations_since: u32,
+    view: View,
+    pool: Vec<Vec<u8>>,
+}
+
+#[derive(Debug)]
+struct Source {
+    symbol: Vec<u8>,
+    /// When the oldest packet in it came in.
+    arrived: Time,
+    /// The datagram that carried it last.
+    carried_by: u64,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Carried {
+    /// A repair, or a source that was sent before.
+    Equation,
+    Other,
+    Source,
+}
+
+/// What the peer said last.
+#[derive(Debug, Default)]
+struct View {
+    /// Datagrams before this one had come, or are lost.
+    horizon: u64,
+    /// Sources missing less equations at hand.
+    lacking: f64,
+    /// Sources that it lacks, as ranges, oldest first.
+    holes: VecDeque<(u64, u64)>,
+}
+
+/// A report, with numbers in full.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PeerView {
+    /// One past the greatest datagram number received.
+    pub(super) horizon: u64,
+    pub(super) first_missing: u64,
+    pub(super) end: u64,
+    pub(super) missing: u16,
+    pub(super) rank: u16,
+    pub(super) runs: Vec<(u16, u16)>,
+}
+
+/// Why a report is not believed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Impossible;
+
+impl Sender {
+    pub(super) fn new(window: usize) -> Self {
+        Self {
+            window,
+            first: 0,
+            sources: VecDeque::new(),
+            log: VecDeque::new(),
+            log_start: 0,
+            sources_since: 0,
+            equations_since: 0,
+            view: View::default(),
+            pool: Vec::new(),
+        }
+    }
+
+    /// Takes what the peer reports.
+    pub(super) fn handle_report(&mut self, report: &PeerView) -> Result<(), Impossible> {
+        let log_end = self.log_start + self.log.len() as u64;
+        if report.horizon > log_end || report.end > self.end() || report.first_missing > report.end
+        {
+            return Err(Impossible);
+        }
+        if report.horizon < self.view.horizon {
+            return Ok(());
+        }
+        self.forget_log(report.horizon);
+        self.acknowledge(report.first_missing);
+
+        let mut lacking = f64::from(report.missing) - f64::from(report.rank);
+        self.view.horizon = report.horizon;
+        self.view.holes.clear();
+        let mut at = report.first_missing;
+        for &(skip, len) in &report.runs {
+            let start = at + u64::from(skip);
+            at = start + u64::from(len);
+            self.view.holes.push_back((start, at));
+        }
+        // The peer does not know of sources that were lost after the newest that it knows.
+        let mut end = report.end.max(self.first);
+        while end < self.end() && self.source(end).carried_by < report.horizon {
+            end += 1;
+        }
+        if end > report.end {
+            lacking += (end - report.end.max(self.first)) as f64;
+            self.view.holes.push_back((report.end.max(self.first), end));
+        }
+        self.view.lacking = lacking;
+        Ok(())
+    }
+
+    /// All that was sent is taken to be lost.
+    pub(super) fn handle_silence(&mut self) {
+        let end = self.log_start + self.log.len() as u64;
+        self.forget_log(end);
+        self.view.horizon = end;
+        self.view.holes.clear();
+        self.view.holes.push_back((self.first, self.end()));
+        self.view.lacking = self.sources.len() as f64;
+    }
+
+    /// Gives up sources that came in before `time`; returns how many.
+    pub(super) fn give_up_before(&mut self, time: Time) -> u64 {
+        let is_old = |source: &Source| source.arrived < time;
+        let count = self.sources.iter().take_while(|source| is_old(source)).count() as u64;
+        self.acknowledge(self.first + count);
+        count
+    }
+
+    /// Gives up sources whose symbols are longer than `limit`, and all before them.
+    pub(super) fn give_up_longer(&mut self, limit: usize) -> u64 {
+        let last = self.sources.iter().rposition(|source| source.symbol.len() > limit);
+        let count = last.map_or(0, |last| last as u64 + 1);
+        self.acknowledge(self.first + count);
+        count
+    }
+
+    /// The number of the next source, if there is room for one.
+    pub(super) fn next_source(&self) -> Option<u64> {
+        (self.sources.len() < self.window).then(|| self.end())
+    }
+
+    /// A buffer for a symbol.
+    pub(super) fn buffer(&mut self) -> Vec<u8> {
+        let mut buffer = self.pool.pop().unwrap_or_default();
+        buffer.clear();
+        buffer
+    }
+
+    pub(super) fn add_source(&mut self, symbol: Vec<u8>, arrived: Time, carried_by: u64) -> &[u8] {
+        self.sources.push_back(Source { symbol, arrived, carried_by });
+        &self.sources.back().expect("one was just added").symbol
+    }
+
+    /// Notes what the datagram after the last one carries.
+    pub(super) fn note(&mut self, carried: Carried) {
+        self.log.push_back(carried);
+        self.count(carried, 1);
+        // Reports stop this from growing; a silent peer may not.
+        if self.log.len() > 8 * self.window.max(1_024) {
+            self.forget_log(self.log_start + 1);
+        }
+    }
+
+    /// Whether the peer lacks an equation, with a margin of `z` standard deviations.
+    pub(super) fn lacks(&self, loss: &Loss, z: f64) -> bool {
+        !self.sources.is_empty() && self.deficit(loss, z) > THRESHOLD
+    }
+
+    /// How many equations the peer lacks when all that is under way has come.
+    pub(super) fn deficit(&self, loss: &Loss, z: f64) -> f64 {
+        let p = loss.rate();
+        let (sources, equations) = (f64::from(self.sources_since), f64::from(self.equations_since));
+        let variance = p * (1.0 - p) * loss.dispersion() * (sources + equations);
+        self.view.lacking + p * sources - (1.0 - p) * equations + z * variance.sqrt()
+    }
+
+    /// The oldest source that is known to be lost since it was sent last; it is now carried by
+    /// `carried_by`.
+    pub(super) fn next_lost(&mut self, carried_by: u64) -> Option<(u64, &[u8])> {
+        loop {
+            let (start, end) = self.view.holes.front_mut()?;
+            if start == end || *start < self.first {
+                *start = (*start).max(self.first);
+                if *start >= *end {
+                    self.view.holes.pop_front();
+                }
+                continue;
+            }
+            let number = *start;
+            *start += 1;
+            let at = index(number - self.first);
+            let Some(source) = self.sources.get_mut(at) else {
+                self.view.holes.pop_front();
+                continue;
+            };
+            if source.carried_by < self.view.horizon {
+                source.carried_by = carried_by;
+                return Some((number, &self.sources[at].symbol));
+            }
+        }
+    }
+
+    /// The oldest source that is not acknowledged; it is now carried by `carried_by`.
+    pub(super) fn oldest(&mut self, carried_by: u64) -> Option<(u64, &[u8])> {
+        let first = self.first;
+        let source = self.sources.front_mut()?;
+        source.carried_by = carried_by;
+        Some((first, &source.symbol))
+    }
+
+    /// Puts a repair over the newest sources that may be missing in place of what `out` holds, and
+    /// returns the window; `number` is its datagram's.
+    pub(super) fn repair(&self, number: u64, out: &mut Vec<u8>) -> Option<(u64, u16)> {
+        let count = (self.sources.len() as u64).min(MAX_REPAIR_WINDOW);
+        let skipped = self.sources.len() - index(count);
+        let sources = self.sources.range(skipped..);
+        let len = sources.clone().map(|source| source.symbol.len()).max()?;
+        let symbols = sources.map(|source| source.symbol.as_slice());
+        let terms: Vec<_> = Coefficients::of(number).zip(symbols).collect();
+        out.clear();
+        out.resize(len, 0);
+        gf::accumulate(out, &terms);
+        Some((self.end() - count, u16::try_from(count).expect("at most 1,024")))
+    }
+
+    /// The number of the oldest source that is kept.
+    pub(super) fn floor(&self) -> u64 {
+        self.first
+    }
+
+    /// One past the newest source.
+    pub(super) fn end(&self) -> u64 {
+        self.first + self.sources.len() as u64
+    }
+
+    pub(super) fn has_unacknowledged(&self) -> bool {
+        !self.sources.is_empty()
+    }
+
+    /// When the oldest source came in.
+    pub(super) fn oldest_arrival(&self) -> Option<Time> {
+        self.sources.front().map(|source| source.arrived)
+    }
+
+    fn source(&self, number: u64) -> &Source {
+        &self.sources[index(number - self.first)]
+    }
+
+    fn acknowledge(&mut self, before: u64) {
+        while self.first < before
+            && let Some(source) = self.sources.pop_front()
+        {
+            self.first += 1;
+            if self.pool.len() < self.window {
+                self.pool.push(source.symbol);
+            }
+        }
+    }
+
+    fn forget_log(&mut self, before: u64) {
+        while self.log_start < before
+            && let Some(carried) = self.log.pop_front()
+        {
+            self.log_start += 1;
+            self.count(carried, -1);
+        }
+    }
+
+    fn count(&mut self, carried: Carried, change: i32) {
+        match carried {
+            Carried::Equation => {
+                self.equations_since = self.equations_since.saturating_add_signed(change);
+            }
+            Carried::Source => {
+                self.sources_since = self.sources_since.saturating_add_signed(change);
+            }
+            Carried::Other => {}
+        }
+    }
+}
+
+/// How many standard deviations of the losses under way are covered in advance while there is more
+/// to send.
+///
+/// An equation sent in advance may turn out to be needless; one sent after the report comes a round
+/// trip later. So the margin grows with the round trip, in shares of `patience`: what a TCP inside
+/// bears without a timeout.
+pub(super) fn margin(rtt: Duration, patience: Duration) -> f64 {
+    let share = rtt.as_secs_f64() / patience.as_secs_f64();
+    (2.5 * share - 1.0).clamp(-1.0, 1.5)
+}
+
+fn index(offset: u64) -> usize {
+    usize::try_from(offset).expect("within the window")
+}

@@ -1,0 +1,156 @@
+//! Two ends over a scripted path.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use super::{Config, Event, Refused, Stats, Tunnel};
+use crate::ip::{Spec, protocol};
+use crate::rng::Rng;
+use crate::time::{Time, earliest};
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+#[test]
+fn packets_come_out_as_they_went_in() {
+    let mut path = Path::new(1, Config::default());
+
+    path.feed(0, 100, 200, MILLISECOND);
+    path.run(secs(5));
+
+    assert_eq!(path.taken_out(1), path.put_in);
+    assert_eq!(path.stats(0).repairs_sent, 0);
+    assert_eq!(path.stats(0).sources_resent, 0);
+}
+
+#[test]
+fn losses_both_ways_are_made_good() {
+    for loss in [0.01, 0.1, 0.3, 0.5] {
+        let mut path =
+            Path::new(2, Config { deadline: secs(30).since(Time::ZERO), ..Config::default() });
+        path.loss = loss;
+
+        path.feed(0, 3_000, 1_000, MILLISECOND);
+        path.run(secs(60));
+
+        assert_eq!(path.taken_out(1).len(), 3_000, "loss {loss}: {:?}", path.stats(1));
+        assert_eq!(path.taken_out(1), path.put_in, "loss {loss}");
+    }
+}
+
+/// What happens between two ends, in virtual time.
+struct Path {
+    now: Time,
+    ends: [Tunnel; 2],
+    delay: Duration,
+    /// Of each direction.
+    loss: f64,
+    rng: Rng,
+    /// When what comes: the end, number and payload.
+    under_way: BTreeMap<(Time, u64), (usize, u64, Vec<u8>)>,
+    sequence: u64,
+    planned: BTreeMap<(Time, u64), (usize, Vec<u8>)>,
+    put_in: Vec<Vec<u8>>,
+    out: [Vec<(Time, Vec<u8>)>; 2],
+    events: Vec<(usize, Event)>,
+}
+
+impl Path {
+    fn new(seed: u64, config: Config) -> Self {
+        let end = |name| Tunnel::new(Time::ZERO, config, Rng::stream(seed, name));
+        Self {
+            now: Time::ZERO,
+            ends: [end("near"), end("far")],
+            delay: 20 * MILLISECOND,
+            loss: 0.0,
+            rng: Rng::stream(seed, "path"),
+            under_way: BTreeMap::new(),
+            sequence: 0,
+            planned: BTreeMap::new(),
+            put_in: Vec::new(),
+            out: [Vec::new(), Vec::new()],
+            events: Vec::new(),
+        }
+    }
+
+    /// Plans that `count` packets with `payload` octets go in at an end.
+    fn feed(&mut self, end: usize, count: u32, payload: usize, interval: Duration) {
+        for index in 0..count {
+            let packet = datagram(payload, index);
+            self.put_in.push(packet.clone());
+            let at = self.now + interval * index;
+            self.sequence += 1;
+            self.planned.insert((at, self.sequence), (end, packet));
+        }
+    }
+
+    fn run(&mut self, until: Time) {
+        loop {
+            self.settle();
+            let mut next = [self.under_way.keys().next(), self.planned.keys().next()]
+                .into_iter()
+                .flatten()
+                .map(|&(at, _)| at)
+                .min();
+            for end in &self.ends {
+                next = earliest(next, end.next_timeout());
+            }
+            let Some(next) = next.filter(|&next| next <= until) else { break };
+            assert!(next >= self.now, "time goes on");
+            self.now = next;
+            while let Some(entry) = self.planned.first_entry().filter(|it| it.key().0 <= next) {
+                let (end, packet) = entry.remove();
+                let _: Result<(), Refused> = self.ends[end].handle_packet(next, &packet);
+            }
+            while let Some(entry) = self.under_way.first_entry().filter(|it| it.key().0 <= next) {
+                let (end, number, payload) = entry.remove();
+                self.ends[end].handle_datagram(next, number, false, &payload);
+            }
+            for end in &mut self.ends {
+                end.handle_timeout(next);
+            }
+        }
+    }
+
+    fn settle(&mut self) {
+        for end in 0..2 {
+            let mut buffer = Vec::new();
+            while self.ends[end].poll_packet(self.now, &mut buffer) {
+                self.out[end].push((self.now, buffer.clone()));
+            }
+            while let Some(event) = self.ends[end].poll_event() {
+                self.events.push((end, event));
+            }
+            while let Some(transmit) = self.ends[end].poll_transmit(self.now, &mut buffer) {
+                self.sequence += 1;
+                if !self.rng.chance(self.loss) {
+                    let key = (self.now + self.delay, self.sequence);
+                    self.under_way.insert(key, (1 - end, transmit.number, buffer.clone()));
+                }
+            }
+        }
+    }
+
+    fn taken_out(&self, end: usize) -> Vec<Vec<u8>> {
+        self.out[end].iter().map(|(_, packet)| packet.clone()).collect()
+    }
+
+    fn stats(&self, end: usize) -> Stats {
+        self.ends[end].stats()
+    }
+}
+
+fn datagram(payload: usize, index: u32) -> Vec<u8> {
+    let [source, destination] = [1, 2].map(|host| IpAddr::V4(Ipv4Addr::new(10, 0, 0, host)));
+    let mut packet = Vec::new();
+    Spec::new(source, destination, protocol::UDP).emit(8 + payload, &mut packet);
+    packet.extend_from_slice(&[0, 7, 0, 9]);
+    packet.extend_from_slice(&u16::try_from(8 + payload).unwrap().to_be_bytes());
+    packet.extend_from_slice(&[0, 0]);
+    packet.extend(index.to_be_bytes().into_iter().chain([0xa5; 1500]).take(payload));
+    packet
+}
+
+fn secs(secs: u64) -> Time {
+    Time::ZERO + Duration::from_secs(secs)
+}
