@@ -4,17 +4,30 @@
 
 use std::time::Duration;
 
+use super::cubic::Cubic;
 use super::newreno::NewReno;
 use crate::time::Time;
 
 /// Which congestion control, with its own parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Algorithm {
+    /// RFC 9438.
+    Cubic {
+        /// Whether a flow that lost ground gives way to newer ones (RFC 9438, 4.7).
+        fast_convergence: bool,
+        /// Whether the first slow start ends when the round-trip time grows (RFC 9406).
+        hystart: bool,
+    },
     /// RFC 5681 and RFC 6582.
     NewReno {
         /// How acknowledgements open the window.
         growth: Growth,
     },
+}
+
+impl Algorithm {
+    /// CUBIC with all that its RFCs recommend.
+    pub const CUBIC: Self = Self::Cubic { fast_convergence: true, hystart: true };
 }
 
 impl Default for Algorithm {
@@ -129,12 +142,16 @@ pub trait CongestionControl {
 /// The congestion control of a connection.
 #[derive(Clone, Debug)]
 pub(super) enum Controller {
+    Cubic(Cubic),
     NewReno(NewReno),
 }
 
 impl Controller {
     pub(super) fn new(algorithm: Algorithm) -> Self {
         match algorithm {
+            Algorithm::Cubic { fast_convergence, hystart } => {
+                Self::Cubic(Cubic::new(fast_convergence, hystart))
+            }
             Algorithm::NewReno { growth } => Self::NewReno(NewReno::new(growth)),
         }
     }
@@ -142,6 +159,7 @@ impl Controller {
     /// The algorithm behind its trait.
     pub(super) fn get(&mut self) -> &mut dyn CongestionControl {
         match self {
+            Self::Cubic(cubic) => cubic,
             Self::NewReno(newreno) => newreno,
         }
     }

@@ -20,8 +20,10 @@
 mod config;
 mod congestion;
 mod connection;
+mod cubic;
 mod event;
 mod flight;
+mod hystart;
 mod input;
 mod newreno;
 mod output;
@@ -42,6 +44,7 @@ pub mod wire;
 pub use config::{Config, DelayedAck, FullAck, InitialWindow, KeepAlive, Limit, Rto};
 pub use congestion::{Ack, Algorithm, CongestionControl, Growth, Head, Verdict, Window};
 pub use connection::Connection;
+pub use cubic::Cubic;
 pub use event::{Event, State, TimedOut};
 pub use newreno::NewReno;
 pub use rtt::Estimator;

@@ -1,5 +1,6 @@
 //! Scenarios and properties over the public API.
 
+mod cubic;
 mod hostile;
 mod pair;
 mod recovery;

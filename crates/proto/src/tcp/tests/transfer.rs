@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::pair::{DELAY, Pair, pattern};
-use crate::tcp::{Config, DelayedAck, Event, KeepAlive, Limit, Rto, Segment, State};
+use crate::tcp::{Algorithm, Config, DelayedAck, Event, KeepAlive, Limit, Rto, Segment, State};
 
 #[test]
 fn a_clean_transfer_takes_no_retransmission() {
@@ -27,7 +27,7 @@ fn a_clean_transfer_takes_no_retransmission() {
 
 /// What can differ between the two ends of a test.
 fn configs() -> impl Strategy<Value = Config> {
-    let flags = any::<[bool; 8]>();
+    let flags = any::<[bool; 9]>();
     let buffers =
         (prop_oneof![1_usize..3_000, Just(131_072)], prop_oneof![1_usize..3_000, Just(131_072)]);
     (flags, buffers, 80_u16..1_460, 1_u32..4, 1_usize..6).prop_map(
@@ -40,6 +40,7 @@ fn configs() -> impl Strategy<Value = Config> {
             ecn: flags[5],
             duplicate_sack: flags[6],
             impatient: flags[7],
+            congestion: if flags[8] { Algorithm::CUBIC } else { Algorithm::default() },
             max_holes: max_holes * max_holes * max_holes,
             send_buffer,
             receive_buffer,
