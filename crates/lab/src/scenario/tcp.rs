@@ -29,7 +29,10 @@ pub(super) struct Options {
     nagle: Option<bool>,
     delayed_ack: DelayedAckOptions,
     rto: RtoOptions,
+    algorithm: Option<AlgorithmName>,
     growth: Option<Human<Gain>>,
+    fast_convergence: Option<bool>,
+    hystart: Option<bool>,
     initial_window: Option<Human<Window>>,
     initial_window_after_syn_loss: Option<Human<Window>>,
     initial_ssthresh: Option<u64>,
@@ -80,6 +83,13 @@ struct KeepAliveOptions {
     idle: Human<Span>,
     interval: Human<Span>,
     probes: u32,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+enum AlgorithmName {
+    Cubic,
+    NewReno,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
@@ -164,8 +174,7 @@ impl Options {
         set(&mut config.nagle, self.nagle);
         self.delayed_ack.apply(&mut config.delayed_ack);
         self.rto.apply(&mut config.rto);
-        let congestion = self.growth.map(|g| Algorithm::NewReno { growth: g.0.0 });
-        set(&mut config.congestion, congestion);
+        self.apply_algorithm(&mut config.congestion)?;
         set(&mut config.initial_window, self.initial_window.map(|w| w.0.0));
         let after_loss = self.initial_window_after_syn_loss.map(|w| w.0.0);
         set(&mut config.initial_window_after_syn_loss, after_loss);
@@ -186,6 +195,27 @@ impl Options {
         set(&mut config.dscp, self.dscp);
         set(&mut config.dont_fragment, self.dont_fragment);
         check(config)
+    }
+
+    fn apply_algorithm(&self, algorithm: &mut Algorithm) -> Result<(), String> {
+        set(algorithm, self.algorithm.map(AlgorithmName::value));
+        match algorithm {
+            Algorithm::Cubic { .. } if self.growth.is_some() => {
+                return Err("growth is for algorithm = \"new-reno\"".to_owned());
+            }
+            Algorithm::Cubic { fast_convergence, hystart } => {
+                set(fast_convergence, self.fast_convergence);
+                set(hystart, self.hystart);
+            }
+            Algorithm::NewReno { .. } if self.fast_convergence.is_some() => {
+                return Err("fast-convergence is for algorithm = \"cubic\"".to_owned());
+            }
+            Algorithm::NewReno { .. } if self.hystart.is_some() => {
+                return Err("hystart is for algorithm = \"cubic\"".to_owned());
+            }
+            Algorithm::NewReno { growth } => set(growth, self.growth.map(|gain| gain.0.0)),
+        }
+        Ok(())
     }
 }
 
@@ -217,6 +247,15 @@ impl KeepAliveOptions {
     fn value(&self) -> KeepAlive {
         let Self { idle, interval, probes } = *self;
         KeepAlive { idle: span(idle), interval: span(interval), probes }
+    }
+}
+
+impl AlgorithmName {
+    fn value(self) -> Algorithm {
+        match self {
+            Self::Cubic => Algorithm::CUBIC,
+            Self::NewReno => Algorithm::default(),
+        }
     }
 }
 

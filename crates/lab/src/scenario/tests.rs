@@ -2,6 +2,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use proto::tcp::Algorithm;
 
 use super::Plan;
 
@@ -112,6 +113,27 @@ fn parameters_out_of_range_are_refused() {
     assert!(hbh("profile = \"sed\"").contains("`seed`"), "{}", hbh("profile = \"sed\""));
     assert_eq!(tcp("mss = 7"), "x.toml:21: tcp.options: mss is at least 32");
     assert!(tcp("rto = { min = \"2s\", max = \"1s\" }").ends_with("at least rto.min"));
+    assert_eq!(
+        tcp("algorithm = \"cubic\", growth = \"per-ack\""),
+        "x.toml:21: tcp.options: growth is for algorithm = \"new-reno\""
+    );
+    assert!(tcp("hystart = true").ends_with("hystart is for algorithm = \"cubic\""));
+    assert!(tcp("algorithm = \"bic\"").contains("`cubic`"), "{}", tcp("algorithm = \"bic\""));
+}
+
+#[test]
+fn cubic_comes_whole_unless_parts_are_switched_off() {
+    let congestion = |options: &str| {
+        let text =
+            CHAIN.replace("octets = 100_000", &format!("octets = 1\noptions = {{ {options} }}"));
+        parse(&text).expect("a scenario").transfers[0].tcp.congestion
+    };
+
+    assert_eq!(congestion("algorithm = \"cubic\""), Algorithm::CUBIC);
+    assert_eq!(
+        congestion("algorithm = \"cubic\", hystart = false, fast-convergence = false"),
+        Algorithm::Cubic { fast_convergence: false, hystart: false }
+    );
 }
 
 /// All keys that the documentation lists, each with another value than its default.
