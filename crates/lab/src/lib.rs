@@ -4,11 +4,13 @@ pub mod campaign;
 pub mod claim;
 pub mod figure;
 pub mod hbh;
+pub mod nc;
 pub mod output;
 pub mod progress;
 pub mod runner;
 pub mod scenario;
 pub mod stats;
+pub mod tcp;
 
 /// All claims that can be tested, group by group.
 #[must_use]

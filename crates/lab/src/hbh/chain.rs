@@ -18,6 +18,7 @@ use sim::{AppId, InterfaceConfig, LinkConfig, NodeId, World};
 use super::limits;
 use crate::claim::{Cell, Metric, Outcome};
 use crate::stats::Observation;
+use crate::tcp::as_ns3;
 
 /// Seconds from the first SYN until the receiver has the last octet.
 pub(super) const DELAY: Metric = "delay";
@@ -277,22 +278,6 @@ impl Tcp {
         ];
         outcome.extend(drops(&world));
         outcome
-    }
-}
-
-/// The same parameters in the TCP of ns-3 3.37.
-fn as_ns3(config: tcp::Config) -> tcp::Config {
-    tcp::Config {
-        sack: false,
-        duplicate_sack: false,
-        nagle: false,
-        congestion: tcp::Algorithm::NewReno { growth: tcp::Growth::PerAck },
-        initial_window_after_syn_loss: config.initial_window,
-        restart_after_idle: false,
-        validate_window: false,
-        full_ack: tcp::FullAck::Ssthresh,
-        rto: tcp::Rto { time_repeats: false, forgive: true, ..config.rto },
-        ..config
     }
 }
 

@@ -10,7 +10,7 @@ use super::World;
 use crate::app::{App, echo, ping, stream, transfer};
 use crate::counters::{NodeCounters, PortCounters, TunnelCounters};
 use crate::flows::{FlowCounters, Flows};
-use crate::ids::{AppId, LinkId, NodeId, TunnelId};
+use crate::ids::{AppId, LinkId, NodeId, PortId, TunnelId};
 use crate::node::Tunnel;
 use crate::transits::{Transit, Transits};
 
@@ -109,6 +109,18 @@ impl World {
     pub fn total(&self) -> PortCounters {
         let counters = self.engine.ports.iter().map(|port| port.counters);
         counters.fold(PortCounters::default(), |sum, port| sum + port)
+    }
+
+    /// The counters of one port.
+    #[must_use]
+    pub fn port_counters(&self, port: PortId) -> PortCounters {
+        self.engine.ports[port.index()].counters
+    }
+
+    /// Packets that wait at a port now.
+    #[must_use]
+    pub fn queue_len(&self, port: PortId) -> usize {
+        self.interface(port).queue_len()
     }
 
     /// Events that happened so far.

@@ -1,0 +1,421 @@
+//! The network that all claims about the tunnel share.
+//!
+//! ```text
+//!  source 0 ──┐                                                      ┌── sink 0
+//!  source 1 ──┤ edge                       middle, lossy             ├── sink 1
+//!    ...      ├────── near ─┬─(fast)─ left ─────── right ─(fast)─┬─ far ┤     ...
+//!  source n ──┘     gateway └── left and right only if hidden ───┘ gateway
+//! ```
+//!
+//! The middle starts at the gateways themselves, or a hop beyond, where no gateway sees its queue.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use proto::rng::Rng;
+use proto::time::Time;
+use proto::{nc, tcp};
+use sim::app::{stream, transfer};
+use sim::channel::{self, Loss};
+use sim::units::BitRate;
+use sim::{AppId, InterfaceConfig, LinkConfig, LinkId, NodeId, Prefix, TunnelId, World};
+
+use crate::tcp::as_ns3;
+
+/// Octets of IPv4 and UDP headers.
+const UDP_HEADERS: usize = 28;
+/// Octets of IPv4 and TCP headers with timestamps.
+const TCP_HEADERS: usize = 52;
+/// Octets of TCP's timestamps option, as padded.
+const TIMESTAMPS: usize = 12;
+/// Octets that the tunnel's own header adds to a packet that it carries plain.
+pub const TUNNEL_HEADER: usize = 8;
+/// The port of the first sink.
+const PORT: u16 = 9_000;
+/// The port of the flow beside the tunnel.
+const RIVAL_PORT: u16 = 8_000;
+/// Sources start within this time.
+const START: Duration = Duration::from_millis(100);
+
+/// What is alike in both directions of a link.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Wire {
+    /// Bits a second.
+    pub rate: BitRate,
+    /// One way.
+    pub delay: Duration,
+}
+
+/// The network and its traffic. All that can differ between two runs, but for the seed, is here.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Network {
+    /// Pairs of a source and a sink.
+    pub sessions: usize,
+    /// Between hosts and gateways.
+    pub edge: Wire,
+    /// Between the gateways.
+    pub middle: Wire,
+    /// Loss on the middle in the direction of the data.
+    pub loss: Loss,
+    /// Loss on the middle against it.
+    pub loss_back: Loss,
+    /// Packets that wait before a link at most.
+    pub queue: usize,
+    /// Octets of the IP packets of the sources when they are full.
+    pub packet: usize,
+    /// Whether the middle starts a hop beyond the gateways.
+    pub is_hidden: bool,
+    /// Whether every sink is a source too, and every source a sink.
+    pub is_both_ways: bool,
+    /// Who carries the packets between the gateways.
+    pub carrier: Carrier,
+    /// What the sessions are.
+    pub traffic: Traffic,
+    /// A plain TCP flow over the middle, beside the tunnel. Needs `is_hidden`.
+    pub rival: Option<Kind>,
+}
+
+/// Who carries the packets between the gateways.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Carrier {
+    /// The coded tunnel.
+    Coded(nc::Config),
+    /// Plain IP.
+    Plain,
+}
+
+/// What a session is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Traffic {
+    /// A transfer without end.
+    Tcp(Kind),
+    /// Datagrams at this share of what the session can get at most.
+    Udp {
+        /// 1 is the limit itself.
+        load: f64,
+    },
+}
+
+/// Which TCP hosts speak.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// As hosts have it today, with buffers for the longest path here.
+    Current,
+    /// The same with ECN.
+    CurrentEcn,
+    /// As the seed has it: NewReno without window scaling, so at most 64 KB in flight, and a
+    /// minimum RTO of 1 s.
+    Seed,
+}
+
+impl Kind {
+    /// Its parameters in full packets of so many octets.
+    #[must_use]
+    pub fn config(self, packet: usize) -> tcp::Config {
+        let mss = u16::try_from(packet - TCP_HEADERS + TIMESTAMPS).unwrap_or(u16::MAX);
+        let common = tcp::Config {
+            mss: Some(mss),
+            r2: tcp::Limit::Never,
+            r2_syn: tcp::Limit::Never,
+            ..tcp::Config::default()
+        };
+        match self {
+            Self::Current | Self::CurrentEcn => tcp::Config {
+                send_buffer: 8 << 20,
+                receive_buffer: 8 << 20,
+                max_holes: 4_096,
+                rto: tcp::Rto { min: Duration::from_millis(200), ..common.rto },
+                ecn: self == Self::CurrentEcn,
+                ..common
+            },
+            Self::Seed => as_ns3(tcp::Config {
+                window_scaling: false,
+                send_buffer: 65_535,
+                receive_buffer: 65_535,
+                ..common
+            }),
+        }
+    }
+}
+
+impl Network {
+    /// The topology of the seed's Figure 6, section IV.
+    #[must_use]
+    pub fn seed(sessions: usize, loss: Loss, carrier: Carrier) -> Self {
+        Self {
+            sessions,
+            edge: Wire { rate: bits_per_s(1_000_000), delay: Duration::from_millis(1) },
+            middle: Wire { rate: bits_per_s(4_000_000), delay: Duration::from_millis(7) },
+            loss,
+            loss_back: Loss::None,
+            queue: 100,
+            packet: 1_000,
+            is_hidden: false,
+            is_both_ways: false,
+            carrier,
+            traffic: Traffic::Tcp(Kind::Seed),
+            rival: None,
+        }
+    }
+
+    /// The long path: 10 Mbit/s, a round trip in which 500 packets of 1,500 octets are sent, one
+    /// saturated session whose packets fill the tunnel's.
+    #[must_use]
+    pub fn long(loss: Loss, carrier: Carrier) -> Self {
+        const RATE: u64 = 10_000_000;
+        const OUTER: usize = 1_500;
+        let middle = bits_per_s(RATE);
+        Self {
+            sessions: 1,
+            edge: Wire { rate: BitRate::Unlimited, delay: Duration::ZERO },
+            middle: Wire { rate: middle, delay: middle.time_for(OUTER) * 250 },
+            loss,
+            loss_back: Loss::None,
+            queue: 500,
+            packet: OUTER - nc::Config::OVERHEAD_IPV4 - TUNNEL_HEADER,
+            is_hidden: false,
+            is_both_ways: false,
+            carrier,
+            traffic: Traffic::Udp { load: 0.95 },
+            rival: None,
+        }
+    }
+
+    /// Octets that the application gets out of a full packet.
+    #[must_use]
+    pub fn payload(&self) -> usize {
+        match self.traffic {
+            Traffic::Tcp(_) => self.packet - TCP_HEADERS,
+            Traffic::Udp { .. } => self.packet - UDP_HEADERS,
+        }
+    }
+
+    /// Octets of a full packet on the middle.
+    #[must_use]
+    pub fn outer(&self) -> usize {
+        match self.carrier {
+            Carrier::Coded(config) => self.packet + config.overhead + TUNNEL_HEADER,
+            Carrier::Plain => self.packet,
+        }
+    }
+
+    /// The most that a session can get, in bit/s: what its edge lets through, or its share of what
+    /// the middle does not lose, whichever is less, without headers.
+    #[must_use]
+    pub fn limit(&self) -> f64 {
+        let payload = self.payload() as f64;
+        let share = (1.0 - self.loss.mean()) / self.sessions as f64;
+        let edge = rate_of(self.edge.rate) * payload / self.packet as f64;
+        let middle = rate_of(self.middle.rate) * share * payload / self.outer() as f64;
+        edge.min(middle)
+    }
+
+    /// The time from entering the tunnel to leaving it that nothing can better.
+    #[must_use]
+    pub fn transit(&self, octets: usize) -> Duration {
+        self.middle.delay + self.middle.rate.time_for(octets + self.outer() - self.packet)
+    }
+
+    /// Builds it.
+    #[must_use]
+    pub fn build(&self, seed: u64) -> Built {
+        let mut world = World::new(seed);
+        let [near, far] = ["near", "far"].map(|name| world.add_node(name));
+        let (left, right) = if self.is_hidden {
+            let [left, right] = ["left", "right"].map(|name| world.add_node(name));
+            world.connect(near, left, &self.link(FAST));
+            world.connect(right, far, &self.link(FAST));
+            (left, right)
+        } else {
+            (near, far)
+        };
+        let middle = world.connect(left, right, &self.middle_link());
+
+        let mut pairs = Vec::new();
+        for session in 0..self.sessions {
+            let source = world.add_node(&format!("source {session}"));
+            let sink = world.add_node(&format!("sink {session}"));
+            world.connect(source, near, &self.link(self.edge));
+            world.connect(far, sink, &self.link(self.edge));
+            pairs.push([source, sink]);
+        }
+        let rivals = self.rival.map(|tcp| {
+            let [source, sink] = ["rival", "rival's sink"].map(|name| world.add_node(name));
+            world.connect(source, left, &self.link(FAST));
+            world.connect(right, sink, &self.link(FAST));
+            (tcp.config(self.packet), source, sink)
+        });
+        world.auto_routes();
+
+        let tunnel = self.add_tunnel(&mut world, [near, far], &pairs);
+        let mut start = Rng::stream(seed, "start");
+        let mut flows = Vec::new();
+        for (session, [source, sink]) in pairs.into_iter().enumerate() {
+            let port = PORT + u16::try_from(session).unwrap_or_default();
+            let starts_at = Time::ZERO + start.within(START);
+            flows.push(self.add_flow(&mut world, source, sink, port, starts_at));
+            if self.is_both_ways {
+                flows.push(self.add_flow(&mut world, sink, source, port, starts_at));
+            }
+        }
+        let rival = rivals.map(|(tcp, source, sink)| {
+            add_transfer(&mut world, source, sink, RIVAL_PORT, Time::ZERO, tcp)
+        });
+        Built { world, gateways: [near, far], middle, tunnel, flows, rival }
+    }
+
+    fn add_tunnel(
+        &self,
+        world: &mut World,
+        [near, far]: [NodeId; 2],
+        pairs: &[[NodeId; 2]],
+    ) -> Option<TunnelId> {
+        let Carrier::Coded(config) = self.carrier else { return None };
+        let tunnel = world.add_tunnel(near, far, config)?;
+        for [source, sink] in pairs {
+            for (gateway, host) in [(near, sink), (far, source)] {
+                if let Some(address) = world.address(*host) {
+                    world.route_into_tunnel(gateway, Prefix::host(address), tunnel);
+                }
+            }
+        }
+        Some(tunnel)
+    }
+
+    fn add_flow(
+        &self,
+        world: &mut World,
+        source: NodeId,
+        sink: NodeId,
+        port: u16,
+        start: Time,
+    ) -> Flow {
+        match self.traffic {
+            Traffic::Tcp(kind) => {
+                add_transfer(world, source, sink, port, start, kind.config(self.packet))
+            }
+            Traffic::Udp { load } => {
+                let payload = self.packet - UDP_HEADERS;
+                let bits = (payload * 8) as f64;
+                let config = stream::SenderConfig {
+                    port,
+                    destination: address(world, sink, port),
+                    payload,
+                    interval: Duration::from_secs_f64(bits / (self.limit() * load)),
+                    start,
+                    stop: None,
+                    count: None,
+                };
+                let from = world.add_stream_sender(source, config);
+                Flow { from, to: world.add_stream_sink(sink, port), is_tcp: false }
+            }
+        }
+    }
+
+    fn link(&self, wire: Wire) -> LinkConfig {
+        LinkConfig::symmetric(wire.channel(Loss::None), self.interface())
+    }
+
+    fn middle_link(&self) -> LinkConfig {
+        LinkConfig {
+            there: self.middle.channel(self.loss.clone()),
+            back: self.middle.channel(self.loss_back.clone()),
+            ..self.link(self.middle)
+        }
+    }
+
+    fn interface(&self) -> InterfaceConfig {
+        InterfaceConfig { queue_packets: self.queue, ..InterfaceConfig::default() }
+    }
+}
+
+/// A network, ready to run.
+#[derive(Debug)]
+pub struct Built {
+    /// The network.
+    pub world: World,
+    /// Where the tunnel ends.
+    pub gateways: [NodeId; 2],
+    /// The lossy link.
+    pub middle: LinkId,
+    /// The tunnel, if there is one.
+    pub tunnel: Option<TunnelId>,
+    /// The sessions: with both ways each of them twice, there and back.
+    pub flows: Vec<Flow>,
+    /// The flow beside the tunnel.
+    pub rival: Option<Flow>,
+}
+
+/// A session's applications.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Flow {
+    /// What sends.
+    pub from: AppId,
+    /// What receives.
+    pub to: AppId,
+    is_tcp: bool,
+}
+
+impl Flow {
+    /// Octets of the application that have arrived.
+    #[must_use]
+    pub fn received(&self, world: &World) -> u64 {
+        if self.is_tcp {
+            world.transfer_sink(self.to).unwrap_or_default().octets
+        } else {
+            world.stream_sink(self.to).unwrap_or_default().octets
+        }
+    }
+
+    /// Segments that TCP sent again.
+    #[must_use]
+    pub fn retransmissions(&self, world: &World) -> u64 {
+        world.transfer_sender(self.from).unwrap_or_default().tcp.retransmissions
+    }
+}
+
+impl Wire {
+    fn channel(self, loss: Loss) -> channel::Config {
+        let Self { rate, delay } = self;
+        channel::Config { rate, delay, loss, ..channel::Config::default() }
+    }
+}
+
+/// A link that is never in the way.
+const FAST: Wire = Wire { rate: BitRate::Unlimited, delay: Duration::ZERO };
+
+fn add_transfer(
+    world: &mut World,
+    source: NodeId,
+    sink: NodeId,
+    port: u16,
+    start: Time,
+    tcp: tcp::Config,
+) -> Flow {
+    let sender = transfer::SenderConfig {
+        octets: None,
+        start,
+        tcp,
+        port,
+        ..transfer::SenderConfig::new(address(world, sink, port), 0)
+    };
+    let from = world.add_transfer_sender(source, sender);
+    let sink_config = transfer::SinkConfig { tcp, ..transfer::SinkConfig::new(port) };
+    Flow { from, to: world.add_transfer_sink(sink, sink_config), is_tcp: true }
+}
+
+fn address(world: &World, node: NodeId, port: u16) -> SocketAddr {
+    let address = world.address(node).expect("every host has a link");
+    SocketAddr::new(address, port)
+}
+
+fn bits_per_s(rate: u64) -> BitRate {
+    BitRate::from_bits_per_s(rate).unwrap_or_default()
+}
+
+fn rate_of(rate: BitRate) -> f64 {
+    match rate {
+        BitRate::PerSecond(rate) => rate.get() as f64,
+        BitRate::Unlimited => f64::INFINITY,
+    }
+}
