@@ -5,6 +5,7 @@
 //!   neighbours   who speaks HBH (hello)          firewall   what is intercepted (nftables)
 //!   routes       the kernel's next hops          port       a MANET interface
 //!   offload      segments and checksums          sys        packet sockets, TAP
+//!   secure       keys, handshakes, sealing
 //! ```
 
 pub mod config;
@@ -22,6 +23,7 @@ pub mod offload;
 mod port;
 mod rights;
 pub mod routes;
+pub mod secure;
 mod setup;
 pub mod sys;
 

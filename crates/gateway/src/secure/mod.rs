@@ -1,0 +1,79 @@
+//! Peers know each other by their keys; all that goes between them is sealed and never taken twice.
+//!
+//! ```text
+//!   number, payload   ┌────────┐  data                    data  ┌────────┐  number, payload
+//!  ─────────────────▶ │ Sealer │ ─────────────▶ ─────────────▶ │ Opener │ ─────────────────▶
+//!                     └───▲────┘                                └───▲────┘
+//!                         │ keys, endpoint                          │ keys by index
+//!                     ┌───┴─────────────────────────────────────────┴───┐
+//!   handle_datagram ─▶│ Peers: handshakes, rekeying, roaming, keepalives│─▶ poll_transmit
+//!     handle_heard ─▶ └─────────────────────────────────────────────────┘─▶ poll_event
+//!                            next_timeout / handle_timeout
+//! ```
+//!
+//! The handshake is `Noise_IKpsk2_25519_AESGCM_BLAKE2s` by the crate `snow`. Data are sealed by
+//! ring's AES-256-GCM with the two keys that Noise splits off, the datagram's number as nonce: what
+//! Noise's own transport does, without its copies. Nothing here opens a socket or reads a clock;
+//! keys come from the operating system's generator. `docs/keys.md` has the reasons.
+//!
+//! [`Peers`] belongs to one thread. A [`Sealer`] and an [`Opener`] may live on others.
+
+mod data;
+mod guard;
+mod handshake;
+mod keys;
+mod noise;
+mod peer;
+mod peers;
+mod routes;
+mod stats;
+#[cfg(test)]
+mod tests;
+mod window;
+pub mod wire;
+
+use std::fmt;
+
+pub use data::{Heard, Opened, Opener, Sealer, Unsealed};
+pub use keys::{KeyFile, NoKey, PresharedKey, PrivateKey, PublicKey};
+pub use peers::{Event, Incoming, Outgoing, Peer, Peers, Unusable};
+pub use routes::{NoPrefix, Overlap, Prefix, Routes};
+pub use stats::{Dropped, Stats, Totals};
+
+/// Octets in front of a sealed payload.
+pub const HEADER: usize = wire::HEADER;
+/// Octets behind a sealed payload.
+pub const TAG: usize = 16;
+/// Octets that sealing adds.
+pub const OVERHEAD: usize = HEADER + TAG;
+/// Peers of one gateway at most.
+pub const MAX_PEERS: usize = 1_024;
+
+/// A peer: its position in the list that [`Peers::new`] was given.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct PeerId(u16);
+
+impl PeerId {
+    /// The peer at this position, below [`MAX_PEERS`].
+    #[must_use]
+    pub fn new(position: usize) -> Option<Self> {
+        let position = u16::try_from(position).ok()?;
+        (usize::from(position) < MAX_PEERS).then_some(Self(position))
+    }
+
+    /// Its position.
+    #[must_use]
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// One life of a peer's program, drawn at its start.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub struct Incarnation(u64);
+
+impl fmt::Debug for Incarnation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}

@@ -1,0 +1,434 @@
+//! All peers of a gateway: the half that decides, on one thread.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proto::rng::Rng;
+use proto::time::{Time, earliest};
+
+use super::data::{Heard, Opened, Opener, Sealer, Table, Unsealed};
+use super::guard::{self, Guard, Verdict};
+use super::keys::{PresharedKey, PrivateKey, PublicKey, random};
+use super::noise;
+use super::peer::Remote;
+use super::stats::{Dropped, Stats, Totals};
+use super::wire::{Answer, Call, Cookie, Datagram, Hello, Index};
+use super::{Incarnation, MAX_PEERS, PeerId};
+
+/// A peer as it is configured.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Peer {
+    /// What it is known by.
+    pub public_key: PublicKey,
+    /// A secret besides the keys, against those who may one day compute private keys.
+    pub preshared_key: Option<PresharedKey>,
+    /// Where it is called. Without, it has to call us.
+    pub endpoint: Option<SocketAddr>,
+    /// A sign of life after so much silence of ours, for address translators on the way.
+    pub keepalive: Option<Duration>,
+}
+
+/// Why peers cannot be had.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Unusable {
+    /// The system gives no randomness.
+    #[error("the operating system gives no randomness")]
+    NoRandomness,
+    /// A peer with our own key.
+    #[error("peer {0} has this gateway's own key")]
+    OwnKey(usize),
+    /// Two peers with one key.
+    #[error("peer {0} has the key of one before it")]
+    SameKey(usize),
+    /// There are too many.
+    #[error("{0} peers: at most {MAX_PEERS}")]
+    TooMany(usize),
+}
+
+/// What became of a datagram.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Incoming {
+    /// It was dropped, and counted.
+    Dropped(Dropped),
+    /// It was taken: a part of a handshake, a keepalive.
+    Nothing,
+    /// What it carried now stands at `payload` in it. Ask [`Peers::poll_event`] before using it.
+    Payload {
+        /// Whose it is.
+        peer: PeerId,
+        /// The peer's life that it belongs to.
+        incarnation: Incarnation,
+        /// Its number.
+        number: u64,
+        /// Where the payload stands.
+        payload: Range<usize>,
+    },
+}
+
+/// A datagram of our own: handshake or keepalive.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Outgoing {
+    /// Where it goes.
+    pub to: SocketAddr,
+    /// Its octets.
+    pub datagram: Vec<u8>,
+}
+
+/// What the driver should know.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Event {
+    /// Keys were agreed on.
+    Established {
+        /// With whom.
+        peer: PeerId,
+        /// The peer's life.
+        incarnation: Incarnation,
+        /// It is another life than before: the core has to be made anew. Otherwise it is kept.
+        is_new: bool,
+    },
+    /// The peer is heard from another address.
+    EndpointChanged {
+        /// Who.
+        peer: PeerId,
+        /// Where it is now.
+        endpoint: SocketAddr,
+    },
+    /// The last keys are too old: nothing can be sealed until the next [`Event::Established`].
+    Expired {
+        /// Whose keys.
+        peer: PeerId,
+    },
+    /// The peer has not answered calls for a while. They go on if its address is configured.
+    GaveUp {
+        /// Who.
+        peer: PeerId,
+    },
+}
+
+/// What every peer's part needs of the gateway.
+pub(super) struct Local {
+    pub(super) private_key: PrivateKey,
+    pub(super) mac_key: [u8; 32],
+    pub(super) incarnation: Incarnation,
+    pub(super) table: Arc<Table>,
+    pub(super) rng: Rng,
+    started: Time,
+    unix: Duration,
+    outgoing: VecDeque<Outgoing>,
+    events: VecDeque<Event>,
+    room: usize,
+    overflow: u64,
+}
+
+impl Local {
+    /// What a call says the time is, in nanoseconds since 1970: the clock as it was at the start,
+    /// and what has passed since. So it never goes back, whatever happens to the clock. A clock beyond
+    /// the year 2100 is not believed: those who heard it could not be told anything later.
+    pub(super) fn timestamp(&self, now: Time) -> u64 {
+        const LATEST: Duration = Duration::from_secs(4_102_444_800);
+        let unix = if self.unix < LATEST { self.unix } else { Duration::ZERO };
+        let time = unix.saturating_add(now.since(self.started));
+        u64::try_from(time.as_nanos()).unwrap_or(0)
+    }
+
+    pub(super) fn send(&mut self, to: SocketAddr, datagram: Vec<u8>) {
+        if self.outgoing.len() < self.room {
+            self.outgoing.push_back(Outgoing { to, datagram });
+        } else {
+            self.overflow += 1;
+        }
+    }
+
+    pub(super) fn tell(&mut self, event: Event) {
+        if self.events.len() < self.room {
+            self.events.push_back(event);
+        } else {
+            self.overflow += 1;
+        }
+    }
+}
+
+/// All peers of a gateway.
+pub struct Peers {
+    local: Local,
+    guard: Guard,
+    remotes: Vec<Remote>,
+    by_key: BTreeMap<PublicKey, PeerId>,
+    opener: Opener,
+    sealers: Vec<Option<Sealer>>,
+    totals: Totals,
+    next_timeout: Option<Time>,
+}
+
+impl Peers {
+    /// The peers of a gateway with this key. `unix` is the time since 1970, read once; `rng` only
+    /// spreads repetitions, secrets come from the operating system. Those with an endpoint are
+    /// called at once.
+    ///
+    /// # Errors
+    /// When two have the same key, one has our own, there are too many, or no randomness.
+    pub fn new(
+        now: Time,
+        unix: Duration,
+        private_key: &PrivateKey,
+        peers: &[Peer],
+        rng: Rng,
+    ) -> Result<Self, Unusable> {
+        if peers.len() > MAX_PEERS {
+            return Err(Unusable::TooMany(peers.len()));
+        }
+        let public_key = private_key.public_key();
+        let table = Table::new(peers.len());
+        let local = Local {
+            private_key: private_key.clone(),
+            mac_key: guard::mac_key(&public_key),
+            incarnation: Incarnation(u64::from_be_bytes(
+                random().map_err(|_| Unusable::NoRandomness)?,
+            )),
+            table: Arc::clone(&table),
+            rng,
+            started: now,
+            unix,
+            outgoing: VecDeque::new(),
+            events: VecDeque::new(),
+            room: 64 + 4 * peers.len(),
+            overflow: 0,
+        };
+        let guard = Guard::new(now, &public_key).map_err(|_| Unusable::NoRandomness)?;
+        let mut by_key = BTreeMap::new();
+        let mut remotes = Vec::with_capacity(peers.len());
+        for (position, peer) in peers.iter().enumerate() {
+            let id = PeerId::new(position).ok_or(Unusable::TooMany(peers.len()))?;
+            if peer.public_key == public_key {
+                return Err(Unusable::OwnKey(position));
+            }
+            if by_key.insert(peer.public_key, id).is_some() {
+                return Err(Unusable::SameKey(position));
+            }
+            remotes.push(Remote::new(now, id, peer));
+        }
+        let sealers = vec![None; remotes.len()];
+        let opener = Opener::new(table);
+        let totals = Totals::default();
+        let mut peers =
+            Self { local, guard, remotes, by_key, opener, sealers, totals, next_timeout: None };
+        for remote in &mut peers.remotes {
+            remote.call(now, &mut peers.local);
+        }
+        peers.note_timeout();
+        Ok(peers)
+    }
+
+    /// Takes a datagram. Data are opened in place.
+    pub fn handle_datagram(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        datagram: &mut [u8],
+    ) -> Incoming {
+        match self.opener.open(now, from, datagram) {
+            Opened::Payload { peer, incarnation, number, payload, heard } => {
+                if let Some(heard) = heard {
+                    self.handle_heard(now, heard);
+                }
+                Incoming::Payload { peer, incarnation, number, payload }
+            }
+            Opened::Dropped(dropped) => Incoming::Dropped(dropped),
+            Opened::Other => match self.handle_control(now, from, datagram) {
+                Ok(()) => {
+                    self.note_timeout();
+                    Incoming::Nothing
+                }
+                Err(dropped) => {
+                    self.totals.count(dropped);
+                    Incoming::Dropped(dropped)
+                }
+            },
+        }
+    }
+
+    /// Takes what an [`Opener`] had to tell.
+    pub fn handle_heard(&mut self, now: Time, heard: Heard) {
+        if let Some(remote) = owner(&mut self.remotes, heard.index) {
+            remote.handle_heard(now, heard, &mut self.local);
+            self.note_timeout();
+        }
+    }
+
+    /// The peer is silent, says its core: it is called at once, unless it is already.
+    pub fn handle_silence(&mut self, now: Time, peer: PeerId) {
+        if let Some(remote) = self.remotes.get_mut(peer.index()) {
+            remote.call(now, &mut self.local);
+            self.note_timeout();
+        }
+    }
+
+    /// The peer is to be found at another address, says its name.
+    pub fn handle_endpoint(&mut self, now: Time, peer: PeerId, endpoint: SocketAddr) {
+        if let Some(remote) = self.remotes.get_mut(peer.index()) {
+            remote.handle_endpoint(now, endpoint, &mut self.local);
+            self.note_timeout();
+        }
+    }
+
+    /// Acts on what is due. Early and repeated calls do nothing.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.next_timeout.is_none_or(|due| due > now) {
+            return;
+        }
+        for remote in &mut self.remotes {
+            remote.handle_timeout(now, &mut self.local);
+        }
+        self.note_timeout();
+    }
+
+    /// Seals in place; see [`Sealer::seal`].
+    ///
+    /// # Errors
+    /// When it is not sealed. The present core of the peer is meant, so that
+    /// [`Unsealed::Superseded`] does not come.
+    pub fn seal(
+        &mut self,
+        now: Time,
+        peer: PeerId,
+        number: u64,
+        datagram: &mut [u8],
+    ) -> Result<SocketAddr, Unsealed> {
+        let sealer = self.sealers.get_mut(peer.index()).ok_or(Unsealed::NoSession)?;
+        if let Some(sealer) = sealer {
+            match sealer.seal(now, number, datagram) {
+                Err(Unsealed::Superseded) => {}
+                sealed => return sealed,
+            }
+        }
+        let anew = self.remotes.get(peer.index()).and_then(Remote::sealer);
+        sealer.insert(anew.ok_or(Unsealed::NoSession)?).seal(now, number, datagram)
+    }
+
+    /// What the driver should know.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.local.events.pop_front()
+    }
+
+    /// The next handshake message or keepalive to send.
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Outgoing> {
+        let _ = now;
+        self.local.outgoing.pop_front()
+    }
+
+    /// When to call [`Peers::handle_timeout`] at the latest.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.next_timeout
+    }
+
+    /// Seals for the present life of a peer; `None` before the first session with it.
+    #[must_use]
+    pub fn sealer(&self, peer: PeerId) -> Option<Sealer> {
+        self.remotes.get(peer.index())?.sealer()
+    }
+
+    /// Opens for all peers, on another thread.
+    #[must_use]
+    pub fn opener(&self) -> Opener {
+        self.opener.clone()
+    }
+
+    /// Where the peer is.
+    #[must_use]
+    pub fn endpoint(&self, peer: PeerId) -> Option<SocketAddr> {
+        self.remotes.get(peer.index())?.endpoint()
+    }
+
+    /// Whether something can be sealed for the peer now.
+    #[must_use]
+    pub fn has_session(&self, now: Time, peer: PeerId) -> bool {
+        self.remotes.get(peer.index()).is_some_and(|remote| remote.has_session(now))
+    }
+
+    /// The counters of a peer.
+    #[must_use]
+    pub fn stats(&self, peer: PeerId) -> Stats {
+        self.remotes.get(peer.index()).map(Remote::stats).unwrap_or_default()
+    }
+
+    /// The counters of what belongs to no peer.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        let mut totals = self.totals;
+        totals.add(&self.local.table.totals());
+        totals.overflow += self.local.overflow;
+        totals
+    }
+
+    fn handle_control(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        datagram: &mut [u8],
+    ) -> Result<(), Dropped> {
+        match Datagram::parse(datagram) {
+            Ok(Datagram::Call(call)) => self.handle_call(now, from, &call),
+            Ok(Datagram::Answer(answer)) => self.handle_answer(now, from, &answer),
+            Ok(Datagram::Cookie(cookie)) => self.handle_cookie(now, &cookie),
+            Ok(Datagram::Keepalive(sealed)) => {
+                let heard = self.opener.open_keepalive(now, from, sealed, datagram)?;
+                if let Some(heard) = heard {
+                    self.handle_heard(now, heard);
+                }
+                Ok(())
+            }
+            Ok(Datagram::Data(_)) | Err(_) => Err(Dropped::Malformed),
+        }
+    }
+
+    fn handle_call(&mut self, now: Time, from: SocketAddr, call: &Call<'_>) -> Result<(), Dropped> {
+        if !guard::is_mac(&self.local.mac_key, call.before_mac1, call.mac1) {
+            return Err(Dropped::NotForUs);
+        }
+        if let Some(remote) = self.remotes.iter_mut().find(|remote| remote.has_answered(call.mac1))
+        {
+            return remote.repeat_answer(now, from, &mut self.local);
+        }
+        match self.guard.judge(now, from, call) {
+            Verdict::Admit => {}
+            Verdict::Refuse => return Err(Dropped::Busy),
+            Verdict::SendCookie(cookie) => {
+                self.totals.cookies += 1;
+                self.local.send(from, cookie);
+                return Err(Dropped::Busy);
+            }
+        }
+        let heard = noise::hear(&self.local.private_key, call.noise).ok_or(Dropped::Forged)?;
+        let peer = self.by_key.get(&heard.from).ok_or(Dropped::UnknownKey)?;
+        let hello = Hello::parse(heard.payload).ok_or(Dropped::Malformed)?;
+        self.remotes[peer.index()].handle_call(now, from, call, heard, hello, &mut self.local)
+    }
+
+    fn handle_answer(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        answer: &Answer<'_>,
+    ) -> Result<(), Dropped> {
+        let remote = owner(&mut self.remotes, answer.index).ok_or(Dropped::Unknown)?;
+        remote.handle_answer(now, from, answer, &mut self.local)
+    }
+
+    fn handle_cookie(&mut self, now: Time, cookie: &Cookie<'_>) -> Result<(), Dropped> {
+        let remote = owner(&mut self.remotes, cookie.index).ok_or(Dropped::Unknown)?;
+        remote.handle_cookie(now, cookie, &mut self.local)
+    }
+
+    fn note_timeout(&mut self) {
+        self.next_timeout = self.remotes.iter().map(Remote::next_timeout).fold(None, earliest);
+    }
+}
+
+/// The peer that an index was drawn for.
+fn owner(remotes: &mut [Remote], index: Index) -> Option<&mut Remote> {
+    remotes.get_mut(super::data::peer_of(index))
+}

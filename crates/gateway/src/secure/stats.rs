@@ -1,0 +1,113 @@
+//! What is counted.
+
+use serde::Serialize;
+
+/// Why a datagram was dropped.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Dropped {
+    /// Too many calls: a cookie was sent back, or not even that.
+    Busy,
+    /// Its keys are too old.
+    Expired,
+    /// What is sealed is not what was sealed.
+    Forged,
+    /// Not a datagram of ours.
+    Malformed,
+    /// The sender does not know our public key.
+    NotForUs,
+    /// Its number has come already.
+    Replayed,
+    /// A call that is no newer than the last: the caller was told.
+    Stale,
+    /// Its number is too far behind the newest.
+    TooOld,
+    /// There is no such session or handshake.
+    Unknown,
+    /// The caller's key is nobody's whom we know.
+    UnknownKey,
+}
+
+/// Datagrams that were dropped, by reason, and what else belongs to no peer.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Totals {
+    /// Calls for which there was no time.
+    pub busy: u64,
+    /// Sealed under keys that are too old.
+    pub expired: u64,
+    /// Not sealed with the session's key.
+    pub forged: u64,
+    /// Not datagrams of ours.
+    pub malformed: u64,
+    /// Calls and answers of those who do not know our public key.
+    pub not_for_us: u64,
+    /// Numbers that had come.
+    pub replayed: u64,
+    /// Calls with an old timestamp.
+    pub stale: u64,
+    /// Numbers too far behind.
+    pub too_old: u64,
+    /// Of sessions that are not there.
+    pub unknown: u64,
+    /// Calls of unknown keys.
+    pub unknown_key: u64,
+    /// Cookies sent.
+    pub cookies: u64,
+    /// Datagrams and events for which there was no room.
+    pub overflow: u64,
+}
+
+impl Totals {
+    pub(super) fn count(&mut self, dropped: Dropped) {
+        let counter = match dropped {
+            Dropped::Busy => &mut self.busy,
+            Dropped::Expired => &mut self.expired,
+            Dropped::Forged => &mut self.forged,
+            Dropped::Malformed => &mut self.malformed,
+            Dropped::NotForUs => &mut self.not_for_us,
+            Dropped::Replayed => &mut self.replayed,
+            Dropped::Stale => &mut self.stale,
+            Dropped::TooOld => &mut self.too_old,
+            Dropped::Unknown => &mut self.unknown,
+            Dropped::UnknownKey => &mut self.unknown_key,
+        };
+        *counter += 1;
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        self.busy += other.busy;
+        self.expired += other.expired;
+        self.forged += other.forged;
+        self.malformed += other.malformed;
+        self.not_for_us += other.not_for_us;
+        self.replayed += other.replayed;
+        self.stale += other.stale;
+        self.too_old += other.too_old;
+        self.unknown += other.unknown;
+        self.unknown_key += other.unknown_key;
+        self.cookies += other.cookies;
+        self.overflow += other.overflow;
+    }
+}
+
+/// What is counted of a peer.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Stats {
+    /// Calls sent, repeated ones too.
+    pub calls_sent: u64,
+    /// Calls of the peer that were answered.
+    pub calls_answered: u64,
+    /// Answers of the peer that were no answer to our call.
+    pub bad_answers: u64,
+    /// Sessions begun.
+    pub sessions: u64,
+    /// Times that the peer was found to have started anew, the first included.
+    pub incarnations: u64,
+    /// Times that its address changed.
+    pub moves: u64,
+    /// Keepalives sent.
+    pub keepalives: u64,
+    /// Times that calls stayed unanswered for too long.
+    pub gave_up: u64,
+    /// Times that the last keys became too old.
+    pub expired: u64,
+}

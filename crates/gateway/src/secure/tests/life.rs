@@ -1,0 +1,222 @@
+//! Restarts, clocks that jump, peers that move, silence.
+
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn either_end_may_start_again() {
+    for end in [0, 1] {
+        let mut net = Net::pair();
+        net.settle();
+        net.assert_connected();
+        net.story();
+
+        net.restart(end, UNIX + SECOND);
+        net.settle();
+        if end == 1 {
+            // b does not know where a is: a has to notice that nobody answers.
+            net.wire.clear();
+            let _ = net.seal(0, "into the void").unwrap();
+            net.wait(SECOND * 25);
+        }
+
+        let story = net.story();
+        for said in ["a new", "b new"] {
+            assert_eq!(story.iter().filter(|what| *what == said).count(), 1, "{end}: {story:?}");
+        }
+        net.assert_connected();
+    }
+}
+
+#[test]
+fn a_core_made_anew_never_meets_old_keys() {
+    let mut net = Net::pair();
+    net.settle();
+    net.assert_connected();
+    let mut old = net.ends[0].peers.sealer(PeerId(0)).unwrap();
+    let room = &mut [0; OVERHEAD];
+    assert!(old.seal(net.now, 100, room).is_ok());
+
+    net.restart(1, UNIX);
+    net.ends[0].peers.handle_silence(net.now, PeerId(0));
+    net.settle();
+
+    assert_eq!(old.seal(net.now, 101, room), Err(Unsealed::Superseded));
+    let mut new = net.ends[0].peers.sealer(PeerId(0)).unwrap();
+    assert!(new.seal(net.now, 0, room).is_ok());
+    assert_eq!(new.seal(net.now, 0, room), Err(Unsealed::NumberReused));
+    assert!(new.seal(net.now, 7, room).is_ok());
+    assert_eq!(new.seal(net.now, 6, room), Err(Unsealed::NumberReused));
+    assert_eq!(new.seal(net.now, u64::MAX, room), Err(Unsealed::NumberReused));
+    assert_eq!(new.seal(net.now, 8, &mut [0; OVERHEAD - 1]), Err(Unsealed::TooShort));
+}
+
+#[test]
+fn a_clock_that_went_back_costs_a_round_trip() {
+    for unix in [Duration::ZERO, UNIX - SECOND * 86_400, UNIX * 20] {
+        let mut net = Net::pair();
+        net.settle();
+        net.story();
+
+        net.restart(0, unix);
+        net.wait(SECOND / 10);
+
+        let story = net.story();
+        assert!(story.contains(&"a new".to_owned()), "{unix:?}: {story:?}");
+        net.assert_connected();
+        net.restart(0, UNIX);
+        net.wait(SECOND / 10);
+        net.assert_connected();
+    }
+}
+
+#[test]
+fn time_that_stands_leaps_or_goes_back_is_survived() {
+    let mut net = Net::pair();
+    net.settle();
+
+    for now in [Time::ZERO, Time::from_nanos(5), net.now + SECOND * 1_000, net.now] {
+        for end in &mut net.ends {
+            end.peers.handle_timeout(now);
+            while end.peers.poll_transmit(now).is_some() {}
+        }
+    }
+    net.now += SECOND * 1_000;
+    net.wait(SECOND * 60);
+
+    net.assert_connected();
+}
+
+#[test]
+fn a_replayed_call_changes_nothing_and_tells_nothing() {
+    let mut net = Net::pair();
+    net.collect(0);
+    let call = net.wire[0].1.clone();
+    net.settle();
+    net.wait(SECOND * 130);
+    net.story();
+    let before = net.ends[1].peers.stats(PeerId(0)).sessions;
+    let stranger = address("203.0.113.9:9");
+
+    assert_eq!(net.deliver(stranger, call.clone()), Some(Incoming::Dropped(Dropped::Stale)));
+    let answer = net.ends[1].peers.poll_transmit(net.now).unwrap();
+    assert_eq!(answer.to, stranger);
+    assert!(answer.datagram.len() < call.datagram.len());
+    for _ in 0..20 {
+        net.deliver(stranger, call.clone());
+    }
+
+    let mut answers = 0;
+    while net.ends[1].peers.poll_transmit(net.now).is_some() {
+        answers += 1;
+    }
+    assert!(answers <= 5, "{answers}");
+    assert_eq!(net.ends[1].peers.stats(PeerId(0)).sessions, before);
+    assert_eq!(net.ends[1].peers.endpoint(PeerId(0)), Some(net.ends[0].address));
+    assert!(net.story().is_empty());
+    net.assert_connected();
+}
+
+#[test]
+fn a_call_replayed_after_a_restart_of_the_called_is_not_believed() {
+    let mut net = Net::pair();
+    net.collect(0);
+    let call = net.wire[0].1.clone();
+    net.settle();
+    net.restart(1, UNIX);
+    net.story();
+
+    net.deliver(address("203.0.113.9:9"), call);
+
+    net.collect(1);
+    assert!(net.story().is_empty(), "it never proves that it has the keys");
+    assert_eq!(net.ends[1].peers.endpoint(PeerId(0)), None);
+    net.wire.clear();
+    net.ends[0].peers.handle_silence(net.now, PeerId(0));
+    net.settle();
+    net.assert_connected();
+}
+
+#[test]
+fn a_peer_that_moves_is_followed() {
+    let mut net = Net::pair();
+    net.settle();
+    net.assert_connected();
+    net.story();
+
+    let late = net.seal(0, "sealed at the old address").unwrap();
+    net.ends[0].address = address("198.51.100.7:4000");
+    net.send(0, "from elsewhere");
+    assert_eq!(net.story(), ["b moved to 198.51.100.7:4000"]);
+    net.deliver(address("192.0.2.1:51900"), late);
+    net.settle();
+
+    assert!(net.story().is_empty(), "an older datagram says nothing of where the peer is now");
+    net.assert_connected();
+    assert_eq!(net.ends[1].peers.stats(PeerId(0)).moves, 2);
+}
+
+#[test]
+fn a_keepalive_holds_the_path_and_follows_a_move() {
+    let mut net = Net::with(|b_for_a, _| b_for_a.keepalive = Some(SECOND * 15));
+    net.wait(SECOND);
+    let before = net.ends[0].peers.stats(PeerId(0)).keepalives;
+
+    net.wait(SECOND * 60);
+    let sent = net.ends[0].peers.stats(PeerId(0)).keepalives - before;
+    net.story();
+    net.ends[0].address = address("198.51.100.7:4000");
+    net.wait(SECOND * 16);
+
+    assert!((3..=4).contains(&sent), "{sent}");
+    assert_eq!(net.story(), ["b moved to 198.51.100.7:4000"]);
+    assert_eq!(net.ends[1].peers.stats(PeerId(0)).keepalives, 0, "nobody asked it");
+}
+
+#[test]
+fn data_without_answer_are_answered_by_a_keepalive() {
+    let mut net = Net::pair();
+    net.settle();
+
+    net.send(0, "hello?");
+    net.wait(SECOND * 30);
+
+    assert_eq!(net.ends[1].peers.stats(PeerId(0)).keepalives, 1);
+    assert_eq!(net.ends[0].peers.stats(PeerId(0)).calls_sent, 1, "it was answered");
+}
+
+#[test]
+fn calls_go_where_the_peer_is_configured_if_it_left_where_it_was_heard() {
+    let mut net = Net::with(|_, a_for_b| a_for_b.endpoint = Some(address("192.0.2.1:51900")));
+    net.settle();
+    net.ends[0].address = address("198.51.100.7:4000");
+    net.send(0, "from elsewhere");
+    net.story();
+
+    // a is gone from there, without a word, and back at its home; b starts to notice by itself.
+    net.ends[0].address = address("192.0.2.1:51900");
+    net.restart(0, UNIX + SECOND);
+    net.ends[0].config[0].endpoint = None;
+    net.restart(0, UNIX + SECOND);
+    let _ = net.seal(1, "hello?").unwrap();
+    net.wait(SECOND * 120);
+
+    assert!(net.story().contains(&"a new".to_owned()));
+    net.assert_connected();
+}
+
+#[test]
+fn a_peer_of_unknown_address_is_not_called_for_ever() {
+    let mut net = Net::pair();
+    net.settle();
+    net.passes = |_, _| false;
+
+    net.wait(SECOND * 600);
+    let before = net.ends[1].peers.stats(PeerId(0)).calls_sent;
+    net.wait(SECOND * 3_600);
+
+    assert_eq!(net.ends[1].peers.stats(PeerId(0)).calls_sent, before);
+    assert_eq!(net.ends[1].peers.next_timeout(), None);
+    assert!(net.ends[0].peers.next_timeout().is_some(), "the other knows where to call");
+}

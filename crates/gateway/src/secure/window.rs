@@ -1,0 +1,155 @@
+//! Which numbers have come: each is taken once, in any order (RFC 6479).
+//!
+//! ```text
+//!   ─── too old ───┤ 1 0 1 1 1 0 … 1 ├─── new ───▶
+//!                  └──── bits ───────┘
+//!          greatest - BITS       greatest
+//! ```
+
+const WORD: u64 = 64;
+const WORDS: usize = 128;
+/// How far behind the greatest a number may be: less than the ring, so that a word can be
+/// cleared before it is used again.
+pub(super) const BITS: u64 = WORD * (WORDS as u64 - 1);
+
+/// The numbers that were taken. 1 KiB.
+#[derive(Clone, Debug)]
+pub(super) struct Window {
+    words: [u64; WORDS],
+    /// The greatest number taken, and one more; 0 while there is none.
+    end: u64,
+}
+
+/// Why a number is not taken.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Refused {
+    Again,
+    TooOld,
+}
+
+impl Window {
+    pub(super) fn new() -> Self {
+        Self { words: [0; WORDS], end: 0 }
+    }
+
+    /// The number with these low 32 bits that is nearest to the greatest taken, or to `hint` if
+    /// that is greater: what the peer said it would go on with.
+    pub(super) fn rebuild(&self, hint: u64, low: u32) -> u64 {
+        let expected = self.end.max(hint);
+        let high = expected & !u64::from(u32::MAX);
+        let near = high | u64::from(low);
+        const HALF: u64 = 1 << 31;
+        if near > expected.saturating_add(HALF) {
+            near.checked_sub(1 << 32).unwrap_or(near)
+        } else if near.saturating_add(HALF) < expected {
+            near.checked_add(1 << 32).unwrap_or(near)
+        } else {
+            near
+        }
+    }
+
+    /// Whether `number` could be taken.
+    pub(super) fn check(&self, number: u64) -> Result<(), Refused> {
+        if number >= self.end {
+            return Ok(());
+        }
+        if number.saturating_add(BITS) < self.end {
+            return Err(Refused::TooOld);
+        }
+        let (word, bit) = place(number);
+        if self.words[word] & bit == 0 { Ok(()) } else { Err(Refused::Again) }
+    }
+
+    /// Takes `number` and says whether it is the greatest so far.
+    pub(super) fn take(&mut self, number: u64) -> Result<bool, Refused> {
+        self.check(number)?;
+        let is_newest = number >= self.end;
+        if is_newest {
+            let (first, last) = (self.end.div_ceil(WORD), number / WORD);
+            // Words that the window enters; a jump over all of them clears each once.
+            let entered = (last + 1).saturating_sub(first).min(WORDS as u64);
+            for word in (last + 1 - entered)..=last {
+                self.words[slot(word)] = 0;
+            }
+            self.end = number.saturating_add(1);
+        }
+        let (word, bit) = place(number);
+        self.words[word] |= bit;
+        Ok(is_newest)
+    }
+}
+
+fn slot(word: u64) -> usize {
+    usize::try_from(word % WORDS as u64).expect("below the number of words")
+}
+
+fn place(number: u64) -> (usize, u64) {
+    (slot(number / WORD), 1 << (number % WORD))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_number_is_taken_once_and_not_when_too_old() {
+        let mut window = Window::new();
+
+        assert_eq!(window.take(0), Ok(true));
+        assert_eq!(window.take(0), Err(Refused::Again));
+        assert_eq!(window.take(BITS), Ok(true));
+        assert_eq!(window.take(1), Ok(false));
+        assert_eq!(window.take(BITS + 100), Ok(true));
+        assert_eq!(window.take(2), Err(Refused::TooOld));
+        assert_eq!(window.take(101), Ok(false));
+        assert_eq!(window.take(u64::MAX >> 1), Ok(true));
+        assert_eq!(window.take(BITS + 99), Err(Refused::TooOld));
+    }
+
+    #[test]
+    fn numbers_are_rebuilt_around_the_greatest() {
+        let mut window = Window::new();
+        assert_eq!(window.rebuild(0, 7), 7);
+        assert_eq!(window.rebuild(0, u32::MAX), u64::from(u32::MAX), "there is none below 0");
+
+        window.take(0x5_ffff_fff0).unwrap();
+
+        assert_eq!(window.rebuild(0, 0xffff_ffe0), 0x5_ffff_ffe0);
+        assert_eq!(window.rebuild(0, 0x0000_0010), 0x6_0000_0010);
+        assert_eq!(window.rebuild(0x9_0000_0000, 0x10), 0x9_0000_0010);
+        assert_eq!(window.rebuild(u64::MAX, 0), 0xffff_ffff_0000_0000);
+    }
+
+    proptest! {
+        #[test]
+        fn each_number_is_taken_at_most_once_and_near_ones_always(
+            steps in prop::collection::vec((0_u64..3, 0_u64..20_000), 1..300),
+        ) {
+            let mut window = Window::new();
+            let mut taken = BTreeSet::new();
+            let mut greatest = 0;
+
+            for (kind, step) in steps {
+                let number = match kind {
+                    0 => greatest + step,
+                    1 => greatest.saturating_sub(step),
+                    _ => greatest + step % 3,
+                };
+                let is_near = number + BITS > greatest;
+                match window.take(number) {
+                    Ok(is_newest) => {
+                        prop_assert!(taken.insert(number));
+                        prop_assert_eq!(is_newest, taken.last() == Some(&number));
+                    }
+                    Err(Refused::Again) => prop_assert!(taken.contains(&number)),
+                    Err(Refused::TooOld) => prop_assert!(!is_near),
+                }
+                greatest = greatest.max(number);
+            }
+        }
+    }
+}
