@@ -22,14 +22,14 @@ const KEYS: &str = "\
   loss=0         on the middle there: 10%, gilbert-elliott(mean=10%,burst=4)
   back=0         on the middle back
   carrier=coded  or plain
-  traffic=...    tcp (the seed's NewReno), current (SACK, large windows), current-ecn,
+  traffic=...    tcp (the seed's NewReno), current (SACK, large windows), current-ecn, cubic,
                  udp:0.95 (of the limit)
   runs=3         seeds
   warm=10        seconds that do not count
   window=60      seconds that count
   hidden=no      yes: the middle starts a hop beyond the gateways
   both=no        yes: every sink is a source too
-  rival=no       yes: a plain TCP flow beside the tunnel; hidden too
+  rival=no       yes: a plain CUBIC flow beside the tunnel; hidden too
   queue=         packets before every link
   rate=          bit/s of the middle: 10mbit
   delay=         ms of the middle, one way
@@ -142,7 +142,7 @@ impl Experiment {
             "rate" => network.middle.rate = value.parse()?,
             "rival" if is_yes(value)? => {
                 network.is_hidden = true;
-                network.rival = Some(Kind::Current);
+                network.rival = Some(Kind::Cubic);
             }
             "rival" => {}
             "runs" => self.runs = value.parse()?,
@@ -210,7 +210,8 @@ impl Experiment {
             && let Some(last) = all.last()
         {
             for end in &last.ends {
-                println!("to {}, mtu {}: {:?}\n  {:?}", end.peer, end.mtu, end.stats, end.counters);
+                println!("to {}, mtu {}: {:#?}", end.peer, end.mtu, end.stats);
+                println!("{:?}\n{:?}", end.estimates, end.counters);
             }
             println!("{} events", last.events);
         }
@@ -245,8 +246,9 @@ fn traffic(value: &str) -> anyhow::Result<Traffic> {
     Ok(match (value, value.strip_prefix("udp:")) {
         ("current", _) => Traffic::Tcp(Kind::Current),
         ("current-ecn", _) => Traffic::Tcp(Kind::CurrentEcn),
+        ("cubic", _) => Traffic::Tcp(Kind::Cubic),
         ("tcp", _) => Traffic::Tcp(Kind::Seed),
         (_, Some(load)) => Traffic::Udp { load: load.parse()? },
-        _ => bail!("tcp, current, current-ecn or udp:0.95"),
+        _ => bail!("tcp, current, current-ecn, cubic or udp:0.95"),
     })
 }

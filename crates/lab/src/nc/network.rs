@@ -30,6 +30,8 @@ const TCP_HEADERS: usize = 52;
 const TIMESTAMPS: usize = 12;
 /// Octets that the tunnel's own header adds to a packet that it carries plain.
 pub const TUNNEL_HEADER: usize = 8;
+/// Octets of the longest packet that a tunnel takes whose own are of 1,500.
+const LONG_PACKET: usize = 1_438;
 /// The port of the first sink.
 const PORT: u16 = 9_000;
 /// The port of the flow beside the tunnel.
@@ -103,6 +105,8 @@ pub enum Kind {
     Current,
     /// The same with ECN.
     CurrentEcn,
+    /// As hosts have it today, with CUBIC.
+    Cubic,
     /// As the seed has it: NewReno without window scaling, so at most 64 KB in flight, and a
     /// minimum RTO of 1 s.
     Seed,
@@ -120,12 +124,16 @@ impl Kind {
             ..tcp::Config::default()
         };
         match self {
-            Self::Current | Self::CurrentEcn => tcp::Config {
+            Self::Current | Self::CurrentEcn | Self::Cubic => tcp::Config {
                 send_buffer: 8 << 20,
                 receive_buffer: 8 << 20,
                 max_holes: 4_096,
                 rto: tcp::Rto { min: Duration::from_millis(200), ..common.rto },
                 ecn: self == Self::CurrentEcn,
+                congestion: match self {
+                    Self::Cubic => tcp::Algorithm::CUBIC,
+                    Self::Current | Self::CurrentEcn | Self::Seed => common.congestion,
+                },
                 ..common
             },
             Self::Seed => as_ns3(tcp::Config {
@@ -172,7 +180,7 @@ impl Network {
             loss,
             loss_back: Loss::None,
             queue: 500,
-            packet: OUTER - nc::Config::OVERHEAD_IPV4 - TUNNEL_HEADER,
+            packet: LONG_PACKET,
             is_hidden: false,
             is_both_ways: false,
             carrier,

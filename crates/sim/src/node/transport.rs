@@ -49,10 +49,15 @@ impl Node {
         packet: PacketId,
     ) {
         let message = &engine.packets.get(packet)[offset..header.total_len];
-        let Some((key, seq)) = quoted_flow(&message[ERROR_HEADER..]) else { return };
+        let Some((key, seq, octets)) = quoted_flow(&message[ERROR_HEADER..]) else { return };
         let error = error_of(header, message);
+        let local = SocketAddr::new(key.source, key.source_port);
+        let remote = SocketAddr::new(key.destination, key.destination_port);
         match (key.protocol, error) {
             (protocol::UDP, _) => {
+                if self.handle_tunnel_error(engine.now, local, remote, error, octets) {
+                    return;
+                }
                 let port = Some(key.source_port);
                 let sender = self.apps.iter_mut().find(|local| local.app.udp_port() == port);
                 if let Some(local) = sender {
@@ -60,8 +65,6 @@ impl Node {
                 }
             }
             (protocol::TCP, Some(error)) => {
-                let local = SocketAddr::new(key.source, key.source_port);
-                let remote = SocketAddr::new(key.destination, key.destination_port);
                 self.handle_tcp_error(engine, local, remote, error, seq);
             }
             _ => {}
@@ -82,10 +85,11 @@ fn error_of(header: &Header, message: &[u8]) -> Option<Error> {
     }
 }
 
-/// The flow of the packet that an ICMP error quotes, and what TCP has its sequence number in.
+/// The flow of the packet that an ICMP error quotes, what TCP has its sequence number in, and its
+/// length.
 ///
 /// The packet may be cut after 8 octets of payload.
-fn quoted_flow(quoted: &[u8]) -> Option<(FlowKey, u32)> {
+fn quoted_flow(quoted: &[u8]) -> Option<(FlowKey, u32, usize)> {
     let mut whole = quoted.to_vec();
     let claimed = match whole.first()? >> 4 {
         4 => usize::from(u16::from_be_bytes([*whole.get(2)?, *whole.get(3)?])),
@@ -97,5 +101,5 @@ fn quoted_flow(quoted: &[u8]) -> Option<(FlowKey, u32)> {
     let header = Header::parse(&whole).ok()?;
     let (key, offset) = FlowKey::of(&header, &whole);
     let seq = whole.get(offset + 4..)?.first_chunk()?;
-    Some((key, u32::from_be_bytes(*seq)))
+    Some((key, u32::from_be_bytes(*seq), header.total_len))
 }

@@ -33,6 +33,8 @@ const TYPE_DATA: u8 = 1;
 const HEADER: usize = 8;
 /// Octets of the tag of the usual ciphers.
 const TAG: usize = 16;
+/// Octets around the payload of an outer IPv4 packet.
+const OVERHEAD: usize = proto::ip::V4_HEADER + udp::HEADER + HEADER + TAG;
 /// Packets that may wait in an interface's queue while a tunnel still adds to it.
 ///
 /// The rest waits in the tunnel, which decides as late as it can what to send.
@@ -228,6 +230,26 @@ impl Node {
         true
     }
 
+    /// Takes an ICMP error that quotes a packet of `octets`, if that was a tunnel's; false if not.
+    pub(super) fn handle_tunnel_error(
+        &mut self,
+        now: Time,
+        local: SocketAddr,
+        remote: SocketAddr,
+        error: Option<Error>,
+        octets: usize,
+    ) -> bool {
+        let ends = (local, remote);
+        let found = self.tunnels.iter_mut().find(|tunnel| (tunnel.local, tunnel.remote) == ends);
+        let Some(tunnel) = found else { return false };
+        let headers = octets.checked_sub(OVERHEAD).filter(|_| local.is_ipv4());
+        if let (Some(Error::TooBig { .. }), Some(payload)) = (error, headers) {
+            tunnel.core.handle_too_big(now, payload);
+            tunnel.is_touched = true;
+        }
+        true
+    }
+
     /// The next outer packet for an interface with room, and whom it is for.
     pub(super) fn poll_tunnels(
         &mut self,
@@ -267,6 +289,7 @@ impl Node {
                 made = Some(packet);
             } else {
                 tunnel.counters.outer_too_big += 1;
+                tunnel.core.handle_too_big(engine.now, payload.len());
                 engine.packets.remove(packet);
             }
         }

@@ -57,6 +57,8 @@ pub struct TunnelReport {
     pub counters: TunnelCounters,
     /// In its core.
     pub stats: nc::Stats,
+    /// What its core knows of the path.
+    pub estimates: nc::Estimates,
 }
 
 /// What happened in one direction of a link.
@@ -231,6 +233,7 @@ impl TunnelReport {
             mtu: end.core().mtu(),
             counters: end.counters(),
             stats: end.core().stats(),
+            estimates: end.core().estimates(),
         }
     }
 }
