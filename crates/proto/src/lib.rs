@@ -17,4 +17,5 @@ pub mod ip;
 pub mod nc;
 pub mod rng;
 pub mod tcp;
+pub mod tcpnc;
 pub mod time;

@@ -1,0 +1,5 @@
+//! The layer between two TCPs, and the parts by hand.
+
+mod coding;
+mod messages;
+mod transfers;
