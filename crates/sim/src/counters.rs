@@ -4,6 +4,7 @@ use std::ops::{Add, AddAssign, Index, IndexMut};
 
 use proto::hbh;
 use proto::ip::{FlowKey, Header, protocol};
+use proto::tcpnc;
 
 /// Packets and their octets, IP headers included.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -75,6 +76,11 @@ impl Class {
                 if payload.len() > header { Self::Data } else { Self::Ack }
             }
             protocol::UDP => Self::Data,
+            tcpnc::PROTOCOL => match payload.first() {
+                Some(&tcpnc::wire::KIND_ACK) => Self::Ack,
+                Some(&tcpnc::wire::KIND_COMBINATION) => Self::Data,
+                _ => Self::Other,
+            },
             _ => Self::Other,
         }
     }

@@ -26,7 +26,10 @@ mod world;
 pub use counters::{ByClass, Class, NodeCounters, PortCounters, Tally, TunnelCounters};
 pub use flows::FlowCounters;
 pub use ids::{AppId, LinkId, NodeId, PortId, TunnelId};
-pub use node::{InterfaceConfig, NextHop, NotAPrefix, Prefix, Route};
+pub use node::{CodingReport, InterfaceConfig, NextHop, NotAPrefix, Prefix, Route};
 pub use summary::Summary;
 pub use transits::Transit;
-pub use world::{Change, LinkConfig, LinkReport, NodeReport, Report, TunnelReport, World};
+pub use world::{
+    CarrierReport, Change, LinkConfig, LinkReport, NodeReport, Report, TcpncTunnel,
+    TcpncTunnelConfig, TunnelReport, World,
+};

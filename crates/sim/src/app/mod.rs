@@ -2,6 +2,7 @@
 //!
 //! Like the protocol cores they are plain state machines. A routing protocol would be another one.
 
+pub mod carrier;
 pub mod echo;
 pub mod ping;
 pub mod stamp;
@@ -17,6 +18,8 @@ use proto::time::Time;
 /// An application at work.
 #[derive(Debug)]
 pub(crate) enum App {
+    CarrierEntry(Box<carrier::Entry>),
+    CarrierExit(Box<carrier::Exit>),
     Echo(echo::Echo),
     Ping(ping::Ping),
     StreamSender(stream::Sender),
@@ -31,7 +34,11 @@ impl App {
         match self {
             Self::Echo(echo) => echo.handle_datagram(datagram),
             Self::Ping(ping) => ping.handle_datagram(now, datagram),
-            Self::StreamSender(_) | Self::TransferSender(_) | Self::TransferSink(_) => {}
+            Self::CarrierEntry(_)
+            | Self::CarrierExit(_)
+            | Self::StreamSender(_)
+            | Self::TransferSender(_)
+            | Self::TransferSink(_) => {}
             Self::StreamSink(sink) => sink.handle_datagram(now, datagram),
         }
     }
@@ -41,7 +48,9 @@ impl App {
         match self {
             Self::Ping(ping) => ping.handle_error(),
             Self::StreamSender(sender) => sender.handle_error(),
-            Self::Echo(_)
+            Self::CarrierEntry(_)
+            | Self::CarrierExit(_)
+            | Self::Echo(_)
             | Self::StreamSink(_)
             | Self::TransferSender(_)
             | Self::TransferSink(_) => {}
@@ -55,7 +64,11 @@ impl App {
             Self::Echo(echo) => echo.poll_transmit(out),
             Self::Ping(ping) => ping.poll_transmit(now, out),
             Self::StreamSender(sender) => sender.poll_transmit(now, out),
-            Self::StreamSink(_) | Self::TransferSender(_) | Self::TransferSink(_) => false,
+            Self::CarrierEntry(_)
+            | Self::CarrierExit(_)
+            | Self::StreamSink(_)
+            | Self::TransferSender(_)
+            | Self::TransferSink(_) => false,
         }
     }
 
@@ -63,30 +76,37 @@ impl App {
     #[must_use]
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         match self {
+            Self::CarrierEntry(entry) => entry.next_timeout(),
             Self::Ping(ping) => ping.next_timeout(),
             Self::StreamSender(sender) => sender.next_timeout(),
             Self::TransferSender(sender) => sender.next_timeout(),
-            Self::Echo(_) | Self::StreamSink(_) | Self::TransferSink(_) => None,
+            Self::CarrierExit(_) | Self::Echo(_) | Self::StreamSink(_) | Self::TransferSink(_) => {
+                None
+            }
         }
     }
 
     /// Sets the address to send from.
     pub(crate) fn bind(&mut self, local: IpAddr) {
         match self {
+            Self::CarrierEntry(entry) => entry.bind(local),
             Self::Ping(ping) => ping.bind(local),
             Self::StreamSender(sender) => sender.bind(local),
             Self::TransferSender(sender) => sender.bind(local),
-            Self::Echo(_) | Self::StreamSink(_) | Self::TransferSink(_) => {}
+            Self::CarrierExit(_) | Self::Echo(_) | Self::StreamSink(_) | Self::TransferSink(_) => {}
         }
     }
 
     /// Whom it will send to, if it does not know its own address yet.
     pub(crate) fn unbound_to(&self) -> Option<IpAddr> {
         match self {
+            Self::CarrierEntry(entry) => entry.unbound_to(),
             Self::Ping(ping) => ping.unbound_to(),
             Self::StreamSender(sender) => sender.unbound_to(),
             Self::TransferSender(sender) => sender.unbound_to(),
-            Self::Echo(_) | Self::StreamSink(_) | Self::TransferSink(_) => None,
+            Self::CarrierExit(_) | Self::Echo(_) | Self::StreamSink(_) | Self::TransferSink(_) => {
+                None
+            }
         }
     }
 
@@ -97,18 +117,39 @@ impl App {
             Self::Ping(ping) => Some(ping.port()),
             Self::StreamSender(sender) => Some(sender.port()),
             Self::StreamSink(sink) => Some(sink.port()),
-            Self::TransferSender(_) | Self::TransferSink(_) => None,
+            Self::CarrierEntry(_)
+            | Self::CarrierExit(_)
+            | Self::TransferSender(_)
+            | Self::TransferSink(_) => None,
         }
     }
 
     /// The TCP port it listens on.
     pub(crate) fn tcp_port(&self) -> Option<u16> {
-        if let Self::TransferSink(sink) = self { Some(sink.port()) } else { None }
+        match self {
+            Self::CarrierExit(exit) => Some(exit.port()),
+            Self::TransferSink(sink) => Some(sink.port()),
+            Self::CarrierEntry(_)
+            | Self::Echo(_)
+            | Self::Ping(_)
+            | Self::StreamSender(_)
+            | Self::StreamSink(_)
+            | Self::TransferSender(_) => None,
+        }
     }
 
     /// Takes a new connection; its TCP.
     pub(crate) fn accept(&mut self) -> Option<tcp::Config> {
-        if let Self::TransferSink(sink) = self { Some(sink.accept()) } else { None }
+        match self {
+            Self::CarrierExit(exit) => Some(exit.accept()),
+            Self::TransferSink(sink) => Some(sink.accept()),
+            Self::CarrierEntry(_)
+            | Self::Echo(_)
+            | Self::Ping(_)
+            | Self::StreamSender(_)
+            | Self::StreamSink(_)
+            | Self::TransferSender(_) => None,
+        }
     }
 
     /// Asks for a connection: from where, to where, with which TCP.
@@ -116,16 +157,44 @@ impl App {
         &mut self,
         now: Time,
     ) -> Option<(SocketAddr, SocketAddr, tcp::Config)> {
-        if let Self::TransferSender(sender) = self { sender.poll_connect(now) } else { None }
+        match self {
+            Self::CarrierEntry(entry) => entry.poll_connect(now),
+            Self::TransferSender(sender) => sender.poll_connect(now),
+            Self::CarrierExit(_)
+            | Self::Echo(_)
+            | Self::Ping(_)
+            | Self::StreamSender(_)
+            | Self::StreamSink(_)
+            | Self::TransferSink(_) => None,
+        }
     }
 
     /// Does all that a connection allows.
     pub(crate) fn drive(&mut self, now: Time, connection: &mut tcp::Connection) {
         match self {
+            Self::CarrierEntry(entry) => entry.drive(now, connection),
+            Self::CarrierExit(exit) => exit.drive(connection),
             Self::TransferSender(sender) => sender.drive(now, connection),
             Self::TransferSink(sink) => sink.drive(now, connection),
             Self::Echo(_) | Self::Ping(_) | Self::StreamSender(_) | Self::StreamSink(_) => {}
         }
+    }
+
+    /// Takes a packet to be carried over its connection, if it has one.
+    pub(crate) fn handle_carried(
+        &mut self,
+        now: Time,
+        connection: Option<&mut tcp::Connection>,
+        packet: &[u8],
+    ) {
+        if let Self::CarrierEntry(entry) = self {
+            entry.handle_packet(now, connection, packet);
+        }
+    }
+
+    /// The next packet that was carried here.
+    pub(crate) fn poll_carried(&mut self) -> Option<Vec<u8>> {
+        if let Self::CarrierExit(exit) = self { exit.poll_packet() } else { None }
     }
 
     /// Acts on what is due.

@@ -15,6 +15,7 @@ mod interface;
 mod sockets;
 mod stack;
 mod table;
+mod tcpnc;
 mod transport;
 mod tunnel;
 
@@ -36,6 +37,8 @@ pub use interface::InterfaceConfig;
 use sockets::Sockets;
 use table::Table;
 pub use table::{NextHop, NotAPrefix, Prefix, Route};
+use tcpnc::Coding;
+pub use tcpnc::CodingReport;
 pub(crate) use tunnel::{Tunnel, TunnelEnd};
 
 /// A node.
@@ -54,6 +57,7 @@ pub(crate) struct Node {
     tunnel_payload: Vec<u8>,
     apps: Vec<Local>,
     sockets: Sockets,
+    coding: Coding,
     deadlines: Deadlines,
     pub(crate) counters: NodeCounters,
     /// Packets from this node to itself.
@@ -68,7 +72,7 @@ struct Local {
 }
 
 impl Node {
-    pub(crate) fn new(id: NodeId, name: String, rng: Rng) -> Self {
+    pub(crate) fn new(id: NodeId, name: String, rng: Rng, coding: Rng) -> Self {
         Self {
             id,
             name,
@@ -81,6 +85,7 @@ impl Node {
             tunnel_payload: Vec::new(),
             apps: Vec::new(),
             sockets: Sockets::new(rng),
+            coding: Coding::new(coding),
             deadlines: Deadlines::default(),
             counters: NodeCounters::default(),
             loopback: VecDeque::new(),

@@ -65,6 +65,9 @@ impl Node {
                 }
                 protocol::UDP => self.handle_udp(engine, &header, offset, packet),
                 protocol::TCP => self.handle_tcp(engine, &header, offset, packet),
+                coded if self.coding.speaks(coded) => {
+                    self.handle_coded(engine, &header, offset, packet);
+                }
                 _ => self.counters.unwanted += 1,
             }
         }
@@ -83,7 +86,10 @@ impl Node {
         let Some(next) = self.route_packet(engine, packet) else { return };
         if self.take_hop(engine, packet) {
             self.counters.forwarded += 1;
-            self.postrouting(engine, next, packet, Origin::Link);
+            match self.tcpnc_entry(next) {
+                Some(entry) => self.send_into_carrier(engine, entry, packet),
+                None => self.postrouting(engine, next, packet, Origin::Link),
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 mod plan;
 mod report;
 mod routes;
+mod tcpnc;
 #[cfg(test)]
 mod tests;
 
@@ -28,6 +29,7 @@ use crate::transits::Transits;
 
 pub use plan::Change;
 pub use report::{LinkReport, NodeReport, Report, TunnelReport};
+pub use tcpnc::{CarrierReport, TcpncTunnel, TcpncTunnelConfig};
 
 /// What a point-to-point link is like.
 #[derive(Clone, Debug, PartialEq)]
@@ -101,7 +103,8 @@ impl World {
     pub fn add_node(&mut self, name: &str) -> NodeId {
         let id = NodeId(small(self.nodes.len()));
         let rng = Rng::stream(self.seed, &format!("tcp {name}"));
-        self.nodes.push(Node::new(id, name.to_owned(), rng));
+        let coding = Rng::stream(self.seed, &format!("tcpnc {name}"));
+        self.nodes.push(Node::new(id, name.to_owned(), rng, coding));
         id
     }
 

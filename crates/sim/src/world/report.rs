@@ -214,12 +214,12 @@ impl World {
     }
 
     /// The open connection of an application; the oldest if there are several.
-    fn connection(&self, app: AppId) -> Option<&Connection> {
+    pub(super) fn connection(&self, app: AppId) -> Option<&Connection> {
         let (node, index) = self.apps[app.index()];
         self.nodes[node.index()].connections(index).next()
     }
 
-    fn app(&self, app: AppId) -> &App {
+    pub(super) fn app(&self, app: AppId) -> &App {
         let (node, index) = self.apps[app.index()];
         self.nodes[node.index()].app(index)
     }

@@ -6,6 +6,7 @@ mod links;
 mod routing;
 mod runs;
 mod streams;
+mod tcpnc;
 mod transfers;
 mod tunnels;
 
