@@ -1,6 +1,7 @@
 //! The gateway's configuration: one TOML file, checked as a whole before anything starts.
 
 mod hbh;
+pub mod tunnel;
 mod value;
 
 use std::fs;
@@ -13,13 +14,16 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use hbh::Parameters;
+pub use tunnel::Tunnel;
 use value::{Between, Span};
 
 /// A configuration that was checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Names of the MANET interfaces.
+    /// Names of the MANET interfaces; none without HBH.
     pub interfaces: Vec<String>,
+    /// The coded tunnel, if there is one.
+    pub tunnel: Option<Tunnel>,
     /// The parameters of HBH.
     pub hbh: proto::hbh::Config,
     /// Addresses of the only neighbours that HBH is spoken with; `None` for all that speak it.
@@ -85,7 +89,7 @@ pub enum Invalid {
 }
 
 impl Config {
-    /// Reads and checks a file.
+    /// Reads and checks a file, and the key files that it names.
     ///
     /// # Errors
     /// When it cannot be read or a value in it is not allowed.
@@ -93,14 +97,18 @@ impl Config {
         let file = path.display().to_string();
         let text = fs::read_to_string(path)
             .map_err(|error| Invalid::Unreadable { file: file.clone(), why: error.to_string() })?;
-        Self::parse(&file, &text)
+        Self::parse_in(&file, &text, Some(path.parent().unwrap_or(Path::new(""))))
     }
 
-    /// Checks the text of a file.
+    /// Checks the text of a file, and no other file.
     ///
     /// # Errors
     /// When a value in it is not allowed.
     pub fn parse(file: &str, text: &str) -> Result<Self, Invalid> {
+        Self::parse_in(file, text, None)
+    }
+
+    fn parse_in(file: &str, text: &str, folder: Option<&Path>) -> Result<Self, Invalid> {
         let invalid = |span: &Span, what: String| {
             let line = line_of(text, span.start);
             Invalid::Line { file: file.to_owned(), line, what }
@@ -114,7 +122,7 @@ impl Config {
             };
             invalid(&span, what)
         })?;
-        raw.check().map_err(|(span, what)| invalid(&span, what))
+        raw.check(folder).map_err(|(span, what)| invalid(&span, what))
     }
 }
 
@@ -122,7 +130,10 @@ impl Config {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    interfaces: Spanned<Vec<Spanned<String>>>,
+    #[serde(default)]
+    interfaces: Option<Spanned<Vec<Spanned<String>>>>,
+    #[serde(default)]
+    tunnel: Option<tunnel::Section>,
     #[serde(default)]
     profile: ProfileName,
     #[serde(default)]
@@ -203,8 +214,16 @@ const MAX_INTERFACES: usize = 16;
 const PLAIN_UDP: [u16; 3] = [698, 654, 712];
 
 impl File {
-    fn check(self) -> Result<Config, (Span, String)> {
-        let interfaces = check_interfaces(self.interfaces)?;
+    fn check(self, folder: Option<&Path>) -> Result<Config, (Span, String)> {
+        let interfaces = match self.interfaces {
+            Some(names) => check_interfaces(names)?,
+            None if self.tunnel.is_some() => Vec::new(),
+            None => {
+                let what = "nothing to do: `interfaces` for HBH, a section [tunnel], or both";
+                return Err((0..0, what.to_owned()));
+            }
+        };
+        let tunnel = self.tunnel.map(|tunnel| tunnel.check(folder)).transpose()?;
         let profile = match self.profile {
             ProfileName::Default => Profile::Default,
             ProfileName::Seed => Profile::Seed,
@@ -238,6 +257,7 @@ impl File {
         let plain_udp = self.intercept.plain_udp;
         Ok(Config {
             interfaces,
+            tunnel,
             hbh,
             neighbours,
             hello_interval,
@@ -284,20 +304,23 @@ fn check_interfaces(names: Spanned<Vec<Spanned<String>>>) -> Result<Vec<String>,
     for name in names {
         let span = name.span();
         let name = name.into_inner();
-        let is_letter = |letter: char| letter.is_ascii_graphic() && !"/\"\\;{}".contains(letter);
-        if name.is_empty() || name.len() > 15 || !name.chars().all(is_letter) {
-            let what = format!(
-                "interfaces: {name:?} cannot be an interface: 1 to 15 letters or \
-                 digits, such as \"wlan0\""
-            );
-            return Err((span, what));
-        }
+        check_device(&name).map_err(|what| (span.clone(), format!("interfaces: {what}")))?;
         if checked.contains(&name) {
             return Err((span, format!("interfaces: {name} is there twice")));
         }
         checked.push(name);
     }
     Ok(checked)
+}
+
+fn check_device(name: &str) -> Result<(), String> {
+    let is_letter = |letter: char| letter.is_ascii_graphic() && !"/\"\\;{}".contains(letter);
+    if name.is_empty() || name.len() > 15 || !name.chars().all(is_letter) {
+        return Err(format!(
+            "{name:?} cannot be an interface: 1 to 15 letters or digits, such as \"wlan0\""
+        ));
+    }
+    Ok(())
 }
 
 fn line_of(text: &str, at: usize) -> usize {
@@ -423,7 +446,7 @@ mod tests {
             assert!(!said.contains('\n'), "{said}");
         }
         for (text, expected) in [
-            ("", "a.toml, line 1: missing field `interfaces`"),
+            ("", "a.toml, line 1: nothing to do: `interfaces` for HBH"),
             ("interfaces = []", "a.toml, line 1: interfaces: 0 names: 1 to 16 are allowed"),
             (
                 "interfaces = [\"a b\"]",

@@ -96,9 +96,63 @@ impl<'de> Deserialize<'de> for Fraction {
     }
 }
 
+/// A bit rate written as a number and its unit, in bits per second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Rate(pub(super) f64);
+
+impl<'de> Deserialize<'de> for Rate {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        parse_rate(&text).map(Self).ok_or_else(|| {
+            D::Error::custom(format!(
+                "{text:?} is no rate: a number and kbit, Mbit or Gbit, such as \"10Mbit\""
+            ))
+        })
+    }
+}
+
+fn parse_rate(text: &str) -> Option<f64> {
+    let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.')?;
+    let (number, unit) = text.split_at(end);
+    let number: f64 = number.parse().ok()?;
+    let unit = match unit.trim().to_ascii_lowercase().as_str() {
+        "bit" => 1.0,
+        "kbit" => 1e3,
+        "mbit" => 1e6,
+        "gbit" => 1e9,
+        _ => return None,
+    };
+    Some(number * unit).filter(|rate| (1.0..=1e15).contains(rate))
+}
+
+/// What is written as text, as its type reads it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Parsed<T>(pub(super) T);
+
+impl<'de, T> Deserialize<'de> for Parsed<T>
+where
+    T: std::str::FromStr<Err: std::fmt::Display>,
+{
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        text.parse()
+            .map(Self)
+            .map_err(|why| D::Error::custom(format!("{text:?} is not allowed: {why}")))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rates_have_a_unit() {
+        assert_eq!(parse_rate("10Mbit"), Some(1e7));
+        assert_eq!(parse_rate("1.5 kbit"), Some(1_500.0));
+        for wrong in ["", "5", "mbit", "-1kbit", "0bit", "1e9", "9999999999gbit", "5 Mbyte"] {
+            assert_eq!(parse_rate(wrong), None, "{wrong}");
+        }
+    }
 
     #[test]
     fn durations_have_a_unit() {
