@@ -1,0 +1,63 @@
+//! Delays: their minimum over a long time, and over a short one.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::time::Time;
+
+/// Samples that [`Recent`] keeps, at most.
+const SAMPLES: usize = 64;
+
+/// The least delay of the last one to two `half` times, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Least {
+    halves: Option<Halves>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Halves {
+    previous: i64,
+    current: i64,
+    /// When `current` becomes `previous`.
+    turn: Time,
+}
+
+impl Least {
+    pub(super) fn handle_sample(&mut self, now: Time, delay: i64, half: Duration) {
+        let turn = now + half;
+        let halves = self.halves.get_or_insert(Halves { previous: delay, current: delay, turn });
+        if now >= halves.turn {
+            *halves = Halves { previous: halves.current, current: delay, turn };
+        }
+        halves.current = halves.current.min(delay);
+    }
+
+    pub(super) fn get(&self) -> Option<i64> {
+        self.halves.map(|halves| halves.previous.min(halves.current))
+    }
+}
+
+/// The least delay of the last moments, in nanoseconds.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Recent {
+    /// Delays that no later one is below; they rise.
+    samples: VecDeque<(Time, i64)>,
+}
+
+impl Recent {
+    pub(super) fn handle_sample(&mut self, now: Time, delay: i64, span: Duration) {
+        while self.samples.back().is_some_and(|&(_, later)| later >= delay) {
+            self.samples.pop_back();
+        }
+        if self.samples.len() < SAMPLES {
+            self.samples.push_back((now, delay));
+        }
+        while self.samples.front().is_some_and(|&(at, _)| now.since(at) > span) {
+            self.samples.pop_front();
+        }
+    }
+
+    pub(super) fn get(&self) -> Option<i64> {
+        self.samples.front().map(|&(_, delay)| delay)
+    }
+}

@@ -1,0 +1,455 @@
+//! How fast one direction of a tunnel sends: it fills the path, with a short queue, whatever is lost.
+//!
+//! ```text
+//!   Startup ──queue grows──▶ Cruise ◀──▶ (Step: the window is cut, what follows is measured)
+//! ```
+//!
+//! A window on what is in flight finds the rate, pacing spreads it. Loss that was there all along
+//! counts as sent; `docs/rate-control.md` has the reasons.
+
+mod delay;
+mod delivery;
+mod flight;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use self::delay::{Least, Recent};
+use self::delivery::Delivery;
+use self::flight::Flight;
+use super::Config;
+use crate::time::Time;
+
+/// The window at the start, in datagrams. RFC 6928.
+const INITIAL: f64 = 10.0;
+/// The window never falls below this, in datagrams.
+const LEAST: f64 = 4.0;
+/// The part of an error in the queue that a round trip corrects.
+const GAIN: f64 = 0.25;
+/// How much faster than the window is worth a datagram may follow when too little is in flight.
+const FASTEST: f64 = 1.25;
+/// The standing queue that is aimed at.
+const QUEUE: f64 = 0.005;
+/// In datagrams, if that is more.
+const QUEUE_DATAGRAMS: f64 = 4.0;
+/// Above this rate, in octets a second, the standing queue shrinks.
+const QUEUE_RATE: f64 = 10e6 / 8.0;
+/// But not below this.
+const QUEUE_LEAST: f64 = 0.001;
+/// The greatest growth in a round trip, of the window, out of the start.
+const GROWTH: f64 = 0.4;
+
+/// The rate of one direction.
+#[derive(Clone, Debug)]
+pub(super) struct Rate {
+    /// Octets a second that are never exceeded.
+    max_rate: f64,
+    flight: Flight,
+    delivery: Delivery,
+    /// One way, by two clocks.
+    delay: Least,
+    recent: Recent,
+    rtt_least: Least,
+    rtt: Rtt,
+    /// The newest report.
+    newest: Option<Report>,
+    /// Octets of a datagram: the greatest, that fades.
+    datagram: f64,
+    /// Octets in flight that are aimed at.
+    window: f64,
+    phase: Phase,
+    step: Option<Step>,
+    /// Growth in this round trip, when the queue has been empty.
+    growth: f64,
+    /// The round trip ends with the report of this number.
+    round_end: u64,
+    /// Datagrams below this number were not held back by us.
+    limited_until: u64,
+    /// When the queue was last nearly empty.
+    empty_at: Time,
+    /// When marks may next lower the window.
+    mark_at: Time,
+    /// Octets that may be sent at once; owed when negative.
+    credit: f64,
+    credit_at: Time,
+    /// Reports that made no sense.
+    pub(super) strange_reports: u64,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Phase {
+    Cruise,
+    Startup,
+}
+
+/// What the peer says of what it received.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Report {
+    /// The greatest number.
+    pub(super) newest: u64,
+    /// When it came, by the clock of the peer.
+    pub(super) newest_at: Duration,
+    /// How long the report then waited.
+    pub(super) delay: Duration,
+    /// Datagrams in all.
+    pub(super) received: u64,
+    /// Datagrams in all that came with congestion experienced.
+    pub(super) marked: u64,
+}
+
+/// A cut of the window whose effect is awaited.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    /// The window afterwards.
+    after: f64,
+    /// The first number sent when no more was in flight than the smaller window.
+    low_from: Option<u64>,
+    /// The effect is seen when this is reported.
+    until: Option<u64>,
+}
+
+/// Round-trip times in seconds, as RFC 6298 smooths them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rtt {
+    smoothed: f64,
+    variation: f64,
+}
+
+impl Rate {
+    pub(super) fn new(now: Time, config: &Config) -> Self {
+        let datagram = (config.base_mtu as f64).clamp(64.0, 65_535.0);
+        let max_rate = config.max_rate.unwrap_or(f64::MAX).max(1_000.0) / 8.0;
+        Self {
+            max_rate,
+            flight: Flight::default(),
+            delivery: Delivery::default(),
+            delay: Least::default(),
+            recent: Recent::default(),
+            rtt_least: Least::default(),
+            rtt: Rtt::default(),
+            newest: None,
+            datagram,
+            window: INITIAL * datagram,
+            phase: Phase::Startup,
+            step: None,
+            growth: 0.0,
+            round_end: 0,
+            limited_until: 0,
+            empty_at: now,
+            mark_at: now,
+            credit: INITIAL * datagram,
+            credit_at: now,
+            strange_reports: 0,
+        }
+    }
+
+    /// A datagram of `octets` on the wire was sent; numbers count up by 1.
+    pub(super) fn handle_sent(&mut self, now: Time, number: u64, octets: usize) {
+        self.earn(now);
+        self.credit -= octets as f64;
+        self.flight.handle_sent(now, number, octets);
+        let octets = octets as f64;
+        self.datagram = if octets >= self.datagram {
+            octets.min(65_535.0)
+        } else {
+            self.datagram + (octets.max(64.0) - self.datagram) / 256.0
+        };
+    }
+
+    /// The sender had nothing more to send.
+    pub(super) fn handle_idle(&mut self, now: Time) {
+        self.earn(now);
+        self.limited_until = self.flight.next();
+    }
+
+    /// What the peer reports. Older reports than one before, and what cannot be true, are ignored.
+    pub(super) fn handle_report(&mut self, now: Time, report: &Report) {
+        self.earn(now);
+        let before = self.newest;
+        if before.is_some_and(|before| report.newest <= before.newest) {
+            return;
+        }
+        let in_flight = self.in_flight();
+        let left = self.flight.left();
+        let at = i64::try_from(report.newest_at.as_nanos()).ok();
+        let (Some(sent), Some(at)) = (self.flight.take(report.newest), at) else {
+            self.strange_reports += 1;
+            return;
+        };
+        let elapsed = now.since(sent.at);
+        if report.delay > elapsed {
+            self.strange_reports += 1;
+            return;
+        }
+        self.newest = Some(*report);
+        let acked = self.flight.left().saturating_sub(left) as f64;
+        let is_limited = report.newest < self.limited_until || in_flight < self.window / 2.0;
+
+        let rtt = (elapsed - report.delay).max(Duration::from_micros(1));
+        self.rtt.handle_sample(rtt.as_secs_f64());
+        let memory = self.memory();
+        self.rtt_least.handle_sample(now, nanos(rtt), memory / 2);
+        if before.is_some_and(|before| report.newest_at < before.newest_at) {
+            // The clock of the peer was set back.
+            self.delay = Least::default();
+            self.recent = Recent::default();
+            self.delivery.clear();
+        }
+        let span = self.span();
+        let delay = at.saturating_sub(i64::try_from(sent.at.as_nanos()).unwrap_or(i64::MAX));
+        self.delay.handle_sample(now, delay, memory / 2);
+        self.recent.handle_sample(now, delay, span);
+        if is_limited {
+            self.delivery.clear();
+        } else {
+            self.delivery.handle_sample(report.newest_at, sent.total, span);
+        }
+
+        let is_round = report.newest >= self.round_end;
+        if is_round {
+            self.round_end = self.flight.next();
+        }
+        match self.phase {
+            Phase::Cruise => self.cruise(now, acked, is_limited, is_round, report.newest),
+            Phase::Startup => self.start(acked, is_limited),
+        }
+        if before.is_some_and(|before| report.marked > before.marked) && now >= self.mark_at {
+            self.mark_at = now + Duration::from_secs_f64(self.rtt.smoothed);
+            self.phase = Phase::Cruise;
+            self.growth = 0.0;
+            self.window *= 0.8;
+        }
+        let most = 1.5 * self.max_rate * self.rtt.smoothed + INITIAL * self.datagram;
+        self.window = self.window.clamp(LEAST * self.datagram, most.clamp(1e5, 1e12));
+    }
+
+    /// No report came for several round trips: what is in flight is gone.
+    pub(super) fn handle_timeout_loss(&mut self, now: Time) {
+        self.earn(now);
+        self.flight.give_up();
+        self.phase = Phase::Cruise;
+        self.step = None;
+        self.growth = 0.0;
+        self.window = (self.window / 2.0).max(LEAST * self.datagram);
+        self.delivery.clear();
+    }
+
+    /// The path changed: what was learnt of it is forgotten.
+    pub(super) fn reset(&mut self, now: Time) {
+        self.earn(now);
+        self.delivery.clear();
+        self.delay = Least::default();
+        self.recent = Recent::default();
+        self.rtt_least = Least::default();
+        self.rtt = Rtt::default();
+        self.window = INITIAL * self.datagram;
+        self.phase = Phase::Startup;
+        self.step = None;
+        self.growth = 0.0;
+        self.empty_at = now;
+        self.flight.give_up();
+        self.limited_until = self.flight.next();
+    }
+
+    /// When the next datagram may be sent, at once if that is past; `None` while too much is in
+    /// flight.
+    pub(super) fn next_send(&self, now: Time) -> Option<Time> {
+        let hard = match self.phase {
+            Phase::Cruise => 1.5 * self.window + 2.0 * self.datagram,
+            Phase::Startup => self.window,
+        };
+        if self.in_flight() >= hard || self.flight.is_full() {
+            return None;
+        }
+        let credit = self.credit_by(now);
+        if credit > 0.0 {
+            return Some(now);
+        }
+        // A nanosecond more, that it is enough.
+        let wait = (-credit / self.pace()).min(1e6);
+        Some(now + Duration::from_secs_f64(wait) + Duration::from_nanos(1))
+    }
+
+    /// Smoothed; zero before the first report.
+    pub(super) fn rtt(&self) -> Duration {
+        Duration::from_secs_f64(self.rtt.smoothed)
+    }
+
+    pub(super) fn rtt_variation(&self) -> Duration {
+        Duration::from_secs_f64(self.rtt.variation)
+    }
+
+    /// The least of the last seconds.
+    pub(super) fn min_rtt(&self) -> Duration {
+        let nanos = self.rtt_least.get().unwrap_or(0);
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
+    }
+
+    /// What the path is thought to carry, in bit/s.
+    pub(super) fn rate(&self) -> f64 {
+        8.0 * self.nominal()
+    }
+
+    /// Octets sent that no report has covered.
+    pub(super) fn in_flight(&self) -> f64 {
+        self.flight.octets() as f64
+    }
+
+    /// Doubles in each round trip, until the queue grows.
+    fn start(&mut self, acked: f64, is_limited: bool) {
+        if !is_limited {
+            self.window += acked;
+        }
+        let (Some(queue), Some(rate)) = (self.queue(), self.delivery.rate()) else { return };
+        let target = self.target(rate);
+        if queue > target {
+            self.phase = Phase::Cruise;
+            let window = self.window.min(rate * (self.min_rtt().as_secs_f64() + target));
+            self.step(window, window);
+        }
+    }
+
+    /// Holds the queue at its target.
+    fn cruise(&mut self, now: Time, acked: f64, is_limited: bool, is_round: bool, newest: u64) {
+        let Some(queue) = self.queue() else { return };
+        let nominal = self.nominal();
+        let rate = self.delivery.rate().unwrap_or(nominal);
+        let target = self.target(rate);
+        if queue < target / 4.0 {
+            self.empty_at = now;
+        }
+        if self.is_stepping(newest) {
+            return;
+        }
+        // The part of a round trip that has passed.
+        let part = (acked / self.window).min(1.0);
+        if queue > 2.0 * target && !is_limited {
+            let window = (self.window - rate * (queue - target)).max(self.window / 2.0);
+            self.step(window, window);
+        } else if queue > target || !is_limited {
+            let error = (target - queue) * rate.min(2.0 * nominal);
+            self.window += (GAIN * error * part).max(-self.window / 2.0);
+            if queue >= target / 2.0 || is_limited {
+                self.growth = 0.0;
+            } else {
+                if is_round {
+                    let least = (target / self.rtt.smoothed).clamp(0.01, 0.1);
+                    self.growth = (2.0 * self.growth).clamp(least, GROWTH);
+                }
+                self.window += self.growth * acked;
+            }
+            if now.since(self.empty_at) > self.memory() / 2 && !is_limited {
+                // A glance at the path without our queue.
+                self.empty_at = now;
+                let low = (self.window - rate * 1.25 * queue).max(self.window / 2.0);
+                self.step(low, self.window);
+            }
+        }
+    }
+
+    /// Cuts the window to `window` until that is seen to act, then sets it to `after`.
+    fn step(&mut self, window: f64, after: f64) {
+        self.growth = 0.0;
+        self.window = window.max(LEAST * self.datagram);
+        let after = after.max(self.window);
+        self.step = Some(Step { after, low_from: None, until: None });
+    }
+
+    /// Whether the effect of a cut has yet to be seen.
+    fn is_stepping(&mut self, newest: u64) -> bool {
+        let in_flight = self.in_flight();
+        let next = self.flight.next();
+        let Some(step) = &mut self.step else { return false };
+        match (step.low_from, step.until) {
+            (None, _) => {
+                if in_flight <= self.window {
+                    step.low_from = Some(next);
+                }
+            }
+            (Some(low), None) => {
+                if newest >= low {
+                    step.until = Some(next);
+                    self.window = step.after;
+                }
+            }
+            (_, Some(until)) => {
+                if newest >= until {
+                    self.step = None;
+                }
+            }
+        }
+        self.step.is_some()
+    }
+
+    /// The queue before the bottleneck, in seconds.
+    fn queue(&self) -> Option<f64> {
+        let forward = self.recent.get()?.saturating_sub(self.delay.get()?) as f64 / 1e9;
+        Some(forward.max(0.0))
+    }
+
+    /// The queue that is aimed at with `rate`, in seconds.
+    fn target(&self, rate: f64) -> f64 {
+        let rate = rate.max(1.0);
+        let fixed = (QUEUE * (QUEUE_RATE / rate).sqrt()).clamp(QUEUE_LEAST, QUEUE);
+        fixed.max(QUEUE_DATAGRAMS * self.datagram / rate).min(60.0)
+    }
+
+    /// How long a delay is remembered.
+    fn memory(&self) -> Duration {
+        Duration::from_secs_f64((20.0 * self.rtt.smoothed).clamp(10.0, 200.0))
+    }
+
+    /// How long a moment is: what the rate and the queue of now are taken over.
+    fn span(&self) -> Duration {
+        Duration::from_secs_f64((self.rtt.smoothed / 2.0).clamp(0.001, 10.0))
+    }
+
+    /// The window in each round trip, in octets a second.
+    fn nominal(&self) -> f64 {
+        (self.window / self.rtt.smoothed.max(1e-5)).min(self.max_rate)
+    }
+
+    /// Octets a second to send now.
+    fn pace(&self) -> f64 {
+        let full = self.in_flight() / self.window;
+        let factor = match (self.phase, self.step) {
+            (Phase::Startup, _) => 2.0,
+            (Phase::Cruise, Some(Step { low_from: None, .. })) if full > 1.0 => 0.5,
+            (Phase::Cruise, _) => (3.0 - 2.0 * full).clamp(0.25, FASTEST),
+        };
+        (self.nominal() * factor).min(self.max_rate).max(1.0)
+    }
+
+    /// Octets that may be saved up.
+    fn burst(&self) -> f64 {
+        let pace = self.pace();
+        let least = (pace * 0.02).clamp(2.0 * self.datagram, INITIAL * self.datagram);
+        (pace * 0.001).clamp(least, 1e6)
+    }
+
+    fn earn(&mut self, now: Time) {
+        self.credit = self.credit_by(now);
+        self.credit_at = now.max(self.credit_at);
+    }
+
+    fn credit_by(&self, now: Time) -> f64 {
+        let earned = self.pace() * now.since(self.credit_at).as_secs_f64();
+        (self.credit + earned).min(self.burst().max(self.credit))
+    }
+}
+
+impl Rtt {
+    fn handle_sample(&mut self, sample: f64) {
+        if self.smoothed == 0.0 {
+            *self = Self { smoothed: sample, variation: sample / 2.0 };
+            return;
+        }
+        self.variation += ((self.smoothed - sample).abs() - self.variation) / 4.0;
+        self.smoothed += (sample - self.smoothed) / 8.0;
+    }
+}
+
+fn nanos(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}
