@@ -22,8 +22,6 @@ mod rate;
 mod receiver;
 mod reporter;
 mod sender;
-#[expect(dead_code, reason = "the tunnel does not pace yet")]
-mod rate;
 mod stats;
 #[cfg(test)]
 mod tests;

@@ -346,7 +346,7 @@ impl Tunnel {
         ]
         .into_iter()
         .fold(None, earliest);
-        if !self.is_down {
+        if !self.is_down && (self.silence == 0 || self.timeout_datagrams > 0) {
             if !self.queue.is_empty() || self.sender.lacks(&self.loss, self.margin()) {
                 next = earliest(next, self.rate.next_send(self.seen));
             } else if self.sender.lacks(&self.loss, IDLE_MARGIN) {

@@ -39,6 +39,8 @@ const QUEUE_RATE: f64 = 10e6 / 8.0;
 const QUEUE_LEAST: f64 = 0.001;
 /// The greatest growth in a round trip, of the window, out of the start.
 const GROWTH: f64 = 0.4;
+/// As often as this reports may fail to come before the window is cut: they may be lost themselves.
+const SILENCES: u8 = 3;
 
 /// The rate of one direction.
 #[derive(Clone, Debug)]
@@ -73,6 +75,8 @@ pub(super) struct Rate {
     /// Octets that may be sent at once; owed when negative.
     credit: f64,
     credit_at: Time,
+    /// How often reports failed to come since the last one.
+    silences: u8,
     /// Reports that made no sense.
     pub(super) strange_reports: u64,
 }
@@ -140,6 +144,7 @@ impl Rate {
             mark_at: now,
             credit: INITIAL * datagram,
             credit_at: now,
+            silences: 0,
             strange_reports: 0,
         }
     }
@@ -183,6 +188,7 @@ impl Rate {
             return;
         }
         self.newest = Some(*report);
+        self.silences = 0;
         let acked = self.flight.left().saturating_sub(left) as f64;
         let is_limited = report.newest < self.limited_until || in_flight < self.window / 2.0;
 
@@ -228,11 +234,14 @@ impl Rate {
     pub(super) fn handle_timeout_loss(&mut self, now: Time) {
         self.earn(now);
         self.flight.give_up();
-        self.phase = Phase::Cruise;
-        self.step = None;
-        self.growth = 0.0;
-        self.window = (self.window / 2.0).max(LEAST * self.datagram);
         self.delivery.clear();
+        self.growth = 0.0;
+        self.step = None;
+        self.silences = self.silences.saturating_add(1);
+        if self.silences >= SILENCES {
+            self.phase = Phase::Cruise;
+            self.window = (self.window / 2.0).max(LEAST * self.datagram);
+        }
     }
 
     /// The path changed: what was learnt of it is forgotten.
