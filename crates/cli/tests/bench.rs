@@ -39,6 +39,24 @@ fn json_is_one_object_a_case_and_nothing_else() {
 }
 
 #[test]
+fn the_codec_is_compared_with_what_the_machine_allows() {
+    let output = bench(&["codec", "--json"]);
+
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let cases: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+    for name in ["repair-64", "repair-256", "fused-2", "fused-4", "fused-8", "decode-16-of-64"] {
+        let case = cases.iter().find(|case| case["case"] == name).expect(name);
+        assert_eq!(case["bench"], "codec");
+        assert!(case["value"].as_f64().is_some_and(|value| value > 0.0), "{case}");
+        if name.starts_with("repair") {
+            assert!(case["ratio"].is_f64(), "{case}");
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_run_is_said_in_one_sentence() {
     for (args, code) in [
         (&["speed"][..], 2),

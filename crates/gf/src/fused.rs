@@ -3,19 +3,19 @@
 //! ```text
 //!               columns ──▶
 //!            ┌────┬────┬────┬─┐      A tile is as many outputs (rows) and vectors as fit the
-//! ```
 //!   outputs  │tile│    │    │ │      registers. All sources are added to it, two at a time, and
-//! ```text
 //!            ├────┼────┼────┼─┤      then it is written. So an output is written once, and a
 //!            │    │    │    │ │      vector that was loaded is used for all rows of the tile.
 //!            └────┴────┴────┴─┘
 //! ```
 #![expect(unsafe_code, reason = "loads and stores of vectors by pointers into checked slices")]
 
+use crate::Singular;
+use crate::buffer::LINE;
 use crate::field::inverse;
 use crate::lanes::Lanes;
 use crate::terms::Terms;
-use crate::work::Multiplied;
+use crate::work::{Multiplied, System};
 
 /// Sets `outs` to the sums, or adds those to them.
 ///
@@ -29,10 +29,11 @@ pub(crate) fn combine<L: Lanes, T: Terms>(
 ) {
     let Some(len) = outs.first().map(|out| out.len()) else { return };
     assert!(outs.iter().all(|out| out.len() == len), "outputs are equally long");
+    assert!(outs.len() <= terms.rows(), "factors for each output");
     let mut common = len;
-    for index in 0..terms.count() {
-        common = common.min(terms.source(index).len());
-        assert!(terms.source(index).len() <= len, "no source is longer than an output");
+    for source in terms.sources() {
+        common = common.min(source.len());
+        assert!(source.len() <= len, "no source is longer than an output");
     }
     let mut pass = Pass { lanes, outs, terms, is_added, len, common };
 
@@ -65,30 +66,82 @@ pub(crate) fn scale<L: Lanes>(lanes: L, octets: &mut [u8], factor: u8) {
     }
 }
 
-/// A step of inverting in place: see [`Eliminate`](crate::work::Eliminate).
+/// Inverts in place: see [`Invert`](crate::work::Invert).
 #[inline(always)]
-pub(crate) fn eliminate<L: Lanes>(lanes: L, matrix: &mut [u8], stride: usize, pivot: usize) {
-    assert!(stride.is_multiple_of(L::WIDTH), "a row is a number of whole vectors");
-    let (before, rest) = matrix.split_at_mut(pivot * stride);
-    let (pivot_row, after) = rest.split_at_mut(stride);
-    let reciprocal = inverse(pivot_row[pivot]);
-    pivot_row[pivot] = 1;
-    scale(lanes, pivot_row, reciprocal);
-    // Added `factor` times to the `factor` of another row, this leaves `factor * reciprocal` there.
-    pivot_row[pivot] = reciprocal ^ 1;
-    for row in before.chunks_exact_mut(stride).chain(after.chunks_exact_mut(stride)) {
-        let factor = lanes.factor(row[pivot]);
-        for at in (0..stride).step_by(L::WIDTH) {
-            let row = row[at..][..L::WIDTH].as_mut_ptr();
-            let pivot_row = pivot_row[at..][..L::WIDTH].as_ptr();
-            // SAFETY: there is a vector at both.
-            unsafe {
-                let product = lanes.product(lanes.split(lanes.load(pivot_row)), factor);
-                lanes.store(row, lanes.xor(lanes.load(row), product));
+pub(crate) fn invert<L: Lanes>(lanes: L, system: System<'_>) -> Result<(), Singular> {
+    let System { matrix, stride, order } = system;
+    let rows = order.len();
+    assert!(
+        stride.is_multiple_of(LINE) && rows <= stride,
+        "whole vectors in a row, a square in all"
+    );
+    assert!(matrix.len() == rows * stride, "as many rows as equations");
+    for pivot in 0..rows {
+        let row = (pivot..rows).find(|row| matrix[row * stride + pivot] != 0);
+        let row = row.ok_or(Singular { unknown: pivot })?;
+        if row != pivot {
+            let (upper, lower) = matrix.split_at_mut(row * stride);
+            upper[pivot * stride..][..stride].swap_with_slice(&mut lower[..stride]);
+            order.swap(pivot, row);
+        }
+
+        let reciprocal = lanes.factor(inverse(matrix[pivot * stride + pivot]));
+        // The factors are in the vector with the pivot: that one comes last.
+        let last = pivot / L::WIDTH * L::WIDTH;
+        let mut at = 0;
+        while at < stride {
+            if at != last {
+                column(lanes, matrix, stride, pivot, at, reciprocal, lanes.zero());
             }
+            at += L::WIDTH;
+        }
+        let from = UNIT[UNIT.len() / 2 - pivot % L::WIDTH..][..L::WIDTH].as_ptr();
+        // SAFETY: there are as many octets.
+        let unit = unsafe { lanes.load(from) };
+        column(lanes, matrix, stride, pivot, last, reciprocal, unit);
+    }
+    Ok(())
+}
+
+/// A 1 in the middle of zeros.
+static UNIT: [u8; 2 * LINE - 1] = {
+    let mut unit = [0; 2 * LINE - 1];
+    unit[LINE - 1] = 1;
+    unit
+};
+
+/// Does the vectors at octet `at` of all rows.
+///
+/// With `unit`, which has a 1 where the pivot is, the pivot's column becomes that of the inverse:
+/// the row is added as if it had `reciprocal + 1` there, so that `factor * reciprocal` remains of a
+/// `factor`.
+#[inline(always)]
+fn column<L: Lanes>(
+    lanes: L,
+    matrix: &mut [u8],
+    stride: usize,
+    pivot: usize,
+    at: usize,
+    reciprocal: L::Factor,
+    unit: L::Vector,
+) {
+    let rows = matrix.len() / stride;
+    assert!(pivot < rows && pivot < stride && at + L::WIDTH <= stride, "within the matrix");
+    let start = matrix.as_mut_ptr();
+    // SAFETY: the pivot's row has a vector at `at`.
+    let pivot_row = unsafe { lanes.load(start.add(pivot * stride + at)) };
+    let added = lanes.product(lanes.split(lanes.xor(pivot_row, unit)), reciprocal);
+    let split = lanes.split(added);
+    for row in 0..rows {
+        // SAFETY: every row has a vector at `at` and an octet at `pivot`.
+        unsafe {
+            let to = start.add(row * stride + at);
+            let factor = lanes.factor(*start.add(row * stride + pivot));
+            lanes.store(to, lanes.xor(lanes.load(to), lanes.product(split, factor)));
         }
     }
-    pivot_row[pivot] = reciprocal;
+    // SAFETY: as above.
+    unsafe { lanes.store(start.add(pivot * stride + at), lanes.xor(added, unit)) };
 }
 
 /// Multiplies some vectors that stay in registers, `rounds` times: as fast as products can be had.
@@ -162,16 +215,19 @@ impl<L: Lanes, T: Terms> Pass<'_, '_, L, T> {
         }
 
         let mut index = 0;
-        while index + 2 <= terms.count() {
-            let (a, b) = (terms.source(index), terms.source(index + 1));
+        while L::HAS_32_REGISTERS && index + 2 <= terms.count() {
+            // SAFETY: both are below the count.
+            let (a, b) = unsafe { (terms.source(index), terms.source(index + 1)) };
             let mut splits = [[lanes.split(lanes.zero()); V]; 2];
             for v in 0..V {
                 splits[0][v] = lanes.split(self.load::<RAGGED>(a, at + v * L::WIDTH));
                 splits[1][v] = lanes.split(self.load::<RAGGED>(b, at + v * L::WIDTH));
             }
             for r in 0..R {
-                let a = lanes.factor(terms.factor(row + r, index));
-                let b = lanes.factor(terms.factor(row + r, index + 1));
+                // SAFETY: both are below the count, and there are factors for all outputs.
+                let factors =
+                    unsafe { (terms.factor(row + r, index), terms.factor(row + r, index + 1)) };
+                let (a, b) = (lanes.factor(factors.0), lanes.factor(factors.1));
                 for v in 0..V {
                     let products = (lanes.product(splits[0][v], a), lanes.product(splits[1][v], b));
                     sums[r][v] = lanes.xor3(sums[r][v], products.0, products.1);
@@ -179,18 +235,21 @@ impl<L: Lanes, T: Terms> Pass<'_, '_, L, T> {
             }
             index += 2;
         }
-        if index < terms.count() {
-            let source = terms.source(index);
+        while index < terms.count() {
+            // SAFETY: it is below the count.
+            let source = unsafe { terms.source(index) };
             let mut splits = [lanes.split(lanes.zero()); V];
             for v in 0..V {
                 splits[v] = lanes.split(self.load::<RAGGED>(source, at + v * L::WIDTH));
             }
             for r in 0..R {
-                let factor = lanes.factor(terms.factor(row + r, index));
+                // SAFETY: it is below the count, and there are factors for all outputs.
+                let factor = lanes.factor(unsafe { terms.factor(row + r, index) });
                 for v in 0..V {
                     sums[r][v] = lanes.xor(sums[r][v], lanes.product(splits[v], factor));
                 }
             }
+            index += 1;
         }
 
         for r in 0..R {

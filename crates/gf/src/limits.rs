@@ -14,6 +14,13 @@ impl Kernel {
         self.run(Sum { out: &mut out, terms: Single(terms) });
     }
 
+    /// Whether the processor multiplies by an instruction, and not by looking products up. Only then
+    /// does [`Kernel::multiply_in_registers`] tell a limit.
+    #[must_use]
+    pub fn has_multiplication(self) -> bool {
+        self.name().ends_with("gfni")
+    }
+
     /// Multiplies octets that stay in registers, `rounds` times some hundreds of them, and returns
     /// how many: the rate is what the multiplying instructions allow.
     #[must_use]

@@ -4,9 +4,10 @@
 //! add the sources whose factor has the bit. Only the doubling knows the field, so a source costs
 //! no more than four additions.
 
+use crate::Singular;
 use crate::field::{POLYNOMIAL, inverse, multiply};
 use crate::terms::Terms;
-use crate::work::Multiplied;
+use crate::work::{Multiplied, System};
 
 /// So many octets stay in registers or next to them.
 const BLOCK: usize = 256;
@@ -15,18 +16,20 @@ const BLOCK: usize = 256;
 pub(crate) fn combine<T: Terms>(outs: &mut [&mut [u8]], terms: T, is_added: bool) {
     let Some(len) = outs.first().map(|out| out.len()) else { return };
     assert!(outs.iter().all(|out| out.len() == len), "outputs are equally long");
-    for index in 0..terms.count() {
-        assert!(terms.source(index).len() <= len, "no source is longer than an output");
-    }
+    assert!(outs.len() <= terms.rows(), "factors for each output");
+    assert!(
+        terms.sources().all(|source| source.len() <= len),
+        "no source is longer than an output"
+    );
 
     for at in (0..len).step_by(BLOCK) {
         for (row, out) in outs.iter_mut().enumerate() {
             let mut sums = [0; BLOCK];
             for bit in (0..8).rev() {
                 double(&mut sums);
-                for index in 0..terms.count() {
-                    if terms.factor(row, index) >> bit & 1 == 1 {
-                        add(&mut sums, terms.source(index).get(at..).unwrap_or_default());
+                for (source, factor) in terms.sources().zip(terms.factors(row)) {
+                    if factor >> bit & 1 == 1 {
+                        add(&mut sums, source.get(at..).unwrap_or_default());
                     }
                 }
             }
@@ -44,8 +47,8 @@ pub(crate) fn combine<T: Terms>(outs: &mut [&mut [u8]], terms: T, is_added: bool
 pub(crate) fn sum<T: Terms>(out: &mut [u8], terms: T) {
     for at in (0..out.len()).step_by(BLOCK) {
         let mut sums = [0; BLOCK];
-        for index in 0..terms.count() {
-            add(&mut sums, terms.source(index).get(at..).unwrap_or_default());
+        for source in terms.sources() {
+            add(&mut sums, source.get(at..).unwrap_or_default());
         }
         let out = &mut out[at..];
         let here = out.len().min(BLOCK);
@@ -69,22 +72,35 @@ pub(crate) fn scale(octets: &mut [u8], factor: u8) {
     }
 }
 
-/// A step of inverting in place: see [`Eliminate`](crate::work::Eliminate).
-pub(crate) fn eliminate(matrix: &mut [u8], stride: usize, pivot: usize) {
-    let (before, rest) = matrix.split_at_mut(pivot * stride);
-    let (pivot_row, after) = rest.split_at_mut(stride);
-    let reciprocal = inverse(pivot_row[pivot]);
-    pivot_row[pivot] = 1;
-    scale(pivot_row, reciprocal);
-    // Added `factor` times to the `factor` of another row, this leaves `factor * reciprocal` there.
-    pivot_row[pivot] = reciprocal ^ 1;
-    for row in before.chunks_exact_mut(stride).chain(after.chunks_exact_mut(stride)) {
-        let factor = row[pivot];
-        for (octet, &other) in row.iter_mut().zip(&*pivot_row) {
-            *octet ^= multiply(factor, other);
+/// Inverts in place: see [`Invert`](crate::work::Invert).
+pub(crate) fn invert(system: System<'_>) -> Result<(), Singular> {
+    let System { matrix, stride, order } = system;
+    let mut rows: Vec<&mut [u8]> = matrix.chunks_exact_mut(stride).collect();
+    for pivot in 0..rows.len() {
+        let row = (pivot..rows.len()).find(|&row| rows[row][pivot] != 0);
+        let row = row.ok_or(Singular { unknown: pivot })?;
+        let (upper, lower) = rows.split_at_mut(row);
+        if let Some(upper) = upper.get_mut(pivot) {
+            upper.swap_with_slice(lower[0]);
+            order.swap(pivot, row);
         }
+
+        let (before, rest) = rows.split_at_mut(pivot);
+        let Some((pivot_row, after)) = rest.split_first_mut() else { continue };
+        let reciprocal = inverse(pivot_row[pivot]);
+        pivot_row[pivot] = 1;
+        scale(pivot_row, reciprocal);
+        // Added `factor` times, this leaves `factor * reciprocal` of a `factor`.
+        pivot_row[pivot] = reciprocal ^ 1;
+        for row in before.iter_mut().chain(after) {
+            let factor = row[pivot];
+            for (octet, &other) in row.iter_mut().zip(&**pivot_row) {
+                *octet ^= multiply(factor, other);
+            }
+        }
+        pivot_row[pivot] = reciprocal;
     }
-    pivot_row[pivot] = reciprocal;
+    Ok(())
 }
 
 /// Adds as many octets as both have.

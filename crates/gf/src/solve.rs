@@ -9,7 +9,7 @@
 
 use crate::buffer::LINE;
 use crate::terms::Solved;
-use crate::work::{Combine, Eliminate};
+use crate::work::{Combine, Invert, System};
 use crate::{Buffer, Kernel};
 
 /// Finds packets from sums that they are part of, with as many sums as unknown packets.
@@ -59,7 +59,7 @@ impl Solver {
     /// of. All coefficients are 0.
     pub fn reset(&mut self, unknowns: usize, known: usize) {
         (self.unknowns, self.known) = (unknowns, known);
-        self.stride = (unknowns + known).next_multiple_of(LINE);
+        self.stride = (unknowns + known).max(1).next_multiple_of(LINE);
         self.rows.clear();
         self.rows.resize(unknowns * self.stride);
         self.order.clear();
@@ -80,17 +80,11 @@ impl Solver {
     /// # Errors
     /// When there is no single solution.
     pub fn solve(&mut self) -> Result<Solution<'_>, Singular> {
-        let Self { stride, .. } = *self;
-        for pivot in 0..self.unknowns {
-            let has_pivot = |row: &usize| self.rows[row * stride + pivot] != 0;
-            let row = (pivot..self.unknowns).find(has_pivot).ok_or(Singular { unknown: pivot })?;
-            if row != pivot {
-                let (upper, lower) = self.rows.split_at_mut(row * stride);
-                upper[pivot * stride..][..stride].swap_with_slice(&mut lower[..stride]);
-                self.order.swap(pivot, row);
-            }
-            self.kernel.run(Eliminate { matrix: &mut self.rows, stride, pivot });
-        }
+        let mut outcome = Ok(());
+        let Self { rows, stride, order, .. } = self;
+        let system = System { matrix: rows, stride: *stride, order };
+        self.kernel.run(Invert { system, outcome: &mut outcome });
+        outcome?;
         Ok(Solution { solver: self })
     }
 }
@@ -116,7 +110,7 @@ impl Solution<'_> {
         let (matrix, order) = (&self.solver.rows[..], &self.solver.order[..]);
         kernel.run(Combine {
             outs,
-            terms: Solved { matrix, stride, order, sums, known },
+            terms: Solved::new(matrix, stride, order, sums, known),
             is_added: false,
         });
     }

@@ -1,13 +1,42 @@
 //! What is summed: sources, each with a factor for each of several sums.
+#![expect(unsafe_code, reason = "the inner loops do without checks that were made before")]
 
 /// Sources and factors. Every sum has the same sources.
 pub(crate) trait Terms: Copy {
     /// How many sources there are.
     fn count(self) -> usize;
-    /// Source `index`; it is below [`Terms::count`].
-    fn source(&self, index: usize) -> &[u8];
+
+    /// How many sums there are at most.
+    fn rows(self) -> usize;
+
+    /// Source `index`.
+    ///
+    /// # Safety
+    /// `index` is below [`Terms::count`].
+    unsafe fn source(&self, index: usize) -> &[u8];
+
     /// The factor of source `index` in sum `row`.
-    fn factor(self, row: usize, index: usize) -> u8;
+    ///
+    /// # Safety
+    /// `index` is below [`Terms::count`] and `row` below [`Terms::rows`].
+    unsafe fn factor(self, row: usize, index: usize) -> u8;
+
+    /// The sources.
+    #[inline(always)]
+    fn sources(&self) -> impl Iterator<Item = &[u8]> {
+        // SAFETY: none is beyond the last.
+        (0..self.count()).map(|index| unsafe { self.source(index) })
+    }
+
+    /// The factors of a sum.
+    ///
+    /// # Panics
+    /// When there is no such sum.
+    fn factors(self, row: usize) -> impl Iterator<Item = u8> {
+        assert!(row < self.rows(), "factors for sum {row} of {}", self.rows());
+        // SAFETY: the sum was checked, and no source is beyond the last.
+        (0..self.count()).map(move |index| unsafe { self.factor(row, index) })
+    }
 }
 
 /// The terms of one sum.
@@ -21,21 +50,38 @@ impl Terms for Single<'_> {
     }
 
     #[inline(always)]
-    fn source(&self, index: usize) -> &[u8] {
-        self.0[index].1
+    fn rows(self) -> usize {
+        1
     }
 
     #[inline(always)]
-    fn factor(self, _: usize, index: usize) -> u8 {
-        self.0[index].0
+    unsafe fn source(&self, index: usize) -> &[u8] {
+        // SAFETY: the caller's.
+        unsafe { self.0.get_unchecked(index).1 }
+    }
+
+    #[inline(always)]
+    unsafe fn factor(self, _: usize, index: usize) -> u8 {
+        // SAFETY: the caller's.
+        unsafe { self.0.get_unchecked(index).0 }
     }
 }
 
 /// The terms of several sums; the factors row by row.
 #[derive(Clone, Copy)]
 pub(crate) struct Several<'a> {
-    pub(crate) factors: &'a [u8],
-    pub(crate) sources: &'a [&'a [u8]],
+    rows: usize,
+    factors: &'a [u8],
+    sources: &'a [&'a [u8]],
+}
+
+impl<'a> Several<'a> {
+    /// # Panics
+    /// When there is not one factor for each source and row.
+    pub(crate) fn new(rows: usize, factors: &'a [u8], sources: &'a [&'a [u8]]) -> Self {
+        assert_eq!(factors.len(), rows * sources.len(), "a coefficient for each source and output");
+        Self { rows, factors, sources }
+    }
 }
 
 impl Terms for Several<'_> {
@@ -45,22 +91,20 @@ impl Terms for Several<'_> {
     }
 
     #[inline(always)]
-    fn source(&self, index: usize) -> &[u8] {
-        self.sources[index]
+    fn rows(self) -> usize {
+        self.rows
     }
 
     #[inline(always)]
-    fn factor(self, row: usize, index: usize) -> u8 {
-        self.factors[row * self.sources.len() + index]
+    unsafe fn source(&self, index: usize) -> &[u8] {
+        // SAFETY: the caller's.
+        unsafe { self.sources.get_unchecked(index) }
     }
-}
 
-impl<'a> Several<'a> {
-    /// # Panics
-    /// When there is not one factor for each source and row.
-    pub(crate) fn new(rows: usize, factors: &'a [u8], sources: &'a [&'a [u8]]) -> Self {
-        assert_eq!(factors.len(), rows * sources.len(), "a coefficient for each source and output");
-        Self { factors, sources }
+    #[inline(always)]
+    unsafe fn factor(self, row: usize, index: usize) -> u8 {
+        // SAFETY: `new` counted the factors.
+        unsafe { *self.factors.get_unchecked(row * self.sources.len() + index) }
     }
 }
 
@@ -68,13 +112,31 @@ impl<'a> Several<'a> {
 /// pivots, then what is known.
 #[derive(Clone, Copy)]
 pub(crate) struct Solved<'a> {
-    /// Rows of factors, each `stride` octets.
-    pub(crate) matrix: &'a [u8],
-    pub(crate) stride: usize,
-    /// Which equation each of the first factors of a row belongs to.
-    pub(crate) order: &'a [usize],
-    pub(crate) sums: &'a [&'a [u8]],
-    pub(crate) known: &'a [&'a [u8]],
+    matrix: &'a [u8],
+    stride: usize,
+    order: &'a [usize],
+    sums: &'a [&'a [u8]],
+    known: &'a [&'a [u8]],
+}
+
+impl<'a> Solved<'a> {
+    /// The rows of `matrix` are `stride` octets; `order` tells for the first of them which of `sums`
+    /// they belong to, the next are for `known`.
+    ///
+    /// # Panics
+    /// When the numbers do not fit together.
+    pub(crate) fn new(
+        matrix: &'a [u8],
+        stride: usize,
+        order: &'a [usize],
+        sums: &'a [&'a [u8]],
+        known: &'a [&'a [u8]],
+    ) -> Self {
+        assert_eq!(matrix.len(), order.len() * stride, "a row for each equation");
+        assert!(order.len() + known.len() <= stride, "a factor for each packet");
+        assert!(order.iter().all(|&equation| equation < sums.len()), "a sum for each equation");
+        Self { matrix, stride, order, sums, known }
+    }
 }
 
 impl Terms for Solved<'_> {
@@ -84,15 +146,23 @@ impl Terms for Solved<'_> {
     }
 
     #[inline(always)]
-    fn source(&self, index: usize) -> &[u8] {
+    fn rows(self) -> usize {
+        self.order.len()
+    }
+
+    #[inline(always)]
+    unsafe fn source(&self, index: usize) -> &[u8] {
         match self.order.get(index) {
-            Some(&equation) => self.sums[equation],
-            None => self.known[index - self.order.len()],
+            // SAFETY: `new` checked the numbers of the equations.
+            Some(&equation) => unsafe { self.sums.get_unchecked(equation) },
+            // SAFETY: the caller's.
+            None => unsafe { self.known.get_unchecked(index - self.order.len()) },
         }
     }
 
     #[inline(always)]
-    fn factor(self, row: usize, index: usize) -> u8 {
-        self.matrix[row * self.stride + index]
+    unsafe fn factor(self, row: usize, index: usize) -> u8 {
+        // SAFETY: `new` counted the factors.
+        unsafe { *self.matrix.get_unchecked(row * self.stride + index) }
     }
 }

@@ -111,6 +111,8 @@ fn equations_that_follow_from_others_are_reported() {
         // It is as good as new afterwards.
         solver.reset(1, 0);
         assert_eq!(solver.solve().map(|_| ()), Err(Singular { unknown: 0 }));
+        solver.reset(0, 0);
+        assert!(solver.solve().is_ok());
         solver.reset(0, 4);
         assert!(solver.solve().is_ok());
     }

@@ -1,5 +1,6 @@
 //! What a kernel can be asked to do.
 
+use crate::Singular;
 use crate::fused;
 use crate::lanes::Lanes;
 use crate::lanes::xor::Xor;
@@ -66,24 +67,34 @@ impl Work for Scale<'_> {
     }
 }
 
-/// A step of inverting a matrix in place: takes the row `pivot` so often that it has 1 in the column
-/// `pivot`, and from all others so often that they have 0. The column, thereby free, takes in what
-/// was done: how often the row as it was went into each.
-pub(crate) struct Eliminate<'a> {
+/// Inverts the square at the left of a matrix in place, and multiplies all that is right of it by
+/// the inverse.
+///
+/// For each pivot, on the diagonal: its row is divided by it, and taken from all others so often that
+/// they have 0 in its column. The column, thereby free, takes in what was done: how often the row as
+/// it was went into each.
+pub(crate) struct Invert<'a> {
+    pub(crate) system: System<'a>,
+    pub(crate) outcome: &'a mut Result<(), Singular>,
+}
+
+/// A matrix, row by row.
+pub(crate) struct System<'a> {
     pub(crate) matrix: &'a mut [u8],
     /// Octets of a row, a multiple of 64.
     pub(crate) stride: usize,
-    pub(crate) pivot: usize,
+    /// What belongs to each row, exchanged as the rows are.
+    pub(crate) order: &'a mut [usize],
 }
 
-impl Work for Eliminate<'_> {
+impl Work for Invert<'_> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
-        fused::eliminate(lanes, self.matrix, self.stride, self.pivot);
+        *self.outcome = fused::invert(lanes, self.system);
     }
 
     fn run_portably(self) {
-        portable::eliminate(self.matrix, self.stride, self.pivot);
+        *self.outcome = portable::invert(self.system);
     }
 }
 

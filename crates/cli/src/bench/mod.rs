@@ -1,5 +1,6 @@
 //! `trackway bench`: how fast this machine runs us.
 
+mod codec;
 mod hbh;
 mod ns3;
 mod sim;
@@ -14,11 +15,12 @@ use crate::failure::misuse;
 /// Measure how fast Trackway runs on this machine.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  trackway bench hbh\n  trackway bench sim\n  trackway bench sim --ns3 './chain --loss=0.1 \
+    after_help = "Examples:\n  trackway bench codec\n  trackway bench hbh\n  trackway bench sim\n  trackway bench sim --ns3 './chain --loss=0.1 \
                   --mss=536'"
 )]
 pub(crate) struct Args {
-    /// What to measure: `hbh`, a hop of the gateway (needs root); `sim`, the simulator.
+    /// What to measure: `codec`, the arithmetic of the coded tunnel; `hbh`, a hop of the gateway
+    /// (needs root); `sim`, the simulator.
     name: String,
 
     /// For `sim`: run this program for ns-3 too, and compare with the chain. The last line that it
@@ -38,7 +40,7 @@ struct Case {
     case: String,
     value: f64,
     unit: &'static str,
-    /// What is to be reached.
+    /// What is to be reached; for `codec`, what this machine allows.
     limit: Option<f64>,
 }
 
@@ -47,9 +49,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { name, ns3, json } = args;
     let print = |case: Case| if json { print_json(&case) } else { print_line(&case) };
     match name.as_str() {
+        "codec" => codec::run(|case| if json { print_json(&case) } else { print_rate(&case) })?,
         "hbh" => hbh::run(print)?,
         "sim" => sim::run(ns3.as_deref(), print)?,
-        _ => return Err(misuse(format!("no benchmark is called '{name}': there are hbh and sim"))),
+        _ => {
+            return Err(misuse(format!(
+                "no benchmark is called '{name}': there are codec, hbh and sim"
+            )));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -77,9 +84,20 @@ fn print_line(case: &Case) -> io::Result<()> {
     }
 }
 
+/// As [`print_line`], where the limit is what the machine allows.
+fn print_rate(case: &Case) -> io::Result<()> {
+    let Case { case, value, unit, limit, .. } = case;
+    write!(io::stdout(), "{case:<32}{:>9} {unit:<6}", round(*value))?;
+    match limit {
+        Some(limit) => writeln!(io::stdout(), "{:>6.2} of {}", value / limit, round(*limit)),
+        None => writeln!(io::stdout()),
+    }
+}
+
 /// Three digits and what they are a part of.
 fn round(value: f64) -> String {
     match value.abs() {
+        1e9.. => format!("{:.1} G", value / 1e9),
         1e6.. => format!("{:.2} M", value / 1e6),
         1e3.. => format!("{:.1} k", value / 1e3),
         _ => format!("{value:.3e}"),
