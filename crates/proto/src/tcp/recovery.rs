@@ -292,7 +292,8 @@ impl Sender {
     ///
     /// Returns whether the window was reduced.
     pub(super) fn handle_echo(&mut self, now: Time) -> bool {
-        if self.recovery.is_some() || self.una < self.recover.max(self.reduced_until) {
+        // An acknowledgement of just that much left before the peer heard of the reduction.
+        if self.recovery.is_some() || self.una < self.recover || self.una <= self.reduced_until {
             return false;
         }
         let flight = self.max.since(self.una);

@@ -338,6 +338,12 @@ fn ecn_is_agreed_on_echoed_and_answered_once_a_window() {
     let _ = script.peer(21, 1_001, ACK | Flags::ECE, 0);
     assert_eq!(script.tcp.stats().ecn_reductions, 1);
     assert_eq!(script.write(100), ["W. 2001+100 ack 21 win 65515 ect"]);
+
+    // The peer acknowledged the last octet before that before it saw the W.
+    let _ = script.peer(21, 2_001, ACK | Flags::ECE, 0);
+    assert_eq!(script.tcp.stats().ecn_reductions, 1);
+    let _ = script.peer(21, 2_101, ACK | Flags::ECE, 0);
+    assert_eq!(script.tcp.stats().ecn_reductions, 2);
 }
 
 #[test]
