@@ -111,7 +111,8 @@ impl Cubic {
         self.cwnd_prior = cwnd;
         self.epoch = None;
         self.owed = 0.0;
-        octets(flight as f64 * BETA)
+        // After one recovery by SACK, what is in flight can be far more than the window.
+        octets(flight.min(window.cwnd) as f64 * BETA)
     }
 }
 
