@@ -3,41 +3,79 @@
 use std::net::IpAddr;
 
 use super::FLOWS;
-use crate::ip::{FlowKey, Header, protocol};
+use crate::ip::{FlowKey, protocol};
 use crate::rng::Rng;
 use crate::tcp::Flags;
+use crate::tcp::wire::HEADER;
 
 /// What a packet is to a queue.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Kind {
-    /// A TCP segment without payload, SYN, FIN and RST.
-    pub(super) is_pure_ack: bool,
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Kind {
     /// A TCP segment with SYN.
-    pub(super) is_opening: bool,
+    Opening,
+    Other,
+    /// A TCP segment without payload, SYN, FIN and RST.
+    PureAck,
+    /// A TCP segment that was sent before.
+    Repeat,
 }
+
+/// A flow, as far as it can be told apart.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Tag(u64);
 
 /// Maps flows to buckets in a way that nobody outside can foresee.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hash([u64; 4]);
 
+/// How far the TCP segments of a bucket have come: whose, and their greatest sequence number.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Progress(Option<(Tag, u32)>);
+
 impl Kind {
     /// `offset` is where the transport header starts.
-    pub(super) fn of(key: &FlowKey, header: &Header, packet: &[u8], offset: usize) -> Self {
-        const FLAGS: usize = 13;
+    pub(super) fn of(
+        key: &FlowKey,
+        packet: &[u8],
+        offset: usize,
+        tag: Tag,
+        progress: &mut Progress,
+    ) -> Self {
         const ENDS: u8 = Flags::FIN.0 | Flags::RST.0;
 
         // Ports are missing where the transport header may be.
         let is_tcp =
             key.protocol == protocol::TCP && (key.source_port, key.destination_port) != (0, 0);
-        let segment = packet.get(offset..header.total_len).filter(|_| is_tcp);
-        let Some((segment, &words, &flags)) = segment
-            .and_then(|segment| Some((segment, segment.get(FLAGS - 1)?, segment.get(FLAGS)?)))
-        else {
-            return Self::default();
-        };
-        let is_opening = flags & Flags::SYN.0 != 0;
-        let is_empty = segment.len() <= usize::from(words >> 4) * 4;
-        Self { is_pure_ack: is_empty && !is_opening && flags & ENDS == 0, is_opening }
+        let segment = packet.get(offset..).filter(|_| is_tcp).unwrap_or_default();
+        let Some(fixed) = segment.first_chunk::<HEADER>() else { return Self::Other };
+        let (words, flags) = (fixed[12] >> 4, fixed[13]);
+        let payload = segment.len().saturating_sub(usize::from(words) * 4);
+        let seq = u32::from_be_bytes([fixed[4], fixed[5], fixed[6], fixed[7]]);
+        let end = seq.wrapping_add(u32::try_from(payload).unwrap_or(0));
+        if flags & Flags::SYN.0 != 0 {
+            progress.0 = Some((tag, end));
+            Self::Opening
+        } else if payload > 0 {
+            if progress.reach(tag, end) { Self::Other } else { Self::Repeat }
+        } else if flags & ENDS == 0 {
+            Self::PureAck
+        } else {
+            Self::Other
+        }
+    }
+}
+
+impl Progress {
+    /// Returns whether `end` is news.
+    fn reach(&mut self, tag: Tag, end: u32) -> bool {
+        if let Some((known, newest)) = self.0
+            && known == tag
+            && end.wrapping_sub(newest).cast_signed() <= 0
+        {
+            return false;
+        }
+        self.0 = Some((tag, end));
+        true
     }
 }
 
@@ -46,16 +84,21 @@ impl Hash {
         Self([rng.bits(), rng.bits(), rng.bits(), rng.bits()])
     }
 
-    /// The bucket of a flow.
-    pub(super) fn bucket(&self, key: &FlowKey) -> usize {
+    pub(super) fn tag(&self, key: &FlowKey) -> Tag {
         let Self([a, b, c, d]) = *self;
         let ports = u64::from(key.source_port) << 16 | u64::from(key.destination_port);
         let rest = ports << 8 | u64::from(key.protocol);
         let (source, destination) = (halves(key.source), halves(key.destination));
         let ends = fold(source.0 ^ a, source.1 ^ b) ^ fold(destination.0 ^ c, destination.1 ^ d);
         let sum = fold(ends ^ rest ^ b, c ^ rest.rotate_left(32)) ^ ends;
-        let mixed = fold(sum ^ a, d | 1);
-        usize::try_from(mixed >> 32).map_or(0, |high| high % FLOWS)
+        Tag(fold(sum ^ a, d | 1))
+    }
+}
+
+impl Tag {
+    /// The bucket of the flow.
+    pub(super) fn bucket(self) -> usize {
+        usize::try_from(self.0 >> 32).map_or(0, |high| high % FLOWS)
     }
 }
 

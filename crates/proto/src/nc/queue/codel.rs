@@ -10,6 +10,9 @@ const MIN_TARGET: Duration = Duration::from_millis(5);
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
 /// A tunnel that claims a longer round trip is not believed.
 const MAX_ROUND_TRIP: Duration = Duration::from_secs(5);
+/// Octets behind the one that leaves that a flow may always have: with fewer packets in flight
+/// its losses cost timeouts, and its acknowledgements are delayed.
+const ENOUGH: usize = 3 * super::QUANTUM;
 /// How soon after its last episode a flow is still remembered, in intervals (RFC 8289, 5.6).
 const MEMORY: u32 = 16;
 
@@ -20,6 +23,18 @@ pub(super) struct Law {
     target: Duration,
     /// How long it may be longer before anything happens.
     interval: Duration,
+    /// With this in sight it is not waited for so long.
+    too_long: Duration,
+}
+
+/// A packet that leaves.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leaving {
+    pub(super) wait: Duration,
+    /// Octets of its flow that were before it when it came, and that are behind it now.
+    pub(super) ahead: usize,
+    pub(super) behind: usize,
+    pub(super) may_be_told: bool,
 }
 
 /// The state of a flow.
@@ -27,6 +42,8 @@ pub(super) struct Law {
 pub(super) struct Codel {
     /// When the wait will have been too long for an interval.
     above_until: Option<Time>,
+    /// When the queue will have been growing out of hand for too long to be a stall of the tunnel.
+    runs_away_from: Option<Time>,
     is_signalling: bool,
     next_signal: Time,
     /// Signals of this episode, and with how many it began.
@@ -42,13 +59,13 @@ impl Law {
     /// a loss. Reno stays busy after halving when the queue held a whole round trip, and BBR keeps
     /// up to a quarter more than a round trip while it probes. Hence the target.
     ///
-    /// A signal at the head of the queue comes back after a round trip, and what was behind it has
-    /// yet to leave before the wait is seen to be shorter: the interval is the sum of the two and
-    /// a round trip to spare, for paths go on beyond the tunnel.
+    /// A signal at the head of the queue is answered a round trip later; the interval leaves another
+    /// one, for paths go on beyond the tunnel.
     pub(super) fn new(round_trip: Duration) -> Self {
         let round_trip = round_trip.min(MAX_ROUND_TRIP);
         let target = (round_trip + round_trip / 4).max(MIN_TARGET);
-        Self { target, interval: (target + 2 * round_trip).max(MIN_INTERVAL) }
+        let interval = (2 * round_trip).max(MIN_INTERVAL);
+        Self { target, interval, too_long: target + target / 2 }
     }
 
     /// RFC 8289, 5.5: signals come faster with the square root of their number.
@@ -57,18 +74,32 @@ impl Law {
     }
 }
 
+impl Leaving {
+    /// How long the last packet will wait, if all goes on as it went for this one.
+    fn outlook(&self) -> Duration {
+        self.wait.mul_f64(self.behind as f64 / self.ahead.max(1) as f64)
+    }
+}
+
 impl Codel {
-    /// Whether the flow is to be told by the packet that leaves now, which has waited for `wait`
-    /// and has `behind` octets behind it.
-    pub(super) fn is_due(&mut self, now: Time, wait: Duration, behind: usize, law: &Law) -> bool {
-        if wait < law.target || behind < super::QUANTUM {
+    /// Whether the flow is to be told by the packet that leaves now, if it may be.
+    pub(super) fn is_due(&mut self, now: Time, leaving: &Leaving, law: &Law) -> bool {
+        if leaving.wait < law.target / 2 || leaving.behind < ENOUGH {
+            self.calm();
+            return false;
+        }
+        let outlook = leaving.outlook();
+        let is_running_away = self.is_running_away(now, outlook, law);
+        // What was waited still rises while the sender already pauses.
+        if outlook.min(leaving.wait) < law.target && !is_running_away {
             self.above_until = None;
             self.is_signalling = false;
             return false;
         }
         let above_until = *self.above_until.get_or_insert(now + law.interval);
-        if now < above_until {
-            self.is_signalling = false;
+        let is_too_long = is_running_away || now >= above_until;
+        if !is_too_long || !leaving.may_be_told {
+            self.is_signalling &= is_too_long;
             return false;
         }
         if self.is_signalling {
@@ -76,6 +107,22 @@ impl Codel {
         }
         self.start(now, law);
         true
+    }
+
+    /// The queue is short.
+    fn calm(&mut self) {
+        self.above_until = None;
+        self.runs_away_from = None;
+        self.is_signalling = false;
+    }
+
+    /// Whether the queue grows as in slow start, and not for a moment only: it would double.
+    fn is_running_away(&mut self, now: Time, outlook: Duration, law: &Law) -> bool {
+        if outlook < law.too_long {
+            self.runs_away_from = None;
+            return false;
+        }
+        now >= *self.runs_away_from.get_or_insert(now + law.target / 2)
     }
 
     fn goes_on(&mut self, now: Time, law: &Law) -> bool {

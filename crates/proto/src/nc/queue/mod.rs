@@ -18,9 +18,9 @@ mod tests;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use self::classify::{Hash, Kind};
-use self::codel::{Codel, Law};
-use self::store::{Chain, Store};
+use self::classify::{Hash, Kind, Progress};
+use self::codel::{Codel, Law, Leaving};
+use self::store::{Chain, Note, Store};
 use super::Refused;
 use crate::ip::{self, FlowKey, Header};
 use crate::rng::Rng;
@@ -42,6 +42,10 @@ pub(super) struct Queue {
     flows: Vec<Flow>,
     /// Octets that wait, with their bookkeeping, by flow.
     backlogs: Vec<usize>,
+    /// One of the longest flows, and a backlog that none exceeds.
+    longest: (usize, usize),
+    /// For the round-trip time that was last given.
+    law: (Duration, Law),
     new: VecDeque<usize>,
     old: VecDeque<usize>,
     packets: usize,
@@ -84,6 +88,7 @@ struct Flow {
     /// What is left of its turn.
     credit: isize,
     codel: Codel,
+    progress: Progress,
 }
 
 impl Queue {
@@ -95,6 +100,8 @@ impl Queue {
             store: Store::default(),
             flows: vec![Flow::default(); FLOWS],
             backlogs: vec![0; FLOWS],
+            longest: (0, 0),
+            law: (Duration::ZERO, Law::new(Duration::ZERO)),
             new: VecDeque::with_capacity(FLOWS),
             old: VecDeque::with_capacity(FLOWS),
             packets: 0,
@@ -110,12 +117,14 @@ impl Queue {
         let header = Header::parse(packet).map_err(|_| Refused::Malformed)?;
         let (key, offset) = FlowKey::of(&header, packet);
         let octets = &packet[..header.total_len];
-        let kind = Kind::of(&key, &header, octets, offset);
-        let index = self.hash.bucket(&key);
+        let tag = self.hash.tag(&key);
+        let index = tag.bucket();
 
         let flow = &mut self.flows[index];
+        let kind = Kind::of(&key, octets, offset, tag, &mut flow.progress);
         self.stats.flows += usize::from(flow.packets.is_none());
-        self.store.append(&mut flow.packets, octets, now, kind);
+        let note = Note { arrived: now, kind, ahead: self.backlogs[index] };
+        self.store.append(&mut flow.packets, octets, note);
         if !flow.is_listed {
             flow.is_listed = true;
             flow.credit = QUANTUM.cast_signed();
@@ -124,8 +133,12 @@ impl Queue {
         self.packets += 1;
         self.octets += octets.len();
         self.backlogs[index] += octets.len() + BOOKKEEPING;
+        if self.backlogs[index] >= self.backlogs[self.longest.0] {
+            self.longest = (index, self.backlogs[index].max(self.longest.1));
+        }
         while self.octets + self.packets * BOOKKEEPING > self.limit {
-            self.remove(self.longest());
+            let longest = self.longest();
+            self.remove(longest);
             self.stats.dropped_at_limit += 1;
         }
         Ok(())
@@ -133,7 +146,8 @@ impl Queue {
 
     /// Appends the next packet to `out` if it is of at most `room` octets.
     ///
-    /// `round_trip` is that of the tunnel's path without queues. `None` also when the next packet
+    /// `round_trip` is that of the tunnel's path without queues, but with what repairing losses adds
+    /// to it: bulk flows may wait for a little more than that. `None` also when the next packet
     /// is longer; it stays the next until a flow comes that goes before it.
     pub(super) fn pop(
         &mut self,
@@ -142,7 +156,9 @@ impl Queue {
         round_trip: Duration,
         out: &mut Vec<u8>,
     ) -> Option<Popped> {
-        let law = Law::new(round_trip);
+        if self.law.0 != round_trip {
+            self.law = (round_trip, Law::new(round_trip));
+        }
         loop {
             let (index, is_sparse) = self.turn()?;
             let flow = &mut self.flows[index];
@@ -152,23 +168,30 @@ impl Queue {
                 return None;
             }
 
-            let (arrived, kind) = (packet.arrived, packet.kind);
+            let Note { arrived, kind, ahead } = packet.note;
             let behind = self.backlogs[index] - len - BOOKKEEPING;
-            let is_spared = is_sparse && (kind.is_pure_ack || kind.is_opening);
-            if flow.codel.is_due(now, now.since(arrived), behind, &law) {
-                if ip::mark_congestion(&mut packet.octets) {
-                    self.stats.marked += 1;
-                } else if !is_spared {
+            let may_be_told = match kind {
+                Kind::Opening | Kind::PureAck => !is_sparse,
+                Kind::Other => true,
+                // It answers what the flow was told before, and a second loss means a timeout.
+                Kind::Repeat => false,
+            };
+            let wait = now.since(arrived);
+            let leaving = Leaving { wait, ahead, behind, may_be_told };
+            if flow.codel.is_due(now, &leaving, &self.law.1) {
+                if !ip::mark_congestion(&mut packet.octets) {
                     self.remove(index);
                     self.stats.dropped_by_codel += 1;
                     continue;
                 }
+                self.stats.marked += 1;
             }
             out.extend_from_slice(&packet.octets);
             flow.credit -= len.cast_signed();
             self.remove(index);
             let flow = u32::try_from(index).expect("below the number of flows");
-            return Some(Popped { flow, arrived, is_sparse, is_pure_ack: kind.is_pure_ack });
+            let is_pure_ack = kind == Kind::PureAck;
+            return Some(Popped { flow, arrived, is_sparse, is_pure_ack });
         }
     }
 
@@ -179,6 +202,7 @@ impl Queue {
         self.store = Store::default();
         self.flows.fill(Flow::default());
         self.backlogs.fill(0);
+        self.longest = (0, 0);
         self.new.clear();
         self.old.clear();
         (self.packets, self.octets) = (0, 0);
@@ -242,8 +266,14 @@ impl Queue {
         self.octets -= len;
     }
 
-    fn longest(&self) -> usize {
-        let longest = self.backlogs.iter().copied().max().unwrap_or(0);
-        self.backlogs.iter().position(|&backlog| backlog == longest).unwrap_or(0)
+    /// The longest flow, or one at least three quarters as long: looking for it takes time.
+    fn longest(&mut self) -> usize {
+        let (index, was) = self.longest;
+        if self.backlogs[index] * 4 < was * 3 || was == 0 {
+            let longest = self.backlogs.iter().copied().max().unwrap_or(0);
+            let index = self.backlogs.iter().position(|&backlog| backlog == longest).unwrap_or(0);
+            self.longest = (index, longest);
+        }
+        self.longest.0
     }
 }

@@ -17,9 +17,17 @@ pub(super) struct Store {
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) octets: Vec<u8>,
+    pub(super) note: Note,
+    next: Option<usize>,
+}
+
+/// What is known about a packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Note {
     pub(super) arrived: Time,
     pub(super) kind: Kind,
-    next: Option<usize>,
+    /// Octets of its flow that were before it when it came.
+    pub(super) ahead: usize,
 }
 
 /// Where a chain of packets starts and ends.
@@ -31,24 +39,18 @@ pub(super) struct Chain {
 
 impl Store {
     /// Puts a packet at the end of a chain.
-    pub(super) fn append(
-        &mut self,
-        chain: &mut Option<Chain>,
-        octets: &[u8],
-        arrived: Time,
-        kind: Kind,
-    ) {
+    pub(super) fn append(&mut self, chain: &mut Option<Chain>, octets: &[u8], note: Note) {
         let index = match self.free.pop() {
             Some(index) => index,
             None => {
-                self.slots.push(Slot { octets: Vec::new(), arrived, kind, next: None });
+                self.slots.push(Slot { octets: Vec::new(), note, next: None });
                 self.slots.len() - 1
             }
         };
         let slot = &mut self.slots[index];
         slot.octets.clear();
         slot.octets.extend_from_slice(octets);
-        (slot.arrived, slot.kind, slot.next) = (arrived, kind, None);
+        (slot.note, slot.next) = (note, None);
         match chain {
             Some(chain) => {
                 self.slots[chain.last].next = Some(index);
