@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod failure;
+mod keygen;
 mod lab;
 mod link;
 mod run;
@@ -31,6 +32,7 @@ struct Cli {
 enum Command {
     Bench(bench::Args),
     Check(check::Args),
+    Keygen(keygen::Args),
     Lab(lab::Args),
     Link(Box<link::Args>),
     Run(run::Args),
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Bench(args) => bench::run(args),
         Command::Check(args) => check::run(args),
+        Command::Keygen(args) => keygen::run(args),
         Command::Lab(args) => lab::run(args),
         Command::Link(args) => link::run(*args),
         Command::Run(args) => run::run(args),
