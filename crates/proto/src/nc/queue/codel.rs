@@ -10,6 +10,8 @@ const MIN_TARGET: Duration = Duration::from_millis(5);
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
 /// A tunnel that claims a longer round trip is not believed.
 const MAX_ROUND_TRIP: Duration = Duration::from_secs(5);
+/// Longer waits are all alike.
+const MAX_WAIT: Duration = Duration::from_secs(3_600);
 /// Octets behind the one that leaves that a flow may always have: with fewer packets in flight
 /// its losses cost timeouts, and its acknowledgements are delayed.
 const ENOUGH: usize = 3 * super::QUANTUM;
@@ -77,7 +79,9 @@ impl Law {
 impl Leaving {
     /// How long the last packet will wait, if all goes on as it went for this one.
     fn outlook(&self) -> Duration {
-        self.wait.mul_f64(self.behind as f64 / self.ahead.max(1) as f64)
+        // A clock that jumps must not make more than a duration can hold.
+        let wait = self.wait.min(MAX_WAIT);
+        wait.mul_f64(self.behind as f64 / self.ahead.max(1) as f64)
     }
 }
 

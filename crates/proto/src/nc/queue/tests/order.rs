@@ -9,6 +9,7 @@ use crate::ip::ecn;
 use crate::nc::Refused;
 use crate::nc::queue::{BOOKKEEPING, FLOWS};
 use crate::tcp::Flags;
+use crate::time::Time;
 
 #[test]
 fn what_is_no_ip_packet_is_refused() {
@@ -167,6 +168,20 @@ fn the_last_packet_of_a_flow_is_never_dropped() {
         let now = u64::from(number) * 10_000;
         queue.push(at(now), &udp(1, number, 1_500, 0)).unwrap();
         assert!(pop(at(now + 9_999), &mut queue).is_some());
+    }
+}
+
+#[test]
+fn a_clock_may_jump_to_the_end_of_time_and_back() {
+    let mut queue = queue(NO_LIMIT);
+    for number in 0..5_000 {
+        queue.push(at(0), &udp(1, number, 1_000, ecn::ECT_0)).unwrap();
+    }
+
+    for number in 0..5_000 {
+        let now = if number % 2 == 0 { Time::MAX } else { Time::ZERO };
+        let (_, packet) = pop(now, &mut queue).unwrap();
+        assert_eq!(number_of(&packet), number);
     }
 }
 
