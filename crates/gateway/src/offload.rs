@@ -10,6 +10,10 @@
 //! ```
 //! The header is `struct virtio_net_hdr` in the machine's order of octets.
 
+mod join;
+
+pub use join::Joiner;
+
 use proto::ip::{self, Checksum, Header, protocol, pseudo_header};
 
 /// Octets of the header.

@@ -4,12 +4,15 @@
 //!   Link    a packet socket for HBH between neighbours: many frames a system call
 //!   Port    a packet socket that takes and puts whole frames: the link emulator's ends
 //!   Tap     a virtual network card with segmentation offload: traffic enters and leaves here
+//!   Udp     a socket between gateways: trains of datagrams, ECN
 //! ```
 #![expect(unsafe_code, reason = "ioctl, socket options and messages with buffers of the caller")]
 
 mod link;
 pub mod port;
 mod tap;
+mod udp;
 
 pub use link::{FrameBatch, Link, Received};
 pub use tap::Tap;
+pub use udp::{Arrivals, Arrived, Outbox, Udp};

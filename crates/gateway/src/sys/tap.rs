@@ -1,5 +1,5 @@
-//! A TAP device: frames that the kernel sends into it come out of `read`, and those that go into
-//! `write` reach the kernel as if the device had received them.
+//! A TAP or TUN device: frames (TAP) or packets (TUN) that the kernel sends into it come out of
+//! `read`, and those that go into `write` reach the kernel as if the device had received them.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -22,7 +22,7 @@ nix::ioctl_write_ptr_bad!(tun_set_iff, libc::TUNSETIFF, libc::ifreq);
 nix::ioctl_write_int_bad!(tun_set_offload, libc::TUNSETOFFLOAD);
 nix::ioctl_write_ptr_bad!(tun_set_vnet_hdr_size, libc::TUNSETVNETHDRSZ, libc::c_int);
 
-/// An open TAP device; it disappears when this is dropped.
+/// An open TAP or TUN device; it disappears when this is dropped.
 #[derive(Debug)]
 pub struct Tap(File);
 
@@ -32,13 +32,25 @@ impl Tap {
     /// # Errors
     /// When there is no `/dev/net/tun`, no right to use it, or the name is taken.
     pub fn open(name: &str) -> io::Result<Self> {
+        Self::open_kind(name, libc::IFF_TAP)
+    }
+
+    /// Makes the device `name` for packets without Ethernet headers.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_tun(name: &str) -> io::Result<Self> {
+        Self::open_kind(name, libc::IFF_TUN)
+    }
+
+    fn open_kind(name: &str, kind: libc::c_int) -> io::Result<Self> {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
             .open("/dev/net/tun")?;
 
-        let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+        let flags = kind | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
         let flags = i16::try_from(flags).map_err(io::Error::other)?;
         let request = libc::ifreq {
             ifr_name: interface_name(name)?,

@@ -1,0 +1,484 @@
+//! Segments of one flow that follow each other, joined into a train for one system call: the
+//! opposite of cutting.
+
+use proto::ip::{self, Checksum, Header, protocol, pseudo_header};
+
+use super::{HEADER, KIND_TCP4, KIND_TCP6, KIND_UDP, NEEDS_SUM};
+
+/// Trains under way at a time: flows that take turns.
+const TRAINS: usize = 8;
+/// Octets of a train: what the length field of IPv4 can say.
+const LONGEST: usize = 65_535;
+/// Segments in a train, at most; the kernel refuses more of UDP.
+const SEGMENTS: usize = 64;
+
+const TCP_FLAGS: usize = 13;
+const TCP_ACK: u8 = 0x10;
+const TCP_PSH: u8 = 0x08;
+
+/// Joins packets; between two calls of [`Joiner::flush`] those of one flow keep their order.
+#[derive(Debug, Default)]
+pub struct Joiner {
+    /// The first `open` are under way.
+    trains: Vec<Train>,
+    open: usize,
+    /// Trains of more than one segment that were written.
+    pub joined: u64,
+}
+
+/// A packet and those that were joined to it, behind the header of the kernel's offload.
+#[derive(Debug)]
+struct Train {
+    octets: Vec<u8>,
+    shape: Shape,
+    count: usize,
+    /// The sequence number that follows (TCP).
+    next: u32,
+    /// A segment was short or pushed: it is the last.
+    is_closed: bool,
+}
+
+/// Where the parts of a packet lie.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    header: Header,
+    transport: usize,
+    payload: usize,
+    /// Octets of payload.
+    segment: usize,
+    is_tcp: bool,
+}
+
+impl Joiner {
+    /// Takes a packet; calls `write` with what is complete by that.
+    pub fn push(&mut self, packet: &[u8], mut write: impl FnMut(&[u8])) {
+        let Some(shape) = Shape::of(packet) else {
+            self.settle_flow(packet, &mut write);
+            self.write_alone(packet, &mut write);
+            return;
+        };
+        let found = self.trains[..self.open]
+            .iter()
+            .position(|train| is_same_flow(train.packet(), train.shape.transport, packet));
+        if let Some(at) = found {
+            if self.trains[at].join(packet, &shape) {
+                return;
+            }
+            self.settle(at, &mut write);
+        }
+        if self.open == TRAINS {
+            self.settle(0, &mut write);
+        }
+        self.begin(packet, shape);
+    }
+
+    /// Calls `write` with all that is left.
+    pub fn flush(&mut self, mut write: impl FnMut(&[u8])) {
+        for train in &mut self.trains[..self.open] {
+            self.joined += u64::from(train.count > 1);
+            train.finish();
+            write(&train.octets);
+        }
+        self.open = 0;
+    }
+
+    fn begin(&mut self, packet: &[u8], shape: Shape) {
+        if self.open == self.trains.len() {
+            self.trains.push(Train {
+                octets: Vec::with_capacity(HEADER + LONGEST),
+                shape,
+                count: 0,
+                next: 0,
+                is_closed: false,
+            });
+        }
+        self.trains[self.open].begin(packet, shape);
+        self.open += 1;
+    }
+
+    /// Ends the train of a packet's flow, if there is one: what cannot be joined must not overtake.
+    fn settle_flow(&mut self, packet: &[u8], write: &mut impl FnMut(&[u8])) {
+        let found = self.trains[..self.open]
+            .iter()
+            .position(|train| is_same_flow(train.packet(), train.shape.transport, packet));
+        if let Some(at) = found {
+            self.settle(at, write);
+        }
+    }
+
+    fn settle(&mut self, at: usize, write: &mut impl FnMut(&[u8])) {
+        let train = &mut self.trains[at];
+        self.joined += u64::from(train.count > 1);
+        train.finish();
+        write(&train.octets);
+        // The oldest stays first.
+        self.trains[at..self.open].rotate_left(1);
+        self.open -= 1;
+    }
+
+    /// Writes a packet as it is, through memory that no train uses.
+    fn write_alone(&mut self, packet: &[u8], write: &mut impl FnMut(&[u8])) {
+        let mut octets = [0; HEADER + 2_048];
+        match octets.get_mut(HEADER..HEADER + packet.len()) {
+            Some(room) => {
+                room.copy_from_slice(packet);
+                write(&octets[..HEADER + packet.len()]);
+            }
+            None => write(&[&[0; HEADER], packet].concat()),
+        }
+    }
+}
+
+impl Train {
+    fn packet(&self) -> &[u8] {
+        &self.octets[HEADER..]
+    }
+
+    fn begin(&mut self, packet: &[u8], shape: Shape) {
+        self.octets.clear();
+        self.octets.extend_from_slice(&[0; HEADER]);
+        self.octets.extend_from_slice(packet);
+        self.shape = shape;
+        self.count = 1;
+        self.next = sequence(packet, &shape).wrapping_add(length(shape.segment));
+        self.is_closed = shape.is_tcp && packet[shape.transport + TCP_FLAGS] & TCP_PSH != 0;
+    }
+
+    /// Adds a packet of the same flow if it is what follows.
+    fn join(&mut self, packet: &[u8], shape: &Shape) -> bool {
+        let own = self.shape;
+        let first = &self.octets[HEADER..];
+        if self.is_closed
+            || shape.payload != own.payload
+            || shape.segment > own.segment
+            || self.count == SEGMENTS
+            || first.len() + shape.segment > LONGEST
+            || (own.is_tcp && sequence(packet, shape) != self.next)
+            || !has_same_headers(&first[..own.payload], &packet[..own.payload], &own)
+            || !is_intact(packet, shape)
+            || (self.count == 1 && !is_intact(first, &own))
+        {
+            return false;
+        }
+        let is_pushed = own.is_tcp && packet[own.transport + TCP_FLAGS] & TCP_PSH != 0;
+        if is_pushed {
+            self.octets[HEADER + own.transport + TCP_FLAGS] |= TCP_PSH;
+        }
+        self.octets.extend_from_slice(&packet[shape.payload..]);
+        self.count += 1;
+        self.next = self.next.wrapping_add(length(shape.segment));
+        self.is_closed = is_pushed || shape.segment < own.segment;
+        true
+    }
+
+    /// Writes what the kernel has to know to cut the train again.
+    fn finish(&mut self) {
+        if self.count == 1 {
+            return;
+        }
+        let Shape { header, transport, payload, segment, is_tcp } = self.shape;
+        let (offload, packet) = self.octets.split_at_mut(HEADER);
+        let total = u16::try_from(packet.len()).unwrap_or(u16::MAX);
+        if header.is_v4() {
+            packet[2..4].copy_from_slice(&total.to_be_bytes());
+            ip::rewrite_v4_checksum(&mut packet[..header.len]);
+        } else {
+            let len = u16::try_from(packet.len() - ip::V6_HEADER).unwrap_or(u16::MAX);
+            packet[4..6].copy_from_slice(&len.to_be_bytes());
+        }
+        let len = packet.len() - transport;
+        let (protocol, kind, sum_at) = match (is_tcp, header.is_v4()) {
+            (true, true) => (protocol::TCP, KIND_TCP4, 16),
+            (true, false) => (protocol::TCP, KIND_TCP6, 16),
+            (false, _) => (protocol::UDP, KIND_UDP, 6),
+        };
+        if !is_tcp {
+            let len = u16::try_from(len).unwrap_or(u16::MAX);
+            packet[transport + 4..transport + 6].copy_from_slice(&len.to_be_bytes());
+        }
+        // The sum over the pseudo header; the kernel adds the rest.
+        let sum = !pseudo_header(header.source, header.destination, protocol, len).finish();
+        let at = transport + usize::from(sum_at);
+        packet[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+
+        let number = |value: usize| u16::try_from(value).unwrap_or(u16::MAX).to_ne_bytes();
+        offload[0] = NEEDS_SUM;
+        offload[1] = kind;
+        offload[2..4].copy_from_slice(&number(payload));
+        offload[4..6].copy_from_slice(&number(segment));
+        offload[6..8].copy_from_slice(&number(transport));
+        offload[8..10].copy_from_slice(&u16::to_ne_bytes(sum_at));
+    }
+}
+
+impl Shape {
+    /// The shape of a packet that others can be joined to, or it to others.
+    fn of(packet: &[u8]) -> Option<Self> {
+        let header = Header::parse(packet).ok()?;
+        let plain_len = if header.is_v4() { ip::V4_HEADER } else { ip::V6_HEADER };
+        if header.len != plain_len || header.fragment.is_some() || header.total_len != packet.len()
+        {
+            return None;
+        }
+        let transport = header.len;
+        let is_tcp = header.protocol == protocol::TCP;
+        let payload = match header.protocol {
+            protocol::TCP => {
+                let len = usize::from(packet.get(transport + 12)? >> 4) * 4;
+                let flags = packet.get(transport + TCP_FLAGS)?;
+                if flags & !TCP_PSH != TCP_ACK || len < 20 {
+                    return None;
+                }
+                transport + len
+            }
+            protocol::UDP => {
+                let udp = packet.get(transport..)?.first_chunk::<8>()?;
+                let len = usize::from(u16::from_be_bytes([udp[4], udp[5]]));
+                // A sum of zero is none: the kernel would fill one in.
+                if len != packet.len() - transport || udp[6..8] == [0, 0] {
+                    return None;
+                }
+                transport + 8
+            }
+            _ => return None,
+        };
+        let segment = packet.len().checked_sub(payload).filter(|&segment| segment > 0)?;
+        Some(Self { header, transport, payload, segment, is_tcp })
+    }
+}
+
+/// Whether two packets have the same addresses, protocol and ports, whatever else they are.
+fn is_same_flow(first: &[u8], transport: usize, other: &[u8]) -> bool {
+    let is_v4 = transport == ip::V4_HEADER;
+    if other.len() < transport + 4 || first[0] >> 4 != other[0] >> 4 {
+        return false;
+    }
+    let (addresses, protocol_at) = if is_v4 { (12..20, 9) } else { (8..40, 6) };
+    first[protocol_at] == other[protocol_at]
+        && first[transport..transport + 4] == other[transport..transport + 4]
+        && first[addresses.clone()] == other[addresses]
+}
+
+/// Whether all is the same that the kernel will copy from the first to each segment.
+fn has_same_headers(first: &[u8], other: &[u8], shape: &Shape) -> bool {
+    let transport = shape.transport;
+    let is_same = |range: std::ops::Range<usize>| first[range.clone()] == other[range];
+    let ip = if shape.header.is_v4() {
+        // Not the length, the identification and the checksum; the flags and the hops.
+        is_same(0..2) && is_same(6..9)
+    } else {
+        is_same(0..4) && first[7] == other[7]
+    };
+    let is_end_same = !shape.is_tcp || {
+        let flags = transport + TCP_FLAGS;
+        (first[flags] ^ other[flags]) & !TCP_PSH == 0
+            && is_same(transport + 8..flags)
+            && is_same(flags + 1..transport + 16)
+            && is_same(transport + 18..shape.payload)
+    };
+    ip && is_end_same
+}
+
+/// Whether the transport's checksum is right; the kernel will not look again.
+fn is_intact(packet: &[u8], shape: &Shape) -> bool {
+    let Shape { header, transport, is_tcp, .. } = shape;
+    let protocol = if *is_tcp { protocol::TCP } else { protocol::UDP };
+    let segment = &packet[*transport..];
+    let sum: Checksum = pseudo_header(header.source, header.destination, protocol, segment.len());
+    sum.with(segment).finish() == 0
+}
+
+fn sequence(packet: &[u8], shape: &Shape) -> u32 {
+    let at = shape.transport + 4;
+    let octets = packet.get(at..).and_then(<[u8]>::first_chunk);
+    if shape.is_tcp { octets.map_or(0, |&octets| u32::from_be_bytes(octets)) } else { 0 }
+}
+
+fn length(octets: usize) -> u32 {
+    u32::try_from(octets).expect("shorter than an IP packet")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use proptest::prelude::*;
+    use proto::ip::Spec;
+
+    use super::*;
+    use crate::offload::Offload;
+
+    const V4: [[u8; 4]; 2] = [[10, 0, 0, 1], [10, 0, 0, 2]];
+
+    #[test]
+    fn segments_that_follow_each_other_become_one_train() {
+        for is_v4 in [true, false] {
+            let packets: Vec<_> =
+                (0..5).map(|at| tcp(is_v4, 1_000, 1_000 + at * 100, TCP_ACK, 100)).collect();
+
+            let written = joined(&packets);
+
+            assert_eq!(written.len(), 1);
+            assert_eq!(cut(&written[0]), strip(&packets));
+        }
+    }
+
+    #[test]
+    fn a_short_or_pushed_segment_is_the_last() {
+        let packets = [
+            tcp(true, 1, 0, TCP_ACK, 100),
+            tcp(true, 1, 100, TCP_ACK, 50),
+            tcp(true, 1, 150, TCP_ACK, 50),
+            tcp(true, 1, 200, TCP_ACK | TCP_PSH, 50),
+            tcp(true, 1, 250, TCP_ACK, 50),
+        ];
+
+        let written = joined(&packets);
+
+        let counts: Vec<_> = written.iter().map(|train| cut(train).len()).collect();
+        assert_eq!(counts, [2, 2, 1]);
+    }
+
+    #[test]
+    fn what_differs_or_is_damaged_is_not_joined_but_stays_in_order() {
+        let mut damaged = tcp(true, 1, 100, TCP_ACK, 100);
+        *damaged.last_mut().unwrap() ^= 1;
+        let mut marked = tcp(true, 1, 100, TCP_ACK, 100);
+        marked[1] |= 3;
+        ip::rewrite_v4_checksum(&mut marked[..20]);
+        for second in [
+            tcp(true, 1, 100, TCP_ACK | 1, 100),
+            tcp(true, 1, 200, TCP_ACK, 100),
+            tcp(true, 1, 100, TCP_ACK, 101),
+            tcp(true, 1, 100, TCP_ACK, 0),
+            damaged,
+            marked,
+        ] {
+            let packets = [tcp(true, 1, 0, TCP_ACK, 100), second];
+
+            let written = joined(&packets);
+
+            let raw: Vec<_> = written.iter().map(|train| train[HEADER..].to_vec()).collect();
+            assert_eq!(raw, packets);
+        }
+    }
+
+    #[test]
+    fn flows_that_take_turns_are_joined_each() {
+        let packets: Vec<_> = (0..8)
+            .map(|at| tcp(true, 1 + at % 2, u32::from(at / 2) * 100, TCP_ACK, 100))
+            .collect();
+
+        let written = joined(&packets);
+
+        assert_eq!(written.len(), 2);
+    }
+
+    #[test]
+    fn datagrams_are_joined() {
+        let packets: Vec<_> = (0..3).map(|_| udp(100)).collect();
+
+        let written = joined(&packets);
+
+        assert_eq!(written.len(), 1);
+        assert_eq!(cut(&written[0]), strip(&packets));
+    }
+
+    proptest! {
+        #[test]
+        fn no_packet_is_lost_or_changed_whatever_comes(
+            packets in prop::collection::vec(
+                (0_u16..3, 0_u32..4, any::<bool>(), prop::sample::select(vec![0_usize, 50, 100])),
+                0..40,
+            ),
+            noise in prop::collection::vec(any::<u8>(), 0..60),
+        ) {
+            let mut packets: Vec<_> = packets
+                .into_iter()
+                .map(|(port, at, push, len)| {
+                    let flags = if push { TCP_ACK | TCP_PSH } else { TCP_ACK };
+                    tcp(true, port, at * 100, flags, len)
+                })
+                .collect();
+            packets.push(noise);
+
+            let mut out: Vec<Vec<u8>> =
+                joined(&packets).iter().flat_map(|train| {
+                    if train[0] == 0 { vec![train[HEADER..].to_vec()] } else { cut(train) }
+                }).collect();
+
+            let mut expected = strip(&packets);
+            let mut out_stripped = strip(&out);
+            expected.sort();
+            out_stripped.sort();
+            prop_assert_eq!(out_stripped, expected);
+            out.clear();
+        }
+    }
+
+    fn joined(packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let mut written = Vec::new();
+        let mut joiner = Joiner::default();
+        for packet in packets {
+            joiner.push(packet, |train| written.push(train.to_vec()));
+        }
+        joiner.flush(|train| written.push(train.to_vec()));
+        written
+    }
+
+    fn cut(train: &[u8]) -> Vec<Vec<u8>> {
+        let offload = Offload::parse(train, 0).unwrap();
+        let (mut packets, mut scratch) = (Vec::new(), Vec::new());
+        let mut packet = train[HEADER..].to_vec();
+        offload
+            .segment(&mut packet, &mut scratch, |packet| packets.push(packet.to_vec()))
+            .unwrap();
+        strip(&packets)
+    }
+
+    /// Without what a train numbers anew: the identification, and with it the checksum.
+    fn strip(packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let mut packets = packets.to_vec();
+        for packet in &mut packets {
+            if packet.len() >= 20 && packet[0] == 0x45 {
+                packet[4..6].fill(0);
+                packet[10..12].fill(0);
+            }
+        }
+        packets
+    }
+
+    fn tcp(is_v4: bool, port: u16, seq: u32, flags: u8, len: usize) -> Vec<u8> {
+        let mut segment = vec![0; 20 + len];
+        segment[..2].copy_from_slice(&port.to_be_bytes());
+        segment[4..8].copy_from_slice(&seq.to_be_bytes());
+        segment[12] = 5 << 4;
+        segment[TCP_FLAGS] = flags;
+        for (at, octet) in segment[20..].iter_mut().enumerate() {
+            *octet = u8::try_from(at % 251).unwrap();
+        }
+        packet(is_v4, protocol::TCP, segment, 16)
+    }
+
+    fn udp(len: usize) -> Vec<u8> {
+        let mut datagram = vec![7; 8 + len];
+        let total = u16::try_from(8 + len).unwrap();
+        datagram[4..6].copy_from_slice(&total.to_be_bytes());
+        packet(true, protocol::UDP, datagram, 6)
+    }
+
+    fn packet(is_v4: bool, protocol: u8, mut segment: Vec<u8>, sum_at: usize) -> Vec<u8> {
+        let ends = if is_v4 {
+            V4.map(IpAddr::from)
+        } else {
+            [IpAddr::from([1; 16]), IpAddr::from([2; 16])]
+        };
+        segment[sum_at..sum_at + 2].fill(0);
+        let sum = pseudo_header(ends[0], ends[1], protocol, segment.len()).with(&segment).finish();
+        segment[sum_at..sum_at + 2].copy_from_slice(&sum.to_be_bytes());
+        let mut packet = Vec::new();
+        Spec::new(ends[0], ends[1], protocol).emit(segment.len(), &mut packet);
+        packet.extend_from_slice(&segment);
+        packet
+    }
+}

@@ -1,0 +1,454 @@
+//! A UDP socket between gateways: trains of datagrams in one system call both ways (UDP_SEGMENT,
+//! UDP_GRO), marked as ECN capable, never fragmented on the way.
+//!
+//! ```text
+//!   Outbox   | datagram | datagram | last |   one run: same size, same destination, one message
+//!   Arrivals | datagram | datagram | last |   one message that the kernel joined
+//! ```
+
+use std::io;
+use std::mem;
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::ptr;
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::socket::{
+    self, AddressFamily, MsgFlags, SockFlag, SockType, SockaddrLike as _, SockaddrStorage, sockopt,
+};
+use proto::ip::ecn;
+
+/// Messages in one system call; each may be a train.
+const MESSAGES: usize = 8;
+/// Octets of the longest train.
+const TRAIN: usize = 1 << 16;
+/// Datagrams in a train, the least that any kernel allows.
+const SEGMENTS: usize = 64;
+/// Octets in a train that leave room for the outer headers.
+const TRAIN_PAYLOAD: usize = 65_535 - 48;
+/// Octets that wait in the socket, each way.
+const BUFFER: usize = 4 << 20;
+/// Words for control messages: TOS, traffic class and the size of segments, with room to spare.
+const CONTROL: usize = 16;
+
+/// A socket.
+#[derive(Debug)]
+pub struct Udp {
+    fd: OwnedFd,
+    is_v4: bool,
+}
+
+impl Udp {
+    /// Opens a socket on an address; an unspecified IPv6 address serves IPv4 as well.
+    ///
+    /// # Errors
+    /// When the address is not ours or is in use.
+    pub fn open(listen: SocketAddr) -> io::Result<Self> {
+        let family = if listen.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+        let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+        let fd = socket::socket(family, SockType::Datagram, flags, None)?;
+        let udp = Self { fd, is_v4: listen.is_ipv4() };
+        if !udp.is_v4 {
+            udp.set(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0)?;
+            // Datagrams that are too long are refused, not cut; we know the path better.
+            udp.set(libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)?;
+            udp.set(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, i32::from(ecn::ECT_0))?;
+            udp.set(libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
+        }
+        udp.set(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)?;
+        udp.set(libc::IPPROTO_IP, libc::IP_TOS, i32::from(ecn::ECT_0))?;
+        udp.set(libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
+        // Older kernels hand over single datagrams.
+        let _ = udp.set(libc::SOL_UDP, libc::UDP_GRO, 1);
+        if socket::setsockopt(&udp.fd, sockopt::RcvBufForce, &BUFFER).is_err() {
+            socket::setsockopt(&udp.fd, sockopt::RcvBuf, &BUFFER)?;
+        }
+        if socket::setsockopt(&udp.fd, sockopt::SndBufForce, &BUFFER).is_err() {
+            socket::setsockopt(&udp.fd, sockopt::SndBuf, &BUFFER)?;
+        }
+        socket::bind(udp.fd.as_raw_fd(), &SockaddrStorage::from(listen))?;
+        Ok(udp)
+    }
+
+    /// Octets of the longest packet that the route to `to` takes from here.
+    ///
+    /// # Errors
+    /// When there is no route.
+    pub fn route_mtu(to: SocketAddr) -> io::Result<usize> {
+        let family = if to.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+        let fd = socket::socket(family, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
+        socket::connect(fd.as_raw_fd(), &SockaddrStorage::from(to))?;
+        let mtu = if to.is_ipv4() {
+            socket::getsockopt(&fd, sockopt::IpMtu)?
+        } else {
+            get(&fd, libc::IPPROTO_IPV6, libc::IPV6_MTU)?
+        };
+        usize::try_from(mtu).map_err(io::Error::other)
+    }
+
+    /// Takes what waits, at most a batch, and returns how many messages there are.
+    ///
+    /// # Errors
+    /// When the socket is broken.
+    pub fn receive(&self, arrivals: &mut Arrivals) -> io::Result<usize> {
+        arrivals.prepare();
+        let count = libc::c_uint::try_from(MESSAGES).map_err(io::Error::other)?;
+        // SAFETY: `headers` has `MESSAGES` elements; each points to a slice of `octets`, a name and
+        // a control buffer of its own, which live in `arrivals` with the lengths that are claimed
+        // and are not otherwise borrowed during the call.
+        let received = unsafe {
+            libc::recvmmsg(
+                self.fd.as_raw_fd(),
+                arrivals.headers.as_mut_ptr(),
+                count,
+                libc::MSG_DONTWAIT,
+                ptr::null_mut(),
+            )
+        };
+        let Ok(received) = usize::try_from(received) else {
+            return match Errno::last() {
+                // Word of an earlier datagram that could not be delivered.
+                Errno::EAGAIN | Errno::EINTR | Errno::ECONNREFUSED => Ok(0),
+                error => Err(error.into()),
+            };
+        };
+        arrivals.received = received;
+        Ok(received)
+    }
+
+    /// Sends what is in `outbox`; returns whether all of it is gone.
+    ///
+    /// What the kernel refuses is lost, as it may be on the way, and counted.
+    #[must_use]
+    pub fn send(&self, outbox: &mut Outbox) -> bool {
+        while outbox.next < outbox.runs.len() {
+            match self.send_runs(outbox) {
+                Ok(sent) => outbox.next += sent,
+                Err(Errno::EAGAIN) => return false,
+                Err(Errno::EINTR) => {}
+                Err(error) => {
+                    if outbox.runs[outbox.next].count > 1 {
+                        // Not every device can segment, nor every route.
+                        outbox.is_segmenting &= error != Errno::EIO;
+                        outbox.split_next();
+                    } else {
+                        outbox.refused += 1;
+                        outbox.next += 1;
+                    }
+                }
+            }
+        }
+        outbox.clear();
+        true
+    }
+
+    /// Sends a datagram of its own.
+    ///
+    /// # Errors
+    /// When the kernel does not take it.
+    pub fn send_to(&self, to: SocketAddr, datagram: &[u8]) -> io::Result<()> {
+        let to = self.name_of(to);
+        socket::sendto(self.fd.as_raw_fd(), datagram, &to, MsgFlags::MSG_DONTWAIT)?;
+        Ok(())
+    }
+
+    fn send_runs(&self, outbox: &mut Outbox) -> Result<usize, Errno> {
+        let runs = &outbox.runs[outbox.next..];
+        let runs = &runs[..runs.len().min(MESSAGES)];
+        let mut names = [const { None }; MESSAGES];
+        // SAFETY: all-zero octets are a valid `mmsghdr` and a valid `iovec`: integers and null
+        // pointers.
+        let (mut headers, mut slices): ([libc::mmsghdr; MESSAGES], [libc::iovec; MESSAGES]) =
+            unsafe { (mem::zeroed(), mem::zeroed()) };
+        let mut controls = [[0_usize; 3]; MESSAGES];
+        for (at, run) in runs.iter().enumerate() {
+            let octets = &mut outbox.octets[run.start..run.end];
+            slices[at] =
+                libc::iovec { iov_base: octets.as_mut_ptr().cast(), iov_len: octets.len() };
+            let name = names[at].insert(self.name_of(run.to));
+            let header = &mut headers[at].msg_hdr;
+            header.msg_name = name.as_ptr().cast_mut().cast();
+            header.msg_namelen = name.len();
+            header.msg_iov = &raw mut slices[at];
+            header.msg_iovlen = 1;
+            if run.count > 1 {
+                segment_size(header, &mut controls[at], run.segment);
+            }
+        }
+        let count = libc::c_uint::try_from(runs.len()).map_err(|_| Errno::EINVAL)?;
+        // SAFETY: the first `count` headers point to names, slices and control buffers that live
+        // on this frame and in `outbox`, with their lengths; the kernel only reads them.
+        let sent = unsafe {
+            libc::sendmmsg(
+                self.fd.as_raw_fd(),
+                headers.as_mut_ptr(),
+                count,
+                libc::MSG_DONTWAIT,
+            )
+        };
+        usize::try_from(sent).map_err(|_| Errno::last())
+    }
+
+    /// The address as this socket's family writes it.
+    fn name_of(&self, address: SocketAddr) -> SockaddrStorage {
+        match address {
+            SocketAddr::V4(v4) if !self.is_v4 => {
+                SocketAddrV6::new(v4.ip().to_ipv6_mapped(), v4.port(), 0, 0).into()
+            }
+            address => address.into(),
+        }
+    }
+
+    fn set(&self, level: i32, option: i32, value: i32) -> io::Result<()> {
+        let len = socklen::<i32>();
+        // SAFETY: `value` is an `int`, alive for the call.
+        let result = unsafe {
+            libc::setsockopt(self.fd.as_raw_fd(), level, option, (&raw const value).cast(), len)
+        };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+impl AsFd for Udp {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn get(fd: &OwnedFd, level: i32, option: i32) -> io::Result<i32> {
+    let mut value = 0_i32;
+    let mut len = socklen::<i32>();
+    // SAFETY: `value` is an `int` of `len` octets, alive for the call.
+    let result = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            level,
+            option,
+            (&raw mut value).cast(),
+            &raw mut len,
+        )
+    };
+    if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Datagrams to send, in the order they were added.
+#[derive(Debug)]
+pub struct Outbox {
+    octets: Vec<u8>,
+    runs: Vec<Run>,
+    next: usize,
+    is_segmenting: bool,
+    /// Datagrams that the kernel refused: too long for the interface, or no route.
+    pub refused: u64,
+}
+
+/// Datagrams that go in one message.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    to: SocketAddr,
+    start: usize,
+    end: usize,
+    /// Octets of each but the last.
+    segment: usize,
+    count: usize,
+}
+
+impl Default for Outbox {
+    fn default() -> Self {
+        Self { octets: Vec::new(), runs: Vec::new(), next: 0, is_segmenting: true, refused: 0 }
+    }
+}
+
+impl Outbox {
+    /// Where octets may be appended that a datagram is made of in place.
+    pub fn memory(&mut self) -> &mut Vec<u8> {
+        &mut self.octets
+    }
+
+    /// Sends the octets `start..end` of the memory to `to`.
+    pub fn push(&mut self, to: SocketAddr, start: usize, end: usize) {
+        let len = end - start;
+        if let Some(run) = self.runs.last_mut()
+            && self.is_segmenting
+            && run.to == to
+            && run.end == start
+            && len <= run.segment
+            && run.end - run.start == run.segment * run.count
+            && run.count < SEGMENTS
+            && end - run.start <= TRAIN_PAYLOAD
+        {
+            run.end = end;
+            run.count += 1;
+            return;
+        }
+        self.runs.push(Run { to, start, end, segment: len, count: 1 });
+    }
+
+    /// Whether nothing is to be sent.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.next == self.runs.len()
+    }
+
+    /// Forgets what is to be sent.
+    pub fn clear(&mut self) {
+        self.octets.clear();
+        self.runs.clear();
+        self.next = 0;
+    }
+
+    /// Puts the datagrams of the next run into runs of their own.
+    fn split_next(&mut self) {
+        let run = self.runs[self.next];
+        let starts = (run.start..run.end).step_by(run.segment.max(1));
+        let alone = starts.map(|start| {
+            let end = run.end.min(start + run.segment);
+            Run { start, end, segment: end - start, count: 1, ..run }
+        });
+        self.runs.splice(self.next..=self.next, alone);
+    }
+}
+
+/// Asks the kernel to cut a message into datagrams.
+fn segment_size(header: &mut libc::msghdr, control: &mut [usize; 3], segment: usize) {
+    let segment = u16::try_from(segment).unwrap_or(u16::MAX);
+    header.msg_control = control.as_mut_ptr().cast();
+    // SAFETY: plain arithmetic.
+    let (space, len) = unsafe { (libc::CMSG_SPACE(2), libc::CMSG_LEN(2)) };
+    header.msg_controllen = usize::try_from(space).unwrap_or(0).min(size_of_val(control));
+    // SAFETY: the control buffer is aligned for a `cmsghdr` and as long as the header says, so
+    // the first message and its two octets lie within.
+    unsafe {
+        let message = libc::CMSG_FIRSTHDR(header);
+        (*message).cmsg_level = libc::SOL_UDP;
+        (*message).cmsg_type = libc::UDP_SEGMENT;
+        (*message).cmsg_len = usize::try_from(len).unwrap_or(0);
+        libc::CMSG_DATA(message).cast::<u16>().write_unaligned(segment);
+    }
+}
+
+/// Messages that were received together.
+pub struct Arrivals {
+    octets: Vec<u8>,
+    names: Vec<libc::sockaddr_storage>,
+    controls: Vec<[usize; CONTROL]>,
+    slices: Vec<libc::iovec>,
+    headers: Vec<libc::mmsghdr>,
+    received: usize,
+}
+
+// SAFETY: the pointers in `slices` and `headers` lead into the other fields, which move with them
+// without moving on the heap; nothing else holds them.
+unsafe impl Send for Arrivals {}
+
+/// One datagram.
+#[derive(Debug)]
+pub struct Arrived<'a> {
+    /// Who sent it.
+    pub from: SocketAddr,
+    /// Whether it met congestion on its way (ECN).
+    pub is_marked: bool,
+    /// Its payload.
+    pub datagram: &'a mut [u8],
+}
+
+impl Default for Arrivals {
+    fn default() -> Self {
+        // SAFETY: all-zero octets are valid for these structures of integers and null pointers.
+        let (name, header, slice) = unsafe { (mem::zeroed(), mem::zeroed(), mem::zeroed()) };
+        Self {
+            octets: vec![0; MESSAGES * TRAIN],
+            names: vec![name; MESSAGES],
+            controls: vec![[0; CONTROL]; MESSAGES],
+            slices: vec![slice; MESSAGES],
+            headers: vec![header; MESSAGES],
+            received: 0,
+        }
+    }
+}
+
+impl Arrivals {
+    /// Calls `each` with every datagram, in the order they came.
+    pub fn each(&mut self, mut each: impl FnMut(Arrived<'_>)) {
+        let messages = self.octets.chunks_mut(TRAIN).zip(&self.headers);
+        for (train, header) in messages.take(self.received) {
+            let len = usize::try_from(header.msg_len).unwrap_or(0).min(TRAIN);
+            let Some(from) = sender(&header.msg_hdr) else { continue };
+            let said = said_of(&header.msg_hdr);
+            let is_marked = said.traffic_class & ecn::CE == ecn::CE;
+            let segment = said.segment.filter(|&segment| segment > 0).unwrap_or(len.max(1));
+            for datagram in train[..len].chunks_mut(segment) {
+                each(Arrived { from, is_marked, datagram });
+            }
+        }
+    }
+
+    fn prepare(&mut self) {
+        self.received = 0;
+        let parts = self.octets.chunks_mut(TRAIN).zip(&mut self.names).zip(&mut self.controls);
+        let ends = self.slices.iter_mut().zip(&mut self.headers);
+        for (((train, name), control), (slice, header)) in parts.zip(ends) {
+            *slice = libc::iovec { iov_base: train.as_mut_ptr().cast(), iov_len: train.len() };
+            header.msg_hdr.msg_name = ptr::from_mut(name).cast();
+            header.msg_hdr.msg_namelen = socklen::<libc::sockaddr_storage>();
+            header.msg_hdr.msg_iov = slice;
+            header.msg_hdr.msg_iovlen = 1;
+            header.msg_hdr.msg_control = control.as_mut_ptr().cast();
+            header.msg_hdr.msg_controllen = size_of_val(control);
+            header.msg_hdr.msg_flags = 0;
+        }
+    }
+}
+
+fn sender(header: &libc::msghdr) -> Option<SocketAddr> {
+    // SAFETY: the kernel wrote an address of `msg_namelen` octets to the name, which is as long
+    // as the longest.
+    let name =
+        unsafe { SockaddrStorage::from_raw(header.msg_name.cast(), Some(header.msg_namelen)) }?;
+    if let Some(v4) = name.as_sockaddr_in() {
+        return Some(SocketAddr::new(IpAddr::V4(v4.ip()), v4.port()));
+    }
+    let v6 = name.as_sockaddr_in6()?;
+    Some(match v6.ip().to_ipv4_mapped() {
+        Some(v4) => SocketAddr::new(IpAddr::V4(v4), v6.port()),
+        None => SocketAddr::V6(SocketAddrV6::new(v6.ip(), v6.port(), 0, v6.scope_id())),
+    })
+}
+
+/// What the kernel says of a message.
+#[derive(Default)]
+struct Said {
+    traffic_class: u8,
+    segment: Option<usize>,
+}
+
+fn said_of(header: &libc::msghdr) -> Said {
+    let mut said = Said::default();
+    // SAFETY: the kernel filled the control buffer up to `msg_controllen`; the macros stay within
+    // it, and each message is read only as far as its own length says.
+    unsafe {
+        let mut at = libc::CMSG_FIRSTHDR(header);
+        while let Some(message) = at.as_ref() {
+            let data = libc::CMSG_DATA(message);
+            let len = message.cmsg_len.saturating_sub(data.addr() - at.addr());
+            match (message.cmsg_level, message.cmsg_type) {
+                (libc::IPPROTO_IP, libc::IP_TOS) if len >= 1 => said.traffic_class = *data,
+                (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) if len >= 4 => {
+                    let class = data.cast::<i32>().read_unaligned();
+                    said.traffic_class = u8::try_from(class).unwrap_or(0);
+                }
+                (libc::SOL_UDP, libc::UDP_GRO) if len >= 4 => {
+                    said.segment = usize::try_from(data.cast::<i32>().read_unaligned()).ok();
+                }
+                _ => {}
+            }
+            at = libc::CMSG_NXTHDR(header, at);
+        }
+    }
+    said
+}
+
+fn socklen<T>() -> libc::socklen_t {
+    libc::socklen_t::try_from(size_of::<T>()).expect("options are small")
+}
