@@ -4,7 +4,6 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use gateway::Gateway;
 use gateway::config::{Config, Level};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -28,7 +27,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         .with_target(false)
         .with_ansi(std::io::stderr().is_terminal())
         .init();
-    Gateway::set_up(config)?.run()?;
+    gateway::run(config)?;
     Ok(ExitCode::SUCCESS)
 }
 

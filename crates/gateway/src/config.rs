@@ -14,7 +14,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use hbh::Parameters;
-pub use tunnel::Tunnel;
+pub use tunnel::{BadKeyFile, Keys, Peer, Tunnel};
 use value::{Between, Span};
 
 /// A configuration that was checked.

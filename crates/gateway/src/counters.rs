@@ -155,3 +155,23 @@ pub fn as_metrics(entries: &[Entry]) -> String {
     }
     text
 }
+
+/// Counters as one JSON object, with the tunnels as the array that `tunnels` is.
+#[must_use]
+pub fn status_json(entries: &[Entry], tunnels: Option<&str>) -> String {
+    let mut json = as_json(entries);
+    if let Some(tunnels) = tunnels {
+        json.truncate(json.trim_end().len() - 1);
+        let comma = if entries.is_empty() { "" } else { "," };
+        let _ = writeln!(json, "{comma}\"tunnels\":{tunnels}}}");
+    }
+    json
+}
+
+/// Writes a file so that a reader sees the old or the new one, never a part.
+pub(crate) fn replace(path: &std::path::Path, text: &str) -> std::io::Result<()> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".new");
+    std::fs::write(&temporary, text)?;
+    std::fs::rename(&temporary, path)
+}

@@ -20,8 +20,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::signalfd::SignalFd;
 use nix::sys::time::TimeSpec;
 use proto::hbh::{self, Hop, PeerConfig};
 use proto::rng::Rng;
@@ -37,10 +36,11 @@ use crate::links::{self, LinkState};
 use crate::neighbours::{self, Neighbours, Place};
 use crate::netlink::{Monitor, Netlink};
 use crate::port::Port;
-use crate::rights;
+use crate::rights::{self, ADMIN_AND_PACKETS};
 use crate::routes::{NextHop, Routes};
 use crate::setup;
 use crate::sys::Received;
+use crate::tunnel::Service;
 
 use release::Release;
 
@@ -63,6 +63,7 @@ pub struct Gateway {
     ports: Vec<Port>,
     control: Control,
     signals: SignalFd,
+    tunnel: Option<Service>,
     counters: Counters,
     /// Whether IPv4 and IPv6 are forwarded here.
     forwards: [bool; 2],
@@ -99,14 +100,13 @@ impl Gateway {
             plain_udp: &config.plain_udp,
             limit: config.neighbour_limit,
         };
-        rights::give_up()?;
+        let seed = setup::draw_seed().context("cannot read /dev/urandom")?;
+        let tunnel = config.tunnel.as_ref();
+        let tunnel = tunnel.map(|tunnel| Service::set_up(tunnel, seed)).transpose()?;
+        rights::give_up(&ADMIN_AND_PACKETS)?;
         let firewall = Firewall::set_up(&plan)?;
-        let mask = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
-        mask.thread_block().context("cannot block signals")?;
-        let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
-            .context("cannot wait for signals")?;
+        let signals = setup::signals()?;
 
-        let seed = draw_seed().context("cannot read /dev/urandom")?;
         let neighbours = Neighbours::new(
             neighbours::Config {
                 profile: config.hbh.profile,
@@ -130,6 +130,7 @@ impl Gateway {
             firewall,
             control,
             signals,
+            tunnel,
             counters: Counters::default(),
             forwards: [false; 2],
             reroute_at: None,
@@ -158,12 +159,21 @@ impl Gateway {
     /// When the gateway cannot go on.
     pub fn run(&mut self) -> anyhow::Result<()> {
         let interfaces = self.config.interfaces.join(", ");
+        if let Some(tunnel) = &mut self.tunnel {
+            tunnel.start()?;
+        }
         info!(%interfaces, profile = ?self.config.hbh.profile, "gateway ready");
         loop {
             let now = self.now();
             self.act(now)?;
             let ready = self.wait(now)?;
             if ready.signal {
+                break;
+            }
+            if ready.tunnel
+                && let Some(tunnel) = &mut self.tunnel
+            {
+                tunnel.stop()?;
                 break;
             }
             let now = self.now();
@@ -175,7 +185,10 @@ impl Gateway {
                 self.take_changes(now)?;
             }
             if ready.control {
-                self.control.answer(|| counters::as_json(&self.entries()));
+                self.control.answer(|| {
+                    let tunnels = self.tunnel.as_ref().map(Service::status);
+                    counters::status_json(&self.entries(), tunnels.as_deref())
+                });
             }
             for position in 0..self.ports.len() {
                 if ready.ports & (1 << position) != 0 {
@@ -208,6 +221,7 @@ impl Gateway {
             ("routes_overflows", self.routes.overflows),
         ]);
         entries.extend(counters::hbh_entries(&self.hop.stats()));
+        entries.extend(self.tunnel.iter().flat_map(Service::entries));
         entries
     }
 
@@ -258,6 +272,7 @@ impl Gateway {
             let output = if port.is_busy() { PollFlags::POLLOUT } else { PollFlags::empty() };
             PollFd::new(port.as_fd(), PollFlags::POLLIN | output)
         }));
+        fds.extend(self.tunnel.as_ref().map(|tunnel| input(tunnel.ended())));
         match ppoll(&mut fds, timeout, None) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
             Err(error) => return Err(error).context("waiting for packets"),
@@ -266,9 +281,11 @@ impl Gateway {
             let input = PollFlags::POLLIN | PollFlags::POLLERR | PollFlags::POLLHUP;
             fd.revents().is_some_and(|events| events.intersects(input))
         };
+        let tunnel = self.tunnel.as_ref().and_then(|_| fds.pop());
         let ports = fds[5..].iter().enumerate();
         Ok(Ready {
             signal: is_ready(&fds[0]),
+            tunnel: tunnel.is_some_and(|fd| is_ready(&fd)),
             nft: is_ready(&fds[1]),
             monitor: is_ready(&fds[2]),
             control: is_ready(&fds[3]),
@@ -392,10 +409,15 @@ impl Gateway {
 
     fn write_metrics(&self) {
         if let Some(path) = &self.config.metrics
-            && let Err(error) = replace(path, &counters::as_metrics(&self.entries()))
+            && let Err(error) = counters::replace(path, &self.metrics())
         {
             warn!(path = %path.display(), %error, "counters not written");
         }
+    }
+
+    fn metrics(&self) -> String {
+        let tunnels = self.tunnel.as_ref().map(Service::metrics).unwrap_or_default();
+        counters::as_metrics(&self.entries()) + &tunnels
     }
 
     /// Tells the neighbours, and says what was.
@@ -413,27 +435,13 @@ impl Gateway {
 
 struct Ready {
     signal: bool,
+    tunnel: bool,
     nft: bool,
     monitor: bool,
     control: bool,
     device: bool,
     /// A bit for each port.
     ports: u32,
-}
-
-/// Writes a file so that a reader sees the old or the new one, never a part.
-fn replace(path: &std::path::Path, text: &str) -> std::io::Result<()> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".new");
-    std::fs::write(&temporary, text)?;
-    std::fs::rename(&temporary, path)
-}
-
-fn draw_seed() -> std::io::Result<u64> {
-    use std::io::Read as _;
-    let mut octets = [0; 8];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut octets)?;
-    Ok(u64::from_ne_bytes(octets))
 }
 
 /// The device's descriptor, for waiting.

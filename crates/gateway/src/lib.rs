@@ -4,10 +4,12 @@
 //!   gateway      the loop: intercept, forward, release, transmit
 //!   neighbours   who speaks HBH (hello)          firewall   what is intercepted (nftables)
 //!   routes       the kernel's next hops          port       a MANET interface
-//!   offload      segments and checksums          sys        packet sockets, TAP
-//!   secure       keys, handshakes, sealing
+//!   offload      segments and checksums          sys        packet sockets, TAP, UDP
+//!   secure       keys, handshakes, sealing       tunnel     any IP between gateways
+//!   alone        a gateway without MANET interfaces
 //! ```
 
+mod alone;
 pub mod config;
 mod control;
 pub mod counters;
@@ -26,7 +28,22 @@ pub mod routes;
 pub mod secure;
 mod setup;
 pub mod sys;
+mod tunnel;
 
 pub use config::Config;
 pub use control::ask as ask_status;
 pub use gateway::Gateway;
+
+/// Carries traffic until told to end.
+///
+/// # Errors
+/// When something is missing, with the remedy, or the gateway cannot go on.
+pub fn run(config: Config) -> anyhow::Result<()> {
+    match &config.tunnel {
+        Some(tunnel) if config.interfaces.is_empty() => {
+            let tunnel = tunnel.clone();
+            alone::Alone::set_up(config, &tunnel)?.run()
+        }
+        _ => Gateway::set_up(config)?.run(),
+    }
+}

@@ -11,6 +11,7 @@ use crate::netlink::{self, Message, Netlink, Request};
 
 const LINK_FIXED: usize = 16;
 const ADDRESS_FIXED: usize = 8;
+const ROUTE_FIXED: usize = 12;
 const SCOPE_HOST: u8 = 254;
 
 /// An interface as it is now.
@@ -70,15 +71,64 @@ pub fn bring_up(netlink: &mut Netlink, index: u32) -> io::Result<()> {
     netlink.ask(&request, |_| {})
 }
 
+/// Sets the octets of an interface's longest IP packet.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn set_mtu(netlink: &mut Netlink, index: u32, mtu: usize) -> io::Result<()> {
+    let mtu = u32::try_from(mtu).map_err(io::Error::other)?;
+    let request = Request::set(libc::RTM_NEWLINK, 0, &link_fixed(index, 0, 0))
+        .with(libc::IFLA_MTU, &mtu.to_ne_bytes());
+    netlink.ask(&request, |_| {})
+}
+
+/// Sends what goes to `address/bits` by an interface.
+///
+/// # Errors
+/// When the kernel refuses; `EEXIST` if there is such a route.
+pub fn add_route(netlink: &mut Netlink, index: u32, address: IpAddr, bits: u8) -> io::Result<()> {
+    let mut fixed = [0; ROUTE_FIXED];
+    fixed[0] = netlink::family(address);
+    fixed[1] = bits;
+    fixed[4] = libc::RT_TABLE_MAIN;
+    fixed[5] = libc::RTPROT_STATIC;
+    fixed[6] = if address.is_ipv4() { libc::RT_SCOPE_LINK } else { libc::RT_SCOPE_UNIVERSE };
+    fixed[7] = libc::RTN_UNICAST;
+    let flags = u16::try_from(libc::NLM_F_CREATE | libc::NLM_F_EXCL).unwrap_or_default();
+    let request = Request::set(libc::RTM_NEWROUTE, flags, &fixed)
+        .with_address(libc::RTA_DST, address)
+        .with(libc::RTA_OIF, &index.to_ne_bytes());
+    netlink.ask(&request, |_| {})
+}
+
 /// Gives an interface an address that no one else sees.
 ///
 /// # Errors
 /// When the kernel refuses.
 pub fn add_address(netlink: &mut Netlink, index: u32, address: IpAddr) -> io::Result<()> {
+    let bits = if address.is_ipv4() { 32 } else { 128 };
+    put_address(netlink, index, address, bits, SCOPE_HOST)
+}
+
+/// Gives an interface an address and the network of its first `bits`.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn add_prefix(netlink: &mut Netlink, index: u32, address: IpAddr, bits: u8) -> io::Result<()> {
+    put_address(netlink, index, address, bits, libc::RT_SCOPE_UNIVERSE)
+}
+
+fn put_address(
+    netlink: &mut Netlink,
+    index: u32,
+    address: IpAddr,
+    bits: u8,
+    scope: u8,
+) -> io::Result<()> {
     let mut fixed = [0; ADDRESS_FIXED];
     fixed[0] = netlink::family(address);
-    fixed[1] = if address.is_ipv4() { 32 } else { 128 };
-    fixed[3] = SCOPE_HOST;
+    fixed[1] = bits;
+    fixed[3] = scope;
     fixed[4..].copy_from_slice(&index.to_ne_bytes());
     let flags = u16::try_from(libc::NLM_F_CREATE | libc::NLM_F_REPLACE).unwrap_or_default();
     let request = Request::set(libc::RTM_NEWADDR, flags, &fixed)

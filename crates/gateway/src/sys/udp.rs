@@ -128,11 +128,16 @@ impl Udp {
                 Err(Errno::EAGAIN) => return false,
                 Err(Errno::EINTR) => {}
                 Err(error) => {
-                    if outbox.runs[outbox.next].count > 1 {
+                    let run = outbox.runs[outbox.next];
+                    if run.count > 1 {
                         // Not every device can segment, nor every route.
                         outbox.is_segmenting &= error != Errno::EIO;
                         outbox.split_next();
                     } else {
+                        if error == Errno::EMSGSIZE {
+                            outbox.too_big =
+                                outbox.too_big.into_iter().chain([run.segment]).min();
+                        }
                         outbox.refused += 1;
                         outbox.next += 1;
                     }
@@ -241,6 +246,8 @@ pub struct Outbox {
     is_segmenting: bool,
     /// Datagrams that the kernel refused: too long for the interface, or no route.
     pub refused: u64,
+    /// Octets of the shortest datagram that was refused because it is too long.
+    pub too_big: Option<usize>,
 }
 
 /// Datagrams that go in one message.
@@ -256,7 +263,7 @@ struct Run {
 
 impl Default for Outbox {
     fn default() -> Self {
-        Self { octets: Vec::new(), runs: Vec::new(), next: 0, is_segmenting: true, refused: 0 }
+        Self { octets: Vec::new(), runs: Vec::new(), next: 0, is_segmenting: true, refused: 0, too_big: None }
     }
 }
 
@@ -369,19 +376,18 @@ impl Default for Arrivals {
 }
 
 impl Arrivals {
-    /// Calls `each` with every datagram, in the order they came.
-    pub fn each(&mut self, mut each: impl FnMut(Arrived<'_>)) {
-        let messages = self.octets.chunks_mut(TRAIN).zip(&self.headers);
-        for (train, header) in messages.take(self.received) {
+    /// The datagrams, in the order they came.
+    pub fn datagrams(&mut self) -> impl Iterator<Item = Arrived<'_>> {
+        let messages = self.octets.chunks_mut(TRAIN).zip(&self.headers).take(self.received);
+        messages.flat_map(|(train, header)| {
             let len = usize::try_from(header.msg_len).unwrap_or(0).min(TRAIN);
-            let Some(from) = sender(&header.msg_hdr) else { continue };
+            let from = sender(&header.msg_hdr);
             let said = said_of(&header.msg_hdr);
             let is_marked = said.traffic_class & ecn::CE == ecn::CE;
             let segment = said.segment.filter(|&segment| segment > 0).unwrap_or(len.max(1));
-            for datagram in train[..len].chunks_mut(segment) {
-                each(Arrived { from, is_marked, datagram });
-            }
-        }
+            let datagrams = train[..len].chunks_mut(segment);
+            datagrams.filter_map(move |datagram| Some(Arrived { from: from?, is_marked, datagram }))
+        })
     }
 
     fn prepare(&mut self) {

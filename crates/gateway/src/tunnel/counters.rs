@@ -1,0 +1,58 @@
+//! What the threads count.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub(super) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(super) fn add(&self, count: u64) {
+        if count > 0 {
+            self.0.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn value(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Counters of the driver, over all tunnels.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    /// Reads from the device; one may be a train of many packets.
+    pub(super) device_reads: Counter,
+    /// Reads that cannot be cut or are no IP; dropped.
+    pub(super) device_malformed: Counter,
+    /// Packets that belong to no peer; dropped, the sender told.
+    pub(super) packets_unrouted: Counter,
+    /// Packets while no session was up; dropped, the sender told after a while.
+    pub(super) packets_unready: Counter,
+    /// Our own datagrams, which a route sent back into the tunnel; dropped.
+    pub(super) packets_looped: Counter,
+    /// SYNs whose segment size was lowered.
+    pub(super) syns_clamped: Counter,
+    /// ICMP errors written.
+    pub(super) icmp_sent: Counter,
+    /// ICMP errors not written because there were too many.
+    pub(super) icmp_suppressed: Counter,
+    /// Writes to the device; one may be a train of many packets.
+    pub(super) device_writes: Counter,
+    /// Writes that the kernel refused.
+    pub(super) device_refused: Counter,
+    /// Released packets from addresses that are not the peer's; dropped.
+    pub(super) packets_disallowed: Counter,
+    /// System calls that received datagrams.
+    pub(super) receives: Counter,
+    /// Datagrams of an earlier life of the peer; dropped.
+    pub(super) datagrams_stale: Counter,
+    /// Datagrams that the kernel refused: no route, or too long.
+    pub(super) datagrams_refused: Counter,
+    /// Handshakes and keepalives that the kernel refused.
+    pub(super) control_refused: Counter,
+    /// Datagrams that could not be sealed; dropped.
+    pub(super) datagrams_unsealed: Counter,
+    /// Times the socket was full.
+    pub(super) socket_full: Counter,
+}

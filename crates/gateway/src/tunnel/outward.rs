@@ -1,0 +1,158 @@
+//! From the device to the cores.
+
+use proto::ip::{FlowKey, Header, icmp, protocol};
+use tracing::debug;
+
+use super::state::Rejected;
+use super::wait::{OUTWARD, Sleeper};
+use super::{Shared, lock};
+use crate::mss;
+use crate::offload::{self, Offload};
+use crate::secure::PeerId;
+
+/// Trains taken from the device before the peers are looked after.
+const TRAINS: usize = 4;
+/// Octets of the longest train, with the header of the offload.
+const TRAIN: usize = offload::HEADER + (1 << 16);
+
+/// Packets that wait for the lock.
+#[derive(Default)]
+struct Staged {
+    octets: Vec<u8>,
+    packets: Vec<(PeerId, usize)>,
+}
+
+/// What the senders are told afterwards.
+struct Complaint {
+    error: icmp::Error,
+    offender: Vec<u8>,
+}
+
+/// Runs until the end.
+pub(super) fn run(shared: &Shared) -> anyhow::Result<()> {
+    let mut sleeper = Sleeper::new(shared, OUTWARD);
+    let mut train = vec![0; TRAIN];
+    let mut segment = Vec::new();
+    let mut staged = Staged::default();
+    let mut complaints = Vec::new();
+    loop {
+        shared.act();
+        if sleeper.sleep(shared)? {
+            return Ok(());
+        }
+        for _ in 0..TRAINS {
+            let Some(len) = shared.tun.read(&mut train)? else { break };
+            shared.counters.device_reads.add(1);
+            stage(shared, &mut train[..len], &mut segment, &mut staged);
+            submit(shared, &mut staged, &mut complaints);
+            for complaint in complaints.drain(..) {
+                complain(shared, &complaint);
+            }
+            shared.transmit();
+        }
+    }
+}
+
+/// Cuts a train into packets for a peer.
+fn stage(shared: &Shared, train: &mut [u8], segment: &mut Vec<u8>, staged: &mut Staged) {
+    let counters = &shared.counters;
+    let (offload, destination) = match (Offload::parse(train, 0), train.get(offload::HEADER..)) {
+        (Ok(offload), Some(packet)) => (offload, destination(packet)),
+        _ => {
+            counters.device_malformed.add(1);
+            return;
+        }
+    };
+    let Some(destination) = destination else {
+        counters.device_malformed.add(1);
+        return;
+    };
+    let packet = &mut train[offload::HEADER..];
+    let Some(peer) = shared.routes.peer_for(destination) else {
+        counters.packets_unrouted.add(1);
+        // The kernel's own multicast is nobody's mistake; ICMP is not owed then, and not sent.
+        complain(shared, &Complaint { error: icmp::Error::HostUnreachable, offender: packet.to_vec() });
+        return;
+    };
+    let outcome = offload.segment(packet, segment, |packet| {
+        staged.octets.extend_from_slice(packet);
+        staged.packets.push((peer, packet.len()));
+    });
+    if outcome.is_err() {
+        counters.device_malformed.add(1);
+    }
+    if let [(peer, len)] = staged.packets[..] {
+        clamp(shared, peer, &mut staged.octets[..len]);
+    }
+}
+
+/// Lowers the segment size that a SYN asks for to what fits. A SYN is never in a train.
+fn clamp(shared: &Shared, peer: PeerId, packet: &mut [u8]) {
+    let Ok(header) = Header::parse(packet) else { return };
+    let (key, transport) = FlowKey::of(&header, packet);
+    let is_syn =
+        key.protocol == protocol::TCP && packet.get(transport + 13).is_some_and(|f| f & 2 != 0);
+    if !is_syn {
+        return;
+    }
+    if let Some(mtu) = shared.state().mtu(peer) {
+        shared.counters.syns_clamped.add(u64::from(mss::clamp(&header, packet, mtu)));
+    }
+}
+
+/// Gives the cores what is staged.
+fn submit(shared: &Shared, staged: &mut Staged, complaints: &mut Vec<Complaint>) {
+    if staged.packets.is_empty() {
+        return;
+    }
+    let mut state = shared.state();
+    let now = shared.now();
+    let mut start = 0;
+    for &(peer, len) in &staged.packets {
+        let packet = &staged.octets[start..start + len];
+        start += len;
+        let error = match state.handle_packet(now, peer, packet) {
+            Ok(()) => continue,
+            Err(Rejected::Quietly) => {
+                shared.counters.packets_unready.add(1);
+                continue;
+            }
+            Err(Rejected::TooBig(mtu)) => {
+                icmp::Error::TooBig { mtu: u16::try_from(mtu).unwrap_or(u16::MAX) }
+            }
+            Err(Rejected::Unreachable) => icmp::Error::HostUnreachable,
+        };
+        // One complaint for a train is enough.
+        if complaints.is_empty() {
+            complaints.push(Complaint { error, offender: packet.to_vec() });
+        }
+    }
+    drop(state);
+    staged.octets.clear();
+    staged.packets.clear();
+}
+
+/// Tells the sender of a packet why it was dropped.
+fn complain(shared: &Shared, complaint: &Complaint) {
+    let now = shared.now();
+    let mut errors = lock(&shared.errors);
+    match errors.answer(now, complaint.error, &complaint.offender) {
+        Some(message) => {
+            shared.counters.icmp_sent.add(1);
+            if let Err(error) = shared.tun.write(message) {
+                debug!(%error, "ICMP not written");
+                shared.counters.device_refused.add(1);
+            }
+        }
+        None => shared.counters.icmp_suppressed.add(1),
+    }
+}
+
+/// Where a packet goes, though its length field and checksum may not be set yet.
+fn destination(packet: &[u8]) -> Option<std::net::IpAddr> {
+    match packet.first()? >> 4 {
+        4 => packet.get(16..20)?.first_chunk::<4>().map(|&octets| octets.into()),
+        6 => packet.get(24..40)?.first_chunk::<16>().map(|&octets| octets.into()),
+        _ => None,
+    }
+}

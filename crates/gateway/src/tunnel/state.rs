@@ -1,0 +1,383 @@
+//! The peers: their keys, and the core of each that is up.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use proto::nc::{self, Event, Refused, Tunnel};
+use proto::rng::Rng;
+use proto::time::{Time, earliest};
+use tracing::{debug, info};
+
+use super::transmit::Batch;
+use crate::config;
+use crate::secure::{self, Incarnation, OVERHEAD, PeerId, Peers, Sealer};
+use crate::sys::Udp;
+
+/// How long a peer that was never heard may take before senders are told that it is unreachable.
+const GRACE: Duration = Duration::from_secs(3);
+/// Octets of IP and UDP headers around a datagram.
+const OUTER: [usize; 2] = [20 + 8, 40 + 8];
+/// Octets that IPv6 needs to pass (RFC 8200, 5): the device never offers less.
+const LEAST_MTU: usize = 1_280;
+
+/// What the lock guards.
+pub(super) struct State {
+    peers: Peers,
+    links: Vec<Link>,
+    /// Positions of links that may have something to send, each once.
+    ready: VecDeque<usize>,
+    seed: u64,
+    sessions: u64,
+    /// Octets of an outer packet at most.
+    max_mtu: Option<usize>,
+    device_mtu: usize,
+    is_mtu_new: bool,
+}
+
+/// One peer as it is configured, and its session.
+pub(super) struct Link {
+    pub(super) peer: PeerId,
+    pub(super) name: String,
+    max_rate: Option<f64>,
+    deadline: Duration,
+    pub(super) session: Option<Session>,
+    is_ready: bool,
+    /// When its core wants to be called.
+    due: Option<Time>,
+    /// Since when there is no session.
+    alone_since: Time,
+    /// Sessions with a peer that had started anew.
+    pub(super) sessions: u64,
+}
+
+/// A core, and the keys for what it sends.
+pub(super) struct Session {
+    pub(super) core: Tunnel,
+    sealer: Sealer,
+    incarnation: Incarnation,
+    /// Whether there are valid keys.
+    pub(super) has_keys: bool,
+    /// Whether the peer is heard.
+    pub(super) is_up: bool,
+}
+
+/// Why a packet from the device was not taken.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Rejected {
+    /// Nobody is told: the queue is full, or the peer may yet come.
+    Quietly,
+    TooBig(usize),
+    Unreachable,
+}
+
+impl State {
+    pub(super) fn new(config: &config::Tunnel, peers: Peers, seed: u64) -> Self {
+        let links = config.peers.iter().enumerate().filter_map(|(position, peer)| {
+            Some(Link {
+                peer: PeerId::new(position)?,
+                name: peer.name.clone(),
+                max_rate: peer.max_rate,
+                deadline: peer.deadline,
+                session: None,
+                is_ready: false,
+                due: None,
+                alone_since: Time::ZERO,
+                sessions: 0,
+            })
+        });
+        Self {
+            peers,
+            links: links.collect(),
+            ready: VecDeque::new(),
+            seed,
+            sessions: 0,
+            max_mtu: config.mtu.map(usize::from),
+            device_mtu: LEAST_MTU,
+            is_mtu_new: false,
+        }
+    }
+
+    /// A packet for a peer.
+    pub(super) fn handle_packet(
+        &mut self,
+        now: Time,
+        peer: PeerId,
+        packet: &[u8],
+    ) -> Result<(), Rejected> {
+        let Some(link) = self.links.get_mut(peer.index()) else { return Err(Rejected::Quietly) };
+        let Some(session) = link.session.as_mut().filter(|session| session.has_keys) else {
+            let is_gone = now.since(link.alone_since) >= GRACE;
+            return Err(if is_gone { Rejected::Unreachable } else { Rejected::Quietly });
+        };
+        let outcome = session.core.handle_packet(now, packet).map_err(|refused| match refused {
+            Refused::Down => Rejected::Unreachable,
+            Refused::TooBig { mtu } => Rejected::TooBig(mtu),
+            Refused::Malformed => Rejected::Quietly,
+        });
+        self.make_ready(peer.index());
+        outcome
+    }
+
+    /// A datagram that was opened; false when it belongs to another life of the peer.
+    pub(super) fn handle_datagram(
+        &mut self,
+        now: Time,
+        (peer, incarnation): (PeerId, Incarnation),
+        number: u64,
+        is_marked: bool,
+        payload: &[u8],
+    ) -> bool {
+        let Some(session) = self
+            .links
+            .get_mut(peer.index())
+            .and_then(|link| link.session.as_mut())
+            .filter(|session| session.incarnation == incarnation)
+        else {
+            return false;
+        };
+        session.core.handle_datagram(now, number, is_marked, payload);
+        self.make_ready(peer.index());
+        true
+    }
+
+    /// A datagram that is no data, or cannot be opened otherwise.
+    pub(super) fn handle_other(&mut self, now: Time, from: SocketAddr, datagram: &mut [u8]) {
+        // What it is, and why it was dropped, is counted there.
+        let _ = self.peers.handle_datagram(now, from, datagram);
+    }
+
+    pub(super) fn handle_heard(&mut self, now: Time, heard: secure::Heard) {
+        self.peers.handle_heard(now, heard);
+    }
+
+    /// The kernel refused a datagram of a payload of `len` octets.
+    pub(super) fn handle_too_big(&mut self, now: Time, peer: PeerId, len: usize) {
+        if let Some(session) = self.session_mut(peer) {
+            session.core.handle_too_big(now, len);
+            self.make_ready(peer.index());
+        }
+    }
+
+    /// Acts on what is due.
+    pub(super) fn handle_timeout(&mut self, now: Time) {
+        self.peers.handle_timeout(now);
+        for position in 0..self.links.len() {
+            let link = &mut self.links[position];
+            if link.due.is_some_and(|due| due <= now)
+                && let Some(session) = &mut link.session
+            {
+                session.core.handle_timeout(now);
+                self.make_ready(position);
+            }
+        }
+    }
+
+    /// Does what the keys and the cores say; to be called after every change.
+    pub(super) fn take_events(&mut self, now: Time) {
+        while let Some(event) = self.peers.poll_event() {
+            self.take_secure(now, event);
+        }
+        for position in 0..self.links.len() {
+            if !self.links[position].is_ready {
+                continue;
+            }
+            while let Some(event) = self.links[position]
+                .session
+                .as_mut()
+                .and_then(|session| session.core.poll_event())
+            {
+                self.take_core(now, position, event);
+            }
+        }
+    }
+
+    /// The next handshake or keepalive to send.
+    pub(super) fn poll_control(&mut self, now: Time) -> Option<(SocketAddr, Vec<u8>)> {
+        self.peers.poll_transmit(now).map(|outgoing| (outgoing.to, outgoing.datagram))
+    }
+
+    /// Lets the peers take turns: what the next one has ready goes into `batch`.
+    pub(super) fn fill(&mut self, now: Time, batch: &mut Batch) -> Option<(PeerId, Sealer)> {
+        while let Some(position) = self.ready.pop_front() {
+            let link = &mut self.links[position];
+            link.is_ready = false;
+            let Some(session) = link.session.as_mut().filter(|session| session.has_keys) else {
+                link.due = None;
+                continue;
+            };
+            let is_all = batch.fill(|out| session.core.poll_transmit(now, out));
+            link.due = session.core.next_timeout();
+            let sender = (link.peer, session.sealer.clone());
+            if !is_all {
+                self.make_ready(position);
+            }
+            if !batch.is_empty() {
+                return Some(sender);
+            }
+        }
+        None
+    }
+
+    /// Calls `each` with every packet that a peer's core releases.
+    pub(super) fn release(
+        &mut self,
+        now: Time,
+        peer: PeerId,
+        packet: &mut Vec<u8>,
+        mut each: impl FnMut(&[u8]),
+    ) {
+        let Some(session) = self.session_mut(peer) else { return };
+        while session.core.poll_packet(now, packet) {
+            each(packet);
+        }
+    }
+
+    /// The MTU that the device should have, if that has changed.
+    pub(super) fn take_device_mtu(&mut self) -> Option<usize> {
+        std::mem::take(&mut self.is_mtu_new).then_some(self.device_mtu)
+    }
+
+    /// When to call [`Self::handle_timeout`] at the latest. Links that are ready are the
+    /// transmitter's business.
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        let due = self.links.iter().filter(|link| !link.is_ready).map(|link| link.due);
+        due.fold(self.peers.next_timeout(), earliest)
+    }
+
+    /// The greatest packet for a peer.
+    pub(super) fn mtu(&self, peer: PeerId) -> Option<usize> {
+        Some(self.links.get(peer.index())?.session.as_ref()?.core.mtu())
+    }
+
+    pub(super) fn opener(&self) -> secure::Opener {
+        self.peers.opener()
+    }
+
+    pub(super) fn links(&self) -> &[Link] {
+        &self.links
+    }
+
+    pub(super) fn peers(&self) -> &Peers {
+        &self.peers
+    }
+
+    fn session_mut(&mut self, peer: PeerId) -> Option<&mut Session> {
+        self.links.get_mut(peer.index())?.session.as_mut()
+    }
+
+    fn make_ready(&mut self, position: usize) {
+        let link = &mut self.links[position];
+        if !link.is_ready {
+            link.is_ready = true;
+            self.ready.push_back(position);
+        }
+    }
+
+    fn take_secure(&mut self, now: Time, event: secure::Event) {
+        match event {
+            secure::Event::Established { peer, incarnation, is_new } => {
+                self.establish(now, peer, incarnation, is_new);
+            }
+            secure::Event::EndpointChanged { peer, endpoint } => {
+                if let Some(link) = self.links.get_mut(peer.index()) {
+                    info!(peer = %link.name, "peer has another address");
+                    debug!(peer = %link.name, %endpoint, "address");
+                    if let Some(session) = &mut link.session {
+                        session.core.handle_path_changed(now);
+                    }
+                    self.make_ready(peer.index());
+                }
+            }
+            secure::Event::Expired { peer } => {
+                if let Some(link) = self.links.get_mut(peer.index()) {
+                    info!(peer = %link.name, "session expired");
+                    link.alone_since = now;
+                    if let Some(session) = &mut link.session {
+                        session.has_keys = false;
+                        session.is_up = false;
+                    }
+                }
+            }
+            secure::Event::GaveUp { peer } => {
+                if let Some(link) = self.links.get(peer.index()) {
+                    info!(peer = %link.name, "peer does not answer; trying on");
+                }
+            }
+        }
+    }
+
+    fn establish(&mut self, now: Time, peer: PeerId, incarnation: Incarnation, is_new: bool) {
+        let Some(sealer) = self.peers.sealer(peer) else { return };
+        let Some(link) = self.links.get_mut(peer.index()) else { return };
+        let config = core_config(self.peers.endpoint(peer), self.max_mtu, link);
+        match &mut link.session {
+            Some(session) if !is_new => {
+                session.sealer = sealer;
+                session.has_keys = true;
+                session.is_up = true;
+            }
+            session => {
+                info!(peer = %link.name, "peer is up");
+                self.sessions += 1;
+                link.sessions += 1;
+                let rng = Rng::stream(self.seed, &format!("tunnel {}", self.sessions));
+                *session = Some(Session {
+                    core: Tunnel::new(now, config, rng),
+                    sealer,
+                    incarnation,
+                    has_keys: true,
+                    is_up: true,
+                });
+            }
+        }
+        self.note_mtu();
+        self.make_ready(peer.index());
+    }
+
+    fn take_core(&mut self, now: Time, position: usize, event: Event) {
+        let link = &mut self.links[position];
+        let Some(session) = &mut link.session else { return };
+        match event {
+            Event::Mtu(mtu) => {
+                debug!(peer = %link.name, mtu, "greatest packet");
+                self.note_mtu();
+            }
+            Event::PathDown => {
+                info!(peer = %link.name, "path is down");
+                session.is_up = false;
+                self.peers.handle_silence(now, link.peer);
+            }
+            Event::PathUp => {
+                info!(peer = %link.name, "path is up");
+                session.is_up = true;
+            }
+        }
+    }
+
+    /// The device offers what the best peer takes; who sends more to another is told.
+    fn note_mtu(&mut self) {
+        let sessions = self.links.iter().filter_map(|link| link.session.as_ref());
+        let most = sessions.map(|session| session.core.mtu()).max().unwrap_or(LEAST_MTU);
+        let mtu = most.max(LEAST_MTU);
+        if mtu != self.device_mtu {
+            self.device_mtu = mtu;
+            self.is_mtu_new = true;
+        }
+    }
+}
+
+/// The parameters of a core for a peer at `endpoint`.
+fn core_config(endpoint: Option<SocketAddr>, limit: Option<usize>, link: &Link) -> nc::Config {
+    let is_v6 = endpoint.is_some_and(|endpoint| endpoint.is_ipv6());
+    let defaults = nc::Config::default();
+    let max_mtu = endpoint
+        .and_then(|endpoint| Udp::route_mtu(endpoint).ok())
+        .map_or(defaults.max_mtu, |mtu| mtu.min(limit.unwrap_or(JUMBO)))
+        .clamp(defaults.base_mtu, JUMBO);
+    let overhead = OUTER[usize::from(is_v6)] + OVERHEAD;
+    nc::Config { max_mtu, overhead, max_rate: link.max_rate, deadline: link.deadline, ..defaults }
+}
+
+/// Octets of the longest outer packet that is tried.
+const JUMBO: usize = 9_216;

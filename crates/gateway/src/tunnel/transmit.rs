@@ -1,0 +1,105 @@
+//! From the cores to the socket.
+
+use std::sync::atomic::Ordering;
+
+use proto::nc::Transmit;
+
+use super::Shared;
+use crate::secure::{HEADER, OVERHEAD, PeerId, Sealer, TAG};
+use crate::sys::Outbox;
+
+/// Datagrams of one peer before the next one's turn; a train's worth.
+const QUANTUM: usize = 64;
+
+/// Seals and sends; only one thread at a time.
+#[derive(Default)]
+pub(super) struct Transmitter {
+    outbox: Outbox,
+    /// Whose datagrams are in the outbox.
+    peer: Option<PeerId>,
+    plain: Batch,
+}
+
+/// Datagrams of one peer, yet to be sealed.
+#[derive(Default)]
+pub(super) struct Batch {
+    /// Each with room around it for what sealing adds.
+    octets: Vec<u8>,
+    datagrams: Vec<(Transmit, usize)>,
+    scratch: Vec<u8>,
+}
+
+impl Batch {
+    fn clear(&mut self) {
+        self.octets.clear();
+        self.datagrams.clear();
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.datagrams.is_empty()
+    }
+
+    /// Takes what a core has ready, up to a quantum; whether that was all.
+    pub(super) fn fill(&mut self, mut poll: impl FnMut(&mut Vec<u8>) -> Option<Transmit>) -> bool {
+        while self.datagrams.len() < QUANTUM {
+            let Some(transmit) = poll(&mut self.scratch) else { return true };
+            self.octets.extend_from_slice(&[0; HEADER]);
+            self.octets.extend_from_slice(&self.scratch);
+            self.octets.extend_from_slice(&[0; TAG]);
+            self.datagrams.push((transmit, self.scratch.len() + OVERHEAD));
+        }
+        false
+    }
+}
+
+impl Transmitter {
+    /// Sends until nothing is ready or the socket is full.
+    pub(super) fn pump(&mut self, shared: &Shared) {
+        loop {
+            if !self.outbox.is_empty() && !self.flush(shared) {
+                return;
+            }
+            let mut state = shared.state();
+            let now = shared.now();
+            self.plain.clear();
+            let Some((peer, sealer)) = state.fill(now, &mut self.plain) else {
+                return;
+            };
+            drop(state);
+            self.seal(shared, peer, sealer);
+        }
+    }
+
+    /// Whether the socket took all.
+    fn flush(&mut self, shared: &Shared) -> bool {
+        let is_sent = shared.udp.send(&mut self.outbox);
+        shared.counters.datagrams_refused.add(std::mem::take(&mut self.outbox.refused));
+        if let (Some(len), Some(peer)) = (self.outbox.too_big.take(), self.peer) {
+            let mut state = shared.state();
+            let now = shared.now();
+            state.handle_too_big(now, peer, len.saturating_sub(OVERHEAD));
+        }
+        shared.is_blocked.store(!is_sent, Ordering::SeqCst);
+        if !is_sent {
+            shared.counters.socket_full.add(1);
+        }
+        is_sent
+    }
+
+    fn seal(&mut self, shared: &Shared, peer: PeerId, mut sealer: Sealer) {
+        let now = shared.now();
+        self.peer = Some(peer);
+        let memory = self.outbox.memory();
+        // The outbox is empty: its memory becomes what was filled, and the other way round.
+        std::mem::swap(memory, &mut self.plain.octets);
+        let mut start = 0;
+        for &(transmit, len) in &self.plain.datagrams {
+            let end = start + len;
+            match sealer.seal(now, transmit.number, &mut self.outbox.memory()[start..end]) {
+                Ok(to) => self.outbox.push(to, start, end),
+                Err(_) => shared.counters.datagrams_unsealed.add(1),
+            }
+            start = end;
+        }
+    }
+}
