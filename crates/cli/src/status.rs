@@ -1,12 +1,12 @@
-//! `trackway status`: the counters of the gateway that runs here.
+//! `trackway status`: the tunnels and the counters of the gateway that runs here.
 
-use std::io::Write as _;
+use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use serde_json::{Map, Value};
 
-/// Print the counters of the gateway that runs in this network namespace.
+/// Print the tunnels and the counters of the gateway that runs in this network namespace.
 #[derive(Clone, Copy, Debug, clap::Args)]
 #[command(after_help = "Example:\n  trackway status --json")]
 pub(crate) struct Args {
@@ -26,10 +26,43 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let counters: Map<String, Value> =
         serde_json::from_str(&status).context("the gateway's answer")?;
+    let tunnels = counters.get("tunnels").and_then(Value::as_array);
+    for tunnel in tunnels.into_iter().flatten() {
+        print_tunnel(&mut out, tunnel)?;
+    }
     for (name, value) in &counters {
-        if value != 0 {
+        if name != "tunnels" && value != 0 {
             writeln!(out, "{name:<28} {value:>14}")?;
         }
     }
     Ok(ExitCode::SUCCESS)
 }
+
+/// A tunnel's state in a line, and its counters that are not zero below.
+fn print_tunnel(out: &mut impl Write, tunnel: &Value) -> anyhow::Result<()> {
+    let text = |key: &str| tunnel[key].as_str().unwrap_or("-").to_owned();
+    let number = |key: &str| tunnel[key].as_f64().unwrap_or_default();
+    writeln!(out, "tunnel {}: {}, peer at {}", text("peer"), text("state"), text("endpoint"))?;
+    writeln!(
+        out,
+        "  round trip {:.1} ms, rate {:.2} Mbit/s, loss {:.1} %, in bursts of {:.1}, \
+         redundancy {:.1} %, {} octets wait, greatest packet {}",
+        number("rtt_ms"),
+        number("rate_bit_s") / 1e6,
+        number("loss") * 100.0,
+        number("burst"),
+        number("redundancy") * 100.0,
+        number("queued_octets"),
+        number("mtu"),
+    )?;
+    for (name, value) in tunnel.as_object().into_iter().flatten() {
+        let is_said = SAID.contains(&name.as_str());
+        if let Some(value) = value.as_u64().filter(|&value| value != 0 && !is_said) {
+            writeln!(out, "  {name:<26} {value:>14}")?;
+        }
+    }
+    Ok(())
+}
+
+/// What the line of a tunnel has said.
+const SAID: [&str; 3] = ["mtu", "queued_octets", "rate_bit_s"];

@@ -88,12 +88,12 @@ pub(crate) fn no_device(name: &str, error: &io::Error) -> anyhow::Error {
         Some(nix::libc::ENOENT) => anyhow::anyhow!(
             "there is no /dev/net/tun: `modprobe tun`, or a kernel with CONFIG_TUN, provides it"
         ),
-        Some(nix::libc::EPERM | nix::libc::EACCES) => anyhow::anyhow!(
-            "no right to make the device {name}: run as root or with CAP_NET_ADMIN"
-        ),
-        Some(nix::libc::EBUSY) => anyhow::anyhow!(
-            "the device {name} exists already: `ip link delete {name}` removes it"
-        ),
+        Some(nix::libc::EPERM | nix::libc::EACCES) => {
+            anyhow::anyhow!("no right to make the device {name}: run as root or with CAP_NET_ADMIN")
+        }
+        Some(nix::libc::EBUSY) => {
+            anyhow::anyhow!("the device {name} exists already: `ip link delete {name}` removes it")
+        }
         _ => anyhow::anyhow!("cannot make the device {name}: {error}"),
     }
 }

@@ -365,9 +365,8 @@ mod tests {
 
     #[test]
     fn flows_that_take_turns_are_joined_each() {
-        let packets: Vec<_> = (0..8)
-            .map(|at| tcp(true, 1 + at % 2, u32::from(at / 2) * 100, TCP_ACK, 100))
-            .collect();
+        let packets: Vec<_> =
+            (0..8).map(|at| tcp(true, 1 + at % 2, u32::from(at / 2) * 100, TCP_ACK, 100)).collect();
 
         let written = joined(&packets);
 
@@ -430,9 +429,7 @@ mod tests {
         let offload = Offload::parse(train, 0).unwrap();
         let (mut packets, mut scratch) = (Vec::new(), Vec::new());
         let mut packet = train[HEADER..].to_vec();
-        offload
-            .segment(&mut packet, &mut scratch, |packet| packets.push(packet.to_vec()))
-            .unwrap();
+        offload.segment(&mut packet, &mut scratch, |packet| packets.push(packet.to_vec())).unwrap();
         strip(&packets)
     }
 

@@ -135,8 +135,7 @@ impl Udp {
                         outbox.split_next();
                     } else {
                         if error == Errno::EMSGSIZE {
-                            outbox.too_big =
-                                outbox.too_big.into_iter().chain([run.segment]).min();
+                            outbox.too_big = outbox.too_big.into_iter().chain([run.segment]).min();
                         }
                         outbox.refused += 1;
                         outbox.next += 1;
@@ -185,12 +184,7 @@ impl Udp {
         // SAFETY: the first `count` headers point to names, slices and control buffers that live
         // on this frame and in `outbox`, with their lengths; the kernel only reads them.
         let sent = unsafe {
-            libc::sendmmsg(
-                self.fd.as_raw_fd(),
-                headers.as_mut_ptr(),
-                count,
-                libc::MSG_DONTWAIT,
-            )
+            libc::sendmmsg(self.fd.as_raw_fd(), headers.as_mut_ptr(), count, libc::MSG_DONTWAIT)
         };
         usize::try_from(sent).map_err(|_| Errno::last())
     }
@@ -226,13 +220,7 @@ fn get(fd: &OwnedFd, level: i32, option: i32) -> io::Result<i32> {
     let mut len = socklen::<i32>();
     // SAFETY: `value` is an `int` of `len` octets, alive for the call.
     let result = unsafe {
-        libc::getsockopt(
-            fd.as_raw_fd(),
-            level,
-            option,
-            (&raw mut value).cast(),
-            &raw mut len,
-        )
+        libc::getsockopt(fd.as_raw_fd(), level, option, (&raw mut value).cast(), &raw mut len)
     };
     if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
@@ -263,7 +251,14 @@ struct Run {
 
 impl Default for Outbox {
     fn default() -> Self {
-        Self { octets: Vec::new(), runs: Vec::new(), next: 0, is_segmenting: true, refused: 0, too_big: None }
+        Self {
+            octets: Vec::new(),
+            runs: Vec::new(),
+            next: 0,
+            is_segmenting: true,
+            refused: 0,
+            too_big: None,
+        }
     }
 }
 

@@ -49,8 +49,10 @@ pub(super) fn run(shared: &Shared) -> anyhow::Result<()> {
                 break;
             }
             shared.counters.receives.add(1);
-            let mut sorted: Vec<_> =
-                arrivals.datagrams().filter_map(|arrived| sort(shared, &mut opener, arrived)).collect();
+            let mut sorted: Vec<_> = arrivals
+                .datagrams()
+                .filter_map(|arrived| sort(shared, &mut opener, arrived))
+                .collect();
             for part in sorted.chunks_mut(HELD) {
                 take(shared, part, &mut released);
                 released.write(shared);

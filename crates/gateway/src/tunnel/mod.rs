@@ -50,6 +50,9 @@ pub(crate) struct Service {
     threads: Vec<JoinHandle<anyhow::Result<()>>>,
 }
 
+/// What a thread does until the end.
+type Run = fn(&Shared) -> anyhow::Result<()>;
+
 /// What both threads use.
 struct Shared {
     started: Instant,
@@ -111,8 +114,7 @@ impl Service {
     /// # Errors
     /// When no thread can be started.
     pub(crate) fn start(&mut self) -> anyhow::Result<()> {
-        let threads: [(&str, fn(&Shared) -> anyhow::Result<()>); 2] =
-            [("outward", outward::run), ("inward", inward::run)];
+        let threads: [(&str, Run); 2] = [("outward", outward::run), ("inward", inward::run)];
         for (name, run) in threads {
             let shared = Arc::clone(&self.shared);
             let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {

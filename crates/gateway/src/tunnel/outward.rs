@@ -71,7 +71,10 @@ fn stage(shared: &Shared, train: &mut [u8], segment: &mut Vec<u8>, staged: &mut 
     let Some(peer) = shared.routes.peer_for(destination) else {
         counters.packets_unrouted.add(1);
         // The kernel's own multicast is nobody's mistake; ICMP is not owed then, and not sent.
-        complain(shared, &Complaint { error: icmp::Error::HostUnreachable, offender: packet.to_vec() });
+        complain(
+            shared,
+            &Complaint { error: icmp::Error::HostUnreachable, offender: packet.to_vec() },
+        );
         return;
     };
     let outcome = offload.segment(packet, segment, |packet| {

@@ -182,10 +182,8 @@ impl State {
             if !self.links[position].is_ready {
                 continue;
             }
-            while let Some(event) = self.links[position]
-                .session
-                .as_mut()
-                .and_then(|session| session.core.poll_event())
+            while let Some(event) =
+                self.links[position].session.as_mut().and_then(|session| session.core.poll_event())
             {
                 self.take_core(now, position, event);
             }

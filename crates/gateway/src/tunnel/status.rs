@@ -118,7 +118,11 @@ impl Shared {
 fn condition(link: &Link, has_session: bool) -> &'static str {
     match &link.session {
         Some(session) if session.has_keys && has_session => {
-            if session.is_up { "up" } else { "path down" }
+            if session.is_up {
+                "up"
+            } else {
+                "path down"
+            }
         }
         _ => "no session",
     }
