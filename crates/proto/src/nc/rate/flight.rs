@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::time::Time;
 
-/// Datagrams that are remembered, at most: 4 MiB.
+/// Datagrams that are remembered, at most: 6 MiB.
 const LIMIT: usize = 1 << 18;
 
 /// The datagrams after the newest one that the peer has reported, by number.
@@ -25,20 +25,22 @@ pub(super) struct Sent {
     pub(super) at: Time,
     /// Octets sent since the start, with this one.
     pub(super) total: u64,
+    /// Whether the window was full.
+    pub(super) is_full: bool,
 }
 
 impl Flight {
     /// Remembers that `number` was sent. Numbers that were left out count as nothing sent.
-    pub(super) fn handle_sent(&mut self, now: Time, number: u64, octets: usize) {
+    pub(super) fn handle_sent(&mut self, now: Time, number: u64, octets: usize, is_full: bool) {
         if self.sent.is_empty() || number < self.next() || number - self.next() > LIMIT as u64 {
             self.sent.clear();
             self.first = number;
         }
         while self.next() < number {
-            self.push(now);
+            self.push(now, false);
         }
         self.total = self.total.saturating_add(octets as u64);
-        self.push(now);
+        self.push(now, is_full);
     }
 
     /// Forgets all up to `number`, which is the newest that the peer has; `None` if it is not a
@@ -77,11 +79,11 @@ impl Flight {
         self.sent.len() >= LIMIT && self.octets() > 0
     }
 
-    fn push(&mut self, now: Time) {
+    fn push(&mut self, now: Time, is_full: bool) {
         if self.sent.len() >= LIMIT {
             self.sent.pop_front();
             self.first += 1;
         }
-        self.sent.push_back(Sent { at: now, total: self.total });
+        self.sent.push_back(Sent { at: now, total: self.total, is_full });
     }
 }

@@ -1,23 +1,33 @@
 //! How fast one direction of a tunnel sends: it fills the path, with a short queue, whatever is lost.
 //!
 //! ```text
-//!   Startup ──queue grows──▶ Cruise ◀──▶ (Step: the window is cut, what follows is measured)
+//!   Startup ──queue grows──▶ Cruise ──queue is not ours──▶ Compete
+//!                              ▲  ◀─────queue is ours─────────┘
+//!                              ╰─▶ Step: the window is cut, what follows is measured
 //! ```
 //!
 //! A window on what is in flight finds the rate, pacing spreads it. Loss that was there all along
 //! counts as sent; `docs/rate-control.md` has the reasons.
 
+mod best;
+mod compete;
 mod delay;
 mod delivery;
 mod flight;
+mod round;
+mod step;
 #[cfg(test)]
 mod tests;
 
 use std::time::Duration;
 
+use self::best::Best;
+use self::compete::Compete;
 use self::delay::{Least, Recent};
 use self::delivery::Delivery;
 use self::flight::Flight;
+use self::round::{Ambient, Ended, Round};
+use self::step::{Progress, Purpose, Step};
 use super::Config;
 use crate::time::Time;
 
@@ -37,6 +47,16 @@ const QUEUE_DATAGRAMS: f64 = 4.0;
 const QUEUE_RATE: f64 = 10e6 / 8.0;
 /// But not below this.
 const QUEUE_LEAST: f64 = 0.001;
+/// A queue that a cut of ours shortens by this part of what it should is ours.
+const OWN: f64 = 0.8;
+/// And by less than this, another's.
+const OTHER: f64 = 0.35;
+/// As often as that in a row, before we compete for it.
+const FOREIGN: u32 = 2;
+/// Datagrams in a window with which we never compete: what they do to a queue cannot be told.
+const FEW: f64 = 8.0;
+/// Round trips from one look at whose the queue is to the next.
+const LOOK: u32 = 16;
 /// The greatest growth in a round trip, of the window, out of the start.
 const GROWTH: f64 = 0.4;
 /// As often as this reports may fail to come before the window is cut: they may be lost themselves.
@@ -66,6 +86,18 @@ pub(super) struct Rate {
     growth: f64,
     /// The round trip ends with the report of this number.
     round_end: u64,
+    round: Round,
+    ambient: Ambient,
+    best: Best,
+    /// The greatest window of late; it fades.
+    peak: f64,
+    foreign: Option<Foreign>,
+    /// A queue that was marked, in seconds; we keep below it for a while.
+    marked: f64,
+    /// How much the least delay changes from one round trip to the next, in seconds.
+    noise: f64,
+    /// The queue at the end of the last round trip.
+    last_queue: f64,
     /// Datagrams below this number were not held back by us.
     limited_until: u64,
     /// When the queue was last nearly empty.
@@ -81,10 +113,21 @@ pub(super) struct Rate {
     pub(super) strange_reports: u64,
 }
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 enum Phase {
+    Compete(Compete),
     Cruise,
     Startup,
+}
+
+/// The queue is another's, it seems.
+#[derive(Clone, Copy, Debug)]
+struct Foreign {
+    /// When a cut of ours last failed to shorten it, and how often in a row.
+    at: Time,
+    times: u32,
+    /// Our greatest window meanwhile.
+    most: f64,
 }
 
 /// What the peer says of what it received.
@@ -100,17 +143,6 @@ pub(super) struct Report {
     pub(super) received: u64,
     /// Datagrams in all that came with congestion experienced.
     pub(super) marked: u64,
-}
-
-/// A cut of the window whose effect is awaited.
-#[derive(Clone, Copy, Debug)]
-struct Step {
-    /// The window afterwards.
-    after: f64,
-    /// The first number sent when no more was in flight than the smaller window.
-    low_from: Option<u64>,
-    /// The effect is seen when this is reported.
-    until: Option<u64>,
 }
 
 /// Round-trip times in seconds, as RFC 6298 smooths them.
@@ -139,6 +171,14 @@ impl Rate {
             step: None,
             growth: 0.0,
             round_end: 0,
+            round: Round::default(),
+            ambient: Ambient::default(),
+            best: Best::default(),
+            peak: 0.0,
+            foreign: None,
+            marked: f64::MAX,
+            noise: 0.0,
+            last_queue: 0.0,
             limited_until: 0,
             empty_at: now,
             mark_at: now,
@@ -153,7 +193,8 @@ impl Rate {
     pub(super) fn handle_sent(&mut self, now: Time, number: u64, octets: usize) {
         self.earn(now);
         self.credit -= octets as f64;
-        self.flight.handle_sent(now, number, octets);
+        let is_full = self.in_flight() >= 0.7 * self.window;
+        self.flight.handle_sent(now, number, octets, is_full);
         let octets = octets as f64;
         self.datagram = if octets >= self.datagram {
             octets.min(65_535.0)
@@ -190,7 +231,9 @@ impl Rate {
         self.newest = Some(*report);
         self.silences = 0;
         let acked = self.flight.left().saturating_sub(left) as f64;
-        let is_limited = report.newest < self.limited_until || in_flight < self.window / 2.0;
+        // After a pause or beside one; what was sent with a full window shows what it is worth.
+        let is_paused = report.newest < self.limited_until;
+        let is_limited = is_paused && !sent.is_full || in_flight < self.window / 2.0;
 
         let rtt = (elapsed - report.delay).max(Duration::from_micros(1));
         self.rtt.handle_sample(rtt.as_secs_f64());
@@ -206,25 +249,33 @@ impl Rate {
         let delay = at.saturating_sub(i64::try_from(sent.at.as_nanos()).unwrap_or(i64::MAX));
         self.delay.handle_sample(now, delay, memory / 2);
         self.recent.handle_sample(now, delay, span);
-        if is_limited {
+        if is_paused {
             self.delivery.clear();
         } else {
             self.delivery.handle_sample(report.newest_at, sent.total, span);
         }
+        let least = self.delay.get().unwrap_or(delay);
+        self.round.queue = self.round.queue.max(delay.saturating_sub(least) as f64 / 1e9);
 
         let is_round = report.newest >= self.round_end;
         if is_round {
             self.round_end = self.flight.next();
+            if is_paused {
+                self.round.clear();
+            }
+            if let Some(ended) = self.round.end(report) {
+                self.end_round(now, &ended);
+            }
         }
         match self.phase {
+            Phase::Compete(compete) => {
+                self.compete(now, compete, acked, is_limited, is_round, report.newest);
+            }
             Phase::Cruise => self.cruise(now, acked, is_limited, is_round, report.newest),
             Phase::Startup => self.start(acked, is_limited),
         }
-        if before.is_some_and(|before| report.marked > before.marked) && now >= self.mark_at {
-            self.mark_at = now + Duration::from_secs_f64(self.rtt.smoothed);
-            self.phase = Phase::Cruise;
-            self.growth = 0.0;
-            self.window *= 0.8;
+        if before.is_some_and(|before| report.marked > before.marked) {
+            self.yield_way(now, 0.85);
         }
         let most = 1.5 * self.max_rate * self.rtt.smoothed + INITIAL * self.datagram;
         self.window = self.window.clamp(LEAST * self.datagram, most.clamp(1e5, 1e12));
@@ -256,6 +307,13 @@ impl Rate {
         self.phase = Phase::Startup;
         self.step = None;
         self.growth = 0.0;
+        self.round.clear();
+        self.ambient = Ambient::default();
+        self.best = Best::default();
+        self.peak = 0.0;
+        self.foreign = None;
+        self.marked = f64::MAX;
+        self.noise = 0.0;
         self.empty_at = now;
         self.flight.give_up();
         self.limited_until = self.flight.next();
@@ -265,7 +323,7 @@ impl Rate {
     /// flight.
     pub(super) fn next_send(&self, now: Time) -> Option<Time> {
         let hard = match self.phase {
-            Phase::Cruise => 1.5 * self.window + 2.0 * self.datagram,
+            Phase::Compete(_) | Phase::Cruise => 1.5 * self.window + 2.0 * self.datagram,
             Phase::Startup => self.window,
         };
         if self.in_flight() >= hard || self.flight.is_full() {
@@ -305,6 +363,123 @@ impl Rate {
         self.flight.octets() as f64
     }
 
+    /// Looks at what a round trip brought.
+    fn end_round(&mut self, now: Time, ended: &Ended) {
+        let nominal = self.nominal();
+        let rate = self.delivery.rate().unwrap_or(nominal);
+        let target = self.target(rate);
+        self.peak = (self.peak * (1.0 - (self.rtt.smoothed / 20.0).min(0.5))).max(self.window);
+        self.marked *= 1.02;
+        let high = match self.phase {
+            Phase::Compete(_) => 1.2,
+            Phase::Cruise => 2.0,
+            Phase::Startup => f64::MAX,
+        };
+        if ended.queue <= high * target {
+            self.ambient.learn(ended);
+        } else if self.ambient.is_exceeded(ended) {
+            self.yield_way(now, 0.7);
+        }
+        if let (Some(queue), Phase::Cruise, None) = (self.queue(), self.phase, self.step) {
+            self.noise += ((queue - self.last_queue).abs() - self.noise) / 8.0;
+            self.last_queue = queue;
+        }
+
+        let factor = match self.phase {
+            Phase::Compete(_) => return,
+            Phase::Cruise => 1.08,
+            Phase::Startup => 3.0,
+        };
+        let is_queueing = ended.queue > 0.9 * target && matches!(self.phase, Phase::Cruise);
+        let usual = self.ambient.spread();
+        if self.best.is_wasteful(self.window, ended, factor, is_queueing, usual) {
+            // All that was added was lost: there is a bottleneck that does not queue.
+            self.phase = Phase::Cruise;
+            self.growth = 0.0;
+            self.window = self.best.window;
+        }
+    }
+
+    /// A sign of congestion: `part` of the window stays. What was sent before gives no second one.
+    fn yield_way(&mut self, now: Time, part: f64) {
+        if now < self.mark_at {
+            return;
+        }
+        let queue = self.round.queue.max(self.queue().unwrap_or(0.0));
+        let target = self.target(self.delivery.rate().unwrap_or(self.nominal()));
+        self.mark_at = now + self.rtt();
+        self.round_end = self.flight.next();
+        self.round.clear();
+        self.step = None;
+        self.growth = 0.0;
+        self.phase = match self.phase {
+            Phase::Compete(mut compete) => {
+                self.window = compete.cut(now, self.window, part);
+                Phase::Compete(compete)
+            }
+            Phase::Cruise | Phase::Startup
+                if queue > 2.0 * target && self.window > FEW * self.datagram =>
+            {
+                let mut compete = Compete::new(now, self.window, self.window);
+                self.window = compete.cut(now, self.window, part);
+                Phase::Compete(compete)
+            }
+            Phase::Cruise | Phase::Startup => {
+                // The queue is marked where it is shorter than we like it.
+                self.marked = (0.7 * queue).max(1e-4);
+                self.window *= part;
+                Phase::Cruise
+            }
+        };
+    }
+
+    /// Takes its share beside flows that fill the buffer.
+    fn compete(
+        &mut self,
+        now: Time,
+        mut compete: Compete,
+        acked: f64,
+        is_limited: bool,
+        is_round: bool,
+        newest: u64,
+    ) {
+        let Some(queue) = self.queue() else { return };
+        let rate = self.delivery.rate().unwrap_or(self.nominal());
+        let target = self.target(rate);
+        if let Some(mut step) = self.step {
+            match step.advance(self.in_flight(), newest, self.flight.next(), queue) {
+                Progress::Wait => self.step = Some(step),
+                Progress::Restore(window) => {
+                    self.window = window;
+                    self.step = Some(step);
+                }
+                Progress::Done => {
+                    self.step = None;
+                    let is_own = step.share().is_some_and(|share| share > OWN);
+                    compete.own = if is_own { compete.own + 1 } else { 0 };
+                    compete.look_in = if is_own { 4 } else { LOOK };
+                }
+            }
+        } else if !is_limited {
+            let rtt = self.rtt();
+            self.window = compete.grow(now, self.window, acked, rtt, self.datagram);
+        }
+        if is_round {
+            compete.look_in = compete.look_in.saturating_sub(1);
+        }
+        let is_free = queue < target / 2.0 && compete.is_beyond(self.window);
+        if compete.own >= 4 || is_free {
+            self.phase = Phase::Cruise;
+            self.foreign = None;
+            return;
+        }
+        if compete.look_in == 0 && self.step.is_none() && queue > 1.5 * target && !is_limited {
+            let window = self.window;
+            self.begin(Purpose::Look, 0.75 * window, window, rate, queue);
+        }
+        self.phase = Phase::Compete(compete);
+    }
+
     /// Doubles in each round trip, until the queue grows.
     fn start(&mut self, acked: f64, is_limited: bool) {
         if !is_limited {
@@ -315,7 +490,7 @@ impl Rate {
         if queue > target {
             self.phase = Phase::Cruise;
             let window = self.window.min(rate * (self.min_rtt().as_secs_f64() + target));
-            self.step(window, window);
+            self.begin(Purpose::Settle, window, window, rate, queue);
         }
     }
 
@@ -328,18 +503,35 @@ impl Rate {
         if queue < target / 4.0 {
             self.empty_at = now;
         }
-        if self.is_stepping(newest) {
+        if let Some(mut step) = self.step {
+            match step.advance(self.in_flight(), newest, self.flight.next(), queue) {
+                Progress::Done => {
+                    self.step = None;
+                    if step.purpose == Purpose::Excess
+                        && let Some(share) = step.share()
+                    {
+                        self.note_share(now, share, step.before);
+                    }
+                }
+                Progress::Restore(window) => {
+                    self.window = window;
+                    self.step = Some(step);
+                }
+                Progress::Wait => self.step = Some(step),
+            }
             return;
         }
         // The part of a round trip that has passed.
         let part = (acked / self.window).min(1.0);
         if queue > 2.0 * target && !is_limited {
             let window = (self.window - rate * (queue - target)).max(self.window / 2.0);
-            self.step(window, window);
+            self.begin(Purpose::Excess, window, window, rate, queue);
         } else if queue > target || !is_limited {
             let error = (target - queue) * rate.min(2.0 * nominal);
-            self.window += (GAIN * error * part).max(-self.window / 2.0);
-            if queue >= target / 2.0 || is_limited {
+            if error < 0.0 || !self.best.is_pausing() {
+                self.window += (GAIN * error * part).max(-self.window / 2.0);
+            }
+            if queue >= target / 2.0 || is_limited || self.best.is_pausing() {
                 self.growth = 0.0;
             } else {
                 if is_round {
@@ -352,43 +544,41 @@ impl Rate {
                 // A glance at the path without our queue.
                 self.empty_at = now;
                 let low = (self.window - rate * 1.25 * queue).max(self.window / 2.0);
-                self.step(low, self.window);
+                self.begin(Purpose::Drain, low, self.window, rate, queue);
             }
         }
     }
 
-    /// Cuts the window to `window` until that is seen to act, then sets it to `after`.
-    fn step(&mut self, window: f64, after: f64) {
+    /// The queue shrank by a `share` of what it should have. Too little, again and again, and
+    /// another fills it.
+    fn note_share(&mut self, now: Time, share: f64, window: f64) {
+        if share >= OTHER || window < FEW * self.datagram {
+            self.foreign = None;
+            return;
+        }
+        let soon = Duration::from_secs_f64((40.0 * self.rtt.smoothed).clamp(5.0, 60.0));
+        let (times, most) = match self.foreign {
+            Some(Foreign { at, times, most }) if now.since(at) < soon => {
+                (times + 1, most.max(window))
+            }
+            Some(_) | None => (1, window),
+        };
+        self.foreign = Some(Foreign { at: now, times, most });
+        if times >= FOREIGN {
+            let most = most.max(self.peak);
+            self.window = self.window.max(0.85 * most);
+            self.phase = Phase::Compete(Compete::new(now, most, self.window));
+            self.foreign = None;
+        }
+    }
+
+    /// Cuts the window to `low` until that is seen to act, then sets it to `after`.
+    fn begin(&mut self, purpose: Purpose, low: f64, after: f64, rate: f64, queue: f64) {
         self.growth = 0.0;
-        self.window = window.max(LEAST * self.datagram);
-        let after = after.max(self.window);
-        self.step = Some(Step { after, low_from: None, until: None });
-    }
-
-    /// Whether the effect of a cut has yet to be seen.
-    fn is_stepping(&mut self, newest: u64) -> bool {
-        let in_flight = self.in_flight();
-        let next = self.flight.next();
-        let Some(step) = &mut self.step else { return false };
-        match (step.low_from, step.until) {
-            (None, _) => {
-                if in_flight <= self.window {
-                    step.low_from = Some(next);
-                }
-            }
-            (Some(low), None) => {
-                if newest >= low {
-                    step.until = Some(next);
-                    self.window = step.after;
-                }
-            }
-            (_, Some(until)) => {
-                if newest >= until {
-                    self.step = None;
-                }
-            }
-        }
-        self.step.is_some()
+        let low = low.max(LEAST * self.datagram);
+        let start = self.flight.next();
+        self.step = Some(Step::new(purpose, [self.window, low, after], rate, queue, start));
+        self.window = low;
     }
 
     /// The queue before the bottleneck, in seconds.
@@ -401,7 +591,9 @@ impl Rate {
     fn target(&self, rate: f64) -> f64 {
         let rate = rate.max(1.0);
         let fixed = (QUEUE * (QUEUE_RATE / rate).sqrt()).clamp(QUEUE_LEAST, QUEUE);
-        fixed.max(QUEUE_DATAGRAMS * self.datagram / rate).min(60.0)
+        let target = fixed.max(QUEUE_DATAGRAMS * self.datagram / rate).min(60.0);
+        let noise = (1.5 * self.noise - 0.5 * target).clamp(0.0, 0.1);
+        (target + noise).min(self.marked)
     }
 
     /// How long a delay is remembered.
@@ -424,8 +616,8 @@ impl Rate {
         let full = self.in_flight() / self.window;
         let factor = match (self.phase, self.step) {
             (Phase::Startup, _) => 2.0,
-            (Phase::Cruise, Some(Step { low_from: None, .. })) if full > 1.0 => 0.5,
-            (Phase::Cruise, _) => (3.0 - 2.0 * full).clamp(0.25, FASTEST),
+            (_, Some(step)) if step.is_falling() && full > 1.0 => 0.5,
+            (Phase::Compete(_) | Phase::Cruise, _) => (3.0 - 2.0 * full).clamp(0.25, FASTEST),
         };
         (self.nominal() * factor).min(self.max_rate).max(1.0)
     }

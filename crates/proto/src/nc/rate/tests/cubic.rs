@@ -24,8 +24,8 @@ pub(in super::super) struct Cubic {
     heard: Time,
 }
 
-impl Cubic {
-    pub(in super::super) fn new() -> Self {
+impl Default for Cubic {
+    fn default() -> Self {
         Self {
             window: 10.0,
             threshold: f64::MAX,
@@ -40,7 +40,9 @@ impl Cubic {
             heard: Time::ZERO,
         }
     }
+}
 
+impl Cubic {
     pub(in super::super) fn send(&mut self, now: Time) -> Option<u64> {
         if !self.flight.is_empty() && now.since(self.heard) > Duration::from_secs(2) {
             self.flight.clear();

@@ -327,6 +327,9 @@ impl World {
                 while !is_over && let Some(number) = cubic.send(now) {
                     sends.push((number, 1_500.0));
                 }
+                if !is_over && !sends.is_empty() {
+                    wakes = Some(now + Duration::from_millis(2_100));
+                }
             }
             Sender::Constant(interval, next) => {
                 if !is_over {

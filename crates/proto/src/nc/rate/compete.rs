@@ -1,0 +1,66 @@
+//! The window beside flows that fill every buffer: CUBIC (RFC 9438).
+
+use std::time::Duration;
+
+use crate::time::Time;
+
+/// RFC 9438, 4.1 and 4.6.
+const C: f64 = 0.4;
+const BETA: f64 = 0.7;
+
+/// Since the last sign of congestion.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Compete {
+    /// The window at the sign, in octets, and after the cut.
+    most: f64,
+    after_cut: f64,
+    cut_at: Time,
+    /// What a Reno flow would have.
+    reno: f64,
+    /// Round trips to the next look at whose the queue is.
+    pub(super) look_in: u32,
+    /// Looks in a row that found it to be ours.
+    pub(super) own: u32,
+}
+
+impl Compete {
+    /// Begins after `most` octets in flight were too much.
+    pub(super) fn new(now: Time, most: f64, window: f64) -> Self {
+        let look_in = 8;
+        Self { most, after_cut: window, cut_at: now, reno: window, look_in, own: 0 }
+    }
+
+    /// The window after a sign of congestion, of which `part` stays.
+    pub(super) fn cut(&mut self, now: Time, window: f64, part: f64) -> f64 {
+        // Fast convergence: RFC 9438, 4.7.
+        let most = if window < self.most { window * (1.0 + BETA) / 2.0 } else { window };
+        let (look_in, own) = (self.look_in, self.own);
+        *self = Self { look_in, own, ..Self::new(now, most, window * part) };
+        self.after_cut
+    }
+
+    /// The window after `acked` octets more.
+    pub(super) fn grow(
+        &mut self,
+        now: Time,
+        window: f64,
+        acked: f64,
+        rtt: Duration,
+        datagram: f64,
+    ) -> f64 {
+        let lost = (self.most - self.after_cut).max(0.0) / datagram;
+        let k = libm::cbrt(lost / C);
+        let t = (now.since(self.cut_at) + rtt).as_secs_f64();
+        let cubic = self.most + C * (t - k).powi(3) * datagram;
+        let target = cubic.clamp(window, 1.5 * window);
+        let part = (acked / window).min(1.0);
+        let alpha = if self.reno < self.most { 3.0 * (1.0 - BETA) / (1.0 + BETA) } else { 1.0 };
+        self.reno += alpha * datagram * part;
+        (window + (target - window) * part).max(self.reno)
+    }
+
+    /// Whether the window has long passed where congestion was met.
+    pub(super) fn is_beyond(&self, window: f64) -> bool {
+        window > 1.3 * self.most
+    }
+}

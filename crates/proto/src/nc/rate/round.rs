@@ -1,0 +1,83 @@
+//! What each round trip brought: datagrams sent, received and lost.
+
+use std::time::Duration;
+
+use super::Report;
+
+/// Deviations by which a loss must exceed what is usual.
+const DEVIATIONS: f64 = 4.0;
+/// Datagrams over which the usual loss is averaged.
+const MEMORY: f64 = 300.0;
+
+/// Counts from the beginning of a round trip.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Round {
+    from: Option<(u64, u64, Duration)>,
+    /// The longest queue that was met, in seconds.
+    pub(super) queue: f64,
+}
+
+/// A round trip that has ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ended {
+    pub(super) sent: f64,
+    pub(super) lost: f64,
+    /// Datagrams received in a second.
+    pub(super) rate: f64,
+    pub(super) queue: f64,
+}
+
+/// Loss that is no sign of congestion.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ambient {
+    mean: f64,
+    /// How far the loss of a round trip is from it, as a share of what independent losses give.
+    spread: f64,
+}
+
+impl Round {
+    /// The round trip ends with `report`, and the next one begins.
+    pub(super) fn end(&mut self, report: &Report) -> Option<Ended> {
+        let queue = self.queue;
+        let from = self.from.replace((report.newest, report.received, report.newest_at));
+        self.queue = 0.0;
+        let (newest, received, at) = from?;
+        let sent = report.newest.saturating_sub(newest) as f64;
+        let received = report.received.saturating_sub(received) as f64;
+        let elapsed = report.newest_at.saturating_sub(at).as_secs_f64();
+        let rate = if elapsed > 0.0 { received / elapsed } else { 0.0 };
+        Some(Ended { sent, lost: (sent - received).max(0.0), rate, queue })
+    }
+
+    /// What was counted is of no use: begin again.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+impl Ambient {
+    /// Takes in the loss of a round trip without congestion.
+    pub(super) fn learn(&mut self, round: &Ended) {
+        if round.sent < 1.0 {
+            return;
+        }
+        let part = (round.sent / MEMORY).min(0.25);
+        let expected = self.mean * round.sent;
+        let usual = (expected * (1.0 - self.mean)).max(0.25).sqrt();
+        self.spread += ((round.lost - expected).abs() / usual - self.spread) * part;
+        self.mean += (round.lost / round.sent - self.mean) * part;
+        self.mean = self.mean.clamp(0.0, 0.95);
+    }
+
+    /// How far the losses of a round trip stray, as a multiple of independent ones.
+    pub(super) fn spread(&self) -> f64 {
+        self.spread.clamp(1.0, 5.0)
+    }
+
+    /// Whether a round trip lost more than this explains.
+    pub(super) fn is_exceeded(&self, round: &Ended) -> bool {
+        let expected = self.mean * round.sent;
+        let usual = (expected * (1.0 - self.mean)).sqrt() * self.spread();
+        round.lost > expected + DEVIATIONS * usual
+    }
+}
