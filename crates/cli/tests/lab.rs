@@ -18,6 +18,9 @@ fn every_claim_is_listed_in_its_group() {
     let text = stdout(&output);
     assert!(output.status.success());
     assert!(text.starts_with("hbh\n"), "{text}");
+    for id in ["goodput", "one", "two", "three", "five", "rto", "lre", "long", "clean", "fair"] {
+        assert!(text.contains(&format!("\n  nc-{id} ")), "{id} is not in\n{text}");
+    }
     for id in ["delay", "usage", "usage-growth", "lossless", "r", "w", "rto", "backpressure"] {
         assert!(text.contains(&format!("\n  hbh-{id} ")), "{id} is not in\n{text}");
     }

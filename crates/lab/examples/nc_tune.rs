@@ -21,7 +21,7 @@ const KEYS: &str = "\
   sessions=1     pairs of a source and a sink
   loss=0         on the middle there: 10%, gilbert-elliott(mean=10%,burst=4)
   back=0         on the middle back
-  carrier=coded  or plain
+  carrier=coded  or plain, tcpnc, tcpnc-tunnel
   traffic=...    tcp (the seed's NewReno), current (SACK, large windows), current-ecn, cubic,
                  udp:0.95 (of the limit)
   runs=3         seeds
@@ -132,6 +132,10 @@ impl Experiment {
             "both" => network.is_both_ways = is_yes(value)?,
             "carrier" if value == "plain" => network.carrier = Carrier::Plain,
             "carrier" if value == "coded" => {}
+            "carrier" if value == "tcpnc" => network.carrier = Carrier::TcpNc,
+            "carrier" if value == "tcpnc-tunnel" => {
+                network.carrier = Carrier::TcpNcTunnel { min_rto: Duration::from_millis(400) };
+            }
             "deadline" => coded(network)?.deadline = Duration::from_millis(value.parse()?),
             "delay" => network.middle.delay = Duration::from_secs_f64(value.parse::<f64>()? / 1e3),
             "hidden" => network.is_hidden = is_yes(value)?,
@@ -230,7 +234,9 @@ fn short(loss: &Loss) -> String {
 fn coded(network: &mut Network) -> anyhow::Result<&mut nc::Config> {
     match &mut network.carrier {
         Carrier::Coded(config) => Ok(config),
-        Carrier::Plain => bail!("plain IP has no such setting"),
+        Carrier::Plain | Carrier::TcpNc | Carrier::TcpNcTunnel { .. } => {
+            bail!("only our tunnel has such a setting")
+        }
     }
 }
 

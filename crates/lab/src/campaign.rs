@@ -93,6 +93,7 @@ pub(crate) mod tests {
                         y,
                         y_unit: "1",
                         limit: None,
+                        sessions: None,
                     }],
                     figures: Vec::new(),
                     tables: Vec::new(),

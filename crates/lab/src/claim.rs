@@ -144,6 +144,8 @@ pub struct Point {
     pub y_unit: &'static str,
     /// What physics allows here.
     pub limit: Option<f64>,
+    /// How many sessions there are at once, where that is varied.
+    pub sessions: Option<u32>,
 }
 
 /// A table of the report.

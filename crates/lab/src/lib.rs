@@ -11,9 +11,12 @@ pub mod runner;
 pub mod scenario;
 pub mod stats;
 pub mod tcp;
+mod words;
 
 /// All claims that can be tested, group by group.
 #[must_use]
 pub fn claims() -> Vec<claim::Claim> {
-    hbh::claims()
+    let mut claims = hbh::claims();
+    claims.extend(nc::claims());
+    claims
 }

@@ -108,6 +108,8 @@ pub enum Ink {
     Seed,
     /// Plain TCP.
     Tcp,
+    /// A quantity over time, counted from 0: a line without markers.
+    Trace(usize),
 }
 
 /// Points that belong together.

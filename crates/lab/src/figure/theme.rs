@@ -60,9 +60,15 @@ pub(super) fn look(ink: Ink) -> Look {
             solid(colour, marker)
         }
         Ink::Seed => solid("#e69f00", Marker::Square),
+        Ink::Trace(index) => {
+            let colour = TRACES[index % TRACES.len()];
+            Look { colour, marker: Marker::Nothing, dashes: None, width: 1.5 }
+        }
         Ink::Tcp => solid("#d55e00", Marker::Triangle),
     }
 }
+
+const TRACES: [&str; 4] = ["#0072b2", "#e69f00", "#d55e00", "#009e73"];
 
 const OTHERS: [(&str, Marker); 5] = [
     ("#009e73", Marker::Diamond),

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::chain::{self, Chain, Tcp, Traffic};
-use super::words::{mean, number, percent};
 use super::{Carrier, GROUP, curve};
 use crate::claim::{Cell, Claim, Finding, Point, Results, Table, Verdict};
 use crate::figure::{Axis, Figure, Ink};
 use crate::stats::Estimate;
+use crate::words::{mean, number, percent};
 
 /// Rates of the link in the middle, in kbit/s; the others have 300.
 const RATES: [u16; 5] = [30, 60, 100, 150, 220];
@@ -111,6 +111,7 @@ fn points(results: &Results) -> Vec<Point> {
                     y: inside.times(100.0),
                     y_unit: "% dropped inside",
                     limit: Some(0.0),
+                    sessions: None,
                 });
             }
         }

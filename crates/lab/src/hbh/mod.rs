@@ -12,7 +12,6 @@ mod sweep;
 mod timer;
 mod variants;
 mod window;
-mod words;
 
 use proto::hbh::{Config, Profile};
 

@@ -4,10 +4,10 @@ use proto::hbh::{Config, Profile};
 
 use super::chain::Chain;
 use super::parameter::{Look, Sweep, figures};
-use super::words::{mean, percent};
 use super::{GROUP, assumptions};
 use crate::claim::{Cell, Claim, Finding, Results, Table, Verdict};
 use crate::figure::{Axis, Ink};
+use crate::words::{mean, percent};
 
 /// Where the paper has the minimum.
 const BEST: u16 = 4;

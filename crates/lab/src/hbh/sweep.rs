@@ -2,11 +2,11 @@
 
 use super::chain::{self, Chain};
 use super::fit::{Line, misfit, rms};
-use super::words::{mean, number, percent};
 use super::{Carrier, GROUP, PACKETS, PERCENT, SECONDS, assumptions, curve, limit_curve, variants};
 use crate::claim::{Cell, Claim, Finding, Metric, Point, Results, Table, Verdict};
 use crate::figure::{Axis, Figure, Ink, Mark, Series};
 use crate::stats::Estimate;
+use crate::words::{mean, number, percent};
 
 /// Loss of every link, each way.
 const LOSSES: [f64; 9] = [0.0, 0.01, 0.02, 0.05, 0.10, 0.15, 0.20, 0.25, 0.30];
@@ -87,6 +87,7 @@ fn points(results: &Results, metric: Metric, unit: &'static str) -> Vec<Point> {
                 y: at(results, carrier, loss, metric),
                 y_unit: unit,
                 limit,
+                sessions: None,
             });
         }
     }

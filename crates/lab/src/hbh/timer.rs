@@ -6,10 +6,10 @@ use proto::hbh::{Config, Profile, Rto};
 
 use super::chain::Chain;
 use super::parameter::{Look, Sweep, figures};
-use super::words::{mean, number};
 use super::{GROUP, assumptions};
 use crate::claim::{Cell, Claim, Finding, Results, Verdict};
 use crate::figure::{Axis, Ink};
+use crate::words::{mean, number};
 
 /// The loss of every link.
 const LOSS: f64 = 0.10;

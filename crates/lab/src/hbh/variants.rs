@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::chain::{self, Chain, Kind, Tcp, Traffic};
-use super::words::{mean, percent};
 use super::{Carrier, PERCENT, SECONDS};
 use crate::claim::{Cell, Point, Results, Table};
 use crate::figure::{Axis, Figure, Ink, Mark, Series};
 use crate::stats::Estimate;
+use crate::words::{mean, percent};
 
 /// On the loss axis of the variant.
 const LOSSES: [f64; 4] = [0.01, 0.05, 0.10, 0.20];
@@ -118,6 +118,7 @@ pub(super) fn points(results: &Results) -> Vec<Point> {
                     y: results.estimate(&chain.name(), chain::DELAY),
                     y_unit: SECONDS,
                     limit: chain.delay_limit(),
+                    sessions: None,
                 });
             }
         }

@@ -4,10 +4,10 @@ use proto::hbh::{Config, Profile};
 
 use super::chain::Chain;
 use super::parameter::{Look, Sweep, figures};
-use super::words::{mean, number};
 use super::{GROUP, assumptions};
 use crate::claim::{Cell, Claim, Finding, Results, Verdict};
 use crate::figure::{Axis, Ink};
+use crate::words::{mean, number};
 
 const VALUES: &[u16] = &[1, 2, 4, 8, 16, 32, 64, 127];
 /// How many times the least delay counts as wasted capacity.

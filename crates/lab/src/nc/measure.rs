@@ -4,10 +4,41 @@ use std::time::Duration;
 
 use proto::nc;
 use proto::time::Time;
+use sim::app::ping;
 use sim::{Transit, TunnelReport, World};
 
 use super::network::{Built, Network};
+use crate::claim::{Cell, Metric, Outcome};
+use crate::stats::Observation;
 
+/// Mbit/s of a session's application, the mean over the sessions.
+pub(super) const GOODPUT: Metric = "goodput";
+/// Jain's index of the sessions.
+pub(super) const FAIRNESS: Metric = "fairness";
+/// Seconds that half of the packets take longer than they must, at most.
+pub(super) const P50: Metric = "delay p50";
+/// Seconds that 99 of 100 packets take longer than they must, at most.
+pub(super) const P99: Metric = "delay p99";
+/// Octets on the middle for one of the packets that left the tunnel.
+pub(super) const COST: Metric = "cost";
+/// Segments that the sources sent again, in the whole run.
+pub(super) const REPEATED: Metric = "repeated";
+/// The share of the packets that the send buffer of the paper's tunnel had no room for.
+pub(super) const OVERFLOWED: Metric = "overflowed";
+/// Mbit/s of the flow beside the tunnel.
+pub(super) const RIVAL: Metric = "rival";
+/// Repairs for a source, in the whole run.
+pub(super) const REPAIRS: Metric = "repairs";
+/// The share of the requests that were answered.
+pub(super) const ANSWERED: Metric = "answered";
+/// Seconds to an answer, the mean.
+pub(super) const ANSWER_MEAN: Metric = "answer mean";
+/// Seconds to the slowest answer.
+pub(super) const ANSWER_MOST: Metric = "answer most";
+
+/// When runs on the seed's topology measure.
+pub(super) const SEED_SPAN: Span =
+    Span { warm_up: Duration::from_secs(5), window: Duration::from_secs(30) };
 /// Transits that a run keeps at most.
 const TRANSITS: usize = 1 << 20;
 
@@ -33,6 +64,10 @@ pub struct Measured {
     pub outer: u64,
     /// Octets of the packets that left the tunnel on the other side.
     pub inner: u64,
+    /// The share of the packets that the send buffer of the paper's tunnel dropped, in the whole run.
+    pub overflowed: Option<f64>,
+    /// What became of requests, in the whole run.
+    pub requests: Option<ping::Stats>,
     /// Segments that the inner TCPs sent again, in the whole run.
     pub retransmissions: u64,
     /// The ends of the tunnel, at the end.
@@ -78,6 +113,8 @@ impl Measured {
             delays,
             outer: after.outer - before.outer,
             inner: crossed.iter().map(|it| it.octets as u64).sum(),
+            overflowed: built.overflowed(),
+            requests: built.requests.and_then(|app| built.world.ping(app)),
             retransmissions: built.flows.iter().map(|it| it.retransmissions(&built.world)).sum(),
             ends: ends.collect(),
             events: built.world.events(),
@@ -117,10 +154,49 @@ impl Measured {
         (self.inner > 0).then(|| self.outer as f64 / self.inner as f64)
     }
 
+    /// All of it, for a claim.
+    fn outcome(&self) -> Outcome {
+        let mut outcome = vec![(GOODPUT, self.goodput() / 1e6), (FAIRNESS, self.fairness())];
+        outcome.push((REPEATED, self.retransmissions as f64));
+        let seconds = |share| self.delay(share).map(|delay| delay.as_secs_f64());
+        let repairs =
+            |stats: nc::Stats| stats.repairs_sent as f64 / stats.sources_sent.max(1) as f64;
+        let answered = |stats: &ping::Stats| stats.answered as f64 / stats.sent.max(1) as f64;
+        let requests = self.requests.as_ref();
+        let optional = [
+            (P50, seconds(0.5)),
+            (P99, seconds(0.99)),
+            (COST, self.cost()),
+            (OVERFLOWED, self.overflowed),
+            (RIVAL, self.rival.map(|rival| rival / 1e6)),
+            (REPAIRS, self.stats().map(repairs)),
+            (ANSWERED, requests.map(answered)),
+            (ANSWER_MEAN, requests.map(|stats| stats.rtt.mean())),
+            (ANSWER_MOST, requests.map(|stats| stats.rtt.max().as_secs_f64())),
+        ];
+        outcome.extend(optional.into_iter().filter_map(|(metric, value)| Some((metric, value?))));
+        outcome.into_iter().map(|(metric, value)| (metric, Observation::Exact(value))).collect()
+    }
+
     /// What the core of the first gateway counted.
     #[must_use]
     pub fn stats(&self) -> Option<nc::Stats> {
         self.ends.first().map(|end| end.stats)
+    }
+}
+
+impl Network {
+    /// The name of its cell.
+    pub(super) fn name(&self, span: Span) -> String {
+        format!("{self:?} {span:?}")
+    }
+
+    /// It, to be run.
+    pub(super) fn cell(&self, span: Span) -> Cell {
+        let network = self.clone();
+        Cell::new(self.name(span), move |seed| {
+            Measured::run(&network, seed, span, |_, _| {}).outcome()
+        })
     }
 }
 
@@ -131,6 +207,30 @@ impl Built {
             self.world.run_until(next);
             each(&self.world, self);
         }
+    }
+
+    /// Packets that were put on the middle so far, there.
+    #[must_use]
+    pub fn packets_on_middle(&self) -> usize {
+        let port = self.world.ends(self.middle)[0];
+        let packets = self.world.port_counters(port).sent.total().packets;
+        usize::try_from(packets).unwrap_or(usize::MAX)
+    }
+
+    /// Octets that wait at the first gateway now, where a tunnel knows of them.
+    #[must_use]
+    pub fn waiting_octets(&self) -> Option<u64> {
+        if let Some(tunnel) = self.tcpnc {
+            return Some(self.world.tunnel_buffer(tunnel).last().map_or(0, |(_, octets)| *octets));
+        }
+        let end = self.world.tunnel(self.gateways[0], self.tunnel?)?;
+        Some(end.estimates.queued as u64)
+    }
+
+    fn overflowed(&self) -> Option<f64> {
+        let entry = self.world.tcpnc_tunnel(self.tcpnc?)?.entry;
+        let all = entry.packets + entry.overflowed;
+        Some(entry.overflowed as f64 / all.max(1) as f64)
     }
 
     /// Octets that were put on the middle so far, there.

@@ -1,7 +1,137 @@
 //! The claims about the coded tunnel (Ha et al., "Masking Lossy Networks by TCP Tunnel with Network
-//! Coding").
+//! Coding"), and what we ask of ours beyond them.
 //!
-//! All run on the same [`network`].
+//! Each file holds claims that look at the same runs. All run on the same [`network`].
 
+mod beyond;
+mod clean;
+mod fair;
+mod figure7;
+mod goodput;
+mod grid;
+mod long;
+mod lre;
 pub mod measure;
 pub mod network;
+mod rto;
+mod traces;
+
+use std::time::Duration;
+
+use proto::nc;
+
+use crate::claim::{Claim, Point};
+use crate::figure::{Ink, Mark, Series};
+use network::Carrier;
+
+const GROUP: &str = "nc";
+const PERCENT: &str = "%";
+const MBIT: &str = "Mbit/s";
+
+/// The minimum RTO of the paper's tunnel, section III-B.
+const TUNNEL_RTO: Duration = Duration::from_millis(400);
+
+/// The claims: those of the paper, then ours.
+#[must_use]
+pub fn claims() -> Vec<Claim> {
+    let mut claims = vec![goodput::claim()];
+    claims.extend(figure7::claims());
+    claims.extend([rto::claim(), lre::claim(), beyond::claim()]);
+    claims.extend([long::claim(), clean::claim(), fair::claim()]);
+    claims
+}
+
+/// How packets get over the lossy link.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Scheme {
+    /// Through our tunnel.
+    Ours,
+    /// As TCP sends them.
+    Tcp,
+    /// TCP/NC from end to end.
+    TcpNc,
+    /// Through the TCP/NC tunnel of the paper.
+    TcpNcTunnel,
+}
+
+impl Scheme {
+    const ALL: [Self; 4] = [Self::Tcp, Self::TcpNc, Self::TcpNcTunnel, Self::Ours];
+    /// Those that carry both directions alike.
+    const BEYOND: [Self; 2] = [Self::Tcp, Self::Ours];
+
+    /// What the series is called.
+    fn series(self) -> &'static str {
+        match self {
+            Self::Ours => "ours",
+            Self::Tcp => "tcp",
+            Self::TcpNc => "tcpnc",
+            Self::TcpNcTunnel => "tcpnc-tunnel",
+        }
+    }
+
+    /// What a figure calls it.
+    fn title(self) -> &'static str {
+        match self {
+            Self::Ours => "our tunnel",
+            Self::Tcp => "plain TCP",
+            Self::TcpNc => "TCP/NC from end to end",
+            Self::TcpNcTunnel => "the paper's tunnel",
+        }
+    }
+
+    fn ink(self) -> Ink {
+        match self {
+            Self::Ours => Ink::Default,
+            Self::Tcp => Ink::Tcp,
+            Self::TcpNc => Ink::Other(0),
+            Self::TcpNcTunnel => Ink::Seed,
+        }
+    }
+
+    fn carrier(self) -> Carrier {
+        match self {
+            Self::Ours => Carrier::Coded(nc::Config::default()),
+            Self::Tcp => Carrier::Plain,
+            Self::TcpNc => Carrier::TcpNc,
+            Self::TcpNcTunnel => Carrier::TcpNcTunnel { min_rto: TUNNEL_RTO },
+        }
+    }
+}
+
+/// A series of a figure from the points that `is_in` chooses.
+fn curve(points: &[Point], name: &str, ink: Ink, is_in: impl Fn(&Point) -> bool) -> Series {
+    let marks = points.iter().filter(|it| is_in(it)).map(|it| Mark::measured(it.x, &it.y));
+    Series { name: name.to_owned(), ink, marks: marks.collect() }
+}
+
+/// The limit, times a factor, where the points that `is_in` chooses have one.
+fn limit_curve(
+    points: &[Point],
+    name: &str,
+    ink: Ink,
+    factor: f64,
+    is_in: impl Fn(&Point) -> bool,
+) -> Series {
+    let marks = points.iter().filter(|it| is_in(it));
+    let marks = marks.filter_map(|it| Some(Mark::exact(it.x, it.limit? * factor)));
+    Series { name: name.to_owned(), ink, marks: marks.collect() }
+}
+
+/// What was taken on the seed's topology where the paper is silent.
+fn assumptions() -> Vec<String> {
+    vec![
+        "Goodput is what the applications receive in 30 s, after 5 s that do not count; the paper \
+         counts a transfer of 100 MB from its beginning."
+            .to_owned(),
+        "Packets of 1,000 octets are IP packets; links add no framing. Losses are on the middle \
+         link only, in the direction of the data, each packet on its own."
+            .to_owned(),
+        "TCP is NewReno without SACK, timestamps and window scaling, so at most 64 KB in flight, in \
+         all else that of ns-3, the paper's simulator, with a minimum RTO of 1 s. It never gives up."
+            .to_owned(),
+        "The limit of a session is what its edge link lets through, or its share of what the middle \
+         does not lose, whichever is less, without the headers that are sent with it: those of \
+         TCP and IP, and on the middle those of our tunnel for our tunnel."
+            .to_owned(),
+    ]
+}

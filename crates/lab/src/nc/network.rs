@@ -14,26 +14,38 @@ use std::time::Duration;
 
 use proto::rng::Rng;
 use proto::time::Time;
-use proto::{nc, tcp};
+use proto::{nc, tcp, tcpnc};
 use sim::app::{stream, transfer};
 use sim::channel::{self, Loss};
 use sim::units::BitRate;
-use sim::{AppId, InterfaceConfig, LinkConfig, LinkId, NodeId, Prefix, TunnelId, World};
+use sim::{
+    AppId, InterfaceConfig, LinkConfig, LinkId, NodeId, Prefix, TcpncTunnel, TcpncTunnelConfig,
+    TunnelId, World,
+};
 
 use crate::tcp::as_ns3;
 
 /// Octets of IPv4 and UDP headers.
 const UDP_HEADERS: usize = 28;
-/// Octets of IPv4 and TCP headers with timestamps.
-const TCP_HEADERS: usize = 52;
+/// Octets of IPv4 and TCP headers.
+const TCP_HEADERS: usize = 40;
 /// Octets of TCP's timestamps option, as padded.
 const TIMESTAMPS: usize = 12;
+/// Octets of acknowledgements without options for each packet, where every second is acknowledged.
+const ACKS: usize = TCP_HEADERS / 2;
+/// Octets of a request, and of its answer.
+const REQUEST: usize = 64;
+/// The time from one request to the next.
+const REQUEST_INTERVAL: Duration = Duration::from_millis(100);
+const REQUEST_PORT: u16 = 7_000;
 /// Octets that the tunnel's own header adds to a packet that it carries plain.
 pub const TUNNEL_HEADER: usize = 8;
 /// Octets of the longest packet that a tunnel takes whose own are of 1,500.
 const LONG_PACKET: usize = 1_438;
 /// The port of the first sink.
 const PORT: u16 = 9_000;
+/// What ports of sinks are greater by against the direction of the data.
+const BACK: u16 = 1_000;
 /// The port of the flow beside the tunnel.
 const RIVAL_PORT: u16 = 8_000;
 /// Sources start within this time.
@@ -69,6 +81,10 @@ pub struct Network {
     pub is_hidden: bool,
     /// Whether every sink is a source too, and every source a sink.
     pub is_both_ways: bool,
+    /// Whether one more source sends requests, which one more sink answers.
+    pub has_requests: bool,
+    /// Points of each window and buffer over time to keep; 0 keeps none.
+    pub trace_points: usize,
     /// Who carries the packets between the gateways.
     pub carrier: Carrier,
     /// What the sessions are.
@@ -84,6 +100,13 @@ pub enum Carrier {
     Coded(nc::Config),
     /// Plain IP.
     Plain,
+    /// TCP/NC on the hosts, over plain IP.
+    TcpNc,
+    /// The TCP/NC tunnel of the paper, there; plain IP back.
+    TcpNcTunnel {
+        /// The least RTO of its TCP.
+        min_rto: Duration,
+    },
 }
 
 /// What a session is.
@@ -107,8 +130,8 @@ pub enum Kind {
     CurrentEcn,
     /// As hosts have it today, with CUBIC.
     Cubic,
-    /// As the seed has it: NewReno without window scaling, so at most 64 KB in flight, and a
-    /// minimum RTO of 1 s.
+    /// As the seed has it: NewReno without window scaling, so at most 64 KB in flight, without
+    /// timestamps, and with a minimum RTO of 1 s.
     Seed,
 }
 
@@ -116,7 +139,8 @@ impl Kind {
     /// Its parameters in full packets of so many octets.
     #[must_use]
     pub fn config(self, packet: usize) -> tcp::Config {
-        let mss = u16::try_from(packet - TCP_HEADERS + TIMESTAMPS).unwrap_or(u16::MAX);
+        // Announced with the options in it (RFC 9293, 3.7.1).
+        let mss = u16::try_from(packet - TCP_HEADERS).unwrap_or(u16::MAX);
         let common = tcp::Config {
             mss: Some(mss),
             r2: tcp::Limit::Never,
@@ -138,6 +162,7 @@ impl Kind {
             },
             Self::Seed => as_ns3(tcp::Config {
                 window_scaling: false,
+                timestamps: false,
                 send_buffer: 65_535,
                 receive_buffer: 65_535,
                 ..common
@@ -160,6 +185,8 @@ impl Network {
             packet: 1_000,
             is_hidden: false,
             is_both_ways: false,
+            has_requests: false,
+            trace_points: 0,
             carrier,
             traffic: Traffic::Tcp(Kind::Seed),
             rival: None,
@@ -183,6 +210,8 @@ impl Network {
             packet: LONG_PACKET,
             is_hidden: false,
             is_both_ways: false,
+            has_requests: false,
+            trace_points: 0,
             carrier,
             traffic: Traffic::Udp { load: 0.95 },
             rival: None,
@@ -193,7 +222,8 @@ impl Network {
     #[must_use]
     pub fn payload(&self) -> usize {
         match self.traffic {
-            Traffic::Tcp(_) => self.packet - TCP_HEADERS,
+            Traffic::Tcp(Kind::Seed) => self.packet - TCP_HEADERS,
+            Traffic::Tcp(_) => self.packet - TCP_HEADERS - TIMESTAMPS,
             Traffic::Udp { .. } => self.packet - UDP_HEADERS,
         }
     }
@@ -203,18 +233,21 @@ impl Network {
     pub fn outer(&self) -> usize {
         match self.carrier {
             Carrier::Coded(config) => self.packet + config.overhead + TUNNEL_HEADER,
-            Carrier::Plain => self.packet,
+            // What theirs add is for them to make up.
+            Carrier::Plain | Carrier::TcpNc | Carrier::TcpNcTunnel { .. } => self.packet,
         }
     }
 
     /// The most that a session can get, in bit/s: what its edge lets through, or its share of what
-    /// the middle does not lose, whichever is less, without headers.
+    /// the middle does not lose, whichever is less, without headers, and where data goes both ways
+    /// without the acknowledgements of the other way.
     #[must_use]
     pub fn limit(&self) -> f64 {
         let payload = self.payload() as f64;
         let share = (1.0 - self.loss.mean()) / self.sessions as f64;
-        let edge = rate_of(self.edge.rate) * payload / self.packet as f64;
-        let middle = rate_of(self.middle.rate) * share * payload / self.outer() as f64;
+        let acks = if self.is_both_ways { ACKS } else { 0 };
+        let edge = rate_of(self.edge.rate) * payload / (self.packet + acks) as f64;
+        let middle = rate_of(self.middle.rate) * share * payload / (self.outer() + acks) as f64;
         edge.min(middle)
     }
 
@@ -247,6 +280,12 @@ impl Network {
             world.connect(far, sink, &self.link(self.edge));
             pairs.push([source, sink]);
         }
+        let asking = self.has_requests.then(|| {
+            let [source, sink] = ["asks", "answers"].map(|name| world.add_node(name));
+            world.connect(source, near, &self.link(self.edge));
+            world.connect(far, sink, &self.link(self.edge));
+            [source, sink]
+        });
         let rivals = self.rival.map(|tcp| {
             let [source, sink] = ["rival", "rival's sink"].map(|name| world.add_node(name));
             world.connect(source, left, &self.link(FAST));
@@ -255,21 +294,25 @@ impl Network {
         });
         world.auto_routes();
 
-        let tunnel = self.add_tunnel(&mut world, [near, far], &pairs);
+        let all: Vec<_> = pairs.iter().copied().chain(asking).collect();
+        let tunnel = self.add_tunnel(&mut world, [near, far], &all);
+        let tcpnc = self.add_tcpnc(&mut world, [near, far], &pairs);
         let mut start = Rng::stream(seed, "start");
         let mut flows = Vec::new();
-        for (session, [source, sink]) in pairs.into_iter().enumerate() {
+        for (session, [source, sink]) in pairs.iter().copied().enumerate() {
             let port = PORT + u16::try_from(session).unwrap_or_default();
             let starts_at = Time::ZERO + start.within(START);
             flows.push(self.add_flow(&mut world, source, sink, port, starts_at));
             if self.is_both_ways {
-                flows.push(self.add_flow(&mut world, sink, source, port, starts_at));
+                // Ports of its own: it is not the other end of the first.
+                flows.push(self.add_flow(&mut world, sink, source, port + BACK, starts_at));
             }
         }
+        let requests = asking.map(|[source, sink]| add_requests(&mut world, source, sink));
         let rival = rivals.map(|(tcp, source, sink)| {
-            add_transfer(&mut world, source, sink, RIVAL_PORT, Time::ZERO, tcp)
+            add_transfer(&mut world, source, sink, RIVAL_PORT, Time::ZERO, tcp, 0)
         });
-        Built { world, gateways: [near, far], middle, tunnel, flows, rival }
+        Built { world, gateways: [near, far], middle, tunnel, tcpnc, flows, requests, rival }
     }
 
     fn add_tunnel(
@@ -290,6 +333,30 @@ impl Network {
         Some(tunnel)
     }
 
+    fn add_tcpnc(
+        &self,
+        world: &mut World,
+        [near, far]: [NodeId; 2],
+        pairs: &[[NodeId; 2]],
+    ) -> Option<TcpncTunnel> {
+        match self.carrier {
+            Carrier::Coded(_) | Carrier::Plain => None,
+            Carrier::TcpNc => {
+                for host in pairs.iter().flatten() {
+                    world.enable_tcpnc(*host, tcpnc::Config::default());
+                }
+                None
+            }
+            Carrier::TcpNcTunnel { min_rto } => {
+                let default = TcpncTunnelConfig::default();
+                let rto = tcp::Rto { min: min_rto, ..default.tcp.rto };
+                let tcp = tcp::Config { rto, ..default.tcp };
+                let config = TcpncTunnelConfig { tcp, points: self.trace_points, ..default };
+                world.add_tcpnc_tunnel(near, far, &config)
+            }
+        }
+    }
+
     fn add_flow(
         &self,
         world: &mut World,
@@ -300,7 +367,8 @@ impl Network {
     ) -> Flow {
         match self.traffic {
             Traffic::Tcp(kind) => {
-                add_transfer(world, source, sink, port, start, kind.config(self.packet))
+                let tcp = kind.config(self.packet);
+                add_transfer(world, source, sink, port, start, tcp, self.trace_points)
             }
             Traffic::Udp { load } => {
                 let payload = self.packet - UDP_HEADERS;
@@ -348,8 +416,12 @@ pub struct Built {
     pub middle: LinkId,
     /// The tunnel, if there is one.
     pub tunnel: Option<TunnelId>,
+    /// The tunnel of the paper, if it is that.
+    pub tcpnc: Option<TcpncTunnel>,
     /// The sessions: with both ways each of them twice, there and back.
     pub flows: Vec<Flow>,
+    /// What sends requests.
+    pub requests: Option<AppId>,
     /// The flow beside the tunnel.
     pub rival: Option<Flow>,
 }
@@ -392,6 +464,20 @@ impl Wire {
 /// A link that is never in the way.
 const FAST: Wire = Wire { rate: BitRate::Unlimited, delay: Duration::ZERO };
 
+fn add_requests(world: &mut World, source: NodeId, sink: NodeId) -> AppId {
+    world.add_echo(sink, REQUEST_PORT);
+    let config = stream::SenderConfig {
+        port: REQUEST_PORT,
+        destination: address(world, sink, REQUEST_PORT),
+        payload: REQUEST,
+        interval: REQUEST_INTERVAL,
+        start: Time::ZERO + START,
+        stop: None,
+        count: None,
+    };
+    world.add_ping(source, config)
+}
+
 fn add_transfer(
     world: &mut World,
     source: NodeId,
@@ -399,12 +485,14 @@ fn add_transfer(
     port: u16,
     start: Time,
     tcp: tcp::Config,
+    window_points: usize,
 ) -> Flow {
     let sender = transfer::SenderConfig {
         octets: None,
         start,
         tcp,
         port,
+        window_points,
         ..transfer::SenderConfig::new(address(world, sink, port), 0)
     };
     let from = world.add_transfer_sender(source, sender);

@@ -7,13 +7,14 @@ use crate::claim::{Claim, Finding};
 /// One line a point, the names of the columns first. An empty field is a value that does not exist.
 #[must_use]
 pub fn to_csv(claim: &Claim, finding: &Finding) -> String {
-    let mut text =
-        String::from("experiment,claim,series,x,x_unit,y,y_unit,ci95,runs,censored,limit\n");
+    let mut text = String::from(
+        "experiment,claim,series,x,x_unit,y,y_unit,ci95,runs,censored,limit,sessions\n",
+    );
     for point in &finding.points {
         let optional = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
         let _ = writeln!(
             text,
-            "{id},{id},{},{},{},{},{},{},{},{},{}",
+            "{id},{id},{},{},{},{},{},{},{},{},{},{}",
             quoted(&point.series),
             point.x,
             quoted(point.x_unit),
@@ -23,6 +24,7 @@ pub fn to_csv(claim: &Claim, finding: &Finding) -> String {
             point.y.runs,
             point.y.censored,
             optional(point.limit),
+            point.sessions.map_or(String::new(), |sessions| sessions.to_string()),
             id = claim.id,
         );
     }

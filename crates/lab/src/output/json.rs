@@ -18,6 +18,8 @@ struct Line<'a> {
     ci95: Option<f64>,
     runs: u32,
     limit: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sessions: Option<u32>,
 }
 
 /// One line a point.
@@ -39,6 +41,7 @@ pub fn to_json_lines(tested: &[Tested]) -> serde_json::Result<String> {
                 ci95: point.y.ci95,
                 runs: point.y.runs,
                 limit: point.limit,
+                sessions: point.sessions,
             };
             text.push_str(&serde_json::to_string(&line)?);
             text.push('\n');

@@ -3,7 +3,7 @@
 use crate::stats::Estimate;
 
 /// Three digits that count.
-pub(super) fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     let magnitude = value.abs();
     if magnitude >= 99.95 || value == 0.0 {
         format!("{value:.0}")
@@ -17,7 +17,7 @@ pub(super) fn number(value: f64) -> String {
 }
 
 /// A mean with its interval, or as the lower bound that it is.
-pub(super) fn mean(estimate: &Estimate) -> String {
+pub(crate) fn mean(estimate: &Estimate) -> String {
     match estimate.ci95 {
         _ if estimate.is_lower_bound() => format!("at least {}", number(estimate.mean)),
         Some(half) => format!("{} ± {}", number(estimate.mean), number(half)),
@@ -26,7 +26,7 @@ pub(super) fn mean(estimate: &Estimate) -> String {
 }
 
 /// A loss rate.
-pub(super) fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     let text = format!("{:.2}", share * 100.0);
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }

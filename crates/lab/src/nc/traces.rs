@@ -1,0 +1,105 @@
+//! Windows and buffers over time, as in the paper's Figures 8 to 10: of the run with the first seed.
+
+use std::time::Duration;
+
+use proto::time::Time;
+
+use super::network::Network;
+use super::{Scheme, grid};
+use crate::figure::{Axis, Figure, Ink, Mark, Series};
+use crate::runner;
+
+const LOSSES: [f64; 3] = [0.10, 0.15, 0.20];
+const SESSIONS: u32 = 2;
+const LENGTH: Duration = Duration::from_secs(120);
+/// Points of a line.
+const POINTS: usize = 600;
+/// Octets of a segment's payload.
+const SEGMENT: f64 = 960.0;
+/// Octets of a packet.
+const PACKET: f64 = 1_000.0;
+
+/// What is drawn of one run.
+struct Trace {
+    /// The congestion window of the first session, in segments.
+    window: Vec<Mark>,
+    /// What waits at the gateway, in packets.
+    waiting: Vec<Mark>,
+}
+
+/// Figures 8, 9 and 10, and the same of our tunnel.
+pub(super) fn figures() -> Vec<Figure> {
+    let run = |scheme: Scheme| LOSSES.map(|loss| trace(scheme, loss));
+    let (nc, tunnel, ours) = (run(Scheme::TcpNc), run(Scheme::TcpNcTunnel), run(Scheme::Ours));
+    let windows = |name: &str, scheme: Scheme, traces: &[Trace]| {
+        let lines = traces.iter().map(|trace| &trace.window);
+        figure(name, &format!("Congestion window over {}", scheme.title()), WINDOW, lines)
+    };
+    let buffers = |name: &str, title: &str, traces: &[Trace]| {
+        figure(name, title, WAITING, traces.iter().map(|trace| &trace.waiting))
+    };
+    vec![
+        windows("nc-two-window-tcpnc", Scheme::TcpNc, &nc),
+        windows("nc-two-window-tunnel", Scheme::TcpNcTunnel, &tunnel),
+        windows("nc-two-window-ours", Scheme::Ours, &ours),
+        buffers(
+            "nc-two-buffer-tunnel",
+            "What waits in the send buffer of the paper's tunnel",
+            &tunnel,
+        ),
+        buffers("nc-two-buffer-ours", "What waits in the queue of our tunnel", &ours),
+    ]
+}
+
+const WINDOW: (&str, &str, &str) = (
+    "Congestion window of one of two sources",
+    "segments",
+    "Of a wider window only 68 segments are used: those of 64 KB.",
+);
+const WAITING: (&str, &str, &str) = ("Waiting at the gateway", "packets", "");
+
+fn figure<'a>(
+    name: &str,
+    title: &str,
+    (label, unit, note): (&str, &str, &str),
+    lines: impl Iterator<Item = &'a Vec<Mark>>,
+) -> Figure {
+    let series = LOSSES.iter().zip(lines).enumerate().map(|(index, (loss, marks))| Series {
+        name: format!("{} loss", crate::words::percent(*loss)),
+        ink: Ink::Trace(index),
+        marks: marks.clone(),
+    });
+    Figure {
+        name: name.to_owned(),
+        title: title.to_owned(),
+        subtitle: "Two sessions on the paper's topology, one run".to_owned(),
+        x: Axis::linear("Time", "s"),
+        y: Axis::linear(label, unit),
+        series: series.collect(),
+        note: note.to_owned(),
+    }
+}
+
+fn trace(scheme: Scheme, loss: f64) -> Trace {
+    let network = Network { trace_points: POINTS, ..grid::scenario(scheme, SESSIONS, loss) };
+    let mut built = network.build(runner::seed(&format!("{network:?}"), 0));
+    let end = Time::ZERO + LENGTH;
+    let step = LENGTH / u32::try_from(POINTS).unwrap_or(1);
+    let mut waiting = Vec::new();
+    while built.world.now() < end {
+        built.world.run_until((built.world.now() + step).min(end));
+        if let Some(octets) = built.waiting_octets() {
+            waiting.push(mark(built.world.now(), octets as f64 / PACKET));
+        }
+    }
+    let windows = built.flows.first().map(|flow| built.world.windows(flow.from));
+    let windows = windows.unwrap_or_default().iter();
+    Trace {
+        window: windows.map(|(at, octets)| mark(*at, *octets as f64 / SEGMENT)).collect(),
+        waiting,
+    }
+}
+
+fn mark(at: Time, value: f64) -> Mark {
+    Mark::exact(at.as_secs_f64(), value)
+}
