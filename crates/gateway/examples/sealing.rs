@@ -86,10 +86,9 @@ fn main() -> anyhow::Result<()> {
         }
         println!("{what}: {:.0} a second", f64::from(count) / begun.elapsed().as_secs_f64());
     };
-    let mut call = make(&key_a, &key_b, Some(at_b), 1)?
-        .poll_transmit(Time::ZERO)
-        .context("a step of the handshake")?
-        .datagram;
+    let stranger = PrivateKey::generate()?;
+    let mut stranger = make(&stranger, &key_b, Some(at_b), 3)?;
+    let mut call = stranger.poll_transmit(Time::ZERO).context("a call")?.datagram;
     refuse("calls of strangers to our key, busy", &mut b, &call);
     call[140..].fill(0);
     call[50] ^= 1;

@@ -9,23 +9,23 @@
 //! A session that we asked for is current at once: its keys are confirmed to the other side by what
 //! we send next. Older sessions are opened until they end, so that nothing in flight is lost.
 
+mod sessions;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use proto::time::{Time, earliest};
 
-use super::data::{
-    Activity, Heard, Inbound, Outbound, ReceiveKey, SLOT_BITS, SLOTS_PER_PEER, Sealer, SendKey,
-};
+use super::PeerId;
+use super::data::{Activity, Heard, Inbound, Outbound, ReceiveKey, Sealer, SendKey};
 use super::guard::{self, Budget, COOKIE_LIFE};
 use super::handshake::Handshake;
 use super::keys::{PresharedKey, PublicKey};
-use super::noise::{self, Keys};
+use super::noise;
 use super::peers::{Event, Local, Peer};
 use super::stats::{Dropped, Stats};
 use super::wire::{Answer, Call, Cookie, Hello, Index, MAC, Reply};
-use super::{Incarnation, PeerId};
 
 /// A session's age at which who asked for it asks for the next.
 const REKEY_AFTER: Duration = Duration::from_secs(120);
@@ -355,14 +355,15 @@ impl Remote {
         self.stats
     }
 
-    fn make_call(&mut self, now: Time, local: &mut Local) {
-        let Some(target) = self.target() else { return };
+    /// Makes a call in place of the one before, and says whether it could.
+    fn make_call(&mut self, now: Time, local: &mut Local) -> bool {
+        let Some(target) = self.target() else { return false };
         let timestamp = local.timestamp(now).max(self.said_timestamp.saturating_add(1));
         let next_number = self.life.as_ref().map_or(0, |life| life.outbound.next_number());
         let hello = Hello { timestamp, incarnation: local.incarnation, next_number };
         let message =
             noise::call(&local.private_key, &self.public_key, &self.preshared_key, &hello.emit());
-        let Some(message) = message else { return };
+        let Some(message) = message else { return false };
         self.said_timestamp = timestamp;
         let index = self.free_index(local);
         let cookie = self.fresh_cookie(now);
@@ -376,6 +377,7 @@ impl Remote {
         self.calls_made = self.calls_made.wrapping_add(1);
         self.stats.calls_sent += 1;
         local.send(target, datagram);
+        true
     }
 
     fn call_again(&mut self, now: Time, local: &mut Local) {
@@ -392,12 +394,15 @@ impl Remote {
             self.failing = None;
             return;
         }
-        let (Some(target), cookie) = (self.target(), self.fresh_cookie(now)) else { return };
+        if self.handshake.as_ref().is_some_and(|call| call.is_old(now))
+            && self.make_call(now, local)
+        {
+            return;
+        }
+        let (target, cookie) = (self.target(), self.fresh_cookie(now));
         let Some(handshake) = &mut self.handshake else { return };
-        if handshake.is_old(now) {
-            self.make_call(now, local);
-        } else {
-            let datagram = handshake.repeat(now, &self.mac_key, cookie.as_ref(), &mut local.rng);
+        let datagram = handshake.repeat(now, &self.mac_key, cookie.as_ref(), &mut local.rng);
+        if let Some(target) = target {
             self.stats.calls_sent += 1;
             local.send(target, datagram);
         }
@@ -429,85 +434,6 @@ impl Remote {
         answer
     }
 
-    /// What is heard of this life of the peer, which may be new.
-    fn inbound(&self, incarnation: Incarnation) -> Arc<Inbound> {
-        let of_sessions = self.sessions.iter().map(|session| &session.inbound);
-        let known = of_sessions.chain(self.life.as_ref().map(|life| &life.inbound));
-        known
-            .into_iter()
-            .find(|inbound| inbound.incarnation == incarnation)
-            .map_or_else(|| Inbound::new(incarnation, Arc::clone(&self.activity)), Arc::clone)
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "it is what a session is made of")]
-    fn add_session(
-        &mut self,
-        now: Time,
-        (index, remote_index): (Index, Index),
-        keys: &Keys,
-        inbound: Arc<Inbound>,
-        is_confirmed: bool,
-        rekey_at: Time,
-        local: &Local,
-    ) {
-        let expires = now + REJECT_AFTER;
-        while self.sessions.len() >= MAX_SESSIONS {
-            let current = self.current;
-            let oldest =
-                self.sessions.iter().position(|session| Some(session.receive.index) != current);
-            let removed = self.sessions.remove(oldest.unwrap_or(0));
-            local.table.remove(removed.receive.index);
-        }
-        let receive = ReceiveKey::new(
-            &keys.open,
-            index,
-            self.id,
-            Arc::clone(&inbound),
-            is_confirmed,
-            expires,
-        );
-        local.table.put(&receive);
-        let send = SendKey::new(&keys.seal, remote_index, expires);
-        let rekey_at = Some(rekey_at);
-        self.sessions.push(Session { send, receive, inbound, is_confirmed, rekey_at, expires });
-    }
-
-    /// The session is the one to use from now on.
-    fn establish(&mut self, now: Time, index: Index, from: SocketAddr, local: &mut Local) {
-        let Some(session) = self.sessions.iter().find(|session| session.receive.index == index)
-        else {
-            return;
-        };
-        let (send, inbound) = (Arc::clone(&session.send), Arc::clone(&session.inbound));
-        let incarnation = inbound.incarnation;
-        let is_new = self.life.as_ref().is_none_or(|life| life.inbound.incarnation != incarnation);
-        if is_new {
-            self.remove_sessions(local, |session| session.inbound.incarnation != incarnation);
-            if let Some(life) = &self.life {
-                life.outbound.supersede();
-            }
-            let outbound = Outbound::new(Arc::clone(&self.activity));
-            self.life = Some(Life { inbound, outbound });
-            self.stats.incarnations += 1;
-        }
-        self.current = Some(index);
-        self.handshake = None;
-        self.failing = None;
-        self.activity.forget_unanswered();
-        self.check_at = now + self.check_interval();
-        self.stats.sessions += 1;
-        if let Some(life) = &self.life {
-            life.outbound.set_key(Some(send));
-            life.outbound.set_endpoint(from);
-        }
-        let has_moved = self.endpoint.replace(from) != Some(from);
-        local.tell(Event::Established { peer: self.id, incarnation, is_new });
-        if has_moved {
-            self.stats.moves += 1;
-            local.tell(Event::EndpointChanged { peer: self.id, endpoint: from });
-        }
-    }
-
     fn move_to(&mut self, endpoint: SocketAddr, local: &mut Local) {
         if self.endpoint.replace(endpoint) == Some(endpoint) {
             return;
@@ -517,23 +443,6 @@ impl Remote {
         }
         self.stats.moves += 1;
         local.tell(Event::EndpointChanged { peer: self.id, endpoint });
-    }
-
-    fn end_sessions(&mut self, now: Time, local: &mut Local) {
-        self.remove_sessions(local, |session| session.expires <= now);
-        let Some(current) = self.current else { return };
-        if self.sessions.iter().any(|session| session.receive.index == current) {
-            return;
-        }
-        self.current = None;
-        if let Some(life) = &self.life {
-            life.outbound.set_key(None);
-        }
-        self.stats.expired += 1;
-        local.tell(Event::Expired { peer: self.id });
-        if self.configured.is_some() {
-            self.call(now, local);
-        }
     }
 
     fn check(&mut self, now: Time, local: &mut Local) {
@@ -567,33 +476,22 @@ impl Remote {
             self.stats.keepalives += 1;
         }
     }
+}
 
-    fn current_session(&self) -> Option<&Session> {
-        self.sessions.iter().find(|session| Some(session.receive.index) == self.current)
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    fn remove_sessions(&mut self, local: &Local, is_gone: impl Fn(&Session) -> bool) {
-        self.sessions.retain(|session| {
-            let is_gone = is_gone(session);
-            if is_gone {
-                local.table.remove(session.receive.index);
-            }
-            !is_gone
-        });
-    }
+    /// Snow's handshake has boxes besides: three ciphers, a hash and two key pairs.
+    const BOXES: usize = 3 * size_of::<ring::aead::LessSafeKey>() + 1_024;
 
-    /// An index that no session and no handshake of the peer has: its place in the table, and
-    /// random bits, so that what belongs to one gone is not taken for the next one's.
-    fn free_index(&self, local: &mut Local) -> Index {
-        let base = u32::from(self.id.0) * SLOTS_PER_PEER;
-        let mask = (1 << SLOT_BITS) - 1;
-        let taken = |place: u32| {
-            let sessions = self.sessions.iter().map(|session| session.receive.index);
-            let handshake = self.handshake.as_ref().map(|call| call.index);
-            sessions.chain(handshake).any(|index| index.bits() & mask == place)
-        };
-        let place = (base..base + SLOTS_PER_PEER).find(|place| !taken(*place));
-        let random = u32::try_from(local.rng.below(1 << (24 - SLOT_BITS))).expect("11 bits");
-        Index::new(place.unwrap_or(base) | random << SLOT_BITS)
+    #[test]
+    fn a_peer_takes_less_than_16_kib() {
+        let keys = size_of::<SendKey>() + size_of::<ReceiveKey>();
+        let sessions = MAX_SESSIONS * (keys + size_of::<Session>());
+        let lives = 3 * (size_of::<Inbound>() + size_of::<Outbound>());
+        let whole = size_of::<Remote>() + BOXES + sessions + lives;
+
+        assert!(whole < 16 << 10, "{whole}: {}, {keys}, {lives}", size_of::<Remote>());
     }
 }

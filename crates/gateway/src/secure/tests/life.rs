@@ -53,6 +53,40 @@ fn a_core_made_anew_never_meets_old_keys() {
 }
 
 #[test]
+fn the_halves_work_on_threads_of_their_own() {
+    let mut net = Net::pair();
+    // b has answered, and its next word from a comes by its opener.
+    net.passes = |_, datagram| datagram[0] != 5;
+    net.settle();
+    let mut sealer = net.ends[0].peers.sealer(PeerId(0)).unwrap();
+    let mut opener = net.ends[1].peers.opener();
+    let (now, from) = (net.now, net.ends[0].address);
+
+    let mut sealed = std::thread::spawn(move || {
+        let mut datagram = vec![0x5a; 100 + OVERHEAD];
+        sealer.seal(now, 3, &mut datagram).map(|_| datagram)
+    })
+    .join()
+    .unwrap()
+    .unwrap();
+    let opened = std::thread::spawn(move || {
+        let opened = opener.open(now, from, &mut sealed);
+        (opened, sealed)
+    });
+    let (opened, datagram) = opened.join().unwrap();
+
+    let Opened::Payload { number: 3, payload, heard: Some(heard), .. } = opened else {
+        panic!("{opened:?}")
+    };
+    assert_eq!(&datagram[payload], [0x5a; 100]);
+    net.ends[1].peers.handle_heard(now, heard);
+    net.passes = |_, _| true;
+    net.settle();
+    net.send(1, "b has keys too");
+    assert_eq!(net.ends[0].received, ["b has keys too"]);
+}
+
+#[test]
 fn a_clock_that_went_back_costs_a_round_trip() {
     for unix in [Duration::ZERO, UNIX - SECOND * 86_400, UNIX * 20] {
         let mut net = Net::pair();

@@ -1,0 +1,148 @@
+//! A peer's sessions: begun, current, ended.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use proto::time::Time;
+
+use super::super::Incarnation;
+use super::super::data::{Inbound, Outbound, ReceiveKey, SLOT_BITS, SLOTS_PER_PEER, SendKey};
+use super::super::noise::Keys;
+use super::super::peers::{Event, Local};
+use super::super::wire::Index;
+use super::{Life, MAX_SESSIONS, REJECT_AFTER, Remote, Session};
+
+impl Remote {
+    /// What is heard of this life of the peer, which may be new.
+    pub(super) fn inbound(&self, incarnation: Incarnation) -> Arc<Inbound> {
+        let of_sessions = self.sessions.iter().map(|session| &session.inbound);
+        let known = of_sessions.chain(self.life.as_ref().map(|life| &life.inbound));
+        known
+            .into_iter()
+            .find(|inbound| inbound.incarnation == incarnation)
+            .map_or_else(|| Inbound::new(incarnation, Arc::clone(&self.activity)), Arc::clone)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "it is what a session is made of")]
+    pub(super) fn add_session(
+        &mut self,
+        now: Time,
+        (index, remote_index): (Index, Index),
+        keys: &Keys,
+        inbound: Arc<Inbound>,
+        is_confirmed: bool,
+        rekey_at: Time,
+        local: &Local,
+    ) {
+        let expires = now + REJECT_AFTER;
+        while self.sessions.len() >= MAX_SESSIONS {
+            let current = self.current;
+            let oldest =
+                self.sessions.iter().position(|session| Some(session.receive.index) != current);
+            let removed = self.sessions.remove(oldest.unwrap_or(0));
+            local.table.remove(removed.receive.index);
+        }
+        let receive = ReceiveKey::new(
+            &keys.open,
+            index,
+            self.id,
+            Arc::clone(&inbound),
+            is_confirmed,
+            expires,
+        );
+        local.table.put(&receive);
+        let send = SendKey::new(&keys.seal, remote_index, expires);
+        let rekey_at = Some(rekey_at);
+        self.sessions.push(Session { send, receive, inbound, is_confirmed, rekey_at, expires });
+    }
+
+    /// The session is the one to use from now on.
+    pub(super) fn establish(
+        &mut self,
+        now: Time,
+        index: Index,
+        from: SocketAddr,
+        local: &mut Local,
+    ) {
+        let Some(session) = self.sessions.iter().find(|session| session.receive.index == index)
+        else {
+            return;
+        };
+        let (send, inbound) = (Arc::clone(&session.send), Arc::clone(&session.inbound));
+        let incarnation = inbound.incarnation;
+        let is_new = self.life.as_ref().is_none_or(|life| life.inbound.incarnation != incarnation);
+        if is_new {
+            self.remove_sessions(local, |session| session.inbound.incarnation != incarnation);
+            if let Some(life) = &self.life {
+                life.outbound.supersede();
+            }
+            let outbound = Outbound::new(Arc::clone(&self.activity));
+            self.life = Some(Life { inbound, outbound });
+            self.stats.incarnations += 1;
+        }
+        self.current = Some(index);
+        self.handshake = None;
+        self.failing = None;
+        self.activity.forget_unanswered();
+        self.check_at = now + self.check_interval();
+        self.stats.sessions += 1;
+        if let Some(life) = &self.life {
+            life.outbound.set_key(Some(send));
+            life.outbound.set_endpoint(from);
+        }
+        let has_moved = self.endpoint.replace(from) != Some(from);
+        local.tell(Event::Established { peer: self.id, incarnation, is_new });
+        if has_moved {
+            self.stats.moves += 1;
+            local.tell(Event::EndpointChanged { peer: self.id, endpoint: from });
+        }
+    }
+
+    /// Ends the sessions that are too old.
+    pub(super) fn end_sessions(&mut self, now: Time, local: &mut Local) {
+        self.remove_sessions(local, |session| session.expires <= now);
+        let Some(current) = self.current else { return };
+        if self.sessions.iter().any(|session| session.receive.index == current) {
+            return;
+        }
+        self.current = None;
+        if let Some(life) = &self.life {
+            life.outbound.set_key(None);
+        }
+        self.stats.expired += 1;
+        local.tell(Event::Expired { peer: self.id });
+        if self.configured.is_some() {
+            self.call(now, local);
+        }
+    }
+
+    /// The session that seals.
+    pub(super) fn current_session(&self) -> Option<&Session> {
+        self.sessions.iter().find(|session| Some(session.receive.index) == self.current)
+    }
+
+    pub(super) fn remove_sessions(&mut self, local: &Local, is_gone: impl Fn(&Session) -> bool) {
+        self.sessions.retain(|session| {
+            let is_gone = is_gone(session);
+            if is_gone {
+                local.table.remove(session.receive.index);
+            }
+            !is_gone
+        });
+    }
+
+    /// An index that no session and no handshake of the peer has: its place in the table, and
+    /// random bits, so that what belongs to one gone is not taken for the next one's.
+    pub(super) fn free_index(&self, local: &mut Local) -> Index {
+        let base = u32::from(self.id.0) * SLOTS_PER_PEER;
+        let mask = (1 << SLOT_BITS) - 1;
+        let taken = |place: u32| {
+            let sessions = self.sessions.iter().map(|session| session.receive.index);
+            let handshake = self.handshake.as_ref().map(|call| call.index);
+            sessions.chain(handshake).any(|index| index.bits() & mask == place)
+        };
+        let place = (base..base + SLOTS_PER_PEER).find(|place| !taken(*place));
+        let random = u32::try_from(local.rng.below(1 << (24 - SLOT_BITS))).expect("11 bits");
+        Index::new(place.unwrap_or(base) | random << SLOT_BITS)
+    }
+}
