@@ -4,6 +4,7 @@
 mod gateway;
 mod hbh;
 mod ip;
+mod secure;
 mod tcp;
 mod text;
 
@@ -19,6 +20,7 @@ pub const TARGETS: &[Target] = &[
     ("ip_packet", ip::packet),
     ("offload", gateway::offload),
     ("scenario_file", text::scenario),
+    ("secure", secure::peers),
     ("tcp_connection", tcp::connection),
     ("tcp_segment", tcp::segment),
     ("units", text::quantity),
