@@ -24,6 +24,9 @@ pub struct Config {
     /// Whether one retransmission of TCP's repairs all packets known to be missing (TCP/NCwER), or
     /// only itself.
     pub enhanced_retransmission: bool,
+    /// The probability that a repair is to bring all that is missing, 0 to 1; with 0 exactly as many
+    /// combinations go as packets are missing.
+    pub repair_target: f64,
     /// Combinations sent at once for what is missing from one coding window, at most; at least 1.
     pub max_burst: usize,
     /// A coding window is closed early when TCP sends nothing new for so long.
@@ -47,6 +50,7 @@ impl Default for Config {
             period: 100,
             gain: 0.25,
             enhanced_retransmission: true,
+            repair_target: 0.9,
             max_burst: 32,
             flush_after: Duration::from_millis(100),
             max_packets: 1_024,

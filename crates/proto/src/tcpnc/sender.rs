@@ -349,7 +349,7 @@ impl Sender {
     fn repair(&mut self, place: usize, number: u64, missing: usize, stats: &mut Stats) -> usize {
         let limit = self.config.max_burst.max(1);
         let missing = missing.min(limit);
-        let (loss, target) = (self.estimator.rate(), self.config.target);
+        let (loss, target) = (self.estimator.rate(), self.config.repair_target);
         let count = missing + redundancy::extra(missing, loss, target, limit - missing);
         let ahead = u32::try_from(count).unwrap_or(u32::MAX);
         let last = self.next_id.wrapping_add(ahead).wrapping_sub(1);
