@@ -6,6 +6,7 @@ mod hbh;
 mod ip;
 mod secure;
 mod tcp;
+mod tcpnc;
 mod text;
 
 /// A target's name and its body.
@@ -23,6 +24,8 @@ pub const TARGETS: &[Target] = &[
     ("secure", secure::peers),
     ("tcp_connection", tcp::connection),
     ("tcp_segment", tcp::segment),
+    ("tcpnc_layer", tcpnc::layer),
+    ("tcpnc_message", tcpnc::message),
     ("units", text::quantity),
 ];
 
