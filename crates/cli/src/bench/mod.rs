@@ -3,9 +3,12 @@
 mod codec;
 mod hbh;
 mod ns3;
+mod pair;
 mod sim;
+mod tunnel;
 
 use std::io::{self, Write as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde_json::json;
@@ -15,13 +18,17 @@ use crate::failure::misuse;
 /// Measure how fast Trackway runs on this machine.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  trackway bench codec\n  trackway bench hbh\n  trackway bench sim\n  trackway bench sim --ns3 './chain --loss=0.1 \
+    after_help = "Examples:\n  trackway bench codec\n  trackway bench hbh\n  trackway bench sim\n  trackway bench tunnel\n  trackway bench sim --ns3 './chain --loss=0.1 \
                   --mss=536'"
 )]
 pub(crate) struct Args {
     /// What to measure: `codec`, the arithmetic of the coded tunnel; `hbh`, a hop of the gateway
-    /// (needs root); `sim`, the simulator.
+    /// (needs root); `sim`, the simulator; `tunnel`, the tunnel on a clean cable (needs root).
     name: String,
+
+    /// For `tunnel`: the wireguard-go to compare with, else the one that is installed.
+    #[arg(long, value_name = "PATH")]
+    wireguard_go: Option<PathBuf>,
 
     /// For `sim`: run this program for ns-3 too, and compare with the chain. The last line that it
     /// prints is a JSON object with packets_per_cpu_s and events_per_cpu_s.
@@ -46,15 +53,16 @@ struct Case {
 
 /// Runs the benchmark that `args` names.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { name, ns3, json } = args;
+    let Args { name, wireguard_go, ns3, json } = args;
     let print = |case: Case| if json { print_json(&case) } else { print_line(&case) };
     match name.as_str() {
         "codec" => codec::run(|case| if json { print_json(&case) } else { print_rate(&case) })?,
         "hbh" => hbh::run(print)?,
         "sim" => sim::run(ns3.as_deref(), print)?,
+        "tunnel" => tunnel::run(wireguard_go.as_deref(), print)?,
         _ => {
             return Err(misuse(format!(
-                "no benchmark is called '{name}': there are codec, hbh and sim"
+                "no benchmark is called '{name}': there are codec, hbh, sim and tunnel"
             )));
         }
     }

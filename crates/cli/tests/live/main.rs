@@ -8,3 +8,4 @@ mod demo;
 mod gateway;
 mod link;
 mod namespaces;
+mod tunnel;

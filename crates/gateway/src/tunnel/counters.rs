@@ -29,8 +29,6 @@ pub(super) struct Counters {
     pub(super) packets_unrouted: Counter,
     /// Packets while no session was up; dropped, the sender told after a while.
     pub(super) packets_unready: Counter,
-    /// Our own datagrams, which a route sent back into the tunnel; dropped.
-    pub(super) packets_looped: Counter,
     /// SYNs whose segment size was lowered.
     pub(super) syns_clamped: Counter,
     /// ICMP errors written.

@@ -17,7 +17,6 @@ impl Shared {
             ("tunnel_device_malformed", counters.device_malformed.value()),
             ("tunnel_packets_unrouted", counters.packets_unrouted.value()),
             ("tunnel_packets_unready", counters.packets_unready.value()),
-            ("tunnel_packets_looped", counters.packets_looped.value()),
             ("tunnel_syns_clamped", counters.syns_clamped.value()),
             ("tunnel_icmp_sent", counters.icmp_sent.value()),
             ("tunnel_icmp_suppressed", counters.icmp_suppressed.value()),

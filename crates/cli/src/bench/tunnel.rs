@@ -1,0 +1,231 @@
+//! The tunnel on a clean cable: one TCP stream and idle pings, plain, by us, and by wireguard-go
+//! where it is installed.
+
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+use anyhow::{Context as _, ensure};
+use gateway::secure::PrivateKey;
+
+use super::Case;
+use super::pair::Pair;
+
+/// Turns of each; the medians count.
+const ROUNDS: usize = 3;
+const SECONDS: u32 = 8;
+const PINGS: u32 = 300;
+/// A ping may take this much longer, in microseconds.
+const PING_LIMIT: f64 = 300.0;
+const READY_WITHIN: Duration = Duration::from_secs(20);
+const PLAIN: &str = "10.9.0.2";
+/// Addresses in the tunnels of us and of wireguard-go; the last octet is the end's number.
+const INSIDE: [&str; 2] = ["10.77.0.", "10.88.0."];
+
+/// What one turn gave: goodput in bit/s, the median ping in microseconds, octets of memory of the
+/// greater of both ends.
+#[derive(Clone, Copy)]
+struct Turn {
+    goodput: f64,
+    ping: f64,
+    memory: f64,
+}
+
+/// Measures us, and wireguard-go in turn.
+pub(super) fn run(
+    wireguard_go: Option<&Path>,
+    print: impl Fn(Case) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    ensure!(
+        nix::unistd::geteuid().is_root(),
+        "making network namespaces needs root: `sudo trackway bench tunnel`"
+    );
+    let wireguard_go = match wireguard_go {
+        Some(path) => {
+            ensure!(path.is_file(), "there is no {}", path.display());
+            Some(path.to_owned())
+        }
+        None => find("wireguard-go"),
+    };
+    let mut pair = Pair::new()?;
+    let (mut plain, mut ours, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        plain.push(ping(&pair, PLAIN)?);
+        ours.push(our_turn(&mut pair)?);
+        if let Some(program) = &wireguard_go {
+            theirs.push(their_turn(&mut pair, program)?);
+        }
+    }
+
+    let bench = "tunnel";
+    let case = |case: &str, value, unit, limit| {
+        print(Case { bench, case: case.to_owned(), value, unit, limit })
+    };
+    let of = |turns: &[Turn], field: fn(&Turn) -> f64| median(turns.iter().map(field).collect());
+    let plain = median(plain);
+    let goodput = (!theirs.is_empty()).then(|| of(&theirs, |turn| turn.goodput));
+    case("tcp ours", of(&ours, |turn| turn.goodput), "bit/s", goodput)?;
+    case("ping plain", plain, "us", None)?;
+    case("ping ours added", of(&ours, |turn| turn.ping) - plain, "us", Some(PING_LIMIT))?;
+    case("memory ours", of(&ours, |turn| turn.memory), "octets", None)?;
+    if let Some(goodput) = goodput {
+        case("tcp wireguard-go", goodput, "bit/s", None)?;
+        case("ping wireguard-go added", of(&theirs, |turn| turn.ping) - plain, "us", None)?;
+        case("memory wireguard-go", of(&theirs, |turn| turn.memory), "octets", None)?;
+    }
+    Ok(())
+}
+
+fn our_turn(pair: &mut Pair) -> anyhow::Result<Turn> {
+    let keys = [PrivateKey::generate()?, PrivateKey::generate()?];
+    let program = env::current_exe().context("cannot find this program")?;
+    let program = program.to_string_lossy().into_owned();
+    let mut programs = Vec::new();
+    for (end, number) in [(0, 1), (1, 2)] {
+        let other = 3 - number;
+        let key = pair.folder.join(format!("{number}.key"));
+        let _ = fs::remove_file(&key);
+        keys[end].write_new(&key)?;
+        let config = format!(
+            "log = \"warn\"\n\
+             [tunnel]\n\
+             private_key = {key:?}\n\
+             addresses = [\"{inside}{number}/24\"]\n\
+             [[tunnel.peer]]\n\
+             name = \"peer\"\n\
+             public_key = \"{}\"\n\
+             endpoint = \"10.9.0.{other}:51900\"\n\
+             routes = [\"{inside}{other}/32\"]\n",
+            keys[1 - end].public_key(),
+            inside = INSIDE[0],
+        );
+        let file = pair.folder.join(format!("{number}.toml"));
+        fs::write(&file, config)?;
+        let namespace = pair.namespaces[end].clone();
+        let file = file.to_string_lossy();
+        let command = ["netns", "exec", &namespace, &program, "run", &file];
+        programs.push(pair.start(&command, Stdio::null())?);
+    }
+    turn(pair, INSIDE[0], &programs)
+}
+
+fn their_turn(pair: &mut Pair, program: &Path) -> anyhow::Result<Turn> {
+    let keys = [PrivateKey::generate()?, PrivateKey::generate()?];
+    let program = program.to_string_lossy().into_owned();
+    let mut programs = Vec::new();
+    for (end, number) in [(0, 1), (1, 2)] {
+        let other = 3 - number;
+        // Their control sockets have no namespaces.
+        let device = format!("twb{}-{number}", std::process::id());
+        let namespace = pair.namespaces[end].clone();
+        let command = ["netns", "exec", &namespace, &program, "-f", &device];
+        programs.push(pair.start(&command, Stdio::null())?);
+        let mut control = connect(&device)?;
+        write!(
+            control,
+            "set=1\nprivate_key={}\nlisten_port=51901\npublic_key={}\n\
+             endpoint=10.9.0.{other}:51901\nallowed_ip={inside}{other}/32\n\n",
+            hexadecimal(&keys[end].to_base64()),
+            hexadecimal(&keys[1 - end].public_key().to_string()),
+            inside = INSIDE[1],
+        )?;
+        let mut answer = [0; 64];
+        let len = control.read(&mut answer)?;
+        ensure!(answer[..len].starts_with(b"errno=0"), "wireguard-go refuses its configuration");
+        let here = |args: &[&str]| pair.run("ip", &[&["-n", namespace.as_str()], args].concat());
+        let address = format!("{}{number}/24", INSIDE[1]);
+        here(&["address", "add", &address, "dev", &device])?;
+        here(&["link", "set", "dev", &device, "mtu", "1420", "up"])?;
+    }
+    turn(pair, INSIDE[1], &programs)
+}
+
+/// Measures what runs, and ends it.
+fn turn(pair: &mut Pair, inside: &str, programs: &[usize]) -> anyhow::Result<Turn> {
+    let address = format!("{inside}2");
+    let deadline = Instant::now() + READY_WITHIN;
+    while pair.run_in(0, "ping", &["-c", "1", "-W", "1", &address]).is_err() {
+        pair.check_interrupted()?;
+        ensure!(Instant::now() < deadline, "nothing comes through to {address}");
+        thread::sleep(Duration::from_millis(50));
+    }
+    let ping = ping(pair, &address)?;
+    let goodput = pair.transfer(&address, SECONDS)?;
+    let mut memory: f64 = 0.0;
+    for &program in programs {
+        memory = memory.max(pair.memory(program)?);
+    }
+    for &program in programs {
+        pair.end(program);
+    }
+    Ok(Turn { goodput, ping, memory })
+}
+
+fn ping(pair: &Pair, address: &str) -> anyhow::Result<f64> {
+    // The first ones ask for hardware addresses, among other things.
+    pair.ping(address, 10)?;
+    Ok(median(pair.ping(address, PINGS)?))
+}
+
+fn connect(device: &str) -> anyhow::Result<UnixStream> {
+    let path = format!("/var/run/wireguard/{device}.sock");
+    let deadline = Instant::now() + READY_WITHIN;
+    loop {
+        match UnixStream::connect(&path) {
+            Ok(stream) => {
+                stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+                return Ok(stream);
+            }
+            Err(error) if Instant::now() > deadline => {
+                return Err(error).context("wireguard-go does not answer");
+            }
+            Err(_) => thread::sleep(Duration::from_millis(20)),
+        }
+    }
+}
+
+fn find(program: &str) -> Option<PathBuf> {
+    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output().ok()?;
+    let path = String::from_utf8(found.stdout).ok()?;
+    (!path.trim().is_empty()).then(|| PathBuf::from(path.trim()))
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// A key in base64 as wireguard-go wants it.
+fn hexadecimal(base64: &str) -> String {
+    let (mut bits, mut held, mut text) = (0_u32, 0, String::new());
+    for letter in base64.bytes() {
+        let value = match letter {
+            b'A'..=b'Z' => letter - b'A',
+            b'a'..=b'z' => letter - b'a' + 26,
+            b'0'..=b'9' => letter - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => break,
+        };
+        bits = bits << 6 | u32::from(value);
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            text += &format!("{:02x}", bits >> held & 0xff);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_written_in_hexadecimal() {
+        assert_eq!(hexadecimal("AAECAwQ="), "0001020304");
+    }
+}
