@@ -1,0 +1,261 @@
+//! What the window does: in each phase, at the end of a round trip, and at a sign of congestion.
+
+use std::time::Duration;
+
+use super::compete::Compete;
+use super::round::Ended;
+use super::step::{Progress, Purpose, Step};
+use super::{LEAST, Phase, Rate};
+use crate::time::Time;
+
+/// The part of an error in the queue that a round trip corrects.
+const GAIN: f64 = 0.25;
+/// A queue that a cut of ours shortens by this part of what it should is ours.
+const OWN: f64 = 0.8;
+/// And by less than this, another's.
+const OTHER: f64 = 0.35;
+/// As often as that in a row, before we compete for it.
+const FOREIGN: u32 = 2;
+/// Datagrams in a window with which we never compete: what they do to a queue cannot be told.
+const FEW: f64 = 8.0;
+/// Round trips from one look at whose the queue is to the next.
+const LOOK: u32 = 16;
+/// The greatest growth in a round trip, of the window, out of the start.
+const GROWTH: f64 = 0.4;
+
+/// The queue is another's, it seems.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Foreign {
+    /// When a cut of ours last failed to shorten it, and how often in a row.
+    at: Time,
+    times: u32,
+    /// Our greatest window meanwhile.
+    most: f64,
+}
+
+impl Rate {
+    /// Looks at what a round trip brought.
+    pub(super) fn end_round(&mut self, now: Time, ended: &Ended) {
+        let nominal = self.nominal();
+        let rate = self.delivery.rate().unwrap_or(nominal);
+        let target = self.target(rate);
+        self.peak = (self.peak * (1.0 - (self.rtt.smoothed / 20.0).min(0.5))).max(self.window);
+        self.marked *= 1.02;
+        let high = match self.phase {
+            Phase::Compete(_) => 1.2,
+            Phase::Cruise => 2.0,
+            Phase::Startup => f64::MAX,
+        };
+        if ended.queue <= high * target {
+            self.ambient.learn(ended);
+        } else if self.ambient.is_exceeded(ended) {
+            self.yield_way(now, 0.7);
+        }
+        if let (Some(queue), Phase::Cruise, None) = (self.queue(), self.phase, self.step) {
+            self.noise += ((queue - self.last_queue).abs() - self.noise) / 8.0;
+            self.last_queue = queue;
+        }
+
+        let factor = match self.phase {
+            Phase::Compete(_) => return,
+            Phase::Cruise => 1.08,
+            Phase::Startup => 3.0,
+        };
+        let is_queueing = ended.queue > 0.9 * target && matches!(self.phase, Phase::Cruise);
+        let usual = self.ambient.spread();
+        if self.best.is_wasteful(self.window, ended, factor, is_queueing, usual) {
+            // All that was added was lost: there is a bottleneck that does not queue.
+            self.phase = Phase::Cruise;
+            self.growth = 0.0;
+            self.window = self.best.window;
+        }
+    }
+
+    /// A sign of congestion: `part` of the window stays. What was sent before gives no second one.
+    pub(super) fn yield_way(&mut self, now: Time, part: f64) {
+        if now < self.mark_at {
+            return;
+        }
+        let queue = self.round.queue.max(self.queue().unwrap_or(0.0));
+        let target = self.target(self.delivery.rate().unwrap_or(self.nominal()));
+        self.mark_at = now + self.rtt();
+        self.round_end = self.flight.next();
+        self.round.clear();
+        self.step = None;
+        self.growth = 0.0;
+        self.phase = match self.phase {
+            Phase::Compete(mut compete) => {
+                self.window = compete.cut(now, self.window, part);
+                Phase::Compete(compete)
+            }
+            Phase::Cruise | Phase::Startup
+                if queue > 2.0 * target && self.window > FEW * self.datagram =>
+            {
+                let mut compete = Compete::new(now, self.window, self.window);
+                self.window = compete.cut(now, self.window, part);
+                Phase::Compete(compete)
+            }
+            Phase::Cruise | Phase::Startup => {
+                // The queue is marked where it is shorter than we like it.
+                self.marked = (0.7 * queue).max(1e-4);
+                self.window *= part;
+                Phase::Cruise
+            }
+        };
+    }
+
+    /// Takes its share beside flows that fill the buffer.
+    pub(super) fn compete(
+        &mut self,
+        now: Time,
+        mut compete: Compete,
+        acked: f64,
+        is_limited: bool,
+        is_round: bool,
+        newest: u64,
+    ) {
+        let Some(queue) = self.queue() else { return };
+        let rate = self.delivery.rate().unwrap_or(self.nominal());
+        let target = self.target(rate);
+        if let Some(mut step) = self.step {
+            match step.advance(self.in_flight(), newest, self.flight.next(), queue) {
+                Progress::Wait => self.step = Some(step),
+                Progress::Restore(window) => {
+                    self.window = window;
+                    self.step = Some(step);
+                }
+                Progress::Done => {
+                    self.step = None;
+                    let is_own = step.share().is_some_and(|share| share > OWN);
+                    compete.own = if is_own { compete.own + 1 } else { 0 };
+                    compete.look_in = if is_own { 4 } else { LOOK };
+                }
+            }
+        } else if !is_limited {
+            let rtt = self.rtt();
+            self.window = compete.grow(now, self.window, acked, rtt, self.datagram);
+        }
+        if is_round {
+            compete.look_in = compete.look_in.saturating_sub(1);
+        }
+        let is_free = queue < target / 2.0 && compete.is_beyond(self.window);
+        if compete.own >= 4 || is_free {
+            self.phase = Phase::Cruise;
+            self.foreign = None;
+            return;
+        }
+        if compete.look_in == 0 && self.step.is_none() && queue > 1.5 * target && !is_limited {
+            let window = self.window;
+            self.begin(Purpose::Look, 0.75 * window, window, rate, queue);
+        }
+        self.phase = Phase::Compete(compete);
+    }
+
+    /// Doubles in each round trip, until the queue grows.
+    pub(super) fn start(&mut self, acked: f64, is_limited: bool) {
+        if !is_limited {
+            self.window += acked;
+        }
+        let (Some(queue), Some(rate)) = (self.queue(), self.delivery.rate()) else { return };
+        let target = self.target(rate);
+        if queue > target {
+            self.phase = Phase::Cruise;
+            let window = self.window.min(rate * (self.min_rtt().as_secs_f64() + target));
+            self.begin(Purpose::Settle, window, window, rate, queue);
+        }
+    }
+
+    /// Holds the queue at its target.
+    pub(super) fn cruise(
+        &mut self,
+        now: Time,
+        acked: f64,
+        is_limited: bool,
+        is_round: bool,
+        newest: u64,
+    ) {
+        let Some(queue) = self.queue() else { return };
+        let nominal = self.nominal();
+        let rate = self.delivery.rate().unwrap_or(nominal);
+        let target = self.target(rate);
+        if queue < target / 4.0 {
+            self.empty_at = now;
+        }
+        if let Some(mut step) = self.step {
+            match step.advance(self.in_flight(), newest, self.flight.next(), queue) {
+                Progress::Done => {
+                    self.step = None;
+                    if step.purpose == Purpose::Excess
+                        && let Some(share) = step.share()
+                    {
+                        self.note_share(now, share, step.before);
+                    }
+                }
+                Progress::Restore(window) => {
+                    self.window = window;
+                    self.step = Some(step);
+                }
+                Progress::Wait => self.step = Some(step),
+            }
+            return;
+        }
+        // The part of a round trip that has passed.
+        let part = (acked / self.window).min(1.0);
+        if queue > 2.0 * target && !is_limited {
+            let window = (self.window - rate * (queue - target)).max(self.window / 2.0);
+            self.begin(Purpose::Excess, window, window, rate, queue);
+        } else if queue > target || !is_limited {
+            let error = (target - queue) * rate.min(2.0 * nominal);
+            if error < 0.0 || !self.best.is_pausing() {
+                self.window += (GAIN * error * part).max(-self.window / 2.0);
+            }
+            if queue >= target / 2.0 || is_limited || self.best.is_pausing() {
+                self.growth = 0.0;
+            } else {
+                if is_round {
+                    let least = (target / self.rtt.smoothed).clamp(0.01, 0.1);
+                    self.growth = (2.0 * self.growth).clamp(least, GROWTH);
+                }
+                self.window += self.growth * acked;
+            }
+            if now.since(self.empty_at) > self.memory() / 2 && !is_limited {
+                // A glance at the path without our queue.
+                self.empty_at = now;
+                let low = (self.window - rate * 1.25 * queue).max(self.window / 2.0);
+                self.begin(Purpose::Drain, low, self.window, rate, queue);
+            }
+        }
+    }
+
+    /// The queue shrank by a `share` of what it should have. Too little, again and again, and
+    /// another fills it.
+    fn note_share(&mut self, now: Time, share: f64, window: f64) {
+        if share >= OTHER || window < FEW * self.datagram {
+            self.foreign = None;
+            return;
+        }
+        let soon = Duration::from_secs_f64((40.0 * self.rtt.smoothed).clamp(5.0, 60.0));
+        let (times, most) = match self.foreign {
+            Some(Foreign { at, times, most }) if now.since(at) < soon => {
+                (times + 1, most.max(window))
+            }
+            Some(_) | None => (1, window),
+        };
+        self.foreign = Some(Foreign { at: now, times, most });
+        if times >= FOREIGN {
+            let most = most.max(self.peak);
+            self.window = self.window.max(0.85 * most);
+            self.phase = Phase::Compete(Compete::new(now, most, self.window));
+            self.foreign = None;
+        }
+    }
+
+    /// Cuts the window to `low` until that is seen to act, then sets it to `after`.
+    fn begin(&mut self, purpose: Purpose, low: f64, after: f64, rate: f64, queue: f64) {
+        self.growth = 0.0;
+        let low = low.max(LEAST * self.datagram);
+        let start = self.flight.next();
+        self.step = Some(Step::new(purpose, [self.window, low, after], rate, queue, start));
+        self.window = low;
+    }
+}
