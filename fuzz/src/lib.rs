@@ -2,8 +2,10 @@
 //! feeds all of them from the corpora, on the stable toolchain.
 
 mod gateway;
+mod gf;
 mod hbh;
 mod ip;
+mod nc;
 mod secure;
 mod tcp;
 mod tcpnc;
@@ -15,10 +17,13 @@ pub type Target = (&'static str, fn(&[u8]));
 /// All targets.
 pub const TARGETS: &[Target] = &[
     ("gateway_config", text::configuration),
+    ("gf_kernels", gf::kernels),
+    ("gf_solver", gf::solver),
     ("hbh_message", hbh::message),
     ("hbh_node", hbh::node),
     ("hello", gateway::hello),
     ("ip_packet", ip::packet),
+    ("nc_tunnel", nc::tunnel),
     ("offload", gateway::offload),
     ("scenario_file", text::scenario),
     ("secure", secure::peers),
