@@ -35,6 +35,7 @@ const KEYS: &str = "\
   delay=         ms of the middle, one way
   packet=        octets of a full inner packet
   max-rate=      bit/s that the tunnel does not exceed
+  buffer=        octets that wait to enter the tunnel at most
   deadline=      ms that a packet is worth recovering
   stats=no       yes: counters of both ends, of the last run
   trace=no       yes: a line each second, of the first run";
@@ -129,6 +130,7 @@ impl Experiment {
         let network = &mut self.network;
         match key {
             "back" => network.loss_back = value.parse()?,
+            "buffer" => coded(network)?.queue = value.parse()?,
             "both" => network.is_both_ways = is_yes(value)?,
             "carrier" if value == "plain" => network.carrier = Carrier::Plain,
             "carrier" if value == "coded" => {}

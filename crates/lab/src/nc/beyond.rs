@@ -9,7 +9,7 @@ use crate::figure::{Axis, Figure, Ink};
 use crate::stats::Estimate;
 use crate::words::{mean, percent};
 
-const SESSIONS: [u32; 3] = [1, 2, 5];
+const SESSIONS: [u32; 2] = [1, 5];
 const LOSSES: [f64; 4] = [0.0, 0.10, 0.20, 0.30];
 
 /// Sessions both ways, losses both ways.

@@ -82,7 +82,7 @@ fn judge(results: &Results) -> Finding {
     let figure = Figure {
         name: "nc-clean".to_owned(),
         title: "What the tunnel sends without loss, in what its framing needs".to_owned(),
-        subtitle: format!("The cases of the table below, in its order, mean of {runs} runs"),
+        subtitle: format!("Octets on the middle in the direction of the data, mean of {runs} runs"),
         x: Axis::linear("Case", "").with_ticks(points.iter().map(|point| point.x)),
         y: Axis { from_zero: false, ..Axis::linear("Octets sent, in octets of framing alone", "") },
         series: vec![
@@ -90,7 +90,12 @@ fn judge(results: &Results) -> Finding {
             Series { name: "the goal: 1 % more".to_owned(), ink: Ink::Goal, marks: line(GOAL) },
             super::curve(&points, "our tunnel", Ink::Default, |_| true),
         ],
-        note: String::new(),
+        note: points
+            .iter()
+            .map(|point| format!("{:.0}: {}", point.x, point.series))
+            .collect::<Vec<_>>()
+            .join("; ")
+            + ".",
     };
     Finding {
         verdict: if dear.is_empty() { Verdict::Reproduced } else { Verdict::Differs },

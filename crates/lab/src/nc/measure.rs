@@ -38,7 +38,7 @@ pub(super) const ANSWER_MOST: Metric = "answer most";
 
 /// When runs on the seed's topology measure.
 pub(super) const SEED_SPAN: Span =
-    Span { warm_up: Duration::from_secs(5), window: Duration::from_secs(30) };
+    Span { warm_up: Duration::from_secs(5), window: Duration::from_secs(20) };
 /// Transits that a run keeps at most.
 const TRANSITS: usize = 1 << 20;
 

@@ -120,7 +120,7 @@ fn limit_curve(
 /// What was taken on the seed's topology where the paper is silent.
 fn assumptions() -> Vec<String> {
     vec![
-        "Goodput is what the applications receive in 30 s, after 5 s that do not count; the paper \
+        "Goodput is what the applications receive in 20 s, after 5 s that do not count; the paper \
          counts a transfer of 100 MB from its beginning."
             .to_owned(),
         "Packets of 1,000 octets are IP packets; links add no framing. Losses are on the middle \
