@@ -171,6 +171,7 @@ impl Rate {
         now: Time,
         acked: f64,
         is_limited: bool,
+        is_using: bool,
         is_round: bool,
         newest: u64,
     ) {
@@ -201,10 +202,11 @@ impl Rate {
         }
         // The part of a round trip that has passed.
         let part = (acked / self.window).min(1.0);
-        if queue > 2.0 * target && !is_limited {
+        // A window that is not in use makes no queue, and is not taken away.
+        if queue > 2.0 * target && is_using {
             let window = (self.window - rate * (queue - target)).max(self.window / 2.0);
             self.begin(Purpose::Excess, window, window, rate, queue);
-        } else if queue > target || !is_limited {
+        } else if queue > target && is_using || !is_limited {
             let error = (target - queue) * rate.min(2.0 * nominal);
             if error < 0.0 || !self.best.is_pausing() {
                 self.window += (GAIN * error * part).max(-self.window / 2.0);

@@ -211,7 +211,8 @@ impl Rate {
         let acked = self.flight.left().saturating_sub(left) as f64;
         // After a pause or beside one; what was sent with a full window shows what it is worth.
         let is_paused = report.newest < self.limited_until;
-        let is_limited = is_paused && !sent.is_full || in_flight < self.window / 2.0;
+        let is_using = in_flight >= self.window / 2.0;
+        let is_limited = is_paused && !sent.is_full || !is_using;
 
         let rtt = (elapsed - report.delay).max(Duration::from_micros(1));
         self.rtt.handle_sample(rtt.as_secs_f64());
@@ -249,7 +250,9 @@ impl Rate {
             Phase::Compete(compete) => {
                 self.compete(now, compete, acked, is_limited, is_round, report.newest);
             }
-            Phase::Cruise => self.cruise(now, acked, is_limited, is_round, report.newest),
+            Phase::Cruise => {
+                self.cruise(now, acked, is_limited, is_using, is_round, report.newest);
+            }
             Phase::Startup => self.start(acked, is_limited),
         }
         if before.is_some_and(|before| report.marked > before.marked) {
