@@ -22,6 +22,8 @@ pub struct Joiner {
     /// The first `open` are under way.
     trains: Vec<Train>,
     open: usize,
+    /// For packets that are not joined.
+    alone: Vec<u8>,
     /// Trains of more than one segment that were written.
     pub joined: u64,
 }
@@ -118,14 +120,10 @@ impl Joiner {
 
     /// Writes a packet as it is, through memory that no train uses.
     fn write_alone(&mut self, packet: &[u8], write: &mut impl FnMut(&[u8])) {
-        let mut octets = [0; HEADER + 2_048];
-        match octets.get_mut(HEADER..HEADER + packet.len()) {
-            Some(room) => {
-                room.copy_from_slice(packet);
-                write(&octets[..HEADER + packet.len()]);
-            }
-            None => write(&[&[0; HEADER], packet].concat()),
-        }
+        self.alone.clear();
+        self.alone.extend_from_slice(&[0; HEADER]);
+        self.alone.extend_from_slice(packet);
+        write(&self.alone);
     }
 }
 

@@ -10,17 +10,22 @@ impl Checksum {
     /// Adds octets; an odd last octet counts as if a zero followed.
     #[must_use]
     pub fn with(self, octets: &[u8]) -> Self {
-        // A carry out of 64 bits is worth 1, as one out of 16 bits is, so whole words may be added.
-        let mut sum = self.0;
-        let (words, tail) = octets.as_chunks::<8>();
-        for word in words {
-            let (added, carry) = sum.overflowing_add(u64::from_be_bytes(*word));
-            sum = added + u64::from(carry);
+        // The order of octets does not matter to the sum but for the sum's own (RFC 1071, 2 B), and
+        // sums of 32-bit words cannot overflow: so that many are added at a time.
+        let mut lanes = [0_u64; 8];
+        let (blocks, tail) = octets.as_chunks::<32>();
+        for block in blocks {
+            for (lane, word) in lanes.iter_mut().zip(block.as_chunks::<4>().0) {
+                *lane += u64::from(u32::from_ne_bytes(*word));
+            }
         }
-        let mut last = [0; 8];
+        let mut last = [0; 32];
         last[..tail.len()].copy_from_slice(tail);
-        let (added, carry) = sum.overflowing_add(u64::from_be_bytes(last));
-        Self(added + u64::from(carry))
+        for (lane, word) in lanes.iter_mut().zip(last.as_chunks::<4>().0) {
+            *lane += u64::from(u32::from_ne_bytes(*word));
+        }
+        let sum = fold(lanes.into_iter().fold(0, add));
+        Self(add(self.0, u64::from(u16::from_be_bytes(sum.to_ne_bytes()))))
     }
 
     /// Adds a 16-bit number.
@@ -32,12 +37,21 @@ impl Checksum {
     /// The checksum to write: the complement of the sum.
     #[must_use]
     pub fn finish(self) -> u16 {
-        let mut sum = self.0;
-        while sum > 0xffff {
-            sum = (sum & 0xffff) + (sum >> 16);
-        }
-        !u16::try_from(sum).expect("folded below 2^16")
+        !fold(self.0)
     }
+}
+
+/// A carry out of 64 bits is worth 1, as one out of 16 bits is.
+fn add(sum: u64, more: u64) -> u64 {
+    let (added, carry) = sum.overflowing_add(more);
+    added + u64::from(carry)
+}
+
+fn fold(mut sum: u64) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    u16::try_from(sum).expect("folded below 2^16")
 }
 
 /// The sum over the pseudo header of TCP, UDP and ICMPv6 (RFC 9293, 3.1; RFC 8200, 8.1).
