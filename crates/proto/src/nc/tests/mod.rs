@@ -1,5 +1,8 @@
 //! Two ends over a scripted path.
 
+mod code;
+mod wire;
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
