@@ -6,15 +6,15 @@ use super::receiver::Holes;
 use super::wire::{Report, low16, low24, low32};
 use crate::time::{Time, earliest};
 
-/// Datagrams after which a report is due at once.
-const BATCH: u64 = 32;
+/// Octets received after which a report is due at once.
+const BATCH: usize = 48_000;
+/// Octets received after which a report costs little beside them.
+const WORTH: usize = 8_000;
 /// Bounds on how long a report waits.
 const MIN_DELAY: Duration = Duration::from_millis(1);
 const MAX_DELAY: Duration = Duration::from_millis(25);
 /// How long it waits while the round trip is not known.
 const UNKNOWN_DELAY: Duration = Duration::from_millis(5);
-/// How long a report waits after a hole appeared.
-const HOLE_DELAY: Duration = Duration::from_millis(2);
 /// One unit of a report's delay.
 const DELAY_UNIT: u128 = 32;
 
@@ -27,8 +27,8 @@ pub(super) struct Reporter {
     received: u64,
     marked: u64,
     runs: u64,
-    /// Datagrams that want a report and came since the last one.
-    unreported: u64,
+    /// Octets that want a report and came since the last one.
+    unreported: usize,
     due: Option<Time>,
     /// When what may only be late becomes missing.
     ripe_at: Option<Time>,
@@ -37,7 +37,13 @@ pub(super) struct Reporter {
 
 impl Reporter {
     /// Counts a datagram; says whether one with a greater number came before.
-    pub(super) fn handle_datagram(&mut self, now: Time, number: u64, is_marked: bool) -> bool {
+    pub(super) fn handle_datagram(
+        &mut self,
+        now: Time,
+        number: u64,
+        is_marked: bool,
+        rtt: Option<Duration>,
+    ) -> bool {
         self.received += 1;
         self.marked += u64::from(is_marked);
         if number < self.end {
@@ -45,18 +51,29 @@ impl Reporter {
         }
         if number > self.end {
             self.runs += 1;
-            self.due = earliest(self.due, Some(now + HOLE_DELAY));
+            self.due = earliest(self.due, Some(now + delay(rtt, 16)));
         }
         self.end = number + 1;
         self.newest_at = now;
         false
     }
 
-    /// The datagram that was counted last is to be reported.
-    pub(super) fn handle_eliciting(&mut self, now: Time, rtt: Option<Duration>, at_once: bool) {
-        self.unreported += 1;
-        let delay = rtt.map_or(UNKNOWN_DELAY, |rtt| (rtt / 8).clamp(MIN_DELAY, MAX_DELAY));
-        let due = if at_once || self.unreported >= BATCH { now } else { now + delay };
+    /// The datagram that was counted last, of so many octets, is to be reported.
+    pub(super) fn handle_eliciting(
+        &mut self,
+        now: Time,
+        octets: usize,
+        rtt: Option<Duration>,
+        at_once: bool,
+    ) {
+        self.unreported += octets;
+        let due = if at_once || self.unreported >= BATCH {
+            now
+        } else if self.unreported >= WORTH {
+            now.max(self.reported_at + delay(rtt, 8))
+        } else {
+            now + delay(rtt, 4)
+        };
         self.due = earliest(self.due, Some(due));
     }
 
@@ -95,6 +112,16 @@ impl Reporter {
             holes: holes.runs,
         }
     }
+}
+
+/// How long a report waits at most.
+pub(super) fn longest_wait(rtt: Duration) -> Duration {
+    delay(Some(rtt), 4)
+}
+
+/// A share of the round trip, within the bounds.
+fn delay(rtt: Option<Duration>, share: u32) -> Duration {
+    rtt.map_or(UNKNOWN_DELAY, |rtt| (rtt / share).clamp(MIN_DELAY, MAX_DELAY))
 }
 
 /// How long a report waited at the peer.

@@ -48,6 +48,8 @@ struct Source {
     symbol: Vec<u8>,
     /// When the oldest packet in it came in.
     arrived: Time,
+    /// When it was sent first.
+    sent_at: Time,
     /// The datagram that carried it last.
     carried_by: u64,
 }
@@ -175,8 +177,14 @@ impl Sender {
         buffer
     }
 
-    pub(super) fn add_source(&mut self, symbol: Vec<u8>, arrived: Time, carried_by: u64) -> &[u8] {
-        self.sources.push_back(Source { symbol, arrived, carried_by });
+    pub(super) fn add_source(
+        &mut self,
+        now: Time,
+        symbol: Vec<u8>,
+        arrived: Time,
+        carried_by: u64,
+    ) -> &[u8] {
+        self.sources.push_back(Source { symbol, arrived, sent_at: now, carried_by });
         &self.sources.back().expect("one was just added").symbol
     }
 
@@ -203,29 +211,43 @@ impl Sender {
         self.view.lacking + p * sources - (1.0 - p) * equations + z * variance.sqrt()
     }
 
+    /// Whether the peer lacks more than the equations under way will give it, whatever becomes of
+    /// the sources under way. Repairs under way cover what is known to be lost, and not sources that
+    /// came after them; so a source is sent again only then, lest it comes twice.
+    pub(super) fn lacks_known(&self, loss: &Loss) -> bool {
+        self.view.lacking - (1.0 - loss.rate()) * f64::from(self.equations_since) > THRESHOLD
+    }
+
+    /// Whether a source was sent before `time`, is known to be lost, and is not on its way again.
+    pub(super) fn has_old_hole(&mut self, time: Time) -> bool {
+        self.skip_carried();
+        let Some(&(start, _)) = self.view.holes.front() else { return false };
+        self.sources.get(index(start - self.first)).is_some_and(|source| source.sent_at < time)
+    }
+
     /// The oldest source that is known to be lost since it was sent last; it is now carried by
     /// `carried_by`.
     pub(super) fn next_lost(&mut self, carried_by: u64) -> Option<(u64, &[u8])> {
-        loop {
-            let (start, end) = self.view.holes.front_mut()?;
-            if start == end || *start < self.first {
-                *start = (*start).max(self.first);
-                if *start >= *end {
-                    self.view.holes.pop_front();
-                }
-                continue;
-            }
-            let number = *start;
-            *start += 1;
-            let at = index(number - self.first);
-            let Some(source) = self.sources.get_mut(at) else {
+        self.skip_carried();
+        let number = self.view.holes.front()?.0;
+        let source = self.sources.get_mut(index(number - self.first))?;
+        source.carried_by = carried_by;
+        Some((number, &source.symbol))
+    }
+
+    /// Passes over holes that are acknowledged or on their way again.
+    fn skip_carried(&mut self) {
+        while let Some((start, end)) = self.view.holes.front_mut() {
+            *start = (*start).max(self.first);
+            if *start >= *end {
                 self.view.holes.pop_front();
                 continue;
-            };
-            if source.carried_by < self.view.horizon {
-                source.carried_by = carried_by;
-                return Some((number, &self.sources[at].symbol));
             }
+            let source = self.sources.get(index(*start - self.first));
+            if source.is_some_and(|source| source.carried_by < self.view.horizon) {
+                return;
+            }
+            *start += 1;
         }
     }
 
@@ -313,10 +335,10 @@ impl Sender {
 ///
 /// An equation sent in advance may turn out to be needless; one sent after the report comes a round
 /// trip later. So the margin grows with the round trip, in shares of `patience`: what a TCP inside
-/// bears without a timeout.
+/// bears without a timeout. `docs/nc.md` has the measurements behind the numbers.
 pub(super) fn margin(rtt: Duration, patience: Duration) -> f64 {
-    let share = rtt.as_secs_f64() / patience.as_secs_f64();
-    (2.5 * share - 1.0).clamp(-1.0, 1.5)
+    let share = rtt.as_secs_f64() / patience.as_secs_f64().max(1e-3);
+    (4.0 * share - 2.3).clamp(-2.0, 1.5)
 }
 
 fn index(offset: u64) -> usize {

@@ -19,15 +19,20 @@ use super::wire::{
 use crate::rng::Rng;
 use crate::time::{Time, earliest};
 
-/// Standard deviations covered in advance while there is nothing else to send.
-const IDLE_MARGIN: f64 = 2.5;
+/// How many standard deviations more are covered in advance while there is nothing else to send.
+const IDLE_MARGIN: f64 = 1.5;
+/// A hole of this age, in round trips, is filled by the source itself: a repair that covers younger
+/// ones too helps it only when all of them can be solved.
+const OLD: f64 = 1.1;
+/// At this age it goes before new sources, whatever the reckoning says.
+const URGENT: f64 = 1.5;
+/// From this loss rate on, stalls are the rule.
+const NOTICEABLE_LOSS: f64 = 0.005;
 /// How long the sender waits with a repair when it has nothing else to send, in shares of the
 /// round trip: more may come, and a burst of losses may pass.
 const IDLE_SHARE: u32 = 16;
 const MIN_IDLE_WAIT: Duration = Duration::from_millis(1);
 const MAX_IDLE_WAIT: Duration = Duration::from_millis(10);
-/// How long a peer takes to report, beyond the round trip, at most.
-const REPORT_WAIT: Duration = Duration::from_millis(25);
 /// The round trip before any is known.
 const UNKNOWN_RTT: Duration = Duration::from_millis(500);
 /// Doublings of the time to wait for a report at most.
@@ -190,7 +195,8 @@ impl Tunnel {
     pub fn handle_datagram(&mut self, now: Time, number: u64, is_marked: bool, payload: &[u8]) {
         self.seen = now;
         self.stats.datagrams_received += 1;
-        let is_overtaken = self.reporter.handle_datagram(now, number, is_marked);
+        let rtt = self.known_rtt();
+        let is_overtaken = self.reporter.handle_datagram(now, number, is_marked, rtt);
         self.handle_heard(now);
         let Ok(message) = Message::parse(payload) else {
             self.stats.malformed += 1;
@@ -221,7 +227,8 @@ impl Tunnel {
         }
         let carries = matches!(message.body, Body::Repair { .. } | Body::Source { .. });
         if carries || message.wants_report {
-            self.reporter.handle_eliciting(now, self.known_rtt(), message.wants_report);
+            let octets = payload.len() + self.config.overhead;
+            self.reporter.handle_eliciting(now, octets, self.known_rtt(), message.wants_report);
         }
     }
 
@@ -272,6 +279,9 @@ impl Tunnel {
             self.ask_at = Some(now + ASK_INTERVAL);
             return Some(self.send_control(now, Body::Empty, true, out));
         }
+        if self.reporter.is_due(now) && !self.has_room_for_report() {
+            return Some(self.send_report(now, out));
+        }
         if !self.is_down && self.may_send(now) {
             if let Some(transmit) = self.send_data(now, out) {
                 return Some(transmit);
@@ -280,11 +290,7 @@ impl Tunnel {
                 self.rate.handle_idle(now);
             }
         }
-        if self.reporter.is_due(now) {
-            self.stats.reports_sent += 1;
-            return Some(self.send_control(now, Body::Empty, false, out));
-        }
-        None
+        self.reporter.is_due(now).then(|| self.send_report(now, out))
     }
 
     /// What the driver should know.
@@ -349,7 +355,7 @@ impl Tunnel {
         if !self.is_down && (self.silence == 0 || self.timeout_datagrams > 0) {
             if !self.queue.is_empty() || self.sender.lacks(&self.loss, self.margin()) {
                 next = earliest(next, self.rate.next_send(self.seen));
-            } else if self.sender.lacks(&self.loss, IDLE_MARGIN) {
+            } else if self.sender.lacks(&self.loss, self.idle_margin()) {
                 let paced = self.rate.next_send(self.seen);
                 next = earliest(next, paced.map(|at| at.max(self.idle_at())));
             }
@@ -474,7 +480,7 @@ impl Tunnel {
 
     /// The next equation or source.
     fn send_data(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
-        if self.sender.lacks(&self.loss, self.margin()) {
+        if self.sender.lacks(&self.loss, self.margin()) || self.has_old_hole(now, URGENT) {
             return self.send_equation(now, out);
         }
         if let Some(number) = self.sender.next_source()
@@ -482,7 +488,7 @@ impl Tunnel {
         {
             return Some(transmit);
         }
-        if self.sender.lacks(&self.loss, IDLE_MARGIN) && self.idle_at() <= now {
+        if self.sender.lacks(&self.loss, self.idle_margin()) && self.idle_at() <= now {
             return self.send_equation(now, out);
         }
         None
@@ -497,7 +503,7 @@ impl Tunnel {
         while let Some(room) = max.checked_sub(symbol.len() + RECORD_HEADER) {
             let start = symbol.len();
             symbol.extend_from_slice(&[0; RECORD_HEADER]);
-            let Some(popped) = self.queue.pop(now, room, self.rate.min_rtt(), &mut symbol) else {
+            let Some(popped) = self.queue.pop(now, room, self.stalling_rtt(), &mut symbol) else {
                 symbol.truncate(start);
                 break;
             };
@@ -510,7 +516,7 @@ impl Tunnel {
         }
         self.stats.sources_sent += 1;
         let (report, floor) = self.extras(now, symbol.len() + wire::SOURCE_HEADER);
-        let symbol = self.sender.add_source(symbol, arrived, self.next_number);
+        let symbol = self.sender.add_source(now, symbol, arrived, self.next_number);
         let body = Body::Source { number: low24(number), symbol };
         Message { report, floor, wants_report: false, body }.emit(out);
         Some(self.sent(now, out, Carried::Source, false))
@@ -540,8 +546,13 @@ impl Tunnel {
         let limit = self.max_symbol();
         let (report, floor) = self.extras(now, limit + REPAIR_HEADER);
         let is_forced = self.silence > 0 && self.timeout_datagrams == TIMEOUT_DATAGRAMS;
-        let lost =
-            if is_forced { self.sender.oldest(carrier) } else { self.sender.next_lost(carrier) };
+        let lost = if is_forced {
+            self.sender.oldest(carrier)
+        } else if self.sender.lacks_known(&self.loss) || self.has_old_hole(now, OLD) {
+            self.sender.next_lost(carrier)
+        } else {
+            None
+        };
         if let Some((number, symbol)) = lost {
             let body = Body::Source { number: low24(number), symbol };
             Message { report, floor, wants_report: self.silence > 0, body }.emit(out);
@@ -556,6 +567,18 @@ impl Tunnel {
         }
         self.timeout_datagrams = self.timeout_datagrams.saturating_sub(1);
         Some(self.sent(now, out, Carried::Equation, false))
+    }
+
+    fn send_report(&mut self, now: Time, out: &mut Vec<u8>) -> Transmit {
+        self.stats.reports_sent += 1;
+        self.send_control(now, Body::Empty, false, out)
+    }
+
+    /// Whether a report can ride on what is sent next.
+    fn has_room_for_report(&mut self) -> bool {
+        let lacks = self.sender.lacks(&self.loss, self.margin());
+        let next = self.queue.next_size().filter(|_| !lacks);
+        next.is_some_and(|next| next + RECORD_HEADER + FLOOR + MAX_REPORT <= self.max_symbol())
     }
 
     fn send_control(
@@ -616,6 +639,24 @@ impl Tunnel {
         margin(self.rate.rtt(), self.config.patience)
     }
 
+    /// The round trip that the queue is to keep busy: while a source is being recovered, the flows
+    /// that wait for it send nothing.
+    fn stalling_rtt(&self) -> Duration {
+        let p = self.loss.rate();
+        let stalls = (p / NOTICEABLE_LOSS).min(1.0) + 4.0 * p;
+        self.rate.min_rtt().mul_f64(1.0 + stalls)
+    }
+
+    /// Whether a source is missing that was sent so many round trips ago, and is not on its way.
+    fn has_old_hole(&mut self, now: Time, round_trips: f64) -> bool {
+        let age = nanos(self.rate.rtt().mul_f64(round_trips));
+        self.sender.has_old_hole(Time::from_nanos(now.as_nanos().saturating_sub(age)))
+    }
+
+    fn idle_margin(&self) -> f64 {
+        self.margin() + IDLE_MARGIN
+    }
+
     /// When a repair may be sent though nothing asks for it.
     fn idle_at(&self) -> Time {
         let wait = (self.rate.rtt() / IDLE_SHARE).clamp(MIN_IDLE_WAIT, MAX_IDLE_WAIT);
@@ -629,7 +670,7 @@ impl Tunnel {
         let wait = match self.known_rtt() {
             Some(rtt) => {
                 rtt + (4 * self.rate.rtt_variation()).max(MIN_IDLE_WAIT)
-                    + REPORT_WAIT.min(rtt / 8 + MIN_IDLE_WAIT)
+                    + reporter::longest_wait(rtt)
             }
             None => UNKNOWN_RTT,
         };
