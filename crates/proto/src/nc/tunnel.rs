@@ -515,6 +515,9 @@ impl Tunnel {
             return None;
         }
         self.stats.sources_sent += 1;
+        if !self.sender.has_unacknowledged() {
+            self.stuck_since = now;
+        }
         let (report, floor) = self.extras(now, symbol.len() + wire::SOURCE_HEADER);
         let symbol = self.sender.add_source(now, symbol, arrived, self.next_number);
         let body = Body::Source { number: low24(number), symbol };
