@@ -335,7 +335,7 @@ impl Sender {
 ///
 /// An equation sent in advance may turn out to be needless; one sent after the report comes a round
 /// trip later. So the margin grows with the round trip, in shares of `patience`: what a TCP inside
-/// bears without a timeout. `docs/nc.md` has the measurements behind the numbers.
+/// bears without a timeout. `docs/nc.md` has it in its place.
 pub(super) fn margin(rtt: Duration, patience: Duration) -> f64 {
     let share = rtt.as_secs_f64() / patience.as_secs_f64().max(1e-3);
     (4.0 * share - 2.3).clamp(-2.0, 1.5)
