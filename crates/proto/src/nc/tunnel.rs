@@ -304,9 +304,7 @@ impl Tunnel {
         self.receiver.handle_timeout(now, &mut self.stats);
         self.mtu.handle_timeout(now);
         if self.sender.oldest_arrival().is_some_and(|at| at + self.config.deadline <= now) {
-            let oldest = Time::from_nanos(
-                now.as_nanos().saturating_sub(nanos(self.config.deadline)).saturating_add(1),
-            );
+            let oldest = now - self.config.deadline + Duration::from_nanos(1);
             self.stats.sources_expired += self.sender.give_up_before(oldest);
         }
         if self.silence_at().is_some_and(|at| at <= now) {
@@ -652,8 +650,7 @@ impl Tunnel {
 
     /// Whether a source is missing that was sent so many round trips ago, and is not on its way.
     fn has_old_hole(&mut self, now: Time, round_trips: f64) -> bool {
-        let age = nanos(self.rate.rtt().mul_f64(round_trips));
-        self.sender.has_old_hole(Time::from_nanos(now.as_nanos().saturating_sub(age)))
+        self.sender.has_old_hole(now - self.rate.rtt().mul_f64(round_trips))
     }
 
     fn idle_margin(&self) -> f64 {
@@ -688,8 +685,4 @@ impl Tunnel {
     fn known_rtt(&self) -> Option<Duration> {
         (self.peer_received > 0).then(|| self.rate.rtt())
     }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
