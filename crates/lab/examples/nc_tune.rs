@@ -229,7 +229,9 @@ fn short(loss: &Loss) -> String {
         Loss::GilbertElliott(model) => {
             format!("{:.3} x{:.1}", loss.mean(), 1.0 / model.r.get())
         }
-        Loss::None | Loss::Random(_) | Loss::Trace(_) => format!("{:.3}", loss.mean()),
+        Loss::Fades(_) | Loss::None | Loss::Random(_) | Loss::Trace(_) => {
+            format!("{:.3}", loss.mean())
+        }
     }
 }
 

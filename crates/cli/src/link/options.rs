@@ -38,7 +38,8 @@ pub(crate) struct Args {
     /// The delay varies uniformly by this much either way, at most by the delay [default: 0].
     #[arg(long)]
     jitter: Option<Span>,
-    /// Which frames are lost: 10%, gilbert-elliott(mean=10%,burst=4), trace(00010) [default: none].
+    /// Which frames are lost: 10%, gilbert-elliott(mean=10%,burst=4), fades(mean=10%,length=20ms),
+    /// trace(00010) [default: none].
     #[arg(long)]
     loss: Option<Loss>,
     /// Frames that may wait while another is sent [default: 100].

@@ -3,17 +3,21 @@
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use proto::rng::Rng;
+use proto::time::Time;
 
-use crate::units::{BadQuantity, Probability, decimal};
+use crate::units::{BadQuantity, Probability, Span, decimal};
 
 /// How packets come to be lost.
 ///
-/// Written `none`, `10%`, `gilbert-elliott(mean=10%,burst=4)`,
+/// Written `none`, `10%`, `fades(mean=10%,length=20ms)`, `gilbert-elliott(mean=10%,burst=4)`,
 /// `gilbert-elliott(p=1%,r=25%,h=0,k=1)` or `trace(00010)`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Loss {
+    /// While the signal is gone, however many packets that is.
+    Fades(Fades),
     /// In bursts.
     GilbertElliott(GilbertElliott),
     /// Not at all.
@@ -36,6 +40,7 @@ impl Loss {
     #[must_use]
     pub fn mean(&self) -> f64 {
         match self {
+            Self::Fades(fades) => fades.mean.get(),
             Self::GilbertElliott(model) => model.mean(),
             Self::None => 0.0,
             Self::Random(p) => p.get(),
@@ -44,6 +49,43 @@ impl Loss {
                 lost.iter().filter(|lost| **lost).count() as f64 / lost.len() as f64
             }
         }
+    }
+}
+
+/// Fades: spans of time, all of one length, in which whatever begins to be sent is lost.
+///
+/// ```text
+///   ──────────┐      ┌────┐      ┌──────
+///             └──────┘    └──────┘          between them exponential, mean length (1 - p) / p
+///              length
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fades {
+    /// The share of time in fades, below 1.
+    mean: Probability,
+    /// How long each takes, at least [`MIN_FADE`].
+    length: Duration,
+}
+
+/// Shorter fades are hardly longer than a packet, and the way over a long silence is long.
+const MIN_FADE: Duration = Duration::from_micros(100);
+/// As good as for ever.
+const MAX_PAUSE: Duration = Duration::from_secs(1 << 30);
+
+impl Fades {
+    /// Fades of this length that take this share of the time.
+    pub fn new(mean: Probability, length: Duration) -> Result<Self, BadLoss> {
+        if mean == Probability::ONE || length < MIN_FADE {
+            return Err(BadLoss::Fades);
+        }
+        Ok(Self { mean, length })
+    }
+
+    /// How long it is from one to the next.
+    fn pause(&self, rng: &mut Rng) -> Duration {
+        let odds = self.mean.get() / (1.0 - self.mean.get());
+        let mean = Duration::try_from_secs_f64(self.length.as_secs_f64() / odds);
+        rng.exponential(mean.unwrap_or(MAX_PAUSE).min(MAX_PAUSE))
     }
 }
 
@@ -97,18 +139,33 @@ pub(super) struct LossProcess {
     rng: Rng,
     bad: bool,
     next: usize,
+    /// When the present fade ends, or the next one will.
+    fade_end: Time,
 }
 
 impl LossProcess {
     pub(super) fn new(model: &Loss, mut rng: Rng) -> Self {
         // From the stationary distribution, so that short runs have the right mean too.
         let bad = matches!(model, Loss::GilbertElliott(model) if rng.chance(model.share_bad()));
-        Self { rng, bad, next: 0 }
+        let fade_end = match model {
+            Loss::Fades(fades) if rng.chance(fades.mean.get()) => {
+                Time::ZERO + rng.within(fades.length)
+            }
+            Loss::Fades(fades) => Time::ZERO + fades.pause(&mut rng) + fades.length,
+            Loss::GilbertElliott(_) | Loss::None | Loss::Random(_) | Loss::Trace(_) => Time::ZERO,
+        };
+        Self { rng, bad, next: 0, fade_end }
     }
 
-    /// Whether the next packet is lost.
-    pub(super) fn next(&mut self, model: &Loss) -> bool {
+    /// Whether the next packet is lost, whose sending begins now; `now` never goes back.
+    pub(super) fn next(&mut self, now: Time, model: &Loss) -> bool {
         match model {
+            Loss::Fades(fades) => {
+                while self.fade_end <= now {
+                    self.fade_end = self.fade_end + fades.pause(&mut self.rng) + fades.length;
+                }
+                self.fade_end.since(now) <= fades.length
+            }
             Loss::GilbertElliott(chain) => {
                 let (arrives, turns) =
                     if self.bad { (chain.h, chain.r) } else { (chain.k, chain.p) };
@@ -138,11 +195,31 @@ impl FromStr for Loss {
             None if text.starts_with(|first: char| first.is_ascii_digit() || first == '.') => {
                 Ok(Self::random(text.parse()?))
             }
+            Some(("fades", inside)) => parse_fades(inside).map(Self::Fades),
             Some(("gilbert-elliott", inside)) => parse_chain(inside).map(Self::GilbertElliott),
             Some(("trace", inside)) => parse_trace(inside).map(Self::Trace),
             None | Some(_) => Err(BadLoss::Model { text: text.to_owned() }),
         }
     }
+}
+
+fn parse_fades(inside: &str) -> Result<Fades, BadLoss> {
+    let [mut mean, mut length] = [None; 2];
+    for part in inside.split(',') {
+        let (key, value) = part.split_once('=').ok_or(BadLoss::Fades)?;
+        let place = match key.trim() {
+            "length" => &mut length,
+            "mean" => &mut mean,
+            _ => return Err(BadLoss::Fades),
+        };
+        if place.replace(value).is_some() {
+            return Err(BadLoss::Fades);
+        }
+    }
+
+    let (Some(mean), Some(length)) = (mean, length) else { return Err(BadLoss::Fades) };
+    let Span(length) = length.parse()?;
+    Fades::new(mean.parse()?, length)
 }
 
 fn parse_chain(inside: &str) -> Result<GilbertElliott, BadLoss> {
@@ -191,6 +268,9 @@ fn parse_trace(inside: &str) -> Result<Arc<[bool]>, BadLoss> {
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Fades(Fades { mean, length }) => {
+                write!(f, "fades(mean={mean},length={})", Span(*length))
+            }
             Self::GilbertElliott(GilbertElliott { p, r, h, k }) => {
                 write!(f, "gilbert-elliott(p={p},r={r},h={h},k={k})")
             }
@@ -213,11 +293,14 @@ impl fmt::Display for Loss {
 pub enum BadLoss {
     #[error("a mean burst has at least 1 packet")]
     Burst,
+    #[error("fades takes mean, below 100%, and length, at least 100us")]
+    Fades,
     #[error("such a mean loss needs longer bursts: mean / (1 - mean) is at most the burst")]
     Mean,
     #[error(
         "\"{text}\" is not a loss: none, a probability such as 10%, \
-         gilbert-elliott(mean=10%,burst=4), gilbert-elliott(p=1%,r=25%,h=0,k=1) or trace(00010)"
+         fades(mean=10%,length=20ms), gilbert-elliott(mean=10%,burst=4), \
+         gilbert-elliott(p=1%,r=25%,h=0,k=1) or trace(00010)"
     )]
     Model { text: String },
     #[error("gilbert-elliott takes mean and burst, or p and r with h (else 0) and k (else 1)")]

@@ -18,7 +18,7 @@ use std::time::Duration;
 use proto::rng::Rng;
 use proto::time::Time;
 
-pub use loss::{BadLoss, GilbertElliott, Loss};
+pub use loss::{BadLoss, Fades, GilbertElliott, Loss};
 pub use outage::{BadOutages, Outages};
 
 use crate::units::{BitRate, bit_nanos};
@@ -88,8 +88,9 @@ impl Channel {
         self.busy_until = start.after(octets + self.config.framing, self.config.rate);
         let idle_at = self.idle_at();
 
-        let down = self.is_down_within(Time::from_nanos(start.nanos), idle_at);
-        let lost = self.loss.next(&self.config.loss);
+        let start = Time::from_nanos(start.nanos);
+        let down = self.is_down_within(start, idle_at);
+        let lost = self.loss.next(start, &self.config.loss);
         let arrival = self.arrival(idle_at);
         if down || lost {
             return Transmission { idle_at, arrives_at: None };

@@ -168,6 +168,41 @@ fn gilbert_elliott_starts_in_the_long_run() {
 }
 
 #[test]
+fn fades_have_their_mean_and_their_length_in_time() {
+    let length = Duration::from_millis(20);
+    let mut lengths = Vec::new();
+    let mut shares = Vec::new();
+    // Ten packets a millisecond, and one in three: as long either way.
+    for every in [100_u32, 3_000] {
+        let loss = Loss::Fades(Fades::new(probability(0.1), length).unwrap());
+        let mut channel = channel(Config { loss, ..Config::default() });
+        let step = Duration::from_micros(u64::from(every));
+        let lost: Vec<bool> = (0..40_000_000 / every)
+            .map(|k| channel.transmit(Time::ZERO + step * k, 100).arrives_at.is_none())
+            .collect();
+        shares.push(share(&lost));
+        lengths.push(mean(&bursts(&lost)) * f64::from(every) / 1e3);
+    }
+
+    // Some 200 fades: their share varies by a tenth or less.
+    assert!(shares.iter().all(|share| (0.08..0.12).contains(share)), "{shares:?}");
+    assert!((shares[0] - shares[1]).abs() < 0.01, "{shares:?}");
+    assert!(lengths.iter().all(|length| (19.0..23.0).contains(length)), "{lengths:?}");
+}
+
+#[test]
+fn a_long_silence_passes_fades_by() {
+    let fades = Fades::new(probability(0.2), Duration::from_millis(20)).unwrap();
+    let config = Config { loss: Loss::Fades(fades), ..Config::default() };
+    let mut channel = channel(config);
+
+    let lost: Vec<bool> =
+        (0..10_000).map(|k| channel.transmit(at_ms(1_000 * k), 100).arrives_at.is_none()).collect();
+
+    assert_near(share(&lost), 0.2, 0.004);
+}
+
+#[test]
 fn a_trace_repeats() {
     let loss = Loss::Trace([true, false, false].into());
 
@@ -207,6 +242,10 @@ fn losses_read_as_people_write_them() {
     assert_eq!("none".parse(), Ok(Loss::None));
     assert_eq!("0%".parse(), Ok(Loss::None));
     assert_eq!("10%".parse(), Ok(Loss::Random(probability(0.1))));
+    let fades = Fades::new(probability(0.1), Duration::from_millis(20)).unwrap();
+    let text = "fades(mean=10%,length=20ms)";
+    assert_eq!(text.parse(), Ok(Loss::Fades(fades)));
+    assert_eq!(Loss::Fades(fades).to_string(), text);
     assert_eq!("trace(010)".parse(), Ok(Loss::Trace([false, true, false].into())));
     let text = "gilbert-elliott(mean=10%, burst=4)";
     assert_eq!(text.parse(), Ok(Loss::GilbertElliott(chain)));
@@ -224,6 +263,9 @@ fn an_impossible_loss_is_refused_with_the_reason() {
     assert_eq!(error("gilbert-elliott(mean=10%)"), BadLoss::Parameters);
     assert_eq!(error("gilbert-elliott(mean=1%,mean=2%,burst=2)"), BadLoss::Parameters);
     assert_eq!(error("gilbert-elliott(mean=10%,burst=4,p=1%)"), BadLoss::Parameters);
+    assert_eq!(error("fades(mean=100%,length=20ms)"), BadLoss::Fades);
+    assert_eq!(error("fades(mean=10%,length=0)"), BadLoss::Fades);
+    assert_eq!(error("fades(mean=10%)"), BadLoss::Fades);
     assert_eq!(error("trace()"), BadLoss::Trace);
     assert_eq!(error("trace(01x)"), BadLoss::Trace);
     assert!(matches!(error("120%"), BadLoss::Probability(_)));
