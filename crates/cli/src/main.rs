@@ -6,6 +6,7 @@ mod failure;
 mod keygen;
 mod lab;
 mod link;
+mod namespace;
 mod run;
 mod sim;
 mod status;

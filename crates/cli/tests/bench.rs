@@ -57,9 +57,30 @@ fn the_codec_is_compared_with_what_the_machine_allows() {
 }
 
 #[test]
+#[ignore = "needs root: run by ./test"]
+fn the_long_path_is_measured_beside_what_was_asked() {
+    let names = ["plain bbr 7 %", "ours bbr 5 %"];
+    for (name, is_asked) in names.into_iter().zip([false, true]) {
+        let args = ["path", "--json", "--seconds", "2", "--loss", "5%,7%", "--only", name];
+        let output = bench(&args);
+
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        let cases: Vec<Value> =
+            text.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+        let case = cases.iter().find(|case| case["case"] == name).expect(name);
+        assert!(case["value"].as_f64().is_some_and(|value| value > 0.0), "{case}");
+        assert_eq!(case["asked"]["at_least"].is_f64(), is_asked, "{case}");
+        assert_eq!(case["met"].is_boolean(), is_asked, "{case}");
+    }
+}
+
+#[test]
 fn what_cannot_be_run_is_said_in_one_sentence() {
     for (args, code) in [
         (&["speed"][..], 2),
+        (&["path", "--loss", "100%"], 2),
+        (&["path", "--only", "a stone"], 2),
         (&["sim", "--ns3", " "], 2),
         (&["sim", "--ns3", "/nonexistent/program"], 1),
         (&["sim", "--ns3", "false"], 1),

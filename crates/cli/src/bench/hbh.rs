@@ -2,13 +2,13 @@
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use std::{env, fs, io, thread};
+use std::{fs, io, thread};
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use serde_json::Value;
 
 use super::Case;
-use super::pair::Pair;
+use super::namespaces::{Namespaces, Transfer, check_root, this_program};
 
 const ADDRESSES: [&str; 2] = ["10.9.0.2", "fd09::2"];
 /// A ping may take this much longer, in microseconds.
@@ -17,11 +17,8 @@ const READY_WITHIN: Duration = Duration::from_secs(20);
 
 /// Measures TCP's goodput and a ping's time, plain and by HBH.
 pub(super) fn run(print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
-    ensure!(
-        nix::unistd::geteuid().is_root(),
-        "making network namespaces needs root: `sudo trackway bench hbh`"
-    );
-    let mut pair = Pair::new()?;
+    check_root("trackway bench hbh")?;
+    let mut pair = Namespaces::pair()?;
     let plain = measure(&mut pair)?;
     start_gateways(&mut pair)?;
     let hbh = measure(&mut pair)?;
@@ -49,7 +46,7 @@ struct Measured {
     mean: f64,
 }
 
-fn measure(pair: &mut Pair) -> anyhow::Result<Vec<Measured>> {
+fn measure(pair: &mut Namespaces) -> anyhow::Result<Vec<Measured>> {
     let mut measured = Vec::new();
     for address in ADDRESSES {
         // The first ones ask for hardware addresses, among other things.
@@ -57,24 +54,24 @@ fn measure(pair: &mut Pair) -> anyhow::Result<Vec<Measured>> {
         let mut times = pair.ping(address, 300)?;
         times.sort_by(f64::total_cmp);
         let mean = times.iter().sum::<f64>() / times.len() as f64;
-        let goodput = pair.transfer(address, 4)?;
+        let transfer = Transfer { between: (0, 1), address, seconds: 5, left_out: 1, args: &[] };
+        let goodput = pair.transfer(&transfer)?.goodput;
         measured.push(Measured { goodput, median: times[times.len() / 2], mean });
     }
     Ok(measured)
 }
 
-fn start_gateways(pair: &mut Pair) -> anyhow::Result<()> {
+fn start_gateways(pair: &mut Namespaces) -> anyhow::Result<()> {
     let file = pair.folder.join("node.toml");
     fs::write(&file, "interfaces = [\"eth0\"]\nlog = \"warn\"\n")?;
-    let program = env::current_exe().context("cannot find this program")?;
-    let program = program.to_string_lossy().into_owned();
+    let program = this_program()?;
     let file = file.to_string_lossy().into_owned();
-    for namespace in pair.namespaces.clone() {
+    for namespace in pair.names.clone() {
         let command = ["netns", "exec", &namespace, &program, "run", &file];
         pair.start(&command, Stdio::null())?;
     }
     let deadline = Instant::now() + READY_WITHIN;
-    for namespace in &pair.namespaces {
+    for namespace in &pair.names {
         loop {
             pair.check_interrupted()?;
             let command = ["netns", "exec", namespace, &program, "status", "--json"];

@@ -1,9 +1,11 @@
 //! `trackway bench`: how fast this machine runs us.
 
 mod codec;
+mod gateways;
 mod hbh;
+mod namespaces;
 mod ns3;
-mod pair;
+mod path;
 mod sim;
 mod tunnel;
 
@@ -18,12 +20,13 @@ use crate::failure::misuse;
 /// Measure how fast Trackway runs on this machine.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  trackway bench codec\n  trackway bench hbh\n  trackway bench sim\n  trackway bench tunnel\n  trackway bench sim --ns3 './chain --loss=0.1 \
+    after_help = "Examples:\n  trackway bench codec\n  trackway bench hbh\n  trackway bench path --quick\n  trackway bench sim\n  trackway bench tunnel\n  trackway bench sim --ns3 './chain --loss=0.1 \
                   --mss=536'"
 )]
 pub(crate) struct Args {
     /// What to measure: `codec`, the arithmetic of the coded tunnel; `hbh`, a hop of the gateway
-    /// (needs root); `sim`, the simulator; `tunnel`, the tunnel on a clean cable (needs root).
+    /// (needs root); `path`, the tunnel on a long lossy link (needs root); `sim`, the simulator;
+    /// `tunnel`, the tunnel on a clean cable (needs root).
     name: String,
 
     /// For `tunnel`: the wireguard-go to compare with, else the one that is installed.
@@ -34,6 +37,9 @@ pub(crate) struct Args {
     /// prints is a JSON object with packets_per_cpu_s and events_per_cpu_s.
     #[arg(long, value_name = "COMMAND")]
     ns3: Option<String>,
+
+    #[command(flatten)]
+    path: path::Options,
 
     /// Print one JSON object per case on standard output, and nothing else.
     #[arg(long)]
@@ -53,16 +59,17 @@ struct Case {
 
 /// Runs the benchmark that `args` names.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { name, wireguard_go, ns3, json } = args;
+    let Args { name, wireguard_go, ns3, path, json } = args;
     let print = |case: Case| if json { print_json(&case) } else { print_line(&case) };
     match name.as_str() {
         "codec" => codec::run(|case| if json { print_json(&case) } else { print_rate(&case) })?,
         "hbh" => hbh::run(print)?,
+        "path" => path::run(path, json)?,
         "sim" => sim::run(ns3.as_deref(), print)?,
         "tunnel" => tunnel::run(wireguard_go.as_deref(), print)?,
         _ => {
             return Err(misuse(format!(
-                "no benchmark is called '{name}': there are codec, hbh, sim and tunnel"
+                "no benchmark is called '{name}': there are codec, hbh, path, sim and tunnel"
             )));
         }
     }

@@ -5,18 +5,19 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{env, fs, thread};
 
 use anyhow::{Context as _, ensure};
 use gateway::secure::PrivateKey;
 
 use super::Case;
-use super::pair::Pair;
+use super::gateways::{self, Gateway};
+use super::namespaces::{Namespaces, Transfer, check_root};
 
 /// Turns of each; the medians count.
 const ROUNDS: usize = 3;
-const SECONDS: u32 = 8;
+const SECONDS: u32 = 9;
 const PINGS: u32 = 300;
 /// A ping may take this much longer, in microseconds.
 const PING_LIMIT: f64 = 300.0;
@@ -39,10 +40,7 @@ pub(super) fn run(
     wireguard_go: Option<&Path>,
     print: impl Fn(Case) -> io::Result<()>,
 ) -> anyhow::Result<()> {
-    ensure!(
-        nix::unistd::geteuid().is_root(),
-        "making network namespaces needs root: `sudo trackway bench tunnel`"
-    );
+    check_root("trackway bench tunnel")?;
     let wireguard_go = match wireguard_go {
         Some(path) => {
             ensure!(path.is_file(), "there is no {}", path.display());
@@ -50,7 +48,7 @@ pub(super) fn run(
         }
         None => find("wireguard-go"),
     };
-    let mut pair = Pair::new()?;
+    let mut pair = Namespaces::pair()?;
     let (mut plain, mut ours, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         plain.push(ping(&pair, PLAIN)?);
@@ -79,40 +77,16 @@ pub(super) fn run(
     Ok(())
 }
 
-fn our_turn(pair: &mut Pair) -> anyhow::Result<Turn> {
-    let keys = [PrivateKey::generate()?, PrivateKey::generate()?];
-    let program = env::current_exe().context("cannot find this program")?;
-    let program = program.to_string_lossy().into_owned();
-    let mut programs = Vec::new();
-    for (end, number) in [(0, 1), (1, 2)] {
-        let other = 3 - number;
-        let key = pair.folder.join(format!("{number}.key"));
-        let _ = fs::remove_file(&key);
-        keys[end].write_new(&key)?;
-        let config = format!(
-            "log = \"warn\"\n\
-             [tunnel]\n\
-             private_key = {key:?}\n\
-             addresses = [\"{inside}{number}/24\"]\n\
-             [[tunnel.peer]]\n\
-             name = \"peer\"\n\
-             public_key = \"{}\"\n\
-             endpoint = \"10.9.0.{other}:51900\"\n\
-             routes = [\"{inside}{other}/32\"]\n",
-            keys[1 - end].public_key(),
-            inside = INSIDE[0],
-        );
-        let file = pair.folder.join(format!("{number}.toml"));
-        fs::write(&file, config)?;
-        let namespace = pair.namespaces[end].clone();
-        let file = file.to_string_lossy();
-        let command = ["netns", "exec", &namespace, &program, "run", &file];
-        programs.push(pair.start(&command, Stdio::null())?);
-    }
+fn our_turn(pair: &mut Namespaces) -> anyhow::Result<Turn> {
+    let [a, b] =
+        ["1", "2"].map(|number| (format!("10.9.0.{number}"), INSIDE[0].to_owned() + number));
+    let gateway =
+        |namespace, (outside, inside)| Gateway { namespace, outside, inside, behind: None };
+    let programs = gateways::start(pair, &[gateway(0, a), gateway(1, b)])?;
     turn(pair, INSIDE[0], &programs)
 }
 
-fn their_turn(pair: &mut Pair, program: &Path) -> anyhow::Result<Turn> {
+fn their_turn(pair: &mut Namespaces, program: &Path) -> anyhow::Result<Turn> {
     let keys = [PrivateKey::generate()?, PrivateKey::generate()?];
     let program = program.to_string_lossy().into_owned();
     let mut programs = Vec::new();
@@ -120,7 +94,7 @@ fn their_turn(pair: &mut Pair, program: &Path) -> anyhow::Result<Turn> {
         let other = 3 - number;
         // Their control sockets have no namespaces.
         let device = format!("twb{}-{number}", std::process::id());
-        let namespace = pair.namespaces[end].clone();
+        let namespace = pair.names[end].clone();
         let command = ["netns", "exec", &namespace, &program, "-f", &device];
         programs.push(pair.start(&command, Stdio::null())?);
         let mut control = connect(&device)?;
@@ -135,25 +109,21 @@ fn their_turn(pair: &mut Pair, program: &Path) -> anyhow::Result<Turn> {
         let mut answer = [0; 64];
         let len = control.read(&mut answer)?;
         ensure!(answer[..len].starts_with(b"errno=0"), "wireguard-go refuses its configuration");
-        let here = |args: &[&str]| pair.run("ip", &[&["-n", namespace.as_str()], args].concat());
         let address = format!("{}{number}/24", INSIDE[1]);
-        here(&["address", "add", &address, "dev", &device])?;
-        here(&["link", "set", "dev", &device, "mtu", "1420", "up"])?;
+        pair.ip(end, &["address", "add", &address, "dev", &device])?;
+        pair.ip(end, &["link", "set", "dev", &device, "mtu", "1420", "up"])?;
     }
     turn(pair, INSIDE[1], &programs)
 }
 
 /// Measures what runs, and ends it.
-fn turn(pair: &mut Pair, inside: &str, programs: &[usize]) -> anyhow::Result<Turn> {
+fn turn(pair: &mut Namespaces, inside: &str, programs: &[usize]) -> anyhow::Result<Turn> {
     let address = format!("{inside}2");
-    let deadline = Instant::now() + READY_WITHIN;
-    while pair.run_in(0, "ping", &["-c", "1", "-W", "1", &address]).is_err() {
-        pair.check_interrupted()?;
-        ensure!(Instant::now() < deadline, "nothing comes through to {address}");
-        thread::sleep(Duration::from_millis(50));
-    }
+    pair.wait_for_ping(&address, READY_WITHIN)?;
     let ping = ping(pair, &address)?;
-    let goodput = pair.transfer(&address, SECONDS)?;
+    let transfer =
+        Transfer { between: (0, 1), address: &address, seconds: SECONDS, left_out: 1, args: &[] };
+    let goodput = pair.transfer(&transfer)?.goodput;
     let mut memory: f64 = 0.0;
     for &program in programs {
         memory = memory.max(pair.memory(program)?);
@@ -164,7 +134,7 @@ fn turn(pair: &mut Pair, inside: &str, programs: &[usize]) -> anyhow::Result<Tur
     Ok(Turn { goodput, ping, memory })
 }
 
-fn ping(pair: &Pair, address: &str) -> anyhow::Result<f64> {
+fn ping(pair: &Namespaces, address: &str) -> anyhow::Result<f64> {
     // The first ones ask for hardware addresses, among other things.
     pair.ping(address, 10)?;
     Ok(median(pair.ping(address, PINGS)?))

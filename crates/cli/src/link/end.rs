@@ -1,37 +1,18 @@
 //! Opening the two ends of the cable, each in its own network namespace.
 
-use std::fs::File;
-use std::thread;
-
 use anyhow::anyhow;
 use gateway::sys::port::{NoPort, Port};
-use nix::errno::Errno;
-use nix::sched::{CloneFlags, setns};
 
 use super::options::End;
 use crate::failure::misuse;
+use crate::namespace;
 
 /// Opens the interface, or says in one sentence why not and what to do.
 pub(super) fn open(end: &End) -> anyhow::Result<Port> {
-    let Some(namespace) = &end.namespace else { return open_here(end) };
-    let path = format!("/run/netns/{namespace}");
-    let file = File::open(&path).map_err(|_| {
-        misuse(format_args!(
-            "there is no network namespace {namespace}: `ip netns list` shows those there are"
-        ))
-    })?;
-
-    // A thread can enter a namespace without taking the process along; the socket stays in it.
-    thread::scope(|scope| {
-        let opened = scope.spawn(|| match setns(&file, CloneFlags::CLONE_NEWNET) {
-            Err(Errno::EPERM) => {
-                Err(anyhow!("entering a network namespace needs root: run this with sudo"))
-            }
-            Err(errno) => Err(anyhow!("{path} is no network namespace: {errno}")),
-            Ok(()) => open_here(end),
-        });
-        opened.join().expect("opening a socket does not panic")
-    })
+    match &end.namespace {
+        Some(name) => namespace::within(name, || open_here(end))?,
+        None => open_here(end),
+    }
 }
 
 fn open_here(end: &End) -> anyhow::Result<Port> {

@@ -1,0 +1,201 @@
+//! The tunnel on a long lossy link, with unmodified programs, beside what was asked of it.
+//!
+//! ```text
+//!   plan ──▶ turns ──▶ each in a network of its own ──▶ report, pictures
+//!                      iperf3, requests
+//! ```
+
+mod network;
+mod picture;
+mod plan;
+mod report;
+mod talk;
+
+use std::collections::VecDeque;
+use std::io::{self, Write as _};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread;
+
+use lab::output::make_folder;
+use sim::units::Probability;
+
+use super::namespaces::{Signals, Transfer, check_programs, check_root};
+use crate::failure::misuse;
+use network::{CLIENT, Network, SERVER, SERVER_ADDRESS};
+use plan::{Cell, Extent, Load};
+
+/// Seconds of a download that do not count: it starts slowly, as it may.
+const LEFT_OUT: u32 = 3;
+/// Downloads at once: at 10 Mbit/s each costs a core a few percent.
+const JOBS: NonZeroUsize = NonZeroUsize::new(3).expect("3 is not 0");
+
+/// What and how much `trackway bench path` measures.
+#[derive(Debug, clap::Args)]
+pub(super) struct Options {
+    /// For `path`: fewer and shorter turns, less than two minutes in all.
+    #[arg(long)]
+    quick: bool,
+
+    /// For `path`: how long each download is measured [default: 20, with --quick 8].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=600))]
+    seconds: Option<u32>,
+
+    /// For `path`: the losses of the link [default: 0%,1%,2%,5%,10%,20%].
+    #[arg(long, value_name = "P,...", value_delimiter = ',')]
+    loss: Vec<Probability>,
+
+    /// For `path`: only turns whose name contains this, such as `bbr` or `ours cubic`.
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+
+    /// For `path`: how many turns to do at once [default: 3].
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+
+    /// For `path`: where to write pictures [default: trackway-bench, or nowhere with --json].
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// A turn with what came of it; nothing where it failed.
+#[derive(Clone, Debug)]
+struct Measured {
+    cell: Cell,
+    outcome: Option<Outcome>,
+}
+
+/// What one turn gave; what it did not measure is 0 or empty.
+#[derive(Clone, Debug, Default)]
+struct Outcome {
+    /// In bit/s.
+    goodput: f64,
+    /// Octets on the link for each that was delivered, both towards the client.
+    offered: f64,
+    /// Of requests, in milliseconds, sorted.
+    times: Vec<f64>,
+}
+
+/// Measures and prints.
+pub(super) fn run(options: Options, json: bool) -> anyhow::Result<()> {
+    let Options { quick, seconds, loss, only, jobs, out } = options;
+    let mut extent = if quick { Extent::quick() } else { Extent::default() };
+    extent.seconds = seconds.unwrap_or(extent.seconds);
+    if !loss.is_empty() {
+        if loss.contains(&Probability::ONE) {
+            return Err(misuse("--loss 100% leaves nothing to measure"));
+        }
+        // Without what the binary fraction is off.
+        let percent = |loss: &Probability| (loss.get() * 1e6).round() / 1e4;
+        extent.losses = loss.iter().map(percent).collect();
+    }
+    let mut cells = extent.cells();
+    cells.retain(|cell| only.as_ref().is_none_or(|only| cell.name().contains(only.as_str())));
+    if cells.is_empty() {
+        return Err(misuse("no turn has such a name: `ours cubic 5 %` is one"));
+    }
+    check_root("trackway bench path")?;
+    check_programs(&["ip", "ping", "iperf3"])?;
+    let out = out.or_else(|| (!json).then(|| PathBuf::from("trackway-bench")));
+    if let Some(out) = &out {
+        make_folder(out)?;
+    }
+
+    let measured = measure_all(cells, jobs.unwrap_or(JOBS).get())?;
+
+    let findings = report::findings(&measured);
+    if json {
+        report::print_json(&findings)?;
+    } else {
+        report::print_table(&findings)?;
+    }
+    if let Some(out) = &out {
+        picture::write(out, &measured)?;
+        if !json {
+            writeln!(io::stdout(), "Pictures: {}", out.join("path-*.svg").display())?;
+        }
+    }
+    Ok(())
+}
+
+/// Does all turns, some at once, in the order of `cells`.
+fn measure_all(cells: Vec<Cell>, jobs: usize) -> anyhow::Result<Vec<Measured>> {
+    let signals = Signals::block()?;
+    let total = cells.len();
+    let waiting: Mutex<VecDeque<(usize, Cell)>> =
+        Mutex::new(cells.into_iter().enumerate().collect());
+    let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+    let (sender, done) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..jobs.min(total) {
+            let (signals, sender, next) = (&signals, sender.clone(), &next);
+            scope.spawn(move || {
+                while let Some((place, cell)) = next() {
+                    let outcome = measure(signals, &cell);
+                    if signals.check().is_err() || sender.send((place, cell, outcome)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+
+        let mut measured = Vec::new();
+        for (place, cell, outcome) in done {
+            let said = match &outcome {
+                Ok(outcome) => outcome.in_short(),
+                Err(error) => format!("failed: {error:#}"),
+            };
+            // Progress that cannot be shown is no reason to stop.
+            let count = measured.len() + 1;
+            let _ = writeln!(io::stderr(), "{count}/{total} {}: {said}", cell.name());
+            measured.push((place, Measured { cell, outcome: outcome.ok() }));
+        }
+        signals.check()?;
+        measured.sort_by_key(|(place, _)| *place);
+        Ok(measured.into_iter().map(|(_, measured)| measured).collect())
+    })
+}
+
+fn measure(signals: &Signals, cell: &Cell) -> anyhow::Result<Outcome> {
+    let Cell { carrier, pattern, loss, load, seconds } = *cell;
+    // The same losses for each TCP inside.
+    let seed = loss.to_bits();
+    let mut network = Network::new(signals, carrier, &pattern.loss(loss), seed)?;
+    let transfer = |args| Transfer {
+        between: (CLIENT, SERVER),
+        address: SERVER_ADDRESS,
+        seconds,
+        left_out: LEFT_OUT,
+        args,
+    };
+    match load {
+        Load::Download(tcp) => {
+            let args = ["--reverse", "--congestion", tcp];
+            let transferred = network.nets.transfer(&transfer(&args))?;
+            let offered = network.finish()? / transferred.octets;
+            Ok(Outcome { goodput: transferred.goodput, offered, times: Vec::new() })
+        }
+        Load::Talk => {
+            Ok(Outcome { times: talk::talk(&network.nets, seconds)?, ..Outcome::default() })
+        }
+        Load::Both => {
+            let args = ["--reverse", "--congestion", "cubic"];
+            let times = network.nets.beside(&transfer(&args), |nets| talk::talk(nets, seconds))?;
+            Ok(Outcome { times, ..Outcome::default() })
+        }
+    }
+}
+
+impl Outcome {
+    fn in_short(&self) -> String {
+        let Self { goodput, offered, times } = self;
+        if times.is_empty() {
+            format!("{:.2} Mbit/s, {offered:.3} octets for each delivered", goodput / 1e6)
+        } else {
+            let [p50, p99] = [50, 99].map(|percent| talk::percentile(times, percent));
+            format!("p50 {p50:.1} ms, p99 {p99:.1} ms")
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Two networks joined by a long lossy link, with gateways or without.
+//!
+//! ```text
+//!   client ── gateway a ── link ── gateway b ── server
+//!  10.1.0.2       192.0.2.1  192.0.2.2         10.2.0.2
+//! ```
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use serde_json::Value;
+
+use crate::bench::gateways::{self, Gateway};
+use crate::bench::namespaces::{Namespaces, Signals, this_program};
+use crate::namespace;
+
+pub(super) const CLIENT: usize = 0;
+const GATEWAYS: [usize; 2] = [1, 3];
+const LINK: usize = 2;
+pub(super) const SERVER: usize = 4;
+pub(super) const SERVER_ADDRESS: &str = "10.2.0.2";
+
+/// The link: bit/s, and the delay each way.
+pub(super) const RATE: f64 = 10e6;
+pub(super) const DELAY: Duration = Duration::from_millis(50);
+
+const READY_WITHIN: Duration = Duration::from_secs(30);
+/// The search for the path's MTU loses probes too.
+const MTU_WITHIN: Duration = Duration::from_secs(15);
+/// The greatest packet that the tunnel takes on a link of 1500 octets.
+const MTU: u64 = 1_438;
+
+/// What the packets go through.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Carrier {
+    Plain,
+    Tunnel,
+}
+
+/// The network, set up and running.
+pub(super) struct Network {
+    pub(super) nets: Namespaces,
+    link: usize,
+}
+
+impl Network {
+    /// Starts it; `loss` is as `trackway link` takes it, for both directions.
+    pub(super) fn new(
+        signals: &Signals,
+        carrier: Carrier,
+        loss: &str,
+        seed: u64,
+    ) -> anyhow::Result<Self> {
+        let mut nets = Namespaces::new(signals, &["client", "a", "link", "b", "server"])?;
+        for name in &nets.names {
+            namespace::within(name, || {
+                fs::write("/proc/sys/net/ipv4/ip_forward", "1")?;
+                for which in ["all", "default"] {
+                    fs::write(format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6"), "1")?;
+                }
+                Ok::<_, std::io::Error>(())
+            })?
+            .context("cannot change settings of a namespace")?;
+        }
+        nets.cable((CLIENT, "eth0"), (GATEWAYS[0], "lan"))?;
+        nets.cable((SERVER, "eth0"), (GATEWAYS[1], "lan"))?;
+        nets.cable((GATEWAYS[0], "wan"), (LINK, "a"))?;
+        nets.cable((GATEWAYS[1], "wan"), (LINK, "b"))?;
+        for (side, end) in [CLIENT, SERVER].into_iter().enumerate() {
+            let (here, there) = (side + 1, 2 - side);
+            let gateway = GATEWAYS[side];
+            let lan = format!("10.{here}.0.");
+            nets.ip(end, &["address", "add", &format!("{lan}2/24"), "dev", "eth0"])?;
+            nets.ip(end, &["route", "add", "default", "via", &format!("{lan}1")])?;
+            nets.ip(gateway, &["address", "add", &format!("{lan}1/24"), "dev", "lan"])?;
+            nets.ip(
+                gateway,
+                &["link", "set", "wan", "address", &format!("02:00:00:00:00:0{here}")],
+            )?;
+            nets.ip(gateway, &["address", "add", &format!("192.0.2.{here}/24"), "dev", "wan"])?;
+            // Known for good: only what is measured shall be on the link.
+            let (peer, mac) = (format!("192.0.2.{there}"), format!("02:00:00:00:00:0{there}"));
+            let known = ["neighbour", "add", &peer, "lladdr", &mac, "dev", "wan", "nud"];
+            nets.ip(gateway, &[&known[..], &["permanent"]].concat())?;
+            if carrier == Carrier::Plain {
+                nets.ip(gateway, &["route", "add", &format!("10.{there}.0.0/24"), "via", &peer])?;
+            }
+        }
+
+        let program = this_program()?;
+        let (name, seed) = (nets.names[LINK].clone(), seed.to_string());
+        let link = [
+            &["netns", "exec", &name, &program, "link", "a", "b", "--rate", "10mbit"][..],
+            &["--delay", "50ms", "--loss", loss, "--seed", &seed, "--json"],
+        ];
+        let link = nets.start(&link.concat(), Stdio::piped())?;
+        if carrier == Carrier::Tunnel {
+            let gateway = |side: usize| Gateway {
+                namespace: GATEWAYS[side],
+                outside: format!("192.0.2.{}", side + 1),
+                inside: format!("10.99.0.{}", side + 1),
+                behind: Some(format!("10.{}.0.0/24", side + 1)),
+            };
+            gateways::start(&mut nets, &[gateway(0), gateway(1)])?;
+        }
+        nets.wait_for_ping(SERVER_ADDRESS, READY_WITHIN)?;
+        let network = Self { nets, link };
+        if carrier == Carrier::Tunnel {
+            network.wait_for_mtu(&program)?;
+        }
+        Ok(network)
+    }
+
+    /// Ends the link; octets of IP packets that came to it on their way to the client.
+    pub(super) fn finish(mut self) -> anyhow::Result<f64> {
+        let said = self.nets.end_and_read(self.link)?;
+        let report: Value = serde_json::from_str(&said).context("the link's report")?;
+        report["ba"]["received_octets"].as_f64().context("the link's report lacks octets")
+    }
+
+    fn wait_for_mtu(&self, program: &str) -> anyhow::Result<()> {
+        let deadline = Instant::now() + MTU_WITHIN;
+        while Instant::now() < deadline {
+            let has_it = |&side: &usize| {
+                let command = ["netns", "exec", &self.nets.names[side], program];
+                let output = Command::new("ip").args(command).args(["status", "--json"]).output();
+                let status: Value = output
+                    .ok()
+                    .and_then(|output| serde_json::from_slice(&output.stdout).ok())
+                    .unwrap_or_default();
+                status["tunnels"][0]["mtu"].as_u64() == Some(MTU)
+            };
+            if GATEWAYS.iter().all(has_it) {
+                return Ok(());
+            }
+            self.nets.check_interrupted()?;
+            thread::sleep(Duration::from_millis(50));
+        }
+        // Measured all the same: a user would not know either.
+        Ok(())
+    }
+}

@@ -1,0 +1,207 @@
+//! What is measured, and what was asked.
+
+use super::network::{Carrier, RATE};
+
+/// Each loss rate in percent with the goodput in Mbit/s that is asked there.
+const GOODPUT: [(f64, f64); 6] =
+    [(0.0, 8.9), (1.0, 8.9), (2.0, 8.8), (5.0, 8.5), (10.0, 8.0), (20.0, 7.0)];
+/// What may be lost beside that where losses come together.
+const TOGETHER: f64 = 0.85;
+
+/// Octets of payload of a TCP segment, with timestamps.
+const PLAIN_SEGMENT: f64 = 1_448.0;
+const TUNNEL_SEGMENT: f64 = 1_386.0;
+/// Octets of a full packet, and of its frame.
+const PACKET: f64 = 1_500.0;
+const FRAME: f64 = 1_514.0;
+
+/// How frames come to be lost.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Pattern {
+    /// Each on its own.
+    Single,
+    /// Five in a row in the mean.
+    Bursts,
+    /// All within 20 ms.
+    Fades,
+}
+
+/// What is on the way.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Load {
+    /// A download with this congestion control.
+    Download(&'static str),
+    /// Requests and responses.
+    Talk,
+    /// Requests and responses beside a download.
+    Both,
+}
+
+/// One turn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Cell {
+    pub(super) carrier: Carrier,
+    pub(super) pattern: Pattern,
+    /// The share lost in each direction, in percent.
+    pub(super) loss: f64,
+    pub(super) load: Load,
+    pub(super) seconds: u32,
+}
+
+/// How much is measured.
+#[derive(Clone, Debug)]
+pub(super) struct Extent {
+    /// In percent.
+    pub(super) losses: Vec<f64>,
+    /// Of one download.
+    pub(super) seconds: u32,
+    pub(super) is_quick: bool,
+}
+
+impl Pattern {
+    /// As `trackway link` takes it.
+    pub(super) fn loss(self, percent: f64) -> String {
+        match self {
+            _ if percent == 0.0 => "none".to_owned(),
+            Self::Single => format!("{percent}%"),
+            Self::Bursts => format!("gilbert-elliott(mean={percent}%,burst=5)"),
+            Self::Fades => format!("fades(mean={percent}%,length=20ms)"),
+        }
+    }
+}
+
+impl Cell {
+    /// What it is called.
+    pub(super) fn name(&self) -> String {
+        let Self { carrier, pattern, loss, load, .. } = self;
+        let carrier = match carrier {
+            Carrier::Plain => "plain",
+            Carrier::Tunnel => "ours",
+        };
+        let load = match load {
+            Load::Download(tcp) => tcp,
+            Load::Talk => "requests",
+            Load::Both => "requests beside cubic",
+        };
+        let pattern = match pattern {
+            Pattern::Single => "",
+            Pattern::Bursts => ", bursts",
+            Pattern::Fades => ", fades",
+        };
+        format!("{carrier} {load} {loss} %{pattern}")
+    }
+
+    /// In bit/s, what is asked of a download.
+    pub(super) fn asked_goodput(&self) -> Option<f64> {
+        if self.carrier == Carrier::Plain {
+            return None;
+        }
+        let &(_, asked) = GOODPUT.iter().find(|(loss, _)| *loss == self.loss)?;
+        let share = if self.pattern == Pattern::Single { 1.0 } else { TOGETHER };
+        Some(asked * 1e6 * share)
+    }
+
+    /// In bit/s, what a TCP stream of full segments could have.
+    pub(super) fn goodput_limit(&self) -> f64 {
+        RATE * self.arriving() * self.segment() / FRAME
+    }
+
+    /// Octets offered to the link for each that is delivered, at most.
+    pub(super) fn asked_offered(&self) -> Option<f64> {
+        let is_asked = self.carrier == Carrier::Tunnel && self.pattern == Pattern::Single;
+        is_asked.then(|| 1.08 / self.arriving() + 0.05)
+    }
+
+    /// Octets that full segments need, each sent until it arrives.
+    pub(super) fn offered_limit(&self) -> f64 {
+        PACKET / self.segment() / self.arriving()
+    }
+
+    fn arriving(&self) -> f64 {
+        1.0 - self.loss / 100.0
+    }
+
+    fn segment(&self) -> f64 {
+        match self.carrier {
+            Carrier::Plain => PLAIN_SEGMENT,
+            Carrier::Tunnel => TUNNEL_SEGMENT,
+        }
+    }
+}
+
+impl Default for Extent {
+    fn default() -> Self {
+        let losses = GOODPUT.iter().map(|(loss, _)| *loss).collect();
+        Self { losses, seconds: 20, is_quick: false }
+    }
+}
+
+impl Extent {
+    /// Less than two minutes of it.
+    pub(super) fn quick() -> Self {
+        Self { losses: vec![0.0, 2.0, 20.0], seconds: 8, is_quick: true }
+    }
+
+    /// All turns, the longest first among those that are alike.
+    pub(super) fn cells(&self) -> Vec<Cell> {
+        let mut cells = Vec::new();
+        let mut add = |carrier, pattern, load, losses: &[f64], seconds| {
+            cells.extend(losses.iter().map(|&loss| Cell { carrier, pattern, loss, load, seconds }));
+        };
+        let (losses, seconds) = (&self.losses[..], self.seconds);
+        let long = 2 * seconds;
+        add(Carrier::Plain, Pattern::Single, Load::Talk, &[0.0], long);
+        add(Carrier::Tunnel, Pattern::Single, Load::Talk, &[0.0, 20.0], long);
+        add(Carrier::Tunnel, Pattern::Single, Load::Both, &[0.0, 2.0], long);
+        let inside = if self.is_quick { &["cubic", "bbr"][..] } else { &["reno", "cubic", "bbr"] };
+        for tcp in inside {
+            add(Carrier::Tunnel, Pattern::Single, Load::Download(tcp), losses, seconds);
+        }
+        let lossy: Vec<f64> = losses.iter().copied().filter(|loss| *loss > 0.0).collect();
+        for pattern in [Pattern::Bursts, Pattern::Fades] {
+            add(Carrier::Tunnel, pattern, Load::Download("cubic"), &lossy, seconds);
+        }
+        for tcp in ["cubic", "bbr"] {
+            let seconds = (seconds / 2).max(5);
+            add(Carrier::Plain, Pattern::Single, Load::Download(tcp), losses, seconds);
+        }
+        cells
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_is_within_what_is_possible() {
+        for cell in Extent::default().cells() {
+            let Some(asked) = cell.asked_goodput() else { continue };
+            let share = asked / cell.goodput_limit();
+            assert!((0.8..0.985).contains(&share), "{}: {share}", cell.name());
+            let offered = cell.asked_offered().unwrap_or(f64::INFINITY);
+            assert!(offered > cell.offered_limit(), "{}", cell.name());
+        }
+    }
+
+    #[test]
+    fn every_loss_reads_as_the_link_takes_it() {
+        for cell in Extent::default().cells() {
+            let loss: sim::channel::Loss = cell.pattern.loss(cell.loss).parse().unwrap();
+
+            assert!((loss.mean() - cell.loss / 100.0).abs() < 1e-12, "{}", cell.name());
+        }
+    }
+
+    #[test]
+    fn no_two_turns_have_the_same_name() {
+        for extent in [Extent::default(), Extent::quick()] {
+            let mut names: Vec<String> = extent.cells().iter().map(Cell::name).collect();
+            let count = names.len();
+            names.sort();
+            names.dedup();
+
+            assert_eq!(names.len(), count);
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Each figure beside what was asked and what is possible.
+
+use std::io::{self, Write as _};
+
+use serde_json::json;
+
+use super::network::{Carrier, DELAY};
+use super::plan::{Cell, Load, Pattern};
+use super::talk::percentile;
+use super::{Measured, Outcome};
+
+/// What was asked of a figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Asked {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+/// One figure.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Finding {
+    pub(super) heading: &'static str,
+    pub(super) case: String,
+    /// NaN if it could not be measured.
+    pub(super) value: f64,
+    pub(super) unit: &'static str,
+    pub(super) asked: Option<Asked>,
+    /// The best that can be.
+    pub(super) limit: Option<f64>,
+}
+
+const DOWNLOADS: &str = "One TCP download";
+const BURSTS: &str = "One TCP download, losses in bursts of 5 frames and in fades of 20 ms";
+const OFFERED: &str = "Octets on the link for each octet delivered, in the download's direction";
+const PLAIN: &str = "For orientation: the same without the tunnel";
+const REQUESTS: &str = "64-octet requests and responses, ten a second";
+const HEADINGS: [&str; 5] = [DOWNLOADS, BURSTS, OFFERED, REQUESTS, PLAIN];
+
+/// The added delay of a request, in milliseconds, at most.
+const ADDED: f64 = 2.0;
+/// The greatest delay of 99 % of the requests, in milliseconds.
+const P99_LOSSY: f64 = 250.0;
+const P99_BESIDE: f64 = 200.0;
+
+/// All figures, in the order in which they are shown.
+pub(super) fn findings(measured: &[Measured]) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = measured.iter().flat_map(of_turn).collect();
+    findings.extend(added_delay(measured));
+    let place = |finding: &Finding| HEADINGS.iter().position(|one| *one == finding.heading);
+    findings.sort_by_key(place);
+    findings
+}
+
+fn of_turn(Measured { cell, outcome }: &Measured) -> Vec<Finding> {
+    let Cell { carrier, pattern, loss, load, .. } = *cell;
+    let times: &[f64] = outcome.as_ref().map_or(&[], |outcome| &outcome.times);
+    let p99 = |asked: Option<f64>| Finding {
+        heading: REQUESTS,
+        case: format!("{}, p99", cell.name()),
+        value: percentile(times, 99),
+        unit: "ms",
+        asked: asked.map(Asked::AtMost),
+        limit: Some(2.0 * DELAY.as_secs_f64() * 1e3),
+    };
+    match load {
+        Load::Talk if carrier == Carrier::Tunnel && loss > 0.0 => vec![p99(Some(P99_LOSSY))],
+        Load::Talk => vec![p99(None)],
+        Load::Both => vec![p99(Some(P99_BESIDE))],
+        Load::Download(_) => {
+            let goodput = Finding {
+                heading: match (carrier, pattern) {
+                    (Carrier::Plain, _) => PLAIN,
+                    (Carrier::Tunnel, Pattern::Single) => DOWNLOADS,
+                    (Carrier::Tunnel, Pattern::Bursts | Pattern::Fades) => BURSTS,
+                },
+                case: cell.name(),
+                value: value(outcome, |outcome| outcome.goodput),
+                unit: "bit/s",
+                asked: cell.asked_goodput().map(Asked::AtLeast),
+                limit: Some(cell.goodput_limit()),
+            };
+            let offered = Finding {
+                heading: OFFERED,
+                case: format!("{}, octets", cell.name()),
+                value: value(outcome, |outcome| outcome.offered),
+                unit: "times",
+                asked: cell.asked_offered().map(Asked::AtMost),
+                limit: Some(cell.offered_limit()),
+            };
+            vec![goodput, offered]
+        }
+    }
+}
+
+/// How much longer requests take in the tunnel, when nothing is lost.
+fn added_delay(measured: &[Measured]) -> Option<Finding> {
+    let median = |carrier| {
+        let of = |one: &&Measured| {
+            one.cell.carrier == carrier && one.cell.load == Load::Talk && one.cell.loss == 0.0
+        };
+        let outcome = measured.iter().find(of)?.outcome.as_ref();
+        outcome.map(|outcome| percentile(&outcome.times, 50))
+    };
+    let value = median(Carrier::Tunnel)? - median(Carrier::Plain)?;
+    Some(Finding {
+        heading: REQUESTS,
+        case: "ours requests 0 %, p50 above plain".to_owned(),
+        value,
+        unit: "ms",
+        asked: Some(Asked::AtMost(ADDED)),
+        limit: None,
+    })
+}
+
+fn value(outcome: &Option<Outcome>, field: fn(&Outcome) -> f64) -> f64 {
+    outcome.as_ref().map_or(f64::NAN, field)
+}
+
+impl Finding {
+    /// Whether it is as asked; what could not be measured is not.
+    pub(super) fn is_met(&self) -> Option<bool> {
+        match self.asked? {
+            Asked::AtLeast(least) => Some(self.value >= least),
+            Asked::AtMost(most) => Some(self.value <= most),
+        }
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let Self { heading: _, case, value, unit, asked, limit } = self;
+        let asked = asked.map(|asked| match asked {
+            Asked::AtLeast(least) => json!({"at_least": least}),
+            Asked::AtMost(most) => json!({"at_most": most}),
+        });
+        json!({
+            "bench": "path", "case": case, "value": value, "unit": unit, "asked": asked,
+            "met": self.is_met(), "limit": limit, "ratio": limit.map(|limit| value / limit),
+        })
+    }
+
+    fn line(&self) -> String {
+        let Self { case, value, unit, asked, limit, .. } = self;
+        let mut line = format!("  {case:<40}{:>13}", shown(*value, unit));
+        line += &match asked {
+            Some(Asked::AtLeast(asked)) => format!("  asked >={:>12}", shown(*asked, unit)),
+            Some(Asked::AtMost(asked)) => format!("  asked <={:>12}", shown(*asked, unit)),
+            None => " ".repeat(22),
+        };
+        line += match self.is_met() {
+            Some(true) => "  met     ",
+            Some(false) => "  MISSED  ",
+            None => "          ",
+        };
+        if let Some(limit) = limit.filter(|_| value.is_finite()) {
+            line += &format!("{:>5.3} of {}", value / limit, shown(limit, unit));
+        }
+        line.trim_end().to_owned()
+    }
+}
+
+/// Prints them as one JSON object a line.
+pub(super) fn print_json(findings: &[Finding]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    findings.iter().try_for_each(|finding| writeln!(out, "{}", finding.json()))
+}
+
+/// Prints them as a table.
+pub(super) fn print_table(findings: &[Finding]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    let mut heading = "";
+    for finding in findings {
+        if finding.heading != heading {
+            heading = finding.heading;
+            writeln!(out, "\n{heading}")?;
+        }
+        writeln!(out, "{}", finding.line())?;
+    }
+    let verdicts = || findings.iter().filter_map(Finding::is_met);
+    let met = verdicts().filter(|met| *met).count();
+    writeln!(out, "\n{met} of {} figures are as asked", verdicts().count())
+}
+
+fn shown(value: f64, unit: &str) -> String {
+    match unit {
+        _ if value.is_nan() => "-".to_owned(),
+        "bit/s" => format!("{:.2} Mbit/s", value / 1e6),
+        "times" => format!("{value:.3}"),
+        _ => format!("{value:.1} {unit}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_stand_beside_what_was_asked() {
+        let turns = [
+            turn(Carrier::Tunnel, 10.0, Load::Download("bbr"), Some((8.1e6, 1.3))),
+            turn(Carrier::Tunnel, 20.0, Load::Download("bbr"), None),
+            turn(Carrier::Plain, 20.0, Load::Download("bbr"), Some((3.2e6, 1.4))),
+            turn(Carrier::Tunnel, 0.0, Load::Talk, Some((0.0, 0.0))),
+            turn(Carrier::Plain, 0.0, Load::Talk, Some((0.0, 0.0))),
+        ];
+
+        let lines: Vec<String> = findings(&turns).iter().map(Finding::line).collect();
+
+        let words = |line: &String| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(
+            lines.iter().map(words).collect::<Vec<_>>(),
+            [
+                "ours bbr 10 % 8.10 Mbit/s asked >= 8.00 Mbit/s met 0.983 of 8.24 Mbit/s",
+                "ours bbr 20 % - asked >= 7.00 Mbit/s MISSED",
+                "ours bbr 10 %, octets 1.300 asked <= 1.250 MISSED 1.081 of 1.203",
+                "ours bbr 20 %, octets - asked <= 1.400 MISSED",
+                "plain bbr 20 %, octets 1.400 1.081 of 1.295",
+                "ours requests 0 %, p99 101.0 ms 1.010 of 100.0 ms",
+                "plain requests 0 %, p99 101.0 ms 1.010 of 100.0 ms",
+                "ours requests 0 %, p50 above plain 0.0 ms asked <= 2.0 ms met",
+                "plain bbr 20 % 3.20 Mbit/s 0.418 of 7.65 Mbit/s",
+            ]
+        );
+    }
+
+    fn turn(carrier: Carrier, loss: f64, load: Load, figures: Option<(f64, f64)>) -> Measured {
+        let cell = Cell { carrier, pattern: Pattern::Single, loss, load, seconds: 1 };
+        let outcome = figures.map(|(goodput, offered)| Outcome {
+            goodput,
+            offered,
+            times: vec![100.0, 101.0],
+        });
+        Measured { cell, outcome }
+    }
+}

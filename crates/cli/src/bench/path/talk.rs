@@ -1,0 +1,121 @@
+//! Small requests and responses over one TCP connection: how long each takes.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+
+use super::network::{CLIENT, SERVER, SERVER_ADDRESS};
+use crate::bench::namespaces::Namespaces;
+use crate::namespace;
+
+/// Octets of a request, and of a response.
+const MESSAGE: usize = 64;
+/// Requests do not wait for responses.
+const PER_SECOND: u32 = 10;
+const CONNECT_WITHIN: Duration = Duration::from_secs(30);
+/// How long a response may take.
+const PATIENCE: Duration = Duration::from_secs(15);
+const PORT: u16 = 7_007;
+
+/// Asks for so many seconds; how long each response took, in milliseconds, the shortest first. What
+/// never came took for ever.
+pub(super) fn talk(nets: &Namespaces, seconds: u32) -> anyhow::Result<Vec<f64>> {
+    let address: IpAddr = SERVER_ADDRESS.parse().context("the server's address")?;
+    let address = SocketAddr::from((address, PORT));
+    let listener = namespace::within(&nets.names[SERVER], || TcpListener::bind(address))?
+        .context("cannot listen for requests")?;
+    listener.set_nonblocking(true)?;
+    let requests = seconds * PER_SECOND;
+    thread::scope(|scope| {
+        let server = scope.spawn(|| answer(&listener));
+        let asked = ask(nets, address, requests);
+        let answered = server.join().expect("the server does not panic");
+        let times = asked?;
+        answered.context("the server of requests")?;
+        Ok(times)
+    })
+}
+
+fn ask(nets: &Namespaces, address: SocketAddr, requests: u32) -> anyhow::Result<Vec<f64>> {
+    let connect = || TcpStream::connect_timeout(&address, CONNECT_WITHIN);
+    let stream = namespace::within(&nets.names[CLIENT], connect)?.context("no connection")?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let start = Instant::now();
+    let sent_at = |number| start + Duration::from_secs(1) * number / PER_SECOND;
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut times = Vec::new();
+            let mut message = [0; MESSAGE];
+            for number in 0..requests {
+                if (&stream).read_exact(&mut message).is_err() {
+                    break;
+                }
+                times.push(sent_at(number).elapsed().as_secs_f64() * 1e3);
+            }
+            times
+        });
+        let mut outcome = Ok(());
+        for number in 0..requests {
+            thread::sleep(sent_at(number).saturating_duration_since(Instant::now()));
+            outcome = nets.check_interrupted();
+            if outcome.is_err() || (&stream).write_all(&[0x5a; MESSAGE]).is_err() {
+                let _ = stream.shutdown(std::net::Shutdown::Both);
+                break;
+            }
+        }
+        let mut times = reader.join().expect("the reader does not panic");
+        outcome?;
+        let missing = (0..requests).skip(times.len());
+        times.extend(missing.map(|_| f64::INFINITY));
+        times.sort_by(f64::total_cmp);
+        Ok(times)
+    })
+}
+
+/// Answers the requests of one client until that is gone.
+fn answer(listener: &TcpListener) -> io::Result<()> {
+    let deadline = Instant::now() + CONNECT_WITHIN;
+    let mut stream = loop {
+        match listener.accept() {
+            Ok((stream, _)) => break stream,
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+            Err(_) if Instant::now() > deadline => return Ok(()),
+            Err(_) => thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    stream.set_nonblocking(false)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut message = [0; MESSAGE];
+    while stream.read_exact(&mut message).is_ok() {
+        if stream.write_all(&message).is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What so many percent of the times stay below: they are sorted.
+pub(super) fn percentile(times: &[f64], percent: usize) -> f64 {
+    let rank = (times.len() * percent).div_ceil(100).max(1);
+    times.get(rank - 1).copied().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_is_the_least_that_enough_stay_below() {
+        let times: Vec<f64> = (1..=200).map(f64::from).collect();
+
+        assert_eq!(percentile(&times, 50), 100.0);
+        assert_eq!(percentile(&times, 99), 198.0);
+        assert_eq!(percentile(&times, 100), 200.0);
+        assert!(percentile(&[], 50).is_nan());
+    }
+}
