@@ -17,6 +17,8 @@ pub(super) struct Compete {
     cut_at: Time,
     /// What a Reno flow would have.
     reno: f64,
+    /// Whether the bottleneck shows no queue, only loss.
+    pub(super) is_by_loss: bool,
     /// Round trips to the next look at whose the queue is.
     pub(super) look_in: u32,
     /// Looks in a row that found it to be ours.
@@ -27,15 +29,23 @@ impl Compete {
     /// Begins after `most` octets in flight were too much.
     pub(super) fn new(now: Time, most: f64, window: f64) -> Self {
         let look_in = 8;
-        Self { most, after_cut: window, cut_at: now, reno: window, look_in, own: 0 }
+        Self {
+            most,
+            after_cut: window,
+            cut_at: now,
+            reno: window,
+            is_by_loss: false,
+            look_in,
+            own: 0,
+        }
     }
 
     /// The window after a sign of congestion, of which `part` stays.
     pub(super) fn cut(&mut self, now: Time, window: f64, part: f64) -> f64 {
         // Fast convergence: RFC 9438, 4.7.
         let most = if window < self.most { window * (1.0 + BETA) / 2.0 } else { window };
-        let (look_in, own) = (self.look_in, self.own);
-        *self = Self { look_in, own, ..Self::new(now, most, window * part) };
+        let (is_by_loss, look_in, own) = (self.is_by_loss, self.look_in, self.own);
+        *self = Self { is_by_loss, look_in, own, ..Self::new(now, most, window * part) };
         self.after_cut
     }
 

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use super::best::Best;
 use super::compete::Compete;
 use super::round::Ended;
 use super::step::{Progress, Purpose, Step};
-use super::{LEAST, Phase, Rate};
+use super::trial::SMALL;
+use super::{LEAST, Phase, Rate, Report};
 use crate::time::Time;
 
 /// The part of an error in the queue that a round trip corrects.
@@ -22,6 +24,15 @@ const FEW: f64 = 8.0;
 const LOOK: u32 = 16;
 /// The greatest growth in a round trip, of the window, out of the start.
 const GROWTH: f64 = 0.4;
+
+/// What says that a queue is too long.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Sign {
+    /// More than the path loses by itself.
+    Loss,
+    /// Congestion experienced.
+    Mark,
+}
 
 /// The queue is another's, it seems.
 #[derive(Clone, Copy, Debug)]
@@ -41,15 +52,35 @@ impl Rate {
         let target = self.target(rate);
         self.peak = (self.peak * (1.0 - (self.rtt.smoothed / 20.0).min(0.5))).max(self.window);
         self.marked *= 1.02;
+        let is_by_loss = matches!(self.phase, Phase::Compete(compete) if compete.is_by_loss);
         let high = match self.phase {
             Phase::Compete(_) => 1.2,
             Phase::Cruise => 2.0,
             Phase::Startup => f64::MAX,
         };
-        if ended.queue <= high * target {
+        if is_by_loss && let Some(loss) = self.blame.refuted(ended) {
+            self.ambient.mean = loss;
+            self.phase = Phase::Cruise;
+            return;
+        }
+        let is_congestion = self.ambient.is_exceeded(ended) && !self.blame.is_testing();
+        let is_short = ended.queue <= high * target;
+        if is_congestion && (is_by_loss || !is_short) {
+            self.yield_way(now, Sign::Loss);
+        } else if is_short {
             self.ambient.learn(ended);
-        } else if self.ambient.is_exceeded(ended) {
-            self.yield_way(now, 0.7);
+        }
+        if !matches!(self.phase, Phase::Startup) {
+            let path = [self.window, rate * self.rtt.smoothed];
+            let loss = [self.ambient.mean, self.ambient.spread()];
+            if let Some(window) = self.blame.handle_round(now, loss, self.rtt(), path) {
+                self.step = None;
+                self.growth = 0.0;
+                self.window = window.max(LEAST * self.datagram);
+            }
+        }
+        if self.blame.is_testing() {
+            return;
         }
         if let (Some(queue), Phase::Cruise, None) = (self.queue(), self.phase, self.step) {
             self.noise += ((queue - self.last_queue).abs() - self.noise) / 8.0;
@@ -71,11 +102,16 @@ impl Rate {
         }
     }
 
-    /// A sign of congestion: `part` of the window stays. What was sent before gives no second one.
-    pub(super) fn yield_way(&mut self, now: Time, part: f64) {
+    /// A sign of congestion. What was sent before gives no second one.
+    pub(super) fn yield_way(&mut self, now: Time, sign: Sign) {
         if now < self.mark_at {
             return;
         }
+        let part = match sign {
+            Sign::Loss => 0.7,
+            Sign::Mark => 0.85,
+        };
+        self.end_test(now);
         let queue = self.round.queue.max(self.queue().unwrap_or(0.0));
         let target = self.target(self.delivery.rate().unwrap_or(self.nominal()));
         self.mark_at = now + self.rtt();
@@ -96,12 +132,40 @@ impl Rate {
                 Phase::Compete(compete)
             }
             Phase::Cruise | Phase::Startup => {
-                // The queue is marked where it is shorter than we like it.
-                self.marked = (0.7 * queue).max(1e-4);
+                if sign == Sign::Mark {
+                    // The queue is marked where it is shorter than we like it.
+                    self.marked = 0.7 * queue;
+                }
                 self.window *= part;
                 Phase::Cruise
             }
         };
+    }
+
+    /// Waits for what the small window makes of the losses.
+    pub(super) fn test(&mut self, now: Time, report: &Report) {
+        let fits = self.in_flight() <= self.window;
+        let numbers = [report.newest, report.received, self.flight.next()];
+        let Some(verdict) = self.blame.advance(now, numbers, fits, self.rtt()) else { return };
+        self.ambient.mean = verdict.loss;
+        self.round.clear();
+        if verdict.is_ours {
+            let most = self.window / SMALL;
+            self.best = Best::default();
+            self.window = 0.7 * most;
+            let mut compete = Compete::new(now, most, self.window);
+            compete.is_by_loss = true;
+            self.phase = Phase::Compete(compete);
+        } else {
+            self.window = verdict.window;
+        }
+    }
+
+    /// Ends a test without a verdict.
+    pub(super) fn end_test(&mut self, now: Time) {
+        if let Some(verdict) = self.blame.abandon(now, self.rtt()) {
+            self.window = verdict.window;
+        }
     }
 
     /// Takes its share beside flows that fill the buffer.

@@ -19,17 +19,19 @@ mod round;
 mod step;
 #[cfg(test)]
 mod tests;
+mod trial;
 
 use std::time::Duration;
 
 use self::best::Best;
 use self::compete::Compete;
-use self::control::Foreign;
+use self::control::{Foreign, Sign};
 use self::delay::{Least, Recent};
 use self::delivery::Delivery;
 use self::flight::Flight;
 use self::round::{Ambient, Round};
 use self::step::Step;
+use self::trial::Blame;
 use super::Config;
 use crate::time::Time;
 
@@ -76,6 +78,7 @@ pub(super) struct Rate {
     round_end: u64,
     round: Round,
     ambient: Ambient,
+    blame: Blame,
     best: Best,
     /// The greatest window of late; it fades.
     peak: f64,
@@ -151,6 +154,7 @@ impl Rate {
             round_end: 0,
             round: Round::default(),
             ambient: Ambient::default(),
+            blame: Blame::default(),
             best: Best::default(),
             peak: 0.0,
             foreign: None,
@@ -209,11 +213,6 @@ impl Rate {
         self.newest = Some(*report);
         self.silences = 0;
         let acked = self.flight.left().saturating_sub(left) as f64;
-        // After a pause or beside one; what was sent with a full window shows what it is worth.
-        let is_paused = report.newest < self.limited_until;
-        let is_using = in_flight >= self.window / 2.0;
-        let is_limited = is_paused && !sent.is_full || !is_using;
-
         let rtt = (elapsed - report.delay).max(Duration::from_micros(1));
         self.rtt.handle_sample(rtt.as_secs_f64());
         let memory = self.memory();
@@ -228,6 +227,13 @@ impl Rate {
         let delay = at.saturating_sub(i64::try_from(sent.at.as_nanos()).unwrap_or(i64::MAX));
         self.delay.handle_sample(now, delay, memory / 2);
         self.recent.handle_sample(now, delay, span);
+        // After a pause or beside one, unless the path is busy all the same; what was sent with a full
+        // window shows what it is worth.
+        let is_backlogged =
+            self.queue().is_some_and(|queue| queue > self.target(self.nominal()) / 2.0);
+        let is_paused = report.newest < self.limited_until && !is_backlogged;
+        let is_using = in_flight >= self.window / 2.0;
+        let is_limited = is_paused && !sent.is_full || !is_using;
         if is_paused {
             self.delivery.clear();
         } else {
@@ -247,6 +253,7 @@ impl Rate {
             }
         }
         match self.phase {
+            _ if self.blame.is_testing() => self.test(now, report),
             Phase::Compete(compete) => {
                 self.compete(now, compete, acked, is_limited, is_round, report.newest);
             }
@@ -256,7 +263,7 @@ impl Rate {
             Phase::Startup => self.start(acked, is_limited),
         }
         if before.is_some_and(|before| report.marked > before.marked) {
-            self.yield_way(now, 0.85);
+            self.yield_way(now, Sign::Mark);
         }
         let most = 1.5 * self.max_rate * self.rtt.smoothed + INITIAL * self.datagram;
         self.window = self.window.clamp(LEAST * self.datagram, most.clamp(1e5, 1e12));
@@ -269,6 +276,7 @@ impl Rate {
         self.delivery.clear();
         self.growth = 0.0;
         self.step = None;
+        self.end_test(now);
         self.silences = self.silences.saturating_add(1);
         if self.silences >= SILENCES {
             self.phase = Phase::Cruise;
@@ -290,6 +298,7 @@ impl Rate {
         self.growth = 0.0;
         self.round.clear();
         self.ambient = Ambient::default();
+        self.blame = Blame::default();
         self.best = Best::default();
         self.peak = 0.0;
         self.foreign = None;
@@ -356,7 +365,9 @@ impl Rate {
         let fixed = (QUEUE * (QUEUE_RATE / rate).sqrt()).clamp(QUEUE_LEAST, QUEUE);
         let target = fixed.max(QUEUE_DATAGRAMS * self.datagram / rate).min(60.0);
         let noise = (2.0 * self.noise - 0.4 * target).clamp(0.0, 0.1);
-        (target + noise).min(self.marked)
+        // Below two datagrams, there is no telling a queue from a datagram under way.
+        let least = QUEUE_LEAST.max(2.0 * self.datagram / rate);
+        (target + noise).min(self.marked.max(least))
     }
 
     /// How long a delay is remembered.

@@ -30,7 +30,7 @@ pub(super) struct Ended {
 /// Loss that is no sign of congestion.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ambient {
-    mean: f64,
+    pub(super) mean: f64,
     /// How far the loss of a round trip is from it, as a share of what independent losses give.
     spread: f64,
 }

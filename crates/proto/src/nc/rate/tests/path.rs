@@ -78,6 +78,9 @@ pub(super) struct Peer {
     heard: Time,
     /// On and off, in seconds, if it is not always on.
     pub(super) duty: Option<(f64, f64)>,
+    /// Octets in flight that the flow inside has at most, if it is not always ahead; it begins with
+    /// 8 datagrams, and has twice as many each tenth of a second.
+    pub(super) inner_window: Option<f64>,
     newest: Option<(u64, Time)>,
     count: u64,
     marked: u64,
@@ -95,6 +98,7 @@ impl Peer {
             wake: Time::MAX,
             heard: Time::ZERO,
             duty: None,
+            inner_window: None,
             newest: None,
             count: 0,
             marked: 0,
@@ -233,6 +237,12 @@ impl World {
         met.get(index).copied().unwrap_or(0.0)
     }
 
+    /// The part of what came to the bottleneck that did not fit.
+    pub(super) fn drop_rate(&self) -> f64 {
+        let drops = self.drops as f64;
+        drops / (drops + self.queues.len() as f64)
+    }
+
     pub(super) fn rate(&self, flow: usize) -> &Rate {
         match &self.flows[flow].sender {
             Sender::Bulk(peer) => &peer.rate,
@@ -305,6 +315,14 @@ impl World {
                 }
                 if has_data {
                     loop {
+                        let start = 8.0 * 1_500.0 * (10.0 * seconds).exp2();
+                        if peer
+                            .inner_window
+                            .is_some_and(|most| peer.rate.in_flight() >= most.min(start))
+                        {
+                            peer.rate.handle_idle(now);
+                            break;
+                        }
                         let next = peer.rate.next_send(now);
                         wakes = Some(next.unwrap_or(now + Duration::from_millis(100)));
                         if next.is_none_or(|at| at > now) {
