@@ -38,6 +38,7 @@ const KEYS: &str = "\
   buffer=        octets that wait to enter the tunnel at most
   deadline=      ms that a packet is worth recovering
   stats=no       yes: counters of both ends, of the last run
+  seed=0         the first of them
   trace=no       yes: a line each second, of the first run";
 
 fn main() -> anyhow::Result<()> {
@@ -105,6 +106,7 @@ struct Experiment {
     network: Network,
     span: Span,
     runs: u32,
+    first: u32,
     has_stats: bool,
     has_trace: bool,
 }
@@ -119,7 +121,7 @@ impl Experiment {
             other => bail!("{other}: seed or long"),
         };
         let span = Span { warm_up: Duration::from_secs(10), window: Duration::from_secs(60) };
-        let mut it = Self { network, span, runs: 3, has_stats: false, has_trace: false };
+        let mut it = Self { network, span, runs: 3, first: 0, has_stats: false, has_trace: false };
         for (key, value) in choice {
             it.set(key, value).with_context(|| format!("{key}={value}"))?;
         }
@@ -152,6 +154,7 @@ impl Experiment {
             }
             "rival" => {}
             "runs" => self.runs = value.parse()?,
+            "seed" => self.first = value.parse()?,
             "sessions" => network.sessions = value.parse()?,
             "stats" => self.has_stats = is_yes(value)?,
             "trace" => self.has_trace = is_yes(value)?,
@@ -165,11 +168,11 @@ impl Experiment {
 
     fn run(&self) {
         let mut all = Vec::new();
-        for run in 0..self.runs {
+        for run in self.first..self.first + self.runs {
             let seed = runner::seed("nc_tune", run);
             let (mut octets, mut outer) = (0, 0);
             all.push(Measured::run(&self.network, seed, self.span, |world, built| {
-                if !self.has_trace || run > 0 {
+                if !self.has_trace || run > self.first {
                     return;
                 }
                 let received: u64 = built.flows.iter().map(|flow| flow.received(world)).sum();

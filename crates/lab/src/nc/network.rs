@@ -27,6 +27,8 @@ use crate::tcp::as_ns3;
 
 /// Octets of IPv4 and UDP headers.
 const UDP_HEADERS: usize = 28;
+/// The least RTO of a current TCP.
+const MIN_RTO: Duration = Duration::from_millis(200);
 /// Octets of IPv4 and TCP headers.
 const TCP_HEADERS: usize = 40;
 /// Octets of TCP's timestamps option, as padded.
@@ -152,7 +154,8 @@ impl Kind {
                 send_buffer: 8 << 20,
                 receive_buffer: 8 << 20,
                 max_holes: 4_096,
-                rto: tcp::Rto { min: Duration::from_millis(200), ..common.rto },
+                // As Linux has it: the deviation's part of the RTO is never below its least RTO.
+                rto: tcp::Rto { min: MIN_RTO, granularity: MIN_RTO, ..common.rto },
                 ecn: self == Self::CurrentEcn,
                 congestion: match self {
                     Self::Cubic => tcp::Algorithm::CUBIC,
