@@ -32,6 +32,8 @@ pub(super) struct File {
     #[serde(default)]
     pub(super) route: Vec<Spanned<Route>>,
     #[serde(default)]
+    pub(super) tunnel: Vec<Tunnel>,
+    #[serde(default)]
     pub(super) tcp: Vec<Spanned<Tcp>>,
     #[serde(default)]
     pub(super) udp: Vec<Spanned<Udp>>,
@@ -122,6 +124,15 @@ pub(super) struct Route {
     pub(super) at: Human<Span>,
     #[serde(default)]
     pub(super) metric: u32,
+}
+
+/// A coded tunnel between two nodes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Tunnel {
+    pub(super) between: [Spanned<String>; 2],
+    /// The nodes that are reached through the tunnel: those behind its first end, and its second.
+    pub(super) behind: [Vec<Spanned<String>>; 2],
 }
 
 /// A TCP transfer.

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use anyhow::Context as _;
+use proto::nc;
 use proto::time::Time;
 use sim::app::{stream, transfer};
 use sim::{AppId, Change, LinkId, NodeId, Prefix, World};
@@ -63,6 +64,7 @@ impl<'a> Network<'a> {
         let mut network = Self { plan, world, nodes, transfers: Vec::new(), streams: Vec::new() };
         network.add_addresses(&links)?;
         network.add_routes();
+        network.add_tunnels()?;
         network.plan_outages(&links);
         for (node, id) in plan.nodes.iter().zip(network.nodes.clone()) {
             if let Some(config) = node.hbh {
@@ -103,6 +105,26 @@ impl<'a> Network<'a> {
                 self.world.at(route.at, change);
             }
         }
+    }
+
+    fn add_tunnels(&mut self) -> anyhow::Result<()> {
+        for tunnel in &self.plan.tunnels {
+            let [a, b] = tunnel.ends.map(|end| self.nodes[end]);
+            let added = self.world.add_tunnel(a, b, nc::Config::default());
+            let id = added.with_context(|| {
+                let [a, b] = tunnel.ends.map(|end| &self.plan.nodes[end].name);
+                format!("no addresses for the tunnel between \"{a}\" and \"{b}\"")
+            })?;
+            for (end, behind) in [(a, &tunnel.behind[1]), (b, &tunnel.behind[0])] {
+                for node in behind {
+                    let addresses: Vec<IpAddr> = self.world.addresses(self.nodes[*node]).collect();
+                    for address in addresses {
+                        self.world.route_into_tunnel(end, Prefix::host(address), id);
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// What a route means: one to every address of a node, or one to a prefix.

@@ -23,6 +23,7 @@ const MAX_NODES: usize = 1_000;
 const MAX_LINKS: usize = 10_000;
 const MAX_FLOWS: usize = 10_000;
 const MAX_ROUTES: usize = 100_000;
+const MAX_TUNNELS: usize = 1_000;
 const MIN_MTU: usize = 576;
 const MAX_MTU: usize = 65_535;
 /// The first port of flows that do not say theirs.
@@ -37,6 +38,7 @@ pub struct Plan {
     pub(super) nodes: Vec<Node>,
     pub(super) links: Vec<Link>,
     pub(super) routes: Vec<Route>,
+    pub(super) tunnels: Vec<Tunnel>,
     pub(super) transfers: Vec<Transfer>,
     pub(super) streams: Vec<Stream>,
 }
@@ -63,6 +65,14 @@ pub(super) struct Route {
     /// The neighbour; none ends the route.
     pub(super) via: Option<usize>,
     pub(super) metric: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Tunnel {
+    /// Indices of nodes.
+    pub(super) ends: [usize; 2],
+    /// The nodes behind each end.
+    pub(super) behind: [Vec<usize>; 2],
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -113,6 +123,7 @@ pub(super) fn plan(source: &Source, file: &File) -> Result<Plan, Complaint> {
         ("links", file.link.len(), MAX_LINKS),
         ("flows", file.tcp.len() + file.udp.len(), MAX_FLOWS),
         ("routes", file.route.len(), MAX_ROUTES),
+        ("tunnels", file.tunnel.len(), MAX_TUNNELS),
     ] {
         if count > most {
             let what = format!("{count} {what}; allowed are {most}");
@@ -130,6 +141,8 @@ pub(super) fn plan(source: &Source, file: &File) -> Result<Plan, Complaint> {
         .collect::<Result<Vec<_>, _>>()?;
     let routes =
         file.route.iter().map(|route| reader.route(route, &links)).collect::<Result<_, _>>()?;
+    let tunnels =
+        file.tunnel.iter().map(|tunnel| reader.tunnel(tunnel)).collect::<Result<_, _>>()?;
     let mut ports = Ports::default();
     let transfers = file
         .tcp
@@ -149,6 +162,7 @@ pub(super) fn plan(source: &Source, file: &File) -> Result<Plan, Complaint> {
         nodes,
         links,
         routes,
+        tunnels,
         transfers,
         streams,
     })
@@ -295,6 +309,25 @@ impl Reader<'_> {
         Ok(Route { at: at(*time), node: index, to: target, via, metric: *metric })
     }
 
+    fn tunnel(&self, tunnel: &file::Tunnel) -> Result<Tunnel, Complaint> {
+        let [a, b] = &tunnel.between;
+        let ends = self.apart([a, b], "a tunnel")?;
+        let nodes = |names: &[Spanned<String>]| {
+            names
+                .iter()
+                .map(|name| {
+                    let node = self.node(name)?;
+                    if ends.contains(&node) {
+                        return Err(self.complain(name, "an end of a tunnel is not behind it"));
+                    }
+                    Ok(node)
+                })
+                .collect::<Result<Vec<_>, _>>()
+        };
+        let [near, far] = &tunnel.behind;
+        Ok(Tunnel { ends, behind: [nodes(near)?, nodes(far)?] })
+    }
+
     fn transfer(
         &self,
         flow: &Spanned<file::Tcp>,
@@ -303,7 +336,7 @@ impl Reader<'_> {
         ports: &mut Ports,
     ) -> Result<Transfer, Complaint> {
         let said = flow.get_ref();
-        let (from, to) = self.ends(&said.from, &said.to)?;
+        let [from, to] = self.apart([&said.from, &said.to], "a flow")?;
         let port = ports.take(to, said.port).map_err(|what| self.complain(&said.to, what))?;
         let mut tcp = tcp::Config { mtu: mtu(links, from, to), ..tcp::Config::default() };
         for options in [&file.defaults.tcp, &said.options].into_iter().flatten() {
@@ -328,7 +361,7 @@ impl Reader<'_> {
 
     fn stream(&self, flow: &Spanned<file::Udp>, ports: &mut Ports) -> Result<Stream, Complaint> {
         let said = flow.get_ref();
-        let (from, to) = self.ends(&said.from, &said.to)?;
+        let [from, to] = self.apart([&said.from, &said.to], "a flow")?;
         let payload = *said.payload.get_ref();
         if !(16..=65_000).contains(&payload) {
             let what = format!("payload is {payload}; allowed are 16 to 65000 octets");
@@ -358,17 +391,14 @@ impl Reader<'_> {
         })
     }
 
-    fn ends(
-        &self,
-        from: &Spanned<String>,
-        to: &Spanned<String>,
-    ) -> Result<(usize, usize), Complaint> {
-        let ends = (self.node(from)?, self.node(to)?);
-        if ends.0 == ends.1 {
-            return Err(self.complain(to, "a flow joins two different nodes"));
+    /// Two different nodes with links, that `what` joins.
+    fn apart(&self, [a, b]: [&Spanned<String>; 2], what: &str) -> Result<[usize; 2], Complaint> {
+        let ends = [self.node(a)?, self.node(b)?];
+        if ends[0] == ends[1] {
+            return Err(self.complain(b, format!("{what} joins two different nodes")));
         }
-        self.expect_link(from, from)?;
-        self.expect_link(to, to)?;
+        self.expect_link(a, a)?;
+        self.expect_link(b, b)?;
         Ok(ends)
     }
 

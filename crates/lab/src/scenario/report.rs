@@ -5,7 +5,7 @@ use std::fmt;
 use proto::time::Time;
 use serde::Serialize;
 use sim::app::{stream, transfer};
-use sim::{LinkReport as LinkCounters, NodeReport as NodeCounters};
+use sim::{LinkReport as LinkCounters, NodeReport as NodeCounters, TunnelReport as TunnelCounters};
 
 /// What happened in a scenario.
 #[derive(Clone, Debug, Serialize)]
@@ -122,6 +122,32 @@ pub struct NodeReport {
     /// Its HBH, if it runs that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hbh: Option<HopReport>,
+    /// The ends of tunnels that it has.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tunnels: Vec<TunnelReport>,
+}
+
+/// One end of a tunnel.
+#[derive(Clone, Debug, Serialize)]
+pub struct TunnelReport {
+    /// The node at the other end.
+    pub peer: String,
+    /// Packets taken to be sent to it.
+    pub packets_in: u64,
+    /// Of those, sent.
+    pub sources_sent: u64,
+    /// Sent again.
+    pub sources_resent: u64,
+    /// Coded repairs sent.
+    pub repairs_sent: u64,
+    /// Messages with nothing but a report.
+    pub reports_sent: u64,
+    /// Packets from the other end that came out.
+    pub packets_out: u64,
+    /// Of those, recovered from repairs.
+    pub sources_recovered: u64,
+    /// Packets from the other end that were given up.
+    pub sources_given_up: u64,
 }
 
 /// A node's HBH.
@@ -246,6 +272,24 @@ impl NodeReport {
                 absorbed: stats.packets_absorbed,
                 congested: stats.congestion_received,
             }),
+            tunnels: node.tunnels.iter().map(TunnelReport::new).collect(),
+        }
+    }
+}
+
+impl TunnelReport {
+    fn new(tunnel: &TunnelCounters) -> Self {
+        let stats = &tunnel.stats;
+        Self {
+            peer: tunnel.peer.clone(),
+            packets_in: stats.packets_in,
+            sources_sent: stats.sources_sent,
+            sources_resent: stats.sources_resent,
+            repairs_sent: stats.repairs_sent,
+            reports_sent: stats.reports_sent,
+            packets_out: stats.packets_out,
+            sources_recovered: stats.sources_recovered,
+            sources_given_up: stats.sources_given_up,
         }
     }
 }
@@ -257,7 +301,9 @@ impl fmt::Display for Report {
         section(f, "Flows", &FLOW_HEAD, self.flows.iter().map(FlowReport::row))?;
         section(f, "Links", &LINK_HEAD, self.links.iter().map(LinkReport::row))?;
         let hops = self.nodes.iter().filter_map(NodeReport::row);
-        section(f, "HBH", &HOP_HEAD, hops)
+        section(f, "HBH", &HOP_HEAD, hops)?;
+        let ends = self.nodes.iter().flat_map(NodeReport::tunnel_rows);
+        section(f, "Tunnels", &TUNNEL_HEAD, ends)
     }
 }
 
@@ -266,6 +312,9 @@ const LINK_HEAD: [&str; 7] =
     ["from", "to", "packets", "octets", "lost", "dropped", "longest queue"];
 const HOP_HEAD: [&str; 8] =
     ["node", "packets", "sent", "repeated", "spare", "acks", "given up", "refused"];
+
+const TUNNEL_HEAD: [&str; 8] =
+    ["from", "to", "packets", "sent again", "repairs", "reports", "recovered", "given up"];
 
 impl FlowReport {
     fn row(&self) -> Vec<String> {
@@ -319,6 +368,22 @@ impl NodeReport {
         let mut row = vec![self.name.clone()];
         row.extend(counts.map(|count| count.to_string()));
         Some(row)
+    }
+
+    fn tunnel_rows(&self) -> impl Iterator<Item = Vec<String>> {
+        self.tunnels.iter().map(|end| {
+            let counts = [
+                end.sources_sent,
+                end.sources_resent,
+                end.repairs_sent,
+                end.reports_sent,
+                end.sources_recovered,
+                end.sources_given_up,
+            ];
+            let mut row = vec![self.name.clone(), end.peer.clone()];
+            row.extend(counts.map(|count| count.to_string()));
+            row
+        })
     }
 }
 

@@ -324,3 +324,60 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_tunnel_hides_losses_from_the_flows_through_it() {
+    let text = |tunnel: &str| {
+        format!(
+            r#"
+nodes = ["host", "near", "far", "server"]
+duration = "1min"
+
+[[link]]
+between = ["host", "near"]
+
+[[link]]
+between = ["near", "far"]
+rate = "1mbit"
+delay = "5ms"
+loss = "10%"
+
+[[link]]
+between = ["far", "server"]
+
+{tunnel}
+
+[[udp]]
+from = "server"
+to = "host"
+rate = "100kbit"
+payload = 500
+count = 500
+"#
+        )
+    };
+    let run = |tunnel: &str| parse(&text(tunnel)).expect("a scenario").run(None, None);
+    let received = |report: &super::Report| report.flows[0].udp.as_ref().map(|udp| udp.received);
+    let tunnel = r#"
+[[tunnel]]
+between = ["near", "far"]
+behind = [["host"], ["server"]]
+"#;
+
+    let plain = run("").expect("a report");
+    let tunnelled = run(tunnel).expect("a report");
+
+    assert!(received(&plain) < Some(480), "{plain}");
+    assert!(received(&tunnelled) > Some(495), "{tunnelled}");
+    assert!(plain.nodes.iter().all(|node| node.tunnels.is_empty()));
+    assert!(tunnelled.nodes[2].tunnels[0].sources_sent >= 495, "{tunnelled}");
+    assert_eq!(
+        parse(&text(&tunnel.replace("[\"host\"]", "[\"far\"]"))).expect_err("an end"),
+        "x.toml:20: tunnel.behind: an end of a tunnel is not behind it"
+    );
+    assert_eq!(
+        parse(&text(&tunnel.replace("[\"near\", \"far\"]", "[\"far\", \"far\"]")))
+            .expect_err("no two ends"),
+        "x.toml:19: tunnel.between: a tunnel joins two different nodes"
+    );
+}
