@@ -352,9 +352,9 @@ impl Tunnel {
         .fold(None, earliest);
         if !self.is_down && (self.silence == 0 || self.timeout_datagrams > 0) {
             if !self.queue.is_empty() || self.sender.lacks(&self.loss, self.margin()) {
-                next = earliest(next, self.rate.next_send(self.seen));
+                next = earliest(next, self.next_send(self.seen));
             } else if self.sender.lacks(&self.loss, self.idle_margin()) {
-                let paced = self.rate.next_send(self.seen);
+                let paced = self.next_send(self.seen);
                 next = earliest(next, paced.map(|at| at.max(self.idle_at())));
             }
         }
@@ -473,7 +473,15 @@ impl Tunnel {
         if self.silence > 0 {
             return self.timeout_datagrams > 0;
         }
-        self.rate.next_send(now).is_some_and(|at| at <= now)
+        self.next_send(now).is_some_and(|at| at <= now)
+    }
+
+    /// When the rate lets a source or an equation go; `None` while too much is in flight.
+    ///
+    /// What fills the window may be nothing but reports, which nobody reports: a source has to go
+    /// for the peer to say what it has.
+    fn next_send(&self, now: Time) -> Option<Time> {
+        self.rate.next_send(now).or((!self.sender.has_unacknowledged()).then_some(now))
     }
 
     /// The next equation or source.

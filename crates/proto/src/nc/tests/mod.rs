@@ -46,6 +46,25 @@ fn losses_both_ways_are_made_good() {
     }
 }
 
+#[test]
+fn reports_do_not_keep_packets_back() {
+    let mut path = Path::new(3, Config::default());
+
+    // One direction only, for so long that the reports alone are more than a window.
+    path.feed(0, 20_000, 1_000, MILLISECOND);
+    path.run(secs(10));
+    path.feed(1, 10, 100, 100 * MILLISECOND);
+    path.run(secs(12));
+
+    let (answers, sent_at) = (&path.out[0], secs(10));
+    assert!(path.stats(1).reports_sent > 400, "{:?}", path.stats(1));
+    assert_eq!(answers.len(), 10, "{:?}", path.ends[1].estimates());
+    for (index, (at, _)) in (0..).zip(answers) {
+        let took = at.since(sent_at + 100 * MILLISECOND * index);
+        assert!(took < 100 * MILLISECOND, "{index}: {took:?}");
+    }
+}
+
 /// What happens between two ends, in virtual time.
 struct Path {
     now: Time,
