@@ -22,6 +22,8 @@ use crate::time::Time;
 
 /// Sources that a repair covers at most: more do not stay in a second-level cache.
 pub(super) const MAX_REPAIR_WINDOW: u64 = 1_024;
+/// Datagrams that count as sent lately.
+const LATELY: usize = 16;
 /// The deficit from which an equation is sent.
 const THRESHOLD: f64 = 0.5;
 
@@ -203,6 +205,25 @@ impl Sender {
         !self.sources.is_empty() && self.deficit(loss, z) > THRESHOLD
     }
 
+    /// As [`Self::lacks`], while there is nothing else to send: of what was sent last, each part counts
+    /// for itself. Equations help no source that came after them, and none follows that would do with
+    /// more of them.
+    pub(super) fn lacks_lately(&self, loss: &Loss, z: f64) -> bool {
+        let p = loss.rate();
+        let (mut mean, mut variance) = (0.0, 0.0);
+        let mut last = self.log.iter().rev().take(LATELY);
+        let is_short = last.any(|carried| {
+            match carried {
+                Carried::Equation => mean -= 1.0 - p,
+                Carried::Other => return false,
+                Carried::Source => mean += p,
+            }
+            variance += p * (1.0 - p) * loss.dispersion();
+            *carried == Carried::Source && mean + z * variance.sqrt() > THRESHOLD
+        });
+        !self.sources.is_empty() && (is_short || self.deficit(loss, z) > THRESHOLD)
+    }
+
     /// How many equations the peer lacks when all that is under way has come.
     pub(super) fn deficit(&self, loss: &Loss, z: f64) -> f64 {
         let p = loss.rate();
@@ -249,6 +270,13 @@ impl Sender {
             }
             *start += 1;
         }
+    }
+
+    /// A source if it is still kept; it is now carried by `carried_by`.
+    pub(super) fn again(&mut self, number: u64, carried_by: u64) -> Option<&[u8]> {
+        let source = self.sources.get_mut(index(number.checked_sub(self.first)?))?;
+        source.carried_by = carried_by;
+        Some(&source.symbol)
     }
 
     /// The oldest source that is not acknowledged; it is now carried by `carried_by`.

@@ -20,7 +20,7 @@ use crate::rng::Rng;
 use crate::time::{Time, earliest};
 
 /// How many standard deviations more are covered in advance while there is nothing else to send.
-const IDLE_MARGIN: f64 = 1.5;
+const IDLE_MARGIN: f64 = 3.2;
 /// A hole of this age, in round trips, is filled by the source itself: a repair that covers younger
 /// ones too helps it only when all of them can be solved.
 const OLD: f64 = 1.1;
@@ -33,6 +33,9 @@ const NOTICEABLE_LOSS: f64 = 0.005;
 const IDLE_SHARE: u32 = 16;
 const MIN_IDLE_WAIT: Duration = Duration::from_millis(1);
 const MAX_IDLE_WAIT: Duration = Duration::from_millis(10);
+/// A source of a sparse flow that is at most this part of a full one is sent twice beside a flow that
+/// fills the path: cheaper than that its loss waits for a repair of full length.
+const SMALL_PART: usize = 8;
 /// The round trip before any is known.
 const UNKNOWN_RTT: Duration = Duration::from_millis(500);
 /// Doublings of the time to wait for a report at most.
@@ -74,6 +77,8 @@ pub struct Tunnel {
     /// Since when it is that one.
     stuck_since: Time,
     last_sent: Time,
+    /// A small source that is sent again unasked, and when.
+    copy: Option<(u64, Time)>,
     /// Since when reports are awaited; `None` while there is nothing to report.
     awaiting: Option<Time>,
     /// Times that reports stayed away in a row, and what may be sent until the next.
@@ -150,6 +155,7 @@ impl Tunnel {
             peer_first_missing: 0,
             stuck_since: now,
             last_sent: now,
+            copy: None,
             awaiting: None,
             silence: 0,
             timeout_datagrams: 0,
@@ -351,9 +357,12 @@ impl Tunnel {
         .into_iter()
         .fold(None, earliest);
         if !self.is_down && (self.silence == 0 || self.timeout_datagrams > 0) {
+            if let Some((_, at)) = self.copy {
+                next = earliest(next, self.next_send(self.seen).map(|paced| paced.max(at)));
+            }
             if !self.queue.is_empty() || self.sender.lacks(&self.loss, self.margin()) {
                 next = earliest(next, self.next_send(self.seen));
-            } else if self.sender.lacks(&self.loss, self.idle_margin()) {
+            } else if self.sender.lacks_lately(&self.loss, self.idle_margin()) {
                 let paced = self.next_send(self.seen);
                 next = earliest(next, paced.map(|at| at.max(self.idle_at())));
             }
@@ -486,6 +495,11 @@ impl Tunnel {
 
     /// The next equation or source.
     fn send_data(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
+        if let Some((number, _)) = self.copy.take_if(|(_, at)| *at <= now)
+            && let Some(transmit) = self.send_copy(now, number, out)
+        {
+            return Some(transmit);
+        }
         if self.sender.lacks(&self.loss, self.margin()) || self.has_old_hole(now, URGENT) {
             return self.send_equation(now, out);
         }
@@ -494,7 +508,7 @@ impl Tunnel {
         {
             return Some(transmit);
         }
-        if self.sender.lacks(&self.loss, self.idle_margin()) && self.idle_at() <= now {
+        if self.sender.lacks_lately(&self.loss, self.idle_margin()) && self.idle_at() <= now {
             return self.send_equation(now, out);
         }
         None
@@ -506,6 +520,7 @@ impl Tunnel {
         self.queue.next_size()?;
         let mut symbol = self.sender.buffer();
         let mut arrived = now;
+        let mut is_sparse = true;
         while let Some(room) = max.checked_sub(symbol.len() + RECORD_HEADER) {
             let start = symbol.len();
             symbol.extend_from_slice(&[0; RECORD_HEADER]);
@@ -514,11 +529,16 @@ impl Tunnel {
                 break;
             };
             arrived = arrived.min(popped.arrived);
+            is_sparse &= popped.is_sparse && !popped.is_pure_ack;
             let wait = self.wait_of(number, popped.flow, popped.is_pure_ack);
             fill_record_header(&mut symbol[start..], wait);
         }
         if symbol.is_empty() {
             return None;
+        }
+        let is_small = symbol.len() <= max / SMALL_PART;
+        if is_small && is_sparse && !self.queue.is_empty() && self.loss.rate() > NOTICEABLE_LOSS {
+            self.copy = self.copy.or(Some((number, now + self.idle_wait())));
         }
         self.stats.sources_sent += 1;
         if !self.sender.has_unacknowledged() {
@@ -529,6 +549,16 @@ impl Tunnel {
         let body = Body::Source { number: low24(number), symbol };
         Message { report, floor, wants_report: false, body }.emit(out);
         Some(self.sent(now, out, Carried::Source, false))
+    }
+
+    /// Sends a source again that nobody asked for. It helps no other, so it is not an equation that
+    /// the peer may count on.
+    fn send_copy(&mut self, now: Time, number: u64, out: &mut Vec<u8>) -> Option<Transmit> {
+        let symbol = self.sender.again(number, self.next_number)?;
+        let body = Body::Source { number: low24(number), symbol };
+        Message { body, ..Message::default() }.emit(out);
+        self.stats.sources_resent += 1;
+        Some(self.sent(now, out, Carried::Other, false))
     }
 
     /// How many sources back the packet of this flow is that has to be released before the one
@@ -667,8 +697,11 @@ impl Tunnel {
 
     /// When a repair may be sent though nothing asks for it.
     fn idle_at(&self) -> Time {
-        let wait = (self.rate.rtt() / IDLE_SHARE).clamp(MIN_IDLE_WAIT, MAX_IDLE_WAIT);
-        self.last_sent + wait
+        self.last_sent + self.idle_wait()
+    }
+
+    fn idle_wait(&self) -> Duration {
+        (self.rate.rtt() / IDLE_SHARE).clamp(MIN_IDLE_WAIT, MAX_IDLE_WAIT)
     }
 
     /// When reports have stayed away for too long.
