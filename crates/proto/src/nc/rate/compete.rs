@@ -19,6 +19,8 @@ pub(super) struct Compete {
     reno: f64,
     /// Whether the bottleneck shows no queue, only loss.
     pub(super) is_by_loss: bool,
+    /// Round trips in a row with a short queue.
+    pub(super) quiet: u32,
     /// Round trips to the next look at whose the queue is.
     pub(super) look_in: u32,
     /// Looks in a row that found it to be ours.
@@ -35,6 +37,7 @@ impl Compete {
             cut_at: now,
             reno: window,
             is_by_loss: false,
+            quiet: 0,
             look_in,
             own: 0,
         }

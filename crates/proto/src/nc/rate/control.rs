@@ -22,6 +22,8 @@ const FOREIGN: u32 = 2;
 const FEW: f64 = 8.0;
 /// Round trips from one look at whose the queue is to the next.
 const LOOK: u32 = 16;
+/// Round trips in a row with a short queue, after which there is nothing to compete for.
+const QUIET: u32 = 8;
 /// The greatest growth in a round trip, of the window, out of the start.
 const GROWTH: f64 = 0.4;
 
@@ -67,11 +69,11 @@ impl Rate {
         let is_short = ended.queue <= high * target;
         if is_congestion && (is_by_loss || !is_short) {
             self.yield_way(now, Sign::Loss);
-        } else if is_short {
+        } else if is_short || !self.ambient.is_known() {
             self.ambient.learn(ended);
         }
         if !matches!(self.phase, Phase::Startup) {
-            let path = [self.window, rate * self.rtt.smoothed];
+            let path = [self.window, rate * self.rtt.smoothed, self.datagram];
             let loss = [self.ambient.mean, self.ambient.spread()];
             if let Some(window) = self.blame.handle_round(now, loss, self.rtt(), path) {
                 self.step = None;
@@ -87,8 +89,14 @@ impl Rate {
             self.last_queue = queue;
         }
 
-        let factor = match self.phase {
-            Phase::Compete(_) => return,
+        let factor = match &mut self.phase {
+            Phase::Compete(compete) => {
+                compete.quiet = if ended.queue <= target { compete.quiet + 1 } else { 0 };
+                if !is_by_loss && compete.quiet >= QUIET {
+                    self.phase = Phase::Cruise;
+                }
+                return;
+            }
             Phase::Cruise => 1.08,
             Phase::Startup => 3.0,
         };

@@ -8,6 +8,8 @@ use super::Report;
 const DEVIATIONS: f64 = 4.0;
 /// Datagrams over which the usual loss is averaged.
 const MEMORY: f64 = 300.0;
+/// Datagrams after which it is known.
+const KNOWN: f64 = 100.0;
 
 /// Counts from the beginning of a round trip.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,6 +33,8 @@ pub(super) struct Ended {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ambient {
     pub(super) mean: f64,
+    /// Datagrams that it is the mean of, as long as they are few.
+    counted: f64,
     /// How far the loss of a round trip is from it, as a share of what independent losses give.
     spread: f64,
 }
@@ -61,12 +65,18 @@ impl Ambient {
         if round.sent < 1.0 {
             return;
         }
-        let part = (round.sent / MEMORY).min(0.25);
+        self.counted = (self.counted + round.sent).min(MEMORY);
+        let part = round.sent / self.counted.max(4.0 * round.sent);
         let expected = self.mean * round.sent;
         let usual = (expected * (1.0 - self.mean)).max(0.25).sqrt();
         self.spread += ((round.lost - expected).abs() / usual - self.spread) * part;
         self.mean += (round.lost / round.sent - self.mean) * part;
         self.mean = self.mean.clamp(0.0, 0.95);
+    }
+
+    /// Whether enough was seen to tell what is usual.
+    pub(super) fn is_known(&self) -> bool {
+        self.counted >= KNOWN
     }
 
     /// How far the losses of a round trip stray, as a multiple of independent ones.
@@ -76,6 +86,9 @@ impl Ambient {
 
     /// Whether a round trip lost more than this explains.
     pub(super) fn is_exceeded(&self, round: &Ended) -> bool {
+        if !self.is_known() {
+            return false;
+        }
         let expected = self.mean * round.sent;
         let usual = (expected * (1.0 - self.mean)).sqrt() * self.spread();
         round.lost > expected + DEVIATIONS * usual

@@ -21,9 +21,10 @@ const GROSS: f64 = 0.3;
 pub(super) const SMALL: f64 = 0.6;
 /// Losses that the test should meet if they are the path's, were they independent.
 const EXPECTED: f64 = 25.0;
-/// A test ends after this many datagrams,
-const DATAGRAMS: (f64, f64) = (60.0, 2_000.0);
-/// or round trips.
+/// But it takes no more datagrams than so many small windows, and no fewer than this.
+const LONGEST: f64 = 14.0;
+const LEAST: f64 = 60.0;
+/// A test ends after so many round trips in any case.
 const ROUND_TRIPS: u32 = 32;
 /// With this part of them there is a verdict in any case.
 const ENOUGH: f64 = 0.1;
@@ -102,13 +103,14 @@ impl Blame {
     }
 
     /// A round trip of `rtt` has ended, and a `loss` is to be ignored that strays by `spread`. Returns
-    /// the window to test it with if it is suspect: `used` octets of the `window` fill the path.
+    /// the window to test it with if it is suspect: `used` octets of the `window` fill the
+    /// path, a `datagram` at a time.
     pub(super) fn handle_round(
         &mut self,
         now: Time,
         [loss, spread]: [f64; 2],
         rtt: Duration,
-        [window, used]: [f64; 2],
+        [window, used, datagram]: [f64; 3],
     ) -> Option<f64> {
         if self.trial.is_some() {
             return None;
@@ -123,16 +125,17 @@ impl Blame {
         if now < self.after && excess < GROSS * (1.0 - self.path) {
             return None;
         }
-        let (least, most) = DATAGRAMS;
+        let small = SMALL * (1.0 - loss) * used.min(window);
+        let most = LONGEST * small / datagram;
         self.trial = Some(Trial {
             window_before: window,
             loss_before: loss,
-            datagrams: (EXPECTED * spread * spread / loss).clamp(least, most),
+            datagrams: (EXPECTED * spread * spread / loss).min(most).max(LEAST),
             until: now + rtt * ROUND_TRIPS,
             from: None,
             base: None,
         });
-        Some(SMALL * (1.0 - loss) * used.min(window))
+        Some(small)
     }
 
     pub(super) fn is_testing(&self) -> bool {
