@@ -12,7 +12,7 @@ pub struct Config {
     pub max_mtu: usize,
     /// Octets that the driver adds to a datagram: IP, UDP, its own header, the tag of the cipher.
     pub overhead: usize,
-    /// How long a packet is worth recovering, from when it came in; older ones are given up.
+    /// How long a packet is worth recovering after it was sent first; then it is given up.
     pub deadline: Duration,
     /// How much delay a packet bears before the transport inside sends it again: the least timeout
     /// of a TCP. The longer the round trip is beside it, the more is repaired in advance.

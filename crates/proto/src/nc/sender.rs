@@ -48,8 +48,6 @@ pub(super) struct Sender {
 #[derive(Debug)]
 struct Source {
     symbol: Vec<u8>,
-    /// When the oldest packet in it came in.
-    arrived: Time,
     /// When it was sent first.
     sent_at: Time,
     /// The datagram that carried it last.
@@ -151,9 +149,9 @@ impl Sender {
         self.view.lacking = self.sources.len() as f64;
     }
 
-    /// Gives up sources that came in before `time`; returns how many.
+    /// Gives up sources that were sent before `time`; returns how many.
     pub(super) fn give_up_before(&mut self, time: Time) -> u64 {
-        let is_old = |source: &Source| source.arrived < time;
+        let is_old = |source: &Source| source.sent_at < time;
         let count = self.sources.iter().take_while(|source| is_old(source)).count() as u64;
         self.acknowledge(self.first + count);
         count
@@ -179,14 +177,8 @@ impl Sender {
         buffer
     }
 
-    pub(super) fn add_source(
-        &mut self,
-        now: Time,
-        symbol: Vec<u8>,
-        arrived: Time,
-        carried_by: u64,
-    ) -> &[u8] {
-        self.sources.push_back(Source { symbol, arrived, sent_at: now, carried_by });
+    pub(super) fn add_source(&mut self, now: Time, symbol: Vec<u8>, carried_by: u64) -> &[u8] {
+        self.sources.push_back(Source { symbol, sent_at: now, carried_by });
         &self.sources.back().expect("one was just added").symbol
     }
 
@@ -316,9 +308,9 @@ impl Sender {
         !self.sources.is_empty()
     }
 
-    /// When the oldest source came in.
-    pub(super) fn oldest_arrival(&self) -> Option<Time> {
-        self.sources.front().map(|source| source.arrived)
+    /// When the oldest source was sent first.
+    pub(super) fn oldest_sent_at(&self) -> Option<Time> {
+        self.sources.front().map(|source| source.sent_at)
     }
 
     fn source(&self, number: u64) -> &Source {

@@ -21,11 +21,9 @@ use crate::time::{Time, earliest};
 
 /// How many standard deviations more are covered in advance while there is nothing else to send.
 const IDLE_MARGIN: f64 = 3.2;
-/// A hole of this age, in round trips, is filled by the source itself: a repair that covers younger
-/// ones too helps it only when all of them can be solved.
-const OLD: f64 = 1.1;
-/// At this age it goes before new sources, whatever the reckoning says.
-const URGENT: f64 = 1.5;
+/// A hole of this age, in round trips, is filled by the source itself, before new sources and whatever
+/// the reckoning says: a repair that covers younger holes too helps it only when all can be solved.
+const OLD: f64 = 3.0;
 /// From this loss rate on, stalls are the rule.
 const NOTICEABLE_LOSS: f64 = 0.005;
 /// How long the sender waits with a repair when it has nothing else to send, in shares of the
@@ -309,7 +307,7 @@ impl Tunnel {
         self.seen = now;
         self.receiver.handle_timeout(now, &mut self.stats);
         self.mtu.handle_timeout(now);
-        if self.sender.oldest_arrival().is_some_and(|at| at + self.config.deadline <= now) {
+        if self.sender.oldest_sent_at().is_some_and(|at| at + self.config.deadline <= now) {
             let oldest = now - self.config.deadline + Duration::from_nanos(1);
             self.stats.sources_expired += self.sender.give_up_before(oldest);
         }
@@ -345,7 +343,7 @@ impl Tunnel {
         let mut next = [
             self.receiver.next_timeout(),
             self.mtu.next_timeout(),
-            self.sender.oldest_arrival().map(|at| at + self.config.deadline),
+            self.sender.oldest_sent_at().map(|at| at + self.config.deadline),
             self.silence_at(),
             self.ask_at,
             self.reporter.next_timeout(),
@@ -500,7 +498,7 @@ impl Tunnel {
         {
             return Some(transmit);
         }
-        if self.sender.lacks(&self.loss, self.margin()) || self.has_old_hole(now, URGENT) {
+        if self.sender.lacks(&self.loss, self.margin()) || self.has_old_hole(now) {
             return self.send_equation(now, out);
         }
         if let Some(number) = self.sender.next_source()
@@ -519,7 +517,6 @@ impl Tunnel {
         let max = self.max_symbol();
         self.queue.next_size()?;
         let mut symbol = self.sender.buffer();
-        let mut arrived = now;
         let mut is_sparse = true;
         while let Some(room) = max.checked_sub(symbol.len() + RECORD_HEADER) {
             let start = symbol.len();
@@ -528,7 +525,6 @@ impl Tunnel {
                 symbol.truncate(start);
                 break;
             };
-            arrived = arrived.min(popped.arrived);
             is_sparse &= popped.is_sparse && !popped.is_pure_ack;
             let wait = self.wait_of(number, popped.flow, popped.is_pure_ack);
             fill_record_header(&mut symbol[start..], wait);
@@ -545,7 +541,7 @@ impl Tunnel {
             self.stuck_since = now;
         }
         let (report, floor) = self.extras(now, symbol.len() + wire::SOURCE_HEADER);
-        let symbol = self.sender.add_source(now, symbol, arrived, self.next_number);
+        let symbol = self.sender.add_source(now, symbol, self.next_number);
         let body = Body::Source { number: low24(number), symbol };
         Message { report, floor, wants_report: false, body }.emit(out);
         Some(self.sent(now, out, Carried::Source, false))
@@ -587,7 +583,7 @@ impl Tunnel {
         let is_forced = self.silence > 0 && self.timeout_datagrams == TIMEOUT_DATAGRAMS;
         let lost = if is_forced {
             self.sender.oldest(carrier)
-        } else if self.sender.lacks_known(&self.loss) || self.has_old_hole(now, OLD) {
+        } else if self.sender.lacks_known(&self.loss) || self.has_old_hole(now) {
             self.sender.next_lost(carrier)
         } else {
             None
@@ -686,9 +682,9 @@ impl Tunnel {
         self.rate.min_rtt().mul_f64(1.0 + stalls)
     }
 
-    /// Whether a source is missing that was sent so many round trips ago, and is not on its way.
-    fn has_old_hole(&mut self, now: Time, round_trips: f64) -> bool {
-        self.sender.has_old_hole(now - self.rate.rtt().mul_f64(round_trips))
+    /// Whether a source is missing that was sent long ago, and is not on its way.
+    fn has_old_hole(&mut self, now: Time) -> bool {
+        self.sender.has_old_hole(now - self.rate.rtt().mul_f64(OLD))
     }
 
     fn idle_margin(&self) -> f64 {
