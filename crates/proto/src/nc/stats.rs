@@ -15,7 +15,7 @@ pub struct Stats {
     pub octets_out: u64,
     /// Inner packets refused: no IP packet.
     pub refused_malformed: u64,
-    /// Inner packets refused: too big.
+    /// Inner packets refused or discarded: too big.
     pub refused_too_big: u64,
     /// Inner packets refused or discarded because the path is down.
     pub refused_down: u64,

@@ -515,6 +515,8 @@ impl Tunnel {
     /// Fills a source with what waits, and sends it.
     fn send_source(&mut self, now: Time, number: u64, out: &mut Vec<u8>) -> Option<Transmit> {
         let max = self.max_symbol();
+        // Some may have come while longer ones fitted.
+        self.stats.refused_too_big += self.queue.drop_longer(max - RECORD_HEADER);
         self.queue.next_size()?;
         let mut symbol = self.sender.buffer();
         let mut is_sparse = true;

@@ -215,6 +215,19 @@ impl Queue {
         Some(self.store.first(chain).octets.len())
     }
 
+    /// Drops what would come next while it is longer than `room` octets; returns how many packets.
+    pub(super) fn drop_longer(&mut self, room: usize) -> u64 {
+        let mut dropped = 0;
+        while let Some((index, _)) = self.turn()
+            && let Some(chain) = self.flows[index].packets
+            && self.store.first(chain).octets.len() > room
+        {
+            self.remove(index);
+            dropped += 1;
+        }
+        dropped
+    }
+
     /// Octets that wait.
     pub(super) fn len_octets(&self) -> usize {
         self.octets

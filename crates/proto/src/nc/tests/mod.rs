@@ -66,6 +66,20 @@ fn reports_do_not_keep_packets_back() {
 }
 
 #[test]
+fn a_shorter_mtu_loses_packets_but_not_the_tunnel() {
+    let mut path = Path::new(4, Config::default());
+
+    path.feed(0, 400, 1_300, MILLISECOND);
+    path.run(secs(0) + 200 * MILLISECOND);
+    path.mtu = 1_320;
+    path.feed(0, 400, 1_000, 5 * MILLISECOND);
+    path.run(secs(5));
+
+    let short = path.out[1].iter().filter(|(_, packet)| packet.len() < 1_300).count();
+    assert_eq!(short, 400, "{:?} {:?}", path.ends[0].estimates(), path.stats(0));
+}
+
+#[test]
 fn lone_packets_seldom_wait_for_a_report() {
     let mut path = Path::new(4, Config::default());
     path.delay = 50 * MILLISECOND;
@@ -118,6 +132,8 @@ struct Path {
     delay: Duration,
     /// Of each direction.
     loss: f64,
+    /// Octets of the longest outer packet that the near end's system takes.
+    mtu: usize,
     rng: Rng,
     /// When what comes: the end, number and payload.
     under_way: BTreeMap<(Time, u64), (usize, u64, Vec<u8>)>,
@@ -136,6 +152,7 @@ impl Path {
             ends: [end("near"), end("far")],
             delay: 20 * MILLISECOND,
             loss: 0.0,
+            mtu: 1_500,
             rng: Rng::stream(seed, "path"),
             under_way: BTreeMap::new(),
             sequence: 0,
@@ -202,6 +219,11 @@ impl Path {
             }
             while let Some(transmit) = self.ends[end].poll_transmit(self.now, &mut buffer) {
                 self.sequence += 1;
+                let payload = buffer.len();
+                if payload + Config::default().overhead > self.mtu {
+                    self.ends[end].handle_too_big(self.now, payload);
+                    continue;
+                }
                 if !self.rng.chance(self.loss) {
                     let key = (self.now + self.delay, self.sequence);
                     self.under_way.insert(key, (1 - end, transmit.number, buffer.clone()));
