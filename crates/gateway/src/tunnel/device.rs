@@ -1,8 +1,6 @@
 //! The TUN device: addresses, routes and the MTU. The kernel removes all of it with the device,
 //! however we end.
 
-use std::io;
-
 use anyhow::{Context as _, bail};
 use nix::libc;
 use tracing::{debug, warn};
@@ -56,18 +54,29 @@ pub(super) fn open(netlink: &mut Netlink, config: &config::Tunnel) -> anyhow::Re
     }
     for peer in &config.peers {
         for prefix in &peer.routes {
-            add_route(netlink, index, prefix)
+            add_route(netlink, index, prefix, &config.addresses)
                 .with_context(|| format!("the route of {} to {prefix} by {name}", peer.name))?;
         }
     }
     Ok((tun, index))
 }
 
-fn add_route(netlink: &mut Netlink, index: u32, prefix: &Prefix) -> io::Result<()> {
+fn add_route(
+    netlink: &mut Netlink,
+    index: u32,
+    prefix: &Prefix,
+    own: &[Prefix],
+) -> anyhow::Result<()> {
     let network = prefix.network();
+    // The kernel made it with the address.
+    if own.iter().any(|own| own.network() == network) {
+        return Ok(());
+    }
     match links::add_route(netlink, index, network.address(), network.bits()) {
-        // It is there already, as that of one of our own addresses.
-        Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(()),
-        outcome => outcome,
+        Err(error) if error.raw_os_error() == Some(libc::EEXIST) => bail!(
+            "there is one already, which goes elsewhere: `ip route delete {network}`, or add it \
+             with a metric"
+        ),
+        outcome => Ok(outcome?),
     }
 }
