@@ -1,10 +1,7 @@
 //! HBH on real interfaces: what applications, neighbours and administrators see of it.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::{IpAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::thread;
 use std::time::Duration;
 
 use ::gateway::sys::port::{OFFLOAD, Port};
@@ -13,6 +10,7 @@ use proto::rng::Rng;
 use serde_json::Value;
 
 use crate::namespaces::{Namespaces, TRACKWAY, wait_until};
+use crate::transfer::Transfer;
 
 const SOON: Duration = Duration::from_secs(15);
 /// The kernel's bits for these capabilities.
@@ -374,25 +372,8 @@ impl Net {
 
     /// Sends 2 MB over TCP.
     fn transfer(&self, from: usize, to: usize, address: &str) {
-        const OCTETS: usize = 2_000_000;
-        let (from, to) = (self.nodes[from].name.clone(), self.nodes[to].name.clone());
-        let address: IpAddr = address.parse().unwrap();
-        let listener = self.nets.within(&to, || TcpListener::bind((address, 0)).unwrap());
-        let port = listener.local_addr().unwrap().port();
-        let receiver = thread::spawn(move || {
-            let mut received = Vec::new();
-            listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
-            received
-        });
-
-        let sent: Vec<u8> = (0..OCTETS).map(|at| at.to_le_bytes()[0] ^ 0x5a).collect();
-        self.nets.within(&from, || {
-            let mut stream = TcpStream::connect_timeout(&(address, port).into(), SOON).unwrap();
-            stream.set_write_timeout(Some(SOON)).unwrap();
-            stream.write_all(&sent).unwrap();
-        });
-
-        assert!(receiver.join().unwrap() == sent, "other octets arrived");
+        let (from, to) = (&self.nodes[from].name, &self.nodes[to].name);
+        Transfer::start(&self.nets, from, (to, address), 2_000_000).finish(SOON);
     }
 
     fn status(&self, node: usize) -> String {

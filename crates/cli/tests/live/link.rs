@@ -10,7 +10,7 @@ use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::RcvBufForce;
 use serde_json::Value;
 
-use crate::namespaces::{Namespaces, TRACKWAY, wait_until};
+use crate::namespaces::{Emulated, Namespaces, TRACKWAY, wait_until};
 
 #[test]
 #[ignore = "needs root: run by ./test"]
@@ -142,7 +142,7 @@ fn every_frame_is_accounted_for() {
 fn it_ends_by_itself_or_when_told_to() {
     for signal in [None, Some(Signal::SIGINT), Some(Signal::SIGTERM)] {
         let mut cable = Cable::new(if signal.is_none() { "--duration 300ms" } else { "" });
-        let program = cable.nets.program(cable.program);
+        let program = cable.nets.program(cable.link.program);
 
         if let Some(signal) = signal {
             program.signal(signal);
@@ -158,7 +158,7 @@ fn it_ends_by_itself_or_when_told_to() {
 #[ignore = "needs root: run by ./test"]
 fn the_interfaces_are_left_as_they_were() {
     let mut cable = Cable::new("");
-    let middle = cable.middle.clone();
+    let middle = cable.link.air.clone();
     let state = |nets: &Namespaces| nets.run(&middle, "ip -details link show dev a");
     let during = state(&cable.nets);
 
@@ -172,9 +172,9 @@ fn the_interfaces_are_left_as_they_were() {
 #[ignore = "needs root: run by ./test"]
 fn an_interface_that_goes_away_ends_it() {
     let mut cable = Cable::new("");
-    cable.nets.run(&cable.middle, "ip link delete dev b");
+    cable.nets.run(&cable.link.air, "ip link delete dev b");
 
-    let (code, printed) = cable.nets.program(cable.program).finish(Duration::from_secs(10));
+    let (code, printed) = cable.nets.program(cable.link.program).finish(Duration::from_secs(10));
 
     assert_eq!(code, Some(1), "{printed}");
     assert!(printed.contains("trackway: b is gone"), "{printed}");
@@ -214,13 +214,12 @@ fn what_cannot_be_joined_is_said_with_the_remedy() {
     assert!(complaint.contains("needs root"), "{complaint}");
 }
 
-/// Two namespaces with a link between them that a third one holds.
+/// Two namespaces with a link between them.
 struct Cable {
     nets: Namespaces,
     left: String,
-    middle: String,
     right: String,
-    program: usize,
+    link: Emulated,
 }
 
 /// What came of numbered datagrams from left to right.
@@ -232,20 +231,10 @@ struct Probe {
 impl Cable {
     fn new(options: &str) -> Self {
         let mut nets = Namespaces::new();
-        let [left, middle, right] = ["left", "middle", "right"].map(|name| nets.add(name));
-        nets.cable((&left, "eth0"), (&middle, "a"));
-        nets.cable((&middle, "b"), (&right, "eth0"));
-        nets.address(&left, "eth0", "10.9.0.1/24");
-        nets.address(&right, "eth0", "10.9.0.2/24");
-        let command = format!("{TRACKWAY} link a b --json {options}");
-        let program = nets.start(&middle, &command, "joined");
-        // Neighbours that are known send no frames of their own.
-        for (from, to, address) in [(&left, &right, "10.9.0.2"), (&right, &left, "10.9.0.1")] {
-            let mac = nets.run(to, "cat /sys/class/net/eth0/address");
-            let mac = mac.trim();
-            nets.run(from, &format!("ip neigh add {address} lladdr {mac} dev eth0 nud permanent"));
-        }
-        Self { nets, left, middle, right, program }
+        let [left, right] = ["left", "right"].map(|name| nets.add(name));
+        let ends = [(&left[..], "eth0", "10.9.0.1"), (&right[..], "eth0", "10.9.0.2")];
+        let link = nets.emulate(ends, &format!("--json {options}"));
+        Self { nets, left, right, link }
     }
 
     /// Sends datagrams of `octets`, `gap` apart, and waits for those that come.
@@ -273,7 +262,7 @@ impl Cable {
 
     /// Ends the link and returns its report.
     fn end(&mut self) -> Value {
-        let (code, printed) = self.nets.program(self.program).stop();
+        let (code, printed) = self.nets.program(self.link.program).stop();
         assert_eq!(code, Some(0), "{printed}");
         serde_json::from_str(printed.lines().last().unwrap()).unwrap()
     }

@@ -8,4 +8,5 @@ mod demo;
 mod gateway;
 mod link;
 mod namespaces;
+mod transfer;
 mod tunnel;

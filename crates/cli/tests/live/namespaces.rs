@@ -23,6 +23,14 @@ pub(crate) struct Namespaces {
     programs: Vec<Program>,
 }
 
+/// A cable that a namespace of its own emulates, between its interfaces `a` and `b`.
+pub(crate) struct Emulated {
+    /// The namespace.
+    pub(crate) air: String,
+    /// The emulator.
+    pub(crate) program: usize,
+}
+
 /// A program that runs in a namespace until it is stopped or dropped.
 pub(crate) struct Program {
     name: String,
@@ -59,6 +67,26 @@ impl Namespaces {
         for (ns, interface) in [(ns_a, if_a), (ns_b, if_b)] {
             run("ip", &["-n", ns, "link", "set", "dev", interface, "up"]);
         }
+    }
+
+    /// Joins two namespaces by an emulated cable: each end is a namespace, the name of an
+    /// interface, and its address.
+    pub(crate) fn emulate(&mut self, ends: [(&str, &str, &str); 2], options: &str) -> Emulated {
+        let air = self.add(&format!("air{}", self.namespaces.len()));
+        for ((namespace, interface, address), inside) in ends.into_iter().zip(["a", "b"]) {
+            self.cable((namespace, interface), (&air, inside));
+            self.address(namespace, interface, &format!("{address}/24"));
+        }
+        // Neighbours that are known send no frames of their own.
+        for ((namespace, interface, _), (other, others, address)) in
+            [(ends[0], ends[1]), (ends[1], ends[0])]
+        {
+            let mac = self.run(other, &format!("cat /sys/class/net/{others}/address"));
+            let neighbour = format!("{address} lladdr {} dev {interface}", mac.trim());
+            self.run(namespace, &format!("ip neigh add {neighbour} nud permanent"));
+        }
+        let program = self.start(&air, &format!("{TRACKWAY} link a b {options}"), "joined");
+        Emulated { air, program }
     }
 
     /// Gives an interface an address: `10.0.0.1/24`.

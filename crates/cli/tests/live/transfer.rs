@@ -1,0 +1,98 @@
+//! A TCP transfer that runs while a test does something else.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{IpAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crate::namespaces::{Namespaces, wait_until};
+
+/// How long either end waits for the other.
+const PATIENCE: Duration = Duration::from_secs(60);
+const PIECE: usize = 4_096;
+
+/// A transfer under way. Its octets are its own: those of another are noticed.
+pub(crate) struct Transfer {
+    octets: usize,
+    received: Arc<AtomicUsize>,
+    sender: JoinHandle<io::Result<()>>,
+    /// Whether all octets were the right ones.
+    receiver: JoinHandle<io::Result<bool>>,
+}
+
+impl Transfer {
+    /// Connects a namespace to an address of another, and starts to send.
+    pub(crate) fn start(
+        nets: &Namespaces,
+        from: &str,
+        (to, address): (&str, &str),
+        octets: usize,
+    ) -> Self {
+        let address: IpAddr = address.parse().unwrap();
+        let listener = nets.within(to, || TcpListener::bind((address, 0)).unwrap());
+        let to = listener.local_addr().unwrap();
+        let stream = nets.within(from, || TcpStream::connect_timeout(&to, PATIENCE).unwrap());
+        let (accepted, _) = listener.accept().unwrap();
+        let key = to.port();
+        let received = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&received);
+        Self {
+            octets,
+            received,
+            sender: thread::spawn(move || send(stream, key, octets)),
+            receiver: thread::spawn(move || receive(accepted, key, &count)),
+        }
+    }
+
+    /// Waits until so many octets have arrived.
+    pub(crate) fn wait_for(&self, octets: usize, at_most: Duration) {
+        let has_them = wait_until(at_most, || self.received() >= octets);
+        assert!(has_them, "{} of {octets} octets arrived", self.received());
+    }
+
+    /// How many octets have arrived.
+    pub(crate) fn received(&self) -> usize {
+        self.received.load(Ordering::Relaxed)
+    }
+
+    /// Waits until all has arrived, and checks it.
+    pub(crate) fn finish(self, at_most: Duration) {
+        self.wait_for(self.octets, at_most);
+        self.sender.join().unwrap().unwrap();
+        assert!(self.receiver.join().unwrap().unwrap(), "other octets arrived");
+        assert_eq!(self.received.load(Ordering::Relaxed), self.octets);
+    }
+}
+
+fn send(mut stream: TcpStream, key: u16, octets: usize) -> io::Result<()> {
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut sent = 0;
+    while sent < octets {
+        let len = PIECE.min(octets - sent);
+        let piece: Vec<u8> = (sent..sent + len).map(|at| octet(key, at)).collect();
+        stream.write_all(&piece)?;
+        sent += len;
+    }
+    Ok(())
+}
+
+fn receive(mut stream: TcpStream, key: u16, received: &AtomicUsize) -> io::Result<bool> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut piece = [0; PIECE];
+    let mut is_right = true;
+    loop {
+        let len = stream.read(&mut piece)?;
+        if len == 0 {
+            return Ok(is_right);
+        }
+        let before = received.load(Ordering::Relaxed);
+        is_right &= (before..).zip(&piece[..len]).all(|(at, got)| octet(key, at) == *got);
+        received.store(before + len, Ordering::Relaxed);
+    }
+}
+
+fn octet(key: u16, at: usize) -> u8 {
+    (at / 251).to_le_bytes()[0] ^ at.to_le_bytes()[0] ^ key.to_le_bytes()[0]
+}

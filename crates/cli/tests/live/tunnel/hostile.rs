@@ -1,0 +1,135 @@
+//! Datagrams of strangers, and of those who only heard and changed what others said.
+
+use std::fs;
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use ::gateway::secure::PrivateKey;
+use ::gateway::sys::port::{OFFLOAD, Port};
+use proto::rng::Rng;
+
+use super::{Net, SOON};
+use crate::namespaces::wait_until;
+
+/// Octets of the Ethernet, IPv4 and UDP headers.
+const HEADERS: usize = 14 + 20 + 8;
+/// Frames that are caught on the cable.
+const CAUGHT: usize = 500;
+/// How often each is sent again.
+const ROUNDS: usize = 20;
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_stranger_gets_no_answer_at_all() {
+    let mut net = Net::pair("");
+    let other = PrivateKey::generate().unwrap().public_key().to_string();
+    net.write_config(1, &[other, String::new()], "");
+    net.start(1);
+    // The other end calls with a key that is not in the configuration.
+    let heard = net.nets.within(&net.nodes[0].clone(), || {
+        let socket = UdpSocket::bind("10.9.1.1:51900").unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(1_500))).unwrap();
+        for len in [1_usize, 32, 156, 1_200] {
+            for first in 0..8 {
+                let mut datagram = vec![0x5a; len];
+                datagram[0] = first;
+                socket.send_to(&datagram, "10.9.1.2:51900").unwrap();
+            }
+        }
+        // Its own calls to us are no answers: it has our address from its configuration.
+        let mut octets = [0; 2_048];
+        let mut answers = 0;
+        while let Ok((len, _)) = socket.recv_from(&mut octets) {
+            answers += usize::from(len != 156);
+        }
+        answers
+    });
+    assert_eq!(heard, 0);
+
+    net.start(0);
+    let said = net.try_run(0, "ping -c 3 -i 0.5 -W 1 10.77.0.2");
+
+    assert!(said.contains(" 100% packet loss"), "{said}");
+    assert_eq!(net.status(1)["tunnels"][0]["state"], "no session");
+    assert!(net.status(1)["secure_unknown_key"].as_u64().unwrap() > 0, "{}", net.status(1));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn replayed_forged_and_random_datagrams_are_counted_and_disturb_nothing() {
+    let mut net = Net::pair("--rate 20mbit --delay 2ms");
+    net.start_all();
+    let transfer = net.transfer(0, 1, 8_000_000);
+    transfer.wait_for(500_000, SOON);
+    let caught = catch(&net);
+    let injector = net.nets.within(&net.cables[0].air, || Port::open("b").unwrap());
+    let memory = memory(&mut net, 1);
+    let mut rng = Rng::stream(1, "hostile");
+
+    let mut sent = [0; 3];
+    for round in 0..ROUNDS {
+        for frame in &caught {
+            let mut frame = frame.clone();
+            let kind = round % 3;
+            match kind {
+                0 => {}
+                1 => {
+                    // A number that is yet to come, lest it is taken for a replay.
+                    frame[OFFLOAD + HEADERS + 5] ^= 0x40;
+                }
+                _ => {
+                    for octet in &mut frame[OFFLOAD + HEADERS..] {
+                        *octet = rng.bits().to_le_bytes()[0];
+                    }
+                    // Some are of a kind that exists.
+                    frame[OFFLOAD + HEADERS] &= 7;
+                }
+            }
+            sent[kind] += u64::from(injector.send(&frame).is_ok());
+        }
+    }
+
+    transfer.finish(SOON);
+    let status = net.status(1);
+    let count = |name: &str| status[format!("secure_{name}")].as_u64().unwrap();
+    let [replayed, forged, random] = sent;
+    assert!(sent.iter().all(|sent| *sent > 1_000), "{sent:?}");
+    // Late ones are outside of the window by which replays are known. The kernel may drop some.
+    assert!(count("replayed") + count("too_old") > replayed / 2, "{sent:?} {status}");
+    assert!(count("forged") > forged / 2, "{sent:?} {status}");
+    assert!(count("malformed") + count("unknown") > random / 2, "{sent:?} {status}");
+    let grown = self::memory(&mut net, 1).saturating_sub(memory);
+    assert!(grown < 16_000, "{grown} KB more");
+    net.expect_ping(0, "10.77.0.2");
+    assert_eq!(net.status(1)["tunnels"][0]["endpoint"], "10.9.1.1:51900");
+}
+
+/// Frames of the tunnel on their way to gateway 1.
+fn catch(net: &Net) -> Vec<Vec<u8>> {
+    let port = net.nets.within(&net.nodes[1], || Port::open("eth0").unwrap());
+    let mut frames = Vec::new();
+    let mut frame = vec![0; 1 << 16];
+    wait_until(SOON, || {
+        while let Ok(Some(received)) = port.receive(&mut frame) {
+            // UDP over IPv4, without a checksum, and with nothing left to do.
+            if received.len > OFFLOAD + HEADERS && frame[OFFLOAD + 14 + 9] == 17 {
+                let mut caught = frame[..received.len].to_vec();
+                caught[..OFFLOAD].fill(0);
+                caught[OFFLOAD + HEADERS - 2..OFFLOAD + HEADERS].fill(0);
+                frames.push(caught);
+            }
+        }
+        frames.len() >= CAUGHT
+    });
+    assert!(frames.len() >= CAUGHT, "{} frames caught", frames.len());
+    frames.truncate(CAUGHT);
+    frames
+}
+
+/// What a gateway has in memory now, in KB.
+fn memory(net: &mut Net, node: usize) -> u64 {
+    let path = format!("/proc/{}/status", net.gateway(node).pid());
+    let status = fs::read_to_string(path).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.split_whitespace().next().unwrap().parse().unwrap()
+}

@@ -1,0 +1,170 @@
+//! Tunnels between gateways over cables that lose, break, swallow and carry what strangers send.
+
+mod hostile;
+mod paths;
+mod peers;
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ::gateway::secure::PrivateKey;
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::namespaces::{Emulated, Namespaces, Program, TRACKWAY, wait_until};
+use crate::transfer::Transfer;
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// Gateways around gateway 0, each with an emulated cable to it.
+///
+/// ```text
+///            eth1 10.9.1.1 ─── 10.9.1.2 eth0  gateway 1, inside 10.77.0.2
+///  gateway 0 eth2 10.9.2.1 ─── 10.9.2.2 eth0  gateway 2, inside 10.77.0.3
+///  inside 10.77.0.1  ...
+/// ```
+struct Net {
+    nets: Namespaces,
+    nodes: Vec<String>,
+    cables: Vec<Emulated>,
+    programs: Vec<Option<usize>>,
+    keys: Vec<String>,
+    folder: PathBuf,
+}
+
+impl Net {
+    /// Gateways 0 and 1; the cable is as `trackway link` takes it.
+    fn pair(link: &str) -> Self {
+        Self::star(1, link)
+    }
+
+    fn star(peers: usize, link: &str) -> Self {
+        let mut nets = Namespaces::new();
+        let nodes: Vec<String> = (0..=peers).map(|node| nets.add(&format!("n{node}"))).collect();
+        let mut cables = Vec::new();
+        for (peer, name) in nodes.iter().enumerate().skip(1) {
+            let hubs = (format!("eth{peer}"), format!("10.9.{peer}.1"));
+            let ends = [(&nodes[0][..], &hubs.0[..], &hubs.1[..])];
+            let peers = (&name[..], "eth0", &format!("10.9.{peer}.2")[..]);
+            cables.push(nets.emulate([ends[0], peers], link));
+        }
+        let folder = std::env::temp_dir().join(&nodes[0]);
+        fs::create_dir(&folder).unwrap();
+        let keys = (0..=peers).map(|node| {
+            let key = PrivateKey::generate().unwrap();
+            key.write_new(&folder.join(format!("{node}.key"))).unwrap();
+            key.public_key().to_string()
+        });
+        let keys = keys.collect();
+        let programs = vec![None; peers + 1];
+        let net = Self { nets, nodes, cables, programs, keys, folder };
+        for node in 0..=peers {
+            net.write_config(node, &net.keys, "");
+        }
+        net
+    }
+
+    /// Writes the configuration of a node that takes these for the keys of all.
+    fn write_config(&self, node: usize, keys: &[String], more: &str) {
+        let key = self.folder.join(format!("{node}.key"));
+        let own = node + 1;
+        let mut config = format!(
+            "{more}\n[tunnel]\nprivate_key = {key:?}\n\
+             addresses = [\"10.77.0.{own}/24\", \"fd77::{own}/64\"]\n"
+        );
+        let peers = if node == 0 { 1..self.nodes.len() } else { 0..1 };
+        for peer in peers {
+            let endpoint =
+                if node == 0 { format!("10.9.{peer}.2") } else { format!("10.9.{node}.1") };
+            let (inside, key) = (peer + 1, &keys[peer]);
+            config += &format!(
+                "[[tunnel.peer]]\nname = \"peer{peer}\"\npublic_key = \"{key}\"\n\
+                 endpoint = \"{endpoint}:51900\"\n\
+                 routes = [\"10.77.0.{inside}/32\", \"fd77::{inside}/128\"]\n"
+            );
+        }
+        fs::write(self.folder.join(format!("{node}.toml")), config).unwrap();
+    }
+
+    fn start(&mut self, node: usize) {
+        let file = self.folder.join(format!("{node}.toml"));
+        let command = format!("{TRACKWAY} run {}", file.display());
+        let name = self.nodes[node].clone();
+        self.programs[node] = Some(self.nets.start(&name, &command, "gateway ready"));
+    }
+
+    /// Starts all gateways and waits until all tunnels are up.
+    fn start_all(&mut self) {
+        for node in 0..self.nodes.len() {
+            self.start(node);
+        }
+        for node in 0..self.nodes.len() {
+            let is_up = wait_until(SOON, || {
+                let tunnels = self.status(node)["tunnels"].clone();
+                tunnels.as_array().is_some_and(|all| all.iter().all(|it| it["state"] == "up"))
+            });
+            assert!(is_up, "{node}: {}", self.status(node));
+        }
+    }
+
+    /// The gateway of a node, which was started.
+    fn gateway(&mut self, node: usize) -> &mut Program {
+        self.nets.program(self.programs[node].unwrap())
+    }
+
+    /// Ends a gateway as if it had crashed, and starts it anew.
+    fn crash_and_start(&mut self, node: usize) {
+        self.gateway(node).signal(Signal::SIGKILL);
+        self.gateway(node).finish(SOON);
+        let is_gone = wait_until(SOON, || !self.has_device(node));
+        assert!(is_gone, "the device is left");
+        self.start(node);
+    }
+
+    /// Starts a transfer through the tunnels.
+    fn transfer(&self, from: usize, to: usize, octets: usize) -> Transfer {
+        let inside = format!("10.77.0.{}", to + 1);
+        Transfer::start(&self.nets, &self.nodes[from], (&self.nodes[to], &inside), octets)
+    }
+
+    fn run(&self, node: usize, command: &str) -> String {
+        self.nets.run(&self.nodes[node], command)
+    }
+
+    fn try_run(&self, node: usize, command: &str) -> String {
+        let output = self.nets.try_run(&self.nodes[node], command);
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    fn expect_ping(&self, node: usize, address: &str) {
+        let command = format!("ping -c 1 -W 1 {address}");
+        let comes = wait_until(SOON, || self.try_run(node, &command).contains(" 0% packet loss"));
+        assert!(comes, "no ping to {address}: {}", self.status(node));
+    }
+
+    fn has_device(&self, node: usize) -> bool {
+        self.nets.try_run(&self.nodes[node], "ip link show dev trackway-nc0").status.success()
+    }
+
+    fn status(&self, node: usize) -> Value {
+        let said = self.try_run(node, &format!("{TRACKWAY} status --json"));
+        serde_json::from_str(&said).unwrap_or_default()
+    }
+
+    fn expect_count(&self, node: usize, counter: &str, expected: u64) {
+        let comes = wait_until(SOON, || self.count(node, counter) == expected);
+        assert!(comes, "{counter} of {node}: {}", self.status(node));
+    }
+
+    /// A counter of a gateway.
+    fn count(&self, node: usize, counter: &str) -> u64 {
+        self.status(node)[counter].as_u64().unwrap_or_default()
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}

@@ -1,0 +1,108 @@
+//! Cables that lose, break, swallow and shrink.
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use super::{Net, SOON};
+use crate::namespaces::{TRACKWAY, wait_until};
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_tenth_of_the_frames_lost_is_no_loss_inside_in_both_versions() {
+    let mut net = Net::pair("--rate 10mbit --delay 10ms --loss 10% --seed 1");
+    net.start_all();
+
+    for address in ["10.77.0.2", "fd77::2"] {
+        let said = net.try_run(0, &format!("ping -c 50 -i 0.05 -W 5 {address}"));
+        assert!(said.contains(" 0% packet loss"), "{said}");
+    }
+    let right = net.nodes[1].clone();
+    net.nets.start(&right, "iperf3 -s -1 --forceflush", "listening");
+    let report = net.run(0, "iperf3 -c 10.77.0.2 -t 5 -R -J --connect-timeout 9000");
+
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let rate = report["end"]["sum_received"]["bits_per_second"].as_f64().unwrap();
+    // Plain TCP gets 0.3 Mbit/s there.
+    assert!(rate > 2e6, "{rate} bit/s: {}", net.status(0));
+    let tunnel = &net.status(0)["tunnels"][0];
+    assert_eq!(tunnel["state"], "up");
+    assert!(tunnel["loss"].as_f64().unwrap() > 0.02, "{tunnel}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn applications_are_told_when_the_path_is_dead_and_go_on_when_it_is_back() {
+    let mut net = Net::pair("--delay 5ms");
+    net.start_all();
+    net.expect_ping(0, "10.77.0.2");
+
+    let link = net.cables[0].program;
+    net.nets.program(link).signal(Signal::SIGSTOP);
+    let mut said = String::new();
+    let is_told = wait_until(Duration::from_secs(30), || {
+        said = net.try_run(0, "ping -c 1 -W 1 10.77.0.2");
+        said.contains("Destination Host Unreachable")
+    });
+    net.nets.program(link).signal(Signal::SIGCONT);
+
+    assert!(is_told, "{said}\n{}", net.status(0));
+    net.expect_ping(0, "10.77.0.2");
+    net.expect_ping(1, "10.77.0.1");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_path_that_swallows_long_packets_is_measured() {
+    let mut net = Net::pair("--delay 2ms");
+    let air = net.cables[0].air.clone();
+    for interface in ["a", "b"] {
+        net.nets.run(&air, &format!("ip link set dev {interface} mtu 1400"));
+    }
+    net.start_all();
+    net.expect_ping(0, "10.77.0.2");
+    let right = net.nodes[1].clone();
+    net.nets.start(&right, "iperf3 -s -1 --forceflush", "listening");
+    net.run(0, "iperf3 -c 10.77.0.2 -t 2 --connect-timeout 9000");
+
+    let mtu = net.status(0)["tunnels"][0]["mtu"].as_u64().unwrap();
+    assert!((1_280..=1_400 - 52).contains(&mtu), "{}", net.status(0));
+    let too_long = net.try_run(0, &format!("ping -c 2 -W 2 -M do -s {} 10.77.0.2", 1_400));
+    assert!(too_long.contains(" 100% packet loss"), "{too_long}");
+    let said = net.try_run(0, &format!("ping -c 3 -i 0.2 -W 2 -M do -s {} 10.77.0.2", mtu - 28));
+    assert!(said.contains(" 0% packet loss"), "{said}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_transfer_goes_on_when_the_interface_takes_only_shorter_datagrams() {
+    let mut net = Net::pair("--rate 20mbit --delay 2ms");
+    net.start_all();
+    let transfer = net.transfer(0, 1, 4_000_000);
+    transfer.wait_for(1_000_000, SOON);
+    let mtu = |net: &Net| net.status(0)["tunnels"][0]["mtu"].as_u64().unwrap();
+    let before = mtu(&net);
+
+    // The kernel refuses trains, then each of their datagrams.
+    net.run(0, "ip link set dev eth1 mtu 1320");
+    transfer.finish(SOON);
+
+    assert!(before > 1_400, "{before}");
+    assert!((1_200..=1_320 - 52).contains(&mtu(&net)), "{}", net.status(0));
+    assert!(net.count(0, "tunnel_datagrams_refused") > 0, "{}", net.status(0));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_route_that_goes_elsewhere_is_no_route_into_the_tunnel() {
+    let net = Net::pair("");
+    net.run(0, "ip route add 10.77.0.2/32 via 10.9.1.2");
+
+    let command = format!("timeout 10 {TRACKWAY} run {}", net.folder.join("0.toml").display());
+    let output = net.nets.try_run(&net.nodes[0], &command);
+
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{complaint}");
+    assert!(complaint.contains("`ip route delete 10.77.0.2/32`"), "{complaint}");
+}
