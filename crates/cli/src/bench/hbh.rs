@@ -55,7 +55,7 @@ fn measure(pair: &mut Namespaces) -> anyhow::Result<Vec<Measured>> {
         times.sort_by(f64::total_cmp);
         let mean = times.iter().sum::<f64>() / times.len() as f64;
         let transfer = Transfer { between: (0, 1), address, seconds: 5, left_out: 1, args: &[] };
-        let goodput = pair.transfer(&transfer)?.goodput;
+        let goodput = pair.transfer(&transfer)?;
         measured.push(Measured { goodput, median: times[times.len() / 2], mean });
     }
     Ok(measured)

@@ -59,15 +59,6 @@ pub(super) struct Transfer<'a> {
     pub(super) args: &'a [&'a str],
 }
 
-/// What iperf3 measured.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Transferred {
-    /// In bit/s.
-    pub(super) goodput: f64,
-    /// With those of the time that was left out.
-    pub(super) octets: f64,
-}
-
 impl Namespaces {
     /// One for each of `ends`, with only its loopback up.
     pub(super) fn new(signals: &Signals, ends: &[&str]) -> anyhow::Result<Self> {
@@ -141,8 +132,8 @@ impl Namespaces {
         Ok(())
     }
 
-    /// Runs iperf3 over TCP.
-    pub(super) fn transfer(&mut self, transfer: &Transfer<'_>) -> anyhow::Result<Transferred> {
+    /// TCP's goodput by iperf3, in bit/s.
+    pub(super) fn transfer(&mut self, transfer: &Transfer<'_>) -> anyhow::Result<f64> {
         let Transfer { seconds, left_out, .. } = *transfer;
         let programs @ (client, _) = self.start_transfer(transfer)?;
         let limit = Duration::from_secs(u64::from(seconds + left_out) + 60);
@@ -150,7 +141,7 @@ impl Namespaces {
         self.end_transfer(programs);
         ensure!(is_done?, "iperf3 does not end");
         let report = fs::read(self.transfer_report()).context("cannot read a temporary file")?;
-        read_transfer(&report)
+        goodput(&report)
     }
 
     /// Does something else once iperf3 runs; that ends with it.
@@ -333,14 +324,11 @@ fn missing(program: &str) -> anyhow::Error {
     )
 }
 
-/// Reads the report of a client of iperf3.
-fn read_transfer(report: &[u8]) -> anyhow::Result<Transferred> {
+/// What a client of iperf3 reports.
+fn goodput(report: &[u8]) -> anyhow::Result<f64> {
     let report: Value = serde_json::from_slice(report).context("iperf3's report")?;
     let goodput = report["end"]["sum_received"]["bits_per_second"].as_f64();
-    let goodput = goodput.with_context(|| format!("iperf3 says: {}", report["error"]))?;
-    let intervals = report["intervals"].as_array().into_iter().flatten();
-    let octets = intervals.filter_map(|interval| interval["sum"]["bytes"].as_f64()).sum();
-    Ok(Transferred { goodput, octets })
+    goodput.with_context(|| format!("iperf3 says: {}", report["error"]))
 }
 
 #[cfg(test)]
@@ -348,20 +336,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_left_out_counts_as_octets_and_not_as_goodput() {
-        let report = br#"{
-            "intervals": [{"sum": {"bytes": 100, "omitted": true}}, {"sum": {"bytes": 250}}],
-            "end": {"sum_received": {"bits_per_second": 2000.5}}
-        }"#;
+    fn what_the_receiver_got_is_the_goodput() {
+        let report = br#"{"end": {
+            "sum_sent": {"bits_per_second": 3000}, "sum_received": {"bits_per_second": 2000.5}
+        }}"#;
 
-        let Transferred { goodput, octets } = read_transfer(report).unwrap();
-
-        assert_eq!((goodput, octets), (2_000.5, 350.0));
+        assert_eq!(goodput(report).unwrap(), 2_000.5);
     }
 
     #[test]
     fn a_failure_of_iperf3_is_told() {
-        let error = read_transfer(br#"{"intervals": [], "end": {}, "error": "refused"}"#);
+        let error = goodput(br#"{"intervals": [], "end": {}, "error": "refused"}"#);
 
         assert!(error.unwrap_err().to_string().contains("refused"));
     }

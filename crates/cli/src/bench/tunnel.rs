@@ -123,7 +123,7 @@ fn turn(pair: &mut Namespaces, inside: &str, programs: &[usize]) -> anyhow::Resu
     let ping = ping(pair, &address)?;
     let transfer =
         Transfer { between: (0, 1), address: &address, seconds: SECONDS, left_out: 1, args: &[] };
-    let goodput = pair.transfer(&transfer)?.goodput;
+    let goodput = pair.transfer(&transfer)?;
     let mut memory: f64 = 0.0;
     for &program in programs {
         memory = memory.max(pair.memory(program)?);

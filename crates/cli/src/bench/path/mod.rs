@@ -173,9 +173,9 @@ fn measure(signals: &Signals, cell: &Cell) -> anyhow::Result<Outcome> {
     match load {
         Load::Download(tcp) => {
             let args = ["--reverse", "--congestion", tcp];
-            let transferred = network.nets.transfer(&transfer(&args))?;
-            let offered = network.finish()? / transferred.octets;
-            Ok(Outcome { goodput: transferred.goodput, offered, times: Vec::new() })
+            let goodput = network.nets.transfer(&transfer(&args))?;
+            let offered = network.finish()?;
+            Ok(Outcome { goodput, offered, times: Vec::new() })
         }
         Load::Talk => {
             Ok(Outcome { times: talk::talk(&network.nets, seconds)?, ..Outcome::default() })
