@@ -294,6 +294,11 @@ impl Sender {
         Some((self.end() - count, u16::try_from(count).expect("at most 1,024")))
     }
 
+    /// The newest source that is kept.
+    pub(super) fn newest(&self) -> Option<&[u8]> {
+        self.sources.back().map(|source| source.symbol.as_slice())
+    }
+
     /// The number of the oldest source that is kept.
     pub(super) fn floor(&self) -> u64 {
         self.first

@@ -20,7 +20,9 @@ use crate::rng::Rng;
 use crate::time::{Time, earliest};
 
 /// How many standard deviations more are covered in advance while there is nothing else to send.
-const IDLE_MARGIN: f64 = 3.2;
+const IDLE_MARGIN: f64 = 1.5;
+/// The same after a small source: its repairs cost little, and a request waits for it.
+const SMALL_IDLE_MARGIN: f64 = 3.2;
 /// A hole of this age, in round trips, is filled by the source itself, before new sources and whatever
 /// the reckoning says: a repair that covers younger holes too helps it only when all can be solved.
 const OLD: f64 = 3.0;
@@ -534,8 +536,11 @@ impl Tunnel {
         if symbol.is_empty() {
             return None;
         }
-        let is_small = symbol.len() <= max / SMALL_PART;
-        if is_small && is_sparse && !self.queue.is_empty() && self.loss.rate() > NOTICEABLE_LOSS {
+        if self.is_small(symbol.len())
+            && is_sparse
+            && !self.queue.is_empty()
+            && self.loss.rate() > NOTICEABLE_LOSS
+        {
             self.copy = self.copy.or(Some((number, now + self.idle_wait())));
         }
         self.stats.sources_sent += 1;
@@ -689,8 +694,14 @@ impl Tunnel {
         self.sender.has_old_hole(now - self.rate.rtt().mul_f64(OLD))
     }
 
+    /// Whether a source of so many octets is small beside a full one.
+    fn is_small(&self, octets: usize) -> bool {
+        octets <= self.max_symbol() / SMALL_PART
+    }
+
     fn idle_margin(&self) -> f64 {
-        self.margin() + IDLE_MARGIN
+        let is_small = self.is_small(self.sender.newest().map_or(0, <[u8]>::len));
+        self.margin() + if is_small { SMALL_IDLE_MARGIN } else { IDLE_MARGIN }
     }
 
     /// When a repair may be sent though nothing asks for it.
