@@ -6,6 +6,9 @@
 //!   Arrivals | datagram | datagram | last |   one message that the kernel joined
 //! ```
 
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::mem;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
