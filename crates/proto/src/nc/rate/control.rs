@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::best::Best;
 use super::compete::Compete;
 use super::round::Ended;
 use super::step::{Progress, Purpose, Step};
@@ -72,14 +71,14 @@ impl Rate {
         } else if is_short || !self.ambient.is_known() {
             self.ambient.learn(ended);
         }
-        if !matches!(self.phase, Phase::Startup) {
-            let path = [self.window, rate * self.rtt.smoothed, self.datagram];
-            let loss = [self.ambient.mean, self.ambient.spread()];
-            if let Some(window) = self.blame.handle_round(now, loss, self.rtt(), path) {
-                self.step = None;
-                self.growth = 0.0;
-                self.window = window.max(LEAST * self.datagram);
-            }
+        self.ambient.note(ended);
+        let loss = [self.ambient.mean, self.ambient.recent, self.ambient.spread()];
+        let path = [self.window, ended.sent * self.datagram, self.datagram];
+        let is_starting = matches!(self.phase, Phase::Startup);
+        if let Some(window) = self.blame.handle_round(now, loss, self.rtt(), path, is_starting) {
+            self.step = None;
+            self.growth = 0.0;
+            self.window = window.max(LEAST * self.datagram);
         }
         if self.blame.is_testing() {
             return;
@@ -89,24 +88,11 @@ impl Rate {
             self.last_queue = queue;
         }
 
-        let factor = match &mut self.phase {
-            Phase::Compete(compete) => {
-                compete.quiet = if ended.queue <= target { compete.quiet + 1 } else { 0 };
-                if !is_by_loss && compete.quiet >= QUIET {
-                    self.phase = Phase::Cruise;
-                }
-                return;
+        if let Phase::Compete(compete) = &mut self.phase {
+            compete.quiet = if ended.queue <= target { compete.quiet + 1 } else { 0 };
+            if !is_by_loss && compete.quiet >= QUIET {
+                self.phase = Phase::Cruise;
             }
-            Phase::Cruise => 1.08,
-            Phase::Startup => 3.0,
-        };
-        let is_queueing = ended.queue > 0.9 * target && matches!(self.phase, Phase::Cruise);
-        let usual = self.ambient.spread();
-        if self.best.is_wasteful(self.window, ended, factor, is_queueing, usual) {
-            // All that was added was lost: there is a bottleneck that does not queue.
-            self.phase = Phase::Cruise;
-            self.growth = 0.0;
-            self.window = self.best.window;
         }
     }
 
@@ -159,7 +145,6 @@ impl Rate {
         self.round.clear();
         if verdict.is_ours {
             let most = self.window / SMALL;
-            self.best = Best::default();
             self.window = 0.7 * most;
             let mut compete = Compete::new(now, most, self.window);
             compete.is_by_loss = true;
@@ -280,10 +265,8 @@ impl Rate {
             self.begin(Purpose::Excess, window, window, rate, queue);
         } else if queue > target && is_using || !is_limited {
             let error = (target - queue) * rate.min(2.0 * nominal);
-            if error < 0.0 || !self.best.is_pausing() {
-                self.window += (GAIN * error * part).max(-self.window / 2.0);
-            }
-            if queue >= target / 2.0 || is_limited || self.best.is_pausing() {
+            self.window += (GAIN * error * part).max(-self.window / 2.0);
+            if queue >= target / 2.0 || is_limited {
                 self.growth = 0.0;
             } else {
                 if is_round {

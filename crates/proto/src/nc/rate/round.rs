@@ -1,7 +1,5 @@
 //! What each round trip brought: datagrams sent, received and lost.
 
-use std::time::Duration;
-
 use super::Report;
 
 /// Deviations by which a loss must exceed what is usual.
@@ -14,7 +12,7 @@ const KNOWN: f64 = 100.0;
 /// Counts from the beginning of a round trip.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Round {
-    from: Option<(u64, u64, Duration)>,
+    from: Option<(u64, u64)>,
     /// The longest queue that was met, in seconds.
     pub(super) queue: f64,
 }
@@ -24,8 +22,6 @@ pub(super) struct Round {
 pub(super) struct Ended {
     pub(super) sent: f64,
     pub(super) lost: f64,
-    /// Datagrams received in a second.
-    pub(super) rate: f64,
     pub(super) queue: f64,
 }
 
@@ -35,6 +31,8 @@ pub(super) struct Ambient {
     pub(super) mean: f64,
     /// Datagrams that it is the mean of, as long as they are few.
     counted: f64,
+    /// The loss of late, whatever its cause.
+    pub(super) recent: f64,
     /// How far the loss of a round trip is from it, as a share of what independent losses give.
     spread: f64,
 }
@@ -43,14 +41,12 @@ impl Round {
     /// The round trip ends with `report`, and the next one begins.
     pub(super) fn end(&mut self, report: &Report) -> Option<Ended> {
         let queue = self.queue;
-        let from = self.from.replace((report.newest, report.received, report.newest_at));
+        let from = self.from.replace((report.newest, report.received));
         self.queue = 0.0;
-        let (newest, received, at) = from?;
+        let (newest, received) = from?;
         let sent = report.newest.saturating_sub(newest) as f64;
         let received = report.received.saturating_sub(received) as f64;
-        let elapsed = report.newest_at.saturating_sub(at).as_secs_f64();
-        let rate = if elapsed > 0.0 { received / elapsed } else { 0.0 };
-        Some(Ended { sent, lost: (sent - received).max(0.0), rate, queue })
+        Some(Ended { sent, lost: (sent - received).max(0.0), queue })
     }
 
     /// What was counted is of no use: begin again.
@@ -60,6 +56,14 @@ impl Round {
 }
 
 impl Ambient {
+    /// Takes in the loss of a round trip, congestion or not.
+    pub(super) fn note(&mut self, round: &Ended) {
+        if round.sent >= 1.0 {
+            let part = (round.sent / MEMORY).min(0.25);
+            self.recent += (round.lost / round.sent - self.recent) * part;
+        }
+    }
+
     /// Takes in the loss of a round trip without congestion.
     pub(super) fn learn(&mut self, round: &Ended) {
         if round.sent < 1.0 {

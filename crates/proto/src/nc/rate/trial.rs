@@ -108,23 +108,23 @@ impl Blame {
     pub(super) fn handle_round(
         &mut self,
         now: Time,
-        [loss, spread]: [f64; 2],
+        [loss, recent, spread]: [f64; 3],
         rtt: Duration,
         [window, used, datagram]: [f64; 3],
+        is_starting: bool,
     ) -> Option<f64> {
         if self.trial.is_some() {
             return None;
         }
         let deviation = spread * (loss * (1.0 - loss) / MEMORY).sqrt();
-        let excess = loss - self.path;
         let slack = SLACK + SLACK_SHARE * self.path + DEVIATIONS * deviation;
-        if excess <= slack {
+        let is_suspect = !is_starting && now >= self.after && loss > self.path + slack;
+        let is_gross = loss.max(recent) > self.path + GROSS * (1.0 - self.path);
+        if !is_suspect && !is_gross {
             self.path = self.path.min(loss + slack);
             return None;
         }
-        if now < self.after && excess < GROSS * (1.0 - self.path) {
-            return None;
-        }
+        let loss = if is_gross { loss.max(recent) } else { loss };
         let small = SMALL * (1.0 - loss) * used.min(window);
         let most = LONGEST * small / datagram;
         self.trial = Some(Trial {
