@@ -23,6 +23,8 @@ const FEW: f64 = 8.0;
 const LOOK: u32 = 16;
 /// Round trips in a row with a short queue, after which there is nothing to compete for.
 const QUIET: u32 = 8;
+/// The same where no queue shows in any case.
+const LONG_QUIET: u32 = 64;
 /// The greatest growth in a round trip, of the window, out of the start.
 const GROWTH: f64 = 0.4;
 
@@ -90,7 +92,7 @@ impl Rate {
 
         if let Phase::Compete(compete) = &mut self.phase {
             compete.quiet = if ended.queue <= target { compete.quiet + 1 } else { 0 };
-            if !is_by_loss && compete.quiet >= QUIET {
+            if compete.quiet >= if is_by_loss { LONG_QUIET } else { QUIET } {
                 self.phase = Phase::Cruise;
             }
         }

@@ -18,7 +18,7 @@ const MEMORY: f64 = 300.0;
 /// Loss beyond this part of what gets through does not wait for its turn to be tested.
 const GROSS: f64 = 0.3;
 /// The window of the test, as a part of what was received in a round trip.
-pub(super) const SMALL: f64 = 0.6;
+pub(super) const SMALL: f64 = 0.75;
 /// Losses that the test should meet if they are the path's, were they independent.
 const EXPECTED: f64 = 25.0;
 /// But it takes no more datagrams than so many small windows, and no fewer than this.

@@ -94,7 +94,7 @@ fn beside_cubic_a_short_or_full_buffer_is_not_flooded() {
             world.run(60.0);
 
             let dropped = world.drop_rate();
-            assert!(dropped < 0.25, "{rate} {delay:?} {buffer}: {dropped} lost");
+            assert!(dropped < 0.3, "{rate} {delay:?} {buffer}: {dropped} lost");
             let rival = world.throughput(1, 0.0, 60.0) / rate;
             assert!(rival > 0.02, "{rate} {delay:?} {buffer}: the other has {rival}");
         }
