@@ -69,6 +69,7 @@ fn offered(measured: &[Measured]) -> Figure {
     let limit = cubic.0.iter().map(|one| Mark::exact(one.cell.loss, one.cell.offered_limit()));
     let title = "What a download costs";
     let axis = Axis::linear("octets on the link for each delivered", "");
+    let axis = Axis { from_zero: false, ..axis };
     let mut figure = picture("path-octets", title, axis);
     figure.series = vec![
         series("least possible", Ink::Limit, limit.collect()),
