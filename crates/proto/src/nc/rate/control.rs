@@ -17,6 +17,10 @@ const OWN: f64 = 0.8;
 const OTHER: f64 = 0.35;
 /// As often as that in a row, before we compete for it.
 const FOREIGN: u32 = 2;
+/// A queue that is still longer than this, in targets, is looked at when the window has been lowered to
+/// this part.
+const LONG: f64 = 1.15;
+const MADE_ROOM: f64 = 0.85;
 /// Datagrams in a window with which we never compete: what they do to a queue cannot be told.
 const FEW: f64 = 8.0;
 /// Round trips from one look at whose the queue is to the next.
@@ -245,7 +249,7 @@ impl Rate {
             match step.advance(self.in_flight(), newest, self.flight.next(), queue) {
                 Progress::Done => {
                     self.step = None;
-                    if step.purpose == Purpose::Excess
+                    if matches!(step.purpose, Purpose::Excess | Purpose::Look)
                         && let Some(share) = step.share()
                     {
                         self.note_share(now, share, step.before);
@@ -277,7 +281,14 @@ impl Rate {
                 }
                 self.window += self.growth * acked;
             }
-            if now.since(self.empty_at) > self.memory() / 2 && !is_limited {
+            if queue <= LONG * target || is_limited {
+                self.yielded_from = None;
+            }
+            if self.window < MADE_ROOM * *self.yielded_from.get_or_insert(self.window) {
+                // We have made room, and the queue is as long as it was.
+                self.yielded_from = None;
+                self.begin(Purpose::Look, 0.75 * self.window, self.window, rate, queue);
+            } else if now.since(self.empty_at) > self.memory() / 2 && !is_limited {
                 // A glance at the path without our queue.
                 self.empty_at = now;
                 let low = (self.window - rate * 1.25 * queue).max(self.window / 2.0);

@@ -88,6 +88,8 @@ pub(super) struct Rate {
     last_queue: f64,
     /// Datagrams below this number were not held back by us.
     limited_until: u64,
+    /// The window since when the queue has been longer than it should be.
+    yielded_from: Option<f64>,
     /// When the queue was last nearly empty.
     empty_at: Time,
     /// When marks may next lower the window.
@@ -157,6 +159,7 @@ impl Rate {
             marked: f64::MAX,
             noise: 0.0,
             last_queue: 0.0,
+            yielded_from: None,
             limited_until: 0,
             empty_at: now,
             mark_at: now,
