@@ -26,6 +26,8 @@ const SMALL_IDLE_MARGIN: f64 = 3.2;
 /// A hole of this age, in round trips, is filled by the source itself, before new sources and whatever
 /// the reckoning says: a repair that covers younger holes too helps it only when all can be solved.
 const OLD: f64 = 3.0;
+/// Round trips more that wait inside while the rate is held back to test losses.
+const TESTING: f64 = 2.0;
 /// From this loss rate on, stalls are the rule.
 const NOTICEABLE_LOSS: f64 = 0.005;
 /// How long the sender waits with a repair when it has nothing else to send, in shares of the
@@ -685,7 +687,8 @@ impl Tunnel {
     /// that wait for it send nothing.
     fn stalling_rtt(&self) -> Duration {
         let p = self.loss.rate();
-        let stalls = (p / NOTICEABLE_LOSS).min(1.0) + 4.0 * p;
+        let test = if self.rate.is_testing() { TESTING } else { 0.0 };
+        let stalls = (p / NOTICEABLE_LOSS).min(1.0) + 4.0 * p + test;
         self.rate.min_rtt().mul_f64(1.0 + stalls)
     }
 

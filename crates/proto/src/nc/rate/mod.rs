@@ -346,6 +346,11 @@ impl Rate {
         8.0 * self.nominal()
     }
 
+    /// Whether less is sent for a while, to see what becomes of the losses.
+    pub(super) fn is_testing(&self) -> bool {
+        self.blame.is_testing()
+    }
+
     /// Octets sent that no report has covered.
     pub(super) fn in_flight(&self) -> f64 {
         self.flight.octets() as f64
