@@ -320,7 +320,7 @@ pub(super) fn this_program() -> anyhow::Result<String> {
 
 fn missing(program: &str) -> anyhow::Error {
     anyhow::anyhow!(
-        "the program `{program}` is missing: `apt install iproute2 iputils-ping iperf3 procps`"
+        "the program `{program}` is missing: `apt install iproute2 iputils-ping iperf3`"
     )
 }
 
