@@ -92,7 +92,7 @@ pub(super) struct Rate {
     yielded_from: Option<f64>,
     /// When the queue was last nearly empty.
     empty_at: Time,
-    /// When marks may next lower the window.
+    /// When loss or a mark may next lower the window.
     mark_at: Time,
     /// Octets that may be sent at once; owed when negative.
     credit: f64,

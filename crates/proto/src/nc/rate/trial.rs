@@ -76,7 +76,7 @@ struct Ours {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Verdict {
     pub(super) is_ours: bool,
-    /// Loss with the small window.
+    /// What the path is now taken to lose by itself.
     pub(super) loss: f64,
     /// The window before it, in octets.
     pub(super) window: f64,
