@@ -362,7 +362,9 @@ impl Tunnel {
             if let Some((_, at)) = self.copy {
                 next = earliest(next, self.next_send(self.seen).map(|paced| paced.max(at)));
             }
-            if !self.queue.is_empty() || self.sender.lacks(&self.loss, self.margin()) {
+            // While the window is full, only a report helps.
+            let has_next = !self.queue.is_empty() && self.sender.next_source().is_some();
+            if has_next || self.sender.lacks(&self.loss, self.margin()) {
                 next = earliest(next, self.next_send(self.seen));
             } else if self.sender.lacks_lately(&self.loss, self.idle_margin()) {
                 let paced = self.next_send(self.seen);

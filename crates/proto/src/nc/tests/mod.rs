@@ -66,6 +66,19 @@ fn reports_do_not_keep_packets_back() {
 }
 
 #[test]
+fn a_full_window_waits_for_reports() {
+    let config = Config { window: 64, ..Config::default() };
+    let mut path = Path::new(3, config);
+    path.delay = 100 * MILLISECOND;
+
+    path.feed(0, 2_000, 1_000, MILLISECOND);
+    path.run(secs(10));
+
+    let shed = path.stats(0).queue_dropped;
+    assert_eq!(path.out[1].len() as u64 + shed, 2_000, "{:?}", path.stats(0));
+}
+
+#[test]
 fn a_shorter_mtu_loses_packets_but_not_the_tunnel() {
     let mut path = Path::new(4, Config::default());
 
@@ -189,7 +202,9 @@ impl Path {
                 .map(|&(at, _)| at)
                 .min();
             for end in &self.ends {
-                next = earliest(next, end.next_timeout());
+                let timeout = end.next_timeout();
+                assert!(timeout.is_none_or(|at| at > self.now), "a driver would spin");
+                next = earliest(next, timeout);
             }
             let Some(next) = next.filter(|&next| next <= until) else { break };
             assert!(next >= self.now, "time goes on");
