@@ -314,6 +314,11 @@ impl Tunnel {
         if self.sender.oldest_sent_at().is_some_and(|at| at + self.config.deadline <= now) {
             let oldest = now - self.config.deadline + Duration::from_nanos(1);
             self.stats.sources_expired += self.sender.give_up_before(oldest);
+            if !self.sender.has_unacknowledged() {
+                // No report is awaited any more, and none that came would end the silence.
+                self.silence = 0;
+                self.awaiting = None;
+            }
         }
         if self.silence_at().is_some_and(|at| at <= now) {
             self.stats.timeouts += 1;
@@ -611,7 +616,6 @@ impl Tunnel {
             self.symbol = symbol;
             self.stats.repairs_sent += 1;
         }
-        self.timeout_datagrams = self.timeout_datagrams.saturating_sub(1);
         Some(self.sent(now, out, Carried::Equation, false))
     }
 
@@ -669,6 +673,7 @@ impl Tunnel {
         self.sender.note(carried);
         self.rate.handle_sent(now, number, octets);
         if carried != Carried::Other {
+            self.timeout_datagrams = self.timeout_datagrams.saturating_sub(1);
             self.last_sent = now;
             self.awaiting = self.awaiting.or(Some(now));
             self.unanswered_since = self.unanswered_since.or(Some(now));

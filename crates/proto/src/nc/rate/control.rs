@@ -150,6 +150,7 @@ impl Rate {
         self.ambient.mean = verdict.loss;
         self.round.clear();
         if verdict.is_ours {
+            self.ambient.recent = verdict.loss;
             let most = self.window / SMALL;
             self.window = 0.7 * most;
             let mut compete = Compete::new(now, most, self.window);

@@ -300,6 +300,7 @@ impl Rate {
         self.blame = Blame::default();
         self.peak = 0.0;
         self.foreign = None;
+        self.yielded_from = None;
         self.marked = f64::MAX;
         self.noise = 0.0;
         self.empty_at = now;

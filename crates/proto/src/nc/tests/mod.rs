@@ -79,6 +79,42 @@ fn a_full_window_waits_for_reports() {
 }
 
 #[test]
+fn packets_are_sent_after_all_before_them_were_given_up() {
+    let mut path = Path::new(5, Config::default());
+    path.feed(0, 1, 500, MILLISECOND);
+    path.run(secs(1));
+
+    path.loss = 1.0;
+    path.feed(0, 1, 500, MILLISECOND);
+    path.run(secs(5));
+    path.loss = 0.0;
+    let sent_at = path.now;
+    path.feed(0, 1, 500, MILLISECOND);
+    path.run(secs(8));
+
+    assert_eq!(path.stats(0).sources_expired, 1);
+    assert_eq!(path.out[1].len(), 2, "{:?}", path.stats(0));
+    assert!(path.out[1][1].0.since(sent_at) < 100 * MILLISECOND);
+}
+
+#[test]
+fn a_dead_path_is_not_flooded() {
+    let mut path = Path::new(6, Config::default());
+    path.feed(0, 100, 1_000, MILLISECOND);
+    path.run(secs(1));
+
+    path.loss = 1.0;
+    path.feed(0, 1, 1_000, MILLISECOND);
+    path.run(secs(1) + 500 * MILLISECOND);
+    let before = path.stats(0).datagrams_sent;
+    path.feed(0, 20_000, 1_000, 50 * Duration::from_micros(1));
+    path.run(secs(3));
+
+    let sent = path.stats(0).datagrams_sent - before;
+    assert!(sent < 100, "{sent} of 20,000");
+}
+
+#[test]
 fn a_shorter_mtu_loses_packets_but_not_the_tunnel() {
     let mut path = Path::new(4, Config::default());
 
