@@ -86,8 +86,9 @@ make_directory() {
 clean_up() {
     local status=$?
     # A child that a signal meets before it has become another program still has our traps.
-    [ "$BASHPID" = $$ ] || return
-    trap '' INT TERM HUP
+    [ "$BASHPID" = "$worker" ] || return
+    trap '' TERM
+    trap - EXIT
     progress_end
     [ -z "${sleeper:-}" ] || kill "$sleeper" 2> /dev/null
     remove_chain
