@@ -313,12 +313,8 @@ impl Tunnel {
         self.mtu.handle_timeout(now);
         if self.sender.oldest_sent_at().is_some_and(|at| at + self.config.deadline <= now) {
             let oldest = now - self.config.deadline + Duration::from_nanos(1);
-            self.stats.sources_expired += self.sender.give_up_before(oldest);
-            if !self.sender.has_unacknowledged() {
-                // No report is awaited any more, and none that came would end the silence.
-                self.silence = 0;
-                self.awaiting = None;
-            }
+            let count = self.sender.give_up_before(oldest);
+            self.note_given_up(count);
         }
         if self.silence_at().is_some_and(|at| at <= now) {
             self.stats.timeouts += 1;
@@ -483,7 +479,18 @@ impl Tunnel {
         }
         self.events.push_back(Event::Mtu(mtu));
         if mtu < before {
-            self.stats.sources_expired += self.sender.give_up_longer(self.max_symbol());
+            let count = self.sender.give_up_longer(self.max_symbol());
+            self.note_given_up(count);
+        }
+    }
+
+    /// Accounts for sources that were given up. After the last of them no report is awaited any more,
+    /// so that none would end a silence.
+    fn note_given_up(&mut self, count: u64) {
+        self.stats.sources_expired += count;
+        if !self.sender.has_unacknowledged() {
+            self.silence = 0;
+            self.awaiting = None;
         }
     }
 
