@@ -14,8 +14,10 @@
 
 pub mod hbh;
 pub mod ip;
+pub mod modem;
 pub mod nc;
 pub mod rng;
+pub mod s5066;
 pub mod tcp;
 pub mod tcpnc;
 pub mod time;

@@ -1,0 +1,1 @@
+//! MIL-STD-188-110D Appendix A: a modem behind TCP.

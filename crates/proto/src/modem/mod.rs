@@ -1,0 +1,43 @@
+//! HF modems as stations see them: waveforms, and the boundary to a modem.
+//!
+//! ```text
+//!             Transmit: Start, octets, End
+//!  station  ────────────────────────────────▶  modem ~~~ radio ~~~
+//!           ◀────────────────────────────────
+//!             Event: Carrier, Octets, Sent
+//! ```
+//!
+//! A modem asks for octets block by block and sends whole interleaver blocks. The same boundary is
+//! met by the simulated modem and by one outside, which [`lan`] speaks to.
+
+pub mod lan;
+mod waveform;
+
+pub use waveform::{Family, Interleaver, NoSuchWaveform, Waveform};
+
+/// What a modem tells its station.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Event {
+    /// A preamble was recognised: somebody transmits with this waveform.
+    CarrierDetected {
+        /// The waveform, when the preamble or the modem's setting tells it.
+        waveform: Option<Waveform>,
+    },
+    /// What was received ended, by an end of message or because it faded.
+    CarrierLost,
+    /// Octets came out of the decoder.
+    Received(Vec<u8>),
+    /// All of a transmission has left, and the transmitter is off.
+    Sent,
+}
+
+/// What a station has for its modem.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Transmit {
+    /// Turn the transmitter on with this waveform, then ask for octets.
+    Start(Waveform),
+    /// Octets were appended to the buffer; at most as many as there was room for.
+    Octets,
+    /// The transmission ends with the octets given so far.
+    End,
+}

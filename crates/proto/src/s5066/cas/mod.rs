@@ -1,0 +1,1 @@
+//! The channel access sublayer, Annex B: links between stations, and who may transmit when.

@@ -1,0 +1,1 @@
+//! The data transfer sublayer, Annex C: C_PDUs in frames over a bad channel.

@@ -1,0 +1,17 @@
+//! STANAG 5066: packets between stations on HF radio, reliably or not.
+//!
+//! ```text
+//!  client ─S_primitives─▶ sis::Server ─S_PDU─▶ cas ─C_PDU─▶ dts ─D_PDU─▶ modem
+//!         ◀──────────────             ◀───────     ◀───────     ◀───────
+//!  Annex A: clients, priorities   Annex B: links   Annex C: ARQ    waveform, channel
+//! ```
+//!
+//! [`sis::Client`] is the other side of the socket. All is Edition 3; what goes beyond it says so.
+
+mod address;
+pub mod cas;
+pub mod dts;
+pub mod service;
+pub mod sis;
+
+pub use address::{Address, NotAnAddress};
