@@ -13,7 +13,7 @@
 pub mod lan;
 mod waveform;
 
-pub use waveform::{Family, Interleaver, NoSuchWaveform, Waveform};
+pub use waveform::{Family, Interleaver, NoSuchWaveform, NotAWaveform, NotAnInterleaver, Waveform};
 
 /// What a modem tells its station.
 #[derive(Clone, Debug, Eq, PartialEq)]
