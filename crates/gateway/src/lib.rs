@@ -17,6 +17,7 @@ pub mod firewall;
 pub mod frame;
 mod gateway;
 pub mod hello;
+pub mod hf;
 pub mod links;
 pub mod mss;
 pub mod neighbours;
