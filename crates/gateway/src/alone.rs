@@ -1,4 +1,4 @@
-//! A gateway with tunnels and no MANET interfaces: all it does itself is to watch.
+//! A gateway without MANET interfaces: all it does itself is to watch its services.
 
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
@@ -10,35 +10,35 @@ use nix::sys::signalfd::SignalFd;
 use nix::sys::time::TimeSpec;
 use tracing::{info, warn};
 
-use crate::config::{self, Config};
+use crate::config::Config;
 use crate::control::Control;
 use crate::counters;
 use crate::rights::{self, ADMIN};
+use crate::services::Services;
 use crate::setup;
-use crate::tunnel::Service;
 
 const METRICS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A running gateway.
 pub(crate) struct Alone {
-    service: Service,
+    services: Services,
     config: Config,
     control: Control,
     signals: SignalFd,
 }
 
 impl Alone {
-    pub(crate) fn set_up(config: Config, tunnel: &config::Tunnel) -> anyhow::Result<Self> {
+    pub(crate) fn set_up(config: Config) -> anyhow::Result<Self> {
         let control = Control::open()?;
         let seed = setup::draw_seed().context("cannot read /dev/urandom")?;
-        let service = Service::set_up(tunnel, seed)?;
+        let services = Services::set_up(&config, seed)?;
         rights::give_up(&ADMIN)?;
         let signals = setup::signals()?;
-        Ok(Self { service, config, control, signals })
+        Ok(Self { services, config, control, signals })
     }
 
     pub(crate) fn run(&mut self) -> anyhow::Result<()> {
-        self.service.start()?;
+        self.services.start()?;
         info!("gateway ready");
         let mut written: Option<Instant> = None;
         loop {
@@ -46,11 +46,8 @@ impl Alone {
                 written.map_or(Duration::ZERO, |at| METRICS_INTERVAL.saturating_sub(at.elapsed()))
             });
             let input = |fd| PollFd::new(fd, PollFlags::POLLIN);
-            let mut fds = [
-                input(self.signals.as_fd()),
-                input(self.control.as_fd()),
-                input(self.service.ended()),
-            ];
+            let mut fds = vec![input(self.signals.as_fd()), input(self.control.as_fd())];
+            fds.extend(self.services.ended().map(input));
             match ppoll(&mut fds, left.map(TimeSpec::from), None) {
                 Ok(0) => {
                     written = Some(Instant::now());
@@ -61,27 +58,26 @@ impl Alone {
                 Err(Errno::EINTR) => continue,
                 Err(error) => return Err(error).context("waiting"),
             }
-            let [signal, control, ended] =
-                fds.map(|fd| fd.revents().is_some_and(|events| !events.is_empty()));
-            if signal || ended {
+            let is_ready = |fd: &PollFd<'_>| fd.revents().is_some_and(|events| !events.is_empty());
+            if is_ready(&fds[0]) || fds[2..].iter().any(is_ready) {
                 break;
             }
-            if control {
+            if is_ready(&fds[1]) {
                 self.control.answer(|| {
-                    counters::status_json(&self.service.entries(), Some(&self.service.status()))
+                    counters::status_json(&self.services.entries(), &self.services.status())
                 });
             }
         }
-        let outcome = self.service.stop();
+        let outcome = self.services.stop();
         self.write_metrics();
-        let counters = counters::as_json(&self.service.entries());
-        info!(counters = %counters.trim(), tunnels = %self.service.status(), "gateway ends");
+        let counters = counters::status_json(&self.services.entries(), &self.services.status());
+        info!(counters = %counters.trim(), "gateway ends");
         outcome
     }
 
     fn write_metrics(&self) {
         let Some(path) = &self.config.metrics else { return };
-        let text = counters::as_metrics(&self.service.entries()) + &self.service.metrics();
+        let text = counters::as_metrics(&self.services.entries()) + &self.services.metrics();
         if let Err(error) = counters::replace(path, &text) {
             warn!(path = %path.display(), %error, "counters not written");
         }

@@ -156,15 +156,16 @@ pub fn as_metrics(entries: &[Entry]) -> String {
     text
 }
 
-/// Counters as one JSON object, with the tunnels as the array that `tunnels` is.
+/// Counters as one JSON object, and after them what `status` names, each a JSON value.
 #[must_use]
-pub fn status_json(entries: &[Entry], tunnels: Option<&str>) -> String {
+pub fn status_json(entries: &[Entry], status: &[(&'static str, String)]) -> String {
     let mut json = as_json(entries);
-    if let Some(tunnels) = tunnels {
-        json.truncate(json.trim_end().len() - 1);
-        let comma = if entries.is_empty() { "" } else { "," };
-        let _ = writeln!(json, "{comma}\"tunnels\":{tunnels}}}");
+    json.truncate(json.trim_end().len() - 1);
+    for (name, value) in status {
+        let comma = if json.len() == 1 { "" } else { "," };
+        let _ = write!(json, "{comma}\"{name}\":{value}");
     }
+    json.push_str("}\n");
     json
 }
 

@@ -38,9 +38,9 @@ use crate::netlink::{Monitor, Netlink};
 use crate::port::Port;
 use crate::rights::{self, ADMIN_AND_PACKETS};
 use crate::routes::{NextHop, Routes};
+use crate::services::Services;
 use crate::setup;
 use crate::sys::Received;
-use crate::tunnel::Service;
 
 use release::Release;
 
@@ -63,7 +63,7 @@ pub struct Gateway {
     ports: Vec<Port>,
     control: Control,
     signals: SignalFd,
-    tunnel: Option<Service>,
+    services: Services,
     counters: Counters,
     /// Whether IPv4 and IPv6 are forwarded here.
     forwards: [bool; 2],
@@ -101,8 +101,7 @@ impl Gateway {
             limit: config.neighbour_limit,
         };
         let seed = setup::draw_seed().context("cannot read /dev/urandom")?;
-        let tunnel = config.tunnel.as_ref();
-        let tunnel = tunnel.map(|tunnel| Service::set_up(tunnel, seed)).transpose()?;
+        let services = Services::set_up(&config, seed)?;
         rights::give_up(&ADMIN_AND_PACKETS)?;
         let firewall = Firewall::set_up(&plan)?;
         let signals = setup::signals()?;
@@ -130,7 +129,7 @@ impl Gateway {
             firewall,
             control,
             signals,
-            tunnel,
+            services,
             counters: Counters::default(),
             forwards: [false; 2],
             reroute_at: None,
@@ -159,9 +158,7 @@ impl Gateway {
     /// When the gateway cannot go on.
     pub fn run(&mut self) -> anyhow::Result<()> {
         let interfaces = self.config.interfaces.join(", ");
-        if let Some(tunnel) = &mut self.tunnel {
-            tunnel.start()?;
-        }
+        self.services.start()?;
         info!(%interfaces, profile = ?self.config.hbh.profile, "gateway ready");
         loop {
             let now = self.now();
@@ -170,10 +167,8 @@ impl Gateway {
             if ready.signal {
                 break;
             }
-            if ready.tunnel
-                && let Some(tunnel) = &mut self.tunnel
-            {
-                tunnel.stop()?;
+            if ready.services {
+                self.services.stop()?;
                 break;
             }
             let now = self.now();
@@ -185,10 +180,8 @@ impl Gateway {
                 self.take_changes(now)?;
             }
             if ready.control {
-                self.control.answer(|| {
-                    let tunnels = self.tunnel.as_ref().map(Service::status);
-                    counters::status_json(&self.entries(), tunnels.as_deref())
-                });
+                self.control
+                    .answer(|| counters::status_json(&self.entries(), &self.services.status()));
             }
             for position in 0..self.ports.len() {
                 if ready.ports & (1 << position) != 0 {
@@ -221,7 +214,7 @@ impl Gateway {
             ("routes_overflows", self.routes.overflows),
         ]);
         entries.extend(counters::hbh_entries(&self.hop.stats()));
-        entries.extend(self.tunnel.iter().flat_map(Service::entries));
+        entries.extend(self.services.entries());
         entries
     }
 
@@ -272,7 +265,7 @@ impl Gateway {
             let output = if port.is_busy() { PollFlags::POLLOUT } else { PollFlags::empty() };
             PollFd::new(port.as_fd(), PollFlags::POLLIN | output)
         }));
-        fds.extend(self.tunnel.as_ref().map(|tunnel| input(tunnel.ended())));
+        fds.extend(self.services.ended().map(input));
         match ppoll(&mut fds, timeout, None) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
             Err(error) => return Err(error).context("waiting for packets"),
@@ -281,11 +274,11 @@ impl Gateway {
             let input = PollFlags::POLLIN | PollFlags::POLLERR | PollFlags::POLLHUP;
             fd.revents().is_some_and(|events| events.intersects(input))
         };
-        let tunnel = self.tunnel.as_ref().and_then(|_| fds.pop());
-        let ports = fds[5..].iter().enumerate();
+        let (ports, services) = fds[5..].split_at(self.ports.len());
+        let ports = ports.iter().enumerate();
         Ok(Ready {
             signal: is_ready(&fds[0]),
-            tunnel: tunnel.is_some_and(|fd| is_ready(&fd)),
+            services: services.iter().any(is_ready),
             nft: is_ready(&fds[1]),
             monitor: is_ready(&fds[2]),
             control: is_ready(&fds[3]),
@@ -416,8 +409,7 @@ impl Gateway {
     }
 
     fn metrics(&self) -> String {
-        let tunnels = self.tunnel.as_ref().map(Service::metrics).unwrap_or_default();
-        counters::as_metrics(&self.entries()) + &tunnels
+        counters::as_metrics(&self.entries()) + &self.services.metrics()
     }
 
     /// Tells the neighbours, and says what was.
@@ -435,7 +427,7 @@ impl Gateway {
 
 struct Ready {
     signal: bool,
-    tunnel: bool,
+    services: bool,
     nft: bool,
     monitor: bool,
     control: bool,

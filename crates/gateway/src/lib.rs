@@ -6,7 +6,7 @@
 //!   routes       the kernel's next hops          port       a MANET interface
 //!   offload      segments and checksums          sys        packet sockets, TAP, UDP
 //!   secure       keys, handshakes, sealing       tunnel     any IP between gateways
-//!   alone        a gateway without MANET interfaces
+//!   alone        a gateway without MANET interfaces     hf    clients and modems of HF radio
 //! ```
 
 mod alone;
@@ -27,6 +27,7 @@ mod port;
 mod rights;
 pub mod routes;
 pub mod secure;
+mod services;
 mod setup;
 pub mod sys;
 mod tunnel;
@@ -40,11 +41,9 @@ pub use gateway::Gateway;
 /// # Errors
 /// When something is missing, with the remedy, or the gateway cannot go on.
 pub fn run(config: Config) -> anyhow::Result<()> {
-    match &config.tunnel {
-        Some(tunnel) if config.interfaces.is_empty() => {
-            let tunnel = tunnel.clone();
-            alone::Alone::set_up(config, &tunnel)?.run()
-        }
-        _ => Gateway::set_up(config)?.run(),
+    if config.interfaces.is_empty() {
+        alone::Alone::set_up(config)?.run()
+    } else {
+        Gateway::set_up(config)?.run()
     }
 }

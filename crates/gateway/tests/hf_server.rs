@@ -57,7 +57,7 @@ fn who_does_not_read_costs_little_and_is_closed_after_a_while() {
     net.turns(50);
     assert!(net.core.given - given < 1 << 20, "{}", net.core.given - given);
 
-    net.now = net.now + Duration::from_secs(59);
+    net.now += Duration::from_secs(59);
     net.server.handle_timeout(net.now, &mut net.core);
     assert_eq!(net.server.stats().stalled, 0);
     net.now = net.server.next_timeout().unwrap();
