@@ -1,6 +1,8 @@
 //! The gateway's configuration: one TOML file, checked as a whole before anything starts.
 
 mod hbh;
+pub mod ipclient;
+pub mod s5066;
 pub mod tunnel;
 mod value;
 
@@ -14,6 +16,8 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use hbh::Parameters;
+pub use ipclient::IpClient;
+pub use s5066::S5066;
 pub use tunnel::{BadKeyFile, Keys, Peer, Tunnel};
 use value::{Between, Span};
 
@@ -24,6 +28,10 @@ pub struct Config {
     pub interfaces: Vec<String>,
     /// The coded tunnel, if there is one.
     pub tunnel: Option<Tunnel>,
+    /// IP over a STANAG 5066 server, if there is one.
+    pub ip_client: Option<IpClient>,
+    /// A STANAG 5066 node on a modem outside, if there is one.
+    pub s5066: Option<S5066>,
     /// The parameters of HBH.
     pub hbh: proto::hbh::Config,
     /// Addresses of the only neighbours that HBH is spoken with; `None` for all that speak it.
@@ -135,6 +143,10 @@ struct File {
     #[serde(default)]
     tunnel: Option<tunnel::Section>,
     #[serde(default)]
+    ipclient: Option<ipclient::Section>,
+    #[serde(default)]
+    s5066: Option<s5066::Section>,
+    #[serde(default)]
     profile: ProfileName,
     #[serde(default)]
     protocol: Option<Between<1, 255>>,
@@ -217,13 +229,16 @@ impl File {
     fn check(self, folder: Option<&Path>) -> Result<Config, (Span, String)> {
         let interfaces = match self.interfaces {
             Some(names) => check_interfaces(names)?,
-            None if self.tunnel.is_some() => Vec::new(),
-            None => {
-                let what = "nothing to do: `interfaces` for HBH, a section [tunnel], or both";
-                return Err((0..0, what.to_owned()));
-            }
+            None => Vec::new(),
         };
         let tunnel = self.tunnel.map(|tunnel| tunnel.check(folder)).transpose()?;
+        let ip_client = self.ipclient.map(ipclient::Section::check).transpose()?;
+        let s5066 = self.s5066.map(s5066::Section::check).transpose()?;
+        if interfaces.is_empty() && tunnel.is_none() && ip_client.is_none() && s5066.is_none() {
+            let what = "nothing to do: `interfaces` for HBH, or a section [tunnel], [ipclient] or \
+                        [s5066]";
+            return Err((0..0, what.to_owned()));
+        }
         let profile = match self.profile {
             ProfileName::Default => Profile::Default,
             ProfileName::Seed => Profile::Seed,
@@ -258,6 +273,8 @@ impl File {
         Ok(Config {
             interfaces,
             tunnel,
+            ip_client,
+            s5066,
             hbh,
             neighbours,
             hello_interval,

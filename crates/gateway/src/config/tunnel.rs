@@ -371,7 +371,8 @@ mod tests {
         assert!(config.tunnel.is_some() && config.interfaces == ["wlan0"]);
         assert_eq!(
             neither.to_string(),
-            "a.toml, line 1: nothing to do: `interfaces` for HBH, a section [tunnel], or both"
+            "a.toml, line 1: nothing to do: `interfaces` for HBH, or a section [tunnel], \
+             [ipclient] or [s5066]"
         );
     }
 

@@ -1,0 +1,112 @@
+//! The section `s5066`: a STANAG 5066 node of our own, on a modem outside.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use proto::modem::Waveform;
+use proto::s5066::Address;
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::value::{Between, Parsed, Span};
+
+/// A node, its clients and its modem.
+#[derive(Clone, Debug, PartialEq)]
+pub struct S5066 {
+    /// The node's address.
+    pub address: Address,
+    /// Where clients connect.
+    pub listen: SocketAddr,
+    /// The modem's socket, MIL-STD-188-110D appendix A.
+    pub modem: SocketAddr,
+    /// How the modem sends.
+    pub waveform: Waveform,
+    /// Clients at a time.
+    pub clients: usize,
+}
+
+/// The section as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Section {
+    address: Spanned<Parsed<Address>>,
+    #[serde(default)]
+    listen: Option<Spanned<Parsed<SocketAddr>>>,
+    modem: Spanned<Parsed<SocketAddr>>,
+    waveform: Parsed<Waveform>,
+    #[serde(default)]
+    clients: Option<Between<1, 256>>,
+}
+
+/// Registered for STANAG 5066.
+const PORT: u16 = 5_066;
+/// More than the standard's five, and than the fifty that we promise.
+const CLIENTS: usize = 64;
+
+type Fault = (Span, String);
+
+impl Section {
+    pub(super) fn check(self) -> Result<S5066, Fault> {
+        let (span, address) = (self.address.span(), self.address.into_inner().0);
+        if address.is_group() {
+            let what = format!("address: {address} is a group: 0.0.0.0 to 15.255.255.255 are not");
+            return Err((span, what));
+        }
+        let listen = match self.listen {
+            None => SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)),
+            Some(given) if given.get_ref().0.port() == 0 => {
+                return Err((given.span(), "listen: the port 0 is not allowed".to_owned()));
+            }
+            Some(given) => given.into_inner().0,
+        };
+        let (span, modem) = (self.modem.span(), self.modem.into_inner().0);
+        if modem.port() == 0 || modem.ip().is_unspecified() {
+            let what =
+                format!("modem: {modem} is nowhere: an address and port, such as 192.0.2.7:3000");
+            return Err((span, what));
+        }
+        if modem == listen {
+            return Err((span, format!("modem: {modem} is where we listen for clients")));
+        }
+        let clients = self.clients.map_or(CLIENTS, Between::as_usize);
+        Ok(S5066 { address, listen, modem, waveform: self.waveform.0, clients })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Config;
+
+    const TEXT: &str = r#"
+        [s5066]
+        address = "0.10.20.30"
+        modem = "192.0.2.7:3000"
+        waveform = "9600/short"
+    "#;
+
+    #[test]
+    fn an_address_a_modem_and_a_waveform_are_enough() {
+        let node = Config::parse("a.toml", TEXT).unwrap().s5066.unwrap();
+
+        assert_eq!(node.address.to_string(), "0.10.20.30");
+        assert_eq!(node.listen, "127.0.0.1:5066".parse().unwrap());
+        assert_eq!((node.waveform.bits_per_s(), node.clients), (9_600, 64));
+    }
+
+    #[test]
+    fn an_error_names_file_line_key_and_what_is_allowed() {
+        for (from, to, expected) in [
+            ("0.10.20.30", "16.0.0.1", "line 3: address: 16.0.0.1 is a group"),
+            ("0.10.20.30", "10.20.30", "line 3: address: \"10.20.30\" is not allowed: a node"),
+            ("192.0.2.7:3000", "0.0.0.0:3000", "line 4: modem: 0.0.0.0:3000 is nowhere"),
+            ("192.0.2.7:3000", "127.0.0.1:5066", "line 4: modem: 127.0.0.1:5066 is where we"),
+            ("9600/short", "9601", "line 5: waveform: \"9601\" is not allowed: no 9601 bit/s"),
+            ("wave", "clients = 0\nwave", "line 5: clients: 0 is not allowed: 1 to 256"),
+            ("wave", "listen = \"[::1]:0\"\nwave", "line 5: listen: the port 0"),
+            ("modem", "modme", "line 4: unknown field `modme`"),
+        ] {
+            let text = TEXT.replacen(from, to, 1);
+            let said = Config::parse("a.toml", &text).unwrap_err().to_string();
+            assert!(said.starts_with(&format!("a.toml, {expected}")), "{said}\nnot\n{expected}");
+        }
+    }
+}
