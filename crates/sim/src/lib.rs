@@ -10,7 +10,7 @@
 
 pub mod app;
 pub mod bench;
-mod capture;
+pub mod capture;
 pub mod channel;
 mod counters;
 mod engine;

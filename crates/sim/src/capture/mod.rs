@@ -8,13 +8,13 @@ use std::path::Path;
 
 use proto::time::Time;
 
-pub(crate) use pcapng::Direction;
+pub use pcapng::{Direction, LinkType};
 
 /// A capture file.
 ///
 /// An error while writing ends the capture, not the run; [`Capture::finish`] tells of it.
 #[derive(Debug)]
-pub(crate) struct Capture {
+pub struct Capture {
     file: BufWriter<File>,
     interfaces: u32,
     block: Vec<u8>,
@@ -22,7 +22,11 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
-    pub(crate) fn create(path: &Path) -> io::Result<Self> {
+    /// Makes the file, or empties it.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn create(path: &Path) -> io::Result<Self> {
         let mut capture = Self {
             file: BufWriter::new(File::create(path)?),
             interfaces: 0,
@@ -35,20 +39,24 @@ impl Capture {
     }
 
     /// Adds an interface and returns its number; before the first packet.
-    pub(crate) fn add_interface(&mut self, name: &str) -> u32 {
-        pcapng::interface(name, &mut self.block);
+    pub fn add_interface(&mut self, name: &str, carries: LinkType) -> u32 {
+        pcapng::interface(name, carries, &mut self.block);
         self.flush_block();
         self.interfaces += 1;
         self.interfaces - 1
     }
 
-    pub(crate) fn write(&mut self, now: Time, interface: u32, direction: Direction, packet: &[u8]) {
+    /// Adds what passed an interface at this time.
+    pub fn write(&mut self, now: Time, interface: u32, direction: Direction, packet: &[u8]) {
         pcapng::packet(now, interface, direction, packet, &mut self.block);
         self.flush_block();
     }
 
     /// Writes out what is buffered.
-    pub(crate) fn finish(&mut self) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// What went wrong, now or before.
+    pub fn finish(&mut self) -> io::Result<()> {
         match self.failed.take() {
             Some(error) => Err(error),
             None => self.file.flush(),

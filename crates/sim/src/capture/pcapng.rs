@@ -14,8 +14,6 @@ const INTERFACE: u32 = 1;
 const PACKET: u32 = 6;
 /// Tells the byte order.
 const MAGIC: u32 = 0x1a2b_3c4d;
-/// IP packets without anything before them.
-const LINKTYPE_RAW: u16 = 101;
 
 const OPTION_END: u16 = 0;
 const OPTION_APPLICATION: u16 = 4;
@@ -23,9 +21,18 @@ const OPTION_INTERFACE_NAME: u16 = 2;
 const OPTION_RESOLUTION: u16 = 9;
 const OPTION_PACKET_FLAGS: u16 = 2;
 
+/// What passes an interface (the registry of link types at tcpdump.org).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum LinkType {
+    /// IP packets without anything before them.
+    Ip,
+    /// STANAG 5066 D_PDUs, from their synchronisation octets on.
+    DPdu,
+}
+
 /// Which way a packet passed the interface.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Direction {
+pub enum Direction {
     /// Received.
     In,
     /// Sent.
@@ -45,9 +52,13 @@ pub(super) fn section_header(out: &mut Vec<u8>) {
 }
 
 /// Appends an interface whose times are in nanoseconds.
-pub(super) fn interface(name: &str, out: &mut Vec<u8>) {
+pub(super) fn interface(name: &str, carries: LinkType, out: &mut Vec<u8>) {
+    let link_type: u16 = match carries {
+        LinkType::Ip => 101,
+        LinkType::DPdu => 237,
+    };
     block(INTERFACE, out, |out| {
-        out.extend_from_slice(&LINKTYPE_RAW.to_le_bytes());
+        out.extend_from_slice(&link_type.to_le_bytes());
         out.extend_from_slice(&[0; 2]);
         out.extend_from_slice(&0_u32.to_le_bytes());
         option(OPTION_INTERFACE_NAME, name.as_bytes(), out);
@@ -136,7 +147,7 @@ mod tests {
     fn every_block_says_its_length_at_both_ends() {
         let mut out = Vec::new();
         section_header(&mut out);
-        interface("a:eth0", &mut out);
+        interface("a:eth0", LinkType::Ip, &mut out);
         packet(Time::ZERO, 0, Direction::In, &[1, 2, 3], &mut out);
 
         let mut kinds = Vec::new();

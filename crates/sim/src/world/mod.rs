@@ -18,7 +18,7 @@ use proto::rng::Rng;
 use proto::time::Time;
 
 use crate::app::{App, echo, ping, stream, transfer};
-use crate::capture::Capture;
+use crate::capture::{Capture, LinkType};
 use crate::channel::{self, Channel};
 use crate::counters::PortCounters;
 use crate::engine::{Engine, Kind, Medium, Port, Sequence};
@@ -374,7 +374,7 @@ impl World {
         let mut capture = Capture::create(&folder.join(file))?;
         for port in ports {
             let name = format!("{}:{}", self.name(self.node_of(*port)), self.interface(*port).name);
-            let number = capture.add_interface(&name);
+            let number = capture.add_interface(&name, LinkType::Ip);
             let index = self.engine.captures.len();
             self.engine.ports[port.index()].captures.push((index, number));
         }
