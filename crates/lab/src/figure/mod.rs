@@ -17,6 +17,7 @@ mod scale;
 mod svg;
 mod text;
 mod theme;
+pub mod timeline;
 
 use crate::stats::Estimate;
 
