@@ -1,1 +1,15 @@
 //! The data transfer sublayer, Annex C: C_PDUs in frames over a bad channel.
+//!
+//! ```text
+//!          C_PDU                                                  octets
+//!  cas ───────────▶ arq::Sender, expedited, datagram ─▶ wire ───────────────▶ modem
+//!      ◀─────────── arq::Receiver, …                 ◀─ scan ◀───────────────
+//!                   management, reset
+//! ```
+//!
+//! The machines are for one peer each, hold no clock, and know nothing of air time: who owns them
+//! decides when this station transmits, and tells them which of its transmissions it is.
+
+pub mod crc;
+pub mod scan;
+pub mod wire;

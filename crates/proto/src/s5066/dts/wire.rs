@@ -1,0 +1,558 @@
+//! Frames (D_PDUs), Annex C section 3: octets in, octets out.
+//!
+//! ```text
+//!       sync         0             1           2      3        4 .. 3+m          h            size   4
+//!  +------+------+------+-------+----------+-------+---+---+-----------------+------+--------+------+-------+
+//!  | 0x90 | 0xeb | kind | eow 11-8 | 7-0   |  eot  | m | h |  to   |  from   | body | CRC-16 | segm.| CRC-32|
+//!  +------+------+------+-------+----------+-------+---+---+-----------------+------+--------+------+-------+
+//!                4 bits                             3   5     4m bits each     kinds 0 2 4 7 8: ^^^^^^^^^^^^^
+//!
+//!  body, by kind                           h: octets 0 to 3, body and CRC-16; m: octets of the addresses
+//!   0  data       flags(6) size(10) | fsn
+//!   1  ack        lwe | bitmap 0..16       bit 0 of the first octet is lwe + 1
+//!   2  data, ack  0, then 1
+//!   3  reset      flags | lwe | id
+//!   4  expedited  start end id(4) size(10) | fsn
+//!   5  its ack    1
+//!   6  management flags | id | message 0..23
+//!   7  datagram   id 11-8, in order, group, size(10) | id 7-0 | C_PDU size (2) | offset (2) | window (2)
+//!   8  expedited  7
+//!  15  warning    kind(4) reason(4)
+//!
+//!  ours: what EP5, EP10 and EP2 leave open
+//!   9  data       flags(6) size(10) | fsn (2)
+//!  10  ack        lwe (2) | last(1) runs(1) 0(4) size(10) | base (2)        segment: see `LongAck`
+//!  11  data, ack  9, then lwe (2) | bitmap 0..16
+//!  12  reset      flags | lwe (2) | id
+//!  13  extension  type | octets
+//!  14  padding    count (2)                count octets follow the header, at most 1023
+//! ```
+//!
+//! Numbers are big-endian, check sums little-endian. Bits without a meaning are sent as 0 and
+//! ignored.
+
+mod ack;
+mod eow;
+mod parse;
+#[cfg(test)]
+mod tests;
+
+pub use ack::{Ack, Coding, LongAck, MAX_BITMAP, Report, Run, Runs};
+pub use eow::{Capabilities, Eow, Extensions, HighRate, RATES, RateRequest, Response};
+pub use parse::Malformed;
+use parse::Reading;
+
+use super::crc;
+use crate::s5066::Address;
+
+/// The octets that a frame begins with (Maury-Styles, low octet first).
+pub const SYNC: [u8; 2] = [0x90, 0xeb];
+/// The most octets of a C_PDU in one frame.
+pub const MAX_SEGMENT: usize = 1023;
+/// The most octets that one padding frame adds to its header.
+pub const MAX_PADDING: usize = 1023;
+/// The most octets of an extended management message.
+pub const MAX_MESSAGE: usize = 23;
+/// The most octets of a frame: sync, addresses, header, segment, check sum.
+pub const MAX_FRAME: usize = SYNC.len() + 7 + 31 + MAX_SEGMENT + CRC32;
+/// Values of the 12 bits that name a C_PDU without ARQ.
+pub const DATAGRAM_IDS: u16 = 4096;
+
+/// Octets 0 to 3, and the CRC-16.
+const FIXED: usize = 4 + CRC16;
+const CRC16: usize = 2;
+const CRC32: usize = 4;
+
+/// A D_PDU.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Frame<'a> {
+    /// What every frame says.
+    pub header: Header,
+    /// What it is for.
+    pub body: Body<'a>,
+}
+
+/// What every frame says.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Header {
+    /// The order wire.
+    pub eow: Eow,
+    /// Half seconds from the start of this frame to the end of the transmission, rounded up; 0 if
+    /// it has none.
+    pub eot: u8,
+    /// For whom; a group only in datagrams.
+    pub to: Address,
+    /// From whom.
+    pub from: Address,
+    /// Octets of both addresses together, 1 to 7; more are taken when they need it.
+    pub address_size: u8,
+}
+
+/// What a frame is for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Body<'a> {
+    /// Kinds 1 and 5 are told apart by `is_expedited`.
+    Ack {
+        /// Of expedited data.
+        is_expedited: bool,
+        /// What arrived.
+        ack: Ack<'a>,
+    },
+    /// Kinds 0 and 9; with an acknowledgement 2 and 11.
+    Data {
+        /// How long numbers are, in both.
+        numbers: Numbers,
+        /// A piece of a C_PDU.
+        data: Data<'a>,
+        /// What arrived from the other side.
+        ack: Option<Ack<'a>>,
+    },
+    /// Kinds 7 and 8.
+    Datagram(Datagram<'a>),
+    /// Kind 4.
+    Expedited(Expedited<'a>),
+    /// Kind 13: what nobody has told us of; what follows its header is not part of it.
+    Extension {
+        /// The extended type.
+        kind: u8,
+        /// The rest of the header.
+        octets: &'a [u8],
+    },
+    /// Kind 10.
+    LongAck(LongAck<'a>),
+    /// Kind 6.
+    Management(Management<'a>),
+    /// Kind 14: octets to fill a block; at most [`MAX_PADDING`].
+    Padding {
+        /// How many follow the header.
+        count: u16,
+    },
+    /// Kinds 3 and 12.
+    Reset {
+        /// How long numbers are.
+        numbers: Numbers,
+        /// What is to be reset.
+        reset: Reset,
+    },
+    /// Kind 15.
+    Warning {
+        /// The kind of the frame it is about, 4 bits.
+        received: u8,
+        /// What was wrong.
+        reason: Reason,
+    },
+}
+
+/// How long the numbers of frames are.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Numbers {
+    /// 16 bits (EP5), windows to 32 768.
+    Long,
+    /// 8 bits, windows to 128.
+    #[default]
+    Short,
+}
+
+impl Numbers {
+    /// The largest window: half of the numbers.
+    #[must_use]
+    pub const fn max_window(self) -> u32 {
+        match self {
+            Self::Long => 1 << 15,
+            Self::Short => 1 << 7,
+        }
+    }
+
+    /// How the frame that is the `absolute`th since the last reset is numbered.
+    #[must_use]
+    pub const fn fsn(self, absolute: u64) -> Fsn {
+        let [low, high, ..] = absolute.to_le_bytes();
+        match self {
+            Self::Long => Fsn(u16::from_le_bytes([low, high])),
+            Self::Short => Fsn(low as u16),
+        }
+    }
+
+    /// How far `to` lies after `from`, going round.
+    #[must_use]
+    pub const fn distance(self, from: Fsn, to: Fsn) -> u32 {
+        let distance = to.0.wrapping_sub(from.0);
+        match self {
+            Self::Long => distance as u32,
+            Self::Short => (distance & 0xff) as u32,
+        }
+    }
+}
+
+/// The number of a frame; short ones are below 256. It goes round, so it has no `Ord`.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub struct Fsn(pub u16);
+
+/// A part of a C_PDU, with its check sum.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub struct Segment<'a> {
+    /// At most [`MAX_SEGMENT`].
+    pub octets: &'a [u8],
+    /// Whether the CRC-32 holds.
+    pub is_good: bool,
+}
+
+impl<'a> Segment<'a> {
+    /// A segment to be sent.
+    #[must_use]
+    pub const fn new(octets: &'a [u8]) -> Self {
+        Self { octets, is_good: true }
+    }
+}
+
+impl std::fmt::Debug for Segment<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mark = if self.is_good { "" } else { ", bad" };
+        write!(f, "Segment({} octets{mark})", self.octets.len())
+    }
+}
+
+/// A piece of a C_PDU by selective-repeat ARQ.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Data<'a> {
+    /// The number of the frame.
+    pub fsn: Fsn,
+    /// It is the first piece.
+    pub is_start: bool,
+    /// It is the last piece.
+    pub is_end: bool,
+    /// The C_PDU waits for those before it.
+    pub in_order: bool,
+    /// The C_PDU is to be forgotten.
+    pub is_drop: bool,
+    /// The number is the sender's upper window edge: the newest one sent.
+    pub at_upper_edge: bool,
+    /// The number is the sender's lower window edge: the oldest one not acknowledged.
+    pub at_lower_edge: bool,
+    /// The octets.
+    pub segment: Segment<'a>,
+}
+
+/// A piece of an expedited C_PDU by ARQ.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Expedited<'a> {
+    /// It is the first piece.
+    pub is_start: bool,
+    /// It is the last piece.
+    pub is_end: bool,
+    /// The C_PDU, 0 to 15.
+    pub id: u8,
+    /// Which piece, from 0.
+    pub fsn: u8,
+    /// The octets.
+    pub segment: Segment<'a>,
+}
+
+/// A piece of a C_PDU without ARQ. It is for a group if the header's address is one.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Datagram<'a> {
+    /// Kind 8, not 7.
+    pub is_expedited: bool,
+    /// The C_PDU, below [`DATAGRAM_IDS`]; each kind counts for itself.
+    pub id: u16,
+    /// The C_PDU waits for those before it.
+    pub in_order: bool,
+    /// Octets of the C_PDU.
+    pub size: u16,
+    /// Where in it the segment lies.
+    pub offset: u16,
+    /// Half seconds during which pieces of it are still sent.
+    pub window: u16,
+    /// The octets.
+    pub segment: Segment<'a>,
+}
+
+/// A management frame; its message begins in the order wire.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Management<'a> {
+    /// The order wire holds a message to be acknowledged.
+    pub is_valid: bool,
+    /// It acknowledges frame `id` of the other side.
+    pub is_ack: bool,
+    /// The number of the frame.
+    pub id: u8,
+    /// The rest of the message, at most [`MAX_MESSAGE`] octets.
+    pub extended: Option<&'a [u8]>,
+}
+
+/// What is to be reset.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Reset {
+    /// All windows of both sides begin anew.
+    pub is_full: bool,
+    /// The receiver of this is asked to send `is_rx_command`.
+    pub is_tx_request: bool,
+    /// The receiver of this sets its lower edge to `lwe`.
+    pub is_rx_command: bool,
+    /// It was done.
+    pub is_ack: bool,
+    /// The new lower edge.
+    pub lwe: Fsn,
+    /// The number of the frame.
+    pub id: u8,
+}
+
+/// What was wrong with a frame.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Reason {
+    /// 2: it is no valid frame.
+    Invalid,
+    /// 3: it is not valid now.
+    InvalidNow,
+    /// 1: it needs a connection.
+    NotConnected,
+    /// A number without a meaning, 4 to 15.
+    Other(u8),
+    /// 0: its kind is not known.
+    UnknownKind,
+}
+
+impl<'a> Frame<'a> {
+    /// Reads the frame that `octets` begin with, and how many they are.
+    ///
+    /// A bad CRC-32 is no error: it marks the segment.
+    ///
+    /// # Errors
+    /// [`Malformed::Truncated`] tells how many octets are needed at least; all others, that no
+    /// frame begins here.
+    pub fn parse(octets: &'a [u8]) -> Result<(Self, usize), Malformed> {
+        parse::frame(octets, Reading::Checked)
+    }
+
+    /// Like [`Frame::parse`] of octets after which none will come: what is left of a segment is a
+    /// bad one.
+    ///
+    /// # Errors
+    /// Those of [`Frame::parse`]; truncated is what lacks a part of the header.
+    pub fn parse_end(octets: &'a [u8]) -> Result<(Self, usize), Malformed> {
+        parse::frame(octets, Reading::AtEnd)
+    }
+
+    /// How many octets the frame takes that `octets` begin with.
+    ///
+    /// # Errors
+    /// Those of [`Frame::parse`].
+    pub fn measure(octets: &[u8]) -> Result<usize, Malformed> {
+        parse::frame(octets, Reading::Measured).map(|(_, len)| len)
+    }
+
+    /// The D_PDU type, 0 to 15.
+    #[must_use]
+    pub const fn kind(&self) -> u8 {
+        match &self.body {
+            Body::Data { numbers: Numbers::Short, ack: None, .. } => 0,
+            Body::Ack { is_expedited: false, .. } => 1,
+            Body::Data { numbers: Numbers::Short, ack: Some(_), .. } => 2,
+            Body::Reset { numbers: Numbers::Short, .. } => 3,
+            Body::Expedited(_) => 4,
+            Body::Ack { is_expedited: true, .. } => 5,
+            Body::Management(_) => 6,
+            Body::Datagram(Datagram { is_expedited: false, .. }) => 7,
+            Body::Datagram(Datagram { is_expedited: true, .. }) => 8,
+            Body::Data { numbers: Numbers::Long, ack: None, .. } => 9,
+            Body::LongAck(_) => 10,
+            Body::Data { numbers: Numbers::Long, ack: Some(_), .. } => 11,
+            Body::Reset { numbers: Numbers::Long, .. } => 12,
+            Body::Extension { .. } => 13,
+            Body::Padding { .. } => 14,
+            Body::Warning { .. } => 15,
+        }
+    }
+
+    /// Octets on the air.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        let segment = match (&self.body, self.segment()) {
+            (Body::Padding { count }, _) => usize::from(*count),
+            (_, Some(segment)) => segment.octets.len() + CRC32,
+            (_, None) => 0,
+        };
+        SYNC.len() + self.header.addresses() + FIXED + self.body.len() + segment
+    }
+
+    /// Whether both check sums hold.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        self.segment().is_none_or(|segment| segment.is_good)
+    }
+
+    /// The segment, if it has one.
+    #[must_use]
+    pub const fn segment(&self) -> Option<Segment<'a>> {
+        match &self.body {
+            Body::Data { data, .. } => Some(data.segment),
+            Body::Datagram(datagram) => Some(datagram.segment),
+            Body::Expedited(expedited) => Some(expedited.segment),
+            Body::LongAck(ack) if !ack.list.octets.is_empty() => Some(ack.list),
+            Body::Ack { .. }
+            | Body::Extension { .. }
+            | Body::LongAck(_)
+            | Body::Management(_)
+            | Body::Padding { .. }
+            | Body::Reset { .. }
+            | Body::Warning { .. } => None,
+        }
+    }
+
+    /// Appends the octets. A segment that is marked bad gets a wrong check sum.
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&SYNC);
+        let start = out.len();
+        let addresses = self.header.addresses();
+        let (eow_kind, eow) = self.header.eow.emit();
+        let sizes = addresses << 5 | (FIXED + self.body.len()) & 0x1f;
+        out.extend_from_slice(&[self.kind() << 4 | eow_kind, eow, self.header.eot, low(sizes)]);
+        let to = u64::from(self.header.to.value()) << (4 * addresses);
+        let both = to | u64::from(self.header.from.value());
+        out.extend_from_slice(&both.to_be_bytes()[8 - addresses..]);
+        self.body.emit(self.header.to.is_group(), out);
+        let sum = crc::header(&out[start..]);
+        out.extend_from_slice(&sum.to_le_bytes());
+        if let Body::Padding { count } = self.body {
+            out.resize(out.len() + usize::from(count), 0);
+        }
+        if let Some(Segment { octets, is_good }) = self.segment() {
+            let sum = crc::segment(octets);
+            out.extend_from_slice(octets);
+            out.extend_from_slice(&if is_good { sum } else { !sum }.to_le_bytes());
+        }
+    }
+}
+
+impl Header {
+    /// Octets that the addresses take.
+    fn addresses(&self) -> usize {
+        let needed = self.to.half_octets().max(self.from.half_octets());
+        usize::from(self.address_size).clamp(needed, 7)
+    }
+}
+
+impl Body<'_> {
+    /// Octets of the type-specific part.
+    fn len(&self) -> usize {
+        match self {
+            Self::Ack { ack, .. } => 1 + ack.bitmap.len(),
+            Self::Data { numbers, ack, .. } => {
+                let number = numbers.octets();
+                2 + number + ack.map_or(0, |ack| number + ack.bitmap.len())
+            }
+            Self::Datagram(_) => 9,
+            Self::Expedited(_) => 3,
+            Self::Extension { octets, .. } => 1 + octets.len(),
+            Self::LongAck(_) => 6,
+            Self::Management(management) => 2 + management.extended.map_or(0, <[u8]>::len),
+            Self::Padding { .. } => 2,
+            Self::Reset { numbers, .. } => 2 + numbers.octets(),
+            Self::Warning { .. } => 1,
+        }
+    }
+
+    fn emit(&self, is_group: bool, out: &mut Vec<u8>) {
+        match *self {
+            Self::Ack { ack, .. } => ack.emit(Numbers::Short, out),
+            Self::Data { numbers, data, ack } => {
+                let flags = [
+                    data.is_start,
+                    data.is_end,
+                    data.in_order,
+                    data.is_drop,
+                    data.at_upper_edge,
+                    data.at_lower_edge,
+                ];
+                sized(bits(flags) << 2, data.segment.octets, out);
+                numbers.emit(data.fsn, out);
+                if let Some(ack) = ack {
+                    ack.emit(numbers, out);
+                }
+            }
+            Self::Datagram(datagram) => {
+                let [high, id] = datagram.id.to_be_bytes();
+                let flags = bits([datagram.in_order, is_group]) << 2;
+                sized(high << 4 | flags, datagram.segment.octets, out);
+                out.push(id);
+                for field in [datagram.size, datagram.offset, datagram.window] {
+                    out.extend_from_slice(&field.to_be_bytes());
+                }
+            }
+            Self::Expedited(expedited) => {
+                let flags = bits([expedited.is_start, expedited.is_end]) << 6;
+                sized(flags | (expedited.id & 0x0f) << 2, expedited.segment.octets, out);
+                out.push(expedited.fsn);
+            }
+            Self::Extension { kind, octets } => {
+                out.push(kind);
+                out.extend_from_slice(octets);
+            }
+            Self::LongAck(ack) => {
+                Numbers::Long.emit(ack.lwe, out);
+                let flags = bits([ack.is_last, ack.coding == Coding::Runs]) << 6;
+                sized(flags, ack.list.octets, out);
+                Numbers::Long.emit(ack.base, out);
+            }
+            Self::Management(management) => {
+                let flags = [management.extended.is_some(), management.is_valid, management.is_ack];
+                out.extend_from_slice(&[bits(flags), management.id]);
+                out.extend_from_slice(management.extended.unwrap_or_default());
+            }
+            Self::Padding { count } => out.extend_from_slice(&count.to_be_bytes()),
+            Self::Reset { numbers, reset } => {
+                out.push(bits([
+                    reset.is_full,
+                    reset.is_tx_request,
+                    reset.is_rx_command,
+                    reset.is_ack,
+                ]));
+                numbers.emit(reset.lwe, out);
+                out.push(reset.id);
+            }
+            Self::Warning { received, reason } => out.push(received << 4 | reason.code()),
+        }
+    }
+}
+
+impl Numbers {
+    const fn octets(self) -> usize {
+        match self {
+            Self::Long => 2,
+            Self::Short => 1,
+        }
+    }
+
+    fn emit(self, fsn: Fsn, out: &mut Vec<u8>) {
+        out.extend_from_slice(&fsn.0.to_be_bytes()[2 - self.octets()..]);
+    }
+}
+
+impl Reason {
+    const fn code(self) -> u8 {
+        match self {
+            Self::UnknownKind => 0,
+            Self::NotConnected => 1,
+            Self::Invalid => 2,
+            Self::InvalidNow => 3,
+            Self::Other(code) => code & 0x0f,
+        }
+    }
+}
+
+/// The flags as one number, the first in the highest bit.
+fn bits<const N: usize>(flags: [bool; N]) -> u8 {
+    flags.into_iter().fold(0, |all, flag| all << 1 | u8::from(flag))
+}
+
+/// Two octets: flags, and ten bits of size.
+fn sized(flags: u8, segment: &[u8], out: &mut Vec<u8>) {
+    debug_assert!(segment.len() <= MAX_SEGMENT, "it fits ten bits");
+    let [high, low] = u16::try_from(segment.len()).unwrap_or(u16::MAX).to_be_bytes();
+    out.extend_from_slice(&[flags | high & 3, low]);
+}
+
+/// The low octet.
+const fn low(value: usize) -> u8 {
+    value.to_le_bytes()[0]
+}
