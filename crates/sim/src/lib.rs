@@ -15,6 +15,7 @@ pub mod channel;
 mod counters;
 mod engine;
 mod flows;
+pub mod hf;
 mod ids;
 mod node;
 mod series;

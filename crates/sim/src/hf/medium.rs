@@ -1,0 +1,502 @@
+//! The frequency that stations share.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::time::Duration;
+
+use proto::modem::{Event, Waveform};
+use proto::rng::Rng;
+use proto::time::Time;
+
+use super::channel::Channel;
+use super::path::{Path, PathStats};
+use super::signal::Signal;
+
+/// A station, by its place in the medium.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct StationId(pub usize);
+
+/// How long what is not on the air takes. Ours: together the least turnaround that equipment is
+/// said to reach, 150 to 200 ms.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Timing {
+    /// From the command to transmit until the preamble begins: relay, amplifier, level control.
+    pub key_up: Duration,
+    /// From the end of the last block until the station listens again.
+    pub key_down: Duration,
+    /// From the end of a block at the receiver until its octets are there.
+    pub decoder: Duration,
+    /// From station to station; 3.3 ms for 1,000 km.
+    pub propagation: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            key_up: Duration::from_millis(100),
+            key_down: Duration::from_millis(20),
+            decoder: Duration::from_millis(50),
+            propagation: Duration::from_millis(5),
+        }
+    }
+}
+
+/// What a medium is like.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Config {
+    /// Between any two stations, unless told otherwise.
+    pub channel: Channel,
+    /// Delays.
+    pub timing: Timing,
+}
+
+/// What a station did and met.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Stats {
+    /// Transmissions begun.
+    pub transmissions: u64,
+    /// Blocks sent.
+    pub blocks: u64,
+    /// Octets of zero sent because the station was late.
+    pub underrun_octets: u64,
+    /// Octets that were offered when there was no room.
+    pub refused_octets: u64,
+    /// Commands to transmit while a transmission was under way.
+    pub refused_starts: u64,
+    /// Transmissions whose preamble another one hid, or that were on when listening began.
+    pub unreadable: u64,
+    /// Receptions given up to transmit.
+    pub receptions_cut: u64,
+    /// Ends of message that were not recognised.
+    pub missed_ends: u64,
+}
+
+/// How long before a block its octets are asked for: time for a real-time driver to come.
+const LEAD: Duration = Duration::from_millis(50);
+/// Transmissions that are remembered to find collisions.
+const SPANS: usize = 64;
+
+/// Stations on one frequency.
+#[derive(Debug)]
+pub struct Medium {
+    config: Config,
+    stations: Vec<Station>,
+    /// From each station to each.
+    paths: Vec<Path>,
+    signals: BTreeMap<u64, Signal>,
+    /// When transmissions were on the air, the last ones.
+    spans: VecDeque<Span>,
+    agenda: BinaryHeap<Reverse<Entry>>,
+    entries: u64,
+    events: VecDeque<(StationId, Event)>,
+    spare: Vec<Vec<u8>>,
+    next_signal: u64,
+    noise: Rng,
+    seed: u64,
+}
+
+#[derive(Debug, Default)]
+struct Station {
+    state: State,
+    /// When it last stopped to transmit.
+    listens_since: Time,
+    stats: Stats,
+}
+
+/// What a station's one antenna does.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+enum State {
+    /// Listening; nothing is there.
+    #[default]
+    Idle,
+    /// Receiving; `is_deaf`: the preamble was not understood, so no octets come out.
+    Receiving { signal: u64, is_deaf: bool },
+    /// Transmitting until the end of the transmission and `key_down`.
+    Transmitting { signal: u64 },
+}
+
+/// When something was on the air at its sender.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    signal: u64,
+    station: usize,
+    from: Time,
+    until: Option<Time>,
+}
+
+/// Something to do, in the order of time and then of making.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+struct Entry {
+    at: Time,
+    number: u64,
+    step: Step,
+}
+
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Step {
+    /// The octets of a block are wanted.
+    Ask { signal: u64, block: u32 },
+    /// A block begins: what has not come is too late.
+    Begin { signal: u64, block: u32 },
+    /// A preamble ends at a listener.
+    Detect { signal: u64, listener: usize },
+    /// A block is decoded at a listener.
+    Deliver { signal: u64, listener: usize, block: u32, is_last: bool },
+    /// A listener finds that a signal is gone.
+    Lose { signal: u64, listener: usize },
+    /// A station listens again.
+    Release { signal: u64 },
+    /// Nobody needs a signal any more.
+    Forget { signal: u64 },
+}
+
+impl Medium {
+    /// A medium with this many stations, all silent; `seed` decides noise and fading.
+    #[must_use]
+    pub fn new(config: Config, stations: usize, seed: u64) -> Self {
+        let pairs = (0..stations * stations).map(|pair| (pair / stations, pair % stations));
+        Self {
+            config,
+            paths: pairs.map(|(from, to)| path(config.channel, seed, from, to)).collect(),
+            stations: std::iter::repeat_with(Station::default).take(stations).collect(),
+            signals: BTreeMap::new(),
+            spans: VecDeque::new(),
+            agenda: BinaryHeap::new(),
+            entries: 0,
+            events: VecDeque::new(),
+            spare: Vec::new(),
+            next_signal: 0,
+            noise: Rng::stream(seed, "hf collisions"),
+            seed,
+        }
+    }
+
+    /// Changes one direction between two stations; its fading begins anew.
+    pub fn set_channel(&mut self, from: StationId, to: StationId, channel: Channel) {
+        let stats = self.path(from.0, to.0).stats;
+        let index = from.0 * self.stations.len() + to.0;
+        self.paths[index] = path(channel, self.seed, from.0, to.0);
+        self.paths[index].stats = stats;
+    }
+
+    /// A station turns its transmitter on. What it was receiving is lost to it.
+    ///
+    /// While it transmits, this does nothing and is counted.
+    pub fn start(&mut self, now: Time, station: StationId, waveform: Waveform) {
+        let StationId(index) = station;
+        match self.stations[index].state {
+            State::Transmitting { .. } => {
+                self.stations[index].stats.refused_starts += 1;
+                return;
+            }
+            State::Receiving { .. } => {
+                self.stations[index].stats.receptions_cut += 1;
+                self.events.push_back((station, Event::CarrierLost));
+            }
+            State::Idle => {}
+        }
+        let id = self.next_signal;
+        self.next_signal += 1;
+        let keyed = now + self.config.timing.key_up;
+        let signal = Signal::new(index, waveform, keyed, self.spare.pop().unwrap_or_default());
+        let first = signal.block_start(0);
+        self.signals.insert(id, signal);
+        self.stations[index].state = State::Transmitting { signal: id };
+        self.stations[index].stats.transmissions += 1;
+        self.spans.push_back(Span { signal: id, station: index, from: keyed, until: None });
+        if self.spans.len() > SPANS {
+            self.spans.pop_front();
+        }
+        for listener in self.others(index) {
+            let at = first + self.config.timing.propagation;
+            self.plan(at, Step::Detect { signal: id, listener });
+        }
+        self.plan((first - LEAD).max(now), Step::Ask { signal: id, block: 0 });
+        self.plan(first, Step::Begin { signal: id, block: 0 });
+    }
+
+    /// Takes octets of a station's transmission, at most as many as there is [`Self::room`] for.
+    pub fn supply(&mut self, station: StationId, octets: &[u8]) {
+        let refused = match self.signal_of(station) {
+            Some(signal) => signal.supply(octets),
+            None => octets.len(),
+        };
+        self.stations[station.0].stats.refused_octets += refused as u64;
+    }
+
+    /// Ends a station's transmission with the octets given so far.
+    pub fn end(&mut self, station: StationId) {
+        if let Some(signal) = self.signal_of(station) {
+            signal.is_ended = true;
+        }
+    }
+
+    /// Does what is due by `now`.
+    pub fn handle_timeout(&mut self, now: Time) {
+        while let Some(Reverse(entry)) = self.agenda.peek() {
+            if entry.at > now {
+                return;
+            }
+            let Entry { at, step, .. } = *entry;
+            self.agenda.pop();
+            self.take(at, step);
+        }
+    }
+
+    /// What a station's modem has to tell.
+    pub fn poll_event(&mut self) -> Option<(StationId, Event)> {
+        self.events.pop_front()
+    }
+
+    /// When [`Self::handle_timeout`] has something to do.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.agenda.peek().map(|Reverse(entry)| entry.at)
+    }
+
+    /// Octets that the modem of a station wants now: what is missing of the next block, from a
+    /// short time before it begins.
+    #[must_use]
+    pub fn room(&self, station: StationId) -> usize {
+        match self.stations[station.0].state {
+            State::Transmitting { signal } => self.signals.get(&signal).map_or(0, Signal::room),
+            State::Idle | State::Receiving { .. } => 0,
+        }
+    }
+
+    /// Stations.
+    #[must_use]
+    pub fn stations(&self) -> usize {
+        self.stations.len()
+    }
+
+    /// Whether a station transmits.
+    #[must_use]
+    pub fn is_transmitting(&self, station: StationId) -> bool {
+        matches!(self.stations[station.0].state, State::Transmitting { .. })
+    }
+
+    /// What a station did and met.
+    #[must_use]
+    pub fn stats(&self, station: StationId) -> Stats {
+        self.stations[station.0].stats
+    }
+
+    /// What passed from one station to another.
+    #[must_use]
+    pub fn path_stats(&self, from: StationId, to: StationId) -> PathStats {
+        self.path(from.0, to.0).stats
+    }
+
+    /// The delays.
+    #[must_use]
+    pub fn timing(&self) -> Timing {
+        self.config.timing
+    }
+
+    fn take(&mut self, at: Time, step: Step) {
+        match step {
+            Step::Ask { signal, block } => {
+                if let Some(signal) = self.signals.get_mut(&signal) {
+                    signal.asked = block + 1;
+                }
+            }
+            Step::Begin { signal, block } => self.begin(signal, block),
+            Step::Detect { signal, listener } => self.detect(at, signal, listener),
+            Step::Deliver { signal, listener, block, is_last } => {
+                self.deliver(at, signal, listener, block, is_last);
+            }
+            Step::Lose { signal, listener } => self.lose(at, signal, listener),
+            Step::Release { signal } => self.release(at, signal),
+            Step::Forget { signal } => {
+                if let Some(signal) = self.signals.remove(&signal) {
+                    self.spare.push(signal.into_buffer());
+                }
+            }
+        }
+    }
+
+    /// Puts a block on the air.
+    fn begin(&mut self, id: u64, block: u32) {
+        let Timing { decoder, propagation, key_down, .. } = self.config.timing;
+        let Some(signal) = self.signals.get_mut(&id) else { return };
+        let (station, waveform) = (signal.station, signal.waveform);
+        let missing = signal.fill();
+        let is_last = signal.is_last(block);
+        let end = signal.block_start(block + 1);
+        // Listeners are behind by less than this many blocks.
+        let behind = (decoder + propagation).as_nanos() / waveform.block_time().as_nanos() + 2;
+        signal.forget_before(block.saturating_sub(u32::try_from(behind).unwrap_or(u32::MAX)));
+        let stats = &mut self.stations[station].stats;
+        stats.blocks += 1;
+        stats.underrun_octets += missing as u64;
+
+        let heard = end + propagation + decoder;
+        for listener in self.others(station) {
+            self.plan(heard, Step::Deliver { signal: id, listener, block, is_last });
+        }
+        if is_last {
+            self.signals.get_mut(&id).expect("it was there above").until = Some(end);
+            if let Some(span) = self.spans.iter_mut().find(|span| span.signal == id) {
+                span.until = Some(end);
+            }
+            self.plan(end + key_down, Step::Release { signal: id });
+            // One block more for those that miss the end of the message.
+            let forgotten = heard.max(end + key_down) + waveform.block_time() * 2;
+            self.plan(forgotten, Step::Forget { signal: id });
+        } else {
+            self.plan(end - LEAD, Step::Ask { signal: id, block: block + 1 });
+            self.plan(end, Step::Begin { signal: id, block: block + 1 });
+        }
+    }
+
+    /// A preamble has passed a listener.
+    fn detect(&mut self, at: Time, id: u64, listener: usize) {
+        if self.stations[listener].state != State::Idle {
+            return;
+        }
+        let Some(signal) = self.signals.get(&id) else { return };
+        let (from, waveform, keyed) = (signal.station, signal.waveform, signal.keyed);
+        let index = self.index(from, listener);
+        if self.paths[index].channel() == Channel::Silent {
+            return;
+        }
+        if !self.paths[index].is_acquired(waveform, keyed) {
+            self.paths[index].stats.missed_preambles += 1;
+            return;
+        }
+        let arrived = keyed + self.config.timing.propagation;
+        let is_deaf = self.stations[listener].listens_since > arrived
+            || self.is_disturbed(id, listener, arrived, at);
+        self.lock(listener, id, (!is_deaf).then_some(waveform));
+    }
+
+    /// A listener begins to receive a signal whose preamble it understood or not.
+    fn lock(&mut self, listener: usize, signal: u64, waveform: Option<Waveform>) {
+        let is_deaf = waveform.is_none();
+        self.stations[listener].state = State::Receiving { signal, is_deaf };
+        self.stations[listener].stats.unreadable += u64::from(is_deaf);
+        self.events.push_back((StationId(listener), Event::CarrierDetected { waveform }));
+    }
+
+    /// A block has passed a listener's decoder.
+    fn deliver(&mut self, at: Time, id: u64, listener: usize, block: u32, is_last: bool) {
+        let State::Receiving { signal, is_deaf } = self.stations[listener].state else { return };
+        if signal != id {
+            return;
+        }
+        if is_deaf {
+            if is_last {
+                self.lose(at, id, listener);
+            }
+            return;
+        }
+        let Some(signal) = self.signals.get(&id) else { return };
+        let propagation = self.config.timing.propagation;
+        let (start, end) = (signal.block_start(block), signal.block_start(block + 1));
+        let waveform = signal.waveform;
+        let is_hit = self.is_disturbed(id, listener, start + propagation, end + propagation);
+        let index = self.index(self.signals[&id].station, listener);
+        let path = &mut self.paths[index];
+        let ber = if is_hit { 0.5 } else { path.ber(waveform, start) };
+        let is_end_missed = is_last && !path.is_end_found(ber);
+
+        let mut octets = Vec::new();
+        self.signals[&id].copy_block(block, is_end_missed, &mut octets);
+        path.stats.blocks += 1;
+        path.stats.bits += octets.len() as u64 * 8;
+        if is_hit {
+            path.stats.collided_blocks += 1;
+            octets.fill_with(|| self.noise.bits().to_be_bytes()[0]);
+        } else {
+            path.stats.wrong_bits += path.corrupt(ber, &mut octets);
+        }
+        if !octets.is_empty() {
+            self.events.push_back((StationId(listener), Event::Received(octets)));
+        }
+        if is_end_missed {
+            self.stations[listener].stats.missed_ends += 1;
+            self.plan(at + waveform.block_time(), Step::Lose { signal: id, listener });
+        } else if is_last {
+            self.lose(at, id, listener);
+        }
+    }
+
+    /// A listener has received all there is of a signal.
+    fn lose(&mut self, at: Time, id: u64, listener: usize) {
+        match self.stations[listener].state {
+            State::Receiving { signal, .. } if signal == id => {
+                self.stations[listener].state = State::Idle;
+                self.events.push_back((StationId(listener), Event::CarrierLost));
+                self.look_around(at, listener);
+            }
+            State::Idle | State::Receiving { .. } | State::Transmitting { .. } => {}
+        }
+    }
+
+    /// A station has transmitted all it had.
+    fn release(&mut self, at: Time, id: u64) {
+        let Some(signal) = self.signals.get(&id) else { return };
+        let station = signal.station;
+        self.stations[station].state = State::Idle;
+        self.stations[station].listens_since = at;
+        self.events.push_back((StationId(station), Event::Sent));
+        self.look_around(at, station);
+    }
+
+    /// A listener that has just become idle may find a signal past its preamble.
+    fn look_around(&mut self, at: Time, listener: usize) {
+        let propagation = self.config.timing.propagation;
+        let found = self.signals.iter().find(|(_, signal)| {
+            let path = &self.paths[self.index(signal.station, listener)];
+            let is_on = signal.block_start(0) + propagation < at
+                && signal.until.is_none_or(|until| until + propagation > at);
+            let is_heard = path.channel() != Channel::Silent
+                && path.is_acquired(signal.waveform, signal.keyed);
+            signal.station != listener && is_on && is_heard
+        });
+        if let Some((&id, _)) = found {
+            self.lock(listener, id, None);
+        }
+    }
+
+    /// Whether anybody else is on the air, as `listener` hears it, between these two times.
+    fn is_disturbed(&self, id: u64, listener: usize, from: Time, until: Time) -> bool {
+        let propagation = self.config.timing.propagation;
+        self.spans.iter().any(|span| {
+            let is_other = span.signal != id && span.station != listener;
+            let begins_before = span.from + propagation < until;
+            let ends_after = span.until.is_none_or(|end| end + propagation > from);
+            let is_heard = || self.path(span.station, listener).channel() != Channel::Silent;
+            is_other && begins_before && ends_after && is_heard()
+        })
+    }
+
+    fn signal_of(&mut self, station: StationId) -> Option<&mut Signal> {
+        match self.stations[station.0].state {
+            State::Transmitting { signal } => self.signals.get_mut(&signal),
+            State::Idle | State::Receiving { .. } => None,
+        }
+    }
+
+    fn others(&self, station: usize) -> impl Iterator<Item = usize> + use<> {
+        (0..self.stations.len()).filter(move |&other| other != station)
+    }
+
+    fn index(&self, from: usize, to: usize) -> usize {
+        from * self.stations.len() + to
+    }
+
+    fn path(&self, from: usize, to: usize) -> &Path {
+        &self.paths[self.index(from, to)]
+    }
+
+    fn plan(&mut self, at: Time, step: Step) {
+        self.entries += 1;
+        self.agenda.push(Reverse(Entry { at, number: self.entries, step }));
+    }
+}
+
+fn path(channel: Channel, seed: u64, from: usize, to: usize) -> Path {
+    Path::new(channel, Rng::stream(seed, &format!("hf path {from} {to}")))
+}

@@ -1,0 +1,33 @@
+//! Stations on one HF frequency: half duplex, whole interleaver blocks, and a sky between them.
+//!
+//! ```text
+//!   start, supply, end     ┌────────┐   Path for each ordered pair:
+//!  ──────────────────────▶ │ Medium │   noise, fading ─▶ bit errors, block by block
+//!  ◀────────────────────── └────────┘
+//!   room, Event: carrier, octets, sent
+//! ```
+//!
+//! One transmission, as its sender and a listener see it:
+//!
+//! ```text
+//!  start  key up   preamble    block 0    block 1      last block  key down
+//!    |──────|──────────────|──────────|──────────|─ ... ─|──────────|──|  Sent
+//!                          ^ CarrierDetected     ^ Received 0 .. one for each block
+//!                            (after propagation)   (after propagation and decoding)
+//! ```
+//!
+//! The medium is a function of time and of what it is given, so that it runs in virtual and in
+//! real time. Its constants and their sources are in `docs/hf-channel.md`.
+
+mod channel;
+mod curve;
+mod fading;
+mod medium;
+mod path;
+mod signal;
+#[cfg(test)]
+mod tests;
+
+pub use channel::{Channel, NotAChannel, Variation};
+pub use medium::{Config, Medium, StationId, Stats, Timing};
+pub use path::PathStats;

@@ -1,0 +1,194 @@
+//! A transmission: which octets are in which block, and when that is on the air.
+//!
+//! ```text
+//!  octets  |0       |1       |2       |3   ...     a block need not be whole octets (75 bit/s: 45
+//!  blocks  |0          |1          |2      ...     bits): an octet comes with the block it ends in
+//! ```
+
+use proto::modem::Waveform;
+use proto::time::Time;
+
+/// Octets that a signal keeps before it lets go of those that are of no more use.
+const COMPACT: usize = 1 << 16;
+
+/// A transmission under way.
+#[derive(Debug)]
+pub(super) struct Signal {
+    pub(super) station: usize,
+    pub(super) waveform: Waveform,
+    /// When the preamble begins.
+    pub(super) keyed: Time,
+    /// When block 0 begins.
+    first: Time,
+    /// The octets from number `base` on.
+    octets: Vec<u8>,
+    base: usize,
+    /// Blocks whose octets were asked for.
+    pub(super) asked: u32,
+    /// Whether the station has given its last octet.
+    pub(super) is_ended: bool,
+    /// When the last block ends, once that is known.
+    pub(super) until: Option<Time>,
+}
+
+impl Signal {
+    pub(super) fn new(
+        station: usize,
+        waveform: Waveform,
+        keyed: Time,
+        mut buffer: Vec<u8>,
+    ) -> Self {
+        buffer.clear();
+        Self {
+            station,
+            waveform,
+            keyed,
+            first: keyed + waveform.preamble(),
+            octets: buffer,
+            base: 0,
+            asked: 0,
+            is_ended: false,
+            until: None,
+        }
+    }
+
+    /// When a block begins.
+    pub(super) fn block_start(&self, block: u32) -> Time {
+        self.first + self.waveform.block_time() * block
+    }
+
+    /// Octets that the blocks asked for still want.
+    pub(super) fn room(&self) -> usize {
+        if self.is_ended { 0 } else { self.wanted() - self.len() }
+    }
+
+    /// Takes octets; returns how many there was no room for.
+    pub(super) fn supply(&mut self, octets: &[u8]) -> usize {
+        let taken = octets.len().min(self.room());
+        self.octets.extend_from_slice(&octets[..taken]);
+        octets.len() - taken
+    }
+
+    /// Fills what was asked for and did not come with zeros; returns how many octets.
+    pub(super) fn fill(&mut self) -> usize {
+        let missing = self.room();
+        self.octets.resize(self.octets.len() + missing, 0);
+        missing
+    }
+
+    /// Whether this block is the last.
+    pub(super) fn is_last(&self, block: u32) -> bool {
+        self.is_ended && block + 1 >= self.waveform.blocks(self.len())
+    }
+
+    /// Appends the octets that a receiver gets out of a block; those after the last one only
+    /// `with_end`: the end of message and the fill.
+    pub(super) fn copy_block(&self, block: u32, with_end: bool, out: &mut Vec<u8>) {
+        let bits = self.waveform.block_bits() as usize;
+        let block = block as usize;
+        let (from, until) = (block * bits / 8, (block + 1) * bits / 8);
+        let len = self.len();
+        let (first, last) = (from.min(len).max(self.base), until.min(len));
+        if first < last {
+            out.extend_from_slice(&self.octets[first - self.base..last - self.base]);
+        }
+        if with_end {
+            let end = END_OF_MESSAGE.iter().chain(std::iter::repeat(&0));
+            let skipped = from.saturating_sub(len);
+            out.extend(end.skip(skipped).take(until.saturating_sub(from.max(len))));
+        }
+    }
+
+    /// Lets go of the octets of blocks before this one.
+    pub(super) fn forget_before(&mut self, block: u32) {
+        let until = block as usize * self.waveform.block_bits() as usize / 8;
+        let unused = until.saturating_sub(self.base).min(self.octets.len());
+        if unused >= COMPACT {
+            self.octets.drain(..unused);
+            self.base += unused;
+        }
+    }
+
+    /// The buffer, to be used again.
+    pub(super) fn into_buffer(self) -> Vec<u8> {
+        self.octets
+    }
+
+    /// Octets given so far.
+    fn len(&self) -> usize {
+        self.base + self.octets.len()
+    }
+
+    /// Octets that fill the blocks asked for.
+    fn wanted(&self) -> usize {
+        let bits = self.asked as usize * self.waveform.block_bits() as usize;
+        bits.div_ceil(8).max(self.len())
+    }
+}
+
+/// The pattern that ends a message.
+const END_OF_MESSAGE: [u8; 4] = [0x4b, 0x65, 0xa5, 0xb2];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_that_are_not_whole_octets_share_them_out_without_loss() {
+        let waveform: Waveform = "75/short".parse().unwrap();
+        let mut signal = Signal::new(0, waveform, Time::ZERO, Vec::new());
+        let octets: Vec<u8> = (0..100).collect();
+        let mut given = 0;
+        let mut heard = Vec::new();
+        let mut block = 0;
+
+        loop {
+            signal.asked = block + 1;
+            let room = signal.room().min(octets.len() - given);
+            assert_eq!(signal.supply(&octets[given..given + room]), 0);
+            given += room;
+            signal.is_ended |= given == octets.len();
+            signal.copy_block(block, false, &mut heard);
+            if signal.is_last(block) {
+                break;
+            }
+            block += 1;
+        }
+
+        assert_eq!(heard, octets);
+        assert_eq!(block + 1, waveform.blocks(octets.len()));
+    }
+
+    #[test]
+    fn a_missed_end_of_message_comes_out_with_the_fill() {
+        let waveform: Waveform = "9600/ultra-short".parse().unwrap();
+        let mut signal = Signal::new(0, waveform, Time::ZERO, Vec::new());
+        signal.asked = 1;
+        signal.supply(&[7; 10]);
+        signal.is_ended = true;
+
+        let mut heard = Vec::new();
+        signal.copy_block(0, true, &mut heard);
+
+        assert_eq!(heard.len(), 144);
+        assert_eq!(heard[..16], [7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 0x4b, 0x65, 0xa5, 0xb2, 0, 0]);
+    }
+
+    #[test]
+    fn a_long_transmission_does_not_keep_what_is_over() {
+        let waveform: Waveform = "240000/short".parse().unwrap();
+        let mut signal = Signal::new(0, waveform, Time::ZERO, Vec::new());
+        for block in 0..100_u32 {
+            signal.asked = block + 1;
+            let octet = u8::try_from(block).unwrap();
+            signal.supply(&vec![octet; signal.room()]);
+            signal.forget_before(block.saturating_sub(2));
+
+            let mut heard = Vec::new();
+            signal.copy_block(block, false, &mut heard);
+
+            assert_eq!(heard, vec![octet; 14_400]);
+            assert!(signal.octets.len() < 200_000);
+        }
+    }
+}
