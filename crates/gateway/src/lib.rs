@@ -13,6 +13,7 @@ mod alone;
 pub mod config;
 mod control;
 pub mod counters;
+mod device;
 pub mod firewall;
 pub mod frame;
 mod gateway;

@@ -32,7 +32,8 @@ impl Tap {
     /// # Errors
     /// When there is no `/dev/net/tun`, no right to use it, or the name is taken.
     pub fn open(name: &str) -> io::Result<Self> {
-        Self::open_kind(name, libc::IFF_TAP)
+        let tap = Self::open_kind(name, libc::IFF_TAP | libc::IFF_VNET_HDR)?;
+        tap.prepare_trains()
     }
 
     /// Makes the device `name` for packets without Ethernet headers.
@@ -40,6 +41,15 @@ impl Tap {
     /// # Errors
     /// As [`Self::open`].
     pub fn open_tun(name: &str) -> io::Result<Self> {
+        let tun = Self::open_kind(name, libc::IFF_TUN | libc::IFF_VNET_HDR)?;
+        tun.prepare_trains()
+    }
+
+    /// Makes the device `name` for single packets as they are, complete with checksums.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_plain_tun(name: &str) -> io::Result<Self> {
         Self::open_kind(name, libc::IFF_TUN)
     }
 
@@ -50,7 +60,7 @@ impl Tap {
             .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
             .open("/dev/net/tun")?;
 
-        let flags = kind | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+        let flags = kind | libc::IFF_NO_PI;
         let flags = i16::try_from(flags).map_err(io::Error::other)?;
         let request = libc::ifreq {
             ifr_name: interface_name(name)?,
@@ -58,11 +68,16 @@ impl Tap {
         };
         // SAFETY: the descriptor is open and `request` is a whole `ifreq`, alive for the call.
         unsafe { tun_set_iff(file.as_raw_fd(), &raw const request) }?;
+        Ok(Self(file))
+    }
+
+    fn prepare_trains(self) -> io::Result<Self> {
+        let file = &self.0;
         let size = libc::c_int::try_from(VNET_HEADER).map_err(io::Error::other)?;
         // SAFETY: as above; the kernel reads one `int` and keeps no pointer.
         unsafe { tun_set_vnet_hdr_size(file.as_raw_fd(), &raw const size) }?;
-        set_offload(&file)?;
-        Ok(Self(file))
+        set_offload(file)?;
+        Ok(self)
     }
 
     /// Reads one frame, or a train of them that is still to be segmented, with its header;

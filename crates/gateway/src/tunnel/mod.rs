@@ -12,7 +12,6 @@
 //! comes first; so nobody waits for the other to wake up.
 
 mod counters;
-mod device;
 mod errors;
 mod inward;
 mod outward;
@@ -34,12 +33,12 @@ use proto::time::Time;
 
 use crate::config;
 use crate::counters::Entry;
+use crate::device::{Device, Wanted};
 use crate::netlink::Netlink;
 use crate::secure::{self, Routes};
 use crate::sys::{Tap, Udp};
 
 use counters::Counters;
-use device::Device;
 use errors::Errors;
 use state::State;
 use transmit::Transmitter;
@@ -82,8 +81,8 @@ impl Service {
     /// When something is missing, with the remedy.
     pub(crate) fn set_up(config: &config::Tunnel, seed: u64) -> anyhow::Result<Self> {
         let config::Keys { private_key, peers } = config.keys()?;
-        let mut netlink = Netlink::open().context("cannot ask the kernel")?;
-        let (tun, device) = device::open(&mut netlink, config)?;
+        let netlink = Netlink::open().context("cannot ask the kernel")?;
+        let (tun, device) = Device::open(netlink, &wanted(config))?;
         let udp = Udp::open(config.listen)
             .with_context(|| format!("cannot open a UDP socket on {}", config.listen))?;
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
@@ -99,7 +98,7 @@ impl Service {
             transmitter: Mutex::new(Transmitter::default()),
             transmit_again: AtomicBool::new(false),
             is_blocked: AtomicBool::new(false),
-            device: Mutex::new(Device::new(netlink, device)),
+            device: Mutex::new(device),
             errors: Mutex::new(errors),
             armed: [AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX)],
             counters: Counters::default(),
@@ -214,6 +213,21 @@ impl Shared {
             self.transmit_again.store(false, Ordering::SeqCst);
             transmitter.pump(self);
         }
+    }
+}
+
+fn wanted(config: &config::Tunnel) -> Wanted<'_> {
+    let routes = config
+        .peers
+        .iter()
+        .flat_map(|peer| peer.routes.iter().map(|route| (peer.name.clone(), *route)));
+    Wanted {
+        name: &config.device,
+        addresses: &config.addresses,
+        routes: routes.collect(),
+        // The search for the path's begins there.
+        mtu: 1_280,
+        has_trains: true,
     }
 }
 
