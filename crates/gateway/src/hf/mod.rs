@@ -6,6 +6,8 @@
 //!   client ─TCP─┘
 //! ```
 
+pub mod dial;
 pub mod server;
 
+pub use dial::Dial;
 pub use server::Server;

@@ -167,7 +167,7 @@ impl Server {
         self.forget();
     }
 
-    /// Flushes and closes a client's connection, of which the core wants to hear no more.
+    /// Flushes and closes a client's connection; the core is told that it is gone.
     pub fn close(&mut self, now: Time, client: Client, core: &mut impl Core) {
         let Some(at) = self.position(client) else { return };
         let connection = &mut self.connections[at];
@@ -175,6 +175,7 @@ impl Server {
             return;
         }
         while core.poll_octets(now, client, &mut connection.unsent) {}
+        core.handle_disconnected(now, client);
         connection.life = Life::Flushing { until: now + LINGER };
         self.stats.closed += 1;
         self.write(now, at, core);

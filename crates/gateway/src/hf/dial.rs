@@ -1,0 +1,267 @@
+//! A connection to a server, made again whenever it is lost.
+//!
+//! ```text
+//!             at once            established
+//!   Waiting ───────────▶ Trying ─────────────▶ Up
+//!      ▲   1 s, 2 s … 30 s  │ refused, 10 s     │ closed, broken, 60 s without progress
+//!      └────────────────────┴───────────────────┘
+//! ```
+
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags};
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, SockaddrStorage, connect, getsockopt, socket, sockopt,
+};
+use proto::time::Time;
+
+use super::server::probe;
+
+/// A connection, or the attempt to have one.
+#[derive(Debug)]
+pub struct Dial {
+    to: SocketAddr,
+    state: State,
+    /// What the kernel has not taken: `unsent[sent..]`.
+    unsent: Vec<u8>,
+    sent: usize,
+    /// When the kernel last took something, or had nothing to take.
+    moved_at: Time,
+    /// How long to wait after the next failure.
+    patience: Duration,
+    change: Option<Change>,
+    stats: Stats,
+}
+
+/// What became of a connection.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Change {
+    /// It is lost.
+    Down,
+    /// It is there, and new.
+    Up,
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Stats {
+    /// Attempts to connect.
+    pub tried: u64,
+    /// Those that led to a connection.
+    pub connected: u64,
+    /// Connections lost.
+    pub lost: u64,
+}
+
+#[derive(Debug)]
+enum State {
+    Waiting { until: Time },
+    Trying { stream: TcpStream, until: Time },
+    Up { stream: TcpStream, since: Time },
+}
+
+const SHORTEST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(30);
+/// How long an attempt may take.
+const ATTEMPT: Duration = Duration::from_secs(10);
+/// A server that takes nothing for so long is left.
+const STALL: Duration = Duration::from_secs(60);
+/// Octets that may wait for the kernel.
+const UNSENT: usize = 64 << 10;
+
+impl Dial {
+    /// Will connect at the first [`Self::handle_timeout`].
+    #[must_use]
+    pub fn new(now: Time, to: SocketAddr) -> Self {
+        Self {
+            to,
+            state: State::Waiting { until: now },
+            unsent: Vec::new(),
+            sent: 0,
+            moved_at: now,
+            patience: SHORTEST,
+            change: None,
+            stats: Stats::default(),
+        }
+    }
+
+    /// Appends what to wait for: one descriptor, or none.
+    pub fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+        let (stream, events) = match &self.state {
+            State::Waiting { .. } => return,
+            State::Trying { stream, .. } => (stream, PollFlags::POLLOUT),
+            State::Up { stream, .. } if self.waits() => {
+                (stream, PollFlags::POLLIN | PollFlags::POLLOUT)
+            }
+            State::Up { stream, .. } => (stream, PollFlags::POLLIN),
+        };
+        fds.push(PollFd::new(stream.as_fd(), events));
+    }
+
+    /// Goes on after waiting; `ready` answers [`Self::watch`].
+    pub fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) {
+        let Some(ready) = ready.first() else { return };
+        if ready.is_empty() {
+            return;
+        }
+        match &self.state {
+            State::Waiting { .. } => {}
+            State::Trying { stream, .. } => match getsockopt(stream, sockopt::SocketError) {
+                Ok(0) => self.rise(now),
+                Ok(_) | Err(_) => self.fall(now),
+            },
+            State::Up { .. } => self.flush(now),
+        }
+    }
+
+    /// Gives up what takes too long, and tries again what failed. Early and repeated calls do
+    /// nothing.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.next_timeout().is_none_or(|at| at > now) {
+            return;
+        }
+        match &self.state {
+            State::Waiting { .. } => self.attempt(now),
+            State::Trying { .. } | State::Up { .. } => self.fall(now),
+        }
+    }
+
+    /// Takes octets for the server; they are lost if the connection is. Only while it is up.
+    pub fn send(&mut self, now: Time, octets: &[u8]) {
+        if matches!(self.state, State::Up { .. }) {
+            if !self.waits() {
+                self.moved_at = now;
+            }
+            self.unsent.extend_from_slice(octets);
+            self.flush(now);
+        }
+    }
+
+    /// Reads what the server said, at most as much as fits; 0 when there is nothing.
+    pub fn receive(&mut self, now: Time, into: &mut [u8]) -> usize {
+        let State::Up { stream, .. } = &mut self.state else { return 0 };
+        match stream.read(into) {
+            Ok(0) => self.fall(now),
+            Ok(len) => return len,
+            Err(error) if is_passing(&error) => {}
+            Err(_) => self.fall(now),
+        }
+        0
+    }
+
+    /// Leaves the server, to connect anew after a while.
+    pub fn hang_up(&mut self, now: Time) {
+        if matches!(self.state, State::Up { .. }) {
+            self.fall(now);
+        }
+    }
+
+    /// What became of the connection, once for each change.
+    pub fn poll_change(&mut self) -> Option<Change> {
+        self.change.take()
+    }
+
+    /// When to call [`Self::handle_timeout`] at the latest.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Time> {
+        match self.state {
+            State::Waiting { until } | State::Trying { until, .. } => Some(until),
+            State::Up { .. } => self.waits().then(|| self.moved_at + STALL),
+        }
+    }
+
+    /// Whether there is a connection with room for more.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        matches!(self.state, State::Up { .. }) && self.unsent.len() - self.sent < UNSENT
+    }
+
+    /// Whether there is a connection.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        matches!(self.state, State::Up { .. })
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    fn attempt(&mut self, now: Time) {
+        self.stats.tried += 1;
+        match open(self.to) {
+            Ok(stream) => self.state = State::Trying { stream, until: now + ATTEMPT },
+            Err(_) => self.fall(now),
+        }
+    }
+
+    fn rise(&mut self, now: Time) {
+        let state = std::mem::replace(&mut self.state, State::Waiting { until: now });
+        let State::Trying { stream, .. } = state else { return };
+        if stream.set_nodelay(true).and_then(|()| probe(&stream)).is_err() {
+            return self.fall(now);
+        }
+        self.state = State::Up { stream, since: now };
+        self.stats.connected += 1;
+        self.change = Some(Change::Up);
+    }
+
+    fn fall(&mut self, now: Time) {
+        if let State::Up { since, .. } = self.state {
+            self.stats.lost += 1;
+            self.change = Some(Change::Down);
+            // One that held for a while is expected back soon.
+            if now.since(since) > LONGEST {
+                self.patience = SHORTEST;
+            }
+        }
+        self.state = State::Waiting { until: now + self.patience };
+        self.patience = (self.patience * 2).min(LONGEST);
+        self.unsent.clear();
+        self.sent = 0;
+    }
+
+    fn flush(&mut self, now: Time) {
+        while self.waits() {
+            let State::Up { stream, .. } = &mut self.state else { return };
+            match stream.write(&self.unsent[self.sent..]) {
+                Ok(len) => {
+                    self.moved_at = now;
+                    self.sent += len;
+                }
+                Err(error) if is_passing(&error) => break,
+                Err(_) => return self.fall(now),
+            }
+        }
+        if self.sent == self.unsent.len() || self.sent >= UNSENT {
+            self.unsent.drain(..self.sent);
+            self.sent = 0;
+        }
+    }
+
+    fn waits(&self) -> bool {
+        self.sent < self.unsent.len()
+    }
+}
+
+/// Begins to connect.
+fn open(to: SocketAddr) -> io::Result<TcpStream> {
+    let family = if to.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+    let socket: OwnedFd = socket(family, SockType::Stream, flags, None)?;
+    let stream = TcpStream::from(socket);
+    let begun = connect(std::os::fd::AsRawFd::as_raw_fd(&stream), &SockaddrStorage::from(to));
+    match begun {
+        Ok(()) | Err(Errno::EINPROGRESS) => Ok(stream),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
