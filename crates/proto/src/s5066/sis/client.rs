@@ -1,0 +1,579 @@
+//! The client's side of the socket: binds, sends, and keeps the books of what is not confirmed yet.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::keep_alive::{Due, KeepAlive};
+use super::outgoing::Outgoing;
+use super::primitive::{
+    Arrival, HardLink, Management, Primitive, UnidataConfirm, UnidataIndication, UnidataRequest,
+};
+use super::stream::Stream;
+use super::{
+    BindReason, Confirmation, Delivery, LinkReason, NodeStatus, Sap, Service, TerminateReason,
+    UnavailableReason, UnbindReason, UnidataReason,
+};
+use crate::s5066::Address;
+use crate::time::Time;
+
+/// Octets by which a confirmation is told from others.
+const KEPT: usize = 64;
+
+/// The parameters of a client.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Config {
+    /// The access point it is bound to.
+    pub sap: Sap,
+    /// How important it is, 0 to 15; with 15 it may manage the node.
+    pub rank: u8,
+    /// How its U_PDUs are carried unless it says otherwise.
+    pub service: Service,
+    /// Nothing heard for this long, the node is asked whether it is there; at least 120 s. `None`
+    /// leaves that to TCP.
+    pub keep_alive: Option<Duration>,
+    /// U_PDUs without a confirmation at most.
+    pub max_pending: usize,
+    /// Octets that wait for the socket at most.
+    pub max_unsent: usize,
+}
+
+impl Config {
+    /// A client of rank 0 at this access point, which sends with ARQ.
+    #[must_use]
+    pub fn new(sap: Sap) -> Self {
+        Self {
+            sap,
+            rank: 0,
+            service: Service::ARQ,
+            keep_alive: None,
+            max_pending: 16_384,
+            max_unsent: 1 << 20,
+        }
+    }
+}
+
+/// A client of a node.
+#[derive(Debug)]
+pub struct Client {
+    config: Config,
+    state: State,
+    stream: Stream,
+    outgoing: Outgoing,
+    keep_alive: KeepAlive,
+    is_flow_on: bool,
+    next: u64,
+    pending: VecDeque<Pending>,
+    events: VecDeque<Event>,
+    stats: Stats,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum State {
+    Binding,
+    Bound { mtu: u16 },
+    Disconnected,
+    Unbound,
+}
+
+/// Names a U_PDU until its confirmation; never used again.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct SendId(pub u64);
+
+/// A U_PDU to be sent.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Send<'a> {
+    /// The node or group.
+    pub to: Address,
+    /// The client there.
+    pub to_sap: Sap,
+    /// 0 to 15, the highest.
+    pub priority: u8,
+    /// Whether it goes before all others.
+    pub is_expedited: bool,
+    /// How; `None` for the service that the client is bound with.
+    pub service: Option<Service>,
+    /// How long it is of use, in units of 2 s, rounded up; zero is no limit.
+    pub ttl: Duration,
+    /// The octets.
+    pub u_pdu: &'a [u8],
+}
+
+/// Why a U_PDU was not sent.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Refused {
+    /// The node has turned flow off.
+    #[error("the flow is off")]
+    FlowOff,
+    /// Too much waits for the socket, or for confirmation.
+    #[error("too much is waiting")]
+    Full,
+    /// There is no binding.
+    #[error("not bound")]
+    NotBound,
+    /// It is longer than the MTU.
+    #[error("{len} octets, the MTU is {mtu}")]
+    TooLarge {
+        /// What it has.
+        len: usize,
+        /// What the node takes.
+        mtu: u16,
+    },
+}
+
+/// What the user should know.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Event {
+    /// The node does or does not what it can.
+    Availability {
+        /// What it can do.
+        status: NodeStatus,
+        /// Why.
+        reason: UnavailableReason,
+    },
+    /// U_PDUs can be sent.
+    Bound {
+        /// The longest U_PDU, in octets.
+        mtu: u16,
+    },
+    /// The connection is to be closed: what the node says cannot be read, or it does not answer.
+    Close,
+    /// A U_PDU was delivered.
+    Confirmed(SendId),
+    /// The flow is on again after it was off.
+    FlowOn,
+    /// Something about a hard link.
+    HardLink(HardLinkEvent),
+    /// The node tells something.
+    Management {
+        /// The type of message.
+        kind: u8,
+        /// The message.
+        body: Vec<u8>,
+    },
+    /// A U_PDU arrived.
+    Received(Received),
+    /// The node does not bind the client.
+    Refused(BindReason),
+    /// A U_PDU was not delivered.
+    Rejected {
+        /// Which; `None` for one that asked for no confirmation, or that is not known.
+        id: Option<SendId>,
+        /// Why.
+        reason: UnidataReason,
+    },
+    /// The node has unbound the client; what waited for confirmation will get none.
+    Unbound(UnbindReason),
+}
+
+/// What happens to hard links.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum HardLinkEvent {
+    /// It is there.
+    Established(HardLink),
+    /// A remote client asks for it.
+    Indicated(HardLink),
+    /// It cannot be had.
+    Rejected(LinkReason, HardLink),
+    /// It is no more.
+    Terminated(TerminateReason, HardLink),
+}
+
+/// A U_PDU that arrived.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Received {
+    /// The node that sent it.
+    pub from: Address,
+    /// The client that sent it.
+    pub from_sap: Sap,
+    /// The node or group that it was sent to.
+    pub to: Address,
+    /// 0 to 15, the highest.
+    pub priority: u8,
+    /// Whether it went before all others.
+    pub is_expedited: bool,
+    /// How it came.
+    pub arrival: Arrival,
+    /// The octets.
+    pub u_pdu: Vec<u8>,
+}
+
+/// Counters of a client since it started.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Stats {
+    /// U_PDUs sent.
+    pub sent: u64,
+    /// U_PDUs confirmed.
+    pub confirmed: u64,
+    /// U_PDUs that the node gave back.
+    pub rejected: u64,
+    /// U_PDUs whose fate is not known: the binding ended first.
+    pub forsaken: u64,
+    /// U_PDUs received.
+    pub received: u64,
+    /// Confirmations of nothing that waits for one.
+    pub stray: u64,
+    /// Primitives that could not be read or are not for a node to send.
+    pub invalid: u64,
+}
+
+#[derive(Debug)]
+struct Pending {
+    id: SendId,
+    to: Address,
+    to_sap: Sap,
+    is_expedited: bool,
+    start: Vec<u8>,
+}
+
+impl Client {
+    /// A client that is not connected yet.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            state: State::Disconnected,
+            stream: Stream::default(),
+            outgoing: Outgoing::default(),
+            keep_alive: KeepAlive::new(Time::ZERO, None),
+            is_flow_on: true,
+            next: 0,
+            pending: VecDeque::new(),
+            events: VecDeque::new(),
+            stats: Stats::default(),
+        }
+    }
+
+    /// The connection to the node is there: asks to be bound.
+    pub fn handle_connected(&mut self, now: Time) {
+        self.stream = Stream::default();
+        self.outgoing = Outgoing::default();
+        self.keep_alive = KeepAlive::new(now, self.config.keep_alive);
+        self.bind();
+    }
+
+    /// Asks to be bound again on the same connection, after the node refused or unbound the client.
+    pub fn rebind(&mut self) {
+        if self.state == State::Unbound {
+            self.bind();
+        }
+    }
+
+    fn bind(&mut self) {
+        let Config { sap, rank, service, .. } = self.config;
+        self.state = State::Binding;
+        self.is_flow_on = true;
+        self.outgoing.push(&Primitive::BindRequest { sap, rank, service: service.into() });
+    }
+
+    /// The connection is gone.
+    pub fn handle_disconnected(&mut self) {
+        self.forsake();
+        self.state = State::Disconnected;
+        self.outgoing = Outgoing::default();
+    }
+
+    /// Takes octets from the node, in any pieces.
+    pub fn handle_octets(&mut self, now: Time, octets: &[u8]) {
+        for piece in octets.chunks(Stream::PIECE) {
+            if self.state == State::Disconnected {
+                return;
+            }
+            self.keep_alive.handle_heard(now);
+            // Taken out, so that what is read can be borrowed from it meanwhile.
+            let mut stream = std::mem::take(&mut self.stream);
+            stream.push(piece);
+            loop {
+                match stream.take() {
+                    Ok(None) => break,
+                    Ok(Some(fields)) => match Primitive::parse(fields) {
+                        Ok(primitive) => self.handle_primitive(now, primitive),
+                        Err(_) => self.stats.invalid += 1,
+                    },
+                    Err(_) => {
+                        self.stats.invalid += 1;
+                        self.close();
+                        return;
+                    }
+                }
+            }
+            self.stream = stream;
+        }
+    }
+
+    fn handle_primitive(&mut self, now: Time, primitive: Primitive<'_>) {
+        let link_event = match primitive {
+            Primitive::BindAccepted { sap, mtu }
+                if self.state == State::Binding && sap == self.config.sap =>
+            {
+                self.state = State::Bound { mtu };
+                self.events.push_back(Event::Bound { mtu });
+                return;
+            }
+            Primitive::BindRejected(reason) if self.state == State::Binding => {
+                self.state = State::Unbound;
+                self.events.push_back(Event::Refused(reason));
+                return;
+            }
+            Primitive::UnbindIndication(reason) => {
+                // What was sent before a new bind may earn one that concerns the old binding.
+                if self.state != State::Binding {
+                    self.forsake();
+                    self.state = State::Unbound;
+                    self.events.push_back(Event::Unbound(reason));
+                }
+                return;
+            }
+            Primitive::SubnetAvailability { status, reason } => {
+                self.events.push_back(Event::Availability { status, reason });
+                return;
+            }
+            Primitive::DataFlowOn => {
+                if !std::mem::replace(&mut self.is_flow_on, true) {
+                    self.events.push_back(Event::FlowOn);
+                }
+                return;
+            }
+            Primitive::DataFlowOff => {
+                self.is_flow_on = false;
+                return;
+            }
+            Primitive::KeepAlive => {
+                self.keep_alive.handle_keep_alive(now);
+                self.handle_timeout(now);
+                return;
+            }
+            Primitive::ManagementIndication(Management { kind, body }) => {
+                self.events.push_back(Event::Management { kind, body: body.to_vec() });
+                return;
+            }
+            Primitive::UnidataIndication(indication) => return self.receive(indication, false),
+            Primitive::ExpeditedUnidataIndication(indication) => {
+                return self.receive(indication, true);
+            }
+            Primitive::UnidataConfirm(confirm) => return self.confirm(confirm, false),
+            Primitive::ExpeditedUnidataConfirm(confirm) => return self.confirm(confirm, true),
+            Primitive::UnidataRejected(rejected) => {
+                return self.reject(rejected.reason, rejected.into(), false);
+            }
+            Primitive::ExpeditedUnidataRejected(rejected) => {
+                return self.reject(rejected.reason, rejected.into(), true);
+            }
+            Primitive::HardLinkEstablished { link, .. } => HardLinkEvent::Established(link),
+            Primitive::HardLinkIndication { link, .. } => HardLinkEvent::Indicated(link),
+            Primitive::HardLinkRejected { reason, link } => HardLinkEvent::Rejected(reason, link),
+            Primitive::HardLinkTerminated { reason, link } => {
+                HardLinkEvent::Terminated(reason, link)
+            }
+            Primitive::BindRequest { .. }
+            | Primitive::UnbindRequest
+            | Primitive::BindAccepted { .. }
+            | Primitive::BindRejected(_)
+            | Primitive::HardLinkEstablish(_)
+            | Primitive::HardLinkTerminate { .. }
+            | Primitive::HardLinkAccept(_)
+            | Primitive::HardLinkReject { .. }
+            | Primitive::ManagementRequest(_)
+            | Primitive::UnidataRequest(_)
+            | Primitive::ExpeditedUnidataRequest(_) => {
+                self.stats.invalid += 1;
+                return;
+            }
+        };
+        self.events.push_back(Event::HardLink(link_event));
+    }
+
+    fn receive(&mut self, indication: UnidataIndication<'_>, is_expedited: bool) {
+        let UnidataIndication { priority, to, arrival, from_sap, from, u_pdu, .. } = indication;
+        self.stats.received += 1;
+        let u_pdu = u_pdu.to_vec();
+        let received = Received { from, from_sap, to, priority, is_expedited, arrival, u_pdu };
+        self.events.push_back(Event::Received(received));
+    }
+
+    fn confirm(&mut self, confirm: UnidataConfirm<'_>, is_expedited: bool) {
+        match self.take_pending(confirm, is_expedited) {
+            Some(id) => {
+                self.stats.confirmed += 1;
+                self.events.push_back(Event::Confirmed(id));
+            }
+            None => self.stats.stray += 1,
+        }
+    }
+
+    fn reject(&mut self, reason: UnidataReason, which: UnidataConfirm<'_>, is_expedited: bool) {
+        let id = self.take_pending(which, is_expedited);
+        self.stats.rejected += 1;
+        self.events.push_back(Event::Rejected { id, reason });
+    }
+
+    /// The oldest that the copy of its start can mean.
+    fn take_pending(&mut self, which: UnidataConfirm<'_>, is_expedited: bool) -> Option<SendId> {
+        let is_it = |pending: &Pending| {
+            let len = which.u_pdu.len().min(pending.start.len());
+            pending.to == which.to
+                && pending.to_sap == which.to_sap
+                && pending.is_expedited == is_expedited
+                && pending.start[..len] == which.u_pdu[..len]
+        };
+        let at = self.pending.iter().position(is_it)?;
+        self.pending.remove(at).map(|pending| pending.id)
+    }
+
+    /// Sends a U_PDU; its confirmation or rejection will name what this returns.
+    ///
+    /// # Errors
+    /// When it cannot be sent, or not now.
+    pub fn send(&mut self, send: Send<'_>) -> Result<SendId, Refused> {
+        let State::Bound { mtu } = self.state else { return Err(Refused::NotBound) };
+        let len = send.u_pdu.len();
+        if len > usize::from(mtu) {
+            return Err(Refused::TooLarge { len, mtu });
+        }
+        if !self.is_flow_on {
+            return Err(Refused::FlowOff);
+        }
+        if self.outgoing.len() > self.config.max_unsent
+            || self.pending.len() >= self.config.max_pending
+        {
+            return Err(Refused::Full);
+        }
+
+        self.next += 1;
+        let id = SendId(self.next);
+        let Send { to, to_sap, priority, is_expedited, service, ttl, u_pdu } = send;
+        let confirmation = service.unwrap_or(self.config.service).confirmation;
+        if confirmation != Confirmation::None {
+            let start = u_pdu[..len.min(KEPT)].to_vec();
+            self.pending.push_back(Pending { id, to, to_sap, is_expedited, start });
+        }
+        let request = UnidataRequest {
+            priority,
+            to_sap,
+            to,
+            delivery: service.map_or(Delivery::DEFAULT, Delivery::from),
+            ttl: units(ttl),
+            u_pdu,
+        };
+        self.outgoing.push(&if is_expedited {
+            Primitive::ExpeditedUnidataRequest(request)
+        } else {
+            Primitive::UnidataRequest(request)
+        });
+        self.stats.sent += 1;
+        Ok(id)
+    }
+
+    /// Asks for a hard link; an event tells what came of it.
+    pub fn establish(&mut self, link: HardLink) {
+        self.ask(&Primitive::HardLinkEstablish(link));
+    }
+
+    /// Ends the hard link with this node.
+    pub fn terminate(&mut self, remote: Address) {
+        self.ask(&Primitive::HardLinkTerminate { remote });
+    }
+
+    /// Takes a hard link that was indicated, or refuses it with a reason.
+    pub fn answer(&mut self, link: HardLink, refusal: Option<LinkReason>) {
+        self.ask(&match refusal {
+            None => Primitive::HardLinkAccept(link),
+            Some(reason) => Primitive::HardLinkReject { reason, link },
+        });
+    }
+
+    /// Tells or asks the node something, which it takes from rank 15 only.
+    pub fn manage(&mut self, kind: u8, body: &[u8]) {
+        self.ask(&Primitive::ManagementRequest(Management { kind, body }));
+    }
+
+    /// Gives the access point up; what waits for confirmation will get none.
+    pub fn unbind(&mut self) {
+        self.ask(&Primitive::UnbindRequest);
+        if matches!(self.state, State::Bound { .. }) {
+            self.forsake();
+            self.state = State::Unbound;
+        }
+    }
+
+    fn ask(&mut self, primitive: &Primitive<'_>) {
+        if matches!(self.state, State::Bound { .. }) {
+            self.outgoing.push(primitive);
+        }
+    }
+
+    /// Acts on what is due. Early and repeated calls do nothing.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.state == State::Disconnected {
+            return;
+        }
+        match self.keep_alive.handle_timeout(now) {
+            Some(Due::Send) => self.outgoing.push(&Primitive::KeepAlive),
+            Some(Due::GiveUp) => self.close(),
+            None => {}
+        }
+    }
+
+    fn close(&mut self) {
+        self.forsake();
+        self.state = State::Disconnected;
+        self.events.push_back(Event::Close);
+    }
+
+    fn forsake(&mut self) {
+        self.stats.forsaken += self.pending.len() as u64;
+        self.pending.clear();
+    }
+
+    /// Appends a piece of what the node is to read; whether there was any.
+    pub fn poll_octets(&mut self, _now: Time, out: &mut Vec<u8>) -> bool {
+        self.outgoing.poll(out)
+    }
+
+    /// What the user should know.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When to call [`Self::handle_timeout`] at the latest.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.keep_alive.next_timeout().filter(|_| self.state != State::Disconnected)
+    }
+
+    /// The longest U_PDU, when bound.
+    #[must_use]
+    pub fn mtu(&self) -> Option<u16> {
+        match self.state {
+            State::Bound { mtu } => Some(mtu),
+            State::Binding | State::Disconnected | State::Unbound => None,
+        }
+    }
+
+    /// Whether [`Self::send`] takes a U_PDU that is not too long.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        matches!(self.state, State::Bound { .. })
+            && self.is_flow_on
+            && self.outgoing.len() <= self.config.max_unsent
+            && self.pending.len() < self.config.max_pending
+    }
+
+    /// U_PDUs without a confirmation yet.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Counters.
+    #[must_use]
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+}
+
+/// A time to live in units of 2 s, rounded up.
+fn units(ttl: Duration) -> u32 {
+    let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
+    let units = u32::try_from(seconds.div_ceil(2)).unwrap_or(u32::MAX);
+    units.min(super::primitive::MAX_TTL)
+}

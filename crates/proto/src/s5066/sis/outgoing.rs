@@ -1,0 +1,43 @@
+//! Primitives that wait for the socket.
+
+use super::primitive::Primitive;
+
+/// Octets that a socket is given at once.
+const CHUNK: usize = 16 * 1024;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outgoing {
+    octets: Vec<u8>,
+    start: usize,
+}
+
+impl Outgoing {
+    pub(super) fn push(&mut self, primitive: &Primitive<'_>) {
+        if self.start > self.octets.len() / 2 {
+            self.octets.drain(..self.start);
+            self.start = 0;
+        }
+        primitive.emit(&mut self.octets);
+    }
+
+    /// Appends at most a chunk; whether there was anything.
+    pub(super) fn poll(&mut self, out: &mut Vec<u8>) -> bool {
+        let end = self.octets.len().min(self.start + CHUNK);
+        let has_any = end > self.start;
+        out.extend_from_slice(&self.octets[self.start..end]);
+        self.start = end;
+        if end == self.octets.len() {
+            self.octets.clear();
+            self.start = 0;
+        }
+        has_any
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.octets.len() - self.start
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

@@ -1,0 +1,72 @@
+//! Primitives in a stream of octets that comes in any pieces.
+
+use super::primitive::{ENVELOPE, MAX, PREAMBLE, VERSION};
+
+/// Takes octets, gives what the envelopes hold.
+///
+/// It holds at most one incomplete primitive, of 65,540 octets, beside what was pushed last.
+#[derive(Clone, Debug, Default)]
+pub struct Stream {
+    octets: Vec<u8>,
+    start: usize,
+}
+
+/// Why a stream cannot be read on: nothing tells where the next primitive starts.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Broken {
+    /// No primitive starts like this.
+    #[error("a primitive starts with 0x{0:02x}{1:02x}, not 0x90eb")]
+    Preamble(u8, u8),
+    /// A primitive has a type at least.
+    #[error("a primitive of no octets")]
+    Size,
+    /// There is no such version.
+    #[error("version {0}, not 0")]
+    Version(u8),
+}
+
+impl Stream {
+    /// Octets to push at most before the primitives are taken, so that memory stays bounded.
+    pub const PIECE: usize = MAX;
+
+    /// Takes octets that follow the last ones.
+    pub fn push(&mut self, octets: &[u8]) {
+        self.octets.drain(..self.start);
+        self.start = 0;
+        self.octets.extend_from_slice(octets);
+    }
+
+    /// The type and the fields of the next primitive, when it is complete.
+    ///
+    /// # Errors
+    /// When the octets are no primitives; this stays so.
+    pub fn take(&mut self) -> Result<Option<&[u8]>, Broken> {
+        let waiting = &self.octets[self.start..];
+        for (at, octet) in waiting.iter().take(PREAMBLE.len()).enumerate() {
+            if *octet != PREAMBLE[at] {
+                return Err(Broken::Preamble(waiting[0], waiting.get(1).copied().unwrap_or(0)));
+            }
+        }
+        if let Some(version) = waiting.get(2).filter(|version| **version != VERSION) {
+            return Err(Broken::Version(*version));
+        }
+        let Some(&[_, _, _, high, low]) = waiting.first_chunk::<ENVELOPE>() else {
+            return Ok(None);
+        };
+        let size = usize::from(u16::from_be_bytes([high, low]));
+        if size == 0 {
+            return Err(Broken::Size);
+        }
+        let start = self.start + ENVELOPE;
+        let Some(fields) = self.octets.get(start..start + size) else { return Ok(None) };
+
+        self.start = start + size;
+        Ok(Some(fields))
+    }
+
+    /// Octets of the incomplete primitive.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.octets.len() - self.start
+    }
+}

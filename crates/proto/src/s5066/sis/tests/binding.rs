@@ -1,0 +1,190 @@
+//! Who is bound, and who is not.
+
+use std::time::Duration;
+
+use super::bench::{Bench, non_arq, to_b};
+use crate::s5066::sis::client::{self, Refused};
+use crate::s5066::sis::{Config, NodeStatus, Sap, UnavailableReason};
+
+#[test]
+fn a_client_is_bound_and_gives_its_access_point_back() {
+    let mut bench = Bench::new(Config::default());
+    bench.connect(client::Config::new(Sap::new(9)));
+    assert_eq!(bench.take_trace(), ["0: bound 2048"]);
+
+    bench.clients[0].1.unbind();
+    bench.run();
+    bench.connect(client::Config::new(Sap::new(9)));
+
+    assert_eq!(bench.take_trace(), ["1: bound 2048"]);
+    assert_eq!(bench.server.bound().count(), 1);
+}
+
+#[test]
+fn an_access_point_has_one_client_and_the_higher_rank_takes_it() {
+    let mut bench = Bench::new(Config::default());
+    let rank = |rank| client::Config { rank, ..client::Config::new(Sap::new(3)) };
+    for rank_of in [5, 5, 6] {
+        bench.connect(rank(rank_of));
+    }
+
+    assert_eq!(
+        bench.take_trace(),
+        [
+            "0: bound 2048",
+            "1: refused: access point already in use",
+            "2: bound 2048",
+            "0: unbound: pre-empted by a client of higher rank",
+        ]
+    );
+    assert_eq!(bench.clients[0].1.send(to_b(b"x")), Err(Refused::NotBound));
+}
+
+#[test]
+fn a_node_says_why_it_does_not_bind() {
+    let config = Config {
+        saps: 1 << 9,
+        may_manage: false,
+        is_broadcast_only: true,
+        mtu: 9_000,
+        ..Config::default()
+    };
+    let mut bench = Bench::new(config);
+    bench.connect(non_arq(8));
+    bench.connect(client::Config { rank: 15, ..non_arq(9) });
+    bench.connect(client::Config::new(Sap::new(9)));
+    bench.connect(non_arq(9));
+
+    assert_eq!(
+        bench.take_trace(),
+        [
+            "0: refused: invalid access point",
+            "1: refused: not enough resources",
+            "2: refused: no ARQ while the node broadcasts",
+            "3: bound 4096",
+        ]
+    );
+}
+
+#[test]
+fn fifty_clients_connect_and_sixteen_are_bound() {
+    let mut bench = Bench::new(Config { max_clients: 50, ..Config::default() });
+    for number in 0..50 {
+        bench.connect(client::Config::new(Sap::new(number)));
+    }
+
+    assert_eq!(bench.server.handle_connected(bench.now), None);
+    assert_eq!(bench.server.bound().count(), 16);
+    assert_eq!(bench.server.stats().binds, 16);
+    assert_eq!(bench.server.stats().binds_refused, 34);
+    assert_eq!(bench.server.stats().connections_refused, 1);
+}
+
+#[test]
+fn a_connection_that_is_never_bound_is_closed() {
+    let mut bench = Bench::new(Config::default());
+    let id = bench.server.handle_connected(bench.now).unwrap();
+    bench.clients.push((id, client::Client::new(client::Config::new(Sap::new(1)))));
+    bench.connect(client::Config::new(Sap::new(9)));
+
+    bench.wait(Duration::from_secs(61));
+
+    assert_eq!(bench.take_trace(), ["1: bound 2048", "0: closed"]);
+    assert_eq!(bench.server.stats().closed_unbound, 1);
+    assert_eq!(bench.server.next_timeout(), None);
+}
+
+#[test]
+fn a_node_that_goes_over_to_broadcasting_unbinds_those_with_arq() {
+    let mut bench = Bench::with_clients(&[9]);
+    bench.connect(non_arq(3));
+    bench.server.handle_broadcast(bench.now, true);
+    bench.server.handle_availability(
+        bench.now,
+        NodeStatus::TRANSMIT_ONLY,
+        UnavailableReason::LOCAL_EMCON,
+    );
+    bench.run();
+
+    assert_eq!(
+        bench.take_trace(),
+        [
+            "1: bound 2048",
+            "0: unbound: no ARQ while the node broadcasts",
+            "1: node transmit only, local emission control",
+        ]
+    );
+}
+
+#[test]
+fn keep_alive_is_answered_once_in_120_s() {
+    let mut bench = Bench::with_clients(&[9]);
+    let id = bench.clients[0].0;
+    let keep_alive = [0x90, 0xeb, 0, 0, 1, 0x11];
+    let mut answers = Vec::new();
+
+    // At 0 at once, at 60 not at all, at 111 when 120 s have passed, at 250 at once.
+    for at in [0_u64, 60, 111, 119, 120, 250] {
+        bench.now = crate::time::Time::from_nanos(at * 1_000_000_000);
+        if ![119, 120].contains(&at) {
+            bench.server.handle_octets(bench.now, id, &keep_alive);
+        }
+        bench.server.handle_timeout(bench.now);
+        let mut out = Vec::new();
+        while bench.server.poll_octets(bench.now, id, &mut out) {}
+        answers.push(out.len() / keep_alive.len());
+    }
+
+    assert_eq!(answers, [1, 0, 0, 0, 1, 1]);
+}
+
+#[test]
+fn a_client_that_does_not_answer_is_unbound_when_that_is_asked_for() {
+    let keep_alive = Some(Duration::from_secs(120));
+    let mut bench = Bench::new(Config { keep_alive, ..Config::default() });
+    bench.connect(client::Config::new(Sap::new(9)));
+
+    // One that answers stays.
+    bench.wait(Duration::from_secs(1_000));
+    assert_eq!(bench.take_trace(), ["0: bound 2048"]);
+
+    // One that is silent goes.
+    let start = bench.now;
+    while let Some(at) = bench.server.next_timeout().filter(|_| bench.trace.is_empty()) {
+        bench.now = at;
+        bench.server.handle_timeout(at);
+        if bench.server.stats().inactive > 0 {
+            bench.run();
+        }
+    }
+    assert_eq!(bench.take_trace(), ["0: unbound: inactivity", "0: closed"]);
+    assert!(bench.now.since(start) <= Duration::from_secs(260));
+}
+
+#[test]
+fn only_rank_15_manages() {
+    let mut bench = Bench::new(Config::default());
+    bench.connect(client::Config { rank: 14, ..client::Config::new(Sap::new(1)) });
+    bench.connect(client::Config { rank: 15, ..client::Config::new(Sap::new(0)) });
+    for (_, client) in &mut bench.clients {
+        client.manage(3, b"?");
+    }
+    let mut octets = Vec::new();
+    for (id, client) in &mut bench.clients {
+        octets.clear();
+        client.poll_octets(bench.now, &mut octets);
+        bench.server.handle_octets(bench.now, *id, &octets);
+    }
+    let id = bench.clients[1].0;
+
+    let event = bench.server.poll_event();
+    bench.server.handle_message(bench.now, id, 4, b"!");
+    bench.run();
+
+    assert_eq!(
+        event,
+        Some(crate::s5066::sis::Event::Management { client: id, kind: 3, body: b"?".to_vec() })
+    );
+    assert_eq!(bench.server.stats().management_refused, 1);
+    assert_eq!(bench.take_trace()[2..], ["1: message 4 [33]"]);
+}

@@ -1,0 +1,193 @@
+//! What clients are told of their U_PDUs.
+
+use std::time::Duration;
+
+use super::bench::{A, B, Bench, to_b};
+use crate::s5066::service::{Failure, Indication, Mode, Outcome};
+use crate::s5066::sis::client::{self, Send};
+use crate::s5066::sis::spdu::{Data, SPdu};
+use crate::s5066::sis::{Config, Confirmation, Sap, Service, Transmission};
+
+#[test]
+fn the_node_confirms_what_the_other_node_has() {
+    let mut bench = Bench::with_clients(&[9]);
+    for text in ["same", "same", "else"] {
+        bench.send(0, to_b(text.as_bytes()));
+    }
+    let requests = bench.requests();
+
+    bench.outcome(&requests[2], Outcome::Done);
+    bench.outcome(&requests[0], Outcome::Done);
+    bench.outcome(&requests[1], Outcome::Failed(Failure::NoResponse));
+    bench.outcome(&requests[1], Outcome::Done);
+
+    assert_eq!(
+        bench.take_trace(),
+        ["0: confirmed 3", "0: confirmed 1", "0: rejected 2: destination node not responding"]
+    );
+    assert_eq!(bench.clients[0].1.pending(), 0);
+}
+
+#[test]
+fn failures_have_their_reasons() {
+    let mut bench = Bench::with_clients(&[9]);
+    let failures = [Failure::Expired, Failure::NoResponse, Failure::Refused, Failure::LinkLost];
+    for failure in failures {
+        bench.send(0, to_b(b"x"));
+        let request = bench.requests().remove(0);
+        bench.outcome(&request, Outcome::Failed(failure));
+    }
+
+    assert_eq!(
+        bench.take_trace(),
+        [
+            "0: rejected 1: time to live expired",
+            "0: rejected 2: destination node not responding",
+            "0: rejected 3: destination node not responding",
+            "0: rejected 4: destination node not responding",
+        ]
+    );
+}
+
+#[test]
+fn nobody_is_told_who_did_not_ask() {
+    let mut bench = Bench::with_clients(&[9]);
+    let service = Some(Service { confirmation: Confirmation::None, ..Service::ARQ });
+    for _ in 0..2 {
+        bench.send(0, Send { service, ..to_b(b"x") });
+    }
+    let requests = bench.requests();
+
+    bench.outcome(&requests[0], Outcome::Done);
+    bench.outcome(&requests[1], Outcome::Failed(Failure::LinkLost));
+
+    assert!(bench.take_trace().is_empty());
+    assert_eq!(bench.server.undecided(), 0);
+}
+
+/// Two nodes, both with a client at access point 9, and a U_PDU confirmed by the client.
+fn across(config: Config, is_bound: bool, is_expedited: bool) -> (Vec<String>, Vec<String>) {
+    let mut near = Bench::new(config.clone());
+    near.connect(client::Config::new(Sap::new(4)));
+    let mut far = Bench::new(config);
+    if is_bound {
+        far.connect(client::Config::new(Sap::IP_CLIENT));
+    }
+    near.take_trace();
+    far.take_trace();
+    let service = Some(Service { confirmation: Confirmation::Client, ..Service::ARQ });
+    near.send(0, Send { service, is_expedited, ..to_b(b"hello, this is longer than the copy is") });
+    let request = near.requests().remove(0);
+
+    far.indicate(A, &request);
+    let answer = far.requests().remove(0);
+    near.outcome(&request, Outcome::Done);
+    assert!(near.trace.is_empty());
+    near.indicate(B, &answer);
+    (near.take_trace(), far.take_trace())
+}
+
+#[test]
+fn the_other_client_confirms() {
+    let received = [format!("0: received hello, this is longer than the copy is from {A} Arq")];
+    for compact_confirm in [false, true] {
+        let config = Config { compact_confirm, ..Config::default() };
+
+        let (near, far) = across(config, true, false);
+
+        assert_eq!(near, ["0: confirmed 1"]);
+        assert_eq!(far, received);
+    }
+}
+
+#[test]
+fn the_other_client_confirms_what_is_expedited() {
+    let (near, far) = across(Config::default(), true, true);
+
+    assert_eq!(near, ["0: confirmed 1"]);
+    assert!(far[0].contains(" expedited "), "{far:?}");
+}
+
+#[test]
+fn the_other_node_says_that_nobody_is_bound_there() {
+    for compact_confirm in [false, true] {
+        let config = Config { compact_confirm, ..Config::default() };
+
+        let (near, far) = across(config, false, false);
+
+        assert_eq!(near, ["0: rejected 1: destination access point not bound"]);
+        assert!(far.is_empty());
+    }
+}
+
+#[test]
+fn a_confirmation_that_does_not_come_is_a_rejection() {
+    let mut bench = Bench::with_clients(&[9]);
+    let service = Some(Service { confirmation: Confirmation::Client, ..Service::ARQ });
+    bench.send(0, Send { service, ..to_b(b"x") });
+    let request = bench.requests().remove(0);
+
+    bench.outcome(&request, Outcome::Done);
+    bench.wait(Duration::from_secs(301));
+
+    assert_eq!(bench.take_trace(), ["0: rejected 1: destination node not responding"]);
+    assert_eq!(bench.server.next_timeout(), None);
+}
+
+#[test]
+fn larger_than_the_mtu_is_delivered_all_the_same() {
+    let mut bench = Bench::with_clients(&[9]);
+    let u_pdu = vec![b'x'; 4_000];
+    bench.server.handle_indication(bench.now, &indication(&u_pdu, Mode::ExpeditedNonArq));
+    bench.run();
+
+    assert_eq!(bench.server.stats().octets_delivered, 4_000);
+    assert!(bench.take_trace()[0].contains("expedited"));
+}
+
+#[test]
+fn errors_reach_only_those_who_take_them() {
+    let with_errors = Service { transmission: Transmission::NonArqWithErrors, ..Service::NON_ARQ };
+    let mut bench = Bench::with_clients(&[9]);
+    let mut damaged = indication(b"HELLO", Mode::NonArq { in_order: false, repeats: 0 });
+    damaged.errored.push(4..6);
+    damaged.missing.push(7..20);
+    bench.server.handle_indication(bench.now, &damaged);
+    assert_eq!(bench.server.stats().received_damaged, 1);
+
+    bench.clients[0].1.unbind();
+    let config = client::Config { service: with_errors, ..client::Config::new(Sap::IP_CLIENT) };
+    bench.run();
+    bench.connect(config);
+    bench.server.handle_indication(bench.now, &damaged);
+    damaged.errored.push(2..3);
+    bench.server.handle_indication(bench.now, &damaged);
+    bench.run();
+
+    assert_eq!(
+        bench.take_trace(),
+        [
+            "1: bound 2048".to_owned(),
+            format!(
+                "1: received HELLO from {B} NonArqWithErrors {{ errored: [Block {{ offset: 1, \
+                 len: 2 }}], missing: [Block {{ offset: 4, len: 1 }}] }}"
+            ),
+        ]
+    );
+    assert_eq!(bench.server.stats().received_damaged, 2);
+}
+
+fn indication(u_pdu: &[u8], mode: Mode) -> Indication {
+    let mut s_pdu = Vec::new();
+    SPdu::Data(Data {
+        priority: 0,
+        from: Sap::new(1),
+        to: Sap::IP_CLIENT,
+        is_confirmed: false,
+        ttd: None,
+        id: None,
+        u_pdu,
+    })
+    .emit(&mut s_pdu);
+    Indication { from: B, to: A, mode, s_pdu, errored: Vec::new(), missing: Vec::new() }
+}

@@ -1,0 +1,9 @@
+//! Vectors of the wire, and behaviour as traces.
+
+mod bench;
+mod binding;
+mod bounds;
+mod confirm;
+mod links;
+mod order;
+mod wire;
