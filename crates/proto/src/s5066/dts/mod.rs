@@ -10,6 +10,7 @@
 //! The machines are for one peer each, hold no clock, and know nothing of air time: who owns them
 //! decides when this station transmits, and tells them which of its transmissions it is.
 
+pub mod arq;
 pub mod crc;
 pub mod scan;
 pub mod wire;

@@ -38,6 +38,7 @@ mod parse;
 mod tests;
 
 pub use ack::{Ack, Coding, LongAck, MAX_BITMAP, Report, Run, Runs};
+pub(super) use ack::{emit_length, length_octets};
 pub use eow::{Capabilities, Eow, Extensions, HighRate, RATES, RateRequest, Response};
 pub use parse::Malformed;
 use parse::Reading;

@@ -1,0 +1,680 @@
+//! The sending end: what to send in a transmission, and what became of it.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
+
+use super::{MAX_C_PDU, OutOfSync};
+use crate::s5066::dts::wire::{Data, MAX_SEGMENT, Numbers, Report, Segment};
+use crate::s5066::service::{Failure, Outcome, RequestId};
+use crate::time::{Time, earliest};
+
+/// Octets that may wait or be unacknowledged.
+const MAX_HELD: usize = 64 << 20;
+/// Frames that are tried when the oldest due one does not fit.
+const MAX_TRIED: usize = 32;
+
+/// A C_PDU to be sent.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Cpdu {
+    /// What the outcome will name.
+    pub id: RequestId,
+    /// The C_PDU.
+    pub octets: Vec<u8>,
+    /// Whether it waits at the receiver for those before it.
+    pub in_order: bool,
+    /// When it is of no more use.
+    pub expires: Option<Time>,
+}
+
+/// A frame to be sent now.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Outgoing<'a> {
+    /// What it says.
+    pub data: Data<'a>,
+    /// Whether it was sent before.
+    pub is_repeat: bool,
+}
+
+/// What an acknowledgement told anew.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Acked {
+    /// Frames that arrived.
+    pub arrived: u32,
+    /// Octets of their segments.
+    pub arrived_octets: u64,
+    /// Frames that were lost.
+    pub lost: u32,
+    /// Octets of their segments.
+    pub lost_octets: u64,
+}
+
+/// What there is to be sent.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Backlog {
+    /// Octets of C_PDUs that no frame has carried yet.
+    pub unsent: usize,
+    /// C_PDUs with such octets.
+    pub unsent_c_pdus: usize,
+    /// Frames that are due again.
+    pub due: usize,
+    /// Octets of their segments.
+    pub due_octets: usize,
+    /// Frames that were sent and not heard of.
+    pub unanswered: usize,
+    /// New frames that the window has room for.
+    pub window: usize,
+}
+
+impl Backlog {
+    /// Whether nothing can be sent now.
+    #[must_use]
+    pub fn is_blocked(&self) -> bool {
+        self.due == 0 && (self.unsent_c_pdus == 0 || self.window == 0)
+    }
+}
+
+/// What to send again when no answer came.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Repeat {
+    /// All that is unanswered.
+    All,
+    /// The oldest frame and the newest: enough to be told of all.
+    Probe,
+}
+
+/// Counts since the start.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct SenderStats {
+    /// Frames sent for the first time.
+    pub frames: u64,
+    /// Frames sent again.
+    pub repeats: u64,
+    /// Frames reported lost.
+    pub lost: u64,
+    /// C_PDUs that the peer has.
+    pub done: u64,
+    /// C_PDUs given up because their time was over.
+    pub expired: u64,
+    /// C_PDUs that a reset left unknown.
+    pub unknown: u64,
+    /// C_PDUs that were begun anew after a reset.
+    pub begun_anew: u64,
+    /// Resets.
+    pub resets: u64,
+}
+
+/// The sending end of a link.
+#[derive(Clone, Debug)]
+pub struct Sender {
+    numbers: Numbers,
+    window: u32,
+    /// The oldest frame that is not acknowledged, TX LWE; `frames` begins with it.
+    lower: u64,
+    frames: VecDeque<Frame>,
+    /// Frames that are due again.
+    due: BTreeSet<u64>,
+    due_octets: usize,
+    unanswered: usize,
+    /// Where the next spare repeat is looked for, and in which transmission.
+    spare: (u64, u64),
+    c_pdus: VecDeque<Pending>,
+    /// The serial number of the first of `c_pdus`.
+    first: u64,
+    /// The serial number of the C_PDU that is cut next.
+    cutting: u64,
+    /// C_PDUs that are not cut yet, and their octets that are not.
+    uncut: usize,
+    unsent: usize,
+    held: usize,
+    /// No C_PDU expires before.
+    expires: Option<Time>,
+    outcomes: VecDeque<(RequestId, Outcome)>,
+    /// Why nothing is sent before the next reset.
+    out_of_sync: Option<OutOfSync>,
+    stats: SenderStats,
+}
+
+/// A frame that has been sent.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    c_pdu: u64,
+    offset: u32,
+    len: u16,
+    is_end: bool,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum State {
+    Acknowledged,
+    Due,
+    Sent { turn: u64 },
+}
+
+/// A C_PDU that is not finished.
+#[derive(Clone, Debug)]
+struct Pending {
+    id: RequestId,
+    octets: Vec<u8>,
+    in_order: bool,
+    expires: Option<Time>,
+    /// Octets of each piece but the last; 0 before the first is cut.
+    piece: usize,
+    /// Octets that are cut.
+    cut: usize,
+    /// The frame with its first piece.
+    first_frame: u64,
+    /// Frames that are not acknowledged.
+    outstanding: u32,
+    progress: Progress,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Progress {
+    /// All pieces are cut.
+    Cut,
+    /// Pieces are left.
+    Cutting,
+    /// Given up, and all frames are cut.
+    Dropped,
+    /// Given up while pieces were left: a frame must still tell its end.
+    Dropping,
+    /// Its outcome is told, and nothing of it is left to be acknowledged.
+    Over,
+}
+
+impl Sender {
+    /// A sender that has sent nothing, for at most `window` unacknowledged frames.
+    #[must_use]
+    pub fn new(numbers: Numbers, window: u32) -> Self {
+        Self {
+            numbers,
+            window: window.clamp(1, numbers.max_window()),
+            lower: 0,
+            frames: VecDeque::new(),
+            due: BTreeSet::new(),
+            due_octets: 0,
+            unanswered: 0,
+            spare: (0, 0),
+            c_pdus: VecDeque::new(),
+            first: 0,
+            cutting: 0,
+            uncut: 0,
+            unsent: 0,
+            held: 0,
+            expires: None,
+            outcomes: VecDeque::new(),
+            out_of_sync: None,
+            stats: SenderStats::default(),
+        }
+    }
+
+    /// Takes a C_PDU to be sent after those before it.
+    ///
+    /// # Errors
+    /// Gives it back when it is longer than the other end takes, or enough is held; ask
+    /// [`Sender::backlog`] before.
+    pub fn push(&mut self, c_pdu: Cpdu) -> Result<(), Cpdu> {
+        if c_pdu.octets.len() > MAX_C_PDU || self.held + c_pdu.octets.len() > MAX_HELD {
+            return Err(c_pdu);
+        }
+        let Cpdu { id, octets, in_order, expires } = c_pdu;
+        self.held += octets.len();
+        self.unsent += octets.len();
+        self.uncut += 1;
+        self.expires = earliest(self.expires, expires);
+        self.c_pdus.push_back(Pending {
+            id,
+            octets,
+            in_order,
+            expires,
+            piece: 0,
+            cut: 0,
+            first_frame: 0,
+            outstanding: 0,
+            progress: Progress::Cutting,
+        });
+        Ok(())
+    }
+
+    /// Takes an acknowledgement that was heard after our transmission `turn` had ended.
+    ///
+    /// # Errors
+    /// When it cannot be about what was sent; then it believes and sends nothing before the next
+    /// reset.
+    pub fn handle_ack(&mut self, report: &Report<'_>, turn: u64) -> Result<Acked, OutOfSync> {
+        let edge = match self.out_of_sync.map_or_else(|| self.check(report), Err) {
+            Ok(edge) => edge,
+            Err(error) => {
+                self.out_of_sync = Some(error);
+                return Err(error);
+            }
+        };
+        let mut acked = Acked::default();
+        for index in 0..edge {
+            self.acknowledge(index, &mut acked);
+        }
+        self.miss(edge..edge + 1, turn, &mut acked);
+        let mut start = edge + self.numbers.distance(report.lwe, report.base) as usize;
+        for run in report.runs() {
+            let end = start + run.len as usize;
+            if run.has_arrived {
+                for index in start..end {
+                    self.acknowledge(index, &mut acked);
+                }
+            } else {
+                self.miss(start..end, turn, &mut acked);
+            }
+            start = end;
+        }
+        if report.is_last {
+            self.miss(start..self.frames.len(), turn, &mut acked);
+        }
+        self.advance();
+        self.stats.lost += u64::from(acked.lost);
+        Ok(acked)
+    }
+
+    /// No answer to our transmissions up to `turn` came: something of them is due again.
+    pub fn repeat_unanswered(&mut self, turn: u64, repeat: Repeat) {
+        let last = self.frames.len().saturating_sub(1);
+        match repeat {
+            Repeat::All => self.miss(0..self.frames.len(), turn, &mut Acked::default()),
+            Repeat::Probe => {
+                self.miss(0..1, turn, &mut Acked::default());
+                self.miss(last..last + 1, turn, &mut Acked::default());
+            }
+        }
+    }
+
+    /// Gives up the C_PDUs whose time is over.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.expires.is_none_or(|at| at > now) {
+            return;
+        }
+        self.expires = None;
+        for index in 0..self.c_pdus.len() {
+            let pending = &self.c_pdus[index];
+            if !matches!(pending.progress, Progress::Cut | Progress::Cutting) {
+                continue;
+            }
+            match pending.expires {
+                Some(at) if at <= now => self.drop_c_pdu(index),
+                at => self.expires = earliest(self.expires, at),
+            }
+        }
+        self.forget();
+    }
+
+    /// Numbers begin anew at both ends.
+    ///
+    /// A C_PDU whose last piece was never sent cannot have been delivered, so it is sent again
+    /// from its beginning. One that was sent whole and not acknowledged whole may have been: it
+    /// fails with [`Failure::LinkLost`].
+    pub fn reset(&mut self) {
+        let keep = |pending: Pending| Pending {
+            piece: 0,
+            cut: 0,
+            first_frame: 0,
+            outstanding: 0,
+            ..pending
+        };
+        for pending in self.clear() {
+            match pending.progress {
+                Progress::Cut => {
+                    self.stats.unknown += 1;
+                    self.outcomes.push_back((pending.id, Outcome::Failed(Failure::LinkLost)));
+                }
+                Progress::Cutting => {
+                    self.stats.begun_anew += u64::from(pending.cut > 0);
+                    self.uncut += 1;
+                    self.unsent += pending.octets.len();
+                    self.held += pending.octets.len();
+                    self.expires = earliest(self.expires, pending.expires);
+                    self.c_pdus.push_back(keep(pending));
+                }
+                Progress::Dropped | Progress::Dropping | Progress::Over => {}
+            }
+        }
+        self.stats.resets += 1;
+    }
+
+    /// Like [`Sender::reset`], for a link whose numbers and window are these.
+    pub fn restart(&mut self, numbers: Numbers, window: u32) {
+        self.reset();
+        self.numbers = numbers;
+        self.window = window.clamp(1, numbers.max_window());
+    }
+
+    /// Gives up all C_PDUs; numbers begin anew.
+    pub fn fail(&mut self, failure: Failure) {
+        for pending in self.clear() {
+            if matches!(pending.progress, Progress::Cut | Progress::Cutting) {
+                self.outcomes.push_back((pending.id, Outcome::Failed(failure)));
+            }
+        }
+        self.stats.resets += 1;
+    }
+
+    /// The next frame of our transmission `turn` whose segment has at most `room` octets.
+    ///
+    /// First what is due again, the oldest before others; then new C_PDUs, cut into equal pieces
+    /// of at most `segment` octets. A C_PDU that was begun keeps the length of its pieces.
+    pub fn poll(
+        &mut self,
+        now: Time,
+        turn: u64,
+        segment: usize,
+        room: usize,
+    ) -> Option<Outgoing<'_>> {
+        self.handle_timeout(now);
+        if self.out_of_sync.is_some() {
+            return None;
+        }
+        let fits = |at: &&u64| usize::from(self.frame(**at).len) <= room;
+        let due = self.due.iter().take(MAX_TRIED).find(fits).copied();
+        if let Some(at) = due {
+            self.stats.repeats += 1;
+            return Some(self.send(at, turn, true));
+        }
+        let at = self.cut(segment.clamp(1, MAX_SEGMENT), room)?;
+        self.stats.frames += 1;
+        Some(self.send(at, turn, false))
+    }
+
+    /// A frame that may fill what is left of our transmission `turn`: the unacknowledged ones by
+    /// turns, the oldest first.
+    pub fn poll_spare(&mut self, turn: u64, room: usize) -> Option<Outgoing<'_>> {
+        if self.out_of_sync.is_some() {
+            return None;
+        }
+        if self.spare.1 != turn {
+            self.spare = (self.lower, turn);
+        }
+        let end = self.lower + self.frames.len() as u64;
+        let from = self.spare.0.clamp(self.lower, end);
+        let fits = |at: &u64| {
+            let frame = self.frame(*at);
+            frame.state != State::Acknowledged && usize::from(frame.len) <= room
+        };
+        let at = (from..end).chain(self.lower..from).find(fits)?;
+        self.spare.0 = at + 1;
+        self.stats.repeats += 1;
+        Some(self.send(at, turn, true))
+    }
+
+    /// What became of a C_PDU.
+    pub fn poll_outcome(&mut self) -> Option<(RequestId, Outcome)> {
+        self.outcomes.pop_front()
+    }
+
+    /// When the next C_PDU expires, at the earliest.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.expires
+    }
+
+    /// What there is to be sent.
+    #[must_use]
+    pub fn backlog(&self) -> Backlog {
+        Backlog {
+            unsent: self.unsent,
+            unsent_c_pdus: self.uncut,
+            due: self.due.len(),
+            due_octets: self.due_octets,
+            unanswered: self.unanswered,
+            window: (self.window as usize).saturating_sub(self.frames.len()),
+        }
+    }
+
+    /// How long the numbers of frames are.
+    #[must_use]
+    pub fn numbers(&self) -> Numbers {
+        self.numbers
+    }
+
+    /// Counts since the start.
+    #[must_use]
+    pub fn stats(&self) -> &SenderStats {
+        &self.stats
+    }
+
+    /// The place of the report's lower edge in `frames`, if the report can be true.
+    fn check(&self, report: &Report<'_>) -> Result<usize, OutOfSync> {
+        if report.numbers != self.numbers {
+            return Err(OutOfSync::Numbers);
+        }
+        let len = self.frames.len();
+        let edge = self.numbers.distance(self.numbers.fsn(self.lower), report.lwe) as usize;
+        if edge > len {
+            return Err(OutOfSync::AckEdge);
+        }
+        let mut start = edge + self.numbers.distance(report.lwe, report.base) as usize;
+        let mut forgotten = self.is_acknowledged(edge..edge + 1);
+        for run in report.runs() {
+            let end = start + run.len as usize;
+            if !run.has_arrived {
+                forgotten |= self.is_acknowledged(start..end);
+            } else if start == edge || end > len {
+                return Err(OutOfSync::AckNumber);
+            }
+            start = end;
+        }
+        forgotten |= report.is_last && self.is_acknowledged(start..len);
+        if forgotten { Err(OutOfSync::Forgotten) } else { Ok(edge) }
+    }
+
+    /// Whether one of these frames is acknowledged.
+    fn is_acknowledged(&self, range: Range<usize>) -> bool {
+        let end = range.end.min(self.frames.len());
+        let start = range.start.min(end);
+        self.frames.range(start..end).any(|frame| frame.state == State::Acknowledged)
+    }
+
+    fn acknowledge(&mut self, index: usize, acked: &mut Acked) {
+        let at = self.lower + index as u64;
+        let frame = &mut self.frames[index];
+        match frame.state {
+            State::Acknowledged => return,
+            State::Due => {
+                self.due.remove(&at);
+                self.due_octets -= usize::from(frame.len);
+            }
+            State::Sent { .. } => self.unanswered -= 1,
+        }
+        frame.state = State::Acknowledged;
+        acked.arrived += 1;
+        acked.arrived_octets += u64::from(frame.len);
+        let serial = frame.c_pdu;
+        let c_pdu = self.place(serial);
+        let pending = &mut self.c_pdus[c_pdu];
+        pending.outstanding -= 1;
+        if pending.outstanding > 0 {
+            return;
+        }
+        match pending.progress {
+            Progress::Cut => {
+                self.stats.done += 1;
+                self.outcomes.push_back((pending.id, Outcome::Done));
+                self.finish(c_pdu);
+            }
+            Progress::Dropped => self.finish(c_pdu),
+            Progress::Cutting | Progress::Dropping | Progress::Over => {}
+        }
+    }
+
+    /// Makes those of these frames due that were sent in a turn up to `turn`.
+    fn miss(&mut self, range: Range<usize>, turn: u64, acked: &mut Acked) {
+        for index in range.start..range.end.min(self.frames.len()) {
+            let frame = &mut self.frames[index];
+            if !matches!(frame.state, State::Sent { turn: sent } if sent <= turn) {
+                continue;
+            }
+            frame.state = State::Due;
+            self.due.insert(self.lower + index as u64);
+            self.due_octets += usize::from(frame.len);
+            self.unanswered -= 1;
+            acked.lost += 1;
+            acked.lost_octets += u64::from(frame.len);
+        }
+    }
+
+    /// Moves the lower edge to the oldest frame that is not acknowledged.
+    fn advance(&mut self) {
+        while self.frames.pop_front_if(|frame| frame.state == State::Acknowledged).is_some() {
+            self.lower += 1;
+        }
+        self.forget();
+    }
+
+    /// Forgets C_PDUs that are over.
+    fn forget(&mut self) {
+        while self.c_pdus.pop_front_if(|first| first.progress == Progress::Over).is_some() {
+            self.first += 1;
+        }
+        self.cutting = self.cutting.max(self.first);
+    }
+
+    fn finish(&mut self, index: usize) {
+        let pending = &mut self.c_pdus[index];
+        pending.progress = Progress::Over;
+        self.held -= std::mem::take(&mut pending.octets).len();
+    }
+
+    /// Gives up a C_PDU; what the peer may have of it is to be forgotten there too.
+    fn drop_c_pdu(&mut self, index: usize) {
+        let pending = &mut self.c_pdus[index];
+        self.outcomes.push_back((pending.id, Outcome::Failed(Failure::Expired)));
+        self.stats.expired += 1;
+        let is_cut = pending.progress == Progress::Cut;
+        if !is_cut {
+            self.unsent -= pending.octets.len() - pending.cut;
+        }
+        if pending.piece == 0 {
+            self.uncut -= 1;
+            self.finish(index);
+            return;
+        }
+        pending.progress = if is_cut { Progress::Dropped } else { Progress::Dropping };
+        self.held -= std::mem::take(&mut pending.octets).len();
+        let serial = self.first + index as u64;
+        let from = usize::try_from(pending.first_frame.saturating_sub(self.lower));
+        for frame in self.frames.iter_mut().skip(from.unwrap_or(usize::MAX)) {
+            if frame.c_pdu != serial {
+                break;
+            }
+            if frame.state == State::Due {
+                self.due_octets -= usize::from(frame.len);
+            }
+            frame.len = 0;
+        }
+    }
+
+    /// Cuts the next piece that fits, and numbers it.
+    fn cut(&mut self, segment: usize, room: usize) -> Option<u64> {
+        if self.frames.len() >= self.window as usize {
+            return None;
+        }
+        loop {
+            let place = self.place(self.cutting);
+            if self.c_pdus.get(place)?.progress != Progress::Over {
+                break;
+            }
+            self.cutting += 1;
+        }
+        let place = self.place(self.cutting);
+        let pending = &mut self.c_pdus[place];
+        let at = self.lower + self.frames.len() as u64;
+        let (offset, len, is_end) = match pending.progress {
+            Progress::Dropping => {
+                pending.progress = Progress::Dropped;
+                (pending.cut, 0, true)
+            }
+            _ => {
+                let all = pending.octets.len();
+                let piece = match pending.piece {
+                    0 => all.div_ceil(all.div_ceil(segment).max(1)).max(1),
+                    piece => piece,
+                };
+                let len = piece.min(all - pending.cut);
+                if len > room {
+                    return None;
+                }
+                if pending.piece == 0 {
+                    (pending.piece, pending.first_frame) = (piece, at);
+                }
+                let offset = pending.cut;
+                pending.cut += len;
+                self.unsent -= len;
+                if pending.cut == all {
+                    pending.progress = Progress::Cut;
+                }
+                (offset, len, pending.cut == all)
+            }
+        };
+        pending.outstanding += 1;
+        let c_pdu = self.cutting;
+        if is_end {
+            self.cutting += 1;
+            self.uncut -= 1;
+        }
+        // It is sent at once, which puts it among the unanswered ones.
+        self.frames.push_back(Frame {
+            c_pdu,
+            offset: u32::try_from(offset).unwrap_or(u32::MAX),
+            len: u16::try_from(len).unwrap_or(u16::MAX),
+            is_end,
+            state: State::Due,
+        });
+        self.due_octets += len;
+        Some(at)
+    }
+
+    /// Marks the frame as sent in this turn.
+    fn send(&mut self, at: u64, turn: u64, is_repeat: bool) -> Outgoing<'_> {
+        let index = self.index(at);
+        let frame = &mut self.frames[index];
+        if frame.state == State::Due {
+            self.due.remove(&at);
+            self.due_octets -= usize::from(frame.len);
+            self.unanswered += 1;
+        }
+        frame.state = State::Sent { turn };
+        let frame = *frame;
+        let pending = &self.c_pdus[self.place(frame.c_pdu)];
+        let offset = frame.offset as usize;
+        let octets = pending.octets.get(offset..offset + usize::from(frame.len));
+        let data = Data {
+            fsn: self.numbers.fsn(at),
+            is_start: frame.offset == 0,
+            is_end: frame.is_end,
+            in_order: pending.in_order,
+            is_drop: matches!(pending.progress, Progress::Dropped | Progress::Dropping),
+            at_upper_edge: index + 1 == self.frames.len(),
+            at_lower_edge: index == 0,
+            segment: Segment::new(octets.unwrap_or_default()),
+        };
+        Outgoing { data, is_repeat }
+    }
+
+    fn frame(&self, at: u64) -> &Frame {
+        &self.frames[self.index(at)]
+    }
+
+    fn index(&self, at: u64) -> usize {
+        usize::try_from(at - self.lower).expect("a place in the window")
+    }
+
+    /// Where a C_PDU lies in `c_pdus`.
+    fn place(&self, serial: u64) -> usize {
+        usize::try_from(serial - self.first).expect("a place in memory")
+    }
+
+    /// Empties it, and gives back what it held.
+    fn clear(&mut self) -> VecDeque<Pending> {
+        let mut empty = Self::new(self.numbers, self.window);
+        empty.stats = self.stats;
+        std::mem::swap(&mut empty.outcomes, &mut self.outcomes);
+        std::mem::replace(self, empty).c_pdus
+    }
+}
