@@ -5,6 +5,7 @@ mod gateway;
 mod gf;
 mod hbh;
 mod ip;
+mod modem;
 mod nc;
 mod secure;
 mod tcp;
@@ -23,6 +24,7 @@ pub const TARGETS: &[Target] = &[
     ("hbh_node", hbh::node),
     ("hello", gateway::hello),
     ("ip_packet", ip::packet),
+    ("modem_lan", modem::lan),
     ("nc_tunnel", nc::tunnel),
     ("offload", gateway::offload),
     ("scenario_file", text::scenario),

@@ -151,6 +151,13 @@ impl Waveform {
         })
     }
 
+    /// The waveform with this rate and this many bits in a block.
+    #[must_use]
+    pub fn of_block(bits_per_s: u32, block_bits: u32) -> Option<Self> {
+        let mut all = Family::ALL.into_iter().flat_map(Self::all);
+        all.find(|other| (other.bits_per_s(), other.block_bits()) == (bits_per_s, block_bits))
+    }
+
     /// The waveform with the next higher rate and, as nearly as may be, this interleaver.
     #[must_use]
     pub fn faster(self) -> Option<Self> {

@@ -1,1 +1,0 @@
-//! MIL-STD-188-110D Appendix A: a modem behind TCP.

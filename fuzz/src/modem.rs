@@ -1,0 +1,101 @@
+//! A modem behind TCP: what is emitted is read back, and both ends survive any octets, at any time.
+
+use std::time::Duration;
+
+use proto::modem::lan::wire::{Found, MAX_PAYLOAD, scan};
+use proto::modem::lan::{Config, Dce, Dte};
+use proto::modem::{Event, Transmit, Waveform};
+use proto::time::Time;
+
+const BLOCK: usize = 1_296;
+
+/// Reads the input as packets, then lets it say what two ends are given.
+pub fn lan(input: &[u8]) {
+    packets(input);
+    sessions(input);
+}
+
+fn packets(input: &[u8]) {
+    let mut rest = input;
+    loop {
+        match scan(rest) {
+            Found::Nothing => break,
+            Found::Noise(len) | Found::Damaged(len) | Found::Wrong(len) => rest = &rest[len..],
+            Found::Packet(len, packet) => {
+                let mut out = Vec::new();
+                packet.emit(&mut out);
+                // An error may have a payload, of which nothing is said.
+                assert_eq!(scan(&out), Found::Packet(out.len(), packet));
+                rest = &rest[len..];
+            }
+        }
+    }
+    assert!(rest.len() < MAX_PAYLOAD + 10);
+}
+
+fn sessions(input: &[u8]) {
+    let waveform: Waveform = "9600/short".parse().expect("a waveform");
+    let mut now = Time::ZERO;
+    let mut dte = Dte::new(now);
+    let mut dce = Dce::new(now, Config { waveform, is_receiver_master: input.len() % 2 == 1 });
+    let (mut to_dte, mut to_dce) = (Vec::new(), Vec::new());
+    let mut rest = input;
+
+    while let Some((&[action, value], after)) = rest.split_first_chunk::<2>() {
+        rest = after;
+        let len = usize::from(value);
+        match action & 0x0f {
+            0 => {
+                let (octets, after) = rest.split_at(len.min(rest.len()));
+                rest = after;
+                dce.handle_octets(now, octets);
+            }
+            1 => {
+                let (octets, after) = rest.split_at(len.min(rest.len()));
+                rest = after;
+                dte.handle_octets(now, octets);
+            }
+            2 => dte.start(now, waveform),
+            3 | 4 => dte.supply(now, &vec![value; len * 16]),
+            5 => dte.end(now),
+            6 => dte.abort_reception(now),
+            7 => now += Duration::from_millis(u64::from(value)),
+            8 => now += Duration::from_millis(u64::from(value) * 50),
+            9 => dce.handle_modem(now, Event::CarrierDetected { waveform: None }),
+            10 => dce.handle_modem(now, Event::Received(vec![value; len * 20])),
+            11 => dce.handle_modem(now, Event::CarrierLost),
+            12 => dce.handle_modem(now, Event::Sent),
+            // What is under way is changed or lost.
+            13 => {
+                if let Some(octet) = to_dce.get_mut(len) {
+                    *octet ^= 1 << (action >> 5);
+                }
+            }
+            14 => to_dte.truncate(len),
+            _ => {
+                let mut out = Vec::new();
+                if dce.poll_transmit(now, BLOCK, &mut out) == Some(Transmit::End) {
+                    dce.handle_modem(now, Event::Sent);
+                }
+                assert!(out.len() <= BLOCK);
+            }
+        }
+        dce.handle_octets(now, &to_dce);
+        dte.handle_octets(now, &to_dte);
+        to_dce.clear();
+        to_dte.clear();
+        for turn in 0.. {
+            assert!(turn < 100, "it spins");
+            dte.handle_timeout(now);
+            dce.handle_timeout(now);
+            let next = [dte.next_timeout(), dce.next_timeout()];
+            if next.into_iter().flatten().all(|at| at > now) {
+                break;
+            }
+        }
+        dte.poll_octets(&mut to_dce);
+        dce.poll_octets(&mut to_dte);
+        while dte.poll_event().is_some() {}
+        assert!(dte.room() <= 8 * BLOCK + MAX_PAYLOAD || dte.waveform() != Some(waveform));
+    }
+}
