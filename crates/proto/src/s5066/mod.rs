@@ -11,7 +11,9 @@
 mod address;
 pub mod cas;
 pub mod dts;
+pub mod node;
 pub mod service;
 pub mod sis;
 
 pub use address::{Address, NotAnAddress};
+pub use node::Node;

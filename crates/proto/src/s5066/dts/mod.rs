@@ -12,5 +12,6 @@
 
 pub mod arq;
 pub mod crc;
+pub mod policy;
 pub mod scan;
 pub mod wire;

@@ -463,6 +463,12 @@ impl Acknowledgement {
         }
     }
 
+    /// Octets of its list.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.octets.len()
+    }
+
     /// What the header of a data frame says of it; nothing but the lower edge if it has a list.
     #[must_use]
     pub fn in_header(&self) -> Ack<'_> {

@@ -1,0 +1,217 @@
+//! C_PDUs: octets in, octets out (Annex B, section 3.1).
+//!
+//! ```text
+//!  octet 0   7..4   3     2     1      0
+//!          +------+-----+-----+------+-----------+
+//!          |  1   |     0     | LONG | EXCLUSIVE |   link request
+//!          |  2   |        0         | LONG      |   accepted
+//!          |  3   |  reason                      |   rejected
+//!          |  4   |  reason                      |   break
+//!          |  5   |  0                           |   break confirmed
+//!          |  0   |  0                           | S_PDU ...   data
+//!          +------+------------------------------+
+//! ```
+//!
+//! LONG is ours, in bits that Edition 3 leaves unused: the caller would use long sequence numbers,
+//! the called station will. A station of Edition 3 sends and reads 0 there.
+
+/// A C_PDU.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Cpdu<'a> {
+    /// A link was accepted.
+    Accepted {
+        /// Whether sequence numbers are long on it.
+        is_long: bool,
+    },
+    /// A link ends.
+    Break(BreakReason),
+    /// The end of a link was heard of.
+    BreakConfirm,
+    /// An S_PDU.
+    Data(&'a [u8]),
+    /// A link is refused.
+    Rejected(RejectReason),
+    /// A link is asked for.
+    Request {
+        /// Whether it keeps others out: for hard links.
+        is_exclusive: bool,
+        /// Whether the caller can use long sequence numbers.
+        is_long: bool,
+    },
+}
+
+/// Why a link is refused; numbers without a name are kept.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum RejectReason {
+    /// Not said.
+    Unknown,
+    /// The station only broadcasts.
+    BroadcastOnly,
+    /// Something more important is pending.
+    HigherPriority,
+    /// An exclusive link is up.
+    ExclusiveLink,
+    /// A number that the standard does not name.
+    Other(u8),
+}
+
+/// Why a link ends; numbers without a name are kept.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum BreakReason {
+    /// Not said.
+    Unknown,
+    /// The layer above asked for it.
+    HigherLayer,
+    /// The station only broadcasts from now on.
+    BroadcastOnly,
+    /// Something more important is pending.
+    HigherPriority,
+    /// There is nothing more to send.
+    NoMoreData,
+    /// A number that the standard does not name.
+    Other(u8),
+}
+
+/// Why octets are no C_PDU.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Malformed {
+    /// There is not even a type.
+    #[error("a C_PDU of no octets")]
+    Empty,
+    /// Types 0 to 5 exist.
+    #[error("unknown C_PDU type {0}")]
+    Type(u8),
+}
+
+const EXCLUSIVE: u8 = 1;
+const REQUEST_LONG: u8 = 1 << 1;
+const ACCEPT_LONG: u8 = 1;
+
+impl<'a> Cpdu<'a> {
+    /// Octets before an S_PDU.
+    pub const HEADER: usize = 1;
+
+    /// Reads the C_PDU that fills `octets`.
+    ///
+    /// # Errors
+    /// When it has no type that exists.
+    pub fn parse(octets: &'a [u8]) -> Result<Self, Malformed> {
+        let Some((&first, rest)) = octets.split_first() else { return Err(Malformed::Empty) };
+        let low = first & 0xf;
+        match first >> 4 {
+            0 => Ok(Self::Data(rest)),
+            1 => Ok(Self::Request {
+                is_exclusive: low & EXCLUSIVE != 0,
+                is_long: low & REQUEST_LONG != 0,
+            }),
+            2 => Ok(Self::Accepted { is_long: low & ACCEPT_LONG != 0 }),
+            3 => Ok(Self::Rejected(RejectReason::from_bits(low))),
+            4 => Ok(Self::Break(BreakReason::from_bits(low))),
+            5 => Ok(Self::BreakConfirm),
+            unknown => Err(Malformed::Type(unknown)),
+        }
+    }
+
+    /// Appends the C_PDU.
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        let flag = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
+        match *self {
+            Self::Data(s_pdu) => {
+                out.push(0);
+                out.extend_from_slice(s_pdu);
+            }
+            Self::Request { is_exclusive, is_long } => {
+                out.push(1 << 4 | flag(is_exclusive, EXCLUSIVE) | flag(is_long, REQUEST_LONG));
+            }
+            Self::Accepted { is_long } => out.push(2 << 4 | flag(is_long, ACCEPT_LONG)),
+            Self::Rejected(reason) => out.push(3 << 4 | reason.bits()),
+            Self::Break(reason) => out.push(4 << 4 | reason.bits()),
+            Self::BreakConfirm => out.push(5 << 4),
+        }
+    }
+}
+
+impl RejectReason {
+    fn from_bits(bits: u8) -> Self {
+        match bits {
+            0 => Self::Unknown,
+            1 => Self::BroadcastOnly,
+            2 => Self::HigherPriority,
+            3 => Self::ExclusiveLink,
+            other => Self::Other(other),
+        }
+    }
+
+    fn bits(self) -> u8 {
+        match self {
+            Self::Unknown => 0,
+            Self::BroadcastOnly => 1,
+            Self::HigherPriority => 2,
+            Self::ExclusiveLink => 3,
+            Self::Other(bits) => bits & 0xf,
+        }
+    }
+}
+
+impl BreakReason {
+    fn from_bits(bits: u8) -> Self {
+        match bits {
+            0 => Self::Unknown,
+            1 => Self::HigherLayer,
+            2 => Self::BroadcastOnly,
+            3 => Self::HigherPriority,
+            4 => Self::NoMoreData,
+            other => Self::Other(other),
+        }
+    }
+
+    fn bits(self) -> u8 {
+        match self {
+            Self::Unknown => 0,
+            Self::HigherLayer => 1,
+            Self::BroadcastOnly => 2,
+            Self::HigherPriority => 3,
+            Self::NoMoreData => 4,
+            Self::Other(bits) => bits & 0xf,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Written by hand from the figures of Annex B.
+    const EXAMPLES: [(Cpdu<'static>, &[u8]); 8] = [
+        (Cpdu::Data(&[0x02, 0x99, 0x00]), &[0x00, 0x02, 0x99, 0x00]),
+        (Cpdu::Request { is_exclusive: false, is_long: false }, &[0x10]),
+        (Cpdu::Request { is_exclusive: true, is_long: true }, &[0x13]),
+        (Cpdu::Accepted { is_long: false }, &[0x20]),
+        (Cpdu::Accepted { is_long: true }, &[0x21]),
+        (Cpdu::Rejected(RejectReason::ExclusiveLink), &[0x33]),
+        (Cpdu::Break(BreakReason::NoMoreData), &[0x44]),
+        (Cpdu::BreakConfirm, &[0x50]),
+    ];
+
+    #[test]
+    fn every_c_pdu_is_written_and_read_as_drawn() {
+        for (c_pdu, octets) in EXAMPLES {
+            let mut out = Vec::new();
+            c_pdu.emit(&mut out);
+
+            assert_eq!(out, octets);
+            assert_eq!(Cpdu::parse(octets), Ok(c_pdu));
+        }
+    }
+
+    #[test]
+    fn every_first_octet_is_read_or_refused() {
+        assert_eq!(Cpdu::parse(&[]), Err(Malformed::Empty));
+        for first in 0..=u8::MAX {
+            match Cpdu::parse(&[first]) {
+                Ok(_) => assert!(first >> 4 < 6),
+                Err(error) => assert_eq!(error, Malformed::Type(first >> 4)),
+            }
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! Who may transmit when, on a frequency that all share.
+//!
+//! ```text
+//!   others transmit │gather│ reply of whom │ slots, or jitter: everybody else
+//!  ─────────────────┤      │ was addressed │
+//!    end heard, or  ▲
+//!    announced: EOT, Annex C, section 3.2.3
+//! ```
+//!
+//! Nobody transmits into what is heard or into what was announced. Whom the last transmission asks
+//! for an answer goes first. After a transmission of its own a station leaves the others the time
+//! to begin. How others are kept apart is [`Access`], after Annex K; its times are ours.
+
+use std::time::Duration;
+
+use crate::rng::Rng;
+use crate::time::Time;
+
+/// How stations that want to transmit are kept apart.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Access {
+    /// Two stations that alternate.
+    #[default]
+    PointToPoint,
+    /// Any number: each waits for a random time once the frequency is free.
+    Jitter {
+        /// The longest wait.
+        limit: Duration,
+    },
+    /// A few stations, each in slots of its own, over and over, once the frequency is free.
+    Slotted {
+        /// This station's place, from 0.
+        position: u8,
+        /// How many there are.
+        stations: u8,
+    },
+}
+
+/// How long things take on this frequency.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Times {
+    /// Between the end of what was heard and our answer, for the layers above to answer too.
+    pub gather: Duration,
+    /// From the decision to transmit until others notice: switching, preamble, and some.
+    pub slot: Duration,
+    /// From the end of a transmission until an answer to it must have begun.
+    pub answer: Duration,
+}
+
+/// Whether this station may transmit.
+#[derive(Clone, Debug)]
+pub struct Floor {
+    access: Access,
+    times: Times,
+    rng: Rng,
+    is_transmitting: bool,
+    hears_carrier: bool,
+    /// When transmissions that were heard end, as announced.
+    announced: Time,
+    /// When the frequency last became free.
+    free_at: Time,
+    /// Before that we keep silent though the frequency is free.
+    not_before: Time,
+    /// Whether the last that was heard asked us for an answer.
+    owes_answer: bool,
+    /// An answer must have begun by then.
+    awaited: Option<Time>,
+    /// Answers that did not come, in a row.
+    silences: u32,
+}
+
+impl Floor {
+    /// A frequency on which nothing has been heard.
+    #[must_use]
+    pub fn new(access: Access, times: Times, rng: Rng) -> Self {
+        Self {
+            access,
+            times,
+            rng,
+            is_transmitting: false,
+            hears_carrier: false,
+            announced: Time::ZERO,
+            free_at: Time::ZERO,
+            not_before: Time::ZERO,
+            owes_answer: false,
+            awaited: None,
+            silences: 0,
+        }
+    }
+
+    /// Things take other times from now on: the waveform has changed.
+    pub fn set_times(&mut self, times: Times) {
+        self.times = times;
+    }
+
+    /// Somebody transmits.
+    pub fn handle_carrier(&mut self) {
+        self.hears_carrier = true;
+    }
+
+    /// A frame said that its transmission ends at `end`; of several the earliest is nearest to the
+    /// truth, because each rounds up.
+    pub fn handle_announcement(&mut self, now: Time, end: Time) {
+        let is_first = self.announced <= now;
+        self.announced = if is_first { end } else { self.announced.min(end) };
+    }
+
+    /// What was heard has ended; `answers` tells whether it asked this station for an answer.
+    pub fn handle_carrier_lost(&mut self, now: Time, answers: bool) {
+        self.hears_carrier = false;
+        self.set_free(now.max(self.announced), answers);
+    }
+
+    /// What was awaited has come.
+    pub fn handle_answer(&mut self) {
+        self.awaited = None;
+        self.silences = 0;
+    }
+
+    /// This station starts to transmit.
+    pub fn handle_start(&mut self) {
+        self.is_transmitting = true;
+        self.owes_answer = false;
+        self.awaited = None;
+    }
+
+    /// This station has transmitted; `asks` tells whether somebody must answer.
+    pub fn handle_sent(&mut self, now: Time, asks: bool) {
+        self.is_transmitting = false;
+        self.free_at = now;
+        if asks {
+            self.awaited = Some(now + self.times.answer);
+            self.not_before = Time::MAX;
+        } else {
+            // The others have heard it only when its last block is decoded.
+            self.not_before = now + self.times.answer;
+        }
+    }
+
+    /// Whether an answer that is awaited has not come; true once for each.
+    pub fn poll_silence(&mut self, now: Time) -> bool {
+        if self.hears_carrier || self.awaited.is_none_or(|awaited| awaited > now) {
+            return false;
+        }
+        self.awaited = None;
+        self.silences = self.silences.saturating_add(1);
+        // Two that spoke at once heard neither: the next time only one shall.
+        let most = 1 << self.silences.min(MAX_BACKOFF);
+        self.free_at = now;
+        self.not_before = now + self.rng.within(self.times.slot * most);
+        true
+    }
+
+    /// When this station may start to transmit, at `now` or later; `None` while that depends on
+    /// what will be heard.
+    #[must_use]
+    pub fn next_start(&self, now: Time) -> Option<Time> {
+        if self.is_transmitting || self.hears_carrier || self.awaited.is_some() {
+            return None;
+        }
+        let from = now.max(self.announced);
+        if self.owes_answer {
+            return Some(from.max(self.free_at + self.times.gather));
+        }
+        let from = from.max(self.not_before);
+        match self.access {
+            Access::PointToPoint | Access::Jitter { .. } => Some(from),
+            Access::Slotted { position, stations } => Some(self.slot(from, position, stations)),
+        }
+    }
+
+    /// When to look again whether an answer has come.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.awaited.filter(|_| !self.hears_carrier)
+    }
+
+    /// Whether the frequency is free as far as is known.
+    #[must_use]
+    pub fn is_free(&self, now: Time) -> bool {
+        !self.is_transmitting && !self.hears_carrier && self.announced <= now
+    }
+
+    /// Whether this station transmits.
+    #[must_use]
+    pub fn is_transmitting(&self) -> bool {
+        self.is_transmitting
+    }
+
+    fn set_free(&mut self, at: Time, answers: bool) {
+        self.free_at = at;
+        self.owes_answer = answers;
+        let Times { gather, slot, .. } = self.times;
+        self.not_before = match self.access {
+            Access::PointToPoint => at + gather,
+            Access::Jitter { limit } => at + gather + slot + self.rng.within(limit),
+            Access::Slotted { .. } => at,
+        };
+        // Others were heard instead of what was awaited: that is waited for no longer than needed.
+        if let Some(awaited) = &mut self.awaited {
+            *awaited = (*awaited).max(at);
+        }
+    }
+
+    /// The first start of one of our slots that is not over at `from`.
+    fn slot(&self, from: Time, position: u8, stations: u8) -> Time {
+        let slot = nanos(self.times.slot).max(1);
+        let round = slot * u64::from(stations.max(1));
+        // The first slot after the frequency became free is for an answer.
+        let first = self.free_at + self.times.gather + self.times.slot * (u32::from(position) + 1);
+        let since = nanos(from.since(first));
+        if since == 0 {
+            return first;
+        }
+        let into = since % round;
+        if into <= slot / SLACK { from } else { from + Duration::from_nanos(round - into) }
+    }
+}
+
+/// Doublings of the random wait at most.
+const MAX_BACKOFF: u32 = 4;
+/// The part of a slot in which one may still begin: clocks and timers are not exact.
+const SLACK: u64 = 4;
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMES: Times = Times {
+        gather: Duration::from_millis(100),
+        slot: Duration::from_secs(1),
+        answer: Duration::from_secs(4),
+    };
+
+    fn floor(access: Access) -> Floor {
+        Floor::new(access, TIMES, Rng::stream(1, "floor"))
+    }
+
+    fn at(millis: u64) -> Time {
+        Time::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn nobody_transmits_into_what_is_heard_or_was_announced() {
+        let mut floor = floor(Access::PointToPoint);
+        floor.handle_carrier();
+        assert_eq!(floor.next_start(at(0)), None);
+
+        floor.handle_announcement(at(1_000), at(9_400));
+        floor.handle_announcement(at(2_000), at(9_100));
+        floor.handle_announcement(at(3_000), at(9_300));
+        floor.handle_carrier_lost(at(5_000), true);
+
+        assert_eq!(floor.next_start(at(5_000)), Some(at(9_200)));
+        assert!(!floor.is_free(at(9_000)) && floor.is_free(at(9_100)));
+    }
+
+    #[test]
+    fn an_answer_is_awaited_and_its_lack_told_once() {
+        let mut floor = floor(Access::PointToPoint);
+        floor.handle_start();
+        floor.handle_sent(at(1_000), true);
+
+        assert_eq!((floor.next_start(at(1_000)), floor.next_timeout()), (None, Some(at(5_000))));
+        assert!(!floor.poll_silence(at(4_999)));
+        assert!(floor.poll_silence(at(5_000)));
+        assert!(!floor.poll_silence(at(5_001)));
+
+        let start = floor.next_start(at(5_000)).expect("may try again");
+        assert!(start >= at(5_000) && start <= at(7_000), "{start:?}");
+    }
+
+    #[test]
+    fn an_answer_that_has_begun_is_heard_to_its_end() {
+        let mut floor = floor(Access::PointToPoint);
+        floor.handle_start();
+        floor.handle_sent(at(1_000), true);
+        floor.handle_carrier();
+
+        assert!(!floor.poll_silence(at(60_000)));
+        floor.handle_answer();
+        floor.handle_carrier_lost(at(60_000), false);
+
+        assert_eq!(floor.next_start(at(60_000)), Some(at(60_100)));
+    }
+
+    #[test]
+    fn who_needs_no_answer_leaves_the_others_time_to_begin() {
+        let mut floor = floor(Access::PointToPoint);
+        floor.handle_start();
+        floor.handle_sent(at(1_000), false);
+
+        assert_eq!(floor.next_start(at(1_000)), Some(at(5_000)));
+        assert!(!floor.poll_silence(at(9_000)));
+    }
+
+    #[test]
+    fn slots_belong_to_one_station_each_and_the_first_to_whom_was_asked() {
+        let starts = |position, from| {
+            let mut floor = floor(Access::Slotted { position, stations: 3 });
+            floor.handle_carrier();
+            floor.handle_carrier_lost(at(10_000), false);
+            floor.next_start(at(from))
+        };
+
+        assert_eq!(starts(0, 10_000), Some(at(11_100)));
+        assert_eq!(starts(1, 10_000), Some(at(12_100)));
+        assert_eq!(starts(2, 10_000), Some(at(13_100)));
+        assert_eq!(starts(0, 12_000), Some(at(14_100)));
+        assert_eq!(starts(0, 14_200), Some(at(14_200)));
+
+        let mut asked = floor(Access::Slotted { position: 2, stations: 3 });
+        asked.handle_carrier();
+        asked.handle_carrier_lost(at(10_000), true);
+        assert_eq!(asked.next_start(at(10_000)), Some(at(10_100)));
+    }
+}

@@ -1,0 +1,488 @@
+//! One station's end of the link with one other (Annex B, section 3.2).
+//!
+//! ```text
+//!            call                accepted, or any ARQ acknowledgement
+//!   Down ───────────▶ Calling ──────────────────────────────────────▶ Up
+//!    ▲ ▲                 │ refused, or silent too often               │
+//!    │ └─────────────────┘                        request heard ──▶   │
+//!    │   confirmed, or silent too often                  idle, told   │
+//!    └──────────────────────────────────  Breaking ◀──────────────────┘
+//! ```
+//!
+//! Time is counted in silences, not seconds: a turn on this radio may last two minutes, so whoever
+//! runs the link says when an answer should have come and did not.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::cpdu::{BreakReason, Cpdu, RejectReason};
+use crate::time::Time;
+
+/// How patient a link is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Config {
+    /// Requests sent before a call fails, at least 1.
+    pub calls: u32,
+    /// Breaks sent before a link is taken as broken, at least 1.
+    pub breaks: u32,
+    /// How long a soft link stays up without data.
+    pub idle: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { calls: 5, breaks: 2, idle: Duration::from_secs(180) }
+    }
+}
+
+/// What happened to a link.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Event {
+    /// It is up; numbers start anew in both directions unless told otherwise.
+    Made {
+        /// Whether others are kept out.
+        is_exclusive: bool,
+        /// Whether this station called.
+        is_caller: bool,
+        /// Whether sequence numbers are long.
+        is_long: bool,
+    },
+    /// The peer refused.
+    Refused(RejectReason),
+    /// The call was never answered.
+    Unanswered,
+    /// It was up and is down.
+    Broken {
+        /// Whether others were kept out.
+        is_exclusive: bool,
+    },
+}
+
+/// A C_PDU that is owed to the peer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Owed {
+    /// The C_PDU.
+    pub c_pdu: Cpdu<'static>,
+    /// The number that its frame carries, where that matters: repeats of a call keep theirs.
+    pub id: Option<u16>,
+}
+
+/// One end of a link.
+#[derive(Clone, Debug)]
+pub struct Link {
+    config: Config,
+    state: State,
+    owed: VecDeque<Owed>,
+    events: VecDeque<Event>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum State {
+    Breaking {
+        is_exclusive: bool,
+        reason: BreakReason,
+        sent: u32,
+    },
+    Calling {
+        id: u16,
+        is_exclusive: bool,
+        is_long: bool,
+        sent: u32,
+    },
+    Down,
+    Up {
+        /// The number of the request that made it, where the peer called.
+        id: Option<u16>,
+        is_exclusive: bool,
+        is_long: bool,
+        used_at: Time,
+    },
+}
+
+/// C_PDUs owed at most: a peer that asks faster than we may transmit is answered once.
+const MAX_OWED: usize = 4;
+
+impl Link {
+    /// A link that is down.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        Self { config, state: State::Down, owed: VecDeque::new(), events: VecDeque::new() }
+    }
+
+    /// Asks for a link; `id` is the number of its frames, so that repeats are known as such.
+    ///
+    /// A soft link that is up gives way to an exclusive one.
+    pub fn call(&mut self, id: u16, is_exclusive: bool, is_long: bool) {
+        match self.state {
+            State::Up { is_exclusive: false, .. } if is_exclusive => {
+                self.events.push_back(Event::Broken { is_exclusive: false });
+            }
+            State::Up { .. } | State::Calling { .. } => return,
+            State::Breaking { .. } | State::Down => {}
+        }
+        self.owed.clear();
+        self.state = State::Calling { id, is_exclusive, is_long, sent: 0 };
+        self.owe_request();
+    }
+
+    /// Ends the link.
+    pub fn end(&mut self, reason: BreakReason) {
+        match self.state {
+            State::Up { is_exclusive, .. } => {
+                self.events.push_back(Event::Broken { is_exclusive });
+                self.state = State::Breaking { is_exclusive, reason, sent: 0 };
+                self.owed.clear();
+                self.owe(Cpdu::Break(reason), None);
+            }
+            State::Calling { .. } => {
+                self.state = State::Down;
+                self.owed.clear();
+            }
+            State::Breaking { .. } | State::Down => {}
+        }
+    }
+
+    /// Takes it as down without a word: the peer is gone, or knows.
+    pub fn forget(&mut self) {
+        if let State::Up { is_exclusive, .. } = self.state {
+            self.events.push_back(Event::Broken { is_exclusive });
+        }
+        self.state = State::Down;
+        self.owed.clear();
+    }
+
+    /// Takes a C_PDU of the peer; `id` is the number of its frame, `refusal` what a request gets.
+    pub fn handle_c_pdu(
+        &mut self,
+        now: Time,
+        c_pdu: Cpdu<'_>,
+        id: u16,
+        can_long: bool,
+        refusal: Option<RejectReason>,
+    ) {
+        match c_pdu {
+            Cpdu::Request { is_exclusive, is_long } => {
+                self.handle_request(now, id, is_exclusive, is_long && can_long, refusal);
+            }
+            Cpdu::Accepted { is_long } => self.handle_accepted(now, is_long),
+            Cpdu::Rejected(reason) => {
+                if let State::Calling { .. } = self.state {
+                    self.state = State::Down;
+                    self.owed.clear();
+                    self.events.push_back(Event::Refused(reason));
+                }
+            }
+            Cpdu::Break(_) => {
+                if let State::Up { is_exclusive, .. } = self.state {
+                    self.events.push_back(Event::Broken { is_exclusive });
+                }
+                if !matches!(self.state, State::Calling { .. }) {
+                    self.state = State::Down;
+                }
+                self.owe(Cpdu::BreakConfirm, None);
+            }
+            Cpdu::BreakConfirm => {
+                if let State::Breaking { .. } = self.state {
+                    self.state = State::Down;
+                    self.owed.clear();
+                }
+            }
+            Cpdu::Data(_) => self.handle_use(now),
+        }
+    }
+
+    /// Takes an acknowledgement as the answer to a call whose own answer was lost.
+    pub fn handle_implied(&mut self, now: Time, is_long: bool) {
+        self.handle_accepted(now, is_long);
+    }
+
+    /// Notes that data passed.
+    pub fn handle_use(&mut self, now: Time) {
+        if let State::Up { used_at, .. } = &mut self.state {
+            *used_at = now;
+        }
+    }
+
+    /// Acts on the lack of an answer to what was sent.
+    pub fn handle_silence(&mut self) {
+        match self.state {
+            State::Calling { sent, .. } if sent > 0 => {
+                if sent >= self.config.calls {
+                    self.state = State::Down;
+                    self.owed.clear();
+                    self.events.push_back(Event::Unanswered);
+                } else {
+                    self.owe_request();
+                }
+            }
+            State::Breaking { sent, reason, .. } if sent > 0 => {
+                if sent >= self.config.breaks {
+                    self.state = State::Down;
+                    self.owed.clear();
+                } else {
+                    self.owe(Cpdu::Break(reason), None);
+                }
+            }
+            State::Breaking { .. } | State::Calling { .. } | State::Down | State::Up { .. } => {}
+        }
+    }
+
+    /// Ends a soft link that has been idle for long.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.next_timeout().is_some_and(|at| at <= now) {
+            self.end(BreakReason::NoMoreData);
+        }
+    }
+
+    /// The next C_PDU that is owed, as it is about to be sent.
+    pub fn poll_owed(&mut self) -> Option<Owed> {
+        let owed = self.owed.pop_front()?;
+        match (&mut self.state, owed.c_pdu) {
+            (State::Calling { sent, .. }, Cpdu::Request { .. })
+            | (State::Breaking { sent, .. }, Cpdu::Break(_)) => *sent += 1,
+            _ => {}
+        }
+        Some(owed)
+    }
+
+    /// What happened.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When it has been idle for too long.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Time> {
+        match self.state {
+            State::Up { is_exclusive: false, used_at, .. } => Some(used_at + self.config.idle),
+            State::Up { .. } | State::Breaking { .. } | State::Calling { .. } | State::Down => None,
+        }
+    }
+
+    /// What will be sent next.
+    #[must_use]
+    pub fn owed(&self) -> Option<Owed> {
+        self.owed.front().copied()
+    }
+
+    /// Whether it is up.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        matches!(self.state, State::Up { .. })
+    }
+
+    /// Whether it is up or asked for, and others are or would be kept out.
+    #[must_use]
+    pub fn is_exclusive(&self) -> bool {
+        matches!(
+            self.state,
+            State::Up { is_exclusive: true, .. } | State::Calling { is_exclusive: true, .. }
+        )
+    }
+
+    /// Whether it is asked for.
+    #[must_use]
+    pub fn is_calling(&self) -> bool {
+        matches!(self.state, State::Calling { .. })
+    }
+
+    /// Whether it is neither up nor changing.
+    #[must_use]
+    pub fn is_down(&self) -> bool {
+        matches!(self.state, State::Down)
+    }
+
+    /// Whether frames have, or are hoped to have, long numbers.
+    #[must_use]
+    pub fn is_long(&self) -> bool {
+        match self.state {
+            State::Calling { is_long, .. } | State::Up { is_long, .. } => is_long,
+            State::Breaking { .. } | State::Down => false,
+        }
+    }
+
+    fn handle_request(
+        &mut self,
+        now: Time,
+        id: u16,
+        is_exclusive: bool,
+        is_long: bool,
+        refusal: Option<RejectReason>,
+    ) {
+        // The same call again: our answer was lost, or this is its copy.
+        if let State::Up { id: Some(known), is_long, .. } = self.state
+            && known == id
+        {
+            self.owe(Cpdu::Accepted { is_long }, None);
+            return;
+        }
+        if let Some(reason) = refusal {
+            self.owe(Cpdu::Rejected(reason), None);
+            return;
+        }
+        if let State::Up { is_exclusive, .. } = self.state {
+            self.events.push_back(Event::Broken { is_exclusive });
+        }
+        // Both called: each answers the other, and numbers are long only if both would.
+        let crossed = match self.state {
+            State::Calling { is_long, .. } => Some(is_long),
+            State::Breaking { .. } | State::Down | State::Up { .. } => None,
+        };
+        let is_long = is_long && crossed.unwrap_or(true);
+        self.owed.clear();
+        self.owe(Cpdu::Accepted { is_long }, None);
+        self.state = State::Up { id: Some(id), is_exclusive, is_long, used_at: now };
+        let is_caller = crossed.is_some();
+        self.events.push_back(Event::Made { is_exclusive, is_caller, is_long });
+    }
+
+    fn handle_accepted(&mut self, now: Time, is_long: bool) {
+        let State::Calling { is_exclusive, .. } = self.state else { return };
+        self.owed.clear();
+        self.state = State::Up { id: None, is_exclusive, is_long, used_at: now };
+        self.events.push_back(Event::Made { is_exclusive, is_caller: true, is_long });
+    }
+
+    fn owe_request(&mut self) {
+        let State::Calling { id, is_exclusive, is_long, .. } = self.state else { return };
+        self.owe(Cpdu::Request { is_exclusive, is_long }, Some(id));
+    }
+
+    fn owe(&mut self, c_pdu: Cpdu<'static>, id: Option<u16>) {
+        let owed = Owed { c_pdu, id };
+        if self.owed.len() < MAX_OWED && !self.owed.contains(&owed) {
+            self.owed.push_back(owed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOFT: Cpdu<'static> = Cpdu::Request { is_exclusive: false, is_long: true };
+    const ACCEPTED: Cpdu<'static> = Cpdu::Accepted { is_long: true };
+
+    fn link() -> Link {
+        Link::new(Config::default())
+    }
+
+    fn story(link: &mut Link) -> Vec<String> {
+        let owed = std::iter::from_fn(|| link.poll_owed()).map(|it| format!("send {:?}", it.c_pdu));
+        let mut story: Vec<String> = owed.collect();
+        story.extend(std::iter::from_fn(|| link.poll_event()).map(|it| format!("{it:?}")));
+        story
+    }
+
+    #[test]
+    fn a_call_is_answered_and_the_link_is_up_at_both_ends() {
+        let (mut caller, mut called) = (link(), link());
+
+        caller.call(7, false, true);
+        let asked = story(&mut caller);
+        called.handle_c_pdu(Time::ZERO, SOFT, 7, true, None);
+        let answered = story(&mut called);
+        caller.handle_c_pdu(Time::ZERO, ACCEPTED, 0, true, None);
+
+        assert_eq!(asked, ["send Request { is_exclusive: false, is_long: true }"]);
+        assert_eq!(
+            answered,
+            [
+                "send Accepted { is_long: true }",
+                "Made { is_exclusive: false, is_caller: false, is_long: true }"
+            ]
+        );
+        assert_eq!(
+            story(&mut caller),
+            ["Made { is_exclusive: false, is_caller: true, is_long: true }"]
+        );
+        assert!(caller.is_up() && called.is_up());
+    }
+
+    #[test]
+    fn a_repeated_call_is_answered_again_and_a_new_one_starts_anew() {
+        let mut called = link();
+        called.handle_c_pdu(Time::ZERO, SOFT, 7, true, None);
+        let _ = story(&mut called);
+
+        called.handle_c_pdu(Time::ZERO, SOFT, 7, true, None);
+        assert_eq!(story(&mut called), ["send Accepted { is_long: true }"]);
+
+        called.handle_c_pdu(Time::ZERO, SOFT, 8, true, None);
+        assert_eq!(
+            story(&mut called),
+            [
+                "send Accepted { is_long: true }",
+                "Broken { is_exclusive: false }",
+                "Made { is_exclusive: false, is_caller: false, is_long: true }"
+            ]
+        );
+    }
+
+    #[test]
+    fn silence_means_calling_again_and_giving_up() {
+        let mut caller = Link::new(Config { calls: 2, ..Config::default() });
+        let request = "send Request { is_exclusive: false, is_long: true }";
+
+        caller.call(7, false, true);
+        assert_eq!(story(&mut caller), [request]);
+        caller.handle_silence();
+        assert_eq!(story(&mut caller), [request]);
+        caller.handle_silence();
+
+        assert_eq!(story(&mut caller), ["Unanswered"]);
+        assert!(caller.is_down());
+    }
+
+    #[test]
+    fn a_refusal_ends_a_call_and_is_told() {
+        let (mut caller, mut called) = (link(), link());
+        caller.call(7, false, true);
+        let _ = story(&mut caller);
+
+        called.handle_c_pdu(Time::ZERO, SOFT, 7, true, Some(RejectReason::ExclusiveLink));
+        assert_eq!(story(&mut called), ["send Rejected(ExclusiveLink)"]);
+        let refusal = Cpdu::Rejected(RejectReason::ExclusiveLink);
+        caller.handle_c_pdu(Time::ZERO, refusal, 0, true, None);
+
+        assert_eq!(story(&mut caller), ["Refused(ExclusiveLink)"]);
+        assert!(called.is_down() && caller.is_down());
+    }
+
+    #[test]
+    fn an_idle_link_is_broken_at_both_ends() {
+        let (mut caller, mut called) = (link(), link());
+        caller.call(7, false, true);
+        called.handle_c_pdu(Time::ZERO, SOFT, 7, true, None);
+        caller.handle_c_pdu(Time::ZERO, ACCEPTED, 0, true, None);
+        let _ = (story(&mut caller), story(&mut called));
+
+        let idle = caller.next_timeout().expect("a soft link has one");
+        caller.handle_timeout(idle);
+        assert_eq!(
+            story(&mut caller),
+            ["send Break(NoMoreData)", "Broken { is_exclusive: false }"]
+        );
+        called.handle_c_pdu(idle, Cpdu::Break(BreakReason::NoMoreData), 1, true, None);
+        assert_eq!(story(&mut called), ["send BreakConfirm", "Broken { is_exclusive: false }"]);
+        caller.handle_c_pdu(idle, Cpdu::BreakConfirm, 1, true, None);
+
+        assert!(caller.is_down() && called.is_down());
+        assert_eq!(caller.next_timeout(), None);
+    }
+
+    #[test]
+    fn calls_that_cross_make_one_link() {
+        let (mut a, mut b) = (link(), link());
+        a.call(1, false, true);
+        b.call(2, false, false);
+        let _ = (story(&mut a), story(&mut b));
+
+        let from_b = Cpdu::Request { is_exclusive: false, is_long: false };
+        a.handle_c_pdu(Time::ZERO, from_b, 2, true, None);
+        b.handle_c_pdu(Time::ZERO, SOFT, 1, true, None);
+
+        assert_eq!((a.is_up(), a.is_long()), (true, false));
+        assert_eq!((b.is_up(), b.is_long()), (true, false));
+    }
+}

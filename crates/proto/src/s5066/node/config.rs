@@ -1,0 +1,163 @@
+//! What a node is, and how it behaves where the standard leaves it free.
+
+use std::time::Duration;
+
+use super::super::cas::{self, Access};
+use super::super::dts::policy;
+use super::super::dts::wire::Extensions as Profiles;
+use super::super::{Address, sis};
+use crate::modem::Waveform;
+
+/// What a node is.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Its address.
+    pub address: Address,
+    /// What it transmits with, or begins with.
+    pub waveform: Waveform,
+    /// Whether it keeps to that waveform.
+    pub rate: Rate,
+    /// What its clients may do.
+    pub sis: sis::Config,
+    /// How patient its links are.
+    pub link: cas::link::Config,
+    /// How it shares the frequency.
+    pub access: Access,
+    /// Links at most; one more is refused.
+    pub links: usize,
+    /// Stations remembered at most; the longest unheard without a link are forgotten.
+    pub peers: usize,
+    /// Between the end of what was heard and the answer, so that applications' own answers go
+    /// along.
+    pub gather: Duration,
+    /// The modem's way from receiving to transmitting and back.
+    pub switching: Duration,
+    /// From the end of a block until the modem has decoded it.
+    pub decoding: Duration,
+    /// The longest transmission, up to 127.5 s.
+    pub longest: Duration,
+    /// How often an acknowledgement is sent in one transmission, at least 1.
+    pub ack_copies: u8,
+    /// Transmissions without an answer after which a link is lost, at least 1.
+    pub silences: u32,
+    /// Octets of the two addresses in a frame at least, 1 to 7; more where they need it.
+    pub address_octets: u8,
+    /// Segments that may be on their way with long numbers, up to 32,768.
+    pub long_window: u32,
+    /// Segments that may be on their way with short numbers, up to 128.
+    pub short_window: u32,
+    /// What it can do beyond Edition 3.
+    pub extensions: Extensions,
+    /// What stations are taken to be able to do that have not said.
+    pub assumed: Extensions,
+}
+
+/// Whether the data rate follows the channel.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Rate {
+    /// Always the configured waveform, unless the peer asks for another.
+    #[default]
+    Fixed,
+    /// Faster while little is lost, slower when much is: for waveforms whose preamble names them.
+    Adaptive,
+}
+
+/// What a node can do beyond Edition 3: the enhancements EP2, 3, 5 and 9.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Extensions {
+    /// EP2: padding frames.
+    pub padding: bool,
+    /// EP3: data in the transmission that asks for the link.
+    pub pipelined: bool,
+    /// EP5: sequence numbers of 16 bits.
+    pub long_numbers: bool,
+    /// EP9: compact confirmations between clients.
+    pub compact: bool,
+}
+
+impl Extensions {
+    /// All of them.
+    pub const ALL: Self =
+        Self { padding: true, pipelined: true, long_numbers: true, compact: true };
+    /// None of them: Edition 3.
+    pub const NONE: Self =
+        Self { padding: false, pipelined: false, long_numbers: false, compact: false };
+
+    /// As the order wire writes them.
+    pub(super) fn profiles(self) -> Profiles {
+        let pairs = [
+            (self.padding, Profiles::PADDING),
+            (self.pipelined, Profiles::PIPELINING),
+            (self.long_numbers, Profiles::LONG_NUMBERS),
+            (self.compact, Profiles::COMPACT_CONFIRM),
+        ];
+        let has = pairs.into_iter().filter(|(has, _)| *has);
+        has.fold(Profiles::default(), |all, (_, one)| all.with(one))
+    }
+
+    /// From what the order wire writes.
+    pub(super) fn of_profiles(profiles: Profiles) -> Self {
+        Self {
+            padding: profiles.has(Profiles::PADDING),
+            pipelined: profiles.has(Profiles::PIPELINING),
+            long_numbers: profiles.has(Profiles::LONG_NUMBERS),
+            compact: profiles.has(Profiles::COMPACT_CONFIRM),
+        }
+    }
+
+    /// What both can do.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self {
+            padding: self.padding && other.padding,
+            pipelined: self.pipelined && other.pipelined,
+            long_numbers: self.long_numbers && other.long_numbers,
+            compact: self.compact && other.compact,
+        }
+    }
+}
+
+impl Config {
+    /// A node on a frequency that it shares with one other.
+    #[must_use]
+    pub fn new(address: Address, waveform: Waveform) -> Self {
+        Self {
+            address,
+            waveform,
+            rate: Rate::default(),
+            sis: sis::Config::default(),
+            link: cas::link::Config::default(),
+            access: Access::default(),
+            links: 16,
+            peers: 64,
+            gather: Duration::from_millis(100),
+            switching: Duration::from_millis(200),
+            decoding: Duration::from_millis(100),
+            longest: policy::MAX_TRANSMISSION,
+            ack_copies: 2,
+            silences: 8,
+            address_octets: 1,
+            long_window: 32_768,
+            short_window: 128,
+            extensions: Extensions::ALL,
+            assumed: Extensions::ALL,
+        }
+    }
+
+    /// How long things take on the air with this waveform.
+    pub(super) fn times(&self, waveform: Waveform) -> cas::Times {
+        // Until a preamble is recognised: switching, the preamble, and what modems need for it.
+        let slot = self.switching + waveform.preamble() + RECOGNITION;
+        // The last block must be decoded at the far end before an answer can begin; what is
+        // announced is announced in half seconds.
+        let answer = self.decoding + ANNOUNCED + self.gather + slot + MARGIN;
+        cas::Times { gather: self.gather, slot, answer }
+    }
+}
+
+/// From the end of a preamble until a modem tells of it, at most.
+const RECOGNITION: Duration = Duration::from_millis(300);
+/// What the announced end of a transmission may lie behind its end.
+const ANNOUNCED: Duration = Duration::from_millis(500);
+/// For travel, and clocks.
+const MARGIN: Duration = Duration::from_millis(200);

@@ -1,0 +1,178 @@
+//! Links and outcomes: what the layers below tell the clients' side, and what that wants of them.
+
+use super::super::cas::cpdu::{BreakReason, Cpdu, RejectReason};
+use super::super::cas::link;
+use super::super::dts::arq::Repeat;
+use super::super::dts::wire::Numbers;
+use super::super::service::{Failure, Indication, LinkCommand, LinkEvent, Mode, Outcome};
+use super::{Address, Node};
+use crate::time::Time;
+
+impl Node {
+    /// Carries out what the clients' side wants of links.
+    pub(super) fn take_commands(&mut self) {
+        while let Some(command) = self.sis.poll_link_command() {
+            let numbers = self.numbers();
+            match command {
+                LinkCommand::MakeExclusive { peer: address } => {
+                    let id = self.take_id();
+                    // All others give way (Annex B, section 3.2.2).
+                    for (other, peer) in &mut self.peers {
+                        if *other != address && peer.link.is_up() && !peer.link.is_exclusive() {
+                            peer.link.end(BreakReason::HigherPriority);
+                        }
+                    }
+                    if let Some(peer) = self.peer_mut(address) {
+                        peer.call(id, true, numbers);
+                    } else {
+                        let event = LinkEvent::NotMade { peer: address, has_answered: false };
+                        self.sis.handle_link(Time::ZERO, event);
+                    }
+                }
+                LinkCommand::BreakExclusive { peer } => {
+                    if let Some(peer) = self.peers.get_mut(&peer) {
+                        peer.link.end(BreakReason::HigherLayer);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Acts on what happened to links.
+    pub(super) fn settle_links(&mut self, now: Time) {
+        let addresses: Vec<Address> = self.peers.keys().copied().collect();
+        for address in addresses {
+            while let Some(event) = self.peers.get_mut(&address).and_then(|it| it.link.poll_event())
+            {
+                self.handle_link(now, address, event);
+            }
+        }
+    }
+
+    fn handle_link(&mut self, now: Time, address: Address, event: link::Event) {
+        let Some(peer) = self.peers.get_mut(&address) else { return };
+        match event {
+            link::Event::Made { is_exclusive, is_caller, is_long } => {
+                let numbers = if is_long { Numbers::Long } else { Numbers::Short };
+                if is_caller {
+                    peer.change_numbers(numbers);
+                } else {
+                    peer.start_anew(numbers);
+                }
+                peer.silences = 0;
+                self.stats.links_made += 1;
+                let event = LinkEvent::Made { peer: address, is_exclusive, is_caller };
+                self.sis.handle_link(now, event);
+            }
+            link::Event::Broken { is_exclusive } => {
+                // What cannot have arrived waits for the next link.
+                let numbers = peer.sender.numbers();
+                peer.start_anew(numbers);
+                self.stats.links_broken += 1;
+                self.sis.handle_link(now, LinkEvent::Broken { peer: address, is_exclusive });
+            }
+            link::Event::Refused(reason) => {
+                let failure = match reason {
+                    RejectReason::BroadcastOnly
+                    | RejectReason::ExclusiveLink
+                    | RejectReason::HigherPriority
+                    | RejectReason::Other(_)
+                    | RejectReason::Unknown => Failure::Refused,
+                };
+                self.fail_call(now, address, failure, true);
+            }
+            link::Event::Unanswered => self.fail_call(now, address, Failure::NoResponse, false),
+        }
+    }
+
+    fn fail_call(&mut self, now: Time, address: Address, failure: Failure, has_answered: bool) {
+        self.stats.calls_failed += 1;
+        self.fail_peer(now, address, failure);
+        self.sis.handle_link(now, LinkEvent::NotMade { peer: address, has_answered });
+    }
+
+    /// Gives up all that was to be sent to a peer.
+    fn fail_peer(&mut self, now: Time, address: Address, failure: Failure) {
+        let Some(peer) = self.peers.get_mut(&address) else { return };
+        let waited = peer.fail(failure);
+        for request in waited {
+            self.tell(now, request.id, Outcome::Failed(failure));
+        }
+    }
+
+    /// Tells the clients' side what became of requests.
+    pub(super) fn report(&mut self, now: Time) {
+        let addresses: Vec<Address> = self.peers.keys().copied().collect();
+        for address in addresses {
+            while let Some((id, outcome)) =
+                self.peers.get_mut(&address).and_then(|peer| peer.sender.poll_outcome())
+            {
+                self.tell(now, id, outcome);
+            }
+        }
+    }
+
+    /// Hands C_PDUs that arrived to the clients' side.
+    pub(super) fn deliver(&mut self, now: Time) {
+        let addresses: Vec<Address> = self.peers.keys().copied().collect();
+        for from in addresses {
+            while let Some(delivered) =
+                self.peers.get_mut(&from).and_then(|peer| peer.receiver.poll_delivered())
+            {
+                let mode = Mode::Arq { in_order: delivered.in_order };
+                self.indicate(now, from, self.config.address, mode, &delivered.octets);
+            }
+        }
+    }
+
+    /// Hands the S_PDU in a C_PDU to the clients' side.
+    fn indicate(&mut self, now: Time, from: Address, to: Address, mode: Mode, c_pdu: &[u8]) {
+        let Ok(Cpdu::Data(s_pdu)) = Cpdu::parse(c_pdu) else {
+            self.stats.malformed += 1;
+            return;
+        };
+        self.stats.delivered.add(s_pdu.len());
+        if let Some(peer) = self.peers.get_mut(&from) {
+            peer.link.handle_use(now);
+        }
+        let (errored, missing) = (Vec::new(), Vec::new());
+        let indication = Indication { from, to, mode, s_pdu: s_pdu.to_vec(), errored, missing };
+        self.sis.handle_indication(now, &indication);
+    }
+
+    /// Acts on the lack of an answer to the last transmission.
+    pub(super) fn handle_silence(&mut self, now: Time) {
+        self.stats.silences += 1;
+        let Some(address) = self.asked.take() else { return };
+        let (turns, limit) = (self.turns, self.config.silences);
+        let Some(peer) = self.peers.get_mut(&address) else { return };
+        peer.silences += 1;
+        peer.link.handle_silence();
+        peer.sender.repeat_unanswered(turns, Repeat::Probe);
+        if peer.link.is_up() && peer.silences >= limit {
+            peer.link.forget();
+            self.settle_links(now);
+            self.fail_peer(now, address, Failure::NoResponse);
+        }
+    }
+
+    /// Why a request for a link is refused, if it is.
+    pub(super) fn refusal(&self, from: Address, is_exclusive: bool) -> Option<RejectReason> {
+        if self.config.sis.is_broadcast_only {
+            return Some(RejectReason::BroadcastOnly);
+        }
+        let mut others = self.peers.iter().filter(|(address, _)| **address != from);
+        let exclusive = others.clone().filter(|(_, peer)| peer.link.is_exclusive()).count();
+        let has_room =
+            others.by_ref().filter(|(_, peer)| peer.link.is_up()).count() < self.config.links;
+        // A second exclusive link may be made to negotiate about (Annex B, section 3.2.2).
+        let most = usize::from(is_exclusive);
+        if exclusive > most {
+            Some(RejectReason::ExclusiveLink)
+        } else if !has_room {
+            Some(RejectReason::Unknown)
+        } else {
+            None
+        }
+    }
+}

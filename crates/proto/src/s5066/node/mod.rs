@@ -1,0 +1,326 @@
+//! A node: clients above, a modem below, and everything of STANAG 5066 between.
+//!
+//! ```text
+//!   handle_octets, poll_octets          clients, by TCP
+//!  ─────────────────────────────
+//!   sis::Server
+//!     │ Request   ▲ Indication, Outcome
+//!   waiting, by priority                 one queue for each peer, one for datagrams
+//!     │           │
+//!   Peer: link, arq, expedited, …        receive: frames in      transmit: frames out
+//!  ─────────────────────────────
+//!   handle_modem, poll_transmit          one modem
+//! ```
+//!
+//! Frames are made as the modem asks for them, so what goes next is decided late; how long a
+//! transmission is, is decided when it starts, because its end is announced in every frame.
+
+mod config;
+mod links;
+mod peer;
+mod receive;
+mod record;
+mod stats;
+#[cfg(test)]
+mod tests;
+mod transmit;
+mod waiting;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::cas::Floor;
+use super::dts::scan::Scanner;
+use super::dts::wire::{DATAGRAM_IDS, Numbers, Reason};
+use super::service::{Failure, Mode, Outcome, Request, RequestId};
+use super::sis::{self, ClientId};
+use super::{Address, dts::policy};
+use crate::modem::{self, Waveform};
+use crate::rng::Rng;
+use crate::time::Time;
+
+pub use config::{Config, Extensions, Rate};
+pub use record::{FrameKind, Record};
+pub use sis::server::Event;
+pub use stats::{ByKind, Stats, Tally};
+
+use peer::Peer;
+use receive::Reception;
+use record::Records;
+use transmit::Turn;
+use waiting::Waiting;
+
+/// A STANAG 5066 node.
+pub struct Node {
+    config: Config,
+    waveform: Waveform,
+    sis: sis::Server,
+    floor: Floor,
+    peers: BTreeMap<Address, Peer>,
+    /// Without acknowledgement, to anybody.
+    datagrams: Waiting,
+    scanner: Scanner,
+    reception: Option<Reception>,
+    turn: Option<Turn>,
+    /// When the next transmission may start, if there is something to transmit.
+    start_at: Option<Time>,
+    /// Transmissions so far.
+    turns: u64,
+    /// Whom the last transmission asked for an answer.
+    asked: Option<Address>,
+    /// Warnings owed: to whom, about which kind of frame, why.
+    warnings: VecDeque<(Address, u8, Reason)>,
+    /// The number of the next C_PDU that is sent expedited and without acknowledgement.
+    next_id: u16,
+    records: Option<Records>,
+    stats: Stats,
+}
+
+/// Warnings owed at most.
+const MAX_WARNINGS: usize = 16;
+/// Octets of C_PDUs that wait here at least, however slow the radio is.
+const LEAST_WAITING: usize = 64 << 10;
+
+impl Node {
+    /// A node that has heard nothing yet.
+    #[must_use]
+    pub fn new(now: Time, config: Config, mut rng: Rng) -> Self {
+        let _ = now;
+        let times = config.times(config.waveform);
+        let floor = Floor::new(config.access, times, Rng::stream(rng.bits(), "floor"));
+        let next_id = below(&mut rng, DATAGRAM_IDS);
+        Self {
+            waveform: config.waveform,
+            sis: sis::Server::new(config.sis.clone(), config.address),
+            floor,
+            peers: BTreeMap::new(),
+            datagrams: Waiting::default(),
+            scanner: Scanner::new(),
+            reception: None,
+            turn: None,
+            start_at: None,
+            turns: 0,
+            asked: None,
+            warnings: VecDeque::new(),
+            next_id,
+            records: None,
+            stats: Stats::default(),
+            config,
+        }
+    }
+
+    /// Takes a connection of a client; `None` when there are too many.
+    pub fn handle_connected(&mut self, now: Time) -> Option<ClientId> {
+        self.sis.handle_connected(now)
+    }
+
+    /// Takes octets of a client.
+    pub fn handle_octets(&mut self, now: Time, client: ClientId, octets: &[u8]) {
+        self.sis.handle_octets(now, client, octets);
+        self.settle(now);
+    }
+
+    /// Takes the end of a client's connection.
+    pub fn handle_disconnected(&mut self, now: Time, client: ClientId) {
+        self.sis.handle_disconnected(now, client);
+        self.settle(now);
+    }
+
+    /// Takes what the modem tells.
+    pub fn handle_modem(&mut self, now: Time, event: modem::Event) {
+        match event {
+            modem::Event::CarrierDetected { waveform } => self.begin_reception(now, waveform),
+            modem::Event::Received(octets) => self.receive(now, &octets),
+            modem::Event::CarrierLost => self.end_reception(now),
+            modem::Event::Sent => self.end_turn(now),
+        }
+        self.settle(now);
+    }
+
+    /// Acts on what is due.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.sis.handle_timeout(now);
+        for peer in self.peers.values_mut() {
+            peer.link.handle_timeout(now);
+        }
+        if self.floor.poll_silence(now) {
+            self.handle_silence(now);
+        }
+        self.expire(now);
+        self.settle(now);
+    }
+
+    /// What goes to a client: appends a bounded piece to `out`, false when there is nothing.
+    pub fn poll_octets(&mut self, now: Time, client: ClientId, out: &mut Vec<u8>) -> bool {
+        self.sis.poll_octets(now, client, out)
+    }
+
+    /// What the driver of the clients' connections does next.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.sis.poll_event()
+    }
+
+    /// Records from now on what happens on the air, or stops it.
+    pub fn record(&mut self, is_on: bool) {
+        self.records = is_on.then(Records::default);
+    }
+
+    /// What happened on the air.
+    pub fn poll_record(&mut self) -> Option<Record> {
+        self.records.as_mut()?.pop()
+    }
+
+    /// When to call [`Node::handle_timeout`] and then [`Node::poll_transmit`] at the latest.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Time> {
+        let links = self.peers.values().filter_map(|peer| peer.link.next_timeout()).min();
+        let expiries = self.peers.values().filter_map(|peer| peer.waiting.next_expiry()).min();
+        [
+            self.start_at,
+            links,
+            expiries,
+            self.datagrams.next_expiry(),
+            self.floor.next_timeout(),
+            self.sis.next_timeout(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Its address.
+    #[must_use]
+    pub fn address(&self) -> Address {
+        self.config.address
+    }
+
+    /// What it transmits with now.
+    #[must_use]
+    pub fn waveform(&self) -> Waveform {
+        self.waveform
+    }
+
+    /// What it has counted.
+    #[must_use]
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// What its clients' side has counted.
+    #[must_use]
+    pub fn sis(&self) -> &sis::Server {
+        &self.sis
+    }
+
+    /// The stations that a link is up with.
+    pub fn links(&self) -> impl Iterator<Item = Address> {
+        self.peers.iter().filter(|(_, peer)| peer.link.is_up()).map(|(address, _)| *address)
+    }
+
+    /// Carries between the layers what each has for the other.
+    fn settle(&mut self, now: Time) {
+        self.settle_links(now);
+        self.deliver(now);
+        self.report(now);
+        self.take_commands();
+        self.pull(now);
+        self.start_at =
+            if self.turn.is_none() && self.has_work() { self.floor.next_start(now) } else { None };
+    }
+
+    /// Fetches requests from the clients' side, the most urgent first, while there is room.
+    fn pull(&mut self, now: Time) {
+        let room = LEAST_WAITING.max(2 * policy::octets_in(self.waveform, self.config.longest));
+        while self.waiting_octets() < room {
+            let Some(request) = self.sis.poll_request(now) else { return };
+            self.stats.accepted.add(request.s_pdu.len());
+            self.take_request(now, request);
+        }
+    }
+
+    fn take_request(&mut self, now: Time, request: Request) {
+        let (id, to) = (request.id, request.to);
+        match request.mode {
+            Mode::ExpeditedNonArq | Mode::NonArq { .. } => self.datagrams.push(request),
+            Mode::Arq { .. } | Mode::ExpeditedArq => match self.peer_mut(to) {
+                Some(peer) => peer.waiting.push(request),
+                None => self.tell(now, id, Outcome::Failed(Failure::NoResponse)),
+            },
+        }
+    }
+
+    fn waiting_octets(&self) -> usize {
+        let peers = self.peers.values().map(|peer| peer.waiting.octets());
+        self.datagrams.octets() + peers.sum::<usize>()
+    }
+
+    /// Tells the clients' side what became of a request.
+    fn tell(&mut self, now: Time, id: RequestId, outcome: Outcome) {
+        match outcome {
+            Outcome::Done => self.stats.done += 1,
+            Outcome::Failed(_) => self.stats.failed += 1,
+        }
+        self.sis.handle_outcome(now, id, outcome);
+    }
+
+    /// Gives up requests that waited too long.
+    fn expire(&mut self, now: Time) {
+        let mut expired = self.datagrams.expire(now);
+        for peer in self.peers.values_mut() {
+            expired.extend(peer.waiting.expire(now));
+        }
+        for request in expired {
+            self.tell(now, request.id, Outcome::Failed(Failure::Expired));
+        }
+    }
+
+    /// The station with this address; one is forgotten for a new one if need be.
+    fn peer_mut(&mut self, address: Address) -> Option<&mut Peer> {
+        if !self.peers.contains_key(&address) {
+            if self.peers.len() >= self.config.peers {
+                let idle = self.peers.iter().filter(|(_, peer)| peer.is_idle());
+                let oldest =
+                    idle.min_by_key(|(_, peer)| peer.heard_at).map(|(address, _)| *address);
+                let Some(oldest) = oldest else {
+                    self.stats.too_many_peers += 1;
+                    return None;
+                };
+                self.peers.remove(&oldest);
+            }
+            let peer = Peer::new(&self.config, self.numbers());
+            self.peers.insert(address, peer);
+        }
+        self.peers.get_mut(&address)
+    }
+
+    /// How long sequence numbers of new links are: short ones cannot fill a fast transmission.
+    fn numbers(&self) -> Numbers {
+        let frames = policy::octets_in(self.waveform, self.config.longest) / policy::MAX_SEGMENT;
+        if self.config.extensions.long_numbers && frames > FEW_FRAMES {
+            Numbers::Long
+        } else {
+            Numbers::Short
+        }
+    }
+
+    fn take_id(&mut self) -> u16 {
+        let id = self.next_id;
+        self.next_id = (id + 1) % DATAGRAM_IDS;
+        id
+    }
+
+    fn note(&mut self, record: impl FnOnce() -> Record) {
+        if let Some(records) = &mut self.records {
+            records.push(&mut self.stats, record());
+        }
+    }
+}
+
+/// The longest frames in a transmission for which a window of 128 is enough, though errors make
+/// frames shorter.
+const FEW_FRAMES: usize = 24;
+
+/// A random number below `limit`.
+fn below(rng: &mut Rng, limit: u16) -> u16 {
+    let [low, high, ..] = rng.bits().to_le_bytes();
+    u16::from_le_bytes([low, high]) % limit
+}

@@ -1,0 +1,259 @@
+//! Frames in: from the modem's octets to the machines of the peer that sent them.
+
+use std::time::Duration;
+
+use super::super::cas::cpdu::Cpdu;
+use super::super::dts::scan::Heard;
+use super::super::dts::wire::{Body, Datagram, Eow, Frame, Header, Numbers, Reason, Report};
+use super::{Address, Extensions, MAX_WARNINGS, Node, Record};
+use crate::modem::Waveform;
+use crate::time::Time;
+
+/// What is being received.
+#[derive(Debug)]
+pub(super) struct Reception {
+    /// When the preamble ended.
+    began: Time,
+    waveform: Waveform,
+    /// Octets that the modem has given so far.
+    octets: usize,
+    /// Whether a frame asks this station for an answer.
+    asks: bool,
+    /// Whether any frame could be read.
+    has_frames: bool,
+}
+
+/// The longest half seconds of an EOT.
+const HALF_SECOND: Duration = Duration::from_millis(500);
+
+impl Node {
+    /// Somebody transmits.
+    pub(super) fn begin_reception(&mut self, now: Time, waveform: Option<Waveform>) {
+        self.floor.handle_carrier();
+        let waveform = waveform.unwrap_or(self.waveform);
+        self.reception =
+            Some(Reception { began: now, waveform, octets: 0, asks: false, has_frames: false });
+    }
+
+    /// Takes octets that the modem has decoded.
+    pub(super) fn receive(&mut self, now: Time, octets: &[u8]) {
+        // A modem that does not tell of carriers still means that somebody transmits.
+        if self.reception.is_none() {
+            self.begin_reception(now, None);
+        }
+        let mut scanner = std::mem::take(&mut self.scanner);
+        let mut rest = octets;
+        while let Some(heard) = scanner.poll(&mut rest) {
+            let taken = octets.len() - rest.len();
+            self.hear(now, heard, taken);
+        }
+        self.scanner = scanner;
+        if let Some(reception) = &mut self.reception {
+            reception.octets += octets.len();
+        }
+    }
+
+    /// What was heard has ended.
+    pub(super) fn end_reception(&mut self, now: Time) {
+        let mut scanner = std::mem::take(&mut self.scanner);
+        while let Some(heard) = scanner.flush() {
+            self.hear(now, heard, 0);
+        }
+        self.scanner = scanner;
+        let asks = self.reception.take().is_some_and(|reception| reception.asks);
+        self.floor.handle_carrier_lost(now, asks);
+    }
+}
+
+impl Node {
+    /// Takes what the scanner found; `taken` octets of those just given had been looked at.
+    fn hear(&mut self, now: Time, heard: Heard<'_>, taken: usize) {
+        match heard {
+            Heard::Frame { frame, octets } => {
+                self.note(|| Record::Heard {
+                    at: now,
+                    is_good: frame.is_good(),
+                    octets: octets.to_vec(),
+                });
+                self.announce(now, &frame.header, octets.len(), taken);
+                self.handle_frame(now, &frame);
+            }
+            Heard::Invalid { header, kind, octets } => {
+                self.note(|| Record::Heard { at: now, is_good: false, octets: octets.to_vec() });
+                self.announce(now, &header, octets.len(), taken);
+                if header.to == self.config.address && kind != WARNING {
+                    self.warn(header.from, kind, Reason::Invalid);
+                }
+            }
+        }
+    }
+
+    /// Takes the announced end of the transmission: it counts from the frame's first bit, which
+    /// was on the air when as many bits had passed since the preamble as came before it.
+    fn announce(&mut self, now: Time, header: &Header, len: usize, taken: usize) {
+        let Some(reception) = &mut self.reception else { return };
+        reception.has_frames = true;
+        if header.eot == 0 || header.from == self.config.address {
+            return;
+        }
+        // What the scanner still keeps does not count: it looks at no octet before it needs to.
+        let place = (reception.octets + taken).saturating_sub(len);
+        let rate = u64::from(reception.waveform.bits_per_s());
+        let before = Duration::from_nanos(place as u64 * 8 * 1_000_000_000 / rate);
+        let end = reception.began + before + HALF_SECOND * u32::from(header.eot);
+        self.floor.handle_announcement(now, end);
+    }
+
+    fn handle_frame(&mut self, now: Time, frame: &Frame<'_>) {
+        let Header { eow, to, from, .. } = frame.header;
+        if from == self.config.address || from.is_group() {
+            return;
+        }
+        if to != self.config.address && !to.is_group() {
+            self.stats.foreign += 1;
+            return;
+        }
+        if frame.is_good() {
+            self.stats.heard += 1;
+        } else {
+            self.stats.damaged += 1;
+        }
+        let own = self.config.extensions;
+        let Some(peer) = self.peer_mut(from) else { return };
+        peer.heard_at = now;
+        if let Eow::Extensions(profiles) = eow {
+            peer.extensions = own.and(Extensions::of_profiles(profiles));
+            let compact = peer.extensions.compact;
+            self.sis.handle_capabilities(from, compact);
+        }
+        if self.asked == Some(from) {
+            self.floor.handle_answer();
+        }
+        self.handle_body(now, from, frame);
+    }
+
+    fn handle_body(&mut self, now: Time, from: Address, frame: &Frame<'_>) {
+        match &frame.body {
+            Body::Data { numbers, data, ack } => {
+                self.asks_for_answer();
+                if let Some(ack) = ack {
+                    self.handle_ack(now, from, &ack.report(*numbers));
+                }
+                let Some(peer) = self.peers.get_mut(&from) else { return };
+                if !peer.link.is_up() {
+                    self.warn(from, frame.kind(), Reason::NotConnected);
+                    return;
+                }
+                peer.link.handle_use(now);
+                peer.is_ack_due = true;
+                if peer.receiver.handle_data(*numbers, data).is_err() {
+                    self.lose_step(from);
+                }
+            }
+            Body::Ack { is_expedited: false, ack } => {
+                self.handle_ack(now, from, &ack.report(Numbers::Short));
+            }
+            Body::LongAck(ack) => self.handle_ack(now, from, &ack.report()),
+            Body::Datagram(datagram) if datagram.is_expedited && datagram.size == 1 => {
+                if datagram.segment.is_good {
+                    self.handle_control(now, from, datagram);
+                }
+            }
+            Body::Warning { received, reason } => self.handle_warning(from, *received, *reason),
+            Body::Ack { is_expedited: true, .. }
+            | Body::Datagram(_)
+            | Body::Expedited(_)
+            | Body::Management(_)
+            | Body::Reset { .. } => {}
+            Body::Extension { .. } | Body::Padding { .. } => {}
+        }
+    }
+
+    /// Takes a C_PDU about the link.
+    fn handle_control(&mut self, now: Time, from: Address, datagram: &Datagram<'_>) {
+        let Ok(c_pdu) = Cpdu::parse(datagram.segment.octets) else {
+            self.stats.malformed += 1;
+            return;
+        };
+        let refusal = match c_pdu {
+            Cpdu::Request { is_exclusive, .. } => self.refusal(from, is_exclusive),
+            _ => None,
+        };
+        if matches!(c_pdu, Cpdu::Request { .. } | Cpdu::Break(_)) {
+            self.asks_for_answer();
+        }
+        let Some(peer) = self.peers.get_mut(&from) else { return };
+        let can_long = peer.extensions.long_numbers;
+        peer.link.handle_c_pdu(now, c_pdu, datagram.id, can_long, refusal);
+        // What follows in this transmission may need the link.
+        self.settle_links(now);
+    }
+
+    fn handle_ack(&mut self, now: Time, from: Address, report: &Report<'_>) {
+        let (turns, header) = (self.turns, self.header_len(Some(from)));
+        let Some(peer) = self.peers.get_mut(&from) else { return };
+        if !peer.link.is_up() {
+            if !peer.link.is_calling() {
+                self.warn(from, ACK_ONLY, Reason::NotConnected);
+                return;
+            }
+            // Our call was heard: only its own answer was lost.
+            peer.link.handle_implied(now, report.numbers == Numbers::Long);
+            self.settle_links(now);
+        }
+        let Some(peer) = self.peers.get_mut(&from) else { return };
+        peer.link.handle_use(now);
+        peer.silences = 0;
+        match peer.sender.handle_ack(report, turns) {
+            Ok(acked) => {
+                let frames = acked.arrived + acked.lost;
+                let octets = acked.arrived_octets + acked.lost_octets;
+                let octets = usize::try_from(octets).unwrap_or(usize::MAX);
+                let octets = octets.saturating_add(frames as usize * header);
+                if frames > 0 {
+                    peer.quality.handle_report(frames, octets, acked.lost);
+                }
+            }
+            Err(_) => self.lose_step(from),
+        }
+    }
+
+    fn handle_warning(&mut self, from: Address, received: u8, reason: Reason) {
+        let _ = received;
+        self.stats.warnings_heard += 1;
+        let Some(peer) = self.peers.get_mut(&from) else { return };
+        match reason {
+            // It has forgotten the link, or never had it: call again, what is left is sent then.
+            Reason::NotConnected if peer.link.is_up() => peer.link.forget(),
+            Reason::UnknownKind => peer.extensions = Extensions::NONE,
+            Reason::NotConnected | Reason::Invalid | Reason::InvalidNow | Reason::Other(_) => {}
+        }
+    }
+
+    /// Windows do not fit: both must begin anew.
+    fn lose_step(&mut self, from: Address) {
+        self.stats.resets += 1;
+        if let Some(peer) = self.peers.get_mut(&from) {
+            peer.link.forget();
+        }
+    }
+
+    /// Owes a warning, once for each kind of frame.
+    fn warn(&mut self, to: Address, received: u8, reason: Reason) {
+        let warning = (to, received, reason);
+        if self.warnings.len() < MAX_WARNINGS && !self.warnings.contains(&warning) {
+            self.warnings.push_back(warning);
+        }
+    }
+
+    fn asks_for_answer(&mut self) {
+        if let Some(reception) = &mut self.reception {
+            reception.asks = true;
+        }
+    }
+}
+
+/// The type of a warning, which is never answered by one.
+const WARNING: u8 = 15;
+/// The type of an acknowledgement.
+const ACK_ONLY: u8 = 1;

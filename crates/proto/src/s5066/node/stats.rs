@@ -1,0 +1,96 @@
+//! What a node counts.
+
+use super::record::FrameKind;
+
+/// What a node has counted since its start; octets on the air are those of frames.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Stats {
+    /// Transmissions made.
+    pub transmissions: u64,
+    /// Nanoseconds for which the transmitter was on.
+    pub keyed_nanos: u64,
+    /// Frames sent.
+    pub sent: ByKind,
+    /// Good frames heard that were meant for this node or for all.
+    pub heard: u64,
+    /// Frames heard for this node whose header was good and whose segment was not.
+    pub damaged: u64,
+    /// Good frames for others.
+    pub foreign: u64,
+    /// S_PDUs taken from clients, and their octets.
+    pub accepted: Tally,
+    /// S_PDUs that the peer acknowledged, or that were sent where nobody acknowledges.
+    pub done: u64,
+    /// S_PDUs that failed, told to their owners.
+    pub failed: u64,
+    /// S_PDUs that arrived.
+    pub delivered: Tally,
+    /// Answers that did not come.
+    pub silences: u64,
+    /// Links made.
+    pub links_made: u64,
+    /// Links lost or broken.
+    pub links_broken: u64,
+    /// Calls refused or not answered.
+    pub calls_failed: u64,
+    /// Resets of sequence numbers.
+    pub resets: u64,
+    /// Warnings sent, and heard.
+    pub warnings_sent: u64,
+    /// Warnings heard.
+    pub warnings_heard: u64,
+    /// C_PDUs that made no sense, dropped.
+    pub malformed: u64,
+    /// Requests that found no place for another station.
+    pub too_many_peers: u64,
+    /// Records that nobody fetched, dropped.
+    pub records_dropped: u64,
+    /// Changes of the data rate.
+    pub rate_changes: u64,
+}
+
+/// A number of things and their octets.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Tally {
+    /// How many.
+    pub count: u64,
+    /// Octets.
+    pub octets: u64,
+}
+
+/// Frames by what they were for.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct ByKind {
+    /// Acknowledgements.
+    pub ack: Tally,
+    /// Links, management, resets, warnings.
+    pub control: Tally,
+    /// Data for the first time.
+    pub data: Tally,
+    /// Padding.
+    pub padding: Tally,
+    /// Data again.
+    pub repeat: Tally,
+}
+
+impl Tally {
+    /// Counts one of this many octets.
+    pub fn add(&mut self, octets: usize) {
+        self.count += 1;
+        self.octets += octets as u64;
+    }
+}
+
+impl ByKind {
+    /// The frames of a kind.
+    #[must_use]
+    pub fn of(&mut self, kind: FrameKind) -> &mut Tally {
+        match kind {
+            FrameKind::Ack => &mut self.ack,
+            FrameKind::Control => &mut self.control,
+            FrameKind::Data => &mut self.data,
+            FrameKind::Padding => &mut self.padding,
+            FrameKind::Repeat => &mut self.repeat,
+        }
+    }
+}

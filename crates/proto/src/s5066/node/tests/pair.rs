@@ -1,0 +1,229 @@
+//! Two nodes, a client at each, and modems that follow the times of their waveform.
+
+use std::time::Duration;
+
+use super::super::{Config, Event, Node};
+use crate::modem::{self, Transmit, Waveform};
+use crate::rng::Rng;
+use crate::s5066::Address;
+use crate::s5066::sis::{Client, ClientId, Sap, Service, client};
+use crate::time::Time;
+
+/// The two sides.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Side {
+    A,
+    B,
+}
+
+const SAP: Sap = Sap::new(13);
+/// From the end of a block until it is decoded.
+const DECODING: Duration = Duration::from_millis(50);
+
+/// Two nodes on one frequency.
+pub(super) struct Pair {
+    pub(super) now: Time,
+    ends: [End; 2],
+    /// What changes octets on the way.
+    pub(super) noise: Box<dyn FnMut(Time, &mut Vec<u8>)>,
+}
+
+struct End {
+    node: Node,
+    client: Client,
+    id: ClientId,
+    received: Vec<Vec<u8>>,
+    events: Vec<client::Event>,
+    modem: Modem,
+}
+
+/// A transmitter, and what the other side's receiver hears of it.
+#[derive(Default)]
+struct Modem {
+    /// The waveform, when the next block begins, and whether that is the first.
+    transmitting: Option<(Waveform, Time, bool)>,
+    ended: bool,
+    block: Vec<u8>,
+    /// What the other side hears, and we of ourselves.
+    heard: Vec<(Time, modem::Event)>,
+    own: Vec<(Time, modem::Event)>,
+}
+
+impl Pair {
+    pub(super) fn new(waveform: &str, change: impl Fn(&mut Config)) -> Self {
+        let waveform: Waveform = waveform.parse().expect("a waveform");
+        let end = |address: u32, seed: u64| {
+            let mut config = Config::new(Address::node(address), waveform);
+            change(&mut config);
+            let mut node = Node::new(Time::ZERO, config, Rng::stream(seed, "node"));
+            node.record(true);
+            let id = node.handle_connected(Time::ZERO).expect("a first client");
+            let mut client = Client::new(client::Config::new(SAP));
+            client.handle_connected(Time::ZERO);
+            let modem = Modem::default();
+            End { node, client, id, received: Vec::new(), events: Vec::new(), modem }
+        };
+        let ends = [end(0x0a_141e, 1), end(0x0a_141f, 2)];
+        let mut pair = Self { now: Time::ZERO, ends, noise: Box::new(|_, _| {}) };
+        pair.settle();
+        pair
+    }
+
+    pub(super) fn send(&mut self, side: Side, octets: &[u8]) {
+        let to = self.ends[1 - side as usize].node.address();
+        let send = client::Send {
+            to,
+            to_sap: SAP,
+            priority: 0,
+            is_expedited: false,
+            service: Some(Service::ARQ),
+            ttl: Duration::ZERO,
+            u_pdu: octets,
+        };
+        self.ends[side as usize].client.send(send).expect("the client takes it");
+        self.settle();
+    }
+
+    pub(super) fn run(&mut self, time: Duration) {
+        let end = self.now + time;
+        self.settle();
+        while let Some(next) = self.next_event().filter(|next| *next <= end) {
+            self.now = self.now.max(next);
+            for index in 0..2 {
+                self.step(index);
+            }
+            self.settle();
+        }
+        self.now = end;
+    }
+
+    pub(super) fn received(&self, side: Side) -> &[Vec<u8>] {
+        &self.ends[side as usize].received
+    }
+
+    pub(super) fn confirmed(&self, side: Side) -> usize {
+        let events = &self.ends[side as usize].events;
+        events.iter().filter(|event| matches!(event, client::Event::Confirmed(_))).count()
+    }
+
+    pub(super) fn transmissions(&self) -> [u64; 2] {
+        [0, 1].map(|index: usize| self.ends[index].node.stats().transmissions)
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        let of = |end: &End| {
+            let modem = &end.modem;
+            let heard = modem.heard.iter().chain(&modem.own).map(|(at, _)| *at).min();
+            [
+                end.node.next_timeout(),
+                end.client.next_timeout(),
+                heard,
+                modem.transmitting.map(|(_, at, _)| at),
+            ]
+            .into_iter()
+            .flatten()
+            .min()
+        };
+        self.ends.iter().filter_map(of).min()
+    }
+
+    /// What is due at one end.
+    fn step(&mut self, index: usize) {
+        let now = self.now;
+        let end = &mut self.ends[index];
+        if end.node.next_timeout().is_some_and(|at| at <= now) {
+            end.node.handle_timeout(now);
+        }
+        end.client.handle_timeout(now);
+        self.block(index);
+        for (list, receiver) in [(0, 1 - index), (1, index)] {
+            let modem = &mut self.ends[index].modem;
+            let events = if list == 0 { &mut modem.heard } else { &mut modem.own };
+            let (due, later): (Vec<_>, Vec<_>) =
+                std::mem::take(events).into_iter().partition(|(at, _)| *at <= now);
+            *events = later;
+            for (_, event) in due {
+                let is_deaf = self.ends[receiver].modem.transmitting.is_some() && list == 0;
+                if !is_deaf {
+                    self.ends[receiver].node.handle_modem(now, event);
+                }
+            }
+        }
+    }
+
+    /// Sends the next block of a transmission.
+    fn block(&mut self, index: usize) {
+        let now = self.now;
+        let Some((waveform, at, is_first)) = self.ends[index].modem.transmitting else { return };
+        if at > now {
+            return;
+        }
+        if is_first {
+            let event = modem::Event::CarrierDetected { waveform: Some(waveform) };
+            self.ends[index].modem.heard.push((now, event));
+        }
+        let bits = waveform.block_bits() as usize;
+        let End { node, modem, .. } = &mut self.ends[index];
+        // Whole octets of a block; what a block cannot hold of the end goes into another.
+        let want = bits / 8;
+        while !modem.ended && modem.block.len() < want {
+            let room = want - modem.block.len();
+            match node.poll_transmit(now, room, &mut modem.block) {
+                Some(Transmit::Octets) => {}
+                Some(Transmit::End) => modem.ended = true,
+                Some(Transmit::Start(_)) | None => break,
+            }
+        }
+        let done = now + waveform.block_time();
+        let mut octets = std::mem::take(&mut modem.block);
+        let is_last = modem.ended && octets.len() * 8 + waveform.end_bits() as usize <= bits;
+        if !octets.is_empty() {
+            (self.noise)(now, &mut octets);
+            self.ends[index].modem.heard.push((done + DECODING, modem::Event::Received(octets)));
+        }
+        let modem = &mut self.ends[index].modem;
+        if is_last {
+            modem.transmitting = None;
+            modem.heard.push((done + DECODING, modem::Event::CarrierLost));
+            modem.own.push((done, modem::Event::Sent));
+        } else {
+            modem.transmitting = Some((waveform, done, false));
+        }
+    }
+
+    /// Carries octets between clients and nodes, and starts transmissions.
+    fn settle(&mut self) {
+        let now = self.now;
+        for end in &mut self.ends {
+            loop {
+                let mut octets = Vec::new();
+                let mut is_quiet = !end.client.poll_octets(now, &mut octets);
+                end.node.handle_octets(now, end.id, &octets);
+                while let Some(event) = end.node.poll_event() {
+                    let Event::Readable(id) = event else { continue };
+                    octets.clear();
+                    while end.node.poll_octets(now, id, &mut octets) {}
+                    end.client.handle_octets(now, &octets);
+                    is_quiet = false;
+                }
+                while let Some(event) = end.client.poll_event() {
+                    match event {
+                        client::Event::Received(received) => end.received.push(received.u_pdu),
+                        other => end.events.push(other),
+                    }
+                }
+                if is_quiet {
+                    break;
+                }
+            }
+            if end.modem.transmitting.is_none() && end.modem.own.is_empty() {
+                let mut none = Vec::new();
+                if let Some(Transmit::Start(waveform)) = end.node.poll_transmit(now, 0, &mut none) {
+                    let first = now + Duration::from_millis(200) + waveform.preamble();
+                    end.modem.transmitting = Some((waveform, first, true));
+                    end.modem.ended = false;
+                }
+            }
+        }
+    }
+}

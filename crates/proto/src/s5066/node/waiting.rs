@@ -1,0 +1,98 @@
+//! Requests that wait for the radio, the most urgent first.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::super::service::{Mode, Request};
+use crate::time::Time;
+
+/// A queue of requests; of one priority the oldest goes first, expedited ones before all others.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    requests: BTreeMap<Key, Request>,
+    octets: usize,
+    pushed: u64,
+    /// Expiries of those that have one, at least: the earliest is not after it.
+    next_expiry: Option<Time>,
+}
+
+/// Expedited, priority, age.
+type Key = (Reverse<bool>, Reverse<u8>, u64);
+
+impl Waiting {
+    pub(super) fn push(&mut self, request: Request) {
+        self.octets += request.s_pdu.len();
+        self.next_expiry = earliest(self.next_expiry, request.expires);
+        let key = (Reverse(is_expedited(&request)), Reverse(request.priority), self.pushed);
+        self.pushed += 1;
+        self.requests.insert(key, request);
+    }
+
+    /// The most urgent.
+    pub(super) fn first(&self) -> Option<&Request> {
+        self.requests.first_key_value().map(|(_, request)| request)
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Request> {
+        let (_, request) = self.requests.pop_first()?;
+        self.octets -= request.s_pdu.len();
+        Some(request)
+    }
+
+    /// Takes out what has expired.
+    pub(super) fn expire(&mut self, now: Time) -> Vec<Request> {
+        if self.next_expiry.is_none_or(|next| next > now) {
+            return Vec::new();
+        }
+        let is_due = |request: &Request| request.expires.is_some_and(|at| at <= now);
+        let due: Vec<Key> = self
+            .requests
+            .iter()
+            .filter(|(_, request)| is_due(request))
+            .map(|(key, _)| *key)
+            .collect();
+        let expired: Vec<_> = due.iter().filter_map(|key| self.requests.remove(key)).collect();
+        self.octets -= expired.iter().map(|request| request.s_pdu.len()).sum::<usize>();
+        self.next_expiry = self.requests.values().filter_map(|request| request.expires).min();
+        expired
+    }
+
+    /// Takes out all.
+    pub(super) fn drain(&mut self) -> Vec<Request> {
+        self.octets = 0;
+        self.next_expiry = None;
+        std::mem::take(&mut self.requests).into_values().collect()
+    }
+
+    /// All, the most urgent first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Request> {
+        self.requests.values()
+    }
+
+    pub(super) fn next_expiry(&self) -> Option<Time> {
+        self.next_expiry
+    }
+
+    pub(super) fn octets(&self) -> usize {
+        self.octets
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+}
+
+fn is_expedited(request: &Request) -> bool {
+    match request.mode {
+        Mode::ExpeditedArq | Mode::ExpeditedNonArq => true,
+        Mode::Arq { .. } | Mode::NonArq { .. } => false,
+    }
+}
+
+fn earliest(a: Option<Time>, b: Option<Time>) -> Option<Time> {
+    a.into_iter().chain(b).min()
+}
