@@ -14,6 +14,7 @@
 
 pub mod hbh;
 pub mod ip;
+pub mod ipclient;
 pub mod modem;
 pub mod nc;
 pub mod rng;

@@ -1,0 +1,384 @@
+//! The IP client itself.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::config::{Config, Stats, Transport};
+use super::pending::Pending;
+use super::queue::{Item, Pushed, Queue};
+use super::route::find;
+use super::tcp::Tcp;
+use crate::ip::icmp::Error;
+use crate::ip::{Header, fragment};
+use crate::s5066::sis::client::{self, Client, Send};
+use crate::s5066::sis::primitive::Arrival;
+use crate::s5066::sis::{BindReason, UnbindReason, UnidataReason};
+use crate::time::{Time, earliest};
+
+/// Octets that wait for the socket at most: what is there cannot be reconsidered.
+const MAX_UNSENT: usize = 16 << 10;
+/// ICMP errors in a row at most, ...
+const ICMP_BURST: u32 = 20;
+/// ... and how long until there may be one more.
+const ICMP_SPACING: Duration = Duration::from_millis(100);
+
+/// IP datagrams in, primitives out, and back.
+#[derive(Debug)]
+pub struct IpClient {
+    config: Config,
+    client: Client,
+    queue: Queue,
+    pending: Pending,
+    /// What the stack gets: received datagrams and ICMP errors.
+    released: VecDeque<Vec<u8>>,
+    released_octets: usize,
+    /// Errors that may be told now, and since when there may be that many.
+    icmp: (u32, Time),
+    rebind_at: Option<Time>,
+    patience: Duration,
+    events: VecDeque<Event>,
+    stats: Stats,
+}
+
+/// What the driver should know.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Event {
+    /// Datagrams of this many octets can be sent.
+    Bound {
+        /// At most.
+        mtu: u16,
+    },
+    /// The connection is to be closed, and made again: what the node says cannot be read.
+    Close,
+    /// The node does not bind the client, which will ask again.
+    Refused(BindReason),
+    /// The node has unbound the client, which will ask again.
+    Unbound(UnbindReason),
+}
+
+impl IpClient {
+    /// A client whose connection to its node is to be made.
+    #[must_use]
+    pub fn new(now: Time, config: Config) -> Self {
+        let client = client::Config {
+            rank: config.rank,
+            service: config.service(),
+            max_unsent: MAX_UNSENT,
+            ..client::Config::new(config.sap)
+        };
+        Self {
+            client: Client::new(client),
+            queue: Queue::new(config.queue),
+            pending: Pending::new(config.window, config.horizon),
+            released: VecDeque::new(),
+            released_octets: 0,
+            icmp: (ICMP_BURST, now),
+            rebind_at: None,
+            patience: config.rebind.0,
+            events: VecDeque::new(),
+            stats: Stats::default(),
+            config,
+        }
+    }
+
+    /// Takes an IP datagram from the stack; it waits until the client is bound.
+    pub fn handle_packet(&mut self, now: Time, packet: &[u8]) {
+        self.stats.packets_in += 1;
+        self.stats.octets_in += packet.len() as u64;
+        let Ok(header) = Header::parse(packet) else {
+            self.stats.malformed += 1;
+            return;
+        };
+        let packet = &packet[..header.total_len];
+        let mtu = self.mtu();
+        if packet.len() <= usize::from(mtu) {
+            self.enqueue(now, &header, packet);
+        } else {
+            let mut pieces = Vec::new();
+            let may_cut =
+                fragment(&header, packet, usize::from(mtu), |piece| pieces.push(piece.to_vec()));
+            if !may_cut {
+                self.stats.too_big += 1;
+                self.complain(now, Error::TooBig { mtu }, packet);
+                return;
+            }
+            self.stats.fragmented += 1;
+            for piece in pieces {
+                if let Ok(header) = Header::parse(&piece) {
+                    self.enqueue(now, &header, &piece);
+                }
+            }
+        }
+        self.pump(now);
+    }
+
+    fn enqueue(&mut self, now: Time, header: &Header, packet: &[u8]) {
+        let is_multicast = match header.destination {
+            IpAddr::V4(address) => address.is_multicast() || address.is_broadcast(),
+            IpAddr::V6(address) => address.is_multicast(),
+        };
+        let other = self.config.other_multicast.filter(|_| is_multicast);
+        let Some(to) = find(&self.config.routes, header.destination).or(other) else {
+            self.stats.no_route += 1;
+            self.complain(now, Error::HostUnreachable, packet);
+            return;
+        };
+        let class = self.config.classes[usize::from(header.traffic_class >> 2)];
+        // A multicast address may belong to a single node, and then have ARQ.
+        let transport = if to.is_group() {
+            Transport::NonArq { repeats: class.group_repeats }
+        } else {
+            class.unicast
+        };
+
+        self.stats.expired += self.queue.expire(now);
+        let mut item = Item::new(packet, to, transport, class.priority);
+        item.expires = class.ttl.map(|ttl| now + ttl);
+        item.tcp = Tcp::of(header, packet).filter(|_| self.config.supersede);
+        match self.queue.push(item) {
+            Pushed::Absorbed => self.stats.absorbed += 1,
+            Pushed::Full(dropped) => self.stats.queue_full += dropped,
+            Pushed::Queued => {}
+            Pushed::Superseded => self.stats.superseded += 1,
+        }
+    }
+
+    /// The connection to the node is there.
+    pub fn handle_connected(&mut self, now: Time) {
+        self.rebind_at = None;
+        self.client.handle_connected(now);
+    }
+
+    /// The connection to the node is gone: what it had is forsaken, what waits waits on.
+    pub fn handle_disconnected(&mut self, _now: Time) {
+        self.client.handle_disconnected();
+        self.rebind_at = None;
+        self.forsake();
+    }
+
+    /// Takes octets from the node.
+    pub fn handle_octets(&mut self, now: Time, octets: &[u8]) {
+        self.client.handle_octets(now, octets);
+        while let Some(event) = self.client.poll_event() {
+            self.handle_event(now, event);
+        }
+        self.pump(now);
+    }
+
+    fn handle_event(&mut self, now: Time, event: client::Event) {
+        match event {
+            client::Event::Bound { .. } => {
+                self.stats.binds += 1;
+                self.patience = self.config.rebind.0;
+                self.events.push_back(Event::Bound { mtu: self.mtu() });
+            }
+            client::Event::Close => {
+                self.forsake();
+                self.events.push_back(Event::Close);
+            }
+            client::Event::Confirmed(id) => {
+                if let Some(handed) = self.pending.handle_confirmed(now, id) {
+                    self.queue.release(handed.tcp);
+                    self.stats.confirmed += 1;
+                }
+            }
+            client::Event::Received(received) => self.receive(received),
+            client::Event::Refused(reason) => {
+                self.events.push_back(Event::Refused(reason));
+                self.rebind_later(now);
+            }
+            client::Event::Rejected { id, reason } => {
+                let handed = id.and_then(|id| self.pending.take(id));
+                match reason {
+                    UnidataReason::EXPIRED => self.stats.expired += 1,
+                    UnidataReason::NO_RESPONSE => self.stats.unreachable += 1,
+                    _ => self.stats.refused += 1,
+                }
+                let Some(handed) = handed else { return };
+                self.queue.release(handed.tcp);
+                if matches!(reason, UnidataReason::NO_RESPONSE | UnidataReason::SAP_NOT_BOUND) {
+                    self.complain(now, Error::HostUnreachable, &handed.packet);
+                }
+            }
+            client::Event::Unbound(reason) => {
+                self.forsake();
+                self.events.push_back(Event::Unbound(reason));
+                self.rebind_later(now);
+            }
+            client::Event::Availability { .. }
+            | client::Event::FlowOn
+            | client::Event::HardLink(_)
+            | client::Event::Management { .. } => {}
+        }
+    }
+
+    fn receive(&mut self, received: client::Received) {
+        let u_pdu = received.u_pdu;
+        let is_whole = Header::parse(&u_pdu).is_ok_and(|header| header.total_len == u_pdu.len());
+        // A client bound for errors would get them; this one is not, but the node may differ.
+        if !is_whole || matches!(received.arrival, Arrival::NonArqWithErrors { .. }) {
+            self.stats.received_malformed += 1;
+            return;
+        }
+        if self.released_octets + u_pdu.len() > self.config.received {
+            self.stats.received_full += 1;
+            return;
+        }
+        self.stats.packets_out += 1;
+        self.stats.octets_out += u_pdu.len() as u64;
+        self.release(u_pdu);
+    }
+
+    fn release(&mut self, packet: Vec<u8>) {
+        self.released_octets += packet.len();
+        self.released.push_back(packet);
+    }
+
+    fn rebind_later(&mut self, now: Time) {
+        self.rebind_at = Some(now + self.patience);
+        self.patience = (self.patience * 2).min(self.config.rebind.1);
+    }
+
+    /// What the node had is nobody's any more.
+    fn forsake(&mut self) {
+        for handed in self.pending.take_all() {
+            self.stats.forsaken += 1;
+            self.queue.release(handed.tcp);
+        }
+    }
+
+    /// Tells the sender of a datagram what is wrong with it.
+    fn complain(&mut self, now: Time, error: Error, offender: &[u8]) {
+        let is_v4 = offender.first().is_some_and(|first| first >> 4 == 4);
+        let own = self.config.addresses.iter().find(|address| address.is_ipv4() == is_v4);
+        let mut packet = Vec::new();
+        if !own.is_some_and(|own| error.emit(*own, offender, &mut packet)) {
+            return;
+        }
+        let (left, since) = self.icmp;
+        let more = now.since(since).as_nanos() / ICMP_SPACING.as_nanos();
+        let more = u32::try_from(more).unwrap_or(u32::MAX);
+        let left = left.saturating_add(more).min(ICMP_BURST);
+        let since = since + ICMP_SPACING.saturating_mul(more);
+        if left == 0 || self.released_octets + packet.len() > self.config.received {
+            self.stats.icmp_limited += 1;
+            self.icmp = (left, since);
+            return;
+        }
+        self.icmp = (left - 1, since);
+        self.stats.icmp_sent += 1;
+        self.release(packet);
+    }
+
+    /// Hands to the node what it may have.
+    fn pump(&mut self, now: Time) {
+        self.stats.expired += self.queue.expire(now);
+        while self.client.is_ready() && self.pending.has_room() {
+            let Some(item) = self.queue.pop() else { return };
+            let left = item.expires.map(|at| at.since(now));
+            if left == Some(Duration::ZERO) {
+                self.stats.expired += 1;
+                self.queue.release(item.tcp);
+                continue;
+            }
+            let send = Send {
+                to: item.to,
+                to_sap: self.config.sap,
+                priority: item.priority,
+                is_expedited: false,
+                service: Some(item.transport.service()),
+                ttl: left.unwrap_or_default(),
+                u_pdu: &item.packet,
+            };
+            match self.client.send(send) {
+                Ok(id) => {
+                    self.stats.handed += 1;
+                    self.stats.octets_handed += item.packet.len() as u64;
+                    match item.transport {
+                        Transport::Arq { .. } => {
+                            self.pending.handle_sent(now, id, item.packet, item.tcp);
+                        }
+                        // Nothing will tell what becomes of it.
+                        Transport::NonArq { .. } => self.queue.release(item.tcp),
+                    }
+                }
+                Err(client::Refused::TooLarge { .. }) => {
+                    // The node was bound anew, with a smaller MTU.
+                    self.stats.too_big += 1;
+                    self.queue.release(item.tcp);
+                }
+                Err(
+                    client::Refused::FlowOff | client::Refused::Full | client::Refused::NotBound,
+                ) => {
+                    self.queue.put_back(item);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Acts on what is due. Early and repeated calls do nothing.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.client.handle_timeout(now);
+        while let Some(event) = self.client.poll_event() {
+            self.handle_event(now, event);
+        }
+        if self.rebind_at.take_if(|at| *at <= now).is_some() {
+            self.client.rebind();
+        }
+        self.pump(now);
+    }
+
+    /// Appends octets for the node; whether there were any.
+    ///
+    /// What to send is decided late, so ask only while the connection has room.
+    pub fn poll_octets(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
+        let has_any = self.client.poll_octets(now, out);
+        if has_any {
+            self.pump(now);
+        }
+        has_any
+    }
+
+    /// The next datagram for the stack, in place of what `out` holds.
+    pub fn poll_packet(&mut self, _now: Time, out: &mut Vec<u8>) -> bool {
+        let Some(packet) = self.released.pop_front() else { return false };
+        self.released_octets -= packet.len();
+        *out = packet;
+        true
+    }
+
+    /// What the driver should know.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When to call [`Self::handle_timeout`] at the latest.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Time> {
+        earliest(self.rebind_at, self.client.next_timeout())
+    }
+
+    /// Octets of a datagram at most.
+    #[must_use]
+    pub fn mtu(&self) -> u16 {
+        self.client.mtu().map_or(self.config.mtu, |mtu| mtu.min(self.config.mtu))
+    }
+
+    /// Whether the node takes datagrams.
+    #[must_use]
+    pub fn is_bound(&self) -> bool {
+        self.client.mtu().is_some()
+    }
+
+    /// Counters and levels.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let mut stats = self.stats;
+        stats.queued = self.queue.octets() as u64;
+        stats.unconfirmed = self.pending.octets() as u64;
+        stats.window = self.pending.window() as u64;
+        stats
+    }
+}

@@ -1,0 +1,185 @@
+//! What can be set, and what is counted.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::route::Route;
+use crate::s5066::Address;
+use crate::s5066::sis::{Confirmation, Sap, Service, Transmission};
+
+/// The parameters of an IP client.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// The access point, of this end and of the others.
+    pub sap: Sap,
+    /// How important it is to its node, 0 to 15.
+    pub rank: u8,
+    /// Where ICMP errors come from: an address of each version.
+    pub addresses: Vec<IpAddr>,
+    /// Which node or group has which addresses; the longest prefix counts.
+    pub routes: Vec<Route>,
+    /// Where multicast and broadcast go that no route is for; `None` drops them.
+    pub other_multicast: Option<Address>,
+    /// How datagrams are carried, by their DSCP.
+    pub classes: [Class; 64],
+    /// Octets of a datagram at most; less if the node says so.
+    pub mtu: u16,
+    /// Octets of datagrams that wait at most.
+    pub queue: usize,
+    /// Octets that the node has without having confirmed them: at least and at most.
+    pub window: (usize, usize),
+    /// How long the node's backlog may last: the window is what it confirms in this time.
+    pub horizon: Duration,
+    /// Whether what a TCP sends again is dropped while the first is on its way, and a waiting
+    /// acknowledgement gives way to a later one.
+    pub supersede: bool,
+    /// Octets of received datagrams that wait for the stack at most.
+    pub received: usize,
+    /// How long until a client that was refused or unbound tries again: at first and at most.
+    pub rebind: (Duration, Duration),
+}
+
+/// How a datagram is carried.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Class {
+    /// 0 to 15, the highest.
+    pub priority: u8,
+    /// To a node.
+    pub unicast: Transport,
+    /// To a group: times it is sent again, 0 to 15.
+    pub group_repeats: u8,
+    /// How long it is of use, waiting included; `None` for ever.
+    pub ttl: Option<Duration>,
+}
+
+/// With or without acknowledgement.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Transport {
+    /// Repeated until acknowledged.
+    Arq {
+        /// Whether datagrams wait at the receiver for those sent before them.
+        in_order: bool,
+    },
+    /// Sent once and `repeats` times again, 0 to 15.
+    NonArq {
+        /// How often again.
+        repeats: u8,
+    },
+}
+
+impl Transport {
+    pub(super) fn service(self) -> Service {
+        match self {
+            Self::Arq { in_order } => Service { in_order, ..Service::ARQ },
+            Self::NonArq { repeats } => Service { repeats, ..Service::NON_ARQ },
+        }
+    }
+}
+
+impl Config {
+    /// A client with these routes, the standard's priorities and ARQ without order to nodes.
+    #[must_use]
+    pub fn new(routes: Vec<Route>) -> Self {
+        Self {
+            sap: Sap::IP_CLIENT,
+            rank: 0,
+            addresses: Vec::new(),
+            routes,
+            other_multicast: None,
+            classes: std::array::from_fn(|dscp| Class {
+                // Annex F, table 9: twice the class selector.
+                priority: u8::try_from(dscp >> 3).unwrap_or_default() * 2,
+                unicast: Transport::Arq { in_order: false },
+                group_repeats: 0,
+                ttl: None,
+            }),
+            mtu: 2_048,
+            queue: 256 << 10,
+            window: (4 << 10, 4 << 20),
+            horizon: Duration::from_secs(150),
+            supersede: true,
+            received: 1 << 20,
+            rebind: (Duration::from_secs(1), Duration::from_secs(60)),
+        }
+    }
+
+    /// Carries all to nodes like this.
+    pub fn set_unicast(&mut self, unicast: Transport) {
+        for class in &mut self.classes {
+            class.unicast = unicast;
+        }
+    }
+
+    /// Lets all datagrams live so long.
+    pub fn set_ttl(&mut self, ttl: Option<Duration>) {
+        for class in &mut self.classes {
+            class.ttl = ttl;
+        }
+    }
+
+    /// What the client is bound with: that of DSCP 0.
+    pub(super) fn service(&self) -> Service {
+        let service = self.classes[0].unicast.service();
+        match service.transmission {
+            Transmission::Arq => Service { confirmation: Confirmation::Node, ..service },
+            Transmission::NonArq | Transmission::NonArqWithErrors => service,
+        }
+    }
+}
+
+/// Counters of an IP client since it started; the last three are levels.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Stats {
+    /// Datagrams taken from the stack.
+    pub packets_in: u64,
+    /// Octets of them.
+    pub octets_in: u64,
+    /// Datagrams dropped: not IP.
+    pub malformed: u64,
+    /// Datagrams dropped: no node has the address.
+    pub no_route: u64,
+    /// Datagrams dropped: too long, and not to be fragmented.
+    pub too_big: u64,
+    /// Datagrams cut into fragments.
+    pub fragmented: u64,
+    /// Datagrams dropped: the queue was full.
+    pub queue_full: u64,
+    /// Datagrams dropped: they waited for too long, here or at the node.
+    pub expired: u64,
+    /// TCP segments dropped: the same is on its way.
+    pub absorbed: u64,
+    /// TCP acknowledgements dropped: a later one took their place.
+    pub superseded: u64,
+    /// Datagrams handed to the node.
+    pub handed: u64,
+    /// Octets of them.
+    pub octets_handed: u64,
+    /// Datagrams confirmed by the other node.
+    pub confirmed: u64,
+    /// Datagrams dropped: the other node did not respond.
+    pub unreachable: u64,
+    /// Datagrams that the node refused for another reason.
+    pub refused: u64,
+    /// Datagrams whose fate is not known: the client was unbound first.
+    pub forsaken: u64,
+    /// Datagrams received and given to the stack.
+    pub packets_out: u64,
+    /// Octets of them.
+    pub octets_out: u64,
+    /// U_PDUs received that are no datagram.
+    pub received_malformed: u64,
+    /// Datagrams received and dropped: the stack takes none.
+    pub received_full: u64,
+    /// ICMP errors given to the stack.
+    pub icmp_sent: u64,
+    /// ICMP errors not given: too many.
+    pub icmp_limited: u64,
+    /// Times that the client was bound.
+    pub binds: u64,
+    /// Octets that wait.
+    pub queued: u64,
+    /// Octets that the node has without having confirmed them.
+    pub unconfirmed: u64,
+    /// Octets that the node may have so.
+    pub window: u64,
+}

@@ -1,0 +1,26 @@
+//! IP datagrams over STANAG 5066: the IP client (Annex F, F.12; Annex U in Edition 4).
+//!
+//! ```text
+//!          handle_packet                          poll_octets
+//!  stack ─────────────────▶ ┌─────┐ ┌────────┐ ─────────────────▶  node's subnetwork
+//!        ◀───────────────── │Queue│ │ Client │ ◀─────────────────  interface, TCP
+//!          poll_packet      └─────┘ └────────┘    handle_octets
+//!                             │        └── unconfirmed: at most the window
+//!                             └─ by priority, then by age
+//! ```
+//!
+//! A U_PDU is one whole datagram: the first half octet tells IPv4 from IPv6, nothing is added.
+//! What can be set, and what was decided, is in `docs/ipclient.md`.
+
+mod client;
+mod config;
+mod pending;
+mod queue;
+mod route;
+mod tcp;
+#[cfg(test)]
+mod tests;
+
+pub use client::{Event, IpClient};
+pub use config::{Class, Config, Stats, Transport};
+pub use route::{NoSuchPrefix, Prefix, Route};

@@ -1,0 +1,97 @@
+//! When the node refuses, unbinds or is gone.
+
+use std::time::Duration;
+
+use super::bench::{Bench, config, udp};
+use crate::ipclient::{Config, Event};
+use crate::s5066::service::Outcome;
+use crate::s5066::sis::{self, BindReason, NodeStatus, UnavailableReason, UnbindReason};
+use crate::time::Time;
+
+#[test]
+fn a_client_is_bound_and_tells_its_mtu() {
+    let mut bench =
+        Bench::unconnected(config(), sis::Config { mtu: 1_500, ..sis::Config::default() });
+    assert_eq!(bench.client.mtu(), 2_048);
+
+    bench.connect();
+
+    assert_eq!(bench.events, [Event::Bound { mtu: 1_500 }]);
+    assert_eq!(bench.client.mtu(), 1_500);
+    assert!(bench.client.is_bound());
+}
+
+#[test]
+fn a_client_that_is_refused_asks_again_after_ever_longer_times() {
+    let rebind = (Duration::from_secs(1), Duration::from_secs(4));
+    let server = sis::Config { saps: 0, ..sis::Config::default() };
+    let mut bench = Bench::unconnected(Config { rebind, ..config() }, server);
+    bench.connect();
+    let mut times = Vec::new();
+    for _ in 0..4 {
+        bench.now = bench.client.next_timeout().unwrap();
+        times.push(bench.now.as_secs_f64());
+        bench.client.handle_timeout(bench.now);
+        bench.run();
+    }
+
+    assert_eq!(times, [1.0, 3.0, 7.0, 11.0]);
+    assert_eq!(bench.events, [Event::Refused(BindReason::BAD_SAP); 5]);
+}
+
+#[test]
+fn a_client_that_was_unbound_binds_again_and_sends_what_waits() {
+    let mut bench = Bench::new(config());
+    bench.send(&udp([10, 0, 2, 9], 0, 100));
+    bench.server.handle_broadcast(bench.now, true);
+    bench.run();
+    bench.send(&udp([10, 0, 2, 9], 0, 200));
+    bench.server.handle_broadcast(bench.now, false);
+    bench.now = bench.client.next_timeout().unwrap();
+    bench.client.handle_timeout(bench.now);
+    bench.run();
+
+    assert_eq!(bench.events, [Event::Unbound(UnbindReason::NO_ARQ), Event::Bound { mtu: 2_048 }]);
+    assert_eq!(bench.client.stats().forsaken, 1);
+    assert_eq!(bench.requests().len(), 1);
+    assert_eq!(bench.client.next_timeout(), None);
+}
+
+#[test]
+fn a_lost_connection_forsakes_what_the_node_has_and_keeps_what_waits() {
+    let mut bench = Bench::new(config());
+    bench.send(&udp([10, 0, 2, 9], 0, 100));
+    let id = bench.id.take().unwrap();
+    bench.server.handle_disconnected(bench.now, id);
+    bench.client.handle_disconnected(bench.now);
+    bench.send(&udp([10, 0, 2, 9], 0, 200));
+    assert!(!bench.client.is_bound());
+    assert_eq!((bench.client.stats().forsaken, bench.client.stats().unconfirmed), (1, 0));
+
+    bench.connect();
+
+    let requests = bench.requests();
+    assert_eq!(requests.len(), 1);
+    bench.outcome(&requests[0], Outcome::Done);
+    assert_eq!(bench.client.stats().confirmed, 1);
+}
+
+#[test]
+fn a_node_that_cannot_be_read_is_left() {
+    let mut bench = Bench::new(config());
+    bench.client.handle_octets(bench.now, b"HTTP/1.1 400 Bad Request");
+
+    assert_eq!(bench.client.poll_event(), Some(Event::Close));
+    assert!(!bench.client.is_bound());
+}
+
+#[test]
+fn what_else_a_node_says_disturbs_nothing() {
+    let mut bench = Bench::new(config());
+    bench.server.handle_availability(bench.now, NodeStatus::ON, UnavailableReason::UNSPECIFIED);
+    bench.run();
+
+    assert!(bench.events.is_empty());
+    assert_eq!(bench.client.next_timeout(), None);
+    assert_eq!(bench.now, Time::ZERO);
+}

@@ -1,0 +1,7 @@
+//! A client and the server of its node, the layers below played by the test.
+
+mod bench;
+mod connection;
+mod forward;
+mod property;
+mod queue;
