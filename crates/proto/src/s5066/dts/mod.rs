@@ -12,6 +12,11 @@
 
 pub mod arq;
 pub mod crc;
+pub mod datagram;
+pub mod expedited;
+pub mod management;
 pub mod policy;
+pub mod reset;
 pub mod scan;
+pub mod warning;
 pub mod wire;

@@ -439,8 +439,14 @@ impl Sender {
         &self.stats
     }
 
+    /// Whether a frame was sent since the last reset.
+    #[must_use]
+    pub fn has_sent(&self) -> bool {
+        self.lower > 0 || !self.frames.is_empty()
+    }
+
     /// The place of the report's lower edge in `frames`, if the report can be true.
-    fn check(&self, report: &Report<'_>) -> Result<usize, OutOfSync> {
+    pub(in crate::s5066::dts) fn check(&self, report: &Report<'_>) -> Result<usize, OutOfSync> {
         if report.numbers != self.numbers {
             return Err(OutOfSync::Numbers);
         }
