@@ -8,6 +8,7 @@ mod ip;
 mod modem;
 mod nc;
 mod secure;
+mod sis;
 mod tcp;
 mod tcpnc;
 mod text;
@@ -25,10 +26,13 @@ pub const TARGETS: &[Target] = &[
     ("hello", gateway::hello),
     ("ip_packet", ip::packet),
     ("modem_lan", modem::lan),
+    ("ipclient", sis::ip_client),
     ("nc_tunnel", nc::tunnel),
     ("offload", gateway::offload),
     ("scenario_file", text::scenario),
     ("secure", secure::peers),
+    ("sis_primitive", sis::primitive),
+    ("sis_server", sis::server),
     ("tcp_connection", tcp::connection),
     ("tcp_segment", tcp::segment),
     ("tcpnc_layer", tcpnc::layer),

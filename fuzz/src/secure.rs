@@ -12,8 +12,11 @@ use proto::time::Time;
 
 /// Steps of four octets and what they carry: what the one on the way does next.
 pub(crate) fn peers(input: &[u8]) {
-    let keys = ["eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHg=", "eXl5eXl5eXl5eXl5eXl5eXl5eXl5eXl5eXl5eXl5eXk="]
-        .map(|text| text.parse::<PrivateKey>().expect("a key"));
+    let keys = [
+        "eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHg=",
+        "eXl5eXl5eXl5eXl5eXl5eXl5eXl5eXl5eXl5eXl5eXk=",
+    ]
+    .map(|text| text.parse::<PrivateKey>().expect("a key"));
     let addresses: [SocketAddr; 3] =
         [1, 2, 3].map(|last| SocketAddr::from(([192, 0, 2, last], 51_900)));
     let mut now = Time::from_nanos(1_000_000_000);

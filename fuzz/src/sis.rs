@@ -1,0 +1,344 @@
+//! The subnetwork interface: primitives and S_PDUs come back as they went, and a server, a client
+//! and an IP client survive any other end in bounded memory.
+
+use std::time::Duration;
+
+use proto::ip::{Spec, protocol};
+use proto::ipclient::{self, IpClient, Prefix, Route};
+use proto::s5066::Address;
+use proto::s5066::service::{Failure, Indication, LinkCommand, LinkEvent, Mode, Outcome, Request};
+use proto::s5066::sis::client::{self, Client};
+use proto::s5066::sis::primitive::ENVELOPE;
+use proto::s5066::sis::server::Backlog;
+use proto::s5066::sis::spdu::SPdu;
+use proto::s5066::sis::stream::Stream;
+use proto::s5066::sis::{
+    ClientId, Config, Delivery, Event, Primitive, Sap, Server, Service, Transmission,
+};
+use proto::time::Time;
+
+const NEAR: Address = Address::node(1);
+const FAR: Address = Address::node(2);
+
+/// Reads the input as a primitive, an S_PDU and a stream, writes it again and compares.
+pub(crate) fn primitive(input: &[u8]) {
+    if let Ok(read) = Primitive::parse(input) {
+        let mut written = Vec::new();
+        read.emit(&mut written);
+        let again = Primitive::parse(&written[ENVELOPE..]).expect("what is written can be read");
+        // A copy that is longer than its size can say is cut.
+        assert_eq!(again, read);
+    }
+    if let Ok(read) = SPdu::parse(input) {
+        let mut written = Vec::new();
+        read.emit(&mut written);
+        assert_eq!(SPdu::parse(&written), Ok(read));
+    }
+    let mut stream = Stream::default();
+    stream.push(input);
+    while let Ok(Some(fields)) = stream.take() {
+        let _ = Primitive::parse(fields);
+    }
+    let mut client = Client::new(client::Config::new(Sap::IP_CLIENT));
+    client.handle_connected(Time::ZERO);
+    client.handle_octets(Time::ZERO, &[0x90, 0xeb, 0, 0, 4, 3, 0x90, 8, 0]);
+    client.handle_octets(Time::ZERO, input);
+    while client.poll_event().is_some() {}
+    client.handle_timeout(Time::ZERO);
+    assert!(client.next_timeout().is_none_or(|at| at > Time::ZERO), "it spins");
+}
+
+const FLOOD: Backlog = Backlog { octets: 20_000, u_pdus: 40 };
+const CLIENTS: usize = 4;
+const UNREAD: usize = 4_000;
+
+struct Stage {
+    now: Time,
+    server: Server,
+    ids: [Option<ClientId>; CLIENTS],
+    /// Handed down and without an outcome.
+    below: Vec<Request>,
+}
+
+/// Lets the input say what clients send, and what the layers below and other nodes do.
+pub(crate) fn server(input: &[u8]) {
+    let config = Config {
+        flow_off: Backlog { octets: 10_000, u_pdus: 20 },
+        flow_on: Backlog { octets: 5_000, u_pdus: 10 },
+        flood: FLOOD,
+        max_unread: UNREAD,
+        max_clients: CLIENTS,
+        max_undecided: 20,
+        keep_alive: Some(Duration::from_secs(200)),
+        max_ttl: Some(Duration::from_secs(1_000)),
+        ..Config::default()
+    };
+    let server = Server::new(config, NEAR);
+    let mut stage = Stage { now: Time::ZERO, server, ids: [None; CLIENTS], below: Vec::new() };
+    let mut rest = input;
+    while let Some((&[action, value], after)) = rest.split_first_chunk::<2>() {
+        rest = stage.act(action, value, after);
+        stage.settle();
+    }
+}
+
+impl Stage {
+    fn act<'a>(&mut self, action: u8, value: u8, after: &'a [u8]) -> &'a [u8] {
+        let at = usize::from(action >> 4) % CLIENTS;
+        let (octets, rest) = after.split_at(usize::from(value).min(after.len()));
+        match action & 0x0f {
+            0 => {
+                if self.ids[at].is_none() {
+                    self.ids[at] = self.server.handle_connected(self.now);
+                }
+                return after;
+            }
+            1 => {
+                if let Some(id) = self.ids[at].take() {
+                    self.server.handle_disconnected(self.now, id);
+                }
+                return after;
+            }
+            2 => self.say(at, octets),
+            // In an envelope.
+            3..=5 => {
+                let size = u16::try_from(octets.len()).expect("an octet's worth").to_be_bytes();
+                let mut framed = vec![0x90, 0xeb, 0, size[0], size[1]];
+                framed.extend_from_slice(octets);
+                self.say(at, &framed);
+            }
+            6 => {
+                let service: Delivery = if value & 1 == 0 {
+                    Service::ARQ.into()
+                } else {
+                    let transmission = Transmission::NonArqWithErrors;
+                    Service { transmission, ..Service::NON_ARQ }.into()
+                };
+                let mut bind = Vec::new();
+                let sap = Sap::new(value >> 4);
+                Primitive::BindRequest { sap, rank: value & 0x0f, service }.emit(&mut bind);
+                self.say(at, &bind);
+                return after;
+            }
+            7 | 8 => {
+                if self.below.len() < 200 {
+                    self.below.extend(self.server.poll_request(self.now));
+                }
+                return after;
+            }
+            9 => {
+                if let Some(request) = self.below.pop() {
+                    let outcome = match value & 3 {
+                        0 => Outcome::Failed(Failure::NoResponse),
+                        1 => Outcome::Failed(Failure::Expired),
+                        _ => Outcome::Done,
+                    };
+                    self.server.handle_outcome(self.now, request.id, outcome);
+                }
+                return after;
+            }
+            // What this node sends comes back from another.
+            10 => {
+                if let Some(request) = self.below.first() {
+                    let (mode, s_pdu) = (request.mode, request.s_pdu.clone());
+                    self.indicate(mode, s_pdu, value);
+                }
+                return after;
+            }
+            11 => self.indicate(Mode::ExpeditedArq, octets.to_vec(), 0),
+            12 => {
+                let mode = Mode::NonArq { in_order: false, repeats: 0 };
+                self.indicate(mode, octets.to_vec(), action);
+            }
+            13 => {
+                self.now += Duration::from_secs(u64::from(value));
+                return after;
+            }
+            14 => {
+                let peer = if value & 8 == 0 { FAR } else { Address::node(u32::from(value)) };
+                let event = match value & 3 {
+                    0 => LinkEvent::Made { peer, is_exclusive: true, is_caller: value & 4 == 0 },
+                    1 => LinkEvent::NotMade { peer, has_answered: value & 4 == 0 },
+                    _ => LinkEvent::Broken { peer, is_exclusive: true },
+                };
+                self.server.handle_link(self.now, event);
+                return after;
+            }
+            _ => {
+                if let Some(id) = self.ids[at] {
+                    let mut out = Vec::new();
+                    while self.server.poll_octets(self.now, id, &mut out) {}
+                }
+                self.server.handle_broadcast(self.now, value == 0);
+                return after;
+            }
+        }
+        rest
+    }
+
+    fn say(&mut self, at: usize, octets: &[u8]) {
+        if let Some(id) = self.ids[at] {
+            self.server.handle_octets(self.now, id, octets);
+        }
+    }
+
+    fn indicate(&mut self, mode: Mode, s_pdu: Vec<u8>, damage: u8) {
+        let mut indication = Indication {
+            from: FAR,
+            to: if damage & 0x80 == 0 { NEAR } else { Address::BROADCAST },
+            mode,
+            s_pdu,
+            errored: Vec::new(),
+            missing: Vec::new(),
+        };
+        let start = u16::from(damage >> 4);
+        if damage & 1 == 1 {
+            indication.errored.push(start..start + 2);
+        }
+        if damage & 2 == 2 {
+            indication.missing.push(start + 4..u16::MAX);
+        }
+        self.server.handle_indication(self.now, &indication);
+    }
+
+    /// A driver comes back as long as something is due.
+    fn settle(&mut self) {
+        for turn in 0.. {
+            assert!(turn < 1_000, "it spins");
+            self.server.handle_timeout(self.now);
+            if self.server.next_timeout().is_none_or(|at| at > self.now) {
+                break;
+            }
+        }
+        for turn in 0.. {
+            let Some(event) = self.server.poll_event() else { break };
+            assert!(turn < 100, "events without end");
+            if let Event::Close(id) = event {
+                self.server.handle_disconnected(self.now, id);
+                for slot in &mut self.ids {
+                    slot.take_if(|one| *one == id);
+                }
+            }
+        }
+        for turn in 0.. {
+            let Some(command) = self.server.poll_link_command() else { break };
+            assert!(turn < 100, "commands without end");
+            let (LinkCommand::MakeExclusive { peer } | LinkCommand::BreakExclusive { peer }) =
+                command;
+            assert!(!peer.is_group());
+        }
+        assert!(
+            !self.server.backlog().exceeds(Backlog {
+                octets: FLOOD.octets * CLIENTS,
+                u_pdus: FLOOD.u_pdus * CLIENTS,
+            })
+        );
+        // One primitive more than may be unread, and one incomplete one, of each.
+        assert!(self.server.buffered() <= CLIENTS * (UNREAD + 2 * Stream::PIECE));
+        assert!(self.server.undecided() <= 20 * CLIENTS);
+        assert!(self.server.connections() <= CLIENTS);
+    }
+}
+
+const QUEUE: usize = 10_000;
+const WINDOW: usize = 5_000;
+
+/// Lets the input say what the stack and the node of an IP client say.
+pub(crate) fn ip_client(input: &[u8]) {
+    let prefix = Prefix::new([10, 0, 2, 0].into(), 24).expect("a prefix");
+    let mut config = ipclient::Config::new(vec![Route { prefix, to: FAR }]);
+    config.addresses.push([10, 0, 1, 1].into());
+    config.queue = QUEUE;
+    config.window = (1_000, WINDOW);
+    config.other_multicast = Some(Address::BROADCAST);
+    config.set_ttl(Some(Duration::from_secs(60)));
+    let mut now = Time::ZERO;
+    let mut client = IpClient::new(now, config);
+    let mut server = Server::new(Config::default(), NEAR);
+    let mut id = None;
+    let mut below: Vec<Request> = Vec::new();
+    let mut rest = input;
+    let mut octets = Vec::new();
+    let mut packet = Vec::new();
+
+    while let Some((&[action, value], after)) = rest.split_first_chunk::<2>() {
+        rest = after;
+        match action & 7 {
+            0 => {
+                client.handle_disconnected(now);
+                if let Some(id) = id.take() {
+                    server.handle_disconnected(now, id);
+                }
+                id = server.handle_connected(now);
+                client.handle_connected(now);
+            }
+            1 => {
+                let (some, after) = rest.split_at(usize::from(value).min(rest.len()));
+                rest = after;
+                client.handle_octets(now, some);
+            }
+            2 => {
+                let (some, after) = rest.split_at(usize::from(value).min(rest.len()));
+                rest = after;
+                client.handle_packet(now, some);
+            }
+            // A TCP segment, of which the input tells the header.
+            3 | 4 => {
+                let (header, after) = rest.split_at(20.min(rest.len()));
+                rest = after;
+                let mut segment = Vec::new();
+                let ends = [[10, 0, 1, 9], [10, 0, 2, value & 3]].map(std::net::IpAddr::from);
+                let payload = usize::from(action >> 3) * 80;
+                let spec = Spec {
+                    traffic_class: value & 0xe0,
+                    dont_fragment: value & 4 == 0,
+                    ..Spec::new(ends[0], ends[1], protocol::TCP)
+                };
+                spec.emit(header.len() + payload, &mut segment);
+                segment.extend_from_slice(header);
+                segment.resize(segment.len() + payload, 0);
+                client.handle_packet(now, &segment);
+            }
+            5 => now += Duration::from_secs(u64::from(value)),
+            6 => {
+                if below.len() < 100 {
+                    below.extend(server.poll_request(now));
+                }
+            }
+            _ => {
+                if let Some(request) = below.pop() {
+                    let outcome = if value & 1 == 0 {
+                        Outcome::Done
+                    } else {
+                        Outcome::Failed(Failure::NoResponse)
+                    };
+                    server.handle_outcome(now, request.id, outcome);
+                }
+            }
+        }
+        for turn in 0.. {
+            assert!(turn < 1_000, "it spins");
+            octets.clear();
+            while client.poll_octets(now, &mut octets) {}
+            let Some(id) = id else { break };
+            let was_idle = octets.is_empty();
+            server.handle_octets(now, id, &octets);
+            octets.clear();
+            while server.poll_octets(now, id, &mut octets) {}
+            client.handle_octets(now, &octets);
+            client.handle_timeout(now);
+            server.handle_timeout(now);
+            if was_idle && octets.is_empty() && client.next_timeout().is_none_or(|at| at > now) {
+                break;
+            }
+        }
+        while server.poll_event().is_some() {}
+        while client.poll_event().is_some() {}
+        while client.poll_packet(now, &mut packet) {
+            assert!(!packet.is_empty());
+        }
+        let stats = client.stats();
+        assert!(stats.queued as usize <= QUEUE, "{stats:?}");
+        assert!(stats.unconfirmed as usize <= WINDOW + 2_048, "{stats:?}");
+    }
+}
