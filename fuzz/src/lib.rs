@@ -7,6 +7,7 @@ mod hbh;
 mod ip;
 mod modem;
 mod nc;
+mod s5066_dts;
 mod secure;
 mod sis;
 mod tcp;
@@ -29,6 +30,8 @@ pub const TARGETS: &[Target] = &[
     ("ipclient", sis::ip_client),
     ("nc_tunnel", nc::tunnel),
     ("offload", gateway::offload),
+    ("s5066_arq", s5066_dts::arq),
+    ("s5066_frame", s5066_dts::frame),
     ("scenario_file", text::scenario),
     ("secure", secure::peers),
     ("sis_primitive", sis::primitive),
