@@ -23,6 +23,7 @@ mod channel;
 mod curve;
 mod fading;
 mod medium;
+mod net;
 mod path;
 mod signal;
 #[cfg(test)]
@@ -30,4 +31,5 @@ mod tests;
 
 pub use channel::{Channel, NotAChannel, Variation};
 pub use medium::{Config, Medium, StationId, Stats, Timing};
+pub use net::Net;
 pub use path::PathStats;

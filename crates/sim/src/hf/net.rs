@@ -1,0 +1,332 @@
+//! A medium and the nodes on it.
+//!
+//! ```text
+//!  clients ⇄ Node 0 ⇄ ┌────────┐ ⇄ Node 1 ⇄ clients
+//!                     │ Medium │
+//!            clock ─▶ └────────┘ ⇄ Node 2 ⇄ …
+//! ```
+
+use std::time::Duration;
+
+use proto::modem::Transmit;
+use proto::s5066::Node;
+use proto::time::{Time, earliest};
+
+use super::{Medium, StationId};
+
+/// STANAG 5066 nodes on one frequency.
+#[derive(Debug)]
+pub struct Net {
+    medium: Medium,
+    nodes: Vec<Station>,
+    buffer: Vec<u8>,
+    /// When nodes were last asked.
+    asked_at: Time,
+}
+
+/// The least time until a node is asked again without cause.
+const PATIENCE: Duration = Duration::from_millis(10);
+
+struct Station {
+    node: Node,
+    /// Whether something was handed in since it was last asked what there is to transmit.
+    is_touched: bool,
+}
+
+impl Net {
+    /// The nodes, each the station with its place.
+    ///
+    /// # Panics
+    /// When the medium has another number of stations.
+    #[must_use]
+    pub fn new(medium: Medium, nodes: Vec<Node>) -> Self {
+        assert_eq!(medium.stations(), nodes.len(), "a station for each node");
+        let nodes = nodes.into_iter().map(|node| Station { node, is_touched: true });
+        Self { medium, nodes: nodes.collect(), buffer: Vec::new(), asked_at: Time::ZERO }
+    }
+
+    /// Lets a client, or whoever drives it, do something with a node; then carries what comes of
+    /// that to the medium.
+    pub fn at<T>(&mut self, now: Time, station: StationId, act: impl FnOnce(&mut Node) -> T) -> T {
+        let Station { node, is_touched } = &mut self.nodes[station.0];
+        *is_touched = true;
+        let done = act(node);
+        self.settle(now);
+        done
+    }
+
+    /// Does what is due by `now`; afterwards nodes may have something for their clients.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.medium.handle_timeout(now);
+        for (index, Station { node, is_touched }) in self.nodes.iter_mut().enumerate() {
+            if node.next_timeout().is_some_and(|at| at <= now) {
+                node.handle_timeout(now);
+                *is_touched = true;
+            }
+            *is_touched |= self.medium.room(StationId(index)) > 0;
+        }
+        self.settle(now);
+    }
+
+    /// When [`Self::handle_timeout`] has something to do.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Time> {
+        let nodes = self.nodes.iter().filter_map(|station| station.node.next_timeout());
+        // What was due and is still waits for something else.
+        let again = |at| if at > self.asked_at { at } else { self.asked_at + PATIENCE };
+        earliest(self.medium.next_timeout(), nodes.map(again).min())
+    }
+
+    /// A node.
+    #[must_use]
+    pub fn node(&self, station: StationId) -> &Node {
+        &self.nodes[station.0].node
+    }
+
+    /// All stations.
+    pub fn stations(&self) -> impl Iterator<Item = StationId> + use<> {
+        (0..self.nodes.len()).map(StationId)
+    }
+
+    /// What they share.
+    #[must_use]
+    pub fn medium(&self) -> &Medium {
+        &self.medium
+    }
+
+    /// What they share, to change its channels.
+    pub fn medium_mut(&mut self) -> &mut Medium {
+        &mut self.medium
+    }
+
+    /// Carries events and octets between medium and nodes until nothing is left.
+    fn settle(&mut self, now: Time) {
+        self.asked_at = self.asked_at.max(now);
+        loop {
+            while let Some((station, event)) = self.medium.poll_event() {
+                let Station { node, is_touched } = &mut self.nodes[station.0];
+                node.handle_modem(now, event);
+                *is_touched = true;
+            }
+            let Some(index) = self.nodes.iter().position(|station| station.is_touched) else {
+                return;
+            };
+            let Station { node, is_touched } = &mut self.nodes[index];
+            *is_touched = false;
+            let station = StationId(index);
+            self.medium.serve(now, station, &mut self.buffer, |room, out| {
+                node.poll_transmit(now, room, out)
+            });
+        }
+    }
+}
+
+impl Medium {
+    /// Asks who owns a station what to transmit, while it is idle or wants octets; `poll` is like
+    /// [`Node::poll_transmit`].
+    pub fn serve(
+        &mut self,
+        now: Time,
+        station: StationId,
+        buffer: &mut Vec<u8>,
+        mut poll: impl FnMut(usize, &mut Vec<u8>) -> Option<Transmit>,
+    ) {
+        loop {
+            let room = self.room(station);
+            if self.is_transmitting(station) && room == 0 {
+                return;
+            }
+            buffer.clear();
+            match poll(room, buffer) {
+                Some(Transmit::Start(waveform)) => self.start(now, station, waveform),
+                Some(Transmit::Octets) if !buffer.is_empty() => self.supply(station, buffer),
+                Some(Transmit::End) if self.is_transmitting(station) => self.end(station),
+                Some(Transmit::Octets | Transmit::End) | None => return,
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Station {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.node.address())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::modem::Waveform;
+    use proto::rng::Rng;
+    use proto::s5066::sis::{Client, ClientId, Sap, Service, client};
+    use proto::s5066::{Address, node};
+
+    use super::super::{Channel, Config};
+    use super::*;
+
+    #[test]
+    fn a_message_crosses_and_is_confirmed() {
+        let mut pair = Pair::new("9600", Channel::Clear, 1);
+        pair.send(&[7; 1_500]);
+
+        pair.run(Duration::from_secs(30));
+
+        assert_eq!(pair.received, [vec![7; 1_500]]);
+        assert_eq!(pair.confirmed, 1);
+        assert_eq!(pair.net.medium().stats(StationId(0)).underrun_octets, 0);
+    }
+
+    #[test]
+    fn bulk_crosses_every_channel() {
+        for channel in ["clear", "ber:1e-5", "ber:1e-4", "poor:30"] {
+            let mut pair = Pair::new("9600", channel.parse().unwrap(), 2);
+            for number in 0..50 {
+                pair.send(&vec![number; 2_000]);
+            }
+
+            pair.run(Duration::from_secs(600));
+
+            assert_eq!((pair.received.len(), pair.confirmed), (50, 50), "{channel}");
+        }
+    }
+
+    #[test]
+    fn a_run_is_a_function_of_its_seed() {
+        let run = |seed| {
+            let mut pair = Pair::new("9600", Channel::poor(28.0), seed);
+            for number in 0..20 {
+                pair.send(&vec![number; 2_000]);
+            }
+            pair.run(Duration::from_secs(120));
+            pair.records
+        };
+
+        assert_eq!(run(3), run(3));
+        assert_ne!(run(3), run(4));
+    }
+
+    /// How long an hour of a link that is never idle takes: `cargo test --release -- --ignored`.
+    #[test]
+    #[ignore = "a measurement"]
+    fn an_hour() {
+        for (waveform, channel) in
+            [("9600", "clear"), ("9600", "ber:1e-5"), ("9600", "poor:30"), ("240000", "ber:1e-6")]
+        {
+            let mut pair = Pair::new(waveform, channel.parse().unwrap(), 5);
+            for _ in 0..60 {
+                for _ in 0..3_600 * pair.rate / 60 / 16_000 {
+                    pair.send(&[9; 2_000]);
+                }
+                pair.run(Duration::from_secs(60));
+            }
+            let octets: usize = pair.received.iter().map(Vec::len).sum();
+            let share = octets as f64 * 8.0 / f64::from(pair.rate) / 3_600.0;
+            println!("{waveform} {channel}: {share:.3} of the rate");
+        }
+    }
+
+    const SAP: Sap = Sap::new(13);
+
+    /// Two nodes with a client each; the first sends.
+    struct Pair {
+        net: Net,
+        now: Time,
+        rate: u32,
+        clients: [(ClientId, Client); 2],
+        received: Vec<Vec<u8>>,
+        confirmed: usize,
+        records: Vec<node::Record>,
+    }
+
+    impl Pair {
+        fn new(waveform: &str, channel: Channel, seed: u64) -> Self {
+            let waveform: Waveform = waveform.parse().unwrap();
+            let medium = Medium::new(Config { channel, ..Config::default() }, 2, seed);
+            let nodes = [1, 2].map(|address| {
+                let config = node::Config::new(Address::node(address), waveform);
+                let rng = Rng::stream(seed, &format!("node {address}"));
+                let mut node = Node::new(Time::ZERO, config, rng);
+                node.record(true);
+                node
+            });
+            let mut net = Net::new(medium, nodes.into());
+            let clients = [0, 1].map(|index| {
+                let id = net.at(Time::ZERO, StationId(index), |node| {
+                    node.handle_connected(Time::ZERO).expect("room for a client")
+                });
+                let mut client = Client::new(client::Config::new(SAP));
+                client.handle_connected(Time::ZERO);
+                (id, client)
+            });
+            let mut pair = Self {
+                net,
+                now: Time::ZERO,
+                rate: waveform.bits_per_s(),
+                clients,
+                received: Vec::new(),
+                confirmed: 0,
+                records: Vec::new(),
+            };
+            pair.settle();
+            pair
+        }
+
+        fn send(&mut self, octets: &[u8]) {
+            let send = client::Send {
+                to: Address::node(2),
+                to_sap: SAP,
+                priority: 0,
+                is_expedited: false,
+                service: Some(Service { in_order: true, ..Service::ARQ }),
+                ttl: Duration::ZERO,
+                u_pdu: octets,
+            };
+            // A client that is full loses it: only the measurement sends that much.
+            let _ = self.clients[0].1.send(send);
+            self.settle();
+        }
+
+        fn run(&mut self, time: Duration) {
+            let end = self.now + time;
+            while let Some(next) = self.net.next_timeout().filter(|&next| next <= end) {
+                self.now = self.now.max(next);
+                self.net.handle_timeout(self.now);
+                self.settle();
+            }
+            self.now = end;
+        }
+
+        fn settle(&mut self) {
+            let now = self.now;
+            let mut octets = Vec::new();
+            let mut is_busy = true;
+            while is_busy {
+                is_busy = false;
+                for (index, (id, client)) in self.clients.iter_mut().enumerate() {
+                    let station = StationId(index);
+                    octets.clear();
+                    if client.poll_octets(now, &mut octets) {
+                        is_busy = true;
+                        self.net.at(now, station, |node| node.handle_octets(now, *id, &octets));
+                    }
+                    octets.clear();
+                    if self.net.at(now, station, |node| node.poll_octets(now, *id, &mut octets)) {
+                        is_busy = true;
+                        client.handle_octets(now, &octets);
+                    }
+                    while let Some(event) = client.poll_event() {
+                        match event {
+                            client::Event::Received(received) => self.received.push(received.u_pdu),
+                            client::Event::Confirmed(_) => self.confirmed += 1,
+                            client::Event::Rejected { .. } => panic!("rejected"),
+                            _ => {}
+                        }
+                    }
+                    self.net.at(now, station, |node| {
+                        while node.poll_event().is_some() {}
+                        self.records.extend(std::iter::from_fn(|| node.poll_record()));
+                    });
+                }
+            }
+        }
+    }
+}
