@@ -18,13 +18,15 @@
 //! [`Sender::reset`] tells what becomes of C_PDUs across resets: only those whose last piece was
 //! never sent are sent again, because all others may have been delivered.
 
+mod outgoing;
 mod receiver;
 mod sender;
 #[cfg(test)]
 mod tests;
 
+pub use outgoing::{Acked, Backlog, Cpdu, Outgoing, Repeat, SenderStats};
 pub use receiver::{Acknowledgement, Arrival, Delivered, Receiver, ReceiverStats};
-pub use sender::{Acked, Backlog, Cpdu, Outgoing, Repeat, Sender, SenderStats};
+pub use sender::Sender;
 
 /// The most octets of a C_PDU: an S_PDU for the largest MTU, and headers.
 pub const MAX_C_PDU: usize = 4_096 + 16;
