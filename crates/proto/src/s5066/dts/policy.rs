@@ -24,7 +24,7 @@ const UNKNOWN: f64 = 4e-6;
 const CREDIT: f64 = 0.05;
 /// A frame takes at most this share of the longest transmission, so that slow links lose little
 /// with each.
-const FRAMES_PER_TRANSMISSION: u32 = 12;
+const FRAMES_PER_TRANSMISSION: u32 = 8;
 
 /// What is known of a link from what was lost on it.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -14,6 +14,8 @@ pub enum Heard<'a> {
         frame: Frame<'a>,
         /// All its octets, from the sync on.
         octets: &'a [u8],
+        /// Octets of the transmission before it.
+        place: u64,
     },
     /// A header that arrived as it was sent and makes no sense.
     Invalid {
@@ -23,6 +25,8 @@ pub enum Heard<'a> {
         kind: u8,
         /// The octets of the header, from the sync on.
         octets: &'a [u8],
+        /// Octets of the transmission before it.
+        place: u64,
     },
 }
 
@@ -51,6 +55,8 @@ pub struct Scanner {
     buffer: Vec<u8>,
     /// Where in the buffer the next frame may begin.
     start: usize,
+    /// Octets of the transmission before the buffer.
+    before: u64,
     stats: Stats,
 }
 
@@ -83,7 +89,7 @@ impl Scanner {
         let Some((start, len)) = self.seek(true) else {
             self.stats.skipped += (self.buffer.len() - self.start) as u64;
             self.buffer.clear();
-            self.start = 0;
+            (self.start, self.before) = (0, 0);
             return None;
         };
         self.take(start, len, true)
@@ -133,6 +139,7 @@ impl Scanner {
 
     fn fill(&mut self, octets: &mut &[u8]) {
         self.buffer.drain(..self.start);
+        self.before += self.start as u64;
         self.start = 0;
         let (taken, rest) = octets.split_at(octets.len().min(BUFFER - self.buffer.len()));
         self.buffer.extend_from_slice(taken);
@@ -141,16 +148,17 @@ impl Scanner {
 
     fn take(&mut self, start: usize, len: usize, is_end: bool) -> Option<Heard<'_>> {
         let octets = &self.buffer[start..start + len];
+        let place = self.before + start as u64;
         let parsed = if is_end { Frame::parse_end(octets) } else { Frame::parse(octets) };
         match parsed {
             Ok((frame, _)) => {
                 self.stats.frames += 1;
                 self.stats.bad_segments += u64::from(!frame.is_good());
-                Some(Heard::Frame { frame, octets })
+                Some(Heard::Frame { frame, octets, place })
             }
             Err(Malformed::Body { header, kind, .. }) => {
                 self.stats.invalid += 1;
-                Some(Heard::Invalid { header, kind, octets })
+                Some(Heard::Invalid { header, kind, octets, place })
             }
             Err(_) => None,
         }

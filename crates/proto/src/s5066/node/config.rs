@@ -62,7 +62,7 @@ pub enum Rate {
     Adaptive,
 }
 
-/// What a node can do beyond Edition 3: the enhancements EP2, 3, 5 and 9.
+/// What a node can do beyond Edition 3: the enhancements EP2, 3, 5, 9 and 11.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Extensions {
     /// EP2: padding frames.
@@ -73,15 +73,27 @@ pub struct Extensions {
     pub long_numbers: bool,
     /// EP9: compact confirmations between clients.
     pub compact: bool,
+    /// EP11: segments of one C_PDU of several lengths.
+    pub variable_segments: bool,
 }
 
 impl Extensions {
     /// All of them.
-    pub const ALL: Self =
-        Self { padding: true, pipelined: true, long_numbers: true, compact: true };
+    pub const ALL: Self = Self {
+        padding: true,
+        pipelined: true,
+        long_numbers: true,
+        compact: true,
+        variable_segments: true,
+    };
     /// None of them: Edition 3.
-    pub const NONE: Self =
-        Self { padding: false, pipelined: false, long_numbers: false, compact: false };
+    pub const NONE: Self = Self {
+        padding: false,
+        pipelined: false,
+        long_numbers: false,
+        compact: false,
+        variable_segments: false,
+    };
 
     /// As the order wire writes them.
     pub(super) fn profiles(self) -> Profiles {
@@ -90,6 +102,7 @@ impl Extensions {
             (self.pipelined, Profiles::PIPELINING),
             (self.long_numbers, Profiles::LONG_NUMBERS),
             (self.compact, Profiles::COMPACT_CONFIRM),
+            (self.variable_segments, Profiles::VARIABLE_SEGMENTS),
         ];
         let has = pairs.into_iter().filter(|(has, _)| *has);
         has.fold(Profiles::default(), |all, (_, one)| all.with(one))
@@ -102,6 +115,7 @@ impl Extensions {
             pipelined: profiles.has(Profiles::PIPELINING),
             long_numbers: profiles.has(Profiles::LONG_NUMBERS),
             compact: profiles.has(Profiles::COMPACT_CONFIRM),
+            variable_segments: profiles.has(Profiles::VARIABLE_SEGMENTS),
         }
     }
 
@@ -113,6 +127,7 @@ impl Extensions {
             pipelined: self.pipelined && other.pipelined,
             long_numbers: self.long_numbers && other.long_numbers,
             compact: self.compact && other.compact,
+            variable_segments: self.variable_segments && other.variable_segments,
         }
     }
 }

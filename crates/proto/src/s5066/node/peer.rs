@@ -108,6 +108,11 @@ impl Peer {
         self.is_urgent() || can_send
     }
 
+    /// Whether a frame of data can go to it now.
+    pub(super) fn has_frames(&self) -> bool {
+        self.may_send() && (!self.sender.backlog().is_blocked() || !self.waiting.is_empty())
+    }
+
     /// Whether that is about the link itself.
     pub(super) fn is_urgent(&self) -> bool {
         self.owes_request()

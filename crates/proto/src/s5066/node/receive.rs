@@ -15,12 +15,8 @@ pub(super) struct Reception {
     /// When the preamble ended.
     began: Time,
     waveform: Waveform,
-    /// Octets that the modem has given so far.
-    octets: usize,
     /// Whether a frame asks this station for an answer.
     asks: bool,
-    /// Whether any frame could be read.
-    has_frames: bool,
 }
 
 /// The longest half seconds of an EOT.
@@ -31,8 +27,8 @@ impl Node {
     pub(super) fn begin_reception(&mut self, now: Time, waveform: Option<Waveform>) {
         self.floor.handle_carrier();
         let waveform = waveform.unwrap_or(self.waveform);
-        self.reception =
-            Some(Reception { began: now, waveform, octets: 0, asks: false, has_frames: false });
+        while self.scanner.flush().is_some() {}
+        self.reception = Some(Reception { began: now, waveform, asks: false });
     }
 
     /// Takes octets that the modem has decoded.
@@ -44,20 +40,16 @@ impl Node {
         let mut scanner = std::mem::take(&mut self.scanner);
         let mut rest = octets;
         while let Some(heard) = scanner.poll(&mut rest) {
-            let taken = octets.len() - rest.len();
-            self.hear(now, heard, taken);
+            self.hear(now, heard);
         }
         self.scanner = scanner;
-        if let Some(reception) = &mut self.reception {
-            reception.octets += octets.len();
-        }
     }
 
     /// What was heard has ended.
     pub(super) fn end_reception(&mut self, now: Time) {
         let mut scanner = std::mem::take(&mut self.scanner);
         while let Some(heard) = scanner.flush() {
-            self.hear(now, heard, 0);
+            self.hear(now, heard);
         }
         self.scanner = scanner;
         let asks = self.reception.take().is_some_and(|reception| reception.asks);
@@ -66,21 +58,21 @@ impl Node {
 }
 
 impl Node {
-    /// Takes what the scanner found; `taken` octets of those just given had been looked at.
-    fn hear(&mut self, now: Time, heard: Heard<'_>, taken: usize) {
+    /// Takes what the scanner found.
+    fn hear(&mut self, now: Time, heard: Heard<'_>) {
         match heard {
-            Heard::Frame { frame, octets } => {
+            Heard::Frame { frame, octets, place } => {
                 self.note(|| Record::Heard {
                     at: now,
                     is_good: frame.is_good(),
                     octets: octets.to_vec(),
                 });
-                self.announce(now, &frame.header, octets.len(), taken);
+                self.announce(now, &frame.header, place);
                 self.handle_frame(now, &frame);
             }
-            Heard::Invalid { header, kind, octets } => {
+            Heard::Invalid { header, kind, octets, place } => {
                 self.note(|| Record::Heard { at: now, is_good: false, octets: octets.to_vec() });
-                self.announce(now, &header, octets.len(), taken);
+                self.announce(now, &header, place);
                 if header.to == self.config.address && kind != WARNING {
                     self.warn(header.from, kind, Reason::Invalid);
                 }
@@ -89,17 +81,14 @@ impl Node {
     }
 
     /// Takes the announced end of the transmission: it counts from the frame's first bit, which
-    /// was on the air when as many bits had passed since the preamble as came before it.
-    fn announce(&mut self, now: Time, header: &Header, len: usize, taken: usize) {
-        let Some(reception) = &mut self.reception else { return };
-        reception.has_frames = true;
+    /// was on the air when the bits before it had passed since the preamble.
+    fn announce(&mut self, now: Time, header: &Header, place: u64) {
+        let Some(reception) = &self.reception else { return };
         if header.eot == 0 || header.from == self.config.address {
             return;
         }
-        // What the scanner still keeps does not count: it looks at no octet before it needs to.
-        let place = (reception.octets + taken).saturating_sub(len);
         let rate = u64::from(reception.waveform.bits_per_s());
-        let before = Duration::from_nanos(place as u64 * 8 * 1_000_000_000 / rate);
+        let before = Duration::from_nanos(place.saturating_mul(8 * 1_000_000_000) / rate);
         let end = reception.began + before + HALF_SECOND * u32::from(header.eot);
         self.floor.handle_announcement(now, end);
     }

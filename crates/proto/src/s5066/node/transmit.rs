@@ -45,6 +45,8 @@ pub(super) struct Turn {
     data_to: Option<Address>,
     /// Acknowledgements still to be sent at the beginning.
     acks: Vec<Address>,
+    /// Frames of data that still take an acknowledgement along.
+    riding: u8,
     /// To whom acknowledgements went, for repeating them.
     acked: Vec<Address>,
     /// Copies made of what fills the end.
@@ -55,6 +57,10 @@ pub(super) struct Turn {
 const MAX_COPIES: u8 = 3;
 /// How long data may go on before a call was answered.
 const PIPELINED: Duration = Duration::from_secs(30);
+/// Octets of a frame of data with a long number, but for addresses and segment.
+const FRAME: usize = 16;
+/// Octets of a sequence number at most.
+const MAX_FSN: usize = 2;
 /// Octets that an acknowledgement's header has more at most than that of data.
 const ACK_EXTRA: usize = 4;
 /// Octets that a datagram's header has more than that of data.
@@ -157,6 +163,7 @@ impl Node {
             asks: None,
             data_to,
             acked: acks.clone(),
+            riding: 0,
             acks: acks
                 .iter()
                 .flat_map(|&to| std::iter::repeat_n(to, usize::from(self.config.ack_copies)))
@@ -207,7 +214,7 @@ impl Node {
     pub(super) fn header_len(&self, to: Option<Address>) -> usize {
         let to = to.map_or(7, Address::half_octets);
         let addresses = to.max(self.config.address.half_octets());
-        15 + addresses.max(usize::from(self.config.address_octets)).min(7)
+        FRAME + addresses.max(usize::from(self.config.address_octets)).min(7)
     }
 
     fn segment(&self, peer: &super::Peer) -> usize {
@@ -280,11 +287,16 @@ impl Node {
     /// Acknowledgements at the beginning of the transmission.
     fn produce_ack(&mut self, now: Time) -> bool {
         let Some(to) = self.turn.as_mut().and_then(|turn| turn.acks.pop()) else { return false };
-        if let Some(peer) = self.peers.get_mut(&to) {
-            peer.is_ack_due = false;
-            peer.receiver.handle_ack_sent();
+        let Some(peer) = self.peers.get_mut(&to) else { return true };
+        peer.is_ack_due = false;
+        peer.receiver.handle_ack_sent();
+        let may_ride = peer.receiver.ack().is_some() && peer.has_frames();
+        match &mut self.turn {
+            Some(turn) if turn.data_to == Some(to) && may_ride => turn.riding += 1,
+            Some(_) | None => {
+                self.acknowledge(now, to);
+            }
         }
-        self.acknowledge(now, to);
         true
     }
 
@@ -301,8 +313,6 @@ impl Node {
     fn produce_data(&mut self, now: Time) -> bool {
         let Some(Turn { number, data_to: Some(to), .. }) = self.turn else { return false };
         let header = self.header_len(Some(to));
-        let rest = self.turn.as_ref().map_or(0, |turn| turn.room - turn.used);
-        let Some(room) = rest.checked_sub(header).filter(|room| *room > 0) else { return false };
         let Some(peer) = self.peers.get(&to) else { return false };
         let segment = self.segment(peer);
         let Self { peers, turn: Some(turn), config, stats, records, .. } = self else {
@@ -318,9 +328,15 @@ impl Node {
             peer.push(&request);
         }
         let numbers = peer.sender.numbers();
+        let ack = if turn.riding > 0 { peer.receiver.ack() } else { None };
+        turn.riding = turn.riding.saturating_sub(1);
+        let riding = ack.as_ref().map_or(0, |ack| MAX_FSN + ack.size());
+        let Some(room) = (turn.room - turn.used).checked_sub(header + riding) else { return false };
+        peer.sender.set_cuts_to_fit(peer.extensions.variable_segments);
         let Some(outgoing) = peer.sender.poll(now, number, segment, room) else { return false };
         let kind = if outgoing.is_repeat { FrameKind::Repeat } else { FrameKind::Data };
-        let body = Body::Data { numbers, data: outgoing.data, ack: None };
+        let ack = ack.as_ref().map(|ack| ack.in_header());
+        let body = Body::Data { numbers, data: outgoing.data, ack };
         turn.asks = Some(to);
         turn.put(config, stats, records, kind, to, Eow::None, body)
     }

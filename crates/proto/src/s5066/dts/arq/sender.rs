@@ -11,6 +11,8 @@ use crate::time::{Time, earliest};
 
 /// Octets that may wait or be unacknowledged.
 const MAX_HELD: usize = 64 << 20;
+/// The shortest piece that is cut only because a transmission ends.
+const MIN_PIECE: usize = 32;
 /// Frames that are tried when the oldest due one does not fit.
 const MAX_TRIED: usize = 32;
 
@@ -19,6 +21,8 @@ const MAX_TRIED: usize = 32;
 pub struct Sender {
     numbers: Numbers,
     window: u32,
+    /// Whether a piece may be shorter because a transmission ends (EP11).
+    cuts_to_fit: bool,
     /// The oldest frame that is not acknowledged, TX LWE; `frames` begins with it.
     lower: u64,
     frames: VecDeque<Frame>,
@@ -101,6 +105,7 @@ impl Sender {
         Self {
             numbers,
             window: window.clamp(1, numbers.max_window()),
+            cuts_to_fit: false,
             lower: 0,
             frames: VecDeque::new(),
             due: BTreeSet::new(),
@@ -314,6 +319,12 @@ impl Sender {
         Some(self.send(at, turn, true))
     }
 
+    /// Whether the peer takes pieces of a C_PDU of several lengths (EP11): the last one of a
+    /// transmission is then cut to fit.
+    pub fn set_cuts_to_fit(&mut self, cuts_to_fit: bool) {
+        self.cuts_to_fit = cuts_to_fit;
+    }
+
     /// What became of a C_PDU.
     pub fn poll_outcome(&mut self) -> Option<(RequestId, Outcome)> {
         self.outcomes.pop_front()
@@ -513,9 +524,12 @@ impl Sender {
                     0 => all.div_ceil(all.div_ceil(segment).max(1)).max(1),
                     piece => piece,
                 };
-                let len = piece.min(all - pending.cut);
+                let mut len = piece.min(all - pending.cut);
                 if len > room {
-                    return None;
+                    if !self.cuts_to_fit || room < MIN_PIECE {
+                        return None;
+                    }
+                    len = room;
                 }
                 if pending.piece == 0 {
                     (pending.piece, pending.first_frame) = (piece, at);
@@ -591,6 +605,7 @@ impl Sender {
     fn clear(&mut self) -> VecDeque<Pending> {
         let mut empty = Self::new(self.numbers, self.window);
         empty.stats = self.stats;
+        empty.cuts_to_fit = self.cuts_to_fit;
         std::mem::swap(&mut empty.outcomes, &mut self.outcomes);
         std::mem::replace(self, empty).c_pdus
     }

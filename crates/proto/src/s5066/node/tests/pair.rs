@@ -25,8 +25,10 @@ pub(super) struct Pair {
     pub(super) now: Time,
     ends: [End; 2],
     /// What changes octets on the way.
-    pub(super) noise: Box<dyn FnMut(Time, &mut Vec<u8>)>,
+    pub(super) noise: Box<Noise>,
 }
+
+type Noise = dyn FnMut(Time, &mut Vec<u8>);
 
 struct End {
     node: Node,
