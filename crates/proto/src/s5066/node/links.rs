@@ -1,8 +1,11 @@
 //! Links and outcomes: what the layers below tell the clients' side, and what that wants of them.
 
 use super::super::cas::cpdu::{BreakReason, Cpdu, RejectReason};
+use std::ops::Range;
+
 use super::super::cas::link;
 use super::super::dts::arq::Repeat;
+use super::super::dts::datagram::Arrived;
 use super::super::dts::wire::Numbers;
 use super::super::service::{Failure, Indication, LinkCommand, LinkEvent, Mode, Outcome};
 use super::{Address, Node};
@@ -104,11 +107,20 @@ impl Node {
     pub(super) fn report(&mut self, now: Time) {
         let addresses: Vec<Address> = self.peers.keys().copied().collect();
         for address in addresses {
-            while let Some((id, outcome)) =
-                self.peers.get_mut(&address).and_then(|peer| peer.sender.poll_outcome())
-            {
+            while let Some((id, outcome)) = self.peers.get_mut(&address).and_then(|peer| {
+                peer.sender.poll_outcome().or_else(|| peer.expedited.poll_outcome())
+            }) {
                 self.tell(now, id, outcome);
             }
+            let is_lost = self.peers.get(&address).is_some_and(|peer| {
+                peer.link.is_up() && (peer.resets.has_failed() || peer.expedited.is_exhausted())
+            });
+            if is_lost {
+                self.lose_link(now, address);
+            }
+        }
+        while let Some((id, outcome)) = self.outgoing.poll_outcome() {
+            self.tell(now, id, outcome);
         }
     }
 
@@ -120,22 +132,37 @@ impl Node {
                 self.peers.get_mut(&from).and_then(|peer| peer.receiver.poll_delivered())
             {
                 let mode = Mode::Arq { in_order: delivered.in_order };
-                self.indicate(now, from, self.config.address, mode, &delivered.octets);
+                self.indicate(now, whole(from, self.config.address, delivered.octets), mode);
             }
+            while let Some(octets) =
+                self.peers.get_mut(&from).and_then(|peer| peer.expedited_in.poll_delivered())
+            {
+                let arrived = whole(from, self.config.address, octets);
+                self.indicate(now, arrived, Mode::ExpeditedArq);
+            }
+        }
+        while let Some(arrived) = self.assembly.poll_arrived() {
+            let mode = if arrived.is_expedited {
+                Mode::ExpeditedNonArq
+            } else {
+                Mode::NonArq { in_order: arrived.in_order, repeats: 0 }
+            };
+            self.indicate(now, arrived, mode);
         }
     }
 
-    /// Hands the S_PDU in a C_PDU to the clients' side.
-    fn indicate(&mut self, now: Time, from: Address, to: Address, mode: Mode, c_pdu: &[u8]) {
-        let Ok(Cpdu::Data(s_pdu)) = Cpdu::parse(c_pdu) else {
+    /// Hands the S_PDU in a C_PDU to the clients' side; places of errors lose the C_PDU's header.
+    fn indicate(&mut self, now: Time, arrived: Arrived, mode: Mode) {
+        let Ok(Cpdu::Data(s_pdu)) = Cpdu::parse(&arrived.octets) else {
             self.stats.malformed += 1;
             return;
         };
         self.stats.delivered.add(s_pdu.len());
-        if let Some(peer) = self.peers.get_mut(&from) {
+        if let Some(peer) = self.peers.get_mut(&arrived.from) {
             peer.link.handle_use(now);
         }
-        let (errored, missing) = (Vec::new(), Vec::new());
+        let (errored, missing) = (inside(&arrived.errored), inside(&arrived.missing));
+        let Arrived { from, to, .. } = arrived;
         let indication = Indication { from, to, mode, s_pdu: s_pdu.to_vec(), errored, missing };
         self.sis.handle_indication(now, &indication);
     }
@@ -144,16 +171,37 @@ impl Node {
     pub(super) fn handle_silence(&mut self, now: Time) {
         self.stats.silences += 1;
         let Some(address) = self.asked.take() else { return };
-        let (turns, limit) = (self.turns, self.config.silences);
+        let limit = self.config.silences;
         let Some(peer) = self.peers.get_mut(&address) else { return };
         peer.silences += 1;
-        peer.link.handle_silence();
-        peer.sender.repeat_unanswered(turns, Repeat::Probe);
-        if peer.link.is_up() && peer.silences >= limit {
-            peer.link.forget();
-            self.settle_links(now);
-            self.fail_peer(now, address, Failure::NoResponse);
+        let is_lost = peer.link.is_up() && peer.silences >= limit;
+        self.follow_up(address);
+        self.slow_down(address);
+        if is_lost {
+            self.lose_link(now, address);
         }
+    }
+
+    /// Makes due again what a peer was asked and has not answered, whether or not it was heard.
+    pub(super) fn follow_up(&mut self, address: Address) {
+        let turns = self.turns;
+        let Some(peer) = self.peers.get_mut(&address) else { return };
+        peer.link.handle_silence();
+        peer.messages.handle_silence();
+        peer.resets.handle_silence();
+        peer.expedited.repeat_unanswered(turns, Repeat::All);
+        if peer.acked_turn < turns {
+            peer.sender.repeat_unanswered(turns, Repeat::Probe);
+        }
+    }
+
+    /// The peer answers nobody, or does not understand: all that was for it fails.
+    fn lose_link(&mut self, now: Time, address: Address) {
+        if let Some(peer) = self.peers.get_mut(&address) {
+            peer.link.forget();
+        }
+        self.settle_links(now);
+        self.fail_peer(now, address, Failure::NoResponse);
     }
 
     /// Why a request for a link is refused, if it is.
@@ -174,5 +222,27 @@ impl Node {
         } else {
             None
         }
+    }
+}
+
+/// Places in a C_PDU as places in its S_PDU.
+fn inside(places: &[Range<u16>]) -> Vec<Range<u16>> {
+    let header = 1;
+    let moved = places
+        .iter()
+        .map(|place| place.start.saturating_sub(header)..place.end.saturating_sub(header));
+    moved.filter(|place| !place.is_empty()).collect()
+}
+
+/// A C_PDU that came with acknowledgement.
+fn whole(from: Address, to: Address, octets: Vec<u8>) -> Arrived {
+    Arrived {
+        from,
+        to,
+        is_expedited: false,
+        in_order: false,
+        octets,
+        errored: Vec::new(),
+        missing: Vec::new(),
     }
 }

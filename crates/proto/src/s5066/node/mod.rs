@@ -18,6 +18,8 @@
 mod config;
 mod links;
 mod peer;
+mod produce;
+mod rate;
 mod receive;
 mod record;
 mod stats;
@@ -29,6 +31,7 @@ mod waiting;
 use std::collections::{BTreeMap, VecDeque};
 
 use super::cas::Floor;
+use super::dts::datagram;
 use super::dts::scan::Scanner;
 use super::dts::wire::{DATAGRAM_IDS, Numbers, Reason};
 use super::service::{Failure, Mode, Outcome, Request, RequestId};
@@ -58,11 +61,14 @@ pub struct Node {
     peers: BTreeMap<Address, Peer>,
     /// Without acknowledgement, to anybody.
     datagrams: Waiting,
+    outgoing: datagram::Sender,
+    assembly: datagram::Receiver,
     scanner: Scanner,
     reception: Option<Reception>,
     turn: Option<Turn>,
     /// When the next transmission may start, if there is something to transmit.
     start_at: Option<Time>,
+    trial: rate::Trial,
     /// Transmissions so far.
     turns: u64,
     /// Whom the last transmission asked for an answer.
@@ -94,10 +100,13 @@ impl Node {
             floor,
             peers: BTreeMap::new(),
             datagrams: Waiting::default(),
+            outgoing: datagram::Sender::new(next_id),
+            assembly: datagram::Receiver::new(),
             scanner: Scanner::new(),
             reception: None,
             turn: None,
             start_at: None,
+            trial: rate::Trial::default(),
             turns: 0,
             asked: None,
             warnings: VecDeque::new(),
@@ -139,6 +148,7 @@ impl Node {
     /// Acts on what is due.
     pub fn handle_timeout(&mut self, now: Time) {
         self.sis.handle_timeout(now);
+        self.assembly.handle_timeout(now);
         for peer in self.peers.values_mut() {
             peer.link.handle_timeout(now);
         }
@@ -173,12 +183,14 @@ impl Node {
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
         let links = self.peers.values().filter_map(|peer| peer.link.next_timeout()).min();
-        let expiries = self.peers.values().filter_map(|peer| peer.waiting.next_expiry()).min();
+        let expiries = self.peers.values().filter_map(|peer| peer.next_expiry()).min();
         [
             self.start_at,
             links,
             expiries,
             self.datagrams.next_expiry(),
+            self.outgoing.next_timeout(),
+            self.assembly.next_timeout(),
             self.floor.next_timeout(),
             self.sis.next_timeout(),
         ]
@@ -265,8 +277,11 @@ impl Node {
     /// Gives up requests that waited too long.
     fn expire(&mut self, now: Time) {
         let mut expired = self.datagrams.expire(now);
+        self.outgoing.handle_timeout(now);
         for peer in self.peers.values_mut() {
             expired.extend(peer.waiting.expire(now));
+            peer.sender.handle_timeout(now);
+            peer.expedited.handle_timeout(now);
         }
         for request in expired {
             self.tell(now, request.id, Outcome::Failed(Failure::Expired));
@@ -286,7 +301,8 @@ impl Node {
                 };
                 self.peers.remove(&oldest);
             }
-            let peer = Peer::new(&self.config, self.numbers());
+            let [first_id, ..] = self.next_id.to_le_bytes();
+            let peer = Peer::new(&self.config, self.numbers(), first_id);
             self.peers.insert(address, peer);
         }
         self.peers.get_mut(&address)

@@ -2,12 +2,13 @@
 
 use super::super::cas::Link;
 use super::super::cas::cpdu::Cpdu;
-use super::super::dts::arq;
 use super::super::dts::policy::Quality;
 use super::super::dts::wire::Numbers;
+use super::super::dts::{arq, expedited, management, reset};
 use super::super::service::{Failure, Mode, Request};
 use super::waiting::Waiting;
 use super::{Config, Extensions};
+use crate::modem::Waveform;
 use crate::time::Time;
 
 /// Another station.
@@ -18,21 +19,32 @@ pub(super) struct Peer {
     pub(super) waiting: Waiting,
     pub(super) sender: arq::Sender,
     pub(super) receiver: arq::Receiver,
+    pub(super) expedited: expedited::Sender,
+    pub(super) expedited_in: expedited::Receiver,
+    pub(super) messages: management::Messages,
+    pub(super) resets: reset::Resets,
     pub(super) quality: Quality,
     /// What it can do, as far as it is known or taken for granted, and we too.
     pub(super) extensions: Extensions,
     /// Whether it has sent what must be acknowledged.
     pub(super) is_ack_due: bool,
+    /// Our last transmission that it acknowledged something after.
+    pub(super) acked_turn: u64,
     /// Answers that did not come, in a row.
     pub(super) silences: u32,
+    /// What it asked us to transmit with, until it knows that we accept.
+    pub(super) wanted_rate: Option<Waveform>,
     /// Our transmission that last had data for it.
     pub(super) served: u64,
     pub(super) heard_at: Time,
     windows: [u32; 2],
+    /// The first number of the next link's resets, and how often one is asked for.
+    reset_id: u8,
+    tries: u32,
 }
 
 impl Peer {
-    pub(super) fn new(config: &Config, numbers: Numbers) -> Self {
+    pub(super) fn new(config: &Config, numbers: Numbers, first_id: u8) -> Self {
         let windows = [config.short_window, config.long_window];
         let window = window(windows, numbers);
         Self {
@@ -40,13 +52,21 @@ impl Peer {
             waiting: Waiting::default(),
             sender: arq::Sender::new(numbers, window),
             receiver: arq::Receiver::new(numbers),
+            expedited: expedited::Sender::new(),
+            expedited_in: expedited::Receiver::new(),
+            messages: management::Messages::new(config.silences),
+            resets: reset::Resets::new(first_id, config.silences),
             quality: Quality::new(),
             extensions: config.extensions.and(config.assumed),
             is_ack_due: false,
+            acked_turn: 0,
             silences: 0,
+            wanted_rate: None,
             served: 0,
             heard_at: Time::ZERO,
             windows,
+            reset_id: first_id,
+            tries: config.silences,
         }
     }
 
@@ -63,7 +83,23 @@ impl Peer {
         let window = window(self.windows, numbers);
         self.sender.restart(numbers, window);
         self.receiver.restart(numbers);
+        self.expedited.fail(Failure::LinkLost);
+        self.expedited_in = expedited::Receiver::new();
+        self.reset_id = self.reset_id.wrapping_add(RESET_STEP);
+        self.resets = reset::Resets::new(self.reset_id, self.tries);
         self.is_ack_due = false;
+    }
+
+    /// Both windows of the link begin anew.
+    pub(super) fn reset(&mut self, numbers: Numbers) {
+        if numbers == self.sender.numbers() {
+            self.sender.reset();
+            self.receiver.reset();
+        } else {
+            let window = window(self.windows, numbers);
+            self.sender.restart(numbers, window);
+            self.receiver.restart(numbers);
+        }
     }
 
     /// Our window begins anew, with numbers that the peer can read.
@@ -75,18 +111,26 @@ impl Peer {
 
     /// Hands the sender a request.
     pub(super) fn push(&mut self, request: &Request) {
-        let mut octets = Vec::with_capacity(Cpdu::HEADER + request.s_pdu.len());
-        Cpdu::Data(&request.s_pdu).emit(&mut octets);
-        let in_order = matches!(request.mode, Mode::Arq { in_order: true });
-        let Request { id, expires, .. } = *request;
-        // The sender is given the next C_PDU when it has none, and all come from clients' U_PDUs.
-        let pushed = self.sender.push(arq::Cpdu { id, octets, in_order, expires });
+        let pushed = self.sender.push(c_pdu(request));
+        // It is given the next one when it has none, and all come from clients' U_PDUs.
         pushed.expect("a sender without a backlog takes an S_PDU");
+    }
+
+    /// Hands the expedited sender what is expedited, as much as it takes.
+    pub(super) fn push_expedited(&mut self) {
+        while !self.expedited.is_due()
+            && !self.expedited.is_unanswered()
+            && let Some(request) = self.waiting.pop_if(true)
+        {
+            let pushed = self.expedited.push(c_pdu(&request));
+            pushed.expect("a sender with nothing to send takes an S_PDU");
+        }
     }
 
     /// Gives up all that was to be sent to it.
     pub(super) fn fail(&mut self, failure: Failure) -> Vec<Request> {
         self.sender.fail(failure);
+        self.expedited.fail(failure);
         self.is_ack_due = false;
         self.waiting.drain()
     }
@@ -99,23 +143,45 @@ impl Peer {
     /// Whether C_PDUs are on their way.
     pub(super) fn has_begun(&self) -> bool {
         let backlog = self.sender.backlog();
-        backlog.unsent_c_pdus > 0 || backlog.due > 0 || backlog.unanswered > 0
+        backlog.unsent_c_pdus > 0
+            || backlog.due > 0
+            || backlog.unanswered > 0
+            || self.expedited.is_due()
+            || self.expedited.is_unanswered()
     }
 
     /// Whether something can be sent now that it must answer.
     pub(super) fn wants_answer(&self) -> bool {
-        let can_send = !self.sender.backlog().is_blocked() || !self.waiting.is_empty();
-        self.is_urgent() || can_send
+        self.is_urgent() || self.can_begin() && self.has_frames()
     }
 
-    /// Whether a frame of data can go to it now.
-    pub(super) fn has_frames(&self) -> bool {
-        self.may_send() && (!self.sender.backlog().is_blocked() || !self.waiting.is_empty())
+    /// Whether there are frames of data to be sent, new or again.
+    fn has_frames(&self) -> bool {
+        let backlog = self.sender.backlog();
+        let is_new = backlog.unsent_c_pdus > 0 || !self.waiting.is_empty();
+        backlog.due > 0
+            || is_new && backlog.window > 0 && self.takes_new()
+            || self.expedited.is_due()
+    }
+
+    /// Whether new data may be begun: before a call is answered, what was sent once is enough.
+    pub(super) fn takes_new(&self) -> bool {
+        !self.link.is_calling() || self.silences == 0
+    }
+
+    /// Whether data can go to it now, if need be after a call in the same transmission.
+    fn can_begin(&self) -> bool {
+        self.link.is_down() || self.may_send()
+    }
+
+    /// Whether a frame of data goes to it now.
+    pub(super) fn sends_data(&self) -> bool {
+        self.may_send() && self.has_frames()
     }
 
     /// Whether that is about the link itself.
     pub(super) fn is_urgent(&self) -> bool {
-        self.owes_request()
+        self.owes_request() || self.messages.is_due() || self.resets.is_due()
     }
 
     /// Whether there is anything to send to it now.
@@ -132,7 +198,15 @@ impl Peer {
     /// Whether data may go to it.
     pub(super) fn may_send(&self) -> bool {
         let may_pipeline = self.link.is_calling() && self.extensions.pipelined;
-        self.link.is_up() || may_pipeline
+        (self.link.is_up() || may_pipeline) && !self.resets.is_open()
+    }
+
+    /// When the next of what waits or is on its way expires.
+    pub(super) fn next_expiry(&self) -> Option<Time> {
+        [self.waiting.next_expiry(), self.sender.next_timeout(), self.expedited.next_timeout()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Whether it can be forgotten.
@@ -143,6 +217,8 @@ impl Peer {
     /// Frames of control that are owed.
     pub(super) fn control_frames(&self) -> usize {
         usize::from(self.link.owed().is_some()) * 2
+            + usize::from(self.messages.is_due())
+            + usize::from(self.resets.is_due())
     }
 
     /// Octets on the air of one acknowledgement of all that it sent.
@@ -160,12 +236,11 @@ impl Peer {
         let backlog = self.sender.backlog();
         let pieces = |octets: usize| octets.div_ceil(segment).max(1);
         let (mut frames, mut octets) = (0, 0);
-        if backlog.unsent_c_pdus > 0 {
-            frames += pieces(backlog.unsent) + backlog.unsent_c_pdus - 1;
-            octets += backlog.unsent;
-        }
-        // Before a call is answered, what was sent once is enough.
-        if self.link.is_up() || self.silences == 0 {
+        if self.takes_new() {
+            if backlog.unsent_c_pdus > 0 {
+                frames += pieces(backlog.unsent) + backlog.unsent_c_pdus - 1;
+                octets += backlog.unsent;
+            }
             for request in self.waiting.iter() {
                 let len = Cpdu::HEADER + request.s_pdu.len();
                 frames += pieces(len);
@@ -174,12 +249,24 @@ impl Peer {
         }
         let fresh = octets + frames * header;
         let most = backlog.window * (segment + header);
-        backlog.due_octets + backlog.due * header + fresh.min(most)
+        let expedited = if self.expedited.is_due() { segment + header } else { 0 };
+        backlog.due_octets + backlog.due * header + fresh.min(most) + expedited
     }
 }
 
+/// Numbers of resets between one link and the next, so that a late one is not taken for a new one.
+const RESET_STEP: u8 = 37;
 /// Octets of an acknowledgement's list at most, so that few bit errors hit it.
 pub(super) const ACK_LIST: usize = 128;
+
+/// The C_PDU of a request.
+fn c_pdu(request: &Request) -> arq::Cpdu {
+    let mut octets = Vec::with_capacity(Cpdu::HEADER + request.s_pdu.len());
+    Cpdu::Data(&request.s_pdu).emit(&mut octets);
+    let in_order = matches!(request.mode, Mode::Arq { in_order: true });
+    let Request { id, expires, .. } = *request;
+    arq::Cpdu { id, octets, in_order, expires }
+}
 
 fn window([short, long]: [u32; 2], numbers: Numbers) -> u32 {
     match numbers {

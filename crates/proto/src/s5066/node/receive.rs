@@ -1,10 +1,13 @@
 //! Frames in: from the modem's octets to the machines of the peer that sent them.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::super::cas::cpdu::Cpdu;
+use super::super::dts::arq::Repeat;
+use super::super::dts::reset::Action;
 use super::super::dts::scan::Heard;
-use super::super::dts::wire::{Body, Datagram, Eow, Frame, Header, Numbers, Reason, Report};
+use super::super::dts::wire::{self, Body, Datagram, Eow, Frame, Header, Numbers, Reason, Report};
 use super::{Address, Extensions, MAX_WARNINGS, Node, Record};
 use crate::modem::Waveform;
 use crate::time::Time;
@@ -17,6 +20,8 @@ pub(super) struct Reception {
     waveform: Waveform,
     /// Whether a frame asks this station for an answer.
     asks: bool,
+    /// Who was heard to say something to this station.
+    heard: BTreeSet<Address>,
 }
 
 /// The longest half seconds of an EOT.
@@ -28,7 +33,8 @@ impl Node {
         self.floor.handle_carrier();
         let waveform = waveform.unwrap_or(self.waveform);
         while self.scanner.flush().is_some() {}
-        self.reception = Some(Reception { began: now, waveform, asks: false });
+        self.reception =
+            Some(Reception { began: now, waveform, asks: false, heard: BTreeSet::new() });
     }
 
     /// Takes octets that the modem has decoded.
@@ -52,8 +58,11 @@ impl Node {
             self.hear(now, heard);
         }
         self.scanner = scanner;
-        let asks = self.reception.take().is_some_and(|reception| reception.asks);
-        self.floor.handle_carrier_lost(now, asks);
+        let Some(reception) = self.reception.take() else { return };
+        self.floor.handle_carrier_lost(now, reception.asks);
+        if let Some(asked) = self.asked.take_if(|asked| reception.heard.contains(asked)) {
+            self.follow_up(asked);
+        }
     }
 }
 
@@ -115,8 +124,14 @@ impl Node {
             let compact = peer.extensions.compact;
             self.sis.handle_capabilities(from, compact);
         }
+        if let Eow::RateRequest(advice) = eow {
+            self.take_advice(advice);
+        }
         if self.asked == Some(from) {
             self.floor.handle_answer();
+        }
+        if let Some(reception) = &mut self.reception {
+            reception.heard.insert(from);
         }
         self.handle_body(now, from, frame);
     }
@@ -149,11 +164,29 @@ impl Node {
                 }
             }
             Body::Warning { received, reason } => self.handle_warning(from, *received, *reason),
-            Body::Ack { is_expedited: true, .. }
-            | Body::Datagram(_)
-            | Body::Expedited(_)
-            | Body::Management(_)
-            | Body::Reset { .. } => {}
+            Body::Datagram(datagram) => {
+                let to = frame.header.to;
+                self.assembly.handle_datagram(now, from, to, datagram);
+            }
+            Body::Expedited(expedited) => {
+                self.asks_for_answer();
+                let Some(peer) = self.peers.get_mut(&from) else { return };
+                if peer.link.is_up() {
+                    peer.expedited_in.handle_data(expedited);
+                    peer.is_ack_due = true;
+                } else {
+                    self.warn(from, frame.kind(), Reason::NotConnected);
+                }
+            }
+            Body::Ack { is_expedited: true, ack } => {
+                let turns = self.turns;
+                let Some(peer) = self.peers.get_mut(&from) else { return };
+                if peer.expedited.handle_ack(&ack.report(Numbers::Short), turns).is_none() {
+                    self.stats.stray_acks += 1;
+                }
+            }
+            Body::Management(management) => self.handle_message(from, frame.header.eow, management),
+            Body::Reset { numbers, reset } => self.handle_reset(from, *numbers, reset),
             Body::Extension { .. } | Body::Padding { .. } => {}
         }
     }
@@ -193,6 +226,7 @@ impl Node {
         let Some(peer) = self.peers.get_mut(&from) else { return };
         peer.link.handle_use(now);
         peer.silences = 0;
+        peer.acked_turn = turns;
         match peer.sender.handle_ack(report, turns) {
             Ok(acked) => {
                 let frames = acked.arrived + acked.lost;
@@ -201,6 +235,7 @@ impl Node {
                 let octets = octets.saturating_add(frames as usize * header);
                 if frames > 0 {
                     peer.quality.handle_report(frames, octets, acked.lost);
+                    self.rate_by_report(from, frames, acked.lost);
                 }
             }
             Err(_) => self.lose_step(from),
@@ -210,10 +245,15 @@ impl Node {
     fn handle_warning(&mut self, from: Address, received: u8, reason: Reason) {
         let _ = received;
         self.stats.warnings_heard += 1;
+        let turns = self.turns;
         let Some(peer) = self.peers.get_mut(&from) else { return };
         match reason {
             // It has forgotten the link, or never had it: call again, what is left is sent then.
             Reason::NotConnected if peer.link.is_up() => peer.link.forget(),
+            // It did not hear the call that came with the data.
+            Reason::NotConnected if peer.link.is_calling() => {
+                peer.sender.repeat_unanswered(turns, Repeat::All);
+            }
             Reason::UnknownKind => peer.extensions = Extensions::NONE,
             Reason::NotConnected | Reason::Invalid | Reason::InvalidNow | Reason::Other(_) => {}
         }
@@ -221,10 +261,39 @@ impl Node {
 
     /// Windows do not fit: both must begin anew.
     fn lose_step(&mut self, from: Address) {
-        self.stats.resets += 1;
-        if let Some(peer) = self.peers.get_mut(&from) {
-            peer.link.forget();
+        if let Some(peer) = self.peers.get_mut(&from).filter(|peer| !peer.resets.is_open()) {
+            self.stats.resets += 1;
+            peer.resets.request();
         }
+    }
+
+    fn handle_reset(&mut self, from: Address, numbers: Numbers, reset: &wire::Reset) {
+        if !reset.is_ack {
+            self.asks_for_answer();
+        }
+        let Some(peer) = self.peers.get_mut(&from) else { return };
+        if !peer.link.is_up() {
+            self.warn(from, RESET, Reason::NotConnected);
+            return;
+        }
+        match peer.resets.handle_reset(reset) {
+            Action::Full => peer.reset(numbers),
+            Action::Receiver { lwe } => peer.receiver.resync(lwe),
+            Action::None => {}
+        }
+    }
+
+    /// Takes a message of the order wire that is acknowledged.
+    fn handle_message(&mut self, from: Address, eow: Eow, management: &wire::Management<'_>) {
+        if management.is_valid {
+            self.asks_for_answer();
+        }
+        let Some(peer) = self.peers.get_mut(&from) else { return };
+        let message = peer.messages.handle_management(eow, management);
+        if let Some(message) = message {
+            self.handle_rate_message(from, message.eow);
+        }
+        self.settle_messages(from);
     }
 
     /// Owes a warning, once for each kind of frame.
@@ -246,3 +315,5 @@ impl Node {
 const WARNING: u8 = 15;
 /// The type of an acknowledgement.
 const ACK_ONLY: u8 = 1;
+/// The type of a reset.
+const RESET: u8 = 3;

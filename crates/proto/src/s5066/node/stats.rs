@@ -35,7 +35,9 @@ pub struct Stats {
     pub calls_failed: u64,
     /// Resets of sequence numbers.
     pub resets: u64,
-    /// Warnings sent, and heard.
+    /// Acknowledgements of nothing that was sent.
+    pub stray_acks: u64,
+    /// Warnings sent.
     pub warnings_sent: u64,
     /// Warnings heard.
     pub warnings_heard: u64,

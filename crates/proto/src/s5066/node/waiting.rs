@@ -39,6 +39,11 @@ impl Waiting {
         Some(request)
     }
 
+    /// The most urgent, if it is or is not expedited.
+    pub(super) fn pop_if(&mut self, expedited: bool) -> Option<Request> {
+        if is_expedited(self.first()?) == expedited { self.pop() } else { None }
+    }
+
     /// Takes out what has expired.
     pub(super) fn expire(&mut self, now: Time) -> Vec<Request> {
         if self.next_expiry.is_none_or(|next| next > now) {
@@ -75,10 +80,6 @@ impl Waiting {
 
     pub(super) fn octets(&self) -> usize {
         self.octets
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.requests.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -1,0 +1,289 @@
+//! What goes into a transmission, frame by frame, as late as the modem asks.
+
+use std::time::Duration;
+
+use super::super::cas::cpdu::Cpdu;
+use super::super::dts::datagram;
+use super::super::dts::policy::MAX_SEGMENT;
+use super::super::dts::wire::{Body, DATAGRAM_IDS, Datagram, Eow, MAX_PADDING, Segment};
+use super::super::service::{Mode, Request};
+use super::peer::ACK_LIST;
+use super::transmit::Turn;
+use super::{Address, FrameKind, Node};
+use crate::time::Time;
+
+/// Copies of acknowledgements at the end at most.
+const MAX_COPIES: u8 = 3;
+/// Octets of a sequence number at most.
+const MAX_FSN: usize = 2;
+/// A datagram's pieces and repeats may take twice as long as they would alone, and this.
+const DATAGRAM_PATIENCE: Duration = Duration::from_secs(120);
+
+impl Node {
+    /// Puts the next frame into the transmission; false when it is full.
+    pub(super) fn produce(&mut self, now: Time) -> bool {
+        self.produce_control()
+            || self.produce_ack()
+            || self.produce_expedited(now)
+            || self.produce_datagram()
+            || self.produce_data(now)
+            || self.produce_fill()
+    }
+
+    /// Link control, warnings, management and resets.
+    fn produce_control(&mut self) -> bool {
+        let Some(turn) = &self.turn else { return false };
+        let data_to = turn.data_to;
+        if let Some(&(to, received, reason)) = self.warnings.front() {
+            self.warnings.pop_front();
+            let body = Body::Warning { received, reason };
+            if self.put(FrameKind::Control, to, Eow::None, body) {
+                self.stats.warnings_sent += 1;
+                return true;
+            }
+        }
+        let owing = self.peers.iter().find(|(address, peer)| {
+            peer.link.owed().is_some() && (!peer.owes_request() || data_to == Some(**address))
+        });
+        if let Some((&to, _)) = owing {
+            return self.produce_link(to);
+        }
+        data_to.is_some_and(|to| self.produce_message(to) || self.produce_reset(to))
+    }
+
+    /// The next message of the order wire, or the acknowledgement of one.
+    fn produce_message(&mut self, to: Address) -> bool {
+        let introduction = self.introduction();
+        let Self { peers, turn: Some(turn), config, stats, records, .. } = self else {
+            return false;
+        };
+        let Some(peer) = peers.get_mut(&to) else { return false };
+        let Some(outgoing) = peer.messages.poll() else { return false };
+        if outgoing.management.is_valid {
+            turn.asks = Some(to);
+        }
+        let body = Body::Management(outgoing.management);
+        let eow = outgoing.eow.unwrap_or(introduction);
+        turn.put(config, stats, records, FrameKind::Control, to, eow, body)
+    }
+
+    /// The next frame about the windows beginning anew.
+    fn produce_reset(&mut self, to: Address) -> bool {
+        let Self { peers, turn: Some(turn), config, stats, records, .. } = self else {
+            return false;
+        };
+        let Some(peer) = peers.get_mut(&to) else { return false };
+        let Some(reset) = peer.resets.poll() else { return false };
+        if !reset.is_ack {
+            turn.asks = Some(to);
+        }
+        let body = Body::Reset { numbers: peer.sender.numbers(), reset };
+        turn.put(config, stats, records, FrameKind::Control, to, Eow::None, body)
+    }
+
+    /// The next C_PDU about a link, twice if it asks for something: all depends on it.
+    fn produce_link(&mut self, to: Address) -> bool {
+        let Some(owed) = self.peers.get_mut(&to).and_then(|peer| peer.link.poll_owed()) else {
+            return false;
+        };
+        let asks = matches!(owed.c_pdu, Cpdu::Request { .. } | Cpdu::Break(_));
+        let mut octets = Vec::with_capacity(Cpdu::HEADER);
+        owed.c_pdu.emit(&mut octets);
+        let id = owed.id.unwrap_or(self.next_id);
+        if owed.id.is_none() {
+            self.next_id = (self.next_id + 1) % DATAGRAM_IDS;
+        }
+        let datagram = Datagram {
+            is_expedited: true,
+            id,
+            in_order: false,
+            size: 1,
+            offset: 0,
+            window: 0,
+            segment: Segment::new(&octets),
+        };
+        let body = Body::Datagram(datagram);
+        let eow = self.introduction();
+        for _ in 0..if asks { 2 } else { 1 } {
+            if !self.put(FrameKind::Control, to, eow, body) {
+                break;
+            }
+        }
+        if asks && let Some(turn) = &mut self.turn {
+            turn.asks = Some(to);
+        }
+        true
+    }
+
+    /// Acknowledgements at the beginning of the transmission.
+    fn produce_ack(&mut self) -> bool {
+        let Some(to) = self.turn.as_mut().and_then(|turn| turn.acks.pop()) else { return false };
+        let Some(peer) = self.peers.get_mut(&to) else { return true };
+        peer.is_ack_due = false;
+        peer.receiver.handle_ack_sent();
+        let may_ride = peer.receiver.ack().is_some() && peer.sends_data();
+        match &mut self.turn {
+            Some(turn) if turn.data_to == Some(to) && may_ride => turn.riding += 1,
+            Some(_) | None => {
+                self.acknowledge(to);
+            }
+        }
+        true
+    }
+
+    /// Tells a peer what has arrived from it.
+    fn acknowledge(&mut self, to: Address) -> bool {
+        let eow = self.introduction();
+        let Some(peer) = self.peers.get(&to) else { return false };
+        let acks = peer.receiver.acks(ACK_LIST);
+        let sent = acks.iter().filter(|ack| self.put(FrameKind::Ack, to, eow, ack.body()));
+        sent.count() > 0
+    }
+
+    /// The next frame of expedited data with acknowledgement.
+    fn produce_expedited(&mut self, now: Time) -> bool {
+        let Some(Turn { number, data_to: Some(to), .. }) = self.turn else { return false };
+        let header = self.header_len(Some(to));
+        let Some(peer) = self.peers.get(&to) else { return false };
+        let segment = self.segment(peer);
+        let Self { peers, turn: Some(turn), config, stats, records, .. } = self else {
+            return false;
+        };
+        let Some(peer) = peers.get_mut(&to).filter(|peer| peer.may_send()) else { return false };
+        peer.push_expedited();
+        let Some(room) = turn.rest().checked_sub(header) else { return false };
+        let Some((expedited, is_repeat)) = peer.expedited.poll(now, number, segment, room) else {
+            return false;
+        };
+        let kind = if is_repeat { FrameKind::Repeat } else { FrameKind::Data };
+        turn.asks = Some(to);
+        turn.put(config, stats, records, kind, to, Eow::None, Body::Expedited(expedited))
+    }
+
+    /// The next frame without acknowledgement; while data with it waits, those get half of a
+    /// transmission.
+    fn produce_datagram(&mut self) -> bool {
+        let header = self.header_len(None) + Self::DATAGRAM_EXTRA;
+        while !self.outgoing.is_due()
+            && let Some(request) = self.datagrams.pop()
+        {
+            self.push_datagram(request);
+        }
+        let Self { peers, turn: Some(turn), config, stats, records, outgoing, .. } = self else {
+            return false;
+        };
+        let others = turn.data_to.and_then(|to| peers.get(&to));
+        let has_had_enough = turn.datagrams > turn.room() / 2 && !outgoing.has_expedited();
+        if has_had_enough && others.is_some_and(super::Peer::sends_data) {
+            return false;
+        }
+        let Some(room) = turn.rest().checked_sub(header) else { return false };
+        let at = turn.now();
+        let Some(next) = outgoing.poll(at, MAX_SEGMENT, room) else { return false };
+        let kind = if next.is_repeat { FrameKind::Repeat } else { FrameKind::Data };
+        turn.datagrams += header + next.datagram.segment.octets.len();
+        let body = Body::Datagram(next.datagram);
+        turn.put(config, stats, records, kind, next.to, Eow::None, body)
+    }
+
+    fn push_datagram(&mut self, request: Request) {
+        let mut octets = Vec::with_capacity(Cpdu::HEADER + request.s_pdu.len());
+        Cpdu::Data(&request.s_pdu).emit(&mut octets);
+        let (is_expedited, in_order, repeats) = match request.mode {
+            Mode::NonArq { in_order, repeats } => (false, in_order, repeats),
+            Mode::Arq { in_order } => (false, in_order, 0),
+            Mode::ExpeditedArq | Mode::ExpeditedNonArq => (true, false, 0),
+        };
+        let alone = self.waveform.air_time(octets.len()) * (u32::from(repeats) + 1);
+        let Request { id, to, expires, .. } = request;
+        let window = alone * 2 + DATAGRAM_PATIENCE;
+        let c_pdu =
+            datagram::Cpdu { id, to, octets, is_expedited, in_order, repeats, window, expires };
+        let pushed = self.outgoing.push(c_pdu);
+        pushed.expect("a sender with nothing to send takes an S_PDU");
+    }
+
+    /// The next frame of data with acknowledgement.
+    fn produce_data(&mut self, now: Time) -> bool {
+        let Some(Turn { number, data_to: Some(to), .. }) = self.turn else { return false };
+        let header = self.header_len(Some(to));
+        let Some(peer) = self.peers.get(&to) else { return false };
+        let segment = self.segment(peer);
+        let Self { peers, turn: Some(turn), config, stats, records, .. } = self else {
+            return false;
+        };
+        let Some(peer) = peers.get_mut(&to) else { return false };
+        if !peer.may_send() {
+            return false;
+        }
+        while peer.takes_new() && peer.sender.backlog().unsent_c_pdus == 0 {
+            let Some(request) = peer.waiting.pop_if(false) else { break };
+            peer.push(&request);
+        }
+        let numbers = peer.sender.numbers();
+        let ack = if turn.riding > 0 { peer.receiver.ack() } else { None };
+        turn.riding = turn.riding.saturating_sub(1);
+        let riding = ack.as_ref().map_or(0, |ack| MAX_FSN + ack.size());
+        let Some(room) = turn.rest().checked_sub(header + riding) else { return false };
+        peer.sender.set_cuts_to_fit(peer.extensions.variable_segments);
+        let Some(outgoing) = peer.sender.poll(now, number, segment, room) else { return false };
+        let kind = if outgoing.is_repeat { FrameKind::Repeat } else { FrameKind::Data };
+        let ack = ack.as_ref().map(|ack| ack.in_header());
+        let body = Body::Data { numbers, data: outgoing.data, ack };
+        turn.asks = Some(to);
+        turn.put(config, stats, records, kind, to, Eow::None, body)
+    }
+
+    /// Fills the last block: acknowledgements and link control once more, data once more; if more
+    /// than a block would stay empty, padding, because the end was announced.
+    fn produce_fill(&mut self) -> bool {
+        let Some(turn) = &mut self.turn else { return false };
+        let rest = turn.rest();
+        if turn.copies < MAX_COPIES && !turn.acked.is_empty() {
+            turn.copies += 1;
+            let acked = turn.acked.clone();
+            return acked.into_iter().filter(|&to| self.acknowledge(to)).count() > 0;
+        }
+        let (number, data_to, block) = (turn.number, turn.data_to, turn.block());
+        if let Some(to) = data_to
+            && turn.asks == Some(to)
+        {
+            let room = rest.saturating_sub(self.header_len(Some(to)));
+            let Self { peers, turn: Some(turn), config, stats, records, .. } = self else {
+                return false;
+            };
+            if let Some(peer) = peers.get_mut(&to).filter(|peer| peer.may_send()) {
+                let numbers = peer.sender.numbers();
+                if let Some(outgoing) = peer.sender.poll_spare(number, room) {
+                    let body = Body::Data { numbers, data: outgoing.data, ack: None };
+                    return turn.put(
+                        config,
+                        stats,
+                        records,
+                        FrameKind::Repeat,
+                        to,
+                        Eow::None,
+                        body,
+                    );
+                }
+            }
+        }
+        if rest <= block || !self.config.extensions.padding {
+            return false;
+        }
+        let to = data_to.unwrap_or(Address::BROADCAST);
+        let count = rest.saturating_sub(self.header_len(None)).min(MAX_PADDING);
+        let count = u16::try_from(count).unwrap_or_default();
+        self.put(FrameKind::Padding, to, Eow::None, Body::Padding { count })
+    }
+
+    /// What this node can do, for those who have not heard of it.
+    fn introduction(&self) -> Eow {
+        Eow::Extensions(self.config.extensions.profiles())
+    }
+
+    fn put(&mut self, kind: FrameKind, to: Address, eow: Eow, body: Body<'_>) -> bool {
+        let Self { turn: Some(turn), config, stats, records, .. } = self else { return false };
+        turn.put(config, stats, records, kind, to, eow, body)
+    }
+}

@@ -1,0 +1,157 @@
+//! How fast this node transmits: as its peers ask, as they advise, or as the channel bears
+//! (Annex C, section 3.11; EP4).
+//!
+//! Waveforms whose preamble names them need no agreement: the sender just changes. It goes down
+//! when a slower rate would carry more, or nobody answers; up after a while without losses, and
+//! waits longer each time that this was wrong.
+
+use super::super::dts::management::{Message, Sent};
+use super::super::dts::wire::{Eow, RateRequest, Response};
+use super::{Address, Node, Rate};
+use crate::modem::Waveform;
+
+/// What is known of the rate.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Trial {
+    /// Reports in a row with hardly a loss.
+    good: u32,
+    /// How many it takes until a faster rate is tried.
+    patience: u32,
+    /// Whether the rate was raised and nothing has been heard since.
+    is_new: bool,
+}
+
+/// Good reports before a faster rate is tried, at first and at most.
+const PATIENCE: u32 = 2;
+const MAX_PATIENCE: u32 = 64;
+/// Losses that are hardly any.
+const FEW: f64 = 0.03;
+/// A report about fewer frames says little.
+const LEAST_FRAMES: u32 = 5;
+
+impl Node {
+    /// Asks a peer to transmit to us with another waveform; one without a code is not asked for.
+    pub fn request_rate(&mut self, peer: Address, waveform: Waveform) -> bool {
+        let (Some(rate), Some(interleaver)) = (waveform.rate_code(), waveform.interleaver_code())
+        else {
+            return false;
+        };
+        let request = RateRequest { rate, interleaver, is_advice: false, is_tied: false };
+        let message = Message { eow: Eow::RateRequest(request), extended: Vec::new() };
+        self.peer_mut(peer).is_some_and(|peer| peer.messages.push(message).is_ok())
+    }
+
+    /// Takes what an acknowledgement said of frames.
+    pub(super) fn rate_by_report(&mut self, from: Address, frames: u32, lost: u32) {
+        if self.config.rate == Rate::Fixed || frames < LEAST_FRAMES {
+            return;
+        }
+        let loss = f64::from(lost) / f64::from(frames);
+        let slower = self.waveform.slower();
+        let carries_more = |slower: &Waveform| {
+            f64::from(slower.bits_per_s()) > f64::from(self.waveform.bits_per_s()) * (1.0 - loss)
+        };
+        if slower.as_ref().is_some_and(carries_more) {
+            self.slow_down(from);
+            return;
+        }
+        self.trial.is_new = false;
+        if loss > FEW {
+            self.trial.good = 0;
+            return;
+        }
+        self.trial.good += 1;
+        if self.trial.good > self.trial.patience.max(PATIENCE)
+            && let Some(faster) = self.waveform.faster()
+        {
+            self.trial.good = 0;
+            self.trial.is_new = true;
+            self.set_waveform(faster);
+        }
+    }
+
+    /// Transmits more slowly, if the rate may change.
+    pub(super) fn slow_down(&mut self, _about: Address) {
+        if self.config.rate == Rate::Fixed {
+            return;
+        }
+        let Some(slower) = self.waveform.slower() else { return };
+        if self.trial.is_new {
+            self.trial.patience = (self.trial.patience.max(PATIENCE) * 2).min(MAX_PATIENCE);
+        }
+        self.trial.good = 0;
+        self.trial.is_new = false;
+        self.set_waveform(slower);
+    }
+
+    /// Takes a message about the rate that the peer wants acknowledged.
+    pub(super) fn handle_rate_message(&mut self, from: Address, eow: Eow) {
+        let answer = match eow {
+            Eow::RateRequest(request) if !request.is_advice => match self.waveform_of(request) {
+                Some(_) => Eow::RateResponse { response: Response::Accept, reason: 0 },
+                None => Eow::RateResponse { response: Response::Refuse, reason: CANNOT },
+            },
+            // The peer has changed to what we asked for: it shall know that we hear it.
+            Eow::RateResponse { response: Response::Accept, .. } => {
+                Eow::RateResponse { response: Response::Confirm, reason: 0 }
+            }
+            Eow::Other { kind, .. } => Eow::Unrecognised { kind },
+            Eow::RateRequest(request) => {
+                self.take_advice(request);
+                return;
+            }
+            Eow::Capabilities(_)
+            | Eow::Extensions(_)
+            | Eow::HighRateRequest { .. }
+            | Eow::None
+            | Eow::RateResponse { .. }
+            | Eow::Unrecognised { .. } => return,
+        };
+        let wanted = match eow {
+            Eow::RateRequest(request) => self.waveform_of(request),
+            _ => None,
+        };
+        let Some(peer) = self.peers.get_mut(&from) else { return };
+        peer.wanted_rate = wanted;
+        let _ = peer.messages.push(Message { eow: answer, extended: Vec::new() });
+    }
+
+    /// Takes what became of our messages: once the peer knows that we accept, the rate changes.
+    pub(super) fn settle_messages(&mut self, from: Address) {
+        while let Some(sent) = self.peers.get_mut(&from).and_then(|it| it.messages.poll_sent()) {
+            let accept = Eow::RateResponse { response: Response::Accept, reason: 0 };
+            if matches!(&sent, Sent::Acknowledged(message) if message.eow == accept)
+                && let Some(waveform) =
+                    self.peers.get_mut(&from).and_then(|peer| peer.wanted_rate.take())
+            {
+                self.set_waveform(waveform);
+            }
+        }
+    }
+
+    /// Follows an advice, where the rate may change.
+    pub(super) fn take_advice(&mut self, advice: RateRequest) {
+        if self.config.rate == Rate::Adaptive
+            && advice.is_advice
+            && let Some(waveform) = self.waveform_of(advice)
+        {
+            self.set_waveform(waveform);
+        }
+    }
+
+    fn waveform_of(&self, request: RateRequest) -> Option<Waveform> {
+        let named = Waveform::of_codes(request.rate, request.interleaver);
+        named.filter(|waveform| waveform.family() == self.waveform.family())
+    }
+
+    fn set_waveform(&mut self, waveform: Waveform) {
+        if waveform != self.waveform {
+            self.waveform = waveform;
+            self.floor.set_times(self.config.times(waveform));
+            self.stats.rate_changes += 1;
+        }
+    }
+}
+
+/// Neither the rate nor the interleaver can be changed to that.
+const CANNOT: u8 = 4;
