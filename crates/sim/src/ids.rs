@@ -20,8 +20,20 @@ pub struct AppId(pub(crate) u32);
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct TunnelId(pub(crate) u32);
 
+/// A frequency that HF stations share.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct HfId(pub(crate) u32);
+
 impl NodeId {
     /// The place in the order in which nodes were added.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl HfId {
+    /// The place in the order in which frequencies were added.
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize

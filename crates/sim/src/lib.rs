@@ -26,11 +26,11 @@ mod world;
 
 pub use counters::{ByClass, Class, NodeCounters, PortCounters, Tally, TunnelCounters};
 pub use flows::FlowCounters;
-pub use ids::{AppId, LinkId, NodeId, PortId, TunnelId};
+pub use ids::{AppId, HfId, LinkId, NodeId, PortId, TunnelId};
 pub use node::{CodingReport, InterfaceConfig, NextHop, NotAPrefix, Prefix, Route};
 pub use summary::Summary;
 pub use transits::Transit;
 pub use world::{
-    CarrierReport, Change, LinkConfig, LinkReport, NodeReport, Report, TcpncTunnel,
-    TcpncTunnelConfig, TunnelReport, World,
+    CarrierReport, Change, HfRecord, HfStation, LinkConfig, LinkReport, NodeReport, Report,
+    TcpncTunnel, TcpncTunnelConfig, TunnelReport, World,
 };

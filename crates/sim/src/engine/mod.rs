@@ -11,6 +11,8 @@ mod packets;
 mod queue;
 mod trace;
 
+use std::collections::VecDeque;
+
 use proto::time::Time;
 
 use crate::capture::{Capture, Direction};
@@ -32,6 +34,8 @@ pub(crate) struct Engine {
     pub(crate) queue: Queue,
     pub(crate) packets: Packets,
     pub(crate) media: Vec<Medium>,
+    /// Packets handed to HF stations, which have not taken them yet.
+    pub(crate) aloft: VecDeque<Aloft>,
     pub(crate) ports: Vec<Port>,
     pub(crate) trace: Trace,
     pub(crate) captures: Vec<Capture>,
@@ -48,8 +52,18 @@ pub(crate) struct Engine {
 /// events of its own for carrier sense.
 #[derive(Debug)]
 pub(crate) enum Medium {
+    /// A station on an HF frequency: its IP client has the queue, so this one never waits.
+    Hf { net: usize, station: usize },
     /// Two ports, a channel for each direction; boxed because a channel is large.
     Wire(Box<[Channel; 2]>),
+}
+
+/// A packet for the IP client of an HF station.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Aloft {
+    pub(crate) net: usize,
+    pub(crate) station: usize,
+    pub(crate) packet: PacketId,
 }
 
 /// Where an interface is attached.
@@ -88,8 +102,16 @@ impl Engine {
 
         let Port { medium, side, counters, .. } = &mut self.ports[port.index()];
         counters.sent[class].add(len);
-        let Medium::Wire(channels) = &mut self.media[*medium];
-        let sent = channels[*side].transmit(self.now, len);
+        let sent = match &mut self.media[*medium] {
+            Medium::Wire(channels) => channels[*side].transmit(self.now, len),
+            Medium::Hf { net, station } => {
+                self.aloft.push_back(Aloft { net: *net, station: *station, packet });
+                if let Some(flows) = &mut self.flows {
+                    flows.add(self.packets.get(packet), false);
+                }
+                return self.now;
+            }
+        };
         if let Some(flows) = &mut self.flows {
             flows.add(self.packets.get(packet), sent.arrives_at.is_none());
         }

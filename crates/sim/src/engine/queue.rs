@@ -24,6 +24,8 @@ pub(crate) struct Event {
 pub(crate) enum Kind {
     /// The last bit of a packet reaches a port.
     Arrive { port: PortId, from: PortId, packet: PacketId },
+    /// The earliest deadline on an HF frequency, unless that has moved.
+    Hf { net: u32 },
     /// Something in the world's plan is due.
     Change { index: u32 },
     /// A port may transmit again.
@@ -76,6 +78,12 @@ impl Sequence {
 
     pub(crate) fn of(node: NodeId) -> Self {
         Self(Order((u64::from(node.0) + 1) << 40))
+    }
+
+    /// Of an HF frequency: after all nodes, of which there are fewer than 2^24 by that many.
+    pub(crate) fn of_hf(net: usize) -> Self {
+        let place = (1 << 24) - 1 - u64::try_from(net).expect("few frequencies");
+        Self(Order(place << 40))
     }
 
     pub(crate) fn next(&mut self) -> Order {

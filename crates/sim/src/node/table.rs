@@ -53,6 +53,16 @@ impl Prefix {
         Self::new(address, width(address))
     }
 
+    /// The first address of the block.
+    pub(crate) fn address(self) -> IpAddr {
+        if self.is_v6 {
+            std::net::Ipv6Addr::from_bits(self.bits).into()
+        } else {
+            let bits = u32::try_from(self.bits).expect("an IPv4 prefix has 32 bits");
+            std::net::Ipv4Addr::from_bits(bits).into()
+        }
+    }
+
     /// How many bits the addresses in the block agree in.
     pub(crate) fn len(self) -> u8 {
         self.len
@@ -67,12 +77,7 @@ impl Prefix {
 
 impl fmt::Display for Prefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_v6 {
-            write!(f, "{}/{}", std::net::Ipv6Addr::from_bits(self.bits), self.len)
-        } else {
-            let bits = u32::try_from(self.bits).expect("an IPv4 prefix has 32 bits");
-            write!(f, "{}/{}", std::net::Ipv4Addr::from_bits(bits), self.len)
-        }
+        write!(f, "{}/{}", self.address(), self.len)
     }
 }
 

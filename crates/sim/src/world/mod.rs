@@ -1,5 +1,6 @@
 //! A network: built, run, and asked what happened.
 
+mod hf;
 mod plan;
 mod report;
 mod routes;
@@ -27,6 +28,7 @@ use crate::ids::{AppId, LinkId, NodeId, PortId, TunnelId};
 use crate::node::{Interface, InterfaceConfig, NextHop, Node, Prefix, Route, TunnelEnd, link_of};
 use crate::transits::Transits;
 
+pub use hf::{HfRecord, HfStation};
 pub use plan::Change;
 pub use report::{LinkReport, NodeReport, Report, TunnelReport};
 pub use tcpnc::{CarrierReport, TcpncTunnel, TcpncTunnelConfig};
@@ -75,6 +77,7 @@ pub struct World {
     engine: Engine,
     nodes: Vec<Node>,
     links: Vec<Link>,
+    hf: Vec<hf::Frequency>,
     /// The two ends of each.
     tunnels: Vec<[NodeId; 2]>,
     /// Where each application runs: its node, and its index there.
@@ -92,6 +95,7 @@ impl World {
             engine: Engine::default(),
             nodes: Vec::new(),
             links: Vec::new(),
+            hf: Vec::new(),
             tunnels: Vec::new(),
             apps: Vec::new(),
             sequence: Sequence::WORLD,
@@ -244,6 +248,7 @@ impl World {
     pub fn inject(&mut self, node: NodeId, packet: &[u8]) {
         let packet = self.engine.packets.add_copy(packet);
         self.nodes[node.index()].handle_local(&mut self.engine, packet);
+        self.settle_hf();
     }
 
     /// Plans a change of the network.
@@ -287,7 +292,8 @@ impl World {
     /// # Errors
     /// When a capture could not be written, now or earlier.
     pub fn finish_captures(&mut self) -> io::Result<()> {
-        self.engine.captures.iter_mut().try_for_each(Capture::finish)
+        let frequencies = self.hf.iter_mut().filter_map(|frequency| frequency.capture_mut());
+        self.engine.captures.iter_mut().chain(frequencies).try_for_each(Capture::finish)
     }
 
     /// Runs until all that happens before or at `end` has happened.
@@ -317,8 +323,10 @@ impl World {
                 let Port { node, interface, .. } = engine.ports[port.index()];
                 nodes[node.index()].handle_idle(engine, interface);
             }
+            Kind::Hf { net } => self.wake_hf(net as usize),
             Kind::Wake { node } => nodes[node.index()].handle_wake(engine),
         }
+        self.settle_hf();
         true
     }
 
