@@ -322,7 +322,7 @@ impl Stream {
     fn new(name: &str) -> Self {
         let file = format!("trackway-sis-{name}-{}.pcapng", std::process::id());
         let file = std::env::temp_dir().join(file);
-        let mut capture = Capture::create(&file).unwrap();
+        let mut capture = Capture::create(&file).expect("a temporary file");
         let interface = capture.add_interface("sis", LinkType::Ip);
         let mut stream = Self { file, capture, interface, now: 0, next: [0, 0] };
         stream.write(true, Flags::SYN, &[]);
@@ -362,7 +362,7 @@ impl Stream {
     }
 
     fn finish(mut self) -> PathBuf {
-        self.capture.finish().unwrap();
+        self.capture.finish().expect("room for a few packets");
         self.file
     }
 }
