@@ -315,8 +315,8 @@ impl Client {
                 return;
             }
             Primitive::UnbindIndication(reason) => {
-                // What was sent before a new bind may earn one that concerns the old binding.
-                if self.state != State::Binding {
+                // What was on its way when the binding ended earns more of them.
+                if matches!(self.state, State::Bound { .. }) {
                     self.forsake();
                     self.state = State::Unbound;
                     self.events.push_back(Event::Unbound(reason));

@@ -117,6 +117,26 @@ fn a_node_that_goes_over_to_broadcasting_unbinds_those_with_arq() {
 }
 
 #[test]
+fn what_was_on_its_way_when_a_binding_ended_does_not_end_the_next() {
+    let mut bench = Bench::with_clients(&[9]);
+    for _ in 0..3 {
+        bench.clients[0].1.send(to_b(b"x")).unwrap();
+    }
+    bench.server.handle_broadcast(bench.now, true);
+    bench.server.handle_broadcast(bench.now, false);
+    bench.run();
+    bench.clients[0].1.rebind();
+    bench.run();
+
+    assert_eq!(
+        bench.take_trace(),
+        ["0: unbound: no ARQ while the node broadcasts", "0: bound 2048"]
+    );
+    assert_eq!(bench.clients[0].1.stats().forsaken, 3);
+    assert_eq!(bench.server.stats().unbound_requests, 3);
+}
+
+#[test]
 fn keep_alive_is_answered_once_in_120_s() {
     let mut bench = Bench::with_clients(&[9]);
     let id = bench.clients[0].0;
