@@ -119,8 +119,9 @@ impl Link {
 
     /// Appends what is to be sent; false if that is nothing.
     pub(super) fn poll_octets(&mut self, out: &mut Vec<u8>) -> bool {
+        let has_any = !self.output.is_empty();
         out.append(&mut self.output);
-        !out.is_empty()
+        has_any
     }
 
     pub(super) fn send(&mut self, now: Time, packet: &Packet<'_>) {
