@@ -1,4 +1,4 @@
-//! `trackway status`: the tunnels and the counters of the gateway that runs here.
+//! `trackway status`: the services and the counters of the gateway that runs here.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use serde_json::{Map, Value};
 
-/// Print the tunnels and the counters of the gateway that runs in this network namespace.
+/// Print the tunnels, the other services and the counters of the gateway that runs in this network namespace.
 #[derive(Clone, Copy, Debug, clap::Args)]
 #[command(after_help = "Example:\n  trackway status --json")]
 pub(crate) struct Args {
@@ -31,11 +31,35 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         print_tunnel(&mut out, tunnel)?;
     }
     for (name, value) in &counters {
-        if name != "tunnels" && value != 0 {
+        if let Value::Object(service) = value {
+            print_service(&mut out, name, service)?;
+        }
+    }
+    for (name, value) in &counters {
+        if value.is_number() && value != 0 {
             writeln!(out, "{name:<28} {value:>14}")?;
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A service's state in a line: what is text, then what is a number.
+fn print_service(
+    out: &mut impl Write,
+    name: &str,
+    service: &Map<String, Value>,
+) -> anyhow::Result<()> {
+    let state = service.get("state").and_then(Value::as_str).unwrap_or("-");
+    write!(out, "{name}: {state}")?;
+    for (key, value) in service.iter().filter(|(key, _)| *key != "state") {
+        let key = key.replace('_', " ");
+        match value {
+            Value::String(text) => write!(out, ", {key} {text}")?,
+            other => write!(out, ", {key} {other}")?,
+        }
+    }
+    writeln!(out)?;
+    Ok(())
 }
 
 /// A tunnel's state in a line, and its counters that are not zero below.

@@ -19,6 +19,7 @@ pub mod frame;
 mod gateway;
 pub mod hello;
 pub mod hf;
+mod ipclient;
 pub mod links;
 pub mod mss;
 pub mod neighbours;

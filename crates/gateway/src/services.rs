@@ -4,11 +4,13 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::config::Config;
 use crate::counters::Entry;
+use crate::hf;
+use crate::ipclient;
 use crate::tunnel;
 
 /// The services that the configuration names; they end when they are dropped.
@@ -49,11 +51,12 @@ impl Services {
     /// # Errors
     /// When something is missing, with the remedy.
     pub(crate) fn set_up(config: &Config, seed: u64) -> anyhow::Result<Self> {
-        ensure!(config.ip_client.is_none(), "[ipclient] cannot be run yet");
-        ensure!(config.s5066.is_none(), "[s5066] cannot be run yet");
         let tunnel = config.tunnel.as_ref();
         let tunnel = tunnel.map(|tunnel| tunnel::Service::set_up(tunnel, seed)).transpose()?;
-        Ok(Self { tunnel, threads: Vec::new() })
+        let station = config.s5066.as_ref();
+        let station = station.map(|station| hf::set_up_station(station, seed)).transpose()?;
+        let ip_client = config.ip_client.as_ref().map(ipclient::set_up).transpose()?;
+        Ok(Self { tunnel, threads: station.into_iter().chain(ip_client).collect() })
     }
 
     /// Starts to carry traffic.
@@ -112,7 +115,6 @@ impl Services {
 
 impl Thread {
     /// A service that begins when it is started.
-    #[expect(dead_code, reason = "its services come next")]
     pub(crate) fn new(name: &'static str, run: Run) -> anyhow::Result<Self> {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let end = EventFd::from_value_and_flags(0, flags).context("cannot make an event")?;
@@ -145,7 +147,6 @@ impl Drop for Thread {
     }
 }
 
-#[expect(dead_code, reason = "its services come next")]
 impl Shared {
     /// Readable when all is to end, and for good.
     pub(crate) fn end(&self) -> BorrowedFd<'_> {

@@ -202,7 +202,7 @@ impl Net {
     /// What a driver does once: waits a moment, and moves octets.
     fn turn(&mut self) {
         let mut fds = Vec::new();
-        self.server.watch(&mut fds);
+        self.server.watch(&self.core, &mut fds);
         poll(&mut fds, PollTimeout::from(1_u8)).unwrap();
         let ready: Vec<_> =
             fds.iter().map(|fd| fd.revents().unwrap_or(PollFlags::empty())).collect();

@@ -126,7 +126,7 @@ const MTU: u16 = 2_048;
 const PORT: u16 = 5_066;
 const DEVICE: &str = "trackway-hf0";
 const QUEUE: usize = 256 << 10;
-const RANK: u8 = 8;
+const RANK: u8 = 0;
 const TIME_TO_LIVE: Duration = Duration::from_secs(120);
 /// The field has 20 bits of 2 s; 0 stands for no limit.
 const LONGEST: Duration = Duration::from_secs(1_296_000);
@@ -291,6 +291,26 @@ mod tests {
         assert_eq!(client.time_to_live, Some(Duration::from_secs(120)));
         let nodes: Vec<_> = client.routes.iter().map(|route| route.node.to_string()).collect();
         assert_eq!(nodes, ["0.10.20.31", "0.10.20.31"]);
+    }
+
+    #[test]
+    fn the_examples_are_valid_and_a_pair() {
+        let read = |name: &str| {
+            let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+            Config::read(&folder.join(name)).unwrap().ip_client.unwrap()
+        };
+
+        let (a, b) = (read("ipclient-a.toml"), read("ipclient-b.toml"));
+
+        let defaults = Config::parse("a.toml", TEXT).unwrap().ip_client.unwrap();
+        let (addresses, routes, classes) =
+            (a.addresses.clone(), a.routes.clone(), a.classes.clone());
+        assert_eq!(a, IpClient { addresses, routes, classes, ..defaults });
+        for (near, far) in [(&a, &b), (&b, &a)] {
+            for own in &near.addresses {
+                assert!(far.routes.iter().any(|route| route.to.address() == own.address()));
+            }
+        }
     }
 
     #[test]

@@ -93,6 +93,15 @@ mod tests {
     }
 
     #[test]
+    fn the_example_is_valid() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/s5066.toml");
+
+        let node = Config::read(path.as_ref()).unwrap().s5066.unwrap();
+
+        assert_eq!(node.modem, "127.0.0.1:3000".parse().unwrap());
+    }
+
+    #[test]
     fn an_error_names_file_line_key_and_what_is_allowed() {
         for (from, to, expected) in [
             ("0.10.20.30", "16.0.0.1", "line 3: address: 16.0.0.1 is a group"),

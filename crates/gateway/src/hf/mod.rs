@@ -2,12 +2,15 @@
 //!
 //! ```text
 //!   client ─TCP─┐
-//!   client ─TCP─┼─▶ server ⇄ a core: a node, or a modem
+//!   client ─TCP─┼─ server ⇄ a core: a node, or a modem for others
 //!   client ─TCP─┘
+//!                  station: server ⇄ node ⇄ dial ─TCP─ modem of others
 //! ```
 
 pub mod dial;
 pub mod server;
+mod station;
 
 pub use dial::Dial;
 pub use server::Server;
+pub(crate) use station::set_up as set_up_station;

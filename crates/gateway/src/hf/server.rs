@@ -17,9 +17,9 @@ use std::time::Duration;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::socket::{setsockopt, sockopt};
+use proto::s5066::Node;
+use proto::s5066::sis::ClientId;
 use proto::time::{Time, earliest};
-
-use crate::counters::Entry;
 
 /// What the connections lead to.
 pub trait Core {
@@ -31,6 +31,28 @@ pub trait Core {
     fn handle_disconnected(&mut self, now: Time, client: Client);
     /// Appends some octets for a client and returns whether there were any.
     fn poll_octets(&mut self, now: Time, client: Client, out: &mut Vec<u8>) -> bool;
+    /// Whether a client's octets are taken now; otherwise they wait in the kernel.
+    fn wants_octets(&self, _client: Client) -> bool {
+        true
+    }
+}
+
+impl Core for Node {
+    fn handle_connected(&mut self, now: Time) -> Option<Client> {
+        self.handle_connected(now).map(|client| Client(client.0))
+    }
+
+    fn handle_octets(&mut self, now: Time, client: Client, octets: &[u8]) {
+        self.handle_octets(now, ClientId(client.0), octets);
+    }
+
+    fn handle_disconnected(&mut self, now: Time, client: Client) {
+        self.handle_disconnected(now, ClientId(client.0));
+    }
+
+    fn poll_octets(&mut self, now: Time, client: Client, out: &mut Vec<u8>) -> bool {
+        self.poll_octets(now, ClientId(client.0), out)
+    }
 }
 
 /// A core's name for a client; never used again.
@@ -132,13 +154,16 @@ impl Server {
     }
 
     /// Appends what to wait for.
-    pub fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+    pub fn watch<'a>(&'a self, core: &impl Core, fds: &mut Vec<PollFd<'a>>) {
         let accepts =
             if self.accepts_at.is_none() { PollFlags::POLLIN } else { PollFlags::empty() };
         fds.push(PollFd::new(self.listener.as_fd(), accepts));
         fds.extend(self.connections.iter().map(|connection| {
-            let output = if connection.waits() { PollFlags::POLLOUT } else { PollFlags::empty() };
-            PollFd::new(connection.stream.as_fd(), PollFlags::POLLIN | output)
+            let is_open = connection.life == Life::Open;
+            let mut events = PollFlags::empty();
+            events.set(PollFlags::POLLIN, !is_open || core.wants_octets(connection.client));
+            events.set(PollFlags::POLLOUT, connection.waits());
+            PollFd::new(connection.stream.as_fd(), events)
         }));
     }
 
@@ -320,22 +345,6 @@ impl Server {
 
     fn position(&self, client: Client) -> Option<usize> {
         self.connections.iter().position(|connection| connection.client == client)
-    }
-}
-
-impl Stats {
-    /// By name.
-    #[must_use]
-    pub fn entries(&self) -> Vec<Entry> {
-        vec![
-            ("connections_accepted", self.accepted),
-            ("connections_refused", self.refused),
-            ("connections_closed", self.closed),
-            ("connections_lost", self.lost),
-            ("connections_stalled", self.stalled),
-            ("connections_octets_in", self.octets_in),
-            ("connections_octets_out", self.octets_out),
-        ]
     }
 }
 
