@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod failure;
+mod hf;
 mod keygen;
 mod lab;
 mod link;
@@ -33,6 +34,7 @@ struct Cli {
 enum Command {
     Bench(bench::Args),
     Check(check::Args),
+    Hf(Box<hf::Args>),
     Keygen(keygen::Args),
     Lab(lab::Args),
     Link(Box<link::Args>),
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Bench(args) => bench::run(args),
         Command::Check(args) => check::run(args),
+        Command::Hf(args) => hf::run(*args),
         Command::Keygen(args) => keygen::run(args),
         Command::Lab(args) => lab::run(args),
         Command::Link(args) => link::run(*args),

@@ -1,0 +1,360 @@
+//! What `trackway hf` is asked for, on the command line, in a file, or both.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use proto::modem::{Interleaver, Waveform};
+use proto::s5066::Address;
+use sim::hf::Channel;
+use sim::units::Span;
+
+use super::file;
+use crate::failure::misuse;
+
+/// Join two STANAG 5066 nodes by emulated HF modems and a channel, in real time.
+///
+/// Each node serves the subnetwork interface (SIS) on TCP, so that any client can be tried without
+/// a radio. Only the radio is emulated: waveforms take the time that they take. With --modem-only,
+/// there are two modems alone, which two nodes of anybody's reach by TCP (MIL-STD-188-110D,
+/// appendix A).
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  trackway hf --speed 9600 --ber 1e-5 --timeline exchange.svg
+  trackway hf --config examples/hf.toml --duration 60s
+
+The first runs until Ctrl-C; SIS clients connect to 127.0.0.1:5066 and 127.0.0.1:5067.")]
+pub(crate) struct Args {
+    /// A TOML file with any of the options below; those on the command line count more.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Everything that may be left out.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(super) struct Options {
+    /// Bits a second: 75 to 9600 (STANAG 4539), above that up to 240000 (48 kHz wideband) [default: 9600].
+    #[arg(long, value_name = "BIT/S", help_heading = "Radio")]
+    speed: Option<u32>,
+    /// ultra-short, very-short, short, medium, long or very-long [default: short].
+    #[arg(long, help_heading = "Radio")]
+    interleaver: Option<Interleaver>,
+    /// Share of wrong bits behind the modem's decoder, such as 1e-5 [default: 0].
+    #[arg(long, value_name = "RATE", help_heading = "Radio")]
+    ber: Option<BitErrorRate>,
+    /// Signal to noise ratio in 3 kHz (48 kHz for wideband), from which errors follow.
+    #[arg(long, value_name = "DB", allow_negative_numbers = true, help_heading = "Radio")]
+    snr: Option<Decibel>,
+    /// How the signal fades: good, moderate or poor, as CCIR has them; needs --snr.
+    #[arg(long, help_heading = "Radio")]
+    fading: Option<Fading>,
+
+    /// Node address of A [default: 0.10.20.30].
+    #[arg(long, value_name = "W.X.Y.Z", help_heading = "Nodes")]
+    address_a: Option<Address>,
+    /// Node address of B [default: 0.10.20.31].
+    #[arg(long, value_name = "W.X.Y.Z", help_heading = "Nodes")]
+    address_b: Option<Address>,
+    /// Where A serves clients [default: 127.0.0.1:5066].
+    #[arg(long, value_name = "IP:PORT", help_heading = "Nodes")]
+    sis_a: Option<SocketAddr>,
+    /// Where B serves clients [default: 127.0.0.1:5067, in another namespace 127.0.0.1:5066].
+    #[arg(long, value_name = "IP:PORT", help_heading = "Nodes")]
+    sis_b: Option<SocketAddr>,
+    /// The network namespace where A listens [default: this one].
+    #[arg(long, value_name = "NAME", help_heading = "Nodes")]
+    netns_a: Option<String>,
+    /// The network namespace where B listens [default: this one].
+    #[arg(long, value_name = "NAME", help_heading = "Nodes")]
+    netns_b: Option<String>,
+
+    /// Only modems, for nodes elsewhere.
+    #[arg(long, help_heading = "Modems alone")]
+    modem_only: bool,
+    /// Where modem A listens [default: 127.0.0.1:3000].
+    #[arg(long, value_name = "IP:PORT", help_heading = "Modems alone")]
+    modem_a: Option<SocketAddr>,
+    /// Where modem B listens [default: 127.0.0.1:3001, in another namespace 127.0.0.1:3000].
+    #[arg(long, value_name = "IP:PORT", help_heading = "Modems alone")]
+    modem_b: Option<SocketAddr>,
+
+    /// What the random choices derive from; without it, another each time.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// End after this long: 60s. Without it, at Ctrl-C.
+    #[arg(long)]
+    duration: Option<Span>,
+    /// Write the frames that each node sends and receives to a.pcapng and b.pcapng in this folder.
+    #[arg(long, value_name = "DIR")]
+    capture: Option<PathBuf>,
+    /// Draw who transmitted what and when, at the end.
+    #[arg(long, value_name = "FILE.svg")]
+    timeline: Option<PathBuf>,
+    /// Print the summary at the end as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Options that fit together.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Plan {
+    pub(super) waveform: Waveform,
+    pub(super) channel: Channel,
+    pub(super) ends: [End; 2],
+    pub(super) is_modem_only: bool,
+    pub(super) seed: Option<u64>,
+    pub(super) duration: Option<Duration>,
+    pub(super) capture: Option<PathBuf>,
+    pub(super) timeline: Option<PathBuf>,
+    pub(super) is_json: bool,
+}
+
+/// One node, or one modem.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct End {
+    pub(super) address: Address,
+    pub(super) namespace: Option<String>,
+    pub(super) listen: SocketAddr,
+}
+
+/// The share of wrong bits, 0 to a half.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct BitErrorRate(f64);
+
+/// A ratio of powers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Decibel(f64);
+
+/// Two paths that fade, by delay and Doppler spread.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Fading {
+    Good,
+    Moderate,
+    Poor,
+}
+
+const SPEED: u32 = 9_600;
+const ADDRESSES: [Address; 2] = [Address::node(0x000a_141e), Address::node(0x000a_141f)];
+/// Registered for SIS, and suggested for modems; the one after it for B.
+const SIS_PORT: u16 = 5_066;
+const MODEM_PORT: u16 = 3_000;
+
+impl Args {
+    /// Reads the file, and checks all together.
+    pub(super) fn plan(self) -> anyhow::Result<Plan> {
+        let Self { config, options } = self;
+        let from_file = config.map(|path| file::read(&path)).transpose().map_err(misuse)?;
+        options.or(from_file.unwrap_or_default()).check().map_err(misuse)
+    }
+}
+
+impl Options {
+    /// These, and where they are silent, others.
+    fn or(self, other: Self) -> Self {
+        // Of two ways to say how bad the channel is, the nearer one counts.
+        let is_said = self.ber.is_some() || self.snr.is_some();
+        let (ber, snr) = if is_said { (self.ber, self.snr) } else { (other.ber, other.snr) };
+        Self {
+            speed: self.speed.or(other.speed),
+            interleaver: self.interleaver.or(other.interleaver),
+            ber,
+            snr,
+            fading: self.fading.or(if self.ber.is_some() { None } else { other.fading }),
+            address_a: self.address_a.or(other.address_a),
+            address_b: self.address_b.or(other.address_b),
+            sis_a: self.sis_a.or(other.sis_a),
+            sis_b: self.sis_b.or(other.sis_b),
+            netns_a: self.netns_a.or(other.netns_a),
+            netns_b: self.netns_b.or(other.netns_b),
+            modem_only: self.modem_only || other.modem_only,
+            modem_a: self.modem_a.or(other.modem_a),
+            modem_b: self.modem_b.or(other.modem_b),
+            seed: self.seed.or(other.seed),
+            duration: self.duration.or(other.duration),
+            capture: self.capture.or(other.capture),
+            timeline: self.timeline.or(other.timeline),
+            json: self.json || other.json,
+        }
+    }
+
+    fn check(self) -> Result<Plan, String> {
+        let speed = self.speed.unwrap_or(SPEED);
+        let interleaver = self.interleaver.unwrap_or_default();
+        let waveform: Waveform =
+            format!("{speed}/{interleaver}").parse().map_err(|why| format!("--speed: {why}"))?;
+        let channel = match (self.ber, self.snr, self.fading) {
+            (Some(_), Some(_), _) => {
+                return Err("--ber and --snr: one of them says how bad the channel is".to_owned());
+            }
+            (_, None, Some(_)) => {
+                return Err(
+                    "--fading needs --snr: the ratio that the signal fades around".to_owned()
+                );
+            }
+            (None, None, None) => Channel::Clear,
+            (Some(BitErrorRate(rate)), None, None) => Channel::Ber(rate),
+            (None, Some(Decibel(snr_db)), None) => Channel::Awgn { snr_db },
+            (None, Some(Decibel(snr_db)), Some(Fading::Good)) => Channel::good(snr_db),
+            (None, Some(Decibel(snr_db)), Some(Fading::Moderate)) => Channel::moderate(snr_db),
+            (None, Some(Decibel(snr_db)), Some(Fading::Poor)) => Channel::poor(snr_db),
+        };
+        let addresses = [self.address_a, self.address_b];
+        let [a, b] = [0, 1].map(|end| addresses[end].unwrap_or(ADDRESSES[end]));
+        for (address, name) in [(a, "a"), (b, "b")] {
+            if address.is_group() {
+                return Err(format!(
+                    "--address-{name}: {address} is a group: 0.0.0.0 to 15.255.255.255 are not"
+                ));
+            }
+        }
+        if a == b {
+            return Err(format!("--address-a and --address-b: both are {a}"));
+        }
+        let own =
+            if self.modem_only { (self.modem_a, self.modem_b) } else { (self.sis_a, self.sis_b) };
+        let (option, port) =
+            if self.modem_only { ("modem", MODEM_PORT) } else { ("sis", SIS_PORT) };
+        let unused = if self.modem_only {
+            [(self.sis_a, "sis-a"), (self.sis_b, "sis-b")]
+        } else {
+            [(self.modem_a, "modem-a"), (self.modem_b, "modem-b")]
+        };
+        if let Some((_, name)) = unused.into_iter().find(|(given, _)| given.is_some()) {
+            let where_to = if self.modem_only {
+                "modems alone have no clients: --modem-only"
+            } else {
+                "it is for --modem-only"
+            };
+            return Err(format!("--{name}: {where_to}"));
+        }
+        let has_namespaces = self.netns_a != self.netns_b;
+        let at = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
+        let first = own.0.unwrap_or(at(port));
+        let second = own.1.unwrap_or(at(if has_namespaces { port } else { port + 1 }));
+        if first == second && !has_namespaces && first.port() != 0 {
+            return Err(format!("--{option}-a and --{option}-b: both are {first}"));
+        }
+        Ok(Plan {
+            waveform,
+            channel,
+            ends: [
+                End { address: a, namespace: self.netns_a, listen: first },
+                End { address: b, namespace: self.netns_b, listen: second },
+            ],
+            is_modem_only: self.modem_only,
+            seed: self.seed,
+            duration: self.duration.map(|span| span.0),
+            capture: self.capture,
+            timeline: self.timeline,
+            is_json: self.json,
+        })
+    }
+}
+
+impl FromStr for BitErrorRate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let rate: Option<f64> = text.parse().ok();
+        rate.filter(|rate| (0.0..=0.5).contains(rate))
+            .map(Self)
+            .ok_or_else(|| format!("{text:?} is no bit error rate: 0 to 0.5, such as 1e-5"))
+    }
+}
+
+impl FromStr for Decibel {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let ratio: Option<f64> = text.parse().ok();
+        ratio
+            .filter(|ratio| (-40.0..=80.0).contains(ratio))
+            .map(Self)
+            .ok_or_else(|| format!("{text:?} is no ratio in dB: -40 to 80, such as 20"))
+    }
+}
+
+impl FromStr for Fading {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "good" => Ok(Self::Good),
+            "moderate" => Ok(Self::Moderate),
+            "poor" => Ok(Self::Poor),
+            _ => Err(format!("{text:?} is no fading: good, moderate or poor")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::file;
+    use super::*;
+
+    #[test]
+    fn nothing_is_needed() {
+        let plan = Options::default().check().unwrap();
+
+        assert_eq!(plan.waveform.to_string(), "9600/short");
+        assert_eq!(plan.channel, Channel::Clear);
+        let listen = plan.ends.each_ref().map(|end| end.listen.to_string());
+        assert_eq!(listen, ["127.0.0.1:5066", "127.0.0.1:5067"]);
+    }
+
+    #[test]
+    fn the_example_is_valid() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/hf.toml");
+
+        let plan = file::read(path.as_ref()).unwrap().check().unwrap();
+
+        assert_eq!(plan.waveform.bits_per_s(), 9_600);
+    }
+
+    #[test]
+    fn the_command_line_counts_more_than_the_file() {
+        let text = "speed = 300\nber = 1e-5\naddress-a = \"0.0.0.7\"\njson = true\n";
+        let from_file = file::parse("hf.toml", text).unwrap();
+        let given = Options { snr: Some(Decibel(12.0)), speed: Some(600), ..Options::default() };
+
+        let plan = given.or(from_file).check().unwrap();
+
+        assert_eq!(plan.waveform.bits_per_s(), 600);
+        assert_eq!(plan.channel, Channel::Awgn { snr_db: 12.0 });
+        assert_eq!(plan.ends[0].address.to_string(), "0.0.0.7");
+        assert!(plan.is_json);
+    }
+
+    #[test]
+    fn other_namespaces_have_the_port_of_their_own() {
+        let options = Options { netns_b: Some("b".to_owned()), ..Options::default() };
+        let modems = Options { modem_only: true, ..Options::default() };
+
+        let ends = options.check().unwrap().ends;
+        let modems = modems.check().unwrap().ends.map(|end| end.listen.to_string());
+
+        assert_eq!(ends[1].listen, ends[0].listen);
+        assert_eq!(modems, ["127.0.0.1:3000", "127.0.0.1:3001"]);
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_said() {
+        for (text, expected) in [
+            ("speed = 9601", "--speed: no 9601 bit/s"),
+            ("speed = 300\ninterleaver = \"medium\"", "--speed: no 300 bit/s with medium"),
+            ("ber = 0\nsnr = 3", "--ber and --snr: one of them"),
+            ("fading = \"poor\"", "--fading needs --snr"),
+            ("address-a = \"16.0.0.1\"", "--address-a: 16.0.0.1 is a group"),
+            ("address-a = \"0.10.20.31\"", "--address-a and --address-b: both are 0.10.20.31"),
+            ("sis-a = \"127.0.0.1:5067\"", "--sis-a and --sis-b: both are 127.0.0.1:5067"),
+            ("modem-a = \"127.0.0.1:3000\"", "--modem-a: it is for --modem-only"),
+            ("modem-only = true\nsis-b = \"127.0.0.1:1\"", "--sis-b: modems alone have no"),
+        ] {
+            let said = file::parse("hf.toml", text).unwrap().check().unwrap_err();
+            assert!(said.starts_with(expected), "{said}\nnot\n{expected}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! One line on a terminal that says how it goes.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use proto::time::Time;
+
+use super::observer::Tally;
+
+/// The line, if anybody looks.
+pub(super) struct Progress {
+    next: Option<Time>,
+}
+
+/// How often it changes.
+const EVERY: Duration = Duration::from_secs(1);
+
+impl Progress {
+    /// On a terminal only.
+    pub(super) fn new() -> Self {
+        Self { next: io::stderr().is_terminal().then_some(Time::ZERO) }
+    }
+
+    /// Shows what is new, if it is time.
+    pub(super) fn show(&mut self, now: Time, tallies: &[Tally; 2], delivered: &[u64; 2]) {
+        if self.next.is_none_or(|at| at > now) {
+            return;
+        }
+        self.next = Some(now + EVERY);
+        let mut line = format!("{:.0} s", now.as_secs_f64());
+        for (end, name) in ["A", "B"].into_iter().enumerate() {
+            let Tally { transmissions, data, repeats, .. } = tallies[end];
+            line += &format!(
+                " | {name}: {transmissions} transmissions, {data} frames, {repeats} again, {} \
+                 octets delivered",
+                delivered[end]
+            );
+        }
+        // Nobody may be there to read it.
+        let _ = write!(io::stderr(), "\r\x1b[K{line}");
+    }
+
+    /// When there is something new to show.
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        self.next
+    }
+
+    /// Leaves a clean line.
+    pub(super) fn end(&self) {
+        if self.next.is_some() {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}

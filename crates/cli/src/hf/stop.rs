@@ -1,0 +1,67 @@
+//! When to end, and waiting until then or until something happens.
+
+use std::os::fd::AsFd as _;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::time::TimeSpec;
+use nix::sys::{prctl, signal};
+use proto::time::{Time, earliest};
+
+/// The clock of a run, and its end.
+pub(super) struct Stop {
+    started: Instant,
+    signals: SignalFd,
+    at: Option<Time>,
+}
+
+impl Stop {
+    /// The run begins now, and ends at a signal or after `duration`.
+    ///
+    /// # Errors
+    /// When signals cannot be waited for.
+    pub(super) fn new(duration: Option<Duration>) -> anyhow::Result<Self> {
+        // The kernel otherwise lets timers of ours be 50 us late; not having it is no harm.
+        let _ = prctl::set_timerslack(1);
+        let mask = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
+        signal::pthread_sigmask(signal::SigmaskHow::SIG_BLOCK, Some(&mask), None)
+            .context("blocking signals")?;
+        let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC).context("signalfd")?;
+        Ok(Self { started: Instant::now(), signals, at: duration.map(|it| Time::ZERO + it) })
+    }
+
+    /// The time of the run.
+    pub(super) fn now(&self) -> Time {
+        Time::ZERO + self.started.elapsed()
+    }
+
+    /// Waits for descriptors, until `due` at most. What happened to each, or `None` at the end.
+    ///
+    /// # Errors
+    /// When the kernel cannot wait.
+    pub(super) fn wait<'a>(
+        &'a self,
+        due: Option<Time>,
+        watch: impl FnOnce(&mut Vec<PollFd<'a>>),
+    ) -> anyhow::Result<Option<Vec<PollFlags>>> {
+        let now = self.now();
+        if self.at.is_some_and(|at| at <= now) {
+            return Ok(None);
+        }
+        let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+        watch(&mut fds);
+        let timeout = earliest(due, self.at).map(|at| TimeSpec::from(at.since(now)));
+        match ppoll(&mut fds, timeout, None) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error).context("waiting"),
+        }
+        let mut ready: Vec<_> =
+            fds.iter().map(|fd| fd.revents().unwrap_or(PollFlags::empty())).collect();
+        let signal = ready.remove(0);
+        Ok(if signal.is_empty() { Some(ready) } else { None })
+    }
+}
