@@ -6,6 +6,7 @@
 
 mod demo;
 mod gateway;
+mod hf;
 mod link;
 mod namespaces;
 mod transfer;

@@ -1,0 +1,110 @@
+//! IP over the radio.
+
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use super::{Net, SOON};
+use crate::namespaces::wait_until;
+use crate::transfer::Transfer;
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn ping_and_tcp_cross_in_both_versions() {
+    let mut net = Net::with_radio("--speed 240000 --ber 1e-6 --seed 6");
+    net.start_ip_clients();
+
+    for address in ["10.88.0.2", "fd88::2"] {
+        net.expect_ping(0, address, 20);
+        let (from, to) = (&net.hosts[0], &net.hosts[1]);
+        let transfer = Transfer::start(&net.nets, from, (to, address), 100_000);
+        transfer.finish(Duration::from_secs(60));
+    }
+
+    let status = net.status(0);
+    assert!(status["ipclient_packets_in"].as_u64() > Some(50), "{status}");
+    assert_eq!(status["ipclient"]["state"], "bound", "{status}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn it_works_at_9600_bits_a_second_with_errors() {
+    let mut net = Net::with_radio("--speed 9600 --ber 1e-5 --seed 7");
+    net.start_ip_clients();
+
+    net.expect_ping(0, "10.88.0.2", 30);
+    let (from, to) = (&net.hosts[0], &net.hosts[1]);
+    let transfer = Transfer::start(&net.nets, from, (to, "10.88.0.2"), 5_000);
+
+    transfer.finish(Duration::from_secs(60));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn long_packets_are_cut_by_the_kernel_and_refused_where_they_may_not_be() {
+    let mut net = Net::with_radio("--speed 240000 --seed 8");
+    net.start_ip_clients();
+
+    let command = "ping -n -c 1 -W 20 -s 4000 10.88.0.2";
+    let cut = net.nets.run(&net.hosts[0], command);
+    let command = "ping -n -c 1 -W 5 -M do -s 2040 10.88.0.2";
+    let refused = net.nets.try_run(&net.hosts[0], command);
+
+    assert!(cut.contains(" 0% packet loss"), "{cut}");
+    let complaint = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(complaint.contains("mtu=2048"), "{complaint}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn who_starts_again_is_reached_again() {
+    let mut net = Net::with_radio("--speed 240000 --seed 9");
+    net.start_ip_clients();
+    net.expect_ping(0, "10.88.0.2", 20);
+
+    // A client that crashes.
+    net.gateway(1).signal(Signal::SIGKILL);
+    net.gateway(1).finish(SOON);
+    let is_gone = wait_until(SOON, || {
+        !net.nets.try_run(&net.hosts[1], "ip link show dev trackway-hf0").status.success()
+    });
+    assert!(is_gone, "the device is left");
+    net.start_ip_client(1);
+    net.expect_state(1, "ipclient", "bound");
+    net.expect_ping(0, "10.88.0.2", 30);
+
+    // The nodes, while the clients go on.
+    net.radio().signal(Signal::SIGKILL);
+    net.radio().finish(SOON);
+    net.expect_state(0, "ipclient", "no connection");
+    let refused = net.nets.try_run(&net.hosts[0], "ping -n -c 1 -W 2 10.88.0.2").stdout;
+    net.start_radio("--speed 240000 --seed 10");
+    for host in [0, 1] {
+        net.expect_state(host, "ipclient", "bound");
+    }
+    net.expect_ping(1, "10.88.0.1", 30);
+
+    let refused = String::from_utf8_lossy(&refused).into_owned();
+    assert!(refused.contains("100% packet loss"), "{refused}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn nothing_stays_behind_however_it_ends() {
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGKILL] {
+        let mut net = Net::new();
+        net.start_ip_client(0);
+        let before = net.nets.run(&net.hosts[0], "ip route show table all");
+
+        net.gateway(0).signal(signal);
+        let began = Instant::now();
+        net.gateway(0).finish(SOON);
+
+        assert!(before.contains("trackway-hf0"), "{before}");
+        assert!(began.elapsed() < Duration::from_secs(5));
+        let is_clean = wait_until(SOON, || {
+            !net.nets.run(&net.hosts[0], "ip route show table all").contains("trackway-hf0")
+        });
+        assert!(is_clean, "{signal}");
+    }
+}
