@@ -97,6 +97,7 @@ pub(crate) mod tests {
                     }],
                     figures: Vec::new(),
                     tables: Vec::new(),
+                    exchanges: Vec::new(),
                     assumptions: vec!["a seed <leaves> nothing open".into()],
                 }
             },

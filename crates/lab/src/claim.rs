@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use proto::s5066::node::Record;
+
 use crate::figure::Figure;
+use crate::figure::timeline::Timeline;
+use crate::hf;
 use crate::stats::{Estimate, Observation, Sample};
 
 /// A claim and how to test it.
@@ -125,8 +129,32 @@ pub struct Finding {
     pub figures: Vec<Figure>,
     /// What depends on what the paper leaves open, and other numbers.
     pub tables: Vec<Table>,
+    /// What stations did on the air, run by run that is shown.
+    pub exchanges: Vec<Exchange>,
     /// What was taken where the paper says nothing.
     pub assumptions: Vec<String>,
+}
+
+/// What stations did on the air in one run: it becomes a picture, and a capture of all frames.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exchange {
+    /// The name of its files.
+    pub name: String,
+    /// What it shows, in a few words.
+    pub title: String,
+    /// More, in one line.
+    pub subtitle: String,
+    /// The stations and what each recorded.
+    pub stations: Vec<(String, Vec<Record>)>,
+}
+
+impl Exchange {
+    /// Its picture.
+    #[must_use]
+    pub fn timeline(&self) -> Timeline {
+        let timeline = hf::timeline(&self.title, &self.stations);
+        Timeline { name: self.name.clone(), subtitle: self.subtitle.clone(), ..timeline }
+    }
 }
 
 /// A mean at one place of one series.

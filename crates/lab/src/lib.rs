@@ -4,6 +4,7 @@ pub mod campaign;
 pub mod claim;
 pub mod figure;
 pub mod hbh;
+pub mod hf;
 pub mod nc;
 pub mod output;
 pub mod progress;

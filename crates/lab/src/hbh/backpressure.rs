@@ -163,6 +163,7 @@ fn judge(results: &Results) -> Finding {
         ],
         tables: vec![table(results)],
         points,
+        exchanges: Vec::new(),
         assumptions: vec![
             "The paper has no figure of this. The chain of the other claims is taken, without loss \
              and with a slower link after the middle; nothing in it is random, so all runs agree."

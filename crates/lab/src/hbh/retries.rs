@@ -125,6 +125,7 @@ fn judge(results: &Results) -> Finding {
         .collect(),
         tables: vec![table(results)],
         points,
+        exchanges: Vec::new(),
         assumptions: assumptions(),
     }
 }

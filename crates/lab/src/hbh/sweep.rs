@@ -265,6 +265,7 @@ fn judge_delay(results: &Results) -> Finding {
             against_limit(&points, "Delay in seconds against the physical limit"),
         ],
         points: all,
+        exchanges: Vec::new(),
         assumptions: assumptions(),
     }
 }
@@ -322,6 +323,7 @@ fn judge_usage(results: &Results) -> Finding {
         ],
         tables: vec![against_limit(&points, "Packets against the minimum")],
         points,
+        exchanges: Vec::new(),
         assumptions: assumptions(),
     }
 }
@@ -379,6 +381,7 @@ fn judge_growth(results: &Results) -> Finding {
         figures: vec![usage_figure(&points, "hbh-usage-growth", "")],
         tables: Vec::new(),
         points,
+        exchanges: Vec::new(),
         assumptions: assumptions(),
     }
 }
@@ -428,6 +431,7 @@ fn judge_lossless(results: &Results) -> Finding {
         figures: vec![delay_figure(&points, "hbh-lossless", "")],
         tables: Vec::new(),
         points,
+        exchanges: Vec::new(),
         assumptions: assumptions(),
     }
 }

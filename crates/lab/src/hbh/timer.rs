@@ -146,6 +146,7 @@ fn judge(results: &Results) -> Finding {
         ),
         tables: Vec::new(),
         points,
+        exchanges: Vec::new(),
         assumptions: assumptions(),
     }
 }

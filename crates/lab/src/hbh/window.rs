@@ -104,6 +104,7 @@ fn judge(results: &Results) -> Finding {
         ),
         tables: Vec::new(),
         points,
+        exchanges: Vec::new(),
         assumptions: assumptions(),
     }
 }

@@ -111,6 +111,7 @@ fn judge(results: &Results) -> Finding {
             table,
         ],
         points,
+        exchanges: Vec::new(),
         assumptions: assumptions(),
     }
 }

@@ -114,6 +114,7 @@ fn judge(results: &Results) -> Finding {
             rows,
         }],
         points,
+        exchanges: Vec::new(),
         assumptions: assumptions(),
     }
 }

@@ -149,6 +149,7 @@ fn judge(results: &Results) -> Finding {
             rows,
         }],
         points,
+        exchanges: Vec::new(),
         assumptions: vec![
             "Both flows have 8 MB of buffers, SACK, no ECN; the plain flow starts first, the tunnel \
              within 100 ms."

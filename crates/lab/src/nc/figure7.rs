@@ -121,6 +121,7 @@ fn finding(
             |scheme, n, loss| grid::ratio(results, scheme, n, loss),
         )],
         points,
+        exchanges: Vec::new(),
         assumptions: assumptions(),
     }
 }

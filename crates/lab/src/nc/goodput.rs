@@ -103,6 +103,7 @@ fn judge(results: &Results) -> Finding {
             ),
         ],
         points,
+        exchanges: Vec::new(),
         assumptions: assumptions(),
     }
 }

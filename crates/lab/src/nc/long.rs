@@ -224,6 +224,7 @@ fn judge(results: &Results) -> Finding {
             rows,
         }],
         points: shares.into_iter().chain(delays).collect(),
+        exchanges: Vec::new(),
         assumptions: vec![
             format!(
                 "Saturated means datagrams of the longest length that fits, {LOAD} times the limit; of \

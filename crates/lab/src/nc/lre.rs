@@ -156,6 +156,7 @@ fn judge(results: &Results) -> Finding {
             rows,
         }],
         points,
+        exchanges: Vec::new(),
         assumptions: assumptions(),
     }
 }

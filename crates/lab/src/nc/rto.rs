@@ -127,6 +127,7 @@ fn judge(results: &Results) -> Finding {
             rows,
         }],
         points,
+        exchanges: Vec::new(),
         assumptions: assumptions(),
     }
 }

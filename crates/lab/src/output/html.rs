@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use crate::campaign::Tested;
 use crate::claim::{Table, Verdict};
 use crate::figure;
+use crate::figure::timeline::timeline_to_svg;
 
 const STYLE: &str = include_str!("report.css");
 
@@ -68,6 +69,9 @@ fn section(html: &mut String, Tested { claim, finding }: &Tested) {
     );
     for drawing in &finding.figures {
         let _ = writeln!(html, "<figure>{}</figure>", figure::to_svg(drawing));
+    }
+    for exchange in &finding.exchanges {
+        let _ = writeln!(html, "<figure>{}</figure>", timeline_to_svg(&exchange.timeline()));
     }
     for one in &finding.tables {
         table(html, one);

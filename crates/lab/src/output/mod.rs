@@ -5,6 +5,8 @@
 //!   report.html             everything, complete in itself
 //!   hbh-delay.csv           the means of one experiment
 //!   hbh-delay.svg, .png     its figures
+//!   hf-s5066-….svg, .png    who transmitted when in one run
+//!   hf-s5066-….pcapng       and all frames of that
 //! ```
 
 mod csv;
@@ -17,7 +19,8 @@ use std::path::Path;
 use anyhow::Context as _;
 
 use crate::campaign::Tested;
-use crate::figure;
+use crate::figure::timeline::timeline_to_svg;
+use crate::{figure, hf};
 
 pub use csv::to_csv;
 pub use html::to_html;
@@ -48,6 +51,14 @@ pub fn write_all(out: &Path, tested: &[Tested], provenance: &str) -> anyhow::Res
             let svg = figure::to_svg(drawing);
             write(&format!("{}.svg", drawing.name), svg.as_bytes())?;
             write(&format!("{}.png", drawing.name), &figure::to_png(&svg)?)?;
+        }
+        for exchange in &finding.exchanges {
+            let svg = timeline_to_svg(&exchange.timeline());
+            write(&format!("{}.svg", exchange.name), svg.as_bytes())?;
+            write(&format!("{}.png", exchange.name), &figure::to_png(&svg)?)?;
+            let path = out.join(format!("{}.pcapng", exchange.name));
+            hf::capture(&path, &exchange.stations)
+                .with_context(|| format!("cannot write {}", path.display()))?;
         }
     }
     write("report.html", to_html(tested, provenance).as_bytes())
