@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 
 use super::human::{Human, Switch};
-use super::{hop, tcp};
+use super::{hf, hop, tcp};
 
 /// The whole file.
 #[derive(Clone, Debug, Deserialize)]
@@ -33,6 +33,8 @@ pub(super) struct File {
     pub(super) route: Vec<Spanned<Route>>,
     #[serde(default)]
     pub(super) tunnel: Vec<Tunnel>,
+    #[serde(default)]
+    pub(super) hf: Vec<hf::Said>,
     #[serde(default)]
     pub(super) tcp: Vec<Spanned<Tcp>>,
     #[serde(default)]

@@ -7,6 +7,7 @@
 //! ```
 
 mod file;
+mod hf;
 mod hop;
 mod human;
 mod network;
@@ -20,6 +21,7 @@ mod tests;
 use std::fs;
 use std::path::Path;
 
+pub use hf::HfReport;
 pub use plan::Plan;
 pub use report::{
     FlowReport, HopReport, LinkReport, NodeReport, Report, StreamReport, TransferReport,

@@ -8,9 +8,11 @@ use anyhow::Context as _;
 use proto::nc;
 use proto::time::Time;
 use sim::app::{stream, transfer};
-use sim::{AppId, Change, LinkId, NodeId, Prefix, World};
+use sim::hf::StationId;
+use sim::{AppId, Change, HfId, LinkId, NodeId, Prefix, World};
 
 use super::file::Routing;
+use super::hf::HfReport;
 use super::plan::{Flow, Plan, Route, Stream, Target, Transfer};
 use super::report::{FlowReport, Report, StreamReport, TransferReport};
 
@@ -24,6 +26,7 @@ struct Network<'a> {
     plan: &'a Plan,
     world: World,
     nodes: Vec<NodeId>,
+    frequencies: Vec<HfId>,
     transfers: Vec<[AppId; 2]>,
     streams: Vec<[AppId; 2]>,
 }
@@ -61,7 +64,15 @@ impl<'a> Network<'a> {
                 world.connect(a, b, &link.config)
             })
             .collect();
-        let mut network = Self { plan, world, nodes, transfers: Vec::new(), streams: Vec::new() };
+        let mut network = Self {
+            plan,
+            world,
+            nodes,
+            frequencies: Vec::new(),
+            transfers: Vec::new(),
+            streams: Vec::new(),
+        };
+        network.add_frequencies();
         network.add_addresses(&links)?;
         network.add_routes();
         network.add_tunnels()?;
@@ -83,6 +94,13 @@ impl<'a> Network<'a> {
                 let side = link.ends.iter().position(|end| *end == index)?;
                 Some(self.world.ends(*id)[side])
             });
+            let port = port.or_else(|| {
+                let mut frequencies = self.plan.frequencies.iter().zip(&self.frequencies);
+                frequencies.find_map(|(frequency, id)| {
+                    let place = frequency.stations.iter().position(|(host, _)| *host == index)?;
+                    Some(self.world.hf_port(*id, StationId(place)))
+                })
+            });
             for address in &node.addresses {
                 let port = port.ok_or_else(|| {
                     anyhow::anyhow!(
@@ -94,6 +112,18 @@ impl<'a> Network<'a> {
             }
         }
         Ok(())
+    }
+
+    fn add_frequencies(&mut self) {
+        let mut address = 1;
+        for frequency in &self.plan.frequencies {
+            let id = frequency.build(&mut self.world, &self.nodes, address, |world, node| {
+                let given = self.plan.nodes[node].addresses.iter().copied();
+                given.chain(world.addresses(self.nodes[node])).map(Prefix::host).collect()
+            });
+            self.frequencies.push(id);
+            address += u32::try_from(frequency.stations.len()).unwrap_or(u32::MAX);
+        }
     }
 
     fn add_routes(&mut self) {
@@ -222,6 +252,9 @@ impl<'a> Network<'a> {
         for node in &self.nodes {
             self.world.capture_node(*node, folder)?;
         }
+        for hf in &self.frequencies {
+            self.world.capture_hf(*hf, folder)?;
+        }
         Ok(())
     }
 
@@ -263,7 +296,14 @@ impl<'a> Network<'a> {
             let details = StreamReport::new(&sent, &received);
             flows.push(self.flow(&stream.flow, None, Some(details)));
         }
-        Report::new(seed, flows, &self.world.report())
+        let mut stations = Vec::new();
+        for (frequency, id) in self.plan.frequencies.iter().zip(&self.frequencies) {
+            for (place, (host, _)) in frequency.stations.iter().enumerate() {
+                let name = &self.plan.nodes[*host].name;
+                stations.push(HfReport::new(&self.world, *id, StationId(place), name));
+            }
+        }
+        Report::new(seed, flows, stations, &self.world.report())
     }
 
     fn flow(

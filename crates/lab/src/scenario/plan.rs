@@ -13,6 +13,7 @@ use sim::{InterfaceConfig, LinkConfig, Prefix};
 use toml::Spanned;
 
 use super::file::{self, Direction, File, Routing};
+use super::hf::{self, Frequency};
 use super::hop;
 use super::human::{Human, Switch};
 use super::source::{Complaint, Source};
@@ -24,6 +25,7 @@ const MAX_LINKS: usize = 10_000;
 const MAX_FLOWS: usize = 10_000;
 const MAX_ROUTES: usize = 100_000;
 const MAX_TUNNELS: usize = 1_000;
+const MAX_FREQUENCIES: usize = 100;
 const MIN_MTU: usize = 576;
 const MAX_MTU: usize = 65_535;
 /// The first port of flows that do not say theirs.
@@ -39,6 +41,7 @@ pub struct Plan {
     pub(super) links: Vec<Link>,
     pub(super) routes: Vec<Route>,
     pub(super) tunnels: Vec<Tunnel>,
+    pub(super) frequencies: Vec<Frequency>,
     pub(super) transfers: Vec<Transfer>,
     pub(super) streams: Vec<Stream>,
 }
@@ -112,7 +115,7 @@ pub(super) struct Stream {
 struct Reader<'a> {
     source: &'a Source,
     names: BTreeMap<String, usize>,
-    /// The nodes that have a link, and so addresses.
+    /// The nodes that have a link or are on HF, and so have addresses.
     linked: BTreeSet<&'a str>,
 }
 
@@ -124,6 +127,7 @@ pub(super) fn plan(source: &Source, file: &File) -> Result<Plan, Complaint> {
         ("flows", file.tcp.len() + file.udp.len(), MAX_FLOWS),
         ("routes", file.route.len(), MAX_ROUTES),
         ("tunnels", file.tunnel.len(), MAX_TUNNELS),
+        ("HF frequencies", file.hf.len(), MAX_FREQUENCIES),
     ] {
         if count > most {
             let what = format!("{count} {what}; allowed are {most}");
@@ -131,7 +135,8 @@ pub(super) fn plan(source: &Source, file: &File) -> Result<Plan, Complaint> {
         }
     }
     let linked = file.link.iter().flat_map(|link| &link.get_ref().between);
-    let linked = linked.map(|end| end.get_ref().as_str()).collect();
+    let on_air = file.hf.iter().flat_map(|hf| hf.stations.get_ref());
+    let linked = linked.chain(on_air).map(|end| end.get_ref().as_str()).collect();
     let reader = Reader { source, names: names(source, file)?, linked };
     let nodes = reader.nodes(file)?;
     let links = file
@@ -143,6 +148,7 @@ pub(super) fn plan(source: &Source, file: &File) -> Result<Plan, Complaint> {
         file.route.iter().map(|route| reader.route(route, &links)).collect::<Result<_, _>>()?;
     let tunnels =
         file.tunnel.iter().map(|tunnel| reader.tunnel(tunnel)).collect::<Result<_, _>>()?;
+    let frequencies = file.hf.iter().map(|hf| reader.frequency(hf)).collect::<Result<_, _>>()?;
     let mut ports = Ports::default();
     let transfers = file
         .tcp
@@ -163,6 +169,7 @@ pub(super) fn plan(source: &Source, file: &File) -> Result<Plan, Complaint> {
         links,
         routes,
         tunnels,
+        frequencies,
         transfers,
         streams,
     })
@@ -326,6 +333,36 @@ impl Reader<'_> {
         };
         let [near, far] = &tunnel.behind;
         Ok(Tunnel { ends, behind: [nodes(near)?, nodes(far)?] })
+    }
+
+    fn frequency(&self, said: &hf::Said) -> Result<Frequency, Complaint> {
+        let (least, most) = hf::STATIONS;
+        let names = said.stations.get_ref();
+        if !(least..=most).contains(&names.len()) {
+            let what = format!("{} stations; allowed are {least} to {most}", names.len());
+            return Err(self.complain(&said.stations, what));
+        }
+        let mut stations: Vec<(usize, Vec<usize>)> = Vec::new();
+        for name in names {
+            let host = self.node(name)?;
+            if stations.iter().any(|(other, _)| *other == host) {
+                return Err(self.complain(name, "a node is one station of a frequency"));
+            }
+            stations.push((host, Vec::new()));
+        }
+        for (name, nodes) in &said.behind {
+            let host = self.node(name)?;
+            let Some(place) = stations.iter().position(|(other, _)| *other == host) else {
+                let what = format!("\"{}\" is no station of this frequency", name.get_ref());
+                return Err(self.complain(name, what));
+            };
+            for node in nodes {
+                self.expect_link(node, node)?;
+                stations[place].1.push(self.node(node)?);
+            }
+        }
+        let (waveform, channel, carry) = (said.waveform.0, said.channel.0, said.carry);
+        Ok(Frequency { waveform, channel, carry, stations })
     }
 
     fn transfer(

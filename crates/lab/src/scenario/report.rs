@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::hf::HfReport;
 use proto::time::Time;
 use serde::Serialize;
 use sim::app::{stream, transfer};
@@ -20,6 +21,9 @@ pub struct Report {
     pub hash: String,
     /// The flows, as in the file.
     pub flows: Vec<FlowReport>,
+    /// Stations on HF.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hf: Vec<HfReport>,
     /// Both directions of all links.
     pub links: Vec<LinkReport>,
     /// The nodes.
@@ -182,13 +186,19 @@ pub struct HopReport {
 }
 
 impl Report {
-    pub(super) fn new(seed: u64, flows: Vec<FlowReport>, world: &sim::Report) -> Self {
+    pub(super) fn new(
+        seed: u64,
+        flows: Vec<FlowReport>,
+        hf: Vec<HfReport>,
+        world: &sim::Report,
+    ) -> Self {
         Self {
             seed,
             ended_s: world.now.as_secs_f64(),
             events: world.events,
             hash: format!("{:016x}", world.hash),
             flows,
+            hf,
             links: world.links.iter().map(LinkReport::new).collect(),
             nodes: world.nodes.iter().map(NodeReport::new).collect(),
         }
@@ -299,6 +309,7 @@ impl fmt::Display for Report {
         let Self { seed, ended_s, events, .. } = self;
         writeln!(f, "{ended_s:.3} s simulated in {events} events, seed {seed}")?;
         section(f, "Flows", &FLOW_HEAD, self.flows.iter().map(FlowReport::row))?;
+        section(f, "HF, octets of D_PDUs", &HfReport::HEAD, self.hf.iter().map(HfReport::row))?;
         section(f, "Links", &LINK_HEAD, self.links.iter().map(LinkReport::row))?;
         let hops = self.nodes.iter().filter_map(NodeReport::row);
         section(f, "HBH", &HOP_HEAD, hops)?;

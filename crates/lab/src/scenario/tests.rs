@@ -381,3 +381,66 @@ behind = [["host"], ["server"]]
         "x.toml:19: tunnel.between: a tunnel joins two different nodes"
     );
 }
+
+const HF: &str = r#"
+nodes = ["pc", "ship", "shore", "server"]
+duration = "1h"
+
+[[link]]
+between = ["pc", "ship"]
+
+[[link]]
+between = ["shore", "server"]
+
+[[hf]]
+stations = ["ship", "shore"]
+waveform = "9600/short"
+channel = "ber:1e-6"
+behind = { ship = ["pc"], shore = ["server"] }
+
+[[route]]
+node = "pc"
+to = "server"
+via = "ship"
+
+[[route]]
+node = "server"
+to = "pc"
+via = "shore"
+
+[[tcp]]
+from = "pc"
+to = "server"
+octets = 20_000
+"#;
+
+#[test]
+fn a_transfer_crosses_an_hf_frequency_between_two_networks() {
+    let report = parse(HF).expect("a scenario").run(None, None).expect("a report");
+
+    let tcp = report.flows[0].tcp.as_ref().expect("a transfer");
+    assert_eq!(tcp.octets_received, 20_000, "{report}");
+    let [ship, shore] = &report.hf[..] else { panic!("two stations: {report}") };
+    assert!(ship.data_octets > 20_000 && shore.packets_out > 10, "{report}");
+    assert_eq!((ship.dropped, shore.dropped), (0, 0), "{report}");
+}
+
+#[test]
+fn what_is_wrong_with_a_frequency_is_said() {
+    let complaint = |old: &str, new: &str| {
+        assert!(HF.contains(old), "{old}");
+        parse(&HF.replace(old, new)).expect_err("a mistake")
+    };
+
+    let cases = [
+        (r#"["ship", "shore"]"#, r#"["ship"]"#, "1 stations; allowed are 2 to 32"),
+        (r#"["ship", "shore"]"#, r#"["ship", "ship"]"#, "a node is one station of a frequency"),
+        (r#"{ ship = ["pc"]"#, r#"{ pc = ["pc"]"#, "\"pc\" is no station of this frequency"),
+        ("9600/short", "9601", "no 9601 bit/s in 4539, only 75, 150"),
+        ("ber:1e-6", "sunny", "\"sunny\" is no HF channel: write clear, silent"),
+    ];
+    for (old, new, expected) in cases {
+        let complaint = complaint(old, new);
+        assert!(complaint.contains(expected), "{complaint}");
+    }
+}

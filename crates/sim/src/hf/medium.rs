@@ -276,6 +276,12 @@ impl Medium {
         matches!(self.stations[station.0].state, State::Transmitting { .. })
     }
 
+    /// Whether nobody transmits or receives.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        self.stations.iter().all(|station| station.state == State::Idle)
+    }
+
     /// What a station did and met.
     #[must_use]
     pub fn stats(&self, station: StationId) -> Stats {

@@ -313,6 +313,15 @@ impl Frequency {
         self.capture.as_mut().map(|(capture, _)| capture)
     }
 
+    /// Clients that have something to send or wait for a confirmation, and transmissions.
+    pub(super) fn under_way(&self) -> usize {
+        let is_busy = |end: &&End| {
+            let stats = end.client.stats();
+            stats.queued + stats.unconfirmed > 0
+        };
+        self.ends.iter().filter(is_busy).count() + usize::from(!self.net.medium().is_quiet())
+    }
+
     /// Carries octets between clients and nodes, which are one TCP connection without delay.
     fn exchange(&mut self, now: Time) {
         let Self { net, ends, buffer, .. } = self;

@@ -131,10 +131,11 @@ impl World {
         self.engine.events
     }
 
-    /// Packets that are in a queue or on a link.
+    /// Packets that are in a queue or on a link; each HF station that has some counts as one.
     #[must_use]
     pub fn packets_under_way(&self) -> usize {
-        self.engine.packets.len()
+        let on_hf: usize = self.hf.iter().map(super::hf::Frequency::under_way).sum();
+        self.engine.packets.len() + on_hf
     }
 
     /// What happened in a node's IP stack.
