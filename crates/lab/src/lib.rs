@@ -19,5 +19,6 @@ mod words;
 pub fn claims() -> Vec<claim::Claim> {
     let mut claims = hbh::claims();
     claims.extend(nc::claims());
+    claims.extend(hf::claims());
     claims
 }

@@ -1,0 +1,222 @@
+//! Two nodes and a client on each: one sends all that its node takes, as fast as it may.
+//!
+//! What the frequency was used for is measured from the start of one transmission of the sender to
+//! the start of a later one, so that every transmission counts with the answer to it.
+
+use std::time::Duration;
+
+use proto::modem::Waveform;
+use proto::rng::Rng;
+use proto::s5066::node::{self, Record, Stats};
+use proto::s5066::sis::{Client, ClientId, Sap, Service, client};
+use proto::s5066::{Address, Node};
+use proto::time::Time;
+use sim::hf::{Channel, Medium, Net, StationId};
+
+/// Octets of a U_PDU: the MTU of STANAG 5066.
+pub(super) const U_PDU: usize = 2_048;
+/// Octets that C_PDU and S_PDU add to a U_PDU (Annexes A and B).
+const ENVELOPE: usize = 1 + 3;
+/// Octets that a frame of data adds to its segment, with addresses of one octet (Annex C, 3.2).
+const FRAME: usize = 16;
+
+const SENDER: StationId = StationId(0);
+const RECEIVER: StationId = StationId(1);
+const SAP: Sap = Sap::new(12);
+/// Nothing takes longer: a link over which nothing passes any more.
+const LONGEST: Duration = Duration::from_secs(6 * 3_600);
+
+/// Who sends over what.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Bulk {
+    pub waveform: Waveform,
+    pub channel: Channel,
+    /// Transmissions before it is measured: the call, and those that find the length of segments.
+    pub skipped: u64,
+    /// Transmissions that are measured.
+    pub measured: u64,
+}
+
+/// What the time of the measured transmissions was used for, as shares that make one together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Use {
+    /// U_PDUs that arrived.
+    pub data: f64,
+    /// Headers of all layers, and acknowledgements.
+    pub protocol: f64,
+    /// All that is not blocks of the sender: preambles, both turns, the answer.
+    pub turnaround: f64,
+    /// Octets of blocks that no frame fills, or padding does.
+    pub padding: f64,
+    /// Frames sent again.
+    pub loss: f64,
+    /// Seconds of a transmission with its answer, in the mean.
+    pub cycle_s: f64,
+}
+
+impl Bulk {
+    /// Runs it; `None` when not all transmissions came about.
+    pub(super) fn run(&self, seed: u64) -> Option<Use> {
+        let mut pair = Pair::new(self, seed);
+        let from = pair.run_until(self.skipped)?;
+        let until = pair.run_until(self.skipped + self.measured)?;
+        Some(self.between(&from, &until))
+    }
+
+    /// What both stations did on the air while so many transmissions were made, the call included.
+    pub(super) fn exchange(&self, seed: u64, transmissions: u64) -> Vec<(String, Vec<Record>)> {
+        let mut pair = Pair::new(self, seed);
+        for station in [SENDER, RECEIVER] {
+            pair.net.at(Time::ZERO, station, |node| node.record(true));
+        }
+        let _ = pair.run_until(transmissions);
+        let mut records = |station| {
+            let now = pair.now;
+            pair.net.at(now, station, |node| std::iter::from_fn(|| node.poll_record()).collect())
+        };
+        vec![("sender".to_owned(), records(SENDER)), ("receiver".to_owned(), records(RECEIVER))]
+    }
+
+    /// The share that U_PDUs could have at most: transmissions of full length, one block in answer,
+    /// the medium's delays, the best length of segments, each frame that is lost sent again.
+    pub(super) fn limit(&self) -> f64 {
+        let config = node::Config::new(Address::node(1), self.waveform);
+        let (preamble, block) = (self.waveform.preamble(), self.waveform.block_time());
+        let blocks = (config.longest - preamble).as_nanos() / block.as_nanos();
+        let sent = block.as_secs_f64() * blocks as f64;
+        let timing = super::air(self.channel).timing;
+        let turn = timing.key_up + preamble + timing.propagation + timing.decoder;
+        let cycle = sent + 2.0 * turn.as_secs_f64() + block.as_secs_f64();
+        let ber = if let Channel::Ber(ber) = self.channel { ber } else { 0.0 };
+        let per_u_pdu = |frames: usize| {
+            let octets = (U_PDU + ENVELOPE) as f64 + (frames * FRAME) as f64;
+            let bits = 8.0 * octets / frames as f64;
+            U_PDU as f64 / octets * libm::exp(bits * libm::log1p(-ber))
+        };
+        let best = (3..=32).map(per_u_pdu).fold(0.0, f64::max);
+        sent / cycle * best
+    }
+
+    fn between(&self, from: &Snapshot, until: &Snapshot) -> Use {
+        let rate = f64::from(self.waveform.bits_per_s());
+        let time = until.at.since(from.at).as_secs_f64();
+        let share = |octets: u64| octets as f64 * 8.0 / rate / time;
+        let on = Duration::from_nanos(until.stats.keyed_nanos - from.stats.keyed_nanos);
+        let turns = until.stats.transmissions - from.stats.transmissions;
+        let blocks = on.as_secs_f64() - self.waveform.preamble().as_secs_f64() * turns as f64;
+        let octets = |stats: &Stats| {
+            let sent = stats.sent;
+            sent.ack.octets + sent.control.octets + sent.data.octets + sent.repeat.octets
+        };
+        let frames = share(octets(&until.stats) - octets(&from.stats));
+        let data = share(until.delivered - from.delivered);
+        let loss = share(until.stats.sent.repeat.octets - from.stats.sent.repeat.octets);
+        Use {
+            data,
+            protocol: frames - loss - data,
+            turnaround: 1.0 - blocks / time,
+            padding: blocks / time - frames,
+            loss,
+            cycle_s: time / turns as f64,
+        }
+    }
+}
+
+/// The state at the start of a transmission.
+#[derive(Clone, Copy, Debug)]
+struct Snapshot {
+    at: Time,
+    /// What the sending node has counted.
+    stats: Stats,
+    /// Octets of U_PDUs that the receiving client has.
+    delivered: u64,
+}
+
+/// The nodes with their clients.
+struct Pair {
+    net: Net,
+    now: Time,
+    clients: [(ClientId, Client); 2],
+    u_pdu: [u8; U_PDU],
+    delivered: u64,
+}
+
+impl Pair {
+    fn new(bulk: &Bulk, seed: u64) -> Self {
+        let medium = Medium::new(super::air(bulk.channel), 2, seed);
+        let nodes = [1, 2].map(|address| {
+            let config = node::Config::new(Address::node(address), bulk.waveform);
+            Node::new(Time::ZERO, config, Rng::stream(seed, &format!("node {address}")))
+        });
+        let mut net = Net::new(medium, nodes.into());
+        let clients = [SENDER, RECEIVER].map(|station| {
+            let id = net.at(Time::ZERO, station, |node| {
+                node.handle_connected(Time::ZERO).expect("a node takes its first client")
+            });
+            let mut client = Client::new(client::Config::new(SAP));
+            client.handle_connected(Time::ZERO);
+            (id, client)
+        });
+        let mut pair = Self { net, now: Time::ZERO, clients, u_pdu: [0x5a; U_PDU], delivered: 0 };
+        pair.settle();
+        pair
+    }
+
+    /// Runs until the transmission with this number, from 0, starts; `None` when it never does.
+    fn run_until(&mut self, transmission: u64) -> Option<Snapshot> {
+        while self.net.medium().stats(SENDER).transmissions <= transmission {
+            let next = self.net.next_timeout().filter(|next| *next <= Time::ZERO + LONGEST)?;
+            self.now = self.now.max(next);
+            self.net.handle_timeout(self.now);
+            self.settle();
+        }
+        let stats = *self.net.node(SENDER).stats();
+        Some(Snapshot { at: self.now, stats, delivered: self.delivered })
+    }
+
+    /// Carries octets between clients and nodes, and sends while the sender's node takes more.
+    fn settle(&mut self) {
+        let now = self.now;
+        let mut octets = Vec::new();
+        loop {
+            let mut is_busy = self.send();
+            for (station, (id, client)) in [SENDER, RECEIVER].into_iter().zip(&mut self.clients) {
+                octets.clear();
+                if client.poll_octets(now, &mut octets) {
+                    is_busy = true;
+                    self.net.at(now, station, |node| node.handle_octets(now, *id, &octets));
+                }
+                octets.clear();
+                if self.net.at(now, station, |node| {
+                    while node.poll_event().is_some() {}
+                    node.poll_octets(now, *id, &mut octets)
+                }) {
+                    is_busy = true;
+                    client.handle_octets(now, &octets);
+                }
+                while let Some(event) = client.poll_event() {
+                    if let client::Event::Received(received) = event {
+                        self.delivered += received.u_pdu.len() as u64;
+                    }
+                }
+            }
+            if !is_busy {
+                return;
+            }
+        }
+    }
+
+    /// Hands one U_PDU to the sender's client if it takes one.
+    fn send(&mut self) -> bool {
+        let send = client::Send {
+            to: Address::node(2),
+            to_sap: SAP,
+            priority: 0,
+            is_expedited: false,
+            service: Some(Service { in_order: false, ..Service::ARQ }),
+            ttl: Duration::ZERO,
+            u_pdu: &self.u_pdu,
+        };
+        self.clients[0].1.send(send).is_ok()
+    }
+}

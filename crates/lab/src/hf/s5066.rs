@@ -1,0 +1,309 @@
+//! What STANAG 5066 alone makes of a link that is never idle, by speed and by bit error rate.
+
+use proto::modem::Waveform;
+use sim::hf::Channel;
+
+use super::bulk::Bulk;
+use super::{BIT_S, GROUP, UTILISATION, published};
+use crate::claim::{
+    Cell, Claim, Exchange, Finding, Metric, Outcome, Point, Results, Table, Verdict,
+};
+use crate::figure::{Axis, Figure, Ink, Mark, Series};
+use crate::runner;
+use crate::stats::{Estimate, Observation};
+use crate::words::{number, percent};
+
+/// Speeds on a clear link; the last is wideband.
+const SPEEDS: [u32; 12] =
+    [75, 150, 300, 600, 1_200, 2_400, 3_200, 4_800, 6_400, 8_000, 9_600, 240_000];
+/// The speed at which bit errors are tried.
+const ERROR_SPEED: u32 = 9_600;
+/// Bit error rates there, and the utilisation that the white paper measured.
+const ERRORS: [(f64, f64); 4] = [(0.0, 0.921), (1e-6, 0.921), (1e-5, 0.886), (1e-4, 0.559)];
+/// What was asked of ours: at these speeds, and at these bit error rates.
+const SPEED_GOALS: [(u32, f64); 3] = [(300, 0.85), (9_600, 0.92), (240_000, 0.90)];
+const ERROR_GOALS: [(f64, f64); 2] = [(1e-5, 0.89), (1e-4, 0.60)];
+/// Where no errors are drawn on a logarithmic axis.
+const NO_ERRORS: f64 = 1e-7;
+/// Transmissions before a run is measured, and those that are.
+const SKIPPED: u64 = 5;
+const MEASURED: u64 = 40;
+/// Transmissions in the picture.
+const SHOWN: u64 = 5;
+
+const DATA: Metric = "data";
+/// What the rest of the time goes into, and what tables call it.
+const REST: [(Metric, &str); 4] = [
+    ("protocol", "protocol"),
+    ("turnaround", "turnaround"),
+    ("padding", "gaps and padding"),
+    ("loss", "data loss"),
+];
+const CYCLE: Metric = "cycle";
+
+pub(super) fn claim() -> Claim {
+    Claim {
+        id: "hf-s5066",
+        group: GROUP,
+        text: "raw STANAG 5066 makes use of 92.1 % of a clear link of 9600 bit/s, of 92.1, 88.6 \
+               and 55.9 % with bit error rates of 1e-6, 1e-5 and 1e-4",
+        source: "TCP over HF radio, tests with link errors",
+        cells,
+        judge,
+    }
+}
+
+fn waveform(speed: u32) -> Waveform {
+    speed.to_string().parse().expect("the speeds are those of waveforms")
+}
+
+fn bulk(speed: u32, ber: f64) -> Bulk {
+    let channel = if ber > 0.0 { Channel::Ber(ber) } else { Channel::Clear };
+    Bulk { waveform: waveform(speed), channel, skipped: SKIPPED, measured: MEASURED }
+}
+
+fn name(speed: u32, ber: f64) -> String {
+    format!("bulk {:?}", bulk(speed, ber))
+}
+
+fn cell(speed: u32, ber: f64) -> Cell {
+    Cell::new(name(speed, ber), move |seed| outcome(&bulk(speed, ber), seed))
+}
+
+fn outcome(bulk: &Bulk, seed: u64) -> Outcome {
+    let Some(used) = bulk.run(seed) else { return vec![(DATA, Observation::Exact(0.0))] };
+    let values = [used.protocol, used.turnaround, used.padding, used.loss];
+    let mut outcome =
+        vec![(DATA, Observation::Exact(used.data)), (CYCLE, Observation::Exact(used.cycle_s))];
+    let rest = REST.iter().zip(values);
+    outcome.extend(rest.map(|((metric, _), value)| (*metric, Observation::Exact(value))));
+    outcome
+}
+
+fn cells() -> Vec<Cell> {
+    let clear = SPEEDS.map(|speed| cell(speed, 0.0));
+    let errors = ERRORS.map(|(ber, _)| cell(ERROR_SPEED, ber));
+    clear.into_iter().chain(errors).collect()
+}
+
+fn judge(results: &Results) -> Finding {
+    let data = |speed, ber| results.estimate(&name(speed, ber), DATA);
+    let ours = |x, x_unit, speed, ber| Point {
+        series: "s5066".to_owned(),
+        x,
+        x_unit,
+        y: data(speed, ber),
+        y_unit: UTILISATION,
+        limit: Some(bulk(speed, ber).limit()),
+        sessions: None,
+    };
+    let by_speed: Vec<Point> =
+        SPEEDS.iter().map(|&speed| ours(f64::from(speed), BIT_S, speed, 0.0)).collect();
+    let by_error: Vec<Point> =
+        ERRORS.iter().map(|&(ber, _)| ours(ber, BER, ERROR_SPEED, ber)).collect();
+    let seed = ERRORS.iter().map(|&(ber, utilisation)| Point {
+        series: "seed".to_owned(),
+        x: ber,
+        x_unit: BER,
+        y: published(utilisation),
+        y_unit: UTILISATION,
+        limit: None,
+        sessions: None,
+    });
+    let goals: Vec<Goal> = goals(data);
+    let missed: Vec<String> =
+        goals.iter().filter(|goal| !goal.is_reached()).map(Goal::describe).collect();
+    let below: Vec<String> = ERRORS
+        .iter()
+        .filter(|(ber, utilisation)| data(ERROR_SPEED, *ber).mean < *utilisation)
+        .map(|(ber, utilisation)| {
+            format!("{} of {utilisation} at {ber:e}", number(data(ERROR_SPEED, *ber).mean))
+        })
+        .collect();
+
+    let said: Vec<String> = by_error.iter().map(|point| percent(point.y.mean)).collect();
+    Finding {
+        verdict: match (below.is_empty(), missed.is_empty()) {
+            (true, true) => Verdict::Beaten,
+            (true, false) => Verdict::Reproduced,
+            (false, _) => Verdict::Differs,
+        },
+        measured: format!(
+            "{} at 9600 bit/s with bit error rates of 0, 1e-6, 1e-5 and 1e-4; {} to {} on clear \
+             links of 75 to 240000 bit/s. {} runs.",
+            said.join(", "),
+            percent(by_speed.iter().map(|point| point.y.mean).fold(1.0, f64::min)),
+            percent(by_speed.iter().map(|point| point.y.mean).fold(0.0, f64::max)),
+            by_error[0].y.runs,
+        ),
+        reason: match (below.is_empty(), missed.is_empty()) {
+            (true, true) => "every figure is above the published one and every goal is reached: \
+                             frames are as long as the errors allow, blocks are filled, and answers \
+                             are one block"
+                .to_owned(),
+            (true, false) => format!("a goal is missed: {}", missed.join("; ")),
+            (false, _) => format!("below the published figure: {}", below.join("; ")),
+        },
+        figures: vec![speed_figure(&by_speed), error_figure(&by_error)],
+        tables: vec![goal_table(&goals), table(results)],
+        exchanges: vec![exchange(0.0, "hf-s5066-clear"), exchange(1e-4, "hf-s5066-errors")],
+        points: by_speed.iter().chain(&by_error).cloned().chain(seed).collect(),
+        assumptions: super::assumptions(),
+    }
+}
+
+const BER: &str = "bit error rate";
+
+/// What is asked of ours somewhere, and what we measured.
+struct Goal {
+    place: String,
+    asked: f64,
+    measured: Estimate,
+}
+
+impl Goal {
+    fn is_reached(&self) -> bool {
+        self.measured.mean >= self.asked
+    }
+
+    fn describe(&self) -> String {
+        format!("{:.3} of {} {}", self.measured.mean, self.asked, self.place)
+    }
+}
+
+fn goals(data: impl Fn(u32, f64) -> Estimate) -> Vec<Goal> {
+    let speeds = SPEED_GOALS.iter().map(|&(speed, asked)| Goal {
+        place: format!("at {speed} bit/s"),
+        asked,
+        measured: data(speed, 0.0),
+    });
+    let errors = ERROR_GOALS.iter().map(|&(ber, asked)| Goal {
+        place: format!("at {ERROR_SPEED} bit/s with a bit error rate of {ber:e}"),
+        asked,
+        measured: data(ERROR_SPEED, ber),
+    });
+    speeds.chain(errors).collect()
+}
+
+fn goal_table(goals: &[Goal]) -> Table {
+    let rows = goals.iter().map(|goal| {
+        vec![
+            goal.place.clone(),
+            format!("{:.3}", goal.asked),
+            share(&goal.measured),
+            if goal.is_reached() { "reached" } else { "missed" }.to_owned(),
+        ]
+    });
+    Table {
+        title: "Goals".to_owned(),
+        head: ["where", "asked", "measured", ""].map(str::to_owned).to_vec(),
+        rows: rows.collect(),
+    }
+}
+
+/// Where the time goes, as the white paper divides it.
+fn table(results: &Results) -> Table {
+    let mut head = vec!["speed".to_owned(), BER.to_owned(), "utilisation".to_owned()];
+    head.extend(REST.map(|(_, title)| title.to_owned()));
+    head.extend(["cycle, s".to_owned(), "limit".to_owned(), "published".to_owned()]);
+    let clear = SPEEDS.iter().map(|&speed| (speed, 0.0));
+    let errors = ERRORS.iter().skip(1).map(|&(ber, _)| (ERROR_SPEED, ber));
+    let rows = clear.chain(errors).map(|(speed, ber)| {
+        let at = |metric| results.estimate(&name(speed, ber), metric);
+        let mut row = vec![speed.to_string(), scientific(ber), share(&at(DATA))];
+        row.extend(REST.map(|(metric, _)| format!("{:.3}", at(metric).mean.max(0.0))));
+        let known = ERRORS.iter().find(|it| speed == ERROR_SPEED && it.0.total_cmp(&ber).is_eq());
+        row.extend([
+            number(at(CYCLE).mean),
+            format!("{:.3}", bulk(speed, ber).limit()),
+            known.map_or(String::new(), |(_, published)| format!("{published:.3}")),
+        ]);
+        row
+    });
+    Table { title: "What the time is used for".to_owned(), head, rows: rows.collect() }
+}
+
+fn scientific(ber: f64) -> String {
+    if ber > 0.0 { format!("{ber:e}") } else { "0".to_owned() }
+}
+
+fn share(estimate: &Estimate) -> String {
+    match estimate.ci95 {
+        Some(half) if half >= 0.0005 => format!("{:.3} ± {half:.3}", estimate.mean),
+        Some(_) | None => format!("{:.3}", estimate.mean),
+    }
+}
+
+fn speed_figure(points: &[Point]) -> Figure {
+    let goals = SPEED_GOALS.map(|(speed, asked)| Mark::exact(f64::from(speed), asked));
+    Figure {
+        name: "hf-s5066-speed".to_owned(),
+        title: "What STANAG 5066 makes of a clear link".to_owned(),
+        subtitle: format!(
+            "Bulk from one node to another, acknowledged, short interleaver, mean of {} runs",
+            points[0].y.runs
+        ),
+        x: Axis::log("Speed", BIT_S),
+        y: Axis { from_zero: false, ..Axis::linear("Utilisation", "") },
+        series: vec![
+            limit(points, |x| x),
+            Series { name: "the goal".to_owned(), ink: Ink::Goal, marks: goals.to_vec() },
+            curve(points, |x| x),
+        ],
+        note:
+            "The limit: transmissions of 127.5 s, one block in answer, the longest segments, the \
+               modem's delays."
+                .to_owned(),
+    }
+}
+
+fn error_figure(points: &[Point]) -> Figure {
+    let place = |ber: f64| ber.max(NO_ERRORS);
+    let marks = |pairs: &[(f64, f64)]| {
+        pairs.iter().map(|&(ber, y)| Mark::exact(place(ber), y)).collect::<Vec<_>>()
+    };
+    Figure {
+        name: "hf-s5066-errors".to_owned(),
+        title: "What STANAG 5066 makes of a link with bit errors".to_owned(),
+        subtitle: format!(
+            "Bulk at {ERROR_SPEED} bit/s, acknowledged, short interleaver, mean of {} runs",
+            points[0].y.runs
+        ),
+        x: Axis::log("Bit error rate after decoding", ""),
+        y: Axis::linear("Utilisation", ""),
+        series: vec![
+            limit(points, place),
+            Series { name: "the goal".to_owned(), ink: Ink::Goal, marks: marks(&ERROR_GOALS) },
+            Series { name: "published".to_owned(), ink: Ink::Seed, marks: marks(&ERRORS) },
+            curve(points, place),
+        ],
+        note:
+            "A link without errors is drawn at 1e-7. The limit: as for clear links, with segments \
+               of the best length, each lost one sent again."
+                .to_owned(),
+    }
+}
+
+fn curve(points: &[Point], place: impl Fn(f64) -> f64) -> Series {
+    let marks = points.iter().map(|point| Mark::measured(place(point.x), &point.y));
+    Series { name: "ours".to_owned(), ink: Ink::Default, marks: marks.collect() }
+}
+
+fn limit(points: &[Point], place: impl Fn(f64) -> f64) -> Series {
+    let marks = points.iter().filter_map(|it| Some(Mark::exact(place(it.x), it.limit?)));
+    Series { name: "the limit".to_owned(), ink: Ink::Limit, marks: marks.collect() }
+}
+
+/// The first transmissions of the run with the first seed.
+fn exchange(ber: f64, file: &str) -> Exchange {
+    let bulk = bulk(ERROR_SPEED, ber);
+    Exchange {
+        name: format!("{file}-timeline"),
+        title: format!("Bulk at {ERROR_SPEED} bit/s over STANAG 5066"),
+        subtitle: match ber > 0.0 {
+            true => format!("Bit error rate {ber:e}: the call, and the transmissions after it"),
+            false => "A clear link: the call, and the transmissions after it".to_owned(),
+        },
+        stations: bulk.exchange(runner::seed(&name(ERROR_SPEED, ber), 0), SHOWN),
+    }
+}
