@@ -132,13 +132,14 @@ impl Node {
                 self.peers.get_mut(&from).and_then(|peer| peer.receiver.poll_delivered())
             {
                 let mode = Mode::Arq { in_order: delivered.in_order };
-                self.indicate(now, whole(from, self.config.address, delivered.octets), mode);
+                let arrived = whole(from, self.config.address, delivered.octets);
+                self.indicate(now, &arrived, mode);
             }
             while let Some(octets) =
                 self.peers.get_mut(&from).and_then(|peer| peer.expedited_in.poll_delivered())
             {
                 let arrived = whole(from, self.config.address, octets);
-                self.indicate(now, arrived, Mode::ExpeditedArq);
+                self.indicate(now, &arrived, Mode::ExpeditedArq);
             }
         }
         while let Some(arrived) = self.assembly.poll_arrived() {
@@ -147,12 +148,12 @@ impl Node {
             } else {
                 Mode::NonArq { in_order: arrived.in_order, repeats: 0 }
             };
-            self.indicate(now, arrived, mode);
+            self.indicate(now, &arrived, mode);
         }
     }
 
     /// Hands the S_PDU in a C_PDU to the clients' side; places of errors lose the C_PDU's header.
-    fn indicate(&mut self, now: Time, arrived: Arrived, mode: Mode) {
+    fn indicate(&mut self, now: Time, arrived: &Arrived, mode: Mode) {
         let Ok(Cpdu::Data(s_pdu)) = Cpdu::parse(&arrived.octets) else {
             self.stats.malformed += 1;
             return;
@@ -162,7 +163,7 @@ impl Node {
             peer.link.handle_use(now);
         }
         let (errored, missing) = (inside(&arrived.errored), inside(&arrived.missing));
-        let Arrived { from, to, .. } = arrived;
+        let Arrived { from, to, .. } = *arrived;
         let indication = Indication { from, to, mode, s_pdu: s_pdu.to_vec(), errored, missing };
         self.sis.handle_indication(now, &indication);
     }

@@ -137,7 +137,7 @@ impl Node {
     /// Takes what the modem tells.
     pub fn handle_modem(&mut self, now: Time, event: modem::Event) {
         match event {
-            modem::Event::CarrierDetected { waveform } => self.begin_reception(now, waveform),
+            modem::Event::CarrierDetected { waveform } => self.begin_reception(now, waveform, true),
             modem::Event::Received(octets) => self.receive(now, &octets),
             modem::Event::CarrierLost => self.end_reception(now),
             modem::Event::Sent => self.end_turn(now),

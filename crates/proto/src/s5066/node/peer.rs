@@ -105,6 +105,8 @@ impl Peer {
     /// Our window begins anew, with numbers that the peer can read.
     pub(super) fn change_numbers(&mut self, numbers: Numbers) {
         if self.sender.numbers() != numbers {
+            // It can read none of what has been sent since the call.
+            self.sender.reset_since(0);
             self.start_anew(numbers);
         }
     }

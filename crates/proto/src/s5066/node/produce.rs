@@ -121,9 +121,12 @@ impl Node {
         let Some(peer) = self.peers.get_mut(&to) else { return true };
         peer.is_ack_due = false;
         peer.receiver.handle_ack_sent();
+        let has_expedited = peer.expedited_in.is_ack_due();
         let may_ride = peer.receiver.ack().is_some() && peer.sends_data();
         match &mut self.turn {
-            Some(turn) if turn.data_to == Some(to) && may_ride => turn.riding += 1,
+            Some(turn) if turn.data_to == Some(to) && may_ride && !has_expedited => {
+                turn.riding += 1;
+            }
             Some(_) | None => {
                 self.acknowledge(to);
             }
@@ -134,10 +137,17 @@ impl Node {
     /// Tells a peer what has arrived from it.
     fn acknowledge(&mut self, to: Address) -> bool {
         let eow = self.introduction();
-        let Some(peer) = self.peers.get(&to) else { return false };
+        let Some(peer) = self.peers.get_mut(&to) else { return false };
         let acks = peer.receiver.acks(ACK_LIST);
-        let sent = acks.iter().filter(|ack| self.put(FrameKind::Ack, to, eow, ack.body()));
-        sent.count() > 0
+        let expedited = peer.expedited_in.ack();
+        peer.expedited_in.handle_ack_sent();
+        let mut sent = 0;
+        if let Some(ack) = &expedited {
+            let body = Body::Ack { is_expedited: true, ack: ack.in_header() };
+            sent += usize::from(self.put(FrameKind::Ack, to, eow, body));
+        }
+        sent += acks.iter().filter(|ack| self.put(FrameKind::Ack, to, eow, ack.body())).count();
+        sent > 0
     }
 
     /// The next frame of expedited data with acknowledgement.
@@ -167,7 +177,7 @@ impl Node {
         while !self.outgoing.is_due()
             && let Some(request) = self.datagrams.pop()
         {
-            self.push_datagram(request);
+            self.push_datagram(&request);
         }
         let Self { peers, turn: Some(turn), config, stats, records, outgoing, .. } = self else {
             return false;
@@ -186,7 +196,7 @@ impl Node {
         turn.put(config, stats, records, kind, next.to, Eow::None, body)
     }
 
-    fn push_datagram(&mut self, request: Request) {
+    fn push_datagram(&mut self, request: &Request) {
         let mut octets = Vec::with_capacity(Cpdu::HEADER + request.s_pdu.len());
         Cpdu::Data(&request.s_pdu).emit(&mut octets);
         let (is_expedited, in_order, repeats) = match request.mode {
@@ -195,7 +205,7 @@ impl Node {
             Mode::ExpeditedArq | Mode::ExpeditedNonArq => (true, false, 0),
         };
         let alone = self.waveform.air_time(octets.len()) * (u32::from(repeats) + 1);
-        let Request { id, to, expires, .. } = request;
+        let Request { id, to, expires, .. } = *request;
         let window = alone * 2 + DATAGRAM_PATIENCE;
         let c_pdu =
             datagram::Cpdu { id, to, octets, is_expedited, in_order, repeats, window, expires };

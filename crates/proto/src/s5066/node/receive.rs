@@ -18,6 +18,9 @@ pub(super) struct Reception {
     /// When the preamble ended.
     began: Time,
     waveform: Waveform,
+    /// Whether its beginning was heard. Of one that was not, an earlier life of this node may have
+    /// taken frames: to say that it knows no link would have them sent again.
+    is_whole: bool,
     /// Whether a frame asks this station for an answer.
     asks: bool,
     /// Who was heard to say something to this station.
@@ -29,19 +32,24 @@ const HALF_SECOND: Duration = Duration::from_millis(500);
 
 impl Node {
     /// Somebody transmits.
-    pub(super) fn begin_reception(&mut self, now: Time, waveform: Option<Waveform>) {
+    pub(super) fn begin_reception(
+        &mut self,
+        now: Time,
+        waveform: Option<Waveform>,
+        is_whole: bool,
+    ) {
         self.floor.handle_carrier();
         let waveform = waveform.unwrap_or(self.waveform);
         while self.scanner.flush().is_some() {}
         self.reception =
-            Some(Reception { began: now, waveform, asks: false, heard: BTreeSet::new() });
+            Some(Reception { began: now, waveform, is_whole, asks: false, heard: BTreeSet::new() });
     }
 
     /// Takes octets that the modem has decoded.
     pub(super) fn receive(&mut self, now: Time, octets: &[u8]) {
         // A modem that does not tell of carriers still means that somebody transmits.
         if self.reception.is_none() {
-            self.begin_reception(now, None);
+            self.begin_reception(now, None, false);
         }
         let mut scanner = std::mem::take(&mut self.scanner);
         let mut rest = octets;
@@ -137,6 +145,17 @@ impl Node {
     }
 
     fn handle_body(&mut self, now: Time, from: Address, frame: &Frame<'_>) {
+        let own = self.config.extensions;
+        let is_known = match frame.kind() {
+            LONG_DATA..=LONG_RESET => own.long_numbers,
+            PADDING => own.padding,
+            _ => true,
+        };
+        if !is_known {
+            self.asks_for_answer();
+            self.warn(from, frame.kind(), Reason::UnknownKind);
+            return;
+        }
         match &frame.body {
             Body::Data { numbers, data, ack } => {
                 self.asks_for_answer();
@@ -249,7 +268,10 @@ impl Node {
         let Some(peer) = self.peers.get_mut(&from) else { return };
         match reason {
             // It has forgotten the link, or never had it: call again, what is left is sent then.
-            Reason::NotConnected if peer.link.is_up() => peer.link.forget(),
+            Reason::NotConnected if peer.link.is_up() => {
+                peer.sender.reset_since(turns);
+                peer.link.forget();
+            }
             // It did not hear the call that came with the data.
             Reason::NotConnected if peer.link.is_calling() => {
                 peer.sender.repeat_unanswered(turns, Repeat::All);
@@ -298,6 +320,10 @@ impl Node {
 
     /// Owes a warning, once for each kind of frame.
     fn warn(&mut self, to: Address, received: u8, reason: Reason) {
+        let is_whole = self.reception.as_ref().is_some_and(|reception| reception.is_whole);
+        if reason == Reason::NotConnected && !is_whole {
+            return;
+        }
         let warning = (to, received, reason);
         if self.warnings.len() < MAX_WARNINGS && !self.warnings.contains(&warning) {
             self.warnings.push_back(warning);
@@ -315,5 +341,9 @@ impl Node {
 const WARNING: u8 = 15;
 /// The type of an acknowledgement.
 const ACK_ONLY: u8 = 1;
+/// The types of frames with long numbers, and of padding.
+const LONG_DATA: u8 = 9;
+const LONG_RESET: u8 = 12;
+const PADDING: u8 = 14;
 /// The type of a reset.
 const RESET: u8 = 3;

@@ -4,42 +4,370 @@ mod pair;
 
 use std::time::Duration;
 
-use crate::rng::Rng;
+use proptest::prelude::*;
 
-use pair::{Pair, Side};
+use super::{Extensions, FrameKind, Rate, Record};
+use crate::rng::Rng;
+use crate::s5066::Address;
+use crate::s5066::dts::wire::Frame;
+use crate::s5066::sis::client::HardLinkEvent;
+use crate::s5066::sis::primitive::{HardLink, LinkKind};
+use crate::s5066::sis::{Service, UnidataReason, client};
+use pair::{Pair, SAP, Side};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3_600);
 
 #[test]
 fn a_u_pdu_crosses_in_one_transmission_that_also_asks_for_the_link() {
     let mut pair = Pair::new("9600", |_| {});
-    pair.send(Side::A, b"HELLO");
+    let id = pair.send(Side::A, b"HELLO");
 
-    pair.run(Duration::from_secs(60));
+    pair.run(MINUTE);
 
     assert_eq!(pair.received(Side::B), [b"HELLO".to_vec()]);
-    assert_eq!(pair.confirmed(Side::A), 1);
+    assert_eq!(pair.confirmed(Side::A), [id]);
     assert_eq!(pair.transmissions(), [1, 1]);
+}
+
+#[test]
+fn a_station_of_edition_3_is_called_first() {
+    let mut pair = Pair::new("9600", |config| {
+        config.extensions = Extensions::NONE;
+        config.assumed = Extensions::NONE;
+    });
+    let id = pair.send(Side::A, b"HELLO");
+
+    pair.run(MINUTE);
+
+    assert_eq!(pair.received(Side::B), [b"HELLO".to_vec()]);
+    assert_eq!(pair.confirmed(Side::A), [id]);
+    assert_eq!(pair.transmissions(), [2, 2]);
+}
+
+#[test]
+fn who_takes_too_much_for_granted_is_corrected_and_loses_nothing() {
+    let mut pair = Pair::new("9600", |config| {
+        if config.address == Address::node(0x0a_141f) {
+            config.extensions = Extensions::NONE;
+        }
+    });
+    let id = pair.send(Side::A, &[7; 1_500]);
+
+    pair.run(MINUTE * 10);
+
+    assert_eq!(lengths(&pair), [1_500]);
+    assert_eq!(pair.confirmed(Side::A), [id]);
 }
 
 #[test]
 fn much_data_crosses_a_noisy_channel_once_each_and_in_order() {
     for (waveform, errors_per_octet) in [("9600", 3e-4), ("300", 3e-4), ("2400", 0.0)] {
         let mut pair = Pair::new(waveform, |_| {});
-        let mut rng = Rng::stream(7, "noise");
-        pair.noise = Box::new(move |_, octets| {
-            for octet in octets {
-                if rng.uniform() < errors_per_octet {
-                    *octet ^= 0x10;
-                }
-            }
-        });
+        make_noise(&mut pair, errors_per_octet);
         let sent: Vec<Vec<u8>> = (0..60_u8).map(|number| vec![number; 700]).collect();
         for u_pdu in &sent {
             pair.send(Side::A, u_pdu);
         }
 
-        pair.run(Duration::from_secs(3_600));
+        pair.run(HOUR);
 
         assert_eq!(pair.received(Side::B), sent, "{waveform}");
-        assert_eq!(pair.confirmed(Side::A), sent.len(), "{waveform}");
+        assert_eq!(pair.confirmed(Side::A).len(), sent.len(), "{waveform}");
     }
+}
+
+#[test]
+fn both_directions_take_turns() {
+    let mut pair = Pair::new("2400", |_| {});
+    for number in 0..40 {
+        pair.send(Side::A, &[number; 1_000]);
+        pair.send(Side::B, &[number; 1_000]);
+    }
+
+    pair.run(HOUR);
+
+    assert_eq!((pair.received(Side::A).len(), pair.received(Side::B).len()), (40, 40));
+    assert_eq!((pair.confirmed(Side::A).len(), pair.confirmed(Side::B).len()), (40, 40));
+}
+
+#[test]
+fn nobody_there_is_told_and_later_somebody_is_found() {
+    let mut pair = Pair::new("9600", |_| {});
+    pair.noise = Box::new(|_, octets| octets.fill(0));
+    let lost = pair.send(Side::A, b"into the void");
+    pair.run(MINUTE * 10);
+
+    assert_eq!(pair.rejected(Side::A), [(Some(lost), UnidataReason::NO_RESPONSE)]);
+    let calls = pair.transmissions();
+    assert_eq!(calls, [5, 0], "so many calls are made");
+
+    pair.noise = Box::new(|_, _| {});
+    let found = pair.send(Side::A, b"hello again");
+    pair.run(MINUTE);
+
+    assert_eq!(pair.received(Side::B), [b"hello again".to_vec()]);
+    assert_eq!(pair.confirmed(Side::A), [found]);
+}
+
+#[test]
+fn the_urgent_overtakes_what_waits_and_the_late_expires() {
+    let mut pair = Pair::new("300", |_| {});
+    for number in 0..10 {
+        pair.send(Side::A, &[number; 500]);
+    }
+    let late = pair.send_as(Side::A, b"late", |send| send.ttl = Duration::from_secs(10));
+    pair.run(Duration::from_secs(20));
+    pair.send_as(Side::A, b"urgent", |send| send.priority = 9);
+
+    pair.run(HOUR);
+
+    let place = pair.received(Side::B).iter().position(|u_pdu| u_pdu == b"urgent");
+    assert!(place.is_some_and(|place| place < 9), "{place:?}");
+    assert_eq!(pair.rejected(Side::A), [(Some(late), UnidataReason::EXPIRED)]);
+    assert_eq!(pair.received(Side::B).len(), 11);
+}
+
+#[test]
+fn datagrams_reach_a_group_without_a_link_or_an_answer() {
+    let mut pair = Pair::new("1200", |_| {});
+    for number in 0..5 {
+        pair.send_as(Side::A, &[number; 1_500], |send| {
+            send.to = Address::BROADCAST;
+            send.service = Some(Service::NON_ARQ);
+        });
+    }
+
+    pair.run(HOUR);
+
+    assert_eq!(pair.received(Side::B).len(), 5);
+    assert_eq!(pair.transmissions()[1], 0, "nobody answers");
+}
+
+#[test]
+fn expedited_data_goes_first_with_and_without_acknowledgement() {
+    let mut pair = Pair::new("1200", |_| {});
+    pair.send(Side::A, &[0; 2_000]);
+    let urgent = pair.send_as(Side::A, b"now", |send| send.is_expedited = true);
+    pair.send_as(Side::A, b"all", |send| {
+        send.is_expedited = true;
+        send.service = Some(Service::NON_ARQ);
+    });
+
+    pair.run(HOUR);
+
+    let received = pair.received(Side::B);
+    assert_eq!(received.len(), 3);
+    assert_eq!(received[2].len(), 2_000);
+    assert!(pair.confirmed(Side::A).contains(&urgent));
+}
+
+#[test]
+fn a_restarted_peer_is_called_again_and_nothing_is_confirmed_that_it_did_not_get() {
+    for restarts in [Side::A, Side::B] {
+        let mut pair = Pair::new("2400", |_| {});
+        let before = pair.send(Side::A, &[1; 2_000]);
+        pair.run(MINUTE);
+        assert_eq!(pair.confirmed(Side::A), [before]);
+
+        pair.restart(restarts);
+        pair.send(Side::A, &[2; 1_000]);
+        pair.run(MINUTE * 20);
+
+        assert_eq!(lengths(&pair), [2_000, 1_000], "{restarts:?}");
+        assert_eq!(pair.confirmed(Side::A).len(), 2, "{restarts:?}");
+    }
+}
+
+#[test]
+fn a_hard_link_is_made_and_keeps_until_it_is_ended() {
+    let mut pair = Pair::new("2400", |_| {});
+    let remote = pair.node(Side::B).address();
+    let link = HardLink { kind: LinkKind::Reserved, priority: 1, remote_sap: SAP, remote };
+
+    pair.client(Side::A).establish(link);
+    pair.run(MINUTE * 10);
+    pair.send(Side::A, b"over it");
+    pair.run(MINUTE);
+    pair.client(Side::A).terminate(remote);
+    pair.run(MINUTE * 5);
+
+    let of_links = |event: &&client::Event| matches!(event, client::Event::HardLink(_));
+    let events: Vec<_> = pair.events(Side::A).iter().filter(of_links).collect();
+    assert!(matches!(events[0], client::Event::HardLink(HardLinkEvent::Established(_))));
+    assert!(events.len() == 1, "{events:?}");
+    assert_eq!(pair.received(Side::B), [b"over it".to_vec()]);
+    assert_eq!(pair.node(Side::A).links().count(), 0);
+}
+
+#[test]
+fn the_rate_follows_the_channel() {
+    let mut pair = Pair::new("9600", |config| config.rate = Rate::Adaptive);
+    make_noise(&mut pair, 2e-2);
+    for number in 0..20 {
+        pair.send(Side::A, &[number; 1_000]);
+    }
+    // What the noise does to fast waveforms it does not do to slow ones.
+    pair.noise = Box::new(|_, octets| {
+        if octets.len() > 700 {
+            octets.fill(0);
+        }
+    });
+
+    pair.run(HOUR * 3);
+
+    assert_eq!(pair.received(Side::B).len(), 20);
+    assert!(pair.node(Side::A).waveform().bits_per_s() < 9_600);
+    assert!(pair.node(Side::A).stats().rate_changes > 0);
+}
+
+#[test]
+fn a_rate_that_the_peer_asks_for_is_taken() {
+    let mut pair = Pair::new("2400", |_| {});
+    let (peer, slow) = (pair.node(Side::A).address(), "600".parse().expect("a waveform"));
+    assert!(pair.node(Side::B).request_rate(peer, slow));
+    pair.send(Side::B, b"so that there is a link");
+
+    pair.run(MINUTE * 5);
+
+    assert_eq!(pair.node(Side::A).waveform(), slow);
+}
+
+#[test]
+fn the_announced_end_is_the_true_one_rounded_up() {
+    let mut pair = Pair::new("1200", |_| {});
+    for number in 0..10 {
+        pair.send(Side::A, &[number; 1_999]);
+    }
+    pair.run(MINUTE * 10);
+
+    let mut frames = Vec::new();
+    let mut seen = 0;
+    while let Some(record) = pair.node(Side::A).poll_record() {
+        match record {
+            Record::Sent { start, octets, .. } => {
+                let (frame, _) = Frame::parse(&octets).expect("our own frame");
+                frames.push(start + Duration::from_millis(500) * u32::from(frame.header.eot));
+            }
+            Record::Keyed { end, .. } => {
+                for announced in frames.drain(..) {
+                    assert!(announced >= end && announced.since(end).as_millis() < 500);
+                    seen += 1;
+                }
+            }
+            Record::Heard { .. } => {}
+        }
+    }
+    assert!(seen > 20, "{seen} frames");
+}
+
+#[test]
+fn a_recorded_exchange_tells_data_from_repeats_and_acknowledgements() {
+    let mut pair = Pair::new("9600", |_| {});
+    make_noise(&mut pair, 1e-3);
+    for number in 0..30 {
+        pair.send(Side::A, &[number; 1_000]);
+    }
+    pair.run(HOUR);
+
+    let mut kinds = Vec::new();
+    for side in [Side::A, Side::B] {
+        while let Some(record) = pair.node(side).poll_record() {
+            if let Record::Sent { kind, .. } = record {
+                kinds.push(kind);
+            }
+        }
+    }
+    for kind in [FrameKind::Ack, FrameKind::Control, FrameKind::Data, FrameKind::Repeat] {
+        assert!(kinds.contains(&kind), "{kind:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn over_a_hostile_channel_each_u_pdu_arrives_once_or_its_sender_is_told(
+        waveform in prop::sample::select(vec!["300", "2400", "9600", "240000"]),
+        in_order in any::<bool>(),
+        phases in prop::collection::vec((0_usize..12, 0_u32..5, any::<bool>()), 1..6),
+        seed in any::<u64>(),
+    ) {
+        let mut pair = Pair::new(waveform, |_| {});
+        let mut sent: Vec<(client::SendId, Vec<u8>)> = Vec::new();
+        for (count, trouble, restarts) in phases {
+            trouble_the_air(&mut pair, trouble, seed);
+            for _ in 0..count {
+                let number = u8::try_from(sent.len()).expect("fewer than 256");
+                let u_pdu = vec![number; 100 + 13 * usize::from(number)];
+                let id = pair.send_as(Side::A, &u_pdu, |send| {
+                    send.service = Some(Service { in_order, ..Service::ARQ });
+                });
+                sent.push((id, u_pdu));
+            }
+            pair.run(MINUTE * 4);
+            if restarts {
+                pair.restart(Side::B);
+            }
+        }
+        pair.noise = Box::new(|_, _| {});
+        pair.run(HOUR * 4);
+
+        let received = pair.received(Side::B);
+        let confirmed = pair.confirmed(Side::A);
+        let rejected = pair.rejected(Side::A);
+        for (id, u_pdu) in &sent {
+            let arrivals = received.iter().filter(|it| *it == u_pdu).count();
+            let is_confirmed = confirmed.contains(id);
+            let is_rejected = rejected.iter().any(|(about, _)| about == &Some(*id));
+            prop_assert!(arrivals <= 1, "{:?} arrived {} times", id, arrivals);
+            prop_assert!(is_confirmed != is_rejected, "{:?} has one outcome", id);
+            prop_assert!(arrivals == 1 || !is_confirmed, "{:?} was confirmed and not delivered", id);
+        }
+        if in_order {
+            let numbers: Vec<u8> = received.iter().map(|u_pdu| u_pdu[0]).collect();
+            prop_assert!(numbers.is_sorted(), "{:?}", numbers);
+        }
+    }
+}
+
+/// Octets of what B received.
+fn lengths(pair: &Pair) -> Vec<usize> {
+    pair.received(Side::B).iter().map(Vec::len).collect()
+}
+
+/// Bit errors, each on its own.
+fn make_noise(pair: &mut Pair, errors_per_octet: f64) {
+    let mut rng = Rng::stream(7, "noise");
+    pair.noise = Box::new(move |_, octets| {
+        for octet in octets {
+            if rng.uniform() < errors_per_octet {
+                *octet ^= 0x10;
+            }
+        }
+    });
+}
+
+/// A kind of trouble: none, bit errors, more of them, lost blocks, silence.
+fn trouble_the_air(pair: &mut Pair, trouble: u32, seed: u64) {
+    let mut rng = Rng::stream(seed, "trouble");
+    pair.noise = match trouble {
+        0 => Box::new(|_, _| {}),
+        1 | 2 => {
+            let rate = if trouble == 1 { 5e-4 } else { 5e-3 };
+            Box::new(move |_, octets| {
+                for octet in octets {
+                    if rng.uniform() < rate {
+                        *octet ^= 0x04;
+                    }
+                }
+            })
+        }
+        3 => Box::new(move |_, octets| {
+            if rng.uniform() < 0.5 {
+                octets.fill(0x55);
+            }
+        }),
+        _ => Box::new(|_, octets| octets.fill(0)),
+    };
 }

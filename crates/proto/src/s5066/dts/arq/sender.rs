@@ -77,8 +77,9 @@ struct Pending {
     piece: usize,
     /// Octets that are cut.
     cut: usize,
-    /// The frame with its first piece.
+    /// The frame with its first piece, and the transmission that first had it.
     first_frame: u64,
+    first_turn: u64,
     /// Frames that are not acknowledged.
     outstanding: u32,
     progress: Progress,
@@ -86,6 +87,8 @@ struct Pending {
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Progress {
+    /// All pieces are acknowledged, but not those of all C_PDUs before it.
+    Arrived,
     /// All pieces are cut.
     Cut,
     /// Pieces are left.
@@ -147,6 +150,7 @@ impl Sender {
             piece: 0,
             cut: 0,
             first_frame: 0,
+            first_turn: 0,
             outstanding: 0,
             progress: Progress::Cutting,
         });
@@ -228,26 +232,40 @@ impl Sender {
     /// from its beginning. One that was sent whole and not acknowledged whole may have been: it
     /// fails with [`Failure::LinkLost`].
     pub fn reset(&mut self) {
+        // What waits at the other end is delivered there now.
+        self.begin_anew(u64::MAX, Outcome::Done);
+    }
+
+    /// Like [`Sender::reset`], but what waited at the other end may be lost; that took nothing of
+    /// our transmissions from `turn` on, so what was begun in them is sent again, too.
+    pub fn reset_since(&mut self, turn: u64) {
+        self.begin_anew(turn, Outcome::Failed(Failure::LinkLost));
+    }
+
+    fn begin_anew(&mut self, turn: u64, arrived: Outcome) {
         let keep = |pending: Pending| Pending {
             piece: 0,
             cut: 0,
             first_frame: 0,
+            first_turn: 0,
             outstanding: 0,
             ..pending
         };
         for pending in self.clear() {
             match pending.progress {
-                Progress::Cut => {
+                Progress::Arrived => self.outcomes.push_back((pending.id, arrived)),
+                Progress::Cut if pending.first_turn < turn => {
                     self.stats.unknown += 1;
                     self.outcomes.push_back((pending.id, Outcome::Failed(Failure::LinkLost)));
                 }
-                Progress::Cutting => {
+                Progress::Cut | Progress::Cutting => {
                     self.stats.begun_anew += u64::from(pending.cut > 0);
                     self.uncut += 1;
                     self.unsent += pending.octets.len();
                     self.held += pending.octets.len();
                     self.expires = earliest(self.expires, pending.expires);
-                    self.c_pdus.push_back(keep(pending));
+                    let progress = Progress::Cutting;
+                    self.c_pdus.push_back(Pending { progress, ..keep(pending) });
                 }
                 Progress::Dropped | Progress::Dropping | Progress::Over => {}
             }
@@ -255,9 +273,9 @@ impl Sender {
         self.stats.resets += 1;
     }
 
-    /// Like [`Sender::reset`], for a link whose numbers and window are these.
+    /// Like [`Sender::reset_since`] no turn, for a link whose numbers and window are these.
     pub fn restart(&mut self, numbers: Numbers, window: u32) {
-        self.reset();
+        self.reset_since(u64::MAX);
         self.numbers = numbers;
         self.window = window.clamp(1, numbers.max_window());
     }
@@ -265,7 +283,7 @@ impl Sender {
     /// Gives up all C_PDUs; numbers begin anew.
     pub fn fail(&mut self, failure: Failure) {
         for pending in self.clear() {
-            if matches!(pending.progress, Progress::Cut | Progress::Cutting) {
+            if matches!(pending.progress, Progress::Arrived | Progress::Cut | Progress::Cutting) {
                 self.outcomes.push_back((pending.id, Outcome::Failed(failure)));
             }
         }
@@ -293,7 +311,7 @@ impl Sender {
             self.stats.repeats += 1;
             return Some(self.send(at, turn, true));
         }
-        let at = self.cut(segment.clamp(1, MAX_SEGMENT), room)?;
+        let at = self.cut(turn, segment.clamp(1, MAX_SEGMENT), room)?;
         self.stats.frames += 1;
         Some(self.send(at, turn, false))
     }
@@ -421,13 +439,11 @@ impl Sender {
             return;
         }
         match pending.progress {
-            Progress::Cut => {
-                self.stats.done += 1;
-                self.outcomes.push_back((pending.id, Outcome::Done));
-                self.finish(c_pdu);
-            }
+            // It waits at the other end for those before it, and would be lost with that.
+            Progress::Cut if pending.in_order => pending.progress = Progress::Arrived,
+            Progress::Cut => self.succeed(c_pdu),
             Progress::Dropped => self.finish(c_pdu),
-            Progress::Cutting | Progress::Dropping | Progress::Over => {}
+            Progress::Arrived | Progress::Cutting | Progress::Dropping | Progress::Over => {}
         }
     }
 
@@ -455,12 +471,24 @@ impl Sender {
         self.forget();
     }
 
-    /// Forgets C_PDUs that are over.
+    /// Forgets C_PDUs that are over; the oldest is, when it has arrived.
     fn forget(&mut self) {
-        while self.c_pdus.pop_front_if(|first| first.progress == Progress::Over).is_some() {
+        while let Some(oldest) = self.c_pdus.front() {
+            match oldest.progress {
+                Progress::Arrived => self.succeed(0),
+                Progress::Over => {}
+                Progress::Cut | Progress::Cutting | Progress::Dropped | Progress::Dropping => break,
+            }
+            self.c_pdus.pop_front();
             self.first += 1;
         }
         self.cutting = self.cutting.max(self.first);
+    }
+
+    fn succeed(&mut self, index: usize) {
+        self.stats.done += 1;
+        self.outcomes.push_back((self.c_pdus[index].id, Outcome::Done));
+        self.finish(index);
     }
 
     fn finish(&mut self, index: usize) {
@@ -499,7 +527,7 @@ impl Sender {
     }
 
     /// Cuts the next piece that fits, and numbers it.
-    fn cut(&mut self, segment: usize, room: usize) -> Option<u64> {
+    fn cut(&mut self, turn: u64, segment: usize, room: usize) -> Option<u64> {
         if self.frames.len() >= self.window as usize {
             return None;
         }
@@ -532,7 +560,7 @@ impl Sender {
                     len = room;
                 }
                 if pending.piece == 0 {
-                    (pending.piece, pending.first_frame) = (piece, at);
+                    (pending.piece, pending.first_frame, pending.first_turn) = (piece, at, turn);
                 }
                 let offset = pending.cut;
                 pending.cut += len;

@@ -193,7 +193,7 @@ fn a_reset_delivers_whole_c_pdus_that_were_acknowledged() {
 
     assert_eq!(delivered(&mut receiver), [2, 3]);
     let done: Vec<_> = std::iter::from_fn(|| sender.poll_outcome()).map(|(id, _)| id.0).collect();
-    assert_eq!(done, [2, 3, 1]);
+    assert_eq!(done, [1, 2, 3]);
 }
 
 #[test]

@@ -6,7 +6,8 @@ use super::super::{Config, Event, Node};
 use crate::modem::{self, Transmit, Waveform};
 use crate::rng::Rng;
 use crate::s5066::Address;
-use crate::s5066::sis::{Client, ClientId, Sap, Service, client};
+use crate::s5066::sis::client::SendId;
+use crate::s5066::sis::{Client, ClientId, Sap, Service, UnidataReason, client};
 use crate::time::Time;
 
 /// The two sides.
@@ -16,7 +17,7 @@ pub(super) enum Side {
     B,
 }
 
-const SAP: Sap = Sap::new(13);
+pub(super) const SAP: Sap = Sap::new(13);
 /// From the end of a block until it is decoded.
 const DECODING: Duration = Duration::from_millis(50);
 
@@ -31,6 +32,7 @@ pub(super) struct Pair {
 type Noise = dyn FnMut(Time, &mut Vec<u8>);
 
 struct End {
+    config: Config,
     node: Node,
     client: Client,
     id: ClientId,
@@ -57,13 +59,13 @@ impl Pair {
         let end = |address: u32, seed: u64| {
             let mut config = Config::new(Address::node(address), waveform);
             change(&mut config);
-            let mut node = Node::new(Time::ZERO, config, Rng::stream(seed, "node"));
+            let mut node = Node::new(Time::ZERO, config.clone(), Rng::stream(seed, "node"));
             node.record(true);
             let id = node.handle_connected(Time::ZERO).expect("a first client");
             let mut client = Client::new(client::Config::new(SAP));
             client.handle_connected(Time::ZERO);
             let modem = Modem::default();
-            End { node, client, id, received: Vec::new(), events: Vec::new(), modem }
+            End { config, node, client, id, received: Vec::new(), events: Vec::new(), modem }
         };
         let ends = [end(0x0a_141e, 1), end(0x0a_141f, 2)];
         let mut pair = Self { now: Time::ZERO, ends, noise: Box::new(|_, _| {}) };
@@ -71,18 +73,44 @@ impl Pair {
         pair
     }
 
-    pub(super) fn send(&mut self, side: Side, octets: &[u8]) {
-        let to = self.ends[1 - side as usize].node.address();
-        let send = client::Send {
-            to,
+    /// Sends with acknowledgement, in order.
+    pub(super) fn send(&mut self, side: Side, octets: &[u8]) -> SendId {
+        self.send_as(side, octets, |_| {})
+    }
+
+    /// Sends with what `change` makes of that.
+    pub(super) fn send_as(
+        &mut self,
+        side: Side,
+        u_pdu: &[u8],
+        change: impl FnOnce(&mut client::Send<'_>),
+    ) -> SendId {
+        let mut send = client::Send {
+            to: self.ends[1 - side as usize].node.address(),
             to_sap: SAP,
             priority: 0,
             is_expedited: false,
             service: Some(Service::ARQ),
             ttl: Duration::ZERO,
-            u_pdu: octets,
+            u_pdu,
         };
-        self.ends[side as usize].client.send(send).expect("the client takes it");
+        change(&mut send);
+        let id = self.ends[side as usize].client.send(send).expect("the client takes it");
+        self.settle();
+        id
+    }
+
+    /// A node stops and starts anew, with a new client; what its modem sends ends with noise.
+    pub(super) fn restart(&mut self, side: Side) {
+        let now = self.now;
+        let end = &mut self.ends[side as usize];
+        let rng = Rng::stream(now.as_nanos(), "node");
+        end.node = Node::new(now, end.config.clone(), rng);
+        end.id = end.node.handle_connected(now).expect("a first client");
+        end.client = Client::new(client::Config::new(SAP));
+        end.client.handle_connected(now);
+        end.modem.ended = true;
+        end.modem.own.clear();
         self.settle();
     }
 
@@ -103,9 +131,34 @@ impl Pair {
         &self.ends[side as usize].received
     }
 
-    pub(super) fn confirmed(&self, side: Side) -> usize {
-        let events = &self.ends[side as usize].events;
-        events.iter().filter(|event| matches!(event, client::Event::Confirmed(_))).count()
+    /// What was confirmed, in the order of that.
+    pub(super) fn confirmed(&self, side: Side) -> Vec<SendId> {
+        let confirmed = self.ends[side as usize].events.iter().filter_map(|event| match event {
+            client::Event::Confirmed(id) => Some(*id),
+            _ => None,
+        });
+        confirmed.collect()
+    }
+
+    /// What was rejected, and why.
+    pub(super) fn rejected(&self, side: Side) -> Vec<(Option<SendId>, UnidataReason)> {
+        let rejected = self.ends[side as usize].events.iter().filter_map(|event| match event {
+            client::Event::Rejected { id, reason } => Some((*id, *reason)),
+            _ => None,
+        });
+        rejected.collect()
+    }
+
+    pub(super) fn client(&mut self, side: Side) -> &mut Client {
+        &mut self.ends[side as usize].client
+    }
+
+    pub(super) fn events(&self, side: Side) -> &[client::Event] {
+        &self.ends[side as usize].events
+    }
+
+    pub(super) fn node(&mut self, side: Side) -> &mut Node {
+        &mut self.ends[side as usize].node
     }
 
     pub(super) fn transmissions(&self) -> [u64; 2] {
