@@ -18,5 +18,7 @@ pub mod management;
 pub mod policy;
 pub mod reset;
 pub mod scan;
+#[cfg(test)]
+mod tests;
 pub mod warning;
 pub mod wire;
