@@ -36,7 +36,7 @@ fn heard(stream: &[u8], chunk: usize) -> Vec<String> {
     let mut all = Vec::new();
     let mut scanner = Scanner::new();
     let mut note = |heard: Heard<'_>| {
-        if let Heard::Frame { frame, octets } = heard {
+        if let Heard::Frame { frame, octets, .. } = heard {
             assert!(Frame::parse_end(octets).is_ok_and(|(same, _)| same == frame));
         }
         all.push(format!("{heard:?}"));
