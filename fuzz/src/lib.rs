@@ -8,6 +8,7 @@ mod ip;
 mod modem;
 mod nc;
 mod s5066_dts;
+mod s5066_node;
 mod secure;
 mod sis;
 mod tcp;
@@ -32,6 +33,7 @@ pub const TARGETS: &[Target] = &[
     ("offload", gateway::offload),
     ("s5066_arq", s5066_dts::arq),
     ("s5066_frame", s5066_dts::frame),
+    ("s5066_node", s5066_node::node),
     ("scenario_file", text::scenario),
     ("secure", secure::peers),
     ("sis_primitive", sis::primitive),
