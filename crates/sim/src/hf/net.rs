@@ -197,6 +197,8 @@ mod tests {
                 pair.send(&vec![number; 2_000]);
             }
             pair.run(Duration::from_secs(120));
+            // A node that is due and has nothing to do is asked again, and again.
+            assert!(pair.steps < 2_000, "{}", pair.steps);
             pair.records
         };
 
@@ -236,6 +238,7 @@ mod tests {
         confirmed: usize,
         rejected: usize,
         records: Vec<node::Record>,
+        steps: u32,
     }
 
     impl Pair {
@@ -267,6 +270,7 @@ mod tests {
                 confirmed: 0,
                 rejected: 0,
                 records: Vec::new(),
+                steps: 0,
             };
             pair.settle();
             pair
@@ -291,6 +295,7 @@ mod tests {
             let end = self.now + time;
             while let Some(next) = self.net.next_timeout().filter(|&next| next <= end) {
                 self.now = self.now.max(next);
+                self.steps += 1;
                 self.net.handle_timeout(self.now);
                 self.settle();
             }

@@ -174,7 +174,7 @@ fn the_requirement_for_the_poor_channel_is_met_with_the_longest_interleaver() {
     let rates = [("2400/long", 18.0), ("4800/very-long", 19.0), ("9600/very-long", 31.0)];
     for (name, snr_db) in rates {
         let (mut wrong, mut bits) = (0, 0);
-        for seed in 0..20 {
+        for seed in 0..5 {
             let config = Config { channel: Channel::poor(snr_db), ..Config::default() };
             let mut medium = Medium::new(config, 2, seed);
             let waveform = waveform(name);
