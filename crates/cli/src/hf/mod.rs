@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use gateway::hf::Server;
 use lab::figure::timeline::{Station, Timeline, timeline_to_svg};
 use proto::time::Time;
@@ -89,7 +89,13 @@ fn listen(end: &End, limit: usize) -> anyhow::Result<Server> {
         None => bind(),
     };
     let place = end.namespace.as_ref().map_or(String::new(), |name| format!(" in {name}"));
-    bound.with_context(|| format!("cannot listen on {}{place}", end.listen))
+    bound.map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => anyhow!(
+            "{}{place} is in use: `ss -ltnp` shows by whom; --help, how to listen elsewhere",
+            end.listen
+        ),
+        _ => anyhow!("cannot listen on {}{place}: {error}", end.listen),
+    })
 }
 
 /// Says where clients connect; nobody may be there to read it.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
-use lab::figure::timeline::{Kind, Span};
+use lab::figure::timeline::Span;
 use proto::s5066::node::{FrameKind, Record};
 use proto::time::Time;
 use sim::capture::{Capture, Direction, LinkType};
@@ -69,41 +69,27 @@ impl Observer {
     pub(super) fn note(&mut self, end: usize, record: &Record) {
         let tally = &mut self.tallies[end];
         match record {
-            Record::Keyed { start, end: over, .. } => {
+            Record::Keyed { start, end, .. } => {
                 tally.transmissions += 1;
-                tally.on_air += over.since(*start);
+                tally.on_air += end.since(*start);
                 tally.first = tally.first.or(Some(*start));
-                tally.last = Some(*over);
-                self.draw(end, *start, *over, Kind::Carrier);
+                tally.last = Some(*end);
             }
-            Record::Sent { start, end: over, kind, octets } => {
-                let kind = match kind {
-                    FrameKind::Data => {
-                        tally.data += 1;
-                        Kind::Data
-                    }
-                    FrameKind::Repeat => {
-                        tally.repeats += 1;
-                        Kind::Repeat
-                    }
-                    FrameKind::Ack => {
-                        tally.acks += 1;
-                        Kind::Ack
-                    }
-                    FrameKind::Control => {
-                        tally.control += 1;
-                        Kind::Control
-                    }
-                    FrameKind::Padding => Kind::Carrier,
-                };
-                self.draw(end, *start, *over, kind);
-                self.capture(end, *start, Direction::Out, octets);
-            }
-            Record::Heard { at, is_good, octets } => {
+            Record::Sent { kind: FrameKind::Ack, .. } => tally.acks += 1,
+            Record::Sent { kind: FrameKind::Control, .. } => tally.control += 1,
+            Record::Sent { kind: FrameKind::Data, .. } => tally.data += 1,
+            Record::Sent { kind: FrameKind::Padding, .. } => {}
+            Record::Sent { kind: FrameKind::Repeat, .. } => tally.repeats += 1,
+            Record::Heard { is_good, .. } => {
                 tally.heard += 1;
                 tally.heard_damaged += u64::from(!is_good);
-                self.capture(end, *at, Direction::In, octets);
             }
+        }
+        self.capture(end, record);
+        if let Some(spans) = &mut self.spans
+            && spans[end].len() < SPANS
+        {
+            spans[end].extend(lab::hf::span(record));
         }
     }
 
@@ -116,12 +102,8 @@ impl Observer {
     pub(super) fn take_spans(&mut self) -> Option<[Vec<Span>; 2]> {
         let mut spans = self.spans.take()?;
         for spans in &mut spans {
-            // Carriers first: what is sent lies on top of them.
-            spans.sort_by(|a, b| {
-                (a.kind != Kind::Carrier)
-                    .cmp(&(b.kind != Kind::Carrier))
-                    .then(a.start.total_cmp(&b.start))
-            });
+            // That the transmitter was on is known last.
+            spans.sort_by(|a, b| a.start.total_cmp(&b.start));
         }
         Some(spans)
     }
@@ -134,17 +116,16 @@ impl Observer {
         self.captures.iter_mut().try_for_each(Capture::finish)
     }
 
-    fn capture(&mut self, end: usize, at: Time, direction: Direction, octets: &[u8]) {
-        if let Some(capture) = self.captures.get_mut(end) {
-            capture.write(at + self.epoch, 0, direction, octets);
-        }
-    }
-
-    fn draw(&mut self, end: usize, start: Time, over: Time, kind: Kind) {
-        let Some(spans) = &mut self.spans else { return };
-        if spans[end].len() < SPANS {
-            let (start, end_s) = (start.as_secs_f64(), over.as_secs_f64());
-            spans[end].push(Span { start, end: end_s, kind });
+    fn capture(&mut self, end: usize, record: &Record) {
+        let Some(capture) = self.captures.get_mut(end) else { return };
+        match record {
+            Record::Heard { at, octets, .. } => {
+                capture.write(*at + self.epoch, 0, Direction::In, octets);
+            }
+            Record::Keyed { .. } => {}
+            Record::Sent { start, octets, .. } => {
+                capture.write(*start + self.epoch, 0, Direction::Out, octets);
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ use sim::hf::{self, Channel, Timing};
 use crate::claim::Claim;
 use crate::stats::Estimate;
 
-pub use timeline::{capture, timeline};
+pub use timeline::{capture, span, timeline};
 
 const GROUP: &str = "hf";
 const BIT_S: &str = "bit/s";

@@ -55,7 +55,9 @@ fn station(name: &str, records: &[Record]) -> Station {
     Station { name: name.to_owned(), spans }
 }
 
-fn span(record: &Record) -> Option<Span> {
+/// What a record shows in a picture; nothing for what was heard.
+#[must_use]
+pub fn span(record: &Record) -> Option<Span> {
     let (start, end, kind) = match record {
         Record::Heard { .. } => return None,
         Record::Keyed { start, end, .. } => (start, end, Kind::Carrier),
