@@ -17,7 +17,7 @@ const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../demo");
 fn it_compares_and_leaves_nothing_behind() {
     let mut demo = Demo::start("whole", &[]);
 
-    let (code, printed) = demo.program.finish(Duration::from_secs(180));
+    let (code, printed) = demo.program.finish(Duration::from_secs(240));
 
     assert_eq!(code, Some(0), "{printed}");
     let tables: Vec<&str> = printed.split("loss each way").skip(1).collect();
@@ -33,6 +33,15 @@ fn it_compares_and_leaves_nothing_behind() {
     let ratio = tables[1].lines().find(|line| line.contains("goodput")).unwrap();
     let ratio: Option<f64> = ratio.split_whitespace().last().and_then(|ratio| ratio.parse().ok());
     assert!(ratio.unwrap() > 2.0, "{printed}");
+    // What came by radio.
+    let row = |title| printed.lines().find(|line| line.contains(title)).unwrap_or_default();
+    assert!(row("ping, 1 packets: answered").ends_with("1 of 1"), "{printed}");
+    assert!(row("  goodput").contains("bit/s"), "{printed}");
+    assert!(!row("  whole file").contains("unfinished"), "{printed}");
+    for file in ["hf.svg", "a.pcapng", "b.pcapng"] {
+        let len = fs::metadata(demo.out.join(file)).map_or(0, |file| file.len());
+        assert!(len > 1_000, "{file}: {len} octets");
+    }
     demo.assert_nothing_left();
 }
 
@@ -47,6 +56,8 @@ fn stopped_at_any_moment_it_leaves_nothing_behind() {
         ("nc", "", 2_500),
         ("hbh", "with HBH", 0),
         ("nc", "with the tunnel", 0),
+        ("hf", "HF radio", 500),
+        ("hf", "HF radio", 4_000),
     ];
     for (number, (part, text, millis)) in moments.into_iter().enumerate() {
         let mut demo = Demo::start(&format!("stopped-{number}"), &[part]);
@@ -83,16 +94,20 @@ fn wrong_arguments_are_answered_with_the_usage() {
 struct Demo {
     program: Program,
     directory: PathBuf,
+    /// What it leaves on purpose.
+    out: PathBuf,
 }
 
 impl Demo {
     fn start(name: &str, arguments: &[&str]) -> Self {
         let directory = env::temp_dir().join(format!("twtest{}-{name}", process::id()));
+        let out = env::temp_dir().join(format!("twtest{}-{name}-out", process::id()));
         fs::create_dir(&directory).unwrap();
         let mut command = Command::new(DEMO);
         command.arg("--quick").args(arguments).env("TRACKWAY", TRACKWAY).env("TMPDIR", &directory);
+        command.env("OUT", &out);
         let program = Program::start(command.process_group(0), "demo");
-        Self { program, directory }
+        Self { program, directory, out }
     }
 
     fn assert_nothing_left(&self) {
@@ -128,5 +143,6 @@ impl Drop for Demo {
         let _ = killpg(self.program.pid(), Signal::SIGTERM);
         let _ = self.program.finish(Duration::from_secs(30));
         let _ = fs::remove_dir_all(&self.directory);
+        let _ = fs::remove_dir_all(&self.out);
     }
 }

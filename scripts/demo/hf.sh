@@ -1,0 +1,125 @@
+# The third part of ./demo: curl and ping between two networks that only HF radio joins.
+# shellcheck shell=bash
+
+describe_hf() {
+    description="Two hosts, between them HF radio of 9600 bit/s in 3 kHz, bit error rate 1e-5, STANAG 5066 and IP over it."
+    hf_octets=10000 hf_pings=3 hf_limit=75
+    if $is_quick; then
+        hf_octets=2000 hf_pings=1 hf_limit=40
+    fi
+}
+
+# There is nothing to compare with: the radio carries no IP by itself.
+run_hf_real() {
+    local node
+    mkdir -p "$out" || exit 1
+    head -c $hf_octets /dev/urandom > "$directory/file"
+    hops=1
+    for node in 0 1; do
+        ip netns add "$net-$node"
+        ip netns exec "$net-$node" sysctl -qw net.ipv6.conf.all.disable_ipv6=1 \
+            net.ipv6.conf.default.disable_ipv6=1
+        ip -n "$net-$node" link set dev lo up
+    done
+    start_radio
+    start_ip_client 0 0.10.20.31 10.88.0.1 10.88.0.2
+    start_ip_client 1 0.10.20.30 10.88.0.2 10.88.0.1
+    for node in 0 1; do
+        wait_for "IP over HF" is_bound $node
+    done
+    ping_by_radio
+    curl_by_radio
+    stop radio
+    remove_chain
+    print_radio_table
+}
+
+# Without namespaces there is no device for IP.
+run_hf_simulated() {
+    echo "This part needs root. trackway lab run hf-ipclient has the same in the simulator."
+}
+
+# Both radios are one program; it listens in either namespace.
+start_radio() {
+    "$trackway" hf --netns-a "$net-0" --netns-b "$net-1" --speed 9600 --ber 1e-5 --seed $seed \
+        --timeline "$out/hf.svg" --capture "$out" --json \
+        > "$directory/radio.out" 2> "$directory/radio.log" < /dev/null &
+    pids[radio]=$!
+    wait_for "the radio" grep -q 'ready' "$directory/radio.log"
+}
+
+# start_ip_client NODE PEERS_NODE_ADDRESS ADDRESS PEERS_ADDRESS
+start_ip_client() {
+    start_gateway "$1" << END
+[ipclient]
+addresses = ["$3/24"]
+
+[[ipclient.route]]
+node = "$2"
+to = ["$4/32"]
+END
+}
+
+is_bound() {
+    gateway_status "$1" | grep -q '"state": *"bound"'
+}
+
+ping_by_radio() {
+    local began=$SECONDS
+    # One after the other: HF turns round in seconds.
+    start ping 0 ping -n -c $hf_pings -i 6 -W 30 10.88.0.2
+    while is_running ping && [ $((SECONDS - began)) -lt $hf_limit ]; do
+        progress "ping: $(grep -c 'bytes from' "$directory/ping.out") of $hf_pings answered"
+    done
+    stop ping
+    # rtt min/avg/max/mdev = 2744.1/2797.2/2893.2/66.8 ms
+    result[ping]=$(LC_ALL=C awk -F'[= /]+' \
+        '/^rtt/ { printf "%.1f s (%.1f to %.1f s)", $7 / 1000, $6 / 1000, $8 / 1000 }' \
+        "$directory/ping.out")
+    result[answers]="$(grep -c 'bytes from' "$directory/ping.out") of $hf_pings"
+}
+
+curl_by_radio() {
+    local size began=$SECONDS
+    start web 1 python3 -u -m http.server --directory "$directory" 8000
+    wait_for "the web server" listens 1 8000
+    start curl 0 curl -sS --max-time $hf_limit -o "$directory/download" \
+        -w '%{time_connect} %{time_total} %{size_download}\n' http://10.88.0.2:8000/file
+    while is_running curl; do
+        size=$(size_of "$directory/download")
+        progress "curl: $size of $hf_octets octets after $((SECONDS - began)) s"
+    done
+    stop web
+    read -r connected time size < "$directory/curl.out"
+    result[connect]=$(LC_ALL=C printf '%.1f s' "$connected")
+    result[time]=$(LC_ALL=C printf '%.1f s' "$time")
+    [ "$size" = $hf_octets ] || result[time]="unfinished after ${result[time]}: $size octets"
+    result[goodput]=$(LC_ALL=C awk -v size="$size" -v time="$time" \
+        'BEGIN { printf "%.0f bit/s", size * 8 / time }')
+}
+
+print_radio_table() {
+    progress_end
+    echo
+    radio_line "ping, $hf_pings packets: answered" "${result[answers]:--}"
+    radio_line "  round trip" "${result[ping]:--}"
+    radio_line "curl, $((hf_octets / 1000)) KB: connected after" "${result[connect]}"
+    radio_line "  whole file" "${result[time]}"
+    radio_line "  goodput" "${result[goodput]}"
+    radio_line "transmissions, A and B" "$(of_radio transmissions)"
+    radio_line "  frames of data" "$(of_radio data)"
+    radio_line "  sent again" "$(of_radio repeats)"
+    radio_line "  acknowledgements" "$(of_radio acks)"
+    radio_line "time on the air" "$(of_radio on_air_s) s"
+    echo
+    echo "Who transmitted when: $out/hf.svg; every frame: $out/a.pcapng, $out/b.pcapng (Wireshark)."
+}
+
+radio_line() {
+    printf '%-34s %s\n' "$1" "$2"
+}
+
+# of_radio NAME: A's number and B's.
+of_radio() {
+    numbers_of "$1" < "$directory/radio.out" | paste -sd ' ' | sed 's/ /, /'
+}
