@@ -29,6 +29,7 @@ mod transmit;
 mod waiting;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use super::cas::Floor;
 use super::dts::datagram;
@@ -81,6 +82,9 @@ pub struct Node {
     stats: Stats,
 }
 
+/// How long a modem may say nothing about a transmission that is over, or while it receives:
+/// several of its longest blocks.
+const MODEM_PATIENCE: Duration = Duration::from_secs(60);
 /// Warnings owed at most.
 const MAX_WARNINGS: usize = 16;
 /// Octets of C_PDUs that wait here at least, however slow the radio is.
@@ -152,6 +156,11 @@ impl Node {
         for peer in self.peers.values_mut() {
             peer.link.handle_timeout(now);
         }
+        if self.modem_due().is_some_and(|due| due <= now) {
+            self.stats.modem_silences += 1;
+            self.end_turn(now);
+            self.end_reception(now);
+        }
         if self.floor.poll_silence(now) {
             self.handle_silence(now);
         }
@@ -193,6 +202,7 @@ impl Node {
             self.assembly.next_timeout(),
             self.floor.next_timeout(),
             self.sis.next_timeout(),
+            self.modem_due(),
         ]
         .into_iter()
         .flatten()
@@ -237,6 +247,13 @@ impl Node {
         self.pull(now);
         self.start_at =
             if self.turn.is_none() && self.has_work() { self.floor.next_start(now) } else { None };
+    }
+
+    /// When the modem must have told what became of what it does.
+    fn modem_due(&self) -> Option<Time> {
+        let turn = self.turn.as_ref().map(Turn::end);
+        let reception = self.reception.as_ref().map(Reception::last);
+        turn.into_iter().chain(reception).min().map(|at| at + MODEM_PATIENCE)
     }
 
     /// Fetches requests from the clients' side, the most urgent first, while there is room.

@@ -17,6 +17,8 @@ use crate::time::Time;
 pub(super) struct Reception {
     /// When the preamble ended.
     began: Time,
+    /// When the modem last gave octets.
+    last: Time,
     waveform: Waveform,
     /// Whether its beginning was heard. Of one that was not, an earlier life of this node may have
     /// taken frames: to say that it knows no link would have them sent again.
@@ -25,6 +27,13 @@ pub(super) struct Reception {
     asks: bool,
     /// Who was heard to say something to this station.
     heard: BTreeSet<Address>,
+}
+
+impl Reception {
+    /// When the modem last gave octets.
+    pub(super) fn last(&self) -> Time {
+        self.last
+    }
 }
 
 /// The longest half seconds of an EOT.
@@ -41,8 +50,14 @@ impl Node {
         self.floor.handle_carrier();
         let waveform = waveform.unwrap_or(self.waveform);
         while self.scanner.flush().is_some() {}
-        self.reception =
-            Some(Reception { began: now, waveform, is_whole, asks: false, heard: BTreeSet::new() });
+        self.reception = Some(Reception {
+            began: now,
+            last: now,
+            waveform,
+            is_whole,
+            asks: false,
+            heard: BTreeSet::new(),
+        });
     }
 
     /// Takes octets that the modem has decoded.
@@ -50,6 +65,9 @@ impl Node {
         // A modem that does not tell of carriers still means that somebody transmits.
         if self.reception.is_none() {
             self.begin_reception(now, None, false);
+        }
+        if let Some(reception) = &mut self.reception {
+            reception.last = now;
         }
         let mut scanner = std::mem::take(&mut self.scanner);
         let mut rest = octets;

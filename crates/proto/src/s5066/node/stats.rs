@@ -47,6 +47,8 @@ pub struct Stats {
     pub too_many_peers: u64,
     /// Records that nobody fetched, dropped.
     pub records_dropped: u64,
+    /// Times that the modem did not tell what became of what it did.
+    pub modem_silences: u64,
     /// Changes of the data rate.
     pub rate_changes: u64,
 }

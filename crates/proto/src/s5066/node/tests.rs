@@ -7,6 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{Extensions, FrameKind, Rate, Record};
+use crate::modem;
 use crate::rng::Rng;
 use crate::s5066::Address;
 use crate::s5066::dts::wire::Frame;
@@ -198,6 +199,21 @@ fn a_hard_link_is_made_and_keeps_until_it_is_ended() {
     assert!(events.len() == 1, "{events:?}");
     assert_eq!(pair.received(Side::B), [b"over it".to_vec()]);
     assert_eq!(pair.node(Side::A).links().count(), 0);
+}
+
+#[test]
+fn a_modem_that_tells_nothing_does_not_silence_a_node_for_good() {
+    let mut pair = Pair::new("9600", |_| {});
+    let waveform = pair.node(Side::A).waveform();
+    let carrier = modem::Event::CarrierDetected { waveform: Some(waveform) };
+    let now = pair.now;
+    pair.node(Side::A).handle_modem(now, carrier);
+    pair.send(Side::A, b"HELLO");
+
+    pair.run(MINUTE * 3);
+
+    assert_eq!(lengths(&pair), [5]);
+    assert_eq!(pair.node(Side::A).stats().modem_silences, 1);
 }
 
 #[test]

@@ -237,6 +237,11 @@ impl Node {
 }
 
 impl Turn {
+    /// When the last block ends.
+    pub(super) fn end(&self) -> Time {
+        self.end
+    }
+
     /// Octets that are still free.
     pub(super) fn rest(&self) -> usize {
         self.room - self.used
