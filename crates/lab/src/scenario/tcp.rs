@@ -38,6 +38,7 @@ pub(super) struct Options {
     initial_ssthresh: Option<u64>,
     restart_after_idle: Option<bool>,
     validate_window: Option<bool>,
+    undo_timeouts: Option<bool>,
     duplicate_threshold: Option<u32>,
     limited_transmit: Option<bool>,
     impatient: Option<bool>,
@@ -181,6 +182,7 @@ impl Options {
         set(&mut config.initial_ssthresh, self.initial_ssthresh.map(Some));
         set(&mut config.restart_after_idle, self.restart_after_idle);
         set(&mut config.validate_window, self.validate_window);
+        set(&mut config.undo_timeouts, self.undo_timeouts);
         set(&mut config.duplicate_threshold, self.duplicate_threshold);
         set(&mut config.limited_transmit, self.limited_transmit);
         set(&mut config.impatient, self.impatient);

@@ -58,6 +58,10 @@ pub struct Config {
     /// Restart the retransmission timer only on the first partial acknowledgement, "impatient"
     /// (RFC 6582, 4); without SACK only.
     pub impatient: bool,
+    /// Whether a timeout is undone when the first acknowledgement after it echoes a timestamp from
+    /// before it: nothing was lost (RFC 3522), so the window is as before (RFC 4015); with
+    /// timestamps only.
+    pub undo_timeouts: bool,
     /// How the window leaves fast recovery without SACK (RFC 6582, 3.2, step 3).
     pub full_ack: FullAck,
     /// When to warn the application that the peer does not answer (R1; RFC 1122, 4.2.3.5: at
@@ -108,6 +112,7 @@ impl Default for Config {
             duplicate_threshold: 3,
             limited_transmit: true,
             impatient: true,
+            undo_timeouts: false,
             full_ack: FullAck::Flight,
             r1: Limit::Retransmissions(3),
             r2: Limit::Retransmissions(15),

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::config::FullAck;
-use super::congestion::{Ack, Verdict};
+use super::congestion::{Ack, Verdict, Window};
 use super::sender::{Kind, Next, Plan, Sender, Wait};
 use super::seq::Seq;
 use super::stats::Stats;
@@ -22,6 +22,15 @@ pub(super) struct Recovery {
     rescue_rxt: Seq,
     /// Whether a partial acknowledgement came.
     is_partial: bool,
+}
+
+/// What a needless timeout is undone to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Undo {
+    /// When the timer first expired.
+    at: Time,
+    cwnd: u64,
+    ssthresh: u64,
 }
 
 /// An acknowledgement, as far as the send side is concerned.
@@ -121,6 +130,7 @@ impl Sender {
         is_echoed: impl Fn(Time) -> bool,
         stats: &mut Stats,
     ) -> Progress {
+        self.undo_timeout(now, report, stats);
         let octets = report.ack.since(self.una);
         let flight = self.nxt.since(self.una);
         let was_syn = !self.is_syn_acked();
@@ -190,6 +200,21 @@ impl Sender {
             self.rtt.start();
         }
         clear(landed.newest).map(|at| now.since(at))
+    }
+
+    /// RFC 3522: what is acknowledged left before the timer expired, so it was only late.
+    fn undo_timeout(&mut self, now: Time, report: &Report, stats: &mut Stats) {
+        let Some(Undo { at, cwnd, ssthresh }) = self.undo.take() else { return };
+        // The age of an echo is known to a tick.
+        let since = now.since(at) + self.config.timestamp_tick;
+        if report.echo_age.is_none_or(|age| age <= since) {
+            return;
+        }
+        stats.timeouts_undone += 1;
+        self.window.cwnd = self.window.cwnd.max(cwnd);
+        self.window.ssthresh = self.window.ssthresh.max(ssthresh);
+        self.nxt = self.max;
+        self.recover = self.una;
     }
 
     fn is_window_limited(&self, flight: u64) -> bool {
@@ -273,6 +298,10 @@ impl Sender {
         self.rtt.back_off();
         if !self.is_syn_acked() {
             return;
+        }
+        if self.config.undo_timeouts {
+            let Window { cwnd, ssthresh, .. } = self.window;
+            self.undo.get_or_insert(Undo { at: now, cwnd, ssthresh });
         }
         let flight = self.max.since(self.una) - self.limited;
         self.controller.get().on_timeout(now, &mut self.window, flight, is_first);

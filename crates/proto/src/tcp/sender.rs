@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::config::Config;
 use super::congestion::{Controller, Window};
 use super::flight::Flight;
-use super::recovery::Recovery;
+use super::recovery::{Recovery, Undo};
 use super::ring::Ring;
 use super::rtt::Estimator;
 use super::scoreboard::Scoreboard;
@@ -50,6 +50,8 @@ pub(super) struct Sender {
     pub(super) window: Window,
     pub(super) controller: Controller,
     pub(super) recovery: Option<Recovery>,
+    /// What was before a timeout that may have been needless.
+    pub(super) undo: Option<Undo>,
     /// No fast retransmit before the peer has acknowledged up to here.
     pub(super) recover: Seq,
     /// No further reduction by ECN before the peer has acknowledged up to here.
@@ -133,6 +135,7 @@ impl Sender {
             window: Window { cwnd: 1, ssthresh: u64::MAX, mss: 1, next_send: None },
             controller: Controller::new(config.congestion),
             recovery: None,
+            undo: None,
             recover: iss,
             reduced_until: iss,
             duplicates: 0,

@@ -23,6 +23,8 @@ pub struct Stats {
     pub octets_retransmitted: u64,
     /// Expiries of the retransmission timer.
     pub timeouts: u64,
+    /// Timeouts that were undone: nothing was lost (RFC 4015).
+    pub timeouts_undone: u64,
     /// Recoveries that duplicate acknowledgements or SACK started.
     pub fast_retransmits: u64,
     /// New data sent on early duplicate acknowledgements (RFC 3042).

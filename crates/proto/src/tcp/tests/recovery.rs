@@ -2,7 +2,7 @@
 
 use super::script::{ACK, NOTHING, Script, plain, with_sack};
 use crate::tcp::Algorithm;
-use crate::tcp::{Config, FullAck, Growth, InitialWindow, Limit};
+use crate::tcp::{Config, FullAck, Growth, InitialWindow, Limit, Timestamps};
 
 /// Ten segments in one window and no more; the third and the fifth are lost.
 fn ten_segments_up_to_the_partial_ack(config: Config) -> Script {
@@ -72,6 +72,28 @@ fn duplicates_after_a_timeout_start_no_second_recovery() {
 
     assert_eq!(script.tcp.stats().fast_retransmits, 0);
     assert_eq!(script.tcp.cwnd(), 1_000);
+}
+
+#[test]
+fn a_timeout_that_was_needless_is_undone() {
+    let window = |undo_timeouts, echo_of_repeat: u32| {
+        let mut script = Script::open(Config { undo_timeouts, timestamps: true, ..plain() });
+        let sent_at = script.tcp.timestamp(script.now);
+        let _ = script.write(9_000);
+        let before = script.tcp.cwnd();
+        assert_eq!(script.wait(1_000).len(), 1, "the first segment again");
+        let echo = sent_at + 1_000 * echo_of_repeat;
+        script.options.timestamps = Some(Timestamps { value: 1_000, echo });
+        script.skip(50);
+
+        let _ = script.peer(1, 1_977, ACK, 0);
+
+        (script.tcp.cwnd() > before, script.tcp.stats().timeouts_undone)
+    };
+
+    assert_eq!(window(true, 0), (true, 1));
+    assert_eq!(window(true, 1), (false, 0), "the answer to what was sent again");
+    assert_eq!(window(false, 0), (false, 0));
 }
 
 #[test]
