@@ -69,6 +69,8 @@ pub struct SenderStats {
     pub written: Option<Time>,
     /// When the peer had acknowledged the last octet.
     pub acked: Option<Time>,
+    /// When the peer's answer began to arrive.
+    pub answered: Option<Time>,
     /// When the connection ended.
     pub ended: Option<Time>,
     /// How it ended.
@@ -148,6 +150,7 @@ impl Sender {
         let mut buffer = [0; 2_048];
         while let len @ 1.. = connection.read(&mut buffer) {
             self.stats.received += len as u64;
+            self.stats.answered = self.stats.answered.or(Some(now));
         }
         if self.stats.established.is_some() {
             self.write(now, connection);
@@ -205,13 +208,18 @@ pub struct SinkConfig {
     pub tcp: tcp::Config,
     /// Whether it sends everything back.
     pub echo: bool,
+    /// After how many octets of a connection it confirms with a few of its own.
+    pub confirm: Option<u64>,
 }
+
+/// What a sink says when it has all.
+const CONFIRMATION: &[u8] = b"complete";
 
 impl SinkConfig {
     /// A sink that sends nothing back.
     #[must_use]
     pub fn new(port: u16) -> Self {
-        Self { port, tcp: tcp::Config::default(), echo: false }
+        Self { port, tcp: tcp::Config::default(), echo: false, confirm: None }
     }
 }
 
@@ -287,6 +295,10 @@ impl Sink {
                 connection.write(&buffer[..len]);
             }
             self.take(now, place, &buffer[..len]);
+            let until = place + len as u64;
+            if self.config.confirm.is_some_and(|all| place < all && all <= until) {
+                connection.write(CONFIRMATION);
+            }
         }
         if has_peer_closed {
             self.stats.closed = Some(now);
