@@ -22,6 +22,26 @@ fn stanag_5066_uses_most_of_what_the_limit_allows_and_never_more() {
     }
 }
 
+#[test]
+fn no_transfer_gets_more_than_its_limit_and_all_but_the_unviable_end() {
+    for id in ["hf-nonarq", "hf-ipclient-ber"] {
+        let Tested { finding, .. } = test(id);
+
+        let ours = finding.points.iter().filter(|point| !point.series.starts_with("seed"));
+        for point in ours.filter(|point| point.y_unit == "utilisation") {
+            let limit = point.limit.expect("a transfer has one");
+            assert!(point.y.mean < limit, "{id}: {point:?}");
+            let is_viable = point.series != "non-arq" || point.x < 1e-4 || point.x >= 1.0;
+            assert!(!is_viable || point.y.mean > 0.03, "{id}: {point:?}");
+        }
+        assert!(!finding.measured.contains("NaN") && !finding.reason.is_empty(), "{id}");
+        for table in &finding.tables {
+            assert!(table.rows.iter().all(|row| row.len() == table.head.len()), "{id}");
+        }
+        assert!(finding.exchanges.iter().all(|it| it.timeline().stations.len() == 2), "{id}");
+    }
+}
+
 fn test(id: &str) -> Tested {
     let chosen = campaign::select(&claims(), id).expect("a claim");
     let plan = Plan { runs: 1, jobs: runner::cores() };

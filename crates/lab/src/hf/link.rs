@@ -1,0 +1,169 @@
+//! Two hosts, each behind a station, and a transfer from one to the other by end-to-end TCP over
+//! IP Client.
+//!
+//! ```text
+//!  host ── LAN ── gateway ~~~ HF ~~~ gateway ── LAN ── host
+//!  sender         IpClient, Node     Node, IpClient    sink, which confirms
+//! ```
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use proto::ipclient::Transport;
+use proto::modem::Waveform;
+use proto::s5066::Address;
+use proto::s5066::cas::Access;
+use proto::s5066::node::{self, Record};
+use proto::tcp;
+use proto::time::Time;
+use sim::app::transfer::{SenderConfig, SinkConfig};
+use sim::hf::Channel;
+use sim::units::BitRate;
+use sim::{AppId, HfId, HfStation, InterfaceConfig, LinkConfig, Prefix, World, channel};
+
+use crate::tcp::as_linux;
+
+const PORT: u16 = 5_001;
+/// Octets that wait in an IP client: more than a TCP sends ahead, so that none is dropped. What is
+/// dropped at the end of a window is noticed only when the timer expires, two minutes later.
+pub(super) const QUEUE: usize = 4 << 20;
+
+/// A transfer over a link.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Link {
+    /// What both stations transmit with.
+    pub waveform: Waveform,
+    /// What happens on the way.
+    pub channel: Channel,
+    /// How the IP clients send.
+    pub transport: Transport,
+    /// How the stations share the frequency.
+    pub is_slotted: bool,
+    /// Octets to be transferred.
+    pub octets: u64,
+    /// Octets of the sender's socket buffer; `None` for what Linux may make of it.
+    pub send_buffer: Option<usize>,
+    /// When it is given up.
+    pub limit: Duration,
+}
+
+/// What became of a transfer; times are since its beginning, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Transfer {
+    /// When the connection was established.
+    pub connect_s: Option<f64>,
+    /// When the last octet had arrived.
+    pub delivered_s: Option<f64>,
+    /// When the confirmation had arrived.
+    pub total_s: Option<f64>,
+    /// How long the last octet took from when TCP took it until it arrived.
+    pub latency_s: Option<f64>,
+    /// What the sender's TCP counted.
+    pub tcp: tcp::Stats,
+}
+
+impl Link {
+    /// Runs the transfer.
+    #[must_use]
+    pub fn run(&self, seed: u64) -> Transfer {
+        let mut built = self.build(seed);
+        built.run(self.limit);
+        built.transfer()
+    }
+
+    /// What both stations did on the air.
+    #[must_use]
+    pub fn exchange(&self, seed: u64) -> Vec<(String, Vec<Record>)> {
+        let mut built = self.build(seed);
+        built.world.record_hf(built.hf);
+        built.run(self.limit);
+        let mut stations = vec![("sender".to_owned(), vec![]), ("receiver".to_owned(), vec![])];
+        while let Some(record) = built.world.poll_hf_record(built.hf) {
+            stations[record.station.0].1.push(record.record);
+        }
+        stations
+    }
+
+    fn build(&self, seed: u64) -> Built {
+        let mut world = World::new(seed);
+        let [a, near, far, b] =
+            ["sender", "near", "far", "receiver"].map(|name| world.add_node(name));
+        let lan = lan();
+        world.connect(a, near, &lan);
+        world.connect(far, b, &lan);
+        world.auto_routes();
+        let [from, to] =
+            [a, b].map(|host| world.address(host).expect("a host on a LAN has an address"));
+        let places = [(near, from), (far, to)].into_iter().zip(0_u8..);
+        let stations = places.map(|((host, behind), position)| {
+            let address = Address::node(u32::from(position) + 1);
+            let mut config = node::Config::new(address, self.waveform);
+            if self.is_slotted {
+                config.access = Access::Slotted { position, stations: 2 };
+            }
+            let mut station = HfStation::new(host, config);
+            station.behind = vec![Prefix::host(behind)];
+            station.client.set_unicast(self.transport);
+            station.client.queue = QUEUE;
+            station
+        });
+        let hf = world.add_hf(super::air(self.channel), stations.collect());
+        world.route(a, Prefix::host(to), near, 0);
+        world.route(b, Prefix::host(from), far, 0);
+
+        let mut tcp = as_linux(tcp::Config::default());
+        tcp.send_buffer = self.send_buffer.unwrap_or(tcp.send_buffer);
+        let sink = SinkConfig { tcp, confirm: Some(self.octets), ..SinkConfig::new(PORT) };
+        let sink = world.add_transfer_sink(b, sink);
+        let sender = SenderConfig {
+            tcp,
+            close: false,
+            ..SenderConfig::new(SocketAddr::new(to, PORT), self.octets)
+        };
+        let sender = world.add_transfer_sender(a, sender);
+        Built { world, hf, sender, sink }
+    }
+}
+
+/// A network at work.
+pub(super) struct Built {
+    pub world: World,
+    pub hf: HfId,
+    pub sender: AppId,
+    pub sink: AppId,
+}
+
+impl Built {
+    fn run(&mut self, limit: Duration) {
+        let sender = self.sender;
+        self.world.run(Time::ZERO + limit, |world| {
+            world
+                .transfer_sender(sender)
+                .is_some_and(|stats| stats.answered.is_some() || stats.ended.is_some())
+        });
+    }
+
+    fn transfer(&self) -> Transfer {
+        let sent = self.world.transfer_sender(self.sender).unwrap_or_default();
+        let received = self.world.transfer_sink(self.sink).unwrap_or_default();
+        let seconds = |at: Option<Time>| at.map(Time::as_secs_f64);
+        let delivered = received.last.filter(|_| sent.answered.is_some());
+        Transfer {
+            connect_s: seconds(sent.established),
+            delivered_s: seconds(delivered),
+            total_s: seconds(sent.answered),
+            latency_s: delivered.zip(sent.written).map(|(to, from)| to.since(from).as_secs_f64()),
+            tcp: sent.tcp,
+        }
+    }
+}
+
+/// The LAN of a host and its gateway: no packet is lost there.
+fn lan() -> LinkConfig {
+    let channel = channel::Config {
+        rate: BitRate::from_bits_per_s(100_000_000).expect("not zero"),
+        delay: Duration::from_millis(1),
+        ..channel::Config::default()
+    };
+    LinkConfig::symmetric(channel, InterfaceConfig { queue_packets: 8_192, ..Default::default() })
+}

@@ -1,0 +1,155 @@
+//! Runs of a transfer, and how they compare with a published one.
+
+use proto::ipclient::Transport;
+use proto::modem::Waveform;
+use sim::hf::Channel;
+use std::time::Duration;
+
+use super::bulk::Bulk;
+use super::link::{Link, Transfer};
+use crate::claim::{Cell, Metric, Outcome, Results};
+use crate::stats::{Estimate, Observation};
+use crate::words::number;
+
+/// Data delivered in the time that it took, of what the speed is.
+pub(super) const UTILISATION: Metric = "utilisation";
+/// Until the connection was established.
+pub(super) const CONNECT: Metric = "connect";
+/// Until all data was delivered.
+pub(super) const TOTAL: Metric = "total";
+/// Until the confirmation of that had come back.
+pub(super) const CONFIRMED: Metric = "confirmed";
+/// From when TCP took the last octet until it was delivered.
+pub(super) const LATENCY: Metric = "latency";
+
+/// The times, in the order in which the white paper has them.
+pub(super) const TIMES: [Metric; 3] = [CONNECT, TOTAL, LATENCY];
+
+/// The socket buffer of a sender that does not write far ahead.
+pub(super) const SMALL_BUFFER: usize = 64 << 10;
+/// No transfer here takes as long as that, unless it fails.
+const LIMIT: Duration = Duration::from_secs(8 * 3_600);
+
+/// A row of a published table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Row {
+    pub speed: u32,
+    pub kilobytes: u32,
+    /// `None` where the transfer failed.
+    pub published: Option<Published>,
+}
+
+/// What was published of a transfer; times in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Published {
+    pub utilisation: f64,
+    pub connect: f64,
+    pub total: f64,
+    pub latency: f64,
+}
+
+impl Published {
+    /// A figure of it.
+    pub(super) fn of(self, metric: Metric) -> f64 {
+        match metric {
+            CONNECT => self.connect,
+            TOTAL => self.total,
+            LATENCY => self.latency,
+            _ => self.utilisation,
+        }
+    }
+}
+
+impl Row {
+    /// The transfer over a clear link.
+    pub(super) fn link(self, transport: Transport, send_buffer: Option<usize>) -> Link {
+        Link {
+            waveform: waveform(self.speed),
+            channel: Channel::Clear,
+            transport,
+            is_slotted: is_slotted(transport),
+            octets: u64::from(self.kilobytes) * 1_000,
+            send_buffer,
+            limit: LIMIT,
+        }
+    }
+
+    /// Where it is, in words.
+    pub(super) fn place(self) -> String {
+        format!("{} kB at {} bit/s", self.kilobytes, self.speed)
+    }
+}
+
+/// A transfer with bit errors.
+pub(super) fn errored(ber: f64, transport: Transport, octets: u64) -> Link {
+    Link {
+        waveform: waveform(9_600),
+        channel: if ber > 0.0 { Channel::Ber(ber) } else { Channel::Clear },
+        transport,
+        is_slotted: is_slotted(transport),
+        octets,
+        send_buffer: None,
+        limit: LIMIT,
+    }
+}
+
+/// The white paper shares the frequency in slots where nothing is acknowledged.
+fn is_slotted(transport: Transport) -> bool {
+    match transport {
+        Transport::Arq { .. } => false,
+        Transport::NonArq { .. } => true,
+    }
+}
+
+fn waveform(speed: u32) -> Waveform {
+    speed.to_string().parse().expect("the speeds are those of waveforms")
+}
+
+pub(super) fn name(link: &Link) -> String {
+    format!("transfer {link:?}")
+}
+
+pub(super) fn cell(link: Link) -> Cell {
+    Cell::new(name(&link), move |seed| outcome(&link, &link.run(seed)))
+}
+
+pub(super) fn at(results: &Results, link: &Link, metric: Metric) -> Estimate {
+    results.estimate(&name(link), metric)
+}
+
+fn outcome(link: &Link, transfer: &Transfer) -> Outcome {
+    let limit = link.limit.as_secs_f64();
+    let time = |at: Option<f64>| at.map_or(Observation::AtLeast(limit), Observation::Exact);
+    let seconds = link.octets as f64 * 8.0 / f64::from(link.waveform.bits_per_s());
+    vec![
+        (UTILISATION, Observation::Exact(transfer.delivered_s.map_or(0.0, |it| seconds / it))),
+        (CONNECT, time(transfer.connect_s)),
+        (TOTAL, time(transfer.delivered_s)),
+        (CONFIRMED, time(transfer.total_s)),
+        (LATENCY, time(transfer.latency_s)),
+    ]
+}
+
+/// What a transfer without end would reach at most: raw STANAG 5066 less the headers of TCP and IP.
+pub(super) fn limit(link: &Link) -> f64 {
+    let bulk = Bulk { waveform: link.waveform, channel: link.channel, skipped: 0, measured: 0 };
+    let (packet, headers) = (1_500.0, 52.0);
+    bulk.limit() * (packet - headers) / packet
+}
+
+/// A share, with as many digits as the published ones and its interval if that shows.
+pub(super) fn share(estimate: &Estimate) -> String {
+    match estimate.ci95 {
+        Some(half) if half >= 0.0005 => format!("{:.3} ± {half:.3}", estimate.mean),
+        Some(_) | None => format!("{:.3}", estimate.mean),
+    }
+}
+
+/// A time, with its interval if that shows.
+pub(super) fn seconds(estimate: &Estimate) -> String {
+    match estimate.ci95 {
+        _ if estimate.is_lower_bound() => format!("at least {}", number(estimate.mean)),
+        Some(half) if half >= 0.05 => format!("{} ± {}", number(estimate.mean), number(half)),
+        Some(_) | None => number(estimate.mean),
+    }
+}
