@@ -39,6 +39,8 @@ struct Station {
     received: Box<[u8]>,
 }
 
+/// How long a modem may take from the command to transmit to its preamble.
+const MODEM_START: Duration = Duration::from_millis(500);
 /// Octets taken from the modem in a turn.
 const READ: usize = 64 << 10;
 /// Octets that a turn may take from the modem before others have theirs.
@@ -54,6 +56,9 @@ pub(crate) fn set_up(config: &config::S5066, seed: u64) -> anyhow::Result<Thread
     let mut of_node = node::Config::new(config.address, config.waveform);
     of_node.sis.max_clients = config.clients;
     of_node.sis.epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    // A modem behind TCP fills buffers before it transmits, and hands on whole blocks.
+    of_node.switching = MODEM_START;
+    of_node.decoding = config.waveform.block_time();
     let node = Node::new(Time::ZERO, of_node, Rng::stream(seed, "s5066"));
     let mut station = Station {
         node,
