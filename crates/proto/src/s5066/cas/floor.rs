@@ -125,16 +125,25 @@ impl Floor {
     }
 
     /// This station has transmitted; `asks` tells whether somebody must answer.
-    pub fn handle_sent(&mut self, now: Time, asks: bool) {
+    ///
+    /// For the others the frequency is free at `end`: when they have decoded the last block, and
+    /// what was announced to them has passed. Slots count from there.
+    pub fn handle_sent(&mut self, now: Time, end: Time, asks: bool) {
         self.is_transmitting = false;
-        self.free_at = now;
+        self.free_at = end;
         if asks {
             self.awaited = Some(now + self.times.answer);
             self.not_before = Time::MAX;
-        } else {
-            // The others have heard it only when its last block is decoded.
-            self.not_before = now + self.times.answer;
+            return;
         }
+        self.not_before = match self.access {
+            // The others first, each once.
+            Access::Slotted { stations, .. } => {
+                end + self.times.gather + self.times.slot * (u32::from(stations) + 1)
+            }
+            Access::Jitter { limit } => now + self.times.answer + self.rng.within(limit),
+            Access::PointToPoint => now + self.times.answer,
+        };
     }
 
     /// Whether an answer that is awaited has not come; true once for each.
@@ -146,7 +155,6 @@ impl Floor {
         self.silences = self.silences.saturating_add(1);
         // Two that spoke at once heard neither: the next time only one shall.
         let most = 1 << self.silences.min(MAX_BACKOFF);
-        self.free_at = now;
         self.not_before = now + self.rng.within(self.times.slot * most);
         true
     }
@@ -263,7 +271,7 @@ mod tests {
     fn an_answer_is_awaited_and_its_lack_told_once() {
         let mut floor = floor(Access::PointToPoint);
         floor.handle_start();
-        floor.handle_sent(at(1_000), true);
+        floor.handle_sent(at(1_000), at(1_000), true);
 
         assert_eq!((floor.next_start(at(1_000)), floor.next_timeout()), (None, Some(at(5_000))));
         assert!(!floor.poll_silence(at(4_999)));
@@ -278,7 +286,7 @@ mod tests {
     fn an_answer_that_has_begun_is_heard_to_its_end() {
         let mut floor = floor(Access::PointToPoint);
         floor.handle_start();
-        floor.handle_sent(at(1_000), true);
+        floor.handle_sent(at(1_000), at(1_000), true);
         floor.handle_carrier();
 
         assert!(!floor.poll_silence(at(60_000)));
@@ -292,10 +300,20 @@ mod tests {
     fn who_needs_no_answer_leaves_the_others_time_to_begin() {
         let mut floor = floor(Access::PointToPoint);
         floor.handle_start();
-        floor.handle_sent(at(1_000), false);
+        floor.handle_sent(at(1_000), at(1_000), false);
 
         assert_eq!(floor.next_start(at(1_000)), Some(at(5_000)));
         assert!(!floor.poll_silence(at(9_000)));
+    }
+
+    #[test]
+    fn who_transmitted_without_asking_lets_each_slot_pass_once() {
+        let mut floor = floor(Access::Slotted { position: 0, stations: 2 });
+        floor.handle_start();
+        floor.handle_sent(at(10_000), at(10_400), false);
+
+        // Gather, the slot for an answer, and those of the round: the first of the next.
+        assert_eq!(floor.next_start(at(10_000)), Some(at(13_500)));
     }
 
     #[test]

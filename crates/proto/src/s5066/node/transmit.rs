@@ -27,6 +27,8 @@ pub(super) struct Turn {
     start: Time,
     /// When the last block ends.
     end: Time,
+    /// The earliest end that a frame has announced.
+    announced: Time,
     /// Octets that its blocks hold.
     room: usize,
     /// Octets of frames so far.
@@ -60,6 +62,10 @@ const PIPELINED: Duration = Duration::from_secs(30);
 const FRAME: usize = 16;
 /// Octets that an acknowledgement's header has more at most than that of data.
 const ACK_EXTRA: usize = 4;
+/// The unit of the EOT.
+const HALF_SECOND: Duration = Duration::from_millis(500);
+/// What is announced lies behind the end by less.
+const ANNOUNCED: Duration = HALF_SECOND;
 /// What a frame of link control or a warning takes, at most.
 const CONTROL_LEN: usize = 30;
 
@@ -122,7 +128,8 @@ impl Node {
         self.stats.keyed_nanos += u64::try_from(keyed.as_nanos()).unwrap_or(u64::MAX);
         self.note(|| Record::Keyed { start: turn.start, end, waveform: turn.waveform });
         self.asked = turn.asks;
-        self.floor.handle_sent(now, turn.asks.is_some());
+        let heard = (now + self.config.decoding).max(turn.announced.min(now + ANNOUNCED));
+        self.floor.handle_sent(now, heard, turn.asks.is_some());
     }
 
     /// Starts a transmission if that is allowed and there is something to transmit.
@@ -154,6 +161,7 @@ impl Node {
             waveform,
             start,
             end: start + waveform.preamble() + waveform.block_time() * blocks,
+            announced: Time::MAX,
             room: waveform.octets(blocks),
             used: 0,
             buffer: Vec::new(),
@@ -287,6 +295,7 @@ impl Turn {
         if self.used + len > self.room {
             return false;
         }
+        self.announced = self.announced.min(start + HALF_SECOND * u32::from(header.eot));
         let at = self.buffer.len();
         frame.emit(&mut self.buffer);
         self.used += len;
