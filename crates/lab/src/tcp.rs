@@ -33,8 +33,7 @@ pub fn as_linux(config: Config) -> Config {
         // A handshake that was only slow is told by its timestamp from one that lost a segment.
         initial_window_after_syn_loss: config.initial_window,
         delayed_ack: DelayedAck { segments: 2, delay: Duration::from_millis(40) },
-        // Slow start opens by all that is acknowledged.
-        congestion: Algorithm::NewReno { growth: Growth::Octets { limit: u32::from(u16::MAX) } },
+        congestion: Algorithm::CUBIC,
         rto: Rto {
             // What the deviation adds is never below the least RTO.
             min: LINUX_MIN_RTO,

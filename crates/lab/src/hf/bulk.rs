@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use proto::modem::Waveform;
 use proto::rng::Rng;
-use proto::s5066::node::{self, Record, Stats};
+use proto::s5066::node::{Record, Stats};
 use proto::s5066::sis::{Client, ClientId, Sap, Service, client};
 use proto::s5066::{Address, Node};
 use proto::time::Time;
@@ -80,7 +80,7 @@ impl Bulk {
     /// The share that U_PDUs could have at most: transmissions of full length, one block in answer,
     /// the medium's delays, the best length of segments, each frame that is lost sent again.
     pub(super) fn limit(&self) -> f64 {
-        let config = node::Config::new(Address::node(1), self.waveform);
+        let config = super::station(1, self.waveform);
         let (preamble, block) = (self.waveform.preamble(), self.waveform.block_time());
         let blocks = (config.longest - preamble).as_nanos() / block.as_nanos();
         let sent = block.as_secs_f64() * blocks as f64;
@@ -145,7 +145,7 @@ impl Pair {
     fn new(bulk: &Bulk, seed: u64) -> Self {
         let medium = Medium::new(super::air(bulk.channel), 2, seed);
         let nodes = [1, 2].map(|address| {
-            let config = node::Config::new(Address::node(address), bulk.waveform);
+            let config = super::station(address, bulk.waveform);
             Node::new(Time::ZERO, config, Rng::stream(seed, &format!("node {address}")))
         });
         let mut net = Net::new(medium, nodes.into());

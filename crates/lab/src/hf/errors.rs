@@ -133,7 +133,7 @@ fn reason(worse: &[String], is_any_better: bool, is_viable: bool) -> String {
     if !is_any_better {
         reasons.push(
             "any order is not better here: what overtakes a segment that is sent again looks to \
-             TCP like its loss, so that it halves its window"
+             TCP like its loss, so that it closes its window"
                 .to_owned(),
         );
     }

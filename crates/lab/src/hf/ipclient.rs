@@ -95,8 +95,8 @@ const IP_CLIENT: Comparison = Comparison {
     transport: Transport::Arq { in_order: true },
     rows: &ARQ,
     shown: 7,
-    why: "data goes along with the call, answers of TCP wait for nothing but the turn, the timer's \
-          needless repeats are dropped before the air, and nothing else is lost on the way",
+    why: "data goes along with the call, answers of TCP wait for nothing but the turn, and what the \
+          timer needlessly sends again is dropped before the air",
 };
 const WITHOUT_ARQ: Comparison = Comparison {
     id: "hf-nonarq",
@@ -210,7 +210,7 @@ impl Comparison {
             }));
         }
         points.push(point(
-            format!("{ours}-{LATENCY}-64k"),
+            format!("{ours}-{LATENCY}-32k"),
             at(results, &self.small(row), LATENCY),
             SECONDS,
             None,
@@ -273,8 +273,8 @@ impl Comparison {
                 "bit/s",
                 "kB",
                 "as Linux enlarges it",
-                "64 KB",
-                "utilisation with 64 KB",
+                "32 KB",
+                "utilisation with 32 KB",
                 "published",
             ]
             .map(str::to_owned)

@@ -11,9 +11,8 @@ use std::time::Duration;
 
 use proto::ipclient::Transport;
 use proto::modem::Waveform;
-use proto::s5066::Address;
 use proto::s5066::cas::Access;
-use proto::s5066::node::{self, Record};
+use proto::s5066::node::Record;
 use proto::tcp;
 use proto::time::Time;
 use sim::app::transfer::{SenderConfig, SinkConfig};
@@ -24,9 +23,6 @@ use sim::{AppId, HfId, HfStation, InterfaceConfig, LinkConfig, Prefix, World, ch
 use crate::tcp::as_linux;
 
 const PORT: u16 = 5_001;
-/// Octets that wait in an IP client: more than a TCP sends ahead, so that none is dropped. What is
-/// dropped at the end of a window is noticed only when the timer expires, two minutes later.
-pub(super) const QUEUE: usize = 4 << 20;
 
 /// A transfer over a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -96,15 +92,13 @@ impl Link {
             [a, b].map(|host| world.address(host).expect("a host on a LAN has an address"));
         let places = [(near, from), (far, to)].into_iter().zip(0_u8..);
         let stations = places.map(|((host, behind), position)| {
-            let address = Address::node(u32::from(position) + 1);
-            let mut config = node::Config::new(address, self.waveform);
+            let mut config = super::station(u32::from(position) + 1, self.waveform);
             if self.is_slotted {
                 config.access = Access::Slotted { position, stations: 2 };
             }
             let mut station = HfStation::new(host, config);
             station.behind = vec![Prefix::host(behind)];
             station.client.set_unicast(self.transport);
-            station.client.queue = QUEUE;
             station
         });
         let hf = world.add_hf(super::air(self.channel), stations.collect());

@@ -13,6 +13,8 @@ mod transfer;
 
 use std::time::Duration;
 
+use proto::modem::Waveform;
+use proto::s5066::{Address, node};
 use sim::hf::{self, Channel, Timing};
 
 use crate::claim::Claim;
@@ -43,6 +45,13 @@ fn air(channel: Channel) -> hf::Config {
     hf::Config { channel, timing: Timing { key_up: SWITCHING, ..Timing::default() } }
 }
 
+/// A node that knows how long its modem takes.
+fn station(address: u32, waveform: Waveform) -> node::Config {
+    let decoding = air(Channel::Clear).timing.decoder;
+    let config = node::Config::new(Address::node(address), waveform);
+    node::Config { switching: SWITCHING, decoding, ..config }
+}
+
 /// From receiving to transmitting: what is said to be the least that equipment reaches is 150 to
 /// 200 ms.
 const SWITCHING: Duration = Duration::from_millis(200);
@@ -67,16 +76,14 @@ fn transfer_assumptions() -> Vec<String> {
          first request; the time until a confirmation is back is given beside it. Connect time ends \
          when the connecting host is connected. 1 kB is 1000 octets, 100 KiB are 102400."
             .to_owned(),
-        "TCP of both hosts as Linux has it: ten segments to start with, SACK, timestamps, an RTO of \
-         SRTT and at least 200 ms, at most 120 s, needless timeouts undone by timestamps, slow \
-         start by all that is acknowledged, buffers that reach 4 MB to send and 3 MB to receive. \
-         MTU 1500. Hosts reach their stations over LANs of 100 Mbit/s."
+        "TCP of both hosts as Linux has it: CUBIC, ten segments to start with, SACK, timestamps, an \
+         RTO of SRTT and at least 200 ms, at most 120 s, needless timeouts undone by timestamps, \
+         buffers that reach 4 MB to send and 3 MB to receive. MTU 1500. Hosts reach their stations \
+         over LANs of 100 Mbit/s."
             .to_owned(),
-        format!(
-            "With ARQ stations alternate; without they have slots of their own. The queue of an IP \
-             client has {} MB.",
-            link::QUEUE >> 20
-        ),
+        "With ARQ stations alternate; without they have slots of their own. All else that an IP \
+         client and a node can be told is as it is unless told."
+            .to_owned(),
     ]);
     all
 }

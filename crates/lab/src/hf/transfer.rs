@@ -26,7 +26,7 @@ pub(super) const LATENCY: Metric = "latency";
 pub(super) const TIMES: [Metric; 3] = [CONNECT, TOTAL, LATENCY];
 
 /// The socket buffer of a sender that does not write far ahead.
-pub(super) const SMALL_BUFFER: usize = 64 << 10;
+pub(super) const SMALL_BUFFER: usize = 32 << 10;
 /// No transfer here takes as long as that, unless it fails.
 const LIMIT: Duration = Duration::from_secs(8 * 3_600);
 
