@@ -71,8 +71,8 @@ fn draw(path: &Path, plan: &Plan, observer: &mut Observer) -> io::Result<()> {
             plan.ends[0].address, plan.ends[1].address, plan.waveform, plan.channel
         ),
         stations: stations.map(|(name, spans)| Station { name: name.to_owned(), spans }).collect(),
-        note: "Between two transmissions nobody sends: the radios turn round, or nobody has \
-               anything to say."
+        note: "Data is sent again when it was lost, and to fill the last block of a transmission. \
+               Between two transmissions the radios turn round, or nobody has anything to say."
             .to_owned(),
     };
     fs::write(path, timeline_to_svg(&timeline))

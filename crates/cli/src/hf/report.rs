@@ -75,6 +75,9 @@ impl Report<'_> {
                 writeln!(out, "  {octets} octets were late: this machine is too busy")?;
             }
         }
+        if self.ends.iter().all(|node| node.tally.transmissions == 0) {
+            return Ok(());
+        }
         writeln!(
             out,
             "utilisation {:.1} %: octets delivered, of what fits between the first transmission \

@@ -127,7 +127,7 @@ const PORT: u16 = 5_066;
 const DEVICE: &str = "trackway-hf0";
 const QUEUE: usize = 256 << 10;
 const RANK: u8 = 0;
-const TIME_TO_LIVE: Duration = Duration::from_secs(120);
+const TIME_TO_LIVE: Duration = Duration::from_secs(600);
 /// The field has 20 bits of 2 s; 0 stands for no limit.
 const LONGEST: Duration = Duration::from_secs(1_296_000);
 const MAX_ADDRESSES: usize = 16;
@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(client.server, "127.0.0.1:5066".parse().unwrap());
         assert_eq!((client.sap, client.mtu, client.unicast), (9, 2_048, Travel::Arq));
         assert_eq!(client.device, "trackway-hf0");
-        assert_eq!(client.time_to_live, Some(Duration::from_secs(120)));
+        assert_eq!(client.time_to_live, Some(Duration::from_secs(600)));
         let nodes: Vec<_> = client.routes.iter().map(|route| route.node.to_string()).collect();
         assert_eq!(nodes, ["0.10.20.31", "0.10.20.31"]);
     }
