@@ -108,7 +108,7 @@ print_radio_table() {
     radio_line "  goodput" "${result[goodput]}"
     radio_line "transmissions, A and B" "$(of_radio transmissions)"
     radio_line "  frames of data" "$(of_radio data)"
-    radio_line "  sent again" "$(of_radio repeats)"
+    radio_line "  again, also to fill blocks" "$(of_radio repeats)"
     radio_line "  acknowledgements" "$(of_radio acks)"
     radio_line "time on the air" "$(of_radio on_air_s) s"
     echo
@@ -121,5 +121,6 @@ radio_line() {
 
 # of_radio NAME: A's number and B's.
 of_radio() {
-    numbers_of "$1" < "$directory/radio.out" | paste -sd ' ' | sed 's/ /, /'
+    numbers_of "$1" < "$directory/radio.out" |
+        LC_ALL=C awk '{ line = line (NR > 1 ? ", " : "") int($1 * 10 + 0.5) / 10 } END { print line }'
 }
