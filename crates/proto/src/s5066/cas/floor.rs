@@ -55,8 +55,10 @@ pub struct Floor {
     rng: Rng,
     is_transmitting: bool,
     hears_carrier: bool,
-    /// When transmissions that were heard end, as announced.
+    /// When earlier transmissions end, as announced.
     announced: Time,
+    /// When the one that is heard ends, as announced.
+    heard: Option<Time>,
     /// When the frequency last became free.
     free_at: Time,
     /// Before that we keep silent though the frequency is free.
@@ -80,6 +82,7 @@ impl Floor {
             is_transmitting: false,
             hears_carrier: false,
             announced: Time::ZERO,
+            heard: None,
             free_at: Time::ZERO,
             not_before: Time::ZERO,
             owes_answer: false,
@@ -95,20 +98,21 @@ impl Floor {
 
     /// Somebody transmits.
     pub fn handle_carrier(&mut self) {
+        self.announced = self.announced();
+        self.heard = None;
         self.hears_carrier = true;
     }
 
     /// A frame said that its transmission ends at `end`; of several the earliest is nearest to the
     /// truth, because each rounds up.
-    pub fn handle_announcement(&mut self, now: Time, end: Time) {
-        let is_first = self.announced <= now;
-        self.announced = if is_first { end } else { self.announced.min(end) };
+    pub fn handle_announcement(&mut self, end: Time) {
+        self.heard = Some(self.heard.map_or(end, |heard| heard.min(end)));
     }
 
     /// What was heard has ended; `answers` tells whether it asked this station for an answer.
     pub fn handle_carrier_lost(&mut self, now: Time, answers: bool) {
         self.hears_carrier = false;
-        self.set_free(now.max(self.announced), answers);
+        self.set_free(now.max(self.announced()), answers);
     }
 
     /// What was awaited has come.
@@ -166,7 +170,7 @@ impl Floor {
         if self.is_transmitting || self.hears_carrier || self.awaited.is_some() {
             return None;
         }
-        let from = now.max(self.announced);
+        let from = now.max(self.announced());
         if self.owes_answer {
             return Some(from.max(self.free_at + self.times.gather));
         }
@@ -186,13 +190,17 @@ impl Floor {
     /// Whether the frequency is free as far as is known.
     #[must_use]
     pub fn is_free(&self, now: Time) -> bool {
-        !self.is_transmitting && !self.hears_carrier && self.announced <= now
+        !self.is_transmitting && !self.hears_carrier && self.announced() <= now
     }
 
     /// Whether this station transmits.
     #[must_use]
     pub fn is_transmitting(&self) -> bool {
         self.is_transmitting
+    }
+
+    fn announced(&self) -> Time {
+        self.heard.map_or(self.announced, |heard| heard.max(self.announced))
     }
 
     fn set_free(&mut self, at: Time, answers: bool) {
@@ -258,13 +266,25 @@ mod tests {
         floor.handle_carrier();
         assert_eq!(floor.next_start(at(0)), None);
 
-        floor.handle_announcement(at(1_000), at(9_400));
-        floor.handle_announcement(at(2_000), at(9_100));
-        floor.handle_announcement(at(3_000), at(9_300));
+        floor.handle_announcement(at(9_400));
+        floor.handle_announcement(at(9_100));
+        floor.handle_announcement(at(9_300));
         floor.handle_carrier_lost(at(5_000), true);
 
         assert_eq!(floor.next_start(at(5_000)), Some(at(9_200)));
         assert!(!floor.is_free(at(9_000)) && floor.is_free(at(9_100)));
+    }
+
+    #[test]
+    fn the_earliest_announced_end_counts_though_it_has_passed() {
+        let mut floor = floor(Access::PointToPoint);
+        floor.handle_carrier();
+        floor.handle_announcement(at(9_010));
+        floor.handle_announcement(at(9_400));
+
+        floor.handle_carrier_lost(at(9_050), true);
+
+        assert_eq!(floor.next_start(at(9_050)), Some(at(9_150)));
     }
 
     #[test]

@@ -102,12 +102,12 @@ impl Node {
                     is_good: frame.is_good(),
                     octets: octets.to_vec(),
                 });
-                self.announce(now, &frame.header, place);
+                self.announce(&frame.header, place);
                 self.handle_frame(now, &frame);
             }
             Heard::Invalid { header, kind, octets, place } => {
                 self.note(|| Record::Heard { at: now, is_good: false, octets: octets.to_vec() });
-                self.announce(now, &header, place);
+                self.announce(&header, place);
                 if header.to == self.config.address && kind != WARNING {
                     self.warn(header.from, kind, Reason::Invalid);
                 }
@@ -117,7 +117,7 @@ impl Node {
 
     /// Takes the announced end of the transmission: it counts from the frame's first bit, which
     /// was on the air when the bits before it had passed since the preamble.
-    fn announce(&mut self, now: Time, header: &Header, place: u64) {
+    fn announce(&mut self, header: &Header, place: u64) {
         let Some(reception) = &self.reception else { return };
         if header.eot == 0 || header.from == self.config.address {
             return;
@@ -125,7 +125,7 @@ impl Node {
         let rate = u64::from(reception.waveform.bits_per_s());
         let before = Duration::from_nanos(place.saturating_mul(8 * 1_000_000_000) / rate);
         let end = reception.began + before + HALF_SECOND * u32::from(header.eot);
-        self.floor.handle_announcement(now, end);
+        self.floor.handle_announcement(end);
     }
 
     fn handle_frame(&mut self, now: Time, frame: &Frame<'_>) {
