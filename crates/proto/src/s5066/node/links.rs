@@ -13,7 +13,7 @@ use crate::time::Time;
 
 impl Node {
     /// Carries out what the clients' side wants of links.
-    pub(super) fn take_commands(&mut self) {
+    pub(super) fn take_commands(&mut self, now: Time) {
         while let Some(command) = self.sis.poll_link_command() {
             let numbers = self.numbers();
             match command {
@@ -29,7 +29,7 @@ impl Node {
                         peer.call(id, true, numbers);
                     } else {
                         let event = LinkEvent::NotMade { peer: address, has_answered: false };
-                        self.sis.handle_link(Time::ZERO, event);
+                        self.sis.handle_link(now, event);
                     }
                 }
                 LinkCommand::BreakExclusive { peer } => {

@@ -93,8 +93,7 @@ const LEAST_WAITING: usize = 64 << 10;
 impl Node {
     /// A node that has heard nothing yet.
     #[must_use]
-    pub fn new(now: Time, config: Config, mut rng: Rng) -> Self {
-        let _ = now;
+    pub fn new(_now: Time, config: Config, mut rng: Rng) -> Self {
         let times = config.times(config.waveform);
         let floor = Floor::new(config.access, times, Rng::stream(rng.bits(), "floor"));
         let next_id = below(&mut rng, DATAGRAM_IDS);
@@ -243,7 +242,7 @@ impl Node {
         self.settle_links(now);
         self.deliver(now);
         self.report(now);
-        self.take_commands();
+        self.take_commands(now);
         self.pull(now);
         self.start_at =
             if self.turn.is_none() && self.has_work() { self.floor.next_start(now) } else { None };
