@@ -64,7 +64,7 @@ END
 
 # Both radios are one program; it listens in either namespace.
 start_radio() {
-    "$trackway" hf --netns-a "$net-0" --netns-b "$net-1" --speed 9600 --ber 1e-5 --seed $seed \
+    "$trackway" hf --netns-a "$net-0" --netns-b "$net-1" --speed 9600 --ber 1e-5 --seed $seed --short-numbers \
         --timeline "$out/hf.svg" --capture "$out" --json \
         > "$directory/radio.out" 2> "$directory/radio.log" < /dev/null &
     pids[radio]=$!

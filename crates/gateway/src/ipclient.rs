@@ -93,8 +93,8 @@ fn core_config(config: &config::IpClient) -> ipclient::Config {
     core.mtu = config.mtu;
     core.queue = config.queue;
     let transport = |travel| match travel {
-        Travel::Arq => Transport::Arq { in_order: false },
-        Travel::ArqInOrder => Transport::Arq { in_order: true },
+        Travel::Arq => Transport::Arq { in_order: true },
+        Travel::ArqAnyOrder => Transport::Arq { in_order: false },
         Travel::NonArq => Transport::NonArq { repeats: config.repeats },
     };
     core.set_unicast(transport(config.unicast));

@@ -35,6 +35,7 @@ impl Exchange {
         let medium = Medium::new(config, 2, seed);
         let nodes = ["a", "b"].iter().zip(&plan.ends).map(|(name, end)| {
             let mut config = node::Config::new(end.address, plan.waveform);
+            config.extensions.long_numbers = !plan.has_short_numbers;
             config.sis.max_clients = super::CLIENTS;
             let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
             config.sis.epoch = since_1970.unwrap_or_default();

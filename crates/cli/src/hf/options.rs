@@ -70,6 +70,9 @@ pub(super) struct Options {
     /// The network namespace where B listens [default: this one].
     #[arg(long, value_name = "NAME", help_heading = "Nodes")]
     netns_b: Option<String>,
+    /// Numbers of 8 bits only, as in Edition 3: Wireshark knows no others. Costs speed from 2400 bit/s.
+    #[arg(long, help_heading = "Nodes")]
+    short_numbers: bool,
 
     /// Only modems, for nodes elsewhere.
     #[arg(long, help_heading = "Modems alone")]
@@ -105,6 +108,7 @@ pub(super) struct Plan {
     pub(super) channel: Channel,
     pub(super) ends: [End; 2],
     pub(super) is_modem_only: bool,
+    pub(super) has_short_numbers: bool,
     pub(super) seed: Option<u64>,
     pub(super) duration: Option<Duration>,
     pub(super) capture: Option<PathBuf>,
@@ -170,6 +174,7 @@ impl Options {
             netns_a: self.netns_a.or(other.netns_a),
             netns_b: self.netns_b.or(other.netns_b),
             modem_only: self.modem_only || other.modem_only,
+            short_numbers: self.short_numbers || other.short_numbers,
             modem_a: self.modem_a.or(other.modem_a),
             modem_b: self.modem_b.or(other.modem_b),
             seed: self.seed.or(other.seed),
@@ -245,6 +250,7 @@ impl Options {
                 End { address: b, namespace: self.netns_b, listen: second },
             ],
             is_modem_only: self.modem_only,
+            has_short_numbers: self.short_numbers,
             seed: self.seed,
             duration: self.duration.map(|span| span.0),
             capture: self.capture,

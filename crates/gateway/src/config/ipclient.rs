@@ -45,11 +45,11 @@ pub struct IpClient {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Travel {
-    /// Acknowledged, delivered as they arrive.
+    /// Acknowledged, delivered in the order of their sending.
     #[default]
     Arq,
-    /// Acknowledged, delivered in the order of their sending.
-    ArqInOrder,
+    /// Acknowledged, delivered as they arrive.
+    ArqAnyOrder,
     /// Not acknowledged.
     NonArq,
 }

@@ -33,11 +33,11 @@ pub(super) struct Said {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Carry {
-    /// Repeated until acknowledged, delivered as they arrive.
+    /// Repeated until acknowledged, delivered in order.
     #[default]
     Arq,
-    /// Repeated until acknowledged, delivered in order.
-    ArqInOrder,
+    /// Repeated until acknowledged, delivered as they arrive.
+    ArqAnyOrder,
     /// Sent once.
     NonArq,
 }
@@ -118,8 +118,8 @@ impl Frequency {
     fn client(&self) -> ipclient::Config {
         let mut client = ipclient::Config::new(Vec::new());
         client.set_unicast(match self.carry {
-            Carry::Arq => Transport::Arq { in_order: false },
-            Carry::ArqInOrder => Transport::Arq { in_order: true },
+            Carry::Arq => Transport::Arq { in_order: true },
+            Carry::ArqAnyOrder => Transport::Arq { in_order: false },
             Carry::NonArq => Transport::NonArq { repeats: 0 },
         });
         client

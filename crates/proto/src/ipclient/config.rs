@@ -77,7 +77,7 @@ impl Transport {
 }
 
 impl Config {
-    /// A client with these routes, the standard's priorities and ARQ without order to nodes.
+    /// A client with these routes, the standard's priorities and ARQ in order to nodes.
     #[must_use]
     pub fn new(routes: Vec<Route>) -> Self {
         Self {
@@ -89,7 +89,8 @@ impl Config {
             classes: std::array::from_fn(|dscp| Class {
                 // Annex F, table 9: twice the class selector.
                 priority: u8::try_from(dscp >> 3).unwrap_or_default() * 2,
-                unicast: Transport::Arq { in_order: false },
+                // To TCP, what overtakes a datagram that is sent again looks like its loss.
+                unicast: Transport::Arq { in_order: true },
                 group_repeats: 0,
                 ttl: None,
             }),

@@ -44,12 +44,12 @@ fn dscp_gives_the_priority_and_the_destination_the_mode() {
     assert_eq!(
         told,
         [
-            "0.0.0.2 Arq { in_order: false } 14: 100",
-            "0.0.0.3 Arq { in_order: false } 10: 100",
-            "0.0.0.2 Arq { in_order: false } 2: 100",
-            "0.0.0.2 Arq { in_order: false } 0: 100",
+            "0.0.0.2 Arq { in_order: true } 14: 100",
+            "0.0.0.3 Arq { in_order: true } 10: 100",
+            "0.0.0.2 Arq { in_order: true } 2: 100",
+            "0.0.0.2 Arq { in_order: true } 0: 100",
             "16.0.0.7 NonArq { in_order: false, repeats: 0 } 0: 100",
-            "0.0.0.2 Arq { in_order: false } 0: 100",
+            "0.0.0.2 Arq { in_order: true } 0: 100",
         ]
     );
 }
@@ -150,7 +150,7 @@ fn ipv6_goes_like_ipv4() {
 
     assert_eq!(
         requests.iter().map(tell).collect::<Vec<_>>(),
-        ["0.0.0.2 Arq { in_order: false } 10: 50"]
+        ["0.0.0.2 Arq { in_order: true } 10: 50"]
     );
     assert_eq!(u_pdu(&requests[0]), packet);
 }

@@ -22,7 +22,7 @@ fn the_highest_priority_goes_first_and_the_lowest_has_to_go() {
 
     assert_eq!(
         told,
-        ["0.0.0.2 Arq { in_order: false } 4: 403", "0.0.0.2 Arq { in_order: false } 2: 400"]
+        ["0.0.0.2 Arq { in_order: true } 4: 403", "0.0.0.2 Arq { in_order: true } 2: 400"]
     );
     // Of the lowest, one found no room, and two made some.
     assert_eq!(bench.client.stats().queue_full, 3);
