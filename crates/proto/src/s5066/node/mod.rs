@@ -255,9 +255,14 @@ impl Node {
         turn.into_iter().chain(reception).min().map(|at| at + MODEM_PATIENCE)
     }
 
-    /// Fetches requests from the clients' side, the most urgent first, while there is room.
+    /// Fetches requests from the clients' side, the most urgent first: before a transmission as
+    /// much as it can carry, while one goes on hardly any. So whoever comes then has its turn in
+    /// the next one.
     fn pull(&mut self, now: Time) {
-        let room = LEAST_WAITING.max(2 * policy::octets_in(self.waveform, self.config.longest));
+        let room = match self.turn {
+            Some(_) => LEAST_WAITING,
+            None => LEAST_WAITING.max(policy::octets_in(self.waveform, self.config.longest)),
+        };
         while self.waiting_octets() < room {
             let Some(request) = self.sis.poll_request(now) else { return };
             self.stats.accepted.add(request.s_pdu.len());
