@@ -56,6 +56,12 @@ pub(crate) fn set_up(config: &config::S5066, seed: u64) -> anyhow::Result<Thread
     let mut of_node = node::Config::new(config.address, config.waveform);
     of_node.sis.max_clients = config.clients;
     of_node.sis.epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    of_node.rate = config.rate;
+    of_node.access = config.access;
+    if config.is_edition_3 {
+        of_node.extensions = node::Extensions::NONE;
+        of_node.assumed = node::Extensions::NONE;
+    }
     // A modem behind TCP fills buffers before it transmits, and hands on whole blocks.
     of_node.switching = MODEM_START;
     of_node.decoding = config.waveform.block_time();
