@@ -35,6 +35,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let plan = args.plan()?;
     let seed = plan.seed.unwrap_or_else(any_seed);
     let servers = [listen(&plan.ends[0], CLIENTS)?, listen(&plan.ends[1], CLIENTS)?];
+    if let Some(path) = &plan.timeline {
+        // Now, not after hours of an exchange that could then not be drawn.
+        fs::File::create(path).with_context(|| format!("writing {}", path.display()))?;
+    }
     let stop = Stop::new(plan.duration)?;
     greet(&plan, &servers, seed);
     if plan.is_modem_only {
@@ -51,11 +55,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     outcome?;
     let (elapsed, ends) = (stop.now().since(Time::ZERO), exchange.ends());
     exchange.observer().finish().context("writing the captures")?;
+    Report { plan: &plan, seed, elapsed, ends }.print()?;
     if let Some(path) = &plan.timeline {
         draw(path, &plan, exchange.observer())
             .with_context(|| format!("writing {}", path.display()))?;
     }
-    Report { plan: &plan, seed, elapsed, ends }.print()?;
     Ok(ExitCode::SUCCESS)
 }
 
