@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use ::sim::bench::{Scenario, Work};
+use anyhow::Context as _;
 use nix::time::{ClockId, clock_gettime};
 
 use stats_alloc::Region;
@@ -49,7 +50,32 @@ pub(super) fn run(
         let allocations = allocations as f64 / work.events as f64;
         case("allocations", allocations, "/event", None)?;
     }
+    for (name, waveform, channel) in HF {
+        let case = format!("hf {name} simulated hours");
+        let value = hours_of_hf(waveform, channel)?;
+        print(Case { bench: "sim", case, value, unit: "/CPU s", limit: Some(1.0) })?;
+    }
     Ok(())
+}
+
+/// Links of STANAG 5066 that are never idle: what they are called, waveform and channel.
+const HF: [(&str, &str, &str); 3] = [
+    ("9600", "9600", "clear"),
+    ("9600, BER 1e-4", "9600", "ber:1e-4"),
+    ("240000", "240000", "clear"),
+];
+/// Transmissions of some two minutes each: an hour.
+const TRANSMISSIONS: u64 = 28;
+
+/// Simulated hours for each CPU second.
+fn hours_of_hf(waveform: &str, channel: &str) -> anyhow::Result<f64> {
+    let (waveform, channel) = (waveform.parse()?, channel.parse()?);
+    let (start, mut simulated_s) = (cpu_time()?, 0.0);
+    while cpu_time()? - start < LONG_ENOUGH {
+        let seconds = lab::hf::simulate_bulk(waveform, channel, TRANSMISSIONS, 1);
+        simulated_s += seconds.context("the link broke")?;
+    }
+    Ok(simulated_s / 3_600.0 / (cpu_time()? - start).as_secs_f64())
 }
 
 /// Ten times the link packets that ns-3 3.37 handles in a CPU second.

@@ -54,6 +54,23 @@ pub(super) struct Use {
     pub cycle_s: f64,
 }
 
+/// Simulates bulk data over a link until the sender has made so many transmissions; gives the
+/// seconds that passed there. For those who want to know how fast the simulator is.
+///
+/// `None` when the link broke before.
+#[must_use]
+pub fn simulate_bulk(
+    waveform: Waveform,
+    channel: Channel,
+    transmissions: u64,
+    seed: u64,
+) -> Option<f64> {
+    let bulk = Bulk { waveform, channel, skipped: 0, measured: transmissions };
+    let mut pair = Pair::new(&bulk, seed);
+    pair.run_until(transmissions)?;
+    Some(pair.now.as_secs_f64())
+}
+
 impl Bulk {
     /// Runs it; `None` when not all transmissions came about.
     pub(super) fn run(&self, seed: u64) -> Option<Use> {

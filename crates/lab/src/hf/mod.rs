@@ -20,6 +20,7 @@ use sim::hf::{self, Channel, Timing};
 use crate::claim::Claim;
 use crate::stats::Estimate;
 
+pub use bulk::simulate_bulk;
 pub use timeline::{capture, span, timeline};
 
 const GROUP: &str = "hf";

@@ -206,33 +206,12 @@ mod tests {
         assert_ne!(run(3), run(4));
     }
 
-    /// How long an hour of a link that is never idle takes: `cargo test --release -- --ignored`.
-    #[test]
-    #[ignore = "a measurement"]
-    fn an_hour() {
-        for (waveform, channel) in
-            [("9600", "clear"), ("9600", "ber:1e-5"), ("9600", "poor:30"), ("240000", "ber:1e-6")]
-        {
-            let mut pair = Pair::new(waveform, channel.parse().unwrap(), 5);
-            for _ in 0..60 {
-                for _ in 0..3_600 * pair.rate / 60 / 16_000 {
-                    pair.send(&[9; 2_000]);
-                }
-                pair.run(Duration::from_secs(60));
-            }
-            let octets: usize = pair.received.iter().map(Vec::len).sum();
-            let share = octets as f64 * 8.0 / f64::from(pair.rate) / 3_600.0;
-            println!("{waveform} {channel}: {share:.3} of the rate, {} rejected", pair.rejected);
-        }
-    }
-
     const SAP: Sap = Sap::new(13);
 
     /// Two nodes with a client each; the first sends.
     struct Pair {
         net: Net,
         now: Time,
-        rate: u32,
         clients: [(ClientId, Client); 2],
         received: Vec<Vec<u8>>,
         confirmed: usize,
@@ -264,7 +243,6 @@ mod tests {
             let mut pair = Self {
                 net,
                 now: Time::ZERO,
-                rate: waveform.bits_per_s(),
                 clients,
                 received: Vec::new(),
                 confirmed: 0,
