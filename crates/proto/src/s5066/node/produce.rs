@@ -136,7 +136,6 @@ impl Node {
 
     /// Tells a peer what has arrived from it.
     fn acknowledge(&mut self, to: Address) -> bool {
-        let eow = self.introduction();
         let Some(peer) = self.peers.get_mut(&to) else { return false };
         let acks = peer.receiver.acks(ACK_LIST);
         let expedited = peer.expedited_in.ack();
@@ -144,9 +143,10 @@ impl Node {
         let mut sent = 0;
         if let Some(ack) = &expedited {
             let body = Body::Ack { is_expedited: true, ack: ack.in_header() };
-            sent += usize::from(self.put(FrameKind::Ack, to, eow, body));
+            sent += usize::from(self.put(FrameKind::Ack, to, Eow::None, body));
         }
-        sent += acks.iter().filter(|ack| self.put(FrameKind::Ack, to, eow, ack.body())).count();
+        sent +=
+            acks.iter().filter(|ack| self.put(FrameKind::Ack, to, Eow::None, ack.body())).count();
         sent > 0
     }
 
@@ -287,7 +287,7 @@ impl Node {
         self.put(FrameKind::Padding, to, Eow::None, Body::Padding { count })
     }
 
-    /// What this node can do, for those who have not heard of it.
+    /// What this node can do: told with calls and answers to them.
     fn introduction(&self) -> Eow {
         Eow::Extensions(self.config.extensions.profiles())
     }
