@@ -30,14 +30,33 @@ stop() {
     unset "pids[$1]"
 }
 
+# All of them at once: one after the other, some that linger would take minutes.
 stop_all() {
-    local name
-    for name in "${!pids[@]}"; do
-        kill "${pids[$name]}" 2> /dev/null
+    local name tries
+    signal_all TERM
+    for tries in $(seq 50); do
+        any_is_running || break
+        sleep 0.1
     done
+    signal_all KILL
     for name in "${!pids[@]}"; do
         stop "$name"
     done
+}
+
+signal_all() {
+    local name
+    for name in "${!pids[@]}"; do
+        kill -s "$1" "${pids[$name]}" 2> /dev/null
+    done
+}
+
+any_is_running() {
+    local name
+    for name in "${!pids[@]}"; do
+        is_running "$name" && return
+    done
+    return 1
 }
 
 # wait_for WHAT COMMAND...: until the command succeeds.
