@@ -177,7 +177,7 @@ impl Node {
         peer.silences += 1;
         let is_lost = peer.link.is_up() && peer.silences >= limit;
         self.follow_up(address);
-        self.slow_down(address);
+        self.slow_down();
         if is_lost {
             self.lose_link(now, address);
         }

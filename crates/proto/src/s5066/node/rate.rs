@@ -42,7 +42,7 @@ impl Node {
     }
 
     /// Takes what an acknowledgement said of frames.
-    pub(super) fn rate_by_report(&mut self, from: Address, frames: u32, lost: u32) {
+    pub(super) fn rate_by_report(&mut self, frames: u32, lost: u32) {
         if self.config.rate == Rate::Fixed || frames < LEAST_FRAMES {
             return;
         }
@@ -52,7 +52,7 @@ impl Node {
             f64::from(slower.bits_per_s()) > f64::from(self.waveform.bits_per_s()) * (1.0 - loss)
         };
         if slower.as_ref().is_some_and(carries_more) {
-            self.slow_down(from);
+            self.slow_down();
             return;
         }
         self.trial.is_new = false;
@@ -71,7 +71,7 @@ impl Node {
     }
 
     /// Transmits more slowly, if the rate may change.
-    pub(super) fn slow_down(&mut self, _about: Address) {
+    pub(super) fn slow_down(&mut self) {
         if self.config.rate == Rate::Fixed {
             return;
         }

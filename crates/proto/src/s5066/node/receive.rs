@@ -200,7 +200,7 @@ impl Node {
                     self.handle_control(now, from, datagram);
                 }
             }
-            Body::Warning { received, reason } => self.handle_warning(from, *received, *reason),
+            Body::Warning { reason, .. } => self.handle_warning(from, *reason),
             Body::Datagram(datagram) => {
                 let to = frame.header.to;
                 self.assembly.handle_datagram(now, from, to, datagram);
@@ -272,15 +272,14 @@ impl Node {
                 let octets = octets.saturating_add(frames as usize * header);
                 if frames > 0 {
                     peer.quality.handle_report(frames, octets, acked.lost);
-                    self.rate_by_report(from, frames, acked.lost);
+                    self.rate_by_report(frames, acked.lost);
                 }
             }
             Err(_) => self.lose_step(from),
         }
     }
 
-    fn handle_warning(&mut self, from: Address, received: u8, reason: Reason) {
-        let _ = received;
+    fn handle_warning(&mut self, from: Address, reason: Reason) {
         self.stats.warnings_heard += 1;
         let turns = self.turns;
         let Some(peer) = self.peers.get_mut(&from) else { return };
