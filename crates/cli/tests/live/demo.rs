@@ -103,7 +103,9 @@ impl Demo {
         let directory = env::temp_dir().join(format!("twtest{}-{name}", process::id()));
         let out = env::temp_dir().join(format!("twtest{}-{name}-out", process::id()));
         fs::create_dir(&directory).unwrap();
-        let mut command = Command::new(DEMO);
+        // Who runs the tests in the background may have them ignore interrupts, for all they start.
+        let mut command = Command::new("env");
+        command.args(["--default-signal=INT", DEMO]);
         command.arg("--quick").args(arguments).env("TRACKWAY", TRACKWAY).env("TMPDIR", &directory);
         command.env("OUT", &out);
         let program = Program::start(command.process_group(0), "demo");
