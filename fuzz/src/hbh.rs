@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proto::hbh::wire::{self, Message};
-use proto::hbh::{Carried, Config, Hop, Link, Peer, PeerConfig, Profile};
+use proto::hbh::{Config, Hop, Link, Peer, PeerConfig, Profile};
 use proto::ip::{Checksum, Spec, protocol};
 use proto::rng::Rng;
 use proto::time::Time;
@@ -54,32 +54,34 @@ pub fn node(input: &[u8]) {
             0 => {
                 Spec::new(remote, local, protocol::EXPERIMENT).emit(octets.len(), &mut packet);
                 packet.extend(with_checksum(octets));
-                if let Some(carried) = hop.handle_message(now, Peer(1), &packet, &mut out) {
-                    let restored = out.clone();
-                    let _ = hop.handle_packet(now, Peer(1), &restored, carried);
-                }
+                hop.handle_message(now, Peer(1), &packet);
             }
             1 => {
                 Spec::new(local, remote, protocol::TCP).emit(octets.len(), &mut packet);
                 packet.extend_from_slice(octets);
-                let _ = hop.handle_packet(now, Peer(1), &packet, Carried::default());
+                let _ = hop.handle_packet(now, Peer(1), &packet);
             }
             2 => {
                 Spec::new(local, remote, protocol::TCP).emit(octets.len(), &mut packet);
                 packet.extend_from_slice(octets);
-                hop.handle_egress(now, &packet);
+                hop.reroute(Peer(1), |_| true, |_| {});
             }
-            3 => {
-                let _ = hop.handle_message(now, Peer(1), octets, &mut out);
-            }
+            3 => hop.handle_message(now, Peer(1), octets),
             4 => now += Duration::from_millis(u64::from(len)),
             _ => while hop.poll_transmit(now, Link(0), &mut out).is_some() {},
         }
         hop.handle_timeout(now);
         assert!(hop.next_timeout().is_none_or(|at| at > now));
-        while hop.poll_recovered(&mut out).is_some() {}
+        // Every other packet goes on, by the peer that it came from.
+        let mut goes_on = false;
+        while hop.poll_restored(&mut out).is_some() {
+            goes_on = !goes_on;
+            if goes_on {
+                let restored = out.clone();
+                let _ = hop.handle_packet(now, Peer(1), &restored);
+            }
+        }
         while hop.poll_event().is_some() {}
-        while hop.poll_egress(&mut out) {}
         let stats = hop.stats();
         assert!(stats.packets_held <= 32, "{stats:?}");
     }

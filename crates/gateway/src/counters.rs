@@ -105,6 +105,7 @@ pub fn hbh_entries(stats: &proto::hbh::Stats) -> Vec<Entry> {
         ("hbh_packets_absorbed", stats.packets_absorbed),
         ("hbh_packets_marked", stats.packets_marked),
         ("hbh_packets_full", stats.packets_full),
+        ("hbh_packets_full_inside", stats.packets_full_inside),
         ("hbh_packets_malformed", stats.packets_malformed),
         ("hbh_packets_too_big", stats.packets_too_big),
         ("hbh_packets_unknown_peer", stats.packets_unknown_peer),

@@ -243,7 +243,7 @@ impl Gateway {
             self.metrics_at = Some(now + METRICS_INTERVAL);
             self.write_metrics();
         }
-        self.release_egress();
+        self.route_restored(now);
         self.transmit(now);
         Ok(())
     }
@@ -304,9 +304,7 @@ impl Gateway {
                 self.firewall.remove_neighbour(position, mac)?;
                 info!(interface = %self.ports[position].name, ?peer, "neighbour gone");
                 let mut orphans = Vec::new();
-                self.hop.remove_peer(peer, |packet, carried| {
-                    orphans.push((packet.to_vec(), carried));
-                });
+                self.hop.remove_peer(peer, |packet| orphans.push(packet.to_vec()));
                 self.adopt(now, orphans, Some(place));
             }
             neighbours::Event::Incompatible((position, mac)) => {

@@ -194,11 +194,7 @@ pub struct NodeCounters {
     pub unwanted: u64,
     /// Connections not made because there were too many, or one with the same ends.
     pub connections_refused: u64,
-    /// Dropped by HBH because its queue was full, where they entered the network.
-    pub hop_full_at_edge: u64,
-    /// Dropped by HBH because its queue was full, after they had crossed a link under HBH.
-    pub hop_full_inside: u64,
-    /// Not taken by HBH for another reason.
+    /// Not taken by HBH, for another reason than that its queue was full.
     pub hop_refused: u64,
     /// Packets that HBH gave up after their last retry.
     pub hop_gave_up: u64,

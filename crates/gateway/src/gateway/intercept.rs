@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use proto::hbh::{Carried, Hop, Peer, Refused};
+use proto::hbh::{Hop, Peer, Refused};
 use proto::ip::{self, Header, icmp};
 use proto::time::Time;
 
@@ -61,7 +61,7 @@ impl Gateway {
                 self.ports[place.0].push(place.1, packet);
                 return;
             };
-            let Some(mtu) = self.submit(now, peer, place.0, packet, Carried::default()) else {
+            let Some(mtu) = self.submit(now, peer, place.0, packet) else {
                 return;
             };
             // One complaint for a train is enough.
@@ -83,7 +83,6 @@ impl Gateway {
         peer: Peer,
         position: usize,
         packet: &mut [u8],
-        carried: Carried,
     ) -> Option<usize> {
         if self.config.clamp_mss
             && let Ok(header) = Header::parse(packet)
@@ -91,7 +90,7 @@ impl Gateway {
             let room = self.ports[position].state.mtu.saturating_sub(OVERHEAD);
             self.counters.syns_clamped += u64::from(mss::clamp(&header, packet, room));
         }
-        match self.hop.handle_packet(now, peer, packet, carried) {
+        match self.hop.handle_packet(now, peer, packet) {
             Ok(()) => None,
             Err(Refused::Full) => {
                 self.counters.packets_full += 1;
@@ -102,9 +101,7 @@ impl Gateway {
                 None
             }
             Err(Refused::TooBig { mtu }) => {
-                let is_cut =
-                    cut(&mut self.hop, &mut self.counters, now, peer, packet, mtu, carried);
-                if is_cut {
+                if cut(&mut self.hop, &mut self.counters, now, peer, packet, mtu) {
                     return None;
                 }
                 self.counters.packets_too_big += 1;
@@ -140,21 +137,14 @@ impl Gateway {
                 let mut routes = routes.borrow_mut();
                 Self::next_peer(&mut routes, ports, neighbours, destination) != Some(peer)
             };
-            self.hop.reroute(peer, is_moved, |packet, carried| {
-                orphans.push((packet.to_vec(), carried));
-            });
+            self.hop.reroute(peer, is_moved, |packet| orphans.push(packet.to_vec()));
             self.adopt(now, orphans, None);
         }
     }
 
     /// Finds another way for packets that were taken back; `left` is the neighbour that went down.
-    pub(super) fn adopt(
-        &mut self,
-        now: Time,
-        orphans: Vec<(Vec<u8>, Carried)>,
-        left: Option<Place>,
-    ) {
-        for (mut packet, carried) in orphans {
+    pub(super) fn adopt(&mut self, now: Time, orphans: Vec<Vec<u8>>, left: Option<Place>) {
+        for mut packet in orphans {
             self.counters.packets_rerouted += 1;
             let Ok(header) = Header::parse(&packet) else { continue };
             let peer = Self::next_peer(
@@ -166,7 +156,7 @@ impl Gateway {
             match (peer, left) {
                 (Some(peer), _) => {
                     let position = self.neighbours.place_of(peer).map_or(0, |place| place.0);
-                    if let Some(mtu) = self.submit(now, peer, position, &mut packet, carried) {
+                    if let Some(mtu) = self.submit(now, peer, position, &mut packet) {
                         self.complain(now, position, mtu, &packet);
                     }
                 }
@@ -209,11 +199,10 @@ fn cut(
     peer: Peer,
     packet: &[u8],
     mtu: usize,
-    carried: Carried,
 ) -> bool {
     let Ok(header) = Header::parse(packet) else { return false };
     let is_cut = ip::fragment(&header, packet, mtu, |fragment| {
-        if hop.handle_packet(now, peer, fragment, carried).is_err() {
+        if hop.handle_packet(now, peer, fragment).is_err() {
             counters.packets_full += 1;
         }
     });

@@ -1,6 +1,5 @@
 //! What neighbours send: hellos, and HBH packets that go on or out.
 
-use proto::hbh::Carried;
 use proto::ip::{self, Header};
 use proto::time::Time;
 use tracing::debug;
@@ -63,18 +62,20 @@ impl Gateway {
         };
 
         self.neighbours.handle_alive(now, (position, from));
+        self.hop.handle_message(now, peer, packet);
+    }
+
+    /// Routes what neighbours brought.
+    pub(super) fn route_restored(&mut self, now: Time) {
         let mut restored = std::mem::take(&mut self.buffers.packet);
-        if let Some(carried) = self.hop.handle_message(now, peer, packet, &mut restored) {
-            self.route(now, &mut restored, carried);
-        }
-        while let Some(carried) = self.hop.poll_recovered(&mut restored) {
-            self.route(now, &mut restored, carried);
+        while self.hop.poll_restored(&mut restored).is_some() {
+            self.route(now, &mut restored);
         }
         self.buffers.packet = restored;
     }
 
     /// Passes a restored packet on, or lets it leave HBH.
-    fn route(&mut self, now: Time, packet: &mut [u8], carried: Carried) {
+    fn route(&mut self, now: Time, packet: &mut [u8]) {
         let Ok(header) = Header::parse(packet) else {
             self.counters.packets_malformed += 1;
             return;
@@ -87,7 +88,7 @@ impl Gateway {
             None
         };
         let Some(peer) = peer else {
-            self.hop.handle_egress(now, packet);
+            self.release.push(packet, &mut self.counters);
             return;
         };
         if !ip::decrement_ttl(packet) {
@@ -98,7 +99,7 @@ impl Gateway {
         }
         self.counters.packets_forwarded += 1;
         let position = self.neighbours.place_of(peer).map_or(0, |place| place.0);
-        if let Some(mtu) = self.submit(now, peer, position, packet, carried) {
+        if let Some(mtu) = self.submit(now, peer, position, packet) {
             self.complain(now, position, mtu, packet);
         }
     }

@@ -1,6 +1,5 @@
 //! What leaves HBH here: into the kernel, as if `trackway0` had received it.
 
-use super::Gateway;
 use crate::counters::Counters;
 use crate::frame::{self, Mac};
 use crate::offload;
@@ -35,15 +34,5 @@ impl Release {
             Ok(()) => counters.packets_released += 1,
             Err(_) => counters.packets_release_failed += 1,
         }
-    }
-}
-
-impl Gateway {
-    pub(super) fn release_egress(&mut self) {
-        let mut packet = std::mem::take(&mut self.buffers.packet);
-        while self.hop.poll_egress(&mut packet) {
-            self.release.push(&packet, &mut self.counters);
-        }
-        self.buffers.packet = packet;
     }
 }

@@ -324,10 +324,9 @@ fn drops(world: &World) -> [(Metric, Observation); 2] {
     let mut inside = report.total.dropped_inside.packets;
     let mut edge = report.total.dropped_at_edge.packets;
     for node in &report.nodes {
-        inside += node.counters.hop_full_inside;
-        edge += node.counters.hop_full_at_edge;
         if let Some(hbh) = node.hbh {
-            inside += hbh.packets_abandoned + hbh.packets_expired;
+            inside += hbh.packets_full_inside + hbh.packets_abandoned + hbh.packets_expired;
+            edge += hbh.packets_full - hbh.packets_full_inside;
         }
     }
     [

@@ -1,4 +1,4 @@
-//! The last hop puts TCP segments back in order.
+//! What leaves for the driver's routing; the last hop puts TCP segments back in order.
 //!
 //! A hop that repeats what it lost lets later packets overtake. TCP would take that for loss, send
 //! again what is on its way and slow down. So the last hop, and only it, keeps a segment back while
@@ -7,9 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use super::hop::Peer;
 use super::packet::Tcp;
 use super::pool::Pool;
-use crate::ip::{FlowKey, Header};
+use crate::ip::FlowKey;
 use crate::time::Time;
 
 /// Segments that one connection keeps back at most; one more releases the first.
@@ -22,7 +23,7 @@ pub(super) struct Egress {
     flows: BTreeMap<FlowKey, Flow>,
     /// When the gaps of flows have lasted for too long.
     deadlines: BTreeSet<(Time, FlowKey)>,
-    ready: VecDeque<Vec<u8>>,
+    ready: VecDeque<(Peer, Vec<u8>)>,
     /// Gaps that were not filled in time.
     given_up: u64,
 }
@@ -42,41 +43,41 @@ struct Flow {
 #[derive(Debug)]
 struct Held {
     end: u64,
+    from: Peer,
     octets: Vec<u8>,
 }
 
 impl Egress {
-    /// Takes a packet that leaves here.
+    /// Takes a packet that `from` brought; only a `segment` that leaves HBH here is put in order.
     pub(super) fn handle_packet(
         &mut self,
         now: Time,
-        packet: &[u8],
+        from: Peer,
+        octets: Vec<u8>,
+        segment: Option<(FlowKey, Tcp)>,
         hold: Duration,
         pool: &mut Pool,
     ) {
-        let octets = pool.copy(packet);
-        let Some((key, tcp)) = segment_of(packet).filter(|_| !hold.is_zero()) else {
-            self.ready.push_back(octets);
+        let Some((key, tcp)) = segment.filter(|_| !hold.is_zero()) else {
+            self.ready.push_back((from, octets));
             return;
         };
         let Some(mut flow) = self.flows.remove(&key) else {
             if self.flows.len() < FLOWS {
                 self.flows.insert(key, Flow::new(now, tcp, hold));
             }
-            self.ready.push_back(octets);
+            self.ready.push_back((from, octets));
             return;
         };
 
         self.deadlines.remove(&(flow.gives_up_at.unwrap_or(Time::MAX), key));
         flow.used_at = now;
         if tcp.is_syn {
-            while let Some(held) = flow.take_first() {
-                self.ready.push_back(held.octets);
-            }
+            flow.release_all(&mut self.ready);
             flow = Flow::new(now, tcp, hold);
-            self.ready.push_back(octets);
+            self.ready.push_back((from, octets));
         } else {
-            flow.handle_segment(now, tcp, octets, hold, pool, &mut self.ready);
+            flow.handle_segment(now, tcp, (from, octets), hold, pool, &mut self.ready);
         }
         if let Some(at) = flow.gives_up_at {
             self.deadlines.insert((at, key));
@@ -84,9 +85,17 @@ impl Egress {
         self.flows.insert(key, flow);
     }
 
-    /// The next packet that leaves.
-    pub(super) fn poll(&mut self) -> Option<Vec<u8>> {
+    /// The next packet that leaves, and who brought it.
+    pub(super) fn poll(&mut self) -> Option<(Peer, Vec<u8>)> {
         self.ready.pop_front()
+    }
+
+    /// A connection goes on through HBH: nothing of it is kept back.
+    pub(super) fn let_go(&mut self, key: &FlowKey) {
+        if let Some(mut flow) = self.flows.remove(key) {
+            self.deadlines.remove(&(flow.gives_up_at.unwrap_or(Time::MAX), *key));
+            flow.release_all(&mut self.ready);
+        }
     }
 
     pub(super) fn next_timeout(&self) -> Option<Time> {
@@ -104,7 +113,7 @@ impl Egress {
             flow.hold /= 2;
             if let Some(first) = flow.take_first() {
                 flow.next = first.end;
-                self.ready.push_back(first.octets);
+                self.ready.push_back((first.from, first.octets));
             }
             flow.release(&mut self.ready);
             flow.gives_up_at = (!flow.held.is_empty()).then(|| now + flow.hold);
@@ -143,16 +152,16 @@ impl Flow {
         &mut self,
         now: Time,
         tcp: Tcp,
-        octets: Vec<u8>,
+        (from, octets): (Peer, Vec<u8>),
         hold: Duration,
         pool: &mut Pool,
-        ready: &mut VecDeque<Vec<u8>>,
+        ready: &mut VecDeque<(Peer, Vec<u8>)>,
     ) {
         let start = self.place(tcp.seq);
         let end = start + u64::from(tcp.occupies());
         // An acknowledgement alone carries nothing that could be out of order.
         if start <= self.next || tcp.occupies() == 0 || tcp.is_reset {
-            ready.push_back(octets);
+            ready.push_back((from, octets));
             if start <= self.next && end > self.next {
                 self.next = end;
                 if self.release(ready) {
@@ -166,10 +175,10 @@ impl Flow {
             && let Some(first) = self.take_first()
         {
             self.next = first.end;
-            ready.push_back(first.octets);
+            ready.push_back((first.from, first.octets));
             self.release(ready);
         }
-        if let Some(same) = self.held.insert(start, Held { end, octets }) {
+        if let Some(same) = self.held.insert(start, Held { end, from, octets }) {
             pool.give(same.octets);
         }
         self.gives_up_at.get_or_insert(now + self.hold);
@@ -183,23 +192,23 @@ impl Flow {
     }
 
     /// Lets go of what is in order now; returns whether there was any.
-    fn release(&mut self, ready: &mut VecDeque<Vec<u8>>) -> bool {
+    fn release(&mut self, ready: &mut VecDeque<(Peer, Vec<u8>)>) -> bool {
         let mut is_any = false;
         while let Some((&start, _)) = self.held.first_key_value()
             && start <= self.next
         {
             let Some(held) = self.take_first() else { break };
             self.next = self.next.max(held.end);
-            ready.push_back(held.octets);
+            ready.push_back((held.from, held.octets));
             is_any = true;
         }
         is_any
     }
 
-    fn release_all(&mut self, ready: &mut VecDeque<Vec<u8>>) {
+    fn release_all(&mut self, ready: &mut VecDeque<(Peer, Vec<u8>)>) {
         while let Some(held) = self.take_first() {
             self.next = self.next.max(held.end);
-            ready.push_back(held.octets);
+            ready.push_back((held.from, held.octets));
         }
         self.gives_up_at = None;
     }
@@ -207,10 +216,4 @@ impl Flow {
     fn take_first(&mut self) -> Option<Held> {
         self.held.pop_first().map(|(_, held)| held)
     }
-}
-
-fn segment_of(packet: &[u8]) -> Option<(FlowKey, Tcp)> {
-    let header = Header::parse(packet).ok()?;
-    let (key, offset) = FlowKey::of(&header, packet);
-    Some((key, Tcp::of(&key, &header, packet, offset)?))
 }

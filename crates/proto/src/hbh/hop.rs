@@ -36,15 +36,6 @@ pub struct PeerConfig {
     pub mtu: usize,
 }
 
-/// What a packet brings along from hop to hop; the default is a packet that enters here.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Carried {
-    /// Retries left for the rest of the path.
-    pub(super) budget: Option<u8>,
-    /// The flow that brought it.
-    pub(super) upstream: Option<(Peer, FlowId)>,
-}
-
 /// Why HBH did not take a packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Refused {
@@ -99,9 +90,9 @@ pub struct Hop {
     pub(super) receivers: BTreeMap<(Peer, FlowId), Receiver>,
     pub(super) timers: BTreeSet<(Time, Timer)>,
     pub(super) sweep_at: Option<Time>,
+    /// Which flow from a peer brings the packets of these addresses and ports.
+    pub(super) inbound: BTreeMap<FlowKey, (Peer, FlowId)>,
     pub(super) egress: Egress,
-    /// Packets that repairs gave, for the driver.
-    pub(super) recovered: VecDeque<(Vec<u8>, Carried)>,
     pub(super) pool: Pool,
     /// Packets waiting or unacknowledged, over all flows.
     pub(super) held: usize,
@@ -126,7 +117,7 @@ impl Hop {
             timers: BTreeSet::new(),
             sweep_at: None,
             egress: Egress::default(),
-            recovered: VecDeque::new(),
+            inbound: BTreeMap::new(),
             pool: Pool::default(),
             held: 0,
             events: VecDeque::new(),
@@ -153,7 +144,7 @@ impl Hop {
 
     /// Forgets a neighbour and hands back, one call of `orphan` each and oldest first, the packets
     /// that it has not acknowledged, so that they can take another way.
-    pub fn remove_peer(&mut self, peer: Peer, orphan: impl FnMut(&[u8], Carried)) {
+    pub fn remove_peer(&mut self, peer: Peer, orphan: impl FnMut(&[u8])) {
         self.reroute(peer, |_| true, orphan);
         for link in self.links.values_mut() {
             link.peers.retain(|&other| other != peer);
@@ -163,6 +154,7 @@ impl Hop {
         self.senders.retain(|&(other, _), _| other != peer);
         self.flows.retain(|&(other, _), _| other != peer);
         self.receivers.retain(|&(other, _), _| other != peer);
+        self.inbound.retain(|_, &mut (other, _)| other != peer);
         self.timers.retain(|&(_, timer)| timer.peer() != peer);
         self.peers.remove(&peer);
     }
@@ -174,33 +166,27 @@ impl Hop {
         &mut self,
         peer: Peer,
         is_moved: impl Fn(IpAddr) -> bool,
-        mut orphan: impl FnMut(&[u8], Carried),
+        mut orphan: impl FnMut(&[u8]),
     ) {
         for (_, sender) in self.senders.range_mut(flows_of(peer)) {
             if !is_moved(sender.key.destination) {
                 continue;
             }
-            let upstream = sender.upstream;
             let before = sender.held();
-            sender.take_back(&mut self.pool, |packet| {
-                orphan(&packet.octets, Carried { budget: Some(packet.budget), upstream });
-            });
+            sender.take_back(&mut self.pool, |packet| orphan(&packet.octets));
             self.held -= before - sender.held();
         }
     }
 
     /// Takes an IP packet whose next hop is `peer`; its TTL is already decremented.
     ///
+    /// A packet that another peer brought is known by its addresses and ports, so it may have gone
+    /// through the driver's own routing and filters in between.
+    ///
     /// # Errors
     /// When the packet was not taken.
-    pub fn handle_packet(
-        &mut self,
-        now: Time,
-        peer: Peer,
-        packet: &[u8],
-        carried: Carried,
-    ) -> Result<(), Refused> {
-        let outcome = self.take(now, peer, packet, carried);
+    pub fn handle_packet(&mut self, now: Time, peer: Peer, packet: &[u8]) -> Result<(), Refused> {
+        let outcome = self.take(now, peer, packet);
         match outcome {
             Ok(()) => self.stats.packets_taken += 1,
             Err(Refused::Full) => self.stats.packets_full += 1,
@@ -213,26 +199,19 @@ impl Hop {
 
     /// Takes an HBH packet (an IP packet of our protocol) that `peer` sent.
     ///
-    /// When it brings a packet that is new, `out` is that packet, restored, and what it carries is
-    /// returned; the driver routes it on, and then what `poll_recovered` has.
-    pub fn handle_message(
-        &mut self,
-        now: Time,
-        peer: Peer,
-        packet: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Option<Carried> {
+    /// The packets that it brings are asked for by `poll_restored`.
+    pub fn handle_message(&mut self, now: Time, peer: Peer, packet: &[u8]) {
         let Ok(header) = Header::parse(packet) else {
             self.stats.messages_malformed += 1;
-            return None;
+            return;
         };
         if header.protocol != self.config.protocol {
             self.stats.messages_malformed += 1;
-            return None;
+            return;
         }
         if !self.peers.contains_key(&peer) {
             self.stats.messages_unknown_peer += 1;
-            return None;
+            return;
         }
 
         let mut rest = &packet[header.len..header.total_len];
@@ -241,46 +220,38 @@ impl Hop {
                 Ok((Message::Ack(ack), after)) => {
                     self.handle_ack(now, peer, &ack);
                     if after.is_empty() {
-                        return None;
+                        return;
                     }
                     rest = after;
                 }
                 Ok((Message::Data(data), _)) => {
-                    let carried = self.handle_data(now, peer, &data)?;
-                    out.clear();
-                    out.extend_from_slice(&packet[..header.len]);
-                    out.extend_from_slice(data.payload);
-                    super::transmit::seal(out, header.len, data.protocol);
-                    self.keep(peer, &data, out);
-                    return Some(carried);
+                    self.handle_data(now, peer, &data, &packet[..header.len]);
+                    return;
                 }
                 Err(wire::Malformed::Checksum) => {
                     self.stats.messages_damaged += 1;
-                    return None;
+                    return;
                 }
                 Err(_) => {
                     self.stats.messages_malformed += 1;
-                    return None;
+                    return;
                 }
             }
         }
     }
 
-    /// Writes to `out` the next packet that the last message made whole besides the one it brought;
-    /// the driver routes it on. Ask until `None`.
+    /// Writes to `out` the next packet that a peer brought, restored, and returns the peer.
+    ///
+    /// The driver routes it: to this node, out of HBH, or on by `handle_packet`. Packets that go on
+    /// come as they arrive, those that leave HBH here in order, so ask after timeouts too, until
+    /// `None`.
     #[must_use]
-    pub fn poll_recovered(&mut self, out: &mut Vec<u8>) -> Option<Carried> {
-        let (packet, carried) = self.recovered.pop_front()?;
+    pub fn poll_restored(&mut self, out: &mut Vec<u8>) -> Option<Peer> {
+        let (peer, packet) = self.egress.poll()?;
         out.clear();
         out.extend_from_slice(&packet);
         self.pool.give(packet);
-        Some(carried)
-    }
-
-    /// Takes a restored packet for which this node is the last hop.
-    pub fn handle_egress(&mut self, now: Time, packet: &[u8]) {
-        self.egress.handle_packet(now, packet, self.config.hold, &mut self.pool);
-        self.plan_sweep(now);
+        Some(peer)
     }
 
     /// Acts on what is due. Early and repeated calls do nothing.
@@ -324,16 +295,6 @@ impl Hop {
             }
             (None, None) => None,
         }
-    }
-
-    /// Writes to `out` the next packet that leaves HBH here; false when there is none yet.
-    #[must_use]
-    pub fn poll_egress(&mut self, out: &mut Vec<u8>) -> bool {
-        let Some(packet) = self.egress.poll() else { return false };
-        out.clear();
-        out.extend_from_slice(&packet);
-        self.pool.give(packet);
-        true
     }
 
     /// What the driver should know; ask until `None`.

@@ -1,7 +1,7 @@
 //! What a node does with what comes in: packets, acknowledgements, data, and time.
 
 use super::config::Profile;
-use super::hop::{Carried, Event, Hop, Peer, Refused, Timer};
+use super::hop::{Event, Hop, Peer, Refused, Timer};
 use super::packet::{Packet, Tcp};
 use super::receiver::Receiver;
 use super::sender::{Learned, Sender};
@@ -11,17 +11,16 @@ use crate::time::Time;
 
 /// With more flows from peers than these, no packets are kept for repairs.
 const REPAIRED_FLOWS: usize = 256;
+/// Packets that a flow may bring without one of them coming back, before it is taken to leave HBH
+/// here after all.
+const UNRETURNED: u16 = 64;
+/// Packets that were accepted and are between the driver's routing and their queue, at most.
+const ON_THEIR_WAY: usize = 256;
 /// Events that wait for the driver at most.
 const EVENTS: usize = 256;
 
 impl Hop {
-    pub(super) fn take(
-        &mut self,
-        now: Time,
-        peer: Peer,
-        packet: &[u8],
-        carried: Carried,
-    ) -> Result<(), Refused> {
+    pub(super) fn take(&mut self, now: Time, peer: Peer, packet: &[u8]) -> Result<(), Refused> {
         let header = Header::parse(packet)?;
         let packet = &packet[..header.total_len];
         let Some(state) = self.peers.get(&peer) else { return Err(Refused::UnknownPeer) };
@@ -34,7 +33,11 @@ impl Hop {
         if self.config.absorb && tcp.is_some_and(|tcp| tcp.is_reset) {
             self.discard_reset(key);
         }
+        let upstream = self.inbound.get(&key).copied();
         let flow = self.flow_of(now, peer, key)?;
+        if let Some(upstream) = upstream {
+            self.goes_on(upstream, key, (peer, flow));
+        }
         let Some(sender) = self.senders.get_mut(&(peer, flow)) else { return Err(Refused::Full) };
         if let Some(tcp) = tcp
             && self.config.absorb
@@ -43,38 +46,32 @@ impl Hop {
             self.stats.packets_absorbed += 1;
             return Ok(());
         }
-        let has_room = if carried.upstream.is_none() {
+        let has_room = if upstream.is_none() {
             sender.has_room(now, &self.config)
         } else {
-            sender.backlog() < self.config.queue
+            sender.backlog() < self.config.queue + ON_THEIR_WAY
         };
         if !has_room || self.held >= self.config.packets {
+            self.stats.packets_full_inside += u64::from(upstream.is_some());
             return Err(Refused::Full);
         }
 
         let mut octets = self.pool.copy(packet);
-        let is_ingress = carried.upstream.is_none();
-        if is_ingress
+        if upstream.is_none()
             && self.config.profile == Profile::Default
             && sender.backlog() >= self.config.congestion
             && mark_congestion(&mut octets)
         {
             self.stats.packets_marked += 1;
         }
-        let budget = carried.budget.unwrap_or(self.config.path_retries.min(MAX_BUDGET));
+        let budget = self.config.path_retries.min(MAX_BUDGET);
         let (header_len, protocol) = (header.len, header.protocol);
         let taken_at = now;
         sender.handle_packet(now, Packet { octets, header_len, protocol, budget, taken_at, tcp });
         self.held += 1;
-        sender.upstream = carried.upstream;
-        let backlog = sender.backlog();
-        if let Some(upstream) = carried.upstream
-            && let Some(receiver) = self.receivers.get_mut(&upstream)
-        {
-            receiver.downstream = Some((peer, flow));
-        }
-        if backlog == self.config.congestion {
-            self.tell_upstream(now, carried.upstream);
+        sender.upstream = upstream;
+        if sender.backlog() == self.config.congestion {
+            self.tell_upstream(now, upstream);
         }
         self.attend(now, peer, flow);
         self.plan_sweep(now);
@@ -99,24 +96,29 @@ impl Hop {
         self.attend(now, peer, ack.flow);
     }
 
-    pub(super) fn handle_data(
-        &mut self,
-        now: Time,
-        peer: Peer,
-        data: &Data<'_>,
-    ) -> Option<Carried> {
+    /// The packets of a flow from a peer go on by a flow to another.
+    fn goes_on(&mut self, upstream: (Peer, FlowId), key: FlowKey, downstream: (Peer, FlowId)) {
+        let Some(receiver) = self.receivers.get_mut(&upstream) else { return };
+        receiver.unreturned = 0;
+        if receiver.downstream.replace(downstream).is_none() {
+            self.egress.let_go(&key);
+        }
+    }
+
+    /// Takes an HDM; `header` is the IP header before it.
+    pub(super) fn handle_data(&mut self, now: Time, peer: Peer, data: &Data<'_>, header: &[u8]) {
         let profile = self.config.profile;
         let window = self.config.window.1;
         let id = (peer, data.flow);
         if !self.receivers.contains_key(&id) {
             if !self.has_room_for_receiver(now) {
                 self.stats.data_deferred += 1;
-                return None;
+                return;
             }
             self.receivers.insert(id, Receiver::new(now, data, window, profile));
             self.plan_sweep(now);
         }
-        let receiver = self.receivers.get_mut(&id)?;
+        let Some(receiver) = self.receivers.get_mut(&id) else { return };
         // A packet that could not be queued for its next hop is left with the peer, who is told.
         let is_full = self.held >= self.config.packets
             || receiver
@@ -127,9 +129,10 @@ impl Hop {
             receiver.owe(now);
             self.stats.data_deferred += 1;
             self.owe(now, peer, data.flow);
-            return None;
+            return;
         }
-        let patience = self.config.patience(self.peers.get(&peer)?.rtt.mean());
+        let round_trip = self.peers.get(&peer).and_then(|state| state.rtt.mean());
+        let patience = self.config.patience(round_trip);
         if data.protocol == REPAIR && profile == Profile::Default {
             let mut decoder = std::mem::take(&mut receiver.decoder);
             decoder.handle_repair(
@@ -141,47 +144,72 @@ impl Hop {
             receiver.decoder = decoder;
             receiver.owe(now);
             self.stats.repairs_received += 1;
-            self.recover(peer, data);
+            self.recover(now, peer, data);
             self.owe(now, peer, data.flow);
-            return None;
+            return;
         }
         let is_new = receiver.handle_data(now, data, patience, window, profile);
         self.owe(now, peer, data.flow);
         if !is_new {
             self.stats.data_duplicate += 1;
-            return None;
+            return;
         }
         self.stats.data_received += 1;
-        let budget = match profile {
-            Profile::Default => Some(data.budget),
-            Profile::Seed => None,
-        };
-        Some(Carried { budget, upstream: Some(id) })
+
+        let mut packet = self.pool.copy(header);
+        packet.extend_from_slice(data.payload);
+        super::transmit::seal(&mut packet, header.len(), data.protocol);
+        let keeps = profile == Profile::Default && self.receivers.len() <= REPAIRED_FLOWS;
+        if keeps && let Some(receiver) = self.receivers.get_mut(&id) {
+            receiver.decoder.handle_packet(data.seq, &packet, &mut self.pool);
+        }
+        self.restore(now, id, packet);
+        if keeps {
+            self.recover(now, peer, data);
+        }
     }
 
-    /// Keeps a packet that arrived for the repairs that cover it.
-    pub(super) fn keep(&mut self, peer: Peer, data: &Data<'_>, packet: &[u8]) {
-        if self.config.profile == Profile::Default
-            && self.receivers.len() <= REPAIRED_FLOWS
-            && let Some(receiver) = self.receivers.get_mut(&(peer, data.flow))
-        {
-            receiver.decoder.handle_packet(data.seq, packet, &mut self.pool);
-            self.recover(peer, data);
+    /// A packet has arrived: it goes on as it is, or waits for its turn if it leaves HBH here.
+    ///
+    /// Whether it goes on shows when packets of its flow come back to be sent to another peer.
+    fn restore(&mut self, now: Time, id: (Peer, FlowId), packet: Vec<u8>) {
+        let Ok(header) = Header::parse(&packet) else {
+            self.stats.messages_malformed += 1;
+            self.pool.give(packet);
+            return;
+        };
+        let (key, offset) = FlowKey::of(&header, &packet);
+        let Some(receiver) = self.receivers.get_mut(&id) else { return };
+        if receiver.key != Some(key) {
+            if let Some(old) = receiver.key.replace(key)
+                && self.inbound.get(&old) == Some(&id)
+            {
+                self.inbound.remove(&old);
+            }
+            self.inbound.insert(key, id);
         }
+        receiver.unreturned = receiver.unreturned.saturating_add(1);
+        if receiver.unreturned > UNRETURNED {
+            receiver.downstream = None;
+        }
+        let tcp = Tcp::of(&key, &header, &packet, offset).filter(|_| receiver.downstream.is_none());
+        let segment = tcp.map(|tcp| (key, tcp));
+        self.egress.handle_packet(now, id.0, packet, segment, self.config.hold, &mut self.pool);
+        self.plan_sweep(now);
     }
 
     /// Passes on what the repairs of a flow give now.
-    fn recover(&mut self, peer: Peer, data: &Data<'_>) {
+    fn recover(&mut self, now: Time, peer: Peer, data: &Data<'_>) {
         let id = (peer, data.flow);
-        let Some(receiver) = self.receivers.get_mut(&id) else { return };
-        while let Some((seq, packet)) = receiver.decoder.poll_recovered(&mut self.pool) {
+        while let Some(receiver) = self.receivers.get_mut(&id)
+            && let Some((seq, packet)) = receiver.decoder.poll_recovered(&mut self.pool)
+        {
             receiver.decoder.handle_packet(seq, &packet, &mut self.pool);
             if Header::parse(&packet).is_err() {
                 self.stats.messages_malformed += 1;
             } else if receiver.handle_recovered(seq) {
                 self.stats.packets_recovered += 1;
-                let carried = Carried { budget: Some(data.budget), upstream: Some(id) };
-                self.recovered.push_back((packet, carried));
+                self.restore(now, id, packet);
             }
         }
     }
@@ -287,8 +315,7 @@ impl Hop {
         self.forget_senders(|sender| sender.used_at < before);
         // Longer than their senders, who number a flow anew once they have forgotten it.
         let long_before = before - self.config.idle;
-        self.receivers
-            .retain(|_, receiver| receiver.used_at >= long_before || receiver.owed_at().is_some());
+        self.forget_receivers(long_before);
         self.egress.forget(before);
         self.sweep_at = None;
         if !(self.senders.is_empty() && self.receivers.is_empty() && self.egress.flows() == 0) {
@@ -335,11 +362,24 @@ impl Hop {
 
     fn has_room_for_receiver(&mut self, now: Time) -> bool {
         if self.receivers.len() >= self.config.flows {
-            let before = now - std::time::Duration::from_secs(1);
-            self.receivers
-                .retain(|_, receiver| receiver.used_at >= before || receiver.owed_at().is_some());
+            self.forget_receivers(now - std::time::Duration::from_secs(1));
         }
         self.receivers.len() < self.config.flows
+    }
+
+    /// Forgets flows from peers without packets since `before`.
+    fn forget_receivers(&mut self, before: Time) {
+        let inbound = &mut self.inbound;
+        self.receivers.retain(|id, receiver| {
+            let stays = receiver.used_at >= before || receiver.owed_at().is_some();
+            if !stays
+                && let Some(key) = receiver.key
+                && inbound.get(&key) == Some(id)
+            {
+                inbound.remove(&key);
+            }
+            stays
+        });
     }
 
     /// Puts a flow from `peer` among those that are owed an acknowledgement.

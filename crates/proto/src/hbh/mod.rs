@@ -4,14 +4,13 @@
 //!            handle_packet (towards a peer)         poll_transmit (a link has room)
 //!  routing ────────────────────────────────▶ ┌───────┐ ────────────────────────▶  link
 //!          ◀──────────────────────────────── │  Hop  │ ◀────────────────────────
-//!            the restored packet             └───────┘   handle_message (protocol 253)
+//!            poll_restored                   └───────┘   handle_message (protocol 253)
 //!                                   next_timeout / handle_timeout
 //! ```
 //!
 //! Every node of the network runs one [`Hop`]. The driver decides where a packet goes: it hands a
-//! packet whose next hop speaks HBH to [`Hop::handle_packet`], an HBH packet that a neighbour sent
-//! to [`Hop::handle_message`], and a restored packet that leaves HBH here to
-//! [`Hop::handle_egress`].
+//! packet whose next hop speaks HBH to [`Hop::handle_packet`], and an HBH packet that a neighbour
+//! sent to [`Hop::handle_message`]; what [`Hop::poll_restored`] gives it routes.
 
 mod config;
 mod egress;
@@ -33,5 +32,5 @@ mod window;
 pub mod wire;
 
 pub use config::{Config, Profile, Rto};
-pub use hop::{Carried, Event, Hop, Link, Peer, PeerConfig, Refused};
+pub use hop::{Event, Hop, Link, Peer, PeerConfig, Refused};
 pub use stats::Stats;

@@ -6,6 +6,7 @@ use super::config::Profile;
 use super::hop::Peer;
 use super::repair::Decoder;
 use super::wire::{Ack, Data, Echo, FlowId, Seq, emit_ack};
+use crate::ip::FlowKey;
 use crate::time::Time;
 
 /// An acknowledgement waits for no more than this many packets.
@@ -13,8 +14,12 @@ const PACKETS_PER_ACK: u8 = 16;
 
 #[derive(Debug)]
 pub(super) struct Receiver {
+    /// The addresses and ports of its packets, once one has come.
+    pub(super) key: Option<FlowKey>,
     /// The flow on its next hop, when it goes on through HBH.
     pub(super) downstream: Option<(Peer, FlowId)>,
+    /// Packets restored since one came back to be sent on.
+    pub(super) unreturned: u16,
     pub(super) used_at: Time,
     pub(super) decoder: Decoder,
     id: FlowId,
@@ -46,7 +51,9 @@ impl Receiver {
             Profile::Seed => data.seq.minus(window - 1),
         };
         Self {
+            key: None,
             downstream: None,
+            unreturned: 0,
             used_at: now,
             decoder: Decoder::default(),
             id: data.flow,

@@ -11,6 +11,8 @@ pub struct Stats {
     pub packets_marked: u64,
     /// IP packets refused: the queue, or the node's memory for packets or flows, was full.
     pub packets_full: u64,
+    /// ... of those, packets that a peer had brought and that were lost here.
+    pub packets_full_inside: u64,
     /// IP packets refused: not IP.
     pub packets_malformed: u64,
     /// IP packets refused: longer than the link carries.

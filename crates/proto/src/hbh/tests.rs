@@ -24,7 +24,7 @@ fn a_packet_comes_out_as_it_went_in() {
             let mut pair = Pair::new(Config::new(profile));
             let packet = datagram(source, destination, 0);
 
-            pair.hops[A].handle_packet(pair.now, Peer(1), &packet, Carried::default()).unwrap();
+            pair.hops[A].handle_packet(pair.now, Peer(1), &packet).unwrap();
             pair.run(|_| Fate::ARRIVES);
 
             assert_eq!(pair.delivered, [packet]);
@@ -37,7 +37,7 @@ fn a_packet_comes_out_as_it_went_in() {
 fn on_the_wire_it_is_protocol_253_with_eight_octets_more() {
     let mut pair = Pair::new(Config::new(Profile::Default));
     let packet = datagram("10.0.0.1:1", "10.9.0.2:2", 0);
-    pair.hops[A].handle_packet(pair.now, Peer(1), &packet, Carried::default()).unwrap();
+    pair.hops[A].handle_packet(pair.now, Peer(1), &packet).unwrap();
     let mut out = Vec::new();
 
     let to = pair.hops[A].poll_transmit(pair.now, Link(0), &mut out);
@@ -120,8 +120,8 @@ fn acknowledgements_ride_on_packets_that_go_their_way() {
     for number in 0..20 {
         let there = datagram("10.0.0.1:1", "10.9.0.2:2", number);
         let back = datagram("10.9.0.2:2", "10.0.0.1:1", number);
-        pair.hops[A].handle_packet(pair.now, Peer(1), &there, Carried::default()).unwrap();
-        pair.hops[B].handle_packet(pair.now, Peer(0), &back, Carried::default()).unwrap();
+        pair.hops[A].handle_packet(pair.now, Peer(1), &there).unwrap();
+        pair.hops[B].handle_packet(pair.now, Peer(0), &back).unwrap();
     }
 
     pair.run(|_| Fate::ARRIVES);
@@ -137,7 +137,7 @@ fn an_idle_lossy_link_sends_segments_twice_and_a_clean_one_does_not() {
     let mut pair = Pair::new(config);
     let send = |pair: &mut Pair, number: u32| {
         let packet = segment(number * 100, 100, 0);
-        pair.hops[A].handle_packet(pair.now, Peer(1), &packet, Carried::default()).unwrap();
+        pair.hops[A].handle_packet(pair.now, Peer(1), &packet).unwrap();
         pair.run(|_| Fate::ARRIVES);
     };
     send(&mut pair, 0);
@@ -156,7 +156,7 @@ fn a_repair_makes_a_loss_good_without_a_round_trip() {
     let mut pair = Pair::new(Config::new(Profile::Default));
     for number in 0..8 {
         let packet = segment(number * 100, 100, 0);
-        pair.hops[A].handle_packet(pair.now, Peer(1), &packet, Carried::default()).unwrap();
+        pair.hops[A].handle_packet(pair.now, Peer(1), &packet).unwrap();
     }
 
     pair.run(|sent| if sent.number == 2 { Fate::LOST } else { Fate::ARRIVES });
@@ -212,7 +212,7 @@ fn the_end_of_congestion_is_told() {
     assert!(pair.hops[A].stats().congestion_received > 0);
 
     // C takes everything from now on.
-    pair.hops[B].remove_peer(Peer(2), |_, _| {});
+    pair.hops[B].remove_peer(Peer(2), |_| {});
     pair.forwards_to = None;
     pair.until = None;
     pair.send(30..60);
@@ -229,7 +229,7 @@ fn a_packet_that_does_not_fit_is_refused_with_what_does() {
     let (source, destination) = ("10.0.0.1:1".parse().unwrap(), "10.9.0.2:2".parse().unwrap());
     udp::Datagram { source, destination, payload: &payload }.emit(&mut packet);
 
-    let refused = hop.handle_packet(Time::ZERO, Peer(1), &packet, Carried::default());
+    let refused = hop.handle_packet(Time::ZERO, Peer(1), &packet);
 
     assert_eq!(refused, Err(Refused::TooBig { mtu: 1492 }));
     assert_eq!(hop.stats().packets_too_big, 1);
@@ -243,7 +243,7 @@ fn what_is_not_acknowledged_can_take_another_way() {
     assert!(pair.hops[A].poll_transmit(pair.now, Link(0), &mut out).is_some());
 
     let mut orphans = Vec::new();
-    pair.hops[A].remove_peer(Peer(1), |packet, _| orphans.push(number_of(packet)));
+    pair.hops[A].remove_peer(Peer(1), |packet| orphans.push(number_of(packet)));
 
     assert_eq!(orphans, [0, 1, 2]);
     assert_eq!(pair.hops[A].stats().packets_held, 0);
@@ -255,7 +255,7 @@ fn a_segment_that_is_on_its_way_is_not_sent_again() {
     let mut pair = Pair::new(quiet(Profile::Default));
     for seq in [1000, 1100, 1000, 1100, 1200] {
         let packet = segment(seq, 100, 0);
-        pair.hops[A].handle_packet(pair.now, Peer(1), &packet, Carried::default()).unwrap();
+        pair.hops[A].handle_packet(pair.now, Peer(1), &packet).unwrap();
     }
 
     pair.run(|_| Fate::ARRIVES);
@@ -270,7 +270,7 @@ fn a_reset_discards_what_waits_for_the_connection() {
     let mut pair = Pair::new(quiet(Profile::Default));
     for (seq, flags) in [(1000, 0), (1100, 0), (1200, RST)] {
         let packet = segment(seq, if flags == RST { 0 } else { 100 }, flags);
-        pair.hops[A].handle_packet(pair.now, Peer(1), &packet, Carried::default()).unwrap();
+        pair.hops[A].handle_packet(pair.now, Peer(1), &packet).unwrap();
     }
 
     pair.run(|_| Fate::ARRIVES);
@@ -281,30 +281,93 @@ fn a_reset_discards_what_waits_for_the_connection() {
 
 #[test]
 fn the_last_hop_puts_segments_in_order_and_gives_up_in_time() {
-    let mut hop = Hop::new(Config::new(Profile::Default), Rng::stream(1, "hbh"));
-    let mut released = Vec::new();
-    let mut out = Vec::new();
-    let mut poll = |hop: &mut Hop| {
-        while hop.poll_egress(&mut out) {
-            released.push(u32::from_be_bytes(out[24..28].try_into().unwrap()));
-        }
-        std::mem::take(&mut released)
-    };
     let start = u32::MAX - 149;
+    let mut arrivals = Arrivals::new();
 
-    hop.handle_egress(Time::ZERO, &segment(start, 100, 0));
-    hop.handle_egress(Time::ZERO, &segment(start.wrapping_add(200), 100, 0));
-    assert_eq!(poll(&mut hop), [start]);
+    arrivals.bring(&segment(start, 100, 0));
+    arrivals.bring(&segment(start.wrapping_add(200), 100, 0));
+    assert_eq!(arrivals.restored(), [start]);
 
-    hop.handle_egress(Time::ZERO, &segment(start.wrapping_add(100), 100, 0));
-    assert_eq!(poll(&mut hop), [start.wrapping_add(100), start.wrapping_add(200)]);
+    arrivals.bring(&segment(start.wrapping_add(100), 100, 0));
+    assert_eq!(arrivals.restored(), [start.wrapping_add(100), start.wrapping_add(200)]);
 
-    hop.handle_egress(Time::ZERO, &segment(start.wrapping_add(500), 100, 0));
-    assert_eq!(poll(&mut hop), []);
-    let deadline = hop.next_timeout().unwrap();
-    hop.handle_timeout(deadline);
-    assert_eq!(poll(&mut hop), [start.wrapping_add(500)]);
-    assert_eq!(hop.stats().gaps_given_up, 1);
+    arrivals.bring(&segment(start.wrapping_add(500), 100, 0));
+    assert_eq!(arrivals.restored(), []);
+    arrivals.wait(Duration::from_secs(4));
+    assert_eq!(arrivals.restored(), [start.wrapping_add(500)]);
+    assert_eq!(arrivals.hop.stats().gaps_given_up, 1);
+}
+
+#[test]
+fn what_comes_back_to_be_sent_on_is_not_put_in_order() {
+    let mut arrivals = Arrivals::new();
+    arrivals.hop.add_peer(Peer(2), peer_config(1));
+    arrivals.bring(&segment(1_000, 100, 0));
+    arrivals.bring(&segment(1_200, 100, 0));
+    assert_eq!(arrivals.restored(), [1_000]);
+
+    // What is kept back goes at once when the flow turns out to go on.
+    arrivals.hop.handle_packet(Time::ZERO, Peer(2), &segment(1_000, 100, 0)).unwrap();
+    assert_eq!(arrivals.restored(), [1_200]);
+    arrivals.bring(&segment(1_400, 100, 0));
+    assert_eq!(arrivals.restored(), [1_400]);
+
+    // Once nothing comes back any more, the flow leaves HBH here.
+    for number in 0..80 {
+        arrivals.bring(&segment(2_000 + number * 100, 100, 0));
+    }
+    arrivals.restored();
+    arrivals.bring(&segment(20_000, 100, 0));
+    assert_eq!(arrivals.restored(), []);
+}
+
+/// A node to which a peer brings packets, and what it restores.
+struct Arrivals {
+    now: Time,
+    hop: Hop,
+    seq: wire::Seq,
+}
+
+impl Arrivals {
+    fn new() -> Self {
+        let mut hop = Hop::new(Config::new(Profile::Default), Rng::stream(1, "hbh"));
+        hop.add_peer(Peer(0), peer_config(0));
+        Self { now: Time::ZERO, hop, seq: wire::Seq(0) }
+    }
+
+    fn bring(&mut self, packet: &[u8]) {
+        let mut message = packet[..20].to_vec();
+        let payload = &packet[20..];
+        let data = wire::Data {
+            flow: wire::FlowId(7),
+            seq: self.seq,
+            wants_ack: false,
+            outstanding: 0,
+            budget: 15,
+            copy: 0,
+            protocol: packet[9],
+            payload,
+        };
+        data.emit(&mut message);
+        super::transmit::seal(&mut message, 20, protocol::EXPERIMENT);
+        self.seq = self.seq.plus(1);
+        self.hop.handle_message(self.now, Peer(0), &message);
+    }
+
+    fn wait(&mut self, duration: Duration) {
+        self.now = self.now + duration;
+        self.hop.handle_timeout(self.now);
+    }
+
+    /// The sequence numbers of what was restored.
+    fn restored(&mut self) -> Vec<u32> {
+        let mut out = Vec::new();
+        std::iter::from_fn(|| {
+            self.hop.poll_restored(&mut out)?;
+            Some(u32::from_be_bytes(out[24..28].try_into().unwrap()))
+        })
+        .collect()
+    }
 }
 
 #[test]
@@ -315,7 +378,8 @@ fn damaged_and_foreign_packets_are_counted_and_dropped() {
     assert!(pair.hops[A].poll_transmit(Time::ZERO, Link(0), &mut message).is_some());
     let mut out = Vec::new();
     let mut take = |octets: &[u8], from| {
-        assert_eq!(pair.hops[B].handle_message(Time::ZERO, from, octets, &mut out), None);
+        pair.hops[B].handle_message(Time::ZERO, from, octets);
+        assert_eq!(pair.hops[B].poll_restored(&mut out), None);
     };
 
     let mut flipped = message.clone();
@@ -340,7 +404,7 @@ fn flows_and_packets_stay_within_their_bounds() {
 
     for port in 1..1000 {
         let packet = datagram(&format!("10.0.0.1:{port}"), "10.9.0.2:2", 0);
-        let _ = hop.handle_packet(Time::ZERO, Peer(1), &packet, Carried::default());
+        let _ = hop.handle_packet(Time::ZERO, Peer(1), &packet);
     }
 
     let stats = hop.stats();
@@ -404,12 +468,10 @@ proptest! {
         Spec::new("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap(), 253)
             .emit(octets.len(), &mut message);
         message.extend_from_slice(&octets);
-        let mut out = Vec::new();
 
-        let _ = pair.hops[B].handle_message(Time::ZERO, Peer(0), &message, &mut out);
-        let _ = pair.hops[B].handle_message(Time::ZERO, Peer(0), &octets, &mut out);
-        let _ = pair.hops[A].handle_packet(Time::ZERO, Peer(1), &octets, Carried::default());
-        pair.hops[A].handle_egress(Time::ZERO, &octets);
+        pair.hops[B].handle_message(Time::ZERO, Peer(0), &message);
+        pair.hops[B].handle_message(Time::ZERO, Peer(0), &octets);
+        let _ = pair.hops[A].handle_packet(Time::ZERO, Peer(1), &octets);
         pair.run(|_| Fate::ARRIVES);
     }
 }
@@ -468,7 +530,7 @@ impl Pair {
     fn send(&mut self, numbers: std::ops::Range<u32>) {
         for number in numbers {
             let packet = datagram("10.0.0.1:1", "10.9.0.2:2", number);
-            self.hops[A].handle_packet(self.now, Peer(1), &packet, Carried::default()).unwrap();
+            self.hops[A].handle_packet(self.now, Peer(1), &packet).unwrap();
         }
     }
 
@@ -493,9 +555,11 @@ impl Pair {
                 let (to, packet) = self.flying.remove(&(at, number)).unwrap();
                 self.arrive(to, &packet);
             }
-            for hop in &mut self.hops {
-                hop.handle_timeout(self.now);
-                assert!(hop.next_timeout().is_none_or(|at| at > self.now), "a driver would spin");
+            for at in [A, B] {
+                self.hops[at].handle_timeout(self.now);
+                let next = self.hops[at].next_timeout();
+                assert!(next.is_none_or(|at| at > self.now), "a driver would spin");
+                self.route(at);
             }
         }
     }
@@ -520,18 +584,19 @@ impl Pair {
 
     fn arrive(&mut self, to: usize, packet: &[u8]) {
         let from = Peer(u32::try_from(1 - to).unwrap());
+        self.hops[to].handle_message(self.now, from, packet);
+        self.route(to);
+    }
+
+    fn route(&mut self, at: usize) {
         let mut out = Vec::new();
-        let hop = &mut self.hops[to];
-        let direct = hop.handle_message(self.now, from, packet, &mut out);
-        let mut brought = direct.or_else(|| hop.poll_recovered(&mut out));
-        while let Some(carried) = brought {
-            if let (B, Some(peer)) = (to, self.forwards_to) {
-                self.hops[B].handle_packet(self.now, peer, &out, carried).unwrap();
-            } else if to == B {
+        while self.hops[at].poll_restored(&mut out).is_some() {
+            if let (B, Some(peer)) = (at, self.forwards_to) {
+                self.hops[B].handle_packet(self.now, peer, &out).unwrap();
+            } else if at == B {
                 self.delivered.push(out.clone());
                 self.delivered_at.push(self.now.since(Time::ZERO));
             }
-            brought = self.hops[to].poll_recovered(&mut out);
         }
     }
 

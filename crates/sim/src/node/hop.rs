@@ -1,14 +1,11 @@
 //! HBH in a node: what the hooks of the IP stack do with it.
 //!
 //! ```text
-//!  prerouting ─ protocol 253 ─▶ handle_message ─ restored ─▶ next hop speaks HBH? ─▶ handle_packet
-//!                                                             │ no, or it is for this node
-//!                                                             ▼
-//!                                            handle_egress ─▶ poll_egress ─▶ input or forward
-//!  postrouting ─ next hop speaks HBH ─▶ handle_packet          interface idle ─▶ poll_transmit
+//!  prerouting ─ protocol 253 ─▶ handle_message        poll_restored ─▶ input or forward
+//!  postrouting ─ next hop speaks HBH ─▶ handle_packet  interface idle ─▶ poll_transmit
 //! ```
 
-use proto::hbh::{self, Carried, Link, Peer, PeerConfig, Refused};
+use proto::hbh::{self, Link, Peer, PeerConfig, Refused};
 use proto::ip::Header;
 use proto::rng::Rng;
 use proto::time::Time;
@@ -75,63 +72,16 @@ impl Node {
         packet: PacketId,
     ) {
         let Some(hop) = &mut self.hop else { return };
-        let now = engine.now;
-        let (restored, carried) = engine.packets.derive(packet, |message, out| {
-            hop.core.handle_message(now, Peer(from.0), message, out)
-        });
+        hop.core.handle_message(engine.now, Peer(from.0), engine.packets.get(packet));
         hop.is_touched = true;
         engine.packets.remove(packet);
-        match carried {
-            Some(carried) => self.route_restored(engine, restored, carried),
-            None => engine.packets.remove(restored),
-        }
-        while let Some(hop) = &mut self.hop {
-            let recovered = engine.packets.add();
-            match hop.core.poll_recovered(engine.packets.get_mut(recovered)) {
-                Some(carried) => self.route_restored(engine, recovered, carried),
-                None => {
-                    engine.packets.remove(recovered);
-                    return;
-                }
-            }
-        }
     }
 
-    /// Routes a packet that HBH brought: on under HBH, or out of it.
-    fn route_restored(&mut self, engine: &mut Engine, packet: PacketId, carried: Carried) {
-        let Ok(header) = Header::parse(engine.packets.get(packet)) else {
-            self.counters.malformed += 1;
-            engine.packets.remove(packet);
-            return;
-        };
-        if !self.is_local(header.destination) {
-            let Some(next) = self.route_packet(engine, packet) else { return };
-            if self.speaks_hop(next) {
-                if self.take_hop(engine, packet) {
-                    self.counters.forwarded += 1;
-                    self.send_by_hop(engine, next, packet, Some(carried));
-                }
-                return;
-            }
-        }
-        if let Some(hop) = &mut self.hop {
-            hop.core.handle_egress(engine.now, engine.packets.get(packet));
-        }
-        engine.packets.remove(packet);
-    }
-
-    /// Hands a packet to HBH; `carried` is `None` where it enters HBH.
-    pub(super) fn send_by_hop(
-        &mut self,
-        engine: &mut Engine,
-        next: NextHop,
-        packet: PacketId,
-        carried: Option<Carried>,
-    ) {
+    /// Hands a packet to HBH.
+    pub(super) fn send_by_hop(&mut self, engine: &mut Engine, next: NextHop, packet: PacketId) {
         let Some(hop) = &mut self.hop else { return };
         let octets = engine.packets.get(packet);
-        let taken =
-            hop.core.handle_packet(engine.now, peer_of(next), octets, carried.unwrap_or_default());
+        let taken = hop.core.handle_packet(engine.now, peer_of(next), octets);
         hop.is_touched = true;
         match taken {
             Err(Refused::TooBig { mtu }) => {
@@ -139,10 +89,9 @@ impl Node {
                 self.refuse(engine, too_big(mtu), packet);
                 return;
             }
-            Err(Refused::Full) if carried.is_some() => self.counters.hop_full_inside += 1,
-            Err(Refused::Full) => self.counters.hop_full_at_edge += 1,
             Err(Refused::Malformed(_) | Refused::UnknownPeer) => self.counters.hop_refused += 1,
-            Ok(()) => {}
+            // Counted by HBH itself.
+            Err(Refused::Full) | Ok(()) => {}
         }
         engine.packets.remove(packet);
     }
@@ -212,11 +161,11 @@ impl Node {
         true
     }
 
-    /// Sends packets that leave HBH here on their way.
+    /// Routes the packets that HBH brought.
     fn release(&mut self, engine: &mut Engine) {
         while let Some(hop) = &mut self.hop {
             let packet = engine.packets.add();
-            if !hop.core.poll_egress(engine.packets.get_mut(packet)) {
+            if hop.core.poll_restored(engine.packets.get_mut(packet)).is_none() {
                 engine.packets.remove(packet);
                 return;
             }
@@ -240,23 +189,16 @@ impl Node {
                 let now = table.search(destination, |index| interfaces[index].is_up);
                 now.is_some_and(|now| now != next)
             };
-            hop.core.reroute(peer_of(next), is_moved, |packet, carried| {
-                orphans.push((engine.packets.add_copy(packet), carried));
+            hop.core.reroute(peer_of(next), is_moved, |packet| {
+                orphans.push(engine.packets.add_copy(packet));
             });
             hop.is_touched = true;
         }
-        for (packet, carried) in orphans {
-            self.route_orphan(engine, packet, carried);
-        }
-    }
-
-    /// Sends a packet whose hops were already counted to its new next hop.
-    fn route_orphan(&mut self, engine: &mut Engine, packet: PacketId, carried: Carried) {
-        let Some(next) = self.route_packet(engine, packet) else { return };
-        if self.speaks_hop(next) {
-            self.send_by_hop(engine, next, packet, Some(carried));
-        } else {
-            self.postrouting(engine, next, packet, super::stack::Origin::Link);
+        // Their hops are counted already.
+        for packet in orphans {
+            if let Some(next) = self.route_packet(engine, packet) {
+                self.postrouting(engine, next, packet, super::stack::Origin::Link);
+            }
         }
     }
 }

@@ -154,7 +154,7 @@ impl Node {
         origin: Origin,
     ) {
         if self.speaks_hop(next) {
-            self.send_by_hop(engine, next, packet, None);
+            self.send_by_hop(engine, next, packet);
             return;
         }
         let mtu = self.interfaces[next.interface].config.mtu;
