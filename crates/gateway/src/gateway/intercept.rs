@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use proto::hbh::{Hop, Peer, Refused};
+use proto::hbh::{self, Hop, Peer, Refused};
 use proto::ip::{self, Header, icmp};
 use proto::time::Time;
 
@@ -87,7 +87,7 @@ impl Gateway {
         if self.config.clamp_mss
             && let Ok(header) = Header::parse(packet)
         {
-            let room = self.ports[position].state.mtu.saturating_sub(OVERHEAD);
+            let room = self.ports[position].state.mtu.saturating_sub(hbh::OVERHEAD);
             self.counters.syns_clamped += u64::from(mss::clamp(&header, packet, room));
         }
         match self.hop.handle_packet(now, peer, packet) {
@@ -187,9 +187,6 @@ impl Gateway {
             .map(|(position, peer)| ((position, to), Some(peer)))
     }
 }
-
-/// Octets that HBH adds to a packet.
-const OVERHEAD: usize = 8;
 
 /// Cuts a packet into fragments that fit; false when it may not be cut.
 fn cut(
