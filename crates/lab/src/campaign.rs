@@ -9,7 +9,7 @@ use crate::runner;
 /// How to run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Runs of every cell.
+    /// Runs of every cell, but of those that ask for fewer.
     pub runs: u32,
     /// Runs at work at once.
     pub jobs: NonZeroUsize,
@@ -37,19 +37,21 @@ pub fn select(claims: &[Claim], name: &str) -> Option<Vec<Claim>> {
 /// Runs what `claims` need, each cell once however many of them share it.
 pub fn run(claims: &[Claim], plan: Plan, progress: impl FnOnce(usize) -> Progress) -> Vec<Tested> {
     let cells = distinct(claims.iter().flat_map(|claim| (claim.cells)()));
-    let count = cells.len() * plan.runs as usize;
-    let progress = progress(count);
-    let outcomes = runner::run_all(count, plan.jobs, &progress, |index| {
-        // All cells once, then all again: the rest of the work is then known early.
-        let (run, cell) = (index / cells.len(), &cells[index % cells.len()]);
-        let run = u32::try_from(run).expect("below plan.runs");
-        cell.run(runner::seed(cell.name(), run))
+    // All cells once, then all again: the rest of the work is then known early.
+    let work: Vec<(&Cell, u32)> = (0..plan.runs)
+        .flat_map(|run| cells.iter().map(move |cell| (cell, run)))
+        .filter(|(cell, run)| *run < cell.runs(plan.runs))
+        .collect();
+    let progress = progress(work.len());
+    let outcomes = runner::run_all(work.len(), plan.jobs, &progress, |index| {
+        let (cell, run) = work[index];
+        cell.run(run)
     });
     progress.finish();
 
     let mut results = Results::default();
-    for (index, outcome) in outcomes.into_iter().enumerate() {
-        results.push(cells[index % cells.len()].name(), outcome);
+    for ((cell, _), outcome) in work.iter().zip(outcomes) {
+        results.push(cell.name(), outcome);
     }
     let judge = |claim: &Claim| Tested { claim: *claim, finding: (claim.judge)(&results) };
     claims.iter().map(judge).collect()
@@ -94,6 +96,8 @@ pub(crate) mod tests {
                         y_unit: "1",
                         limit: None,
                         sessions: None,
+                        limit2: None,
+                        cell: None,
                     }],
                     figures: Vec::new(),
                     tables: Vec::new(),

@@ -8,13 +8,13 @@ use crate::claim::{Claim, Finding};
 #[must_use]
 pub fn to_csv(claim: &Claim, finding: &Finding) -> String {
     let mut text = String::from(
-        "experiment,claim,series,x,x_unit,y,y_unit,ci95,runs,censored,limit,sessions\n",
+        "experiment,claim,series,x,x_unit,y,y_unit,ci95,runs,censored,limit,sessions,limit2,limit2_ci95,cell\n",
     );
     for point in &finding.points {
         let optional = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
         let _ = writeln!(
             text,
-            "{id},{id},{},{},{},{},{},{},{},{},{},{}",
+            "{id},{id},{},{},{},{},{},{},{},{},{},{},{},{},{}",
             quoted(&point.series),
             point.x,
             quoted(point.x_unit),
@@ -25,6 +25,9 @@ pub fn to_csv(claim: &Claim, finding: &Finding) -> String {
             point.y.censored,
             optional(point.limit),
             point.sessions.map_or(String::new(), |sessions| sessions.to_string()),
+            optional(point.limit2.map(|limit| limit.mean)),
+            optional(point.limit2.and_then(|limit| limit.ci95)),
+            quoted(point.cell.as_deref().unwrap_or_default()),
             id = claim.id,
         );
     }

@@ -19,7 +19,14 @@ struct Line<'a> {
     runs: u32,
     limit: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    limit2: Option<f64>,
+    /// As `ci95`, of `limit2`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit2_ci95: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     sessions: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cell: Option<&'a str>,
 }
 
 /// One line a point.
@@ -41,7 +48,10 @@ pub fn to_json_lines(tested: &[Tested]) -> serde_json::Result<String> {
                 ci95: point.y.ci95,
                 runs: point.y.runs,
                 limit: point.limit,
+                limit2: point.limit2.map(|limit| limit.mean),
+                limit2_ci95: point.limit2.and_then(|limit| limit.ci95),
                 sessions: point.sessions,
+                cell: point.cell.as_deref(),
             };
             text.push_str(&serde_json::to_string(&line)?);
             text.push('\n');
