@@ -145,6 +145,33 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_cell_may_ask_for_fewer_runs_and_for_the_seeds_of_another() {
+        let seeded = |name: &str| {
+            Cell::new(name.to_owned(), |seed| vec![("seed", Observation::Exact(seed as f64))])
+        };
+        let borrowed = seeded("b").with_draws_of("a").at_most(2);
+
+        assert_eq!((borrowed.runs(1), borrowed.runs(30), seeded("a").runs(30)), (1, 2, 30));
+        assert_eq!(borrowed.run(1), seeded("a").run(1));
+        assert_ne!(seeded("b").run(1), seeded("a").run(1));
+    }
+
+    #[test]
+    fn a_cell_that_asks_for_fewer_runs_gets_no_more() {
+        let claim = Claim { cells: || vec![uniform(1.0).at_most(4), uniform(2.0)], ..example("a") };
+        let plan = Plan { runs: 5, jobs: NonZeroUsize::MIN };
+        let mut announced = 0;
+
+        let tested = run(&[claim], plan, |count| {
+            announced = count;
+            Progress::silent()
+        });
+
+        assert_eq!(announced, 4 + 5);
+        assert_eq!(tested[0].finding.points[0].y.runs, 4);
+    }
+
+    #[test]
     fn a_name_is_a_claim_a_group_or_all() {
         let claims = [example("a"), example("b")];
         let ids = |name| {

@@ -71,7 +71,7 @@ pub(super) fn look(ink: Ink) -> Look {
     }
 }
 
-const TRACES: [&str; 4] = ["#0072b2", "#e69f00", "#d55e00", "#009e73"];
+const TRACES: [&str; 5] = ["#0072b2", "#e69f00", "#d55e00", "#009e73", "#56b4e9"];
 
 const OTHERS: [(&str, Marker); 5] = [
     ("#009e73", Marker::Diamond),

@@ -45,12 +45,27 @@ fn quoted(field: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroUsize;
+
     use super::*;
+    use crate::campaign::{Plan, run, tests::example};
+    use crate::progress::Progress;
 
     #[test]
     fn a_field_with_a_comma_stays_one_field() {
         assert_eq!(quoted("seed, 3 hops"), "\"seed, 3 hops\"");
         assert_eq!(quoted("say \"x\""), "\"say \"\"x\"\"\"");
         assert_eq!(quoted("tcp"), "tcp");
+    }
+
+    #[test]
+    fn every_line_has_the_columns_of_the_head() {
+        let plan = Plan { runs: 3, jobs: NonZeroUsize::MIN };
+        let tested = run(&[example("a")], plan, |_| Progress::silent());
+
+        let text = to_csv(&tested[0].claim, &tested[0].finding);
+
+        let columns: Vec<usize> = text.lines().map(|line| line.split(',').count()).collect();
+        assert_eq!(columns, [15, 15]);
     }
 }

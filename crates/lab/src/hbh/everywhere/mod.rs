@@ -9,6 +9,8 @@ mod matrix;
 mod row;
 mod run;
 mod scenario;
+#[cfg(test)]
+mod tests;
 
 use super::Carrier;
 use crate::claim::{Cell, Claim};

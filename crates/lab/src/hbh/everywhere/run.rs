@@ -66,8 +66,8 @@ impl Scenario {
             self.add_stream(&mut world, from, to, address, start)
         });
 
-        let limit = Time::ZERO + TIME_LIMIT;
-        let resumed = down.and_then(|down| resume(&mut world, &flows, down.end, limit));
+        let (limit, octets) = (Time::ZERO + TIME_LIMIT, u64::from(self.octets));
+        let resumed = down.map(|down| resume(&mut world, &flows, octets, down.end, limit));
         while world.now() < limit && flows.iter().any(|flow| !flow.has_ended(&world)) {
             let Some(next) = world.next_event() else { break };
             world.run_until((world.now() + STRIDE).max(next).min(limit));
@@ -75,7 +75,6 @@ impl Scenario {
         let last = world.now().max(stream_end.unwrap_or(Time::ZERO));
         world.run_until(last + TAIL);
 
-        let octets = u64::from(self.octets);
         let delays: Option<Vec<Duration>> =
             flows.iter().map(|flow| flow.delay(&world, octets)).collect();
         let finish = delays.and_then(|delays| delays.into_iter().max());
@@ -258,14 +257,19 @@ impl Flow {
     }
 }
 
-/// Runs until the link is back and every flow has gone on; seconds from one to the other.
-fn resume(world: &mut World, flows: &[Flow], back: Time, limit: Time) -> Option<Observation> {
+/// Runs until the link is back and every flow that has more to come has gone on; seconds from one
+/// to the other.
+fn resume(world: &mut World, flows: &[Flow], octets: u64, back: Time, limit: Time) -> Observation {
     world.run_until(back);
-    let before: Vec<u64> = flows.iter().map(|flow| flow.received(world)).collect();
-    world.run(limit, |world| {
-        flows.iter().zip(&before).all(|(flow, before)| flow.received(world) > *before)
-    });
-    let has_resumed = flows.iter().zip(&before).all(|(flow, had)| flow.received(world) > *had);
+    let had = flows.iter().map(|flow| (flow, flow.received(world)));
+    let waiting: Vec<(&Flow, u64)> = had.filter(|(_, had)| *had < octets).collect();
+    let have_gone_on =
+        |world: &World| waiting.iter().all(|(flow, had)| flow.received(world) > *had);
+    world.run(limit, have_gone_on);
     let seconds = world.now().since(back).as_secs_f64();
-    Some(if has_resumed { Observation::Exact(seconds) } else { Observation::AtLeast(seconds) })
+    if have_gone_on(world) {
+        Observation::Exact(seconds)
+    } else {
+        Observation::AtLeast(TIME_LIMIT.as_secs_f64())
+    }
 }

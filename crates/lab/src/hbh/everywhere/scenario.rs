@@ -147,18 +147,20 @@ impl Scenario {
     /// where a run is long.
     pub(super) fn most_runs(&self) -> u32 {
         let is_long = self.octets * u32::from(self.flows) > 500_000;
-        match (&self.losses, self.is_steady()) {
-            (None, true) => 2,
-            (None, false) if is_long => 8,
-            (None, false) => 20,
-            (Some(_), _) if is_long => 10,
-            (Some(_), _) => 30,
+        match (self.is_steady(), is_long) {
+            (true, _) => 2,
+            (false, true) => 15,
+            (false, false) => 30,
         }
     }
 
     /// Whether nothing but the protocols themselves draws random numbers.
     fn is_steady(&self) -> bool {
-        self.flows == 1 && !self.has_stream && self.jitter == Jitter::None && self.outage.is_none()
+        self.losses.is_none()
+            && self.flows == 1
+            && !self.has_stream
+            && self.jitter == Jitter::None
+            && self.outage.is_none()
     }
 
     /// Octets of data in a full segment; `None` is what the MTU allows.
