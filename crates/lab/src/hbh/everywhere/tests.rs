@@ -216,3 +216,16 @@ fn every_host_gets_its_octets_over_every_link_under_every_carrier() {
         }
     }
 }
+
+#[test]
+fn a_flow_that_had_ended_before_an_outage_is_not_waited_for() {
+    let outage = Some(Outage { seconds: 1, is_one_way: false });
+    let scenario = Scenario { flows: 3, outage, ..Scenario::new(2, LINKS[2], Host::Current) };
+
+    for run in 0..20 {
+        let outcome = scenario.cell(Carrier::Tcp).run(run);
+
+        // A connection that is over is forgotten a minute later: its next octet never comes.
+        assert!(value(&outcome, RESUME).unwrap() < 30.0, "{run}: {outcome:?}");
+    }
+}
