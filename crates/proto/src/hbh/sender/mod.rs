@@ -263,8 +263,9 @@ impl Sender {
                 .expect("as many as counted");
             return Some(Choice::Repeat(index));
         }
-        // Nothing new goes to a peer that may not be there.
-        let first = self.queue.front().filter(|_| !is_silent)?;
+        // Nothing new goes to a peer that may not be there, while something old asks for it.
+        let is_probing = is_silent && self.flying + self.lost > 0;
+        let first = self.queue.front().filter(|_| !is_probing)?;
         let (span, window) = match config.profile {
             // Acknowledgements fill no link.
             Profile::Default if first.is_pure_ack() => (MAX_SPAN.into(), MAX_SPAN.into()),

@@ -49,7 +49,7 @@ impl Sender {
                     slot.retries = slot.retries.saturating_sub(1);
                 }
                 self.lose(now, index, config, pool, learned);
-                probes -= 1;
+                probes -= usize::from(matches!(self.flight[index].state, State::Lost(_)));
             }
         }
         self.expiries = self.expiries.saturating_add(1);
