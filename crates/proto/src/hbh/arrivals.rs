@@ -1,5 +1,7 @@
 //! What a node does with what peers send: acknowledgements, packets, and sums of packets.
 
+use std::time::Duration;
+
 use super::config::Profile;
 use super::egress::Segment;
 use super::hop::{Hop, Peer, Timer};
@@ -56,12 +58,12 @@ impl Hop {
         if self.defers(now, id) {
             return;
         }
-        let patience = self.patience(peer);
         for (back, octets) in data.older.iter() {
             self.handle_older(now, id, data, (back, octets), header);
         }
+        let patiences = (self.patience(peer, data.is_patient), self.patience(peer, false));
         let Some(receiver) = self.receivers.get_mut(&id) else { return };
-        let is_new = receiver.handle_data(now, data, patience, window, profile);
+        let is_new = receiver.handle_data(now, data, patiences, window, profile);
         self.owe(now, peer, data.flow);
         if !is_new {
             self.stats.data_duplicate += 1;
@@ -91,7 +93,7 @@ impl Hop {
             return;
         }
         self.stats.repairs_received += 1;
-        let patience = self.patience(peer);
+        let patience = self.patience(peer, false);
         let Some(receiver) = self.receivers.get_mut(&id) else { return };
         let is_needed =
             repair.mask.iter().any(|offset| !receiver.has_arrived(repair.first.plus(offset)));
@@ -132,8 +134,9 @@ impl Hop {
     }
 
     /// How long an acknowledgement to a peer may wait.
-    fn patience(&self, peer: Peer) -> std::time::Duration {
-        self.config.patience(self.peers.get(&peer).and_then(|state| state.rtt.mean()))
+    fn patience(&self, peer: Peer, is_patient: bool) -> Duration {
+        let round_trip = self.peers.get(&peer).and_then(|state| state.rtt.mean());
+        self.config.patience(round_trip, is_patient)
     }
 
     /// Takes a packet that rode on a later one of its flow, `data`.
@@ -232,7 +235,7 @@ impl Hop {
 
     fn has_room_for_receiver(&mut self, now: Time) -> bool {
         if self.receivers.len() >= self.config.flows {
-            self.forget_receivers(now - std::time::Duration::from_secs(1));
+            self.forget_receivers(now - Duration::from_secs(1));
         }
         self.receivers.len() < self.config.flows
     }

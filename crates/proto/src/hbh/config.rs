@@ -72,14 +72,6 @@ impl Redundancy {
             Self::Spare => 1.0,
         }
     }
-
-    /// The loss rate of a link below which it is left alone.
-    pub(super) fn least_loss(self) -> f64 {
-        match self {
-            Self::Auto | Self::Off => 0.01,
-            Self::Spare => 0.03,
-        }
-    }
 }
 
 /// The parameters of a node's HBH.
@@ -165,8 +157,15 @@ impl Config {
     }
 
     /// How long an acknowledgement waits for a packet to ride on, on a hop with this round trip.
-    pub(super) fn patience(&self, round_trip: Option<Duration>) -> Duration {
-        round_trip.map_or(UNKNOWN_PATIENCE, |mean| mean / 2).min(self.ack_delay)
+    ///
+    /// Where nothing is lost, it may be longer: what answers a packet comes back from the end of the
+    /// path, several hops away.
+    pub(super) fn patience(&self, round_trip: Option<Duration>, is_patient: bool) -> Duration {
+        let usual = round_trip.map_or(UNKNOWN_PATIENCE, |mean| mean / 2).min(self.ack_delay);
+        match round_trip {
+            Some(mean) if is_patient => usual.max((mean * 4).min(self.ack_delay * 5)),
+            _ => usual,
+        }
     }
 
     fn ours() -> Self {

@@ -12,6 +12,8 @@ use crate::time::Time;
 /// After so many silences in a row a peer is taken to be away: it is sent nothing but a probe now
 /// and then, and what is not acknowledged does not count as tried.
 const SILENCES: u8 = 6;
+/// A link that loses less is left alone: no repairs, and acknowledgements that wait for long.
+const LEAST_LOSS: f64 = 0.01;
 
 #[derive(Debug)]
 pub(super) struct PeerState {
@@ -82,7 +84,12 @@ impl PeerState {
     pub(super) fn needs_repairs(&self, config: &Config) -> bool {
         config.profile == Profile::Default
             && config.redundancy.residual() < 1.0
-            && self.loss.rate() >= config.redundancy.least_loss()
+            && self.loss.rate() >= LEAST_LOSS
+    }
+
+    /// Whether acknowledgements may wait for long: next to nothing is lost.
+    pub(super) fn is_patient(&self, config: &Config) -> bool {
+        config.profile == Profile::Default && self.loss.rate() < LEAST_LOSS
     }
 
     /// How often a lone packet is sent before it is acknowledged.
@@ -128,14 +135,20 @@ fn more_than(draws: f64, allowed: f64, p: f64) -> f64 {
 }
 
 impl Loss {
-    /// Before anything is known a link is taken to lose one in ten.
-    const UNKNOWN: Self = Self { lost: 0.2, sent: 2.0, seen: 1.0, runs: 1.0 };
+    /// Before anything is known a link is taken to lose one in ten; the first packet that arrives
+    /// takes that back.
+    const UNKNOWN: Self = Self { lost: 0.1, sent: 1.0, seen: 1.0, runs: 1.0 };
     /// How many transmissions the estimate remembers.
     const MEMORY: f64 = 128.0;
+    /// What the first packet that arrives counts for.
+    const FIRST: f64 = 10.0;
     /// How many losses the mean length of runs remembers.
     const MEMORY_OF_LOSSES: f64 = 64.0;
 
     pub(super) fn learn(&mut self, learned: Learned) {
+        if self.sent <= Self::UNKNOWN.sent && learned.delivered > 0 {
+            (self.lost, self.sent) = (0.0, Self::FIRST);
+        }
         let recovered = learned.recovered.min(learned.delivered);
         let lost = learned.lost + recovered;
         self.lost += f64::from(lost);

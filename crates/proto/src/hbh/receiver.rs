@@ -79,13 +79,14 @@ impl Receiver {
 
     /// Takes a packet; returns whether it is new.
     ///
-    /// `patience` is how long its acknowledgement may wait; `window` the seed's W, because a
-    /// number `n` proves that the sender is done with `n - W`.
+    /// Its acknowledgement may wait for the first of `patience`, for the second while something is
+    /// missing. `window` is the seed's W, because a number `n` proves that the sender is done with
+    /// `n - W`.
     pub(super) fn handle_data(
         &mut self,
         now: Time,
         data: &Data<'_>,
-        patience: Duration,
+        patience: (Duration, Duration),
         window: u8,
         profile: Profile,
     ) -> bool {
@@ -105,6 +106,7 @@ impl Receiver {
             Profile::Default if !is_new && !data.wants_ack => {}
             Profile::Default => {
                 let is_urgent = data.wants_ack || self.unacknowledged >= PACKETS_PER_ACK;
+                let patience = if self.arrived == 0 { patience.0 } else { patience.1 };
                 self.owe(if is_urgent { now } else { now + patience });
             }
             Profile::Seed if data.wants_ack => self.owe(now),

@@ -344,6 +344,7 @@ impl Arrivals {
             wants_ack: false,
             outstanding: 0,
             has_hole: false,
+            is_patient: false,
             copy: 0,
             protocol: packet[9],
             older: wire::Older::default(),

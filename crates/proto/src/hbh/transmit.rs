@@ -99,7 +99,7 @@ impl Hop {
             return;
         };
         let mut room = state.config.mtu.saturating_sub(sender.len_of(choice));
-        let carries_older = state.loss.rate() >= self.config.redundancy.least_loss();
+        let is_patient = state.is_patient(&self.config);
 
         // The riders stand between the IP header and the packet's own message, so they come first.
         let mut acks = std::mem::take(&mut self.scratch);
@@ -116,9 +116,9 @@ impl Hop {
             self.stats.acks_ridden += 1;
         }
         let Some(sender) = self.senders.get_mut(&(peer, flow)) else { return };
-        let room = if carries_older { room } else { 0 };
+        let room = if is_patient { 0 } else { room };
         let counted = (&self.config, &mut self.stats);
-        let header_len = sender.transmit(now, choice, (&acks, room), counted, out);
+        let header_len = sender.transmit(now, choice, (&acks, room), is_patient, counted, out);
         seal(out, header_len, self.config.protocol);
         self.scratch = acks;
 

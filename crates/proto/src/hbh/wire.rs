@@ -13,8 +13,9 @@
 //!  Option    lowest outstanding, low 6 bits          number of SACK intervals
 //!  SeqNb     this packet                             the next packet expected
 //!  OrigProto protocol of the data                    59 nothing follows, 253 another message does
-//!  Reserved  repair (1) | bundle (1) | hole (1) | 0  echo (1) | clear (1) | recovered (6)
-//!            | outstanding high bit (1) | copy (3)
+//!  Reserved  repair (1) | bundle (1) | hole (1)      echo (1) | clear (1) | recovered (6)
+//!            | patient (1) | outstanding high (1)
+//!            | copy (3)
 //!  then      [older: count, (back, len, octets)...]  [echo: seq, copy, delay (2)] intervals (2 each)
 //!            data
 //!
@@ -56,6 +57,7 @@ const OPTION: u8 = 0x3f;
 const FLAG_REPAIR: u8 = 0x80;
 const FLAG_BUNDLE: u8 = 0x40;
 const FLAG_HOLE: u8 = 0x20;
+const FLAG_PATIENT: u8 = 0x10;
 const OUTSTANDING_HIGH: u8 = 0x08;
 const FLAG_ECHO: u8 = 0x80;
 const FLAG_CLEAR: u8 = 0x40;
@@ -118,6 +120,8 @@ pub struct Data<'a> {
     pub outstanding: u8,
     /// Something before this packet will not come: it was refused, expired or given up.
     pub has_hole: bool,
+    /// Its acknowledgement may wait for several round trips, as long as nothing is missing.
+    pub is_patient: bool,
     /// Which transmission of this packet it is, 0 to 7 and round again.
     pub copy: u8,
     /// The protocol of the data.
@@ -449,6 +453,7 @@ impl<'a> Data<'a> {
             wants_ack: flags & FLAG_REQUEST != 0,
             outstanding: flags & OPTION | (reserved & OUTSTANDING_HIGH) << 3,
             has_hole: reserved & FLAG_HOLE != 0,
+            is_patient: reserved & FLAG_PATIENT != 0,
             copy: reserved & (COPIES - 1),
             protocol,
             older,
@@ -463,8 +468,9 @@ impl<'a> Data<'a> {
         let [f0, f1] = self.flow.0.to_be_bytes();
         let bundle = if self.older.is_empty() { 0 } else { FLAG_BUNDLE };
         let hole = if self.has_hole { FLAG_HOLE } else { 0 };
+        let patient = if self.is_patient { FLAG_PATIENT } else { 0 };
         let high = (self.outstanding >> 3) & OUTSTANDING_HIGH;
-        let reserved = bundle | hole | high | self.copy & (COPIES - 1);
+        let reserved = bundle | hole | patient | high | self.copy & (COPIES - 1);
         let start = out.len();
         out.extend_from_slice(&[
             request | self.outstanding & OPTION,

@@ -296,6 +296,7 @@ impl Sender {
         now: Time,
         choice: Choice,
         (riders, room): (&[u8], usize),
+        is_patient: bool,
         (config, stats): (&Config, &mut Stats),
         out: &mut Vec<u8>,
     ) -> usize {
@@ -368,6 +369,7 @@ impl Sender {
             wants_ack,
             outstanding,
             has_hole,
+            is_patient,
             copy,
             protocol: packet.protocol,
             older: wire::older(&older),

@@ -81,7 +81,8 @@ impl Sender {
 
     /// How long a silent peer is left alone between two probes.
     pub(in crate::hbh) fn probe_interval(&self, peer: &PeerState, config: &Config) -> Duration {
-        PROBE_INTERVAL.max(peer.rtt.timeout(0) + config.patience(peer.rtt.mean()))
+        PROBE_INTERVAL
+            .max(peer.rtt.timeout(0) + config.patience(peer.rtt.mean(), peer.is_patient(config)))
     }
 
     /// When nothing has been heard for too long.
@@ -92,7 +93,7 @@ impl Sender {
         let rtt = &peer.rtt;
         match config.profile {
             Profile::Default => {
-                let patience = config.patience(rtt.mean());
+                let patience = config.patience(rtt.mean(), peer.is_patient(config));
                 let usual = rtt.timeout(self.expiries.min(BACKOFFS)) + patience;
                 Some(self.last_sent + usual.min(self.probe_interval(peer, config)))
             }

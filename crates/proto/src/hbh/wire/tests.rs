@@ -10,6 +10,7 @@ fn an_hdm_is_these_octets() {
         wants_ack: true,
         outstanding: 70,
         has_hole: true,
+        is_patient: false,
         copy: 2,
         protocol: 6,
         older: Older::default(),
@@ -55,6 +56,7 @@ fn messages_follow_each_other_in_one_packet() {
         wants_ack: false,
         outstanding: 0,
         has_hole: false,
+        is_patient: false,
         copy: 0,
         protocol: 17,
         older: Older::default(),
@@ -99,7 +101,7 @@ proptest! {
     #[test]
     fn an_hdm_comes_back_as_it_went(
         (flow, seq, wants_ack) in any::<(u16, u8, bool)>(),
-        (outstanding, has_hole, copy) in (0..=MAX_SPAN, any::<bool>(), 0..COPIES),
+        (outstanding, (has_hole, is_patient), copy) in (0..=MAX_SPAN, any::<(bool, bool)>(), 0..COPIES),
         riders in prop::collection::vec((1..=MAX_SPAN, prop::collection::vec(any::<u8>(), 0..60)), 0..=MAX_OLDER),
         (protocol, payload) in (any::<u8>(), prop::collection::vec(any::<u8>(), 0..99)),
     ) {
@@ -113,6 +115,7 @@ proptest! {
             wants_ack,
             outstanding,
             has_hole,
+            is_patient,
             copy,
             protocol,
             older: older(&ridden),
@@ -161,6 +164,7 @@ proptest! {
             wants_ack: false,
             outstanding: 3,
             has_hole: false,
+        is_patient: false,
             copy: 0,
             protocol: 6,
             older: Older::default(),
