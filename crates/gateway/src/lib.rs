@@ -21,7 +21,6 @@ pub mod hello;
 pub mod hf;
 mod ipclient;
 pub mod links;
-pub mod mss;
 pub mod neighbours;
 pub mod netlink;
 pub mod offload;

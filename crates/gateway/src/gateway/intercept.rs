@@ -4,13 +4,12 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use proto::hbh::{self, Hop, Peer, Refused};
-use proto::ip::{self, Header, icmp};
+use proto::ip::{self, Header, icmp, mss};
 use proto::time::Time;
 
 use super::Gateway;
 use crate::counters::Counters;
 use crate::frame::{self, Mac};
-use crate::mss;
 use crate::neighbours::Place;
 use crate::offload::{self, Offload};
 

@@ -1,12 +1,11 @@
 //! From the device to the cores.
 
-use proto::ip::{FlowKey, Header, icmp, protocol};
+use proto::ip::{FlowKey, Header, icmp, mss, protocol};
 use tracing::debug;
 
 use super::state::Rejected;
 use super::wait::{OUTWARD, Sleeper};
 use super::{Shared, lock};
-use crate::mss;
 use crate::offload::{self, Offload};
 use crate::secure::PeerId;
 

@@ -10,6 +10,7 @@ mod flow;
 mod fragment;
 mod header;
 pub mod icmp;
+pub mod mss;
 #[cfg(test)]
 mod tests;
 pub mod udp;

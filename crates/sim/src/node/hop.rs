@@ -6,7 +6,7 @@
 //! ```
 
 use proto::hbh::{self, Link, Peer, PeerConfig, Refused};
-use proto::ip::Header;
+use proto::ip::{Header, mss};
 use proto::rng::Rng;
 use proto::time::Time;
 
@@ -80,7 +80,12 @@ impl Node {
     /// Hands a packet to HBH.
     pub(super) fn send_by_hop(&mut self, engine: &mut Engine, next: NextHop, packet: PacketId) {
         let Some(hop) = &mut self.hop else { return };
-        let octets = engine.packets.get(packet);
+        let octets = engine.packets.get_mut(packet);
+        // As the gateway does: TCP leaves room for what HBH adds.
+        let room = self.interfaces[next.interface].config.mtu.saturating_sub(hbh::OVERHEAD);
+        if let Ok(header) = Header::parse(octets) {
+            let _ = mss::clamp(&header, octets, room);
+        }
         let taken = hop.core.handle_packet(engine.now, peer_of(next), octets);
         hop.is_touched = true;
         match taken {

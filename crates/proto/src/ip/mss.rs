@@ -1,7 +1,7 @@
-//! Lowering the maximum segment size that a SYN asks for, so that TCP's packets leave room for
-//! HBH's header.
+//! Lowering the maximum segment size that a SYN asks for, so that TCP's packets leave room for the
+//! headers of a tunnel or of HBH (RFC 4459, 3.2).
 
-use proto::ip::{FlowKey, Header, V4_HEADER, V6_HEADER, protocol};
+use super::{FlowKey, Header, V4_HEADER, V6_HEADER, protocol};
 
 const TCP_HEADER: usize = 20;
 const FLAGS: usize = 13;
@@ -13,6 +13,7 @@ const MSS: u8 = 2;
 /// Lowers the segment size in a SYN so that its packets are no longer than `mtu`.
 ///
 /// Returns whether anything was changed.
+#[must_use]
 pub fn clamp(header: &Header, packet: &mut [u8], mtu: usize) -> bool {
     let headers = if header.is_v4() { V4_HEADER } else { V6_HEADER } + TCP_HEADER;
     let Some(at) = find(header, packet) else { return false };
@@ -77,8 +78,8 @@ fn update(sum: u16, old: u16, new: u16) -> u16 {
 mod tests {
     use std::net::IpAddr;
 
+    use crate::ip::{Spec, pseudo_header};
     use proptest::prelude::*;
-    use proto::ip::{Spec, pseudo_header};
 
     use super::*;
 
