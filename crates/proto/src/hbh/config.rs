@@ -57,6 +57,15 @@ impl Redundancy {
         }
     }
 
+    /// The same for a lone packet, which nothing behind it tells of: its loss costs a silence.
+    pub(super) fn residual_alone(self) -> f64 {
+        match self {
+            Self::Auto => 0.02,
+            Self::Off => 1.0,
+            Self::Spare => 0.1,
+        }
+    }
+
     /// For what part of the shortest round trip a link is idle before repairs of data go out.
     pub(super) fn quiet_data(self) -> f64 {
         match self {
@@ -97,8 +106,8 @@ pub struct Config {
     pub rate_increase: f64,
     /// q: what it is multiplied by at each congestion notification, below 1.
     pub rate_decrease: f64,
-    /// How long an acknowledgement waits for a packet to ride on, at most. Half of the hop's
-    /// round trip if that is shorter. Only the default profile waits.
+    /// How long an acknowledgement waits for a packet to ride on, at most. Three quarters of
+    /// the hop's round trip if that is shorter; up to five times as long where nothing is lost. Only the default profile waits.
     pub ack_delay: Duration,
     /// How much of a link's idle time goes into repairs. Only the default profile.
     pub redundancy: Redundancy,
@@ -161,9 +170,9 @@ impl Config {
     /// Where nothing is lost, it may be longer: what answers a packet comes back from the end of the
     /// path, several hops away.
     pub(super) fn patience(&self, round_trip: Option<Duration>, is_patient: bool) -> Duration {
-        let usual = round_trip.map_or(UNKNOWN_PATIENCE, |mean| mean / 2).min(self.ack_delay);
+        let usual = round_trip.map_or(UNKNOWN_PATIENCE, |mean| mean * 3 / 4).min(self.ack_delay);
         match round_trip {
-            Some(mean) if is_patient => usual.max((mean * 4).min(self.ack_delay * 5)),
+            Some(mean) if is_patient => (mean * 8).clamp(self.ack_delay, self.ack_delay * 5),
             _ => usual,
         }
     }
@@ -187,6 +196,9 @@ impl Config {
             hold: Duration::from_secs(3),
             absorb: true,
             lifetime: Duration::from_secs(30),
+            // Enough for what a transfer of a hundred kilobytes puts there, so that its end, which
+            // nothing behind it tells of, is not refused.
+            queue: 200,
             ..Self::seed()
         }
     }

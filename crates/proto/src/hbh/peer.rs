@@ -14,6 +14,8 @@ use crate::time::Time;
 const SILENCES: u8 = 6;
 /// A link that loses less is left alone: no repairs, and acknowledgements that wait for long.
 const LEAST_LOSS: f64 = 0.01;
+/// So many packets must have arrived before a link is taken for one that loses nothing.
+const KNOWN: f64 = 32.0;
 
 #[derive(Debug)]
 pub(super) struct PeerState {
@@ -50,6 +52,8 @@ pub(super) struct Loss {
     /// Losses that were seen one by one, and the runs that they came in.
     seen: f64,
     runs: f64,
+    /// Packets that arrived in all.
+    delivered: f64,
 }
 
 impl PeerState {
@@ -89,12 +93,14 @@ impl PeerState {
 
     /// Whether acknowledgements may wait for long: next to nothing is lost.
     pub(super) fn is_patient(&self, config: &Config) -> bool {
-        config.profile == Profile::Default && self.loss.rate() < LEAST_LOSS
+        config.profile == Profile::Default
+            && self.loss.rate() < LEAST_LOSS
+            && self.loss.delivered >= KNOWN
     }
 
     /// How often a lone packet is sent before it is acknowledged.
     pub(super) fn copies(&self, config: &Config) -> u8 {
-        let (loss, residual) = (self.loss.rate(), config.redundancy.residual());
+        let (loss, residual) = (self.loss.rate(), config.redundancy.residual_alone());
         let mut copies = 1;
         let mut missing = loss;
         while missing > residual && copies < 8 {
@@ -135,20 +141,15 @@ fn more_than(draws: f64, allowed: f64, p: f64) -> f64 {
 }
 
 impl Loss {
-    /// Before anything is known a link is taken to lose one in ten; the first packet that arrives
-    /// takes that back.
-    const UNKNOWN: Self = Self { lost: 0.1, sent: 1.0, seen: 1.0, runs: 1.0 };
+    /// Before anything is known a link is taken to lose one in ten, until a few packets have arrived.
+    const UNKNOWN: Self = Self { lost: 0.05, sent: 0.5, seen: 1.0, runs: 1.0, delivered: 0.0 };
     /// How many transmissions the estimate remembers.
     const MEMORY: f64 = 128.0;
-    /// What the first packet that arrives counts for.
-    const FIRST: f64 = 10.0;
     /// How many losses the mean length of runs remembers.
     const MEMORY_OF_LOSSES: f64 = 64.0;
 
     pub(super) fn learn(&mut self, learned: Learned) {
-        if self.sent <= Self::UNKNOWN.sent && learned.delivered > 0 {
-            (self.lost, self.sent) = (0.0, Self::FIRST);
-        }
+        self.delivered += f64::from(learned.delivered);
         let recovered = learned.recovered.min(learned.delivered);
         let lost = learned.lost + recovered;
         self.lost += f64::from(lost);

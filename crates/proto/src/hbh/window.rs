@@ -5,6 +5,10 @@ use std::time::Duration;
 /// Queueing delay that is always tolerated; real-time drivers have jitter of this order.
 const TOLERATED: Duration = Duration::from_millis(5);
 
+/// Where it starts: a window that is too small for a link costs TCP's slow start a round trip each
+/// time that it doubles; one that is too large shrinks within a few.
+const START: u8 = 64;
+
 /// A window that grows while the round trip stays near its shortest, and shrinks as it rises.
 ///
 /// Loss does not shrink it: on these links loss is noise.
@@ -21,7 +25,7 @@ pub(super) struct Window {
 
 impl Window {
     pub(super) fn new(bounds: (u8, u8)) -> Self {
-        let start = bounds.0.max(bounds.1.min(16));
+        let start = bounds.0.max(bounds.1.min(START));
         Self {
             size: f64::from(start),
             bounds,
@@ -81,11 +85,11 @@ mod tests {
         let mut window = Window::new((4, 127));
 
         window.handle_echo(0, 10, BASE, BASE);
-        assert_eq!(window.size(), 16);
+        assert_eq!(window.size(), 64);
 
         window.handle_full();
         window.handle_echo(10, 30, BASE, BASE);
-        assert_eq!(window.size(), 32);
+        assert_eq!(window.size(), 127);
     }
 
     #[test]
