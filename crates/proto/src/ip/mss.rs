@@ -13,7 +13,6 @@ const MSS: u8 = 2;
 /// Lowers the segment size in a SYN so that its packets are no longer than `mtu`.
 ///
 /// Returns whether anything was changed.
-#[must_use]
 pub fn clamp(header: &Header, packet: &mut [u8], mtu: usize) -> bool {
     let headers = if header.is_v4() { V4_HEADER } else { V6_HEADER } + TCP_HEADER;
     let Some(at) = find(header, packet) else { return false };

@@ -84,7 +84,7 @@ impl Node {
         // As the gateway does: TCP leaves room for what HBH adds.
         let room = self.interfaces[next.interface].config.mtu.saturating_sub(hbh::OVERHEAD);
         if let Ok(header) = Header::parse(octets) {
-            let _ = mss::clamp(&header, octets, room);
+            mss::clamp(&header, octets, room);
         }
         let taken = hop.core.handle_packet(engine.now, peer_of(next), octets);
         hop.is_touched = true;
