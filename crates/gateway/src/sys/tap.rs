@@ -2,7 +2,7 @@
 //! `read`, and those that go into `write` reach the kernel as if the device had received them.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, IoSlice, Read as _, Write as _};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 
@@ -99,6 +99,14 @@ impl Tap {
     /// When the kernel refuses it.
     pub fn write(&self, frame: &[u8]) -> io::Result<()> {
         (&self.0).write(frame).map(|_| ())
+    }
+
+    /// Hands a frame in parts, the first of them its header, to the kernel.
+    ///
+    /// # Errors
+    /// When the kernel refuses it.
+    pub fn write_parts(&self, parts: &[IoSlice<'_>]) -> io::Result<()> {
+        (&self.0).write_vectored(parts).map(|_| ())
     }
 }
 
