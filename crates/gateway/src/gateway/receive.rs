@@ -17,15 +17,15 @@ impl Gateway {
         let Some(mut received) = self.buffers.received.take() else { return Ok(()) };
         for _ in 0..BATCHES {
             let outcome = self.ports[position].receive(&mut received);
-            let Ok(count) = outcome else {
+            if outcome.is_err() {
                 self.buffers.received = Some(received);
                 return outcome.map(|_| ()).map_err(Into::into);
-            };
+            }
             for frame in received.frames() {
                 self.take_frame(now, position, frame)?;
             }
             self.release_restored(now)?;
-            if count == 0 {
+            if !received.is_full() {
                 break;
             }
         }

@@ -12,7 +12,6 @@ use crate::offload::Joiner;
 use crate::port::Port;
 
 /// Packets on their way into the kernel.
-#[derive(Default)]
 pub(super) struct Release {
     joiner: Joiner,
     /// The neighbour that those come from which wait to be joined.
@@ -20,6 +19,11 @@ pub(super) struct Release {
 }
 
 impl Release {
+    pub(super) fn new(ports: &[Port]) -> Self {
+        let joins_datagrams = ports.iter().all(|port| port.tap.takes_datagram_trains());
+        Self { joiner: Joiner::new(joins_datagrams), from: None }
+    }
+
     /// Takes a packet that the neighbour at `from` sent.
     pub(super) fn push(
         &mut self,
