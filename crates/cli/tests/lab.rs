@@ -21,7 +21,19 @@ fn every_claim_is_listed_in_its_group() {
     for id in ["goodput", "one", "two", "three", "five", "rto", "lre", "long", "clean", "fair"] {
         assert!(text.contains(&format!("\n  nc-{id} ")), "{id} is not in\n{text}");
     }
-    for id in ["delay", "usage", "usage-growth", "lossless", "r", "w", "rto", "backpressure"] {
+    for id in [
+        "delay",
+        "usage",
+        "usage-growth",
+        "lossless",
+        "r",
+        "w",
+        "rto",
+        "backpressure",
+        "goals",
+        "bursts",
+        "everywhere",
+    ] {
         assert!(text.contains(&format!("\n  hbh-{id} ")), "{id} is not in\n{text}");
     }
 }

@@ -25,7 +25,8 @@ fn octets_go_both_ways() {
 
 #[test]
 fn a_server_that_is_not_there_is_tried_again_and_again_but_ever_less_often() {
-    let (listener, mut driver) = Driver::with_listener();
+    // At an address of its own, lest another listens at this port as soon as it is free.
+    let (listener, mut driver) = Driver::with_listener_at([127, 0, 0, 77]);
     drop(listener);
 
     let mut waits = Vec::new();
@@ -81,7 +82,11 @@ struct Driver {
 
 impl Driver {
     fn with_listener() -> (TcpListener, Self) {
-        let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        Self::with_listener_at([127, 0, 0, 1])
+    }
+
+    fn with_listener_at(address: [u8; 4]) -> (TcpListener, Self) {
+        let listener = TcpListener::bind(SocketAddr::from((address, 0))).unwrap();
         let dial = Dial::new(Time::ZERO, listener.local_addr().unwrap());
         (listener, Self { dial, now: Time::ZERO })
     }

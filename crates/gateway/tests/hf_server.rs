@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gateway::hf::Server;
 use gateway::hf::server::{Client, Core};
@@ -49,6 +49,8 @@ fn who_does_not_read_costs_little_and_is_closed_after_a_while() {
     let (mut lazy, mut other) = (net.connect(), net.connect());
     // Without end, octets come back for each.
     lazy.write_all(&[FOREVER]).unwrap();
+    // Until the kernel takes no more for it: the server has a deadline then.
+    net.turn_until(|net| net.server.next_timeout().is_some());
     net.turns(500);
 
     other.write_all(b"quick").unwrap();
@@ -80,16 +82,21 @@ fn a_flood_does_not_delay_others_by_more_than_a_few_turns() {
         pour(&mut net);
     }
 
-    other.write_all(b"quick").unwrap();
     other.set_nonblocking(true).unwrap();
-    let mut echo = [0; 5];
-    let turns = (0..100).take_while(|_| {
-        pour(&mut net);
-        other.read(&mut echo).is_err()
+    // A busy machine may keep the octets to itself for some turns, but not in each of ten tries.
+    let turns = (0..10).map(|_| {
+        other.write_all(b"quick").unwrap();
+        let mut echo = [0; 5];
+        let turns = (0..100_000).take_while(|_| {
+            pour(&mut net);
+            other.read(&mut echo).is_err()
+        });
+        let turns = turns.count();
+        assert_eq!(&echo, b"quick");
+        turns
     });
 
-    assert!(turns.count() < 20);
-    assert_eq!(&echo, b"quick");
+    assert!(turns.min() < Some(20));
 }
 
 #[test]
@@ -102,7 +109,7 @@ fn last_words_arrive_although_nobody_listens_any_more() {
     let said = net.read_to_end(&mut client);
     assert_eq!(said, b"bye");
     drop(client);
-    net.turns(20);
+    net.turn_until(|net| net.server.next_timeout().is_none());
     assert_eq!((net.server.stats().closed, net.server.stats().lost), (1, 0));
     assert_eq!(net.server.next_timeout(), None);
 }
@@ -115,7 +122,7 @@ fn who_goes_is_forgotten() {
         client.write_all(b"hello").unwrap();
         assert_eq!(net.receive(&mut client, 5), b"hello");
         drop(client);
-        net.turns(3);
+        net.turn_until(|net| net.server.connections() == 0);
 
         assert_eq!((net.server.connections(), net.core.gone), (0, round));
     }
@@ -217,6 +224,15 @@ impl Net {
 
     fn turns(&mut self, turns: usize) {
         for _ in 0..turns {
+            self.turn();
+        }
+    }
+
+    /// Takes turns until something has come to pass: the kernel takes its time on a busy machine.
+    fn turn_until(&mut self, mut has_happened: impl FnMut(&Self) -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !has_happened(self) {
+            assert!(Instant::now() < deadline, "not in time: {:?}", self.server.stats());
             self.turn();
         }
     }

@@ -9,7 +9,7 @@ use crate::runner;
 /// How to run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Runs of every cell.
+    /// Runs of every cell, but of those that ask for fewer.
     pub runs: u32,
     /// Runs at work at once.
     pub jobs: NonZeroUsize,
@@ -37,19 +37,21 @@ pub fn select(claims: &[Claim], name: &str) -> Option<Vec<Claim>> {
 /// Runs what `claims` need, each cell once however many of them share it.
 pub fn run(claims: &[Claim], plan: Plan, progress: impl FnOnce(usize) -> Progress) -> Vec<Tested> {
     let cells = distinct(claims.iter().flat_map(|claim| (claim.cells)()));
-    let count = cells.len() * plan.runs as usize;
-    let progress = progress(count);
-    let outcomes = runner::run_all(count, plan.jobs, &progress, |index| {
-        // All cells once, then all again: the rest of the work is then known early.
-        let (run, cell) = (index / cells.len(), &cells[index % cells.len()]);
-        let run = u32::try_from(run).expect("below plan.runs");
-        cell.run(runner::seed(cell.name(), run))
+    // All cells once, then all again: the rest of the work is then known early.
+    let work: Vec<(&Cell, u32)> = (0..plan.runs)
+        .flat_map(|run| cells.iter().map(move |cell| (cell, run)))
+        .filter(|(cell, run)| *run < cell.runs(plan.runs))
+        .collect();
+    let progress = progress(work.len());
+    let outcomes = runner::run_all(work.len(), plan.jobs, &progress, |index| {
+        let (cell, run) = work[index];
+        cell.run(run)
     });
     progress.finish();
 
     let mut results = Results::default();
-    for (index, outcome) in outcomes.into_iter().enumerate() {
-        results.push(cells[index % cells.len()].name(), outcome);
+    for ((cell, _), outcome) in work.iter().zip(outcomes) {
+        results.push(cell.name(), outcome);
     }
     let judge = |claim: &Claim| Tested { claim: *claim, finding: (claim.judge)(&results) };
     claims.iter().map(judge).collect()
@@ -94,6 +96,8 @@ pub(crate) mod tests {
                         y_unit: "1",
                         limit: None,
                         sessions: None,
+                        limit2: None,
+                        cell: None,
                     }],
                     figures: Vec::new(),
                     tables: Vec::new(),
@@ -138,6 +142,33 @@ pub(crate) mod tests {
         });
 
         assert_eq!(announced, 2 * 5);
+    }
+
+    #[test]
+    fn a_cell_may_ask_for_fewer_runs_and_for_the_seeds_of_another() {
+        let seeded = |name: &str| {
+            Cell::new(name.to_owned(), |seed| vec![("seed", Observation::Exact(seed as f64))])
+        };
+        let borrowed = seeded("b").with_draws_of("a").at_most(2);
+
+        assert_eq!((borrowed.runs(1), borrowed.runs(30), seeded("a").runs(30)), (1, 2, 30));
+        assert_eq!(borrowed.run(1), seeded("a").run(1));
+        assert_ne!(seeded("b").run(1), seeded("a").run(1));
+    }
+
+    #[test]
+    fn a_cell_that_asks_for_fewer_runs_gets_no_more() {
+        let claim = Claim { cells: || vec![uniform(1.0).at_most(4), uniform(2.0)], ..example("a") };
+        let plan = Plan { runs: 5, jobs: NonZeroUsize::MIN };
+        let mut announced = 0;
+
+        let tested = run(&[claim], plan, |count| {
+            announced = count;
+            Progress::silent()
+        });
+
+        assert_eq!(announced, 4 + 5);
+        assert_eq!(tested[0].finding.points[0].y.runs, 4);
     }
 
     #[test]

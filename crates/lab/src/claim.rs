@@ -9,6 +9,7 @@ use proto::s5066::node::Record;
 use crate::figure::Figure;
 use crate::figure::timeline::Timeline;
 use crate::hf;
+use crate::runner;
 use crate::stats::{Estimate, Observation, Sample};
 
 /// A claim and how to test it.
@@ -32,6 +33,8 @@ pub struct Claim {
 #[derive(Clone)]
 pub struct Cell {
     name: String,
+    draws: String,
+    most: u32,
     work: Arc<dyn Fn(u64) -> Outcome + Send + Sync>,
 }
 
@@ -39,7 +42,19 @@ impl Cell {
     /// A scenario that `work` runs with a seed. Cells of the same name are the same scenario: they
     /// are run once, for whoever asks.
     pub fn new(name: String, work: impl Fn(u64) -> Outcome + Send + Sync + 'static) -> Self {
-        Self { name, work: Arc::new(work) }
+        Self { draws: name.clone(), most: u32::MAX, name, work: Arc::new(work) }
+    }
+
+    /// The same with the seeds of the cell called `draws`: the two then meet the same chance.
+    #[must_use]
+    pub fn with_draws_of(self, draws: &str) -> Self {
+        Self { draws: draws.to_owned(), ..self }
+    }
+
+    /// The same with at most so many runs, where chance has little to say or a run takes long.
+    #[must_use]
+    pub fn at_most(self, runs: u32) -> Self {
+        Self { most: runs, ..self }
     }
 
     /// Its name, which tells it from every other.
@@ -48,10 +63,16 @@ impl Cell {
         &self.name
     }
 
-    /// Runs it.
+    /// How often it is run where every cell is to be run `runs` times.
     #[must_use]
-    pub fn run(&self, seed: u64) -> Outcome {
-        (self.work)(seed)
+    pub fn runs(&self, runs: u32) -> u32 {
+        runs.min(self.most)
+    }
+
+    /// Does run number `run`.
+    #[must_use]
+    pub fn run(&self, run: u32) -> Outcome {
+        (self.work)(runner::seed(&self.draws, run))
     }
 }
 
@@ -172,8 +193,12 @@ pub struct Point {
     pub y_unit: &'static str,
     /// What physics allows here.
     pub limit: Option<f64>,
+    /// What a tighter bound allows here, which is measured itself.
+    pub limit2: Option<Estimate>,
     /// How many sessions there are at once, where that is varied.
     pub sessions: Option<u32>,
+    /// The name of the place, where `x` only numbers it.
+    pub cell: Option<String>,
 }
 
 /// A table of the report.

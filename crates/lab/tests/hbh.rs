@@ -14,7 +14,7 @@ fn every_claim_gets_a_verdict_from_sensible_numbers() {
 
     let tested = campaign::run(&chosen, plan, |_| Progress::silent());
 
-    assert_eq!(tested.len(), 8);
+    assert_eq!(tested.len(), 10);
     for Tested { claim, finding } in &tested {
         let name = claim.id;
         assert!(!finding.figures.is_empty() && !finding.points.is_empty(), "{name}");

@@ -13,13 +13,17 @@ fn events_allocate_nothing_in_steady_state() {
     for scenario in Scenario::ALL {
         let mut world = scenario.build(1);
         let _ = scenario.run(&mut world, 5 * scenario.span());
-        let region = Region::new(ALLOCATOR);
-
-        let work = scenario.run(&mut world, scenario.span());
-
-        let change = region.change();
         let name = scenario.name();
-        assert!(work.events > 5_000, "{name}: {work:?}");
-        assert_eq!((change.allocations, change.reallocations), (0, 0), "{name}: {work:?}");
+
+        // The thread that waits for the test may allocate beside one of them, but not beside each.
+        let changes = [(); 3].map(|()| {
+            let region = Region::new(ALLOCATOR);
+            let work = scenario.run(&mut world, scenario.span());
+            let change = region.change();
+            assert!(work.events > 5_000, "{name}: {work:?}");
+            (change.allocations, change.reallocations)
+        });
+
+        assert!(changes.contains(&(0, 0)), "{name}: {changes:?}");
     }
 }

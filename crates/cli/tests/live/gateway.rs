@@ -9,10 +9,11 @@ use nix::sys::signal::Signal;
 use proto::rng::Rng;
 use serde_json::Value;
 
-use crate::namespaces::{Namespaces, TRACKWAY, wait_until};
+use crate::namespaces::{Namespaces, SOON, TRACKWAY, wait_until};
 use crate::transfer::Transfer;
 
-const SOON: Duration = Duration::from_secs(15);
+/// Less than `hello.hold`, after which any neighbour is forgotten that is not heard.
+const BEFORE_HOLD: Duration = Duration::from_secs(15);
 /// The kernel's bits for these capabilities.
 const NET_ADMIN: u64 = 1 << 12;
 const NET_RAW: u64 = 1 << 13;
@@ -24,7 +25,7 @@ fn ping_and_tcp_go_hop_by_hop_in_both_versions() {
     net.start_all();
 
     for address in ["10.9.0.2", "fd09::2"] {
-        net.ping(0, &format!("-c 5 -i 0.05 {address}"));
+        net.expect_pings(0, address, 5);
         net.transfer(0, 1, address);
     }
 
@@ -42,7 +43,7 @@ fn a_neighbour_without_hbh_is_reached_by_plain_ip() {
     let mut net = Net::chain(2);
     net.start(0);
 
-    net.ping(0, "-c 5 -i 0.05 10.9.0.2");
+    net.expect_pings(0, "10.9.0.2", 5);
     net.transfer(0, 1, "10.9.0.2");
 
     assert_eq!(net.count(0, "frames_intercepted"), 0, "{}", net.status(0));
@@ -55,16 +56,16 @@ fn a_node_in_the_middle_passes_packets_on_as_a_router_does() {
     let mut net = Net::chain(3);
     net.start_all();
 
-    net.ping(0, "-c 5 -i 0.05 10.9.1.2");
+    net.expect_pings(0, "10.9.1.2", 5);
     net.transfer(0, 2, "10.9.1.2");
-    let expired = net.try_ping(0, "-c 1 -W 2 -t 1 10.9.1.2");
+    let expired = net.try_ping(0, "-c 1 -W 60 -t 1 10.9.1.2");
 
     assert!(expired.contains("Time to live exceeded"), "{expired}");
     // By the kernel, which gives them back to HBH.
     for counter in ["packets_released", "packets_intercepted"] {
         assert!(net.count(1, counter) > 100, "{counter}: {}", net.status(1));
     }
-    let trace = net.try_ping(0, "-c 1 -W 2 -t 2 10.9.1.2");
+    let trace = net.try_ping(0, "-c 1 -W 60 -t 2 10.9.1.2");
     assert!(trace.contains(" 0% packet loss"), "{trace}");
     assert!(trace.contains("ttl=63"), "{trace}");
 }
@@ -75,18 +76,21 @@ fn packets_that_leave_no_room_for_the_header_are_answered_or_cut() {
     let mut net = Net::chain(2);
     net.start_all();
 
-    let too_long = net.try_ping(0, "-c 1 -W 2 -M do -s 1472 10.9.0.2");
-    let fits = net.try_ping(0, "-c 1 -W 2 -M do -s 1464 10.9.0.2");
-    let cut = net.try_ping(0, "-c 1 -W 2 -M dont -s 4000 10.9.0.2");
-    let too_long_v6 = net.try_ping(0, "-c 1 -W 2 -s 1452 fd09::2");
+    let too_long = net.try_ping(0, "-c 1 -W 60 -M do -s 1472 10.9.0.2");
+    let fits = net.try_ping(0, "-c 1 -W 60 -M do -s 1464 10.9.0.2");
+    let cut = net.try_ping(0, "-c 1 -W 60 -M dont -s 4000 10.9.0.2");
+    let too_long_v6 = net.try_ping(0, "-c 1 -W 60 -s 1452 fd09::2");
 
     assert!(too_long.contains("mtu = 1492"), "{too_long}");
     assert!(fits.contains(" 0% packet loss"), "{fits}");
     assert!(cut.contains(" 0% packet loss"), "{cut}");
     assert!(too_long_v6.contains("mtu=1492"), "{too_long_v6}");
-    // The other end learns it in the same way: the second answer is short enough.
-    net.try_ping(0, "-c 1 -W 1 -s 1452 fd09::2");
-    net.ping(0, "-c 3 -i 0.2 -s 1452 fd09::2");
+    // The other end learns it in the same way: its first answer is lost, the next is cut.
+    let learns = wait_until(SOON, || {
+        net.try_ping(0, "-c 1 -W 1 -s 1452 fd09::2").contains(" 0% packet loss")
+    });
+    assert!(learns, "{}", net.status(1));
+    net.expect_long_pings(0, "fd09::2", 3, 1_452);
 }
 
 #[test]
@@ -124,7 +128,7 @@ fn hostile_frames_are_counted_and_disturb_nothing() {
         frame.extend_from_slice(&packet);
         let _ = port.send(&frame);
     }
-    net.ping(0, "-c 10 -i 0.05 10.9.0.2");
+    net.expect_pings(0, "10.9.0.2", 10);
     net.transfer(0, 1, "10.9.0.2");
 
     for counter in ["frames_unknown_peer", "hellos_malformed", "hbh_messages_damaged"] {
@@ -138,15 +142,18 @@ fn a_gateway_that_starts_again_is_a_neighbour_again() {
     for signal in [Signal::SIGTERM, Signal::SIGKILL] {
         let mut net = Net::chain(2);
         net.start_all();
-        net.ping(0, "-c 3 -i 0.05 10.9.0.2");
+        net.expect_pings(0, "10.9.0.2", 3);
 
         net.signal(1, signal);
         let program = net.nodes[1].program.unwrap();
         net.nets.program(program).finish(SOON);
         net.start(1);
-        wait_until(SOON, || net.count(0, "neighbours_up") == 2 && net.count(1, "neighbours") == 1);
+        let is_back = wait_until(BEFORE_HOLD, || {
+            net.count(0, "neighbours_up") == 2 && net.count(1, "neighbours") == 1
+        });
 
-        net.ping(0, "-c 3 -i 0.05 10.9.0.2");
+        assert!(is_back, "{signal}: {}", net.status(0));
+        net.expect_pings(0, "10.9.0.2", 3);
         assert_eq!(net.count(0, "neighbours_down"), 1, "{signal}: {}", net.status(0));
     }
 }
@@ -175,8 +182,9 @@ fn traffic_is_plain_again_and_nothing_stays_behind_however_it_ends() {
         assert!(is_clean, "{}", net.nets.run(&node, "nft list ruleset"));
         // A goodbye is believed at once, silence after a while.
         net.try_ping(0, "-c 3 -i 0.2 -W 1 10.9.0.2");
-        let is_plain =
-            wait_until(SOON, || net.try_ping(0, "-c 1 -W 1 10.9.0.2").contains(" 0% packet loss"));
+        let is_plain = wait_until(BEFORE_HOLD, || {
+            net.try_ping(0, "-c 1 -W 1 10.9.0.2").contains(" 0% packet loss")
+        });
         assert!(is_plain, "{signal}: {}", net.status(0));
     }
 }
@@ -332,11 +340,21 @@ impl Net {
         self.nets.program(program).signal(signal);
     }
 
+    /// Expects the answers to so many pings.
+    pub(crate) fn expect_pings(&self, node: usize, address: &str, pings: u16) {
+        self.expect_long_pings(node, address, pings, 56);
+    }
+
+    fn expect_long_pings(&self, node: usize, address: &str, pings: u16, len: usize) {
+        let unanswered = self.nets.unanswered(&self.nodes[node].name, address, pings, len);
+        let statuses = || -> Vec<_> { (0..self.nodes.len()).map(|n| self.status(n)).collect() };
+        assert!(unanswered.is_empty(), "{unanswered:?}\n{}", statuses().concat());
+    }
+
     /// Pings and expects every answer.
     pub(crate) fn ping(&self, node: usize, args: &str) {
         let said = self.try_ping(node, args);
-        let statuses = || -> Vec<_> { (0..self.nodes.len()).map(|n| self.status(n)).collect() };
-        assert!(said.contains(" 0% packet loss"), "{said}\n{}", statuses().concat());
+        assert!(said.contains(" 0% packet loss"), "{said}\n{}", self.status(node));
     }
 
     pub(crate) fn try_ping(&self, node: usize, args: &str) -> String {

@@ -1,6 +1,7 @@
 //! The link emulator between two namespaces, against the clock and against theory.
 
 use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,19 +11,20 @@ use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::RcvBufForce;
 use serde_json::Value;
 
-use crate::namespaces::{Emulated, Namespaces, TRACKWAY, wait_until};
+use crate::namespaces::{Emulated, Namespaces, SOON, TRACKWAY, wait_until};
 
 #[test]
 #[ignore = "needs root: run by ./test"]
 fn frames_arrive_after_the_delay() {
     let mut cable = Cable::new("--delay 20ms");
 
-    // A busy machine makes frames late, but not all of them and not every time.
+    // A busy machine makes frames late, never early, and not most of them every time: should it be
+    // half of the tries, 30 of them fail once in 1e9 runs.
     let mut medians = Vec::new();
-    while medians.len() < 5 && !medians.iter().any(|median| *median < 0.0205) {
+    while medians.len() < 30 && !medians.iter().any(|median| *median < 0.0205) {
         let delays = cable.probe(400, 100, Duration::from_millis(1)).delays();
         assert_eq!(delays.len(), 400);
-        assert!((0.020..0.0205).contains(&delays[0]), "shortest {} s", delays[0]);
+        assert!(delays[0] >= 0.020, "shortest {} s", delays[0]);
         medians.push(delays[200]);
     }
 
@@ -34,12 +36,23 @@ fn frames_arrive_after_the_delay() {
 fn frames_leave_at_the_rate() {
     let mut cable = Cable::new("--rate 10mbit --queue 5000");
 
-    let arrivals = cable.probe(2_000, 1_000, Duration::ZERO).arrivals;
-
     // 1000 octets, 28 of UDP and IP, 14 of Ethernet.
-    let took = arrivals[1_999].1 - arrivals[0].1;
-    let expected = 1_999.0 * 1_042.0 * 8.0 / 10e6;
-    assert!((took.as_secs_f64() / expected - 1.0).abs() < 0.01, "{took:?}, not {expected} s");
+    let expected = 1_000.0 * 1_042.0 * 8.0 / 10e6;
+    let is_near = |took: &f64| (took / expected - 1.0).abs() < 0.01;
+    // What a thousand frames take, as most say: those that a busy machine makes late have no vote
+    // as long as they are few. Should they be many in a tenth of the tries, 10 of them fail once in
+    // 1e10 runs.
+    let mut medians = Vec::new();
+    while medians.len() < 10 && !medians.iter().any(is_near) {
+        let arrivals = cable.probe(2_000, 1_000, Duration::ZERO).arrivals;
+        assert_eq!(arrivals.len(), 2_000);
+        let took = |window: &[(u32, Instant)]| (window[1_000].1 - window[0].1).as_secs_f64();
+        let mut took: Vec<f64> = arrivals.windows(1_001).map(took).collect();
+        took.sort_by(f64::total_cmp);
+        medians.push(took[500]);
+    }
+
+    assert!(medians.iter().any(is_near), "{medians:?}, not {expected} s");
 }
 
 #[test]
@@ -50,8 +63,8 @@ fn frames_are_lost_as_often_as_asked_in_each_direction() {
 
     let arrived = cable.probe(sent, 100, Duration::from_micros(50)).arrivals.len();
 
-    // Four standard errors of a binomial.
-    let bound = 4.0 * (0.1 * 0.9 / 20_000.0_f64).sqrt();
+    // Five standard errors of a binomial, which it exceeds once in 1.7 million seeds.
+    let bound = 5.0 * (0.1 * 0.9 / 20_000.0_f64).sqrt();
     let lost = 1.0 - arrived as f64 / 20_000.0;
     assert!((lost - 0.1).abs() < bound, "{lost}");
     let report = cable.end();
@@ -110,7 +123,7 @@ fn a_vlan_tag_goes_across() {
 
     let mut read = [0; 200];
     let mut received = None;
-    wait_until(Duration::from_secs(10), || {
+    wait_until(SOON, || {
         received = right.receive(&mut read).unwrap();
         received.is_some()
     });
@@ -147,7 +160,7 @@ fn it_ends_by_itself_or_when_told_to() {
         if let Some(signal) = signal {
             program.signal(signal);
         }
-        let (code, printed) = program.finish(Duration::from_secs(10));
+        let (code, printed) = program.finish(SOON);
 
         assert_eq!(code, Some(0), "{printed}");
         assert!(printed.contains("\"delivered\""), "{printed}");
@@ -174,7 +187,7 @@ fn an_interface_that_goes_away_ends_it() {
     let mut cable = Cable::new("");
     cable.nets.run(&cable.link.air, "ip link delete dev b");
 
-    let (code, printed) = cable.nets.program(cable.link.program).finish(Duration::from_secs(10));
+    let (code, printed) = cable.nets.program(cable.link.program).finish(SOON);
 
     assert_eq!(code, Some(1), "{printed}");
     assert!(printed.contains("trackway: b is gone"), "{printed}");
@@ -246,18 +259,22 @@ impl Cable {
         // Whatever comes while the machine is busy with something else.
         setsockopt(&receiver, RcvBufForce, &(64 << 20)).unwrap();
 
-        let receiving = thread::spawn(move || receive(&receiver, datagrams));
-        let start = Instant::now();
-        let mut datagram = vec![0; octets];
-        let mut sent = Vec::new();
-        for number in 0..datagrams {
-            let due = start + gap * number;
-            thread::sleep(due.saturating_duration_since(Instant::now()));
-            datagram[..4].copy_from_slice(&number.to_be_bytes());
-            sent.push(Instant::now());
-            sender.send(&datagram).unwrap();
-        }
-        Probe { sent, arrivals: receiving.join().unwrap() }
+        let is_sent = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let receiving = scope.spawn(|| receive(&receiver, datagrams, &is_sent));
+            let start = Instant::now();
+            let mut datagram = vec![0; octets];
+            let mut sent = Vec::new();
+            for number in 0..datagrams {
+                let due = start + gap * number;
+                thread::sleep(due.saturating_duration_since(Instant::now()));
+                datagram[..4].copy_from_slice(&number.to_be_bytes());
+                sent.push(Instant::now());
+                sender.send(&datagram).unwrap();
+            }
+            is_sent.store(true, Ordering::Relaxed);
+            Probe { sent, arrivals: receiving.join().unwrap() }
+        })
     }
 
     /// Ends the link and returns its report.
@@ -280,13 +297,16 @@ impl Probe {
     }
 }
 
-fn receive(socket: &UdpSocket, at_most: u32) -> Vec<(u32, Instant)> {
+/// What arrives until all is there, or nothing comes any more after the last was sent.
+fn receive(socket: &UdpSocket, at_most: u32, is_sent: &AtomicBool) -> Vec<(u32, Instant)> {
     let mut arrivals = Vec::new();
     let mut datagram = [0; 2_000];
-    while socket.recv(&mut datagram).is_ok() {
-        let at = Instant::now();
-        arrivals.push((u32::from_be_bytes(*datagram.first_chunk().unwrap()), at));
-        if arrivals.len() == usize::try_from(at_most).unwrap() {
+    while arrivals.len() < usize::try_from(at_most).unwrap() {
+        let was_sent = is_sent.load(Ordering::Relaxed);
+        if socket.recv(&mut datagram).is_ok() {
+            let at = Instant::now();
+            arrivals.push((u32::from_be_bytes(*datagram.first_chunk().unwrap()), at));
+        } else if was_sent {
             break;
         }
     }

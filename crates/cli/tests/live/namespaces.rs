@@ -2,6 +2,8 @@
 //!
 //! Dropping them ends the programs and removes the namespaces, also when the test fails.
 
+use std::collections::BTreeSet;
+use std::net::{IpAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,10 +13,20 @@ use std::{env, fs, process};
 
 use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::{Signal, kill};
+use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
 use nix::unistd::Pid;
 
 /// The program under test.
 pub(crate) const TRACKWAY: &str = env!("CARGO_BIN_EXE_trackway");
+
+/// How long a test waits for what is sure to come. It costs nothing when that comes, so it is long
+/// enough for a machine that is busy with other things.
+pub(crate) const SOON: Duration = Duration::from_secs(60);
+
+/// Between pings.
+const GAP: Duration = Duration::from_millis(50);
+/// Octets of an ICMP echo before those that it carries.
+const ECHO: usize = 8;
 
 /// A set of namespaces, empty at first.
 pub(crate) struct Namespaces {
@@ -120,13 +132,61 @@ impl Namespaces {
         })
     }
 
+    /// Pings an address with so many octets of payload, and returns the numbers of the pings that
+    /// nobody has answered [`SOON`] after the last.
+    ///
+    /// The program `ping` is no judge of that. It leaves two round trips after its last ping and
+    /// calls lost what takes longer, as an answer does whose packet was lost and sent again; `-W`
+    /// counts only when nothing was answered before, as with a single ping.
+    pub(crate) fn unanswered(&self, from: &str, to: &str, pings: u16, len: usize) -> BTreeSet<u16> {
+        let to: IpAddr = to.parse().unwrap();
+        let (family, protocol, request, answer) = match to {
+            IpAddr::V4(_) => (AddressFamily::Inet, SockProtocol::Icmp, 8, 0),
+            IpAddr::V6(_) => (AddressFamily::Inet6, SockProtocol::IcmpV6, 128, 129),
+        };
+        let socket = self.within(from, || {
+            fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647").unwrap();
+            let flags = SockFlag::SOCK_CLOEXEC;
+            UdpSocket::from(socket(family, SockType::Datagram, flags, protocol).unwrap())
+        });
+        socket.connect((to, 0)).unwrap();
+
+        let mut unanswered: BTreeSet<u16> = (1..=pings).collect();
+        let mut heard = vec![0; ECHO + len];
+        let mut hear = |unanswered: &mut BTreeSet<u16>, until: Instant| {
+            while !unanswered.is_empty() {
+                let left = until.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    break;
+                }
+                socket.set_read_timeout(Some(left)).unwrap();
+                // Also errors: what a router says of one ping is no answer.
+                if socket.recv(&mut heard).is_ok_and(|got| got == ECHO + len) && heard[0] == answer
+                {
+                    unanswered.remove(&u16::from_be_bytes([heard[6], heard[7]]));
+                }
+            }
+        };
+        for number in 1..=pings {
+            // The kernel fills in the identifier and the checksum.
+            let mut ping = vec![0; ECHO + len];
+            ping[0] = request;
+            ping[6..ECHO].copy_from_slice(&number.to_be_bytes());
+            // What cannot be sent is not answered.
+            let _ = socket.send(&ping);
+            hear(&mut unanswered, Instant::now() + GAP);
+        }
+        hear(&mut unanswered, Instant::now() + SOON);
+        unanswered
+    }
+
     /// Starts a program that runs on; what it prints is kept for [`Program::stop`].
     ///
     /// Returns once it has printed `ready`.
     pub(crate) fn start(&mut self, namespace: &str, command: &str, ready: &str) -> usize {
         self.programs.push(Program::start(&mut in_namespace(namespace, command), command));
         let program = self.programs.len() - 1;
-        self.programs[program].wait_for(ready, Duration::from_secs(20));
+        self.programs[program].wait_for(ready, SOON);
         program
     }
 
@@ -186,7 +246,7 @@ impl Program {
     /// Asks it to end, waits until it has, and returns its exit code and what it printed.
     pub(crate) fn stop(&mut self) -> (Option<i32>, String) {
         self.signal(Signal::SIGTERM);
-        self.finish(Duration::from_secs(20))
+        self.finish(SOON)
     }
 
     /// Waits until it ends of its own accord.

@@ -77,7 +77,7 @@ fn what_waits_in_transit_takes_the_new_route_and_counts_each_hop_once() {
     let mut net = diamond();
     net.ip(1, "route add 10.9.9.0/24 via 10.9.1.2");
     net.start_all();
-    net.ping(0, "-c 1 10.9.9.1");
+    net.expect_pings(0, "10.9.9.1", 1);
 
     net.signal(2, Signal::SIGSTOP);
     // Three routers: one too many would end it.
@@ -133,7 +133,7 @@ fn what_is_for_a_neighbour_itself_stays_plain() {
 /// expects that all are answered by the other way.
 fn held(net: &mut Net, happens: impl Fn(&Net)) {
     net.start_all();
-    net.ping(0, "-c 1 10.9.2.2");
+    net.expect_pings(0, "10.9.2.2", 1);
 
     net.signal(1, Signal::SIGSTOP);
     let node = net.nodes[0].name.clone();

@@ -45,7 +45,7 @@ fn what_forward_drops_is_not_forwarded() {
 
     plain_and_by_hbh(&mut net, |net| {
         for destination in destinations {
-            net.ping(0, &format!("-c 2 -i 0.05 -W 2 {destination}"));
+            net.expect_pings(0, destination, 2);
         }
         net.nft(
             1,
@@ -55,7 +55,7 @@ fn what_forward_drops_is_not_forwarded() {
             let said = net.try_ping(0, &format!("-c 2 -i 0.05 -W 1 {destination}"));
             assert!(said.contains(" 100% packet loss"), "{said}");
         }
-        net.ping(0, "-c 2 -i 0.05 -W 2 10.9.0.2");
+        net.expect_pings(0, "10.9.0.2", 2);
         net.nft(1, "delete table inet t");
     });
 }
@@ -222,7 +222,7 @@ impl Net {
             let header = proto::ip::Header::parse(&packet).unwrap();
             raw.send(&header, &packet).unwrap();
             // Nothing overtakes an answer that was waited for.
-            self.ping(from, "-c 1 -W 2 10.9.0.2");
+            self.expect_pings(from, "10.9.0.2", 1);
         }
         let mut heard = [0; 16];
         let (len, _) = socket.recv_from(&mut heard).unwrap();

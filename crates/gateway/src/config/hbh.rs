@@ -13,7 +13,6 @@ type Packets = Between<1, 100_000>;
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Parameters {
     retries: Option<Between<0, 255>>,
-    path_retries: Option<Between<0, 15>>,
     window: Option<Spanned<(Window, Window)>>,
     congestion: Option<Spanned<Packets>>,
     clear: Option<Spanned<Packets>>,
@@ -21,7 +20,7 @@ pub(super) struct Parameters {
     rate_increase: Option<Positive>,
     rate_decrease: Option<Fraction>,
     ack_delay: Option<Period>,
-    speculate_above: Option<Positive>,
+    redundancy: Option<Spanned<String>>,
     hold: Option<Period>,
     absorb: Option<bool>,
     lifetime: Option<Period>,
@@ -62,9 +61,15 @@ impl Parameters {
         let packets = |given: &Option<Spanned<Packets>>, otherwise: usize| {
             given.as_ref().map_or(otherwise, |given| given.get_ref().as_usize())
         };
+        let redundancy = match &self.redundancy {
+            None => None,
+            Some(name) => match name.get_ref().parse() {
+                Ok(redundancy) => Some(redundancy),
+                Err(what) => return Err((name.span(), format!("redundancy = {what}"))),
+            },
+        };
         let config = Config {
             retries: self.retries.map_or(profile.retries, Between::as_u8),
-            path_retries: self.path_retries.map_or(profile.path_retries, Between::as_u8),
             window,
             congestion: packets(&self.congestion, profile.congestion),
             clear: packets(&self.clear, profile.clear),
@@ -72,7 +77,7 @@ impl Parameters {
             rate_increase: self.rate_increase.map_or(profile.rate_increase, |given| given.0),
             rate_decrease: self.rate_decrease.map_or(profile.rate_decrease, |given| given.0),
             ack_delay: self.ack_delay.map_or(profile.ack_delay, |given| given.0),
-            speculate_above: self.speculate_above.map_or(profile.speculate_above, |given| given.0),
+            redundancy: redundancy.unwrap_or(profile.redundancy),
             hold: self.hold.map_or(profile.hold, |given| given.0),
             absorb: self.absorb.unwrap_or(profile.absorb),
             lifetime: self.lifetime.map_or(profile.lifetime, |given| given.0),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proto::hbh::{Hop, Peer, Refused};
+use proto::hbh::{self, Hop, Peer, Refused};
 use proto::ip::{self, Header, icmp};
 use proto::time::Time;
 
@@ -111,7 +111,7 @@ impl Gateway {
         if self.config.clamp_mss
             && let Ok(header) = Header::parse(packet)
         {
-            let room = self.ports[position].state.mtu.saturating_sub(OVERHEAD);
+            let room = self.ports[position].state.mtu.saturating_sub(hbh::OVERHEAD);
             self.counters.syns_clamped += u64::from(mss::clamp(&header, packet, room));
         }
         match self.hop.handle_packet(now, peer, packet) {
@@ -155,9 +155,6 @@ impl Gateway {
         }
     }
 }
-
-/// Octets that HBH adds to a packet.
-const OVERHEAD: usize = 8;
 
 /// Cuts a packet into fragments that fit; false when it may not be cut.
 fn cut(

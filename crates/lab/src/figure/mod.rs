@@ -99,6 +99,8 @@ impl Axis {
 pub enum Ink {
     /// The protocol's `default` profile: ours.
     Default,
+    /// What a tighter bound allows, which is measured: dashes and dots without markers.
+    Genie,
     /// What is to be reached: dots without markers.
     Goal,
     /// What physics allows: dashes without markers.

@@ -118,8 +118,10 @@ impl Paper {
         let line_height = theme::TEXT_SIZE * 1.6;
         let (mut left, mut baseline) = (theme::MARGIN, above + theme::TEXT_SIZE);
         // Limits are drawn below the data, and named after it.
-        let (limits, data): (Vec<_>, Vec<_>) =
-            figure.series.iter().partition(|s| matches!(s.ink, Ink::Goal | Ink::Limit));
+        let (limits, data): (Vec<_>, Vec<_>) = figure
+            .series
+            .iter()
+            .partition(|s| matches!(s.ink, Ink::Genie | Ink::Goal | Ink::Limit));
         for series in data.into_iter().chain(limits) {
             let text = width(&series.name, theme::TEXT_SIZE);
             if left + SWATCH + 8.0 + text > theme::WIDTH - theme::MARGIN && left > theme::MARGIN {

@@ -49,6 +49,9 @@ pub(super) fn look(ink: Ink) -> Look {
     let solid = |colour, marker| Look { colour, marker, dashes: None, width: 2.2 };
     match ink {
         Ink::Default => Look { width: 2.8, ..solid("#0072b2", Marker::Circle) },
+        Ink::Genie => {
+            Look { colour: "#3b4450", marker: Marker::Nothing, dashes: Some("9 3 2 3"), width: 1.8 }
+        }
         Ink::Goal => {
             Look { colour: "#009e73", marker: Marker::Nothing, dashes: Some("2 4"), width: 2.2 }
         }
@@ -68,7 +71,7 @@ pub(super) fn look(ink: Ink) -> Look {
     }
 }
 
-const TRACES: [&str; 4] = ["#0072b2", "#e69f00", "#d55e00", "#009e73"];
+const TRACES: [&str; 5] = ["#0072b2", "#e69f00", "#d55e00", "#009e73", "#56b4e9"];
 
 const OTHERS: [(&str, Marker); 5] = [
     ("#009e73", Marker::Diamond),

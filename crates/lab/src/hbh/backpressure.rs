@@ -112,6 +112,8 @@ fn points(results: &Results) -> Vec<Point> {
                     y_unit: "% dropped inside",
                     limit: Some(0.0),
                     sessions: None,
+                    limit2: None,
+                    cell: None,
                 });
             }
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use proto::time::Time;
 use proto::{hbh, tcp};
 use sim::app::{stream, transfer};
-use sim::channel::{self, Loss};
+use sim::channel::{self, GilbertElliott, Loss};
 use sim::units::{BitRate, Probability};
 use sim::{AppId, InterfaceConfig, LinkConfig, NodeId, World};
 
@@ -66,6 +66,18 @@ pub(super) struct Chain {
     pub(super) hbh: Option<hbh::Config>,
     /// What is sent.
     pub(super) traffic: Traffic,
+}
+
+/// What links do with the packets that they would lose.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Air {
+    /// They lose as many, but in bursts of so many in the mean.
+    Bursts(u32),
+    /// They lose each on its own.
+    Independent,
+    /// They lose none: each is sent again at once, as if the other end had told for free and
+    /// without delay. No protocol of one hop repeats faster (docs/hbh-limits.md).
+    Genie,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -126,13 +138,26 @@ impl Chain {
 
     /// The name of its cell.
     pub(super) fn name(&self) -> String {
-        format!("{self:?}")
+        self.name_over(Air::Independent)
     }
 
     /// It, to be run.
     pub(super) fn cell(&self) -> Cell {
+        self.cell_over(Air::Independent)
+    }
+
+    /// The name of its cell over other links.
+    pub(super) fn name_over(&self, air: Air) -> String {
+        match air {
+            Air::Independent => format!("{self:?}"),
+            Air::Bursts(_) | Air::Genie => format!("{self:?} over {air:?}"),
+        }
+    }
+
+    /// It over other links, to be run.
+    pub(super) fn cell_over(&self, air: Air) -> Cell {
         let chain = self.clone();
-        Cell::new(self.name(), move |seed| chain.run(seed))
+        Cell::new(self.name_over(air), move |seed| chain.run(air, seed))
     }
 
     /// The least expected delay of its transfer.
@@ -174,12 +199,12 @@ impl Chain {
     }
 
     /// The network without traffic, and its two ends.
-    fn build(&self, seed: u64) -> (World, NodeId, NodeId) {
+    fn build(&self, air: Air, seed: u64) -> (World, NodeId, NodeId) {
         let mut world = World::new(seed);
         let nodes: Vec<NodeId> =
             (0..=self.hops).map(|index| world.add_node(&format!("n{index}"))).collect();
         for (link, pair) in nodes.windows(2).enumerate() {
-            world.connect(pair[0], pair[1], &self.link(link));
+            world.connect(pair[0], pair[1], &self.link(link, air));
         }
         world.auto_routes();
         if let Some(config) = self.hbh {
@@ -190,11 +215,12 @@ impl Chain {
         (world, nodes[0], nodes[self.hops])
     }
 
-    fn link(&self, link: usize) -> LinkConfig {
+    fn link(&self, link: usize, air: Air) -> LinkConfig {
         let channel = |loss: f64| channel::Config {
             rate: BitRate::from_bits_per_s(self.rate_of(link)).unwrap_or_default(),
             delay: DELAY_OF_LINK,
-            loss: Loss::random(Probability::new(loss).unwrap_or(Probability::ONE)),
+            loss: air.loss(Probability::new(loss).unwrap_or(Probability::ONE)),
+            repeat_at_once: air == Air::Genie,
             framing: FRAMING,
             ..channel::Config::default()
         };
@@ -206,14 +232,26 @@ impl Chain {
     }
 
     /// One run.
-    fn run(&self, seed: u64) -> Outcome {
-        let (world, from, to) = self.build(seed);
+    fn run(&self, air: Air, seed: u64) -> Outcome {
+        let (world, from, to) = self.build(air, seed);
         match self.traffic {
             Traffic::Tcp(tcp) => tcp.run(world, from, to),
             Traffic::Udp { bits_per_s, payload, span } => {
                 let rate = BitRate::from_bits_per_s(bits_per_s).unwrap_or_default();
                 stream(world, from, to, rate.time_for(payload), payload, span)
             }
+        }
+    }
+}
+
+impl Air {
+    fn loss(self, mean: Probability) -> Loss {
+        match self {
+            Self::Bursts(burst) if mean > Probability::ZERO => {
+                let chain = GilbertElliott::from_bursts(mean, f64::from(burst));
+                Loss::GilbertElliott(chain.expect("a burst is long enough for its mean"))
+            }
+            Self::Bursts(_) | Self::Genie | Self::Independent => Loss::random(mean),
         }
     }
 }
@@ -349,7 +387,7 @@ mod tests {
         for hops in [3, 4] {
             let chain = Chain { hops, ..Chain::common(0.0, None) };
 
-            let sent = value(&chain.run(1), PACKETS);
+            let sent = value(&chain.run(Air::Independent, 1), PACKETS);
 
             assert!((sent - chain.packets_limit().expect("a transfer")).abs() < 1e-9, "{sent}");
         }
@@ -360,7 +398,7 @@ mod tests {
         for hbh in [None, Some(hbh::Config::new(hbh::Profile::Default))] {
             let chain = Chain::common(0.0, hbh);
 
-            let delay = value(&chain.run(1), DELAY);
+            let delay = value(&chain.run(Air::Independent, 1), DELAY);
 
             let limit = chain.delay_limit().expect("a transfer");
             assert!((limit..1.5 * limit).contains(&delay), "{delay}");
@@ -371,7 +409,27 @@ mod tests {
     fn a_chain_is_a_function_of_its_seed() {
         let chain = Chain::common(0.05, Some(hbh::Config::new(hbh::Profile::Seed)));
 
-        assert_eq!(chain.run(7), chain.run(7));
-        assert_ne!(chain.run(7), chain.run(8));
+        let run = |seed| chain.run(Air::Independent, seed);
+        assert_eq!(run(7), run(7));
+        assert_ne!(run(7), run(8));
+    }
+
+    #[test]
+    fn without_loss_the_genie_has_nothing_to_do() {
+        let chain = Chain::common(0.0, None);
+
+        assert_eq!(chain.run(Air::Genie, 1), chain.run(Air::Independent, 1));
+    }
+
+    #[test]
+    fn over_the_genie_plain_tcp_repeats_nothing_and_is_slower_than_physics() {
+        let chain = Chain::common(0.2, None);
+
+        let outcome = chain.run(Air::Genie, 1);
+
+        assert!(value(&outcome, RETRANSMITTED) < 0.5, "{outcome:?}");
+        let limit = chain.delay_limit().expect("a transfer");
+        // One run may be lucky with the tries, but not by this much.
+        assert!((limit..1.6 * limit).contains(&value(&outcome, DELAY)), "{outcome:?}");
     }
 }

@@ -3,8 +3,11 @@
 //! Each file holds claims that look at the same runs. All run on the same [`chain`].
 
 mod backpressure;
+mod bursts;
 mod chain;
+mod everywhere;
 mod fit;
+mod goals;
 pub mod limits;
 mod parameter;
 mod retries;
@@ -29,6 +32,8 @@ const PACKETS: &str = "packets";
 pub fn claims() -> Vec<Claim> {
     let mut claims = sweep::claims().to_vec();
     claims.extend([retries::claim(), window::claim(), timer::claim(), backpressure::claim()]);
+    claims.extend([goals::claim(), bursts::claim()]);
+    claims.push(everywhere::claim());
     claims
 }
 
@@ -97,6 +102,16 @@ fn limit_curve(points: &[Point], series: &str) -> Series {
         .filter(|point| point.series == series)
         .filter_map(|point| Some(Mark::exact(point.x, point.limit?)));
     Series { name: "physical limit".to_owned(), ink: Ink::Limit, marks: marks.collect() }
+}
+
+/// What links that repeat at once would give, where the points of `series` have it.
+fn genie_curve(points: &[Point], series: &str) -> Series {
+    let marks = points
+        .iter()
+        .filter(|point| point.series == series)
+        .filter_map(|point| Some(Mark::measured(point.x, point.limit2.as_ref()?)));
+    let name = "plain TCP, losses repeated at once".to_owned();
+    Series { name, ink: Ink::Genie, marks: marks.collect() }
 }
 
 /// What was taken in the common scenario where the paper is silent.

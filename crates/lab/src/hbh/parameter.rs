@@ -61,7 +61,17 @@ impl Sweep {
 
     fn point(&self, x: u16, y: Estimate, y_unit: &'static str, limit: Option<f64>) -> Point {
         let series = self.series.to_owned();
-        Point { series, x: f64::from(x), x_unit: self.unit, y, y_unit, limit, sessions: None }
+        Point {
+            series,
+            x: f64::from(x),
+            x_unit: self.unit,
+            y,
+            y_unit,
+            limit,
+            limit2: None,
+            sessions: None,
+            cell: None,
+        }
     }
 }
 

@@ -2,14 +2,17 @@
 
 use super::chain::{self, Chain};
 use super::fit::{Line, misfit, rms};
-use super::{Carrier, GROUP, PACKETS, PERCENT, SECONDS, assumptions, curve, limit_curve, variants};
-use crate::claim::{Cell, Claim, Finding, Metric, Point, Results, Table, Verdict};
-use crate::figure::{Axis, Figure, Ink, Mark, Series};
+use super::{
+    Carrier, GROUP, PACKETS, PERCENT, SECONDS, assumptions, curve, genie_curve, goals, limit_curve,
+    variants,
+};
+use crate::claim::{Cell, Claim, Finding, Metric, Point, Results, Verdict};
+use crate::figure::{Axis, Figure};
 use crate::stats::Estimate;
 use crate::words::{mean, number, percent};
 
 /// Loss of every link, each way.
-const LOSSES: [f64; 9] = [0.0, 0.01, 0.02, 0.05, 0.10, 0.15, 0.20, 0.25, 0.30];
+pub(super) const LOSSES: [f64; 9] = [0.0, 0.01, 0.02, 0.05, 0.10, 0.15, 0.20, 0.25, 0.30];
 /// What counts as "about twice".
 const ABOUT_TWICE: [f64; 2] = [1.5, 3.0];
 /// From here on loss is noticeable.
@@ -18,10 +21,6 @@ const SOME_LOSS: f64 = 0.05;
 const LOW_LOSS: f64 = 0.02;
 /// Where the paper sees the growth of usage change.
 const KNEE: f64 = 0.10;
-/// The delay that our profile is to reach, in limits.
-const DELAY_GOAL: f64 = 1.25;
-/// The packets that our profile is to reach, in limits.
-const USAGE_GOAL: f64 = 1.3;
 /// How far a straight line may miss points that it fits.
 const STRAIGHT: f64 = 0.05;
 
@@ -62,24 +61,33 @@ pub(super) fn claims() -> [Claim; 4] {
 
 fn cells() -> Vec<Cell> {
     let cell = |carrier: Carrier| LOSSES.map(|loss| scenario(carrier, loss).cell());
-    Carrier::ALL.into_iter().flat_map(cell).collect()
+    Carrier::ALL.into_iter().flat_map(cell).chain(goals::genie_cells()).collect()
 }
 
-fn scenario(carrier: Carrier, loss: f64) -> Chain {
+pub(super) fn scenario(carrier: Carrier, loss: f64) -> Chain {
     Chain::common(loss, carrier.config())
 }
 
 /// The mean of a metric at a loss.
-fn at(results: &Results, carrier: Carrier, loss: f64, metric: Metric) -> Estimate {
+pub(super) fn at(results: &Results, carrier: Carrier, loss: f64, metric: Metric) -> Estimate {
     results.estimate(&scenario(carrier, loss).name(), metric)
 }
 
-fn points(results: &Results, metric: Metric, unit: &'static str) -> Vec<Point> {
+fn points(
+    results: &Results,
+    carriers: &[Carrier],
+    metric: Metric,
+    unit: &'static str,
+) -> Vec<Point> {
     let mut points = Vec::new();
-    for carrier in Carrier::ALL {
+    for carrier in carriers.iter().copied() {
         for loss in LOSSES {
             let chain = scenario(carrier, loss);
-            let limit = if unit == SECONDS { chain.delay_limit() } else { chain.packets_limit() };
+            let (limit, limit2) = if unit == SECONDS {
+                (chain.delay_limit(), Some(goals::genie(results, loss)))
+            } else {
+                (chain.packets_limit(), None)
+            };
             points.push(Point {
                 series: carrier.series().to_owned(),
                 x: loss * 100.0,
@@ -87,19 +95,21 @@ fn points(results: &Results, metric: Metric, unit: &'static str) -> Vec<Point> {
                 y: at(results, carrier, loss, metric),
                 y_unit: unit,
                 limit,
+                limit2,
                 sessions: None,
+                cell: None,
             });
         }
     }
     points
 }
 
-fn delays(results: &Results) -> Vec<Point> {
-    points(results, chain::DELAY, SECONDS)
+pub(super) fn delays(results: &Results, carriers: &[Carrier]) -> Vec<Point> {
+    points(results, carriers, chain::DELAY, SECONDS)
 }
 
-fn usages(results: &Results) -> Vec<Point> {
-    points(results, chain::PACKETS, PACKETS)
+pub(super) fn usages(results: &Results, carriers: &[Carrier]) -> Vec<Point> {
+    points(results, carriers, chain::PACKETS, PACKETS)
 }
 
 fn figure(
@@ -111,6 +121,7 @@ fn figure(
     note: &str,
 ) -> Figure {
     let mut series = vec![limit_curve(points, Carrier::Tcp.series())];
+    series.extend(Some(genie_curve(points, Carrier::Tcp.series())).filter(|s| !s.marks.is_empty()));
     series.extend(Carrier::ALL.map(|c| curve(points, c.series(), c.title(), c.ink())));
     Figure {
         name: name.to_owned(),
@@ -145,40 +156,9 @@ fn usage_figure(points: &[Point], name: &str, note: &str) -> Figure {
     )
 }
 
-/// Our profile against the limit and what we want to reach, on a linear scale.
-fn goal_figure(points: &[Point], name: &str, title: &str, y: Axis, goal: f64) -> Figure {
-    let ours = Carrier::Default;
-    let limit = limit_curve(points, ours.series());
-    let reach = Series {
-        name: format!("{goal} times the limit: the goal"),
-        ink: Ink::Goal,
-        marks: limit.marks.iter().map(|mark| Mark::exact(mark.x, mark.y * goal)).collect(),
-    };
-    let data = curve(points, ours.series(), ours.title(), ours.ink());
-    Figure {
-        series: vec![limit, reach, data],
-        ..figure(points, name, title, y, &subtitle(points), "")
-    }
-}
-
 fn subtitle(points: &[Point]) -> String {
     let runs = points.first().map_or(0, |point| point.y.runs);
     format!("Chain of 5 nodes, links of 300 kbit/s and 50 ms, mean of {runs} runs")
-}
-
-/// A table of our profile against the limit.
-fn against_limit(points: &[Point], title: &str) -> Table {
-    let ours = points.iter().filter(|point| point.series == Carrier::Default.series());
-    let rows = ours.filter_map(|point| {
-        let limit = point.limit?;
-        let ratio = number(point.y.mean / limit);
-        Some(vec![percent(point.x / 100.0), mean(&point.y), number(limit), ratio])
-    });
-    Table {
-        title: title.to_owned(),
-        head: ["Loss", "default profile", "limit", "ratio"].map(str::to_owned).to_vec(),
-        rows: rows.collect(),
-    }
 }
 
 /// The largest ratio of our profile to the limit, and where.
@@ -189,7 +169,7 @@ fn worst_ratio(points: &[Point]) -> (f64, f64) {
 }
 
 fn judge_delay(results: &Results) -> Finding {
-    let points = delays(results);
+    let points = delays(results, &Carrier::ALL);
     let gain = |carrier: Carrier, loss: f64| {
         let plain = at(results, Carrier::Tcp, loss, chain::DELAY);
         plain.over(&at(results, carrier, loss, chain::DELAY))
@@ -249,21 +229,8 @@ fn judge_delay(results: &Results) -> Finding {
             percent(where_),
         ),
         reason,
-        figures: vec![
-            delay_figure(&points, "hbh-delay", ""),
-            variants::figure(results, runs),
-            goal_figure(
-                &points,
-                "hbh-delay-limit",
-                "How far our profile is from what physics allows",
-                Axis::linear("Delay from the first SYN to the last octet", SECONDS),
-                DELAY_GOAL,
-            ),
-        ],
-        tables: vec![
-            variants::table(results),
-            against_limit(&points, "Delay in seconds against the physical limit"),
-        ],
+        figures: vec![delay_figure(&points, "hbh-delay", ""), variants::figure(results, runs)],
+        tables: vec![variants::table(results)],
         points: all,
         exchanges: Vec::new(),
         assumptions: assumptions(),
@@ -271,7 +238,7 @@ fn judge_delay(results: &Results) -> Finding {
 }
 
 fn judge_usage(results: &Results) -> Finding {
-    let points = usages(results);
+    let points = usages(results, &Carrier::ALL);
     let cost = |carrier: Carrier, loss: f64| {
         let hbh = at(results, carrier, loss, chain::PACKETS);
         hbh.over(&at(results, Carrier::Tcp, loss, chain::PACKETS))
@@ -311,17 +278,8 @@ fn judge_usage(results: &Results) -> Finding {
             percent(where_),
         ),
         reason,
-        figures: vec![
-            usage_figure(&points, "hbh-usage", ""),
-            goal_figure(
-                &points,
-                "hbh-usage-limit",
-                "How far our profile is from the fewest packets possible",
-                Axis::linear("IP packets put on all links, acknowledgements included", ""),
-                USAGE_GOAL,
-            ),
-        ],
-        tables: vec![against_limit(&points, "Packets against the minimum")],
+        figures: vec![usage_figure(&points, "hbh-usage", "")],
+        tables: Vec::new(),
         points,
         exchanges: Vec::new(),
         assumptions: assumptions(),
@@ -329,7 +287,7 @@ fn judge_usage(results: &Results) -> Finding {
 }
 
 fn judge_growth(results: &Results) -> Finding {
-    let points = usages(results);
+    let points = usages(results, &Carrier::ALL);
     let above: Vec<f64> = LOSSES.iter().copied().filter(|loss| *loss >= KNEE).collect();
     let fit = |carrier: Carrier| {
         let means: Vec<f64> =
@@ -387,7 +345,7 @@ fn judge_growth(results: &Results) -> Finding {
 }
 
 fn judge_lossless(results: &Results) -> Finding {
-    let points = delays(results);
+    let points = delays(results, &Carrier::ALL);
     let reference = at(results, Carrier::Tcp, 0.0, chain::DELAY);
     let packets = at(results, Carrier::Tcp, 0.0, chain::PACKETS);
     let range = || LOSSES.iter().copied().filter(|loss| *loss <= KNEE);

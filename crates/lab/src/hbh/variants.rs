@@ -119,6 +119,8 @@ pub(super) fn points(results: &Results) -> Vec<Point> {
                     y_unit: SECONDS,
                     limit: chain.delay_limit(),
                     sessions: None,
+                    limit2: None,
+                    cell: None,
                 });
             }
         }

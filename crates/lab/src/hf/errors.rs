@@ -88,6 +88,8 @@ fn judge(results: &Results) -> Finding {
                 y_unit: super::UTILISATION,
                 limit,
                 sessions: None,
+                limit2: None,
+                cell: None,
             };
             points.push(point(way.series.to_owned(), ours, Some(limit(&way.link(ber)))));
             let theirs = theirs.map(published);

@@ -193,6 +193,8 @@ impl Comparison {
             y_unit,
             limit,
             sessions: None,
+            limit2: None,
+            cell: None,
         };
         let most = Some(limit(&link));
         let share = at(results, &link, UTILISATION);

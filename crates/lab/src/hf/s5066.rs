@@ -96,6 +96,8 @@ fn judge(results: &Results) -> Finding {
         y_unit: UTILISATION,
         limit: Some(bulk(speed, ber).limit()),
         sessions: None,
+        limit2: None,
+        cell: None,
     };
     let by_speed: Vec<Point> =
         SPEEDS.iter().map(|&speed| ours(f64::from(speed), BIT_S, speed, 0.0)).collect();
@@ -109,6 +111,8 @@ fn judge(results: &Results) -> Finding {
         y_unit: UTILISATION,
         limit: None,
         sessions: None,
+        limit2: None,
+        cell: None,
     });
     let goals: Vec<Goal> = goals(data);
     let missed: Vec<String> =

@@ -78,6 +78,8 @@ fn judge(results: &Results) -> Finding {
                     y_unit: MBIT,
                     limit: Some(limit),
                     sessions: Some(sessions),
+                    limit2: None,
+                    cell: None,
                 });
             }
             ratios.push(row);

@@ -74,6 +74,8 @@ fn judge(results: &Results) -> Finding {
             y_unit: "of the framing",
             limit: Some(1.0),
             sessions: None,
+            limit2: None,
+            cell: None,
         });
     }
     let most = points.iter().map(|point| point.y.mean).fold(0.0, f64::max);

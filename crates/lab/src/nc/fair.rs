@@ -89,6 +89,8 @@ fn judge(results: &Results) -> Finding {
                 y_unit: MBIT,
                 limit: Some(network(millis).limit() / 2e6),
                 sessions: None,
+                limit2: None,
+                cell: None,
             });
         }
     }

@@ -67,6 +67,8 @@ pub(super) fn points(results: &Results, sessions: &[u32]) -> Vec<Point> {
                     y_unit: MBIT,
                     limit: Some(scenario(scheme, *sessions, loss).limit() / 1e6),
                     sessions: Some(*sessions),
+                    limit2: None,
+                    cell: None,
                 });
             }
         }

@@ -166,6 +166,8 @@ fn judge(results: &Results) -> Finding {
                 y_unit,
                 limit,
                 sessions: None,
+                limit2: None,
+                cell: None,
             };
             shares.push(point(reached, "of the limit", Some(1.0)));
             delays.push(point(p99, "round trips", None));

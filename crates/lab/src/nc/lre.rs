@@ -128,6 +128,8 @@ fn judge(results: &Results) -> Finding {
             y_unit: PERCENT,
             limit: Some(loss * 100.0),
             sessions: Some(1),
+            limit2: None,
+            cell: None,
         });
     }
     let (share, floor) = CLOSE;

@@ -66,6 +66,8 @@ fn judge(results: &Results) -> Finding {
                 y_unit: MBIT,
                 limit: Some(scenario(loss, millis).limit() / 1e6),
                 sessions: Some(1),
+                limit2: None,
+                cell: None,
             });
         }
     }

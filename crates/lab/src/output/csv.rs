@@ -8,13 +8,13 @@ use crate::claim::{Claim, Finding};
 #[must_use]
 pub fn to_csv(claim: &Claim, finding: &Finding) -> String {
     let mut text = String::from(
-        "experiment,claim,series,x,x_unit,y,y_unit,ci95,runs,censored,limit,sessions\n",
+        "experiment,claim,series,x,x_unit,y,y_unit,ci95,runs,censored,limit,sessions,limit2,limit2_ci95,cell\n",
     );
     for point in &finding.points {
         let optional = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
         let _ = writeln!(
             text,
-            "{id},{id},{},{},{},{},{},{},{},{},{},{}",
+            "{id},{id},{},{},{},{},{},{},{},{},{},{},{},{},{}",
             quoted(&point.series),
             point.x,
             quoted(point.x_unit),
@@ -25,6 +25,9 @@ pub fn to_csv(claim: &Claim, finding: &Finding) -> String {
             point.y.censored,
             optional(point.limit),
             point.sessions.map_or(String::new(), |sessions| sessions.to_string()),
+            optional(point.limit2.map(|limit| limit.mean)),
+            optional(point.limit2.and_then(|limit| limit.ci95)),
+            quoted(point.cell.as_deref().unwrap_or_default()),
             id = claim.id,
         );
     }
@@ -42,12 +45,27 @@ fn quoted(field: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroUsize;
+
     use super::*;
+    use crate::campaign::{Plan, run, tests::example};
+    use crate::progress::Progress;
 
     #[test]
     fn a_field_with_a_comma_stays_one_field() {
         assert_eq!(quoted("seed, 3 hops"), "\"seed, 3 hops\"");
         assert_eq!(quoted("say \"x\""), "\"say \"\"x\"\"\"");
         assert_eq!(quoted("tcp"), "tcp");
+    }
+
+    #[test]
+    fn every_line_has_the_columns_of_the_head() {
+        let plan = Plan { runs: 3, jobs: NonZeroUsize::MIN };
+        let tested = run(&[example("a")], plan, |_| Progress::silent());
+
+        let text = to_csv(&tested[0].claim, &tested[0].finding);
+
+        let columns: Vec<usize> = text.lines().map(|line| line.split(',').count()).collect();
+        assert_eq!(columns, [15, 15]);
     }
 }

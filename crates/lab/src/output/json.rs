@@ -19,7 +19,14 @@ struct Line<'a> {
     runs: u32,
     limit: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    limit2: Option<f64>,
+    /// As `ci95`, of `limit2`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit2_ci95: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     sessions: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cell: Option<&'a str>,
 }
 
 /// One line a point.
@@ -41,7 +48,10 @@ pub fn to_json_lines(tested: &[Tested]) -> serde_json::Result<String> {
                 ci95: point.y.ci95,
                 runs: point.y.runs,
                 limit: point.limit,
+                limit2: point.limit2.map(|limit| limit.mean),
+                limit2_ci95: point.limit2.and_then(|limit| limit.ci95),
                 sessions: point.sessions,
+                cell: point.cell.as_deref(),
             };
             text.push_str(&serde_json::to_string(&line)?);
             text.push('\n');
@@ -88,5 +98,22 @@ mod tests {
         );
         assert_eq!(object["runs"], 3);
         assert!(object["limit"].is_null());
+    }
+
+    #[test]
+    fn a_measured_bound_and_the_name_of_a_place_are_told_where_they_are() {
+        let plan = Plan { runs: 3, jobs: NonZeroUsize::MIN };
+        let mut tested = run(&[example("a")], plan, |_| Progress::silent());
+        let point = &mut tested[0].finding.points[0];
+        point.limit2 = Some(point.y.times(2.0));
+        point.cell = Some("4 hops".to_owned());
+
+        let text = to_json_lines(&tested).expect("plain numbers");
+
+        let object: serde_json::Value = serde_json::from_str(&text).expect("an object");
+        let number = |key: &str| object[key].as_f64().expect("a number");
+        assert!((number("limit2") - 2.0 * number("y")).abs() < 1e-12);
+        assert!((number("limit2_ci95") - 2.0 * number("ci95")).abs() < 1e-12);
+        assert_eq!(object["cell"], "4 hops");
     }
 }

@@ -13,7 +13,6 @@ pub(super) struct Options {
     profile: Option<ProfileName>,
     protocol: Option<u8>,
     retries: Option<u8>,
-    path_retries: Option<u8>,
     window: Option<OneOrTwo>,
     rto: RtoOptions,
     congestion: Option<usize>,
@@ -22,7 +21,7 @@ pub(super) struct Options {
     rate_increase: Option<Human<BitRate>>,
     rate_decrease: Option<Human<Probability>>,
     ack_delay: Option<Human<Span>>,
-    speculate_above: Option<Human<Probability>>,
+    redundancy: Option<String>,
     hold: Option<Human<Span>>,
     absorb: Option<bool>,
     lifetime: Option<Human<Span>>,
@@ -64,7 +63,6 @@ impl Options {
         };
         set(&mut config.protocol, self.protocol);
         set(&mut config.retries, self.retries);
-        set(&mut config.path_retries, self.path_retries);
         set(&mut config.window, self.window.map(OneOrTwo::pair));
         self.rto.apply(&mut config.rto)?;
         set(&mut config.congestion, self.congestion);
@@ -73,7 +71,9 @@ impl Options {
         set(&mut config.rate_increase, self.rate_increase.map(|rate| bits_per_s(rate.0)));
         set(&mut config.rate_decrease, self.rate_decrease.map(|p| p.0.get()));
         set(&mut config.ack_delay, self.ack_delay.map(|span| span.0.0));
-        set(&mut config.speculate_above, self.speculate_above.map(|p| p.0.get()));
+        if let Some(name) = &self.redundancy {
+            config.redundancy = name.parse().map_err(|what| format!("redundancy = {what}"))?;
+        }
         set(&mut config.hold, self.hold.map(|span| span.0.0));
         set(&mut config.absorb, self.absorb);
         set(&mut config.lifetime, self.lifetime.map(|span| span.0.0));
@@ -89,9 +89,6 @@ fn check(config: &Config) -> Result<(), String> {
     let (least, most) = config.window;
     if least == 0 || least > most || most > 127 {
         return Err(format!("window is {least} to {most}; allowed are 1 to 127, least first"));
-    }
-    if config.path_retries > 15 {
-        return Err(format!("path-retries is {}; allowed are 0 to 15", config.path_retries));
     }
     if config.congestion > config.queue {
         let (s, l) = (config.congestion, config.queue);

@@ -277,6 +277,7 @@ impl Reader<'_> {
             jitter: said.jitter.map(|jitter| jitter.0.0).unwrap_or_default(),
             reorder: said.reorder.unwrap_or_default(),
             loss: said.loss.clone().map(|loss| loss.0).unwrap_or_default(),
+            repeat_at_once: false,
             framing: said.framing.unwrap_or_default(),
             outages: self.outages(said.down.as_ref())?,
         };

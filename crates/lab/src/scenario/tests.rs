@@ -152,7 +152,6 @@ addresses = ["192.168.1.1", "fd12::1"]
 profile = "seed"
 protocol = 254
 retries = 7
-path-retries = 3
 window = [2, 9]
 rto = { gain = 0.2, deviation-gain = "30%", deviations = 3, factor = 1.5, backoff = 2.5, initial = "1s", minimum = "5ms", maximum = "9s" }
 congestion = 5
@@ -161,7 +160,7 @@ queue = 9
 rate-increase = "5kbit"
 rate-decrease = "70%"
 ack-delay = "3ms"
-speculate-above = "90%"
+redundancy = "spare"
 hold = "30ms"
 absorb = false
 lifetime = "9s"

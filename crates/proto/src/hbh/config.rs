@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::wire::{MAX_BUDGET, MAX_SPAN};
+use super::wire::MAX_SPAN;
 use crate::ip::protocol;
 
 /// How long an acknowledgement waits on a hop whose round trip is not known yet.
@@ -19,6 +19,69 @@ pub enum Profile {
     Seed,
 }
 
+/// How a link that loses packets uses time in which it has nothing else to send: for sums of the
+/// TCP segments that are under way, from which the peer gets what is lost without asking.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum Redundancy {
+    /// As much as keeps delay low.
+    #[default]
+    Auto,
+    /// Nothing is sent without need.
+    Off,
+    /// Less: where energy, or the air that others share, counts more than delay.
+    Spare,
+}
+
+impl std::str::FromStr for Redundancy {
+    type Err = String;
+
+    /// # Errors
+    /// When it is none of the three, with what is allowed.
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "auto" => Ok(Self::Auto),
+            "off" => Ok(Self::Off),
+            "spare" => Ok(Self::Spare),
+            _ => Err(format!("\"{name}\" is not allowed: \"off\", \"spare\" or \"auto\"")),
+        }
+    }
+}
+
+impl Redundancy {
+    /// How likely it may be that a loss is left over, for which a repeat has to be asked.
+    pub(super) fn residual(self) -> f64 {
+        match self {
+            Self::Auto => 0.05,
+            Self::Off => 1.0,
+            Self::Spare => 0.1,
+        }
+    }
+
+    /// For what part of the shortest round trip a link is idle before repairs of data go out.
+    pub(super) fn quiet_data(self) -> f64 {
+        match self {
+            Self::Auto | Self::Off => 0.15,
+            Self::Spare => 0.3,
+        }
+    }
+
+    /// The same before an acknowledgement is copied, which others may soon supersede.
+    pub(super) fn quiet_ack(self) -> f64 {
+        match self {
+            Self::Auto | Self::Off => 0.4,
+            Self::Spare => 1.0,
+        }
+    }
+
+    /// The loss rate of a link below which it is left alone.
+    pub(super) fn least_loss(self) -> f64 {
+        match self {
+            Self::Auto | Self::Off => 0.01,
+            Self::Spare => 0.03,
+        }
+    }
+}
+
 /// The parameters of a node's HBH.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
@@ -28,9 +91,6 @@ pub struct Config {
     pub protocol: u8,
     /// R: how often a hop sends a packet again before it gives up, 0 to 255.
     pub retries: u8,
-    /// Retries for the whole path, 0 to 15. The ingress grants them, each hop passes on what is
-    /// left. Only the default profile carries them.
-    pub path_retries: u8,
     /// W: bounds on the packets sent and not acknowledged, each 1 to 127. Equal bounds fix it.
     pub window: (u8, u8),
     /// When to send again.
@@ -48,9 +108,8 @@ pub struct Config {
     /// How long an acknowledgement waits for a packet to ride on, at most. Half of the hop's
     /// round trip if that is shorter. Only the default profile waits.
     pub ack_delay: Duration,
-    /// Loss rate of a hop from which an idle link sends repairs, or copies, of TCP segments that are
-    /// not acknowledged, 0 to 1; above 1 it never does. Only the default profile.
-    pub speculate_above: f64,
+    /// How much of a link's idle time goes into repairs. Only the default profile.
+    pub redundancy: Redundancy,
     /// How long the last hop keeps a TCP segment back for one before it; zero for not at all.
     /// Only the default profile.
     pub hold: Duration,
@@ -113,9 +172,8 @@ impl Config {
     fn ours() -> Self {
         Self {
             profile: Profile::Default,
-            retries: MAX_BUDGET,
-            path_retries: MAX_BUDGET,
-            window: (4, MAX_SPAN),
+            retries: 15,
+            window: (16, MAX_SPAN),
             rto: Rto {
                 gain: 0.125,
                 deviation_gain: 0.25,
@@ -127,7 +185,6 @@ impl Config {
                 maximum: Duration::from_secs(60),
             },
             ack_delay: Duration::from_millis(100),
-            speculate_above: 0.03,
             hold: Duration::from_secs(3),
             absorb: true,
             lifetime: Duration::from_secs(30),
@@ -142,7 +199,6 @@ impl Config {
             profile: Profile::Seed,
             protocol: protocol::EXPERIMENT,
             retries: 4,
-            path_retries: MAX_BUDGET,
             window: (8, 8),
             rto: Rto {
                 gain: 1.0 / 3.0,
@@ -160,7 +216,7 @@ impl Config {
             rate_increase: 10_000.0,
             rate_decrease: 0.5,
             ack_delay: Duration::ZERO,
-            speculate_above: 2.0,
+            redundancy: Redundancy::Auto,
             hold: Duration::ZERO,
             absorb: false,
             lifetime: Duration::from_secs(3600),

@@ -28,6 +28,15 @@ pub(super) struct Egress {
     given_up: u64,
 }
 
+/// A TCP segment that leaves HBH here.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Segment {
+    pub(super) key: FlowKey,
+    pub(super) tcp: Tcp,
+    /// Whether something before it will not come.
+    pub(super) has_hole: bool,
+}
+
 #[derive(Debug)]
 struct Flow {
     /// The place after the last octet that left in order: a sequence number that does not wrap.
@@ -54,11 +63,11 @@ impl Egress {
         now: Time,
         from: Peer,
         octets: Vec<u8>,
-        segment: Option<(FlowKey, Tcp)>,
+        segment: Option<Segment>,
         hold: Duration,
         pool: &mut Pool,
     ) {
-        let Some((key, tcp)) = segment.filter(|_| !hold.is_zero()) else {
+        let Some(Segment { key, tcp, has_hole }) = segment.filter(|_| !hold.is_zero()) else {
             self.ready.push_back((from, octets));
             return;
         };
@@ -77,6 +86,9 @@ impl Egress {
             flow = Flow::new(now, tcp, hold);
             self.ready.push_back((from, octets));
         } else {
+            if has_hole {
+                flow.give_up_before(tcp, &mut self.ready);
+            }
             flow.handle_segment(now, tcp, (from, octets), hold, pool, &mut self.ready);
         }
         if let Some(at) = flow.gives_up_at {
@@ -182,6 +194,21 @@ impl Flow {
             pool.give(same.octets);
         }
         self.gives_up_at.get_or_insert(now + self.hold);
+    }
+
+    /// What is missing before a segment will not come.
+    fn give_up_before(&mut self, tcp: Tcp, ready: &mut VecDeque<(Peer, Vec<u8>)>) {
+        let start = self.place(tcp.seq);
+        while let Some((&at, _)) = self.held.first_key_value()
+            && at < start
+            && let Some(held) = self.take_first()
+        {
+            self.next = self.next.max(held.end);
+            ready.push_back((held.from, held.octets));
+        }
+        self.next = self.next.max(start);
+        self.release(ready);
+        self.gives_up_at = self.gives_up_at.filter(|_| !self.held.is_empty());
     }
 
     /// Where `seq` lies, given that it is within half the sequence space of `next`.

@@ -149,6 +149,7 @@ impl Hop {
         for link in self.links.values_mut() {
             link.peers.retain(|&other| other != peer);
             link.turns.retain(|&(other, _)| other != peer);
+            link.spares.retain(|&(other, _)| other != peer);
         }
         self.links.retain(|_, link| !link.peers.is_empty());
         self.senders.retain(|&(other, _), _| other != peer);
@@ -230,6 +231,10 @@ impl Hop {
                     self.handle_data(now, peer, &data, &packet[..header.len]);
                     return;
                 }
+                Ok((Message::Repair(repair), _)) => {
+                    self.handle_repair(now, peer, &repair, &packet[..header.len]);
+                    return;
+                }
                 Err(wire::Malformed::Checksum) => {
                     self.stats.messages_damaged += 1;
                     return;
@@ -280,7 +285,7 @@ impl Hop {
     pub fn poll_transmit(&mut self, now: Time, link: Link, out: &mut Vec<u8>) -> Option<Peer> {
         out.clear();
         let overdue = self.overdue(link);
-        let chosen = self.next_turn(now, link).or_else(|| self.spare(link));
+        let chosen = self.next_turn(now, link).or_else(|| self.spare(now, link));
         match (chosen, overdue) {
             // An acknowledgement that is due rides along, or goes first.
             (Some(turn), Some(waiting)) if waiting != turn.peer => {

@@ -12,6 +12,7 @@
 //! packet whose next hop speaks HBH to [`Hop::handle_packet`], and an HBH packet that a neighbour
 //! sent to [`Hop::handle_message`]; what [`Hop::poll_restored`] gives it routes.
 
+mod arrivals;
 mod config;
 mod egress;
 mod hop;
@@ -28,9 +29,11 @@ mod stats;
 #[cfg(test)]
 mod tests;
 mod transmit;
+mod upkeep;
 mod window;
 pub mod wire;
 
-pub use config::{Config, Profile, Rto};
+pub use config::{Config, Profile, Redundancy, Rto};
 pub use hop::{Event, Hop, Link, Peer, PeerConfig, Refused};
+pub use repair::OVERHEAD;
 pub use stats::Stats;

@@ -2,11 +2,16 @@
 
 use std::collections::VecDeque;
 
-use super::config::Config;
+use super::config::{Config, Profile};
 use super::hop::{Peer, PeerConfig};
 use super::rtt::Estimator;
+use super::sender::Learned;
 use super::wire::FlowId;
 use crate::time::Time;
+
+/// After so many silences in a row a peer is taken to be away: it is sent nothing but a probe now
+/// and then, and what is not acknowledged does not count as tried.
+const SILENCES: u8 = 6;
 
 #[derive(Debug)]
 pub(super) struct PeerState {
@@ -20,6 +25,10 @@ pub(super) struct PeerState {
     pub(super) is_overdue: bool,
     /// The deadline in the node's timers for them.
     pub(super) ack_timer: Option<Time>,
+    /// Silences since it was heard last.
+    pub(super) silences: u8,
+    /// When it may be probed next, while it is silent.
+    pub(super) probe_at: Time,
 }
 
 #[derive(Debug, Default)]
@@ -27,6 +36,8 @@ pub(super) struct LinkState {
     pub(super) peers: Vec<Peer>,
     /// Flows that may have something to send, in turn.
     pub(super) turns: VecDeque<(Peer, FlowId)>,
+    /// Flows that may use idle time, in turn.
+    pub(super) spares: VecDeque<(Peer, FlowId)>,
 }
 
 /// How much of what is sent to a peer is lost; recent transmissions count most.
@@ -34,6 +45,9 @@ pub(super) struct LinkState {
 pub(super) struct Loss {
     lost: f64,
     sent: f64,
+    /// Losses that were seen one by one, and the runs that they came in.
+    seen: f64,
+    runs: f64,
 }
 
 impl PeerState {
@@ -46,27 +60,121 @@ impl PeerState {
             owed: VecDeque::new(),
             is_overdue: false,
             ack_timer: None,
+            silences: 0,
+            probe_at: Time::ZERO,
         }
     }
+
+    /// Whether nothing has been heard from it for long.
+    pub(super) fn is_silent(&self) -> bool {
+        self.silences >= SILENCES
+    }
+
+    /// Whether there is no queue on the way to it.
+    pub(super) fn is_idle(&self) -> bool {
+        match (self.rtt.mean(), self.rtt.shortest()) {
+            (Some(mean), Some(shortest)) => mean <= shortest + shortest / 2,
+            _ => true,
+        }
+    }
+
+    /// Whether what is sent to it is lost so often that idle time is used against it.
+    pub(super) fn needs_repairs(&self, config: &Config) -> bool {
+        config.profile == Profile::Default
+            && config.redundancy.residual() < 1.0
+            && self.loss.rate() >= config.redundancy.least_loss()
+    }
+
+    /// How often a lone packet is sent before it is acknowledged.
+    pub(super) fn copies(&self, config: &Config) -> u8 {
+        let (loss, residual) = (self.loss.rate(), config.redundancy.residual());
+        let mut copies = 1;
+        let mut missing = loss;
+        while missing > residual && copies < 8 {
+            copies += 1;
+            missing *= loss;
+        }
+        copies
+    }
+
+    /// Whether `repairs` repairs under way are enough for `packets` packets: whether more losses
+    /// than repairs among all of them are unlikely enough.
+    pub(super) fn are_enough(&self, packets: usize, repairs: usize, config: &Config) -> bool {
+        // Losses that come in runs are fewer, longer draws.
+        let run = self.loss.run();
+        let draws = ((packets + repairs) as f64 / run).ceil();
+        let allowed = (repairs as f64 / run).floor();
+        more_than(draws, allowed, self.loss.rate()) <= config.redundancy.residual()
+    }
+}
+
+/// The probability of more than `allowed` successes in `draws` draws with probability `p`.
+fn more_than(draws: f64, allowed: f64, p: f64) -> f64 {
+    if allowed >= draws || p <= 0.0 {
+        return 0.0;
+    }
+    if p >= 1.0 {
+        return 1.0;
+    }
+    let mut term = libm::pow(1.0 - p, draws);
+    let mut sum = term;
+    let mut successes = 0.0;
+    while successes < allowed {
+        term *= (draws - successes) / (successes + 1.0) * p / (1.0 - p);
+        sum += term;
+        successes += 1.0;
+    }
+    1.0 - sum
 }
 
 impl Loss {
     /// Before anything is known a link is taken to lose one in ten.
-    const UNKNOWN: Self = Self { lost: 1.0, sent: 10.0 };
+    const UNKNOWN: Self = Self { lost: 0.2, sent: 2.0, seen: 1.0, runs: 1.0 };
     /// How many transmissions the estimate remembers.
     const MEMORY: f64 = 128.0;
+    /// How many losses the mean length of runs remembers.
+    const MEMORY_OF_LOSSES: f64 = 64.0;
 
-    pub(super) fn learn(&mut self, lost: u32, delivered: u32) {
+    pub(super) fn learn(&mut self, learned: Learned) {
+        let recovered = learned.recovered.min(learned.delivered);
+        let lost = learned.lost + recovered;
         self.lost += f64::from(lost);
-        self.sent += f64::from(lost) + f64::from(delivered);
+        self.sent += f64::from(learned.lost) + f64::from(learned.delivered);
         if self.sent > Self::MEMORY {
             self.lost /= 2.0;
             self.sent /= 2.0;
+        }
+        self.seen += f64::from(learned.lost);
+        self.runs += f64::from(learned.runs);
+        if self.seen > Self::MEMORY_OF_LOSSES {
+            self.seen /= 2.0;
+            self.runs /= 2.0;
         }
     }
 
     /// 0 to 1.
     pub(super) fn rate(self) -> f64 {
         self.lost / self.sent
+    }
+
+    /// The mean length of a run of losses, where it is longer than chance would make it.
+    fn run(self) -> f64 {
+        let by_chance = 1.0 / (1.0 - self.rate()).max(0.1);
+        let run = self.seen / self.runs;
+        if run > 1.5 * by_chance { run } else { 1.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_than_is_the_binomial_tail() {
+        // 1 - 0.9^2 and 0.1^2; 1 - (0.8^5 + 5 0.2 0.8^4).
+        assert!((more_than(2.0, 0.0, 0.1) - 0.19).abs() < 1e-12);
+        assert!((more_than(2.0, 1.0, 0.1) - 0.01).abs() < 1e-12);
+        assert!((more_than(5.0, 1.0, 0.2) - 0.262_72).abs() < 1e-12);
+        assert!(more_than(5.0, 5.0, 0.2).abs() < 1e-12);
     }
 }

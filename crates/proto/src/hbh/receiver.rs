@@ -1,16 +1,22 @@
 //! One flow from one peer: what has arrived (ooList), and what to acknowledge when.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::config::Profile;
 use super::hop::Peer;
 use super::repair::Decoder;
-use super::wire::{Ack, Data, Echo, FlowId, Seq, emit_ack};
+use super::wire::{
+    ACK, Ack, Data, Echo, FlowId, INTERVAL, RECOVERED, Repair, Seq, Transmission, emit_ack,
+};
 use crate::ip::FlowKey;
 use crate::time::Time;
 
 /// An acknowledgement waits for no more than this many packets.
 const PACKETS_PER_ACK: u8 = 16;
+
+/// Holes that are remembered until the packet behind them goes on.
+const HOLES: usize = 32;
 
 #[derive(Debug)]
 pub(super) struct Receiver {
@@ -33,12 +39,15 @@ pub(super) struct Receiver {
     unacknowledged: u8,
     /// Whether the sender was told of congestion and not yet of its end.
     told_congested: bool,
+    /// Packets that did not come by themselves, modulo 64.
+    recovered: u8,
+    /// TCP sequence numbers of packets that have a hole before them and go on from here.
+    holes: VecDeque<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Arrival {
-    seq: Seq,
-    copy: u8,
+    of: Transmission,
     at: Time,
 }
 
@@ -63,6 +72,8 @@ impl Receiver {
             owed_at: None,
             unacknowledged: 0,
             told_congested: false,
+            recovered: 0,
+            holes: VecDeque::new(),
         }
     }
 
@@ -85,7 +96,8 @@ impl Receiver {
         };
         self.advance(lowest);
         let is_new = self.record(data.seq);
-        self.last = Some(Arrival { seq: data.seq, copy: data.copy, at: now });
+        let of = Transmission::Packet { seq: data.seq, copy: data.copy };
+        self.last = Some(Arrival { of, at: now });
         self.unacknowledged = self.unacknowledged.saturating_add(1);
 
         match profile {
@@ -101,9 +113,33 @@ impl Receiver {
         is_new
     }
 
-    /// Takes note of a packet that repairs gave; returns whether it is new.
+    /// Takes note that a repair arrived.
+    pub(super) fn handle_repair(&mut self, now: Time, repair: &Repair<'_>) {
+        self.used_at = now;
+        self.last = Some(Arrival { of: Transmission::Repair { id: repair.id }, at: now });
+    }
+
+    /// Takes note of a packet that did not come by itself; returns whether it is new.
     pub(super) fn handle_recovered(&mut self, seq: Seq) -> bool {
-        self.record(seq)
+        let is_new = self.record(seq);
+        if is_new {
+            self.recovered = (self.recovered + 1) % RECOVERED;
+        }
+        is_new
+    }
+
+    /// The packet with this TCP sequence number has a hole before it.
+    pub(super) fn note_hole(&mut self, tcp_seq: u32) {
+        if self.holes.len() == HOLES {
+            self.holes.pop_front();
+        }
+        self.holes.push_back(tcp_seq);
+    }
+
+    /// Whether the packet with this TCP sequence number has a hole before it; told once.
+    pub(super) fn take_hole(&mut self, tcp_seq: u32) -> bool {
+        let found = self.holes.iter().position(|&seq| seq == tcp_seq);
+        found.is_some_and(|at| self.holes.remove(at).is_some())
     }
 
     /// Whether the packet of this number has arrived, or will not come any more.
@@ -129,6 +165,11 @@ impl Receiver {
         self.told_congested
     }
 
+    /// Octets of the acknowledgement.
+    pub(super) fn ack_len(&self) -> usize {
+        ACK + runs(self.next, self.arrived).count() * INTERVAL
+    }
+
     /// Appends the acknowledgement.
     pub(super) fn emit(
         &mut self,
@@ -139,13 +180,14 @@ impl Receiver {
         is_followed: bool,
         out: &mut Vec<u8>,
     ) {
-        let echo = self.last.filter(|_| profile == Profile::Default).map(|last| Echo {
-            seq: last.seq,
-            copy: last.copy,
-            delay: Some(now.since(last.at)),
-        });
-        let is_clear = profile == Profile::Default && self.told_congested && is_clear;
-        let ack = Ack { is_congested, is_clear, echo, ..Ack::new(self.id, self.next) };
+        let is_ours = profile == Profile::Default;
+        let echo = self
+            .last
+            .filter(|_| is_ours)
+            .map(|last| Echo { of: last.of, delay: Some(now.since(last.at)) });
+        let is_clear = is_ours && self.told_congested && is_clear;
+        let recovered = if is_ours { self.recovered } else { 0 };
+        let ack = Ack { is_congested, is_clear, recovered, echo, ..Ack::new(self.id, self.next) };
         emit_ack(&ack, runs(self.next, self.arrived), is_followed, out);
 
         self.told_congested = is_congested || (self.told_congested && !is_clear);

@@ -31,11 +31,17 @@ pub struct Stats {
     pub data_repeated: u64,
     /// ... of those, sent a second time over an idle link without being asked.
     pub data_spare: u64,
+    /// Acknowledgements of TCP carried a second time, on a later one.
+    pub data_older: u64,
+    /// Acknowledgements of TCP not sent again because a later one says more.
+    pub data_superseded: u64,
     /// Repairs transmitted: sums of packets, over an idle link.
     pub repairs_sent: u64,
     /// Repairs received.
     pub repairs_received: u64,
-    /// Packets that repairs gave, which had not arrived.
+    /// Repairs dropped: of no flow that is known.
+    pub repairs_stray: u64,
+    /// Packets that repairs gave, or that came on later ones, and had not arrived.
     pub packets_recovered: u64,
     /// HDMs that brought a new packet.
     pub data_received: u64,

@@ -94,7 +94,7 @@ fn the_last_packet_of_a_burst_is_probed_for() {
 #[test]
 fn a_packet_given_up_does_not_freeze_the_acknowledgements() {
     for profile in [Profile::Default, Profile::Seed] {
-        let mut pair = Pair::new(Config { retries: 2, path_retries: 2, ..quiet(profile) });
+        let mut pair = Pair::new(Config { retries: 2, ..quiet(profile) });
         pair.send(0..1);
 
         pair.run(|sent| if sent.is_data { Fate::LOST } else { Fate::ARRIVES });
@@ -133,7 +133,7 @@ fn acknowledgements_ride_on_packets_that_go_their_way() {
 
 #[test]
 fn an_idle_lossy_link_sends_segments_twice_and_a_clean_one_does_not() {
-    let config = Config { speculate_above: 0.05, ..Config::new(Profile::Default) };
+    let config = Config::new(Profile::Default);
     let mut pair = Pair::new(config);
     let send = |pair: &mut Pair, number: u32| {
         let packet = segment(number * 100, 100, 0);
@@ -363,9 +363,10 @@ impl Arrivals {
             seq: self.seq,
             wants_ack: false,
             outstanding: 0,
-            budget: 15,
+            has_hole: false,
             copy: 0,
             protocol: packet[9],
+            older: wire::Older::default(),
             payload,
         };
         data.emit(&mut message);
@@ -627,7 +628,7 @@ impl Pair {
 
 /// A configuration in which nothing is sent without need.
 fn quiet(profile: Profile) -> Config {
-    Config { speculate_above: 2.0, ..Config::new(profile) }
+    Config { redundancy: Redundancy::Off, ..Config::new(profile) }
 }
 
 fn peer_config(link: u32) -> PeerConfig {

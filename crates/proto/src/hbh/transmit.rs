@@ -1,7 +1,9 @@
 //! What a node sends next over a link: whose turn it is, and what rides along.
 
 use super::config::Profile;
-use super::hop::{Hop, Link, Peer, flows_of};
+use super::hop::{Hop, Link, Peer};
+use super::peer::PeerState;
+use super::receiver::Receiver;
 use super::sender::Choice;
 use super::wire::FlowId;
 use crate::ip::{Spec, rewrite_v4_checksum};
@@ -9,10 +11,9 @@ use crate::time::Time;
 
 /// Acknowledgements that ride on one packet at most.
 const RIDERS: usize = 4;
-/// Octets kept free for each rider: header, echo and a few intervals.
-const RIDER: usize = 32;
-/// Flows looked at for something to repair.
+/// Flows looked at for something to repair, each time that a link is idle.
 const SPARE_SEARCH: usize = 64;
+
 /// A flow, and what it sends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
@@ -42,7 +43,8 @@ impl Hop {
             let before = sender.held();
             self.stats.packets_expired += sender.expire(now, self.config.lifetime, &mut self.pool);
             self.held -= before - sender.held();
-            let Some(choice) = sender.choose(now, &self.config) else {
+            let is_silent = self.peers.get(&peer).is_some_and(PeerState::is_silent);
+            let Some(choice) = sender.choose(now, is_silent, &self.config) else {
                 sender.is_listed = false;
                 sender.deficit = 0;
                 state.turns.pop_front();
@@ -61,29 +63,25 @@ impl Hop {
         None
     }
 
-    /// What an idle link that loses much may send without being asked.
-    pub(super) fn spare(&self, link: Link) -> Option<Turn> {
-        for &peer in &self.links.get(&link)?.peers {
-            let state = self.peers.get(&peer)?;
-            let loss = state.loss.rate();
-            let is_idle = match (state.rtt.mean(), state.rtt.shortest()) {
-                (Some(mean), Some(shortest)) => mean <= shortest + shortest / 2,
-                _ => true,
+    /// What an idle link that loses packets may send without being asked; flows take turns.
+    pub(super) fn spare(&mut self, now: Time, link: Link) -> Option<Turn> {
+        let state = self.links.get_mut(&link)?;
+        for _ in 0..state.spares.len().min(SPARE_SEARCH) {
+            let Some((peer, flow)) = state.spares.pop_front() else { break };
+            let (Some(neighbour), Some(sender)) =
+                (self.peers.get(&peer), self.senders.get_mut(&(peer, flow)))
+            else {
+                continue;
             };
-            if loss < self.config.speculate_above || !is_idle {
+            if !sender.has_flying() || !neighbour.needs_repairs(&self.config) {
+                sender.is_spare_listed = false;
                 continue;
             }
-            let found = self.senders.range(flows_of(peer)).take(SPARE_SEARCH).find_map(
-                |(&(peer, flow), sender)| {
-                    sender.choose_spare(loss, state.config.mtu).map(|choice| Turn {
-                        peer,
-                        flow,
-                        choice,
-                    })
-                },
-            );
-            if found.is_some() {
-                return found;
+            state.spares.push_back((peer, flow));
+            if neighbour.is_idle()
+                && let Some(choice) = sender.choose_spare(now, neighbour, &self.config)
+            {
+                return Some(Turn { peer, flow, choice });
             }
         }
         None
@@ -96,29 +94,31 @@ impl Hop {
             self.emit_repair(now, peer, flow, out);
             return;
         }
-        let Some(sender) = self.senders.get(&(peer, flow)) else { return };
-        let mtu = self.peers.get(&peer).map_or(0, |state| state.config.mtu);
-        let room = mtu.saturating_sub(sender.len_of(choice)) / RIDER;
-        let riders = match self.config.profile {
-            Profile::Default => room.min(RIDERS),
-            Profile::Seed => 0,
+        let (Some(state), Some(sender)) = (self.peers.get(&peer), self.senders.get(&(peer, flow)))
+        else {
+            return;
         };
+        let mut room = state.config.mtu.saturating_sub(sender.len_of(choice));
+        let carries_older = state.loss.rate() >= self.config.redundancy.least_loss();
 
         // The riders stand between the IP header and the packet's own message, so they come first.
         let mut acks = std::mem::take(&mut self.scratch);
         acks.clear();
-        for _ in 0..riders {
+        for _ in 0..RIDERS {
+            if self.config.profile == Profile::Seed || self.next_ack_len(peer) > Some(room) {
+                break;
+            }
+            let before = acks.len();
             if !self.emit_ack(now, peer, true, &mut acks) {
                 break;
             }
+            room -= acks.len() - before;
             self.stats.acks_ridden += 1;
         }
         let Some(sender) = self.senders.get_mut(&(peer, flow)) else { return };
-        let (header, data) = sender.transmit(now, choice, &self.config, &mut self.stats);
-        let header_len = header.len();
-        out.extend_from_slice(header);
-        out.extend_from_slice(&acks);
-        data.emit(out);
+        let room = if carries_older { room } else { 0 };
+        let counted = (&self.config, &mut self.stats);
+        let header_len = sender.transmit(now, choice, (&acks, room), counted, out);
         seal(out, header_len, self.config.protocol);
         self.scratch = acks;
 
@@ -131,32 +131,39 @@ impl Hop {
 
     /// Writes a packet with a repair of a flow, and nothing else.
     fn emit_repair(&mut self, now: Time, peer: Peer, flow: FlowId, out: &mut Vec<u8>) {
-        let Some(state) = self.peers.get(&peer) else { return };
         let Some(sender) = self.senders.get_mut(&(peer, flow)) else { return };
-        Spec::new(state.config.local, state.config.remote, self.config.protocol).emit(0, out);
-        let header_len = out.len();
-        sender.emit_repair(now, &mut self.scratch, out);
+        let header_len = sender.emit_repair(now, &mut self.scratch, out);
         seal(out, header_len, self.config.protocol);
         self.stats.repairs_sent += 1;
         self.attend(now, peer, flow);
     }
 
-    /// Writes a packet with nothing but acknowledgements for `peer`.
+    /// Writes a packet with nothing but acknowledgements for `peer`, as many as fit.
     pub(super) fn emit_acks(&mut self, now: Time, peer: Peer, out: &mut Vec<u8>) {
         let Some(state) = self.peers.get(&peer) else { return };
         let spec = Spec::new(state.config.local, state.config.remote, self.config.protocol);
-        let most = match self.config.profile {
-            Profile::Default => (state.config.mtu.saturating_sub(spec.header_len()) / RIDER).max(1),
-            Profile::Seed => 1,
-        };
-        let count = most.min(state.owed.len());
+        let mtu = state.config.mtu;
         spec.emit(0, out);
         let header_len = out.len();
-        for index in 0..count {
-            self.emit_ack(now, peer, index + 1 < count, out);
+        let mut follows = true;
+        while follows {
+            let after = self.peers.get(&peer).and_then(|state| state.owed.get(1));
+            let len = |flow: &FlowId| self.receivers.get(&(peer, *flow)).map(Receiver::ack_len);
+            let both = self.next_ack_len(peer).zip(after.and_then(len));
+            let fits = both.is_some_and(|(this, next)| out.len() + this + next <= mtu);
+            follows = fits && self.config.profile == Profile::Default;
+            if !self.emit_ack(now, peer, follows, out) {
+                break;
+            }
         }
         seal(out, header_len, self.config.protocol);
         self.stats.acks_sent += 1;
+    }
+
+    /// Octets of the acknowledgement that has been owed to `peer` for longest.
+    fn next_ack_len(&self, peer: Peer) -> Option<usize> {
+        let flow = self.peers.get(&peer)?.owed.front()?;
+        self.receivers.get(&(peer, *flow)).map(Receiver::ack_len)
     }
 
     /// Appends the acknowledgement that has been owed to `peer` for longest; false for none.

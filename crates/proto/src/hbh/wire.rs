@@ -1,4 +1,4 @@
-//! The HBH header, version 1.
+//! The HBH header, version 2.
 //!
 //! ```text
 //!   0                   1                   2                   3
@@ -13,13 +13,16 @@
 //!  Option    lowest outstanding, low 6 bits          number of SACK intervals
 //!  SeqNb     this packet                             the next packet expected
 //!  OrigProto protocol of the data                    59 nothing follows, 253 another message does
-//!  Reserved  budget (4) | outstanding high bit (1)   echo (1) | clear (1) | 0 (6)
-//!            | copy (3)
-//!  then      data                                    [echo: seq, copy, delay (2)] intervals (2 each)
+//!  Reserved  repair (1) | bundle (1) | hole (1) | 0  echo (1) | clear (1) | recovered (6)
+//!            | outstanding high bit (1) | copy (3)
+//!  then      [older: count, (back, len, octets)...]  [echo: seq, copy, delay (2)] intervals (2 each)
+//!            data
+//!
+//!  repair    as an HDM with: SeqNb the first packet covered, then id, octets of mask, mask, sum
 //! ```
 //!
-//! The seed's profile leaves its reserved bits, and the option value of an HDM, at zero. Several
-//! messages may stand in one packet: acknowledgements first, at most one HDM last.
+//! The profile `seed` leaves its reserved bits, and the option value of an HDM, at zero. Several
+//! messages may stand in one packet: acknowledgements first, at most one HDM or repair last.
 
 use std::fmt;
 use std::time::Duration;
@@ -33,23 +36,35 @@ pub const HEADER: usize = 8;
 pub const MAX_INTERVALS: usize = 63;
 /// The most packets between the lowest outstanding one and any other.
 pub const MAX_SPAN: u8 = 127;
-/// The most retries that a budget can say.
-pub const MAX_BUDGET: u8 = 15;
 /// Copies of a packet are told apart modulo this.
 pub const COPIES: u8 = 8;
-
-/// OrigProto of an HDM that is a repair: its data is a sum of packets, not one of them.
-pub const REPAIR: u8 = 255;
+/// Recovered packets are counted modulo this.
+pub const RECOVERED: u8 = 64;
+/// The most older packets that one HDM carries along.
+pub const MAX_OLDER: usize = 3;
+/// Numbers of repairs go round after this many.
+pub const REPAIRS: u8 = 128;
+/// Octets of a HAM with an echo, before its intervals.
+pub const ACK: usize = HEADER + ECHO;
+/// Octets of an interval.
+pub const INTERVAL: usize = 2;
 
 const ECHO: usize = 4;
-const INTERVAL: usize = 2;
 const FLAG_ACK: u8 = 0x80;
 const FLAG_REQUEST: u8 = 0x40;
 const OPTION: u8 = 0x3f;
+const FLAG_REPAIR: u8 = 0x80;
+const FLAG_BUNDLE: u8 = 0x40;
+const FLAG_HOLE: u8 = 0x20;
+const OUTSTANDING_HIGH: u8 = 0x08;
 const FLAG_ECHO: u8 = 0x80;
 const FLAG_CLEAR: u8 = 0x40;
+/// In the copy octet of an echo: it names a repair.
+const ECHO_OF_REPAIR: u8 = 0x80;
 /// Unit of the delay in an echo.
 const DELAY_UNIT: Duration = Duration::from_micros(16);
+/// Octets of a repair before its mask: its number, and how long the mask is.
+const REPAIR_FIXED: usize = 2;
 
 /// The number of a packet within its flow and hop. Its order is circular, so it has no `Ord`.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
@@ -86,6 +101,8 @@ pub enum Message<'a> {
     Ack(Ack<'a>),
     /// HDM, a packet.
     Data(Data<'a>),
+    /// A sum of packets.
+    Repair(Repair<'a>),
 }
 
 /// An HDM.
@@ -99,15 +116,44 @@ pub struct Data<'a> {
     pub wants_ack: bool,
     /// How many numbers back the sender's lowest outstanding packet is, 0 to 127.
     pub outstanding: u8,
-    /// Retries left for the rest of the path, 0 to 15.
-    pub budget: u8,
+    /// Something before this packet will not come: it was refused, expired or given up.
+    pub has_hole: bool,
     /// Which transmission of this packet it is, 0 to 7 and round again.
     pub copy: u8,
     /// The protocol of the data.
     pub protocol: u8,
+    /// Packets before this one that have not been acknowledged, oldest first.
+    pub older: Older<'a>,
     /// What the IP packet carried.
     pub payload: &'a [u8],
 }
+
+/// Short packets that ride on a later one of their flow, as its receiver will see them: its IP
+/// header, with what they carried.
+#[derive(Clone, Copy, Default, Eq, PartialEq)]
+pub struct Older<'a>(&'a [u8]);
+
+/// A sum of packets of a flow, from which its receiver gets one that is missing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Repair<'a> {
+    /// The flow.
+    pub flow: FlowId,
+    /// The first packet that may be covered.
+    pub first: Seq,
+    /// Which repair it is, 0 to 127 and round again; its coefficients follow from it.
+    pub id: u8,
+    /// The protocol of the packets.
+    pub protocol: u8,
+    /// Which packets are covered.
+    pub mask: Mask<'a>,
+    /// The sum.
+    pub sum: &'a [u8],
+}
+
+/// Which packets a repair covers: bit `i` of octet `n`, counted from the least significant, stands
+/// for `first + 8 n + i`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Mask<'a>(&'a [u8]);
 
 /// A HAM.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -120,6 +166,8 @@ pub struct Ack<'a> {
     pub is_congested: bool,
     /// Congestion is over.
     pub is_clear: bool,
+    /// Packets that did not come by themselves, but by repairs or on later ones, modulo 64.
+    pub recovered: u8,
     /// The transmission that arrived last.
     pub echo: Option<Echo>,
     /// What has arrived beyond `next`.
@@ -129,12 +177,27 @@ pub struct Ack<'a> {
 /// Which transmission reached the receiver last.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Echo {
-    /// The packet.
-    pub seq: Seq,
-    /// Which transmission of it.
-    pub copy: u8,
+    /// The transmission.
+    pub of: Transmission,
     /// How long it lay there before this was written; `None` above a second.
     pub delay: Option<Duration>,
+}
+
+/// Something that was sent.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Transmission {
+    /// A packet.
+    Packet {
+        /// Its number.
+        seq: Seq,
+        /// Which transmission of it.
+        copy: u8,
+    },
+    /// A repair.
+    Repair {
+        /// Its number.
+        id: u8,
+    },
 }
 
 /// Runs of packets that have arrived, both ends included.
@@ -154,15 +217,112 @@ impl fmt::Debug for Intervals<'_> {
     }
 }
 
+impl<'a> Older<'a> {
+    /// Splits the older packets from what follows them.
+    fn split(octets: &'a [u8]) -> Result<(Self, &'a [u8]), Malformed> {
+        let cut = |want| Malformed::Truncated { have: octets.len(), want };
+        let (&count, mut rest) = octets.split_first().ok_or(cut(1))?;
+        if usize::from(count) > MAX_OLDER {
+            return Err(Malformed::TooMany(count));
+        }
+        for _ in 0..count {
+            let (&[back, len], after) = rest.split_first_chunk::<2>().ok_or(cut(3))?;
+            if back == 0 || back > MAX_SPAN {
+                return Err(Malformed::Back(back));
+            }
+            rest = after.get(usize::from(len)..).ok_or(cut(usize::from(len)))?;
+        }
+        let (own, payload) = octets.split_at(octets.len() - rest.len());
+        Ok((Self(own), payload))
+    }
+
+    /// How many numbers before the HDM's each packet has, and what it carried.
+    pub fn iter(&self) -> impl Iterator<Item = (u8, &'a [u8])> + use<'a> {
+        let mut rest = self.0.get(1..).unwrap_or_default();
+        std::iter::from_fn(move || {
+            let (&[back, len], after) = rest.split_first_chunk::<2>()?;
+            let (octets, after) = after.split_at_checked(usize::from(len))?;
+            rest = after;
+            Some((back, octets))
+        })
+    }
+
+    /// Octets that it takes in an HDM.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Debug for Older<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// Appends an older packet, `back` numbers before the one that will carry it, to `older`; false
+/// when it cannot ride.
+pub fn push_older(back: u8, octets: &[u8], older: &mut Vec<u8>) -> bool {
+    let count = older.first().copied().unwrap_or(0);
+    let Ok(len) = u8::try_from(octets.len()) else { return false };
+    if usize::from(count) >= MAX_OLDER || back == 0 || back > MAX_SPAN {
+        return false;
+    }
+    if older.is_empty() {
+        older.push(0);
+    }
+    older[0] += 1;
+    older.extend_from_slice(&[back, len]);
+    older.extend_from_slice(octets);
+    true
+}
+
+/// The packets that [`push_older`] put into `octets`.
+#[must_use]
+pub fn older(octets: &[u8]) -> Older<'_> {
+    Older::split(octets).map_or(Older::default(), |(older, _)| older)
+}
+
+impl<'a> Mask<'a> {
+    /// The mask that `octets` are, 1 to 16 of them.
+    #[must_use]
+    pub fn new(octets: &'a [u8]) -> Option<Self> {
+        (1..=16).contains(&octets.len()).then_some(Self(octets))
+    }
+
+    /// How far after the first number the covered ones lie.
+    pub fn iter(&self) -> impl Iterator<Item = u8> + use<'a> {
+        let octets = self.0;
+        (0..MAX_SPAN).filter(move |&offset| {
+            octets.get(usize::from(offset / 8)).is_some_and(|octet| octet >> (offset % 8) & 1 == 1)
+        })
+    }
+}
+
 /// Why octets are not HBH.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Malformed {
+    /// An older packet that does not lie before the one that carries it.
+    #[error("an older packet {0} numbers back")]
+    Back(u8),
     /// The checksum does not match.
     #[error("wrong HBH checksum")]
     Checksum,
     /// What follows an acknowledgement is neither nothing nor a message.
     #[error("protocol {0} cannot follow an acknowledgement")]
     Follower(u8),
+    /// A mask of no or of too many octets.
+    #[error("a mask of {0} octets")]
+    Mask(u8),
+    /// More older packets than may ride.
+    #[error("{0} older packets")]
+    TooMany(u8),
     /// There are too few octets.
     #[error("{have} octets, {want} needed")]
     Truncated {
@@ -182,34 +342,46 @@ impl<'a> Message<'a> {
     /// # Errors
     /// When it is cut, damaged, or followed by what cannot be.
     pub fn parse(octets: &'a [u8]) -> Result<(Self, &'a [u8]), Malformed> {
-        let Some((&[flags, seq, f0, f1, _, _, protocol, reserved], rest)) =
-            octets.split_first_chunk::<HEADER>()
-        else {
+        let Some((header, rest)) = octets.split_first_chunk::<HEADER>() else {
             return Err(Malformed::Truncated { have: octets.len(), want: HEADER });
         };
-        let flow = FlowId(u16::from_be_bytes([f0, f1]));
-        let seq = Seq(seq);
-        let option = flags & OPTION;
-
-        if flags & FLAG_ACK == 0 {
-            if Checksum::default().with(octets).finish() != 0 {
-                return Err(Malformed::Checksum);
-            }
-            let data = Data {
-                flow,
-                seq,
-                wants_ack: flags & FLAG_REQUEST != 0,
-                outstanding: option | (reserved & 0x08) << 3,
-                budget: reserved >> 4,
-                copy: reserved & (COPIES - 1),
-                protocol,
-                payload: rest,
-            };
-            return Ok((Self::Data(data), &[]));
+        if header[0] & FLAG_ACK != 0 {
+            let (ack, rest) = Ack::parse(*header, octets)?;
+            return Ok((Self::Ack(ack), rest));
         }
+        if Checksum::default().with(octets).finish() != 0 {
+            return Err(Malformed::Checksum);
+        }
+        let message = if header[7] & FLAG_REPAIR == 0 {
+            Self::Data(Data::parse(*header, rest)?)
+        } else {
+            Self::Repair(Repair::parse(*header, rest)?)
+        };
+        Ok((message, &[]))
+    }
+}
 
+impl<'a> Ack<'a> {
+    /// Without any intervals yet.
+    #[must_use]
+    pub fn new(flow: FlowId, next: Seq) -> Self {
+        Self {
+            flow,
+            next,
+            is_congested: false,
+            is_clear: false,
+            recovered: 0,
+            echo: None,
+            intervals: Intervals(&[]),
+        }
+    }
+
+    fn parse(
+        [flags, seq, f0, f1, _, _, protocol, reserved]: [u8; HEADER],
+        octets: &'a [u8],
+    ) -> Result<(Self, &'a [u8]), Malformed> {
         let echo = if reserved & FLAG_ECHO == 0 { 0 } else { ECHO };
-        let want = HEADER + echo + usize::from(option) * INTERVAL;
+        let want = HEADER + echo + usize::from(flags & OPTION) * INTERVAL;
         let Some((own, rest)) = octets.split_at_checked(want) else {
             return Err(Malformed::Truncated { have: octets.len(), want });
         };
@@ -227,38 +399,72 @@ impl<'a> Message<'a> {
         }
 
         let ack = Ack {
-            flow,
-            next: seq,
+            flow: FlowId(u16::from_be_bytes([f0, f1])),
+            next: Seq(seq),
             is_congested: flags & FLAG_REQUEST != 0,
             is_clear: reserved & FLAG_CLEAR != 0,
+            recovered: reserved & (RECOVERED - 1),
             echo: own[HEADER..HEADER + echo].first_chunk::<ECHO>().map(Echo::parse),
             intervals: Intervals(own[HEADER + echo..].as_chunks::<INTERVAL>().0),
         };
-        Ok((Self::Ack(ack), rest))
+        Ok((ack, rest))
     }
 }
 
 impl Echo {
-    fn parse(&[seq, copy, d0, d1]: &[u8; ECHO]) -> Self {
+    fn parse(&[number, copy, d0, d1]: &[u8; ECHO]) -> Self {
         let units = u16::from_be_bytes([d0, d1]);
         let delay = (units < u16::MAX).then(|| DELAY_UNIT * u32::from(units));
-        Self { seq: Seq(seq), copy: copy & (COPIES - 1), delay }
+        let of = if copy & ECHO_OF_REPAIR == 0 {
+            Transmission::Packet { seq: Seq(number), copy: copy & (COPIES - 1) }
+        } else {
+            Transmission::Repair { id: number & (REPAIRS - 1) }
+        };
+        Self { of, delay }
     }
 
     fn emit(self) -> [u8; ECHO] {
         let units = self.delay.map_or(u128::MAX, |delay| delay.as_nanos() / DELAY_UNIT.as_nanos());
         let [d0, d1] = u16::try_from(units).unwrap_or(u16::MAX).to_be_bytes();
-        [self.seq.0, self.copy, d0, d1]
+        match self.of {
+            Transmission::Packet { seq, copy } => [seq.0, copy, d0, d1],
+            Transmission::Repair { id } => [id, ECHO_OF_REPAIR, d0, d1],
+        }
     }
 }
 
-impl Data<'_> {
+impl<'a> Data<'a> {
+    fn parse(
+        [flags, seq, f0, f1, _, _, protocol, reserved]: [u8; HEADER],
+        rest: &'a [u8],
+    ) -> Result<Self, Malformed> {
+        let (older, payload) = if reserved & FLAG_BUNDLE == 0 {
+            (Older::default(), rest)
+        } else {
+            Older::split(rest)?
+        };
+        Ok(Self {
+            flow: FlowId(u16::from_be_bytes([f0, f1])),
+            seq: Seq(seq),
+            wants_ack: flags & FLAG_REQUEST != 0,
+            outstanding: flags & OPTION | (reserved & OUTSTANDING_HIGH) << 3,
+            has_hole: reserved & FLAG_HOLE != 0,
+            copy: reserved & (COPIES - 1),
+            protocol,
+            older,
+            payload,
+        })
+    }
+
     /// Appends the message.
     pub fn emit(&self, out: &mut Vec<u8>) {
-        debug_assert!(self.outstanding <= MAX_SPAN && self.budget <= MAX_BUDGET, "in range");
+        debug_assert!(self.outstanding <= MAX_SPAN, "in range");
         let request = if self.wants_ack { FLAG_REQUEST } else { 0 };
         let [f0, f1] = self.flow.0.to_be_bytes();
-        let reserved = self.budget << 4 | (self.outstanding & 0x40) >> 3 | self.copy & (COPIES - 1);
+        let bundle = if self.older.is_empty() { 0 } else { FLAG_BUNDLE };
+        let hole = if self.has_hole { FLAG_HOLE } else { 0 };
+        let high = (self.outstanding >> 3) & OUTSTANDING_HIGH;
+        let reserved = bundle | hole | high | self.copy & (COPIES - 1);
         let start = out.len();
         out.extend_from_slice(&[
             request | self.outstanding & OPTION,
@@ -270,8 +476,48 @@ impl Data<'_> {
             self.protocol,
             reserved,
         ]);
+        out.extend_from_slice(self.older.0);
         out.extend_from_slice(self.payload);
         write_checksum(&mut out[start..]);
+    }
+}
+
+impl<'a> Repair<'a> {
+    fn parse(
+        [_, seq, f0, f1, _, _, protocol, _]: [u8; HEADER],
+        rest: &'a [u8],
+    ) -> Result<Self, Malformed> {
+        let cut = |want| Malformed::Truncated { have: rest.len() + HEADER, want };
+        let (&[id, len], rest) =
+            rest.split_first_chunk::<REPAIR_FIXED>().ok_or(cut(HEADER + REPAIR_FIXED))?;
+        let want = HEADER + REPAIR_FIXED + usize::from(len);
+        let (mask, sum) = rest.split_at_checked(usize::from(len)).ok_or(cut(want))?;
+        Ok(Self {
+            flow: FlowId(u16::from_be_bytes([f0, f1])),
+            first: Seq(seq),
+            id: id & (REPAIRS - 1),
+            protocol,
+            mask: Mask::new(mask).ok_or(Malformed::Mask(len))?,
+            sum,
+        })
+    }
+
+    /// Appends the message.
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        let [f0, f1] = self.flow.0.to_be_bytes();
+        let len = u8::try_from(self.mask.0.len()).expect("at most 16");
+        let start = out.len();
+        out.extend_from_slice(&[0, self.first.0, f0, f1, 0, 0, self.protocol, FLAG_REPAIR]);
+        out.extend_from_slice(&[self.id & (REPAIRS - 1), len]);
+        out.extend_from_slice(self.mask.0);
+        out.extend_from_slice(self.sum);
+        write_checksum(&mut out[start..]);
+    }
+
+    /// Octets of a repair with a mask for `span` packets, without its sum.
+    #[must_use]
+    pub const fn overhead(span: usize) -> usize {
+        HEADER + REPAIR_FIXED + span.div_ceil(8)
     }
 }
 
@@ -287,8 +533,9 @@ pub fn emit_ack(
     let start = out.len();
     let [f0, f1] = ack.flow.0.to_be_bytes();
     let follower = if is_followed { EXPERIMENT } else { NONE };
-    let reserved =
-        if ack.echo.is_some() { FLAG_ECHO } else { 0 } | if ack.is_clear { FLAG_CLEAR } else { 0 };
+    let echo = if ack.echo.is_some() { FLAG_ECHO } else { 0 };
+    let clear = if ack.is_clear { FLAG_CLEAR } else { 0 };
+    let reserved = echo | clear | ack.recovered & (RECOVERED - 1);
     out.extend_from_slice(&[0, ack.next.0, f0, f1, 0, 0, follower, reserved]);
     if let Some(echo) = ack.echo {
         out.extend_from_slice(&echo.emit());
@@ -302,21 +549,6 @@ pub fn emit_ack(
     write_checksum(&mut out[start..]);
 }
 
-impl<'a> Ack<'a> {
-    /// Without any intervals yet.
-    #[must_use]
-    pub fn new(flow: FlowId, next: Seq) -> Self {
-        Self {
-            flow,
-            next,
-            is_congested: false,
-            is_clear: false,
-            echo: None,
-            intervals: Intervals(&[]),
-        }
-    }
-}
-
 fn write_checksum(message: &mut [u8]) {
     message[4..6].fill(0);
     let sum = Checksum::default().with(message).finish();
@@ -324,149 +556,4 @@ fn write_checksum(message: &mut [u8]) {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn an_hdm_is_these_octets() {
-        let data = Data {
-            flow: FlowId(0x1234),
-            seq: Seq(200),
-            wants_ack: true,
-            outstanding: 70,
-            budget: 9,
-            copy: 2,
-            protocol: 6,
-            payload: &[0xaa, 0xbb],
-        };
-        let mut out = Vec::new();
-
-        data.emit(&mut out);
-
-        // 0x40 RACK | 70 & 0x3f; 9 << 4 | 1 << 3 | 2
-        assert_eq!(out, [0x46, 200, 0x12, 0x34, 0xf5, 0xad, 6, 0x9a, 0xaa, 0xbb]);
-        assert_eq!(Message::parse(&out), Ok((Message::Data(data), &[][..])));
-    }
-
-    #[test]
-    fn a_ham_with_an_echo_and_two_intervals_is_these_octets() {
-        let echo = Echo { seq: Seq(9), copy: 1, delay: Some(Duration::from_micros(32)) };
-        let ack = Ack { is_congested: true, echo: Some(echo), ..Ack::new(FlowId(1), Seq(5)) };
-        let runs = [(Seq(7), Seq(7)), (Seq(9), Seq(10))];
-        let mut out = Vec::new();
-
-        emit_ack(&ack, runs.into_iter(), false, &mut out);
-
-        assert_eq!(out[..4], [0xc2, 5, 0, 1]);
-        assert_eq!(out[6..], [59, 0x80, 9, 1, 0, 2, 7, 7, 9, 10]);
-        let Ok((Message::Ack(read), [])) = Message::parse(&out) else { panic!("a HAM alone") };
-        assert_eq!(read.echo, Some(echo));
-        assert_eq!(read.intervals.iter().collect::<Vec<_>>(), runs);
-    }
-
-    #[test]
-    fn messages_follow_each_other_in_one_packet() {
-        let mut out = Vec::new();
-        emit_ack(&Ack::new(FlowId(1), Seq(5)), std::iter::empty(), true, &mut out);
-        let data = Data {
-            flow: FlowId(2),
-            seq: Seq(0),
-            wants_ack: false,
-            outstanding: 0,
-            budget: 0,
-            copy: 0,
-            protocol: 17,
-            payload: &[],
-        };
-        data.emit(&mut out);
-
-        let (first, rest) = Message::parse(&out).unwrap();
-        let (second, rest) = Message::parse(rest).unwrap();
-
-        assert_eq!(first, Message::Ack(Ack::new(FlowId(1), Seq(5))));
-        assert_eq!(second, Message::Data(data));
-        assert!(rest.is_empty());
-    }
-
-    #[test]
-    fn what_cannot_be_is_refused_with_the_reason() {
-        let mut ham = Vec::new();
-        emit_ack(&Ack::new(FlowId(1), Seq(5)), std::iter::empty(), false, &mut ham);
-        let followed_by = |protocol: u8| {
-            let mut octets = ham.clone();
-            octets[6] = protocol;
-            write_checksum(&mut octets);
-            octets
-        };
-
-        let cases = [
-            (ham[..7].to_vec(), Malformed::Truncated { have: 7, want: 8 }),
-            ([&ham[..], &[0]].concat(), Malformed::Trailing(1)),
-            (followed_by(6), Malformed::Follower(6)),
-            (followed_by(253), Malformed::Truncated { have: 0, want: 8 }),
-            ([&[0x81], &ham[1..]].concat(), Malformed::Truncated { have: 8, want: 10 }),
-            ([&[0xc0], &ham[1..]].concat(), Malformed::Checksum),
-        ];
-
-        for (octets, reason) in cases {
-            assert_eq!(Message::parse(&octets), Err(reason), "{octets:02x?}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn an_hdm_comes_back_as_it_went(
-            (flow, seq, wants_ack) in any::<(u16, u8, bool)>(),
-            (outstanding, budget, copy) in (0..=MAX_SPAN, 0..=MAX_BUDGET, 0..COPIES),
-            (protocol, payload) in (any::<u8>(), prop::collection::vec(any::<u8>(), 0..99)),
-        ) {
-            let data = Data {
-                flow: FlowId(flow),
-                seq: Seq(seq),
-                wants_ack,
-                outstanding,
-                budget,
-                copy,
-                protocol,
-                payload: &payload,
-            };
-            let mut out = Vec::new();
-            data.emit(&mut out);
-
-            prop_assert_eq!(Message::parse(&out), Ok((Message::Data(data), &[][..])));
-        }
-
-        #[test]
-        fn no_octets_make_the_parser_panic(octets in prop::collection::vec(any::<u8>(), 0..200)) {
-            let mut rest = &octets[..];
-            while let Ok((_, after)) = Message::parse(rest) {
-                prop_assert!(after.len() < rest.len());
-                rest = after;
-                if rest.is_empty() {
-                    break;
-                }
-            }
-        }
-
-        #[test]
-        fn a_flipped_bit_is_noticed(bit in 0_usize..18 * 8) {
-            let data = Data {
-                flow: FlowId(7),
-                seq: Seq(3),
-                wants_ack: false,
-                outstanding: 3,
-                budget: 4,
-                copy: 0,
-                protocol: 6,
-                payload: &[5; 10],
-            };
-            let mut out = Vec::new();
-            data.emit(&mut out);
-            out[bit / 8] ^= 1 << (bit % 8);
-
-            prop_assert!(Message::parse(&out).is_err());
-        }
-    }
-}
+mod tests;

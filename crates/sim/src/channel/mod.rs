@@ -4,6 +4,8 @@
 //!   transmit ──▶ serialisation ──▶ loss ──▶ delay ± jitter ──▶ arrives_at
 //!                octets + framing  down?    in order, unless
 //!                over the rate     lost?    told otherwise
+//!                      ▲            │
+//!                      └────────────┘ where lost packets are repeated at once
 //! ```
 //!
 //! A pure function of time, so that the simulator's wires and the live emulator are the same link.
@@ -37,11 +39,21 @@ pub struct Config {
     pub reorder: bool,
     /// Which packets do not arrive.
     pub loss: Loss,
+    /// Whether what would be lost is sent again at once, as often as it takes: a link that never
+    /// loses but is slower, as if its far end told the near end for free and without delay.
+    ///
+    /// Each try draws anew from `loss`; the last of [`MAX_TRIES`] always arrives. Outages still
+    /// lose.
+    pub repeat_at_once: bool,
     /// Octets added to each packet while it is sent: headers, preambles, gaps.
     pub framing: usize,
     /// When the link is down.
     pub outages: Outages,
 }
+
+/// How often a packet is sent at most where [`Config::repeat_at_once`] holds: an end even where
+/// everything is lost.
+pub const MAX_TRIES: u32 = 10_000;
 
 /// One direction of a link at work.
 #[derive(Clone, Debug)]
@@ -84,13 +96,22 @@ impl Channel {
     ///
     /// `now` never goes back. Lost packets take as long to send as others.
     pub fn transmit(&mut self, now: Time, octets: usize) -> Transmission {
-        let start = if now > self.idle_at() { Instant::from(now) } else { self.busy_until };
-        self.busy_until = start.after(octets + self.config.framing, self.config.rate);
-        let idle_at = self.idle_at();
+        let mut start = if now > self.idle_at() { Instant::from(now) } else { self.busy_until };
+        self.send(start, octets);
+        let mut lost = self.is_lost(start);
+        if self.config.repeat_at_once {
+            let mut tries = 1;
+            while lost && tries < MAX_TRIES {
+                start = self.busy_until;
+                self.send(start, octets);
+                lost = self.is_lost(start);
+                tries += 1;
+            }
+            lost = false;
+        }
 
-        let start = Time::from_nanos(start.nanos);
-        let down = self.is_down_within(start, idle_at);
-        let lost = self.loss.next(start, &self.config.loss);
+        let idle_at = self.idle_at();
+        let down = self.is_down_within(Time::from_nanos(start.nanos), idle_at);
         let arrival = self.arrival(idle_at);
         if down || lost {
             return Transmission { idle_at, arrives_at: None };
@@ -109,6 +130,14 @@ impl Channel {
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    fn send(&mut self, start: Instant, octets: usize) {
+        self.busy_until = start.after(octets + self.config.framing, self.config.rate);
+    }
+
+    fn is_lost(&mut self, start: Instant) -> bool {
+        self.loss.next(Time::from_nanos(start.nanos), &self.config.loss)
     }
 
     fn is_down_within(&mut self, start: Time, end: Time) -> bool {

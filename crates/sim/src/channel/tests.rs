@@ -273,6 +273,89 @@ fn an_impossible_loss_is_refused_with_the_reason() {
     assert!(matches!(error("uniform(3)"), BadLoss::Model { .. }));
 }
 
+#[test]
+fn repeating_at_once_without_loss_is_the_plain_link() {
+    let sent = |repeat_at_once| {
+        let config = Config {
+            rate: rate(300_000),
+            delay: Duration::from_millis(50),
+            jitter: Duration::from_millis(7),
+            framing: 2,
+            repeat_at_once,
+            ..Config::default()
+        };
+        let mut channel = channel(config);
+        (0..1_000).map(|k| channel.transmit(at_ms(k * 11), 588)).collect::<Vec<_>>()
+    };
+
+    assert_eq!(sent(true), sent(false));
+}
+
+#[test]
+fn what_is_repeated_takes_a_whole_number_of_sendings_in_order() {
+    // 100 octets take 100 ms. Lost: the first try of the first, the first two of the second.
+    let loss: Loss = "trace(101100)".parse().unwrap();
+    let config = Config {
+        rate: rate(8_000),
+        delay: Duration::from_millis(5),
+        loss,
+        repeat_at_once: true,
+        ..Config::default()
+    };
+    let mut channel = channel(config);
+
+    let arrivals = [0, 0, 0].map(|now| channel.transmit(at_ms(now), 100).arrives_at);
+
+    assert_eq!(arrivals, [200, 500, 600].map(|sent| Some(at_ms(sent + 5))));
+}
+
+#[test]
+fn a_link_that_repeats_carries_what_a_lossy_link_brings_over() {
+    const PACKETS: u32 = 20_000;
+    for p in [0.05, 0.3] {
+        let loss = Loss::random(probability(p));
+        let repeating =
+            Config { rate: rate(800_000), loss, repeat_at_once: true, ..Config::default() };
+        let mut channel = channel(repeating);
+
+        let idle_at = (0..PACKETS).map(|_| channel.transmit(Time::ZERO, 100).idle_at).last();
+
+        // Each takes 1 ms and a geometric number of tries.
+        let tries = idle_at.unwrap().as_secs_f64() * 1e3 / f64::from(PACKETS);
+        let error = p.sqrt() / (1.0 - p) / f64::from(PACKETS).sqrt();
+        assert!((tries - 1.0 / (1.0 - p)).abs() < 4.0 * error, "{tries} at {p}");
+    }
+}
+
+#[test]
+fn where_everything_is_lost_repeating_has_an_end() {
+    let loss = Loss::random(Probability::ONE);
+    let mut channel =
+        channel(Config { rate: rate(8_000), loss, repeat_at_once: true, ..Config::default() });
+
+    let sent = channel.transmit(Time::ZERO, 1);
+
+    assert_eq!(sent.arrives_at, Some(at_ms(u64::from(MAX_TRIES))));
+}
+
+proptest! {
+    #[test]
+    fn a_link_that_repeats_never_loses_nor_reorders(
+        p in 0.0_f64..0.95,
+        octets in prop::collection::vec(1_usize..1_500, 1..50),
+    ) {
+        let loss = Loss::random(probability(p));
+        let mut channel =
+            channel(Config { rate: rate(300_000), loss, repeat_at_once: true, ..Config::default() });
+
+        let arrivals: Vec<Option<Time>> =
+            octets.iter().map(|octets| channel.transmit(Time::ZERO, *octets).arrives_at).collect();
+
+        prop_assert!(arrivals.iter().all(Option::is_some));
+        prop_assert!(arrivals.is_sorted());
+    }
+}
+
 proptest! {
     #[test]
     fn time_only_goes_forward(

@@ -15,10 +15,10 @@ fn ping_and_tcp_cross_in_both_versions() {
     net.start_ip_clients();
 
     for address in ["10.88.0.2", "fd88::2"] {
-        net.expect_ping(0, address, 20);
+        net.expect_ping(0, address);
         let (from, to) = (&net.hosts[0], &net.hosts[1]);
         let transfer = Transfer::start(&net.nets, from, (to, address), 100_000);
-        transfer.finish(Duration::from_secs(60));
+        transfer.finish(2 * SOON);
     }
 
     let status = net.status(0);
@@ -32,11 +32,11 @@ fn it_works_at_9600_bits_a_second_with_errors() {
     let mut net = Net::with_radio("--speed 9600 --ber 1e-5 --seed 7");
     net.start_ip_clients();
 
-    net.expect_ping(0, "10.88.0.2", 30);
+    net.expect_ping(0, "10.88.0.2");
     let (from, to) = (&net.hosts[0], &net.hosts[1]);
     let transfer = Transfer::start(&net.nets, from, (to, "10.88.0.2"), 5_000);
 
-    transfer.finish(Duration::from_secs(60));
+    transfer.finish(2 * SOON);
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn long_packets_are_cut_by_the_kernel_and_refused_where_they_may_not_be() {
     let mut net = Net::with_radio("--speed 240000 --seed 8");
     net.start_ip_clients();
 
-    let command = "ping -n -c 1 -W 20 -s 4000 10.88.0.2";
+    let command = "ping -n -c 1 -W 60 -s 4000 10.88.0.2";
     let cut = net.nets.run(&net.hosts[0], command);
     let command = "ping -n -c 1 -W 5 -M do -s 2040 10.88.0.2";
     let refused = net.nets.try_run(&net.hosts[0], command);
@@ -60,7 +60,7 @@ fn long_packets_are_cut_by_the_kernel_and_refused_where_they_may_not_be() {
 fn who_starts_again_is_reached_again() {
     let mut net = Net::with_radio("--speed 240000 --seed 9");
     net.start_ip_clients();
-    net.expect_ping(0, "10.88.0.2", 20);
+    net.expect_ping(0, "10.88.0.2");
 
     // A client that crashes.
     net.gateway(1).signal(Signal::SIGKILL);
@@ -71,7 +71,7 @@ fn who_starts_again_is_reached_again() {
     assert!(is_gone, "the device is left");
     net.start_ip_client(1);
     net.expect_state(1, "ipclient", "bound");
-    net.expect_ping(0, "10.88.0.2", 30);
+    net.expect_ping(0, "10.88.0.2");
 
     // The nodes, while the clients go on.
     net.radio().signal(Signal::SIGKILL);
@@ -82,7 +82,7 @@ fn who_starts_again_is_reached_again() {
     for host in [0, 1] {
         net.expect_state(host, "ipclient", "bound");
     }
-    net.expect_ping(1, "10.88.0.1", 30);
+    net.expect_ping(1, "10.88.0.1");
 
     let refused = String::from_utf8_lossy(&refused).into_owned();
     assert!(refused.contains("100% packet loss"), "{refused}");

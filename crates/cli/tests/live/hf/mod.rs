@@ -8,15 +8,11 @@ mod sis;
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::namespaces::{Namespaces, Program, TRACKWAY, wait_until};
+use crate::namespaces::{Namespaces, Program, SOON, TRACKWAY, wait_until};
 use sis::Client;
-
-/// For what takes a few turns of the radio.
-const SOON: Duration = Duration::from_secs(30);
 
 /// Addresses of the nodes.
 const A: [u8; 4] = [0xe0, 0x0a, 0x14, 0x1e];
@@ -110,11 +106,10 @@ impl Net {
         assert!(comes, "{service} of {host} is not {state}: {}", self.status(host));
     }
 
-    fn expect_ping(&self, host: usize, address: &str, patience: u32) {
-        let command = format!("ping -n -c 1 -W {patience} {address}");
-        let said = self.nets.try_run(&self.hosts[host], &command);
-        let said = String::from_utf8_lossy(&said.stdout).into_owned();
-        assert!(said.contains(" 0% packet loss"), "{said}{}", self.status(host));
+    /// Expects the answer to one ping: ARQ repeats what the radio breaks.
+    fn expect_ping(&self, host: usize, address: &str) {
+        let unanswered = self.nets.unanswered(&self.hosts[host], address, 1, 56);
+        assert!(unanswered.is_empty(), "{address}: {}", self.status(host));
     }
 
     fn status(&self, host: usize) -> Value {

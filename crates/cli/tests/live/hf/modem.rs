@@ -56,7 +56,7 @@ fn ip_and_the_node_run_from_one_file() {
         net.expect_state(host, "ipclient", "bound");
     }
 
-    net.expect_ping(0, "10.88.0.2", 30);
+    net.expect_ping(0, "10.88.0.2");
 }
 
 /// Starts the node of a host and waits until it has its modem.

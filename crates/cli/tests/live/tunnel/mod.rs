@@ -6,16 +6,13 @@ mod peers;
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use ::gateway::secure::PrivateKey;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::namespaces::{Emulated, Namespaces, Program, TRACKWAY, wait_until};
+use crate::namespaces::{Emulated, Namespaces, Program, SOON, TRACKWAY, wait_until};
 use crate::transfer::Transfer;
-
-const SOON: Duration = Duration::from_secs(20);
 
 /// Gateways around gateway 0, each with an emulated cable to it.
 ///
@@ -137,6 +134,13 @@ impl Net {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// Expects the answers to so many pings.
+    fn expect_pings(&self, node: usize, address: &str, pings: u16) {
+        let unanswered = self.nets.unanswered(&self.nodes[node], address, pings, 56);
+        assert!(unanswered.is_empty(), "{unanswered:?} to {address}: {}", self.status(node));
+    }
+
+    /// Expects that a ping is answered before long; those before it may be lost.
     fn expect_ping(&self, node: usize, address: &str) {
         let command = format!("ping -c 1 -W 1 {address}");
         let comes = wait_until(SOON, || self.try_run(node, &command).contains(" 0% packet loss"));

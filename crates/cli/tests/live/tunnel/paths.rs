@@ -1,7 +1,5 @@
 //! Cables that lose, break, swallow and shrink.
 
-use std::time::Duration;
-
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -14,9 +12,11 @@ fn a_tenth_of_the_frames_lost_is_no_loss_inside_in_both_versions() {
     let mut net = Net::pair("--rate 10mbit --delay 10ms --loss 10% --seed 1");
     net.start_all();
 
+    // Inside, a packet is lost when nothing of it comes within the tunnel's 2 s: its datagram, a
+    // repair, and two more at each of five or so silences, ever longer, all lost. That is 1e-12 for
+    // each of 200 packets.
     for address in ["10.77.0.2", "fd77::2"] {
-        let said = net.try_run(0, &format!("ping -c 50 -i 0.05 -W 5 {address}"));
-        assert!(said.contains(" 0% packet loss"), "{said}");
+        net.expect_pings(0, address, 50);
     }
     let right = net.nodes[1].clone();
     net.nets.start(&right, "iperf3 -s -1 --forceflush", "listening");
@@ -41,7 +41,7 @@ fn applications_are_told_when_the_path_is_dead_and_go_on_when_it_is_back() {
     let link = net.cables[0].program;
     net.nets.program(link).signal(Signal::SIGSTOP);
     let mut said = String::new();
-    let is_told = wait_until(Duration::from_secs(30), || {
+    let is_told = wait_until(SOON, || {
         said = net.try_run(0, "ping -c 1 -W 1 10.77.0.2");
         said.contains("Destination Host Unreachable")
     });
@@ -70,7 +70,7 @@ fn a_path_that_swallows_long_packets_is_measured() {
     assert!((1_280..=1_400 - 52).contains(&mtu), "{}", net.status(0));
     let too_long = net.try_run(0, &format!("ping -c 2 -W 2 -M do -s {} 10.77.0.2", 1_400));
     assert!(too_long.contains(" 100% packet loss"), "{too_long}");
-    let said = net.try_run(0, &format!("ping -c 3 -i 0.2 -W 2 -M do -s {} 10.77.0.2", mtu - 28));
+    let said = net.try_run(0, &format!("ping -c 1 -W 60 -M do -s {} 10.77.0.2", mtu - 28));
     assert!(said.contains(" 0% packet loss"), "{said}");
 }
 
@@ -79,16 +79,20 @@ fn a_path_that_swallows_long_packets_is_measured() {
 fn a_transfer_goes_on_when_the_interface_takes_only_shorter_datagrams() {
     let mut net = Net::pair("--rate 20mbit --delay 2ms");
     net.start_all();
-    let transfer = net.transfer(0, 1, 4_000_000);
-    transfer.wait_for(1_000_000, SOON);
     let mtu = |net: &Net| net.status(0)["tunnels"][0]["mtu"].as_u64().unwrap();
-    let before = mtu(&net);
+    let is_found = wait_until(SOON, || {
+        net.transfer(0, 1, 500_000).finish(SOON);
+        mtu(&net) > 1_400
+    });
+    assert!(is_found, "{}", net.status(0));
+    // Three seconds, which is time for the next command on a machine that does other things too.
+    let transfer = net.transfer(0, 1, 8_000_000);
+    transfer.wait_for(500_000, SOON);
 
     // The kernel refuses trains, then each of their datagrams.
     net.run(0, "ip link set dev eth1 mtu 1320");
     transfer.finish(SOON);
 
-    assert!(before > 1_400, "{before}");
     assert!((1_200..=1_320 - 52).contains(&mtu(&net)), "{}", net.status(0));
     assert!(net.count(0, "tunnel_datagrams_refused") > 0, "{}", net.status(0));
 }

@@ -1,74 +1,150 @@
-//! What a flow sends over a link that has nothing else to do.
+//! What a flow sends over a link that has nothing else to do, and what rides on its packets.
 
+use super::super::config::Config;
+use super::super::peer::PeerState;
 use super::super::repair;
-use super::super::wire::{self, Data, MAX_BUDGET, REPAIR};
-use super::{Choice, Sender, State};
-use crate::ip::V6_HEADER;
+use super::super::wire::{self, Mask, Repair};
+use super::{Choice, Packet, Sender, SentRepair, State};
 use crate::time::Time;
 
-/// Octets that a repair has more than the longest packet in it: IPv6 header, HBH and its own.
-const REPAIR_OVERHEAD: usize = V6_HEADER + wire::HEADER + repair::HEADER;
-
 impl Sender {
-    /// What an idle link that loses packets at this rate may send without being asked.
+    /// What an idle link that loses packets may send without being asked.
     ///
-    /// Enough sums of what flies to make good the losses to be expected among it and their standard
-    /// deviation; copies where there is but one packet, or where a sum would be longer than `mtu`.
-    pub(in crate::hbh) fn choose_spare(&self, loss: f64, mtu: usize) -> Option<Choice> {
-        let flying = || {
-            self.flight.iter().enumerate().filter_map(|(index, slot)| match &slot.state {
-                State::Flying(packet) if packet.is_waited_for() => Some((index, slot, packet)),
-                _ => None,
-            })
-        };
-        let count = flying().count() as f64;
-        let longest = flying().map(|(_, _, packet)| packet.octets.len()).max()?;
-        if count < 2.0 || longest + REPAIR_OVERHEAD > mtu {
-            return flying()
-                .find(|(_, slot, _)| slot.copies < 2_u8.saturating_add(slot.retries))
-                .map(|(index, _, _)| Choice::Spare(index));
+    /// Repairs, until fewer losses than repairs are likely enough; copies where there is but one
+    /// packet, or where a repair would be too long.
+    pub(in crate::hbh) fn choose_spare(
+        &self,
+        now: Time,
+        peer: &PeerState,
+        config: &Config,
+    ) -> Option<Choice> {
+        self.spare_at(peer, config).filter(|&at| at <= now)?;
+        let (index, longest) = self.covered().fold((0, 0), |(_, longest), (index, packet)| {
+            (index, longest.max(packet.octets.len()))
+        });
+        let span = index + 1 - self.covered().next()?.0;
+        let is_one = self.covered().nth(1).is_none();
+        let room = Repair::overhead(span) + repair::PREFIX;
+        if is_one || longest + room > peer.config.mtu {
+            let most = peer.copies(config);
+            return self
+                .covered()
+                .find(|&(index, _)| self.flight[index].flying_copies < most)
+                .map(|(index, _)| Choice::Spare(index));
         }
-        let oldest = flying().map(|(_, slot, _)| slot.order).min()?;
-        let under_way = self.repairs.iter().filter(|(order, _)| *order > oldest).count() as f64;
-        let losses = count * loss + libm::sqrt(count * loss * (1.0 - loss));
-        (under_way < losses.ceil()).then_some(Choice::Repair)
+        Some(Choice::Repair)
     }
 
-    /// Sends a sum of what flies: the message, without an IP header.
-    pub(in crate::hbh) fn emit_repair(&mut self, now: Time, sum: &mut Vec<u8>, out: &mut Vec<u8>) {
+    /// From when on idle time may be used for what flies; `None` if it needs nothing.
+    pub(super) fn spare_at(&self, peer: &PeerState, config: &Config) -> Option<Time> {
+        if self.flying == 0 || peer.is_silent() || !peer.needs_repairs(config) {
+            return None;
+        }
+        let mut covered = self.covered();
+        let (first, _) = covered.next()?;
+        let rest = covered.count();
+        let is_enough = if rest == 0 {
+            self.flight[first].flying_copies >= peer.copies(config)
+        } else {
+            let oldest = self.flight[first].order;
+            let under_way = self.repairs.iter().filter(|repair| repair.order > oldest).count();
+            peer.are_enough(rest + 1, under_way, config)
+        };
+        let quiet = if rest == 0 && self.is_ack(first) {
+            config.redundancy.quiet_ack()
+        } else {
+            config.redundancy.quiet_data()
+        };
+        let quiet = peer.rtt.shortest().unwrap_or_default().mul_f64(quiet);
+        (!is_enough).then(|| self.last_packet + quiet)
+    }
+
+    /// The flying packets that others are held up by, the newest of them, in order: segments, and
+    /// of pure acknowledgements the newest.
+    fn covered(&self) -> impl Iterator<Item = (usize, &Packet)> {
+        let newest = self.flight.iter().rposition(|slot| match &slot.state {
+            State::Done | State::Lost(_) => false,
+            State::Flying(packet) => packet.is_pure_ack(),
+        });
+        let from = self.flight.len().saturating_sub(repair::COVERED);
+        self.flight.iter().enumerate().skip(from).filter_map(move |(index, slot)| {
+            match &slot.state {
+                State::Flying(packet)
+                    if packet.is_waited_for()
+                        && (!packet.is_pure_ack() || newest == Some(index))
+                        && repair::is_repairable(&packet.octets, packet.header_len) =>
+                {
+                    Some((index, packet))
+                }
+                _ => None,
+            }
+        })
+    }
+
+    fn is_ack(&self, index: usize) -> bool {
+        matches!(&self.flight[index].state, State::Flying(packet) if packet.is_pure_ack())
+    }
+
+    /// Sends a sum of what flies, as an IP packet of the flow; returns the length of its IP header.
+    pub(in crate::hbh) fn emit_repair(
+        &mut self,
+        now: Time,
+        sum: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> usize {
         self.order += 1;
         self.last_sent = now;
-        let oldest = self.flight.iter().map(|slot| slot.order).min().unwrap_or(0);
-        self.repairs.retain(|(order, _)| *order > oldest);
-        // The first sum is of all, those after it are of halves, drawn by their number.
-        let is_first = self.repairs.is_empty();
-        self.repairs.push_back((self.order, now));
-        let order = self.order;
-        let is_covered = |index: u32| {
-            let mut hash = (order << 8 | u64::from(index)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            hash ^= hash >> 31;
-            is_first || hash.wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 63 == 1
-        };
-        let mut budget = MAX_BUDGET;
-        let packets = (0..).zip(&self.flight).filter_map(|(index, slot)| match &slot.state {
-            State::Flying(packet) if packet.is_waited_for() && is_covered(index) => {
-                budget = budget.min(packet.budget);
-                Some((index, &packet.octets[..]))
-            }
-            _ => None,
+        let id = self.next_repair;
+        self.next_repair = (id + 1) % wire::REPAIRS;
+        let base = self.base();
+        let number = |index: usize| base.plus(u8::try_from(index).expect("within the span"));
+        let Some((first, _)) = self.covered().next() else { return 0 };
+        let mut mask = [0; 16];
+        let mut span = 1;
+        for (index, _) in self.covered() {
+            let offset = index - first;
+            mask[offset / 8] |= 1 << (offset % 8);
+            span = offset + 1;
+        }
+        let covered = self.covered().map(|(index, packet)| {
+            (number(index), &packet.octets[..], packet.header_len, packet.has_hole)
         });
-        sum.clear();
-        repair::emit(packets, sum);
-        let data = Data {
-            flow: self.id,
-            seq: self.base(),
-            wants_ack: false,
-            outstanding: 0,
-            budget,
-            copy: 0,
-            protocol: REPAIR,
-            payload: sum,
-        };
-        data.emit(out);
+        repair::sum(id, covered, sum);
+        let Some((_, packet)) = self.covered().last() else { return 0 };
+        let header_len = packet.header_len;
+        out.extend_from_slice(&packet.octets[..header_len]);
+        let mask = Mask::new(&mask[..span.div_ceil(8)]).expect("1 to 16 octets");
+        let protocol = packet.protocol;
+        Repair { flow: self.id, first: number(first), id, protocol, mask, sum }.emit(out);
+        self.repairs.push_back(SentRepair { id, order: self.order, at: now });
+        header_len
+    }
+
+    /// Collects pure acknowledgements before the one at `index` that are not acknowledged
+    /// themselves, the newest as far as `room` octets go; returns how many.
+    pub(super) fn gather_older(&self, index: usize, room: usize, older: &mut Vec<u8>) -> u8 {
+        if !self.is_ack(index) {
+            return 0;
+        }
+        let mut chosen = Vec::new();
+        let mut len = 1;
+        for (at, slot) in self.flight.range(..index).enumerate().rev() {
+            let (State::Flying(packet) | State::Lost(packet)) = &slot.state else { continue };
+            if !packet.is_pure_ack() {
+                continue;
+            }
+            let octets = &packet.octets[packet.header_len..];
+            len += 2 + octets.len();
+            if chosen.len() == wire::MAX_OLDER || len > room {
+                break;
+            }
+            chosen.push((index - at, octets));
+        }
+        let mut count = 0;
+        for (back, octets) in chosen.into_iter().rev() {
+            let back = u8::try_from(back).unwrap_or(0);
+            count += u8::from(wire::push_older(back, octets, older));
+        }
+        count
     }
 }

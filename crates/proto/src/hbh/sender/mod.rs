@@ -10,8 +10,10 @@
 //! ```
 //!
 //! Links keep order, so a packet is lost once a later transmission is known to have arrived; an
-//! echo names that transmission. The seed knows only its timer.
+//! echo names that transmission. The profile `seed` knows only its timer.
 
+mod acknowledged;
+mod silence;
 mod spare;
 
 use std::collections::VecDeque;
@@ -20,17 +22,14 @@ use std::time::Duration;
 use super::config::{Config, Profile};
 use super::hop::Peer;
 use super::pacer::Pacer;
-use super::packet::{Packet, Tcp};
+use super::packet::{Packet, Tcp, is_after};
+use super::peer::PeerState;
 use super::pool::Pool;
-use super::rtt::Estimator;
 use super::stats::Stats;
 use super::window::Window;
-use super::wire::{self, Ack, COPIES, Data, FlowId, MAX_SPAN, Seq};
+use super::wire::{self, COPIES, Data, FlowId, MAX_SPAN, Seq};
 use crate::ip::FlowKey;
 use crate::time::{Time, earliest};
-
-/// How many packets a silent peer is sent again at once, to hear from it.
-const PROBES: usize = 2;
 
 #[derive(Debug)]
 pub(super) struct Sender {
@@ -39,6 +38,8 @@ pub(super) struct Sender {
     pub(super) upstream: Option<(Peer, FlowId)>,
     /// Whether a link's turn list holds it.
     pub(super) is_listed: bool,
+    /// Whether a link's list of flows that may use its idle time holds it.
+    pub(super) is_spare_listed: bool,
     /// Octets that it may still send in this turn.
     pub(super) deficit: usize,
     pub(super) used_at: Time,
@@ -54,12 +55,19 @@ pub(super) struct Sender {
     /// Transmissions so far; the number of the next one.
     order: u64,
     last_sent: Time,
+    /// When a packet was last sent that was not a repair or a copy.
+    last_packet: Time,
     since_request: u8,
     expiries: u8,
-    /// The highest TCP sequence number taken.
-    newest_seq: Option<u32>,
-    /// Repairs that may still arrive: their transmission and its time.
-    repairs: VecDeque<(u64, Time)>,
+    /// The highest TCP sequence number taken, and where that segment ends.
+    newest: Option<(u32, u32)>,
+    /// Whether something that the next packet follows will not come.
+    has_hole: bool,
+    /// Repairs that may still arrive.
+    repairs: VecDeque<SentRepair>,
+    next_repair: u8,
+    /// How many packets the peer has recovered, modulo 64, as it said last.
+    recovered: u8,
     /// How much later a transmission may arrive than one after it.
     reordering: Duration,
     window: Window,
@@ -80,7 +88,10 @@ struct Slot {
     state: State,
     sent_at: Time,
     order: u64,
+    /// Transmissions in all.
     copies: u8,
+    /// Transmissions since it was last found lost.
+    flying_copies: u8,
     retries: u8,
     /// The transmission that was counted as lost.
     doubted: u64,
@@ -92,6 +103,13 @@ enum State {
     Done,
     Flying(Packet),
     Lost(Packet),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct SentRepair {
+    id: u8,
+    order: u64,
+    at: Time,
 }
 
 /// What to send.
@@ -112,7 +130,11 @@ pub(super) enum Choice {
 pub(super) struct Learned {
     pub(super) delivered: u32,
     pub(super) lost: u32,
+    /// Runs of losses, one after the other.
+    pub(super) runs: u32,
+    pub(super) recovered: u32,
     pub(super) abandoned: u32,
+    pub(super) superseded: u32,
 }
 
 impl Sender {
@@ -121,6 +143,7 @@ impl Sender {
             key,
             upstream: None,
             is_listed: false,
+            is_spare_listed: false,
             deficit: 0,
             used_at: now,
             timer: None,
@@ -132,10 +155,14 @@ impl Sender {
             lost: 0,
             order: 0,
             last_sent: now,
+            last_packet: now,
             since_request: 0,
             expiries: 0,
-            newest_seq: None,
+            newest: None,
+            has_hole: false,
             repairs: VecDeque::new(),
+            next_repair: 0,
+            recovered: 0,
             reordering: Duration::ZERO,
             window: Window::new(config.window),
             pacer: Pacer::new(config),
@@ -160,24 +187,45 @@ impl Sender {
     }
 
     /// Takes a packet; there is room.
-    pub(super) fn handle_packet(&mut self, now: Time, packet: Packet) {
+    ///
+    /// A segment that does not follow the one before it has a hole before it, unless a peer brought
+    /// it, who would have said so.
+    pub(super) fn handle_packet(&mut self, now: Time, mut packet: Packet) {
         self.used_at = now;
+        if let Some(tcp) = packet.tcp {
+            let follows = self.newest.is_none_or(|(_, end)| !is_after(tcp.seq, end));
+            if tcp.occupies() > 0 {
+                packet.has_hole |= self.has_hole || (self.upstream.is_none() && !follows);
+                self.has_hole = false;
+            }
+            if self.newest.is_none_or(|(newest, _)| is_after(tcp.seq, newest)) {
+                self.newest = Some((tcp.seq, tcp.end()));
+            }
+        }
         self.queue.push_back(packet);
     }
 
-    /// Whether a copy of this segment waits or flies, so that a repeat of it is not needed.
+    /// Takes note of a packet that was refused, or that will not be sent any more.
+    pub(super) fn handle_loss(&mut self, tcp: Option<Tcp>) {
+        self.has_hole |= tcp.is_some_and(|tcp| tcp.occupies() > 0);
+    }
+
+    /// Whether this segment is still to be sent, so that a repeat of it is not needed.
     ///
-    /// A copy that still waits is replaced: the newer one has the newer timestamp.
-    pub(super) fn absorb(&mut self, tcp: Tcp, packet: &[u8], header_len: usize) -> bool {
-        if tcp.occupies() == 0 {
+    /// A copy that waits is replaced: the newer one has the newer timestamp. One that was sent may
+    /// have been lost behind the next hop, so it counts only until it can have been acknowledged,
+    /// or while nothing is heard from the peer.
+    pub(super) fn absorb(
+        &mut self,
+        now: Time,
+        tcp: Tcp,
+        packet: &[u8],
+        header_len: usize,
+        peer: &PeerState,
+    ) -> bool {
+        if tcp.occupies() == 0 || self.newest.is_none_or(|(newest, _)| is_after(tcp.seq, newest)) {
             return false;
         }
-        let newest = self.newest_seq.replace(tcp.seq);
-        let Some(newest) = newest else { return false };
-        if tcp.seq.wrapping_sub(newest).cast_signed() > 0 {
-            return false;
-        }
-        self.newest_seq = Some(newest);
         let is_same = |held: &Packet| {
             held.tcp.is_some_and(|held| {
                 (held.seq, held.len, held.is_syn, held.is_fin)
@@ -190,94 +238,23 @@ impl Sender {
             waiting.header_len = header_len;
             return true;
         }
+        let round_trip = peer.rtt.mean().unwrap_or_default();
         self.flight.iter().any(|slot| match &slot.state {
             State::Done => false,
-            State::Flying(held) | State::Lost(held) => is_same(held),
+            State::Lost(held) => is_same(held),
+            State::Flying(held) => {
+                is_same(held) && (peer.is_silent() || now < slot.sent_at + round_trip)
+            }
         })
     }
 
-    /// Takes an acknowledgement.
-    pub(super) fn handle_ack(
-        &mut self,
-        now: Time,
-        ack: &Ack<'_>,
-        rtt: &mut Estimator,
-        config: &Config,
-        pool: &mut Pool,
-    ) -> Learned {
-        self.used_at = now;
-        let mut learned = Learned::default();
-        let arrived = match config.profile {
-            Profile::Default => self.read_echo(now, ack, rtt),
-            Profile::Seed => {
-                self.sample_newest(now, ack, rtt);
-                None
-            }
-        };
-
-        let base = self.base();
-        let to_next = usize::try_from(ack.next.since(base)).unwrap_or(0);
-        self.finish(now, 0, to_next, pool, &mut learned);
-        for (first, last) in ack.intervals.iter() {
-            let from = usize::try_from(first.since(base)).unwrap_or(0);
-            let to = usize::try_from(last.plus(1).since(base)).unwrap_or(0);
-            self.finish(now, from, to, pool, &mut learned);
-        }
-        if learned.delivered > 0 || arrived.is_some() {
-            self.expiries = 0;
-        }
-        if let Some(arrived) = arrived {
-            let round_trip = rtt.mean().unwrap_or_default().mul_f64(0.9);
-            self.find_overtaken(now, arrived, round_trip, config, pool, &mut learned);
-        }
-
-        let round_trip = rtt.mean().unwrap_or(config.rto.initial);
-        if ack.is_congested {
-            self.pacer.handle_congestion(now, round_trip);
-        } else if ack.is_clear {
-            self.pacer.handle_clear();
-        }
-        self.slide();
-        learned
-    }
-
-    /// Declares lost what has been silent for too long.
-    pub(super) fn handle_timeout(
-        &mut self,
-        now: Time,
-        rtt: &Estimator,
-        config: &Config,
-        pool: &mut Pool,
-    ) -> Learned {
-        let mut learned = Learned::default();
-        if let Some(mean) = rtt.mean() {
-            self.pacer.advance(now, mean);
-        }
-        if self.silence_ends(rtt, config).is_some_and(|at| at <= now) {
-            let mut probes = match config.profile {
-                Profile::Default => PROBES,
-                Profile::Seed => usize::MAX,
-            };
-            for index in 0..self.flight.len() {
-                let slot = &self.flight[index];
-                let is_due = match config.profile {
-                    Profile::Default => true,
-                    Profile::Seed => slot.sent_at + rtt.timeout(slot.retries) <= now,
-                };
-                if probes > 0 && is_due && matches!(slot.state, State::Flying(_)) {
-                    self.lose(now, index, config, pool, &mut learned);
-                    probes -= 1;
-                }
-            }
-            self.expiries = self.expiries.saturating_add(1);
-            self.last_sent = now;
-            self.slide();
-        }
-        learned
+    /// Whether a TCP reset is the connection's own: its number is the next one (RFC 5961, 3.2).
+    pub(super) fn believes_reset(&self, tcp: Tcp) -> bool {
+        self.newest.is_some_and(|(_, end)| end == tcp.seq)
     }
 
     /// What to send now, if anything may be sent.
-    pub(super) fn choose(&mut self, now: Time, config: &Config) -> Option<Choice> {
+    pub(super) fn choose(&mut self, now: Time, is_silent: bool, config: &Config) -> Option<Choice> {
         if self.lost > 0 && self.flying < self.window.size() {
             let index = self
                 .flight
@@ -286,14 +263,15 @@ impl Sender {
                 .expect("as many as counted");
             return Some(Choice::Repeat(index));
         }
-        if self.queue.is_empty() {
-            return None;
-        }
-        let span = match config.profile {
-            Profile::Default => usize::from(MAX_SPAN),
-            Profile::Seed => self.window.size(),
+        // Nothing new goes to a peer that may not be there.
+        let first = self.queue.front().filter(|_| !is_silent)?;
+        let (span, window) = match config.profile {
+            // Acknowledgements fill no link.
+            Profile::Default if first.is_pure_ack() => (MAX_SPAN.into(), MAX_SPAN.into()),
+            Profile::Default => (MAX_SPAN.into(), self.window.size()),
+            Profile::Seed => (self.window.size(), self.window.size()),
         };
-        if self.flying >= self.window.size() || self.flight.len() >= span {
+        if self.flying >= window || self.flight.len() >= span {
             self.window.handle_full();
             return None;
         }
@@ -310,14 +288,16 @@ impl Sender {
             }
     }
 
-    /// Sends: returns the IP header and the message that goes behind it.
+    /// Sends: appends the IP packet to `out`, with the messages `riders` before its own, and its
+    /// older packets as far as `room` octets go. Returns the length of its IP header.
     pub(super) fn transmit(
         &mut self,
         now: Time,
         choice: Choice,
-        config: &Config,
-        stats: &mut Stats,
-    ) -> (&[u8], Data<'_>) {
+        (riders, room): (&[u8], usize),
+        (config, stats): (&Config, &mut Stats),
+        out: &mut Vec<u8>,
+    ) -> usize {
         let index = match choice {
             Choice::New => self.launch(),
             Choice::Repeat(index) => {
@@ -335,6 +315,9 @@ impl Sender {
 
         self.order += 1;
         self.last_sent = now;
+        if !matches!(choice, Choice::Spare(_)) {
+            self.last_packet = now;
+        }
         self.used_at = now;
         let is_full = self.flying >= self.window.size();
         let is_probe = matches!(choice, Choice::Repeat(_)) && self.expiries > 0;
@@ -350,47 +333,71 @@ impl Sender {
         if wants_ack {
             self.since_request = 0;
         }
+        let mut older = Vec::new();
+        if config.profile == Profile::Default && room > 0 {
+            stats.data_older += u64::from(self.gather_older(index, room, &mut older));
+        }
         let (id, base) = (self.id, self.base());
         let slot = &mut self.flight[index];
         slot.sent_at = now;
         slot.order = self.order;
         slot.copies = slot.copies.saturating_add(1);
-        let (copies, retries) = (slot.copies, slot.retries);
-        let State::Flying(packet) = &slot.state else {
+        slot.flying_copies = slot.flying_copies.saturating_add(1);
+        let copies = slot.copies;
+        let State::Flying(packet) = &mut slot.state else {
             unreachable!("launched or flying just above");
         };
+        if packet.tcp.is_some_and(|tcp| tcp.occupies() > 0) {
+            packet.has_hole |= std::mem::take(&mut self.has_hole);
+        }
         self.pacer.handle_sent(now, packet.octets.len());
 
         let seq = base.plus(u8::try_from(index).expect("within the span"));
-        let (outstanding, budget, copy) = match config.profile {
+        let (outstanding, has_hole, copy) = match config.profile {
             Profile::Default => {
                 let outstanding = u8::try_from(index).expect("within the span");
-                (outstanding, packet.budget.saturating_sub(retries), (copies - 1) % COPIES)
+                (outstanding, packet.has_hole, (copies - 1) % COPIES)
             }
-            Profile::Seed => (0, 0, 0),
+            Profile::Seed => (0, false, 0),
         };
+        let header_len = packet.header_len;
         let data = Data {
             flow: id,
             seq,
             wants_ack,
             outstanding,
-            budget,
+            has_hole,
             copy,
             protocol: packet.protocol,
-            payload: &packet.octets[packet.header_len..],
+            older: wire::older(&older),
+            payload: &packet.octets[header_len..],
         };
-        (&packet.octets[..packet.header_len], data)
+        out.extend_from_slice(&packet.octets[..header_len]);
+        out.extend_from_slice(riders);
+        data.emit(out);
+        header_len
     }
 
-    /// When silence, or the rate, wants attention.
-    pub(super) fn next_timeout(&self, now: Time, rtt: &Estimator, config: &Config) -> Option<Time> {
+    /// When silence, the rate, or idle time that may be used, wants attention.
+    pub(super) fn next_timeout(
+        &self,
+        now: Time,
+        peer: &PeerState,
+        config: &Config,
+    ) -> Option<Time> {
         let held = if self.queue.is_empty() { None } else { self.pacer.held_until(now) };
-        earliest(self.silence_ends(rtt, config), held)
+        let spare = self.spare_at(peer, config).filter(|&at| at > now);
+        earliest(earliest(self.silence_ends(peer, config), held), spare)
     }
 
     /// Whether it may have something to send.
     pub(super) fn has_work(&self, now: Time) -> bool {
         self.lost > 0 || (!self.queue.is_empty() && self.pacer.held_until(now).is_none())
+    }
+
+    /// Whether something flies.
+    pub(super) fn has_flying(&self) -> bool {
+        self.flying > 0
     }
 
     /// Packets that wait.
@@ -406,8 +413,10 @@ impl Sender {
     /// Discards packets that have waited for too long; returns how many.
     pub(super) fn expire(&mut self, now: Time, lifetime: Duration, pool: &mut Pool) -> u64 {
         let mut expired = 0;
-        while self.queue.front().is_some_and(|packet| now.since(packet.taken_at) > lifetime) {
-            pool.give(self.queue.pop_front().expect("looked at").octets);
+        while self.queue.front().is_some_and(|packet| packet.is_expired(now, lifetime)) {
+            let packet = self.queue.pop_front().expect("looked at");
+            self.handle_loss(packet.tcp);
+            pool.give(packet.octets);
             expired += 1;
         }
         expired
@@ -435,116 +444,6 @@ impl Sender {
         self.next.minus(u8::try_from(self.flight.len()).expect("within the span"))
     }
 
-    /// Takes the round trip from the echo, and returns the number and time of the transmission
-    /// that arrived last.
-    fn read_echo(&mut self, now: Time, ack: &Ack<'_>, rtt: &mut Estimator) -> Option<(u64, Time)> {
-        let echo = ack.echo?;
-        let index = usize::try_from(echo.seq.since(self.base())).ok()?;
-        let slot = self.flight.get_mut(index)?;
-        if slot.copies == 0 || (slot.copies - 1) % COPIES != echo.copy {
-            if slot.was_overtaken {
-                // It was not lost but late: this link does not keep order.
-                slot.was_overtaken = false;
-                let step = rtt.mean().unwrap_or_default();
-                self.reordering = (self.reordering * 2).max(step / 8).min(step);
-            }
-            return None;
-        }
-        let arrived = (slot.order, slot.sent_at);
-        if let Some(delay) = echo.delay {
-            let sample = now.since(slot.sent_at).saturating_sub(delay);
-            rtt.handle_sample(sample);
-            let shortest = rtt.shortest().unwrap_or(sample);
-            self.window.handle_echo(arrived.0, self.order + 1, sample, shortest);
-        }
-        Some(arrived)
-    }
-
-    /// The seed's sample: the newest packet that this acknowledges for the first time.
-    fn sample_newest(&self, now: Time, ack: &Ack<'_>, rtt: &mut Estimator) {
-        let base = self.base();
-        let is_named = |index: usize| {
-            let at = i8::try_from(index).unwrap_or(i8::MAX);
-            at < ack.next.since(base)
-                || ack
-                    .intervals
-                    .iter()
-                    .any(|(first, last)| first.since(base) <= at && at <= last.since(base))
-        };
-        let newest = self
-            .flight
-            .iter()
-            .enumerate()
-            .filter(|(index, slot)| !matches!(slot.state, State::Done) && is_named(*index))
-            .max_by_key(|(_, slot)| slot.order);
-        if let Some((_, slot)) = newest {
-            rtt.handle_sample(now.since(slot.sent_at));
-        }
-    }
-
-    /// Marks the flight's places `from..to` as arrived.
-    fn finish(
-        &mut self,
-        now: Time,
-        from: usize,
-        to: usize,
-        pool: &mut Pool,
-        learned: &mut Learned,
-    ) {
-        let to = to.min(self.flight.len());
-        for slot in self.flight.range_mut(from.min(to)..to) {
-            let packet = match std::mem::replace(&mut slot.state, State::Done) {
-                State::Done => continue,
-                State::Flying(packet) => {
-                    self.flying -= 1;
-                    packet
-                }
-                State::Lost(packet) => {
-                    self.lost -= 1;
-                    packet
-                }
-            };
-            learned.delivered += 1;
-            self.pacer.handle_acked(now, packet.octets.len());
-            pool.give(packet.octets);
-        }
-    }
-
-    /// A transmission arrived: what was sent before it and has not is lost.
-    fn find_overtaken(
-        &mut self,
-        now: Time,
-        (order, sent_at): (u64, Time),
-        round_trip: Duration,
-        config: &Config,
-        pool: &mut Pool,
-        learned: &mut Learned,
-    ) {
-        let under_way = std::mem::take(&mut self.repairs);
-        let mut repairs = under_way.iter().filter(|(_, at)| *at + round_trip > now);
-        let mut repair = repairs.next();
-        for index in 0..self.flight.len() {
-            let slot = &mut self.flight[index];
-            if matches!(slot.state, State::Flying(_))
-                && slot.order < order
-                && sent_at.since(slot.sent_at) >= self.reordering
-            {
-                if slot.doubted != slot.order {
-                    slot.doubted = slot.order;
-                    learned.lost += 1;
-                }
-                // A repair that is under way may make it good; each repair one packet.
-                if repair.is_some_and(|(order, _)| *order > slot.order) {
-                    repair = repairs.next();
-                } else {
-                    slot.was_overtaken = true;
-                    self.lose(now, index, config, pool, learned);
-                }
-            }
-        }
-        self.repairs = under_way;
-    }
-
     /// The flying packet at `index` is to be sent again, or given up.
     fn lose(
         &mut self,
@@ -554,22 +453,34 @@ impl Sender {
         pool: &mut Pool,
         learned: &mut Learned,
     ) {
+        let is_superseded = config.profile == Profile::Default && self.is_superseded(index);
         let slot = &mut self.flight[index];
         let State::Flying(packet) = std::mem::replace(&mut slot.state, State::Done) else {
             return;
         };
         self.flying -= 1;
-        let most = match config.profile {
-            Profile::Default => config.retries.min(packet.budget),
-            Profile::Seed => config.retries,
-        };
-        if slot.retries >= most || now.since(packet.taken_at) > config.lifetime {
+        slot.flying_copies = 0;
+        if is_superseded {
+            learned.superseded += 1;
+            pool.give(packet.octets);
+        } else if slot.retries >= config.retries || packet.is_expired(now, config.lifetime) {
             learned.abandoned += 1;
+            self.handle_loss(packet.tcp);
             pool.give(packet.octets);
         } else {
             self.lost += 1;
             slot.state = State::Lost(packet);
         }
+    }
+
+    /// Whether a later packet says all that the one at `index` says.
+    fn is_superseded(&self, index: usize) -> bool {
+        let State::Flying(packet) = &self.flight[index].state else { return false };
+        let later = self.flight.range(index + 1..).filter_map(|slot| match &slot.state {
+            State::Done => None,
+            State::Flying(packet) | State::Lost(packet) => Some(packet),
+        });
+        packet.is_pure_ack() && later.chain(&self.queue).any(|later| packet.is_superseded_by(later))
     }
 
     fn launch(&mut self) -> usize {
@@ -579,6 +490,7 @@ impl Sender {
             sent_at: Time::ZERO,
             order: 0,
             copies: 0,
+            flying_copies: 0,
             retries: 0,
             doubted: 0,
             was_overtaken: false,
@@ -592,7 +504,7 @@ impl Sender {
         let slot = &mut self.flight[index];
         if let State::Lost(packet) = std::mem::replace(&mut slot.state, State::Done) {
             slot.state = State::Flying(packet);
-            slot.retries += 1;
+            slot.retries = slot.retries.saturating_add(1);
             self.lost -= 1;
             self.flying += 1;
         }
@@ -601,23 +513,6 @@ impl Sender {
     fn slide(&mut self) {
         while self.flight.front().is_some_and(|slot| matches!(slot.state, State::Done)) {
             self.flight.pop_front();
-        }
-    }
-
-    fn silence_ends(&self, rtt: &Estimator, config: &Config) -> Option<Time> {
-        if self.flying == 0 {
-            return None;
-        }
-        match config.profile {
-            Profile::Default => {
-                Some(self.last_sent + rtt.timeout(self.expiries) + config.patience(rtt.mean()))
-            }
-            Profile::Seed => self
-                .flight
-                .iter()
-                .filter(|slot| matches!(slot.state, State::Flying(_)))
-                .map(|slot| slot.sent_at + rtt.timeout(slot.retries))
-                .min(),
         }
     }
 }

@@ -1,0 +1,246 @@
+//! From all rows to a verdict, tables and pictures.
+
+use super::super::{Carrier, SECONDS};
+use super::matrix;
+use super::row::{CLEAN_DELAY, CLEAN_PACKETS, LOSSY_DELAY, Miss, RESUME_GOAL, Ratio, Row};
+use crate::claim::{Finding, Point, Results, Table, Verdict};
+use crate::figure::{Axis, Figure, Ink, Mark, Series};
+use crate::stats::Estimate;
+use crate::words::number;
+
+/// Places that the sentences name; the tables have all.
+const NAMED: usize = 8;
+/// What is faster than that is drawn there: the question is what is slower.
+const LEAST_DRAWN: f64 = 0.1;
+const TIMES: &str = "times plain TCP";
+const NUMBER: &str = "cell";
+const HEAD: [&str; 10] = [
+    "No.",
+    "Place",
+    "Runs",
+    "Plain TCP [s]",
+    "Delay, seed / plain",
+    "Delay, default / plain",
+    "Packets, plain",
+    "Packets, seed / plain",
+    "Packets, default / plain",
+    "Misses",
+];
+
+pub(super) fn judge(results: &Results) -> Finding {
+    let places = matrix::scenarios().into_iter().enumerate();
+    let mut rows: Vec<Row> =
+        places.map(|(number, scenario)| Row::new(results, number, scenario)).collect();
+    let points = points(&rows);
+    let figures = vec![delay_figure(&rows), packets_figure(&rows)];
+    rows.sort_by(|a, b| ratio_of(b).total_cmp(&ratio_of(a)));
+    let short: Vec<&Row> = rows.iter().filter(|row| !row.misses().is_empty()).collect();
+    Finding {
+        verdict: verdict(&rows),
+        measured: measured(&rows),
+        reason: reason(&short, rows.len()),
+        points,
+        figures,
+        tables: vec![
+            table("Places that fall short, the slowest first", &short),
+            resumes(&rows),
+            table("All places, the slowest first", &rows.iter().collect::<Vec<_>>()),
+        ],
+        exchanges: Vec::new(),
+        assumptions: Vec::new(),
+    }
+}
+
+/// The claim holds where no place misses a goal.
+pub(super) fn verdict(rows: &[Row]) -> Verdict {
+    if rows.iter().all(|row| row.misses().is_empty()) {
+        Verdict::Reproduced
+    } else {
+        Verdict::Differs
+    }
+}
+
+fn ratio_of(row: &Row) -> f64 {
+    row.delay(Carrier::Default).value.mean
+}
+
+fn measured(rows: &[Row]) -> String {
+    let worst = |kind: fn(&Row) -> bool, ratio: fn(&Row) -> Ratio| {
+        let values = rows.iter().filter(|row| kind(row));
+        let worst = values.max_by(|a, b| ratio(a).value.mean.total_cmp(&ratio(b).value.mean));
+        worst
+            .map_or("nothing".to_owned(), |row| format!("{} ({})", ratio(row).text(), row.scenario))
+    };
+    let resume = |row: &Row| row.resume(Carrier::Default).map(|resume| resume.mean);
+    let slowest = rows.iter().filter_map(resume).fold(0.0, f64::max);
+    format!(
+        "in {} places. Delay of the default profile over that of plain TCP is at most {} without \
+         loss and {} with loss; packets without loss {}. After an outage the slowest flow goes on \
+         within {} s in the mean of the worst place",
+        rows.len(),
+        worst(Row::is_clean, |row| row.delay(Carrier::Default)),
+        worst(|row| !row.is_clean(), |row| row.delay(Carrier::Default)),
+        worst(Row::is_clean, |row| row.packets(Carrier::Default)),
+        number(slowest),
+    )
+}
+
+fn reason(short: &[&Row], places: usize) -> String {
+    let goals = format!(
+        "the goals are a delay of at most {CLEAN_DELAY} of plain TCP's without loss and \
+         {LOSSY_DELAY} within its interval at 1 % loss and more, {CLEAN_PACKETS} times the packets \
+         without loss, and {RESUME_GOAL} s after an outage"
+    );
+    if short.is_empty() {
+        return format!("{goals}; all hold in all {places} places");
+    }
+    let count = |miss: Miss| short.iter().filter(|row| row.misses().contains(&miss)).count();
+    let named = short.iter().take(NAMED).map(|row| {
+        let misses: Vec<&str> = row.misses().into_iter().map(Miss::name).collect();
+        let ratio = row.delay(Carrier::Default).text();
+        format!("{} (delay {ratio}; misses {})", row.scenario, misses.join(", "))
+    });
+    format!(
+        "{goals}; {} of {places} places fall short: {} in delay, {} in packets, {} after an \
+         outage. The slowest: {}",
+        short.len(),
+        count(Miss::Delay),
+        count(Miss::Packets),
+        count(Miss::Resume),
+        named.collect::<Vec<_>>().join("; "),
+    )
+}
+
+fn points(rows: &[Row]) -> Vec<Point> {
+    let mut points = Vec::new();
+    for carrier in [Carrier::Default, Carrier::Seed] {
+        let named = |what: &str| format!("{}-{what}", carrier.series());
+        let ratio = |row: &Row, what, ratio: Ratio| point(row, named(what), ratio.value, TIMES);
+        points.extend(rows.iter().map(|row| ratio(row, "delay", row.delay(carrier))));
+        points.extend(rows.iter().map(|row| ratio(row, "packets", row.packets(carrier))));
+    }
+    for (carrier, series) in [
+        (Carrier::Default, "outage-resume"),
+        (Carrier::Seed, "seed-outage-resume"),
+        (Carrier::Tcp, "tcp-outage-resume"),
+    ] {
+        let resume = |row: &Row| {
+            let seconds = row.resume(carrier)?;
+            Some(point(row, series.to_owned(), seconds, SECONDS))
+        };
+        points.extend(rows.iter().filter_map(resume));
+    }
+    points
+}
+
+fn point(row: &Row, series: String, y: Estimate, y_unit: &'static str) -> Point {
+    Point {
+        series,
+        x: row.number as f64,
+        x_unit: NUMBER,
+        y,
+        y_unit,
+        limit: None,
+        limit2: None,
+        sessions: None,
+        cell: Some(row.scenario.name()),
+    }
+}
+
+fn table(title: &str, rows: &[&Row]) -> Table {
+    Table {
+        title: title.to_owned(),
+        head: HEAD.map(str::to_owned).to_vec(),
+        rows: rows.iter().map(|row| row.cells()).collect(),
+    }
+}
+
+/// How long flows stand still after an outage, the longest first.
+fn resumes(rows: &[Row]) -> Table {
+    let after = |row: &Row, carrier| row.resume(carrier).map_or(0.0, |resume| resume.mean);
+    let mut out: Vec<&Row> = rows.iter().filter(|row| row.resumes.is_some()).collect();
+    out.sort_by(|a, b| after(b, Carrier::Default).total_cmp(&after(a, Carrier::Default)));
+    let line = |row: &&Row| {
+        let mut line = vec![row.number.to_string(), row.scenario.name()];
+        let text = |carrier| {
+            row.resume(carrier).map_or(String::new(), |resume| crate::words::mean(&resume))
+        };
+        line.extend(Carrier::ALL.map(text));
+        line
+    };
+    Table {
+        title: "Seconds from the link's return until the slowest flow goes on".to_owned(),
+        head: ["No.", "Place", "plain TCP", "seed profile", "default profile"]
+            .map(str::to_owned)
+            .to_vec(),
+        rows: out.iter().map(line).collect(),
+    }
+}
+
+/// The ratios of some places from the least to the greatest, over the share of places below.
+fn sorted(
+    rows: &[Row],
+    name: &str,
+    ink: Ink,
+    kind: fn(&Row) -> bool,
+    ratio: impl Fn(&Row) -> Ratio,
+) -> Series {
+    let mut ratios: Vec<f64> =
+        rows.iter().filter(|row| kind(row)).map(|row| ratio(row).value.mean).collect();
+    ratios.sort_by(f64::total_cmp);
+    let share = |index: usize| (index as f64 + 0.5) / ratios.len() as f64 * 100.0;
+    let drawn = |(index, y): (usize, &f64)| Mark::exact(share(index), y.max(LEAST_DRAWN));
+    let marks = ratios.iter().enumerate().map(drawn);
+    Series { name: name.to_owned(), ink, marks: marks.collect() }
+}
+
+fn level(name: String, ink: Ink, y: f64) -> Series {
+    Series { name, ink, marks: vec![Mark::exact(0.0, y), Mark::exact(100.0, y)] }
+}
+
+fn delay_figure(rows: &[Row]) -> Figure {
+    let series = |name, ink, kind, carrier: Carrier| {
+        sorted(rows, name, ink, kind, move |row: &Row| row.delay(carrier))
+    };
+    let is_lossy = |row: &Row| !row.is_clean();
+    Figure {
+        name: "hbh-everywhere".to_owned(),
+        title: "HBH where there is nothing to gain, and elsewhere".to_owned(),
+        subtitle: format!("Delay over that of plain TCP in {} places, sorted", rows.len()),
+        x: Axis::linear("Share of places that do better", "%"),
+        y: Axis::log("Times the delay of plain TCP", ""),
+        series: vec![
+            level("as plain TCP".to_owned(), Ink::Limit, 1.0),
+            level(format!("goal without loss: {CLEAN_DELAY}"), Ink::Goal, CLEAN_DELAY),
+            series("seed, no loss", Ink::Trace(1), Row::is_clean, Carrier::Seed),
+            series("seed, loss", Ink::Trace(2), is_lossy, Carrier::Seed),
+            series("default, no loss", Ink::Trace(0), Row::is_clean, Carrier::Default),
+            series("default, loss", Ink::Trace(4), is_lossy, Carrier::Default),
+        ],
+        note:
+            "Loss includes outages. Each curve has its own places; below 0.1 all is drawn at 0.1."
+                .to_owned(),
+    }
+}
+
+fn packets_figure(rows: &[Row]) -> Figure {
+    let series = |name, ink, kind, carrier: Carrier| {
+        sorted(rows, name, ink, kind, move |row: &Row| row.packets(carrier))
+    };
+    let is_lossy = |row: &Row| !row.is_clean();
+    Figure {
+        name: "hbh-everywhere-packets".to_owned(),
+        title: "What HBH costs where there is nothing to gain, and elsewhere".to_owned(),
+        subtitle: format!("Packets on all links over those of plain TCP in {} places", rows.len()),
+        y: Axis::log("Times the packets of plain TCP", ""),
+        series: vec![
+            level("as plain TCP".to_owned(), Ink::Limit, 1.0),
+            level(format!("goal without loss: {CLEAN_PACKETS}"), Ink::Goal, CLEAN_PACKETS),
+            series("seed, no loss", Ink::Trace(1), Row::is_clean, Carrier::Seed),
+            series("seed, loss", Ink::Trace(2), is_lossy, Carrier::Seed),
+            series("default, no loss", Ink::Trace(0), Row::is_clean, Carrier::Default),
+            series("default, loss", Ink::Trace(4), is_lossy, Carrier::Default),
+        ],
+        ..delay_figure(rows)
+    }
+}

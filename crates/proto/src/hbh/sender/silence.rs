@@ -1,0 +1,107 @@
+//! What a flow does when nothing is heard.
+
+use std::time::Duration;
+
+use super::super::config::{Config, Profile};
+use super::super::peer::PeerState;
+use super::super::pool::Pool;
+use super::{Learned, Sender, State};
+use crate::time::Time;
+
+/// How many packets are sent again at once after a silence, to hear from the peer.
+const PROBES: usize = 4;
+/// Each silence lasts longer than the one before, this many times.
+const BACKOFFS: u8 = 3;
+/// Between two probes on a link whose round trip is shorter: so that it is noticed within a second
+/// that a link is back.
+const PROBE_INTERVAL: Duration = Duration::from_millis(500);
+
+impl Sender {
+    /// Declares lost what has been silent for too long; returns whether a silence has ended.
+    pub(in crate::hbh) fn handle_timeout(
+        &mut self,
+        now: Time,
+        peer: &PeerState,
+        config: &Config,
+        pool: &mut Pool,
+        learned: &mut Learned,
+    ) -> bool {
+        if let Some(mean) = peer.rtt.mean() {
+            self.pacer.advance(now, mean);
+        }
+        if self.silence_ends(peer, config).is_none_or(|at| at > now) {
+            return false;
+        }
+        let mut probes = match config.profile {
+            Profile::Default if peer.is_silent() => 1,
+            Profile::Default => PROBES,
+            Profile::Seed => usize::MAX,
+        };
+        for index in 0..self.flight.len() {
+            let slot = &mut self.flight[index];
+            let is_due = match config.profile {
+                Profile::Default => true,
+                Profile::Seed => slot.sent_at + peer.rtt.timeout(slot.retries) <= now,
+            };
+            if probes > 0 && is_due && matches!(slot.state, State::Flying(_)) {
+                if peer.is_silent() && config.profile == Profile::Default {
+                    // The link is away: that says nothing about this packet.
+                    slot.retries = slot.retries.saturating_sub(1);
+                }
+                self.lose(now, index, config, pool, learned);
+                probes -= 1;
+            }
+        }
+        self.expiries = self.expiries.saturating_add(1);
+        self.last_sent = now;
+        self.repairs.clear();
+        self.slide();
+        true
+    }
+
+    /// A peer that was silent is heard again: what was sent to it meanwhile is lost.
+    pub(in crate::hbh) fn handle_revival(
+        &mut self,
+        now: Time,
+        config: &Config,
+        pool: &mut Pool,
+        learned: &mut Learned,
+    ) {
+        self.expiries = 0;
+        self.repairs.clear();
+        for index in 0..self.flight.len() {
+            let slot = &mut self.flight[index];
+            if matches!(slot.state, State::Flying(_)) {
+                slot.retries = slot.retries.saturating_sub(1);
+                self.lose(now, index, config, pool, learned);
+            }
+        }
+        self.slide();
+    }
+
+    /// How long a silent peer is left alone between two probes.
+    pub(in crate::hbh) fn probe_interval(&self, peer: &PeerState, config: &Config) -> Duration {
+        PROBE_INTERVAL.max(peer.rtt.timeout(0) + config.patience(peer.rtt.mean()))
+    }
+
+    /// When nothing has been heard for too long.
+    pub(super) fn silence_ends(&self, peer: &PeerState, config: &Config) -> Option<Time> {
+        if self.flying == 0 {
+            return None;
+        }
+        let rtt = &peer.rtt;
+        match config.profile {
+            Profile::Default => {
+                let patience = config.patience(rtt.mean());
+                let usual = rtt.timeout(self.expiries.min(BACKOFFS)) + patience;
+                Some(self.last_sent + usual.min(self.probe_interval(peer, config)))
+            }
+            Profile::Seed => self
+                .flight
+                .iter()
+                .filter(|slot| matches!(slot.state, State::Flying(_)))
+                .map(|slot| slot.sent_at + rtt.timeout(slot.retries))
+                .min(),
+        }
+    }
+}
