@@ -64,7 +64,7 @@ pub fn node(input: &[u8]) {
             2 => {
                 Spec::new(local, remote, protocol::TCP).emit(octets.len(), &mut packet);
                 packet.extend_from_slice(octets);
-                hop.reroute(Peer(1), |_| true, |_| {});
+                hop.reroute(Peer(1), |_, _| true, |_, _| {});
             }
             3 => hop.handle_message(now, Peer(1), octets),
             4 => now += Duration::from_millis(u64::from(len)),

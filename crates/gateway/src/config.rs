@@ -40,7 +40,9 @@ pub struct Config {
     pub hello_interval: Duration,
     /// How long a neighbour may be silent.
     pub hello_hold: Duration,
-    /// UDP ports that stay plain: routing daemons that talk by unicast.
+    /// IP protocols that stay plain: routing daemons that talk by unicast.
+    pub plain_protocols: Vec<u8>,
+    /// UDP ports that stay plain: the same.
     pub plain_udp: Vec<u16>,
     /// Whether the segment size that TCP asks for is lowered to what fits.
     pub clamp_mss: bool,
@@ -48,8 +50,6 @@ pub struct Config {
     pub send_buffer: usize,
     /// Neighbours at most.
     pub neighbour_limit: usize,
-    /// Destinations whose next hop is remembered, at most.
-    pub route_limit: usize,
     /// What is logged.
     pub log: Level,
     /// Where the counters are written every few seconds.
@@ -200,6 +200,8 @@ struct Hello {
 #[serde(deny_unknown_fields)]
 struct Intercept {
     #[serde(default)]
+    plain_protocols: Option<Vec<Between<0, 255>>>,
+    #[serde(default)]
     plain_udp: Option<Vec<Between<1, 65_535>>>,
     #[serde(default)]
     clamp_mss: Option<bool>,
@@ -211,8 +213,6 @@ struct Limits {
     #[serde(default)]
     neighbours: Option<Between<1, 4_096>>,
     #[serde(default)]
-    routes: Option<Between<16, 1_000_000>>,
-    #[serde(default)]
     send_buffer: Option<Between<4_096, 4_194_304>>,
     #[serde(default)]
     flows: Option<Between<1, 1_000_000>>,
@@ -222,8 +222,10 @@ struct Limits {
 
 /// Interfaces at most; each costs descriptors and a part of the table.
 const MAX_INTERFACES: usize = 16;
-/// Ports of OLSR, AODV and TBRPF: unicast of routing daemons.
-const PLAIN_UDP: [u16; 3] = [698, 654, 712];
+/// IGMP, EIGRP, OSPF, PIM, VRRP, and the MANET protocols' own (RFC 5498): neighbours to each other.
+const PLAIN_PROTOCOLS: [u8; 6] = [2, 88, 89, 103, 112, 138];
+/// The same by UDP: the MANET protocols' own, RIP, RIPng, AODV, OLSR, TBRPF, BFD and its echo, Babel.
+const PLAIN_UDP: [u16; 9] = [269, 520, 521, 654, 698, 712, 3784, 3785, 6696];
 
 impl File {
     fn check(self, folder: Option<&Path>) -> Result<Config, (Span, String)> {
@@ -269,6 +271,7 @@ impl File {
             }
             Some((_, NeighbourChoice::Listed(list))) => Some(list),
         };
+        let plain_protocols = self.intercept.plain_protocols;
         let plain_udp = self.intercept.plain_udp;
         Ok(Config {
             interfaces,
@@ -279,13 +282,15 @@ impl File {
             neighbours,
             hello_interval,
             hello_hold,
+            plain_protocols: plain_protocols.map_or(PLAIN_PROTOCOLS.to_vec(), |protocols| {
+                protocols.into_iter().map(Between::as_u8).collect()
+            }),
             plain_udp: plain_udp.map_or(PLAIN_UDP.to_vec(), |ports| {
                 ports.into_iter().map(Between::as_u16).collect()
             }),
             clamp_mss: self.intercept.clamp_mss.unwrap_or(true),
             send_buffer: self.limits.send_buffer.map_or(32_768, Between::as_usize),
             neighbour_limit: self.limits.neighbours.map_or(256, Between::as_usize),
-            route_limit: self.limits.routes.map_or(4_096, Between::as_usize),
             log: self.log,
             metrics: self.metrics,
         })

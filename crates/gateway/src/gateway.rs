@@ -1,16 +1,20 @@
 //! The gateway: one thread that moves packets between the kernel, HBH and the neighbours.
 //!
 //! ```text
-//!   applications, other interfaces                                     neighbours
-//!          │ routing, firewall                                             ▲ │
-//!          ▼                                                               │ ▼
-//!   MANET interface's egress ─▶ trackway0 ─▶ intercept ─▶ ┌─────┐ ─▶ packet socket
-//!                                                         │ HBH │
-//!   routing, firewall        ◀─ trackway0 ◀─  release  ◀─ └─────┘ ◀─ packet socket
-//!                                                forward └──▲──┘
+//!   applications, other interfaces                                      neighbours
+//!          │ routing, firewall                                              ▲ │
+//!          ▼                                                                │ ▼
+//!   MANET interface's egress  ─▶ trackway0 ─▶ intercept ─▶ ┌─────┐ ─▶ packet socket
+//!                                                          │ HBH │
+//!   MANET interface's ingress ◀─ trackway0 ◀─  release  ◀─ └─────┘ ◀─ packet socket
+//!          │ routing, firewall
+//!          ▼
+//!   applications, other interfaces, and by the egress again the next neighbour
 //! ```
 
 mod intercept;
+mod known;
+mod orphans;
 mod receive;
 mod release;
 mod transmit;
@@ -37,11 +41,13 @@ use crate::neighbours::{self, Neighbours, Place};
 use crate::netlink::{Monitor, Netlink};
 use crate::port::Port;
 use crate::rights::{self, ADMIN_AND_PACKETS};
-use crate::routes::{NextHop, Routes};
+use crate::routes::Routes;
 use crate::services::Services;
 use crate::setup;
-use crate::sys::Received;
+use crate::sys::{Raw, Received};
 
+use known::{Known, KnownPeers};
+use orphans::{Orphans, Reason};
 use release::Release;
 
 /// Changes that come together are acted on together.
@@ -50,9 +56,8 @@ const METRICS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A running gateway.
 pub struct Gateway {
-    /// Dropped first: traffic is plain before the device goes that it was sent to.
+    /// Dropped first: traffic is plain before the devices go that it was sent to.
     firewall: Firewall,
-    release: Release,
     config: Config,
     started: Instant,
     hop: Hop,
@@ -61,12 +66,14 @@ pub struct Gateway {
     netlink: Netlink,
     monitor: Monitor,
     ports: Vec<Port>,
+    release: Release,
+    raw: Raw,
+    known: KnownPeers,
+    orphans: Orphans,
     control: Control,
     signals: SignalFd,
     services: Services,
     counters: Counters,
-    /// Whether IPv4 and IPv6 are forwarded here.
-    forwards: [bool; 2],
     reroute_at: Option<Time>,
     metrics_at: Option<Time>,
     errors: intercept::ErrorBudget,
@@ -92,11 +99,12 @@ impl Gateway {
         let mut netlink = Netlink::open().context("cannot ask the kernel")?;
         let monitor = Monitor::open().context("cannot watch the kernel's routes")?;
         let ports = setup::open_ports(&mut netlink, &config)?;
-        let (tap, device_mac) = setup::open_device(&mut netlink, &ports)?;
+        let raw = Raw::open().context("cannot open a raw socket")?;
+        let devices = (0..).map(setup::device);
         let plan = Plan {
-            interfaces: config.interfaces.iter().map(String::as_str).collect(),
-            device: setup::DEVICE,
+            interfaces: config.interfaces.iter().map(String::as_str).zip(devices).collect(),
             protocol: config.hbh.protocol,
+            plain_protocols: &config.plain_protocols,
             plain_udp: &config.plain_udp,
             limit: config.neighbour_limit,
         };
@@ -121,17 +129,19 @@ impl Gateway {
             started: Instant::now(),
             hop: Hop::new(config.hbh, Rng::stream(seed, "hbh")),
             neighbours,
-            routes: Routes::open(config.route_limit).context("cannot ask for routes")?,
+            routes: Routes::open().context("cannot ask for routes")?,
             netlink,
             monitor,
+            release: Release::new(&ports),
             ports,
-            release: Release::new(tap, device_mac),
+            raw,
+            known: KnownPeers::default(),
+            orphans: Orphans::default(),
             firewall,
             control,
             signals,
             services,
             counters: Counters::default(),
-            forwards: [false; 2],
             reroute_at: None,
             metrics_at: config.metrics.is_some().then_some(Time::ZERO),
             errors: intercept::ErrorBudget::default(),
@@ -143,7 +153,6 @@ impl Gateway {
             },
             config,
         };
-        gateway.look_at_forwarding();
         let now = gateway.now();
         for position in 0..gateway.ports.len() {
             let state = gateway.ports[position].state.clone();
@@ -187,9 +196,9 @@ impl Gateway {
                 if ready.ports & (1 << position) != 0 {
                     self.take_received(now, position)?;
                 }
-            }
-            if ready.device {
-                self.take_intercepted(now)?;
+                if ready.devices & (1 << position) != 0 {
+                    self.take_intercepted(now, position)?;
+                }
             }
         }
         self.leave();
@@ -211,7 +220,7 @@ impl Gateway {
             ("neighbours_down", neighbours.neighbours_down),
             ("neighbours", self.neighbours.peers().count() as u64),
             ("routes_asked", self.routes.asked),
-            ("routes_overflows", self.routes.overflows),
+            ("packets_waiting", self.orphans.len() as u64),
         ]);
         entries.extend(counters::hbh_entries(&self.hop.stats()));
         entries.extend(self.services.entries());
@@ -232,24 +241,27 @@ impl Gateway {
             debug!(?peer, packets, "gave up");
         }
         self.neighbours.handle_timeout(now);
-        while let Some(event) = self.neighbours.poll_event() {
-            self.take_neighbour(now, event)?;
-        }
+        self.take_neighbours(now, None)?;
         if self.reroute_at.is_some_and(|at| at <= now) {
             self.reroute_at = None;
             self.reroute(now);
+            self.settle_orphans(now);
+        }
+        if self.orphans.front().is_some_and(|orphan| orphan.until <= now) {
+            self.settle_orphans(now);
         }
         if self.metrics_at.is_some_and(|at| at <= now) {
             self.metrics_at = Some(now + METRICS_INTERVAL);
             self.write_metrics();
         }
-        self.route_restored(now);
+        self.release_restored(now)?;
         self.transmit(now);
         Ok(())
     }
 
     fn wait(&mut self, now: Time) -> anyhow::Result<Ready> {
-        let due = [self.neighbours.next_timeout(), self.reroute_at, self.metrics_at]
+        let orphans = self.orphans.front().map(|orphan| orphan.until);
+        let due = [self.neighbours.next_timeout(), self.reroute_at, self.metrics_at, orphans]
             .into_iter()
             .fold(self.hop.next_timeout(), earliest);
         let timeout = due.map(|at| TimeSpec::from(at.since(now)));
@@ -259,12 +271,12 @@ impl Gateway {
             input(self.firewall.as_fd()),
             input(self.monitor.as_fd()),
             input(self.control.as_fd()),
-            input(self.release.as_fd()),
         ];
         fds.extend(self.ports.iter().map(|port| {
             let output = if port.is_busy() { PollFlags::POLLOUT } else { PollFlags::empty() };
             PollFd::new(port.as_fd(), PollFlags::POLLIN | output)
         }));
+        fds.extend(self.ports.iter().map(|port| input(port.tap.as_fd())));
         fds.extend(self.services.ended().map(input));
         match ppoll(&mut fds, timeout, None) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
@@ -274,20 +286,37 @@ impl Gateway {
             let input = PollFlags::POLLIN | PollFlags::POLLERR | PollFlags::POLLHUP;
             fd.revents().is_some_and(|events| events.intersects(input))
         };
-        let (ports, services) = fds[5..].split_at(self.ports.len());
-        let ports = ports.iter().enumerate();
+        let (ports, rest) = fds[4..].split_at(self.ports.len());
+        let (devices, services) = rest.split_at(self.ports.len());
+        let bits = |fds: &[PollFd<'_>]| {
+            let fds = fds.iter().enumerate();
+            fds.filter(|(_, fd)| is_ready(fd)).fold(0, |bits, (at, _)| bits | 1 << at)
+        };
         Ok(Ready {
             signal: is_ready(&fds[0]),
             services: services.iter().any(is_ready),
             nft: is_ready(&fds[1]),
             monitor: is_ready(&fds[2]),
             control: is_ready(&fds[3]),
-            device: is_ready(&fds[4]),
-            ports: ports.filter(|(_, fd)| is_ready(fd)).fold(0, |ports, (at, _)| ports | 1 << at),
+            devices: bits(devices),
+            ports: bits(ports),
         })
     }
 
-    fn take_neighbour(&mut self, now: Time, event: neighbours::Event) -> anyhow::Result<()> {
+    /// Acts on who came and went; `reason` is why those went that did.
+    fn take_neighbours(&mut self, now: Time, reason: Option<Reason>) -> anyhow::Result<()> {
+        while let Some(event) = self.neighbours.poll_event() {
+            self.take_neighbour(now, event, reason)?;
+        }
+        Ok(())
+    }
+
+    fn take_neighbour(
+        &mut self,
+        now: Time,
+        event: neighbours::Event,
+        reason: Option<Reason>,
+    ) -> anyhow::Result<()> {
         match event {
             neighbours::Event::Up(place @ (position, mac), peer) => {
                 let Some(config) = self.peer_config(place) else {
@@ -295,17 +324,20 @@ impl Gateway {
                     return Ok(());
                 };
                 self.hop.add_peer(peer, config);
+                let addresses = self.neighbours.addresses(place).to_vec();
+                self.known.add(peer, Known { place, addresses });
                 self.firewall.add_neighbour(position, mac)?;
                 info!(interface = %self.ports[position].name, ?peer, "neighbour speaks HBH");
                 debug!(%mac, address = %config.remote, ?peer, "neighbour");
                 self.reroute_at = earliest(self.reroute_at, Some(now + SETTLE));
             }
-            neighbours::Event::Down(place @ (position, mac), peer) => {
+            neighbours::Event::Down((position, mac), peer) => {
                 self.firewall.remove_neighbour(position, mac)?;
                 info!(interface = %self.ports[position].name, ?peer, "neighbour gone");
                 let mut orphans = Vec::new();
-                self.hop.remove_peer(peer, |packet| orphans.push(packet.to_vec()));
-                self.adopt(now, orphans, Some(place));
+                self.hop.remove_peer(peer, |packet, from| orphans.push((packet.to_vec(), from)));
+                self.known.remove(peer);
+                self.adopt(now, orphans, reason.unwrap_or(Reason::Silence(peer)));
             }
             neighbours::Event::Incompatible((position, mac)) => {
                 warn!(
@@ -344,8 +376,6 @@ impl Gateway {
             concerned = u32::MAX;
         }
         self.counters.route_changes += changes;
-        self.routes.forget();
-        self.look_at_forwarding();
         self.reroute_at = earliest(self.reroute_at, Some(now + SETTLE));
 
         for position in 0..self.ports.len() {
@@ -374,28 +404,6 @@ impl Gateway {
             }
         }
         Ok(())
-    }
-
-    fn look_at_forwarding(&mut self) {
-        let name = |position: usize| self.ports.get(position).map(|port| port.name.as_str());
-        let any = |family| {
-            (0..self.ports.len()).filter_map(name).any(|name| setup::forwards(family, name))
-        };
-        self.forwards = [any("ipv4"), any("ipv6")];
-    }
-
-    /// Whether packets to this destination have another neighbour as next hop, and which.
-    fn next_peer(
-        routes: &mut Routes,
-        ports: &[Port],
-        neighbours: &Neighbours,
-        destination: std::net::IpAddr,
-    ) -> Option<hbh::Peer> {
-        let NextHop::Neighbour { interface, address } = routes.next_hop(destination) else {
-            return None;
-        };
-        let position = ports.iter().position(|port| port.index == interface)?;
-        neighbours.peer_with(position, address)
     }
 
     fn write_metrics(&self) {
@@ -429,14 +437,8 @@ struct Ready {
     nft: bool,
     monitor: bool,
     control: bool,
-    device: bool,
+    /// A bit for each port's device.
+    devices: u32,
     /// A bit for each port.
     ports: u32,
-}
-
-/// The device's descriptor, for waiting.
-impl std::os::fd::AsFd for Release {
-    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
-        self.device().as_fd()
-    }
 }

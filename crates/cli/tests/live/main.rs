@@ -9,5 +9,7 @@ mod gateway;
 mod hf;
 mod link;
 mod namespaces;
+mod reroute;
+mod rules;
 mod transfer;
 mod tunnel;
