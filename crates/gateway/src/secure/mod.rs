@@ -29,7 +29,6 @@ mod routes;
 mod stats;
 #[cfg(test)]
 mod tests;
-mod window;
 pub mod wire;
 
 use std::fmt;

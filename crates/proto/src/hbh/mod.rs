@@ -13,6 +13,7 @@
 //! to [`Hop::handle_message`], and a restored packet that leaves HBH here to
 //! [`Hop::handle_egress`].
 
+pub mod auth;
 mod config;
 mod egress;
 mod hop;
