@@ -1,9 +1,8 @@
 //! What neighbours send: hellos, and HBH packets that go on or out.
 
-use proto::hbh::Carried;
+use proto::hbh::{Carried, auth};
 use proto::ip::{self, Header};
 use proto::time::Time;
-use tracing::debug;
 
 use super::Gateway;
 use crate::frame::{self, Mac};
@@ -48,12 +47,9 @@ impl Gateway {
         };
         let payload = &packet[header.len..header.total_len];
         if Hello::is_one(payload) {
-            match Hello::parse(payload) {
+            match Hello::parse(payload, self.guard.key()) {
                 Ok(hello) => self.neighbours.handle_hello(now, (position, from), hello),
-                Err(error) => {
-                    self.counters.hellos_malformed += 1;
-                    debug!(%from, %error, "hello");
-                }
+                Err(why) => self.take_bad_hello(now, (position, from), why),
             }
             return;
         }
@@ -62,6 +58,17 @@ impl Gateway {
             return;
         };
 
+        let packet = match self.guard.open(peer, packet) {
+            Ok(packet) => packet,
+            Err(auth::Refused::Replayed(_)) => {
+                self.counters.frames_replayed += 1;
+                return;
+            }
+            Err(auth::Refused::Forged | auth::Refused::Malformed) => {
+                self.counters.frames_forged += 1;
+                return;
+            }
+        };
         self.neighbours.handle_alive(now, (position, from));
         let mut restored = std::mem::take(&mut self.buffers.packet);
         if let Some(carried) = self.hop.handle_message(now, peer, packet, &mut restored) {

@@ -62,7 +62,11 @@ fn what_queues_may_change_is_believed_and_nothing_else() {
         let (mut left, mut right) = pair(1, 2);
         let mut sealed = plain.clone();
         // ECN-capable, so that a queue may mark it.
-        if sealed[0] >> 4 == 4 { sealed[1] |= 1 } else { sealed[1] |= 1 << 4 }
+        if sealed[0] >> 4 == 4 {
+            sealed[1] |= 1;
+        } else {
+            sealed[1] |= 1 << 4;
+        }
         if sealed[0] >> 4 == 4 {
             rewrite_v4_checksum(&mut sealed[..20]);
         }
