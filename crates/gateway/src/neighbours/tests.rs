@@ -275,6 +275,24 @@ fn no_two_conversations_have_the_same_ends() {
 }
 
 #[test]
+fn a_conversation_that_ended_does_not_go_on_under_its_number() {
+    let mut pair = Pair::new();
+    pair.run(Duration::from_secs(5), |_| false);
+    let place = (0, mac(1));
+    let (ours, theirs) = pair.left.ends(place).unwrap();
+
+    // It does not hear us, and then tells the same numbers as before.
+    let deaf = Hello { boot: theirs.boot, counter: 1_000, ..hello(1) };
+    pair.left.handle_hello(pair.now, place, deaf.clone());
+    let us = Heard { boot: ours.boot, session: theirs.session, echo: ours.session };
+    let again = Hello { counter: 1_001, neighbours: vec![us], ..deaf };
+    pair.left.handle_hello(pair.now, place, again);
+
+    assert_eq!(pair.left.peer_at(place), None);
+    assert_ne!(pair.left.ends(place).unwrap().0.session, ours.session);
+}
+
+#[test]
 fn only_those_on_the_list_come_up() {
     let listed = |text: &str| text.parse::<Listed>().unwrap();
     for (list, is_welcome) in [
