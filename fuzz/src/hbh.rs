@@ -72,7 +72,8 @@ pub fn conversation(input: &[u8]) {
             1 => assert!(receiver.open(octets, &mut out).is_err(), "nobody sealed this"),
             action => {
                 let count = sent.len();
-                let Some((plain, sealed, is_taken)) = sent.get_mut(usize::from(pick) % count.max(1))
+                let Some((plain, sealed, is_taken)) =
+                    sent.get_mut(usize::from(pick) % count.max(1))
                 else {
                     continue;
                 };
