@@ -50,8 +50,18 @@ pub struct Counters {
     pub frames_not_hbh: u64,
     /// HBH packets from stations that are no neighbours; dropped.
     pub frames_unknown_peer: u64,
+    /// HBH packets in the name of a neighbour that it did not send; dropped.
+    pub frames_forged: u64,
+    /// HBH packets of a neighbour that came before, or far too late; dropped.
+    pub frames_replayed: u64,
     /// Hellos that cannot be read; dropped.
     pub hellos_malformed: u64,
+    /// Hellos of another version; dropped.
+    pub hellos_other_version: u64,
+    /// Hellos with another group key or none, or with one when we have none; dropped.
+    pub hellos_unauthenticated: u64,
+    /// Hellos that claim our group key without having it; dropped.
+    pub hellos_forged: u64,
     /// Frames sent to neighbours.
     pub frames_sent: u64,
     /// Frames that the interface refused; dropped.
@@ -92,7 +102,12 @@ impl Counters {
             ("frames_foreign", self.frames_foreign),
             ("frames_not_hbh", self.frames_not_hbh),
             ("frames_unknown_peer", self.frames_unknown_peer),
+            ("frames_forged", self.frames_forged),
+            ("frames_replayed", self.frames_replayed),
             ("hellos_malformed", self.hellos_malformed),
+            ("hellos_other_version", self.hellos_other_version),
+            ("hellos_unauthenticated", self.hellos_unauthenticated),
+            ("hellos_forged", self.hellos_forged),
             ("frames_sent", self.frames_sent),
             ("frames_send_failed", self.frames_send_failed),
             ("links_busy", self.links_busy),

@@ -12,6 +12,8 @@
 //!   applications, other interfaces, and by the egress again the next neighbour
 //! ```
 
+mod guard;
+mod hellos;
 mod intercept;
 mod known;
 mod orphans;
@@ -31,6 +33,7 @@ use proto::rng::Rng;
 use proto::time::{Time, earliest};
 use tracing::{debug, info, warn};
 
+use crate::complaints::{Complaints, Subject};
 use crate::config::Config;
 use crate::control::Control;
 use crate::counters::{self, Counters, Entry};
@@ -46,6 +49,7 @@ use crate::services::Services;
 use crate::setup;
 use crate::sys::{Raw, Received};
 
+use guard::Guard;
 use known::{Known, KnownPeers};
 use orphans::{Orphans, Reason};
 use release::Release;
@@ -62,6 +66,8 @@ pub struct Gateway {
     started: Instant,
     hop: Hop,
     neighbours: Neighbours,
+    guard: Guard,
+    complaints: Complaints,
     routes: Routes,
     netlink: Netlink,
     monitor: Monitor,
@@ -96,6 +102,7 @@ impl Gateway {
     /// When something is missing, with the remedy.
     pub fn set_up(config: Config) -> anyhow::Result<Self> {
         let control = Control::open()?;
+        let group_key = config.read_group_key().context("group_key")?;
         let mut netlink = Netlink::open().context("cannot ask the kernel")?;
         let monitor = Monitor::open().context("cannot watch the kernel's routes")?;
         let ports = setup::open_ports(&mut netlink, &config)?;
@@ -122,13 +129,15 @@ impl Gateway {
                 limit: config.neighbour_limit,
                 only: config.neighbours.clone(),
             },
-            ports.len(),
+            &ports.iter().map(|port| port.mac).collect::<Vec<_>>(),
             Rng::stream(seed, "neighbours"),
         );
         let mut gateway = Self {
             started: Instant::now(),
             hop: Hop::new(config.hbh, Rng::stream(seed, "hbh")),
             neighbours,
+            guard: Guard::new(group_key),
+            complaints: Complaints::default(),
             routes: Routes::open().context("cannot ask for routes")?,
             netlink,
             monitor,
@@ -168,6 +177,12 @@ impl Gateway {
     pub fn run(&mut self) -> anyhow::Result<()> {
         let interfaces = self.config.interfaces.join(", ");
         self.services.start()?;
+        if self.guard.key().is_none() {
+            warn!(
+                "no group_key: anybody in radio range can pass for a neighbour, take its traffic and \
+                 end its conversations; `trackway keygen --group --out group.key` makes one"
+            );
+        }
         info!(%interfaces, profile = ?self.config.hbh.profile, "gateway ready");
         loop {
             let now = self.now();
@@ -215,7 +230,12 @@ impl Gateway {
             ("hellos_received", neighbours.hellos_received),
             ("hellos_incompatible", neighbours.hellos_incompatible),
             ("hellos_unlisted", neighbours.hellos_unlisted),
+            ("hellos_misplaced", neighbours.hellos_misplaced),
+            ("hellos_disputed", neighbours.hellos_disputed),
+            ("hellos_relayed", neighbours.hellos_relayed),
+            ("hellos_stale", neighbours.hellos_stale),
             ("hellos_full", neighbours.hellos_full),
+            ("neighbours_evicted", neighbours.neighbours_evicted),
             ("neighbours_up", neighbours.neighbours_up),
             ("neighbours_down", neighbours.neighbours_down),
             ("neighbours", self.neighbours.peers().count() as u64),
@@ -319,32 +339,48 @@ impl Gateway {
     ) -> anyhow::Result<()> {
         match event {
             neighbours::Event::Up(place @ (position, mac), peer) => {
-                let Some(config) = self.peer_config(place) else {
-                    warn!(%mac, "neighbour without an address of a version that we have");
+                let (Some(config), Some((ours, theirs))) =
+                    (self.peer_config(place), self.neighbours.ends(place))
+                else {
+                    let what = "neighbour without an address of a version that we have";
+                    self.complain_of(now, Subject::NoAddress, place, what);
                     return Ok(());
                 };
                 self.hop.add_peer(peer, config);
                 let addresses = self.neighbours.addresses(place).to_vec();
                 self.known.add(peer, Known { place, addresses });
+                self.guard.add_peer(peer, ours, theirs);
                 self.firewall.add_neighbour(position, mac)?;
-                info!(interface = %self.ports[position].name, ?peer, "neighbour speaks HBH");
+                if let Some(left_out) = self.complaints.admit(now, Subject::NeighbourUp) {
+                    let interface = &self.ports[position].name;
+                    info!(%interface, ?peer, left_out, "neighbour speaks HBH");
+                }
                 debug!(%mac, address = %config.remote, ?peer, "neighbour");
                 self.reroute_at = earliest(self.reroute_at, Some(now + SETTLE));
             }
             neighbours::Event::Down((position, mac), peer) => {
                 self.firewall.remove_neighbour(position, mac)?;
-                info!(interface = %self.ports[position].name, ?peer, "neighbour gone");
+                if let Some(left_out) = self.complaints.admit(now, Subject::NeighbourDown) {
+                    let interface = &self.ports[position].name;
+                    info!(%interface, ?peer, left_out, "neighbour gone");
+                }
                 let mut orphans = Vec::new();
                 self.hop.remove_peer(peer, |packet, from| orphans.push((packet.to_vec(), from)));
                 self.known.remove(peer);
+                self.guard.remove_peer(peer);
                 self.adopt(now, orphans, reason.unwrap_or(Reason::Silence(peer)));
             }
-            neighbours::Event::Incompatible((position, mac)) => {
-                warn!(
-                    interface = %self.ports[position].name,
-                    "a neighbour runs another profile of HBH and is reached by plain IP"
-                );
-                debug!(%mac, "incompatible neighbour");
+            neighbours::Event::Disputed(place) => {
+                let what = "a station claims an address of a neighbour and is reached by plain IP";
+                self.complain_of(now, Subject::AddressDisputed, place, what);
+            }
+            neighbours::Event::Incompatible(place) => {
+                let what = "a neighbour runs another profile of HBH and is reached by plain IP";
+                self.complain_of(now, Subject::ProfileDiffers, place, what);
+            }
+            neighbours::Event::Misplaced(place) => {
+                let what = "a station claims an address that `neighbours` gives to another";
+                self.complain_of(now, Subject::AddressMisplaced, place, what);
             }
         }
         Ok(())
@@ -358,7 +394,8 @@ impl Gateway {
             remote.map(|&remote| (local, remote))
         })?;
         let link = hbh::Link(u32::try_from(position).ok()?);
-        Some(PeerConfig { link, local, remote, mtu: port.state.mtu })
+        let mtu = port.state.mtu.saturating_sub(self.guard.overhead());
+        Some(PeerConfig { link, local, remote, mtu })
     }
 
     fn take_changes(&mut self, now: Time) -> anyhow::Result<()> {
@@ -421,13 +458,14 @@ impl Gateway {
     /// Tells the neighbours, and says what was.
     fn leave(&mut self) {
         for position in 0..self.ports.len() {
-            let hello = self.neighbours.goodbye(position);
-            self.push_hello(position, Mac::EVERYONE, &hello);
+            for hello in self.neighbours.goodbyes(position) {
+                self.push_hello(position, Mac::EVERYONE, &hello);
+            }
             self.ports[position].flush(&mut self.counters);
         }
         self.write_metrics();
         let counters = counters::as_json(&self.entries());
-        info!(counters = %counters.trim(), "gateway ends");
+        info!(counters = %counters.trim(), left_out = self.complaints.untold(), "gateway ends");
     }
 }
 

@@ -11,6 +11,7 @@
 //! ```
 
 mod alone;
+mod complaints;
 pub mod config;
 mod control;
 pub mod counters;

@@ -118,7 +118,7 @@ fn hostile_frames_are_counted_and_disturb_nothing() {
             packet[9] = 253;
             proto::ip::rewrite_v4_checksum(&mut packet[..20]);
             if round % 4 == 0 {
-                packet[20..27].copy_from_slice(&[0x80, 1, 0, 0, 0, 0, 0xff]);
+                packet[20..27].copy_from_slice(&[0x80, 2, 0, 0, 0, 0, 0xff]);
             }
         } else if len >= 48 {
             packet[0] = 0x60;

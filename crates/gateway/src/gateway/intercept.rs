@@ -111,7 +111,8 @@ impl Gateway {
         if self.config.clamp_mss
             && let Ok(header) = Header::parse(packet)
         {
-            let room = self.ports[position].state.mtu.saturating_sub(hbh::OVERHEAD);
+            let overhead = hbh::OVERHEAD + self.guard.overhead();
+            let room = self.ports[position].state.mtu.saturating_sub(overhead);
             self.counters.syns_clamped += u64::from(mss::clamp(&header, packet, room));
         }
         match self.hop.handle_packet(now, peer, packet) {

@@ -1,8 +1,8 @@
 //! What neighbours send: hellos, and HBH packets.
 
+use proto::hbh::auth;
 use proto::ip::Header;
 use proto::time::Time;
-use tracing::debug;
 
 use super::Gateway;
 use super::orphans::Reason;
@@ -49,16 +49,13 @@ impl Gateway {
         };
         let payload = &packet[header.len..header.total_len];
         if Hello::is_one(payload) {
-            match Hello::parse(payload) {
+            match Hello::parse(payload, self.guard.key()) {
                 Ok(hello) => {
                     let reason = hello.is_goodbye.then_some(Reason::Known);
                     self.neighbours.handle_hello(now, (position, from), hello);
                     self.take_neighbours(now, reason)?;
                 }
-                Err(error) => {
-                    self.counters.hellos_malformed += 1;
-                    debug!(%from, %error, "hello");
-                }
+                Err(why) => self.take_bad_hello(now, (position, from), why),
             }
             return Ok(());
         }
@@ -67,6 +64,17 @@ impl Gateway {
             return Ok(());
         };
 
+        let packet = match self.guard.open(peer, packet) {
+            Ok(packet) => packet,
+            Err(auth::Refused::Replayed(_)) => {
+                self.counters.frames_replayed += 1;
+                return Ok(());
+            }
+            Err(auth::Refused::Forged | auth::Refused::Malformed) => {
+                self.counters.frames_forged += 1;
+                return Ok(());
+            }
+        };
         self.neighbours.handle_alive(now, (position, from));
         self.hop.handle_message(now, peer, packet);
         Ok(())
