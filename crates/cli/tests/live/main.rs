@@ -9,5 +9,6 @@ mod gateway;
 mod hf;
 mod link;
 mod namespaces;
+mod routing;
 mod transfer;
 mod tunnel;
