@@ -5,5 +5,6 @@
 
 mod changes;
 mod datagrams;
+mod errors;
 mod network;
 mod speed;
