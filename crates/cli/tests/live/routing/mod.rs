@@ -9,4 +9,5 @@ mod daemons;
 mod datagrams;
 mod errors;
 mod network;
+mod rings;
 mod speed;
