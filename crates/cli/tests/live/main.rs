@@ -11,6 +11,7 @@ mod hf;
 mod link;
 mod namespaces;
 mod reroute;
+mod routing;
 mod rules;
 mod transfer;
 mod tunnel;
