@@ -5,7 +5,7 @@ use std::time::Duration;
 use proto::hbh::auth::{self, End, GroupKey};
 use proto::hbh::wire::{self, Message};
 use proto::hbh::{Config, Hop, Link, Peer, PeerConfig, Profile};
-use proto::ip::{Checksum, Spec, protocol};
+use proto::ip::{Checksum, Header, Spec, protocol, rewrite_v4_checksum};
 use proto::rng::Rng;
 use proto::time::Time;
 
@@ -20,11 +20,13 @@ pub fn message(input: &[u8]) {
                 wire::emit_ack(&ack, ack.intervals.iter(), !after.is_empty(), &mut out);
             }
             Message::Data(data) => data.emit(&mut out),
+            Message::Repair(repair) => repair.emit(&mut out),
         }
-        // Reserved bits of an acknowledgement, and a copy beyond three bits, need not come back.
+        // Reserved bits need not come back.
         match (message, Message::parse(&[&out[..], after].concat())) {
             (Message::Ack(sent), Ok((Message::Ack(read), _))) => assert_eq!(sent, read),
             (Message::Data(sent), Ok((Message::Data(read), _))) => assert_eq!(sent, read),
+            (Message::Repair(sent), Ok((Message::Repair(read), _))) => assert_eq!(sent, read),
             (sent, read) => panic!("{sent:?} came back as {read:?}"),
         }
         assert_eq!(own.len(), out.len());

@@ -377,7 +377,7 @@ impl Arrivals {
     }
 
     fn wait(&mut self, duration: Duration) {
-        self.now = self.now + duration;
+        self.now += duration;
         self.hop.handle_timeout(self.now);
     }
 
