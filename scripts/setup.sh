@@ -23,13 +23,28 @@ install_missing() {
         return 1
     fi
     echo "Installing ${packages[*]}"
-    export DEBIAN_FRONTEND=noninteractive
-    if ! { apt-get update -qq && apt-get install -qq -y --no-install-recommends "${packages[@]}"; } \
-        > /dev/null < /dev/null; then
+    if ! install_without_services "${packages[@]}" > /dev/null < /dev/null; then
         echo "Could not install ${packages[*]}"
         return 1
     fi
 }
+
+# A routing daemon is wanted in the namespaces of tests, not here: what is installed starts nothing,
+# nor at the next boot. Who has a policy of their own keeps it.
+install_without_services() (
+    policy=/usr/sbin/policy-rc.d
+    if [ ! -e "$policy" ]; then
+        trap 'rm -f "$policy"' EXIT
+        printf '#!/bin/sh\nexit 101\n' > "$policy"
+        chmod 755 "$policy"
+    fi
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq && apt-get install -qq -y --no-install-recommends "$@" || exit 1
+    # A service is called as its package; most packages have none.
+    for package in "$@"; do
+        systemctl disable --quiet --now "$package" 2> /dev/null || true
+    done
+)
 
 # Removes network namespaces named PREFIX<pid>-... whose process was killed before it could,
 # and ends what still runs in them.

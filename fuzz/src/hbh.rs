@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use proto::hbh::auth::{self, End, GroupKey};
 use proto::hbh::wire::{self, Message};
 use proto::hbh::{Config, Hop, Link, Peer, PeerConfig, Profile};
-use proto::ip::{Checksum, Spec, protocol};
+use proto::ip::{Checksum, Header, Spec, protocol, rewrite_v4_checksum};
 use proto::rng::Rng;
 use proto::time::Time;
 
@@ -19,11 +20,13 @@ pub fn message(input: &[u8]) {
                 wire::emit_ack(&ack, ack.intervals.iter(), !after.is_empty(), &mut out);
             }
             Message::Data(data) => data.emit(&mut out),
+            Message::Repair(repair) => repair.emit(&mut out),
         }
-        // Reserved bits of an acknowledgement, and a copy beyond three bits, need not come back.
+        // Reserved bits need not come back.
         match (message, Message::parse(&[&out[..], after].concat())) {
             (Message::Ack(sent), Ok((Message::Ack(read), _))) => assert_eq!(sent, read),
             (Message::Data(sent), Ok((Message::Data(read), _))) => assert_eq!(sent, read),
+            (Message::Repair(sent), Ok((Message::Repair(read), _))) => assert_eq!(sent, read),
             (sent, read) => panic!("{sent:?} came back as {read:?}"),
         }
         assert_eq!(own.len(), out.len());
@@ -31,6 +34,65 @@ pub fn message(input: &[u8]) {
             return;
         }
         rest = after;
+    }
+}
+
+/// Two neighbours under one group key, and someone on the way who changes and repeats what passes.
+pub fn conversation(input: &[u8]) {
+    let key = GroupKey::new(&[7; auth::KEY]);
+    let ends = [End { boot: 1, session: 2 }, End { boot: 3, session: 4 }];
+    let mut sender = key.channel(ends[0], ends[1]);
+    let mut receiver = key.channel(ends[1], ends[0]);
+    // What was sent, with and without proof, and whether it was taken.
+    let mut sent: Vec<(Vec<u8>, Vec<u8>, bool)> = Vec::new();
+    let mut out = Vec::new();
+    let mut rest = input;
+    while let Some((&[action, pick, len], after)) = rest.split_first_chunk::<3>() {
+        let (octets, after) = after.split_at(usize::from(len).min(after.len()));
+        rest = after;
+        match action % 4 {
+            0 => {
+                let mut packet = octets.to_vec();
+                if pick & 1 == 0 {
+                    packet.clear();
+                    let (from, to) = ("fd00::1", "fd00::2");
+                    let [from, to] = [from, to].map(|text| text.parse().expect("an address"));
+                    Spec::new(from, to, protocol::EXPERIMENT).emit(octets.len(), &mut packet);
+                    packet.extend_from_slice(octets);
+                }
+                let mut before = packet.clone();
+                // Within the window, so that none is too old.
+                if sent.len() < 1_000 && sender.seal(&mut packet).is_ok() {
+                    before.truncate(packet.len() - auth::TRAILER);
+                    let header = Header::parse(&before).expect("it was sealed");
+                    if header.is_v4() {
+                        rewrite_v4_checksum(&mut before[..header.len]);
+                    }
+                    sent.push((before, packet, false));
+                }
+            }
+            1 => assert!(receiver.open(octets, &mut out).is_err(), "nobody sealed this"),
+            action => {
+                let count = sent.len();
+                let Some((plain, sealed, is_taken)) =
+                    sent.get_mut(usize::from(pick) % count.max(1))
+                else {
+                    continue;
+                };
+                let mut sealed = sealed.clone();
+                // Never what queues may change.
+                let at = sealed.len() - 1 - usize::from(len) % (sealed.len() - 12).max(1);
+                if action == 2 {
+                    sealed[at] ^= 1 | pick;
+                }
+                let is_opened = receiver.open(&sealed, &mut out).is_ok();
+                assert_eq!(is_opened, action == 3 && !*is_taken);
+                if is_opened {
+                    *is_taken = true;
+                    assert_eq!(&out, plain);
+                }
+            }
+        }
     }
 }
 
@@ -64,7 +126,7 @@ pub fn node(input: &[u8]) {
             2 => {
                 Spec::new(local, remote, protocol::TCP).emit(octets.len(), &mut packet);
                 packet.extend_from_slice(octets);
-                hop.reroute(Peer(1), |_| true, |_| {});
+                hop.reroute(Peer(1), |_, _| true, |_, _| {});
             }
             3 => hop.handle_message(now, Peer(1), octets),
             4 => now += Duration::from_millis(u64::from(len)),

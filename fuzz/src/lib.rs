@@ -23,6 +23,7 @@ pub const TARGETS: &[Target] = &[
     ("gateway_config", text::configuration),
     ("gf_kernels", gf::kernels),
     ("gf_solver", gf::solver),
+    ("hbh_auth", hbh::conversation),
     ("hbh_message", hbh::message),
     ("hbh_node", hbh::node),
     ("hello", gateway::hello),

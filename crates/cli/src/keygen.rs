@@ -1,25 +1,29 @@
 //! `trackway keygen`: the keys that gateways know each other by.
 
 use std::io::{Read as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use gateway::secure::PrivateKey;
+use gateway::secure::{GroupKey, PrivateKey};
 use serde_json::json;
 
 use crate::failure;
 
-/// Make a key for a gateway's tunnel, or tell the public key of one.
+/// Make a key for a gateway's tunnel, or tell the public key of one; or make a group key for HBH.
 ///
 /// A private key stays on its gateway; the public key goes into the configurations of its peers.
-/// Both are 32 octets in base64.
+/// A group key is a secret that all HBH nodes of a network share. All are 32 octets in base64.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   trackway keygen --out a.key        # writes a.key (mode 0600), prints its public key
-  trackway keygen --public < a.key   # prints the public key of a.key")]
+  trackway keygen --public < a.key   # prints the public key of a.key
+  trackway keygen --group --out group.key   # a group key, to be copied to all HBH nodes")]
 pub(crate) struct Args {
-    /// Write the private key to this new file, which only its owner can read.
+    /// Make a group key.
+    #[arg(long, conflicts_with = "public")]
+    group: bool,
+    /// Write the secret key to this new file, which only its owner can read.
     #[arg(long, value_name = "FILE", conflicts_with = "public")]
     out: Option<PathBuf>,
     /// Read a private key from standard input and print its public key.
@@ -35,16 +39,13 @@ const MAX_INPUT: u64 = 4_096;
 
 /// Makes a key, or reads one.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { out, public, json } = args;
+    let Args { group, out, public, json } = args;
+    if group {
+        return make_group_key(out.as_deref(), json);
+    }
     let key = if public { read()? } else { PrivateKey::generate().context("cannot make a key")? };
     if let Some(file) = &out {
-        key.write_new(file).map_err(|error| match error.kind() {
-            std::io::ErrorKind::AlreadyExists => failure::misuse(format!(
-                "{}: there is such a file already; keys are never overwritten",
-                file.display()
-            )),
-            _ => anyhow::Error::new(error).context(format!("cannot write {}", file.display())),
-        })?;
+        key.write_new(file).map_err(|error| unwritten(file, error))?;
     }
     let shown = (!public && out.is_none()).then(|| key.to_base64());
     let public_key = key.public_key().to_string();
@@ -64,6 +65,34 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         writeln!(stdout, "{public_key}")?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn make_group_key(out: Option<&Path>, json: bool) -> anyhow::Result<ExitCode> {
+    let key = GroupKey::generate().context("cannot make a key")?;
+    let (name, value) = match out {
+        None => ("group_key", key.to_base64()),
+        Some(file) => {
+            key.write_new(file).map_err(|error| unwritten(file, error))?;
+            ("file", file.display().to_string())
+        }
+    };
+    let mut stdout = std::io::stdout();
+    if json {
+        writeln!(stdout, "{:#}", json!({ name: value }))?;
+    } else if out.is_none() {
+        writeln!(stdout, "{value}")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn unwritten(file: &Path, error: std::io::Error) -> anyhow::Error {
+    match error.kind() {
+        std::io::ErrorKind::AlreadyExists => failure::misuse(format!(
+            "{}: there is such a file already; keys are never overwritten",
+            file.display()
+        )),
+        _ => anyhow::Error::new(error).context(format!("cannot write {}", file.display())),
+    }
 }
 
 fn read() -> anyhow::Result<PrivateKey> {

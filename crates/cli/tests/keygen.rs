@@ -38,6 +38,25 @@ fn keys_are_told_as_json() {
 }
 
 #[test]
+fn a_group_key_is_one_secret() {
+    let folder = std::env::temp_dir().join(format!("trackway-group-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("group.key");
+    let path = file.to_str().unwrap();
+
+    let made = keygen(&["--group", "--out", path], "");
+    let text = fs::read_to_string(&file).unwrap();
+    let mode = fs::metadata(&file).unwrap().permissions().mode() & 0o777;
+    let again = keygen(&["--group", "--out", path], "");
+    let shown = keygen(&["--group"], "");
+    fs::remove_dir_all(&folder).unwrap();
+
+    assert_eq!((made.status.code(), made.stdout.len(), mode), (Some(0), 0, 0o600));
+    assert_eq!((text.len(), shown.stdout.len()), (45, 45));
+    assert_eq!(again.status.code(), Some(2));
+}
+
+#[test]
 fn what_is_no_key_is_refused() {
     let told = keygen(&["--public"], "not a key");
 

@@ -2,19 +2,22 @@
 
 mod hbh;
 pub mod ipclient;
+mod neighbours;
 pub mod s5066;
 pub mod tunnel;
 mod value;
 
 use std::fs;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use proto::hbh::Profile;
+use proto::hbh::auth::GroupKey;
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::neighbours::Listed;
+use crate::secure;
 use hbh::Parameters;
 pub use ipclient::IpClient;
 pub use s5066::S5066;
@@ -34,13 +37,17 @@ pub struct Config {
     pub s5066: Option<S5066>,
     /// The parameters of HBH.
     pub hbh: proto::hbh::Config,
-    /// Addresses of the only neighbours that HBH is spoken with; `None` for all that speak it.
-    pub neighbours: Option<Vec<IpAddr>>,
+    /// The only neighbours that HBH is spoken with; `None` for all that speak it.
+    pub neighbours: Option<Vec<Listed>>,
+    /// The file with the key of those that HBH is spoken with; `None` for everybody.
+    pub group_key: Option<PathBuf>,
     /// Between two hellos.
     pub hello_interval: Duration,
     /// How long a neighbour may be silent.
     pub hello_hold: Duration,
-    /// UDP ports that stay plain: routing daemons that talk by unicast.
+    /// IP protocols that stay plain: routing daemons that talk by unicast.
+    pub plain_protocols: Vec<u8>,
+    /// UDP ports that stay plain: the same.
     pub plain_udp: Vec<u16>,
     /// Whether the segment size that TCP asks for is lowered to what fits.
     pub clamp_mss: bool,
@@ -48,8 +55,6 @@ pub struct Config {
     pub send_buffer: usize,
     /// Neighbours at most.
     pub neighbour_limit: usize,
-    /// Destinations whose next hop is remembered, at most.
-    pub route_limit: usize,
     /// What is logged.
     pub log: Level,
     /// Where the counters are written every few seconds.
@@ -116,6 +121,17 @@ impl Config {
         Self::parse_in(file, text, None)
     }
 
+    /// Reads the file of the group key, if there is one.
+    ///
+    /// # Errors
+    /// When it cannot be used.
+    pub fn read_group_key(&self) -> Result<Option<GroupKey>, BadKeyFile> {
+        let Some(file) = &self.group_key else { return Ok(None) };
+        let read = secure::GroupKey::read(file);
+        let key = read.map_err(|why| BadKeyFile { file: file.clone(), why })?;
+        Ok(Some(key.derive()))
+    }
+
     fn parse_in(file: &str, text: &str, folder: Option<&Path>) -> Result<Self, Invalid> {
         let invalid = |span: &Span, what: String| {
             let line = line_of(text, span.start);
@@ -151,7 +167,9 @@ struct File {
     #[serde(default)]
     protocol: Option<Between<1, 255>>,
     #[serde(default)]
-    neighbours: Option<Spanned<NeighbourChoice>>,
+    neighbours: Option<Spanned<neighbours::Choice>>,
+    #[serde(default)]
+    group_key: Option<Spanned<PathBuf>>,
     #[serde(default)]
     hbh: Parameters,
     #[serde(default)]
@@ -174,19 +192,6 @@ enum ProfileName {
     Seed,
 }
 
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "expected \"discover\" or a list of addresses")]
-enum NeighbourChoice {
-    Listed(Vec<IpAddr>),
-    Word(Discover),
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Discover {
-    Discover,
-}
-
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Hello {
@@ -200,6 +205,8 @@ struct Hello {
 #[serde(deny_unknown_fields)]
 struct Intercept {
     #[serde(default)]
+    plain_protocols: Option<Vec<Between<0, 255>>>,
+    #[serde(default)]
     plain_udp: Option<Vec<Between<1, 65_535>>>,
     #[serde(default)]
     clamp_mss: Option<bool>,
@@ -211,8 +218,6 @@ struct Limits {
     #[serde(default)]
     neighbours: Option<Between<1, 4_096>>,
     #[serde(default)]
-    routes: Option<Between<16, 1_000_000>>,
-    #[serde(default)]
     send_buffer: Option<Between<4_096, 4_194_304>>,
     #[serde(default)]
     flows: Option<Between<1, 1_000_000>>,
@@ -222,8 +227,10 @@ struct Limits {
 
 /// Interfaces at most; each costs descriptors and a part of the table.
 const MAX_INTERFACES: usize = 16;
-/// Ports of OLSR, AODV and TBRPF: unicast of routing daemons.
-const PLAIN_UDP: [u16; 3] = [698, 654, 712];
+/// IGMP, EIGRP, OSPF, PIM, VRRP, and the MANET protocols' own (RFC 5498): neighbours to each other.
+const PLAIN_PROTOCOLS: [u8; 6] = [2, 88, 89, 103, 112, 138];
+/// The same by UDP: the MANET protocols' own, RIP, RIPng, AODV, OLSR, TBRPF, BFD and its echo, Babel.
+const PLAIN_UDP: [u16; 9] = [269, 520, 521, 654, 698, 712, 3784, 3785, 6696];
 
 impl File {
     fn check(self, folder: Option<&Path>) -> Result<Config, (Span, String)> {
@@ -261,14 +268,10 @@ impl File {
             );
             return Err((hold.span(), what));
         }
-        let neighbours = match self.neighbours.map(|choice| (choice.span(), choice.into_inner())) {
-            None | Some((_, NeighbourChoice::Word(Discover::Discover))) => None,
-            Some((span, NeighbourChoice::Listed(list))) if list.is_empty() => {
-                let what = "neighbours: the list is empty: \"discover\", or at least one address";
-                return Err((span, what.to_owned()));
-            }
-            Some((_, NeighbourChoice::Listed(list))) => Some(list),
-        };
+        let plain_protocols = self.intercept.plain_protocols;
+        let neighbours = self.neighbours.map(neighbours::check_list).transpose()?.flatten();
+        let check_key = |file: &Spanned<PathBuf>| neighbours::check_group_key(file, folder);
+        let group_key = self.group_key.as_ref().map(check_key).transpose()?;
         let plain_udp = self.intercept.plain_udp;
         Ok(Config {
             interfaces,
@@ -277,15 +280,18 @@ impl File {
             s5066,
             hbh,
             neighbours,
+            group_key,
             hello_interval,
             hello_hold,
+            plain_protocols: plain_protocols.map_or(PLAIN_PROTOCOLS.to_vec(), |protocols| {
+                protocols.into_iter().map(Between::as_u8).collect()
+            }),
             plain_udp: plain_udp.map_or(PLAIN_UDP.to_vec(), |ports| {
                 ports.into_iter().map(Between::as_u16).collect()
             }),
             clamp_mss: self.intercept.clamp_mss.unwrap_or(true),
             send_buffer: self.limits.send_buffer.map_or(32_768, Between::as_usize),
             neighbour_limit: self.limits.neighbours.map_or(256, Between::as_usize),
-            route_limit: self.limits.routes.map_or(4_096, Between::as_usize),
             log: self.log,
             metrics: self.metrics,
         })
@@ -356,6 +362,7 @@ fn key_at(text: &str, at: usize) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::Mac;
 
     #[test]
     fn interfaces_alone_are_enough() {
@@ -382,7 +389,8 @@ mod tests {
             interfaces = ["wlan0", "wlan1"]
             profile = "seed"
             protocol = 254
-            neighbours = ["10.0.0.2", "fe80::1"]
+            neighbours = ["10.0.0.2", "fe80::1 at 02:11:22:33:44:55"]
+            group_key = "group.key"
             log = "debug"
             metrics = "/tmp/trackway.prom"
             [hbh]
@@ -410,7 +418,15 @@ mod tests {
         assert_eq!((config.hbh.protocol, config.hbh.retries, config.hbh.window), (254, 3, (2, 16)));
         assert_eq!((config.hbh.queue, config.hbh.flows), (60, 10));
         assert_eq!(config.hbh.rto.initial, Duration::from_secs(2));
-        assert_eq!(config.neighbours.unwrap().len(), 2);
+        let station = Some(Mac([2, 0x11, 0x22, 0x33, 0x44, 0x55]));
+        assert_eq!(
+            config.neighbours.unwrap(),
+            [
+                Listed { address: "10.0.0.2".parse().unwrap(), station: None },
+                Listed { address: "fe80::1".parse().unwrap(), station },
+            ]
+        );
+        assert_eq!(config.group_key, Some("group.key".into()));
         assert_eq!(config.hello_interval, Duration::from_millis(500));
         assert!(config.plain_udp.is_empty() && !config.clamp_mss);
     }
@@ -430,6 +446,14 @@ mod tests {
             (
                 "neighbours = []",
                 "a.toml, line 2: neighbours: the list is empty: \"discover\", or at least one address",
+            ),
+            (
+                "neighbours = [\"10.0.0.2\", \"b\"]",
+                "a.toml, line 2: neighbours: \"b\" is not allowed: invalid IP address syntax; an address",
+            ),
+            (
+                "neighbours = [\"10.0.0.2 at 2\"]",
+                "a.toml, line 2: neighbours: \"10.0.0.2 at 2\" is not allowed: no hardware address: six",
             ),
             (
                 "neighbours = \"all\"",

@@ -13,14 +13,11 @@ pub struct Counters {
     pub frames_stray: u64,
     /// Frames that the kernel describes wrongly; dropped.
     pub frames_malformed: u64,
-    /// Packets sent plain because their next hop had just stopped speaking HBH.
+    /// Packets sent plain: what neighbours say to each other, or the next hop had just stopped
+    /// speaking HBH.
     pub packets_plain: u64,
-    /// Packets passed on to the next hop.
-    pub packets_forwarded: u64,
-    /// Packets handed to the kernel, which delivers, forwards, or answers with an error.
+    /// Packets handed to the kernel, which delivers, forwards, drops, or answers with an error.
     pub packets_released: u64,
-    /// ... of those, because their hops were used up.
-    pub packets_ttl_exceeded: u64,
     /// Packets that the kernel did not take.
     pub packets_release_failed: u64,
     /// Packets too long for the next hop, cut into fragments.
@@ -33,8 +30,14 @@ pub struct Counters {
     pub packets_malformed: u64,
     /// Packets taken back from a neighbour because their route changed or it went down.
     pub packets_rerouted: u64,
+    /// ... of those, this node's own, sent again.
+    pub packets_returned: u64,
+    /// ... of those, given to the kernel although it had no route, after some seconds.
+    pub packets_unrouted: u64,
     /// ICMP errors sent.
     pub icmp_sent: u64,
+    /// ICMP errors that could not be sent.
+    pub icmp_failed: u64,
     /// ICMP errors not sent because there were too many.
     pub icmp_suppressed: u64,
     /// SYNs whose segment size was lowered.
@@ -47,8 +50,18 @@ pub struct Counters {
     pub frames_not_hbh: u64,
     /// HBH packets from stations that are no neighbours; dropped.
     pub frames_unknown_peer: u64,
+    /// HBH packets in the name of a neighbour that it did not send; dropped.
+    pub frames_forged: u64,
+    /// HBH packets of a neighbour that came before, or far too late; dropped.
+    pub frames_replayed: u64,
     /// Hellos that cannot be read; dropped.
     pub hellos_malformed: u64,
+    /// Hellos of another version; dropped.
+    pub hellos_other_version: u64,
+    /// Hellos with another group key or none, or with one when we have none; dropped.
+    pub hellos_unauthenticated: u64,
+    /// Hellos that claim our group key without having it; dropped.
+    pub hellos_forged: u64,
     /// Frames sent to neighbours.
     pub frames_sent: u64,
     /// Frames that the interface refused; dropped.
@@ -72,23 +85,29 @@ impl Counters {
             ("frames_stray", self.frames_stray),
             ("frames_malformed", self.frames_malformed),
             ("packets_plain", self.packets_plain),
-            ("packets_forwarded", self.packets_forwarded),
             ("packets_released", self.packets_released),
-            ("packets_ttl_exceeded", self.packets_ttl_exceeded),
             ("packets_release_failed", self.packets_release_failed),
             ("packets_fragmented", self.packets_fragmented),
             ("packets_too_big", self.packets_too_big),
             ("packets_full", self.packets_full),
             ("packets_malformed", self.packets_malformed),
             ("packets_rerouted", self.packets_rerouted),
+            ("packets_returned", self.packets_returned),
+            ("packets_unrouted", self.packets_unrouted),
             ("icmp_sent", self.icmp_sent),
+            ("icmp_failed", self.icmp_failed),
             ("icmp_suppressed", self.icmp_suppressed),
             ("syns_clamped", self.syns_clamped),
             ("frames_received", self.frames_received),
             ("frames_foreign", self.frames_foreign),
             ("frames_not_hbh", self.frames_not_hbh),
             ("frames_unknown_peer", self.frames_unknown_peer),
+            ("frames_forged", self.frames_forged),
+            ("frames_replayed", self.frames_replayed),
             ("hellos_malformed", self.hellos_malformed),
+            ("hellos_other_version", self.hellos_other_version),
+            ("hellos_unauthenticated", self.hellos_unauthenticated),
+            ("hellos_forged", self.hellos_forged),
             ("frames_sent", self.frames_sent),
             ("frames_send_failed", self.frames_send_failed),
             ("links_busy", self.links_busy),

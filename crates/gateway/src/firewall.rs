@@ -1,14 +1,13 @@
 //! The nftables table `trackway`: what leaves for a neighbour that speaks HBH goes to us instead.
 //!
 //! ```text
-//!   egress of a MANET interface        to a neighbour in the set, and not excluded ─▶ trackway0
+//!   egress of a MANET interface        to a neighbour in the set, and not excluded ─▶ our device
 //!   ingress of a MANET interface       HBH itself ─▶ dropped: the packet socket has seen it
 //! ```
 //! The table belongs to the `nft` process that made it and that runs as long as we do. It ends when
 //! the pipe to it closes, however we end, and the kernel removes the table of an owner that is
 //! gone: traffic is plain again, and nothing stays behind.
 
-use std::fmt::Write as _;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::CommandExt as _;
@@ -38,12 +37,12 @@ const SAID: usize = 64 << 10;
 /// What to intercept.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Plan<'a> {
-    /// Names of the MANET interfaces.
-    pub interfaces: Vec<&'a str>,
-    /// Name of the device that intercepted frames go to.
-    pub device: &'a str,
+    /// Names of the MANET interfaces, each with that of the device that intercepted frames go to.
+    pub interfaces: Vec<(&'a str, String)>,
     /// The IP protocol of HBH.
     pub protocol: u8,
+    /// IP protocols that stay plain.
+    pub plain_protocols: &'a [u8],
     /// UDP ports, source or destination, that stay plain.
     pub plain_udp: &'a [u16],
     /// Neighbours at most on each interface.
@@ -182,9 +181,9 @@ impl Drop for Firewall {
 impl Plan<'_> {
     /// The table as one line of orders, which `nft` carries out as a whole or not at all.
     fn script(&self) -> String {
-        let Self { device, protocol, limit, .. } = self;
+        let Self { protocol, limit, .. } = self;
         let mut orders = vec![format!("add table netdev {TABLE} {{ flags owner; }}")];
-        for (position, interface) in self.interfaces.iter().enumerate() {
+        for (position, (interface, device)) in self.interfaces.iter().enumerate() {
             let (set, chain) = (format!("neighbours{position}"), format!("egress{position}"));
             orders
                 .push(format!("add set netdev {TABLE} {set} {{ type ether_addr; size {limit}; }}"));
@@ -202,12 +201,12 @@ impl Plan<'_> {
                 "icmpv6 type 133-137 accept".to_owned(),
                 "ip6 daddr fe80::/10 accept".to_owned(),
             ];
+            if !self.plain_protocols.is_empty() {
+                let protocols = listed(self.plain_protocols);
+                rules.push(format!("meta l4proto {{ {protocols} }} accept"));
+            }
             if !self.plain_udp.is_empty() {
-                let mut ports = String::new();
-                for port in self.plain_udp {
-                    let comma = if ports.is_empty() { "" } else { ", " };
-                    let _ = write!(ports, "{comma}{port}");
-                }
+                let ports = listed(self.plain_udp);
                 rules.push(format!("udp sport {{ {ports} }} accept"));
                 rules.push(format!("udp dport {{ {ports} }} accept"));
             }
@@ -230,13 +229,18 @@ impl Plan<'_> {
     }
 }
 
-/// What to do about a complaint of `nft`.
+/// Numbers as the elements of a set.
+fn listed(numbers: &[impl ToString]) -> String {
+    numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
 /// Whether the complaint about `word` has ended, with a line that points at it.
 fn is_complete(said: &str, word: &str) -> bool {
     let after = said.split_once(word).map_or("", |(_, after)| after);
     after.split_once('^').is_some_and(|(_, rest)| rest.contains('\n'))
 }
 
+/// What to do about a complaint of `nft`.
 fn explain(said: &str) -> String {
     let complaint =
         said.lines().find(|line| line.contains("rror")).unwrap_or("no complaint").trim();
@@ -269,9 +273,9 @@ mod tests {
     #[test]
     fn the_table_is_this() {
         let plan = Plan {
-            interfaces: vec!["wlan0"],
-            device: "trackway0",
+            interfaces: vec![("wlan0", "trackway0".to_owned())],
             protocol: 253,
+            plain_protocols: &[88, 89],
             plain_udp: &[698, 654],
             limit: 256,
         };
@@ -289,6 +293,7 @@ mod tests {
             r"add rule netdev trackway egress0 meta mark 0x7472776b accept",
             r"add rule netdev trackway egress0 icmpv6 type 133-137 accept",
             r"add rule netdev trackway egress0 ip6 daddr fe80::/10 accept",
+            r"add rule netdev trackway egress0 meta l4proto { 88, 89 } accept",
             r"add rule netdev trackway egress0 udp sport { 698, 654 } accept",
             r"add rule netdev trackway egress0 udp dport { 698, 654 } accept",
             r#"add rule netdev trackway egress0 counter fwd to "trackway0""#,

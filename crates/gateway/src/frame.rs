@@ -1,6 +1,7 @@
 //! Ethernet headers.
 
 use std::fmt;
+use std::str::FromStr;
 
 /// Octets of the header.
 pub const HEADER: usize = 14;
@@ -17,6 +18,26 @@ impl Mac {
     #[must_use]
     pub fn is_station(self) -> bool {
         self.0[0] & 1 == 0 && self.0 != [0; 6]
+    }
+}
+
+/// Why a text is no hardware address.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("no hardware address: six octets in hex, such as 02:11:22:33:44:55")]
+pub struct NoMac;
+
+impl FromStr for Mac {
+    type Err = NoMac;
+
+    fn from_str(text: &str) -> Result<Self, NoMac> {
+        let mut octets = [0; 6];
+        let mut parts = text.split(':');
+        for octet in &mut octets {
+            let part = parts.next().filter(|part| part.len() == 2).ok_or(NoMac)?;
+            let is_hex = part.bytes().all(|letter| letter.is_ascii_hexdigit());
+            *octet = u8::from_str_radix(part, 16).ok().filter(|_| is_hex).ok_or(NoMac)?;
+        }
+        if parts.next().is_some() { Err(NoMac) } else { Ok(Self(octets)) }
     }
 }
 
@@ -62,6 +83,18 @@ pub fn parse(frame: &[u8]) -> Option<(Mac, Mac, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_reads_as_it_is_shown() {
+        let mac = Mac([2, 0x11, 0xaa, 0, 0xff, 9]);
+
+        assert_eq!(mac.to_string().parse(), Ok(mac));
+        for text in
+            ["", "02:11:22:33:44", "02:11:22:33:44:55:66", "2:11:22:33:44:55", "+2:1:2:3:4:5"]
+        {
+            assert_eq!(text.parse::<Mac>(), Err(NoMac), "{text}");
+        }
+    }
 
     #[test]
     fn a_header_reads_as_it_was_written() {

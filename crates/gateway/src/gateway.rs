@@ -1,16 +1,22 @@
 //! The gateway: one thread that moves packets between the kernel, HBH and the neighbours.
 //!
 //! ```text
-//!   applications, other interfaces                                     neighbours
-//!          │ routing, firewall                                             ▲ │
-//!          ▼                                                               │ ▼
-//!   MANET interface's egress ─▶ trackway0 ─▶ intercept ─▶ ┌─────┐ ─▶ packet socket
-//!                                                         │ HBH │
-//!   routing, firewall        ◀─ trackway0 ◀─  release  ◀─ └─────┘ ◀─ packet socket
-//!                                                forward └──▲──┘
+//!   applications, other interfaces                                      neighbours
+//!          │ routing, firewall                                              ▲ │
+//!          ▼                                                                │ ▼
+//!   MANET interface's egress  ─▶ trackway0 ─▶ intercept ─▶ ┌─────┐ ─▶ packet socket
+//!                                                          │ HBH │
+//!   MANET interface's ingress ◀─ trackway0 ◀─  release  ◀─ └─────┘ ◀─ packet socket
+//!          │ routing, firewall
+//!          ▼
+//!   applications, other interfaces, and by the egress again the next neighbour
 //! ```
 
+mod guard;
+mod hellos;
 mod intercept;
+mod known;
+mod orphans;
 mod receive;
 mod release;
 mod transmit;
@@ -27,6 +33,7 @@ use proto::rng::Rng;
 use proto::time::{Time, earliest};
 use tracing::{debug, info, warn};
 
+use crate::complaints::{Complaints, Subject};
 use crate::config::Config;
 use crate::control::Control;
 use crate::counters::{self, Counters, Entry};
@@ -37,11 +44,14 @@ use crate::neighbours::{self, Neighbours, Place};
 use crate::netlink::{Monitor, Netlink};
 use crate::port::Port;
 use crate::rights::{self, ADMIN_AND_PACKETS};
-use crate::routes::{NextHop, Routes};
+use crate::routes::Routes;
 use crate::services::Services;
 use crate::setup;
-use crate::sys::Received;
+use crate::sys::{Raw, Received};
 
+use guard::Guard;
+use known::{Known, KnownPeers};
+use orphans::{Orphans, Reason};
 use release::Release;
 
 /// Changes that come together are acted on together.
@@ -50,23 +60,26 @@ const METRICS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A running gateway.
 pub struct Gateway {
-    /// Dropped first: traffic is plain before the device goes that it was sent to.
+    /// Dropped first: traffic is plain before the devices go that it was sent to.
     firewall: Firewall,
-    release: Release,
     config: Config,
     started: Instant,
     hop: Hop,
     neighbours: Neighbours,
+    guard: Guard,
+    complaints: Complaints,
     routes: Routes,
     netlink: Netlink,
     monitor: Monitor,
     ports: Vec<Port>,
+    release: Release,
+    raw: Raw,
+    known: KnownPeers,
+    orphans: Orphans,
     control: Control,
     signals: SignalFd,
     services: Services,
     counters: Counters,
-    /// Whether IPv4 and IPv6 are forwarded here.
-    forwards: [bool; 2],
     reroute_at: Option<Time>,
     metrics_at: Option<Time>,
     errors: intercept::ErrorBudget,
@@ -89,14 +102,16 @@ impl Gateway {
     /// When something is missing, with the remedy.
     pub fn set_up(config: Config) -> anyhow::Result<Self> {
         let control = Control::open()?;
+        let group_key = config.read_group_key().context("group_key")?;
         let mut netlink = Netlink::open().context("cannot ask the kernel")?;
         let monitor = Monitor::open().context("cannot watch the kernel's routes")?;
         let ports = setup::open_ports(&mut netlink, &config)?;
-        let (tap, device_mac) = setup::open_device(&mut netlink, &ports)?;
+        let raw = Raw::open().context("cannot open a raw socket")?;
+        let devices = (0..).map(setup::device);
         let plan = Plan {
-            interfaces: config.interfaces.iter().map(String::as_str).collect(),
-            device: setup::DEVICE,
+            interfaces: config.interfaces.iter().map(String::as_str).zip(devices).collect(),
             protocol: config.hbh.protocol,
+            plain_protocols: &config.plain_protocols,
             plain_udp: &config.plain_udp,
             limit: config.neighbour_limit,
         };
@@ -114,24 +129,28 @@ impl Gateway {
                 limit: config.neighbour_limit,
                 only: config.neighbours.clone(),
             },
-            ports.len(),
+            &ports.iter().map(|port| port.mac).collect::<Vec<_>>(),
             Rng::stream(seed, "neighbours"),
         );
         let mut gateway = Self {
             started: Instant::now(),
             hop: Hop::new(config.hbh, Rng::stream(seed, "hbh")),
             neighbours,
-            routes: Routes::open(config.route_limit).context("cannot ask for routes")?,
+            guard: Guard::new(group_key),
+            complaints: Complaints::default(),
+            routes: Routes::open().context("cannot ask for routes")?,
             netlink,
             monitor,
+            release: Release::new(&ports),
             ports,
-            release: Release::new(tap, device_mac),
+            raw,
+            known: KnownPeers::default(),
+            orphans: Orphans::default(),
             firewall,
             control,
             signals,
             services,
             counters: Counters::default(),
-            forwards: [false; 2],
             reroute_at: None,
             metrics_at: config.metrics.is_some().then_some(Time::ZERO),
             errors: intercept::ErrorBudget::default(),
@@ -143,7 +162,6 @@ impl Gateway {
             },
             config,
         };
-        gateway.look_at_forwarding();
         let now = gateway.now();
         for position in 0..gateway.ports.len() {
             let state = gateway.ports[position].state.clone();
@@ -159,6 +177,12 @@ impl Gateway {
     pub fn run(&mut self) -> anyhow::Result<()> {
         let interfaces = self.config.interfaces.join(", ");
         self.services.start()?;
+        if self.guard.key().is_none() {
+            warn!(
+                "no group_key: anybody in radio range can pass for a neighbour, take its traffic and \
+                 end its conversations; `trackway keygen --group --out group.key` makes one"
+            );
+        }
         info!(%interfaces, profile = ?self.config.hbh.profile, "gateway ready");
         loop {
             let now = self.now();
@@ -187,9 +211,9 @@ impl Gateway {
                 if ready.ports & (1 << position) != 0 {
                     self.take_received(now, position)?;
                 }
-            }
-            if ready.device {
-                self.take_intercepted(now)?;
+                if ready.devices & (1 << position) != 0 {
+                    self.take_intercepted(now, position)?;
+                }
             }
         }
         self.leave();
@@ -206,12 +230,17 @@ impl Gateway {
             ("hellos_received", neighbours.hellos_received),
             ("hellos_incompatible", neighbours.hellos_incompatible),
             ("hellos_unlisted", neighbours.hellos_unlisted),
+            ("hellos_misplaced", neighbours.hellos_misplaced),
+            ("hellos_disputed", neighbours.hellos_disputed),
+            ("hellos_relayed", neighbours.hellos_relayed),
+            ("hellos_stale", neighbours.hellos_stale),
             ("hellos_full", neighbours.hellos_full),
+            ("neighbours_evicted", neighbours.neighbours_evicted),
             ("neighbours_up", neighbours.neighbours_up),
             ("neighbours_down", neighbours.neighbours_down),
             ("neighbours", self.neighbours.peers().count() as u64),
             ("routes_asked", self.routes.asked),
-            ("routes_overflows", self.routes.overflows),
+            ("packets_waiting", self.orphans.len() as u64),
         ]);
         entries.extend(counters::hbh_entries(&self.hop.stats()));
         entries.extend(self.services.entries());
@@ -232,24 +261,27 @@ impl Gateway {
             debug!(?peer, packets, "gave up");
         }
         self.neighbours.handle_timeout(now);
-        while let Some(event) = self.neighbours.poll_event() {
-            self.take_neighbour(now, event)?;
-        }
+        self.take_neighbours(now, None)?;
         if self.reroute_at.is_some_and(|at| at <= now) {
             self.reroute_at = None;
             self.reroute(now);
+            self.settle_orphans(now);
+        }
+        if self.orphans.front().is_some_and(|orphan| orphan.until <= now) {
+            self.settle_orphans(now);
         }
         if self.metrics_at.is_some_and(|at| at <= now) {
             self.metrics_at = Some(now + METRICS_INTERVAL);
             self.write_metrics();
         }
-        self.route_restored(now);
+        self.release_restored(now)?;
         self.transmit(now);
         Ok(())
     }
 
     fn wait(&mut self, now: Time) -> anyhow::Result<Ready> {
-        let due = [self.neighbours.next_timeout(), self.reroute_at, self.metrics_at]
+        let orphans = self.orphans.front().map(|orphan| orphan.until);
+        let due = [self.neighbours.next_timeout(), self.reroute_at, self.metrics_at, orphans]
             .into_iter()
             .fold(self.hop.next_timeout(), earliest);
         let timeout = due.map(|at| TimeSpec::from(at.since(now)));
@@ -259,12 +291,12 @@ impl Gateway {
             input(self.firewall.as_fd()),
             input(self.monitor.as_fd()),
             input(self.control.as_fd()),
-            input(self.release.as_fd()),
         ];
         fds.extend(self.ports.iter().map(|port| {
             let output = if port.is_busy() { PollFlags::POLLOUT } else { PollFlags::empty() };
             PollFd::new(port.as_fd(), PollFlags::POLLIN | output)
         }));
+        fds.extend(self.ports.iter().map(|port| input(port.tap.as_fd())));
         fds.extend(self.services.ended().map(input));
         match ppoll(&mut fds, timeout, None) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
@@ -274,45 +306,81 @@ impl Gateway {
             let input = PollFlags::POLLIN | PollFlags::POLLERR | PollFlags::POLLHUP;
             fd.revents().is_some_and(|events| events.intersects(input))
         };
-        let (ports, services) = fds[5..].split_at(self.ports.len());
-        let ports = ports.iter().enumerate();
+        let (ports, rest) = fds[4..].split_at(self.ports.len());
+        let (devices, services) = rest.split_at(self.ports.len());
+        let bits = |fds: &[PollFd<'_>]| {
+            let fds = fds.iter().enumerate();
+            fds.filter(|(_, fd)| is_ready(fd)).fold(0, |bits, (at, _)| bits | 1 << at)
+        };
         Ok(Ready {
             signal: is_ready(&fds[0]),
             services: services.iter().any(is_ready),
             nft: is_ready(&fds[1]),
             monitor: is_ready(&fds[2]),
             control: is_ready(&fds[3]),
-            device: is_ready(&fds[4]),
-            ports: ports.filter(|(_, fd)| is_ready(fd)).fold(0, |ports, (at, _)| ports | 1 << at),
+            devices: bits(devices),
+            ports: bits(ports),
         })
     }
 
-    fn take_neighbour(&mut self, now: Time, event: neighbours::Event) -> anyhow::Result<()> {
+    /// Acts on who came and went; `reason` is why those went that did.
+    fn take_neighbours(&mut self, now: Time, reason: Option<Reason>) -> anyhow::Result<()> {
+        while let Some(event) = self.neighbours.poll_event() {
+            self.take_neighbour(now, event, reason)?;
+        }
+        Ok(())
+    }
+
+    fn take_neighbour(
+        &mut self,
+        now: Time,
+        event: neighbours::Event,
+        reason: Option<Reason>,
+    ) -> anyhow::Result<()> {
         match event {
             neighbours::Event::Up(place @ (position, mac), peer) => {
-                let Some(config) = self.peer_config(place) else {
-                    warn!(%mac, "neighbour without an address of a version that we have");
+                let (Some(config), Some((ours, theirs))) =
+                    (self.peer_config(place), self.neighbours.ends(place))
+                else {
+                    let what = "neighbour without an address of a version that we have";
+                    self.complain_of(now, Subject::NoAddress, place, what);
                     return Ok(());
                 };
                 self.hop.add_peer(peer, config);
+                let addresses = self.neighbours.addresses(place).to_vec();
+                self.known.add(peer, Known { place, addresses });
+                self.guard.add_peer(peer, ours, theirs);
                 self.firewall.add_neighbour(position, mac)?;
-                info!(interface = %self.ports[position].name, ?peer, "neighbour speaks HBH");
+                if let Some(left_out) = self.complaints.admit(now, Subject::NeighbourUp) {
+                    let interface = &self.ports[position].name;
+                    info!(%interface, ?peer, left_out, "neighbour speaks HBH");
+                }
                 debug!(%mac, address = %config.remote, ?peer, "neighbour");
                 self.reroute_at = earliest(self.reroute_at, Some(now + SETTLE));
             }
-            neighbours::Event::Down(place @ (position, mac), peer) => {
+            neighbours::Event::Down((position, mac), peer) => {
                 self.firewall.remove_neighbour(position, mac)?;
-                info!(interface = %self.ports[position].name, ?peer, "neighbour gone");
+                if let Some(left_out) = self.complaints.admit(now, Subject::NeighbourDown) {
+                    let interface = &self.ports[position].name;
+                    info!(%interface, ?peer, left_out, "neighbour gone");
+                }
                 let mut orphans = Vec::new();
-                self.hop.remove_peer(peer, |packet| orphans.push(packet.to_vec()));
-                self.adopt(now, orphans, Some(place));
+                self.hop.remove_peer(peer, |packet, from| orphans.push((packet.to_vec(), from)));
+                self.known.remove(peer);
+                self.guard.remove_peer(peer);
+                self.adopt(now, orphans, reason.unwrap_or(Reason::Silence(peer)));
             }
-            neighbours::Event::Incompatible((position, mac)) => {
-                warn!(
-                    interface = %self.ports[position].name,
-                    "a neighbour runs another profile of HBH and is reached by plain IP"
-                );
-                debug!(%mac, "incompatible neighbour");
+            neighbours::Event::Disputed(place) => {
+                let what = "a station claims an address of a neighbour and is reached by plain IP";
+                self.complain_of(now, Subject::AddressDisputed, place, what);
+            }
+            neighbours::Event::Incompatible(place) => {
+                let what = "a neighbour runs another profile of HBH and is reached by plain IP";
+                self.complain_of(now, Subject::ProfileDiffers, place, what);
+            }
+            neighbours::Event::Misplaced(place) => {
+                let what = "a station claims an address that `neighbours` gives to another";
+                self.complain_of(now, Subject::AddressMisplaced, place, what);
             }
         }
         Ok(())
@@ -326,7 +394,8 @@ impl Gateway {
             remote.map(|&remote| (local, remote))
         })?;
         let link = hbh::Link(u32::try_from(position).ok()?);
-        Some(PeerConfig { link, local, remote, mtu: port.state.mtu })
+        let mtu = port.state.mtu.saturating_sub(self.guard.overhead());
+        Some(PeerConfig { link, local, remote, mtu })
     }
 
     fn take_changes(&mut self, now: Time) -> anyhow::Result<()> {
@@ -344,8 +413,6 @@ impl Gateway {
             concerned = u32::MAX;
         }
         self.counters.route_changes += changes;
-        self.routes.forget();
-        self.look_at_forwarding();
         self.reroute_at = earliest(self.reroute_at, Some(now + SETTLE));
 
         for position in 0..self.ports.len() {
@@ -376,28 +443,6 @@ impl Gateway {
         Ok(())
     }
 
-    fn look_at_forwarding(&mut self) {
-        let name = |position: usize| self.ports.get(position).map(|port| port.name.as_str());
-        let any = |family| {
-            (0..self.ports.len()).filter_map(name).any(|name| setup::forwards(family, name))
-        };
-        self.forwards = [any("ipv4"), any("ipv6")];
-    }
-
-    /// Whether packets to this destination have another neighbour as next hop, and which.
-    fn next_peer(
-        routes: &mut Routes,
-        ports: &[Port],
-        neighbours: &Neighbours,
-        destination: std::net::IpAddr,
-    ) -> Option<hbh::Peer> {
-        let NextHop::Neighbour { interface, address } = routes.next_hop(destination) else {
-            return None;
-        };
-        let position = ports.iter().position(|port| port.index == interface)?;
-        neighbours.peer_with(position, address)
-    }
-
     fn write_metrics(&self) {
         if let Some(path) = &self.config.metrics
             && let Err(error) = counters::replace(path, &self.metrics())
@@ -413,13 +458,14 @@ impl Gateway {
     /// Tells the neighbours, and says what was.
     fn leave(&mut self) {
         for position in 0..self.ports.len() {
-            let hello = self.neighbours.goodbye(position);
-            self.push_hello(position, Mac::EVERYONE, &hello);
+            for hello in self.neighbours.goodbyes(position) {
+                self.push_hello(position, Mac::EVERYONE, &hello);
+            }
             self.ports[position].flush(&mut self.counters);
         }
         self.write_metrics();
         let counters = counters::as_json(&self.entries());
-        info!(counters = %counters.trim(), "gateway ends");
+        info!(counters = %counters.trim(), left_out = self.complaints.untold(), "gateway ends");
     }
 }
 
@@ -429,14 +475,8 @@ struct Ready {
     nft: bool,
     monitor: bool,
     control: bool,
-    device: bool,
+    /// A bit for each port's device.
+    devices: u32,
     /// A bit for each port.
     ports: u32,
-}
-
-/// The device's descriptor, for waiting.
-impl std::os::fd::AsFd for Release {
-    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
-        self.device().as_fd()
-    }
 }

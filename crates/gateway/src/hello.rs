@@ -4,39 +4,55 @@
 //!   0                   1                   2                   3
 //!   0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
 //!  +---------------+---------------+-------------------------------+
-//!  |     0x80      |  version = 1  |          FlowID = 0           |  the HBH header of a HAM
+//!  |     0x80      |  version = 2  |               0               |  no data, no acknowledgement
 //!  +---------------+---------------+---------------+---------------+
 //!  |            checksum           |     0xff      |    profile    |  0 default, 1 seed
 //!  +-------------------------------+---------------+---------------+
-//!  |                             boot                              |  drawn at each start
+//!  |                                                               |
+//!  +                             boot                              +  drawn at each start
+//!  |                                                               |
+//!  +---------------------------------------------------------------+
+//!  |                                                               |
+//!  +                            counter                            +  greater in each hello of a boot
+//!  |                                                               |
 //!  +---------------+---------------+---------------+---------------+
-//!  |     flags     |   addresses   |  neighbours   |       0       |  flag 1 answer me, 2 goodbye
-//!  +---------------+---------------+---------------+---------------+
+//!  |     flags     |   addresses   |  neighbours   |       0       |  flag 1 answer me, 2 goodbye,
+//!  +---------------+---------------+---------------+---------------+       4 not all neighbours
+//!  |                            station                            |  the sender's hardware address
+//!  +                               +-------------------------------+
+//!  |                               |            key id             |  0: there is no tag
+//!  +-------------------------------+-------------------------------+
 //!  addresses times:   family (1: 4 or 6), address (4 or 16)
-//!  neighbours times:  boot (4), session (2), echo (2)
+//!  neighbours times:  boot (8), session (4), echo (4)
+//!  with a key:        tag (16)
 //! ```
 //! It is the payload of an IP packet of HBH's protocol. The checksum is the Internet's, over all
-//! of it. A neighbour's entry says: I hear the gateway that started as `boot`; `session` is the
-//! number of my conversation with it, `echo` the number that it gave to its one with me, 0 when I
-//! do not know it.
+//! of it; the tag is [`GroupKey::tag`]'s, over all before it with a checksum of 0. A neighbour's entry
+//! says: I hear the gateway that started as `boot`; `session` is the number of my conversation with
+//! it, `echo` the number that it gave to its one with me, 0 when I do not know it.
 
 use std::net::IpAddr;
 
 use proto::hbh::Profile;
+use proto::hbh::auth::{GroupKey, HELLO_TAG};
 use proto::ip::Checksum;
+
+use crate::frame::Mac;
 
 /// Addresses in a hello at most.
 pub const MAX_ADDRESSES: usize = 16;
 /// Neighbours in a hello at most.
-pub const MAX_NEIGHBOURS: usize = 64;
+pub const MAX_NEIGHBOURS: usize = 32;
 
-const HEADER: usize = 16;
+const HEADER: usize = 36;
 const KIND: u8 = 0x80;
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const MARK: u8 = 0xff;
 const WANTS_ANSWER: u8 = 1;
 const GOODBYE: u8 = 2;
-const NEIGHBOUR: usize = 8;
+const PARTIAL: u8 = 4;
+const NEIGHBOUR: usize = 16;
+const CHECKSUM: std::ops::Range<usize> = 4..6;
 
 /// What a gateway says of itself.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -44,11 +60,17 @@ pub struct Hello {
     /// The HBH that it runs.
     pub profile: Profile,
     /// Drawn when it started.
-    pub boot: u32,
+    pub boot: u64,
+    /// Greater than in all that it sent before.
+    pub counter: u64,
     /// Whether a hello is asked for in return.
     pub wants_answer: bool,
     /// Whether it is about to end.
     pub is_goodbye: bool,
+    /// Whether it hears others than these neighbours.
+    pub is_partial: bool,
+    /// Its hardware address on this link.
+    pub station: Mac,
     /// Its addresses on this link.
     pub addresses: Vec<IpAddr>,
     /// Whom it hears.
@@ -59,14 +81,14 @@ pub struct Hello {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Heard {
     /// Who is heard.
-    pub boot: u32,
+    pub boot: u64,
     /// The hearer's number of the conversation.
-    pub session: u16,
+    pub session: u32,
     /// The other's number of it, 0 if unknown.
-    pub echo: u16,
+    pub echo: u32,
 }
 
-/// Why octets are not a hello.
+/// Why octets are not a hello that counts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Malformed {
     /// An address of neither family.
@@ -75,9 +97,21 @@ pub enum Malformed {
     /// The checksum does not match.
     #[error("wrong checksum")]
     Checksum,
+    /// It has the id of our group key, and not its tag.
+    #[error("forged")]
+    Forged,
+    /// It has a group key, and we have none.
+    #[error("it has a group key, and we have none")]
+    Keyed,
+    /// It has no group key, and we have one.
+    #[error("it has no group key")]
+    Keyless,
     /// Some other HBH message.
     #[error("not a hello")]
     Kind,
+    /// Its group key is not ours.
+    #[error("it has another group key")]
+    OtherKey,
     /// A profile that this version does not know.
     #[error("profile {0}")]
     Profile(u8),
@@ -108,24 +142,43 @@ impl Hello {
         matches!(payload.first_chunk(), Some(&[KIND, _, 0, 0, _, _, MARK]))
     }
 
-    /// Reads the hello that fills `payload`.
+    /// Reads the hello that fills `payload`; with a group key, only one that has its tag.
     ///
     /// # Errors
-    /// When it is none, or one of another version.
-    pub fn parse(payload: &[u8]) -> Result<Self, Malformed> {
-        let Some((&header, mut rest)) = payload.split_first_chunk::<HEADER>() else {
-            return Err(Malformed::Truncated { have: payload.len() });
-        };
+    /// When it is none, one of another version, or not from our group.
+    pub fn parse(payload: &[u8], key: Option<&GroupKey>) -> Result<Self, Malformed> {
+        let cut = Malformed::Truncated { have: payload.len() };
+        let version = *payload.get(1).ok_or(cut)?;
         if !Self::is_one(payload) {
-            return Err(Malformed::Kind);
+            return Err(if payload.len() < 7 { cut } else { Malformed::Kind });
         }
         if Checksum::default().with(payload).finish() != 0 {
             return Err(Malformed::Checksum);
         }
-        let [_, version, _, _, _, _, _, profile, b0, b1, b2, b3, flags, addresses, neighbours, _] =
-            header;
         if version != VERSION {
             return Err(Malformed::Version(version));
+        }
+        let Some((&header, mut rest)) = payload.split_first_chunk::<HEADER>() else {
+            return Err(cut);
+        };
+        let [_, _, _, _, _, _, _, profile, fixed @ ..] = header;
+        let [b0, b1, b2, b3, b4, b5, b6, b7, fixed @ ..] = fixed;
+        let [c0, c1, c2, c3, c4, c5, c6, c7, fixed @ ..] = fixed;
+        let [flags, addresses, neighbours, _, m0, m1, m2, m3, m4, m5, k0, k1] = fixed;
+        match (key, u16::from_be_bytes([k0, k1])) {
+            (None, 0) => {}
+            (None, _) => return Err(Malformed::Keyed),
+            (Some(_), 0) => return Err(Malformed::Keyless),
+            (Some(key), id) if id != key.id() => return Err(Malformed::OtherKey),
+            (Some(key), _) => {
+                let (content, tag) = rest.split_last_chunk::<HELLO_TAG>().ok_or(cut)?;
+                let mut tagged = payload[..HEADER + content.len()].to_vec();
+                tagged[CHECKSUM].fill(0);
+                if !key.is_tag(&tagged, tag) {
+                    return Err(Malformed::Forged);
+                }
+                rest = content;
+            }
         }
         let profile = match profile {
             0 => Profile::Default,
@@ -137,12 +190,14 @@ impl Hello {
             return Err(Malformed::TooMany);
         }
 
-        let cut = Malformed::Truncated { have: payload.len() };
         let mut hello = Self {
             profile,
-            boot: u32::from_be_bytes([b0, b1, b2, b3]),
+            boot: u64::from_be_bytes([b0, b1, b2, b3, b4, b5, b6, b7]),
+            counter: u64::from_be_bytes([c0, c1, c2, c3, c4, c5, c6, c7]),
             wants_answer: flags & WANTS_ANSWER != 0,
             is_goodbye: flags & GOODBYE != 0,
+            is_partial: flags & PARTIAL != 0,
+            station: Mac([m0, m1, m2, m3, m4, m5]),
             addresses: Vec::with_capacity(addresses),
             neighbours: Vec::with_capacity(neighbours),
         };
@@ -158,20 +213,16 @@ impl Hello {
             rest = after;
         }
         for _ in 0..neighbours {
-            let (&[b0, b1, b2, b3, s0, s1, e0, e1], after) =
-                rest.split_first_chunk::<NEIGHBOUR>().ok_or(cut)?;
-            hello.neighbours.push(Heard {
-                boot: u32::from_be_bytes([b0, b1, b2, b3]),
-                session: u16::from_be_bytes([s0, s1]),
-                echo: u16::from_be_bytes([e0, e1]),
-            });
+            let (entry, after) = rest.split_first_chunk::<NEIGHBOUR>().ok_or(cut)?;
+            hello.neighbours.push(Heard::parse(*entry));
             rest = after;
         }
         if rest.is_empty() { Ok(hello) } else { Err(Malformed::Trailing { extra: rest.len() }) }
     }
 
-    /// Appends the hello; what is too much for one is left out.
-    pub fn emit(&self, out: &mut Vec<u8>) {
+    /// Appends the hello, with the tag of the group key if there is one; what is too much for one
+    /// hello is left out.
+    pub fn emit(&self, key: Option<&GroupKey>, out: &mut Vec<u8>) {
         let start = out.len();
         let addresses = &self.addresses[..self.addresses.len().min(MAX_ADDRESSES)];
         let neighbours = &self.neighbours[..self.neighbours.len().min(MAX_NEIGHBOURS)];
@@ -179,14 +230,18 @@ impl Hello {
             Profile::Default => 0,
             Profile::Seed => 1,
         };
-        let wants_answer = if self.wants_answer { WANTS_ANSWER } else { 0 };
-        let goodbye = if self.is_goodbye { GOODBYE } else { 0 };
-        let count = |len: usize| u8::try_from(len).expect("at most 64");
+        let flag = |is_set, flag| if is_set { flag } else { 0 };
+        let flags = flag(self.wants_answer, WANTS_ANSWER)
+            | flag(self.is_goodbye, GOODBYE)
+            | flag(self.is_partial, PARTIAL);
+        let count = |len: usize| u8::try_from(len).expect("at most 32");
 
         out.extend_from_slice(&[KIND, VERSION, 0, 0, 0, 0, MARK, profile]);
         out.extend_from_slice(&self.boot.to_be_bytes());
-        let counts = [count(addresses.len()), count(neighbours.len())];
-        out.extend_from_slice(&[wants_answer | goodbye, counts[0], counts[1], 0]);
+        out.extend_from_slice(&self.counter.to_be_bytes());
+        out.extend_from_slice(&[flags, count(addresses.len()), count(neighbours.len()), 0]);
+        out.extend_from_slice(&self.station.0);
+        out.extend_from_slice(&key.map_or(0, GroupKey::id).to_be_bytes());
         for address in addresses {
             match address {
                 IpAddr::V4(address) => {
@@ -204,8 +259,23 @@ impl Hello {
             out.extend_from_slice(&heard.session.to_be_bytes());
             out.extend_from_slice(&heard.echo.to_be_bytes());
         }
+        if let Some(key) = key {
+            let tag = key.tag(&out[start..]);
+            out.extend_from_slice(&tag);
+        }
         let sum = Checksum::default().with(&out[start..]).finish();
-        out[start + 4..start + 6].copy_from_slice(&sum.to_be_bytes());
+        out[start..][CHECKSUM].copy_from_slice(&sum.to_be_bytes());
+    }
+}
+
+impl Heard {
+    fn parse(octets: [u8; NEIGHBOUR]) -> Self {
+        let [b0, b1, b2, b3, b4, b5, b6, b7, s0, s1, s2, s3, e0, e1, e2, e3] = octets;
+        Self {
+            boot: u64::from_be_bytes([b0, b1, b2, b3, b4, b5, b6, b7]),
+            session: u32::from_be_bytes([s0, s1, s2, s3]),
+            echo: u32::from_be_bytes([e0, e1, e2, e3]),
+        }
     }
 }
 
@@ -219,78 +289,138 @@ mod tests {
     fn a_hello_is_these_octets() {
         let hello = Hello {
             profile: Profile::Seed,
-            boot: 0x0102_0304,
+            boot: 0x0102_0304_0506_0708,
+            counter: 9,
             wants_answer: true,
             is_goodbye: false,
+            is_partial: true,
+            station: Mac([2, 0, 0, 0, 0, 1]),
             addresses: vec![IpAddr::from([192, 0, 2, 1])],
-            neighbours: vec![Heard { boot: 0x0506_0708, session: 9, echo: 10 }],
+            neighbours: vec![Heard { boot: 0x1112_1314_1516_1718, session: 10, echo: 11 }],
         };
 
         let mut octets = Vec::new();
-        hello.emit(&mut octets);
+        hello.emit(None, &mut octets);
+        let mut tagged = Vec::new();
+        hello.emit(Some(&key(7)), &mut tagged);
 
-        let expected = [
-            0x80, 1, 0, 0, 0x54, 0x27, 0xff, 1, 1, 2, 3, 4, 1, 1, 1, 0, 4, 192, 0, 2, 1, 5, 6, 7,
-            8, 0, 9, 0, 10,
+        let mut expected = vec![
+            0x80, 2, 0, 0, 0xf9, 0xc9, 0xff, 1, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0, 0, 0, 0, 9, 5,
+            1, 1, 0, 2, 0, 0, 0, 0, 1, 0, 0, 4, 192, 0, 2, 1, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16,
+            0x17, 0x18, 0, 0, 0, 10, 0, 0, 0, 11,
         ];
         assert_eq!(octets, expected, "{octets:02x?}");
-        assert_eq!(Hello::parse(&octets), Ok(hello));
+        assert_eq!(Hello::parse(&octets, None), Ok(hello.clone()));
+        // Computed with Python's hashlib.
+        expected[4..6].copy_from_slice(&[0x59, 0x98]);
+        expected[34..36].copy_from_slice(&[0x3d, 0x4f]);
+        expected.extend([
+            0xa8, 0xb7, 0x40, 0x25, 0x9d, 0xb8, 0x0a, 0x42, 0x61, 0x03, 0x70, 0x13, 0x53, 0x33,
+            0x2d, 0x41,
+        ]);
+        assert_eq!(tagged, expected, "{tagged:02x?}");
+        assert_eq!(Hello::parse(&tagged, Some(&key(7))), Ok(hello));
     }
 
     #[test]
     fn what_is_not_a_hello_says_why() {
         let mut octets = Vec::new();
-        example().emit(&mut octets);
+        example().emit(None, &mut octets);
 
         let changed = |at: usize, to: u8| {
             let mut octets = octets.clone();
             octets[at] = to;
-            octets[4..6].fill(0);
-            let sum = Checksum::default().with(&octets).finish();
-            octets[4..6].copy_from_slice(&sum.to_be_bytes());
-            Hello::parse(&octets).unwrap_err()
+            with_checksum(&mut octets);
+            Hello::parse(&octets, None).unwrap_err()
         };
         assert_eq!(changed(0, 0), Malformed::Kind);
-        assert_eq!(changed(1, 2), Malformed::Version(2));
+        assert_eq!(changed(1, 1), Malformed::Version(1));
         assert_eq!(changed(7, 7), Malformed::Profile(7));
-        assert_eq!(changed(13, 17), Malformed::TooMany);
-        assert_eq!(changed(13, 16), Malformed::Family(0));
-        assert_eq!(changed(14, 0), Malformed::Trailing { extra: 8 });
-        assert_eq!(Hello::parse(&octets[..9]), Err(Malformed::Truncated { have: 9 }));
+        assert_eq!(changed(25, 17), Malformed::TooMany);
+        assert_eq!(changed(26, 33), Malformed::TooMany);
+        assert_eq!(changed(25, 16), Malformed::Family(0));
+        assert_eq!(changed(26, 0), Malformed::Trailing { extra: 16 });
+        assert_eq!(Hello::parse(&octets[..6], None), Err(Malformed::Truncated { have: 6 }));
+        let mut short = octets[..20].to_vec();
+        with_checksum(&mut short);
+        assert_eq!(Hello::parse(&short, None), Err(Malformed::Truncated { have: 20 }));
+    }
+
+    #[test]
+    fn only_a_hello_of_the_group_is_read() {
+        let written = |key: Option<&GroupKey>| {
+            let mut octets = Vec::new();
+            example().emit(key, &mut octets);
+            octets
+        };
+        let (ours, other) = (key(7), key(8));
+
+        let mut forged = written(Some(&other));
+        forged[34..36].copy_from_slice(&ours.id().to_be_bytes());
+        with_checksum(&mut forged);
+        let read = |octets: &[u8], key| Hello::parse(octets, key).map(|_| ());
+        assert_eq!(read(&written(Some(&ours)), Some(&ours)), Ok(()));
+        assert_eq!(read(&written(None), Some(&ours)), Err(Malformed::Keyless));
+        assert_eq!(read(&written(Some(&other)), Some(&ours)), Err(Malformed::OtherKey));
+        assert_eq!(read(&written(Some(&ours)), None), Err(Malformed::Keyed));
+        assert_eq!(read(&forged, Some(&ours)), Err(Malformed::Forged));
     }
 
     proptest! {
         #[test]
-        fn what_is_written_can_be_read(hello in any_hello()) {
+        fn what_is_written_can_be_read(hello in any_hello(), is_keyed in any::<bool>()) {
+            let key = is_keyed.then(|| key(7));
             let mut octets = Vec::new();
-            hello.emit(&mut octets);
+            hello.emit(key.as_ref(), &mut octets);
 
             prop_assert!(Hello::is_one(&octets));
-            prop_assert_eq!(Hello::parse(&octets), Ok(hello));
+            prop_assert_eq!(Hello::parse(&octets, key.as_ref()), Ok(hello));
         }
 
         #[test]
         fn no_octets_make_it_panic(octets in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = Hello::parse(&octets);
+            let _ = Hello::parse(&octets, None);
+            let _ = Hello::parse(&octets, Some(&key(7)));
         }
 
         #[test]
-        fn a_flipped_bit_is_noticed(hello in any_hello(), at in any::<prop::sample::Index>()) {
+        fn a_flipped_bit_is_noticed(
+            hello in any_hello(),
+            at in any::<prop::sample::Index>(),
+            is_careful in any::<bool>(),
+        ) {
             let mut octets = Vec::new();
-            hello.emit(&mut octets);
+            hello.emit(Some(&key(7)), &mut octets);
             let at = at.index(octets.len() * 8);
             octets[at / 8] ^= 1 << (at % 8);
+            // With the checksum that an attacker would give it.
+            if is_careful && !CHECKSUM.contains(&(at / 8)) {
+                with_checksum(&mut octets);
+            }
 
-            prop_assert!(Hello::parse(&octets).is_err());
+            prop_assert!(Hello::parse(&octets, Some(&key(7))).is_err());
         }
+    }
+
+    fn key(octet: u8) -> GroupKey {
+        GroupKey::new(&[octet; 32])
+    }
+
+    fn with_checksum(octets: &mut [u8]) {
+        octets[CHECKSUM].fill(0);
+        let sum = Checksum::default().with(octets).finish();
+        octets[CHECKSUM].copy_from_slice(&sum.to_be_bytes());
     }
 
     fn example() -> Hello {
         Hello {
             profile: Profile::Default,
             boot: 7,
+            counter: 1,
             wants_answer: false,
             is_goodbye: true,
+            is_partial: false,
+            station: Mac([2, 0, 0, 0, 0, 1]),
             addresses: vec![IpAddr::from([0; 16])],
             neighbours: vec![Heard { boot: 0, session: 0, echo: 0 }],
         }
@@ -301,19 +431,22 @@ mod tests {
             any::<[u8; 4]>().prop_map(IpAddr::from),
             any::<[u8; 16]>().prop_map(IpAddr::from),
         ];
-        let heard = any::<(u32, u16, u16)>().prop_map(|(boot, session, echo)| Heard {
+        let heard = any::<(u64, u32, u32)>().prop_map(|(boot, session, echo)| Heard {
             boot,
             session,
             echo,
         });
         let addresses = prop::collection::vec(address, 0..=MAX_ADDRESSES);
         let neighbours = prop::collection::vec(heard, 0..=MAX_NEIGHBOURS);
-        (any::<(bool, bool, bool, u32)>(), addresses, neighbours).prop_map(
-            |((is_seed, wants_answer, is_goodbye, boot), addresses, neighbours)| Hello {
-                profile: if is_seed { Profile::Seed } else { Profile::Default },
+        (any::<([bool; 4], u64, u64, [u8; 6])>(), addresses, neighbours).prop_map(
+            |((flags, boot, counter, station), addresses, neighbours)| Hello {
+                profile: if flags[0] { Profile::Seed } else { Profile::Default },
                 boot,
-                wants_answer,
-                is_goodbye,
+                counter,
+                wants_answer: flags[1],
+                is_goodbye: flags[2],
+                is_partial: flags[3],
+                station: Mac(station),
                 addresses,
                 neighbours,
             },

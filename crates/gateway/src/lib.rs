@@ -1,15 +1,17 @@
 //! The gateway: real traffic on Linux, hop by hop.
 //!
 //! ```text
-//!   gateway      the loop: intercept, forward, release, transmit
+//!   gateway      the loop: intercept, transmit, receive, release
 //!   neighbours   who speaks HBH (hello)          firewall   what is intercepted (nftables)
-//!   routes       the kernel's next hops          port       a MANET interface
+//!   routes       the kernel's next hops          port       a MANET interface and our device for it
+//!   redirect     what our device receives, received by the MANET interface
 //!   offload      segments and checksums          sys        packet sockets, TAP, UDP
 //!   secure       keys, handshakes, sealing       tunnel     any IP between gateways
 //!   alone        a gateway without MANET interfaces     hf    clients and modems of HF radio
 //! ```
 
 mod alone;
+mod complaints;
 pub mod config;
 mod control;
 pub mod counters;
@@ -25,6 +27,7 @@ pub mod neighbours;
 pub mod netlink;
 pub mod offload;
 mod port;
+mod redirect;
 mod rights;
 pub mod routes;
 pub mod secure;

@@ -12,7 +12,6 @@ use crate::netlink::{self, Message, Netlink, Request};
 const LINK_FIXED: usize = 16;
 const ADDRESS_FIXED: usize = 8;
 const ROUTE_FIXED: usize = 12;
-const SCOPE_HOST: u8 = 254;
 
 /// An interface as it is now.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -61,6 +60,16 @@ pub fn subject(message: Message<'_>) -> Option<u32> {
     }
 }
 
+/// Gives an interface another hardware address.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn set_mac(netlink: &mut Netlink, index: u32, mac: Mac) -> io::Result<()> {
+    let request = Request::set(libc::RTM_NEWLINK, 0, &link_fixed(index, 0, 0))
+        .with(libc::IFLA_ADDRESS, &mac.0);
+    netlink.ask(&request, |_| {})
+}
+
 /// Brings an interface up, without ARP.
 ///
 /// # Errors
@@ -101,34 +110,15 @@ pub fn add_route(netlink: &mut Netlink, index: u32, address: IpAddr, bits: u8) -
     netlink.ask(&request, |_| {})
 }
 
-/// Gives an interface an address that no one else sees.
-///
-/// # Errors
-/// When the kernel refuses.
-pub fn add_address(netlink: &mut Netlink, index: u32, address: IpAddr) -> io::Result<()> {
-    let bits = if address.is_ipv4() { 32 } else { 128 };
-    put_address(netlink, index, address, bits, SCOPE_HOST)
-}
-
 /// Gives an interface an address and the network of its first `bits`.
 ///
 /// # Errors
 /// When the kernel refuses.
 pub fn add_prefix(netlink: &mut Netlink, index: u32, address: IpAddr, bits: u8) -> io::Result<()> {
-    put_address(netlink, index, address, bits, libc::RT_SCOPE_UNIVERSE)
-}
-
-fn put_address(
-    netlink: &mut Netlink,
-    index: u32,
-    address: IpAddr,
-    bits: u8,
-    scope: u8,
-) -> io::Result<()> {
     let mut fixed = [0; ADDRESS_FIXED];
     fixed[0] = netlink::family(address);
     fixed[1] = bits;
-    fixed[3] = scope;
+    fixed[3] = libc::RT_SCOPE_UNIVERSE;
     fixed[4..].copy_from_slice(&index.to_ne_bytes());
     let flags = u16::try_from(libc::NLM_F_CREATE | libc::NLM_F_REPLACE).unwrap_or_default();
     let request = Request::set(libc::RTM_NEWADDR, flags, &fixed)

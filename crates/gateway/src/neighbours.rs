@@ -10,11 +10,20 @@
 //! ```
 //! A neighbour is up when each has seen that the other hears it, and that both count the same
 //! conversation: HBH's state towards it starts fresh then, at both ends.
+//!
+//! What was recorded proves nothing: each hello of a boot counts once and in order, and another
+//! boot takes the place of a neighbour that is up only when it repeats our session of now.
+
+mod admission;
+mod claims;
+mod neighbour;
+mod sessions;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
+use proto::hbh::auth::End;
 use proto::hbh::{Peer, Profile};
 use proto::rng::Rng;
 use proto::time::{Time, earliest};
@@ -22,20 +31,21 @@ use proto::time::{Time, earliest};
 use crate::frame::Mac;
 use crate::hello::{Heard, Hello, MAX_NEIGHBOURS};
 
+pub use claims::{Listed, NotListed};
+
+use neighbour::Neighbour;
+use sessions::Sessions;
+
 /// While a conversation is about to start, hellos are this frequent.
 const EAGER_INTERVAL: Duration = Duration::from_millis(300);
 /// For how long.
 const EAGER_FOR: Duration = Duration::from_secs(5);
-/// Answers to one neighbour are no more frequent than this.
-const ANSWER_INTERVAL: Duration = Duration::from_millis(20);
 /// Answers to one hello are spread over this, so that they do not collide.
 const ANSWER_SPREAD: Duration = Duration::from_millis(10);
 /// A neighbour that is silent for this long while packets go there is asked whether it is there.
 const DOUBT_AFTER: Duration = Duration::from_secs(1);
 /// Between two such questions.
 const DOUBT_INTERVAL: Duration = Duration::from_millis(400);
-/// What part of the usual time a neighbour may be silent that is asked.
-const DOUBT_HOLD: u32 = 3;
 
 /// What can be set.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -46,19 +56,23 @@ pub struct Config {
     pub interval: Duration,
     /// How long a neighbour may be silent.
     pub hold: Duration,
-    /// Neighbours at most, over all interfaces.
+    /// Neighbours that are up at most, over all interfaces, and as many that are merely heard.
     pub limit: usize,
     /// If given, only gateways that have one of these addresses become neighbours.
-    pub only: Option<Vec<IpAddr>>,
+    pub only: Option<Vec<Listed>>,
 }
 
 /// What changed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Event {
+    /// A station claims an address of a neighbour that is up.
+    Disputed(Place),
     /// A neighbour does not speak HBH any more, or starts it afresh.
     Down(Place, Peer),
     /// A neighbour that does not run the same HBH.
     Incompatible(Place),
+    /// A station claims an address that the configuration gives to another.
+    Misplaced(Place),
     /// A neighbour speaks HBH.
     Up(Place, Peer),
 }
@@ -77,8 +91,18 @@ pub struct Stats {
     pub hellos_incompatible: u64,
     /// ... of those, from gateways that are not on the list of neighbours.
     pub hellos_unlisted: u64,
+    /// ... of those, from stations with an address that is bound to another.
+    pub hellos_misplaced: u64,
+    /// ... of those, from stations with an address of a neighbour that is up.
+    pub hellos_disputed: u64,
+    /// ... of those, that another station than their sender repeated.
+    pub hellos_relayed: u64,
+    /// ... of those, no newer than one before.
+    pub hellos_stale: u64,
     /// ... of those, ignored because there are too many neighbours.
     pub hellos_full: u64,
+    /// Stations forgotten that were merely heard, because there were too many.
+    pub neighbours_evicted: u64,
     /// Times a neighbour came up.
     pub neighbours_up: u64,
     /// Times a neighbour went down.
@@ -89,8 +113,11 @@ pub struct Stats {
 #[derive(Debug)]
 pub struct Neighbours {
     config: Config,
-    boot: u32,
+    boot: u64,
+    /// Of the last hello.
+    counter: u64,
     rng: Rng,
+    sessions: Sessions,
     interfaces: Vec<Interface>,
     known: BTreeMap<Place, Neighbour>,
     places: BTreeMap<Peer, Place>,
@@ -100,8 +127,9 @@ pub struct Neighbours {
     stats: Stats,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Interface {
+    station: Mac,
     addresses: Vec<IpAddr>,
     hello_at: Option<Time>,
     is_running: bool,
@@ -109,31 +137,24 @@ struct Interface {
     named: Option<Mac>,
 }
 
-#[derive(Debug)]
-struct Neighbour {
-    boot: u32,
-    addresses: Vec<IpAddr>,
-    session: u16,
-    its_session: u16,
-    peer: Option<Peer>,
-    first_heard: Time,
-    heard: Time,
-    is_doubted: bool,
-    answered: Time,
-    answer_at: Option<Time>,
-    is_incompatible: bool,
-}
-
 impl Neighbours {
-    /// Nobody is known yet.
+    /// Nobody is known yet; `stations` are the hardware addresses of our interfaces.
     #[must_use]
-    pub fn new(config: Config, interfaces: usize, mut rng: Rng) -> Self {
-        let boot = u32::try_from(rng.below(1 << 32)).unwrap_or_default();
+    pub fn new(config: Config, stations: &[Mac], mut rng: Rng) -> Self {
+        let interface = |&station| Interface {
+            station,
+            addresses: Vec::new(),
+            hello_at: None,
+            is_running: false,
+            named: None,
+        };
         Self {
             config,
-            boot,
+            boot: rng.bits(),
+            counter: 0,
+            sessions: Sessions::new(&mut rng),
             rng,
-            interfaces: (0..interfaces).map(|_| Interface::default()).collect(),
+            interfaces: stations.iter().map(interface).collect(),
             known: BTreeMap::new(),
             places: BTreeMap::new(),
             by_address: BTreeMap::new(),
@@ -162,7 +183,7 @@ impl Neighbours {
             let gone: Vec<Place> =
                 self.known.keys().copied().filter(|p| p.0 == interface).collect();
             for place in gone {
-                self.forget(place);
+                self.forget(now, place);
             }
         }
     }
@@ -174,55 +195,47 @@ impl Neighbours {
         {
             return;
         }
+        if hello.station != place.1 {
+            self.stats.hellos_relayed += 1;
+            return;
+        }
+        let us = hello.neighbours.iter().find(|heard| heard.boot == self.boot).copied();
         if hello.is_goodbye {
-            self.forget(place);
+            self.handle_goodbye(now, place, &hello, us);
             return;
         }
-        if let Some(only) = &self.config.only
-            && !hello.addresses.iter().any(|address| only.contains(address))
-        {
-            self.stats.hellos_unlisted += 1;
-            return;
-        }
-        if self.known.get(&place).is_some_and(|known| known.boot != hello.boot) {
-            self.forget(place);
-        }
-        if !self.known.contains_key(&place) {
-            if self.known.len() >= self.config.limit {
-                self.stats.hellos_full += 1;
-                return;
-            }
-            let session = 1 + u16::try_from(self.rng.below(0xffff)).unwrap_or_default();
-            self.known.insert(place, Neighbour::new(now, hello.boot, session));
-        }
-        let Some(neighbour) = self.known.get_mut(&place) else { return };
-        neighbour.heard = now;
-        neighbour.is_doubted = false;
         if hello.profile != self.config.profile {
             self.stats.hellos_incompatible += 1;
-            if !neighbour.is_incompatible {
-                neighbour.is_incompatible = true;
-                self.events.push_back(Event::Incompatible(place));
-            }
+            self.events.push_back(Event::Incompatible(place));
             return;
         }
+        if let Err(unfounded) = self.judge(place, &hello.addresses) {
+            self.refuse(place, unfounded);
+            return;
+        }
+        self.sessions.renew_after(now, self.config.hold);
+        if !self.is_counted(now, place, &hello, us) {
+            return;
+        }
+        let Some(neighbour) = self.known.get_mut(&place) else { return };
+        neighbour.counter = hello.counter;
+        neighbour.heard = now;
+        neighbour.is_doubted = false;
 
-        let us = hello.neighbours.iter().find(|heard| heard.boot == self.boot).copied();
-        let is_partial = hello.neighbours.len() >= MAX_NEIGHBOURS;
-        let at = now.max(neighbour.answered + ANSWER_INTERVAL) + self.rng.within(ANSWER_SPREAD);
-        neighbour.take(at, us, is_partial, hello.wants_answer);
-        let is_up = us.is_some_and(|us| us.echo == neighbour.session);
+        let at = neighbour.may_answer_at(now) + self.rng.within(ANSWER_SPREAD);
+        neighbour.take(at, us, hello.is_partial, hello.wants_answer);
         let its_session = us.map_or(0, |us| us.session);
-        let is_afresh = its_session != neighbour.its_session && !(us.is_none() && is_partial);
+        let is_afresh = its_session != neighbour.its_session && !(us.is_none() && hello.is_partial);
         let addresses_changed = neighbour.addresses != hello.addresses;
         neighbour.addresses = hello.addresses;
         if is_afresh {
             neighbour.its_session = its_session;
             neighbour.answer_at = Some(at);
-            self.take_down(place);
+            self.take_down(now, place);
         }
-        if is_up {
-            self.bring_up(place, addresses_changed);
+        let session = self.known.get(&place).map(|neighbour| neighbour.session);
+        if us.is_some_and(|us| Some(us.echo) == session) {
+            self.bring_up(now, place, addresses_changed);
         }
     }
 
@@ -236,10 +249,9 @@ impl Neighbours {
 
     /// Takes that a packet is sent to the station at `place`.
     pub fn handle_sent(&mut self, now: Time, place: Place) {
-        if let Some(neighbour) = self.known.get_mut(&place)
-            && !neighbour.is_doubted
-            && now.since(neighbour.heard) > DOUBT_AFTER
-        {
+        let Some(neighbour) = self.known.get_mut(&place) else { return };
+        neighbour.used = now;
+        if !neighbour.is_doubted && now.since(neighbour.heard) > DOUBT_AFTER {
             neighbour.is_doubted = true;
             neighbour.answer_at = Some(now);
         }
@@ -255,7 +267,7 @@ impl Neighbours {
             .map(|(&place, _)| place)
             .collect();
         for place in silent {
-            self.forget(place);
+            self.forget(now, place);
         }
     }
 
@@ -273,7 +285,8 @@ impl Neighbours {
             // Jitter keeps gateways that started together apart.
             let next = now + interval.mul_f64(0.75) + self.rng.within(interval / 2);
             let wants_answer = self.known.range(places_on(interface)).next().is_none();
-            let hello = self.hello(interface, wants_answer);
+            let (neighbours, is_partial) = self.heard(interface);
+            let hello = self.hello(interface, wants_answer, is_partial, neighbours);
             self.interfaces[interface].hello_at = Some(next);
             self.stats.hellos_sent += 1;
             return Some((Mac::EVERYONE, hello));
@@ -284,26 +297,22 @@ impl Neighbours {
             .find(|(_, neighbour)| neighbour.answer_at.is_some_and(|at| at <= now))?;
         neighbour.answer_at = neighbour.is_doubted.then_some(now + DOUBT_INTERVAL);
         neighbour.answered = now;
-        let wants_answer = neighbour.peer.is_none() || neighbour.is_doubted;
-        let mut hello = self.hello(interface, wants_answer);
-        if let Some(neighbour) = self.known.get(&place) {
-            hello.neighbours = vec![neighbour.as_heard()];
-        }
+        let challenger = neighbour.challenger.take();
+        let wants_answer = neighbour.peer.is_none() || neighbour.is_doubted || challenger.is_some();
+        let neighbours = challenger.into_iter().chain([neighbour.as_heard()]).collect();
         self.stats.hellos_sent += 1;
-        Some((place.1, hello))
+        Some((place.1, self.hello(interface, wants_answer, true, neighbours)))
     }
 
-    /// The hello to leave with.
-    #[must_use]
-    pub fn goodbye(&self, interface: usize) -> Hello {
-        Hello {
-            profile: self.config.profile,
-            boot: self.boot,
-            wants_answer: false,
-            is_goodbye: true,
-            addresses: self.interfaces[interface].addresses.clone(),
-            neighbours: Vec::new(),
-        }
+    /// The hellos to leave with, which name all whom we hear.
+    pub fn goodbyes(&mut self, interface: usize) -> Vec<Hello> {
+        let known = self.known.range(places_on(interface));
+        let heard: Vec<_> = known.map(|(_, neighbour)| neighbour.as_heard()).collect();
+        let goodbye = |neighbours: &[Heard]| {
+            let hello = self.hello(interface, false, true, neighbours.to_vec());
+            Hello { is_goodbye: true, ..hello }
+        };
+        heard.chunks(MAX_NEIGHBOURS).map(goodbye).collect()
     }
 
     /// What changed; ask until `None`.
@@ -346,6 +355,13 @@ impl Neighbours {
         self.known.get(&place).map_or(&[], |neighbour| &neighbour.addresses)
     }
 
+    /// Both ends of the conversation with the neighbour at `place`: ours, and its.
+    #[must_use]
+    pub fn ends(&self, place: Place) -> Option<(End, End)> {
+        let Heard { boot, session, echo } = self.known.get(&place)?.as_heard();
+        Some((End { boot: self.boot, session }, End { boot, session: echo }))
+    }
+
     /// All that are up, in order.
     pub fn peers(&self) -> impl Iterator<Item = (Peer, Place)> + '_ {
         self.places.iter().map(|(&peer, &place)| (peer, place))
@@ -360,101 +376,45 @@ impl Neighbours {
     /// Whether a neighbour was heard a moment ago that is not up yet, or nobody was.
     fn is_eager(&self, now: Time, interface: usize) -> bool {
         self.known.range(places_on(interface)).any(|(_, neighbour)| {
-            let is_pending = neighbour.peer.is_none() && !neighbour.is_incompatible;
-            is_pending && now.since(neighbour.first_heard) < EAGER_FOR
+            neighbour.peer.is_none() && now.since(neighbour.first_heard) < EAGER_FOR
         })
     }
 
-    fn hello(&mut self, interface: usize, wants_answer: bool) -> Hello {
+    /// Those who are named in the next hello to everyone, and whether there are others.
+    fn heard(&mut self, interface: usize) -> (Vec<Heard>, bool) {
         let state = &mut self.interfaces[interface];
         let all = || self.known.range(places_on(interface));
         let named = state.named.take();
         let later = all().filter(|((_, mac), _)| named.is_some_and(|named| *mac > named));
         let earlier = all().filter(|((_, mac), _)| named.is_none_or(|named| *mac <= named));
         let listed: Vec<_> = later.chain(earlier).take(MAX_NEIGHBOURS).collect();
-        if listed.len() == MAX_NEIGHBOURS {
+        let is_partial = all().nth(MAX_NEIGHBOURS).is_some();
+        if is_partial {
             state.named = listed.last().map(|((_, mac), _)| *mac);
         }
+        (listed.into_iter().map(|(_, neighbour)| neighbour.as_heard()).collect(), is_partial)
+    }
+
+    fn hello(
+        &mut self,
+        interface: usize,
+        wants_answer: bool,
+        is_partial: bool,
+        neighbours: Vec<Heard>,
+    ) -> Hello {
+        self.counter += 1;
+        let Interface { station, addresses, .. } = &self.interfaces[interface];
         Hello {
             profile: self.config.profile,
             boot: self.boot,
+            counter: self.counter,
             wants_answer,
             is_goodbye: false,
-            addresses: state.addresses.clone(),
-            neighbours: listed.into_iter().map(|(_, neighbour)| neighbour.as_heard()).collect(),
+            is_partial,
+            station: *station,
+            addresses: addresses.clone(),
+            neighbours,
         }
-    }
-
-    fn bring_up(&mut self, place: Place, addresses_changed: bool) {
-        let Some(neighbour) = self.known.get_mut(&place) else { return };
-        let peer = match neighbour.peer {
-            Some(_) if !addresses_changed => return,
-            Some(peer) => peer,
-            None => {
-                let peer = Peer(self.next_peer);
-                self.next_peer = self.next_peer.wrapping_add(1);
-                neighbour.peer = Some(peer);
-                self.places.insert(peer, place);
-                self.stats.neighbours_up += 1;
-                peer
-            }
-        };
-        self.by_address.retain(|_, of| *of != peer);
-        for &address in &neighbour.addresses {
-            self.by_address.insert((place.0, address), peer);
-        }
-        self.events.push_back(Event::Up(place, peer));
-    }
-
-    fn take_down(&mut self, place: Place) {
-        let Some(neighbour) = self.known.get_mut(&place) else { return };
-        if let Some(peer) = neighbour.peer.take() {
-            self.places.remove(&peer);
-            self.by_address.retain(|_, of| *of != peer);
-            self.stats.neighbours_down += 1;
-            self.events.push_back(Event::Down(place, peer));
-        }
-    }
-
-    fn forget(&mut self, place: Place) {
-        self.take_down(place);
-        self.known.remove(&place);
-    }
-}
-
-impl Neighbour {
-    fn new(now: Time, boot: u32, session: u16) -> Self {
-        Self {
-            boot,
-            addresses: Vec::new(),
-            session,
-            its_session: 0,
-            peer: None,
-            first_heard: now,
-            heard: now,
-            is_doubted: false,
-            answered: now - ANSWER_INTERVAL,
-            answer_at: None,
-            is_incompatible: false,
-        }
-    }
-
-    /// Takes what its hello says of us; an answer, if it needs one, is due `at`.
-    fn take(&mut self, at: Time, us: Option<Heard>, is_partial: bool, wants_answer: bool) {
-        self.is_incompatible = false;
-        let is_agreed = us.is_some_and(|us| us.echo == self.session)
-            || (us.is_none() && is_partial && self.peer.is_some());
-        if wants_answer || !is_agreed {
-            self.answer_at = Some(at);
-        }
-    }
-
-    fn expires_at(&self, hold: Duration) -> Time {
-        self.heard + if self.is_doubted { hold / DOUBT_HOLD } else { hold }
-    }
-
-    fn as_heard(&self) -> Heard {
-        Heard { boot: self.boot, session: self.session, echo: self.its_session }
     }
 }
 

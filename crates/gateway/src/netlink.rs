@@ -19,6 +19,7 @@ use nix::sys::socket::{
 };
 use nix::sys::time::TimeVal;
 
+const RTNLGRP_NEXTHOP: u32 = 32;
 const HEADER: usize = 16;
 const BUFFER: usize = 64 << 10;
 /// The kernel answers at once; waiting longer means that something is very wrong.
@@ -87,7 +88,7 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Listens for changes of links, addresses and routes.
+    /// Listens for changes of links, addresses, routes, policy rules and next hops.
     ///
     /// # Errors
     /// When there are no descriptors left.
@@ -98,7 +99,10 @@ impl Monitor {
             | libc::RTMGRP_IPV4_ROUTE
             | libc::RTMGRP_IPV6_IFADDR
             | libc::RTMGRP_IPV6_ROUTE;
-        let groups = u32::from_ne_bytes(groups.to_ne_bytes());
+        // These have numbers, and no names of their bits.
+        let numbered = [libc::RTNLGRP_IPV4_RULE, libc::RTNLGRP_IPV6_RULE, RTNLGRP_NEXTHOP];
+        let numbered = numbered.iter().fold(0, |groups, number| groups | 1 << (number - 1));
+        let groups = u32::from_ne_bytes(groups.to_ne_bytes()) | numbered;
         socket::bind(fd.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
         Ok(Self { fd, buffer: vec![0; BUFFER] })
     }
@@ -166,11 +170,7 @@ impl Request {
     /// Adds an attribute.
     #[must_use]
     pub fn with(mut self, kind: u16, value: &[u8]) -> Self {
-        let len = u16::try_from(4 + value.len()).expect("attributes are short");
-        self.octets.extend_from_slice(&len.to_ne_bytes());
-        self.octets.extend_from_slice(&kind.to_ne_bytes());
-        self.octets.extend_from_slice(value);
-        self.octets.resize(self.octets.len().next_multiple_of(4), 0);
+        self.octets.extend(attribute(kind, value));
         self
     }
 
@@ -209,6 +209,16 @@ impl<'a> Message<'a> {
             self.body.first_chunk::<4>().map_or(-libc::EPROTO, |&code| i32::from_ne_bytes(code));
         (code != 0).then(|| io::Error::from_raw_os_error(code.wrapping_neg()))
     }
+}
+
+/// An attribute, as one that lies in another's value is written.
+#[must_use]
+pub fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let len = u16::try_from(4 + value.len()).expect("attributes are short");
+    let mut octets = [len.to_ne_bytes(), kind.to_ne_bytes()].concat();
+    octets.extend_from_slice(value);
+    octets.resize(octets.len().next_multiple_of(4), 0);
+    octets
 }
 
 /// The address that an attribute's value is.

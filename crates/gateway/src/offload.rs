@@ -29,6 +29,22 @@ const KIND_ECN: u8 = 0x80;
 const TCP_FIN_PSH: u8 = 0x09;
 const TCP_CWR: u8 = 0x80;
 
+/// The header of a packet, as it is with `link` octets before the packet.
+///
+/// `train` is such a header and the packet.
+#[must_use]
+pub fn behind(train: &[u8], link: usize) -> Option<([u8; HEADER], &[u8])> {
+    let (&(mut header), packet) = train.split_first_chunk::<HEADER>()?;
+    if header[0] & NEEDS_SUM != 0 {
+        for at in [2, 6] {
+            let offset = u16::from_ne_bytes([header[at], header[at + 1]]);
+            let moved = u16::try_from(usize::from(offset) + link).ok()?;
+            header[at..at + 2].copy_from_slice(&moved.to_ne_bytes());
+        }
+    }
+    Some((header, packet))
+}
+
 /// Why a frame from the kernel could not be used.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Malformed {

@@ -1,13 +1,15 @@
-//! A MANET interface: its packet socket, and the frames that wait for room in it.
+//! A MANET interface: its packet socket, the frames that wait for room in it, and our device for
+//! what is taken from the kernel there and given back.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::counters::Counters;
 use crate::frame::{self, Mac};
 use crate::links::LinkState;
-use crate::sys::{FrameBatch, Link, Received};
+use crate::offload;
+use crate::sys::{FrameBatch, Link, Received, Tap};
 
 /// Frames asked for at a time from a link that was busy a moment ago.
 const FEW: usize = 4;
@@ -24,6 +26,9 @@ pub(crate) struct Port {
     pub(crate) mac: Mac,
     /// What else is known of it.
     pub(crate) state: LinkState,
+    /// What leaves by the interface for a neighbour that speaks HBH comes out of it, and what goes
+    /// into it the interface receives.
+    pub(crate) tap: Tap,
     link: Link,
     waiting: FrameBatch,
     sent: usize,
@@ -32,10 +37,10 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    pub(crate) fn new(name: String, mac: Mac, state: LinkState, link: Link) -> Self {
+    pub(crate) fn new(name: String, mac: Mac, state: LinkState, link: Link, tap: Tap) -> Self {
         let index = state.index;
         let waiting = FrameBatch::default();
-        Self { name, index, mac, state, link, waiting, sent: 0, room: MANY }
+        Self { name, index, mac, state, tap, link, waiting, sent: 0, room: MANY }
     }
 
     /// Our address of the version of `like`, or any if there is none.
@@ -50,6 +55,17 @@ impl Port {
             Err(error) if error.kind() == io::ErrorKind::NetworkDown => Ok(0),
             other => other,
         }
+    }
+
+    /// Lets the interface receive a packet, or a train of them, from the station `from`.
+    ///
+    /// `train` is a packet behind the header of the kernel's offload.
+    pub(crate) fn deliver(&self, from: Mac, train: &[u8]) -> io::Result<()> {
+        let (offload, packet) =
+            offload::behind(train, frame::HEADER).ok_or(io::ErrorKind::InvalidInput)?;
+        let ethernet = frame::header(self.mac, from, packet);
+        let parts = [&offload[..], &ethernet, packet];
+        self.tap.write_parts(&parts.map(IoSlice::new))
     }
 
     /// Whether more frames may be asked for.

@@ -1,20 +1,23 @@
-//! The kernel's routing table, asked for each destination and remembered until it changes.
+//! The kernel's routing, asked where a packet would go.
 
-use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
 
 use nix::libc;
+use proto::ip::{FlowKey, protocol};
 
 use crate::netlink::{self, Message, Netlink, Request};
 
 const FIXED: usize = 12;
+const RTA_IP_PROTO: u16 = 27;
+const RTA_SPORT: u16 = 28;
+const RTA_DPORT: u16 = 29;
 
 /// Where a packet goes from here.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum NextHop {
-    /// To this node, to nowhere, or in any other way that is the kernel's business.
-    Kernel,
+    /// To this node itself.
+    Here,
     /// To a neighbour.
     Neighbour {
         /// The number of the interface that leads there.
@@ -22,66 +25,84 @@ pub enum NextHop {
         /// Its address, or the destination's on a network that both are in.
         address: IpAddr,
     },
+    /// Nowhere: there is no route, or one that says so.
+    Nowhere,
 }
 
-/// What the kernel answered, for a bounded number of destinations.
+/// Asks the kernel.
 #[derive(Debug)]
 pub struct Routes {
     netlink: Netlink,
-    known: HashMap<IpAddr, NextHop>,
-    limit: usize,
     /// Questions asked.
     pub asked: u64,
-    /// Times that all answers were forgotten because there were too many.
-    pub overflows: u64,
 }
 
 impl Routes {
-    /// An empty memory of at most `limit` destinations.
+    /// Opens a socket.
     ///
     /// # Errors
     /// When there are no descriptors left.
-    pub fn open(limit: usize) -> io::Result<Self> {
-        let netlink = Netlink::open()?;
-        Ok(Self { netlink, known: HashMap::new(), limit, asked: 0, overflows: 0 })
+    pub fn open() -> io::Result<Self> {
+        Ok(Self { netlink: Netlink::open()?, asked: 0 })
     }
 
-    /// Forgets all answers, because something changed.
-    pub fn forget(&mut self) {
-        self.known.clear();
+    /// The next hop of a flow, which came by the interface numbered `came_by` or is this node's.
+    ///
+    /// Rules by source, incoming interface, protocol and ports are heeded; those by a mark are
+    /// not, because nobody but the kernel knows the mark.
+    pub fn next_hop(&mut self, flow: &FlowKey, came_by: Option<u32>) -> NextHop {
+        let whole = self.ask(flow, Some(flow.source), came_by);
+        let answer = match whole {
+            // The source is not this node's own, or may not come by that interface.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.ask(flow, None, None),
+            answer => answer,
+        };
+        answer.unwrap_or(NextHop::Nowhere)
     }
 
-    /// The next hop towards `destination`.
-    pub fn next_hop(&mut self, destination: IpAddr) -> NextHop {
-        if let Some(&known) = self.known.get(&destination) {
-            return known;
-        }
-        if self.known.len() >= self.limit {
-            self.known.clear();
-            self.overflows += 1;
-        }
+    fn ask(
+        &mut self,
+        flow: &FlowKey,
+        source: Option<IpAddr>,
+        came_by: Option<u32>,
+    ) -> io::Result<NextHop> {
         self.asked += 1;
-        let next_hop = self.ask(destination).unwrap_or(NextHop::Kernel);
-        self.known.insert(destination, next_hop);
-        next_hop
-    }
-
-    fn ask(&mut self, destination: IpAddr) -> io::Result<NextHop> {
+        let bits = if flow.destination.is_ipv4() { 32 } else { 128 };
         let mut fixed = [0; FIXED];
-        fixed[0] = netlink::family(destination);
-        fixed[1] = if destination.is_ipv4() { 32 } else { 128 };
-        let request =
-            Request::get(libc::RTM_GETROUTE, &fixed).with_address(libc::RTA_DST, destination);
-        let mut next_hop = NextHop::Kernel;
-        self.netlink.ask(&request, |message| next_hop = parse(message, destination))?;
+        fixed[0] = netlink::family(flow.destination);
+        fixed[1] = bits;
+        fixed[2] = source.map_or(0, |_| bits);
+        let mut request =
+            Request::get(libc::RTM_GETROUTE, &fixed).with_address(libc::RTA_DST, flow.destination);
+        if let Some(source) = source {
+            request = request.with_address(libc::RTA_SRC, source);
+        }
+        if let Some(interface) = came_by {
+            request = request.with(libc::RTA_IIF, &interface.to_ne_bytes());
+        }
+        if matches!(flow.protocol, protocol::TCP | protocol::UDP) {
+            request = request
+                .with(RTA_IP_PROTO, &[flow.protocol])
+                .with(RTA_SPORT, &flow.source_port.to_be_bytes())
+                .with(RTA_DPORT, &flow.destination_port.to_be_bytes());
+        }
+        let mut next_hop = NextHop::Nowhere;
+        self.netlink.ask(&request, |message| next_hop = parse(message, flow.destination))?;
         Ok(next_hop)
     }
 }
 
 fn parse(message: Message<'_>, destination: IpAddr) -> NextHop {
-    let Some(fixed) = message.fixed::<FIXED>() else { return NextHop::Kernel };
-    if message.kind != libc::RTM_NEWROUTE || fixed[7] != libc::RTN_UNICAST {
-        return NextHop::Kernel;
+    let Some(fixed) = message.fixed::<FIXED>() else { return NextHop::Nowhere };
+    if message.kind != libc::RTM_NEWROUTE {
+        return NextHop::Nowhere;
+    }
+    match fixed[7] {
+        libc::RTN_UNICAST => {}
+        libc::RTN_LOCAL | libc::RTN_BROADCAST | libc::RTN_ANYCAST | libc::RTN_MULTICAST => {
+            return NextHop::Here;
+        }
+        _ => return NextHop::Nowhere,
     }
     let (mut interface, mut address) = (None, destination);
     for (kind, value) in message.attributes(FIXED) {
@@ -95,5 +116,5 @@ fn parse(message: Message<'_>, destination: IpAddr) -> NextHop {
             _ => {}
         }
     }
-    interface.map_or(NextHop::Kernel, |interface| NextHop::Neighbour { interface, address })
+    interface.map_or(NextHop::Nowhere, |interface| NextHop::Neighbour { interface, address })
 }

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::{Context as _, bail};
 use nix::sys::signal::{SigSet, Signal};
@@ -14,13 +13,16 @@ use crate::frame::Mac;
 use crate::links::{self, LinkState};
 use crate::netlink::Netlink;
 use crate::port::Port;
+use crate::redirect::redirect;
 use crate::sys::{Link, Tap};
 
-/// Name of the device through which traffic enters HBH and leaves it.
-pub(crate) const DEVICE: &str = "trackway0";
+/// Names of our devices begin so; the position of the MANET interface follows.
+pub(crate) const DEVICE: &str = "trackway";
 
-/// So that loose reverse-path filtering has an address to look at (RFC 7600).
-const DUMMY_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 0, 8));
+/// Name of our device for the MANET interface at `position`.
+pub(crate) fn device(position: usize) -> String {
+    format!("{DEVICE}{position}")
+}
 
 /// Opens the MANET interfaces.
 pub(crate) fn open_ports(netlink: &mut Netlink, config: &Config) -> anyhow::Result<Vec<Port>> {
@@ -35,13 +37,6 @@ pub(crate) fn open_ports(netlink: &mut Netlink, config: &Config) -> anyhow::Resu
                    hardware addresses"
             );
         };
-        if let Some(other) = ports.iter().find(|port| port.mac == mac) {
-            bail!(
-                "{name} and {} have the same hardware address {mac}: `ip link set dev {name} \
-                   address ...` gives one of them another",
-                other.name
-            );
-        }
         let link = Link::open(state.index, config.hbh.protocol, config.send_buffer, firewall::MARK)
             .map_err(|error| match error.kind() {
                 io::ErrorKind::PermissionDenied => anyhow::anyhow!(
@@ -50,36 +45,33 @@ pub(crate) fn open_ports(netlink: &mut Netlink, config: &Config) -> anyhow::Resu
                 ),
                 _ => anyhow::anyhow!("cannot open a packet socket on {name}: {error}"),
             })?;
-        ports.push(Port::new(name.clone(), mac, state, link));
+        let tap = open_device(netlink, &device(ports.len()), mac, state.index)
+            .with_context(|| format!("for {name}"))?;
+        ports.push(Port::new(name.clone(), mac, state, link, tap));
     }
     Ok(ports)
 }
 
-/// Makes the device `trackway0`.
-pub(crate) fn open_device(netlink: &mut Netlink, ports: &[Port]) -> anyhow::Result<(Tap, Mac)> {
-    let tap = Tap::open(DEVICE).map_err(|error| no_device(DEVICE, &error))?;
+/// Makes our device for the MANET interface numbered `interface`, which receives what goes into it.
+fn open_device(netlink: &mut Netlink, name: &str, mac: Mac, interface: u32) -> anyhow::Result<Tap> {
+    let tap = Tap::open(name).map_err(|error| no_device(name, &error))?;
 
-    // Nothing of its own: no router solicitations, no link-local address.
-    set(DEVICE, "ipv6", "addr_gen_mode", "1");
-    set(DEVICE, "ipv6", "accept_ra", "0");
-    if ports.iter().any(|port| port.state.addresses.iter().any(IpAddr::is_ipv6)) {
-        set(DEVICE, "ipv6", "disable_ipv6", "0");
-    }
-    // What comes out of HBH came in by another interface, so strict filtering would drop it.
-    set(DEVICE, "ipv4", "rp_filter", "2");
-    // Errors that we send to a program on this node come from this node's own address.
-    set(DEVICE, "ipv4", "accept_local", "1");
-    for family in ["ipv4", "ipv6"] {
-        if forwards(family, "all") || forwards(family, "default") {
-            set(DEVICE, family, "forwarding", "1");
-        }
-    }
-    let Some(state) = LinkState::read(netlink, DEVICE)? else { bail!("{DEVICE} is gone") };
-    links::bring_up(netlink, state.index).with_context(|| format!("bringing {DEVICE} up"))?;
-    links::add_address(netlink, state.index, DUMMY_ADDRESS)
-        .with_context(|| format!("giving {DEVICE} the address {DUMMY_ADDRESS}"))?;
-    let mac = state.mac.with_context(|| format!("{DEVICE} has no hardware address"))?;
-    Ok((tap, mac))
+    // Nothing of its own: the kernel receives nothing here.
+    set(name, "ipv6", "disable_ipv6", "1");
+    let Some(state) = LinkState::read(netlink, name)? else { bail!("{name} is gone") };
+    // A frame for another station than the device's own is not for this node.
+    links::set_mac(netlink, state.index, mac)
+        .with_context(|| format!("giving {name} the hardware address {mac}"))?;
+    redirect(netlink, state.index, interface).map_err(|error| match error.raw_os_error() {
+        Some(nix::libc::ENOENT | nix::libc::EOPNOTSUPP) => anyhow::anyhow!(
+            "packets cannot be redirected from {name}: a kernel with NET_SCH_INGRESS, NET_CLS_U32 \
+             and NET_ACT_MIRRED, or their modules (`modprobe -a sch_ingress cls_u32 act_mirred`), \
+             is needed"
+        ),
+        _ => anyhow::anyhow!("packets cannot be redirected from {name}: {error}"),
+    })?;
+    links::bring_up(netlink, state.index).with_context(|| format!("bringing {name} up"))?;
+    Ok(tap)
 }
 
 /// Why there is no device of this name, with the remedy.
@@ -96,12 +88,6 @@ pub(crate) fn no_device(name: &str, error: &io::Error) -> anyhow::Error {
         }
         _ => anyhow::anyhow!("cannot make the device {name}: {error}"),
     }
-}
-
-/// Whether the kernel forwards what comes in by an interface.
-pub(crate) fn forwards(family: &str, interface: &str) -> bool {
-    let path = format!("/proc/sys/net/{family}/conf/{interface}/forwarding");
-    fs::read_to_string(path).is_ok_and(|value| value.trim() != "0")
 }
 
 /// A machine without IPv6 has none of its settings; nothing is lost.

@@ -17,6 +17,7 @@ pub mod ip;
 pub mod ipclient;
 pub mod modem;
 pub mod nc;
+pub mod replay;
 pub mod rng;
 pub mod s5066;
 pub mod tcp;

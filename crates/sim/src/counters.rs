@@ -34,7 +34,7 @@ impl AddAssign for Tally {
 pub enum Class {
     /// TCP segments without payload: acknowledgements, and what opens and closes connections.
     Ack,
-    /// Anything with transport payload, whether or not HBH carries it.
+    /// Anything with transport payload, whether or not HBH carries it, and HBH's repairs.
     Data,
     /// HBH's own acknowledgements.
     HopAck,
@@ -60,7 +60,12 @@ impl Class {
             messages.first_chunk::<{ hbh::wire::HEADER }>()
         {
             if flags & HOP_IS_ACK == 0 {
-                return Self::of_transport(protocol, &messages[hbh::wire::HEADER..]);
+                let rest = &messages[hbh::wire::HEADER..];
+                return match (reserved & HOP_IS_REPAIR, reserved & HOP_HAS_OLDER) {
+                    (0, 0) => Self::of_transport(protocol, rest),
+                    (0, _) => Self::of_transport(protocol, &rest[hbh::wire::older(rest).len()..]),
+                    _ => Self::Data,
+                };
             }
             let intervals = usize::from(flags & HOP_INTERVALS) * 2;
             let echo = if reserved & HOP_HAS_ECHO == 0 { 0 } else { 4 };
@@ -90,6 +95,8 @@ impl Class {
 const HOP_IS_ACK: u8 = 0x80;
 const HOP_INTERVALS: u8 = 0x3f;
 const HOP_HAS_ECHO: u8 = 0x80;
+const HOP_IS_REPAIR: u8 = 0x80;
+const HOP_HAS_OLDER: u8 = 0x40;
 
 /// A tally for each class.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

@@ -61,8 +61,10 @@ fn a_node_in_the_middle_passes_packets_on_as_a_router_does() {
     let expired = net.try_ping(0, "-c 1 -W 60 -t 1 10.9.1.2");
 
     assert!(expired.contains("Time to live exceeded"), "{expired}");
-    assert!(net.count(1, "packets_forwarded") > 100, "{}", net.status(1));
-    assert_eq!(net.count(1, "packets_ttl_exceeded"), 1, "{}", net.status(1));
+    // By the kernel, which gives them back to HBH.
+    for counter in ["packets_released", "packets_intercepted"] {
+        assert!(net.count(1, counter) > 100, "{counter}: {}", net.status(1));
+    }
     let trace = net.try_ping(0, "-c 1 -W 60 -t 2 10.9.1.2");
     assert!(trace.contains(" 0% packet loss"), "{trace}");
     assert!(trace.contains("ttl=63"), "{trace}");
@@ -93,36 +95,6 @@ fn packets_that_leave_no_room_for_the_header_are_answered_or_cut() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
-fn packets_that_wait_for_a_lost_neighbour_take_the_new_route() {
-    // 0 reaches 3 by 1; 2 could carry it as well.
-    let mut net = Net::new(4);
-    for (link, (a, b)) in [(0, 1), (0, 2), (1, 3), (2, 3)].into_iter().enumerate() {
-        net.join(link, a, b);
-    }
-    net.route(0, "10.9.2.0/24 via 10.9.0.2");
-    net.route(0, "10.9.3.0/24 via 10.9.1.2");
-    net.route(3, "10.9.0.0/24 via 10.9.3.1");
-    net.route(2, "10.9.0.0/24 via 10.9.1.1");
-    net.route(2, "10.9.2.0/24 via 10.9.3.2");
-    net.start_all();
-    net.expect_pings(0, "10.9.2.2", 1);
-
-    net.signal(1, Signal::SIGSTOP);
-    let node = net.nodes[0].name.clone();
-    let ping = net.nets.start(&node, "ping -I 10.9.0.1 -c 5 -i 0.2 -W 60 10.9.2.2", "");
-    wait_until(SOON, || net.count(0, "hbh_packets_held") >= 5);
-    let held = net.count(0, "hbh_packets_held");
-    net.nets.run(&node, "ip route replace 10.9.2.0/24 via 10.9.1.2");
-    let (_, answers) = net.nets.program(ping).finish(SOON);
-    net.signal(1, Signal::SIGCONT);
-
-    assert!(held >= 5, "{held}: {}", net.status(0));
-    assert!(answers.contains(" 0% packet loss"), "{answers}\n{}", net.status(0));
-    assert!(net.count(0, "packets_rerouted") >= 5, "{}", net.status(0));
-}
-
-#[test]
-#[ignore = "needs root: run by ./test"]
 fn hostile_frames_are_counted_and_disturb_nothing() {
     let mut net = Net::chain(2);
     net.start_all();
@@ -146,7 +118,7 @@ fn hostile_frames_are_counted_and_disturb_nothing() {
             packet[9] = 253;
             proto::ip::rewrite_v4_checksum(&mut packet[..20]);
             if round % 4 == 0 {
-                packet[20..27].copy_from_slice(&[0x80, 1, 0, 0, 0, 0, 0xff]);
+                packet[20..27].copy_from_slice(&[0x80, 2, 0, 0, 0, 0, 0xff]);
             }
         } else if len >= 48 {
             packet[0] = 0x60;
@@ -268,43 +240,45 @@ fn what_cannot_be_run_is_said_in_one_line() {
 }
 
 /// Nodes joined by cables; link `l` is 10.9.l.0/24 and fd09:0:0:l::/64, its ends .1 and .2.
-struct Net {
-    nets: Namespaces,
-    nodes: Vec<Node>,
+pub(crate) struct Net {
+    pub(crate) nets: Namespaces,
+    pub(crate) nodes: Vec<Node>,
 }
 
-struct Node {
-    name: String,
+pub(crate) struct Node {
+    pub(crate) name: String,
     interfaces: Vec<String>,
     file: PathBuf,
     program: Option<usize>,
 }
 
 impl Net {
-    fn new(nodes: usize) -> Self {
-        let mut nets = Namespaces::new();
-        let nodes: Vec<_> = (0..nodes)
-            .map(|node| {
-                let name = nets.add(&format!("n{node}"));
-                for sysctl in [
-                    "net.ipv4.ip_forward=1",
-                    "net.ipv4.conf.all.rp_filter=1",
-                    "net.ipv4.conf.default.rp_filter=1",
-                    "net.ipv6.conf.all.disable_ipv6=0",
-                    "net.ipv6.conf.default.disable_ipv6=0",
-                    "net.ipv6.conf.all.forwarding=1",
-                ] {
-                    nets.run(&name, &format!("sysctl -qw {sysctl}"));
-                }
-                let file = std::env::temp_dir().join(format!("{name}.toml"));
-                Node { name, interfaces: Vec::new(), file, program: None }
-            })
-            .collect();
-        Self { nets, nodes }
+    pub(crate) fn new(nodes: usize) -> Self {
+        let mut net = Self { nets: Namespaces::new(), nodes: Vec::new() };
+        for _ in 0..nodes {
+            net.add_node();
+        }
+        net
+    }
+
+    pub(crate) fn add_node(&mut self) {
+        let name = self.nets.add(&format!("n{}", self.nodes.len()));
+        for sysctl in [
+            "net.ipv4.ip_forward=1",
+            "net.ipv4.conf.all.rp_filter=1",
+            "net.ipv4.conf.default.rp_filter=1",
+            "net.ipv6.conf.all.disable_ipv6=0",
+            "net.ipv6.conf.default.disable_ipv6=0",
+            "net.ipv6.conf.all.forwarding=1",
+        ] {
+            self.nets.run(&name, &format!("sysctl -qw {sysctl}"));
+        }
+        let file = std::env::temp_dir().join(format!("{name}.toml"));
+        self.nodes.push(Node { name, interfaces: Vec::new(), file, program: None });
     }
 
     /// Nodes in a row, each with routes to all links.
-    fn chain(nodes: usize) -> Self {
+    pub(crate) fn chain(nodes: usize) -> Self {
         let mut net = Self::new(nodes);
         for link in 0..nodes - 1 {
             net.join(link, link, link + 1);
@@ -321,7 +295,7 @@ impl Net {
         net
     }
 
-    fn join(&mut self, link: usize, a: usize, b: usize) {
+    pub(crate) fn join(&mut self, link: usize, a: usize, b: usize) {
         let ends = [a, b].map(|node| {
             let interface = format!("eth{}", self.nodes[node].interfaces.len());
             self.nodes[node].interfaces.push(interface.clone());
@@ -337,11 +311,11 @@ impl Net {
         }
     }
 
-    fn route(&self, node: usize, route: &str) {
+    pub(crate) fn route(&self, node: usize, route: &str) {
         self.nets.run(&self.nodes[node].name, &format!("ip route add {route}"));
     }
 
-    fn start(&mut self, node: usize) {
+    pub(crate) fn start(&mut self, node: usize) {
         let Node { name, interfaces, file, .. } = &self.nodes[node];
         fs::write(file, format!("interfaces = {interfaces:?}\nlog = \"debug\"\n")).unwrap();
         let command = format!("{TRACKWAY} run {}", file.display());
@@ -350,7 +324,7 @@ impl Net {
     }
 
     /// Starts all gateways and waits until all know their neighbours.
-    fn start_all(&mut self) {
+    pub(crate) fn start_all(&mut self) {
         for node in 0..self.nodes.len() {
             self.start(node);
         }
@@ -361,13 +335,13 @@ impl Net {
         }
     }
 
-    fn signal(&mut self, node: usize, signal: Signal) {
+    pub(crate) fn signal(&mut self, node: usize, signal: Signal) {
         let program = self.nodes[node].program.unwrap();
         self.nets.program(program).signal(signal);
     }
 
     /// Expects the answers to so many pings.
-    fn expect_pings(&self, node: usize, address: &str, pings: u16) {
+    pub(crate) fn expect_pings(&self, node: usize, address: &str, pings: u16) {
         self.expect_long_pings(node, address, pings, 56);
     }
 
@@ -377,7 +351,13 @@ impl Net {
         assert!(unanswered.is_empty(), "{unanswered:?}\n{}", statuses().concat());
     }
 
-    fn try_ping(&self, node: usize, args: &str) -> String {
+    /// Pings and expects every answer.
+    pub(crate) fn ping(&self, node: usize, args: &str) {
+        let said = self.try_ping(node, args);
+        assert!(said.contains(" 0% packet loss"), "{said}\n{}", self.status(node));
+    }
+
+    pub(crate) fn try_ping(&self, node: usize, args: &str) -> String {
         let output = self.nets.try_run(&self.nodes[node].name, &format!("ping {args}"));
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
@@ -388,18 +368,18 @@ impl Net {
         Transfer::start(&self.nets, from, (to, address), 2_000_000).finish(SOON);
     }
 
-    fn status(&self, node: usize) -> String {
+    pub(crate) fn status(&self, node: usize) -> String {
         let command = format!("{TRACKWAY} status --json");
         let output = self.nets.try_run(&self.nodes[node].name, &command);
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    fn count(&self, node: usize, counter: &str) -> u64 {
+    pub(crate) fn count(&self, node: usize, counter: &str) -> u64 {
         let status: Value = serde_json::from_str(&self.status(node)).unwrap_or_default();
         status[counter].as_u64().unwrap_or_default()
     }
 
-    fn mac(&self, node: usize, interface: &str) -> [u8; 6] {
+    pub(crate) fn mac(&self, node: usize, interface: &str) -> [u8; 6] {
         let command = format!("ip -json link show dev {interface}");
         let said = self.nets.run(&self.nodes[node].name, &command);
         let links: Value = serde_json::from_str(&said).unwrap();

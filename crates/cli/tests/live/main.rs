@@ -4,10 +4,14 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod attack;
 mod demo;
 mod gateway;
 mod hf;
 mod link;
 mod namespaces;
+mod reroute;
+mod routing;
+mod rules;
 mod transfer;
 mod tunnel;

@@ -120,6 +120,11 @@ impl Namespaces {
         in_namespace(namespace, command).output().unwrap()
     }
 
+    /// Runs a command, given word by word, to its end.
+    pub(crate) fn try_words(&self, namespace: &str, words: &[&str]) -> Output {
+        Command::new("ip").args(["netns", "exec", namespace]).args(words).output().unwrap()
+    }
+
     /// Opens a socket, or whatever belongs to the namespace of the thread that opens it.
     pub(crate) fn within<T: Send>(&self, namespace: &str, open: impl FnOnce() -> T + Send) -> T {
         let netns = fs::File::open(format!("/run/netns/{namespace}")).unwrap();

@@ -1,11 +1,14 @@
 //! A TCP transfer that runs while a test does something else.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{IpAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+
+use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrIn};
 
 use crate::namespaces::{Namespaces, wait_until};
 
@@ -30,10 +33,41 @@ impl Transfer {
         (to, address): (&str, &str),
         octets: usize,
     ) -> Self {
+        let connect = |to: &SocketAddr| TcpStream::connect_timeout(to, PATIENCE).unwrap();
+        Self::begin(nets, from, (to, address), octets, connect)
+    }
+
+    /// As [`Self::start`], with the IPv4 address of the sender.
+    pub(crate) fn start_from(
+        nets: &Namespaces,
+        (from, source): (&str, &str),
+        to: (&str, &str),
+        octets: usize,
+    ) -> Self {
+        let source: Ipv4Addr = source.parse().unwrap();
+        let connect = |to: &SocketAddr| {
+            let SocketAddr::V4(to) = to else { panic!("{to} is not IPv4") };
+            let (family, flags) = (AddressFamily::Inet, SockFlag::SOCK_CLOEXEC);
+            let socket = socket::socket(family, SockType::Stream, flags, None).unwrap();
+            let own = SockaddrIn::from(SocketAddrV4::new(source, 0));
+            socket::bind(socket.as_raw_fd(), &own).unwrap();
+            socket::connect(socket.as_raw_fd(), &SockaddrIn::from(*to)).unwrap();
+            TcpStream::from(socket)
+        };
+        Self::begin(nets, from, to, octets, connect)
+    }
+
+    fn begin(
+        nets: &Namespaces,
+        from: &str,
+        (to, address): (&str, &str),
+        octets: usize,
+        connect: impl FnOnce(&SocketAddr) -> TcpStream + Send,
+    ) -> Self {
         let address: IpAddr = address.parse().unwrap();
         let listener = nets.within(to, || TcpListener::bind((address, 0)).unwrap());
         let to = listener.local_addr().unwrap();
-        let stream = nets.within(from, || TcpStream::connect_timeout(&to, PATIENCE).unwrap());
+        let stream = nets.within(from, move || connect(&to));
         let (accepted, _) = listener.accept().unwrap();
         let key = to.port();
         let received = Arc::new(AtomicUsize::new(0));

@@ -1,6 +1,5 @@
 //! What leaves for a neighbour: from the kernel into HBH.
 
-use std::cell::RefCell;
 use std::time::Duration;
 
 use proto::hbh::{self, Hop, Peer, Refused};
@@ -9,22 +8,36 @@ use proto::time::Time;
 
 use super::Gateway;
 use crate::counters::Counters;
-use crate::frame::{self, Mac};
-use crate::neighbours::Place;
+use crate::frame;
 use crate::offload::{self, Offload};
 
 /// Frames taken from the kernel before the links are looked after.
 const TRAINS: usize = 4;
+/// Frames taken from the kernel after a batch of packets was given to it: as many as it may send
+/// on of those, and more if local programs send at that moment.
+const ANSWERS: usize = 256;
+/// Hops left of packets that are for a neighbour itself, and not to be passed on by anyone: one,
+/// or all (RFC 5082), so that the receiver sees that nobody did.
+const ONE_HOP: [u8; 2] = [1, 255];
 /// ICMP errors in a second at most.
 const ERRORS: u32 = 200;
 
 impl Gateway {
-    pub(super) fn take_intercepted(&mut self, now: Time) -> anyhow::Result<()> {
+    pub(super) fn take_intercepted(&mut self, now: Time, position: usize) -> anyhow::Result<()> {
+        self.take_trains(now, position, TRAINS)
+    }
+
+    /// Takes what the kernel sends on at once of what was given to it.
+    pub(super) fn take_sent_on(&mut self, now: Time) -> anyhow::Result<()> {
+        (0..self.ports.len()).try_for_each(|position| self.take_trains(now, position, ANSWERS))
+    }
+
+    fn take_trains(&mut self, now: Time, position: usize, count: usize) -> anyhow::Result<()> {
         let mut train = std::mem::take(&mut self.buffers.train);
         let mut outcome = Ok(());
-        for _ in 0..TRAINS {
-            match self.release.device().read(&mut train) {
-                Ok(Some(len)) => self.take_train(now, &mut train[..len]),
+        for _ in 0..count {
+            match self.ports[position].tap.read(&mut train) {
+                Ok(Some(len)) => self.take_train(now, position, &mut train[..len]),
                 Ok(None) => break,
                 Err(error) => {
                     outcome = Err(anyhow::anyhow!("the device is gone: {error}"));
@@ -36,18 +49,19 @@ impl Gateway {
         outcome
     }
 
-    fn take_train(&mut self, now: Time, train: &mut [u8]) {
-        let (Ok(offload), Some((to, from, _))) = (
+    fn take_train(&mut self, now: Time, position: usize, train: &mut [u8]) {
+        let (Ok(offload), Some((to, _, _))) = (
             Offload::parse(train, frame::HEADER),
             train.get(offload::HEADER..).and_then(frame::parse),
         ) else {
             self.counters.frames_malformed += 1;
             return;
         };
-        let Some((place, peer)) = self.whom(to, from) else {
+        if !to.is_station() {
             self.counters.frames_stray += 1;
             return;
-        };
+        }
+        let peer = self.neighbours.peer_at((position, to));
         self.counters.frames_intercepted += 1;
 
         let packet = &mut train[offload::HEADER + frame::HEADER..];
@@ -55,12 +69,12 @@ impl Gateway {
         let mut too_big = None;
         let outcome = offload.segment(packet, &mut segment, |packet| {
             self.counters.packets_intercepted += 1;
-            let Some(peer) = peer else {
+            let Some(peer) = peer.filter(|&peer| !self.is_for_itself(peer, packet)) else {
                 self.counters.packets_plain += 1;
-                self.ports[place.0].push(place.1, packet);
+                self.ports[position].push(to, packet);
                 return;
             };
-            let Some(mtu) = self.submit(now, peer, place.0, packet) else {
+            let Some(mtu) = self.submit(now, peer, position, packet) else {
                 return;
             };
             // One complaint for a train is enough.
@@ -71,8 +85,18 @@ impl Gateway {
             self.counters.frames_malformed += 1;
         }
         if let Some((mtu, offender)) = too_big {
-            self.complain(now, place.0, mtu, &offender);
+            self.complain(now, position, mtu, &offender);
         }
+    }
+
+    /// Whether a packet is what neighbours say to each other, such as a routing daemon's or BFD's.
+    fn is_for_itself(&self, peer: Peer, packet: &[u8]) -> bool {
+        let Ok(header) = Header::parse(packet) else { return false };
+        ONE_HOP.contains(&header.ttl)
+            && self
+                .known
+                .up(peer)
+                .is_some_and(|known| known.addresses.contains(&header.destination))
     }
 
     /// Gives HBH a packet for `peer`; the MTU when it is too long and may not be cut.
@@ -86,7 +110,8 @@ impl Gateway {
         if self.config.clamp_mss
             && let Ok(header) = Header::parse(packet)
         {
-            let room = self.ports[position].state.mtu.saturating_sub(hbh::OVERHEAD);
+            let overhead = hbh::OVERHEAD + self.guard.overhead();
+            let room = self.ports[position].state.mtu.saturating_sub(overhead);
             self.counters.syns_clamped += u64::from(mss::clamp(&header, packet, room));
         }
         match self.hop.handle_packet(now, peer, packet) {
@@ -119,71 +144,15 @@ impl Gateway {
         }
         let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
         let mut message = Vec::new();
-        if (icmp::Error::TooBig { mtu }).emit(own, offender, &mut message) {
-            self.counters.icmp_sent += 1;
-            self.release.push(&message, &mut self.counters);
-        }
-    }
-
-    /// Moves packets whose route has changed to their new next hop.
-    pub(super) fn reroute(&mut self, now: Time) {
-        let peers: Vec<_> = self.neighbours.peers().collect();
-        for (peer, _) in peers {
-            let mut orphans = Vec::new();
-            let routes = RefCell::new(&mut self.routes);
-            let (ports, neighbours) = (&self.ports, &self.neighbours);
-            let is_moved = |destination| {
-                let mut routes = routes.borrow_mut();
-                Self::next_peer(&mut routes, ports, neighbours, destination) != Some(peer)
-            };
-            self.hop.reroute(peer, is_moved, |packet| orphans.push(packet.to_vec()));
-            self.adopt(now, orphans, None);
-        }
-    }
-
-    /// Finds another way for packets that were taken back; `left` is the neighbour that went down.
-    pub(super) fn adopt(&mut self, now: Time, orphans: Vec<Vec<u8>>, left: Option<Place>) {
-        for mut packet in orphans {
-            self.counters.packets_rerouted += 1;
-            let Ok(header) = Header::parse(&packet) else { continue };
-            let peer = Self::next_peer(
-                &mut self.routes,
-                &self.ports,
-                &self.neighbours,
-                header.destination,
-            );
-            match (peer, left) {
-                (Some(peer), _) => {
-                    let position = self.neighbours.place_of(peer).map_or(0, |place| place.0);
-                    if let Some(mtu) = self.submit(now, peer, position, &mut packet) {
-                        self.complain(now, position, mtu, &packet);
-                    }
-                }
-                // It is still the next hop: it may understand plain IP.
-                (None, Some((position, mac))) => {
-                    self.counters.packets_plain += 1;
-                    self.ports[position].push(mac, &packet);
-                }
-                (None, None) => self.release.push(&packet, &mut self.counters),
+        if (icmp::Error::TooBig { mtu }).emit(own, offender, &mut message)
+            && let Ok(header) = Header::parse(&message)
+        {
+            // As the kernel sends its own: by the routes, and OUTPUT, with an address of this node.
+            match self.raw.send(&header, &message) {
+                Ok(()) => self.counters.icmp_sent += 1,
+                Err(_) => self.counters.icmp_failed += 1,
             }
         }
-    }
-
-    /// Whom a frame is for: where it goes, and the peer there if it is up.
-    fn whom(&self, to: Mac, from: Mac) -> Option<(Place, Option<Peer>)> {
-        if !to.is_station() {
-            return None;
-        }
-        let by_source = self.ports.iter().position(|port| port.mac == from);
-        if let Some(position) = by_source {
-            return Some(((position, to), self.neighbours.peer_at((position, to))));
-        }
-        // A bridge or a virtual machine may send with a hardware address of its own.
-        (0..self.ports.len())
-            .find_map(|position| {
-                self.neighbours.peer_at((position, to)).map(|peer| (position, peer))
-            })
-            .map(|(position, peer)| ((position, to), Some(peer)))
     }
 }
 

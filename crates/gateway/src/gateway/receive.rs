@@ -1,10 +1,11 @@
-//! What neighbours send: hellos, and HBH packets that go on or out.
+//! What neighbours send: hellos, and HBH packets.
 
-use proto::ip::{self, Header};
+use proto::hbh::auth;
+use proto::ip::Header;
 use proto::time::Time;
-use tracing::debug;
 
 use super::Gateway;
+use super::orphans::Reason;
 use crate::frame::{self, Mac};
 use crate::hello::Hello;
 
@@ -16,14 +17,15 @@ impl Gateway {
         let Some(mut received) = self.buffers.received.take() else { return Ok(()) };
         for _ in 0..BATCHES {
             let outcome = self.ports[position].receive(&mut received);
-            let Ok(count) = outcome else {
+            if outcome.is_err() {
                 self.buffers.received = Some(received);
                 return outcome.map(|_| ()).map_err(Into::into);
-            };
-            for frame in received.frames() {
-                self.take_frame(now, position, frame);
             }
-            if count == 0 {
+            for frame in received.frames() {
+                self.take_frame(now, position, frame)?;
+            }
+            self.release_restored(now)?;
+            if !received.is_full() {
                 break;
             }
         }
@@ -31,76 +33,50 @@ impl Gateway {
         Ok(())
     }
 
-    fn take_frame(&mut self, now: Time, position: usize, frame: &[u8]) {
+    fn take_frame(&mut self, now: Time, position: usize, frame: &[u8]) -> anyhow::Result<()> {
         self.counters.frames_received += 1;
         let Some((to, from, packet)) = frame::parse(frame) else {
             self.counters.frames_not_hbh += 1;
-            return;
+            return Ok(());
         };
         if to != self.ports[position].mac && to != Mac::EVERYONE {
             self.counters.frames_foreign += 1;
-            return;
+            return Ok(());
         }
         let Ok(header) = Header::parse(packet) else {
             self.counters.frames_not_hbh += 1;
-            return;
+            return Ok(());
         };
         let payload = &packet[header.len..header.total_len];
         if Hello::is_one(payload) {
-            match Hello::parse(payload) {
-                Ok(hello) => self.neighbours.handle_hello(now, (position, from), hello),
-                Err(error) => {
-                    self.counters.hellos_malformed += 1;
-                    debug!(%from, %error, "hello");
+            match Hello::parse(payload, self.guard.key()) {
+                Ok(hello) => {
+                    let reason = hello.is_goodbye.then_some(Reason::Known);
+                    self.neighbours.handle_hello(now, (position, from), hello);
+                    self.take_neighbours(now, reason)?;
                 }
+                Err(why) => self.take_bad_hello(now, (position, from), why),
             }
-            return;
+            return Ok(());
         }
         let Some(peer) = self.neighbours.peer_at((position, from)) else {
             self.counters.frames_unknown_peer += 1;
-            return;
+            return Ok(());
         };
 
+        let packet = match self.guard.open(peer, packet) {
+            Ok(packet) => packet,
+            Err(auth::Refused::Replayed(_)) => {
+                self.counters.frames_replayed += 1;
+                return Ok(());
+            }
+            Err(auth::Refused::Forged | auth::Refused::Malformed) => {
+                self.counters.frames_forged += 1;
+                return Ok(());
+            }
+        };
         self.neighbours.handle_alive(now, (position, from));
         self.hop.handle_message(now, peer, packet);
-    }
-
-    /// Routes what neighbours brought.
-    pub(super) fn route_restored(&mut self, now: Time) {
-        let mut restored = std::mem::take(&mut self.buffers.packet);
-        while self.hop.poll_restored(&mut restored).is_some() {
-            self.route(now, &mut restored);
-        }
-        self.buffers.packet = restored;
-    }
-
-    /// Passes a restored packet on, or lets it leave HBH.
-    fn route(&mut self, now: Time, packet: &mut [u8]) {
-        let Ok(header) = Header::parse(packet) else {
-            self.counters.packets_malformed += 1;
-            return;
-        };
-        let forwards = self.forwards[usize::from(!header.is_v4())];
-        let peer = if forwards {
-            let (ports, neighbours) = (&self.ports, &self.neighbours);
-            Self::next_peer(&mut self.routes, ports, neighbours, header.destination)
-        } else {
-            None
-        };
-        let Some(peer) = peer else {
-            self.release.push(packet, &mut self.counters);
-            return;
-        };
-        if !ip::decrement_ttl(packet) {
-            // The kernel answers with an error, by its own rules.
-            self.counters.packets_ttl_exceeded += 1;
-            self.release.push(packet, &mut self.counters);
-            return;
-        }
-        self.counters.packets_forwarded += 1;
-        let position = self.neighbours.place_of(peer).map_or(0, |place| place.0);
-        if let Some(mtu) = self.submit(now, peer, position, packet) {
-            self.complain(now, position, mtu, packet);
-        }
+        Ok(())
     }
 }

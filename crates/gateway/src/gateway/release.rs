@@ -1,38 +1,81 @@
-//! What leaves HBH here: into the kernel, as if `trackway0` had received it.
+//! What leaves HBH here: into the kernel, as if its MANET interface had received it.
+//!
+//! Segments that follow each other go there as one train, as a network card would put them together.
 
+use proto::ip::Header;
+use proto::time::Time;
+
+use super::Gateway;
 use crate::counters::Counters;
-use crate::frame::{self, Mac};
-use crate::offload;
-use crate::sys::Tap;
+use crate::neighbours::Place;
+use crate::offload::Joiner;
+use crate::port::Port;
 
-/// The device, and the frame on its way into it.
+/// Packets on their way into the kernel.
 pub(super) struct Release {
-    tap: Tap,
-    mac: Mac,
-    frame: Vec<u8>,
+    joiner: Joiner,
+    /// The neighbour that those come from which wait to be joined.
+    from: Option<Place>,
 }
 
-/// The station that all frames into the device seem to come from.
-const NEIGHBOUR: Mac = Mac([0x02, 0x74, 0x77, 0, 0, 1]);
-
 impl Release {
-    pub(super) fn new(tap: Tap, mac: Mac) -> Self {
-        Self { tap, mac, frame: Vec::new() }
+    pub(super) fn new(ports: &[Port]) -> Self {
+        let joins_datagrams = ports.iter().all(|port| port.tap.takes_datagram_trains());
+        Self { joiner: Joiner::new(joins_datagrams), from: None }
     }
 
-    pub(super) fn device(&self) -> &Tap {
-        &self.tap
-    }
-
-    /// Hands a packet to the kernel.
-    pub(super) fn push(&mut self, packet: &[u8], counters: &mut Counters) {
-        self.frame.clear();
-        self.frame.extend_from_slice(&[0; offload::HEADER]);
-        self.frame.extend_from_slice(&frame::header(self.mac, NEIGHBOUR, packet));
-        self.frame.extend_from_slice(packet);
-        match self.tap.write(&self.frame) {
-            Ok(()) => counters.packets_released += 1,
-            Err(_) => counters.packets_release_failed += 1,
+    /// Takes a packet that the neighbour at `from` sent.
+    pub(super) fn push(
+        &mut self,
+        ports: &[Port],
+        from: Place,
+        packet: &[u8],
+        counters: &mut Counters,
+    ) {
+        if self.from != Some(from) {
+            self.flush(ports, counters);
+            self.from = Some(from);
         }
+        counters.packets_released += 1;
+        self.joiner.push(packet, |train| deliver(ports, from, train, counters));
+    }
+
+    /// Hands all to the kernel.
+    pub(super) fn flush(&mut self, ports: &[Port], counters: &mut Counters) {
+        if let Some(from) = self.from.take() {
+            self.joiner.flush(|train| deliver(ports, from, train, counters));
+        }
+    }
+}
+
+impl Gateway {
+    /// Hands to the kernel what neighbours brought, and takes what it sends on at once.
+    pub(super) fn release_restored(&mut self, now: Time) -> anyhow::Result<()> {
+        let mut packet = std::mem::take(&mut self.buffers.packet);
+        let mut is_any = false;
+        while let Some(peer) = self.hop.poll_restored(&mut packet) {
+            is_any = true;
+            let Some(place) = self.known.get(peer).map(|known| known.place) else {
+                self.counters.packets_release_failed += 1;
+                continue;
+            };
+            // HBH in HBH: the packet socket would take it for what a neighbour sends.
+            if Header::parse(&packet)
+                .is_ok_and(|header| header.protocol == self.config.hbh.protocol)
+            {
+                self.counters.packets_malformed += 1;
+                continue;
+            }
+            self.release.push(&self.ports, place, &packet, &mut self.counters);
+        }
+        self.release.flush(&self.ports, &mut self.counters);
+        self.buffers.packet = packet;
+        if is_any { self.take_sent_on(now) } else { Ok(()) }
+    }
+}
+
+fn deliver(ports: &[Port], (position, mac): Place, train: &[u8], counters: &mut Counters) {
+    if ports[position].deliver(mac, train).is_err() {
+        counters.packets_release_failed += 1;
     }
 }

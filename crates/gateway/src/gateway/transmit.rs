@@ -33,7 +33,9 @@ impl Gateway {
             while port.has_room()
                 && let Some(peer) = self.hop.poll_transmit(now, link, &mut packet)
             {
-                if let Some(place) = self.neighbours.place_of(peer) {
+                if let Some(place) = self.neighbours.place_of(peer)
+                    && self.guard.seal(peer, &mut packet)
+                {
                     self.neighbours.handle_sent(now, place);
                     port.push(place.1, &packet);
                 }
@@ -55,7 +57,7 @@ impl Gateway {
         let destination = theirs.iter().find(like_ours).copied().unwrap_or(everyone);
 
         let mut payload = Vec::new();
-        hello.emit(&mut payload);
+        hello.emit(self.guard.key(), &mut payload);
         let mut packet = Vec::new();
         let spec = Spec { ttl: 1, ..Spec::new(own, destination, self.config.hbh.protocol) };
         spec.emit(payload.len(), &mut packet);

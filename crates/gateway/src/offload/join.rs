@@ -24,6 +24,7 @@ pub struct Joiner {
     open: usize,
     /// For packets that are not joined.
     alone: Vec<u8>,
+    joins_datagrams: bool,
     /// Trains of more than one segment that were written.
     pub joined: u64,
 }
@@ -52,9 +53,16 @@ struct Shape {
 }
 
 impl Joiner {
+    /// No trains yet; those of UDP only if the kernel takes them.
+    #[must_use]
+    pub fn new(joins_datagrams: bool) -> Self {
+        Self { joins_datagrams, ..Self::default() }
+    }
+
     /// Takes a packet; calls `write` with what is complete by that.
     pub fn push(&mut self, packet: &[u8], mut write: impl FnMut(&[u8])) {
-        let Some(shape) = Shape::of(packet) else {
+        let shape = Shape::of(packet).filter(|shape| shape.is_tcp || self.joins_datagrams);
+        let Some(shape) = shape else {
             self.settle_flow(packet, &mut write);
             self.write_alone(packet, &mut write);
             return;
@@ -381,6 +389,20 @@ mod tests {
         assert_eq!(cut(&written[0]), strip(&packets));
     }
 
+    #[test]
+    fn datagrams_stay_alone_where_the_kernel_takes_no_trains_of_them() {
+        let packets: Vec<_> = (0..3).map(|_| udp(100)).collect();
+        let mut joiner = Joiner::new(false);
+
+        let mut written = Vec::new();
+        for packet in &packets {
+            joiner.push(packet, |train| written.push(train[HEADER..].to_vec()));
+        }
+        joiner.flush(|train| written.push(train[HEADER..].to_vec()));
+
+        assert_eq!(written, packets);
+    }
+
     proptest! {
         #[test]
         fn no_packet_is_lost_or_changed_whatever_comes(
@@ -415,7 +437,7 @@ mod tests {
 
     fn joined(packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let mut written = Vec::new();
-        let mut joiner = Joiner::default();
+        let mut joiner = Joiner::new(true);
         for packet in packets {
             joiner.push(packet, |train| written.push(train.to_vec()));
         }

@@ -95,6 +95,21 @@ fn a_sum_that_was_left_open_is_completed() {
     assert_eq!(sum, Some(0));
 }
 
+#[test]
+fn a_header_says_the_same_behind_another_one() {
+    let open = [NEEDS_SUM, KIND_TCP4, 40, 0, 0xb4, 5, 20, 0, 16, 0, 0x45];
+    let complete = [0; HEADER + 1];
+
+    for train in [open, complete] {
+        let (header, packet) = behind(&train, 14).unwrap();
+
+        assert_eq!(Offload::parse(&header, 14), Offload::parse(&train, 0));
+        assert_eq!(usize::from(header[2]), usize::from(train[2]) + usize::from(train[0]) * 14);
+        assert_eq!(packet, &train[HEADER..]);
+    }
+    assert_eq!(behind(&open[..9], 14), None);
+}
+
 fn describe(kind: u8, segment: u16, sum_start: usize) -> Offload {
     let mut octets = [0; HEADER];
     octets[1] = kind;

@@ -15,11 +15,11 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use proto::replay::{Refused, Window};
 use proto::time::Time;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 
 use super::stats::{Dropped, Totals};
-use super::window::{Refused, Window};
 use super::wire::{Datagram, Index, Sealed};
 use super::{HEADER, Incarnation, OVERHEAD, PeerId, TAG};
 
@@ -27,6 +27,8 @@ use super::{HEADER, Incarnation, OVERHEAD, PeerId, TAG};
 const KEEPALIVES: u64 = 1 << 63;
 /// Numbers from here on are not sealed: far from the keepalives', and from any wrap.
 const END_OF_NUMBERS: u64 = 1 << 62;
+/// Words of the window of numbers that were taken: 1 KiB.
+const WINDOW_WORDS: usize = 128;
 
 /// Why a payload was not sealed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -254,7 +256,7 @@ impl Opener {
         let key = self.key(now, sealed.index)?;
         let number = {
             let heard = lock(&key.inbound.heard);
-            let number = heard.window.rebuild(heard.hint, sealed.low);
+            let number = heard.window.rebuild(heard.hint, u32::BITS, sealed.low);
             heard.window.check(number)?;
             number
         };
@@ -424,7 +426,7 @@ pub(super) struct Inbound {
 
 #[derive(Debug)]
 struct HeardOf {
-    window: Window,
+    window: Window<WINDOW_WORDS>,
     /// The peer said that it would go on with this number.
     hint: u64,
     /// Where its newest datagram came from.

@@ -27,13 +27,17 @@ pub struct PublicKey([u8; LEN]);
 #[derive(Clone, Eq, PartialEq)]
 pub struct PresharedKey([u8; LEN]);
 
+/// A secret that all gateways of a network share, whose neighbours know each other by it.
+#[derive(Clone, Eq, PartialEq)]
+pub struct GroupKey([u8; LEN]);
+
 /// Why a text is no key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum NoKey {
     /// Not base64, or of another length.
     #[error("not a key: 32 octets in base64, 44 letters of which the last is `=`")]
     Malformed,
-    /// A public key with which nothing can be agreed on.
+    /// A public key with which nothing can be agreed on, or a secret that is none.
     #[error("the key of nobody: all its octets are zero")]
     Zero,
 }
@@ -53,6 +57,14 @@ pub enum KeyFile {
     /// It cannot be read.
     #[error("{0}")]
     Unreadable(#[from] io::Error),
+}
+
+impl KeyFile {
+    /// Whether there is no such file.
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::Unreadable(error) if error.kind() == io::ErrorKind::NotFound)
+    }
 }
 
 impl PrivateKey {
@@ -81,9 +93,7 @@ impl PrivateKey {
     /// # Errors
     /// When there is such a file already, or it cannot be written.
     pub fn write_new(&self, path: &Path) -> io::Result<()> {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-        writeln!(file, "{}", self.to_base64())?;
-        file.sync_all()
+        write_new(path, &self.to_base64())
     }
 
     /// The secret in base64.
@@ -181,6 +191,53 @@ impl fmt::Debug for PresharedKey {
     }
 }
 
+impl GroupKey {
+    /// A new key from the operating system's generator.
+    ///
+    /// # Errors
+    /// When there is no randomness to be had.
+    pub fn generate() -> io::Result<Self> {
+        random().map(Self)
+    }
+
+    /// Reads a file that holds a key in base64.
+    ///
+    /// # Errors
+    /// When it cannot be read, holds no key, or is open to everyone.
+    pub fn read(path: &Path) -> Result<Self, KeyFile> {
+        match read(path)? {
+            octets if octets == [0; LEN] => Err(KeyFile::Malformed(NoKey::Zero)),
+            octets => Ok(Self(octets)),
+        }
+    }
+
+    /// Writes a new file that only its owner reads, mode 0600.
+    ///
+    /// # Errors
+    /// When there is such a file already, or it cannot be written.
+    pub fn write_new(&self, path: &Path) -> io::Result<()> {
+        write_new(path, &self.to_base64())
+    }
+
+    /// The secret in base64.
+    #[must_use]
+    pub fn to_base64(&self) -> String {
+        STANDARD.encode(self.0)
+    }
+
+    /// What HBH uses of it.
+    #[must_use]
+    pub fn derive(&self) -> proto::hbh::auth::GroupKey {
+        proto::hbh::auth::GroupKey::new(&self.0)
+    }
+}
+
+impl fmt::Debug for GroupKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("GroupKey(secret)")
+    }
+}
+
 /// Octets that nobody can foresee.
 pub(super) fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut octets = [0; N];
@@ -196,6 +253,12 @@ fn read(path: &Path) -> Result<[u8; LEN], KeyFile> {
         return Err(KeyFile::Open { mode });
     }
     Ok(decode(&fs::read_to_string(path)?)?)
+}
+
+fn write_new(path: &Path, key: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    writeln!(file, "{key}")?;
+    file.sync_all()
 }
 
 fn decode(text: &str) -> Result<[u8; LEN], NoKey> {

@@ -29,13 +29,12 @@ mod routes;
 mod stats;
 #[cfg(test)]
 mod tests;
-mod window;
 pub mod wire;
 
 use std::fmt;
 
 pub use data::{Heard, Opened, Opener, Sealer, Unsealed};
-pub use keys::{KeyFile, NoKey, PresharedKey, PrivateKey, PublicKey};
+pub use keys::{GroupKey, KeyFile, NoKey, PresharedKey, PrivateKey, PublicKey};
 pub use peers::{Event, Incoming, Outgoing, Peer, Peers, Unusable};
 pub use routes::{NoPrefix, Overlap, Prefix, Routes};
 pub use stats::{Dropped, Stats, Totals};

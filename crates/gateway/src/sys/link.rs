@@ -169,6 +169,12 @@ impl Default for Received {
 }
 
 impl Received {
+    /// Whether there was no room for more.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.received == self.headers.len()
+    }
+
     /// The frames; one that was longer than a frame may be is cut and so does not parse.
     pub fn frames(&self) -> impl Iterator<Item = &[u8]> {
         let lengths = self.headers[..self.received].iter().map(|header| header.msg_len);

@@ -3,6 +3,7 @@
 //! ```text
 //!   Link    a packet socket for HBH between neighbours: many frames a system call
 //!   Port    a packet socket that takes and puts whole frames: the link emulator's ends
+//!   Raw     sockets for whole IP packets: back into the kernel's routing
 //!   Tap     a virtual network card with segmentation offload: traffic enters and leaves here
 //!   Udp     a socket between gateways: trains of datagrams, ECN
 //! ```
@@ -10,9 +11,11 @@
 
 mod link;
 pub mod port;
+mod raw;
 mod tap;
 mod udp;
 
 pub use link::{FrameBatch, Link, Received};
+pub use raw::Raw;
 pub use tap::Tap;
 pub use udp::{Arrivals, Arrived, Outbox, Udp};

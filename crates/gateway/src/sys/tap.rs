@@ -2,7 +2,7 @@
 //! `read`, and those that go into `write` reach the kernel as if the device had received them.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, IoSlice, Read as _, Write as _};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 
@@ -24,7 +24,10 @@ nix::ioctl_write_ptr_bad!(tun_set_vnet_hdr_size, libc::TUNSETVNETHDRSZ, libc::c_
 
 /// An open TAP or TUN device; it disappears when this is dropped.
 #[derive(Debug)]
-pub struct Tap(File);
+pub struct Tap {
+    file: File,
+    takes_datagram_trains: bool,
+}
 
 impl Tap {
     /// Makes the device `name`, with segmentation and checksums left to us where the kernel can.
@@ -68,16 +71,22 @@ impl Tap {
         };
         // SAFETY: the descriptor is open and `request` is a whole `ifreq`, alive for the call.
         unsafe { tun_set_iff(file.as_raw_fd(), &raw const request) }?;
-        Ok(Self(file))
+        Ok(Self { file, takes_datagram_trains: false })
     }
 
-    fn prepare_trains(self) -> io::Result<Self> {
-        let file = &self.0;
+    fn prepare_trains(mut self) -> io::Result<Self> {
+        let file = &self.file;
         let size = libc::c_int::try_from(VNET_HEADER).map_err(io::Error::other)?;
         // SAFETY: as above; the kernel reads one `int` and keeps no pointer.
         unsafe { tun_set_vnet_hdr_size(file.as_raw_fd(), &raw const size) }?;
-        set_offload(file)?;
+        self.takes_datagram_trains = set_offload(file)?;
         Ok(self)
+    }
+
+    /// Whether the kernel takes trains of UDP datagrams, as it takes those of TCP segments.
+    #[must_use]
+    pub fn takes_datagram_trains(&self) -> bool {
+        self.takes_datagram_trains
     }
 
     /// Reads one frame, or a train of them that is still to be segmented, with its header;
@@ -86,7 +95,7 @@ impl Tap {
     /// # Errors
     /// When the device is gone.
     pub fn read(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
-        match (&self.0).read(into) {
+        match (&self.file).read(into) {
             Ok(len) => Ok(Some(len)),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
             Err(error) => Err(error),
@@ -98,24 +107,33 @@ impl Tap {
     /// # Errors
     /// When the kernel refuses it.
     pub fn write(&self, frame: &[u8]) -> io::Result<()> {
-        (&self.0).write(frame).map(|_| ())
+        (&self.file).write(frame).map(|_| ())
+    }
+
+    /// Hands a frame in parts, the first of them its header, to the kernel.
+    ///
+    /// # Errors
+    /// When the kernel refuses it.
+    pub fn write_parts(&self, parts: &[IoSlice<'_>]) -> io::Result<()> {
+        (&self.file).write_vectored(parts).map(|_| ())
     }
 }
 
 impl AsFd for Tap {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.file.as_fd()
     }
 }
 
-/// Segmentation of UDP needs Linux 6.2; without it the kernel segments before it sends to us.
-fn set_offload(file: &File) -> io::Result<()> {
+/// Segmentation of UDP needs Linux 6.2; without it the kernel segments before it sends to us, and
+/// takes no trains of datagrams. Returns whether it has it.
+fn set_offload(file: &File) -> io::Result<bool> {
     let tcp = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
-    for flags in [tcp | TUN_F_USO4 | TUN_F_USO6, tcp] {
+    for (flags, has_udp) in [(tcp | TUN_F_USO4 | TUN_F_USO6, true), (tcp, false)] {
         let Ok(flags) = libc::c_int::try_from(flags) else { continue };
         // SAFETY: the argument is an integer, no memory is passed.
         if unsafe { tun_set_offload(file.as_raw_fd(), flags) }.is_ok() {
-            return Ok(());
+            return Ok(has_udp);
         }
     }
     Err(io::Error::last_os_error())

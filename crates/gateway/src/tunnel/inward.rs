@@ -38,7 +38,8 @@ pub(super) fn run(shared: &Shared) -> anyhow::Result<()> {
     let mut sleeper = Sleeper::new(shared, INWARD);
     let mut opener = shared.state().opener();
     let mut arrivals = Arrivals::default();
-    let mut released = Released::default();
+    let joiner = Joiner::new(shared.tun.takes_datagram_trains());
+    let mut released = Released { joiner, ..Released::default() };
     loop {
         shared.act();
         if sleeper.sleep(shared)? {

@@ -143,9 +143,9 @@ impl Hop {
     }
 
     /// Forgets a neighbour and hands back, one call of `orphan` each and oldest first, the packets
-    /// that it has not acknowledged, so that they can take another way.
-    pub fn remove_peer(&mut self, peer: Peer, orphan: impl FnMut(&[u8])) {
-        self.reroute(peer, |_| true, orphan);
+    /// that it has not acknowledged, so that they can take another way, and the peer that brought it.
+    pub fn remove_peer(&mut self, peer: Peer, orphan: impl FnMut(&[u8], Option<Peer>)) {
+        self.reroute(peer, |_, _| true, orphan);
         for link in self.links.values_mut() {
             link.peers.retain(|&other| other != peer);
             link.turns.retain(|&(other, _)| other != peer);
@@ -162,19 +162,21 @@ impl Hop {
 
     /// Takes packets back from `peer`, for a route that changed.
     ///
-    /// `orphan` gets, oldest first, those not acknowledged whose destination `is_moved`.
+    /// `orphan` gets, oldest first, those not acknowledged whose flow `is_moved`; both hear which
+    /// peer, if any, brought it.
     pub fn reroute(
         &mut self,
         peer: Peer,
-        is_moved: impl Fn(IpAddr) -> bool,
-        mut orphan: impl FnMut(&[u8]),
+        mut is_moved: impl FnMut(&FlowKey, Option<Peer>) -> bool,
+        mut orphan: impl FnMut(&[u8], Option<Peer>),
     ) {
         for (_, sender) in self.senders.range_mut(flows_of(peer)) {
-            if !is_moved(sender.key.destination) {
+            let from = sender.upstream.map(|(from, _)| from);
+            let before = sender.held();
+            if before == 0 || !is_moved(&sender.key, from) {
                 continue;
             }
-            let before = sender.held();
-            sender.take_back(&mut self.pool, |packet| orphan(&packet.octets));
+            sender.take_back(&mut self.pool, |packet| orphan(&packet.octets, from));
             self.held -= before - sender.held();
         }
     }

@@ -13,6 +13,7 @@
 //! sent to [`Hop::handle_message`]; what [`Hop::poll_restored`] gives it routes.
 
 mod arrivals;
+pub mod auth;
 mod config;
 mod egress;
 mod hop;

@@ -319,7 +319,7 @@ mod tests {
             let packets: Vec<Vec<u8>> = (0..).zip(&payloads)
                 .map(|(ttl, payload)| packet(is_v4, payload, ttl)).collect();
             let number = |n: usize| Seq(first).plus(u8::try_from(n).unwrap());
-            let holes = |n: usize| n % 3 == 0;
+            let holes = |n: usize| n.is_multiple_of(3);
             let mut mask = [0; 16];
             for n in 0..packets.len() {
                 mask[n / 8] |= 1 << (n % 8);

@@ -212,7 +212,7 @@ fn the_end_of_congestion_is_told() {
     assert!(pair.hops[A].stats().congestion_received > 0);
 
     // C takes everything from now on.
-    pair.hops[B].remove_peer(Peer(2), |_| {});
+    pair.hops[B].remove_peer(Peer(2), |_, _| {});
     pair.forwards_to = None;
     pair.until = None;
     pair.send(30..60);
@@ -243,11 +243,31 @@ fn what_is_not_acknowledged_can_take_another_way() {
     assert!(pair.hops[A].poll_transmit(pair.now, Link(0), &mut out).is_some());
 
     let mut orphans = Vec::new();
-    pair.hops[A].remove_peer(Peer(1), |packet| orphans.push(number_of(packet)));
+    pair.hops[A].remove_peer(Peer(1), |packet, _| orphans.push(number_of(packet)));
 
     assert_eq!(orphans, [0, 1, 2]);
     assert_eq!(pair.hops[A].stats().packets_held, 0);
     assert_eq!(pair.hops[A].poll_transmit(pair.now, Link(0), &mut out), None);
+}
+
+#[test]
+fn only_flows_that_have_moved_are_taken_back() {
+    let mut pair = Pair::new(quiet(Profile::Default));
+    pair.send(0..3);
+
+    let mut asked = 0;
+    let mut orphans = Vec::new();
+    for is_moved in [false, true, true] {
+        let ask = |flow: &crate::ip::FlowKey, from| {
+            assert_eq!((flow.protocol, from), (protocol::UDP, None));
+            asked += 1;
+            is_moved
+        };
+        pair.hops[A].reroute(Peer(1), ask, |packet, _| orphans.push(number_of(packet)));
+    }
+
+    // Of a flow without packets nobody asks.
+    assert_eq!((asked, &orphans[..]), (2, &[0, 1, 2][..]));
 }
 
 #[test]
@@ -357,7 +377,7 @@ impl Arrivals {
     }
 
     fn wait(&mut self, duration: Duration) {
-        self.now = self.now + duration;
+        self.now += duration;
         self.hop.handle_timeout(self.now);
     }
 

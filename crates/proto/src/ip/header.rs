@@ -270,6 +270,17 @@ pub fn decrement_ttl(packet: &mut [u8]) -> bool {
     true
 }
 
+/// Gives a packet that `Header::parse` accepts one more hop, if it has not as many as can be.
+pub fn increment_ttl(packet: &mut [u8]) {
+    let is_v4 = packet[0] >> 4 == 4;
+    let field = if is_v4 { 8 } else { 7 };
+    packet[field] = packet[field].saturating_add(1);
+    if is_v4 {
+        let len = header_len(packet[0]);
+        rewrite_v4_checksum(&mut packet[..len]);
+    }
+}
+
 /// Sets congestion experienced on a packet that `Header::parse` accepts.
 ///
 /// Returns whether its transport speaks ECN; if not, nothing changes (RFC 3168, 5).

@@ -19,8 +19,8 @@ pub use checksum::{Checksum, pseudo_header};
 pub use flow::FlowKey;
 pub use fragment::fragment;
 pub use header::{
-    Fragment, Header, Malformed, Spec, V4_HEADER, V6_HEADER, decrement_ttl, mark_congestion,
-    rewrite_v4_checksum,
+    Fragment, Header, Malformed, Spec, V4_HEADER, V6_HEADER, decrement_ttl, increment_ttl,
+    mark_congestion, rewrite_v4_checksum,
 };
 
 /// IP protocol numbers (IANA).

@@ -40,6 +40,21 @@ fn hops_run_out_at_one() {
 }
 
 #[test]
+fn a_hop_can_be_given_back() {
+    for (ttl, more) in [(2, 3), (254, 255), (255, 255)] {
+        for (source, destination) in [(A, B), ("fd00::1", "fd00::2")] {
+            let mut packet = Vec::new();
+            Spec { ttl, ..Spec::new(ip(source), ip(destination), protocol::UDP) }
+                .emit(0, &mut packet);
+
+            increment_ttl(&mut packet);
+
+            assert_eq!(Header::parse(&packet).unwrap().ttl, more);
+        }
+    }
+}
+
+#[test]
 fn only_packets_that_speak_ecn_are_marked() {
     for (source, destination) in [(A, B), ("fd00::1", "fd00::2")] {
         for (class, marked) in [(ecn::NOT_ECT, None), (ecn::ECT_0, Some(ecn::CE))] {

@@ -6,7 +6,7 @@
 //! ```
 
 use proto::hbh::{self, Link, Peer, PeerConfig, Refused};
-use proto::ip::{Header, mss};
+use proto::ip::{FlowKey, Header, mss};
 use proto::rng::Rng;
 use proto::time::Time;
 
@@ -190,11 +190,11 @@ impl Node {
         for next in hop.peers.clone() {
             let Self { table, interfaces, hop, .. } = self;
             let Some(hop) = hop else { return };
-            let is_moved = |destination| {
-                let now = table.search(destination, |index| interfaces[index].is_up);
+            let is_moved = |flow: &FlowKey, _| {
+                let now = table.search(flow.destination, |index| interfaces[index].is_up);
                 now.is_some_and(|now| now != next)
             };
-            hop.core.reroute(peer_of(next), is_moved, |packet| {
+            hop.core.reroute(peer_of(next), is_moved, |packet, _| {
                 orphans.push(engine.packets.add_copy(packet));
             });
             hop.is_touched = true;

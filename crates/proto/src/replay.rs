@@ -7,61 +7,74 @@
 //! ```
 
 const WORD: u64 = 64;
-const WORDS: usize = 128;
-/// How far behind the greatest a number may be: less than the ring, so that a word can be
-/// cleared before it is used again.
-pub(super) const BITS: u64 = WORD * (WORDS as u64 - 1);
 
-/// The numbers that were taken. 1 KiB.
+/// The numbers that were taken, in a ring of so many words of 64.
 #[derive(Clone, Debug)]
-pub(super) struct Window {
+pub struct Window<const WORDS: usize> {
     words: [u64; WORDS],
     /// The greatest number taken, and one more; 0 while there is none.
     end: u64,
 }
 
 /// Why a number is not taken.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Refused {
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Refused {
+    /// It was taken before.
+    #[error("taken before")]
     Again,
+    /// It is further behind the greatest than is remembered.
+    #[error("too old")]
     TooOld,
 }
 
-impl Window {
-    pub(super) fn new() -> Self {
+impl<const WORDS: usize> Window<WORDS> {
+    /// How far behind the greatest a number may be: less than the ring, so that a word can be
+    /// cleared before it is used again.
+    pub const BITS: u64 = WORD * (WORDS as u64 - 1);
+
+    /// Nothing was taken yet.
+    #[must_use]
+    pub fn new() -> Self {
         Self { words: [0; WORDS], end: 0 }
     }
 
-    /// The number with these low 32 bits that is nearest to the greatest taken, or to `hint` if
-    /// that is greater: what the peer said it would go on with.
-    pub(super) fn rebuild(&self, hint: u64, low: u32) -> u64 {
+    /// The number with these low `bits` (below 64) that is nearest to the greatest taken, or to
+    /// `hint` if that is greater: what the peer said it would go on with.
+    #[must_use]
+    pub fn rebuild(&self, hint: u64, bits: u32, low: u32) -> u64 {
         let expected = self.end.max(hint);
-        let high = expected & !u64::from(u32::MAX);
-        let near = high | u64::from(low);
-        const HALF: u64 = 1 << 31;
-        if near > expected.saturating_add(HALF) {
-            near.checked_sub(1 << 32).unwrap_or(near)
-        } else if near.saturating_add(HALF) < expected {
-            near.checked_add(1 << 32).unwrap_or(near)
+        let period = 1_u64 << bits;
+        let near = (expected & !(period - 1)) | u64::from(low);
+        let half = period / 2;
+        if near > expected.saturating_add(half) {
+            near.checked_sub(period).unwrap_or(near)
+        } else if near.saturating_add(half) < expected {
+            near.checked_add(period).unwrap_or(near)
         } else {
             near
         }
     }
 
     /// Whether `number` could be taken.
-    pub(super) fn check(&self, number: u64) -> Result<(), Refused> {
+    ///
+    /// # Errors
+    /// When it was, or is too old to tell.
+    pub fn check(&self, number: u64) -> Result<(), Refused> {
         if number >= self.end {
             return Ok(());
         }
-        if number.saturating_add(BITS) < self.end {
+        if number.saturating_add(Self::BITS) < self.end {
             return Err(Refused::TooOld);
         }
-        let (word, bit) = place(number);
+        let (word, bit) = Self::place(number);
         if self.words[word] & bit == 0 { Ok(()) } else { Err(Refused::Again) }
     }
 
     /// Takes `number` and says whether it is the greatest so far.
-    pub(super) fn take(&mut self, number: u64) -> Result<bool, Refused> {
+    ///
+    /// # Errors
+    /// When it was taken, or is too old to tell.
+    pub fn take(&mut self, number: u64) -> Result<bool, Refused> {
         self.check(number)?;
         let is_newest = number >= self.end;
         if is_newest {
@@ -69,22 +82,28 @@ impl Window {
             // Words that the window enters; a jump over all of them clears each once.
             let entered = (last + 1).saturating_sub(first).min(WORDS as u64);
             for word in (last + 1 - entered)..=last {
-                self.words[slot(word)] = 0;
+                self.words[Self::slot(word)] = 0;
             }
             self.end = number.saturating_add(1);
         }
-        let (word, bit) = place(number);
+        let (word, bit) = Self::place(number);
         self.words[word] |= bit;
         Ok(is_newest)
     }
+
+    fn slot(word: u64) -> usize {
+        usize::try_from(word % WORDS as u64).expect("below the number of words")
+    }
+
+    fn place(number: u64) -> (usize, u64) {
+        (Self::slot(number / WORD), 1 << (number % WORD))
+    }
 }
 
-fn slot(word: u64) -> usize {
-    usize::try_from(word % WORDS as u64).expect("below the number of words")
-}
-
-fn place(number: u64) -> (usize, u64) {
-    (slot(number / WORD), 1 << (number % WORD))
+impl<const WORDS: usize> Default for Window<WORDS> {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 #[cfg(test)]
@@ -94,6 +113,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    type Window = super::Window<128>;
+    const BITS: u64 = Window::BITS;
 
     #[test]
     fn a_number_is_taken_once_and_not_when_too_old() {
@@ -113,15 +135,17 @@ mod tests {
     #[test]
     fn numbers_are_rebuilt_around_the_greatest() {
         let mut window = Window::new();
-        assert_eq!(window.rebuild(0, 7), 7);
-        assert_eq!(window.rebuild(0, u32::MAX), u64::from(u32::MAX), "there is none below 0");
+        assert_eq!(window.rebuild(0, 32, 7), 7);
+        assert_eq!(window.rebuild(0, 32, u32::MAX), u64::from(u32::MAX), "there is none below 0");
 
         window.take(0x5_ffff_fff0).unwrap();
 
-        assert_eq!(window.rebuild(0, 0xffff_ffe0), 0x5_ffff_ffe0);
-        assert_eq!(window.rebuild(0, 0x0000_0010), 0x6_0000_0010);
-        assert_eq!(window.rebuild(0x9_0000_0000, 0x10), 0x9_0000_0010);
-        assert_eq!(window.rebuild(u64::MAX, 0), 0xffff_ffff_0000_0000);
+        assert_eq!(window.rebuild(0, 32, 0xffff_ffe0), 0x5_ffff_ffe0);
+        assert_eq!(window.rebuild(0, 32, 0x0000_0010), 0x6_0000_0010);
+        assert_eq!(window.rebuild(0x9_0000_0000, 32, 0x10), 0x9_0000_0010);
+        assert_eq!(window.rebuild(u64::MAX, 32, 0), 0xffff_ffff_0000_0000);
+        assert_eq!(window.rebuild(0, 24, 0x00_0010), 0x6_0000_0010);
+        assert_eq!(window.rebuild(0, 24, 0xff_ffe0), 0x5_ffff_ffe0);
     }
 
     proptest! {

@@ -1,0 +1,264 @@
+//! Three stations in radio range of each other, one of them an attacker.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use ::gateway::frame::{self, Mac};
+use ::gateway::hello::{Heard, Hello};
+use ::gateway::sys::port::{OFFLOAD, Port};
+use proto::hbh::Profile;
+use proto::ip::{Header, Spec};
+use serde_json::Value;
+
+use crate::namespaces::{Namespaces, TRACKWAY, wait_until};
+
+pub(crate) const SOON: Duration = Duration::from_secs(15);
+pub(crate) const ADDRESSES: [[u8; 4]; 3] = [[10, 9, 0, 1], [10, 9, 0, 2], [10, 9, 0, 3]];
+pub(crate) const PROTOCOL: u8 = 253;
+
+const NODES: [&str; 3] = ["a", "b", "attacker"];
+
+/// Three nodes that hear each other; the attacker has a packet socket.
+pub(crate) struct Air {
+    pub(crate) nets: Namespaces,
+    pub(crate) nodes: Vec<String>,
+    programs: [Option<usize>; 3],
+    port: Port,
+    key: Option<PathBuf>,
+    folder: PathBuf,
+}
+
+/// Whom the attacker passes for.
+pub(crate) struct Name {
+    station: Mac,
+    address: [u8; 4],
+    boot: u64,
+    counter: u64,
+    /// What it adds to the sessions that it repeats.
+    pub(crate) error: u32,
+}
+
+impl Name {
+    pub(crate) fn new(station: Mac, address: [u8; 4]) -> Self {
+        Self { station, address, boot: 0x0bad, counter: 0, error: 0 }
+    }
+
+    /// One of many.
+    pub(crate) fn stranger(number: u16) -> Self {
+        let [high, low] = number.to_be_bytes();
+        let name = Self::new(Mac([2, 0, 0, 9, high, low]), [10, 9, high | 0x80, low]);
+        Self { boot: 0x0bad_0000 + u64::from(number), ..name }
+    }
+
+    pub(crate) fn hello(&self, counter: u64) -> Hello {
+        Hello {
+            profile: Profile::Default,
+            boot: self.boot,
+            counter,
+            wants_answer: true,
+            is_goodbye: false,
+            is_partial: false,
+            station: self.station,
+            addresses: vec![self.address.into()],
+            neighbours: Vec::new(),
+        }
+    }
+}
+
+impl Air {
+    pub(crate) fn new(is_keyed: bool) -> Self {
+        let mut nets = Namespaces::new();
+        let air = nets.add("air");
+        nets.run(&air, "ip link add air type bridge ageing_time 0 stp_state 0");
+        nets.run(&air, "ip link set dev air up");
+        let nodes: Vec<_> = NODES.iter().map(|node| nets.add(node)).collect();
+        for ((node, name), address) in nodes.iter().zip(NODES).zip(ADDRESSES) {
+            nets.cable((node, "m0"), (&air, name));
+            nets.run(&air, &format!("ip link set dev {name} master air"));
+            let [a, b, c, d] = address;
+            nets.address(node, "m0", &format!("{a}.{b}.{c}.{d}/24"));
+        }
+        let folder = std::env::temp_dir().join(&air);
+        fs::create_dir_all(&folder).unwrap();
+        let key = is_keyed.then(|| folder.join("group.key"));
+        if let Some(key) = &key {
+            nets.run(&air, &format!("{TRACKWAY} keygen --group --out {}", key.display()));
+        }
+        let port = nets.within(&nodes[2], || Port::open("m0").unwrap());
+        Self { nets, nodes, programs: [None; 3], port, key, folder }
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Starts a gateway, with the key if there is one.
+    pub(crate) fn start(&mut self, node: usize, config: &str) {
+        let key = self.key.as_ref().map(|key| format!("group_key = {key:?}\n"));
+        self.start_with(node, &(key.unwrap_or_default() + config));
+    }
+
+    pub(crate) fn start_with(&mut self, node: usize, config: &str) {
+        let file = self.file(&format!("{}.toml", NODES[node]));
+        fs::write(&file, format!("interfaces = [\"m0\"]\n{config}")).unwrap();
+        let command = format!("{TRACKWAY} run {}", file.display());
+        let name = self.nodes[node].clone();
+        self.programs[node] = Some(self.nets.start(&name, &command, "gateway ready"));
+    }
+
+    pub(crate) fn start_both(&mut self, config: &str) {
+        for node in [0, 1] {
+            self.start(node, config);
+        }
+        for node in [0, 1] {
+            let is_up = wait_until(SOON, || self.count(node, "neighbours") == 1);
+            assert!(is_up, "{}", self.status(node));
+        }
+    }
+
+    /// Ends a gateway and returns what it printed.
+    pub(crate) fn stop(&mut self, node: usize) -> String {
+        let program = self.programs[node].take().unwrap();
+        self.nets.program(program).stop().1
+    }
+
+    pub(crate) fn mac(&self, node: usize) -> Mac {
+        let mac = self.nets.run(&self.nodes[node], "cat /sys/class/net/m0/address");
+        mac.trim().parse().unwrap()
+    }
+
+    /// Sends a frame as it is.
+    pub(crate) fn send(&self, frame: &[u8]) {
+        let sent = [&[0; OFFLOAD][..], frame].concat();
+        let is_sent = wait_until(SOON, || self.port.send(&sent).is_ok());
+        assert!(is_sent);
+    }
+
+    /// Says this to everyone, without any key.
+    pub(crate) fn send_hello(&self, hello: &Hello) {
+        let mut payload = Vec::new();
+        hello.emit(None, &mut payload);
+        let mut packet = Vec::new();
+        let source = hello.addresses[0];
+        let spec = Spec { ttl: 1, ..Spec::new(source, [224, 0, 0, 1].into(), PROTOCOL) };
+        spec.emit(payload.len(), &mut packet);
+        packet.extend_from_slice(&payload);
+        let header = frame::header(Mac::EVERYONE, hello.station, &packet);
+        self.send(&[&header[..], &packet].concat());
+    }
+
+    /// Says all of these to everyone, no faster than a takes them.
+    pub(crate) fn send_hellos(&self, hellos: impl Iterator<Item = Hello>) {
+        let before = self.count(0, "hellos_received");
+        for (sent, hello) in (1..).zip(hellos) {
+            self.send_hello(&hello);
+            if sent % 100 == 0 {
+                wait_until(SOON, || self.count(0, "hellos_received") >= before + sent);
+            }
+        }
+    }
+
+    /// Says hello in this name, listens to what a says to that, and repeats the session it is told.
+    pub(crate) fn answer_in(&self, name: &mut Name) {
+        self.heard();
+        name.counter += 1;
+        self.send_hello(&name.hello(name.counter));
+        let mut us = None;
+        let told =
+            |hello: &Hello| hello.neighbours.iter().find(|heard| heard.boot == name.boot).copied();
+        wait_until(Duration::from_millis(200), || {
+            let hellos = self.heard();
+            us = hellos.iter().filter_map(|frame| hello_in(frame)).find_map(|hello| {
+                told(&hello).map(|heard| Heard {
+                    boot: hello.boot,
+                    session: 7,
+                    echo: heard.session.wrapping_add(name.error),
+                })
+            });
+            us.is_some()
+        });
+        name.counter += 1;
+        let hello = name.hello(name.counter);
+        self.send_hello(&Hello { neighbours: us.into_iter().collect(), ..hello });
+        // Until it was taken.
+        let begun = Instant::now();
+        wait_until(Duration::from_millis(50), || begun.elapsed() > Duration::from_millis(40));
+    }
+
+    /// All HBH frames that the attacker has heard since the last call.
+    pub(crate) fn heard(&self) -> Vec<Vec<u8>> {
+        let mut buffer = vec![0; 1 << 17];
+        let mut frames = Vec::new();
+        while let Some(received) = self.port.receive(&mut buffer).unwrap() {
+            let frame = &buffer[OFFLOAD..received.len];
+            let is_hbh = frame::parse(frame)
+                .and_then(|(_, _, packet)| Header::parse(packet).ok())
+                .is_some_and(|header| header.protocol == PROTOCOL);
+            if is_hbh {
+                frames.push(frame.to_vec());
+            }
+        }
+        frames
+    }
+
+    /// The next hello that such a station says.
+    pub(crate) fn hello_of(&self, station: Mac) -> Hello {
+        let mut found = None;
+        wait_until(SOON, || {
+            let hellos = self.heard();
+            let mut hellos = hellos.iter().filter_map(|frame| hello_in(frame));
+            found = hellos.find(|hello| hello.station == station && !hello.neighbours.is_empty());
+            found.is_some()
+        });
+        found.unwrap()
+    }
+
+    pub(crate) fn ping(&self, from: usize, to: usize, count: u32) {
+        let said = self.try_ping(from, to, &format!("-c {count}"));
+        assert!(said.contains(" 0% packet loss"), "{said}\n{}", self.status(from));
+    }
+
+    pub(crate) fn try_ping(&self, from: usize, to: usize, args: &str) -> String {
+        let [a, b, c, d] = ADDRESSES[to];
+        let command = format!("ping {args} -i 0.1 -W 2 {a}.{b}.{c}.{d}");
+        let output = self.nets.try_run(&self.nodes[from], &command);
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    pub(crate) fn status(&self, node: usize) -> String {
+        let command = format!("{TRACKWAY} status --json");
+        let output = self.nets.try_run(&self.nodes[node], &command);
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    pub(crate) fn count(&self, node: usize, counter: &str) -> u64 {
+        let status: Value = serde_json::from_str(&self.status(node)).unwrap_or_default();
+        status[counter].as_u64().unwrap_or_default()
+    }
+}
+
+impl Drop for Air {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// The hello in a frame, as anybody can read it: its tag is cut off.
+pub(crate) fn hello_in(frame: &[u8]) -> Option<Hello> {
+    let (_, _, packet) = frame::parse(frame)?;
+    let header = Header::parse(packet).ok()?;
+    let payload = &packet[header.len..header.total_len];
+    if !Hello::is_one(payload) {
+        return None;
+    }
+    let mut octets = payload.to_vec();
+    if octets.get(34..36)? != [0, 0] {
+        octets.truncate(octets.len() - proto::hbh::auth::HELLO_TAG);
+        octets[34..36].fill(0);
+    }
+    octets[4..6].fill(0);
+    let sum = proto::ip::Checksum::default().with(&octets).finish();
+    octets[4..6].copy_from_slice(&sum.to_be_bytes());
+    Hello::parse(&octets, None).ok()
+}

@@ -1,0 +1,263 @@
+//! What a station in radio range can do to gateways: with a group key nothing but noise.
+//!
+//! ```text
+//!    a, a gateway      b, a gateway or a plain node      attacker
+//!        └───────────────────────┴─────────────────────────┘
+//!                 the air: a bridge that never learns
+//! ```
+//! Everybody hears every frame, as on the radio.
+
+mod air;
+
+use ::gateway::frame::{self, Mac};
+use ::gateway::hello::Hello;
+use proto::hbh::Profile;
+use proto::ip::{Spec, rewrite_v4_checksum};
+
+use crate::namespaces::{TRACKWAY, wait_until};
+use crate::transfer::Transfer;
+
+use air::{ADDRESSES, Air, Name, PROTOCOL, SOON, hello_in};
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_station_in_the_name_of_a_plain_node_takes_its_traffic_only_without_a_key() {
+    for is_keyed in [false, true] {
+        let mut air = Air::new(is_keyed);
+        air.start(0, "");
+        air.ping(0, 1, 3);
+
+        // With the hardware address of the plain node, and its IP address.
+        let mut name = Name::new(air.mac(1), ADDRESSES[1]);
+        for _ in 0..20 {
+            air.answer_in(&mut name);
+        }
+        let taken = air.try_ping(0, 1, "-c 3");
+
+        // Without a key it works, so that the attack is one.
+        let is_taken = !taken.contains(" 0% packet loss");
+        assert_eq!(is_taken, !is_keyed, "{taken}\n{}", air.status(0));
+        let refused = air.count(0, "hellos_unauthenticated");
+        assert_eq!(refused > 0, is_keyed, "{}", air.status(0));
+        assert_eq!(air.count(0, "neighbours"), u64::from(!is_keyed), "{}", air.status(0));
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn thousands_of_false_stations_do_not_keep_a_neighbour_out() {
+    let mut air = Air::new(false);
+    air.start(0, "");
+
+    air.send_hellos((0..2_500).map(|station| Name::stranger(station).hello(1)));
+    air.start(1, "");
+    air.send_hellos((2_500..5_000).map(|station| Name::stranger(station).hello(1)));
+    let is_up = wait_until(SOON, || air.count(0, "neighbours") == 1);
+
+    assert!(is_up, "{}", air.status(0));
+    assert!(air.count(0, "neighbours_evicted") > 4_000, "{}", air.status(0));
+    air.ping(0, 1, 3);
+    assert!(air.count(0, "packets_intercepted") > 0, "{}", air.status(0));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn false_goodbyes_end_nothing() {
+    let mut air = Air::new(true);
+    air.start_both("");
+
+    let [ours, theirs] = [0, 1].map(|node| air.hello_of(air.mac(node)));
+    for counter in 0..200 {
+        // As b would say it, with all that is heard of the conversation.
+        let us = theirs.neighbours.iter().find(|heard| heard.boot == ours.boot);
+        let goodbye = Hello {
+            is_goodbye: true,
+            counter: theirs.counter + 1_000 + counter,
+            neighbours: us.copied().into_iter().collect(),
+            ..theirs.clone()
+        };
+        air.send_hello(&goodbye);
+    }
+    air.ping(0, 1, 10);
+
+    assert!(air.count(0, "hellos_unauthenticated") >= 200, "{}", air.status(0));
+    assert_eq!(air.count(0, "neighbours_down"), 0, "{}", air.status(0));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn recorded_hellos_and_packets_count_no_second_time() {
+    let mut air = Air::new(true);
+    air.start_both("");
+    // One start of b, with its goodbye, and another.
+    air.ping(0, 1, 5);
+    air.stop(1);
+    air.start(1, "");
+    assert!(wait_until(SOON, || air.count(0, "neighbours") == 1), "{}", air.status(0));
+    air.ping(0, 1, 5);
+
+    let frames = air.heard();
+    let hellos = frames.iter().filter(|frame| hello_in(frame).is_some()).count();
+    assert!(hellos > 4 && frames.len() > hellos + 20, "{hellos} of {}", frames.len());
+    let downs = air.count(0, "neighbours_down");
+    for frame in frames.iter().chain(frames.iter().rev()) {
+        air.send(frame);
+    }
+    air.ping(0, 1, 10);
+
+    assert_eq!(air.count(0, "neighbours_down"), downs, "{}", air.status(0));
+    assert!(air.count(0, "hellos_stale") > 2, "{}", air.status(0));
+    assert!(air.count(0, "frames_replayed") > 10, "{}", air.status(0));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn forged_packets_of_a_neighbour_are_dropped_and_counted() {
+    let mut air = Air::new(true);
+    air.start_both("");
+    air.ping(0, 1, 5);
+
+    let frames = air.heard();
+    let packets: Vec<_> = frames
+        .iter()
+        .filter(|frame| hello_in(frame).is_none() && frame[6..12] == air.mac(1).0)
+        .collect();
+    assert!(packets.len() > 4, "{} packets", packets.len());
+    for round in 0..200 {
+        let mut frame = packets[round % packets.len()].clone();
+        // A number that was not used, a word of the content, or the address it claims to come from.
+        let len = frame.len();
+        let at = [len - 9, len - 14, frame::HEADER + 15][round % 3];
+        frame[at] ^= 0x40;
+        rewrite_v4_checksum(&mut frame[frame::HEADER..][..20]);
+        air.send(&frame);
+    }
+    // And one without a trailer, as those have who have no key.
+    let mut packet = Vec::new();
+    Spec::new(ADDRESSES[1].into(), ADDRESSES[0].into(), PROTOCOL).emit(8, &mut packet);
+    packet.extend_from_slice(&[0x80, 1, 0, 1, 0, 0, 59, 0]);
+    air.send(&[&frame::header(air.mac(0), air.mac(1), &packet)[..], &packet].concat());
+    air.ping(0, 1, 10);
+
+    // Those with a number that was taken are not looked at any further.
+    let [forged, again] = ["frames_forged", "frames_replayed"].map(|name| air.count(0, name));
+    assert_eq!((forged + again, forged >= 67), (201, true), "{}", air.status(0));
+    assert_eq!(air.count(0, "neighbours_down"), 0, "{}", air.status(0));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_list_of_neighbours_is_kept_and_binds_addresses() {
+    let mut air = Air::new(false);
+    let bound = format!("neighbours = [\"10.9.0.2 at {}\"]\n", air.mac(1));
+    air.start(0, &bound);
+
+    let mut unlisted = Name::new(Mac([2, 0, 0, 0, 0, 9]), [10, 9, 0, 9]);
+    let mut misplaced = Name::new(Mac([2, 0, 0, 0, 0, 8]), ADDRESSES[1]);
+    for _ in 0..5 {
+        air.answer_in(&mut unlisted);
+        air.answer_in(&mut misplaced);
+    }
+    let is_counted = wait_until(SOON, || {
+        air.count(0, "hellos_unlisted") >= 5 && air.count(0, "hellos_misplaced") >= 5
+    });
+    let is_alone = air.count(0, "neighbours") == 0;
+    air.start(1, "");
+    let is_up = wait_until(SOON, || air.count(0, "neighbours") == 1);
+
+    assert!(is_counted && is_alone && is_up, "{}", air.status(0));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn an_address_of_a_neighbour_is_not_given_to_a_second_station() {
+    let mut air = Air::new(false);
+    air.start_both("");
+
+    let mut second = Name::new(Mac([2, 0, 0, 0, 0, 8]), ADDRESSES[1]);
+    for _ in 0..5 {
+        air.answer_in(&mut second);
+    }
+
+    assert!(air.count(0, "hellos_disputed") >= 5, "{}", air.status(0));
+    assert_eq!(air.count(0, "neighbours"), 1, "{}", air.status(0));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn nobody_comes_up_who_does_not_repeat_the_session_of_now() {
+    let mut air = Air::new(false);
+    air.start(0, "");
+
+    // It hears us, and says another session than ours.
+    let mut name = Name::new(Mac([2, 0, 0, 0, 0, 9]), [10, 9, 0, 9]);
+    name.error = 1;
+    for _ in 0..5 {
+        air.answer_in(&mut name);
+    }
+    let is_down = air.count(0, "neighbours") == 0;
+    name.error = 0;
+    for _ in 0..5 {
+        air.answer_in(&mut name);
+    }
+
+    assert!(is_down && air.count(0, "neighbours") == 1, "{}", air.status(0));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn what_strangers_say_fills_no_log() {
+    let mut air = Air::new(false);
+    air.start(0, "");
+
+    let seed = |station| Hello { profile: Profile::Seed, ..Name::stranger(station).hello(1) };
+    air.send_hellos((0..5_000).map(seed));
+    let is_heard = wait_until(SOON, || air.count(0, "hellos_incompatible") > 4_000);
+    let printed = air.stop(0);
+
+    assert!(is_heard);
+    let lines = printed.lines().filter(|line| line.contains("another profile")).count();
+    // A second one if the minute ended meanwhile.
+    assert!((1..=2).contains(&lines), "{lines} lines");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn who_has_another_key_or_none_is_reached_by_plain_ip_and_the_log_says_so() {
+    let mut air = Air::new(true);
+    air.start(0, "");
+    let other = air.file("other.key");
+    air.nets.run(&air.nodes[1], &format!("{TRACKWAY} keygen --group --out {}", other.display()));
+    for key in [format!("group_key = {other:?}\n"), String::new()] {
+        air.start_with(1, &key);
+        let is_refused = wait_until(SOON, || air.count(1, "hellos_unauthenticated") > 0);
+
+        assert!(is_refused, "{}", air.status(1));
+        air.ping(0, 1, 3);
+        assert_eq!(air.count(0, "neighbours"), 0, "{}", air.status(0));
+        let printed = air.stop(1);
+        let expected =
+            if key.is_empty() { "and we have none" } else { "another group key or none" };
+        assert!(printed.contains(expected), "{printed}");
+        assert_eq!(printed.contains("no group_key"), key.is_empty(), "{printed}");
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn with_a_key_packets_leave_room_for_the_trailer() {
+    let mut air = Air::new(true);
+    air.start_both("");
+
+    let too_long = air.try_ping(0, 1, "-c 1 -M do -s 1472");
+    let fits = air.try_ping(0, 1, "-c 1 -M do -s 1453");
+    Transfer::start(&air.nets, &air.nodes[0], (&air.nodes[1], "10.9.0.2"), 2_000_000).finish(SOON);
+
+    assert!(too_long.contains("mtu = 1481"), "{too_long}");
+    assert!(fits.contains(" 0% packet loss"), "{fits}");
+    for node in [0, 1] {
+        assert!(air.count(node, "packets_intercepted") > 100, "{}", air.status(node));
+        assert_eq!(air.count(node, "frames_send_failed"), 0, "{}", air.status(node));
+        assert_eq!(air.count(node, "frames_forged"), 0, "{}", air.status(node));
+    }
+}

@@ -1,0 +1,33 @@
+//! What routers say about packets comes back to who sent them.
+
+use super::network::{Network, address};
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn errors_from_unknown_addresses_come_back_where_nothing_filters_them() {
+    // Node 0 has no route to the addresses of the links further on.
+    let mut network = Network::chain(&["", "", ""]);
+    for (node, interface) in [(2, "eth1"), (3, "eth0")] {
+        network.run(node, &format!("ip link set dev {interface} mtu 1300"));
+    }
+    let ask = |network: &Network| {
+        let ends = format!("-I {} {}", address(0), address(3));
+        let expired = network.try_run(0, &format!("ping -c 1 -W 2 -t 2 {ends}"));
+        let too_long = network.try_run(0, &format!("ping -c 1 -W 2 -M do -s 1372 {ends}"));
+        (expired, too_long)
+    };
+
+    let (plain_expired, plain_too_long) = ask(&network);
+    // Those who learnt the path's MTU forget it.
+    network.run(0, "ip route flush cache");
+    network.start_gateways(&[0, 1, 2, 3], "");
+    let (expired, too_long) = ask(&network);
+
+    let told = format!("plain: {plain_expired}{plain_too_long}by HBH: {expired}{too_long}");
+    assert!(plain_expired.contains("From 10.9.1.2"), "{told}");
+    assert!(plain_too_long.contains("mtu = 1300"), "{told}");
+    assert!(expired.contains("From 10.9.1.2"), "{told}{}", network.statuses());
+    assert!(expired.contains("Time to live exceeded"), "{told}");
+    // The header of HBH is on its account.
+    assert!(too_long.contains("mtu = 1292"), "{told}{}", network.statuses());
+}

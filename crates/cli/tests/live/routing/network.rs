@@ -1,0 +1,225 @@
+//! Nodes joined by emulated links, with gateways or without.
+//!
+//! Link `l` is 10.9.l.0/24, its ends .1 and .2; node `n` has 10.0.0.(n + 1) on its loopback.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::namespaces::{Namespaces, TRACKWAY, wait_until};
+
+pub(super) const SOON: Duration = Duration::from_secs(15);
+
+/// Nodes and links; all ends with it.
+pub(super) struct Network {
+    pub(super) nets: Namespaces,
+    pub(super) nodes: Vec<Node>,
+    links: Vec<Link>,
+    /// Where nodes keep files.
+    pub(super) folder: PathBuf,
+}
+
+pub(super) struct Node {
+    /// Its namespace.
+    pub(super) name: String,
+    pub(super) interfaces: Vec<String>,
+    gateway: Option<usize>,
+}
+
+struct Link {
+    ends: [usize; 2],
+    /// The namespace that emulates it, between interfaces `a` and `b`.
+    air: String,
+    emulator: usize,
+}
+
+/// One TCP connection for some time.
+#[derive(Clone, Copy)]
+pub(super) struct Flow<'a> {
+    pub(super) from: usize,
+    pub(super) to: usize,
+    /// Its congestion control.
+    pub(super) control: &'a str,
+    pub(super) seconds: u32,
+}
+
+impl Network {
+    /// Routers that are not joined yet.
+    pub(super) fn new(nodes: usize) -> Self {
+        let mut nets = Namespaces::new();
+        let nodes: Vec<_> = (0..nodes)
+            .map(|node| {
+                let name = nets.add(&format!("n{node}"));
+                for sysctl in [
+                    "net.ipv4.ip_forward=1",
+                    "net.ipv4.conf.all.rp_filter=0",
+                    "net.ipv4.conf.default.rp_filter=0",
+                    "net.ipv6.conf.all.disable_ipv6=0",
+                    "net.ipv6.conf.default.disable_ipv6=0",
+                    "net.ipv6.conf.all.forwarding=1",
+                    // babeld wants a link-local address at once.
+                    "net.ipv6.conf.default.accept_dad=0",
+                ] {
+                    nets.run(&name, &format!("sysctl -qw {sysctl}"));
+                }
+                nets.address(&name, "lo", &format!("{}/32", address(node)));
+                Node { name, interfaces: Vec::new(), gateway: None }
+            })
+            .collect();
+        let folder = std::env::temp_dir().join(&nodes[0].name);
+        fs::create_dir(&folder).unwrap();
+        Self { nets, nodes, links: Vec::new(), folder }
+    }
+
+    /// Nodes in a row, with routes to each other's loopback; `options` are those of each link.
+    pub(super) fn chain(options: &[&str]) -> Self {
+        let mut network = Self::new(options.len() + 1);
+        for (link, options) in options.iter().enumerate() {
+            network.join(link, link + 1, options);
+        }
+        for node in 0..=options.len() {
+            for other in 0..=options.len() {
+                if other > node {
+                    network.route(node, &format!("{} via 10.9.{node}.2", address(other)));
+                } else if other < node {
+                    network.route(node, &format!("{} via 10.9.{}.1", address(other), node - 1));
+                }
+            }
+        }
+        network
+    }
+
+    /// Joins two nodes; the link's number is the next one.
+    pub(super) fn join(&mut self, a: usize, b: usize, options: &str) {
+        let link = self.links.len();
+        let air = self.nets.add(&format!("air{link}"));
+        for (number, (node, inside)) in (1..).zip([(a, "a"), (b, "b")]) {
+            let interface = format!("eth{}", self.nodes[node].interfaces.len());
+            let name = self.nodes[node].name.clone();
+            self.nets.cable((&name, &interface), (&air, inside));
+            self.nets.address(&name, &interface, &format!("10.9.{link}.{number}/24"));
+            self.nodes[node].interfaces.push(interface);
+        }
+        let command = format!("{TRACKWAY} link a b {options}");
+        let emulator = self.nets.start(&air, &command, "joined");
+        self.links.push(Link { ends: [a, b], air, emulator });
+    }
+
+    /// Nothing comes through a link any more, and its interfaces do not show it.
+    pub(super) fn cut_silently(&mut self, link: usize) {
+        self.nets.program(self.links[link].emulator).stop();
+    }
+
+    /// The first end of a link loses its carrier.
+    pub(super) fn cut_carrier(&mut self, link: usize) {
+        self.nets.run(&self.links[link].air, "ip link set dev a down");
+    }
+
+    /// Adds or replaces a route of a node.
+    pub(super) fn route(&self, node: usize, route: &str) {
+        self.run(node, &format!("ip route replace {route}"));
+    }
+
+    pub(super) fn run(&self, node: usize, command: &str) -> String {
+        self.nets.run(&self.nodes[node].name, command)
+    }
+
+    /// What a command that may fail printed.
+    pub(super) fn try_run(&self, node: usize, command: &str) -> String {
+        let output = self.nets.try_run(&self.nodes[node].name, command);
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Starts gateways and waits until they know each other; `options` are further lines of their
+    /// configuration.
+    pub(super) fn start_gateways(&mut self, nodes: &[usize], options: &str) {
+        for &node in nodes {
+            let Node { name, interfaces, .. } = &self.nodes[node];
+            let file = self.folder.join(format!("{node}.toml"));
+            fs::write(&file, format!("interfaces = {interfaces:?}\n{options}\n")).unwrap();
+            let command = format!("{TRACKWAY} run {}", file.display());
+            let gateway = self.nets.start(&name.clone(), &command, "gateway ready");
+            self.nodes[node].gateway = Some(gateway);
+        }
+        for &node in nodes {
+            let is_one = |link: &&Link| match link.ends {
+                [a, b] if a == node => nodes.contains(&b),
+                [a, b] => b == node && nodes.contains(&a),
+            };
+            let expected = self.links.iter().filter(is_one).count() as u64;
+            let is_up = wait_until(SOON, || self.count(node, "neighbours") == expected);
+            assert!(is_up, "node {node}, {expected} neighbours: {}", self.status(node));
+        }
+    }
+
+    /// Ends all gateways.
+    pub(super) fn stop_gateways(&mut self) {
+        for node in &mut self.nodes {
+            if let Some(gateway) = node.gateway.take() {
+                self.nets.program(gateway).stop();
+            }
+        }
+    }
+
+    /// Sends a node's gateway a signal.
+    pub(super) fn signal(&mut self, node: usize, signal: Signal) {
+        let gateway = self.nodes[node].gateway.unwrap();
+        self.nets.program(gateway).signal(signal);
+    }
+
+    /// The rate of a TCP connection between two nodes' loopbacks, in Mbit/s.
+    pub(super) fn rate(&mut self, flow: Flow<'_>) -> f64 {
+        let Flow { from, to, control, seconds } = flow;
+        let name = self.nodes[to].name.clone();
+        let server = self.nets.start(&name, "iperf3 -s -1 --forceflush", "listening");
+        let report = self.run(
+            from,
+            &format!(
+                "iperf3 -c {} -B {} -C {control} -t {seconds} -J --connect-timeout 9000",
+                address(to),
+                address(from)
+            ),
+        );
+        self.nets.program(server).finish(SOON);
+        let report: Value = serde_json::from_str(&report).unwrap();
+        report["end"]["sum_received"]["bits_per_second"].as_f64().unwrap() / 1e6
+    }
+
+    /// The counters of a node's gateway that are not zero.
+    pub(super) fn status(&self, node: usize) -> String {
+        let status = self.try_run(node, &format!("{TRACKWAY} status"));
+        let entries: Vec<_> = status.split_whitespace().collect();
+        format!("node {node}: {}\n", entries.join(" "))
+    }
+
+    /// The counters of all gateways.
+    pub(super) fn statuses(&self) -> String {
+        (0..self.nodes.len()).map(|node| self.status(node)).collect()
+    }
+
+    pub(super) fn count(&self, node: usize, counter: &str) -> u64 {
+        let said = self.try_run(node, &format!("{TRACKWAY} status --json"));
+        let status: Value = serde_json::from_str(&said).unwrap_or_default();
+        status[counter].as_u64().unwrap_or_default()
+    }
+
+    /// Octets that an interface of a node has sent.
+    pub(super) fn octets_sent(&self, node: usize, interface: &str) -> u64 {
+        let file = format!("/sys/class/net/{interface}/statistics/tx_bytes");
+        self.run(node, &format!("cat {file}")).trim().parse().unwrap()
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// The address on a node's loopback.
+pub(super) fn address(node: usize) -> String {
+    format!("10.0.0.{}", node + 1)
+}

@@ -1,0 +1,104 @@
+//! Log lines that neighbours can provoke: so many of a kind in a minute, and how many were left out.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use proto::time::Time;
+
+const PERIOD: Duration = Duration::from_secs(60);
+
+/// What a line is about.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Subject {
+    AddressDisputed,
+    AddressMisplaced,
+    HelloForged,
+    KeyDiffers,
+    NeighbourDown,
+    NeighbourUp,
+    NoAddress,
+    ProfileDiffers,
+    VersionDiffers,
+}
+
+/// Which lines were written lately.
+#[derive(Debug, Default)]
+pub(crate) struct Complaints(BTreeMap<Subject, Said>);
+
+#[derive(Debug)]
+struct Said {
+    since: Time,
+    lines: u32,
+    suppressed: u64,
+}
+
+impl Complaints {
+    /// Whether a line may be written now: how many of its kind were left out before it.
+    pub(crate) fn admit(&mut self, now: Time, subject: Subject) -> Option<u64> {
+        let said = self.0.entry(subject).or_insert(Said { since: now, lines: 0, suppressed: 0 });
+        if now.since(said.since) >= PERIOD {
+            said.since = now;
+            said.lines = 0;
+        }
+        if said.lines == subject.lines() {
+            said.suppressed += 1;
+            return None;
+        }
+        said.lines += 1;
+        Some(std::mem::take(&mut said.suppressed))
+    }
+
+    /// Lines left out that no later line told of.
+    pub(crate) fn untold(&self) -> u64 {
+        self.0.values().map(|said| said.suppressed).sum()
+    }
+}
+
+impl Subject {
+    /// Lines in a minute at most.
+    fn lines(self) -> u32 {
+        match self {
+            Self::AddressDisputed
+            | Self::AddressMisplaced
+            | Self::HelloForged
+            | Self::KeyDiffers
+            | Self::NoAddress
+            | Self::ProfileDiffers
+            | Self::VersionDiffers => 1,
+            Self::NeighbourDown | Self::NeighbourUp => 30,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_said_once_a_minute_with_how_many_were_left_out() {
+        let mut complaints = Complaints::default();
+        let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
+        let mut say = |seconds| complaints.admit(at(seconds), Subject::ProfileDiffers);
+
+        assert_eq!(say(1), Some(0));
+        for _ in 0..5_000 {
+            assert_eq!(say(2), None);
+        }
+        assert_eq!(say(61), Some(5_000));
+        assert_eq!(say(62), None);
+        assert_eq!(complaints.admit(at(62), Subject::KeyDiffers), Some(0), "another kind");
+        assert_eq!(complaints.untold(), 1);
+        assert_eq!(complaints.admit(at(200), Subject::ProfileDiffers), Some(1));
+        assert_eq!(complaints.untold(), 0);
+    }
+
+    #[test]
+    fn some_kinds_are_said_more_often() {
+        let mut complaints = Complaints::default();
+
+        let said = (0..100).filter_map(|_| complaints.admit(Time::ZERO, Subject::NeighbourUp));
+
+        assert_eq!(said.count(), 30);
+        assert_eq!(complaints.untold(), 70);
+    }
+}

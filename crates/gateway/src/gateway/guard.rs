@@ -1,0 +1,60 @@
+//! Proof that packets between neighbours are theirs, when there is a group key.
+
+use std::collections::BTreeMap;
+
+use proto::hbh::Peer;
+use proto::hbh::auth::{Channel, End, GroupKey, Refused, TRAILER};
+
+/// The key, and the conversations under it.
+#[derive(Debug)]
+pub(super) struct Guard {
+    key: Option<GroupKey>,
+    channels: BTreeMap<Peer, Channel>,
+    opened: Vec<u8>,
+}
+
+impl Guard {
+    pub(super) fn new(key: Option<GroupKey>) -> Self {
+        Self { key, channels: BTreeMap::new(), opened: Vec::new() }
+    }
+
+    pub(super) fn key(&self) -> Option<&GroupKey> {
+        self.key.as_ref()
+    }
+
+    /// Octets that each packet to a neighbour is longer.
+    pub(super) fn overhead(&self) -> usize {
+        if self.key.is_some() { TRAILER } else { 0 }
+    }
+
+    /// Begins a conversation, unless there is one with this peer: its numbers go on.
+    pub(super) fn add_peer(&mut self, peer: Peer, ours: End, theirs: End) {
+        if let Some(key) = &self.key {
+            self.channels.entry(peer).or_insert_with(|| key.channel(ours, theirs));
+        }
+    }
+
+    pub(super) fn remove_peer(&mut self, peer: Peer) {
+        self.channels.remove(&peer);
+    }
+
+    /// Makes a packet ready for `peer`; false when it cannot go there.
+    pub(super) fn seal(&mut self, peer: Peer, packet: &mut Vec<u8>) -> bool {
+        self.key.is_none()
+            || self.channels.get_mut(&peer).is_some_and(|channel| channel.seal(packet).is_ok())
+    }
+
+    /// The packet that `peer` made ready.
+    pub(super) fn open<'a>(
+        &'a mut self,
+        peer: Peer,
+        packet: &'a [u8],
+    ) -> Result<&'a [u8], Refused> {
+        if self.key.is_none() {
+            return Ok(packet);
+        }
+        let channel = self.channels.get_mut(&peer).ok_or(Refused::Forged)?;
+        channel.open(packet, &mut self.opened)?;
+        Ok(&self.opened)
+    }
+}

@@ -1,0 +1,61 @@
+//! What is said of stations whose hellos do not count.
+
+use proto::time::Time;
+use tracing::{debug, warn};
+
+use super::Gateway;
+use crate::complaints::Subject;
+use crate::hello::Malformed;
+use crate::neighbours::Place;
+
+impl Gateway {
+    /// Says why the hello of a station does not count, unless that was said a moment ago.
+    pub(super) fn take_bad_hello(&mut self, now: Time, place: Place, why: Malformed) {
+        let (subject, what) = match why {
+            Malformed::Forged => {
+                self.counters.hellos_forged += 1;
+                (Subject::HelloForged, "a station without the group key forges hellos")
+            }
+            Malformed::Keyed | Malformed::Keyless | Malformed::OtherKey => {
+                self.counters.hellos_unauthenticated += 1;
+                let what = match why {
+                    Malformed::Keyed => "a neighbour uses a group key, and we have none",
+                    _ => "a neighbour uses another group key or none, and is reached by plain IP",
+                };
+                (Subject::KeyDiffers, what)
+            }
+            Malformed::Version(_) => {
+                self.counters.hellos_other_version += 1;
+                let what = "a neighbour speaks another version of HBH and is reached by plain IP";
+                (Subject::VersionDiffers, what)
+            }
+            Malformed::Family(_)
+            | Malformed::Checksum
+            | Malformed::Kind
+            | Malformed::Profile(_)
+            | Malformed::TooMany
+            | Malformed::Trailing { .. }
+            | Malformed::Truncated { .. } => {
+                self.counters.hellos_malformed += 1;
+                debug!(station = %place.1, %why, "hello");
+                return;
+            }
+        };
+        self.complain_of(now, subject, place, what);
+    }
+
+    /// Writes a line that a station provokes, unless one of its kind was written a moment ago.
+    pub(super) fn complain_of(
+        &mut self,
+        now: Time,
+        subject: Subject,
+        (position, mac): Place,
+        what: &str,
+    ) {
+        if let Some(left_out) = self.complaints.admit(now, subject) {
+            let interface = &self.ports[position].name;
+            warn!(%interface, left_out, "{what}");
+            debug!(%mac, "{what}");
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The peers of HBH, and for a while those that were.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+
+use proto::hbh::Peer;
+
+use crate::neighbours::Place;
+
+/// Peers remembered that are gone: packets of theirs may still wait for their turn.
+const GONE: usize = 64;
+
+/// Where a peer is, and its addresses there.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) place: Place,
+    pub(super) addresses: Vec<IpAddr>,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct KnownPeers {
+    up: BTreeMap<Peer, Known>,
+    gone: VecDeque<(Peer, Known)>,
+}
+
+impl KnownPeers {
+    pub(super) fn add(&mut self, peer: Peer, known: Known) {
+        self.up.insert(peer, known);
+    }
+
+    pub(super) fn remove(&mut self, peer: Peer) {
+        let Some(known) = self.up.remove(&peer) else { return };
+        if self.gone.len() == GONE {
+            self.gone.pop_front();
+        }
+        self.gone.push_back((peer, known));
+    }
+
+    /// A peer that is up.
+    pub(super) fn up(&self, peer: Peer) -> Option<&Known> {
+        self.up.get(&peer)
+    }
+
+    /// A peer that is up, or was.
+    pub(super) fn get(&self, peer: Peer) -> Option<&Known> {
+        let gone = || self.gone.iter().find(|(gone, _)| *gone == peer).map(|(_, known)| known);
+        self.up.get(&peer).or_else(gone)
+    }
+}

@@ -1,0 +1,103 @@
+//! What we write into a device of ours, received by the kernel as if another had brought it.
+//!
+//! ```text
+//!   write ─▶ trackway0 ─ ingress: u32, all ─▶ mirred: ingress of wlan0 ─▶ the kernel's rules for wlan0
+//! ```
+//! Every rule, setting and look-up that names the MANET interface then holds for what leaves HBH
+//! here. The queueing discipline and its filter belong to our device and go with it, however we end.
+
+use std::io;
+
+use nix::libc;
+
+use crate::netlink::{self, Netlink, Request};
+
+const FIXED: usize = 20;
+/// `TC_H_CLSACT`, and its major number alone: where what a device receives is classified.
+const CLSACT: u32 = 0xffff_fff1;
+const CLSACT_HANDLE: u32 = 0xffff_0000;
+/// `TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS)`.
+const INGRESS: u32 = 0xffff_fff2;
+/// A filter's priority in the upper half, the kind of frames in the lower.
+const FIRST_OF_ALL: u32 = 1 << 16;
+
+const TCA_KIND: u16 = 1;
+const TCA_OPTIONS: u16 = 2;
+const TCA_U32_SEL: u16 = 5;
+const TCA_U32_ACT: u16 = 7;
+const TCA_ACT_KIND: u16 = 1;
+const TCA_ACT_OPTIONS: u16 = 2;
+const TCA_MIRRED_PARMS: u16 = 2;
+const TC_U32_TERMINAL: u8 = 1;
+const TC_ACT_STOLEN: u32 = 4;
+const TCA_INGRESS_REDIR: u32 = 3;
+
+/// Lets the interface numbered `to` receive what the one numbered `from` receives.
+///
+/// # Errors
+/// When the kernel refuses; `ENOENT` when it has no such filter or action.
+pub(crate) fn redirect(netlink: &mut Netlink, from: u32, to: u32) -> io::Result<()> {
+    let flags = u16::try_from(libc::NLM_F_CREATE | libc::NLM_F_EXCL).unwrap_or_default();
+    let qdisc = fixed(from, CLSACT_HANDLE, CLSACT, 0);
+    let request = Request::set(libc::RTM_NEWQDISC, flags, &qdisc).with(TCA_KIND, b"clsact\0");
+    netlink.ask(&request, |_| {})?;
+
+    let filter = fixed(from, 0, INGRESS, FIRST_OF_ALL | u32::from(all_kinds()));
+    let request = Request::set(libc::RTM_NEWTFILTER, flags, &filter)
+        .with(TCA_KIND, b"u32\0")
+        .with(TCA_OPTIONS, &options(to));
+    netlink.ask(&request, |_| {})
+}
+
+/// `struct tcmsg`.
+fn fixed(index: u32, handle: u32, parent: u32, info: u32) -> [u8; FIXED] {
+    let mut fixed = [0; FIXED];
+    for (field, value) in fixed[4..].chunks_exact_mut(4).zip([index, handle, parent, info]) {
+        field.copy_from_slice(&value.to_ne_bytes());
+    }
+    fixed
+}
+
+/// A filter that every frame matches, and what is done with it.
+fn options(to: u32) -> Vec<u8> {
+    // `struct tc_mirred`: index, capabilities, verdict, references, bindings, what, to whom.
+    let mirred: Vec<u8> = [0, 0, TC_ACT_STOLEN, 0, 0, TCA_INGRESS_REDIR, to]
+        .into_iter()
+        .flat_map(u32::to_ne_bytes)
+        .collect();
+    let action = [
+        netlink::attribute(TCA_ACT_KIND, b"mirred\0"),
+        netlink::attribute(TCA_ACT_OPTIONS, &netlink::attribute(TCA_MIRRED_PARMS, &mirred)),
+    ];
+    let first = netlink::attribute(1, &action.concat());
+    // `struct tc_u32_sel` with one key, whose mask and value are zero.
+    let mut selector = [0; 32];
+    selector[0] = TC_U32_TERMINAL;
+    selector[2] = 1;
+    [netlink::attribute(TCA_U32_ACT, &first), netlink::attribute(TCA_U32_SEL, &selector)].concat()
+}
+
+/// `ETH_P_ALL` in the network's order.
+fn all_kinds() -> u16 {
+    u16::try_from(libc::ETH_P_ALL).unwrap_or_default().to_be()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `tc filter add … u32 match u32 0 0 action mirred ingress redirect dev …` sends, but
+    /// for a flag that says of an attribute that there are others in it.
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn a_filter_is_these_octets() {
+        let expected = [
+            &b"\x38\0\x07\0\x34\0\x01\0\x0b\0\x01\0mirred\0\0"[..],
+            b"\x24\0\x02\0\x20\0\x02\0\0\0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0\0\0\0\0\x03\0\0\0\x03\0\0\0",
+            b"\x24\0\x05\0\x01\0\x01\0",
+            &[0; 28],
+        ];
+
+        assert_eq!(options(3), expected.concat());
+    }
+}
