@@ -63,7 +63,7 @@ impl Hop {
         }
         let patiences = (self.patience(peer, data.is_patient), self.patience(peer, false));
         let Some(receiver) = self.receivers.get_mut(&id) else { return };
-        let is_new = receiver.handle_data(now, data, patiences, window, profile);
+        let is_new = receiver.handle_data(now, data, patiences, window, profile, &mut self.pool);
         self.owe(now, peer, data.flow);
         if !is_new {
             self.stats.data_duplicate += 1;
@@ -229,6 +229,8 @@ impl Hop {
             if receiver.handle_recovered(seq) {
                 self.stats.packets_recovered += 1;
                 self.restore(now, id, packet, has_hole);
+            } else {
+                self.pool.give(packet);
             }
         }
     }

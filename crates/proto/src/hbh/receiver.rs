@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::config::Profile;
 use super::hop::Peer;
+use super::pool::Pool;
 use super::repair::Decoder;
 use super::wire::{
     ACK, Ack, Data, Echo, FlowId, INTERVAL, RECOVERED, Repair, Seq, Transmission, emit_ack,
@@ -89,13 +90,14 @@ impl Receiver {
         patience: (Duration, Duration),
         window: u8,
         profile: Profile,
+        pool: &mut Pool,
     ) -> bool {
         self.used_at = now;
         let lowest = match profile {
             Profile::Default => data.seq.minus(data.outstanding),
             Profile::Seed => data.seq.minus(window - 1),
         };
-        self.advance(lowest);
+        self.advance(lowest, pool);
         let is_new = self.record(data.seq);
         let of = Transmission::Packet { seq: data.seq, copy: data.copy };
         self.last = Some(Arrival { of, at: now });
@@ -198,14 +200,14 @@ impl Receiver {
     }
 
     /// Everything before `lowest` has arrived or will not come.
-    fn advance(&mut self, lowest: Seq) {
+    fn advance(&mut self, lowest: Seq, pool: &mut Pool) {
         let steps = lowest.since(self.next);
         if steps > 0 {
             self.arrived = self.arrived.checked_shr(steps.unsigned_abs().into()).unwrap_or(0);
             self.next = lowest;
             self.skip();
             let next = self.next;
-            self.decoder.forget(|seq| seq.since(next) < 0);
+            self.decoder.forget(|seq| seq.since(next) < 0, pool);
         }
     }
 

@@ -47,21 +47,18 @@ pub(super) fn sum<'a>(
     packets: impl Iterator<Item = (Seq, &'a [u8], usize, bool)>,
     sum: &mut Vec<u8>,
 ) {
-    let mut prefixes = Vec::new();
-    let mut terms = Vec::new();
+    sum.clear();
+    sum.resize(PREFIX, 0);
     for (seq, packet, header_len, has_hole) in packets {
         let coefficient = coefficient(id, seq);
-        prefixes.push((coefficient, prefix(packet, header_len, has_hole)));
-        terms.push((coefficient, &packet[header_len..]));
+        let payload = &packet[header_len..];
+        if sum.len() < PREFIX + payload.len() {
+            sum.resize(PREFIX + payload.len(), 0);
+        }
+        let (head, tail) = sum.split_at_mut(PREFIX);
+        gf::accumulate(head, &[(coefficient, &prefix(packet, header_len, has_hole))]);
+        gf::accumulate(tail, &[(coefficient, payload)]);
     }
-    let longest = terms.iter().map(|(_, octets)| octets.len()).max().unwrap_or(0);
-    sum.clear();
-    sum.resize(PREFIX + longest, 0);
-    let (head, tail) = sum.split_at_mut(PREFIX);
-    let prefixes: Vec<(u8, &[u8])> =
-        prefixes.iter().map(|(coefficient, prefix)| (*coefficient, &prefix[..])).collect();
-    gf::combine(head, &prefixes);
-    gf::combine(tail, &terms);
 }
 
 /// What a receiver needs to use repairs.
@@ -72,6 +69,8 @@ pub(super) struct Decoder {
     /// Equations for packets that did not, solved as far as they can be: each has a packet, its
     /// first, that no other has, with coefficient 1.
     rows: VecDeque<Row>,
+    /// Memory of equations that are done with.
+    free: Vec<Vec<(Seq, u8)>>,
 }
 
 #[derive(Debug)]
@@ -120,7 +119,8 @@ impl Decoder {
         has_arrived: impl Fn(Seq) -> bool,
         pool: &mut Pool,
     ) {
-        let mut row = Row { missing: Vec::new(), sum: pool.copy(repair.sum) };
+        let missing = self.free.pop().unwrap_or_default();
+        let mut row = Row { missing, sum: pool.copy(repair.sum) };
         for offset in repair.mask.iter() {
             let seq = repair.first.plus(offset);
             let coefficient = coefficient(repair.id, seq);
@@ -130,7 +130,7 @@ impl Decoder {
             {
                 row.add(coefficient, octets);
             } else {
-                pool.give(row.sum);
+                self.recycle(row, pool);
                 return;
             }
         }
@@ -144,13 +144,13 @@ impl Decoder {
         }
         row.normalise();
         if row.missing.is_empty() {
-            pool.give(row.sum);
+            self.recycle(row, pool);
             return;
         }
         if self.rows.len() == WAITING
             && let Some(oldest) = self.rows.pop_front()
         {
-            pool.give(oldest.sum);
+            self.recycle(oldest, pool);
         }
         self.rows.push_back(row);
         self.eliminate(self.rows.len() - 1);
@@ -170,14 +170,28 @@ impl Decoder {
         let row = self.rows.remove(index)?;
         let &(seq, _) = row.missing.first()?;
         let restored = restore(&row.sum, header, protocol, pool);
-        pool.give(row.sum);
+        self.recycle(row, pool);
         let (packet, has_hole) = restored?;
         Some((seq, packet, has_hole))
     }
 
     /// Forgets equations of packets that will not come any more.
-    pub(super) fn forget(&mut self, is_over: impl Fn(Seq) -> bool) {
-        self.rows.retain(|row| !row.missing.iter().any(|(seq, _)| is_over(*seq)));
+    pub(super) fn forget(&mut self, is_over: impl Fn(Seq) -> bool, pool: &mut Pool) {
+        let is_over = |row: &Row| row.missing.iter().any(|(seq, _)| is_over(*seq));
+        while let Some(index) = self.rows.iter().position(is_over) {
+            if let Some(row) = self.rows.remove(index) {
+                self.recycle(row, pool);
+            }
+        }
+    }
+
+    fn recycle(&mut self, row: Row, pool: &mut Pool) {
+        let Row { mut missing, sum } = row;
+        missing.clear();
+        if self.free.len() < WAITING {
+            self.free.push(missing);
+        }
+        pool.give(sum);
     }
 
     /// Takes the first packet of a row out of all others.
@@ -196,7 +210,7 @@ impl Decoder {
     fn drop_empty(&mut self, pool: &mut Pool) {
         while let Some(index) = self.rows.iter().position(|row| row.missing.is_empty()) {
             if let Some(row) = self.rows.remove(index) {
-                pool.give(row.sum);
+                self.recycle(row, pool);
             }
         }
     }

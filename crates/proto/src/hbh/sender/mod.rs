@@ -66,6 +66,8 @@ pub(super) struct Sender {
     /// Repairs that may still arrive.
     repairs: VecDeque<SentRepair>,
     next_repair: u8,
+    /// Memory for the packets that ride on the next one.
+    older: Vec<u8>,
     /// How many packets the peer has recovered, modulo 64, as it said last.
     recovered: u8,
     /// How much later a transmission may arrive than one after it.
@@ -162,6 +164,7 @@ impl Sender {
             has_hole: false,
             repairs: VecDeque::new(),
             next_repair: 0,
+            older: Vec::new(),
             recovered: 0,
             reordering: Duration::ZERO,
             window: Window::new(config.window),
@@ -335,7 +338,8 @@ impl Sender {
         if wants_ack {
             self.since_request = 0;
         }
-        let mut older = Vec::new();
+        let mut older = std::mem::take(&mut self.older);
+        older.clear();
         if config.profile == Profile::Default && room > 0 {
             stats.data_older += u64::from(self.gather_older(index, room, &mut older));
         }
@@ -378,6 +382,7 @@ impl Sender {
         out.extend_from_slice(&packet.octets[..header_len]);
         out.extend_from_slice(riders);
         data.emit(out);
+        self.older = older;
         header_len
     }
 

@@ -126,25 +126,28 @@ impl Sender {
         if !self.is_ack(index) {
             return 0;
         }
-        let mut chosen = Vec::new();
-        let mut len = 1;
+        let mut chosen = [0; wire::MAX_OLDER];
+        let (mut count, mut len) = (0, 1);
         for (at, slot) in self.flight.range(..index).enumerate().rev() {
             let (State::Flying(packet) | State::Lost(packet)) = &slot.state else { continue };
             if !packet.is_pure_ack() {
                 continue;
             }
-            let octets = &packet.octets[packet.header_len..];
-            len += 2 + octets.len();
-            if chosen.len() == wire::MAX_OLDER || len > room {
+            len += 2 + packet.octets.len() - packet.header_len;
+            if count == wire::MAX_OLDER || len > room {
                 break;
             }
-            chosen.push((index - at, octets));
+            chosen[count] = at;
+            count += 1;
         }
-        let mut count = 0;
-        for (back, octets) in chosen.into_iter().rev() {
-            let back = u8::try_from(back).unwrap_or(0);
-            count += u8::from(wire::push_older(back, octets, older));
+        let mut gathered = 0;
+        for &at in chosen[..count].iter().rev() {
+            if let State::Flying(packet) | State::Lost(packet) = &self.flight[at].state {
+                let back = u8::try_from(index - at).unwrap_or(0);
+                let octets = &packet.octets[packet.header_len..];
+                gathered += u8::from(wire::push_older(back, octets, older));
+            }
         }
-        count
+        gathered
     }
 }
