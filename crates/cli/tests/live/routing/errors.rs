@@ -13,21 +13,27 @@ fn errors_from_unknown_addresses_come_back_where_nothing_filters_them() {
     let ask = |network: &Network| {
         let ends = format!("-I {} {}", address(0), address(3));
         let expired = network.try_run(0, &format!("ping -c 1 -W 2 -t 2 {ends}"));
+        // Longer than the next interface takes, and just as long.
         let too_long = network.try_run(0, &format!("ping -c 1 -W 2 -M do -s 1372 {ends}"));
-        (expired, too_long)
+        let longest = network.try_run(0, &format!("ping -c 1 -W 2 -M do -s 1272 {ends}"));
+        (expired, too_long, longest)
     };
 
-    let (plain_expired, plain_too_long) = ask(&network);
+    let (plain_expired, plain_too_long, plain_longest) = ask(&network);
     // Those who learnt the path's MTU forget it.
     network.run(0, "ip route flush cache");
     network.start_gateways(&[0, 1, 2, 3], "");
-    let (expired, too_long) = ask(&network);
+    let (expired, too_long, longest) = ask(&network);
 
-    let told = format!("plain: {plain_expired}{plain_too_long}by HBH: {expired}{too_long}");
+    let told = format!(
+        "plain: {plain_expired}{plain_too_long}{plain_longest}by HBH: {expired}{too_long}{longest}"
+    );
     assert!(plain_expired.contains("From 10.9.1.2"), "{told}");
     assert!(plain_too_long.contains("mtu = 1300"), "{told}");
+    assert!(plain_longest.contains("1 received"), "{told}");
     assert!(expired.contains("From 10.9.1.2"), "{told}{}", network.statuses());
     assert!(expired.contains("Time to live exceeded"), "{told}");
-    // The header of HBH is on its account.
-    assert!(too_long.contains("mtu = 1292"), "{told}{}", network.statuses());
+    // The kernel speaks first; the header of HBH is on the gateway's account.
+    assert!(too_long.contains("mtu = 1300"), "{told}{}", network.statuses());
+    assert!(longest.contains("mtu = 1292"), "{told}{}", network.statuses());
 }
