@@ -12,7 +12,7 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 fn events_allocate_nothing_in_steady_state() {
     for scenario in Scenario::ALL {
         let mut world = scenario.build(1);
-        let _ = scenario.run(&mut world, 5 * scenario.span());
+        let _ = scenario.run(&mut world, 30 * scenario.span());
         let name = scenario.name();
 
         // The thread that waits for the test may allocate beside one of them, but not beside each.

@@ -41,7 +41,8 @@ pub(super) struct Segment {
 struct Flow {
     /// The place after the last octet that left in order: a sequence number that does not wrap.
     next: u64,
-    held: BTreeMap<u64, Held>,
+    /// In order of their places.
+    held: VecDeque<Held>,
     gives_up_at: Option<Time>,
     /// How long a gap is waited for: half as long after one that was not filled, for it may be no
     /// doing of ours, and twice as long after one that was.
@@ -51,6 +52,7 @@ struct Flow {
 
 #[derive(Debug)]
 struct Held {
+    start: u64,
     end: u64,
     from: Peer,
     octets: Vec<u8>,
@@ -157,7 +159,7 @@ impl Flow {
     fn new(now: Time, tcp: Tcp, hold: Duration) -> Self {
         // One turn above zero, so that no segment lies before the start.
         let next = (1 << 32) + u64::from(tcp.seq) + u64::from(tcp.occupies());
-        Self { next, held: BTreeMap::new(), gives_up_at: None, hold, used_at: now }
+        Self { next, held: VecDeque::new(), gives_up_at: None, hold, used_at: now }
     }
 
     fn handle_segment(
@@ -190,8 +192,10 @@ impl Flow {
             ready.push_back((first.from, first.octets));
             self.release(ready);
         }
-        if let Some(same) = self.held.insert(start, Held { end, from, octets }) {
-            pool.give(same.octets);
+        let held = Held { start, end, from, octets };
+        match self.held.binary_search_by_key(&start, |held| held.start) {
+            Ok(same) => pool.give(std::mem::replace(&mut self.held[same], held).octets),
+            Err(at) => self.held.insert(at, held),
         }
         self.gives_up_at.get_or_insert(now + self.hold);
     }
@@ -199,8 +203,7 @@ impl Flow {
     /// What is missing before a segment will not come.
     fn give_up_before(&mut self, tcp: Tcp, ready: &mut VecDeque<(Peer, Vec<u8>)>) {
         let start = self.place(tcp.seq);
-        while let Some((&at, _)) = self.held.first_key_value()
-            && at < start
+        while self.held.front().is_some_and(|held| held.start < start)
             && let Some(held) = self.take_first()
         {
             self.next = self.next.max(held.end);
@@ -221,10 +224,9 @@ impl Flow {
     /// Lets go of what is in order now; returns whether there was any.
     fn release(&mut self, ready: &mut VecDeque<(Peer, Vec<u8>)>) -> bool {
         let mut is_any = false;
-        while let Some((&start, _)) = self.held.first_key_value()
-            && start <= self.next
+        while self.held.front().is_some_and(|held| held.start <= self.next)
+            && let Some(held) = self.take_first()
         {
-            let Some(held) = self.take_first() else { break };
             self.next = self.next.max(held.end);
             ready.push_back((held.from, held.octets));
             is_any = true;
@@ -241,6 +243,6 @@ impl Flow {
     }
 
     fn take_first(&mut self) -> Option<Held> {
-        self.held.pop_first().map(|(_, held)| held)
+        self.held.pop_front()
     }
 }
