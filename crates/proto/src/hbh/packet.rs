@@ -45,12 +45,6 @@ impl Packet {
         self.tcp.is_some_and(|tcp| tcp.occupies() == 0 && !tcp.is_reset)
     }
 
-    /// Whether `later`, of the same flow, says all that this pure acknowledgement says.
-    pub(super) fn is_superseded_by(&self, later: &Self) -> bool {
-        let (Some(own), Some(later)) = (self.tcp, later.tcp) else { return false };
-        self.is_pure_ack() && is_after(later.ack, own.ack)
-    }
-
     /// Whether it has waited for too long to be of use to anyone.
     ///
     /// TCP repeats what does not arrive, ever more seldom. What it has sent before an outage is the

@@ -1,5 +1,7 @@
 //! Two nodes and the link between them, through the public interface.
 
+mod rules;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;

@@ -61,6 +61,8 @@ pub(super) struct Sender {
     expiries: u8,
     /// The highest TCP sequence number taken, and where that segment ends.
     newest: Option<(u32, u32)>,
+    /// The highest acknowledgement of TCP taken.
+    newest_ack: Option<u32>,
     /// Whether something that the next packet follows will not come.
     has_hole: bool,
     /// Repairs that may still arrive.
@@ -161,6 +163,7 @@ impl Sender {
             since_request: 0,
             expiries: 0,
             newest: None,
+            newest_ack: None,
             has_hole: false,
             repairs: VecDeque::new(),
             next_repair: 0,
@@ -200,6 +203,9 @@ impl Sender {
             if tcp.occupies() > 0 {
                 packet.has_hole |= self.has_hole || (self.upstream.is_none() && !follows);
                 self.has_hole = false;
+            }
+            if !tcp.is_syn && self.newest_ack.is_none_or(|newest| is_after(tcp.ack, newest)) {
+                self.newest_ack = Some(tcp.ack);
             }
             if self.newest.is_none_or(|(newest, _)| is_after(tcp.seq, newest)) {
                 self.newest = Some((tcp.seq, tcp.end()));
@@ -481,14 +487,11 @@ impl Sender {
         }
     }
 
-    /// Whether a later packet says all that the one at `index` says.
+    /// Whether the packet at `index` is a pure acknowledgement, and a later packet says more.
     fn is_superseded(&self, index: usize) -> bool {
         let State::Flying(packet) = &self.flight[index].state else { return false };
-        let later = self.flight.range(index + 1..).filter_map(|slot| match &slot.state {
-            State::Done => None,
-            State::Flying(packet) | State::Lost(packet) => Some(packet),
-        });
-        packet.is_pure_ack() && later.chain(&self.queue).any(|later| packet.is_superseded_by(later))
+        let Some(tcp) = packet.tcp.filter(|_| packet.is_pure_ack()) else { return false };
+        self.newest_ack.is_some_and(|newest| is_after(newest, tcp.ack))
     }
 
     fn launch(&mut self) -> usize {
