@@ -199,6 +199,8 @@ impl Config {
             // Enough for what a transfer of a hundred kilobytes puts there, so that its end, which
             // nothing behind it tells of, is not refused.
             queue: 200,
+            // The peer says when congestion is over, so its queue need not empty before.
+            rate_decrease: 0.8,
             ..Self::seed()
         }
     }

@@ -3,7 +3,7 @@
 //! ```text
 //!   initial phase ──HCN──▶ permanent: λ = throughput, then λ·q at each HCN, λ + p at each RTT
 //!        ▲                     │
-//!        └───── clear ─────────┘   (default profile)
+//!        └── no HCN any more ──┘   (default profile)
 //! ```
 
 use std::time::Duration;
@@ -11,12 +11,13 @@ use std::time::Duration;
 use super::config::Config;
 use crate::time::Time;
 
-/// A congested flow keeps at least this, or it would never hear that congestion is over.
+/// λ is at least this, bit/s.
 const SLOWEST: f64 = 1_000.0;
+/// A congested flow sends a packet this often or once a round trip, whatever λ is, or it might never
+/// hear that congestion is over.
+const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 /// How long throughput is averaged over.
 const MEMORY: Duration = Duration::from_millis(500);
-/// What leaving congestion multiplies the rate by at each round trip, until it limits no more.
-const RECOVERY: f64 = 1.5;
 
 #[derive(Clone, Debug)]
 pub(super) struct Pacer {
@@ -37,7 +38,8 @@ struct Limit {
     /// When the rate may next change upwards, and downwards.
     increase_at: Time,
     decrease_at: Time,
-    is_clearing: bool,
+    /// No packet waits longer for its turn.
+    longest: Duration,
 }
 
 impl Pacer {
@@ -76,14 +78,13 @@ impl Pacer {
                     next_send: now,
                     increase_at: now + rtt,
                     decrease_at: now + rtt,
-                    is_clearing: false,
+                    longest: rtt.max(PROBE_INTERVAL),
                 });
             }
             Some(limit) if now >= limit.decrease_at => {
                 limit.rate = (limit.rate * self.decrease).max(SLOWEST);
                 limit.decrease_at = now + rtt;
                 limit.increase_at = now + rtt;
-                limit.is_clearing = false;
             }
             Some(_) => {}
         }
@@ -91,9 +92,7 @@ impl Pacer {
 
     /// The peer says that congestion is over.
     pub(super) fn handle_clear(&mut self) {
-        if let Some(limit) = &mut self.limit {
-            limit.is_clearing = true;
-        }
+        self.limit = None;
     }
 
     /// Lets the rate grow for the round trips that have passed.
@@ -104,20 +103,13 @@ impl Pacer {
         }
         limit.increase_at = now + rtt;
         limit.rate += self.increase;
-        if limit.is_clearing {
-            limit.rate *= RECOVERY;
-            // Far above what the flow brings, the limit is none.
-            if limit.rate > 4.0 * self.throughput + self.increase {
-                self.limit = None;
-            }
-        }
     }
 
     /// A packet of `octets` goes out.
     pub(super) fn handle_sent(&mut self, now: Time, octets: usize) {
         if let Some(limit) = &mut self.limit {
             let gap = Duration::from_secs_f64(octets as f64 * 8.0 / limit.rate);
-            limit.next_send = limit.next_send.max(now) + gap;
+            limit.next_send = limit.next_send.max(now) + gap.min(limit.longest);
         }
     }
 
@@ -147,14 +139,14 @@ mod tests {
     const RTT: Duration = Duration::from_millis(100);
 
     #[test]
-    fn congestion_starts_the_rate_at_the_throughput_and_then_halves_it() {
+    fn congestion_starts_the_rate_at_the_throughput_and_then_then_shrinks_it() {
         let mut pacer = congested();
 
         assert_eq!(pacer.rate(), Some(100_000.0));
         pacer.handle_congestion(at(1_050), RTT);
         assert_eq!(pacer.rate(), Some(100_000.0), "once a round trip");
         pacer.handle_congestion(at(1_100), RTT);
-        assert_eq!(pacer.rate(), Some(50_000.0));
+        assert_eq!(pacer.rate(), Some(80_000.0));
     }
 
     #[test]
@@ -168,6 +160,18 @@ mod tests {
     }
 
     #[test]
+    fn a_packet_goes_out_now_and_then_however_small_the_rate() {
+        let mut pacer = congested();
+        for ms in (1_100..4_000).step_by(100) {
+            pacer.handle_congestion(at(ms), RTT);
+        }
+
+        pacer.handle_sent(at(4_000), 1_250);
+
+        assert_eq!(pacer.held_until(at(4_000)), Some(at(4_500)));
+    }
+
+    #[test]
     fn the_rate_gains_p_each_round_trip_and_a_clear_lifts_it() {
         let mut pacer = congested();
 
@@ -175,9 +179,6 @@ mod tests {
         assert_eq!(pacer.rate(), Some(110_000.0));
 
         pacer.handle_clear();
-        for round in 2..20 {
-            pacer.advance(at(1_000 + round * 100), RTT);
-        }
         assert_eq!(pacer.rate(), None);
     }
 

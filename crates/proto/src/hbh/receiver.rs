@@ -180,7 +180,6 @@ impl Receiver {
         now: Time,
         profile: Profile,
         is_congested: bool,
-        is_clear: bool,
         is_followed: bool,
         out: &mut Vec<u8>,
     ) {
@@ -189,12 +188,11 @@ impl Receiver {
             .last
             .filter(|_| is_ours)
             .map(|last| Echo { of: last.of, delay: Some(now.since(last.at)) });
-        let is_clear = is_ours && self.told_congested && is_clear;
         let recovered = if is_ours { self.recovered } else { 0 };
-        let ack = Ack { is_congested, is_clear, recovered, echo, ..Ack::new(self.id, self.next) };
+        let ack = Ack { is_congested, recovered, echo, ..Ack::new(self.id, self.next) };
         emit_ack(&ack, runs(self.next, self.arrived), is_followed, out);
 
-        self.told_congested = is_congested || (self.told_congested && !is_clear);
+        self.told_congested = is_congested;
         self.owed_at = None;
         self.unacknowledged = 0;
     }

@@ -179,9 +179,11 @@ impl Hop {
             .downstream
             .and_then(|downstream| self.senders.get(&downstream))
             .map_or(0, |sender| sender.backlog());
-        let is_congested = backlog >= self.config.congestion;
-        let is_clear = backlog <= self.config.clear;
-        receiver.emit(now, self.config.profile, is_congested, is_clear, is_followed, out);
+        let enough = match self.config.profile {
+            Profile::Default if receiver.told_congested() => self.config.clear + 1,
+            _ => self.config.congestion,
+        };
+        receiver.emit(now, self.config.profile, backlog >= enough, is_followed, out);
         true
     }
 }

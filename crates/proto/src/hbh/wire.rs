@@ -60,7 +60,6 @@ const FLAG_HOLE: u8 = 0x20;
 const FLAG_PATIENT: u8 = 0x10;
 const OUTSTANDING_HIGH: u8 = 0x08;
 const FLAG_ECHO: u8 = 0x80;
-const FLAG_CLEAR: u8 = 0x40;
 /// In the copy octet of an echo: it names a repair.
 const ECHO_OF_REPAIR: u8 = 0x80;
 /// Unit of the delay in an echo.
@@ -168,8 +167,6 @@ pub struct Ack<'a> {
     pub next: Seq,
     /// HCN: packets come in faster than they go out.
     pub is_congested: bool,
-    /// Congestion is over.
-    pub is_clear: bool,
     /// Packets that did not come by themselves, but by repairs or on later ones, modulo 64.
     pub recovered: u8,
     /// The transmission that arrived last.
@@ -373,7 +370,6 @@ impl<'a> Ack<'a> {
             flow,
             next,
             is_congested: false,
-            is_clear: false,
             recovered: 0,
             echo: None,
             intervals: Intervals(&[]),
@@ -406,7 +402,6 @@ impl<'a> Ack<'a> {
             flow: FlowId(u16::from_be_bytes([f0, f1])),
             next: Seq(seq),
             is_congested: flags & FLAG_REQUEST != 0,
-            is_clear: reserved & FLAG_CLEAR != 0,
             recovered: reserved & (RECOVERED - 1),
             echo: own[HEADER..HEADER + echo].first_chunk::<ECHO>().map(Echo::parse),
             intervals: Intervals(own[HEADER + echo..].as_chunks::<INTERVAL>().0),
@@ -540,8 +535,7 @@ pub fn emit_ack(
     let [f0, f1] = ack.flow.0.to_be_bytes();
     let follower = if is_followed { EXPERIMENT } else { NONE };
     let echo = if ack.echo.is_some() { FLAG_ECHO } else { 0 };
-    let clear = if ack.is_clear { FLAG_CLEAR } else { 0 };
-    let reserved = echo | clear | ack.recovered & (RECOVERED - 1);
+    let reserved = echo | ack.recovered & (RECOVERED - 1);
     out.extend_from_slice(&[0, ack.next.0, f0, f1, 0, 0, follower, reserved]);
     if let Some(echo) = ack.echo {
         out.extend_from_slice(&echo.emit());

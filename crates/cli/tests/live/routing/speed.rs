@@ -11,9 +11,6 @@ const LOSSY: &str = "--rate 10mbit --delay 5ms --loss 3% --seed 5";
 const CLEAN_SHARE: f64 = 0.95;
 /// On a link with loss, where the rate of one run differs from that of the next.
 const LOSSY_SHARE: f64 = 0.8;
-/// Where the second hop is the narrower one, the rate that a node takes after it was told of congestion leaves some of
-/// it unused: 0.77 to 0.84 were measured, and CLEAN_SHARE is the goal.
-const NARROW_SHARE: f64 = 0.6;
 
 #[test]
 #[ignore = "needs root: run by ./test"]
@@ -38,16 +35,16 @@ fn two_clean_hops_are_no_slower_for_cubic() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
-fn a_narrower_second_hop_keeps_most_of_its_rate_for_cubic() {
+fn a_narrower_second_hop_is_no_slower_for_cubic() {
     let mut network = Network::chain(&[CLEAN, SLOW]);
-    compare(&mut network, &[0, 1, 2], "cubic", NARROW_SHARE);
+    compare(&mut network, &[0, 1, 2], "cubic", CLEAN_SHARE);
 }
 
 #[test]
 #[ignore = "needs root: run by ./test"]
-fn two_slow_clean_hops_keep_most_of_their_rate_for_cubic() {
+fn two_slow_clean_hops_are_no_slower_for_cubic() {
     let mut network = Network::chain(&[SLOW, SLOW]);
-    compare(&mut network, &[0, 1, 2], "cubic", NARROW_SHARE);
+    compare(&mut network, &[0, 1, 2], "cubic", CLEAN_SHARE);
 }
 
 #[test]

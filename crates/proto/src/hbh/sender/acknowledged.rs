@@ -56,7 +56,7 @@ impl Sender {
         let round_trip = rtt.mean().unwrap_or(config.rto.initial);
         if ack.is_congested {
             self.pacer.handle_congestion(now, round_trip);
-        } else if ack.is_clear {
+        } else if config.profile == Profile::Default {
             self.pacer.handle_clear();
         }
         self.slide();
