@@ -13,12 +13,14 @@
 //! echo names that transmission. The profile `seed` knows only its timer.
 
 mod acknowledged;
+mod queue;
 mod silence;
 mod spare;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use self::queue::Queue;
 use super::config::{Config, Profile};
 use super::hop::Peer;
 use super::pacer::Pacer;
@@ -46,7 +48,7 @@ pub(super) struct Sender {
     /// The deadline in the node's timers.
     pub(super) timer: Option<Time>,
     id: FlowId,
-    queue: VecDeque<Packet>,
+    queue: Queue,
     /// From the lowest outstanding packet to the one before `next`.
     flight: VecDeque<Slot>,
     next: Seq,
@@ -76,16 +78,7 @@ pub(super) struct Sender {
     reordering: Duration,
     window: Window,
     pacer: Pacer,
-    /// When fewer than L packets waited last.
-    calm_at: Time,
 }
-
-/// For how long a burst may fill a queue beyond L.
-const BURST_TIME: Duration = Duration::from_millis(20);
-/// How many times L it may fill at most.
-const BURST: usize = 20;
-/// A packet, roughly.
-const PACKET_BITS: f64 = 12_000.0;
 
 #[derive(Debug)]
 struct Slot {
@@ -152,7 +145,7 @@ impl Sender {
             used_at: now,
             timer: None,
             id,
-            queue: VecDeque::new(),
+            queue: Queue::new(now),
             flight: VecDeque::new(),
             next: Seq(0),
             flying: 0,
@@ -172,24 +165,12 @@ impl Sender {
             reordering: Duration::ZERO,
             window: Window::new(config.window),
             pacer: Pacer::new(config),
-            calm_at: now,
         }
     }
 
     /// Whether a packet that enters here may wait.
-    ///
-    /// L packets may. In our profile it is more on a link so fast that they are soon gone: L fits
-    /// slow links, where a train of segments from a gigabit host would never fit twice.
     pub(super) fn has_room(&mut self, now: Time, config: &Config) -> bool {
-        let backlog = self.backlog();
-        if backlog < config.queue {
-            self.calm_at = now;
-            return true;
-        }
-        let drained_soon = self.pacer.throughput(now) * BURST_TIME.as_secs_f64() / PACKET_BITS;
-        config.profile == Profile::Default
-            && backlog < config.queue * BURST
-            && (now.since(self.calm_at) < BURST_TIME || (backlog as f64) < drained_soon)
+        self.queue.has_room(now, self.pacer.throughput(now), config)
     }
 
     /// Takes a packet; there is room.
@@ -211,7 +192,7 @@ impl Sender {
                 self.newest = Some((tcp.seq, tcp.end()));
             }
         }
-        self.queue.push_back(packet);
+        self.queue.push(packet);
     }
 
     /// Takes note of a packet that was refused, or that will not be sent any more.
@@ -241,10 +222,7 @@ impl Sender {
                     == (tcp.seq, tcp.len, tcp.is_syn, tcp.is_fin)
             })
         };
-        if let Some(waiting) = self.queue.iter_mut().find(|held| is_same(held)) {
-            waiting.octets.clear();
-            waiting.octets.extend_from_slice(packet);
-            waiting.header_len = header_len;
+        if self.queue.replace(is_same, packet, header_len) {
             return true;
         }
         let round_trip = peer.rtt.mean().unwrap_or_default();
@@ -428,7 +406,7 @@ impl Sender {
     pub(super) fn expire(&mut self, now: Time, lifetime: Duration, pool: &mut Pool) -> u64 {
         let mut expired = 0;
         while self.queue.front().is_some_and(|packet| packet.is_expired(now, lifetime)) {
-            let packet = self.queue.pop_front().expect("looked at");
+            let packet = self.queue.pop().expect("looked at");
             self.handle_loss(packet.tcp);
             pool.give(packet.octets);
             expired += 1;
@@ -446,7 +424,7 @@ impl Sender {
                 pool.give(packet.octets);
             }
         }
-        for packet in self.queue.drain(..) {
+        while let Some(packet) = self.queue.pop() {
             take(&packet);
             pool.give(packet.octets);
         }
@@ -495,7 +473,7 @@ impl Sender {
     }
 
     fn launch(&mut self) -> usize {
-        let packet = self.queue.pop_front().expect("a packet waits");
+        let packet = self.queue.pop().expect("a packet waits");
         self.flight.push_back(Slot {
             state: State::Flying(packet),
             sent_at: Time::ZERO,
