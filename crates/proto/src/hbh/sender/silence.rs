@@ -81,8 +81,7 @@ impl Sender {
 
     /// How long a silent peer is left alone between two probes.
     pub(in crate::hbh) fn probe_interval(&self, peer: &PeerState, config: &Config) -> Duration {
-        PROBE_INTERVAL
-            .max(peer.rtt.timeout(0) + config.patience(peer.rtt.mean(), peer.is_patient(config)))
+        PROBE_INTERVAL.max(peer.rtt.timeout(0) + longest_patience(peer, config))
     }
 
     /// When nothing has been heard for too long.
@@ -93,8 +92,8 @@ impl Sender {
         let rtt = &peer.rtt;
         match config.profile {
             Profile::Default => {
-                let patience = config.patience(rtt.mean(), peer.is_patient(config));
-                let usual = rtt.timeout(self.expiries.min(BACKOFFS)) + patience;
+                let backoffs = self.expiries.min(BACKOFFS);
+                let usual = rtt.timeout(backoffs) + longest_patience(peer, config);
                 Some(self.last_sent + usual.min(self.probe_interval(peer, config)))
             }
             Profile::Seed => self
@@ -105,4 +104,12 @@ impl Sender {
                 .min(),
         }
     }
+}
+
+/// How long a peer's acknowledgement may wait.
+///
+/// The peer goes by the round trip that it has measured itself, from where its own packets wait.
+fn longest_patience(peer: &PeerState, config: &Config) -> Duration {
+    let ours = config.patience(peer.rtt.mean(), peer.is_patient(config));
+    ours + ours / 4
 }
