@@ -188,7 +188,7 @@ impl Config {
                 deviations: 4.0,
                 factor: 1.0,
                 backoff: 1.5,
-                initial: Duration::from_millis(250),
+                initial: Duration::from_millis(200),
                 minimum: Duration::from_millis(2),
                 maximum: Duration::from_secs(60),
             },
