@@ -188,7 +188,10 @@ impl Sender {
             if !tcp.is_syn && self.newest_ack.is_none_or(|newest| is_after(tcp.ack, newest)) {
                 self.newest_ack = Some(tcp.ack);
             }
-            if self.newest.is_none_or(|(newest, _)| is_after(tcp.seq, newest)) {
+            // A pure acknowledgement has the number of the segment that comes next.
+            if self.newest.is_none_or(|(newest, end)| {
+                is_after(tcp.seq, newest) || (tcp.seq == newest && is_after(tcp.end(), end))
+            }) {
                 self.newest = Some((tcp.seq, tcp.end()));
             }
         }

@@ -53,6 +53,21 @@ fn a_gap_that_came_from_outside_is_not_waited_for() {
 }
 
 #[test]
+fn a_pure_acknowledgement_leaves_no_hole_before_the_data_behind_it() {
+    let mut pair = Pair::new(quiet(Profile::Default));
+    for (seq, len) in [(0, 100), (100, 0), (100, 100), (200, 100), (300, 100)] {
+        pair.hops[A].handle_packet(pair.now, Peer(1), &segment(seq, len, ACK)).unwrap();
+    }
+
+    // The segment behind the acknowledgement is lost, and waited for.
+    pair.run(|sent| if sent.number == 2 { Fate::LOST } else { Fate::ARRIVES });
+
+    let seq = |packet: &Vec<u8>| u32::from_be_bytes(packet[24..28].try_into().unwrap());
+    let order: Vec<u32> = pair.delivered.iter().map(seq).collect();
+    assert_eq!(order, [0, 100, 100, 200, 300]);
+}
+
+#[test]
 fn a_hole_is_told_even_when_its_packet_comes_by_a_repair() {
     let mut pair = Pair::new(Config::new(Profile::Default));
     for seq in [0, 100, 300, 400] {
