@@ -8,8 +8,8 @@ use super::super::pool::Pool;
 use super::{Learned, Sender, State};
 use crate::time::Time;
 
-/// How many packets are sent again at once after a silence, to hear from the peer.
-const PROBES: usize = 4;
+/// How many packets are sent after a first silence.
+const PROBES: u8 = 4;
 /// Each silence lasts longer than the one before, this many times.
 const BACKOFFS: u8 = 3;
 /// Between two probes on a link whose round trip is shorter: so that it is noticed within a second
@@ -34,7 +34,7 @@ impl Sender {
         }
         let mut probes = match config.profile {
             Profile::Default if peer.is_silent() => 1,
-            Profile::Default => PROBES,
+            Profile::Default => self.probes().into(),
             Profile::Seed => usize::MAX,
         };
         for index in 0..self.flight.len() {
@@ -79,6 +79,12 @@ impl Sender {
         self.slide();
     }
 
+    /// How many packets are sent at once after a silence, to hear from the peer. When even these were
+    /// not heard of, losses seem to come in runs.
+    pub(super) fn probes(&self) -> u8 {
+        if self.expiries < 2 { PROBES } else { 2 * PROBES }
+    }
+
     /// How long a silent peer is left alone between two probes.
     pub(in crate::hbh) fn probe_interval(&self, peer: &PeerState, config: &Config) -> Duration {
         PROBE_INTERVAL.max(peer.rtt.timeout(0) + longest_patience(peer, config))
@@ -108,8 +114,10 @@ impl Sender {
 
 /// How long a peer's acknowledgement may wait.
 ///
-/// The peer goes by the round trip that it has measured itself, from where its own packets wait.
+/// The peer goes by the round trip that it has measured itself, which may be longer than ours. Where
+/// it waits for many of them, that counts.
 fn longest_patience(peer: &PeerState, config: &Config) -> Duration {
-    let ours = config.patience(peer.rtt.mean(), peer.is_patient(config));
-    ours + ours / 4
+    let is_patient = peer.is_patient(config);
+    let ours = config.patience(peer.rtt.mean(), is_patient);
+    if is_patient { ours + ours / 4 } else { ours }
 }

@@ -26,7 +26,7 @@ impl Sender {
         let is_one = self.covered().nth(1).is_none();
         let room = Repair::overhead(span) + repair::PREFIX;
         if is_one || longest + room > peer.config.mtu {
-            let most = peer.copies(config);
+            let most = self.copies(peer, config);
             return self
                 .covered()
                 .find(|&(index, _)| self.flight[index].flying_copies < most)
@@ -44,7 +44,7 @@ impl Sender {
         let (first, _) = covered.next()?;
         let rest = covered.count();
         let is_enough = if rest == 0 {
-            self.flight[first].flying_copies >= peer.copies(config)
+            self.flight[first].flying_copies >= self.copies(peer, config)
         } else {
             let oldest = self.flight[first].order;
             let under_way = self.repairs.iter().filter(|repair| repair.order > oldest).count();
@@ -79,6 +79,13 @@ impl Sender {
                 _ => None,
             }
         })
+    }
+
+    /// How often a lone packet is sent before it is acknowledged: after a silence at least as often
+    /// as several packets would be, because losses come in runs.
+    fn copies(&self, peer: &PeerState, config: &Config) -> u8 {
+        let probes = if self.expiries == 0 { 1 } else { self.probes() };
+        peer.copies(config).max(probes)
     }
 
     fn is_ack(&self, index: usize) -> bool {

@@ -212,3 +212,29 @@ fn no_more_than_w_fly() {
         assert_eq!(flying.count(), 5, "{profile:?}");
     }
 }
+
+#[test]
+fn after_a_silence_even_a_lone_segment_is_sent_four_times_and_then_eight_times() {
+    let mut pair = Pair::new(Config::new(Profile::Default));
+    for number in 0..4 {
+        pair.hops[A].handle_packet(pair.now, Peer(1), &segment(number * 100, 100, 0)).unwrap();
+        pair.run(|_| Fate::ARRIVES);
+    }
+    pair.hops[A].handle_packet(pair.now, Peer(1), &segment(400, 100, 0)).unwrap();
+
+    let (mut count, mut last, mut runs) = (0, pair.now, Vec::new());
+    while runs.len() < 3 {
+        let before = pair.sent;
+        pair.until = Some(pair.now + SLOT);
+        pair.run(|_| Fate::LOST);
+        pair.now = pair.now + SLOT;
+        count += pair.sent - before;
+        if pair.sent > before {
+            last = pair.now;
+        } else if count > 0 && pair.now.since(last) > 10 * SLOT {
+            runs.push(std::mem::take(&mut count));
+        }
+    }
+
+    assert_eq!(runs[1..], [4, 8]);
+}
