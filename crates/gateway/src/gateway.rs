@@ -51,7 +51,7 @@ use crate::sys::{Raw, Received};
 
 use guard::Guard;
 use known::{Known, KnownPeers};
-use orphans::{Orphans, Reason};
+use orphans::{Missed, Orphans, Reason};
 use release::Release;
 
 /// Changes that come together are acted on together.
@@ -76,6 +76,7 @@ pub struct Gateway {
     raw: Raw,
     known: KnownPeers,
     orphans: Orphans,
+    missed: Missed,
     control: Control,
     signals: SignalFd,
     services: Services,
@@ -146,6 +147,7 @@ impl Gateway {
             raw,
             known: KnownPeers::default(),
             orphans: Orphans::default(),
+            missed: Missed::default(),
             firewall,
             control,
             signals,
@@ -241,6 +243,7 @@ impl Gateway {
             ("neighbours", self.neighbours.peers().count() as u64),
             ("routes_asked", self.routes.asked),
             ("packets_waiting", self.orphans.len() as u64),
+            ("segments_kept", self.missed.len() as u64),
         ]);
         entries.extend(counters::hbh_entries(&self.hop.stats()));
         entries.extend(self.services.entries());
@@ -357,6 +360,7 @@ impl Gateway {
                 }
                 debug!(%mac, address = %config.remote, ?peer, "neighbour");
                 self.reroute_at = earliest(self.reroute_at, Some(now + SETTLE));
+                self.give_back_missed(now, place);
             }
             neighbours::Event::Down((position, mac), peer) => {
                 self.firewall.remove_neighbour(position, mac)?;

@@ -8,6 +8,9 @@
 //!        └─────────────────────────┴──────────────────────────────────────────┘
 //!             silence, goodbye, it started again, or it does not hear us
 //! ```
+//! One that fell silent while packets went to it is missed: it is asked for many minutes whether it
+//! is back, so that it is up again as soon as the link is.
+//!
 //! A neighbour is up when each has seen that the other hears it, and that both count the same
 //! conversation: HBH's state towards it starts fresh then, at both ends.
 //!
@@ -46,6 +49,10 @@ const ANSWER_SPREAD: Duration = Duration::from_millis(10);
 const DOUBT_AFTER: Duration = Duration::from_secs(1);
 /// Between two such questions.
 const DOUBT_INTERVAL: Duration = Duration::from_millis(400);
+
+/// Between two such questions to one that is not up any more: a quarter of the usual interval, and
+/// no less than this.
+const MISSED_INTERVAL: Duration = Duration::from_millis(400);
 
 /// What can be set.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -267,7 +274,12 @@ impl Neighbours {
             .map(|(&place, _)| place)
             .collect();
         for place in silent {
-            self.forget(now, place);
+            let is_missed = self.known.get(&place).is_some_and(Neighbour::is_missed);
+            if is_missed {
+                self.take_down(now, place);
+            } else {
+                self.forget(now, place);
+            }
         }
     }
 
@@ -295,7 +307,10 @@ impl Neighbours {
             .known
             .range_mut(places_on(interface))
             .find(|(_, neighbour)| neighbour.answer_at.is_some_and(|at| at <= now))?;
-        neighbour.answer_at = neighbour.is_doubted.then_some(now + DOUBT_INTERVAL);
+        let is_up = neighbour.peer.is_some();
+        let interval =
+            if is_up { DOUBT_INTERVAL } else { MISSED_INTERVAL.max(self.config.interval / 4) };
+        neighbour.answer_at = neighbour.is_doubted.then_some(now + interval);
         neighbour.answered = now;
         let challenger = neighbour.challenger.take();
         let wants_answer = neighbour.peer.is_none() || neighbour.is_doubted || challenger.is_some();

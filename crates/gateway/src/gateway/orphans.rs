@@ -6,15 +6,20 @@
 //! ```
 //! Either way all rules are asked again, and the packet comes back by the egress hook if its new
 //! next hop speaks HBH.
+//!
+//! TCP segments of a neighbour that fell silent go back in vain if it is the link that is down, and
+//! their sender has nothing to send for ever longer times. So they are kept as well, and go out when the
+//! neighbour is back: the first acknowledgement ends the sender's waiting.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use proto::hbh::Peer;
-use proto::ip::{self, FlowKey, Header};
+use proto::ip::{self, FlowKey, Header, protocol};
 use proto::time::Time;
 
 use super::Gateway;
+use crate::neighbours::Place;
 use crate::routes::NextHop;
 
 /// How long a packet waits for a route; routing daemons need a second or a few.
@@ -22,7 +27,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Packets that wait at most; beyond, the oldest goes to the kernel as it is.
 const LIMIT: usize = 4_096;
 
+/// Segments kept at most for neighbours that are missed; beyond, the oldest is forgotten.
+const MISSED_LIMIT: usize = 4_096;
+/// For how long: as long as a TCP of Linux goes on to send (tcp_retries2).
+const MISSED_FOR: Duration = Duration::from_secs(924);
+
 /// A packet that was taken back.
+#[derive(Clone)]
 pub(super) struct Orphan {
     packet: Vec<u8>,
     flow: FlowKey,
@@ -35,6 +46,9 @@ pub(super) struct Orphan {
 
 /// Those that wait, oldest first.
 pub(super) type Orphans = VecDeque<Orphan>;
+
+/// Segments of neighbours that are missed, oldest first, each with the neighbour's place.
+pub(super) type Missed = VecDeque<(Place, Orphan)>;
 
 /// Why packets are taken back.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -104,6 +118,9 @@ impl Gateway {
             if has_way || surplus > 0 || orphan.until <= now {
                 surplus = surplus.saturating_sub(1);
                 self.counters.packets_unrouted += u64::from(!has_way);
+                if !has_way {
+                    self.keep(now, &orphan);
+                }
                 self.give_back(orphan);
             } else {
                 self.orphans.push_back(orphan);
@@ -130,6 +147,34 @@ impl Gateway {
                 !is_silent || self.neighbours.peer_with(position, address).is_some()
             }
         }
+    }
+
+    /// Keeps a segment whose neighbour fell silent, until it is back.
+    fn keep(&mut self, now: Time, orphan: &Orphan) {
+        let silent = orphan.silent.and_then(|silent| self.known.get(silent));
+        let Some(place) = silent.map(|silent| silent.place) else { return };
+        if orphan.flow.protocol != protocol::TCP {
+            return;
+        }
+        if self.missed.len() == MISSED_LIMIT {
+            self.missed.pop_front();
+        }
+        self.missed.push_back((place, Orphan { until: now + MISSED_FOR, ..orphan.clone() }));
+    }
+
+    /// A neighbour is up: gives back what was kept for it.
+    pub(super) fn give_back_missed(&mut self, now: Time, place: Place) {
+        for (at, orphan) in std::mem::take(&mut self.missed) {
+            if orphan.until <= now {
+                continue;
+            }
+            if at == place {
+                self.give_back(orphan);
+            } else {
+                self.missed.push_back((at, orphan));
+            }
+        }
+        self.release.flush(&self.ports, &mut self.counters);
     }
 
     fn give_back(&mut self, orphan: Orphan) {

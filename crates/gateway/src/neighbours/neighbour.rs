@@ -13,6 +13,10 @@ const ANSWER_INTERVAL: Duration = Duration::from_millis(20);
 /// A neighbour that was asked may be silent for a third of the usual time.
 const DOUBT_HOLD: u32 = 3;
 
+/// How long a neighbour is asked whether it is back: as long as a TCP of Linux goes on to send
+/// (tcp_retries2).
+const MISSED_FOR: Duration = Duration::from_secs(924);
+
 /// A station that says hello.
 #[derive(Debug)]
 pub(super) struct Neighbour {
@@ -28,6 +32,8 @@ pub(super) struct Neighbour {
     /// When a packet was last sent there.
     pub(super) used: Time,
     pub(super) is_doubted: bool,
+    /// Whether it has ever been up.
+    pub(super) was_up: bool,
     pub(super) answered: Time,
     pub(super) answer_at: Option<Time>,
     /// Another start at the same place, which has not shown yet that it hears us now.
@@ -47,6 +53,7 @@ impl Neighbour {
             heard: now,
             used: now,
             is_doubted: false,
+            was_up: false,
             answered: now - ANSWER_INTERVAL,
             answer_at: None,
             challenger: None,
@@ -73,8 +80,19 @@ impl Neighbour {
         }
     }
 
+    /// When it has been silent for too long to be up, or to be remembered.
     pub(super) fn expires_at(&self, hold: Duration) -> Time {
-        self.heard + if self.is_doubted { hold / DOUBT_HOLD } else { hold }
+        let silence = match (self.is_doubted, self.peer) {
+            (true, Some(_)) => hold / DOUBT_HOLD,
+            (true, None) if self.was_up => MISSED_FOR,
+            _ => hold,
+        };
+        self.heard + silence
+    }
+
+    /// Whether packets go there, and nothing comes.
+    pub(super) fn is_missed(&self) -> bool {
+        self.is_doubted && self.peer.is_some()
     }
 
     pub(super) fn as_heard(&self) -> Heard {

@@ -76,6 +76,40 @@ fn silence_is_noticed_sooner_while_packets_go_there() {
 }
 
 #[test]
+fn a_neighbour_that_is_missed_is_up_within_a_second_of_its_return() {
+    for outage in [15, 60, 600] {
+        let mut pair = Pair::new();
+        pair.run(Duration::from_secs(5), |_| false);
+        pair.left.handle_sent(pair.now, (0, mac(1)));
+        pair.run(Duration::from_secs(2), |_| true);
+        pair.left.handle_sent(pair.now, (0, mac(1)));
+        pair.run(Duration::from_secs(outage), |_| true);
+        assert_eq!(pair.left.peer_at((0, mac(1))), None, "{outage} s");
+
+        let story = pair.run(Duration::from_secs(1), |_| false);
+
+        assert!(pair.left.peer_at((0, mac(1))).is_some(), "{outage} s: {story:?}");
+        assert!(pair.right.peer_at((0, mac(0))).is_some(), "{outage} s: {story:?}");
+    }
+}
+
+#[test]
+fn a_neighbour_that_is_missed_is_forgotten_in_the_end() {
+    let mut pair = Pair::new();
+    pair.run(Duration::from_secs(5), |_| false);
+    pair.run(Duration::from_secs(2), |_| true);
+    pair.left.handle_sent(pair.now, (0, mac(1)));
+
+    pair.run(Duration::from_secs(930), |_| true);
+    let before = pair.left.stats().hellos_sent;
+    pair.run(Duration::from_secs(60), |_| true);
+
+    // Those to everyone go on.
+    assert!(pair.left.stats().hellos_sent - before <= 41);
+    assert!(pair.left.addresses((0, mac(1))).is_empty());
+}
+
+#[test]
 fn a_goodbye_is_believed() {
     let mut pair = Pair::new();
     pair.run(Duration::from_secs(5), |_| false);

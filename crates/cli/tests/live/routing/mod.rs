@@ -9,5 +9,6 @@ mod daemons;
 mod datagrams;
 mod errors;
 mod network;
+mod outages;
 mod rings;
 mod speed;

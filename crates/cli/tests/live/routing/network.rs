@@ -113,6 +113,11 @@ impl Network {
         self.nets.program(self.links[link].emulator).stop();
     }
 
+    /// Sends what emulates a link a signal: stopped, it carries nothing.
+    pub(super) fn signal_link(&mut self, link: usize, signal: Signal) {
+        self.nets.program(self.links[link].emulator).signal(signal);
+    }
+
     /// The first end of a link loses its carrier.
     pub(super) fn cut_carrier(&mut self, link: usize) {
         self.nets.run(&self.links[link].air, "ip link set dev a down");
