@@ -227,7 +227,7 @@ fn after_a_silence_even_a_lone_segment_is_sent_four_times_and_then_eight_times()
         let before = pair.sent;
         pair.until = Some(pair.now + SLOT);
         pair.run(|_| Fate::LOST);
-        pair.now = pair.now + SLOT;
+        pair.now += SLOT;
         count += pair.sent - before;
         if pair.sent > before {
             last = pair.now;
