@@ -363,7 +363,9 @@ impl Gateway {
                 self.give_back_missed(now, place);
             }
             neighbours::Event::Down((position, mac), peer) => {
-                self.firewall.remove_neighbour(position, mac)?;
+                if self.known.up(peer).is_some() {
+                    self.firewall.remove_neighbour(position, mac)?;
+                }
                 if let Some(left_out) = self.complaints.admit(now, Subject::NeighbourDown) {
                     let interface = &self.ports[position].name;
                     info!(%interface, ?peer, left_out, "neighbour gone");

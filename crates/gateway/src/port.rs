@@ -15,6 +15,8 @@ use crate::sys::{FrameBatch, Link, Received, Tap};
 const FEW: usize = 4;
 /// Frames asked for at a time from a link that takes all.
 const MANY: usize = 64;
+/// Frames that wait at which packets past HBH are dropped.
+const CROWD: usize = 256;
 
 /// A MANET interface.
 pub(crate) struct Port {
@@ -71,6 +73,11 @@ impl Port {
     /// Whether more frames may be asked for.
     pub(crate) fn has_room(&self) -> bool {
         self.waiting.len() < self.room
+    }
+
+    /// Whether so many frames wait that packets past HBH find no room.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.waiting.len() >= CROWD
     }
 
     /// Whether frames wait for the device.

@@ -70,8 +70,12 @@ impl Gateway {
         let outcome = offload.segment(packet, &mut segment, |packet| {
             self.counters.packets_intercepted += 1;
             let Some(peer) = peer.filter(|&peer| !self.is_for_itself(peer, packet)) else {
-                self.counters.packets_plain += 1;
-                self.ports[position].push(to, packet);
+                if self.ports[position].is_crowded() {
+                    self.counters.packets_plain_full += 1;
+                } else {
+                    self.counters.packets_plain += 1;
+                    self.ports[position].push(to, packet);
+                }
                 return;
             };
             let Some(mtu) = self.submit(now, peer, position, packet) else {

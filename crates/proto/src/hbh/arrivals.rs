@@ -7,6 +7,7 @@ use super::egress::Segment;
 use super::hop::{Hop, Peer, Timer};
 use super::packet::Tcp;
 use super::receiver::Receiver;
+use super::repair::Decoder;
 use super::transmit::seal;
 use super::wire::{Ack, Data, FlowId, Repair, Seq};
 use crate::ip::{FlowKey, Header};
@@ -85,7 +86,10 @@ impl Hop {
         header: &[u8],
     ) {
         let id = (peer, repair.flow);
-        if self.config.profile != Profile::Default || !self.receivers.contains_key(&id) {
+        if self.config.profile != Profile::Default
+            || self.receivers.len() > REPAIRED_FLOWS
+            || !self.receivers.contains_key(&id)
+        {
             self.stats.repairs_stray += 1;
             return;
         }
@@ -176,11 +180,16 @@ impl Hop {
         header_len: usize,
         has_hole: bool,
     ) {
-        if self.config.profile == Profile::Default
-            && self.receivers.len() <= REPAIRED_FLOWS
-            && let Some(receiver) = self.receivers.get_mut(&id)
-        {
+        if self.config.profile != Profile::Default {
+            return;
+        }
+        let is_repaired = self.receivers.len() <= REPAIRED_FLOWS;
+        let Some(receiver) = self.receivers.get_mut(&id) else { return };
+        if is_repaired {
             receiver.decoder.handle_packet(seq, packet, header_len, has_hole, &mut self.pool);
+        } else {
+            // Numbers come again: what is old must not be taken for what is new.
+            receiver.decoder = Decoder::default();
         }
     }
 

@@ -36,13 +36,15 @@ pub(super) struct Tcp {
 impl Packet {
     /// Whether others are held up until it arrives: what TCP sends next depends on it, and TCP's
     /// window grows with each acknowledgement that comes in time.
+    ///
+    /// Not so behind extension headers of IPv6: what is repaired of a flow must be alike.
     pub(super) fn is_waited_for(&self) -> bool {
-        self.tcp.is_some()
+        self.tcp.is_some() && self.protocol == protocol::TCP
     }
 
     /// Whether it is a TCP acknowledgement and nothing else.
     pub(super) fn is_pure_ack(&self) -> bool {
-        self.tcp.is_some_and(|tcp| tcp.occupies() == 0 && !tcp.is_reset)
+        self.is_waited_for() && self.tcp.is_some_and(|tcp| tcp.occupies() == 0 && !tcp.is_reset)
     }
 
     /// Whether it has waited for too long to be of use to anyone.

@@ -33,6 +33,8 @@ pub(super) struct PeerState {
     pub(super) silences: u8,
     /// When it may be probed next, while it is silent.
     pub(super) probe_at: Time,
+    /// From when on another silence counts.
+    next_silence_at: Time,
 }
 
 #[derive(Debug, Default)]
@@ -56,6 +58,11 @@ pub(super) struct Loss {
     delivered: f64,
 }
 
+/// Repairs under way in a flow at most.
+const MOST_REPAIRS: usize = 32;
+/// The same for each packet under way: a link that loses nearly all is not filled for one packet.
+const MOST_REPAIRS_EACH: usize = 4;
+
 impl PeerState {
     pub(super) fn new(config: PeerConfig, parameters: &Config, first: FlowId) -> Self {
         Self {
@@ -68,12 +75,22 @@ impl PeerState {
             ack_timer: None,
             silences: 0,
             probe_at: Time::ZERO,
+            next_silence_at: Time::ZERO,
         }
     }
 
     /// Whether nothing has been heard from it for long.
     pub(super) fn is_silent(&self) -> bool {
         self.silences >= SILENCES
+    }
+
+    /// A flow has heard nothing for too long; what several flows notice at about the same time is one
+    /// silence.
+    pub(super) fn handle_silence(&mut self, now: Time) {
+        if now >= self.next_silence_at {
+            self.silences = self.silences.saturating_add(1);
+            self.next_silence_at = now + self.rtt.timeout(0) / 2;
+        }
     }
 
     /// Whether there is no queue on the way to it.
@@ -113,6 +130,9 @@ impl PeerState {
     /// Whether `repairs` repairs under way are enough for `packets` packets: whether more losses
     /// than repairs among all of them are unlikely enough.
     pub(super) fn are_enough(&self, packets: usize, repairs: usize, config: &Config) -> bool {
+        if repairs >= MOST_REPAIRS.min(packets * MOST_REPAIRS_EACH) {
+            return true;
+        }
         // Losses that come in runs are fewer, longer draws.
         let run = self.loss.run();
         let draws = ((packets + repairs) as f64 / run).ceil();

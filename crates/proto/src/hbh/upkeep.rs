@@ -27,7 +27,7 @@ impl Hop {
             if sender.handle_timeout(now, state, config, pool, &mut learned)
                 && config.profile == Profile::Default
             {
-                state.silences = state.silences.saturating_add(1);
+                state.handle_silence(now);
                 state.probe_at = now + sender.probe_interval(state, config);
             }
         }

@@ -13,7 +13,7 @@
 //!  Option    lowest outstanding, low 6 bits          number of SACK intervals
 //!  SeqNb     this packet                             the next packet expected
 //!  OrigProto protocol of the data                    59 nothing follows, 253 another message does
-//!  Reserved  repair (1) | bundle (1) | hole (1)      echo (1) | clear (1) | recovered (6)
+//!  Reserved  repair (1) | bundle (1) | hole (1)      echo (1) | 0 (1) | recovered (6)
 //!            | patient (1) | outstanding high (1)
 //!            | copy (3)
 //!  then      [older: count, (back, len, octets)...]  [echo: seq, copy, delay (2)] intervals (2 each)

@@ -180,6 +180,10 @@ impl Sender {
     pub(super) fn handle_packet(&mut self, now: Time, mut packet: Packet) {
         self.used_at = now;
         if let Some(tcp) = packet.tcp {
+            if tcp.is_syn {
+                // Another connection, or the same one from its start.
+                (self.newest, self.newest_ack) = (None, None);
+            }
             let follows = self.newest.is_none_or(|(_, end)| !is_after(tcp.seq, end));
             if tcp.occupies() > 0 {
                 packet.has_hole |= self.has_hole || (self.upstream.is_none() && !follows);

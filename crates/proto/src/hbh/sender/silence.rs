@@ -32,6 +32,7 @@ impl Sender {
         if self.silence_ends(peer, config).is_none_or(|at| at > now) {
             return false;
         }
+        self.expiries = self.expiries.saturating_add(1);
         let mut probes = match config.profile {
             Profile::Default if peer.is_silent() => 1,
             Profile::Default => self.probes().into(),
@@ -52,7 +53,6 @@ impl Sender {
                 probes -= usize::from(matches!(self.flight[index].state, State::Lost(_)));
             }
         }
-        self.expiries = self.expiries.saturating_add(1);
         self.last_sent = now;
         self.repairs.clear();
         self.slide();
