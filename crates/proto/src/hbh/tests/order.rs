@@ -90,6 +90,26 @@ fn a_hole_is_told_even_when_its_packet_comes_by_a_repair() {
     assert_eq!(pair.hops[B].stats().gaps_given_up, 0);
 }
 
+#[test]
+fn a_connection_keeps_a_bounded_number_of_segments_back_and_then_gives_up_the_gap() {
+    let mut arrivals = Arrivals::new(Config::new(Profile::Default));
+    arrivals.bring(&segment(0, 100, 0));
+    assert_eq!(arrivals.restored_seqs(), [0]);
+
+    // The segment at 100 never comes.
+    let (last, left) = (2..2_000)
+        .find_map(|number| {
+            arrivals.bring(&segment(number * 100, 100, 0));
+            let left = arrivals.restored_seqs();
+            (!left.is_empty()).then_some((number, left))
+        })
+        .expect("a bound");
+
+    assert!((100..1_000).contains(&last), "{last} segments kept for one that is missing");
+    // Nothing is missing before the newest any more.
+    assert_eq!(left, (2..=last).map(|number| number * 100).collect::<Vec<_>>());
+}
+
 /// Gives A packets until it refuses one, and returns how many it took.
 fn fill(hop: &mut Hop, mut packets: impl FnMut(u32) -> Vec<u8>) -> u32 {
     (0..10_000).find(|&n| hop.handle_packet(Time::ZERO, Peer(1), &packets(n)).is_err()).unwrap()
