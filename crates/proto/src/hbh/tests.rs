@@ -25,6 +25,6 @@ use self::packets::{
 };
 use self::scripted::{Answered, Arrivals, data};
 use super::*;
-use crate::ip::{Header, Spec, protocol, udp};
+use crate::ip::{Header, Spec, protocol, rewrite_v4_checksum, udp};
 use crate::rng::Rng;
 use crate::time::Time;

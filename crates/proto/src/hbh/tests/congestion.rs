@@ -85,13 +85,13 @@ fn congestion_is_told_at_once_and_its_end_as_well() {
             node.hop.handle_packet(node.now, Peer(2), &packet).unwrap();
         }
     }
-    told.push((config.congestion, node.answer().expect("news").0));
+    told.push((config.congestion, node.answer().expect("news").is_congested));
     let mut out = Vec::new();
     for left in (config.clear..config.congestion).rev() {
         assert_eq!(node.answer(), None, "before {left} wait");
         assert!(node.hop.poll_transmit(node.now, Link(1), &mut out).is_some());
     }
-    told.push((config.clear, node.answer().expect("news").0));
+    told.push((config.clear, node.answer().expect("news").is_congested));
 
     assert_eq!(told, [(config.congestion, true), (config.clear, false)]);
 }
@@ -195,6 +195,54 @@ fn a_congested_flow_sends_a_packet_at_least_once_a_second() {
         assert!(gap <= Duration::from_secs(1), "{gap:?}");
         assert!(gap >= round_trip, "and no faster than a congested one: {gap:?}");
     }
+}
+
+#[test]
+fn a_packet_that_enters_a_long_queue_is_marked_if_its_sender_understands_that() {
+    const CAPABLE: u8 = 0b10;
+    const CONGESTED: u8 = 0b11;
+    for (profile, sent, expected) in [
+        (Profile::Default, CAPABLE, CONGESTED),
+        (Profile::Default, 0, 0),
+        (Profile::Seed, CAPABLE, CAPABLE),
+    ] {
+        let config = quiet(profile);
+        let mut pair = Line::pair(config);
+        let mut packet = datagram("10.0.0.1:1", "10.9.0.2:2", 0);
+        packet[1] = sent;
+        rewrite_v4_checksum(&mut packet[..20]);
+        for _ in 0..config.congestion + 5 {
+            pair.give(&packet);
+        }
+
+        pair.run(|_| Fate::ARRIVES);
+
+        let marks: Vec<u8> = pair.delivered.iter().map(|packet| packet[1]).collect();
+        let (before, behind) = marks.split_at(config.congestion);
+        assert!(before.iter().all(|&mark| mark == sent), "{profile:?} {marks:?}");
+        assert_eq!(behind, [expected; 5], "{profile:?}");
+        let marked = if expected == CONGESTED { 5 } else { 0 };
+        assert_eq!(pair.hops[A].stats().packets_marked, marked, "{profile:?}");
+    }
+}
+
+#[test]
+fn a_packet_that_a_peer_brought_is_not_marked() {
+    let mut line = bottleneck(Profile::Default, 100);
+    let mut packet = datagram("10.0.0.1:1", "10.9.0.2:2", 0);
+    packet[1] = 0b10;
+    rewrite_v4_checksum(&mut packet[..20]);
+    line.hops[A] =
+        Line::pair(Config { congestion: 1_000, ..*line.hops[A].config() }).hops.swap_remove(A);
+    for _ in 0..60 {
+        line.give(&packet);
+    }
+
+    line.run(|_| Fate::ARRIVES);
+
+    assert!(line.between(B, C).any(|sent| sent.backlog > line.hops[B].config().congestion));
+    assert_eq!(line.hops[B].stats().packets_marked, 0);
+    assert!(line.delivered.iter().all(|packet| packet[1] == 0b10));
 }
 
 /// A rate that only falls, and packets that do not wear out.

@@ -226,8 +226,56 @@ fn an_echo_names_the_transmission_that_arrived_last() {
             wire::Data { seq, copy, outstanding: seq.0 - 5, wants_ack: true, ..data(&packet) };
         node.bring_as(brought, &packet);
 
-        let (_, last) = node.answer().unwrap();
+        let last = node.answer().unwrap().last;
 
         assert_eq!(last, Some(wire::Transmission::Packet { seq, copy }));
+    }
+}
+
+#[test]
+fn to_the_seed_a_number_proves_that_the_one_w_before_it_is_settled() {
+    let window = 5;
+    let mut node = Arrivals::new(Config { window: (window, window), ..quiet(Profile::Seed) });
+    let packet = datagram("10.0.0.1:1", "10.9.0.2:2", 0);
+
+    let mut next = Vec::new();
+    for seq in [0, window, window + 1, window + 2] {
+        let seq = wire::Seq(seq);
+        node.bring_as(wire::Data { seq, wants_ack: true, ..data(&packet) }, &packet);
+        next.push(node.answer().unwrap().next.0);
+    }
+
+    assert_eq!(next, [1, 1, 2, 3]);
+}
+
+#[test]
+fn a_flow_that_begins_in_the_middle_misses_only_what_may_still_come() {
+    let window = 5;
+    for (profile, outstanding, next) in
+        [(Profile::Default, 3, 97), (Profile::Default, 0, 101), (Profile::Seed, 0, 96)]
+    {
+        let mut node = Arrivals::new(Config { window: (window, window), ..quiet(profile) });
+        let packet = datagram("10.0.0.1:1", "10.9.0.2:2", 0);
+        let seq = wire::Seq(100);
+
+        let brought = wire::Data { seq, outstanding, wants_ack: true, ..data(&packet) };
+        node.bring_as(brought, &packet);
+
+        assert_eq!(node.answer().unwrap().next.0, next, "{profile:?} {outstanding}");
+    }
+}
+
+#[test]
+fn only_a_link_that_loses_next_to_nothing_lets_acknowledgements_wait_for_long() {
+    for (one_in, is_patient) in [(0, true), (5, false)] {
+        let mut pair = Line::pair(quiet(Profile::Default));
+        pair.send(0..150);
+
+        pair.run(|sent| Fate::lost_if(one_in > 0 && sent.is_data() && sent.number % one_in == 1));
+
+        let patient: Vec<bool> =
+            pair.between(A, B).map(|sent| sent.data().unwrap().is_patient).collect();
+        assert!(!patient[0], "nothing is known of the link at first");
+        assert_eq!(patient.last(), Some(&is_patient), "one of {one_in} is lost");
     }
 }

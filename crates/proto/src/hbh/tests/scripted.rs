@@ -73,13 +73,17 @@ impl Arrivals {
         self.restored().iter().map(|packet| seq_of(packet)).collect()
     }
 
-    /// What it tells the neighbour now: whether it is congested, and what arrived last.
-    pub(super) fn answer(&mut self) -> Option<(bool, Option<Transmission>)> {
+    /// What it tells the neighbour now.
+    pub(super) fn answer(&mut self) -> Option<Answer> {
         let mut out = Vec::new();
         self.hop.poll_transmit(self.now, Link(0), &mut out)?;
         let header = Header::parse(&out).unwrap();
         match Message::parse(&out[header.len..]).unwrap().0 {
-            Message::Ack(ack) => Some((ack.is_congested, ack.echo.map(|echo| echo.of))),
+            Message::Ack(ack) => Some(Answer {
+                is_congested: ack.is_congested,
+                next: ack.next,
+                last: ack.echo.map(|echo| echo.of),
+            }),
             other => panic!("an acknowledgement, not {other:?}"),
         }
     }
@@ -88,6 +92,16 @@ impl Arrivals {
         transmit::seal(&mut message, 20, protocol::EXPERIMENT);
         self.hop.handle_message(self.now, Peer(0), &message);
     }
+}
+
+/// What an acknowledgement says.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Answer {
+    pub(super) is_congested: bool,
+    /// The lowest number that has not arrived and may still come.
+    pub(super) next: Seq,
+    /// The transmission that arrived last.
+    pub(super) last: Option<Transmission>,
 }
 
 /// The HDM of a packet, with nothing else in it.
