@@ -124,3 +124,23 @@ fn repairs_that_wait_are_used_while_their_packets_may_come() {
     assert_eq!(node.restored_seqs(), [0, 200, 100]);
     assert_eq!(node.hop.stats().packets_recovered, 1);
 }
+
+#[test]
+fn a_packet_that_has_waited_for_too_long_is_discarded_and_counted_but_a_segment_is_not() {
+    let config = quiet(Profile::Default);
+    for (packet, sent) in [(datagram("10.0.0.1:1", "10.9.0.2:2", 0), 0), (segment(0, 100, 0), 1)] {
+        for is_late in [false, true] {
+            let mut node = Answered::new(config);
+            node.hop.handle_packet(node.now, Peer(1), &packet).unwrap();
+
+            node.now += config.lifetime + Duration::from_secs(u64::from(is_late));
+            let count = std::iter::from_fn(|| node.send()).count();
+
+            let stats = node.hop.stats();
+            let expected = if is_late { sent } else { 1 };
+            assert_eq!(count, expected, "{is_late}");
+            assert_eq!(stats.packets_expired + count as u64, 1, "{is_late}");
+            assert_eq!(stats.packets_held, count as u64, "{is_late}");
+        }
+    }
+}
