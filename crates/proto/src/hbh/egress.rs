@@ -191,6 +191,8 @@ impl Flow {
             self.next = first.end;
             ready.push_back((first.from, first.octets));
             self.release(ready);
+            // It may be the next one now.
+            return self.handle_segment(now, tcp, (from, octets), hold, pool, ready);
         }
         let held = Held { start, end, from, octets };
         match self.held.binary_search_by_key(&start, |held| held.start) {

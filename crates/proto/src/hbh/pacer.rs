@@ -118,6 +118,11 @@ impl Pacer {
         self.limit.as_ref().map(|limit| limit.next_send).filter(|&at| at > now)
     }
 
+    /// Whether there is a λ.
+    pub(super) fn is_limited(&self) -> bool {
+        self.limit.is_some()
+    }
+
     /// λ in bit/s, while there is one.
     #[cfg(test)]
     pub(super) fn rate(&self) -> Option<f64> {

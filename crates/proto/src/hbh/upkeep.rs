@@ -116,7 +116,8 @@ impl Hop {
                     .and_then(|downstream| self.senders.get(&downstream))
                     .is_some_and(|sender| sender.backlog() >= self.config.congestion);
             if is_news {
-                receiver.owe(now);
+                // By the timer, so that a driver that sends on one link comes to look at the other.
+                receiver.owe(now + std::time::Duration::from_nanos(1));
                 self.owe(now, id.0, id.1);
             }
         }

@@ -160,13 +160,14 @@ impl Sender {
         self.repairs.retain(|repair| repair.order >= order && repair.at + round_trip * 2 > now);
         let mut under_way = self.repairs.iter().filter(|repair| repair.order > order).count();
         let mut previous = None;
+        let may_be_left = self.may_be_left(config);
         for index in 0..self.flight.len() {
             let slot = &mut self.flight[index];
             if matches!(slot.state, State::Flying(_))
                 && slot.order < order
                 && sent_at.since(slot.sent_at) >= self.reordering
             {
-                if slot.doubted != slot.order {
+                if slot.doubted != slot.order && !may_be_left {
                     slot.doubted = slot.order;
                     learned.lost += 1;
                     learned.runs += u32::from(previous != Some(slot.order.wrapping_sub(1)));

@@ -249,7 +249,10 @@ impl Sender {
 
     /// What to send now, if anything may be sent.
     pub(super) fn choose(&mut self, now: Time, is_silent: bool, config: &Config) -> Option<Choice> {
-        if self.lost > 0 && self.flying < self.window.size() {
+        let is_held = self.pacer.held_until(now).is_some();
+        // What a congested peer had no room for is no more urgent than what is new.
+        let may_repeat = !is_held || config.profile == Profile::Seed;
+        if self.lost > 0 && may_repeat && self.flying < self.window.size() {
             let index = self
                 .flight
                 .iter()
@@ -270,7 +273,7 @@ impl Sender {
             self.window.handle_full();
             return None;
         }
-        self.pacer.held_until(now).is_none().then_some(Choice::New)
+        (!is_held).then_some(Choice::New)
     }
 
     /// Octets of the IP packet that `choice` would send, HBH's header included.
@@ -297,7 +300,7 @@ impl Sender {
         let index = match choice {
             Choice::New => self.launch(),
             Choice::Repeat(index) => {
-                self.relaunch(index);
+                self.relaunch(index, config);
                 stats.data_repeated += 1;
                 index
             }
@@ -384,7 +387,8 @@ impl Sender {
         peer: &PeerState,
         config: &Config,
     ) -> Option<Time> {
-        let held = if self.queue.is_empty() { None } else { self.pacer.held_until(now) };
+        let is_idle = self.queue.is_empty() && self.lost == 0;
+        let held = if is_idle { None } else { self.pacer.held_until(now) };
         let spare = self.spare_at(peer, config).filter(|&at| at > now);
         earliest(earliest(self.silence_ends(peer, config), held), spare)
     }
@@ -496,14 +500,21 @@ impl Sender {
         self.flight.len() - 1
     }
 
-    fn relaunch(&mut self, index: usize) {
+    fn relaunch(&mut self, index: usize, config: &Config) {
+        let is_failure = !self.may_be_left(config);
         let slot = &mut self.flight[index];
         if let State::Lost(packet) = std::mem::replace(&mut slot.state, State::Done) {
             slot.state = State::Flying(packet);
-            slot.retries = slot.retries.saturating_add(1);
+            slot.retries = slot.retries.saturating_add(is_failure.into());
             self.lost -= 1;
             self.flying += 1;
         }
+    }
+
+    /// Whether the peer may have left a packet with us because it is congested: that tells nothing of
+    /// the link.
+    fn may_be_left(&self, config: &Config) -> bool {
+        config.profile == Profile::Default && self.pacer.is_limited()
     }
 
     fn slide(&mut self) {

@@ -193,7 +193,7 @@ fn a_backlog_moves_packets_ahead_of_time() {
     assert_eq!(waiting(4), 5);
 }
 
-fn enable(world: &mut World, nodes: &[NodeId], profile: Profile) {
+pub(super) fn enable(world: &mut World, nodes: &[NodeId], profile: Profile) {
     for node in nodes {
         world.enable_hbh(*node, Config::new(profile));
     }

@@ -1,5 +1,6 @@
 //! Networks, run and asked what happened.
 
+mod golden;
 mod hf;
 mod hops;
 mod hostile;

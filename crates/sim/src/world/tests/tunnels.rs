@@ -105,7 +105,7 @@ fn transits_say_how_long_packets_were_inside() {
 }
 
 /// A source, two gateways with a tunnel over the given link, and a sink.
-fn tunnelled(seed: u64, middle: &LinkConfig) -> (World, [NodeId; 4]) {
+pub(super) fn tunnelled(seed: u64, middle: &LinkConfig) -> (World, [NodeId; 4]) {
     let mut world = World::new(seed);
     let nodes = ["source", "near", "far", "sink"].map(|name| world.add_node(name));
     let edge = link(channel::Config::default());

@@ -1,0 +1,131 @@
+//! What a flow knows of the TCP connection in it.
+
+use super::*;
+
+#[test]
+fn a_segment_that_is_on_its_way_is_not_sent_again() {
+    let mut pair = Line::pair(quiet(Profile::Default));
+    for seq in [1000, 1100, 1000, 1100, 1200] {
+        let packet = segment(seq, 100, 0);
+        pair.give(&packet);
+    }
+
+    pair.run(|_| Fate::ARRIVES);
+
+    assert_eq!(pair.delivered.len(), 3);
+    assert_eq!(pair.hops[A].stats().packets_absorbed, 2);
+}
+
+#[test]
+fn a_reset_discards_what_waits_for_the_connection() {
+    const RST: u8 = 0x04;
+    let mut pair = Line::pair(quiet(Profile::Default));
+    for (seq, flags) in [(1000, 0), (1100, 0), (1200, RST)] {
+        let packet = segment(seq, if flags == RST { 0 } else { 100 }, flags);
+        pair.give(&packet);
+    }
+
+    pair.run(|_| Fate::ARRIVES);
+
+    assert_eq!(pair.delivered.len(), 1);
+    assert_eq!(pair.hops[A].stats().packets_reset, 2);
+}
+
+#[test]
+fn only_a_reset_with_the_next_number_empties_the_queue() {
+    for (seq, left) in [(1_200, 0), (1_199, 2), (1_201, 2), (0, 2)] {
+        let mut pair = Line::pair(quiet(Profile::Default));
+        for seq in [1_000, 1_100] {
+            pair.give(&segment(seq, 100, 0));
+        }
+
+        pair.give(&segment(seq, 0, RST));
+        pair.run(|_| Fate::ARRIVES);
+
+        assert_eq!(pair.delivered.len(), left + 1, "{seq}");
+    }
+}
+
+#[test]
+fn only_the_same_segment_is_absorbed() {
+    // What waits, what comes, and whether nothing new is sent for it.
+    for (waits, comes, is_same) in [
+        ((1_000, 100, ACK), (1_000, 100, ACK), true),
+        ((1_000, 0, SYN), (1_000, 0, SYN), true),
+        ((1_000, 0, FIN | ACK), (1_000, 0, FIN | ACK), true),
+        ((1_000, 100, ACK), (1_001, 100, ACK), false),
+        ((1_000, 100, ACK), (1_000, 99, ACK), false),
+        ((1_000, 99, ACK), (1_000, 100, ACK), false),
+        ((1_000, 100, ACK), (1_000, 100, FIN | ACK), false),
+        ((1_000, 100, FIN | ACK), (1_000, 100, ACK), false),
+        ((1_000, 100, ACK), (1_000, 100, SYN), false),
+        ((1_000, 0, SYN), (1_000, 0, FIN), false),
+        ((1_000, 1, ACK), (1_000, 0, SYN), false),
+    ] {
+        // Once it waits, once it flies.
+        for is_sent in [false, true] {
+            let mut pair = Line::pair(quiet(Profile::Default));
+            learn_the_round_trip(&mut pair);
+            let before = pair.delivered.len();
+            pair.give(&segment(waits.0, waits.1, waits.2));
+            if is_sent {
+                pair.run_for(SLOT, |_| Fate::ARRIVES);
+            }
+
+            pair.give(&segment(comes.0, comes.1, comes.2));
+            pair.run(|_| Fate::ARRIVES);
+
+            let (count, absorbed) = if is_same { (1, 1) } else { (2, 0) };
+            let name = format!("{waits:?} {comes:?} {is_sent}");
+            assert_eq!(pair.delivered.len() - before, count, "{name}");
+            assert_eq!(pair.hops[A].stats().packets_absorbed, absorbed, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_syn_that_is_repeated_after_data_goes_out_again() {
+    let mut pair = Line::pair(quiet(Profile::Default));
+    pair.give(&segment(1_000, 0, SYN));
+    pair.run_for(DELAY * 6, |_| Fate::ARRIVES);
+    pair.give(&segment(1_001, 100, ACK));
+
+    pair.give(&segment(1_000, 0, SYN));
+    pair.run(|_| Fate::ARRIVES);
+
+    assert_eq!(pair.delivered.len(), 3);
+    assert_eq!(pair.hops[A].stats().packets_absorbed, 0);
+}
+
+#[test]
+fn what_waits_is_replaced_by_its_repeat() {
+    let mut pair = Line::pair(quiet(Profile::Default));
+    pair.give(&segment(1_000, 100, 0));
+    let repeat = segment(1_000, 100, ACK);
+
+    pair.give(&repeat);
+    pair.run(|_| Fate::ARRIVES);
+
+    assert_eq!(pair.delivered, [repeat]);
+}
+
+#[test]
+fn a_segment_that_was_sent_is_absorbed_for_a_round_trip() {
+    for (later, is_absorbed) in [(DELAY, true), (DELAY * 5, false)] {
+        let mut pair = Line::pair(quiet(Profile::Default));
+        learn_the_round_trip(&mut pair);
+        pair.give(&segment(1_000, 100, 0));
+        // Nothing is heard of it.
+        pair.run_for(later, |sent| Fate::lost_if(sent.from == B));
+
+        pair.give(&segment(1_000, 100, 0));
+
+        let absorbed = pair.hops[A].stats().packets_absorbed;
+        assert_eq!(absorbed, u64::from(is_absorbed), "{later:?} after");
+    }
+}
+
+fn learn_the_round_trip(pair: &mut Line) {
+    pair.give(&segment(900, 100, 0));
+    pair.run_for(DELAY * 10, |_| Fate::ARRIVES);
+}

@@ -1,0 +1,146 @@
+//! What a node remembers, how much and for how long.
+
+use super::*;
+
+#[test]
+fn flows_and_packets_stay_within_their_bounds() {
+    let config = Config { flows: 16, packets: 40, queue: 10, ..Config::new(Profile::Default) };
+    let mut hop = Hop::new(config, Rng::stream(1, "hbh"));
+    hop.add_peer(Peer(1), peer_config(0));
+
+    for port in 1..1000 {
+        let packet = datagram(&format!("10.0.0.1:{port}"), "10.9.0.2:2", 0);
+        let _ = hop.handle_packet(Time::ZERO, Peer(1), &packet);
+    }
+
+    let stats = hop.stats();
+    assert_eq!((stats.flows, stats.packets_held), (16, 16));
+    assert_eq!(stats.packets_taken + stats.packets_full, 999);
+}
+
+#[test]
+fn idle_flows_are_forgotten_and_the_timers_end() {
+    let mut pair = Line::pair(Config::new(Profile::Default));
+    pair.send(0..3);
+
+    pair.run(|_| Fate::ARRIVES);
+
+    assert_eq!(pair.hops[A].stats().flows, 0);
+    assert_eq!(pair.hops[B].stats().flows, 0);
+    assert_eq!(pair.hops[A].next_timeout(), None);
+}
+
+#[test]
+fn a_burst_is_bounded_however_short_it_is() {
+    for profile in [Profile::Default, Profile::Seed] {
+        let config = Config { queue: 10, ..Config::new(profile) };
+        let mut pair = Line::pair(config);
+
+        let mut refused = 0;
+        for number in 0..1_000 {
+            let packet = datagram("10.0.0.1:1", "10.9.0.2:2", number);
+            refused += u64::from(pair.hops[A].handle_packet(pair.now, Peer(1), &packet).is_err());
+        }
+
+        let stats = pair.hops[A].stats();
+        assert!(refused > 0, "{profile:?}");
+        assert_eq!((stats.packets_full, stats.packets_held), (refused, 1_000 - refused));
+    }
+}
+
+#[test]
+fn a_flow_is_remembered_for_as_long_as_a_copy_of_its_packets_may_come() {
+    let idle = Duration::from_secs(10);
+    let mut node = Arrivals::new(Config { idle, ..quiet(Profile::Default) });
+    let packet = datagram("10.0.0.1:1", "10.9.0.2:2", 0);
+    node.bring(&packet);
+    assert_eq!(node.restored().len(), 1);
+    node.wait(Duration::from_secs(1));
+    assert!(node.answer().is_some());
+
+    // Its sender forgets it after `idle`; the receiver later, in any case.
+    for _ in 0..18 {
+        node.wait(idle / 10);
+        node.hop.handle_timeout(node.now);
+    }
+    node.bring_as(data(&packet), &packet);
+    assert_eq!(node.restored().len(), 0, "the same packet after {:?}", node.now);
+    assert_eq!(node.hop.stats().data_duplicate, 1);
+
+    for _ in 0..40 {
+        node.wait(idle / 10);
+    }
+    assert_eq!(node.hop.stats().flows, 0);
+}
+
+#[test]
+fn a_sender_keeps_a_flow_and_its_numbers_until_it_was_idle_for_long() {
+    let idle = Duration::from_secs(10);
+    let mut pair = Line::pair(Config { idle, ..quiet(Profile::Default) });
+    let mut last = None;
+    for number in 0..5 {
+        pair.send(number..number + 1);
+        pair.run_for(idle * 9 / 10, |_| Fate::ARRIVES);
+        let sent = pair.between(A, B).last().unwrap();
+        let data = sent.data().unwrap();
+
+        let (flow, seq) = (data.flow, data.seq);
+
+        assert!(last.is_none_or(|last| last == (flow, seq)), "{number}");
+        last = Some((flow, seq.plus(1)));
+    }
+}
+
+#[test]
+fn a_repair_is_forgotten_with_the_packets_that_will_not_come() {
+    let mut node = Arrivals::new(Config { hold: Duration::ZERO, ..quiet(Profile::Default) });
+    let packets: Vec<Vec<u8>> = (0..3).map(|n| segment(n * 100, 100, 0)).collect();
+    node.bring(&packets[0]);
+    node.bring_repair(0, &[(wire::Seq(1), &packets[1]), (wire::Seq(2), &packets[2])]);
+
+    // Both are given up, and their numbers come round again.
+    for n in 3..=255_u8 {
+        node.bring_as(wire::Data { seq: wire::Seq(n), ..data(&packets[0]) }, &packets[0]);
+    }
+    for n in 0..=1 {
+        let packet = &packets[usize::from(n)];
+        node.bring_as(wire::Data { seq: wire::Seq(n), ..data(packet) }, packet);
+    }
+
+    assert_eq!(node.hop.stats().packets_recovered, 0);
+    assert_eq!(node.restored().len(), 1 + 253 + 2);
+}
+
+#[test]
+fn repairs_that_wait_are_used_while_their_packets_may_come() {
+    let mut node = Arrivals::new(Config { hold: Duration::ZERO, ..quiet(Profile::Default) });
+    let packets: Vec<Vec<u8>> = (0..3).map(|n| segment(n * 100, 100, 0)).collect();
+    node.bring(&packets[0]);
+    node.bring_repair(0, &[(wire::Seq(1), &packets[1]), (wire::Seq(2), &packets[2])]);
+
+    let outstanding = 1;
+    node.bring_as(wire::Data { seq: wire::Seq(2), outstanding, ..data(&packets[2]) }, &packets[2]);
+
+    assert_eq!(node.restored_seqs(), [0, 200, 100]);
+    assert_eq!(node.hop.stats().packets_recovered, 1);
+}
+
+#[test]
+fn a_packet_that_has_waited_for_too_long_is_discarded_and_counted_but_a_segment_is_not() {
+    let config = quiet(Profile::Default);
+    for (packet, sent) in [(datagram("10.0.0.1:1", "10.9.0.2:2", 0), 0), (segment(0, 100, 0), 1)] {
+        for is_late in [false, true] {
+            let mut node = Answered::new(config);
+            node.hop.handle_packet(node.now, Peer(1), &packet).unwrap();
+
+            node.now += config.lifetime + Duration::from_secs(u64::from(is_late));
+            let count = std::iter::from_fn(|| node.send()).count();
+
+            let stats = node.hop.stats();
+            let expected = if is_late { sent } else { 1 };
+            assert_eq!(count, expected, "{is_late}");
+            assert_eq!(stats.packets_expired + count as u64, 1, "{is_late}");
+            assert_eq!(stats.packets_held, count as u64, "{is_late}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! TCP segments at the last hop.
+
+use super::*;
+
+#[test]
+fn the_last_hop_puts_segments_in_order_and_gives_up_in_time() {
+    let start = u32::MAX - 149;
+    let mut arrivals = Arrivals::new(Config::new(Profile::Default));
+
+    arrivals.bring(&segment(start, 100, 0));
+    arrivals.bring(&segment(start.wrapping_add(200), 100, 0));
+    assert_eq!(arrivals.restored_seqs(), [start]);
+
+    arrivals.bring(&segment(start.wrapping_add(100), 100, 0));
+    assert_eq!(arrivals.restored_seqs(), [start.wrapping_add(100), start.wrapping_add(200)]);
+
+    arrivals.bring(&segment(start.wrapping_add(500), 100, 0));
+    assert_eq!(arrivals.restored_seqs(), []);
+    arrivals.wait(Duration::from_secs(4));
+    assert_eq!(arrivals.restored_seqs(), [start.wrapping_add(500)]);
+    assert_eq!(arrivals.hop.stats().gaps_given_up, 1);
+}
+
+#[test]
+fn what_comes_back_to_be_sent_on_is_not_put_in_order() {
+    let mut arrivals = Arrivals::new(Config::new(Profile::Default));
+    arrivals.hop.add_peer(Peer(2), peer_config(1));
+    arrivals.bring(&segment(1_000, 100, 0));
+    arrivals.bring(&segment(1_200, 100, 0));
+    assert_eq!(arrivals.restored_seqs(), [1_000]);
+
+    // What is kept back goes at once when the flow turns out to go on.
+    arrivals.hop.handle_packet(Time::ZERO, Peer(2), &segment(1_000, 100, 0)).unwrap();
+    assert_eq!(arrivals.restored_seqs(), [1_200]);
+    arrivals.bring(&segment(1_400, 100, 0));
+    assert_eq!(arrivals.restored_seqs(), [1_400]);
+
+    // Once nothing comes back any more, the flow leaves HBH here.
+    for number in 0..80 {
+        arrivals.bring(&segment(2_000 + number * 100, 100, 0));
+    }
+    arrivals.restored_seqs();
+    arrivals.bring(&segment(20_000, 100, 0));
+    assert_eq!(arrivals.restored_seqs(), []);
+}
+
+#[test]
+fn a_segment_behind_a_refused_one_is_not_waited_with() {
+    let mut pair = Line::pair(Config { queue: 4, ..quiet(Profile::Default) });
+    let taken = fill(&mut pair.hops[A], |n| segment(n * 100, 100, 0));
+    pair.run(|_| Fate::ARRIVES);
+    let before = pair.delivered.len();
+
+    let behind = segment((taken + 1) * 100, 100, 0);
+    pair.give(&behind);
+    let start = pair.now;
+    pair.run(|_| Fate::ARRIVES);
+
+    assert_eq!(pair.delivered[before..], [behind]);
+    let took = pair.delivered_at[before] - start.since(Time::ZERO);
+    assert!(took <= DELAY + 2 * SLOT, "{took:?}");
+    assert_eq!(pair.hops[B].stats().gaps_given_up, 0);
+}
+
+#[test]
+fn a_gap_that_came_from_outside_is_not_waited_for() {
+    let mut pair = Line::pair(quiet(Profile::Default));
+    for seq in [0, 100, 300, 400] {
+        pair.give(&segment(seq, 100, 0));
+    }
+
+    pair.run(|_| Fate::ARRIVES);
+
+    assert_eq!(pair.delivered.len(), 4);
+    assert!(pair.delivered_at[3] <= DELAY + 5 * SLOT, "{:?}", pair.delivered_at);
+}
+
+#[test]
+fn a_hole_is_told_even_when_its_packet_comes_by_a_repair() {
+    let mut pair = Line::pair(Config::new(Profile::Default));
+    for seq in [0, 100, 300, 400] {
+        pair.give(&segment(seq, 100, 0));
+    }
+
+    // The segment behind the gap is lost.
+    pair.run(|sent| Fate::lost_if(sent.number == 2));
+
+    assert_eq!(pair.hops[B].stats().packets_recovered, 1);
+    assert_eq!(pair.delivered.len(), 4);
+    assert_eq!(pair.hops[B].stats().gaps_given_up, 0);
+}
+
+#[test]
+fn a_connection_keeps_a_bounded_number_of_segments_back_and_then_gives_up_the_gap() {
+    let mut arrivals = Arrivals::new(Config::new(Profile::Default));
+    arrivals.bring(&segment(0, 100, 0));
+    assert_eq!(arrivals.restored_seqs(), [0]);
+
+    // The segment at 100 never comes.
+    let (last, left) = (2..2_000)
+        .find_map(|number| {
+            arrivals.bring(&segment(number * 100, 100, 0));
+            let left = arrivals.restored_seqs();
+            (!left.is_empty()).then_some((number, left))
+        })
+        .expect("a bound");
+
+    assert!((100..1_000).contains(&last), "{last} segments kept for one that is missing");
+    // Nothing is missing before the newest any more.
+    assert_eq!(left, (2..=last).map(|number| number * 100).collect::<Vec<_>>());
+}
+
+/// Gives A packets until it refuses one, and returns how many it took.
+fn fill(hop: &mut Hop, mut packets: impl FnMut(u32) -> Vec<u8>) -> u32 {
+    (0..10_000).find(|&n| hop.handle_packet(Time::ZERO, Peer(1), &packets(n)).is_err()).unwrap()
+}
+
+#[test]
+fn a_pure_acknowledgement_leaves_no_hole_before_the_data_behind_it() {
+    const ACK: u8 = 0x10;
+    let mut pair = Line::pair(quiet(Profile::Default));
+    for (seq, len) in [(0, 100), (100, 0), (100, 100), (200, 100), (300, 100)] {
+        pair.give(&segment(seq, len, ACK));
+    }
+
+    // The segment behind the acknowledgement is lost, and waited for.
+    pair.run(|sent| Fate::lost_if(sent.number == 2));
+
+    let order: Vec<u32> = pair.delivered.iter().map(|packet| seq_of(packet)).collect();
+    assert_eq!(order, [0, 100, 100, 200, 300]);
+}

@@ -1,0 +1,88 @@
+//! A neighbour that is not heard.
+
+use super::*;
+
+#[test]
+fn after_an_outage_of_any_length_packets_arrive_within_a_second() {
+    for outage in [1, 10, 60, 600] {
+        let mut pair = Line::pair(Config::new(Profile::Default));
+        for seq in 0..8 {
+            pair.give(&segment(seq * 100, 100, 0));
+        }
+        pair.until = Some(Time::ZERO + Duration::from_secs(outage));
+        pair.run(|_| Fate::LOST);
+        let sent = pair.sent;
+
+        pair.until = None;
+        pair.run(|_| Fate::ARRIVES);
+
+        assert_eq!(pair.delivered.len(), 8, "{outage} s");
+        let last = pair.delivered_at[7];
+        assert!(last < Duration::from_secs(outage + 1), "{outage} s: {last:?}");
+        assert_eq!(pair.hops[A].stats().packets_abandoned, 0);
+        // And the silence was not filled with repeats.
+        assert!(sent as u64 <= 60 + 3 * outage, "{outage} s: {sent}");
+    }
+}
+
+#[test]
+fn only_one_flow_asks_a_silent_peer() {
+    let mut pair = Line::pair(quiet(Profile::Default));
+    for port in 1..=20 {
+        let packet = datagram(&format!("10.0.0.1:{port}"), "10.9.0.2:2", 0);
+        pair.give(&packet);
+    }
+    pair.until = Some(Time::ZERO + Duration::from_secs(10));
+    pair.run(|_| Fate::LOST);
+    let sent = pair.sent;
+
+    pair.until = Some(Time::ZERO + Duration::from_secs(20));
+    pair.run(|_| Fate::LOST);
+
+    assert!(pair.sent - sent <= 22, "{}", pair.sent - sent);
+}
+
+#[test]
+fn after_a_silence_four_packets_go_out_again_and_then_eight() {
+    // A lone packet as often as several, where idle time is used.
+    for (flying, config) in [(1, Config::new(Profile::Default)), (20, quiet(Profile::Default))] {
+        let mut pair = Line::pair(config);
+        for number in 0..4 {
+            pair.give(&segment(number * 100, 100, 0));
+            pair.run(|_| Fate::ARRIVES);
+        }
+        for number in 4..4 + flying {
+            pair.give(&segment(number * 100, 100, 0));
+        }
+
+        let (mut count, mut last, mut runs) = (0, pair.now, Vec::new());
+        while runs.len() < 3 {
+            let before = pair.sent;
+            pair.run_for(SLOT, |_| Fate::LOST);
+            count += pair.sent - before;
+            if pair.sent > before {
+                last = pair.now;
+            } else if count > 0 && pair.now.since(last) > 10 * SLOT {
+                runs.push(std::mem::take(&mut count));
+            }
+        }
+
+        assert_eq!(runs[1..], [4, 8], "{flying}");
+    }
+}
+
+#[test]
+fn what_several_flows_notice_at_once_is_one_silence() {
+    let mut pair = Line::pair(quiet(Profile::Default));
+    for port in 1..=20 {
+        pair.give(&datagram(&format!("10.0.0.1:{port}"), "10.9.0.2:2", 0));
+    }
+
+    // Longer than the first silence, and shorter than six of them.
+    pair.run_for(Duration::from_millis(500), |_| Fate::LOST);
+    let sent = pair.sent;
+    pair.run_for(Duration::from_millis(500), |_| Fate::LOST);
+
+    // A peer taken to be away would be asked by one packet.
+    assert!(pair.sent - sent >= 20, "{}", pair.sent - sent);
+}

@@ -1,0 +1,86 @@
+//! What idle time and the room in packets are used for.
+
+use super::*;
+
+#[test]
+fn an_idle_lossy_link_sends_segments_twice_and_a_clean_one_does_not() {
+    let config = Config::new(Profile::Default);
+    let mut pair = Line::pair(config);
+    let send = |pair: &mut Line, number: u32| {
+        let packet = segment(number * 100, 100, 0);
+        pair.give(&packet);
+        pair.run(|_| Fate::ARRIVES);
+    };
+    send(&mut pair, 0);
+    assert_eq!(pair.hops[A].stats().data_spare, 1, "nothing is known of the link yet");
+
+    for number in 1..41 {
+        send(&mut pair, number);
+    }
+
+    assert!(pair.hops[A].stats().data_spare < 20, "{:?}", pair.hops[A].stats());
+    assert_eq!(pair.delivered.len(), 41);
+}
+
+#[test]
+fn a_repair_makes_a_loss_good_without_a_round_trip() {
+    let mut pair = Line::pair(Config::new(Profile::Default));
+    for number in 0..8 {
+        let packet = segment(number * 100, 100, 0);
+        pair.give(&packet);
+    }
+
+    pair.run(|sent| Fate::lost_if(sent.number == 2));
+
+    let (a, b) = (pair.hops[A].stats(), pair.hops[B].stats());
+    assert_eq!((b.packets_recovered, a.data_repeated), (1, 0), "{a:?} {b:?}");
+    assert_eq!(pair.delivered.len(), 8);
+    let last = pair.delivered_at.last().unwrap();
+    assert!(
+        *last < 10 * SLOT + DELAY + SLOT,
+        "the repair goes out right behind the burst: {last:?}"
+    );
+}
+
+#[test]
+fn datagrams_wait_for_nothing_and_are_sent_once() {
+    let mut pair = Line::pair(Config::new(Profile::Default));
+    pair.send(0..5);
+
+    pair.run(|_| Fate::ARRIVES);
+
+    assert_eq!(pair.hops[A].stats().data_sent, 5);
+}
+
+#[test]
+fn an_acknowledgement_carries_older_ones_over_a_lossy_link() {
+    let mut pair = Line::pair(quiet(Profile::Default));
+    for number in 1..=4 {
+        let packet = acknowledgement(number * 100);
+        pair.give(&packet);
+    }
+
+    pair.run(|sent| Fate::lost_if(sent.number < 3));
+
+    let numbers: Vec<u32> = pair.delivered.iter().map(|it| number_acknowledged(it)).collect();
+    assert_eq!(numbers, [100, 200, 300, 400]);
+    assert_eq!(pair.hops[A].stats().data_repeated, 0);
+    assert_eq!(pair.hops[B].stats().packets_recovered, 3);
+}
+
+#[test]
+fn a_superseded_acknowledgement_is_not_sent_again() {
+    let mut pair = Line::pair(quiet(Profile::Default));
+    for number in 1..=9 {
+        let packet = acknowledgement(number * 100);
+        pair.give(&packet);
+    }
+
+    // More are lost than one carries.
+    pair.run(|sent| Fate::lost_if(sent.number < 8));
+
+    assert_eq!(pair.hops[A].stats().data_repeated, 0);
+    assert_eq!(pair.hops[A].stats().data_superseded, 5);
+    assert_eq!(pair.delivered.last().map(|last| number_acknowledged(last)), Some(900));
+    assert_eq!(pair.hops[A].stats().packets_held, 0);
+}
