@@ -129,3 +129,22 @@ fn learn_the_round_trip(pair: &mut Line) {
     pair.give(&segment(900, 100, 0));
     pair.run_for(DELAY * 10, |_| Fate::ARRIVES);
 }
+
+#[test]
+fn a_new_connection_owes_nothing_to_the_numbers_of_the_one_before() {
+    const SYN: u8 = 0x02;
+    let mut pair = Line::pair(quiet(Profile::Default));
+    let moment = Duration::from_secs(1);
+    pair.give(&acknowledgement(2_000_000_000));
+    pair.run_for(moment, |_| Fate::ARRIVES);
+    pair.give(&segment(0, 0, SYN));
+    pair.run_for(moment, |_| Fate::ARRIVES);
+
+    // Its acknowledgements are lower, and none is superseded by one of the old connection.
+    pair.give(&acknowledgement(1_000));
+    let first = pair.sent;
+    pair.run(|sent| Fate::lost_if(sent.number == first));
+
+    assert_eq!(pair.hops[A].stats().data_superseded, 0);
+    assert_eq!(pair.delivered.len(), 3);
+}

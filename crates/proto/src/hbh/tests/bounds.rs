@@ -144,3 +144,35 @@ fn a_packet_that_has_waited_for_too_long_is_discarded_and_counted_but_a_segment_
         }
     }
 }
+
+#[test]
+fn a_node_with_too_many_flows_uses_no_repairs_and_mixes_no_old_packets_in() {
+    let mut node = Arrivals::new(Config { hold: Duration::ZERO, ..quiet(Profile::Default) });
+    let packets: Vec<Vec<u8>> = (0..300).map(|n| segment(n * 100, 100, 0)).collect();
+    node.bring(&packets[0]);
+    for n in 0..256 {
+        let other = datagram(&format!("10.0.0.1:{}", 100 + n), "10.9.0.2:2", 0);
+        let flow = wire::FlowId(1_000 + n);
+        node.bring_as(wire::Data { flow, seq: wire::Seq(0), ..data(&other) }, &other);
+    }
+    // The numbers of the first flow go round once.
+    for n in 1..=256_u16 {
+        let packet = &packets[usize::from(n)];
+        let seq = wire::Seq(n.to_le_bytes()[0]);
+        node.bring_as(wire::Data { seq, ..data(packet) }, packet);
+    }
+    node.restored();
+
+    node.bring_repair(0, &[(wire::Seq(0), &packets[256]), (wire::Seq(1), &packets[257])]);
+
+    assert_eq!(node.restored(), Vec::<Vec<u8>>::new());
+    assert_eq!(node.hop.stats().repairs_stray, 1);
+    // Once there are fewer flows, what comes then is repaired again.
+    for _ in 0..40 {
+        node.wait(Duration::from_secs(10));
+        while node.answer().is_some() {}
+    }
+    node.bring(&packets[258]);
+    node.bring_repair(1, &[(wire::Seq(1), &packets[258]), (wire::Seq(2), &packets[259])]);
+    assert_eq!(node.restored(), [packets[258].clone(), packets[259].clone()]);
+}
