@@ -255,8 +255,9 @@ fn with_a_key_packets_leave_room_for_the_trailer() {
 
     assert!(too_long.contains("mtu = 1481"), "{too_long}");
     assert!(fits.contains(" 0% packet loss"), "{fits}");
-    for node in [0, 1] {
-        assert!(air.count(node, "packets_intercepted") > 100, "{}", air.status(node));
+    // One acknowledgement may answer a whole train of segments.
+    for (node, least) in [(0, 1_000), (1, 10)] {
+        assert!(air.count(node, "packets_intercepted") > least, "{}", air.status(node));
         assert_eq!(air.count(node, "frames_send_failed"), 0, "{}", air.status(node));
         assert_eq!(air.count(node, "frames_forged"), 0, "{}", air.status(node));
     }
