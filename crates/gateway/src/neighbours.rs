@@ -50,10 +50,6 @@ const DOUBT_AFTER: Duration = Duration::from_secs(1);
 /// Between two such questions.
 const DOUBT_INTERVAL: Duration = Duration::from_millis(400);
 
-/// Between two such questions to one that is not up any more: a quarter of the usual interval, and
-/// no less than this.
-const MISSED_INTERVAL: Duration = Duration::from_millis(400);
-
 /// What can be set.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Config {
@@ -307,9 +303,10 @@ impl Neighbours {
             .known
             .range_mut(places_on(interface))
             .find(|(_, neighbour)| neighbour.answer_at.is_some_and(|at| at <= now))?;
-        let is_up = neighbour.peer.is_some();
-        let interval =
-            if is_up { DOUBT_INTERVAL } else { MISSED_INTERVAL.max(self.config.interval / 4) };
+        let interval = match neighbour.peer {
+            Some(_) => DOUBT_INTERVAL,
+            None => DOUBT_INTERVAL.max(self.config.interval / 4),
+        };
         neighbour.answer_at = neighbour.is_doubted.then_some(now + interval);
         neighbour.answered = now;
         let challenger = neighbour.challenger.take();

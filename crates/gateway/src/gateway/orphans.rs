@@ -14,7 +14,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use proto::hbh::Peer;
+use proto::hbh::{Peer, TCP_LIFETIME};
 use proto::ip::{self, FlowKey, Header, protocol};
 use proto::time::Time;
 
@@ -27,10 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Packets that wait at most; beyond, the oldest goes to the kernel as it is.
 const LIMIT: usize = 4_096;
 
-/// Segments kept at most for neighbours that are missed; beyond, the oldest is forgotten.
+/// Segments kept at most, for as long as TCP would send them, for neighbours that are missed; beyond, the oldest is forgotten.
 const MISSED_LIMIT: usize = 4_096;
-/// For how long: as long as a TCP of Linux goes on to send (tcp_retries2).
-const MISSED_FOR: Duration = Duration::from_secs(924);
 
 /// A packet that was taken back.
 #[derive(Clone)]
@@ -159,7 +157,7 @@ impl Gateway {
         if self.missed.len() == MISSED_LIMIT {
             self.missed.pop_front();
         }
-        self.missed.push_back((place, Orphan { until: now + MISSED_FOR, ..orphan.clone() }));
+        self.missed.push_back((place, Orphan { until: now + TCP_LIFETIME, ..orphan.clone() }));
     }
 
     /// A neighbour is up: gives back what was kept for it.

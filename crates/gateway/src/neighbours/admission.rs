@@ -102,7 +102,6 @@ impl Neighbours {
                 let peer = Peer(self.next_peer);
                 self.next_peer = self.next_peer.wrapping_add(1);
                 neighbour.peer = Some(peer);
-                neighbour.was_up = true;
                 neighbour.used = now;
                 self.places.insert(peer, place);
                 self.stats.neighbours_up += 1;

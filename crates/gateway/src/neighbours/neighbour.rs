@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use proto::hbh::Peer;
+use proto::hbh::{Peer, TCP_LIFETIME};
 use proto::time::Time;
 
 use crate::hello::Heard;
@@ -12,10 +12,6 @@ use crate::hello::Heard;
 const ANSWER_INTERVAL: Duration = Duration::from_millis(20);
 /// A neighbour that was asked may be silent for a third of the usual time.
 const DOUBT_HOLD: u32 = 3;
-
-/// How long a neighbour is asked whether it is back: as long as a TCP of Linux goes on to send
-/// (tcp_retries2).
-const MISSED_FOR: Duration = Duration::from_secs(924);
 
 /// A station that says hello.
 #[derive(Debug)]
@@ -32,8 +28,6 @@ pub(super) struct Neighbour {
     /// When a packet was last sent there.
     pub(super) used: Time,
     pub(super) is_doubted: bool,
-    /// Whether it has ever been up.
-    pub(super) was_up: bool,
     pub(super) answered: Time,
     pub(super) answer_at: Option<Time>,
     /// Another start at the same place, which has not shown yet that it hears us now.
@@ -53,7 +47,6 @@ impl Neighbour {
             heard: now,
             used: now,
             is_doubted: false,
-            was_up: false,
             answered: now - ANSWER_INTERVAL,
             answer_at: None,
             challenger: None,
@@ -84,7 +77,8 @@ impl Neighbour {
     pub(super) fn expires_at(&self, hold: Duration) -> Time {
         let silence = match (self.is_doubted, self.peer) {
             (true, Some(_)) => hold / DOUBT_HOLD,
-            (true, None) if self.was_up => MISSED_FOR,
+            // It was up, and is asked whether it is back.
+            (true, None) => TCP_LIFETIME,
             _ => hold,
         };
         self.heard + silence

@@ -5,6 +5,9 @@ use std::time::Duration;
 use super::wire::MAX_SPAN;
 use crate::ip::protocol;
 
+/// Between two packets that ask a peer how it is, at most, or once a round trip if that is longer: so
+/// that the end of an outage or of congestion is noticed within a second.
+pub(super) const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 /// How long an acknowledgement waits on a hop whose round trip is not known yet.
 const UNKNOWN_PATIENCE: Duration = Duration::from_millis(20);
 

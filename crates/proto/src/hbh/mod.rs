@@ -36,5 +36,6 @@ pub mod wire;
 
 pub use config::{Config, Profile, Redundancy, Rto};
 pub use hop::{Event, Hop, Link, Peer, PeerConfig, Refused};
+pub use packet::TCP_LIFETIME;
 pub use repair::OVERHEAD;
 pub use stats::Stats;

@@ -8,14 +8,11 @@
 
 use std::time::Duration;
 
-use super::config::Config;
+use super::config::{Config, PROBE_INTERVAL};
 use crate::time::Time;
 
 /// λ is at least this, bit/s.
 const SLOWEST: f64 = 1_000.0;
-/// A congested flow sends a packet this often or once a round trip, whatever λ is, or it might never
-/// hear that congestion is over.
-const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 /// How long throughput is averaged over.
 const MEMORY: Duration = Duration::from_millis(500);
 
@@ -38,7 +35,7 @@ struct Limit {
     /// When the rate may next change upwards, and downwards.
     increase_at: Time,
     decrease_at: Time,
-    /// No packet waits longer for its turn.
+    /// No packet waits longer for its turn, or the flow might never hear that congestion is over.
     longest: Duration,
 }
 

@@ -7,7 +7,7 @@ use crate::time::Time;
 
 /// How long TCP itself goes on to send a segment again, and so how long one is kept: what Linux
 /// does (tcp_retries2); RFC 9293, 3.8.3, asks for at least 100 s.
-const TCP_LIFETIME: Duration = Duration::from_secs(924);
+pub const TCP_LIFETIME: Duration = Duration::from_secs(924);
 
 /// A packet in HBH's hands, as IP will see it again at the next hop.
 #[derive(Debug)]

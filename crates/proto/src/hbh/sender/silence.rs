@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::config::{Config, Profile};
+use super::super::config::{Config, PROBE_INTERVAL, Profile};
 use super::super::peer::PeerState;
 use super::super::pool::Pool;
 use super::{Learned, Sender, State};
@@ -12,9 +12,6 @@ use crate::time::Time;
 const PROBES: u8 = 4;
 /// Each silence lasts longer than the one before, this many times.
 const BACKOFFS: u8 = 3;
-/// Between two probes on a link whose round trip is shorter: so that it is noticed within a second
-/// that a link is back.
-const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 
 impl Sender {
     /// Declares lost what has been silent for too long; returns whether a silence has ended.
