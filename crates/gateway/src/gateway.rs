@@ -384,6 +384,7 @@ impl Gateway {
                 let what = "a neighbour runs another profile of HBH and is reached by plain IP";
                 self.complain_of(now, Subject::ProfileDiffers, place, what);
             }
+            neighbours::Event::Measured(peer, report) => self.hop.handle_link_report(peer, report),
             neighbours::Event::Misplaced(place) => {
                 let what = "a station claims an address that `neighbours` gives to another";
                 self.complain_of(now, Subject::AddressMisplaced, place, what);
@@ -463,8 +464,9 @@ impl Gateway {
 
     /// Tells the neighbours, and says what was.
     fn leave(&mut self) {
+        let now = self.now();
         for position in 0..self.ports.len() {
-            for hello in self.neighbours.goodbyes(position) {
+            for hello in self.neighbours.goodbyes(now, position) {
                 self.push_hello(position, Mac::EVERYONE, &hello);
             }
             self.ports[position].flush(&mut self.counters);

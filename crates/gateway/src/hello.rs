@@ -16,20 +16,26 @@
 //!  +                            counter                            +  greater in each hello of a boot
 //!  |                                                               |
 //!  +---------------+---------------+---------------+---------------+
-//!  |     flags     |   addresses   |  neighbours   |       0       |  flag 1 answer me, 2 goodbye,
+//!  |     flags     |   addresses   |  neighbours   |    number     |  flag 1 answer me, 2 goodbye,
 //!  +---------------+---------------+---------------+---------------+       4 not all neighbours
 //!  |                            station                            |  the sender's hardware address
 //!  +                               +-------------------------------+
 //!  |                               |            key id             |  0: there is no tag
 //!  +-------------------------------+-------------------------------+
 //!  addresses times:   family (1: 4 or 6), address (4 or 16)
-//!  neighbours times:  boot (8), session (4), echo (4)
+//!  neighbours times:  boot (8), session (4), echo (4),
+//!                     heard (1), lost (1), last (1), 0 (1), age (4)
 //!  with a key:        tag (16)
 //! ```
 //! It is the payload of an IP packet of HBH's protocol. The checksum is the Internet's, over all
 //! of it; the tag is [`GroupKey::tag`]'s, over all before it with a checksum of 0. A neighbour's entry
 //! says: I hear the gateway that started as `boot`; `session` is the number of my conversation with
 //! it, `echo` the number that it gave to its one with me, 0 when I do not know it.
+//!
+//! Hellos to everyone on a link are numbered, 1 to 255 and again from 1; those to one station have
+//! number 0. Of the numbered hellos of a neighbour `heard` and `lost` count the latest, and `last` is
+//! the one that I heard `age` microseconds ago: so the neighbour learns what the link to me loses,
+//! and how long it is to me and back.
 
 use std::net::IpAddr;
 
@@ -51,7 +57,7 @@ const MARK: u8 = 0xff;
 const WANTS_ANSWER: u8 = 1;
 const GOODBYE: u8 = 2;
 const PARTIAL: u8 = 4;
-const NEIGHBOUR: usize = 16;
+const NEIGHBOUR: usize = 24;
 const CHECKSUM: std::ops::Range<usize> = 4..6;
 
 /// What a gateway says of itself.
@@ -69,6 +75,8 @@ pub struct Hello {
     pub is_goodbye: bool,
     /// Whether it hears others than these neighbours.
     pub is_partial: bool,
+    /// Of the hellos to everyone on a link, 1 to 255 and again from 1; 0 in one to a single station.
+    pub number: u8,
     /// Its hardware address on this link.
     pub station: Mac,
     /// Its addresses on this link.
@@ -86,6 +94,21 @@ pub struct Heard {
     pub session: u32,
     /// The other's number of it, 0 if unknown.
     pub echo: u32,
+    /// What arrived of its hellos.
+    pub reception: Reception,
+}
+
+/// What arrived of the numbered hellos of a gateway.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Reception {
+    /// How many of the latest.
+    pub heard: u8,
+    /// How many of the latest did not.
+    pub lost: u8,
+    /// The number of the last, 0 if there was none.
+    pub last: u8,
+    /// How long ago that was, in microseconds.
+    pub age: u32,
 }
 
 /// Why octets are not a hello that counts.
@@ -164,7 +187,7 @@ impl Hello {
         let [_, _, _, _, _, _, _, profile, fixed @ ..] = header;
         let [b0, b1, b2, b3, b4, b5, b6, b7, fixed @ ..] = fixed;
         let [c0, c1, c2, c3, c4, c5, c6, c7, fixed @ ..] = fixed;
-        let [flags, addresses, neighbours, _, m0, m1, m2, m3, m4, m5, k0, k1] = fixed;
+        let [flags, addresses, neighbours, number, m0, m1, m2, m3, m4, m5, k0, k1] = fixed;
         match (key, u16::from_be_bytes([k0, k1])) {
             (None, 0) => {}
             (None, _) => return Err(Malformed::Keyed),
@@ -197,6 +220,7 @@ impl Hello {
             wants_answer: flags & WANTS_ANSWER != 0,
             is_goodbye: flags & GOODBYE != 0,
             is_partial: flags & PARTIAL != 0,
+            number,
             station: Mac([m0, m1, m2, m3, m4, m5]),
             addresses: Vec::with_capacity(addresses),
             neighbours: Vec::with_capacity(neighbours),
@@ -239,7 +263,12 @@ impl Hello {
         out.extend_from_slice(&[KIND, VERSION, 0, 0, 0, 0, MARK, profile]);
         out.extend_from_slice(&self.boot.to_be_bytes());
         out.extend_from_slice(&self.counter.to_be_bytes());
-        out.extend_from_slice(&[flags, count(addresses.len()), count(neighbours.len()), 0]);
+        out.extend_from_slice(&[
+            flags,
+            count(addresses.len()),
+            count(neighbours.len()),
+            self.number,
+        ]);
         out.extend_from_slice(&self.station.0);
         out.extend_from_slice(&key.map_or(0, GroupKey::id).to_be_bytes());
         for address in addresses {
@@ -258,6 +287,9 @@ impl Hello {
             out.extend_from_slice(&heard.boot.to_be_bytes());
             out.extend_from_slice(&heard.session.to_be_bytes());
             out.extend_from_slice(&heard.echo.to_be_bytes());
+            let Reception { heard, lost, last, age } = heard.reception;
+            out.extend_from_slice(&[heard, lost, last, 0]);
+            out.extend_from_slice(&age.to_be_bytes());
         }
         if let Some(key) = key {
             let tag = key.tag(&out[start..]);
@@ -270,11 +302,13 @@ impl Hello {
 
 impl Heard {
     fn parse(octets: [u8; NEIGHBOUR]) -> Self {
-        let [b0, b1, b2, b3, b4, b5, b6, b7, s0, s1, s2, s3, e0, e1, e2, e3] = octets;
+        let [b0, b1, b2, b3, b4, b5, b6, b7, s0, s1, s2, s3, octets @ ..] = octets;
+        let [e0, e1, e2, e3, heard, lost, last, _, a0, a1, a2, a3] = octets;
         Self {
             boot: u64::from_be_bytes([b0, b1, b2, b3, b4, b5, b6, b7]),
             session: u32::from_be_bytes([s0, s1, s2, s3]),
             echo: u32::from_be_bytes([e0, e1, e2, e3]),
+            reception: Reception { heard, lost, last, age: u32::from_be_bytes([a0, a1, a2, a3]) },
         }
     }
 }
@@ -294,9 +328,15 @@ mod tests {
             wants_answer: true,
             is_goodbye: false,
             is_partial: true,
+            number: 12,
             station: Mac([2, 0, 0, 0, 0, 1]),
             addresses: vec![IpAddr::from([192, 0, 2, 1])],
-            neighbours: vec![Heard { boot: 0x1112_1314_1516_1718, session: 10, echo: 11 }],
+            neighbours: vec![Heard {
+                boot: 0x1112_1314_1516_1718,
+                session: 10,
+                echo: 11,
+                reception: Reception { heard: 13, lost: 14, last: 15, age: 16 },
+            }],
         };
 
         let mut octets = Vec::new();
@@ -305,18 +345,18 @@ mod tests {
         hello.emit(Some(&key(7)), &mut tagged);
 
         let mut expected = vec![
-            0x80, 2, 0, 0, 0xf9, 0xc9, 0xff, 1, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0, 0, 0, 0, 9, 5,
-            1, 1, 0, 2, 0, 0, 0, 0, 1, 0, 0, 4, 192, 0, 2, 1, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16,
-            0x17, 0x18, 0, 0, 0, 10, 0, 0, 0, 11,
+            0x80, 2, 0, 0, 0xdb, 0xa1, 0xff, 1, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0, 0, 0, 0, 9, 5,
+            1, 1, 12, 2, 0, 0, 0, 0, 1, 0, 0, 4, 192, 0, 2, 1, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16,
+            0x17, 0x18, 0, 0, 0, 10, 0, 0, 0, 11, 13, 14, 15, 0, 0, 0, 0, 16,
         ];
         assert_eq!(octets, expected, "{octets:02x?}");
         assert_eq!(Hello::parse(&octets, None), Ok(hello.clone()));
         // Computed with Python's hashlib.
-        expected[4..6].copy_from_slice(&[0x59, 0x98]);
+        expected[4..6].copy_from_slice(&[0x73, 0xb8]);
         expected[34..36].copy_from_slice(&[0x3d, 0x4f]);
         expected.extend([
-            0xa8, 0xb7, 0x40, 0x25, 0x9d, 0xb8, 0x0a, 0x42, 0x61, 0x03, 0x70, 0x13, 0x53, 0x33,
-            0x2d, 0x41,
+            0x0b, 0x53, 0x41, 0x2c, 0x88, 0x9f, 0xa1, 0xf2, 0x34, 0x66, 0x62, 0x1e, 0xde, 0xd6,
+            0xad, 0xbd,
         ]);
         assert_eq!(tagged, expected, "{tagged:02x?}");
         assert_eq!(Hello::parse(&tagged, Some(&key(7))), Ok(hello));
@@ -339,7 +379,7 @@ mod tests {
         assert_eq!(changed(25, 17), Malformed::TooMany);
         assert_eq!(changed(26, 33), Malformed::TooMany);
         assert_eq!(changed(25, 16), Malformed::Family(0));
-        assert_eq!(changed(26, 0), Malformed::Trailing { extra: 16 });
+        assert_eq!(changed(26, 0), Malformed::Trailing { extra: NEIGHBOUR });
         assert_eq!(Hello::parse(&octets[..6], None), Err(Malformed::Truncated { have: 6 }));
         let mut short = octets[..20].to_vec();
         with_checksum(&mut short);
@@ -420,9 +460,15 @@ mod tests {
             wants_answer: false,
             is_goodbye: true,
             is_partial: false,
+            number: 0,
             station: Mac([2, 0, 0, 0, 0, 1]),
             addresses: vec![IpAddr::from([0; 16])],
-            neighbours: vec![Heard { boot: 0, session: 0, echo: 0 }],
+            neighbours: vec![Heard {
+                boot: 0,
+                session: 0,
+                echo: 0,
+                reception: Reception::default(),
+            }],
         }
     }
 
@@ -431,21 +477,25 @@ mod tests {
             any::<[u8; 4]>().prop_map(IpAddr::from),
             any::<[u8; 16]>().prop_map(IpAddr::from),
         ];
-        let heard = any::<(u64, u32, u32)>().prop_map(|(boot, session, echo)| Heard {
-            boot,
-            session,
-            echo,
-        });
+        let heard = any::<(u64, u32, u32, [u8; 3], u32)>().prop_map(
+            |(boot, session, echo, [heard, lost, last], age)| Heard {
+                boot,
+                session,
+                echo,
+                reception: Reception { heard, lost, last, age },
+            },
+        );
         let addresses = prop::collection::vec(address, 0..=MAX_ADDRESSES);
         let neighbours = prop::collection::vec(heard, 0..=MAX_NEIGHBOURS);
-        (any::<([bool; 4], u64, u64, [u8; 6])>(), addresses, neighbours).prop_map(
-            |((flags, boot, counter, station), addresses, neighbours)| Hello {
+        (any::<([bool; 4], u64, u64, u8, [u8; 6])>(), addresses, neighbours).prop_map(
+            |((flags, boot, counter, number, station), addresses, neighbours)| Hello {
                 profile: if flags[0] { Profile::Seed } else { Profile::Default },
                 boot,
                 counter,
                 wants_answer: flags[1],
                 is_goodbye: flags[2],
                 is_partial: flags[3],
+                number,
                 station: Mac(station),
                 addresses,
                 neighbours,

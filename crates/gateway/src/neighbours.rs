@@ -20,6 +20,7 @@
 mod admission;
 mod claims;
 mod neighbour;
+mod reception;
 mod sessions;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -27,7 +28,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use proto::hbh::auth::End;
-use proto::hbh::{Peer, Profile};
+use proto::hbh::{LinkReport, Peer, Profile};
 use proto::rng::Rng;
 use proto::time::{Time, earliest};
 
@@ -37,6 +38,7 @@ use crate::hello::{Heard, Hello, MAX_NEIGHBOURS};
 pub use claims::{Listed, NotListed};
 
 use neighbour::Neighbour;
+use reception::Departures;
 use sessions::Sessions;
 
 /// While a conversation is about to start, hellos are this frequent.
@@ -74,6 +76,8 @@ pub enum Event {
     Down(Place, Peer),
     /// A neighbour that does not run the same HBH.
     Incompatible(Place),
+    /// The link to a neighbour that speaks HBH, as its hellos show it.
+    Measured(Peer, LinkReport),
     /// A station claims an address that the configuration gives to another.
     Misplaced(Place),
     /// A neighbour speaks HBH.
@@ -138,6 +142,7 @@ struct Interface {
     is_running: bool,
     /// The last neighbour that a hello named, when there are too many for one.
     named: Option<Mac>,
+    departures: Departures,
 }
 
 impl Neighbours {
@@ -150,6 +155,7 @@ impl Neighbours {
             hello_at: None,
             is_running: false,
             named: None,
+            departures: Departures::default(),
         };
         Self {
             config,
@@ -224,6 +230,7 @@ impl Neighbours {
         neighbour.counter = hello.counter;
         neighbour.heard = now;
         neighbour.is_doubted = false;
+        neighbour.arrivals.count(now, hello.number);
 
         let at = neighbour.may_answer_at(now) + self.rng.within(ANSWER_SPREAD);
         neighbour.take(at, us, hello.is_partial, hello.wants_answer);
@@ -239,6 +246,10 @@ impl Neighbours {
         let session = self.known.get(&place).map(|neighbour| neighbour.session);
         if us.is_some_and(|us| Some(us.echo) == session) {
             self.bring_up(now, place, addresses_changed);
+        }
+        if let (Some(us), Some(peer)) = (us, self.peer_at(place)) {
+            let report = self.interfaces[place.0].departures.report(now, us.reception);
+            self.events.push_back(Event::Measured(peer, report));
         }
     }
 
@@ -293,8 +304,10 @@ impl Neighbours {
             // Jitter keeps gateways that started together apart.
             let next = now + interval.mul_f64(0.75) + self.rng.within(interval / 2);
             let wants_answer = self.known.range(places_on(interface)).next().is_none();
-            let (neighbours, is_partial) = self.heard(interface);
+            let (neighbours, is_partial) = self.heard(now, interface);
+            let number = self.interfaces[interface].departures.number(now);
             let hello = self.hello(interface, wants_answer, is_partial, neighbours);
+            let hello = Hello { number, ..hello };
             self.interfaces[interface].hello_at = Some(next);
             self.stats.hellos_sent += 1;
             return Some((Mac::EVERYONE, hello));
@@ -311,15 +324,15 @@ impl Neighbours {
         neighbour.answered = now;
         let challenger = neighbour.challenger.take();
         let wants_answer = neighbour.peer.is_none() || neighbour.is_doubted || challenger.is_some();
-        let neighbours = challenger.into_iter().chain([neighbour.as_heard()]).collect();
+        let neighbours = challenger.into_iter().chain([neighbour.as_heard(now)]).collect();
         self.stats.hellos_sent += 1;
         Some((place.1, self.hello(interface, wants_answer, true, neighbours)))
     }
 
     /// The hellos to leave with, which name all whom we hear.
-    pub fn goodbyes(&mut self, interface: usize) -> Vec<Hello> {
+    pub fn goodbyes(&mut self, now: Time, interface: usize) -> Vec<Hello> {
         let known = self.known.range(places_on(interface));
-        let heard: Vec<_> = known.map(|(_, neighbour)| neighbour.as_heard()).collect();
+        let heard: Vec<_> = known.map(|(_, neighbour)| neighbour.as_heard(now)).collect();
         let goodbye = |neighbours: &[Heard]| {
             let hello = self.hello(interface, false, true, neighbours.to_vec());
             Hello { is_goodbye: true, ..hello }
@@ -370,8 +383,9 @@ impl Neighbours {
     /// Both ends of the conversation with the neighbour at `place`: ours, and its.
     #[must_use]
     pub fn ends(&self, place: Place) -> Option<(End, End)> {
-        let Heard { boot, session, echo } = self.known.get(&place)?.as_heard();
-        Some((End { boot: self.boot, session }, End { boot, session: echo }))
+        let neighbour = self.known.get(&place)?;
+        let ours = End { boot: self.boot, session: neighbour.session };
+        Some((ours, End { boot: neighbour.boot, session: neighbour.its_session }))
     }
 
     /// All that are up, in order.
@@ -393,7 +407,7 @@ impl Neighbours {
     }
 
     /// Those who are named in the next hello to everyone, and whether there are others.
-    fn heard(&mut self, interface: usize) -> (Vec<Heard>, bool) {
+    fn heard(&mut self, now: Time, interface: usize) -> (Vec<Heard>, bool) {
         let state = &mut self.interfaces[interface];
         let all = || self.known.range(places_on(interface));
         let named = state.named.take();
@@ -404,9 +418,10 @@ impl Neighbours {
         if is_partial {
             state.named = listed.last().map(|((_, mac), _)| *mac);
         }
-        (listed.into_iter().map(|(_, neighbour)| neighbour.as_heard()).collect(), is_partial)
+        (listed.into_iter().map(|(_, neighbour)| neighbour.as_heard(now)).collect(), is_partial)
     }
 
+    /// A hello to one station.
     fn hello(
         &mut self,
         interface: usize,
@@ -423,6 +438,7 @@ impl Neighbours {
             wants_answer,
             is_goodbye: false,
             is_partial,
+            number: 0,
             station: *station,
             addresses: addresses.clone(),
             neighbours,

@@ -6,7 +6,7 @@ use proto::time::Time;
 use super::claims::Unfounded;
 use super::neighbour::Neighbour;
 use super::{ANSWER_SPREAD, Event, Neighbours, Place};
-use crate::hello::{Heard, Hello};
+use crate::hello::{Heard, Hello, Reception};
 
 impl Neighbours {
     /// Whether a hello is the newest of its boot, and its boot is the one that is known at `place`,
@@ -29,7 +29,8 @@ impl Neighbours {
             // It may have been recorded before the one that is up started.
             Some(known) if known.peer.is_some() && !is_fresh => {
                 let echo = us.map_or(0, |us| us.session);
-                known.challenger = Some(Heard { boot: hello.boot, session, echo });
+                let reception = Reception::default();
+                known.challenger = Some(Heard { boot: hello.boot, session, echo, reception });
                 known.answer_at = Some(known.may_answer_at(now) + self.rng.within(ANSWER_SPREAD));
                 return false;
             }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use proto::hbh::{Peer, TCP_LIFETIME};
 use proto::time::Time;
 
+use super::reception::Arrivals;
 use crate::hello::Heard;
 
 /// Answers to one neighbour are no more frequent than this.
@@ -32,6 +33,7 @@ pub(super) struct Neighbour {
     pub(super) answer_at: Option<Time>,
     /// Another start at the same place, which has not shown yet that it hears us now.
     pub(super) challenger: Option<Heard>,
+    pub(super) arrivals: Arrivals,
 }
 
 impl Neighbour {
@@ -50,6 +52,7 @@ impl Neighbour {
             answered: now - ANSWER_INTERVAL,
             answer_at: None,
             challenger: None,
+            arrivals: Arrivals::default(),
         }
     }
 
@@ -89,7 +92,12 @@ impl Neighbour {
         self.is_doubted && self.peer.is_some()
     }
 
-    pub(super) fn as_heard(&self) -> Heard {
-        Heard { boot: self.boot, session: self.session, echo: self.its_session }
+    pub(super) fn as_heard(&self, now: Time) -> Heard {
+        Heard {
+            boot: self.boot,
+            session: self.session,
+            echo: self.its_session,
+            reception: self.arrivals.reception(now),
+        }
     }
 }

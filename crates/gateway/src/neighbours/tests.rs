@@ -1,6 +1,7 @@
 mod hostile;
 
 use super::*;
+use crate::hello::Reception;
 
 #[test]
 fn two_gateways_find_each_other() {
@@ -114,7 +115,7 @@ fn a_goodbye_is_believed() {
     let mut pair = Pair::new();
     pair.run(Duration::from_secs(5), |_| false);
 
-    for goodbye in pair.right.goodbyes(0) {
+    for goodbye in pair.right.goodbyes(pair.now, 0) {
         pair.left.handle_hello(pair.now, (0, mac(1)), goodbye);
     }
 
@@ -136,6 +137,24 @@ fn another_profile_is_no_neighbour() {
     assert!(story.iter().all(|line| line.ends_with("incompatible")), "{story:?}");
 }
 
+#[test]
+fn each_learns_what_the_link_to_the_other_loses() {
+    let mut pair = Pair::new();
+    let mut rng = Rng::stream(1, "losses");
+
+    pair.run(Duration::from_secs(180), |from_left| from_left && rng.chance(0.3));
+
+    let [to_right, to_left] = pair.measured;
+    assert!(to_right.arrived + to_right.lost > 30, "{to_right:?}");
+    let rate = f64::from(to_right.lost) / f64::from(to_right.arrived + to_right.lost);
+    assert!((0.15..0.45).contains(&rate), "{to_right:?}");
+    assert_eq!(to_left.lost, 0, "{to_left:?}");
+    // The link has no delay, and ages are told in microseconds.
+    let is_short = |time: Duration| time < Duration::from_micros(1);
+    assert!(to_right.round_trip.is_some_and(is_short), "{to_right:?}");
+    assert!(to_left.round_trip.is_some_and(is_short), "{to_left:?}");
+}
+
 /// Two gateways on a link without delay.
 struct Pair {
     now: Time,
@@ -143,13 +162,15 @@ struct Pair {
     right: Neighbours,
     /// All that the right one has sent.
     from_right: Vec<Hello>,
+    /// What the left and the right one last learnt of the link to the other.
+    measured: [LinkReport; 2],
 }
 
 impl Pair {
     fn new() -> Self {
         let (left, mut right) = (with(config()), gateway(2, 1, Profile::Default));
         right.handle_interface(Time::ZERO, 0, &[address(1)], true);
-        Self { now: Time::ZERO, left, right, from_right: Vec::new() }
+        Self { now: Time::ZERO, left, right, from_right: Vec::new(), measured: Default::default() }
     }
 
     /// What happens in a while, when hellos `is_lost`, asked with whether the left sent it.
@@ -173,11 +194,17 @@ impl Pair {
                     }
                 }
             }
-            for (name, side) in [("left", &mut self.left), ("right", &mut self.right)] {
+            let [on_left, on_right] = &mut self.measured;
+            let sides = [("left", &mut self.left, on_left), ("right", &mut self.right, on_right)];
+            for (name, side, measured) in sides {
                 while let Some(event) = side.poll_event() {
                     let what = match event {
                         Event::Disputed(_) => "disputed",
                         Event::Down(..) => "down",
+                        Event::Measured(_, report) => {
+                            *measured = report;
+                            continue;
+                        }
                         Event::Incompatible(_) => "incompatible",
                         Event::Misplaced(_) => "misplaced",
                         Event::Up(..) => "up",
@@ -233,6 +260,7 @@ fn hello(station: u16) -> Hello {
         wants_answer: false,
         is_goodbye: false,
         is_partial: false,
+        number: 0,
         station: mac(station),
         addresses: vec![address(station)],
         neighbours: Vec::new(),
@@ -244,9 +272,13 @@ fn meet(gateway: &mut Neighbours, now: Time, hello: Hello) {
     let place = (0, hello.station);
     gateway.handle_hello(now, place, hello.clone());
     let session = gateway.known.get(&place).map_or(0, |known| known.session);
-    let us = Heard { boot: gateway.boot, session: 7, echo: session };
+    let us = heard(gateway.boot, 7, session);
     let hello = Hello { counter: hello.counter + 1, neighbours: vec![us], ..hello };
     gateway.handle_hello(now, place, hello);
+}
+
+fn heard(boot: u64, session: u32, echo: u32) -> Heard {
+    Heard { boot, session, echo, reception: Reception::default() }
 }
 
 fn boot(station: u16) -> u64 {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
+use std::time::Duration;
 
 use super::config::Config;
 use super::egress::Egress;
@@ -34,6 +35,17 @@ pub struct PeerConfig {
     pub remote: IpAddr,
     /// Octets of the longest IP packet that the link carries.
     pub mtu: usize,
+}
+
+/// What the driver knows of the link to a peer from its own messages, such as hellos.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct LinkReport {
+    /// How many of the latest messages to the peer arrived.
+    pub arrived: u32,
+    /// How many did not.
+    pub lost: u32,
+    /// How long one takes to the peer and back, if that is known.
+    pub round_trip: Option<Duration>,
 }
 
 /// Why HBH did not take a packet.
@@ -139,6 +151,15 @@ impl Hop {
                 let first = FlowId(u16::from_le_bytes([a, b]));
                 self.peers.insert(peer, PeerState::new(config, &self.config, first));
             }
+        }
+    }
+
+    /// Takes what the driver knows of the link to a peer; it counts until HBH has learnt more from
+    /// its own packets. Only the default profile.
+    pub fn handle_link_report(&mut self, peer: Peer, report: LinkReport) {
+        if let Some(state) = self.peers.get_mut(&peer) {
+            state.loss.learn_from_report(report);
+            state.rtt.learn_from_report(report);
         }
     }
 

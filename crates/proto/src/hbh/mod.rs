@@ -35,7 +35,7 @@ mod window;
 pub mod wire;
 
 pub use config::{Config, Profile, Redundancy, Rto};
-pub use hop::{Event, Hop, Link, Peer, PeerConfig, Refused};
+pub use hop::{Event, Hop, Link, LinkReport, Peer, PeerConfig, Refused};
 pub use packet::TCP_LIFETIME;
 pub use repair::OVERHEAD;
 pub use stats::Stats;

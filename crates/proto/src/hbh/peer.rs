@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::config::{Config, Profile};
-use super::hop::{Peer, PeerConfig};
+use super::hop::{LinkReport, Peer, PeerConfig};
 use super::rtt::Estimator;
 use super::sender::Learned;
 use super::wire::FlowId;
@@ -56,6 +56,8 @@ pub(super) struct Loss {
     runs: f64,
     /// Packets that arrived in all.
     delivered: f64,
+    /// Whether all this is only what the driver reported.
+    is_reported: bool,
 }
 
 /// Repairs under way in a flow at most.
@@ -162,13 +164,33 @@ fn more_than(draws: f64, allowed: f64, p: f64) -> f64 {
 
 impl Loss {
     /// Before anything is known a link is taken to lose one in ten, until a few packets have arrived.
-    const UNKNOWN: Self = Self { lost: 0.05, sent: 0.5, seen: 1.0, runs: 1.0, delivered: 0.0 };
+    const UNKNOWN: Self =
+        Self { lost: 0.05, sent: 0.5, seen: 1.0, runs: 1.0, delivered: 0.0, is_reported: true };
     /// How many transmissions the estimate remembers.
     const MEMORY: f64 = 128.0;
     /// How many losses the mean length of runs remembers.
     const MEMORY_OF_LOSSES: f64 = 64.0;
 
+    /// A report counts like this many transmissions at most: its messages are shorter than packets,
+    /// and on many radios go to everyone, at another rate and without acknowledgement.
+    const WEIGHT_OF_REPORT: f64 = 4.0;
+
+    pub(super) fn learn_from_report(&mut self, report: LinkReport) {
+        if !self.is_reported {
+            return;
+        }
+        let (arrived, lost) = (f64::from(report.arrived), f64::from(report.lost));
+        let weight = (Self::WEIGHT_OF_REPORT / (arrived + lost)).min(1.0);
+        *self = Self::UNKNOWN;
+        if weight.is_finite() {
+            self.lost += weight * lost;
+            self.sent += weight * (arrived + lost);
+            self.delivered = arrived;
+        }
+    }
+
     pub(super) fn learn(&mut self, learned: Learned) {
+        self.is_reported = false;
         self.delivered += f64::from(learned.delivered);
         let recovered = learned.recovered.min(learned.delivered);
         let lost = learned.lost + recovered;

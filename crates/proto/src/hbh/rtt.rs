@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::config::{Profile, Rto};
+use super::hop::LinkReport;
 
 /// What is known of the time to a peer and back.
 #[derive(Clone, Debug)]
@@ -12,11 +13,17 @@ pub(super) struct Estimator {
     mean: Option<Duration>,
     deviation: Duration,
     shortest: Option<Duration>,
+    /// What the driver says.
+    reported: Option<Duration>,
 }
 
 impl Estimator {
     pub(super) fn new(rto: Rto, profile: Profile) -> Self {
-        Self { rto, profile, mean: None, deviation: Duration::ZERO, shortest: None }
+        Self { rto, profile, mean: None, deviation: Duration::ZERO, shortest: None, reported: None }
+    }
+
+    pub(super) fn learn_from_report(&mut self, report: LinkReport) {
+        self.reported = report.round_trip.or(self.reported);
     }
 
     pub(super) fn handle_sample(&mut self, sample: Duration) {
@@ -44,6 +51,13 @@ impl Estimator {
     /// The smoothed round trip.
     pub(super) fn mean(&self) -> Option<Duration> {
         self.mean
+    }
+
+    /// The smoothed round trip; before the first sample what the driver says, for acknowledgements
+    /// that are patient. Nothing else goes by that, as packets are longer than hellos and take longer
+    /// on a slow link.
+    pub(super) fn known(&self, is_patient: bool) -> Option<Duration> {
+        self.mean.or(self.reported.filter(|_| is_patient))
     }
 
     /// The shortest round trip seen.

@@ -5,7 +5,7 @@
 //!  postrouting ─ next hop speaks HBH ─▶ handle_packet  interface idle ─▶ poll_transmit
 //! ```
 
-use proto::hbh::{self, Link, Peer, PeerConfig, Refused};
+use proto::hbh::{self, Link, LinkReport, Peer, PeerConfig, Refused};
 use proto::ip::{FlowKey, Header, mss};
 use proto::rng::Rng;
 use proto::time::Time;
@@ -54,6 +54,13 @@ impl Node {
             hop.peers.push(next);
         }
         hop.is_touched = true;
+    }
+
+    /// Takes what is known of the link to a neighbour before the first packet.
+    pub(crate) fn handle_link_report(&mut self, next: NextHop, report: LinkReport) {
+        if let Some(hop) = &mut self.hop {
+            hop.core.handle_link_report(peer_of(next), report);
+        }
     }
 
     pub(super) fn hop_protocol(&self) -> Option<u8> {

@@ -1,5 +1,6 @@
 //! A network: built, run, and asked what happened.
 
+mod hellos;
 mod hf;
 mod plan;
 mod report;
@@ -166,7 +167,8 @@ impl World {
         true
     }
 
-    /// Starts HBH on a node. Neighbours that run it too, now or later, become its peers.
+    /// Starts HBH on a node. Neighbours that run it too, now or later, become its peers; they have
+    /// said hello to each other for a minute then.
     pub fn enable_hbh(&mut self, node: NodeId, config: hbh::Config) {
         let name = format!("hbh {}", self.name(node));
         self.nodes[node.index()].enable_hop(config, Rng::stream(self.seed, &name));
@@ -177,6 +179,7 @@ impl World {
             if nodes.contains(&node) && have_hop {
                 self.add_hop_peer(a, b);
                 self.add_hop_peer(b, a);
+                self.greet(a, b);
             }
         }
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use ::gateway::frame::{self, Mac};
-use ::gateway::hello::{Heard, Hello};
+use ::gateway::hello::{Heard, Hello, Reception};
 use ::gateway::sys::port::{OFFLOAD, Port};
 use proto::hbh::Profile;
 use proto::ip::{Header, Spec};
@@ -59,6 +59,7 @@ impl Name {
             wants_answer: true,
             is_goodbye: false,
             is_partial: false,
+            number: 0,
             station: self.station,
             addresses: vec![self.address.into()],
             neighbours: Vec::new(),
@@ -174,6 +175,7 @@ impl Air {
                     boot: hello.boot,
                     session: 7,
                     echo: heard.session.wrapping_add(name.error),
+                    reception: Reception::default(),
                 })
             });
             us.is_some()

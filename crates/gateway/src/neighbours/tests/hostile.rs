@@ -78,12 +78,12 @@ fn whoever_does_not_repeat_our_session_stays_down() {
     let session = gateway.sessions.number((0, mac(2)), boot(2));
 
     for (counter, echo) in [(2, 0), (3, session.wrapping_add(1)), (4, session.wrapping_sub(1))] {
-        let us = Heard { boot: gateway.boot, session: 7, echo };
+        let us = heard(gateway.boot, 7, echo);
         let hello = Hello { counter, neighbours: vec![us], ..hello(2) };
         gateway.handle_hello(Time::ZERO, (0, mac(2)), hello);
         assert_eq!(gateway.peer_at((0, mac(2))), None, "{echo}");
     }
-    let us = Heard { boot: gateway.boot, session: 7, echo: session };
+    let us = heard(gateway.boot, 7, session);
     gateway.handle_hello(
         Time::ZERO,
         (0, mac(2)),
@@ -102,7 +102,7 @@ fn what_was_recorded_takes_nobody_down_and_brings_nobody_up() {
         pair.run(Duration::from_secs(5), |_| false);
         recorded.append(&mut pair.from_right);
         if start == 1 {
-            for goodbye in pair.right.goodbyes(0) {
+            for goodbye in pair.right.goodbyes(pair.now, 0) {
                 pair.left.handle_hello(pair.now, (0, mac(1)), goodbye.clone());
                 recorded.push(goodbye);
             }
@@ -186,7 +186,7 @@ fn a_conversation_that_ended_does_not_go_on_under_its_number() {
     // It does not hear us, and then tells the same numbers as before.
     let deaf = Hello { boot: theirs.boot, counter: 1_000, ..hello(1) };
     pair.left.handle_hello(pair.now, place, deaf.clone());
-    let us = Heard { boot: ours.boot, session: theirs.session, echo: ours.session };
+    let us = heard(ours.boot, theirs.session, ours.session);
     let again = Hello { counter: 1_001, neighbours: vec![us], ..deaf };
     pair.left.handle_hello(pair.now, place, again);
 
@@ -255,7 +255,7 @@ fn an_address_of_a_neighbour_that_is_up_is_not_given_away() {
 fn a_goodbye_of_another_conversation_is_not_believed() {
     let mut pair = Pair::new();
     pair.run(Duration::from_secs(5), |_| false);
-    let [goodbye] = &pair.right.goodbyes(0)[..] else { panic!("one neighbour") };
+    let [goodbye] = &pair.right.goodbyes(pair.now, 0)[..] else { panic!("one neighbour") };
     let us = goodbye.neighbours[0];
 
     for false_one in [
@@ -279,7 +279,7 @@ fn goodbyes_name_all_neighbours() {
         gateway.handle_hello(Time::ZERO, (0, mac(station)), hello(station));
     }
 
-    let goodbyes = gateway.goodbyes(0);
+    let goodbyes = gateway.goodbyes(Time::ZERO, 0);
 
     assert_eq!(goodbyes.iter().map(|hello| hello.neighbours.len()).sum::<usize>(), 100);
     assert!(goodbyes.iter().all(|hello| hello.is_goodbye));

@@ -115,6 +115,6 @@ impl Sender {
 /// it waits for many of them, that counts.
 fn longest_patience(peer: &PeerState, config: &Config) -> Duration {
     let is_patient = peer.is_patient(config);
-    let ours = config.patience(peer.rtt.mean(), is_patient);
+    let ours = config.patience(peer.rtt.known(is_patient), is_patient);
     if is_patient { ours + ours / 4 } else { ours }
 }

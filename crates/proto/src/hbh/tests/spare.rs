@@ -23,6 +23,34 @@ fn an_idle_lossy_link_sends_segments_twice_and_a_clean_one_does_not() {
 }
 
 #[test]
+fn what_the_driver_reports_of_a_link_counts_until_packets_tell_more() {
+    let copies = |line: &mut Line, number: u32| {
+        let before = line.hops[A].stats().data_spare;
+        line.give(&segment(number * 100, 100, 0));
+        line.run(|_| Fate::ARRIVES);
+        line.hops[A].stats().data_spare - before
+    };
+    let report = |line: &mut Line, arrived, lost| {
+        line.hops[A].handle_link_report(Peer(1), LinkReport { arrived, lost, round_trip: None });
+    };
+    let mut pair = Line::pair(Config::new(Profile::Default));
+
+    report(&mut pair, 32, 0);
+    assert_eq!(copies(&mut pair, 0), 0);
+    report(&mut pair, 8, 24);
+    assert_eq!(copies(&mut pair, 1), 0, "a packet has arrived");
+
+    let mut pair = Line::pair(Config::new(Profile::Default));
+    report(&mut pair, 32, 0);
+    report(&mut pair, 0, 0);
+    assert_eq!(copies(&mut pair, 0), 1, "nothing is known of the link any more");
+
+    let mut pair = Line::pair(Config::new(Profile::Default));
+    report(&mut pair, 16, 16);
+    assert!(copies(&mut pair, 0) > 1, "it is known to be lossy");
+}
+
+#[test]
 fn a_repair_makes_a_loss_good_without_a_round_trip() {
     let mut pair = Line::pair(Config::new(Profile::Default));
     for number in 0..8 {
