@@ -1,74 +1,165 @@
-//! One hop of HBH on real interfaces: two namespaces joined by a cable, plain and by gateways.
+//! One hop of HBH on real interfaces: two namespaces joined by a cable, plain, by a bare forwarder
+//! and by gateways.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
+use gateway::secure::GroupKey;
 use serde_json::Value;
 
 use super::Case;
+use super::bare::{self, Forwarders};
 use super::namespaces::{Namespaces, Transfer, check_root, this_program};
 
 const ADDRESSES: [&str; 2] = ["10.9.0.2", "fd09::2"];
+/// Turns of each, so that a change in what else the machine does meets all alike.
+const ROUNDS: usize = 3;
+/// Of each round.
+const PINGS: u32 = 100;
+/// Of each round.
+const SECONDS: u32 = 3;
 /// A ping may take this much longer, in microseconds.
-const PING_LIMIT: f64 = 200.0;
+const PING_LIMIT: f64 = 150.0;
 const READY_WITHIN: Duration = Duration::from_secs(20);
+const GROUP_KEY: &str = "group.key";
 
-/// Measures TCP's goodput and a ping's time, plain and by HBH.
-pub(super) fn run(print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
+/// What `trackway bench hbh` measures besides.
+#[derive(Debug, clap::Args)]
+pub(super) struct Options {
+    /// For `hbh`: measure gateways with a group key as well.
+    #[arg(long)]
+    key: bool,
+}
+
+/// Measures TCP's goodput and a ping's time, plain and by HBH; a ping's by a bare forwarder too,
+/// which a program that sleeps until packets come hardly undercuts.
+pub(super) fn run(options: &Options, print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
     check_root("trackway bench hbh")?;
     let mut pair = Namespaces::pair()?;
-    let plain = measure(&mut pair)?;
-    start_gateways(&mut pair)?;
-    let hbh = measure(&mut pair)?;
+    if options.key {
+        let key = GroupKey::generate().context("cannot make a key")?;
+        key.write_new(&pair.folder.join(GROUP_KEY)).context("cannot write a key")?;
+    }
+
+    let [mut plain, mut bare, mut hbh, mut keyed] = <[[Measured; 2]; 4]>::default();
+    for _ in 0..ROUNDS {
+        measure(&mut pair, &mut plain)?;
+        let forwarders = Forwarders::start(&pair)?;
+        ping(&pair, bare::ADDRESSES, &mut bare)?;
+        drop(forwarders);
+        measure_gateways(&mut pair, "", &mut hbh)?;
+        if options.key {
+            let line = format!("group_key = \"{GROUP_KEY}\"\n");
+            measure_gateways(&mut pair, &line, &mut keyed)?;
+        }
+    }
 
     let bench = "hbh";
-    let case = |case: String, value, unit, limit| Case { bench, case, value, unit, limit };
-    for (version, (plain, hbh)) in [4, 6].into_iter().zip(plain.iter().zip(&hbh)) {
+    let case = |case: String, value, unit, limit| print(Case { bench, case, value, unit, limit });
+    for (version, number) in [(4, 0), (6, 1)] {
+        let [plain, bare, hbh, keyed] = [&plain, &bare, &hbh, &keyed].map(|of| &of[number]);
         let (tcp, ping) = (format!("tcp v{version}"), format!("ping v{version}"));
-        print(case(format!("{tcp} plain"), plain.goodput, "bit/s", None))?;
-        print(case(format!("{tcp} hbh"), hbh.goodput, "bit/s", Some(plain.goodput)))?;
-        print(case(format!("{ping} plain"), plain.median, "us", None))?;
-        print(case(format!("{ping} hbh"), hbh.median, "us", None))?;
-        let added = hbh.median - plain.median;
-        print(case(format!("{ping} added"), added, "us", Some(PING_LIMIT)))?;
-        let added = hbh.mean - plain.mean;
-        print(case(format!("{ping} added, mean"), added, "us", Some(PING_LIMIT)))?;
+        let goodput = plain.goodput();
+        case(format!("{tcp} plain"), goodput, "bit/s", None)?;
+        case(format!("{tcp} hbh"), hbh.goodput(), "bit/s", Some(goodput))?;
+        if options.key {
+            case(format!("{tcp} hbh, key"), keyed.goodput(), "bit/s", Some(goodput))?;
+        }
+
+        let added = |way: &Measured| way.ping() - plain.ping();
+        case(format!("{ping} plain"), plain.ping(), "us", None)?;
+        case(format!("{ping} bare"), bare.ping(), "us", None)?;
+        case(format!("{ping} hbh"), hbh.ping(), "us", None)?;
+        case(format!("{ping} added"), added(hbh), "us", Some(PING_LIMIT))?;
+        case(format!("{ping} added, to bare"), added(hbh), "us", Some(added(bare)))?;
+        let added_mean = hbh.mean_ping() - plain.mean_ping();
+        case(format!("{ping} added, mean"), added_mean, "us", Some(PING_LIMIT))?;
+        if options.key {
+            case(format!("{ping} hbh, key"), keyed.ping(), "us", None)?;
+            case(format!("{ping} added, key"), added(keyed), "us", Some(PING_LIMIT))?;
+        }
     }
     Ok(())
 }
 
-/// What one address was reached with; times in microseconds, goodput in bit/s.
+/// What one address was reached with, in all rounds.
+#[derive(Default)]
 struct Measured {
-    goodput: f64,
-    median: f64,
-    mean: f64,
+    /// In bit/s.
+    goodputs: Vec<f64>,
+    /// In microseconds.
+    pings: Vec<f64>,
 }
 
-fn measure(pair: &mut Namespaces) -> anyhow::Result<Vec<Measured>> {
-    let mut measured = Vec::new();
-    for address in ADDRESSES {
+impl Measured {
+    fn goodput(&self) -> f64 {
+        median(&self.goodputs)
+    }
+
+    fn ping(&self) -> f64 {
+        median(&self.pings)
+    }
+
+    fn mean_ping(&self) -> f64 {
+        self.pings.iter().sum::<f64>() / self.pings.len() as f64
+    }
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn measure(pair: &mut Namespaces, measured: &mut [Measured; 2]) -> anyhow::Result<()> {
+    ping(pair, ADDRESSES, measured)?;
+    for (address, measured) in ADDRESSES.into_iter().zip(measured) {
+        let transfer =
+            Transfer { between: (0, 1), address, seconds: SECONDS, left_out: 1, args: &[] };
+        measured.goodputs.push(pair.transfer(&transfer)?);
+    }
+    Ok(())
+}
+
+fn ping(
+    pair: &Namespaces,
+    addresses: [&str; 2],
+    measured: &mut [Measured; 2],
+) -> anyhow::Result<()> {
+    for (address, measured) in addresses.into_iter().zip(measured) {
         // The first ones ask for hardware addresses, among other things.
         pair.ping(address, 10)?;
-        let mut times = pair.ping(address, 300)?;
-        times.sort_by(f64::total_cmp);
-        let mean = times.iter().sum::<f64>() / times.len() as f64;
-        let transfer = Transfer { between: (0, 1), address, seconds: 5, left_out: 1, args: &[] };
-        let goodput = pair.transfer(&transfer)?;
-        measured.push(Measured { goodput, median: times[times.len() / 2], mean });
+        measured.pings.extend(pair.ping(address, PINGS)?);
     }
-    Ok(measured)
+    Ok(())
 }
 
-fn start_gateways(pair: &mut Namespaces) -> anyhow::Result<()> {
+/// Starts gateways with `line` in their configuration, measures, and ends them.
+fn measure_gateways(
+    pair: &mut Namespaces,
+    line: &str,
+    measured: &mut [Measured; 2],
+) -> anyhow::Result<()> {
+    let gateways = start_gateways(pair, line)?;
+    measure(pair, measured)?;
+    for gateway in gateways {
+        pair.end(gateway);
+    }
+    Ok(())
+}
+
+/// The positions of the programs.
+fn start_gateways(pair: &mut Namespaces, line: &str) -> anyhow::Result<Vec<usize>> {
     let file = pair.folder.join("node.toml");
-    fs::write(&file, "interfaces = [\"eth0\"]\nlog = \"warn\"\n")?;
+    fs::write(&file, format!("interfaces = [\"eth0\"]\nlog = \"warn\"\n{line}"))?;
     let program = this_program()?;
     let file = file.to_string_lossy().into_owned();
+    let mut gateways = Vec::new();
     for namespace in pair.names.clone() {
         let command = ["netns", "exec", &namespace, &program, "run", &file];
-        pair.start(&command, Stdio::null())?;
+        gateways.push(pair.start(&command, Stdio::null())?);
     }
     let deadline = Instant::now() + READY_WITHIN;
     for namespace in &pair.names {
@@ -84,5 +175,5 @@ fn start_gateways(pair: &mut Namespaces) -> anyhow::Result<()> {
             thread::sleep(Duration::from_millis(20));
         }
     }
-    Ok(())
+    Ok(gateways)
 }

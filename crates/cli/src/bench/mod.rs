@@ -1,5 +1,6 @@
 //! `trackway bench`: how fast this machine runs us.
 
+mod bare;
 mod codec;
 mod gateways;
 mod hbh;
@@ -39,6 +40,9 @@ pub(crate) struct Args {
     ns3: Option<String>,
 
     #[command(flatten)]
+    hbh: hbh::Options,
+
+    #[command(flatten)]
     path: path::Options,
 
     /// Print one JSON object per case on standard output, and nothing else.
@@ -59,11 +63,11 @@ struct Case {
 
 /// Runs the benchmark that `args` names.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { name, wireguard_go, ns3, path, json } = args;
+    let Args { name, wireguard_go, ns3, hbh, path, json } = args;
     let print = |case: Case| if json { print_json(&case) } else { print_line(&case) };
     match name.as_str() {
         "codec" => codec::run(|case| if json { print_json(&case) } else { print_rate(&case) })?,
-        "hbh" => hbh::run(print)?,
+        "hbh" => hbh::run(&hbh, print)?,
         "path" => path::run(path, json)?,
         "sim" => sim::run(ns3.as_deref(), print)?,
         "tunnel" => tunnel::run(wireguard_go.as_deref(), print)?,

@@ -1,0 +1,97 @@
+//! A bare forwarder between two namespaces: the least that a program does which sleeps until
+//! the kernel has a packet for it, and then gives it back.
+//!
+//! ```text
+//!   10.8.0.1 ─▶ bare0 ─▶ thread ─▶ eth0 ═══ eth0 ─▶ thread ─▶ bare0 ─▶ 10.8.0.2
+//! ```
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::thread::{self, JoinHandle};
+
+use anyhow::Context as _;
+use gateway::sys::Tap;
+use gateway::sys::port::{OFFLOAD, Port};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::namespaces::Namespaces;
+use crate::namespace;
+
+/// Reached only through the forwarders, from the first namespace.
+pub(super) const ADDRESSES: [&str; 2] = ["10.8.0.2", "fd08::2"];
+const DEVICE: &str = "bare0";
+/// What stands before each packet on the cable: no offload, then Ethernet's header to everybody
+/// with a type for experiments.
+const HEADER: [u8; OFFLOAD + 14] = [
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // offload
+    0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 1, 0x88, 0xb5,
+];
+/// Where the type stands in it.
+const TYPE: usize = OFFLOAD + 12;
+const LONGEST_PACKET: usize = 65_535;
+
+/// A forwarder in each of two namespaces; both end with this.
+pub(super) struct Forwarders {
+    threads: Vec<(UnixStream, JoinHandle<io::Result<()>>)>,
+}
+
+impl Forwarders {
+    pub(super) fn start(pair: &Namespaces) -> anyhow::Result<Self> {
+        let mut started = Self { threads: Vec::new() };
+        for (end, name) in pair.names.iter().enumerate() {
+            let (tun, port) = namespace::within(name, || -> anyhow::Result<_> {
+                let tun = Tap::open_plain_tun(DEVICE).context("cannot make a TUN device")?;
+                let port = Port::open("eth0").context("cannot open a packet socket on eth0")?;
+                Ok((tun, port))
+            })??;
+            let number = end + 1;
+            let v4 = format!("10.8.0.{number}/24");
+            pair.ip(end, &["address", "add", &v4, "dev", DEVICE])?;
+            let v6 = format!("fd08::{number}/64");
+            pair.ip(end, &["address", "add", &v6, "dev", DEVICE, "nodad"])?;
+            pair.ip(end, &["link", "set", "dev", DEVICE, "up"])?;
+            let (ours, theirs) = UnixStream::pair()?;
+            started.threads.push((ours, thread::spawn(move || forward(&tun, &port, &theirs))));
+        }
+        Ok(started)
+    }
+}
+
+impl Drop for Forwarders {
+    fn drop(&mut self) {
+        for (until, thread) in self.threads.drain(..) {
+            drop(until);
+            // One that failed earlier has shown itself by pings without answer.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Forwards both ways, a packet each time one comes, until the other end of `until` is closed.
+fn forward(tun: &Tap, port: &Port, until: &UnixStream) -> io::Result<()> {
+    let mut out = HEADER.to_vec();
+    out.resize(HEADER.len() + LONGEST_PACKET, 0);
+    let mut back = out.clone();
+    let mut waits =
+        [tun.as_fd(), port.as_fd(), until.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+    loop {
+        poll(&mut waits, PollTimeout::NONE)?;
+        let [has_packet, has_frame, is_over] =
+            [0, 1, 2].map(|which| waits[which].any().unwrap_or(true));
+        if is_over {
+            return Ok(());
+        }
+        // What the other side does not take is lost, as on any link.
+        if has_packet && let Some(len) = tun.read(&mut out[HEADER.len()..])? {
+            let _ = port.send(&out[..HEADER.len() + len]);
+        }
+        if has_frame
+            && let Some(received) = port.receive(&mut back)?
+            && let Some(packet) = back[..received.len].get(HEADER.len()..)
+            && back[TYPE..HEADER.len()] == HEADER[TYPE..]
+        {
+            let _ = tun.write(packet);
+        }
+    }
+}
