@@ -27,6 +27,7 @@ const GROUP_KEY: &str = "group.key";
 
 /// What `trackway bench hbh` measures besides.
 #[derive(Debug, clap::Args)]
+#[group(id = "hbh")]
 pub(super) struct Options {
     /// For `hbh`: measure gateways with a group key as well.
     #[arg(long)]
