@@ -122,7 +122,7 @@ impl Stage {
             }
             7 | 8 => {
                 if self.below.len() < 200 {
-                    self.below.extend(self.server.poll_request(self.now));
+                    self.below.extend(self.server.poll_request(self.now, 0));
                 }
                 return after;
             }
@@ -302,7 +302,7 @@ pub(crate) fn ip_client(input: &[u8]) {
             5 => now += Duration::from_secs(u64::from(value)),
             6 => {
                 if below.len() < 100 {
-                    below.extend(server.poll_request(now));
+                    below.extend(server.poll_request(now, 0));
                 }
             }
             _ => {

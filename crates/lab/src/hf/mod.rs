@@ -8,6 +8,8 @@ mod errors;
 mod ipclient;
 pub mod link;
 mod s5066;
+#[cfg(test)]
+mod shared;
 mod timeline;
 mod transfer;
 

@@ -74,7 +74,7 @@ impl Bench {
     /// All that the server hands down.
     pub(super) fn requests(&mut self) -> Vec<Request> {
         let mut requests = Vec::new();
-        while let Some(request) = self.server.poll_request(self.now) {
+        while let Some(request) = self.server.poll_request(self.now, 0) {
             requests.push(request);
             self.run();
         }

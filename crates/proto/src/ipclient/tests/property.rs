@@ -73,7 +73,7 @@ proptest! {
                     }
                 }
                 Step::Poll => {
-                    if let Some(request) = bench.server.poll_request(bench.now) {
+                    if let Some(request) = bench.server.poll_request(bench.now, 0) {
                         below.push(request);
                         bench.run();
                     }

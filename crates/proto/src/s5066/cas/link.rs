@@ -88,6 +88,8 @@ enum State {
         is_exclusive: bool,
         is_long: bool,
         sent: u32,
+        /// Requests sent before the call fails.
+        left: u32,
     },
     Down,
     Up {
@@ -111,8 +113,9 @@ impl Link {
 
     /// Asks for a link; `id` is the number of its frames, so that repeats are known as such.
     ///
-    /// A soft link that is up gives way to an exclusive one.
-    pub fn call(&mut self, id: u16, is_exclusive: bool, is_long: bool) {
+    /// A soft link that is up gives way to an exclusive one. `calls` are the requests sent before the
+    /// call fails, if not as many as configured.
+    pub fn call(&mut self, id: u16, is_exclusive: bool, is_long: bool, calls: Option<u32>) {
         match self.state {
             State::Up { is_exclusive: false, .. } if is_exclusive => {
                 self.events.push_back(Event::Broken { is_exclusive: false });
@@ -121,7 +124,8 @@ impl Link {
             State::Breaking { .. } | State::Down => {}
         }
         self.owed.clear();
-        self.state = State::Calling { id, is_exclusive, is_long, sent: 0 };
+        let left = calls.unwrap_or(self.config.calls);
+        self.state = State::Calling { id, is_exclusive, is_long, sent: 0, left };
         self.owe_request();
     }
 
@@ -206,8 +210,8 @@ impl Link {
     /// Acts on the lack of an answer to what was sent.
     pub fn handle_silence(&mut self) {
         match self.state {
-            State::Calling { sent, .. } if sent > 0 => {
-                if sent >= self.config.calls {
+            State::Calling { sent, left, .. } if sent > 0 => {
+                if sent >= left {
                     self.state = State::Down;
                     self.owed.clear();
                     self.events.push_back(Event::Unanswered);
@@ -378,7 +382,7 @@ mod tests {
     fn a_call_is_answered_and_the_link_is_up_at_both_ends() {
         let (mut caller, mut called) = (link(), link());
 
-        caller.call(7, false, true);
+        caller.call(7, false, true, None);
         let asked = story(&mut caller);
         called.handle_c_pdu(Time::ZERO, SOFT, 7, true, None);
         let answered = story(&mut called);
@@ -424,7 +428,7 @@ mod tests {
         let mut caller = Link::new(Config { calls: 2, ..Config::default() });
         let request = "send Request { is_exclusive: false, is_long: true }";
 
-        caller.call(7, false, true);
+        caller.call(7, false, true, None);
         assert_eq!(story(&mut caller), [request]);
         caller.handle_silence();
         assert_eq!(story(&mut caller), [request]);
@@ -437,7 +441,7 @@ mod tests {
     #[test]
     fn a_refusal_ends_a_call_and_is_told() {
         let (mut caller, mut called) = (link(), link());
-        caller.call(7, false, true);
+        caller.call(7, false, true, None);
         let _ = story(&mut caller);
 
         called.handle_c_pdu(Time::ZERO, SOFT, 7, true, Some(RejectReason::ExclusiveLink));
@@ -452,7 +456,7 @@ mod tests {
     #[test]
     fn an_idle_link_is_broken_at_both_ends() {
         let (mut caller, mut called) = (link(), link());
-        caller.call(7, false, true);
+        caller.call(7, false, true, None);
         called.handle_c_pdu(Time::ZERO, SOFT, 7, true, None);
         caller.handle_c_pdu(Time::ZERO, ACCEPTED, 0, true, None);
         let _ = (story(&mut caller), story(&mut called));
@@ -474,8 +478,8 @@ mod tests {
     #[test]
     fn calls_that_cross_make_one_link() {
         let (mut a, mut b) = (link(), link());
-        a.call(1, false, true);
-        b.call(2, false, false);
+        a.call(1, false, true, None);
+        b.call(2, false, false, None);
         let _ = (story(&mut a), story(&mut b));
 
         let from_b = Cpdu::Request { is_exclusive: false, is_long: false };

@@ -137,7 +137,7 @@ impl Sender {
         {
             let len = octets.len();
             let mut arq = arq::Sender::new(Numbers::Short, Numbers::Short.max_window());
-            let c_pdu = Cpdu { id: request, octets, in_order: false, expires: None };
+            let c_pdu = Cpdu { id: request, octets, in_order: false, priority: 0, expires: None };
             arq.push(c_pdu).expect("it is not too long");
             self.open = Some(Open { request, expires, id: self.next_id, len, arq });
             self.next_id = (self.next_id + 1) % IDS;
@@ -415,6 +415,6 @@ mod tests {
     fn c_pdu(id: u64, len: usize) -> Cpdu {
         let mut octets = id.to_be_bytes().to_vec();
         octets.resize(8 + len, 7);
-        Cpdu { id: RequestId(id), octets, in_order: false, expires: None }
+        Cpdu { id: RequestId(id), octets, in_order: false, priority: 0, expires: None }
     }
 }

@@ -103,7 +103,7 @@ impl End {
             octets.resize(octets.len() + usize::try_from(rng.below(300)).unwrap(), 0x90);
             let id = RequestId(self.next);
             self.next += 1;
-            let c_pdu = Cpdu { id, octets, in_order: false, expires: None };
+            let c_pdu = Cpdu { id, octets, in_order: false, priority: 0, expires: None };
             self.sender.push(c_pdu).unwrap();
         }
     }

@@ -36,6 +36,11 @@ pub struct Config {
     pub decoding: Duration,
     /// The longest transmission, up to 127.5 s.
     pub longest: Duration,
+    /// How long stations may answer each other with data while others wait for their turn; whoever
+    /// has had one after that only answers. Also the longest transmission then.
+    pub exchange: Duration,
+    /// The longest transmission while something more urgent goes to or comes from this station.
+    pub longest_beside_urgent: Duration,
     /// How often an acknowledgement is sent in one transmission, at least 1.
     pub ack_copies: u8,
     /// Transmissions without an answer after which a link is lost, at least 1.
@@ -149,6 +154,8 @@ impl Config {
             switching: Duration::from_millis(100),
             decoding: Duration::from_millis(50),
             longest: policy::MAX_TRANSMISSION,
+            exchange: Duration::from_secs(60),
+            longest_beside_urgent: Duration::from_secs(15),
             ack_copies: 2,
             silences: 8,
             address_octets: 1,
@@ -156,6 +163,30 @@ impl Config {
             short_window: 128,
             extensions: Extensions::ALL,
             assumed: Extensions::ALL,
+        }
+    }
+
+    /// After this time at most a station that has something to send has its turn, as long as all are
+    /// heard: one pair may have begun when nobody waited, and goes on until each end has had its last
+    /// transmission; of the others each may have an exchange before.
+    #[must_use]
+    pub fn turn_bound(&self) -> Duration {
+        let others = match self.access {
+            Access::PointToPoint => 0,
+            Access::Jitter { .. } => MANY,
+            Access::Slotted { stations, .. } => u32::from(stations).saturating_sub(2),
+        };
+        let alone = self.access.longest_exchange(self.times(self.waveform), self.exchange);
+        alone + self.longest * 2 + self.exchange * 3 * others
+    }
+
+    /// How long a soft link stays up without data: not only until others have had their turn.
+    pub(super) fn idle(&self) -> Duration {
+        match self.access {
+            Access::PointToPoint => self.link.idle,
+            Access::Jitter { .. } | Access::Slotted { .. } => {
+                self.link.idle + self.turn_bound() * 2
+            }
         }
     }
 
@@ -170,6 +201,8 @@ impl Config {
     }
 }
 
+/// Other stations on a frequency where nobody says how many there are.
+const MANY: u32 = 8;
 /// From the end of a preamble until a modem tells of it, at most.
 const RECOGNITION: Duration = Duration::from_millis(300);
 /// What the announced end of a transmission may lie behind its end.

@@ -8,6 +8,7 @@ use super::super::dts::arq::Repeat;
 use super::super::dts::datagram::Arrived;
 use super::super::dts::wire::Numbers;
 use super::super::service::{Failure, Indication, LinkCommand, LinkEvent, Mode, Outcome};
+use super::super::sis::spdu::SPdu;
 use super::{Address, Node};
 use crate::time::Time;
 
@@ -97,6 +98,7 @@ impl Node {
     /// Gives up all that was to be sent to a peer.
     fn fail_peer(&mut self, now: Time, address: Address, failure: Failure) {
         let Some(peer) = self.peers.get_mut(&address) else { return };
+        peer.is_lost = failure == Failure::NoResponse;
         let waited = peer.fail(failure);
         for request in waited {
             self.tell(now, request.id, Outcome::Failed(failure));
@@ -161,6 +163,11 @@ impl Node {
         self.stats.delivered.add(s_pdu.len());
         if let Some(peer) = self.peers.get_mut(&arrived.from) {
             peer.link.handle_use(now);
+        }
+        if let Ok(SPdu::Data(data)) = SPdu::parse(s_pdu)
+            && let Some(peer) = self.peers.get_mut(&arrived.from)
+        {
+            peer.urgent_in.note(now, data.priority);
         }
         let (errored, missing) = (inside(&arrived.errored), inside(&arrived.missing));
         let Arrived { from, to, .. } = *arrived;

@@ -26,6 +26,7 @@ mod stats;
 #[cfg(test)]
 mod tests;
 mod transmit;
+mod urgent;
 mod waiting;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -87,7 +88,9 @@ pub struct Node {
 const MODEM_PATIENCE: Duration = Duration::from_secs(60);
 /// Warnings owed at most.
 const MAX_WARNINGS: usize = 16;
-/// Octets of C_PDUs that wait here at least, however slow the radio is.
+/// The highest priority (Annex A, section 2.1).
+const MAX_PRIORITY: u8 = 15;
+/// Octets of C_PDUs that wait here at least, of each priority, however slow the radio is.
 const LEAST_WAITING: usize = 64 << 10;
 
 impl Node {
@@ -95,7 +98,8 @@ impl Node {
     #[must_use]
     pub fn new(_now: Time, config: Config, mut rng: Rng) -> Self {
         let times = config.times(config.waveform);
-        let floor = Floor::new(config.access, times, Rng::stream(rng.bits(), "floor"));
+        let floor =
+            Floor::new(config.access, times, config.exchange, Rng::stream(rng.bits(), "floor"));
         let next_id = below(&mut rng, DATAGRAM_IDS);
         Self {
             waveform: config.waveform,
@@ -153,6 +157,9 @@ impl Node {
         self.sis.handle_timeout(now);
         self.assembly.handle_timeout(now);
         for peer in self.peers.values_mut() {
+            if peer.has_data() {
+                peer.link.handle_use(now);
+            }
             peer.link.handle_timeout(now);
         }
         if self.modem_due().is_some_and(|due| due <= now) {
@@ -244,8 +251,11 @@ impl Node {
         self.report(now);
         self.take_commands(now);
         self.pull(now);
-        self.start_at =
-            if self.turn.is_none() && self.has_work() { self.floor.next_start(now) } else { None };
+        self.start_at = if self.turn.is_none() && self.has_work() {
+            self.floor.next_start(now, self.urgency())
+        } else {
+            None
+        };
     }
 
     /// When the modem must have told what became of what it does.
@@ -257,16 +267,19 @@ impl Node {
 
     /// Fetches requests from the clients' side, the most urgent first: before a transmission as
     /// much as it can carry, while one goes on hardly any. So whoever comes then has its turn in
-    /// the next one.
+    /// the next one. What is less urgent takes nobody's room.
     fn pull(&mut self, now: Time) {
         let room = match self.turn {
             Some(_) => LEAST_WAITING,
             None => LEAST_WAITING.max(policy::octets_in(self.waveform, self.config.longest)),
         };
-        while self.waiting_octets() < room {
-            let Some(request) = self.sis.poll_request(now) else { return };
-            self.stats.accepted.add(request.s_pdu.len());
-            self.take_request(now, request);
+        for least in (0..=MAX_PRIORITY).rev() {
+            while self.waiting_octets(least) < room
+                && let Some(request) = self.sis.poll_request(now, least)
+            {
+                self.stats.accepted.add(request.s_pdu.len());
+                self.take_request(now, request);
+            }
         }
     }
 
@@ -275,15 +288,22 @@ impl Node {
         match request.mode {
             Mode::ExpeditedNonArq | Mode::NonArq { .. } => self.datagrams.push(request),
             Mode::Arq { .. } | Mode::ExpeditedArq => match self.peer_mut(to) {
-                Some(peer) => peer.waiting.push(request),
+                Some(peer) => {
+                    peer.urgent_out.note(now, request.priority);
+                    if request.mode == Mode::ExpeditedArq {
+                        peer.expedited_out.note(now, request.priority);
+                    }
+                    peer.waiting.push(request);
+                }
                 None => self.tell(now, id, Outcome::Failed(Failure::NoResponse)),
             },
         }
     }
 
-    fn waiting_octets(&self) -> usize {
-        let peers = self.peers.values().map(|peer| peer.waiting.octets());
-        self.datagrams.octets() + peers.sum::<usize>()
+    /// Octets that wait of this priority and above.
+    fn waiting_octets(&self, least: u8) -> usize {
+        let peers = self.peers.values().map(|peer| peer.waiting.octets(least));
+        self.datagrams.octets(least) + peers.sum::<usize>()
     }
 
     /// Tells the clients' side what became of a request.

@@ -1,11 +1,12 @@
 //! What a node keeps of one other station.
 
-use super::super::cas::Link;
 use super::super::cas::cpdu::Cpdu;
+use super::super::cas::{self, Link};
 use super::super::dts::policy::Quality;
 use super::super::dts::wire::Numbers;
 use super::super::dts::{arq, expedited, management, reset};
 use super::super::service::{Failure, Mode, Request};
+use super::urgent::Urgent;
 use super::waiting::Waiting;
 use super::{Config, Extensions};
 use crate::modem::Waveform;
@@ -32,11 +33,18 @@ pub(super) struct Peer {
     pub(super) acked_turn: u64,
     /// Answers that did not come, in a row.
     pub(super) silences: u32,
+    /// Whether nothing was heard of it since a call or a link failed.
+    pub(super) is_lost: bool,
     /// What it asked us to transmit with, until it knows that we accept.
     pub(super) wanted_rate: Option<Waveform>,
     /// Our transmission that last had data for it.
     pub(super) served: u64,
     pub(super) heard_at: Time,
+    /// What came from it, and what it was to be sent.
+    pub(super) urgent_in: Urgent,
+    pub(super) urgent_out: Urgent,
+    /// Expedited requests among that: one at a time, each with its own answer.
+    pub(super) expedited_out: Urgent,
     windows: [u32; 2],
     /// The first number of the next link's resets, and how often one is asked for.
     reset_id: u8,
@@ -48,7 +56,7 @@ impl Peer {
         let windows = [config.short_window, config.long_window];
         let window = window(windows, numbers);
         Self {
-            link: Link::new(config.link),
+            link: Link::new(cas::link::Config { idle: config.idle(), ..config.link }),
             waiting: Waiting::default(),
             sender: arq::Sender::new(numbers, window),
             receiver: arq::Receiver::new(numbers),
@@ -61,9 +69,13 @@ impl Peer {
             is_ack_due: false,
             acked_turn: 0,
             silences: 0,
+            is_lost: false,
             wanted_rate: None,
             served: 0,
             heard_at: Time::ZERO,
+            urgent_in: Urgent::default(),
+            urgent_out: Urgent::default(),
+            expedited_out: Urgent::default(),
             windows,
             reset_id: first_id,
             tries: config.silences,
@@ -73,7 +85,9 @@ impl Peer {
     /// Calls it; numbers begin anew.
     pub(super) fn call(&mut self, id: u16, is_exclusive: bool, numbers: Numbers) {
         let numbers = if self.extensions.long_numbers { numbers } else { Numbers::Short };
-        self.link.call(id, is_exclusive, numbers == Numbers::Long);
+        // One that was not there a moment ago is asked once, so that it costs others little.
+        let calls = if self.is_lost { Some(1) } else { None };
+        self.link.call(id, is_exclusive, numbers == Numbers::Long, calls);
         self.start_anew(numbers);
         self.silences = 0;
     }
@@ -120,12 +134,25 @@ impl Peer {
 
     /// Hands the expedited sender what is expedited, as much as it takes.
     pub(super) fn push_expedited(&mut self) {
-        while !self.expedited.is_due()
+        while self.takes_new()
+            && !self.expedited.is_due()
             && !self.expedited.is_unanswered()
             && let Some(request) = self.waiting.pop_if(true)
         {
             let pushed = self.expedited.push(c_pdu(&request));
             pushed.expect("a sender with nothing to send takes an S_PDU");
+        }
+    }
+
+    /// Hands the sender the next request when it has none, or when it is more urgent than all that
+    /// the sender has.
+    pub(super) fn push_waiting(&mut self) {
+        while self.takes_new()
+            && let Some(priority) = self.waiting.first_if(false).map(|it| it.priority)
+            && (self.sender.backlog().unsent_c_pdus == 0 || priority > self.sender.urgency())
+            && let Some(request) = self.waiting.pop_if(false)
+        {
+            self.push(&request);
         }
     }
 
@@ -157,13 +184,29 @@ impl Peer {
         self.is_urgent() || self.can_begin() && self.has_frames()
     }
 
+    /// The highest priority of what is to be sent to it, new or again.
+    pub(super) fn urgency(&self) -> u8 {
+        let waiting = self.waiting.first().map_or(0, |request| request.priority);
+        waiting.max(self.sender.urgency())
+    }
+
+    /// The lowest: that of what fills transmissions.
+    pub(super) fn least_urgency(&self) -> u8 {
+        let waiting = self.waiting.last_if(false).map(|request| request.priority);
+        waiting.unwrap_or_else(|| self.sender.urgency())
+    }
+
     /// Whether there are frames of data to be sent, new or again.
     fn has_frames(&self) -> bool {
         let backlog = self.sender.backlog();
-        let is_new = backlog.unsent_c_pdus > 0 || !self.waiting.is_empty();
+        let has_waiting = |expedited| self.waiting.first_if(expedited).is_some();
+        let is_new = backlog.unsent_c_pdus > 0 || has_waiting(false);
+        // One at a time (Annex C, section 3.4).
+        let is_next = has_waiting(true) && !self.expedited.is_unanswered();
         backlog.due > 0
             || is_new && backlog.window > 0 && self.takes_new()
             || self.expedited.is_due()
+            || is_next && self.takes_new()
     }
 
     /// Whether new data may be begun: before a call is answered, what was sent once is enough.
@@ -243,7 +286,7 @@ impl Peer {
                 frames += pieces(backlog.unsent) + backlog.unsent_c_pdus - 1;
                 octets += backlog.unsent;
             }
-            for request in self.waiting.iter() {
+            for request in self.waiting.iter_if(false) {
                 let len = Cpdu::HEADER + request.s_pdu.len();
                 frames += pieces(len);
                 octets += len;
@@ -251,7 +294,14 @@ impl Peer {
         }
         let fresh = octets + frames * header;
         let most = backlog.window * (segment + header);
-        let expedited = if self.expedited.is_due() { segment + header } else { 0 };
+        let expedited = match self.waiting.first_if(true) {
+            _ if self.expedited.is_due() => segment + header,
+            Some(request) if !self.expedited.is_unanswered() && self.takes_new() => {
+                let len = Cpdu::HEADER + request.s_pdu.len();
+                len + pieces(len) * header
+            }
+            Some(_) | None => 0,
+        };
         backlog.due_octets + backlog.due * header + fresh.min(most) + expedited
     }
 }
@@ -266,8 +316,8 @@ fn c_pdu(request: &Request) -> arq::Cpdu {
     let mut octets = Vec::with_capacity(Cpdu::HEADER + request.s_pdu.len());
     Cpdu::Data(&request.s_pdu).emit(&mut octets);
     let in_order = matches!(request.mode, Mode::Arq { in_order: true });
-    let Request { id, expires, .. } = *request;
-    arq::Cpdu { id, octets, in_order, expires }
+    let Request { id, priority, expires, .. } = *request;
+    arq::Cpdu { id, octets, in_order, priority, expires }
 }
 
 fn window([short, long]: [u32; 2], numbers: Numbers) -> u32 {

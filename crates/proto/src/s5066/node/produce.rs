@@ -174,6 +174,9 @@ impl Node {
     /// transmission.
     fn produce_datagram(&mut self) -> bool {
         let header = self.header_len(None) + Self::DATAGRAM_EXTRA;
+        if self.turn.as_ref().is_some_and(|turn| turn.is_last) {
+            return false;
+        }
         while !self.outgoing.is_due()
             && let Some(request) = self.datagrams.pop()
         {
@@ -226,10 +229,7 @@ impl Node {
         if !peer.may_send() {
             return false;
         }
-        while peer.takes_new() && peer.sender.backlog().unsent_c_pdus == 0 {
-            let Some(request) = peer.waiting.pop_if(false) else { break };
-            peer.push(&request);
-        }
+        peer.push_waiting();
         let numbers = peer.sender.numbers();
         let ack = if turn.riding > 0 { peer.receiver.ack() } else { None };
         turn.riding = turn.riding.saturating_sub(1);

@@ -47,7 +47,7 @@ impl Node {
         waveform: Option<Waveform>,
         is_whole: bool,
     ) {
-        self.floor.handle_carrier();
+        self.floor.handle_carrier(now);
         let waveform = waveform.unwrap_or(self.waveform);
         while self.scanner.flush().is_some() {}
         self.reception = Some(Reception {
@@ -145,6 +145,7 @@ impl Node {
         let own = self.config.extensions;
         let Some(peer) = self.peer_mut(from) else { return };
         peer.heard_at = now;
+        peer.is_lost = false;
         if let Eow::Extensions(profiles) = eow {
             peer.extensions = own.and(Extensions::of_profiles(profiles));
             let compact = peer.extensions.compact;

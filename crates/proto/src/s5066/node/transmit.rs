@@ -7,12 +7,14 @@
 //!
 //! A transmission asks at most one station for an answer, because two would answer at once.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use super::super::cas::cpdu::Cpdu;
 use super::super::dts::policy::MAX_SEGMENT;
 use super::super::dts::wire::{Body, Eow, Frame, Header};
 use super::super::service::Mode;
+use super::peer::Peer;
 use super::record::Records;
 use super::{Address, Config, FrameKind, Node, Record, Stats};
 use crate::modem::{Transmit, Waveform};
@@ -54,10 +56,14 @@ pub(super) struct Turn {
     pub(super) copies: u8,
     /// Octets of frames without acknowledgement.
     pub(super) datagrams: usize,
+    /// Whether it ends an exchange: it answers, and asks nobody.
+    pub(super) is_last: bool,
 }
 
 /// How long data may go on before a call was answered.
 const PIPELINED: Duration = Duration::from_secs(30);
+/// What may go along with an answer that ends an exchange, at most.
+const ADDED: Duration = Duration::from_secs(5);
 /// Octets of a frame of data with a long number, but for addresses and segment.
 const FRAME: usize = 16;
 /// Octets that an acknowledgement's header has more at most than that of data.
@@ -119,6 +125,13 @@ impl Node {
             || self.peers.values().any(|peer| peer.has_work())
     }
 
+    /// The highest priority of what there is to transmit.
+    pub(super) fn urgency(&self) -> u8 {
+        let datagrams = self.datagrams.first().map_or(0, |request| request.priority);
+        let wanting = self.peers.values().filter(|peer| peer.wants_answer());
+        wanting.map(Peer::urgency).fold(datagrams, u8::max)
+    }
+
     /// Ends the transmission: the modem has sent all of it.
     pub(super) fn end_turn(&mut self, now: Time) {
         let Some(turn) = self.turn.take() else { return };
@@ -134,20 +147,20 @@ impl Node {
 
     /// Starts a transmission if that is allowed and there is something to transmit.
     fn start(&mut self, now: Time) -> Option<Transmit> {
-        if !self.has_work() || self.floor.next_start(now).is_none_or(|start| start > now) {
+        let urgency = self.urgency();
+        if !self.has_work() || self.floor.next_start(now, urgency).is_none_or(|at| at > now) {
             return None;
         }
-        let data_to = self.choose_peer();
-        let wanted = self.wanted(data_to);
+        let (data_to, is_last) = self.choose(now);
+        let wanted = self.wanted(data_to, is_last);
         if wanted == 0 {
+            // There is nothing to answer: others may begin.
+            self.floor.yield_turn();
             self.start_at = None;
             return None;
         }
         let waveform = self.waveform;
-        let longest = match data_to.and_then(|to| self.peers.get(&to)) {
-            Some(peer) if !peer.link.is_up() => self.config.longest.min(PIPELINED),
-            Some(_) | None => self.config.longest,
-        };
+        let longest = self.longest(now, data_to);
         let most = longest.saturating_sub(waveform.preamble()).as_nanos()
             / waveform.block_time().as_nanos();
         let most = u32::try_from(most).unwrap_or(u32::MAX).max(1);
@@ -178,20 +191,62 @@ impl Node {
                 .collect(),
             copies: 0,
             datagrams: 0,
+            is_last,
         });
         self.start_at = None;
-        self.floor.handle_start();
+        self.floor.handle_start(now, if is_last { None } else { Some(urgency) });
         Some(Transmit::Start(waveform))
     }
 
-    /// Who gets data with acknowledgement next: the most urgent, then the longest not served.
+    /// How long a transmission may be: short before a call is answered, while others wait for their
+    /// turn, and while something more urgent goes one way or the other.
+    fn longest(&self, now: Time, data_to: Option<Address>) -> Duration {
+        let longest = self.config.longest;
+        let peer = data_to.and_then(|to| self.peers.get(&to));
+        let is_called = peer.is_some_and(|peer| !peer.link.is_up());
+        let urgency = peer.map_or(0, Peer::least_urgency);
+        // What is more urgent and for the same station goes along at once, unless it is expedited.
+        let is_beside_urgent = self.peers.iter().any(|(address, peer)| {
+            let out =
+                if Some(*address) == data_to { &peer.expedited_out } else { &peer.urgent_out };
+            peer.urgent_in.is_above(urgency, now) || out.is_above(urgency, now)
+        });
+        [
+            is_called.then_some(PIPELINED),
+            self.floor.is_contended().then_some(self.config.exchange),
+            is_beside_urgent.then_some(self.config.longest_beside_urgent),
+        ]
+        .into_iter()
+        .flatten()
+        .fold(longest, Duration::min)
+    }
+
+    /// Who gets data in the next transmission, and whether it shall only answer. After a long exchange
+    /// little may still go along with the answer, once.
+    fn choose(&mut self, now: Time) -> (Option<Address>, bool) {
+        let must_yield = self.floor.must_yield(now);
+        if must_yield && self.floor.has_added() {
+            return (None, true);
+        }
+        let to = self.choose_peer();
+        if must_yield {
+            if self.waveform.air_time(self.wanted(to, false)) > ADDED {
+                return (None, true);
+            }
+            self.floor.handle_added();
+        }
+        (to, false)
+    }
+
+    /// Who gets data with acknowledgement next: the most urgent, then who answers, then the longest
+    /// not served. A call is as urgent as what it is made for.
     fn choose_peer(&mut self) -> Option<Address> {
         let busy = self.peers.values().any(|peer| peer.link.is_exclusive());
-        let may = |peer: &super::Peer| !busy || peer.link.is_exclusive();
+        let may = |peer: &Peer| !busy || peer.link.is_exclusive();
         let wanting = self.peers.iter().filter(|(_, peer)| peer.wants_answer() && may(peer));
         let (&to, _) = wanting.max_by_key(|(_, peer)| {
-            let urgency = peer.waiting.first().map_or(0, |request| request.priority);
-            (peer.is_urgent(), urgency, std::cmp::Reverse(peer.served))
+            let answers = !peer.is_lost && peer.silences == 0;
+            (peer.urgency(), answers, peer.is_urgent(), Reverse(peer.served))
         })?;
         let (id, numbers, turn) = (self.next_id, self.numbers(), self.turns + 1);
         let peer = self.peers.get_mut(&to)?;
@@ -204,14 +259,14 @@ impl Node {
     }
 
     /// Octets that what is to be transmitted takes.
-    fn wanted(&self, data_to: Option<Address>) -> usize {
+    fn wanted(&self, data_to: Option<Address>, is_last: bool) -> usize {
         let header = self.header_len(data_to);
         let control: usize = self.peers.values().map(|peer| peer.control_frames()).sum();
         let control = (control + self.warnings.len()) * CONTROL_LEN;
         let acks = self.peers.values().filter(|peer| peer.is_ack_due);
         let acks: usize = acks.map(|peer| peer.ack_len(header + ACK_EXTRA)).sum();
         let acks = acks * usize::from(self.config.ack_copies);
-        let datagrams = self.datagrams_len(header + Self::DATAGRAM_EXTRA);
+        let datagrams = if is_last { 0 } else { self.datagrams_len(header + Self::DATAGRAM_EXTRA) };
         let data = data_to
             .and_then(|to| self.peers.get(&to))
             .map_or(0, |peer| peer.data_len(header, self.segment(peer)));
@@ -239,7 +294,7 @@ impl Node {
         FRAME + addresses.max(usize::from(self.config.address_octets)).min(7)
     }
 
-    pub(super) fn segment(&self, peer: &super::Peer) -> usize {
+    pub(super) fn segment(&self, peer: &Peer) -> usize {
         peer.quality.segment(self.header_len(None), self.waveform, self.config.longest)
     }
 }

@@ -10,18 +10,22 @@ use crate::time::Time;
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     requests: BTreeMap<Key, Request>,
-    octets: usize,
+    /// Octets of each priority.
+    octets: [usize; PRIORITIES],
     pushed: u64,
     /// Expiries of those that have one, at least: the earliest is not after it.
     next_expiry: Option<Time>,
 }
+
+/// Priorities, from 0.
+pub(super) const PRIORITIES: usize = 16;
 
 /// Expedited, priority, age.
 type Key = (Reverse<bool>, Reverse<u8>, u64);
 
 impl Waiting {
     pub(super) fn push(&mut self, request: Request) {
-        self.octets += request.s_pdu.len();
+        self.octets[priority(&request)] += request.s_pdu.len();
         self.next_expiry = earliest(self.next_expiry, request.expires);
         let key = (Reverse(is_expedited(&request)), Reverse(request.priority), self.pushed);
         self.pushed += 1;
@@ -35,13 +39,37 @@ impl Waiting {
 
     pub(super) fn pop(&mut self) -> Option<Request> {
         let (_, request) = self.requests.pop_first()?;
-        self.octets -= request.s_pdu.len();
+        self.octets[priority(&request)] -= request.s_pdu.len();
         Some(request)
     }
 
-    /// The most urgent, if it is or is not expedited.
+    /// The most urgent of those that are, or are not, expedited.
     pub(super) fn pop_if(&mut self, expedited: bool) -> Option<Request> {
-        if is_expedited(self.first()?) == expedited { self.pop() } else { None }
+        let (&key, _) = self.of(expedited).next()?;
+        let request = self.requests.remove(&key)?;
+        self.octets[priority(&request)] -= request.s_pdu.len();
+        Some(request)
+    }
+
+    /// The same, where it is.
+    pub(super) fn first_if(&self, expedited: bool) -> Option<&Request> {
+        self.of(expedited).next().map(|(_, request)| request)
+    }
+
+    /// The least urgent of them.
+    pub(super) fn last_if(&self, expedited: bool) -> Option<&Request> {
+        self.of(expedited).next_back().map(|(_, request)| request)
+    }
+
+    /// Those that are, or are not, expedited, the most urgent first.
+    pub(super) fn iter_if(&self, expedited: bool) -> impl Iterator<Item = &Request> {
+        self.of(expedited).map(|(_, request)| request)
+    }
+
+    fn of(&self, expedited: bool) -> impl DoubleEndedIterator<Item = (&Key, &Request)> {
+        let first = (Reverse(expedited), Reverse(u8::MAX), 0);
+        let last = (Reverse(expedited), Reverse(0), u64::MAX);
+        self.requests.range(first..=last)
     }
 
     /// Takes out what has expired.
@@ -57,14 +85,16 @@ impl Waiting {
             .map(|(key, _)| *key)
             .collect();
         let expired: Vec<_> = due.iter().filter_map(|key| self.requests.remove(key)).collect();
-        self.octets -= expired.iter().map(|request| request.s_pdu.len()).sum::<usize>();
+        for request in &expired {
+            self.octets[priority(request)] -= request.s_pdu.len();
+        }
         self.next_expiry = self.requests.values().filter_map(|request| request.expires).min();
         expired
     }
 
     /// Takes out all.
     pub(super) fn drain(&mut self) -> Vec<Request> {
-        self.octets = 0;
+        self.octets = [0; PRIORITIES];
         self.next_expiry = None;
         std::mem::take(&mut self.requests).into_values().collect()
     }
@@ -78,13 +108,18 @@ impl Waiting {
         self.next_expiry
     }
 
-    pub(super) fn octets(&self) -> usize {
-        self.octets
+    /// Octets of this priority and above.
+    pub(super) fn octets(&self, priority: u8) -> usize {
+        self.octets.iter().skip(usize::from(priority)).sum()
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.requests.is_empty()
     }
+}
+
+fn priority(request: &Request) -> usize {
+    usize::from(request.priority).min(PRIORITIES - 1)
 }
 
 fn is_expedited(request: &Request) -> bool {

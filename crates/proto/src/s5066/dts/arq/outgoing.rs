@@ -13,6 +13,8 @@ pub struct Cpdu {
     pub octets: Vec<u8>,
     /// Whether it waits at the receiver for those before it.
     pub in_order: bool,
+    /// 0 to 15, the highest: it overtakes what is less urgent.
+    pub priority: u8,
     /// When it is of no more use.
     pub expires: Option<Time>,
 }
@@ -46,7 +48,7 @@ pub struct Backlog {
     pub unsent: usize,
     /// C_PDUs with such octets.
     pub unsent_c_pdus: usize,
-    /// Frames that are due again.
+    /// Frames that have a number and are due, most of them again.
     pub due: usize,
     /// Octets of their segments.
     pub due_octets: usize,

@@ -1,5 +1,6 @@
 //! The sending end: what to send in a transmission, and what became of it.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
@@ -26,8 +27,8 @@ pub struct Sender {
     /// The oldest frame that is not acknowledged, TX LWE; `frames` begins with it.
     lower: u64,
     frames: VecDeque<Frame>,
-    /// Frames that are due again.
-    due: BTreeSet<u64>,
+    /// Frames that are due, or due again: the most urgent first, then the oldest.
+    due: BTreeSet<(Reverse<u8>, u64)>,
     due_octets: usize,
     unanswered: usize,
     /// Where the next spare repeat is looked for, and in which transmission.
@@ -49,13 +50,15 @@ pub struct Sender {
     stats: SenderStats,
 }
 
-/// A frame that has been sent.
+/// A frame that has a number.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     c_pdu: u64,
     offset: u32,
     len: u16,
     is_end: bool,
+    /// Whether it was never sent: it got its number so that something more urgent could have the next.
+    is_fresh: bool,
     state: State,
 }
 
@@ -72,6 +75,7 @@ struct Pending {
     id: RequestId,
     octets: Vec<u8>,
     in_order: bool,
+    priority: u8,
     expires: Option<Time>,
     /// Octets of each piece but the last; 0 before the first is cut.
     piece: usize,
@@ -80,8 +84,9 @@ struct Pending {
     /// The frame with its first piece, and the transmission that first had it.
     first_frame: u64,
     first_turn: u64,
-    /// Frames that are not acknowledged.
+    /// Frames that are not acknowledged, and those that were never sent.
     outstanding: u32,
+    fresh: u32,
     progress: Progress,
 }
 
@@ -128,7 +133,10 @@ impl Sender {
         }
     }
 
-    /// Takes a C_PDU to be sent after those before it.
+    /// Takes a C_PDU to be sent after those before it that are as urgent.
+    ///
+    /// Order is kept among C_PDUs of a priority: one that overtakes does not wait at the receiver for
+    /// what it has overtaken.
     ///
     /// # Errors
     /// Gives it back when it is longer than the other end takes, or enough is held; ask
@@ -137,7 +145,8 @@ impl Sender {
         if c_pdu.octets.len() > MAX_C_PDU || self.held + c_pdu.octets.len() > MAX_HELD {
             return Err(c_pdu);
         }
-        let Cpdu { id, octets, in_order, expires } = c_pdu;
+        let Cpdu { id, octets, in_order, priority, expires } = c_pdu;
+        let in_order = in_order && !self.overtakes(priority);
         self.held += octets.len();
         self.unsent += octets.len();
         self.uncut += 1;
@@ -146,12 +155,14 @@ impl Sender {
             id,
             octets,
             in_order,
+            priority,
             expires,
             piece: 0,
             cut: 0,
             first_frame: 0,
             first_turn: 0,
             outstanding: 0,
+            fresh: 0,
             progress: Progress::Cutting,
         });
         Ok(())
@@ -249,12 +260,13 @@ impl Sender {
             first_frame: 0,
             first_turn: 0,
             outstanding: 0,
+            fresh: 0,
             ..pending
         };
         for pending in self.clear() {
             match pending.progress {
                 Progress::Arrived => self.outcomes.push_back((pending.id, arrived)),
-                Progress::Cut if pending.first_turn < turn => {
+                Progress::Cut if pending.fresh == 0 && pending.first_turn < turn => {
                     self.stats.unknown += 1;
                     self.outcomes.push_back((pending.id, Outcome::Failed(Failure::LinkLost)));
                 }
@@ -292,8 +304,8 @@ impl Sender {
 
     /// The next frame of our transmission `turn` whose segment has at most `room` octets.
     ///
-    /// First what is due again, the oldest before others; then new C_PDUs, cut into equal pieces
-    /// of at most `segment` octets. A C_PDU that was begun keeps the length of its pieces.
+    /// The most urgent first; of those what is due again, the oldest before others; then new C_PDUs,
+    /// cut into equal pieces of at most `segment` octets. A C_PDU that was begun keeps the length of its pieces.
     pub fn poll(
         &mut self,
         now: Time,
@@ -305,15 +317,18 @@ impl Sender {
         if self.out_of_sync.is_some() {
             return None;
         }
-        let fits = |at: &&u64| usize::from(self.frame(**at).len) <= room;
+        let segment = segment.clamp(1, MAX_SEGMENT);
+        self.let_overtake(turn, segment);
+        let fits = |(_, at): &&(Reverse<u8>, u64)| usize::from(self.frame(*at).len) <= room;
         let due = self.due.iter().take(MAX_TRIED).find(fits).copied();
-        if let Some(at) = due {
-            self.stats.repeats += 1;
-            return Some(self.send(at, turn, true));
+        let uncut = self.first_uncut().map(|pending| pending.priority);
+        if let Some((Reverse(priority), at)) = due
+            && uncut.is_none_or(|uncut| uncut <= priority)
+        {
+            return Some(self.send(at, turn));
         }
-        let at = self.cut(turn, segment.clamp(1, MAX_SEGMENT), room)?;
-        self.stats.frames += 1;
-        Some(self.send(at, turn, false))
+        let at = self.cut(turn, segment, room).or(due.map(|(_, at)| at))?;
+        Some(self.send(at, turn))
     }
 
     /// A frame that may fill what is left of our transmission `turn`: the unacknowledged ones by
@@ -329,12 +344,11 @@ impl Sender {
         let from = self.spare.0.clamp(self.lower, end);
         let fits = |at: &u64| {
             let frame = self.frame(*at);
-            frame.state != State::Acknowledged && usize::from(frame.len) <= room
+            matches!(frame.state, State::Sent { .. }) && usize::from(frame.len) <= room
         };
         let at = (from..end).chain(self.lower..from).find(fits)?;
         self.spare.0 = at + 1;
-        self.stats.repeats += 1;
-        Some(self.send(at, turn, true))
+        Some(self.send(at, turn))
     }
 
     /// Whether the peer takes pieces of a C_PDU of several lengths (EP11): the last one of a
@@ -365,6 +379,13 @@ impl Sender {
             unanswered: self.unanswered,
             window: (self.window as usize).saturating_sub(self.frames.len()),
         }
+    }
+
+    /// The highest priority of what there is to be sent.
+    #[must_use]
+    pub fn urgency(&self) -> u8 {
+        let due = self.due.first().map_or(0, |(Reverse(priority), _)| *priority);
+        self.uncut().map(|pending| pending.priority).fold(due, u8::max)
     }
 
     /// How long the numbers of frames are.
@@ -419,11 +440,12 @@ impl Sender {
 
     fn acknowledge(&mut self, index: usize, acked: &mut Acked) {
         let at = self.lower + index as u64;
+        let priority = self.priority_of(index);
         let frame = &mut self.frames[index];
         match frame.state {
             State::Acknowledged => return,
             State::Due => {
-                self.due.remove(&at);
+                self.due.remove(&(Reverse(priority), at));
                 self.due_octets -= usize::from(frame.len);
             }
             State::Sent { .. } => self.unanswered -= 1,
@@ -450,12 +472,13 @@ impl Sender {
     /// Makes those of these frames due that were sent in a turn up to `turn`.
     fn miss(&mut self, range: Range<usize>, turn: u64, acked: &mut Acked) {
         for index in range.start..range.end.min(self.frames.len()) {
+            let priority = self.priority_of(index);
             let frame = &mut self.frames[index];
             if !matches!(frame.state, State::Sent { turn: sent } if sent <= turn) {
                 continue;
             }
             frame.state = State::Due;
-            self.due.insert(self.lower + index as u64);
+            self.due.insert((Reverse(priority), self.lower + index as u64));
             self.due_octets += usize::from(frame.len);
             self.unanswered -= 1;
             acked.lost += 1;
@@ -526,18 +549,63 @@ impl Sender {
         }
     }
 
+    /// C_PDUs of which something is not cut yet, the oldest first.
+    fn uncut(&self) -> impl Iterator<Item = &Pending> {
+        let from = self.place(self.cutting).min(self.c_pdus.len());
+        let rest = self.c_pdus.range(from..);
+        rest.filter(|pending| matches!(pending.progress, Progress::Cutting | Progress::Dropping))
+    }
+
+    fn first_uncut(&self) -> Option<&Pending> {
+        self.uncut().next()
+    }
+
+    /// Whether a C_PDU of this priority that is pushed now need not wait for any before it.
+    fn overtakes(&self, priority: u8) -> bool {
+        let open = self.c_pdus.iter().filter(|pending| pending.progress != Progress::Over);
+        let highest = open.map(|pending| pending.priority).max();
+        highest.is_some_and(|highest| highest < priority)
+    }
+
+    /// Numbers all pieces of the C_PDU that is cut next while a later one is more urgent, which then
+    /// gets the next numbers and is sent before them: a receiver takes numbers in any order within
+    /// the window (Annex C, section 3.3).
+    fn let_overtake(&mut self, turn: u64, segment: usize) {
+        while let Some(next) = self.first_uncut() {
+            let is_overtaken = self.uncut().any(|other| other.priority > next.priority);
+            let left = next.octets.len() - next.cut.min(next.octets.len());
+            let piece = if next.piece > 0 { next.piece } else { segment };
+            let room = (self.window as usize).saturating_sub(self.frames.len());
+            // One number is left for what overtakes.
+            if !is_overtaken || left.div_ceil(piece).max(1) >= room {
+                return;
+            }
+            let serial = self.cutting_now();
+            while self.cutting_now() == serial {
+                if self.cut(turn, segment, usize::MAX).is_none() {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The serial number of the C_PDU that is really cut next.
+    fn cutting_now(&self) -> u64 {
+        let over = |serial: &u64| {
+            self.c_pdus
+                .get(self.place(*serial))
+                .is_some_and(|pending| pending.progress == Progress::Over)
+        };
+        (self.cutting..).find(|serial| !over(serial)).unwrap_or(self.cutting)
+    }
+
     /// Cuts the next piece that fits, and numbers it.
     fn cut(&mut self, turn: u64, segment: usize, room: usize) -> Option<u64> {
         if self.frames.len() >= self.window as usize {
             return None;
         }
-        loop {
-            let place = self.place(self.cutting);
-            if self.c_pdus.get(place)?.progress != Progress::Over {
-                break;
-            }
-            self.cutting += 1;
-        }
+        self.cutting = self.cutting_now();
+        self.c_pdus.get(self.place(self.cutting))?;
         let place = self.place(self.cutting);
         let pending = &mut self.c_pdus[place];
         let at = self.lower + self.frames.len() as u64;
@@ -572,35 +640,47 @@ impl Sender {
             }
         };
         pending.outstanding += 1;
+        pending.fresh += 1;
+        let priority = pending.priority;
         let c_pdu = self.cutting;
         if is_end {
             self.cutting += 1;
             self.uncut -= 1;
         }
-        // It is sent at once, which puts it among the unanswered ones.
         self.frames.push_back(Frame {
             c_pdu,
             offset: u32::try_from(offset).unwrap_or(u32::MAX),
             len: u16::try_from(len).unwrap_or(u16::MAX),
             is_end,
+            is_fresh: true,
             state: State::Due,
         });
+        self.due.insert((Reverse(priority), at));
         self.due_octets += len;
         Some(at)
     }
 
     /// Marks the frame as sent in this turn.
-    fn send(&mut self, at: u64, turn: u64, is_repeat: bool) -> Outgoing<'_> {
+    fn send(&mut self, at: u64, turn: u64) -> Outgoing<'_> {
         let index = self.index(at);
+        let serial = self.frames[index].c_pdu;
+        let place = self.place(serial);
         let frame = &mut self.frames[index];
+        let is_repeat = !std::mem::take(&mut frame.is_fresh);
+        if is_repeat {
+            self.stats.repeats += 1;
+        } else {
+            self.stats.frames += 1;
+            self.c_pdus[place].fresh -= 1;
+        }
         if frame.state == State::Due {
-            self.due.remove(&at);
+            self.due.remove(&(Reverse(self.c_pdus[place].priority), at));
             self.due_octets -= usize::from(frame.len);
             self.unanswered += 1;
         }
         frame.state = State::Sent { turn };
         let frame = *frame;
-        let pending = &self.c_pdus[self.place(frame.c_pdu)];
+        let pending = &self.c_pdus[place];
         let offset = frame.offset as usize;
         let octets = pending.octets.get(offset..offset + usize::from(frame.len));
         let data = Data {
@@ -622,6 +702,11 @@ impl Sender {
 
     fn index(&self, at: u64) -> usize {
         usize::try_from(at - self.lower).expect("a place in the window")
+    }
+
+    /// The priority of a frame's C_PDU.
+    fn priority_of(&self, index: usize) -> u8 {
+        self.c_pdus[self.place(self.frames[index].c_pdu)].priority
     }
 
     /// Where a C_PDU lies in `c_pdus`.

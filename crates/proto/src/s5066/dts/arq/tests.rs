@@ -313,7 +313,7 @@ fn hostile_frames_do_not_fill_the_memory() {
 
 fn c_pdu(id: u64, len: usize, in_order: bool) -> Cpdu {
     let octets = vec![id.to_le_bytes()[0]; len];
-    Cpdu { id: RequestId(id), octets, in_order, expires: None }
+    Cpdu { id: RequestId(id), octets, in_order, priority: 0, expires: None }
 }
 
 /// Sends all there is in one turn, and tells it.

@@ -125,10 +125,11 @@ impl Server {
     }
 
     /// The next S_PDU to carry: expedited before all, then by priority, then clients in turn, each
-    /// with its oldest. Asked only while there is room for it below.
-    pub fn poll_request(&mut self, now: Time) -> Option<Request> {
+    /// with its oldest; only of the priority `least` and above. Asked only while there is room for it
+    /// below.
+    pub fn poll_request(&mut self, now: Time, least: u8) -> Option<Request> {
         self.expire(now);
-        for class in (0..CLASSES).rev() {
+        for class in (usize::from(least)..CLASSES).rev() {
             if let Some(request) = self.own.take(class) {
                 return Some(request);
             }

@@ -112,7 +112,7 @@ impl Bench {
     /// What the server hands down next, as `sender's access point>receiver's: U_PDU`.
     pub(super) fn requests(&mut self) -> Vec<Request> {
         let mut requests = Vec::new();
-        while let Some(request) = self.server.poll_request(self.now) {
+        while let Some(request) = self.server.poll_request(self.now, 0) {
             requests.push(request);
         }
         self.run();

@@ -29,11 +29,11 @@ fn flow_goes_off_when_much_waits_and_on_when_little_does() {
     assert_eq!(bench.clients[0].1.send(to_b(b"x")), Err(Refused::FlowOff));
 
     for _ in 0..2 {
-        bench.server.poll_request(bench.now).unwrap();
+        bench.server.poll_request(bench.now, 0).unwrap();
     }
     bench.run();
     assert!(!bench.clients[0].1.is_ready());
-    bench.server.poll_request(bench.now).unwrap();
+    bench.server.poll_request(bench.now, 0).unwrap();
     bench.run();
 
     assert_eq!(bench.take_trace(), ["0: bound 2048", "0: flow on"]);
@@ -165,12 +165,12 @@ fn what_waits_of_a_client_goes_with_its_connection() {
         let ttl = Duration::from_secs(1_000);
         bench.send(0, Send { ttl, ..to_b(text.as_bytes()) });
     }
-    bench.server.poll_request(bench.now).unwrap();
+    bench.server.poll_request(bench.now, 0).unwrap();
     let id = bench.clients[0].0;
 
     bench.server.handle_disconnected(bench.now, id);
 
-    assert!(bench.server.poll_request(bench.now).is_none());
+    assert!(bench.server.poll_request(bench.now, 0).is_none());
     assert_eq!(bench.server.undecided(), 0);
     assert_eq!(bench.server.next_timeout(), None);
     assert_eq!(bench.server.stats().dropped_unbound, 2);
@@ -209,7 +209,7 @@ proptest! {
                 }
             }
             if kind % 3 == 0 {
-                let _ = server.poll_request(now);
+                let _ = server.poll_request(now, 0);
             }
             prop_assert!(!server.backlog().exceeds(flood));
             prop_assert!(server.buffered() <= 3 * (2_000 + 200 + 70_000));

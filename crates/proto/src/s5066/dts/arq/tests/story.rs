@@ -91,7 +91,9 @@ impl Story {
         octets.resize(octets.len() + len, 0x55);
         self.lengths.insert(id, octets.len());
         let expires = ttl.map(Time::from_nanos);
-        self.sender.push(Cpdu { id: RequestId(id), octets, in_order, expires }).unwrap();
+        self.sender
+            .push(Cpdu { id: RequestId(id), octets, in_order, priority: 0, expires })
+            .unwrap();
     }
 
     fn run(&mut self) {

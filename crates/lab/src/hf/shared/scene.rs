@@ -1,0 +1,254 @@
+//! Several stations on one frequency, clients on each, and what each of them has of it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use proto::modem::Waveform;
+use proto::rng::Rng;
+use proto::s5066::cas::Access;
+use proto::s5066::node::Config;
+use proto::s5066::sis::{Client, ClientId, Sap, Service, client};
+use proto::s5066::{Address, Node};
+use proto::time::{Time, earliest};
+use sim::hf::{Channel, Medium, Net, StationId};
+
+use super::super::{air, bulk, station};
+
+/// Stations on a frequency, and who sends what to whom.
+#[derive(Clone, Debug)]
+pub(super) struct Scene {
+    pub waveform: Waveform,
+    pub channel: Channel,
+    pub stations: usize,
+    pub loads: Vec<Load>,
+}
+
+/// One client that sends, and one that receives.
+#[derive(Clone, Debug)]
+pub(super) struct Load {
+    pub from: usize,
+    /// A station that does not exist is dead.
+    pub to: usize,
+    pub priority: u8,
+    pub is_expedited: bool,
+    pub kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Kind {
+    /// All that the node takes, in U_PDUs of the greatest size.
+    Bulk,
+    /// Messages at random times, with this mean interval, from a time on.
+    Messages { octets: usize, every: Duration, begin: Duration },
+}
+
+/// What became of a load.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Served {
+    /// When each octet count arrived.
+    pub arrivals: Vec<(Time, usize)>,
+    /// How long each message took; `None` where it did not arrive in time.
+    pub waits: Vec<Option<Duration>>,
+}
+
+/// How long what was sent last may take.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Messages begin with their number.
+const NUMBER: usize = 4;
+
+impl Load {
+    pub(super) fn bulk(from: usize, to: usize) -> Self {
+        Self { from, to, priority: 0, is_expedited: false, kind: Kind::Bulk }
+    }
+
+    pub(super) fn urgent(from: usize, to: usize, every: Duration) -> Self {
+        let kind = Kind::Messages { octets: 100, every, begin: Duration::from_secs(300) };
+        Self { from, to, priority: 15, is_expedited: false, kind }
+    }
+}
+
+impl Served {
+    /// Octets that arrived in a span.
+    pub(super) fn octets(&self, from: Duration, until: Duration) -> usize {
+        let span = Time::ZERO + from..Time::ZERO + until;
+        let inside = self.arrivals.iter().filter(|(at, _)| span.contains(at));
+        inside.map(|(_, octets)| octets).sum()
+    }
+}
+
+impl Scene {
+    /// Runs it for so long; a message is given up when it has not arrived a while later.
+    pub(super) fn run(&self, time: Duration, seed: u64) -> Vec<Served> {
+        let mut run = Run::new(self, seed);
+        run.until = Time::ZERO + time;
+        run.run(Time::ZERO + time + PATIENCE);
+        run.loads.into_iter().map(|load| load.served).collect()
+    }
+}
+
+struct Run {
+    net: Net,
+    now: Time,
+    loads: Vec<Driven>,
+    /// When no more messages are sent.
+    until: Time,
+}
+
+/// A load at work.
+struct Driven {
+    load: Load,
+    sap: Sap,
+    sender: (ClientId, Client),
+    receiver: Option<(ClientId, Client)>,
+    rng: Rng,
+    next_at: Time,
+    number: u32,
+    under_way: BTreeMap<u32, (usize, Time)>,
+    served: Served,
+}
+
+impl Run {
+    fn new(scene: &Scene, seed: u64) -> Self {
+        let medium = Medium::new(air(scene.channel), scene.stations, seed);
+        let count = u8::try_from(scene.stations).expect("few stations");
+        let nodes = (0..count).map(|position| {
+            let config = station(address(position.into()), scene.waveform);
+            let access = Access::Slotted { position, stations: count };
+            let name = format!("node {position}");
+            Node::new(Time::ZERO, Config { access, ..config }, Rng::stream(seed, &name))
+        });
+        let mut net = Net::new(medium, nodes.collect());
+        let mut connect = |station: usize, sap: Sap| {
+            let id = net.at(Time::ZERO, StationId(station), |node| {
+                node.handle_connected(Time::ZERO).expect("a node takes few clients")
+            });
+            let mut client = Client::new(client::Config::new(sap));
+            client.handle_connected(Time::ZERO);
+            (id, client)
+        };
+        let loads = scene.loads.iter().enumerate().map(|(place, load)| {
+            let sap = Sap::new(u8::try_from(place).expect("few loads"));
+            let begin = match load.kind {
+                Kind::Bulk => Duration::ZERO,
+                Kind::Messages { begin, .. } => begin,
+            };
+            Driven {
+                sap,
+                sender: connect(load.from, sap),
+                receiver: (load.to < scene.stations).then(|| connect(load.to, sap)),
+                rng: Rng::stream(seed, &format!("load {place}")),
+                next_at: Time::ZERO + begin,
+                number: 0,
+                under_way: BTreeMap::new(),
+                served: Served::default(),
+                load: load.clone(),
+            }
+        });
+        let loads = loads.collect();
+        Self { net, now: Time::ZERO, loads, until: Time::MAX }
+    }
+
+    fn run(&mut self, end: Time) {
+        loop {
+            self.settle();
+            let due = self.loads.iter().map(Driven::next_timeout).fold(None, earliest);
+            let due = due.filter(|at| *at < self.until);
+            let next = earliest(self.net.next_timeout(), due).filter(|next| *next <= end);
+            let Some(next) = next else { return };
+            self.now = self.now.max(next);
+            self.net.handle_timeout(self.now);
+        }
+    }
+
+    /// Carries octets between clients and nodes until nothing is left.
+    fn settle(&mut self) {
+        let (now, net) = (self.now, &mut self.net);
+        let mut octets = Vec::new();
+        let mut is_busy = true;
+        while is_busy {
+            is_busy = false;
+            for driven in &mut self.loads {
+                is_busy |= now < self.until && driven.send(now);
+                let from = driven.load.from;
+                is_busy |= exchange(net, now, from, &mut driven.sender, &mut octets);
+                while driven.sender.1.poll_event().is_some() {}
+                let Some(receiver) = &mut driven.receiver else { continue };
+                is_busy |= exchange(net, now, driven.load.to, receiver, &mut octets);
+                while let Some(event) = receiver.1.poll_event() {
+                    if let client::Event::Received(received) = event {
+                        let (number, _) = received.u_pdu.split_first_chunk().expect("a number");
+                        let number = u32::from_be_bytes(*number);
+                        driven.served.arrivals.push((now, received.u_pdu.len()));
+                        if let Some((place, sent)) = driven.under_way.remove(&number) {
+                            driven.served.waits[place] = Some(now.since(sent));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Driven {
+    fn next_timeout(&self) -> Option<Time> {
+        matches!(self.load.kind, Kind::Messages { .. }).then_some(self.next_at)
+    }
+
+    /// Hands the sender a U_PDU if one is due and it takes one.
+    fn send(&mut self, now: Time) -> bool {
+        let octets = match self.load.kind {
+            Kind::Bulk => bulk::U_PDU,
+            Kind::Messages { .. } if self.next_at > now => return false,
+            Kind::Messages { octets, .. } => octets,
+        };
+        let mut u_pdu = vec![0x5a; octets.max(NUMBER)];
+        u_pdu[..NUMBER].copy_from_slice(&self.number.to_be_bytes());
+        let send = client::Send {
+            to: Address::node(address(self.load.to)),
+            to_sap: self.sap,
+            priority: self.load.priority,
+            is_expedited: self.load.is_expedited,
+            service: Some(Service { in_order: false, ..Service::ARQ }),
+            ttl: Duration::ZERO,
+            u_pdu: &u_pdu,
+        };
+        let is_taken = self.sender.1.send(send).is_ok();
+        if let Kind::Messages { every, .. } = self.load.kind {
+            self.next_at = now + self.rng.exponential(every);
+            if is_taken {
+                self.under_way.insert(self.number, (self.served.waits.len(), now));
+            }
+            self.served.waits.push(None);
+        }
+        self.number += u32::from(is_taken);
+        is_taken
+    }
+}
+
+fn exchange(
+    net: &mut Net,
+    now: Time,
+    station: usize,
+    (id, client): &mut (ClientId, Client),
+    octets: &mut Vec<u8>,
+) -> bool {
+    let (id, station) = (*id, StationId(station));
+    octets.clear();
+    let has_sent = client.poll_octets(now, octets);
+    if has_sent {
+        net.at(now, station, |node| node.handle_octets(now, id, octets));
+    }
+    octets.clear();
+    let has_received = net.at(now, station, |node| {
+        while node.poll_event().is_some() {}
+        node.poll_octets(now, id, octets)
+    });
+    if has_received {
+        client.handle_octets(now, octets);
+    }
+    has_sent || has_received
+}
+
+fn address(station: usize) -> u32 {
+    u32::try_from(station).expect("few stations") + 1
+}
