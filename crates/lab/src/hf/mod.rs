@@ -8,7 +8,6 @@ mod errors;
 mod ipclient;
 pub mod link;
 mod s5066;
-#[cfg(test)]
 mod shared;
 mod timeline;
 mod transfer;
@@ -35,6 +34,7 @@ pub fn claims() -> Vec<Claim> {
     let mut claims = vec![s5066::claim()];
     claims.extend(ipclient::claims());
     claims.push(errors::claim());
+    claims.push(shared::claim());
     claims
 }
 

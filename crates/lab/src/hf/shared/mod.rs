@@ -1,5 +1,461 @@
-//! How stations share a frequency: who waits for how long, and who gets how much.
+//! How stations share a frequency: who waits for how long, who gets how much, and what that costs.
 
 mod scene;
 #[cfg(test)]
 mod tests;
+
+use std::time::Duration;
+
+use proto::modem::Waveform;
+use proto::s5066::cas::Access;
+use proto::s5066::node::Config;
+use sim::hf::Channel;
+
+use super::{BIT_S, GROUP, UTILISATION, air_assumptions, station};
+use crate::claim::{Cell, Claim, Finding, Metric, Outcome, Point, Results, Table, Verdict};
+use crate::figure::{Axis, Figure, Ink, Mark, Series};
+use crate::stats::{Estimate, Observation};
+use crate::words::number;
+
+use scene::{Kind, Load, Scene, Served};
+
+const SPEEDS: [u32; 4] = [300, 1_200, 9_600, 240_000];
+/// Where numbers of stations are tried.
+const SPEED: u32 = 9_600;
+const STATIONS: [usize; 4] = [2, 4, 6, 8];
+/// Of the messages beside bulk.
+const PRIORITIES: [u8; 5] = [0, 4, 8, 12, 15];
+const MINUTE: Duration = Duration::from_secs(60);
+/// A run, and its beginning that is not counted for shares.
+const TIME: Duration = Duration::from_secs(3_600);
+const SKIPPED: Duration = Duration::from_secs(900);
+/// The same of wideband, which carries in this time what the others do in days.
+const WIDEBAND: u32 = 240_000;
+const WIDEBAND_TIME: Duration = Duration::from_secs(1_200);
+const WIDEBAND_SKIPPED: Duration = Duration::from_secs(300);
+/// Runs at most.
+const RUNS: u32 = 20;
+/// Shares are compared over so long.
+const SHARED: Duration = Duration::from_secs(600);
+
+const SHARE: Metric = "share";
+const JAIN: Metric = "jain";
+const MEDIAN: Metric = "median";
+const MOST: Metric = "most";
+const LONGEST: Metric = "longest";
+const FIRST: Metric = "first";
+
+/// What was asked of it: seconds in the same direction and in the other, by speed.
+const WAIT_GOALS: [(u32, f64, f64); 2] = [(9_600, 5.0, 25.0), (300, 30.0, 60.0)];
+const JAIN_GOAL: f64 = 0.95;
+/// What a lone pair may lose for the others.
+const PAIR_GOAL: f64 = 0.97;
+/// What bulk alone shall have at [`SPEED`].
+const BULK_GOAL: f64 = 0.95;
+
+pub(super) fn claim() -> Claim {
+    Claim {
+        id: "hf-shared",
+        group: GROUP,
+        text: "on a frequency that several stations share everybody has a turn within a bound, equal \
+               flows have equal shares, what is urgent waits for seconds beside saturated bulk, and \
+               a lone pair hardly pays for it",
+        source: "goals of this project; the white paper has one pair of stations",
+        cells,
+        judge,
+    }
+}
+
+/// What is sent, at a speed among some stations.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Case {
+    /// One flow of bulk; the others are silent.
+    Pair,
+    /// A flow from each station with an even place to the next.
+    Flows,
+    /// A flow from each station to the next.
+    Ring,
+    /// Messages of the highest priority beside bulk that goes the same way.
+    UrgentSame,
+    /// ... that goes the other way.
+    UrgentOther,
+    /// Messages of a priority beside bulk that goes the same way.
+    Priority(u8),
+    /// A message now and then from a third station while two never pause.
+    Turn,
+    /// Messages beside others for a station that does not exist.
+    Dead,
+}
+
+impl Case {
+    fn loads(self, stations: usize) -> Vec<Load> {
+        let next = |at: usize| (at + 1) % stations;
+        match self {
+            Self::Pair => vec![Load::bulk(0, 1)],
+            Self::Flows => (0..stations).step_by(2).map(|at| Load::bulk(at, next(at))).collect(),
+            Self::Ring => (0..stations).map(|at| Load::bulk(at, next(at))).collect(),
+            Self::UrgentSame => vec![Load::urgent(0, 1, MINUTE), Load::bulk(0, 1)],
+            Self::UrgentOther => vec![Load::urgent(1, 0, MINUTE), Load::bulk(0, 1)],
+            Self::Priority(priority) => {
+                vec![Load { priority, ..Load::urgent(0, 1, MINUTE * 2) }, Load::bulk(0, 1)]
+            }
+            Self::Turn => {
+                let message = Load { priority: 0, ..Load::urgent(2, 3, MINUTE * 5) };
+                vec![message, Load::bulk(0, 1), Load::bulk(1, 0)]
+            }
+            Self::Dead => {
+                let dead = Load { priority: 0, ..Load::urgent(0, stations, MINUTE) };
+                vec![Load::urgent(0, 1, MINUTE), dead]
+            }
+        }
+    }
+}
+
+fn waveform(speed: u32) -> Waveform {
+    speed.to_string().parse().expect("the speeds are those of waveforms")
+}
+
+fn name(case: Case, speed: u32, stations: usize) -> String {
+    format!("shared {case:?} {speed} {stations}")
+}
+
+fn cell(case: Case, speed: u32, stations: usize) -> Cell {
+    let work = move |seed| outcome(case, speed, stations, seed);
+    Cell::new(name(case, speed, stations), work).at_most(if speed == WIDEBAND { 2 } else { RUNS })
+}
+
+fn outcome(case: Case, speed: u32, stations: usize, seed: u64) -> Outcome {
+    let loads = case.loads(stations);
+    let scene = Scene {
+        waveform: waveform(speed),
+        channel: Channel::Clear,
+        stations,
+        loads: loads.clone(),
+    };
+    let (time, skipped) = match speed {
+        WIDEBAND => (WIDEBAND_TIME, WIDEBAND_SKIPPED),
+        _ => (TIME, SKIPPED),
+    };
+    let served = scene.run(time, seed);
+    let of_speed =
+        |octets: usize, time: Duration| octets as f64 * 8.0 / f64::from(speed) / time.as_secs_f64();
+    let share = |from, until| {
+        let bulk = loads.iter().zip(&served).filter(|(load, _)| load.kind == Kind::Bulk);
+        let shares = bulk.map(move |(_, load)| of_speed(load.octets(from, until), until - from));
+        shares.collect::<Vec<f64>>()
+    };
+    let mut outcome = vec![
+        (SHARE, Observation::Exact(share(skipped, time).iter().sum())),
+        (JAIN, Observation::Exact(jain(&share(skipped, skipped + SHARED)))),
+    ];
+    if matches!(loads[0].kind, Kind::Messages { .. }) {
+        let skipped = if case == Case::UrgentOther { served[0].unannounced() } else { 0 };
+        outcome.extend(waits(&served[0], skipped));
+    }
+    outcome
+}
+
+/// How long messages took: in the middle, 95 of 100, the longest, and the first.
+fn waits(served: &Served, skipped: usize) -> Outcome {
+    // What did not arrive in time took longer than the run.
+    let seconds = |wait: &Option<Duration>| wait.map_or(TIME.as_secs_f64(), |it| it.as_secs_f64());
+    let first = served.waits.first().map(seconds);
+    let mut waits: Vec<f64> = served.waits.iter().skip(skipped).map(seconds).collect();
+    waits.sort_by(f64::total_cmp);
+    let at = |part: usize| waits.get((waits.len() * part / 100).min(waits.len().saturating_sub(1)));
+    let all = [(MEDIAN, at(50)), (MOST, at(95)), (LONGEST, waits.last()), (FIRST, first.as_ref())];
+    let known = all.into_iter().filter_map(|(metric, wait)| Some((metric, *wait?)));
+    known.map(|(metric, wait)| (metric, Observation::Exact(wait))).collect()
+}
+
+/// How equal shares are: 1 when all are the same, 1/n when one has all (Jain, Chiu, Hawe, 1984).
+fn jain(shares: &[f64]) -> f64 {
+    let sum: f64 = shares.iter().sum();
+    let squares: f64 = shares.iter().map(|share| share * share).sum();
+    sum * sum / (shares.len() as f64 * squares)
+}
+
+/// The cases that are tried at every speed, and among how many stations.
+const BY_SPEED: [(Case, usize); 6] = [
+    (Case::UrgentSame, 2),
+    (Case::UrgentOther, 2),
+    (Case::Turn, 4),
+    (Case::Flows, 4),
+    (Case::Pair, 2),
+    (Case::Pair, 4),
+];
+
+fn cells() -> Vec<Cell> {
+    let mut all = Vec::new();
+    for (case, stations) in BY_SPEED {
+        all.extend(SPEEDS.map(|speed| cell(case, speed, stations)));
+    }
+    for stations in STATIONS {
+        all.push(cell(Case::Ring, SPEED, stations));
+        all.extend([Case::Flows, Case::Pair].map(|case| cell(case, SPEED, stations)));
+        if stations > 2 {
+            all.push(cell(Case::Turn, SPEED, stations));
+        }
+    }
+    all.extend(PRIORITIES.map(|priority| cell(Case::Priority(priority), SPEED, 2)));
+    all.extend([300, SPEED].map(|speed| cell(Case::Dead, speed, 4)));
+    all
+}
+
+/// How stations are kept apart: two alternate, more have slots.
+fn access(position: u8, stations: u8) -> Access {
+    if stations == 2 { Access::PointToPoint } else { Access::Slotted { position, stations } }
+}
+
+/// What the configuration of a station tells.
+fn config(speed: u32, stations: usize) -> Config {
+    let stations = u8::try_from(stations).expect("few stations");
+    Config { access: access(0, stations), ..station(1, waveform(speed)) }
+}
+
+fn judge(results: &Results) -> Finding {
+    let at = |case, speed, stations, metric| results.estimate(&name(case, speed, stations), metric);
+    let mut points = Vec::new();
+    for speed in SPEEDS {
+        let mut push = |series: &str, y: Estimate, y_unit, limit: Option<f64>| {
+            points.push(Point {
+                series: series.to_owned(),
+                x: f64::from(speed),
+                x_unit: BIT_S,
+                y,
+                y_unit,
+                limit,
+                sessions: None,
+                limit2: None,
+                cell: None,
+            });
+        };
+        let bound = |stations, of: fn(&Config) -> Duration| {
+            Some(of(&config(speed, stations)).as_secs_f64())
+        };
+        let longest = |case, stations| at(case, speed, stations, LONGEST);
+        push("urgent-same", longest(Case::UrgentSame, 2), "s", bound(2, Config::urgent_bound));
+        let other = bound(2, Config::urgent_bound_against);
+        push("urgent-other", longest(Case::UrgentOther, 2), "s", other);
+        push("turn", longest(Case::Turn, 4), "s", bound(4, Config::turn_bound));
+        push("jain", at(Case::Flows, speed, 4, JAIN), "Jain's index", Some(1.0));
+        let alone = at(Case::Pair, speed, 2, SHARE).mean;
+        push("pair", at(Case::Pair, speed, 4, SHARE), UTILISATION, Some(alone));
+    }
+    let missed = missed(results, &points);
+    let value = |series: &str, speed: u32| {
+        let point = points.iter().find(|it| it.series == series && it.x == f64::from(speed));
+        number(point.map_or(f64::NAN, |point| point.y.mean))
+    };
+    Finding {
+        verdict: if missed.is_empty() { Verdict::Reproduced } else { Verdict::Differs },
+        measured: format!(
+            "the slowest of sixty urgent messages beside bulk took {} s in the same direction and {} \
+             s in the other at 9600 bit/s, {} and {} s at 300; a third station waited {} and {} s at \
+             most for a pair that never paused; Jain's index of two flows {} and {}; a lone pair \
+             among four has {} and {} of the rate. {} runs.",
+            value("urgent-same", SPEED),
+            value("urgent-other", SPEED),
+            value("urgent-same", 300),
+            value("urgent-other", 300),
+            value("turn", SPEED),
+            value("turn", 300),
+            value("jain", SPEED),
+            value("jain", 300),
+            value("pair", SPEED),
+            value("pair", 300),
+            points.first().map_or(0, |point| point.y.runs),
+        ),
+        reason: if missed.is_empty() {
+            "every goal is met".to_owned()
+        } else {
+            format!("missed: {}", missed.join("; "))
+        },
+        figures: vec![waiting(&points), by_priority(results), shares(results)],
+        tables: vec![waits_table(results), shares_table(results)],
+        exchanges: Vec::new(),
+        points,
+        assumptions: assumptions(),
+    }
+}
+
+/// The goals that are not met, with what was measured.
+fn missed(results: &Results, points: &[Point]) -> Vec<String> {
+    let mut missed = Vec::new();
+    let mut check = |is_met: bool, what: String| {
+        if !is_met {
+            missed.push(what);
+        }
+    };
+    for point in points {
+        let (y, at) = (point.y.mean, format!("{} at {} bit/s", point.series, point.x));
+        let goal = WAIT_GOALS.iter().find(|(speed, ..)| f64::from(*speed) == point.x);
+        match (point.series.as_str(), goal, point.limit) {
+            ("urgent-same", Some((_, goal, _)), _) | ("urgent-other", Some((_, _, goal)), _) => {
+                check(y <= *goal, format!("{at}: {} s, {goal} s were asked", number(y)));
+            }
+            ("turn", _, Some(bound)) => {
+                check(y <= bound, format!("{at}: {} s, the bound is {}", number(y), number(bound)));
+            }
+            ("jain", ..) => check(y >= JAIN_GOAL, format!("{at}: {}", number(y))),
+            ("pair", _, Some(alone)) => {
+                let part = y / alone;
+                check(part >= PAIR_GOAL, format!("{at}: {} of what it has alone", number(part)));
+            }
+            _ => {}
+        }
+    }
+    let alone = results.estimate(&name(Case::Pair, SPEED, 2), SHARE).mean;
+    check(alone >= BULK_GOAL, format!("bulk alone has {} of {SPEED} bit/s", number(alone)));
+    missed
+}
+
+fn waiting(points: &[Point]) -> Figure {
+    let series = |name: &str, of: &'static str, ink| {
+        let marks = points.iter().filter(|it| it.series == of);
+        let marks = marks.map(|it| Mark::measured(it.x, &it.y)).collect();
+        Series { name: name.to_owned(), ink, marks }
+    };
+    let bound = |name: &str, of: &'static str, ink| {
+        let marks = points.iter().filter(|it| it.series == of);
+        let marks = marks.filter_map(|it| Some(Mark::exact(it.x, it.limit?))).collect();
+        Series { name: name.to_owned(), ink, marks }
+    };
+    Figure {
+        name: "hf-shared-waits".to_owned(),
+        title: "The longest wait on a frequency that never rests".to_owned(),
+        subtitle: "100 octets: of priority 15 beside bulk, and from a third station beside a pair"
+            .to_owned(),
+        x: Axis::log("Rate", "bit/s").with_ticks(SPEEDS.map(f64::from)),
+        y: Axis::log("Longest wait of an hour", "s"),
+        series: vec![
+            bound("bound of a turn", "turn", Ink::Limit),
+            bound("bound against bulk", "urgent-other", Ink::Goal),
+            series("a third station's turn", "turn", Ink::Tcp),
+            series("urgent, against bulk", "urgent-other", Ink::Seed),
+            series("urgent, with bulk", "urgent-same", Ink::Default),
+        ],
+        note: "Bounds are what the configuration tells (Config::turn_bound, urgent_bound_against)."
+            .to_owned(),
+    }
+}
+
+fn by_priority(results: &Results) -> Figure {
+    let series = |label: &str, metric, ink| Series {
+        name: label.to_owned(),
+        ink,
+        marks: PRIORITIES
+            .map(|priority| {
+                let cell = name(Case::Priority(priority), SPEED, 2);
+                Mark::measured(f64::from(priority), &results.estimate(&cell, metric))
+            })
+            .to_vec(),
+    };
+    Figure {
+        name: "hf-shared-priorities".to_owned(),
+        title: "Messages beside bulk of priority 0, by their priority".to_owned(),
+        subtitle: format!("100 octets beside saturated bulk in the same direction, {SPEED} bit/s"),
+        x: Axis::linear("Priority", "").with_ticks(PRIORITIES.map(f64::from)),
+        y: Axis::log("Wait", "s"),
+        series: vec![
+            series("longest", LONGEST, Ink::Tcp),
+            series("95 of 100 at most", MOST, Ink::Seed),
+            series("half at most", MEDIAN, Ink::Default),
+        ],
+        note: String::new(),
+    }
+}
+
+fn shares(results: &Results) -> Figure {
+    let series = |label: &str, case, ink| Series {
+        name: label.to_owned(),
+        ink,
+        marks: STATIONS
+            .map(|stations| {
+                Mark::measured(
+                    stations as f64,
+                    &results.estimate(&name(case, SPEED, stations), SHARE),
+                )
+            })
+            .to_vec(),
+    };
+    Figure {
+        name: "hf-shared-use".to_owned(),
+        title: "What sharing costs".to_owned(),
+        subtitle: format!("U_PDUs of all stations together, {SPEED} bit/s"),
+        x: Axis::linear("Stations", "").with_ticks(STATIONS.map(|stations| stations as f64)),
+        y: Axis::linear("Utilisation", ""),
+        series: vec![
+            series("a flow from each to the next", Case::Ring, Ink::Tcp),
+            series("a flow for each two", Case::Flows, Ink::Seed),
+            series("one flow, the others silent", Case::Pair, Ink::Default),
+        ],
+        note: String::new(),
+    }
+}
+
+fn waits_table(results: &Results) -> Table {
+    let mut rows = Vec::new();
+    let mut push = |what: String, case, speed, stations| {
+        let cell = name(case, speed, stations);
+        let metrics = [MEDIAN, MOST, LONGEST, FIRST];
+        let mut row = vec![what];
+        row.extend(metrics.map(|metric| number(results.estimate(&cell, metric).mean)));
+        row.push(number(results.estimate(&cell, SHARE).mean));
+        rows.push(row);
+    };
+    for speed in SPEEDS {
+        push(format!("urgent with bulk, {speed} bit/s"), Case::UrgentSame, speed, 2);
+        push(format!("urgent against bulk, {speed} bit/s"), Case::UrgentOther, speed, 2);
+        push(format!("third station, {speed} bit/s"), Case::Turn, speed, 4);
+    }
+    for priority in PRIORITIES {
+        let what = format!("priority {priority} with bulk, {SPEED} bit/s");
+        push(what, Case::Priority(priority), SPEED, 2);
+    }
+    for speed in [300, SPEED] {
+        push(format!("urgent beside a dead station, {speed} bit/s"), Case::Dead, speed, 4);
+    }
+    let head = ["what waits", "half, s", "95 of 100, s", "longest, s", "first, s", "bulk's use"];
+    Table {
+        title: "Waits of messages of 100 octets".to_owned(),
+        head: head.map(str::to_owned).to_vec(),
+        rows,
+    }
+}
+
+fn shares_table(results: &Results) -> Table {
+    let rows = STATIONS.map(|stations| {
+        let at = |case, metric| number(results.estimate(&name(case, SPEED, stations), metric).mean);
+        vec![
+            stations.to_string(),
+            at(Case::Pair, SHARE),
+            at(Case::Flows, SHARE),
+            at(Case::Flows, JAIN),
+            at(Case::Ring, SHARE),
+            at(Case::Ring, JAIN),
+            number(config(SPEED, stations).turn_bound().as_secs_f64()),
+        ]
+    });
+    let head = ["stations", "one flow", "flows", "Jain", "ring", "Jain", "bound of a turn, s"];
+    Table {
+        title: format!(
+            "Use of {SPEED} bit/s by all together, and how equal shares are in ten minutes"
+        ),
+        head: head.map(str::to_owned).to_vec(),
+        rows: rows.to_vec(),
+    }
+}
+
+fn assumptions() -> Vec<String> {
+    let mut all = air_assumptions();
+    all.push(
+        "All stations hear each other, on a clear channel; two alternate, more have slots of their \
+         own. An hour (at 240000 bit/s twenty minutes), of which the first quarter is not counted for \
+         shares. Bulk is U_PDUs of 2048 octets of priority 0, as many as the node takes. Messages of 100 octets come at random, one a minute in the mean, after \
+         five minutes. Against bulk those are not counted that were sent before the first had arrived: \
+         nobody can know of them. The first is in the table."
+            .to_owned(),
+    );
+    all
+}

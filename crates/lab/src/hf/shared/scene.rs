@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use proto::modem::Waveform;
 use proto::rng::Rng;
-use proto::s5066::cas::Access;
 use proto::s5066::node::Config;
 use proto::s5066::sis::{Client, ClientId, Sap, Service, client};
 use proto::s5066::{Address, Node};
@@ -49,6 +48,8 @@ pub(super) struct Served {
     pub arrivals: Vec<(Time, usize)>,
     /// How long each message took; `None` where it did not arrive in time.
     pub waits: Vec<Option<Duration>>,
+    /// When each was sent.
+    pub sent: Vec<Time>,
 }
 
 /// How long what was sent last may take.
@@ -68,6 +69,13 @@ impl Load {
 }
 
 impl Served {
+    /// How many messages were sent before the first had arrived: nobody could know of them.
+    pub(super) fn unannounced(&self) -> usize {
+        let known = self.sent.first().zip(self.waits.first().copied().flatten());
+        let known = known.map_or(Time::MAX, |(&sent, wait)| sent + wait);
+        self.sent.iter().filter(|sent| **sent < known).count()
+    }
+
     /// Octets that arrived in a span.
     pub(super) fn octets(&self, from: Duration, until: Duration) -> usize {
         let span = Time::ZERO + from..Time::ZERO + until;
@@ -113,7 +121,7 @@ impl Run {
         let count = u8::try_from(scene.stations).expect("few stations");
         let nodes = (0..count).map(|position| {
             let config = station(address(position.into()), scene.waveform);
-            let access = Access::Slotted { position, stations: count };
+            let access = super::access(position, count);
             let name = format!("node {position}");
             Node::new(Time::ZERO, Config { access, ..config }, Rng::stream(seed, &name))
         });
@@ -219,6 +227,7 @@ impl Driven {
                 self.under_way.insert(self.number, (self.served.waits.len(), now));
             }
             self.served.waits.push(None);
+            self.served.sent.push(now);
         }
         self.number += u32::from(is_taken);
         is_taken

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use proto::s5066::cas::Access;
-use proto::s5066::node::Config;
 use sim::hf::Channel;
 
-use super::super::station;
 use super::scene::{Load, Scene, Served};
+use super::{config, jain};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const SPEEDS: [&str; 2] = ["9600", "300"];
@@ -28,7 +26,7 @@ fn equal_flows_share_equally_at_every_speed() {
 fn a_third_station_has_its_turn_within_the_bound() {
     for speed in SPEEDS {
         let scene = scene(speed, 4, vec![Load::bulk(0, 1), Load::bulk(1, 0), late(2, 3)]);
-        let bound = bound(speed, 4);
+        let bound = config(speed.parse().expect("a number"), 4).turn_bound();
 
         for seed in 1..=5 {
             let served = scene.run(MINUTE * 60, seed);
@@ -106,8 +104,7 @@ fn transmissions_are_short_while_something_urgent_comes_the_other_way() {
         let loads = vec![Load::bulk(0, 1), Load::urgent(1, 0, MINUTE)];
         let served = scene(speed, 2, loads).run(MINUTE * 30, 1);
 
-        // Nobody can know of the first one.
-        let longest = longest(&served[1], 2);
+        let longest = longest(&served[1], served[1].unannounced());
         assert!(longest <= Duration::from_secs(most), "{speed}: {longest:?}");
         let before = shares(speed, &served, MINUTE, MINUTE * 5)[0];
         assert!(before > 0.8, "{speed}: nothing urgent has come yet, {before}");
@@ -124,23 +121,10 @@ fn scene(speed: &str, stations: usize, loads: Vec<Load>) -> Scene {
     Scene { waveform, channel: Channel::Clear, stations, loads }
 }
 
-fn bound(speed: &str, stations: u8) -> Duration {
-    let access = Access::Slotted { position: 0, stations };
-    let config = station(1, speed.parse().expect("a waveform"));
-    Config { access, ..config }.turn_bound()
-}
-
 /// What share of the speed each load had.
 fn shares(speed: &str, served: &[Served], from: Duration, until: Duration) -> Vec<f64> {
     let bits = speed.parse::<f64>().expect("a number") * (until - from).as_secs_f64();
     served.iter().map(|load| load.octets(from, until) as f64 * 8.0 / bits).collect()
-}
-
-/// How equal shares are: 1 is all the same, 1/n is all to one (Jain, 1984).
-fn jain(shares: &[f64]) -> f64 {
-    let sum: f64 = shares.iter().sum();
-    let squares: f64 = shares.iter().map(|share| share * share).sum();
-    sum * sum / (shares.len() as f64 * squares)
 }
 
 fn longest(served: &Served, skipped: usize) -> Duration {

@@ -180,6 +180,27 @@ impl Config {
         alone + self.longest * 2 + self.exchange * 3 * others
     }
 
+    /// How long a short U_PDU that is more urgent than all else takes at most beside bulk that goes the
+    /// same way: the answer to a transmission that has just ended, a slot, and its own transmission.
+    #[must_use]
+    pub fn urgent_bound(&self) -> Duration {
+        let times = self.times(self.waveform);
+        let slots = match self.access {
+            Access::PointToPoint => Duration::ZERO,
+            Access::Jitter { limit } => limit + times.slot,
+            Access::Slotted { stations, .. } => times.slot * u32::from(stations),
+        };
+        let own = self.switching + self.waveform.air_time(SHORT) + self.decoding;
+        times.answer + own + times.gather + slots + own
+    }
+
+    /// The same beside bulk that goes the other way, once the station that sends it has heard
+    /// something as urgent a short while ago.
+    #[must_use]
+    pub fn urgent_bound_against(&self) -> Duration {
+        self.switching + self.longest_beside_urgent + self.urgent_bound()
+    }
+
     /// How long a soft link stays up without data: not only until others have had their turn.
     pub(super) fn idle(&self) -> Duration {
         match self.access {
@@ -201,6 +222,8 @@ impl Config {
     }
 }
 
+/// Octets on the air of a U_PDU of some hundred octets.
+const SHORT: usize = 200;
 /// Other stations on a frequency where nobody says how many there are.
 const MANY: u32 = 8;
 /// From the end of a preamble until a modem tells of it, at most.

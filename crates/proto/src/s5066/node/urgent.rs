@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::MAX_PRIORITY;
 use crate::time::Time;
 
-/// How long one message counts: the pace of a conversation by hand.
-const MEMORY: Duration = Duration::from_secs(300);
+/// How long one message counts: longer than the pauses of a conversation by hand.
+const MEMORY: Duration = Duration::from_secs(600);
 
 /// Until when something of each priority counts.
 #[derive(Clone, Copy, Debug, Default)]
