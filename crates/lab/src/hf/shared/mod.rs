@@ -34,7 +34,7 @@ const WIDEBAND: u32 = 240_000;
 const WIDEBAND_TIME: Duration = Duration::from_secs(1_200);
 const WIDEBAND_SKIPPED: Duration = Duration::from_secs(300);
 /// Runs at most.
-const RUNS: u32 = 20;
+const RUNS: u32 = 10;
 /// Shares are compared over so long.
 const SHARED: Duration = Duration::from_secs(600);
 
