@@ -31,7 +31,8 @@ pub use sender::Sender;
 /// The most octets of a C_PDU: an S_PDU for the largest MTU, and headers.
 pub const MAX_C_PDU: usize = 4_096 + 16;
 
-/// Two ends do not speak of the same frames: their windows are to be reset.
+/// Two ends do not speak of the same frames: their windows are to be reset. The tests are those of
+/// Annex C, section 6.2.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum OutOfSync {
     /// Test 4: the lower edge of an acknowledgement lies outside what was sent.

@@ -250,7 +250,8 @@ impl Receiver {
         &self.stats
     }
 
-    /// Which frame it is, counted from the last reset on.
+    /// Which frame it is, counted from the last reset on, if it lies in the window or was in it when
+    /// the newest was sent (Annex C, section 6.2).
     fn check(&self, numbers: Numbers, data: &Data<'_>) -> Result<u64, OutOfSync> {
         if numbers != self.numbers {
             return Err(OutOfSync::Numbers);

@@ -1,6 +1,7 @@
 //! Two ends by turns.
 
 mod story;
+mod window;
 
 use super::*;
 use crate::s5066::dts::wire::{self, Body, Fsn, Numbers, Segment};
