@@ -30,6 +30,8 @@ pub struct Sender {
     /// Frames that are due, or due again: the most urgent first, then the oldest.
     due: BTreeSet<(Reverse<u8>, u64)>,
     due_octets: usize,
+    /// Those of `due` that were never sent.
+    fresh: BTreeSet<(Reverse<u8>, u64)>,
     unanswered: usize,
     /// Where the next spare repeat is looked for, and in which transmission.
     spare: (u64, u64),
@@ -81,7 +83,7 @@ struct Pending {
     piece: usize,
     /// Octets that are cut.
     cut: usize,
-    /// The frame with its first piece, and the transmission that first had it.
+    /// The frame with its first piece, and the transmission that first had it, if one had.
     first_frame: u64,
     first_turn: u64,
     /// Frames that are not acknowledged, and those that were never sent.
@@ -118,6 +120,7 @@ impl Sender {
             frames: VecDeque::new(),
             due: BTreeSet::new(),
             due_octets: 0,
+            fresh: BTreeSet::new(),
             unanswered: 0,
             spare: (0, 0),
             c_pdus: VecDeque::new(),
@@ -305,7 +308,11 @@ impl Sender {
     /// The next frame of our transmission `turn` whose segment has at most `room` octets.
     ///
     /// The most urgent first; of those what is due again, the oldest before others; then new C_PDUs,
-    /// cut into equal pieces of at most `segment` octets. A C_PDU that was begun keeps the length of its pieces.
+    /// cut into equal pieces of at most `segment` octets. A C_PDU that was begun keeps the length of
+    /// its pieces.
+    ///
+    /// Those of a priority are sent for the first time in their order, although a later one may fit
+    /// where an earlier does not: else a reset, which sends the earlier again, could exchange them.
     pub fn poll(
         &mut self,
         now: Time,
@@ -318,16 +325,22 @@ impl Sender {
             return None;
         }
         let segment = segment.clamp(1, MAX_SEGMENT);
-        self.let_overtake(turn, segment);
-        let fits = |(_, at): &&(Reverse<u8>, u64)| usize::from(self.frame(*at).len) <= room;
+        self.let_overtake(segment);
+        let fits = |(priority, at): &&(Reverse<u8>, u64)| {
+            let frame = self.frame(*at);
+            let is_its_turn = !frame.is_fresh || self.first_fresh(priority.0) == Some(*at);
+            is_its_turn && usize::from(frame.len) <= room
+        };
         let due = self.due.iter().take(MAX_TRIED).find(fits).copied();
         let uncut = self.first_uncut().map(|pending| pending.priority);
+        let uncut = uncut.filter(|&priority| self.first_fresh(priority).is_none());
         if let Some((Reverse(priority), at)) = due
             && uncut.is_none_or(|uncut| uncut <= priority)
         {
             return Some(self.send(at, turn));
         }
-        let at = self.cut(turn, segment, room).or(due.map(|(_, at)| at))?;
+        let cut = uncut.and_then(|_| self.cut(segment, room));
+        let at = cut.or(due.map(|(_, at)| at))?;
         Some(self.send(at, turn))
     }
 
@@ -403,39 +416,41 @@ impl Sender {
     /// Whether a frame was sent since the last reset.
     #[must_use]
     pub fn has_sent(&self) -> bool {
-        self.lower > 0 || !self.frames.is_empty()
+        self.lower > 0 || self.frames.iter().any(|frame| !frame.is_fresh)
     }
 
-    /// The place of the report's lower edge in `frames`, if the report can be true.
+    /// The place of the report's lower edge in `frames`, if the report can be true (Annex C, section
+    /// 6.2): nothing has arrived that was not sent, or only has its number.
     pub(in crate::s5066::dts) fn check(&self, report: &Report<'_>) -> Result<usize, OutOfSync> {
         if report.numbers != self.numbers {
             return Err(OutOfSync::Numbers);
         }
         let len = self.frames.len();
         let edge = self.numbers.distance(self.numbers.fsn(self.lower), report.lwe) as usize;
-        if edge > len {
+        if edge > len || self.has(0..edge, |frame| frame.is_fresh) {
             return Err(OutOfSync::AckEdge);
         }
         let mut start = edge + self.numbers.distance(report.lwe, report.base) as usize;
-        let mut forgotten = self.is_acknowledged(edge..edge + 1);
+        let is_acknowledged = |frame: &Frame| frame.state == State::Acknowledged;
+        let mut forgotten = self.has(edge..edge + 1, is_acknowledged);
         for run in report.runs() {
             let end = start + run.len as usize;
             if !run.has_arrived {
-                forgotten |= self.is_acknowledged(start..end);
-            } else if start == edge || end > len {
+                forgotten |= self.has(start..end, is_acknowledged);
+            } else if start == edge || end > len || self.has(start..end, |frame| frame.is_fresh) {
                 return Err(OutOfSync::AckNumber);
             }
             start = end;
         }
-        forgotten |= report.is_last && self.is_acknowledged(start..len);
+        forgotten |= report.is_last && self.has(start..len, is_acknowledged);
         if forgotten { Err(OutOfSync::Forgotten) } else { Ok(edge) }
     }
 
-    /// Whether one of these frames is acknowledged.
-    fn is_acknowledged(&self, range: Range<usize>) -> bool {
+    /// Whether one of these frames is such.
+    fn has(&self, range: Range<usize>, is_such: impl Fn(&Frame) -> bool) -> bool {
         let end = range.end.min(self.frames.len());
         let start = range.start.min(end);
-        self.frames.range(start..end).any(|frame| frame.state == State::Acknowledged)
+        self.frames.range(start..end).any(is_such)
     }
 
     fn acknowledge(&mut self, index: usize, acked: &mut Acked) {
@@ -560,6 +575,12 @@ impl Sender {
         self.uncut().next()
     }
 
+    /// The oldest frame of this priority that was never sent.
+    fn first_fresh(&self, priority: u8) -> Option<u64> {
+        let priority = Reverse(priority);
+        self.fresh.range((priority, 0)..=(priority, u64::MAX)).next().map(|&(_, at)| at)
+    }
+
     /// Whether a C_PDU of this priority that is pushed now need not wait for any before it.
     fn overtakes(&self, priority: u8) -> bool {
         let open = self.c_pdus.iter().filter(|pending| pending.progress != Progress::Over);
@@ -570,7 +591,7 @@ impl Sender {
     /// Numbers all pieces of the C_PDU that is cut next while a later one is more urgent, which then
     /// gets the next numbers and is sent before them: a receiver takes numbers in any order within
     /// the window (Annex C, section 3.3).
-    fn let_overtake(&mut self, turn: u64, segment: usize) {
+    fn let_overtake(&mut self, segment: usize) {
         while let Some(next) = self.first_uncut() {
             let is_overtaken = self.uncut().any(|other| other.priority > next.priority);
             let left = next.octets.len() - next.cut.min(next.octets.len());
@@ -582,7 +603,7 @@ impl Sender {
             }
             let serial = self.cutting_now();
             while self.cutting_now() == serial {
-                if self.cut(turn, segment, usize::MAX).is_none() {
+                if self.cut(segment, usize::MAX).is_none() {
                     return;
                 }
             }
@@ -599,8 +620,8 @@ impl Sender {
         (self.cutting..).find(|serial| !over(serial)).unwrap_or(self.cutting)
     }
 
-    /// Cuts the next piece that fits, and numbers it.
-    fn cut(&mut self, turn: u64, segment: usize, room: usize) -> Option<u64> {
+    /// Cuts the next piece that fits, and numbers it, if the window is not full (Annex C, section 6.2).
+    fn cut(&mut self, segment: usize, room: usize) -> Option<u64> {
         if self.frames.len() >= self.window as usize {
             return None;
         }
@@ -628,7 +649,7 @@ impl Sender {
                     len = room;
                 }
                 if pending.piece == 0 {
-                    (pending.piece, pending.first_frame, pending.first_turn) = (piece, at, turn);
+                    (pending.piece, pending.first_frame) = (piece, at);
                 }
                 let offset = pending.cut;
                 pending.cut += len;
@@ -656,6 +677,7 @@ impl Sender {
             state: State::Due,
         });
         self.due.insert((Reverse(priority), at));
+        self.fresh.insert((Reverse(priority), at));
         self.due_octets += len;
         Some(at)
     }
@@ -671,7 +693,12 @@ impl Sender {
             self.stats.repeats += 1;
         } else {
             self.stats.frames += 1;
-            self.c_pdus[place].fresh -= 1;
+            let pending = &mut self.c_pdus[place];
+            pending.fresh -= 1;
+            if frame.offset == 0 {
+                pending.first_turn = turn;
+            }
+            self.fresh.remove(&(Reverse(pending.priority), at));
         }
         if frame.state == State::Due {
             self.due.remove(&(Reverse(self.c_pdus[place].priority), at));

@@ -1,5 +1,6 @@
 //! Two ends by turns.
 
+mod priority;
 mod story;
 mod window;
 

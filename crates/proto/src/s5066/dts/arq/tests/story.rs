@@ -20,7 +20,7 @@ proptest! {
     fn each_c_pdu_arrives_once_or_is_known_to_have_failed(
         seed in any::<u64>(),
         is_long in any::<bool>(),
-        lengths in prop::collection::vec((1_usize..600, any::<bool>(), 0_u64..400), 1..40),
+        given in prop::collection::vec(given(), 1..40),
         loss in 0.0..0.7,
         mischief in 0.0..0.3,
         resets in 0.0..0.05,
@@ -28,23 +28,47 @@ proptest! {
     ) {
         let numbers = NUMBERS[usize::from(!is_long)];
         let mut story = Story::new(seed, numbers, window, loss, mischief, resets);
-        for (id, &(len, in_order, ttl)) in (0..).zip(&lengths) {
-            story.push(id, len, in_order, (ttl > 100).then_some(ttl));
-        }
+        story.given = given;
+        story.given.sort_by_key(|given| given.turn);
 
         story.run();
 
-        prop_assert_eq!(story.outcomes.len(), lengths.len());
+        prop_assert_eq!(story.outcomes.len(), story.given.len());
         for (&id, &outcome) in &story.outcomes {
-            let times = story.delivered.iter().filter(|&&(got, _)| got == id).count();
+            let times = story.delivered.iter().filter(|&&got| got == id).count();
             prop_assert!(times <= 1, "{} came {} times", id, times);
             prop_assert!(outcome != Outcome::Done || times == 1, "{} did not come", id);
         }
-        let ordered: Vec<u64> =
-            story.delivered.iter().filter(|(_, in_order)| *in_order).map(|&(id, _)| id).collect();
-        prop_assert!(ordered.is_sorted(), "{:?}", ordered);
+        for priority in 0..PRIORITIES {
+            let is_ordered = |id: &u64| {
+                let given = story.given[as_usize(*id)];
+                given.in_order && given.priority == priority
+            };
+            let ordered: Vec<u64> = story.delivered.iter().copied().filter(is_ordered).collect();
+            prop_assert!(ordered.is_sorted(), "of priority {}: {:?}", priority, ordered);
+        }
         prop_assert_eq!(story.receiver.held(), 0);
     }
+}
+
+const PRIORITIES: u8 = 3;
+
+/// A C_PDU that is given to the sender before a turn.
+#[derive(Clone, Copy, Debug)]
+struct Given {
+    turn: u64,
+    len: usize,
+    in_order: bool,
+    priority: u8,
+    /// How many turns it is of use.
+    ttl: Option<u64>,
+}
+
+fn given() -> impl Strategy<Value = Given> {
+    let ttl = prop_oneof![Just(None), (1_u64..100).prop_map(Some), (100_u64..400).prop_map(Some)];
+    (0_u64..60, 1_usize..600, any::<bool>(), 0..PRIORITIES, ttl).prop_map(
+        |(turn, len, in_order, priority, ttl)| Given { turn, len, in_order, priority, ttl },
+    )
 }
 
 /// A link on which one side sends data, the other acknowledgements.
@@ -58,8 +82,10 @@ struct Story {
     mischief: f64,
     resets: f64,
     outcomes: BTreeMap<u64, Outcome>,
-    delivered: Vec<(u64, bool)>,
-    lengths: BTreeMap<u64, usize>,
+    delivered: Vec<u64>,
+    /// What the sender is given, by turns, and how much of it it was given.
+    given: Vec<Given>,
+    pushed: usize,
 }
 
 impl Story {
@@ -82,23 +108,30 @@ impl Story {
             resets,
             outcomes: BTreeMap::new(),
             delivered: Vec::new(),
-            lengths: BTreeMap::new(),
+            given: Vec::new(),
+            pushed: 0,
         }
     }
 
-    fn push(&mut self, id: u64, len: usize, in_order: bool, ttl: Option<u64>) {
-        let mut octets = id.to_be_bytes().to_vec();
-        octets.resize(octets.len() + len, 0x55);
-        self.lengths.insert(id, octets.len());
-        let expires = ttl.map(Time::from_nanos);
-        self.sender
-            .push(Cpdu { id: RequestId(id), octets, in_order, priority: 0, expires })
-            .unwrap();
+    /// Gives the sender what is to be sent from this turn on.
+    fn push(&mut self, turn: u64) {
+        while let Some(&given) = self.given.get(self.pushed).filter(|given| given.turn <= turn) {
+            let Given { len, in_order, priority, ttl, .. } = given;
+            let id = self.pushed as u64;
+            let mut octets = id.to_be_bytes().to_vec();
+            octets.resize(octets.len() + len, 0x55);
+            let expires = ttl.map(|ttl| Time::from_nanos(turn + ttl));
+            self.sender
+                .push(Cpdu { id: RequestId(id), octets, in_order, priority, expires })
+                .unwrap();
+            self.pushed += 1;
+        }
     }
 
     fn run(&mut self) {
         for turn in 0..2000 {
             self.now += 1;
+            self.push(turn);
             if turn == 1000 {
                 // The channel clears up, so that all comes to an end.
                 (self.loss, self.mischief, self.resets) = (0.0, 0.0, 0.0);
@@ -111,7 +144,8 @@ impl Story {
             }
             self.collect();
             let backlog = self.sender.backlog();
-            if backlog.unanswered + backlog.due + backlog.unsent_c_pdus == 0 {
+            let left = self.given.len() - self.pushed;
+            if left + backlog.unanswered + backlog.due + backlog.unsent_c_pdus == 0 {
                 break;
             }
         }
@@ -125,7 +159,8 @@ impl Story {
         let segment = 10 + as_usize(self.rng.below(200));
         let mut frames = Vec::new();
         for _ in 0..self.rng.below(40) {
-            let next = self.sender.poll(now, turn, segment, 500);
+            let room = if turn < 1000 { as_usize(self.rng.below(500)) } else { 500 };
+            let next = self.sender.poll(now, turn, segment, room);
             if let Some(outgoing) = next {
                 frames.push(emitted(self.numbers, outgoing.data));
             } else if let Some(outgoing) = self.sender.poll_spare(turn, 500) {
@@ -196,11 +231,11 @@ impl Story {
         while let Some((id, outcome)) = self.sender.poll_outcome() {
             assert_eq!(self.outcomes.insert(id.0, outcome), None, "one outcome each");
         }
-        while let Some(Delivered { octets, in_order }) = self.receiver.poll_delivered() {
+        while let Some(Delivered { octets, .. }) = self.receiver.poll_delivered() {
             let id = u64::from_be_bytes(*octets.first_chunk().unwrap());
-            assert_eq!(octets.len(), self.lengths[&id]);
+            assert_eq!(octets.len(), 8 + self.given[as_usize(id)].len);
             assert!(octets[8..].iter().all(|&octet| octet == 0x55));
-            self.delivered.push((id, in_order));
+            self.delivered.push(id);
         }
     }
 }
