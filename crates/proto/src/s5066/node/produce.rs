@@ -9,7 +9,7 @@ use super::super::dts::wire::{Body, DATAGRAM_IDS, Datagram, Eow, MAX_PADDING, Se
 use super::super::service::{Mode, Request};
 use super::peer::ACK_LIST;
 use super::transmit::Turn;
-use super::{Address, FrameKind, Node};
+use super::{Address, Extensions, FrameKind, Node};
 use crate::time::Time;
 
 /// Copies of acknowledgements at the end at most.
@@ -287,9 +287,13 @@ impl Node {
         self.put(FrameKind::Padding, to, Eow::None, Body::Padding { count })
     }
 
-    /// What this node can do: told with calls and answers to them.
+    /// What this node can do beyond Edition 3, which does not know the message: told with calls and
+    /// answers to them.
     fn introduction(&self) -> Eow {
-        Eow::Extensions(self.config.extensions.profiles())
+        match self.config.extensions {
+            Extensions::NONE => Eow::None,
+            extensions => Eow::Extensions(extensions.profiles()),
+        }
     }
 
     fn put(&mut self, kind: FrameKind, to: Address, eow: Eow, body: Body<'_>) -> bool {

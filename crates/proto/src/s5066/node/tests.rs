@@ -10,7 +10,7 @@ use super::{Extensions, FrameKind, Rate, Record};
 use crate::modem;
 use crate::rng::Rng;
 use crate::s5066::Address;
-use crate::s5066::dts::wire::Frame;
+use crate::s5066::dts::wire::{Eow, Frame};
 use crate::s5066::sis::client::HardLinkEvent;
 use crate::s5066::sis::primitive::{HardLink, LinkKind};
 use crate::s5066::sis::{Service, UnidataReason, client};
@@ -44,6 +44,36 @@ fn a_station_of_edition_3_is_called_first() {
     assert_eq!(pair.received(Side::B), [b"HELLO".to_vec()]);
     assert_eq!(pair.confirmed(Side::A), [id]);
     assert_eq!(pair.transmissions(), [2, 2]);
+}
+
+#[test]
+fn a_station_of_edition_3_sends_only_what_edition_3_knows() {
+    let mut pair = Pair::new("9600", |config| {
+        config.extensions = Extensions::NONE;
+        config.assumed = Extensions::NONE;
+    });
+    let (peer, slow) = (pair.node(Side::A).address(), "600".parse().expect("a waveform"));
+    assert!(pair.node(Side::B).request_rate(peer, slow));
+    for side in [Side::A, Side::B] {
+        pair.send(side, &[7; 1_500]);
+    }
+
+    pair.run(MINUTE * 5);
+
+    let mut seen = 0;
+    for side in [Side::A, Side::B] {
+        while let Some(record) = pair.node(side).poll_record() {
+            let Record::Sent { octets, .. } = record else { continue };
+            let (frame, _) = Frame::parse(&octets).expect("our own frame");
+            assert!(
+                [0..=8, 15..=15].iter().any(|known| known.contains(&frame.kind())),
+                "{frame:?}"
+            );
+            assert!(!matches!(frame.header.eow, Eow::Extensions(_)), "{frame:?}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 10, "{seen} frames");
 }
 
 #[test]
