@@ -131,7 +131,7 @@ impl Station {
         if self.node.next_timeout().is_some_and(|at| at <= now) {
             self.node.handle_timeout(now);
         }
-        self.serve_modem(now);
+        self.hear_modem(now);
         while let Some(event) = self.node.poll_event() {
             match event {
                 node::Event::Readable(client) => {
@@ -144,9 +144,10 @@ impl Station {
                 node::Event::Management { .. } => {}
             }
         }
+        self.feed_modem(now);
     }
 
-    fn serve_modem(&mut self, now: Time) {
+    fn hear_modem(&mut self, now: Time) {
         let Some(modem) = &mut self.modem else { return };
         modem.handle_timeout(now);
         while let Some(event) = modem.poll_event() {
@@ -158,6 +159,11 @@ impl Station {
             }
             self.node.handle_modem(now, event);
         }
+    }
+
+    /// Comes last: whatever was done before may have given the node something to transmit.
+    fn feed_modem(&mut self, now: Time) {
+        let Some(modem) = &mut self.modem else { return };
         while modem.is_ready() {
             self.buffer.clear();
             match self.node.poll_transmit(now, modem.room(), &mut self.buffer) {

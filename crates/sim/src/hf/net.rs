@@ -6,8 +6,6 @@
 //!            clock ─▶ └────────┘ ⇄ Node 2 ⇄ …
 //! ```
 
-use std::time::Duration;
-
 use proto::modem::Transmit;
 use proto::s5066::Node;
 use proto::time::{Time, earliest};
@@ -20,12 +18,7 @@ pub struct Net {
     medium: Medium,
     nodes: Vec<Station>,
     buffer: Vec<u8>,
-    /// When nodes were last asked.
-    asked_at: Time,
 }
-
-/// The least time until a node is asked again without cause.
-const PATIENCE: Duration = Duration::from_millis(10);
 
 struct Station {
     node: Node,
@@ -42,7 +35,7 @@ impl Net {
     pub fn new(medium: Medium, nodes: Vec<Node>) -> Self {
         assert_eq!(medium.stations(), nodes.len(), "a station for each node");
         let nodes = nodes.into_iter().map(|node| Station { node, is_touched: true });
-        Self { medium, nodes: nodes.collect(), buffer: Vec::new(), asked_at: Time::ZERO }
+        Self { medium, nodes: nodes.collect(), buffer: Vec::new() }
     }
 
     /// Lets a client, or whoever drives it, do something with a node; then carries what comes of
@@ -72,9 +65,7 @@ impl Net {
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
         let nodes = self.nodes.iter().filter_map(|station| station.node.next_timeout());
-        // What was due and is still waits for something else.
-        let again = |at| if at > self.asked_at { at } else { self.asked_at + PATIENCE };
-        earliest(self.medium.next_timeout(), nodes.map(again).min())
+        earliest(self.medium.next_timeout(), nodes.min())
     }
 
     /// A node.
@@ -101,7 +92,6 @@ impl Net {
 
     /// Carries events and octets between medium and nodes until nothing is left.
     fn settle(&mut self, now: Time) {
-        self.asked_at = self.asked_at.max(now);
         loop {
             while let Some((station, event)) = self.medium.poll_event() {
                 let Station { node, is_touched } = &mut self.nodes[station.0];
@@ -155,6 +145,8 @@ impl std::fmt::Debug for Station {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use proto::modem::Waveform;
     use proto::rng::Rng;
     use proto::s5066::sis::{Client, ClientId, Sap, Service, client};
@@ -197,7 +189,6 @@ mod tests {
                 pair.send(&vec![number; 2_000]);
             }
             pair.run(Duration::from_secs(120));
-            // A node that is due and has nothing to do is asked again, and again.
             assert!(pair.steps < 2_000, "{}", pair.steps);
             pair.records
         };

@@ -8,7 +8,6 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
-use std::time::Duration;
 use std::{fs, io};
 
 use proto::ipclient::{self, IpClient};
@@ -66,8 +65,6 @@ pub struct HfRecord {
 
 /// Records that are kept at most.
 const MAX_RECORDS: usize = 1 << 20;
-/// What is due and still is, is asked again after this.
-const PATIENCE: Duration = Duration::from_millis(10);
 
 /// A frequency at work.
 #[derive(Debug)]
@@ -263,7 +260,7 @@ impl World {
         let frequency = &mut self.hf[net];
         frequency.keep_records(now);
         let Some(next) = frequency.next_timeout() else { return };
-        let next = if next > now { next } else { now + PATIENCE };
+        let next = next.max(now);
         if frequency.wake.is_none_or(|wake| wake > next) {
             frequency.wake = Some(next);
             let kind = Kind::Hf { net: small(net) };

@@ -68,7 +68,7 @@ pub struct Node {
     scanner: Scanner,
     reception: Option<Reception>,
     turn: Option<Turn>,
-    /// When the next transmission may start, if there is something to transmit.
+    /// When the next transmission may start, if there is something to transmit and it may not yet.
     start_at: Option<Time>,
     trial: rate::Trial,
     /// Transmissions so far.
@@ -195,6 +195,9 @@ impl Node {
     }
 
     /// When to call [`Node::handle_timeout`] and then [`Node::poll_transmit`] at the latest.
+    ///
+    /// After [`Node::handle_timeout`] it is later than that. What may be transmitted already has no
+    /// deadline: it waits for the modem, so ask after each call, and when there is a modem again.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
         let links = self.peers.values().filter_map(|peer| peer.link.next_timeout()).min();
@@ -251,11 +254,7 @@ impl Node {
         self.report(now);
         self.take_commands(now);
         self.pull(now);
-        self.start_at = if self.turn.is_none() && self.has_work() {
-            self.floor.next_start(now, self.urgency())
-        } else {
-            None
-        };
+        self.start_at = self.next_start(now).filter(|&at| at > now);
     }
 
     /// When the modem must have told what became of what it does.

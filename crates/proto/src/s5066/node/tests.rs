@@ -10,12 +10,15 @@ use super::{Extensions, FrameKind, Rate, Record};
 use crate::modem;
 use crate::rng::Rng;
 use crate::s5066::Address;
+use crate::s5066::cas::Access;
 use crate::s5066::dts::wire::{Eow, Frame};
 use crate::s5066::sis::client::HardLinkEvent;
 use crate::s5066::sis::primitive::{HardLink, LinkKind};
 use crate::s5066::sis::{Service, UnidataReason, client};
 use pair::{Pair, SAP, Side};
 
+/// The address of side B.
+const B: Address = Address::node(0x0a_141f);
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -79,7 +82,7 @@ fn a_station_of_edition_3_sends_only_what_edition_3_knows() {
 #[test]
 fn who_takes_too_much_for_granted_is_corrected_and_loses_nothing() {
     let mut pair = Pair::new("9600", |config| {
-        if config.address == Address::node(0x0a_141f) {
+        if config.address == B {
             config.extensions = Extensions::NONE;
         }
     });
@@ -244,6 +247,29 @@ fn a_modem_that_tells_nothing_does_not_silence_a_node_for_good() {
 
     assert_eq!(lengths(&pair), [5]);
     assert_eq!(pair.node(Side::A).stats().modem_silences, 1);
+}
+
+#[test]
+fn what_waits_for_a_modem_wakes_nobody_and_goes_when_there_is_one() {
+    let accesses = [
+        |_| Access::PointToPoint,
+        |_| Access::Jitter { limit: Duration::from_secs(5) },
+        |address| Access::Slotted { position: u8::from(address == B), stations: 2 },
+    ];
+    for access in accesses {
+        let mut pair = Pair::new("9600", |config| config.access = access(config.address));
+        pair.has_modems = false;
+        let id = pair.send(Side::A, b"HELLO");
+        // Each deadline is checked to be over once it was acted on.
+        pair.run(HOUR);
+        assert_eq!(pair.transmissions(), [0, 0]);
+
+        pair.has_modems = true;
+        pair.run(MINUTE);
+
+        assert_eq!(lengths(&pair), [5]);
+        assert_eq!(pair.confirmed(Side::A), [id]);
+    }
 }
 
 #[test]

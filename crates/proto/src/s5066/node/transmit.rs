@@ -145,18 +145,26 @@ impl Node {
         self.floor.handle_sent(now, heard, turn.asks.is_some());
     }
 
-    /// Starts a transmission if that is allowed and there is something to transmit.
-    fn start(&mut self, now: Time) -> Option<Transmit> {
-        let urgency = self.urgency();
-        if !self.has_work() || self.floor.next_start(now, urgency).is_none_or(|at| at > now) {
+    /// When a transmission may start, if there is something to transmit.
+    pub(super) fn next_start(&self, now: Time) -> Option<Time> {
+        if self.turn.is_some() || !self.has_work() {
             return None;
         }
+        self.floor.next_start(now, self.urgency())
+    }
+
+    /// Starts a transmission if that is allowed and there is something to transmit.
+    fn start(&mut self, now: Time) -> Option<Transmit> {
+        self.start_at = self.next_start(now);
+        if self.start_at.take_if(|at| *at <= now).is_none() {
+            return None;
+        }
+        let urgency = self.urgency();
         let (data_to, is_last) = self.choose(now);
         let wanted = self.wanted(data_to, is_last);
         if wanted == 0 {
             // There is nothing to answer: others may begin.
             self.floor.yield_turn();
-            self.start_at = None;
             return None;
         }
         let waveform = self.waveform;
@@ -193,7 +201,6 @@ impl Node {
             datagrams: 0,
             is_last,
         });
-        self.start_at = None;
         self.floor.handle_start(now, if is_last { None } else { Some(urgency) });
         Some(Transmit::Start(waveform))
     }

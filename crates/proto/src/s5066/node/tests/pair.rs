@@ -25,6 +25,8 @@ const DECODING: Duration = Duration::from_millis(50);
 pub(super) struct Pair {
     pub(super) now: Time,
     ends: [End; 2],
+    /// Whether the nodes have modems that they could begin to transmit with.
+    pub(super) has_modems: bool,
     /// What changes octets on the way.
     pub(super) noise: Box<Noise>,
 }
@@ -68,7 +70,8 @@ impl Pair {
             End { config, node, client, id, received: Vec::new(), events: Vec::new(), modem }
         };
         let ends = [end(0x0a_141e, 1), end(0x0a_141f, 2)];
-        let mut pair = Self { now: Time::ZERO, ends, noise: Box::new(|_, _| {}) };
+        let noise = Box::new(|_: Time, _: &mut Vec<u8>| {});
+        let mut pair = Self { now: Time::ZERO, ends, has_modems: true, noise };
         pair.settle();
         pair
     }
@@ -188,6 +191,7 @@ impl Pair {
         let end = &mut self.ends[index];
         if end.node.next_timeout().is_some_and(|at| at <= now) {
             end.node.handle_timeout(now);
+            assert!(end.node.next_timeout().is_none_or(|at| at > now), "it spins");
         }
         end.client.handle_timeout(now);
         self.block(index);
@@ -271,7 +275,8 @@ impl Pair {
                     break;
                 }
             }
-            if end.modem.transmitting.is_none() && end.modem.own.is_empty() {
+            let is_idle = end.modem.transmitting.is_none() && end.modem.own.is_empty();
+            if is_idle && self.has_modems {
                 let mut none = Vec::new();
                 if let Some(Transmit::Start(waveform)) = end.node.poll_transmit(now, 0, &mut none) {
                     let first = now + Duration::from_millis(200) + waveform.preamble();
