@@ -11,6 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use gateway::hf::Server;
 use gateway::hf::server::{Client, Core};
+use proto::modem;
 use proto::rng::Rng;
 use proto::s5066::{Node, node};
 use proto::time::{Time, earliest};
@@ -77,6 +78,14 @@ impl Exchange {
         }
     }
 
+    /// Ends the run: what is on the air counts as far as it came.
+    pub(super) fn stop(&mut self, now: Time) {
+        for end in 0..2 {
+            self.net.at(now, StationId(end), |node| node.handle_modem(now, modem::Event::Sent));
+        }
+        self.note(now);
+    }
+
     /// What came of it.
     pub(super) fn ends(&self) -> [report::Node; 2] {
         [0, 1].map(|end| {
@@ -113,7 +122,14 @@ impl Exchange {
                     node::Event::Management { .. } => {}
                 }
             }
-            while let Some(record) = core.net.at(now, station, Node::poll_record) {
+        }
+        self.note(now);
+    }
+
+    /// Takes what the nodes have recorded.
+    fn note(&mut self, now: Time) {
+        for end in 0..2 {
+            while let Some(record) = self.net.at(now, StationId(end), Node::poll_record) {
                 self.observer.note(end, &record);
             }
         }
@@ -145,5 +161,91 @@ impl Core for At<'_> {
 
     fn poll_octets(&mut self, now: Time, client: Client, out: &mut Vec<u8>) -> bool {
         self.net.at(now, self.station, |node| Core::poll_octets(node, now, client, out))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::time::Duration;
+
+    use proto::s5066::sis::client::{self, Send};
+    use proto::s5066::sis::{self, Sap, Service};
+
+    use super::super::options::Options;
+    use super::super::report::Report;
+    use super::*;
+
+    #[test]
+    fn what_is_on_the_air_at_the_end_counts_as_far_as_it_came() {
+        let plan = Options::default().check().unwrap();
+        let servers = [0, 1].map(|_| Server::bind(SocketAddr::from(([127, 0, 0, 1], 0)), 1));
+        let observer = Observer::new(None, true).unwrap();
+        let mut exchange = Exchange::new(&plan, servers.map(Result::unwrap), 1, observer);
+        let mut clients = [0, 1].map(|end| {
+            let core = At { net: &mut exchange.net, station: StationId(end) };
+            let id = core
+                .net
+                .at(Time::ZERO, core.station, |node| node.handle_connected(Time::ZERO).unwrap());
+            let mut client = sis::Client::new(client::Config::new(Sap::new(9)));
+            client.handle_connected(Time::ZERO);
+            (id, client)
+        });
+        carry(&mut exchange, Time::ZERO, &mut clients);
+        for _ in 0..150 {
+            let send = Send {
+                to: plan.ends[1].address,
+                to_sap: Sap::new(9),
+                priority: 0,
+                is_expedited: false,
+                service: Some(Service::ARQ),
+                ttl: Duration::ZERO,
+                u_pdu: &[7; 2_000],
+            };
+            clients[0].1.send(send).unwrap();
+        }
+        // In the middle of the second transmission, the first long one.
+        let end = Time::ZERO + Duration::from_secs(100);
+
+        let mut now = Time::ZERO;
+        loop {
+            carry(&mut exchange, now, &mut clients);
+            exchange.act(now);
+            match exchange.net.next_timeout() {
+                Some(next) if next <= end => now = now.max(next),
+                _ => break,
+            }
+        }
+        exchange.stop(end);
+
+        let ends = exchange.ends();
+        assert_eq!(ends.each_ref().map(|node| node.tally.transmissions), [2, 1]);
+        let on_air: Duration = ends.iter().map(|node| node.tally.on_air).sum();
+        assert!(
+            on_air > Duration::from_secs(95) && on_air < Duration::from_secs(100),
+            "{on_air:?}"
+        );
+        let elapsed = end.since(Time::ZERO);
+        let utilisation = Report { plan: &plan, seed: 1, elapsed, ends }.utilisation();
+        assert!((0.8..1.0).contains(&utilisation), "{utilisation}");
+    }
+
+    /// Carries octets between clients and nodes until there are none.
+    fn carry(exchange: &mut Exchange, now: Time, clients: &mut [(sis::ClientId, sis::Client); 2]) {
+        let mut is_busy = true;
+        while is_busy {
+            is_busy = false;
+            for (end, (id, client)) in clients.iter_mut().enumerate() {
+                let mut octets = Vec::new();
+                is_busy |= client.poll_octets(now, &mut octets);
+                exchange.net.at(now, StationId(end), |node| {
+                    node.handle_octets(now, *id, &octets);
+                    octets.clear();
+                    is_busy |= node.poll_octets(now, *id, &mut octets);
+                });
+                client.handle_octets(now, &octets);
+                while client.poll_event().is_some() {}
+            }
+        }
     }
 }

@@ -53,7 +53,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let outcome = exchange.run(&stop, &mut progress);
     progress.end();
     outcome?;
-    let (elapsed, ends) = (stop.now().since(Time::ZERO), exchange.ends());
+    let now = stop.now();
+    exchange.stop(now);
+    let (elapsed, ends) = (now.since(Time::ZERO), exchange.ends());
     exchange.observer().finish().context("writing the captures")?;
     Report { plan: &plan, seed, elapsed, ends }.print()?;
     if let Some(path) = &plan.timeline {

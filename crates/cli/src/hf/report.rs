@@ -126,7 +126,7 @@ impl Report<'_> {
 
     /// Octets delivered, of those that the waveform carries between the first transmission and the
     /// end of the last.
-    fn utilisation(&self) -> f64 {
+    pub(super) fn utilisation(&self) -> f64 {
         let tallies = || self.ends.iter().map(|node| node.tally);
         let first = tallies().filter_map(|tally| tally.first).min();
         let last = tallies().filter_map(|tally| tally.last).max();

@@ -136,7 +136,7 @@ impl Node {
     pub(super) fn end_turn(&mut self, now: Time) {
         let Some(turn) = self.turn.take() else { return };
         self.stats.transmissions += 1;
-        let end = turn.end.min(now);
+        let end = turn.end.min(now).max(turn.start);
         let keyed = end.since(turn.start);
         self.stats.keyed_nanos += u64::try_from(keyed.as_nanos()).unwrap_or(u64::MAX);
         self.note(|| Record::Keyed { start: turn.start, end, waveform: turn.waveform });
