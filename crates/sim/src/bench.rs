@@ -147,6 +147,7 @@ fn datagrams(seed: u64) -> World {
             start: Time::ZERO,
             stop: None,
             count: None,
+            dscp: 0,
         },
     );
     world.add_stream_sink(nodes[4], 9);

@@ -4,9 +4,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use proto::modem::Waveform;
-use proto::s5066::Address;
 use proto::s5066::cas::Access;
-use proto::s5066::node::Rate;
+use proto::s5066::node::{self, Extensions, Rate};
+use proto::s5066::parameters::{Choices, JITTER, Parameter, Unfit};
+use proto::s5066::{Address, sis};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -15,22 +16,12 @@ use super::value::{Between, Parsed, Period, Span};
 /// A node, its clients and its modem.
 #[derive(Clone, Debug, PartialEq)]
 pub struct S5066 {
-    /// The node's address.
-    pub address: Address,
     /// Where clients connect.
     pub listen: SocketAddr,
     /// The modem's socket, MIL-STD-188-110D appendix A.
     pub modem: SocketAddr,
-    /// How the modem sends.
-    pub waveform: Waveform,
-    /// Clients at a time.
-    pub clients: usize,
-    /// Whether the data rate follows the channel; only where the modem's preambles tell it.
-    pub rate: Rate,
-    /// How the frequency is shared.
-    pub access: Access,
-    /// Whether nothing beyond Edition 3 is used.
-    pub is_edition_3: bool,
+    /// The node itself.
+    pub node: node::Config,
 }
 
 /// The section as it is written.
@@ -55,6 +46,20 @@ pub(super) struct Section {
     #[serde(default)]
     stations: Option<Spanned<Between<2, 64>>>,
     #[serde(default)]
+    longest: Option<Spanned<Period>>,
+    #[serde(default)]
+    exchange: Option<Spanned<Period>>,
+    #[serde(default)]
+    longest_beside_urgent: Option<Spanned<Period>>,
+    #[serde(default)]
+    switching: Option<Spanned<Period>>,
+    #[serde(default)]
+    calls: Option<Spanned<i64>>,
+    #[serde(default)]
+    idle: Option<Spanned<Period>>,
+    #[serde(default)]
+    ack_copies: Option<Spanned<i64>>,
+    #[serde(default)]
     edition_3: bool,
 }
 
@@ -75,9 +80,9 @@ enum AccessName {
     Slotted,
 }
 
-/// The longest random wait unless told otherwise: some slots of the slowest waveforms.
-const JITTER: Duration = Duration::from_secs(5);
-
+/// How long a modem may take from the command to transmit to its preamble, unless told otherwise:
+/// one behind TCP fills buffers before it transmits.
+const MODEM_START: Duration = Duration::from_millis(500);
 /// Registered for STANAG 5066.
 const PORT: u16 = 5_066;
 /// More than the standard's five, and than the fifty that we promise.
@@ -87,35 +92,85 @@ type Fault = (Span, String);
 
 impl Section {
     pub(super) fn check(self) -> Result<S5066, Fault> {
-        let access = self.access()?;
-        let (span, address) = (self.address.span(), self.address.into_inner().0);
+        let address = self.address.get_ref().0;
         if address.is_group() {
             let what = format!("address: {address} is a group: 0.0.0.0 to 15.255.255.255 are not");
-            return Err((span, what));
+            return Err((self.address.span(), what));
         }
-        let listen = match self.listen {
+        let listen = match &self.listen {
             None => SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)),
             Some(given) if given.get_ref().0.port() == 0 => {
                 return Err((given.span(), "listen: the port 0 is not allowed".to_owned()));
             }
-            Some(given) => given.into_inner().0,
+            Some(given) => given.get_ref().0,
         };
-        let (span, modem) = (self.modem.span(), self.modem.into_inner().0);
+        let modem = self.modem.get_ref().0;
         if modem.port() == 0 || modem.ip().is_unspecified() {
             let what =
                 format!("modem: {modem} is nowhere: an address and port, such as 192.0.2.7:3000");
-            return Err((span, what));
+            return Err((self.modem.span(), what));
         }
         if modem == listen {
-            return Err((span, format!("modem: {modem} is where we listen for clients")));
+            let what = format!("modem: {modem} is where we listen for clients");
+            return Err((self.modem.span(), what));
         }
-        let clients = self.clients.map_or(CLIENTS, Between::as_usize);
-        let rate = match self.rate {
-            RateName::Adaptive => Rate::Adaptive,
-            RateName::Fixed => Rate::Fixed,
+        Ok(S5066 { listen, modem, node: self.node(address)? })
+    }
+
+    fn node(&self, address: Address) -> Result<node::Config, Fault> {
+        let default = node::Config::new(address, self.waveform.0);
+        let extensions = if self.edition_3 { Extensions::NONE } else { default.extensions };
+        let mut node = node::Config {
+            rate: match self.rate {
+                RateName::Adaptive => Rate::Adaptive,
+                RateName::Fixed => Rate::Fixed,
+            },
+            access: self.access()?,
+            sis: sis::Config {
+                max_clients: self.clients.map_or(CLIENTS, Between::as_usize),
+                ..default.sis
+            },
+            switching: MODEM_START,
+            // A modem behind TCP hands on whole blocks.
+            decoding: self.waveform.0.block_time(),
+            extensions,
+            assumed: extensions,
+            ..default
         };
-        let (waveform, is_edition_3) = (self.waveform.0, self.edition_3);
-        Ok(S5066 { address, listen, modem, waveform, clients, rate, access, is_edition_3 })
+        self.choices().apply(&mut node).map_err(|unfit| self.fault(unfit))?;
+        Ok(node)
+    }
+
+    fn choices(&self) -> Choices {
+        let period = |key: &Option<Spanned<Period>>| key.as_ref().map(|it| it.get_ref().0);
+        let number = |key: &Option<Spanned<i64>>| key.as_ref().map(|it| *it.get_ref());
+        Choices {
+            ack_copies: number(&self.ack_copies),
+            calls: number(&self.calls),
+            exchange: period(&self.exchange),
+            idle: period(&self.idle),
+            longest: period(&self.longest),
+            longest_beside_urgent: period(&self.longest_beside_urgent),
+            switching: period(&self.switching),
+        }
+    }
+
+    /// What is wrong with a choice, and where it stands.
+    fn fault(&self, unfit: Unfit) -> Fault {
+        let of_period = |key: &Option<Spanned<Period>>| key.as_ref().map(Spanned::span);
+        let of_number = |key: &Option<Spanned<i64>>| key.as_ref().map(Spanned::span);
+        let (key, span) = match unfit.parameter {
+            Parameter::AckCopies => ("ack_copies", of_number(&self.ack_copies)),
+            Parameter::Calls => ("calls", of_number(&self.calls)),
+            Parameter::Exchange => ("exchange", of_period(&self.exchange)),
+            Parameter::Idle => ("idle", of_period(&self.idle)),
+            Parameter::Longest => ("longest", of_period(&self.longest)),
+            Parameter::LongestBesideUrgent => {
+                ("longest_beside_urgent", of_period(&self.longest_beside_urgent))
+            }
+            Parameter::Switching => ("switching", of_period(&self.switching)),
+        };
+        (span.unwrap_or_else(|| self.address.span()), format!("{key}: {unfit}"))
     }
 
     fn access(&self) -> Result<Access, Fault> {
@@ -174,15 +229,20 @@ mod tests {
     fn an_address_a_modem_and_a_waveform_are_enough() {
         let node = Config::parse("a.toml", TEXT).unwrap().s5066.unwrap();
 
-        assert_eq!(node.address.to_string(), "0.10.20.30");
         assert_eq!(node.listen, "127.0.0.1:5066".parse().unwrap());
-        assert_eq!((node.waveform.bits_per_s(), node.clients), (9_600, 64));
+        let node = node.node;
+        assert_eq!(node.address.to_string(), "0.10.20.30");
+        assert_eq!((node.waveform.bits_per_s(), node.sis.max_clients), (9_600, 64));
+        let default = node::Config::new(node.address, node.waveform);
+        assert_eq!((node.longest, node.exchange), (default.longest, default.exchange));
+        assert_eq!((node.link, node.extensions), (default.link, default.extensions));
     }
 
     #[test]
     fn the_frequency_is_shared_as_told() {
         let access = |added: &str| {
-            Config::parse("a.toml", &format!("{TEXT}{added}")).map(|it| it.s5066.unwrap().access)
+            Config::parse("a.toml", &format!("{TEXT}{added}"))
+                .map(|it| it.s5066.unwrap().node.access)
         };
 
         assert_eq!(access(""), Ok(Access::PointToPoint));
@@ -205,12 +265,35 @@ mod tests {
     }
 
     #[test]
-    fn the_example_is_valid() {
+    fn the_node_is_as_the_keys_say() {
+        let added = r#"
+            longest = "30s"
+            exchange = "20s"
+            longest_beside_urgent = "10s"
+            switching = "0s"
+            calls = 9
+            idle = "1min"
+            ack_copies = 3
+            edition_3 = true
+        "#;
+
+        let node = Config::parse("a.toml", &format!("{TEXT}{added}")).unwrap().s5066.unwrap().node;
+
+        let seconds = [node.longest, node.exchange, node.longest_beside_urgent, node.switching];
+        assert_eq!(seconds.map(|it| it.as_secs()), [30, 20, 10, 0]);
+        assert_eq!((node.link.calls, node.link.idle.as_secs(), node.ack_copies), (9, 60, 3));
+        assert_eq!((node.extensions, node.assumed), (Extensions::NONE, Extensions::NONE));
+    }
+
+    #[test]
+    fn the_example_is_valid_and_says_the_defaults() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/s5066.toml");
 
-        let node = Config::read(path.as_ref()).unwrap().s5066.unwrap();
+        let example = Config::read(path.as_ref()).unwrap().s5066.unwrap();
 
-        assert_eq!(node.modem, "127.0.0.1:3000".parse().unwrap());
+        assert_eq!(example.modem, "127.0.0.1:3000".parse().unwrap());
+        let default = Config::parse("a.toml", TEXT).unwrap().s5066.unwrap();
+        assert_eq!(example.node, default.node);
     }
 
     #[test]
@@ -223,6 +306,26 @@ mod tests {
             ("9600/short", "9601", "line 5: waveform: \"9601\" is not allowed: no 9601 bit/s"),
             ("wave", "clients = 0\nwave", "line 5: clients: 0 is not allowed: 1 to 256"),
             ("wave", "listen = \"[::1]:0\"\nwave", "line 5: listen: the port 0"),
+            (
+                "wave",
+                "longest = \"900ms\"\nwave",
+                "line 5: longest: 900ms is not allowed: 1s to 127.5s",
+            ),
+            ("wave", "exchange = \"4s\"\nwave", "line 5: exchange: 4s is not allowed: 5s to 600s"),
+            (
+                "wave",
+                "longest = \"9s\"\nlongest_beside_urgent = \"10s\"\nwave",
+                "line 6: longest_beside_urgent: 10s is not allowed: 1s to 9s, which is the longest",
+            ),
+            (
+                "wave",
+                "switching = \"11s\"\nwave",
+                "line 5: switching: 11s is not allowed: 0s to 10s",
+            ),
+            ("wave", "switching = 1\nwave", "line 5: switching: invalid type"),
+            ("wave", "calls = 0\nwave", "line 5: calls: 0 is not allowed: 1 to 20"),
+            ("wave", "idle = \"0s\"\nwave", "line 5: idle: 0s is not allowed: 1s to 3600s"),
+            ("wave", "ack_copies = 6\nwave", "line 5: ack_copies: 6 is not allowed: 1 to 5"),
             ("modem", "modme", "line 4: unknown field `modme`"),
         ] {
             let text = TEXT.replacen(from, to, 1);

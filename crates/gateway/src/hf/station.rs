@@ -39,8 +39,6 @@ struct Station {
     received: Box<[u8]>,
 }
 
-/// How long a modem may take from the command to transmit to its preamble.
-const MODEM_START: Duration = Duration::from_millis(500);
 /// Octets taken from the modem in a turn.
 const READ: usize = 64 << 10;
 /// Octets that a turn may take from the modem before others have theirs.
@@ -51,20 +49,11 @@ const READS: usize = 8;
 /// # Errors
 /// When the address is taken.
 pub(crate) fn set_up(config: &config::S5066, seed: u64) -> anyhow::Result<Thread> {
-    let server = Server::bind(config.listen, config.clients)
+    let mut of_node = config.node.clone();
+    let server = Server::bind(config.listen, of_node.sis.max_clients)
         .with_context(|| format!("cannot listen for clients of the node on {}", config.listen))?;
-    let mut of_node = node::Config::new(config.address, config.waveform);
-    of_node.sis.max_clients = config.clients;
     of_node.sis.epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    of_node.rate = config.rate;
-    of_node.access = config.access;
-    if config.is_edition_3 {
-        of_node.extensions = node::Extensions::NONE;
-        of_node.assumed = node::Extensions::NONE;
-    }
-    // A modem behind TCP fills buffers before it transmits, and hands on whole blocks.
-    of_node.switching = MODEM_START;
-    of_node.decoding = config.waveform.block_time();
+    info!(within = ?of_node.turn_bound(), "every station of the frequency has its turn");
     let node = Node::new(Time::ZERO, of_node, Rng::stream(seed, "s5066"));
     let mut station = Station {
         node,

@@ -338,6 +338,7 @@ fn stream(
         start: Time::ZERO,
         stop: Some(end),
         count: None,
+        dscp: 0,
     };
     world.add_stream_sink(to, PORT);
     let sender = world.add_stream_sender(from, sender);

@@ -384,6 +384,7 @@ impl Network {
                     start,
                     stop: None,
                     count: None,
+                    dscp: 0,
                 };
                 let from = world.add_stream_sender(source, config);
                 Flow { from, to: world.add_stream_sink(sink, port), is_tcp: false }
@@ -477,6 +478,7 @@ fn add_requests(world: &mut World, source: NodeId, sink: NodeId) -> AppId {
         start: Time::ZERO + START,
         stop: None,
         count: None,
+        dscp: 0,
     };
     world.add_ping(source, config)
 }

@@ -150,6 +150,8 @@ pub(super) struct Tcp {
     pub(super) port: Option<u16>,
     #[serde(default)]
     pub(super) ipv6: bool,
+    /// Of all packets, both ends' and whatever `options` say.
+    pub(super) dscp: Option<Spanned<i64>>,
     /// Of both ends.
     pub(super) options: Option<Spanned<tcp::Options>>,
 }
@@ -170,6 +172,7 @@ pub(super) struct Udp {
     pub(super) port: Option<u16>,
     #[serde(default)]
     pub(super) ipv6: bool,
+    pub(super) dscp: Option<Spanned<i64>>,
 }
 
 fn one() -> u32 {

@@ -21,7 +21,7 @@ mod tests;
 use std::fs;
 use std::path::Path;
 
-pub use hf::HfReport;
+pub use hf::{FrequencyReport, HfReport};
 pub use plan::Plan;
 pub use report::{
     FlowReport, HopReport, LinkReport, NodeReport, Report, StreamReport, TransferReport,

@@ -12,7 +12,7 @@ use sim::hf::StationId;
 use sim::{AppId, Change, HfId, LinkId, NodeId, Prefix, World};
 
 use super::file::Routing;
-use super::hf::HfReport;
+use super::hf::{FrequencyReport, HfReport};
 use super::plan::{Flow, Plan, Route, Stream, Target, Transfer};
 use super::report::{FlowReport, Report, StreamReport, TransferReport};
 
@@ -97,7 +97,8 @@ impl<'a> Network<'a> {
             let port = port.or_else(|| {
                 let mut frequencies = self.plan.frequencies.iter().zip(&self.frequencies);
                 frequencies.find_map(|(frequency, id)| {
-                    let place = frequency.stations.iter().position(|(host, _)| *host == index)?;
+                    let mut hosts = frequency.stations.iter().map(|station| station.host);
+                    let place = hosts.position(|host| host == index)?;
                     Some(self.world.hf_port(*id, StationId(place)))
                 })
             });
@@ -115,14 +116,12 @@ impl<'a> Network<'a> {
     }
 
     fn add_frequencies(&mut self) {
-        let mut address = 1;
         for frequency in &self.plan.frequencies {
-            let id = frequency.build(&mut self.world, &self.nodes, address, |world, node| {
+            let id = frequency.build(&mut self.world, &self.nodes, |world, node| {
                 let given = self.plan.nodes[node].addresses.iter().copied();
                 given.chain(world.addresses(self.nodes[node])).map(Prefix::host).collect()
             });
             self.frequencies.push(id);
-            address += u32::try_from(frequency.stations.len()).unwrap_or(u32::MAX);
         }
     }
 
@@ -222,7 +221,7 @@ impl<'a> Network<'a> {
     }
 
     fn add_stream(&mut self, stream: &Stream, port: u16) -> anyhow::Result<[AppId; 2]> {
-        let Stream { flow, payload, interval, stop, count } = stream;
+        let Stream { flow, payload, interval, stop, count, dscp } = stream;
         let sender = stream::SenderConfig {
             port,
             destination: self.destination(flow)?,
@@ -231,6 +230,7 @@ impl<'a> Network<'a> {
             start: flow.start,
             stop: *stop,
             count: *count,
+            dscp: *dscp,
         };
         Ok([
             self.world.add_stream_sender(self.nodes[flow.from], sender),
@@ -296,14 +296,16 @@ impl<'a> Network<'a> {
             let details = StreamReport::new(&sent, &received);
             flows.push(self.flow(&stream.flow, None, Some(details)));
         }
-        let mut stations = Vec::new();
+        let (mut stations, mut frequencies) = (Vec::new(), Vec::new());
         for (frequency, id) in self.plan.frequencies.iter().zip(&self.frequencies) {
-            for (place, (host, _)) in frequency.stations.iter().enumerate() {
-                let name = &self.plan.nodes[*host].name;
+            let names = frequency.stations.iter().map(|it| self.plan.nodes[it.host].name.clone());
+            let names: Vec<String> = names.collect();
+            for (place, name) in names.iter().enumerate() {
                 stations.push(HfReport::new(&self.world, *id, StationId(place), name));
             }
+            frequencies.push(FrequencyReport::new(&self.world, *id, frequency, names));
         }
-        Report::new(seed, flows, stations, &self.world.report())
+        Report::new(seed, flows, stations, frequencies, &self.world.report())
     }
 
     fn flow(

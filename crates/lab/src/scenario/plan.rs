@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::ops::Range;
+use std::ops::{Range, RangeFrom};
 use std::time::Duration;
 
+use proto::s5066::Address;
 use proto::time::Time;
 use proto::{hbh, tcp};
 use sim::channel::{self, Outages};
@@ -13,7 +14,7 @@ use sim::{InterfaceConfig, LinkConfig, Prefix};
 use toml::Spanned;
 
 use super::file::{self, Direction, File, Routing};
-use super::hf::{self, Frequency};
+use super::hf::{self, Frequency, Station};
 use super::hop;
 use super::human::{Human, Switch};
 use super::source::{Complaint, Source};
@@ -26,6 +27,8 @@ const MAX_FLOWS: usize = 10_000;
 const MAX_ROUTES: usize = 100_000;
 const MAX_TUNNELS: usize = 1_000;
 const MAX_FREQUENCIES: usize = 100;
+/// Six bits (RFC 2474).
+const MAX_DSCP: u8 = 63;
 const MIN_MTU: usize = 576;
 const MAX_MTU: usize = 65_535;
 /// The first port of flows that do not say theirs.
@@ -109,6 +112,7 @@ pub(super) struct Stream {
     pub(super) interval: Duration,
     pub(super) stop: Option<Time>,
     pub(super) count: Option<u64>,
+    pub(super) dscp: u8,
 }
 
 /// A file while it is checked.
@@ -148,7 +152,9 @@ pub(super) fn plan(source: &Source, file: &File) -> Result<Plan, Complaint> {
         file.route.iter().map(|route| reader.route(route, &links)).collect::<Result<_, _>>()?;
     let tunnels =
         file.tunnel.iter().map(|tunnel| reader.tunnel(tunnel)).collect::<Result<_, _>>()?;
-    let frequencies = file.hf.iter().map(|hf| reader.frequency(hf)).collect::<Result<_, _>>()?;
+    let mut addresses = 1..;
+    let frequencies =
+        file.hf.iter().map(|hf| reader.frequency(hf, &mut addresses)).collect::<Result<_, _>>()?;
     let mut ports = Ports::default();
     let transfers = file
         .tcp
@@ -336,34 +342,44 @@ impl Reader<'_> {
         Ok(Tunnel { ends, behind: [nodes(near)?, nodes(far)?] })
     }
 
-    fn frequency(&self, said: &hf::Said) -> Result<Frequency, Complaint> {
+    fn frequency(
+        &self,
+        said: &hf::Said,
+        addresses: &mut RangeFrom<u32>,
+    ) -> Result<Frequency, Complaint> {
         let (least, most) = hf::STATIONS;
         let names = said.stations.get_ref();
         if !(least..=most).contains(&names.len()) {
             let what = format!("{} stations; allowed are {least} to {most}", names.len());
             return Err(self.complain(&said.stations, what));
         }
-        let mut stations: Vec<(usize, Vec<usize>)> = Vec::new();
-        for name in names {
+        if let Some(jitter) = said.stray_jitter() {
+            return Err(self.complain(jitter, "it is for access = \"jitter\""));
+        }
+        let count = u8::try_from(names.len()).unwrap_or(u8::MAX);
+        let mut stations: Vec<Station> = Vec::new();
+        for ((name, position), address) in names.iter().zip(0_u8..).zip(addresses) {
             let host = self.node(name)?;
-            if stations.iter().any(|(other, _)| *other == host) {
+            if stations.iter().any(|other| other.host == host) {
                 return Err(self.complain(name, "a node is one station of a frequency"));
             }
-            stations.push((host, Vec::new()));
+            let config = said
+                .node(Address::node(address), position, count)
+                .map_err(|unfit| self.source.complaint(&said.place(unfit.parameter), unfit))?;
+            stations.push(Station { host, behind: Vec::new(), config });
         }
         for (name, nodes) in &said.behind {
             let host = self.node(name)?;
-            let Some(place) = stations.iter().position(|(other, _)| *other == host) else {
+            let Some(station) = stations.iter_mut().find(|other| other.host == host) else {
                 let what = format!("\"{}\" is no station of this frequency", name.get_ref());
                 return Err(self.complain(name, what));
             };
             for node in nodes {
                 self.expect_link(node, node)?;
-                stations[place].1.push(self.node(node)?);
+                station.behind.push(self.node(node)?);
             }
         }
-        let (waveform, channel, carry) = (said.waveform.0, said.channel.0, said.carry);
-        Ok(Frequency { waveform, channel, carry, stations })
+        Ok(Frequency { channel: said.channel.0, carry: said.carry, stations })
     }
 
     fn transfer(
@@ -380,6 +396,7 @@ impl Reader<'_> {
         for options in [&file.defaults.tcp, &said.options].into_iter().flatten() {
             options.get_ref().apply(&mut tcp).map_err(|what| self.complain(options, what))?;
         }
+        tcp.dscp = self.dscp(said.dscp.as_ref())?.unwrap_or(tcp.dscp);
         Ok(Transfer {
             flow: Flow {
                 name: said
@@ -426,7 +443,20 @@ impl Reader<'_> {
             interval: rate.time_for(payload),
             stop: said.stop.map(at),
             count: said.count,
+            dscp: self.dscp(said.dscp.as_ref())?.unwrap_or_default(),
         })
+    }
+
+    fn dscp(&self, said: Option<&Spanned<i64>>) -> Result<Option<u8>, Complaint> {
+        let Some(said) = said else { return Ok(None) };
+        let given = *said.get_ref();
+        match u8::try_from(given) {
+            Ok(dscp) if dscp <= MAX_DSCP => Ok(Some(dscp)),
+            _ => {
+                let what = format!("{given} is not allowed: 0 to {MAX_DSCP}");
+                Err(self.complain(said, what))
+            }
+        }
     }
 
     /// Two different nodes with links, that `what` joins.

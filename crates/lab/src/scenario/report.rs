@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::hf::HfReport;
+use super::hf::{FrequencyReport, HfReport};
 use proto::time::Time;
 use serde::Serialize;
 use sim::app::{stream, transfer};
@@ -24,6 +24,9 @@ pub struct Report {
     /// Stations on HF.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hf: Vec<HfReport>,
+    /// HF frequencies, as in the file.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub frequencies: Vec<FrequencyReport>,
     /// Both directions of all links.
     pub links: Vec<LinkReport>,
     /// The nodes.
@@ -190,6 +193,7 @@ impl Report {
         seed: u64,
         flows: Vec<FlowReport>,
         hf: Vec<HfReport>,
+        frequencies: Vec<FrequencyReport>,
         world: &sim::Report,
     ) -> Self {
         Self {
@@ -199,6 +203,7 @@ impl Report {
             hash: format!("{:016x}", world.hash),
             flows,
             hf,
+            frequencies,
             links: world.links.iter().map(LinkReport::new).collect(),
             nodes: world.nodes.iter().map(NodeReport::new).collect(),
         }
@@ -310,6 +315,8 @@ impl fmt::Display for Report {
         writeln!(f, "{ended_s:.3} s simulated in {events} events, seed {seed}")?;
         section(f, "Flows", &FLOW_HEAD, self.flows.iter().map(FlowReport::row))?;
         section(f, "HF, octets of D_PDUs", &HfReport::HEAD, self.hf.iter().map(HfReport::row))?;
+        let frequencies = self.frequencies.iter().map(FrequencyReport::row);
+        section(f, "HF frequencies", &FrequencyReport::HEAD, frequencies)?;
         section(f, "Links", &LINK_HEAD, self.links.iter().map(LinkReport::row))?;
         let hops = self.nodes.iter().filter_map(NodeReport::row);
         section(f, "HBH", &HOP_HEAD, hops)?;

@@ -82,9 +82,18 @@ impl<'a> Datagram<'a> {
     /// # Panics
     /// When the payload is longer than a datagram can be.
     pub fn emit(&self, out: &mut Vec<u8>) {
+        self.emit_in_class(0, out);
+    }
+
+    /// The same with this traffic class, DSCP and ECN.
+    ///
+    /// # Panics
+    /// When the payload is longer than a datagram can be.
+    pub fn emit_in_class(&self, traffic_class: u8, out: &mut Vec<u8>) {
         let len = HEADER + self.payload.len();
         let octets = u16::try_from(len).expect("fits a datagram");
-        Spec::new(self.source.ip(), self.destination.ip(), protocol::UDP).emit(len, out);
+        let spec = Spec::new(self.source.ip(), self.destination.ip(), protocol::UDP);
+        Spec { traffic_class, ..spec }.emit(len, out);
         let start = out.len();
         out.extend_from_slice(&self.source.port().to_be_bytes());
         out.extend_from_slice(&self.destination.port().to_be_bytes());

@@ -12,6 +12,7 @@ mod address;
 pub mod cas;
 pub mod dts;
 pub mod node;
+pub mod parameters;
 pub mod service;
 pub mod sis;
 

@@ -26,6 +26,8 @@ pub struct SenderConfig {
     pub stop: Option<Time>,
     /// How many there are at most.
     pub count: Option<u64>,
+    /// The differentiated services code point, 0 to 63.
+    pub dscp: u8,
 }
 
 /// Sends datagrams at a constant rate.
@@ -80,7 +82,8 @@ impl Sender {
         self.plan(next);
         let source = SocketAddr::new(local, self.config.port);
         let destination = self.config.destination;
-        Datagram { source, destination, payload: &self.payload }.emit(out);
+        let datagram = Datagram { source, destination, payload: &self.payload };
+        datagram.emit_in_class(self.config.dscp << 2, out);
         true
     }
 
@@ -279,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_keeps_its_interval_and_its_count() {
+    fn a_sender_keeps_its_interval_its_count_and_its_code_point() {
         let mut sender = Sender::new(SenderConfig {
             port: 1,
             destination: "10.0.0.2:9".parse().unwrap(),
@@ -288,6 +291,7 @@ mod tests {
             start: Time::from_nanos(5),
             stop: None,
             count: Some(3),
+            dscp: 46,
         });
         sender.bind("10.0.0.1".parse().unwrap());
         let mut at = Vec::new();
@@ -295,7 +299,7 @@ mod tests {
         while let Some(due) = sender.next_timeout() {
             let mut out = Vec::new();
             assert!(sender.poll_transmit(due, &mut out));
-            assert_eq!(out.len(), 20 + 8 + 100);
+            assert_eq!((out.len(), out[1] >> 2), (20 + 8 + 100, 46));
             at.push(due.as_nanos());
         }
 

@@ -207,6 +207,7 @@ impl Scenario {
                 start,
                 stop: Some(end),
                 count: None,
+                dscp: 0,
             },
         );
         end

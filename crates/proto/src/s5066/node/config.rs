@@ -9,7 +9,7 @@ use super::super::{Address, sis};
 use crate::modem::Waveform;
 
 /// What a node is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// Its address.
     pub address: Address,

@@ -59,6 +59,7 @@ fn stream_to(world: &World, node: NodeId, payload: usize, count: u64) -> stream:
         start: Time::ZERO,
         stop: None,
         count: Some(count),
+        dscp: 0,
     }
 }
 
