@@ -116,9 +116,9 @@ impl Default for Config {
 pub struct Stats {
     /// Connections taken.
     pub connections: u64,
-    /// Connections refused: as many as may be are there.
+    /// Connections refused: as many as may be are there, and bound.
     pub connections_refused: u64,
-    /// Connections closed: not bound in time.
+    /// Connections closed: not bound in time, or before another one needed their place.
     pub closed_unbound: u64,
     /// Connections closed: what came could not be read, or too much of it.
     pub closed_invalid: u64,

@@ -96,9 +96,11 @@ impl Server {
         }
     }
 
-    /// Takes a connection; `None` when there are too many, and it is to be closed.
+    /// Takes a connection; `None` when there are too many that are bound, and it is to be closed.
+    ///
+    /// When all places are taken, the one that is unbound for the longest time gives way.
     pub fn handle_connected(&mut self, now: Time) -> Option<ClientId> {
-        if self.connections.len() >= self.config.max_clients {
+        if self.connections.len() >= self.config.max_clients && !self.give_way(now) {
             self.stats.connections_refused += 1;
             return None;
         }
@@ -118,6 +120,19 @@ impl Server {
         self.connections.insert(client, connection);
         self.stats.connections += 1;
         Some(client)
+    }
+
+    /// Forgets a connection without a client, which the driver is to close; false if there is none.
+    fn give_way(&mut self, now: Time) -> bool {
+        let unbound = self.connections.iter().filter(|(_, one)| one.binding.is_none());
+        // One that is closing anyhow has no `bind_until` and comes first.
+        let Some((&oldest, connection)) = unbound.min_by_key(|(_, one)| one.bind_until) else {
+            return false;
+        };
+        self.stats.closed_unbound += u64::from(!connection.is_closing);
+        self.handle_disconnected(now, oldest);
+        self.events.push_back(Event::Close(oldest));
+        true
     }
 
     /// Takes octets from a client, in any pieces.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::bench::{Bench, non_arq, to_b};
 use crate::s5066::sis::client::{self, Refused};
-use crate::s5066::sis::{Config, NodeStatus, Sap, UnavailableReason};
+use crate::s5066::sis::{Config, Event, NodeStatus, Sap, UnavailableReason};
 
 #[test]
 fn a_client_is_bound_and_gives_its_access_point_back() {
@@ -73,11 +73,47 @@ fn fifty_clients_connect_and_sixteen_are_bound() {
         bench.connect(client::Config::new(Sap::new(number)));
     }
 
-    assert_eq!(bench.server.handle_connected(bench.now), None);
+    assert_eq!(bench.server.connections(), 50);
     assert_eq!(bench.server.bound().count(), 16);
     assert_eq!(bench.server.stats().binds, 16);
     assert_eq!(bench.server.stats().binds_refused, 34);
-    assert_eq!(bench.server.stats().connections_refused, 1);
+}
+
+#[test]
+fn who_does_not_bind_gives_way_to_a_new_connection_the_longest_unbound_first() {
+    let mut bench = Bench::new(Config { max_clients: 3, ..Config::default() });
+    for sap in [1, 2, 2] {
+        bench.connect(client::Config::new(Sap::new(sap)));
+        bench.wait(Duration::from_secs(1));
+    }
+    // Of an older connection, but unbound for less time.
+    bench.clients[0].1.unbind();
+    bench.run();
+    bench.take_trace();
+
+    bench.connect(client::Config::new(Sap::new(3)));
+    bench.connect(client::Config::new(Sap::new(4)));
+    let refused = bench.server.handle_connected(bench.now);
+
+    assert_eq!(bench.take_trace(), ["3: bound 2048", "2: closed", "4: bound 2048", "0: closed"]);
+    assert_eq!((bench.server.connections(), bench.server.bound().count()), (3, 3));
+    assert_eq!(refused, None, "all are bound");
+    let stats = bench.server.stats();
+    assert_eq!((stats.closed_unbound, stats.connections_refused), (2, 1));
+}
+
+#[test]
+fn connections_that_nobody_closes_yet_are_no_more_than_may_be() {
+    let mut bench = Bench::new(Config { max_clients: 4, ..Config::default() });
+    bench.connect(client::Config::new(Sap::new(9)));
+
+    let ids: Vec<_> = (0..100).map(|_| bench.server.handle_connected(bench.now)).collect();
+
+    assert!(ids.iter().all(Option::is_some));
+    assert_eq!((bench.server.connections(), bench.server.bound().count()), (4, 1));
+    let closed: Vec<_> = std::iter::from_fn(|| bench.server.poll_event()).collect();
+    let oldest = ids.iter().flatten().take(97).map(|&id| Event::Close(id));
+    assert_eq!(closed, oldest.collect::<Vec<_>>());
 }
 
 #[test]
