@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use gateway::hf::Server;
 use gateway::hf::server::{Client, Core};
 use nix::poll::{PollFlags, PollTimeout, poll};
+use proto::rng::Rng;
+use proto::s5066::{Address, Node, node};
 use proto::time::Time;
 
 #[test]
@@ -41,6 +43,30 @@ fn who_is_one_too_many_is_closed_at_once() {
         client.write_all(b"still here").unwrap();
         assert_eq!(net.receive(client, 10), b"still here");
     }
+}
+
+#[test]
+fn connections_that_never_bind_keep_no_client_out() {
+    let mut config = node::Config::new(Address::node(1), "9600".parse().unwrap());
+    config.sis.max_clients = 4;
+    let node = Node::new(Time::ZERO, config, Rng::stream(1, "node"));
+    let mut station = Station { server: server(), node };
+    let mut client = station.connect();
+    // S_BIND_REQUEST for access point 9, and S_BIND_ACCEPTED.
+    client.write_all(&[0x90, 0xeb, 0, 0, 4, 1, 0x90, 0x16, 0]).unwrap();
+    assert_eq!(station.receive(&mut client), [0x90, 0xeb, 0, 0, 4, 3, 0x90, 8, 0]);
+
+    let idle: Vec<_> = (0..100).map(|_| station.connect()).collect();
+    let mut other = station.connect();
+    other.write_all(&[0x90, 0xeb, 0, 0, 4, 1, 0x80, 0x16, 0]).unwrap();
+
+    assert_eq!(station.receive(&mut other), [0x90, 0xeb, 0, 0, 4, 3, 0x80, 8, 0]);
+    assert_eq!(station.node.sis().bound().count(), 2);
+    assert_eq!(station.server.connections(), 4);
+    let mut fds = Vec::new();
+    station.server.watch(&station.node, &mut fds);
+    assert!(fds.len() <= 1 + 4 + 64, "{} descriptors", fds.len());
+    drop(idle);
 }
 
 #[test]
@@ -135,6 +161,7 @@ const CLOSE: u8 = 0xf1;
 /// Gives back what it gets.
 #[derive(Default)]
 struct Echo {
+    limit: usize,
     clients: BTreeMap<u32, Vec<u8>>,
     forever: Vec<u32>,
     touched: Vec<Client>,
@@ -146,6 +173,9 @@ struct Echo {
 
 impl Core for Echo {
     fn handle_connected(&mut self, _now: Time) -> Option<Client> {
+        if self.clients.len() == self.limit {
+            return None;
+        }
         self.next += 1;
         self.clients.insert(self.next, Vec::new());
         Some(Client(self.next))
@@ -185,6 +215,59 @@ impl Core for Echo {
     }
 }
 
+/// A node with a server.
+struct Station {
+    server: Server,
+    node: Node,
+}
+
+impl Station {
+    fn connect(&mut self) -> TcpStream {
+        let client = TcpStream::connect(self.server.local_address().unwrap()).unwrap();
+        let before = self.server.stats().accepted + self.server.stats().refused;
+        while self.server.stats().accepted + self.server.stats().refused == before {
+            self.turn();
+        }
+        client
+    }
+
+    fn receive(&mut self, client: &mut TcpStream) -> [u8; 9] {
+        client.set_nonblocking(true).unwrap();
+        let mut octets = [0; 9];
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while let Err(error) = client.read_exact(&mut octets) {
+            assert_eq!(error.kind(), ErrorKind::WouldBlock);
+            assert!(Instant::now() < deadline, "{:?}", self.server.stats());
+            self.turn();
+        }
+        octets
+    }
+
+    fn turn(&mut self) {
+        let mut fds = Vec::new();
+        self.server.watch(&self.node, &mut fds);
+        poll(&mut fds, PollTimeout::from(1_u8)).unwrap();
+        let ready: Vec<_> =
+            fds.iter().map(|fd| fd.revents().unwrap_or(PollFlags::empty())).collect();
+        self.server.handle_ready(Time::ZERO, &ready, &mut self.node);
+        while let Some(event) = self.node.poll_event() {
+            match event {
+                node::Event::Readable(client) => {
+                    self.server.push(Time::ZERO, Client(client.0), &mut self.node);
+                }
+                node::Event::Close(client) => {
+                    self.server.close(Time::ZERO, Client(client.0), &mut self.node);
+                }
+                node::Event::Management { .. } => {}
+            }
+        }
+    }
+}
+
+fn server() -> Server {
+    Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap()
+}
+
 struct Net {
     server: Server,
     core: Echo,
@@ -193,8 +276,7 @@ struct Net {
 
 impl Net {
     fn new(limit: usize) -> Self {
-        let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0)), limit).unwrap();
-        Self { server, core: Echo::default(), now: Time::ZERO }
+        Self { server: server(), core: Echo { limit, ..Echo::default() }, now: Time::ZERO }
     }
 
     fn connect(&mut self) -> TcpStream {

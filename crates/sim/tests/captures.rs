@@ -39,6 +39,7 @@ fn tshark_reads_every_packet_with_its_time_and_right_checksums() {
         world.add_ping(
             nodes[0],
             stream::SenderConfig {
+                dscp: 0,
                 port,
                 destination: to,
                 payload: 101,

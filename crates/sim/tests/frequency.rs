@@ -19,17 +19,19 @@ fn stations_share_a_frequency_by_chance_or_by_slots_and_lose_nothing() {
     let jitter = |_| Access::Jitter { limit: Duration::from_secs(8) };
     let slotted = |position| Access::Slotted { position, stations: STATIONS };
     for (name, access) in [("jitter", &jitter as &dyn Fn(u8) -> Access), ("slotted", &slotted)] {
-        let mut band = Band::new("2400", access);
-        for round in 0..5 {
-            for from in 0..STATIONS {
-                band.send(from, (from + 1 + round % 3) % STATIONS, Service::ARQ);
+        for seed in 1..=12 {
+            let mut band = Band::new("2400", access, seed);
+            for round in 0..5 {
+                for from in 0..STATIONS {
+                    band.send(from, (from + 1 + round % 3) % STATIONS, Service::ARQ);
+                }
             }
+
+            band.run(MINUTE * 60);
+
+            assert_eq!(band.received, [5; STATIONS as usize], "{name}, {seed}");
+            assert_eq!(band.confirmed, [5; STATIONS as usize], "{name}, {seed}");
         }
-
-        band.run(MINUTE * 60);
-
-        assert_eq!(band.received, [5; STATIONS as usize], "{name}");
-        assert_eq!(band.confirmed, [5; STATIONS as usize], "{name}");
     }
 }
 
@@ -38,7 +40,7 @@ fn slots_keep_stations_from_starting_at_once() {
     let jitter = |_| Access::Jitter { limit: Duration::ZERO };
     let slotted = |position| Access::Slotted { position, stations: STATIONS };
     let received = |access: &dyn Fn(u8) -> Access| {
-        let mut band = Band::new("1200", access);
+        let mut band = Band::new("1200", access, 1);
         for _ in 0..10 {
             for from in 0..STATIONS {
                 band.send(from, (from + 1) % STATIONS, Service::NON_ARQ);
@@ -64,9 +66,9 @@ struct Band {
 }
 
 impl Band {
-    fn new(waveform: &str, access: &dyn Fn(u8) -> Access) -> Self {
+    fn new(waveform: &str, access: &dyn Fn(u8) -> Access, seed: u64) -> Self {
         let waveform: Waveform = waveform.parse().expect("a waveform");
-        let medium = Medium::new(Config::default(), usize::from(STATIONS), 1);
+        let medium = Medium::new(Config::default(), usize::from(STATIONS), seed);
         let nodes = (0..STATIONS).map(|position| {
             let mut config = node::Config::new(address(position), waveform);
             config.access = access(position);

@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn what_is_on_the_air_at_the_end_counts_as_far_as_it_came() {
         let plan = Options::default().check().unwrap();
-        let servers = [0, 1].map(|_| Server::bind(SocketAddr::from(([127, 0, 0, 1], 0)), 1));
+        let servers = [0, 1].map(|_| Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))));
         let observer = Observer::new(None, true).unwrap();
         let mut exchange = Exchange::new(&plan, servers.map(Result::unwrap), 1, observer);
         let mut clients = [0, 1].map(|end| {

@@ -34,7 +34,7 @@ use stop::Stop;
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let plan = args.plan()?;
     let seed = plan.seed.unwrap_or_else(any_seed);
-    let servers = [listen(&plan.ends[0], CLIENTS)?, listen(&plan.ends[1], CLIENTS)?];
+    let servers = [listen(&plan.ends[0])?, listen(&plan.ends[1])?];
     if let Some(path) = &plan.timeline {
         // Now, not after hours of an exchange that could then not be drawn.
         fs::File::create(path).with_context(|| format!("writing {}", path.display()))?;
@@ -88,8 +88,8 @@ fn draw(path: &Path, plan: &Plan, observer: &mut Observer) -> io::Result<()> {
 const CLIENTS: usize = 64;
 
 /// Listens where an end is to be reached.
-fn listen(end: &End, limit: usize) -> anyhow::Result<Server> {
-    let bind = || Server::bind(end.listen, limit);
+fn listen(end: &End) -> anyhow::Result<Server> {
+    let bind = || Server::bind(end.listen);
     let bound = match &end.namespace {
         Some(namespace) => namespace::within(namespace, bind)?,
         None => bind(),

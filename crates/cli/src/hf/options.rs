@@ -185,7 +185,7 @@ impl Options {
         }
     }
 
-    fn check(self) -> Result<Plan, String> {
+    pub(super) fn check(self) -> Result<Plan, String> {
         let speed = self.speed.unwrap_or(SPEED);
         let interleaver = self.interleaver.unwrap_or_default();
         let waveform: Waveform =

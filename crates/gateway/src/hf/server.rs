@@ -5,6 +5,7 @@
 //!               connection ◀─ at most 64 KiB wait  ── Core::poll_octets
 //! ```
 //!
+//! How many clients there may be, and which gives way to another, is the core's to say.
 //! A client that does not read is asked nothing and closed after a while; what waits for it is the
 //! core's to bound. One that vanished is noticed by the kernel's probes. One that sends without end
 //! gets its turn like all others.
@@ -63,7 +64,6 @@ pub struct Client(pub u32);
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
-    limit: usize,
     connections: Vec<Connection>,
     /// There are no descriptors left: nobody is accepted until then.
     accepts_at: Option<Time>,
@@ -76,7 +76,7 @@ pub struct Server {
 pub struct Stats {
     /// Connections taken.
     pub accepted: u64,
-    /// Connections closed at once: too many, or the core refused.
+    /// Connections closed at once: the core refused.
     pub refused: u64,
     /// Connections that the core had closed.
     pub closed: u64,
@@ -122,6 +122,8 @@ const READ: usize = 16 << 10;
 const UNSENT: usize = 64 << 10;
 /// Connections accepted in a turn.
 const ACCEPTS: usize = 16;
+/// Connections of clients that the core is done with at most: beyond, the oldest is not waited for.
+const CLOSING: usize = 64;
 /// A client that takes nothing for so long is closed.
 const STALL: Duration = Duration::from_secs(60);
 /// How long the last octets of a connection may take.
@@ -136,16 +138,15 @@ const PROBE_EVERY: u32 = 15;
 const PROBES: u32 = 3;
 
 impl Server {
-    /// Listens; at most `limit` connections at a time.
+    /// Listens.
     ///
     /// # Errors
     /// When the address is taken, or not ours.
-    pub fn bind(address: SocketAddr, limit: usize) -> io::Result<Self> {
+    pub fn bind(address: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         Ok(Self {
             listener,
-            limit,
             connections: Vec::new(),
             accepts_at: None,
             buffer: vec![0; READ].into_boxed_slice(),
@@ -204,6 +205,11 @@ impl Server {
         connection.life = Life::Flushing { until: now + LINGER };
         self.stats.closed += 1;
         self.write(now, at, core);
+        if self.connections.len() - self.connections() > CLOSING
+            && let Some(oldest) = self.connections.iter_mut().find(|one| one.life != Life::Open)
+        {
+            oldest.life = Life::Gone;
+        }
         self.forget();
     }
 
@@ -265,8 +271,8 @@ impl Server {
                     return;
                 }
             };
-            let has_room = self.connections.len() < self.limit && prepare(&stream).is_ok();
-            let Some(client) = has_room.then(|| core.handle_connected(now)).flatten() else {
+            let is_ready = prepare(&stream).is_ok();
+            let Some(client) = is_ready.then(|| core.handle_connected(now)).flatten() else {
                 self.stats.refused += 1;
                 continue;
             };

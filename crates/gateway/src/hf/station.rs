@@ -50,7 +50,7 @@ const READS: usize = 8;
 /// When the address is taken.
 pub(crate) fn set_up(config: &config::S5066, seed: u64) -> anyhow::Result<Thread> {
     let mut of_node = config.node.clone();
-    let server = Server::bind(config.listen, of_node.sis.max_clients)
+    let server = Server::bind(config.listen)
         .with_context(|| format!("cannot listen for clients of the node on {}", config.listen))?;
     of_node.sis.epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     info!(within = ?of_node.turn_bound(), "every station of the frequency has its turn");

@@ -166,8 +166,10 @@ impl Floor {
         self.heard = Some(self.heard.map_or(end, |heard| heard.min(end)));
     }
 
-    /// What was heard has ended; `answers` tells whether it asked this station for an answer.
-    pub fn handle_carrier_lost(&mut self, now: Time, answers: bool) {
+    /// What was heard has ended; `answers` tells whether it asked this station for an answer,
+    /// `has_others` whether it had something for others, who then may have been asked.
+    pub fn handle_carrier_lost(&mut self, now: Time, answers: bool, has_others: bool) {
+        self.is_answered &= !has_others;
         self.hears_carrier = false;
         self.set_free(now.max(self.announced()), answers);
     }
@@ -424,7 +426,7 @@ mod tests {
         floor.handle_announcement(at(9_400));
         floor.handle_announcement(at(9_100));
         floor.handle_announcement(at(9_300));
-        floor.handle_carrier_lost(at(5_000), true);
+        floor.handle_carrier_lost(at(5_000), true, false);
 
         assert_eq!(floor.next_start(at(5_000), 0), Some(at(9_200)));
         assert!(!floor.is_free(at(9_000)) && floor.is_free(at(9_100)));
@@ -437,7 +439,7 @@ mod tests {
         floor.handle_announcement(at(9_010));
         floor.handle_announcement(at(9_400));
 
-        floor.handle_carrier_lost(at(9_050), true);
+        floor.handle_carrier_lost(at(9_050), true, false);
 
         assert_eq!(floor.next_start(at(9_050), 0), Some(at(9_150)));
     }
@@ -466,7 +468,7 @@ mod tests {
 
         assert!(!floor.poll_silence(at(60_000)));
         floor.handle_answer();
-        floor.handle_carrier_lost(at(60_000), false);
+        floor.handle_carrier_lost(at(60_000), false, false);
 
         assert_eq!(floor.next_start(at(60_000), 0), Some(at(60_100)));
     }
@@ -496,7 +498,7 @@ mod tests {
         let starts = |position, from| {
             let mut floor = floor(Access::Slotted { position, stations: 3 });
             floor.handle_carrier(at(0));
-            floor.handle_carrier_lost(at(10_000), false);
+            floor.handle_carrier_lost(at(10_000), false, false);
             floor.next_start(at(from), 0)
         };
 
@@ -508,7 +510,7 @@ mod tests {
 
         let mut asked = floor(Access::Slotted { position: 2, stations: 3 });
         asked.handle_carrier(at(0));
-        asked.handle_carrier_lost(at(10_000), true);
+        asked.handle_carrier_lost(at(10_000), true, false);
         assert_eq!(asked.next_start(at(10_000), 0), Some(at(10_100)));
     }
 }

@@ -25,6 +25,8 @@ pub(super) struct Reception {
     is_whole: bool,
     /// Whether a frame asks this station for an answer.
     asks: bool,
+    /// Whether there was something in it for others.
+    has_others: bool,
     /// Who was heard to say something to this station.
     heard: BTreeSet<Address>,
 }
@@ -56,6 +58,7 @@ impl Node {
             waveform,
             is_whole,
             asks: false,
+            has_others: false,
             heard: BTreeSet::new(),
         });
     }
@@ -85,7 +88,7 @@ impl Node {
         }
         self.scanner = scanner;
         let Some(reception) = self.reception.take() else { return };
-        self.floor.handle_carrier_lost(now, reception.asks);
+        self.floor.handle_carrier_lost(now, reception.asks, reception.has_others);
         if let Some(asked) = self.asked.take_if(|asked| reception.heard.contains(asked)) {
             self.follow_up(asked);
         }
@@ -135,6 +138,9 @@ impl Node {
         }
         if to != self.config.address && !to.is_group() {
             self.stats.foreign += 1;
+            if let Some(reception) = &mut self.reception {
+                reception.has_others = true;
+            }
             return;
         }
         if frame.is_good() {
