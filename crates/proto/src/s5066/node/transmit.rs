@@ -156,9 +156,7 @@ impl Node {
     /// Starts a transmission if that is allowed and there is something to transmit.
     fn start(&mut self, now: Time) -> Option<Transmit> {
         self.start_at = self.next_start(now);
-        if self.start_at.take_if(|at| *at <= now).is_none() {
-            return None;
-        }
+        self.start_at.take_if(|at| *at <= now)?;
         let urgency = self.urgency();
         let (data_to, is_last) = self.choose(now);
         let wanted = self.wanted(data_to, is_last);
