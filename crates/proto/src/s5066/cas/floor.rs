@@ -45,7 +45,8 @@ pub enum Access {
 
 impl Access {
     /// How long those wait who have had a turn, for those who have not.
-    fn wait_for_others(self, times: Times) -> Duration {
+    #[must_use]
+    pub fn wait_for_others(self, times: Times) -> Duration {
         match self {
             Self::PointToPoint => Duration::ZERO,
             Self::Jitter { limit } => limit + times.slot,

@@ -124,7 +124,7 @@ impl Link {
             State::Breaking { .. } | State::Down => {}
         }
         self.owed.clear();
-        let left = calls.unwrap_or(self.config.calls);
+        let left = calls.unwrap_or(u32::MAX).min(self.config.calls);
         self.state = State::Calling { id, is_exclusive, is_long, sent: 0, left };
         self.owe_request();
     }

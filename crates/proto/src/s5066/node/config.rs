@@ -185,11 +185,7 @@ impl Config {
     #[must_use]
     pub fn urgent_bound(&self) -> Duration {
         let times = self.times(self.waveform);
-        let slots = match self.access {
-            Access::PointToPoint => Duration::ZERO,
-            Access::Jitter { limit } => limit + times.slot,
-            Access::Slotted { stations, .. } => times.slot * u32::from(stations),
-        };
+        let slots = self.access.wait_for_others(times);
         let own = self.switching + self.waveform.air_time(SHORT) + self.decoding;
         times.answer + own + times.gather + slots + own
     }

@@ -85,8 +85,8 @@ impl Peer {
     /// Calls it; numbers begin anew.
     pub(super) fn call(&mut self, id: u16, is_exclusive: bool, numbers: Numbers) {
         let numbers = if self.extensions.long_numbers { numbers } else { Numbers::Short };
-        // One that was not there a moment ago is asked once, so that it costs others little.
-        let calls = if self.is_lost { Some(1) } else { None };
+        // One that was not there a moment ago is asked less often, so that it costs others little.
+        let calls = self.is_lost.then_some(CALLS_OF_LOST);
         self.link.call(id, is_exclusive, numbers == Numbers::Long, calls);
         self.start_anew(numbers);
         self.silences = 0;
@@ -306,6 +306,8 @@ impl Peer {
     }
 }
 
+/// Requests to a station that was lost: one may be spoilt by noise or by another station.
+const CALLS_OF_LOST: u32 = 2;
 /// Numbers of resets between one link and the next, so that a late one is not taken for a new one.
 const RESET_STEP: u8 = 37;
 /// Octets of an acknowledgement's list at most, so that few bit errors hit it.
