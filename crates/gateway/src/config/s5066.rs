@@ -134,7 +134,6 @@ impl Section {
             // A modem behind TCP hands on whole blocks.
             decoding: self.waveform.0.block_time(),
             extensions,
-            assumed: extensions,
             ..default
         };
         self.choices().apply(&mut node).map_err(|unfit| self.fault(unfit))?;
@@ -282,7 +281,7 @@ mod tests {
         let seconds = [node.longest, node.exchange, node.longest_beside_urgent, node.switching];
         assert_eq!(seconds.map(|it| it.as_secs()), [30, 20, 10, 0]);
         assert_eq!((node.link.calls, node.link.idle.as_secs(), node.ack_copies), (9, 60, 3));
-        assert_eq!((node.extensions, node.assumed), (Extensions::NONE, Extensions::NONE));
+        assert_eq!(node.extensions, Extensions::NONE);
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! ```text
 //!  octet 0   7..4   3     2     1      0
 //!          +------+-----+-----+------+-----------+
-//!          |  1   |     0     | LONG | EXCLUSIVE |   link request
-//!          |  2   |        0         | LONG      |   accepted
+//!          |  1   |        0         | EXCLUSIVE |   link request
+//!          |  2   |  0                           |   accepted
 //!          |  3   |  reason                      |   rejected
 //!          |  4   |  reason                      |   break
 //!          |  5   |  0                           |   break confirmed
@@ -12,17 +12,14 @@
 //!          +------+------------------------------+
 //! ```
 //!
-//! LONG is ours, in bits that Edition 3 leaves unused: the caller would use long sequence numbers,
-//! the called station will. A station of Edition 3 sends and reads 0 there.
+//! Bits without a meaning are sent as 0 and ignored: later editions use some to agree on long
+//! sequence numbers, which ones is not public.
 
 /// A C_PDU.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Cpdu<'a> {
     /// A link was accepted.
-    Accepted {
-        /// Whether sequence numbers are long on it.
-        is_long: bool,
-    },
+    Accepted,
     /// A link ends.
     Break(BreakReason),
     /// The end of a link was heard of.
@@ -35,8 +32,6 @@ pub enum Cpdu<'a> {
     Request {
         /// Whether it keeps others out: for hard links.
         is_exclusive: bool,
-        /// Whether the caller can use long sequence numbers.
-        is_long: bool,
     },
 }
 
@@ -84,8 +79,6 @@ pub enum Malformed {
 }
 
 const EXCLUSIVE: u8 = 1;
-const REQUEST_LONG: u8 = 1 << 1;
-const ACCEPT_LONG: u8 = 1;
 
 impl<'a> Cpdu<'a> {
     /// Octets before an S_PDU.
@@ -100,11 +93,8 @@ impl<'a> Cpdu<'a> {
         let low = first & 0xf;
         match first >> 4 {
             0 => Ok(Self::Data(rest)),
-            1 => Ok(Self::Request {
-                is_exclusive: low & EXCLUSIVE != 0,
-                is_long: low & REQUEST_LONG != 0,
-            }),
-            2 => Ok(Self::Accepted { is_long: low & ACCEPT_LONG != 0 }),
+            1 => Ok(Self::Request { is_exclusive: low & EXCLUSIVE != 0 }),
+            2 => Ok(Self::Accepted),
             3 => Ok(Self::Rejected(RejectReason::from_bits(low))),
             4 => Ok(Self::Break(BreakReason::from_bits(low))),
             5 => Ok(Self::BreakConfirm),
@@ -114,16 +104,15 @@ impl<'a> Cpdu<'a> {
 
     /// Appends the C_PDU.
     pub fn emit(&self, out: &mut Vec<u8>) {
-        let flag = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
         match *self {
             Self::Data(s_pdu) => {
                 out.push(0);
                 out.extend_from_slice(s_pdu);
             }
-            Self::Request { is_exclusive, is_long } => {
-                out.push(1 << 4 | flag(is_exclusive, EXCLUSIVE) | flag(is_long, REQUEST_LONG));
+            Self::Request { is_exclusive } => {
+                out.push(1 << 4 | if is_exclusive { EXCLUSIVE } else { 0 });
             }
-            Self::Accepted { is_long } => out.push(2 << 4 | flag(is_long, ACCEPT_LONG)),
+            Self::Accepted => out.push(2 << 4),
             Self::Rejected(reason) => out.push(3 << 4 | reason.bits()),
             Self::Break(reason) => out.push(4 << 4 | reason.bits()),
             Self::BreakConfirm => out.push(5 << 4),
@@ -182,12 +171,11 @@ mod tests {
     use super::*;
 
     /// Written by hand from the figures of Annex B.
-    const EXAMPLES: [(Cpdu<'static>, &[u8]); 8] = [
+    const EXAMPLES: [(Cpdu<'static>, &[u8]); 7] = [
         (Cpdu::Data(&[0x02, 0x99, 0x00]), &[0x00, 0x02, 0x99, 0x00]),
-        (Cpdu::Request { is_exclusive: false, is_long: false }, &[0x10]),
-        (Cpdu::Request { is_exclusive: true, is_long: true }, &[0x13]),
-        (Cpdu::Accepted { is_long: false }, &[0x20]),
-        (Cpdu::Accepted { is_long: true }, &[0x21]),
+        (Cpdu::Request { is_exclusive: false }, &[0x10]),
+        (Cpdu::Request { is_exclusive: true }, &[0x11]),
+        (Cpdu::Accepted, &[0x20]),
         (Cpdu::Rejected(RejectReason::ExclusiveLink), &[0x33]),
         (Cpdu::Break(BreakReason::NoMoreData), &[0x44]),
         (Cpdu::BreakConfirm, &[0x50]),

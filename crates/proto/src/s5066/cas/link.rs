@@ -155,20 +155,21 @@ impl Link {
         self.owed.clear();
     }
 
-    /// Takes a C_PDU of the peer; `id` is the number of its frame, `refusal` what a request gets.
+    /// Takes a C_PDU of the peer; `id` is the number of its frame, `is_long` whether the peer asks for
+    /// or accepts a link with long sequence numbers, `refusal` what a request gets.
     pub fn handle_c_pdu(
         &mut self,
         now: Time,
         c_pdu: Cpdu<'_>,
         id: u16,
-        can_long: bool,
+        is_long: bool,
         refusal: Option<RejectReason>,
     ) {
         match c_pdu {
-            Cpdu::Request { is_exclusive, is_long } => {
-                self.handle_request(now, id, is_exclusive, is_long && can_long, refusal);
+            Cpdu::Request { is_exclusive } => {
+                self.handle_request(now, id, is_exclusive, is_long, refusal);
             }
-            Cpdu::Accepted { is_long } => self.handle_accepted(now, is_long),
+            Cpdu::Accepted => self.handle_accepted(now, is_long),
             Cpdu::Rejected(reason) => {
                 if let State::Calling { .. } = self.state {
                     self.state = State::Down;
@@ -314,10 +315,10 @@ impl Link {
         refusal: Option<RejectReason>,
     ) {
         // The same call again: our answer was lost, or this is its copy.
-        if let State::Up { id: Some(known), is_long, .. } = self.state
+        if let State::Up { id: Some(known), .. } = self.state
             && known == id
         {
-            self.owe(Cpdu::Accepted { is_long }, None);
+            self.owe(Cpdu::Accepted, None);
             return;
         }
         if let Some(reason) = refusal {
@@ -334,22 +335,23 @@ impl Link {
         };
         let is_long = is_long && crossed.unwrap_or(true);
         self.owed.clear();
-        self.owe(Cpdu::Accepted { is_long }, None);
+        self.owe(Cpdu::Accepted, None);
         self.state = State::Up { id: Some(id), is_exclusive, is_long, used_at: now };
         let is_caller = crossed.is_some();
         self.events.push_back(Event::Made { is_exclusive, is_caller, is_long });
     }
 
     fn handle_accepted(&mut self, now: Time, is_long: bool) {
-        let State::Calling { is_exclusive, .. } = self.state else { return };
+        let State::Calling { is_exclusive, is_long: is_wanted, .. } = self.state else { return };
+        let is_long = is_long && is_wanted;
         self.owed.clear();
         self.state = State::Up { id: None, is_exclusive, is_long, used_at: now };
         self.events.push_back(Event::Made { is_exclusive, is_caller: true, is_long });
     }
 
     fn owe_request(&mut self) {
-        let State::Calling { id, is_exclusive, is_long, .. } = self.state else { return };
-        self.owe(Cpdu::Request { is_exclusive, is_long }, Some(id));
+        let State::Calling { id, is_exclusive, .. } = self.state else { return };
+        self.owe(Cpdu::Request { is_exclusive }, Some(id));
     }
 
     fn owe(&mut self, c_pdu: Cpdu<'static>, id: Option<u16>) {
@@ -364,8 +366,8 @@ impl Link {
 mod tests {
     use super::*;
 
-    const SOFT: Cpdu<'static> = Cpdu::Request { is_exclusive: false, is_long: true };
-    const ACCEPTED: Cpdu<'static> = Cpdu::Accepted { is_long: true };
+    const SOFT: Cpdu<'static> = Cpdu::Request { is_exclusive: false };
+    const ACCEPTED: Cpdu<'static> = Cpdu::Accepted;
 
     fn link() -> Link {
         Link::new(Config::default())
@@ -388,11 +390,11 @@ mod tests {
         let answered = story(&mut called);
         caller.handle_c_pdu(Time::ZERO, ACCEPTED, 0, true, None);
 
-        assert_eq!(asked, ["send Request { is_exclusive: false, is_long: true }"]);
+        assert_eq!(asked, ["send Request { is_exclusive: false }"]);
         assert_eq!(
             answered,
             [
-                "send Accepted { is_long: true }",
+                "send Accepted",
                 "Made { is_exclusive: false, is_caller: false, is_long: true }"
             ]
         );
@@ -410,13 +412,13 @@ mod tests {
         let _ = story(&mut called);
 
         called.handle_c_pdu(Time::ZERO, SOFT, 7, true, None);
-        assert_eq!(story(&mut called), ["send Accepted { is_long: true }"]);
+        assert_eq!(story(&mut called), ["send Accepted"]);
 
         called.handle_c_pdu(Time::ZERO, SOFT, 8, true, None);
         assert_eq!(
             story(&mut called),
             [
-                "send Accepted { is_long: true }",
+                "send Accepted",
                 "Broken { is_exclusive: false }",
                 "Made { is_exclusive: false, is_caller: false, is_long: true }"
             ]
@@ -426,7 +428,7 @@ mod tests {
     #[test]
     fn silence_means_calling_again_and_giving_up() {
         let mut caller = Link::new(Config { calls: 2, ..Config::default() });
-        let request = "send Request { is_exclusive: false, is_long: true }";
+        let request = "send Request { is_exclusive: false }";
 
         caller.call(7, false, true, None);
         assert_eq!(story(&mut caller), [request]);
@@ -482,8 +484,7 @@ mod tests {
         b.call(2, false, false, None);
         let _ = (story(&mut a), story(&mut b));
 
-        let from_b = Cpdu::Request { is_exclusive: false, is_long: false };
-        a.handle_c_pdu(Time::ZERO, from_b, 2, true, None);
+        a.handle_c_pdu(Time::ZERO, SOFT, 2, false, None);
         b.handle_c_pdu(Time::ZERO, SOFT, 1, true, None);
 
         assert_eq!((a.is_up(), a.is_long()), (true, false));

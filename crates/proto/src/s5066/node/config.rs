@@ -6,6 +6,7 @@ use super::super::cas::{self, Access};
 use super::super::dts::policy;
 use super::super::dts::wire::Extensions as Profiles;
 use super::super::{Address, sis};
+use super::introduction::Introduction;
 use crate::modem::Waveform;
 
 /// What a node is.
@@ -51,10 +52,8 @@ pub struct Config {
     pub long_window: u32,
     /// Segments that may be on their way with short numbers, up to 128.
     pub short_window: u32,
-    /// What it can do beyond Edition 3.
+    /// What it can do beyond Edition 3, with stations that say that they can too.
     pub extensions: Extensions,
-    /// What stations are taken to be able to do that have not said.
-    pub assumed: Extensions,
 }
 
 /// Whether the data rate follows the channel.
@@ -70,11 +69,11 @@ pub enum Rate {
 /// What a node can do beyond Edition 3: the enhancements EP2, 3, 5, 9 and 11.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Extensions {
-    /// EP2: padding frames.
+    /// EP2: padding frames, in a layout of ours.
     pub padding: bool,
     /// EP3: data in the transmission that asks for the link.
     pub pipelined: bool,
-    /// EP5: sequence numbers of 16 bits.
+    /// EP5: sequence numbers of 16 bits, in layouts of ours.
     pub long_numbers: bool,
     /// EP9: compact confirmations between clients.
     pub compact: bool,
@@ -100,12 +99,10 @@ impl Extensions {
         variable_segments: false,
     };
 
-    /// As the order wire writes them.
+    /// Those whose layouts are public, as the order wire writes them (EP7).
     pub(super) fn profiles(self) -> Profiles {
         let pairs = [
-            (self.padding, Profiles::PADDING),
             (self.pipelined, Profiles::PIPELINING),
-            (self.long_numbers, Profiles::LONG_NUMBERS),
             (self.compact, Profiles::COMPACT_CONFIRM),
             (self.variable_segments, Profiles::VARIABLE_SEGMENTS),
         ];
@@ -113,27 +110,18 @@ impl Extensions {
         has.fold(Profiles::default(), |all, (_, one)| all.with(one))
     }
 
-    /// From what the order wire writes.
-    pub(super) fn of_profiles(profiles: Profiles) -> Self {
-        Self {
-            padding: profiles.has(Profiles::PADDING),
-            pipelined: profiles.has(Profiles::PIPELINING),
-            long_numbers: profiles.has(Profiles::LONG_NUMBERS),
-            compact: profiles.has(Profiles::COMPACT_CONFIRM),
-            variable_segments: profiles.has(Profiles::VARIABLE_SEGMENTS),
-        }
+    /// Takes what a station says in the order wire, where `own` can do it too.
+    pub(super) fn learn_profiles(&mut self, own: Self, profiles: Profiles) {
+        self.pipelined = own.pipelined && profiles.has(Profiles::PIPELINING);
+        self.compact = own.compact && profiles.has(Profiles::COMPACT_CONFIRM);
+        self.variable_segments =
+            own.variable_segments && profiles.has(Profiles::VARIABLE_SEGMENTS);
     }
 
-    /// What both can do.
-    #[must_use]
-    pub const fn and(self, other: Self) -> Self {
-        Self {
-            padding: self.padding && other.padding,
-            pipelined: self.pipelined && other.pipelined,
-            long_numbers: self.long_numbers && other.long_numbers,
-            compact: self.compact && other.compact,
-            variable_segments: self.variable_segments && other.variable_segments,
-        }
+    /// Takes what a station says of the layouts that are ours; without a word it knows none.
+    pub(super) fn learn_ours(&mut self, own: Self, said: Option<Introduction>) {
+        self.padding = own.padding && said.is_some_and(|said| said.padding);
+        self.long_numbers = own.long_numbers && said.is_some_and(|said| said.long_numbers);
     }
 }
 
@@ -162,7 +150,6 @@ impl Config {
             long_window: 32_768,
             short_window: 128,
             extensions: Extensions::ALL,
-            assumed: Extensions::ALL,
         }
     }
 

@@ -16,6 +16,7 @@
 //! transmission is, is decided when it starts, because its end is announced in every frame.
 
 mod config;
+mod introduction;
 mod links;
 mod peer;
 mod produce;

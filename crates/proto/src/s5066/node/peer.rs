@@ -8,7 +8,7 @@ use super::super::dts::{arq, expedited, management, reset};
 use super::super::service::{Failure, Mode, Request};
 use super::urgent::Urgent;
 use super::waiting::Waiting;
-use super::{Config, Extensions};
+use super::{Config, Extensions, Node};
 use crate::modem::Waveform;
 use crate::time::Time;
 
@@ -25,7 +25,7 @@ pub(super) struct Peer {
     pub(super) messages: management::Messages,
     pub(super) resets: reset::Resets,
     pub(super) quality: Quality,
-    /// What it can do, as far as it is known or taken for granted, and we too.
+    /// What it said that it can do, and we can too.
     pub(super) extensions: Extensions,
     /// Whether it has sent what must be acknowledged.
     pub(super) is_ack_due: bool,
@@ -65,7 +65,7 @@ impl Peer {
             messages: management::Messages::new(config.silences),
             resets: reset::Resets::new(first_id, config.silences),
             quality: Quality::new(),
-            extensions: config.extensions.and(config.assumed),
+            extensions: Extensions::NONE,
             is_ack_due: false,
             acked_turn: 0,
             silences: 0,
@@ -84,7 +84,9 @@ impl Peer {
 
     /// Calls it; numbers begin anew.
     pub(super) fn call(&mut self, id: u16, is_exclusive: bool, numbers: Numbers) {
-        let numbers = if self.extensions.long_numbers { numbers } else { Numbers::Short };
+        // Long numbers are asked for, but not used before it is known that the station reads them.
+        let is_readable = self.extensions.long_numbers || !self.extensions.pipelined;
+        let numbers = if is_readable { numbers } else { Numbers::Short };
         // One that was not there a moment ago is asked less often, so that it costs others little.
         let calls = self.is_lost.then_some(CALLS_OF_LOST);
         self.link.call(id, is_exclusive, numbers == Numbers::Long, calls);
@@ -259,11 +261,18 @@ impl Peer {
         self.link.is_down() && !self.has_work() && !self.has_data()
     }
 
-    /// Frames of control that are owed.
-    pub(super) fn control_frames(&self) -> usize {
-        usize::from(self.link.owed().is_some()) * 2
-            + usize::from(self.messages.is_due())
-            + usize::from(self.resets.is_due())
+    /// Octets on the air of what is owed about the link, messages and resets; `header` is what a
+    /// frame of data adds to its segment.
+    pub(super) fn control_len(&self, header: usize, introduces: bool) -> usize {
+        let c_pdu = header + Node::DATAGRAM_EXTRA;
+        let both = if introduces { c_pdu + header } else { c_pdu };
+        let link = self.link.owed().map_or(0, |owed| match owed.c_pdu {
+            Cpdu::Request { .. } | Cpdu::Accepted => 2 * both,
+            Cpdu::Break(_) => 2 * c_pdu,
+            Cpdu::BreakConfirm | Cpdu::Data(_) | Cpdu::Rejected(_) => c_pdu,
+        });
+        let others = usize::from(self.messages.is_due()) + usize::from(self.resets.is_due());
+        link + others * header
     }
 
     /// Octets on the air of one acknowledgement of all that it sent.

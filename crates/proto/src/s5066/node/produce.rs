@@ -7,6 +7,7 @@ use super::super::dts::datagram;
 use super::super::dts::policy::MAX_SEGMENT;
 use super::super::dts::wire::{Body, DATAGRAM_IDS, Datagram, Eow, MAX_PADDING, Segment};
 use super::super::service::{Mode, Request};
+use super::introduction::Introduction;
 use super::peer::ACK_LIST;
 use super::transmit::Turn;
 use super::{Address, Extensions, FrameKind, Node};
@@ -53,7 +54,7 @@ impl Node {
 
     /// The next message of the order wire, or the acknowledgement of one.
     fn produce_message(&mut self, to: Address) -> bool {
-        let introduction = self.introduction();
+        let profiles = self.profiles();
         let Self { peers, turn: Some(turn), config, stats, records, .. } = self else {
             return false;
         };
@@ -63,7 +64,7 @@ impl Node {
             turn.asks = Some(to);
         }
         let body = Body::Management(outgoing.management);
-        let eow = outgoing.eow.unwrap_or(introduction);
+        let eow = outgoing.eow.unwrap_or(profiles);
         turn.put(config, stats, records, FrameKind::Control, to, eow, body)
     }
 
@@ -81,7 +82,7 @@ impl Node {
         turn.put(config, stats, records, FrameKind::Control, to, Eow::None, body)
     }
 
-    /// The next C_PDU about a link, twice if it asks for something: all depends on it.
+    /// The next C_PDU about a link, twice if it makes or ends one: all depends on it.
     fn produce_link(&mut self, to: Address) -> bool {
         let Some(owed) = self.peers.get_mut(&to).and_then(|peer| peer.link.poll_owed()) else {
             return false;
@@ -103,8 +104,15 @@ impl Node {
             segment: Segment::new(&octets),
         };
         let body = Body::Datagram(datagram);
-        let eow = self.introduction();
-        for _ in 0..if asks { 2 } else { 1 } {
+        let makes = matches!(owed.c_pdu, Cpdu::Request { .. } | Cpdu::Accepted);
+        let is_long = self.peers.get(&to).is_some_and(|peer| peer.link.is_long());
+        let introduction = Introduction::new(self.config.extensions, is_long);
+        let introduction = introduction.filter(|_| makes).map(Introduction::octets);
+        let eow = self.profiles();
+        for _ in 0..if asks || makes { 2 } else { 1 } {
+            if let Some(octets) = &introduction {
+                self.put(FrameKind::Control, to, eow, Introduction::body(octets));
+            }
             if !self.put(FrameKind::Control, to, eow, body) {
                 break;
             }
@@ -278,18 +286,18 @@ impl Node {
                 }
             }
         }
-        if rest <= block || !self.config.extensions.padding {
-            return false;
-        }
-        let to = data_to.unwrap_or(Address::BROADCAST);
+        let padded = data_to.filter(|to| {
+            rest > block && self.peers.get(to).is_some_and(|peer| peer.extensions.padding)
+        });
+        let Some(to) = padded else { return false };
         let count = rest.saturating_sub(self.header_len(None)).min(MAX_PADDING);
         let count = u16::try_from(count).unwrap_or_default();
         self.put(FrameKind::Padding, to, Eow::None, Body::Padding { count })
     }
 
     /// What this node can do beyond Edition 3, which does not know the message: told with calls and
-    /// answers to them.
-    fn introduction(&self) -> Eow {
+    /// answers to them (EP7).
+    fn profiles(&self) -> Eow {
         match self.config.extensions {
             Extensions::NONE => Eow::None,
             extensions => Eow::Extensions(extensions.profiles()),

@@ -1,6 +1,6 @@
 //! Frames in: from the modem's octets to the machines of the peer that sent them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::super::cas::cpdu::Cpdu;
@@ -8,6 +8,7 @@ use super::super::dts::arq::Repeat;
 use super::super::dts::reset::Action;
 use super::super::dts::scan::Heard;
 use super::super::dts::wire::{self, Body, Datagram, Eow, Frame, Header, Numbers, Reason, Report};
+use super::introduction::Introduction;
 use super::{Address, Extensions, MAX_WARNINGS, Node, Record};
 use crate::modem::Waveform;
 use crate::time::Time;
@@ -29,6 +30,8 @@ pub(super) struct Reception {
     has_others: bool,
     /// Who was heard to say something to this station.
     heard: BTreeSet<Address>,
+    /// What stations said of the layouts that are ours.
+    introduced: BTreeMap<Address, Introduction>,
 }
 
 impl Reception {
@@ -60,6 +63,7 @@ impl Node {
             asks: false,
             has_others: false,
             heard: BTreeSet::new(),
+            introduced: BTreeMap::new(),
         });
     }
 
@@ -153,7 +157,7 @@ impl Node {
         peer.heard_at = now;
         peer.is_lost = false;
         if let Eow::Extensions(profiles) = eow {
-            peer.extensions = own.and(Extensions::of_profiles(profiles));
+            peer.extensions.learn_profiles(own, profiles);
             let compact = peer.extensions.compact;
             self.sis.handle_capabilities(from, compact);
         }
@@ -171,8 +175,9 @@ impl Node {
 
     fn handle_body(&mut self, now: Time, from: Address, frame: &Frame<'_>) {
         let own = self.config.extensions;
+        let is_short = self.peers.get(&from).is_some_and(|it| it.link.is_up() && !it.link.is_long());
         let is_known = match frame.kind() {
-            LONG_DATA..=LONG_RESET => own.long_numbers,
+            LONG_DATA..=LONG_RESET => own.long_numbers && !is_short,
             PADDING => own.padding,
             _ => true,
         };
@@ -207,7 +212,7 @@ impl Node {
                     self.handle_control(now, from, datagram);
                 }
             }
-            Body::Warning { reason, .. } => self.handle_warning(from, *reason),
+            Body::Warning { received, reason } => self.handle_warning(from, *received, *reason),
             Body::Datagram(datagram) => {
                 let to = frame.header.to;
                 self.assembly.handle_datagram(now, from, to, datagram);
@@ -231,7 +236,8 @@ impl Node {
             }
             Body::Management(management) => self.handle_message(from, frame.header.eow, management),
             Body::Reset { numbers, reset } => self.handle_reset(from, *numbers, reset),
-            Body::Extension { .. } | Body::Padding { .. } => {}
+            Body::Extension { kind, octets } => self.handle_extension(from, *kind, octets),
+            Body::Padding { .. } => {}
         }
     }
 
@@ -248,9 +254,15 @@ impl Node {
         if matches!(c_pdu, Cpdu::Request { .. } | Cpdu::Break(_)) {
             self.asks_for_answer();
         }
+        let said = self.reception.as_ref().and_then(|it| it.introduced.get(&from)).copied();
+        let own = self.config.extensions;
         let Some(peer) = self.peers.get_mut(&from) else { return };
-        let can_long = peer.extensions.long_numbers;
-        peer.link.handle_c_pdu(now, c_pdu, datagram.id, can_long, refusal);
+        if matches!(c_pdu, Cpdu::Request { .. } | Cpdu::Accepted) {
+            // One that says nothing now may have changed since it did.
+            peer.extensions.learn_ours(own, said);
+        }
+        let is_long = own.long_numbers && said.is_some_and(|said| said.is_long);
+        peer.link.handle_c_pdu(now, c_pdu, datagram.id, is_long, refusal);
         // What follows in this transmission may need the link.
         self.settle_links(now);
     }
@@ -286,7 +298,16 @@ impl Node {
         }
     }
 
-    fn handle_warning(&mut self, from: Address, reason: Reason) {
+    /// Takes an extension frame: what a station says of the layouts that are ours.
+    fn handle_extension(&mut self, from: Address, kind: u8, octets: &[u8]) {
+        if let Some(said) = Introduction::parse(kind, octets)
+            && let Some(reception) = &mut self.reception
+        {
+            reception.introduced.insert(from, said);
+        }
+    }
+
+    fn handle_warning(&mut self, from: Address, received: u8, reason: Reason) {
         self.stats.warnings_heard += 1;
         let turns = self.turns;
         let Some(peer) = self.peers.get_mut(&from) else { return };
@@ -300,8 +321,22 @@ impl Node {
             Reason::NotConnected if peer.link.is_calling() => {
                 peer.sender.repeat_unanswered(turns, Repeat::All);
             }
-            Reason::UnknownKind => peer.extensions = Extensions::NONE,
-            Reason::NotConnected | Reason::Invalid | Reason::InvalidNow | Reason::Other(_) => {}
+            // It does not read what is ours: what it was sent in that layout, it has not taken.
+            Reason::UnknownKind | Reason::Invalid if matches!(received, LONG_DATA..=LONG_RESET) => {
+                peer.extensions.learn_ours(Extensions::NONE, None);
+                if peer.link.is_up() && peer.link.is_long() {
+                    peer.sender.reset_since(turns);
+                    peer.link.forget();
+                }
+            }
+            Reason::UnknownKind | Reason::Invalid if received == PADDING => {
+                peer.extensions.padding = false;
+            }
+            Reason::NotConnected
+            | Reason::UnknownKind
+            | Reason::Invalid
+            | Reason::InvalidNow
+            | Reason::Other(_) => {}
         }
     }
 

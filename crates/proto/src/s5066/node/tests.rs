@@ -2,6 +2,7 @@
 
 mod pair;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -11,7 +12,7 @@ use crate::modem;
 use crate::rng::Rng;
 use crate::s5066::Address;
 use crate::s5066::cas::Access;
-use crate::s5066::dts::wire::{Eow, Frame};
+use crate::s5066::dts::wire::{Body, Eow, Extensions as Profiles, Frame, Header, Reason};
 use crate::s5066::sis::client::HardLinkEvent;
 use crate::s5066::sis::primitive::{HardLink, LinkKind};
 use crate::s5066::sis::{Service, UnidataReason, client};
@@ -23,7 +24,24 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
 
 #[test]
-fn a_u_pdu_crosses_in_one_transmission_that_also_asks_for_the_link() {
+fn a_u_pdu_to_a_known_station_crosses_in_one_transmission_that_also_asks_for_the_link() {
+    let mut pair = Pair::new("9600", |config| config.link.idle = MINUTE);
+    let first = pair.send(Side::A, b"HELLO");
+    pair.run(MINUTE * 5);
+    assert_eq!(pair.confirmed(Side::A), [first]);
+    assert_eq!(pair.node(Side::A).links().count(), 0);
+    let [before_a, before_b] = pair.transmissions();
+
+    let second = pair.send(Side::A, b"AGAIN");
+    pair.run(MINUTE);
+
+    assert_eq!(pair.received(Side::B), [b"HELLO".to_vec(), b"AGAIN".to_vec()]);
+    assert_eq!(pair.confirmed(Side::A), [first, second]);
+    assert_eq!(pair.transmissions(), [before_a + 1, before_b + 1]);
+}
+
+#[test]
+fn a_station_that_said_nothing_yet_is_called_first() {
     let mut pair = Pair::new("9600", |_| {});
     let id = pair.send(Side::A, b"HELLO");
 
@@ -31,14 +49,13 @@ fn a_u_pdu_crosses_in_one_transmission_that_also_asks_for_the_link() {
 
     assert_eq!(pair.received(Side::B), [b"HELLO".to_vec()]);
     assert_eq!(pair.confirmed(Side::A), [id]);
-    assert_eq!(pair.transmissions(), [1, 1]);
+    assert_eq!(pair.transmissions(), [2, 2]);
 }
 
 #[test]
 fn a_station_of_edition_3_is_called_first() {
     let mut pair = Pair::new("9600", |config| {
         config.extensions = Extensions::NONE;
-        config.assumed = Extensions::NONE;
     });
     let id = pair.send(Side::A, b"HELLO");
 
@@ -53,7 +70,6 @@ fn a_station_of_edition_3_is_called_first() {
 fn a_station_of_edition_3_sends_only_what_edition_3_knows() {
     let mut pair = Pair::new("9600", |config| {
         config.extensions = Extensions::NONE;
-        config.assumed = Extensions::NONE;
     });
     let (peer, slow) = (pair.node(Side::A).address(), "600".parse().expect("a waveform"));
     assert!(pair.node(Side::B).request_rate(peer, slow));
@@ -80,18 +96,51 @@ fn a_station_of_edition_3_sends_only_what_edition_3_knows() {
 }
 
 #[test]
-fn who_takes_too_much_for_granted_is_corrected_and_loses_nothing() {
-    let mut pair = Pair::new("9600", |config| {
+fn a_station_that_did_not_introduce_itself_gets_nothing_that_is_ours() {
+    let mut pair = Pair::new("240000", |config| {
         if config.address == B {
             config.extensions = Extensions::NONE;
         }
     });
+    // As a node of Edition 4 may: its bits promise layouts that are not ours.
+    let profiles = Profiles::LONG_NUMBERS.with(Profiles::PADDING).with(Profiles::PIPELINING);
+    pair.noise = Box::new(move |_, octets| show_profiles(octets, profiles));
     let id = pair.send(Side::A, &[7; 1_500]);
 
     pair.run(MINUTE * 10);
 
     assert_eq!(lengths(&pair), [1_500]);
     assert_eq!(pair.confirmed(Side::A), [id]);
+    let kinds = kinds_sent(&mut pair, Side::A);
+    assert!(kinds.contains(&0), "{kinds:?}");
+    assert!(kinds.iter().all(|kind| !matches!(kind, 9..=12 | 14)), "{kinds:?}");
+}
+
+#[test]
+fn who_changes_its_mind_about_what_is_ours_is_heeded_and_loses_nothing() {
+    for reason in [Reason::UnknownKind, Reason::Invalid] {
+        let mut pair = Pair::new("240000", |_| {});
+        let first = pair.send(Side::A, &[7; 1_500]);
+        pair.run(MINUTE);
+        assert_eq!(pair.confirmed(Side::A), [first]);
+        assert!(kinds_sent(&mut pair, Side::A).contains(&9));
+        assert_eq!(pair.node(Side::A).stats().links_made, 1);
+
+        let (now, a) = (pair.now, pair.node(Side::A).address());
+        let mut warning = Vec::new();
+        let header = Header { eow: Eow::None, eot: 0, to: a, from: B, address_size: 1 };
+        Frame { header, body: Body::Warning { received: 9, reason } }.emit(&mut warning);
+        for event in [modem::Event::Received(warning), modem::Event::CarrierLost] {
+            pair.node(Side::A).handle_modem(now, event);
+        }
+        assert_eq!(pair.node(Side::A).links().count(), 0, "{reason:?}");
+
+        let second = pair.send(Side::A, &[8; 1_500]);
+        pair.run(MINUTE * 10);
+        assert_eq!(lengths(&pair), [1_500, 1_500], "{reason:?}");
+        assert_eq!(pair.confirmed(Side::A), [first, second], "{reason:?}");
+        assert_eq!(pair.node(Side::A).stats().links_made, 2, "{reason:?}");
+    }
 }
 
 #[test]
@@ -401,6 +450,28 @@ proptest! {
             prop_assert!(numbers.is_sorted(), "{:?}", numbers);
         }
     }
+}
+
+/// The types of the frames that a node has sent so far.
+fn kinds_sent(pair: &mut Pair, side: Side) -> BTreeSet<u8> {
+    let records = std::iter::from_fn(|| pair.node(side).poll_record());
+    let sent = records.filter_map(|record| match record {
+        Record::Sent { octets, .. } => Some(Frame::parse(&octets).expect("our own frame").0.kind()),
+        Record::Heard { .. } | Record::Keyed { .. } => None,
+    });
+    sent.collect()
+}
+
+/// Lets each frame of B say that it has these extension profiles.
+fn show_profiles(octets: &mut Vec<u8>, profiles: Profiles) {
+    let mut changed = Vec::new();
+    while let Ok((mut frame, _)) = Frame::parse(&octets[changed.len()..]) {
+        if frame.header.from == B && frame.header.eow == Eow::None {
+            frame.header.eow = Eow::Extensions(profiles);
+        }
+        frame.emit(&mut changed);
+    }
+    octets.splice(..changed.len(), changed);
 }
 
 /// Octets of what B received.

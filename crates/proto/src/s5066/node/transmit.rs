@@ -14,6 +14,7 @@ use super::super::cas::cpdu::Cpdu;
 use super::super::dts::policy::MAX_SEGMENT;
 use super::super::dts::wire::{Body, Eow, Frame, Header};
 use super::super::service::Mode;
+use super::introduction::Introduction;
 use super::peer::Peer;
 use super::record::Records;
 use super::{Address, Config, FrameKind, Node, Record, Stats};
@@ -72,8 +73,6 @@ const ACK_EXTRA: usize = 4;
 const HALF_SECOND: Duration = Duration::from_millis(500);
 /// What is announced lies behind the end by less.
 const ANNOUNCED: Duration = HALF_SECOND;
-/// What a frame of link control or a warning takes, at most.
-const CONTROL_LEN: usize = 30;
 
 impl Node {
     /// Octets that a datagram's header has more than that of data.
@@ -266,8 +265,11 @@ impl Node {
     /// Octets that what is to be transmitted takes.
     fn wanted(&self, data_to: Option<Address>, is_last: bool) -> usize {
         let header = self.header_len(data_to);
-        let control: usize = self.peers.values().map(|peer| peer.control_frames()).sum();
-        let control = (control + self.warnings.len()) * CONTROL_LEN;
+        let introduces = Introduction::new(self.config.extensions, false).is_some();
+        let control = self.peers.iter().map(|(address, peer)| {
+            peer.control_len(self.header_len(Some(*address)), introduces)
+        });
+        let control = control.sum::<usize>() + self.warnings.len() * header;
         let acks = self.peers.values().filter(|peer| peer.is_ack_due);
         let acks: usize = acks.map(|peer| peer.ack_len(header + ACK_EXTRA)).sum();
         let acks = acks * usize::from(self.config.ack_copies);

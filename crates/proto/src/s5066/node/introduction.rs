@@ -1,0 +1,99 @@
+//! How two stations of ours know each other (EP10).
+//!
+//! The layouts of long sequence numbers and of padding are not public, so ours are nobody else's.
+//! A public bit that says "long numbers" would be the promise of another's layout: what is ours is
+//! told and believed in an extension frame (type 13), in front of each request for a link and each
+//! acceptance.
+//!
+//! ```text
+//!  type 13:  extension 0x54 | "TRKW" | 0 0 0 0 0 LINK_LONG LONG PADDING
+//! ```
+//!
+//! Who does not know the frame warns of it or ignores it, and is sent nothing that is ours.
+
+use super::super::dts::wire::Body;
+use super::Extensions;
+
+/// What a station says of the layouts that are ours.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Introduction {
+    /// It reads padding.
+    pub(super) padding: bool,
+    /// It reads long numbers.
+    pub(super) long_numbers: bool,
+    /// The link that it asks for, or accepts, has them.
+    pub(super) is_long: bool,
+}
+
+/// The extension's type.
+const EXTENSION: u8 = 0x54;
+const NAME: [u8; 4] = *b"TRKW";
+const PADDING: u8 = 1;
+const LONG: u8 = 1 << 1;
+const LINK_LONG: u8 = 1 << 2;
+/// Octets of an introduction.
+const LEN: usize = NAME.len() + 1;
+
+impl Introduction {
+    /// Of a station that can do this, for a link with such numbers; none if it has nothing of ours.
+    pub(super) fn new(extensions: Extensions, is_long: bool) -> Option<Self> {
+        let Extensions { padding, long_numbers, .. } = extensions;
+        (padding || long_numbers).then_some(Self { padding, long_numbers, is_long })
+    }
+
+    /// From an extension frame; `None` if that is another's, or damaged.
+    pub(super) fn parse(kind: u8, octets: &[u8]) -> Option<Self> {
+        let (name, rest) = octets.split_first_chunk()?;
+        let &[flags] = rest else { return None };
+        (kind == EXTENSION && *name == NAME).then_some(Self {
+            padding: flags & PADDING != 0,
+            long_numbers: flags & LONG != 0,
+            is_long: flags & LINK_LONG != 0,
+        })
+    }
+
+    /// The octets of the frame.
+    pub(super) fn octets(self) -> [u8; LEN] {
+        let flag = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
+        let [a, b, c, d] = NAME;
+        let flags = flag(self.padding, PADDING)
+            | flag(self.long_numbers, LONG)
+            | flag(self.is_long, LINK_LONG);
+        [a, b, c, d, flags]
+    }
+
+    /// The frame with these octets.
+    pub(super) fn body(octets: &[u8; LEN]) -> Body<'_> {
+        Body::Extension { kind: EXTENSION, octets }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_introduction_is_read_back() {
+        for flags in 0..8_u8 {
+            let [padding, long_numbers, is_long] = [1, 2, 4].map(|bit| flags & bit != 0);
+            let said = Introduction { padding, long_numbers, is_long };
+
+            assert_eq!(Introduction::parse(EXTENSION, &said.octets()), Some(said));
+        }
+    }
+
+    #[test]
+    fn what_others_say_in_such_a_frame_is_not_believed() {
+        let ours = Introduction { padding: true, long_numbers: true, is_long: true }.octets();
+
+        assert_eq!(Introduction::parse(EXTENSION + 1, &ours), None);
+        assert_eq!(Introduction::parse(EXTENSION, b"trkw\x07"), None);
+        assert_eq!(Introduction::parse(EXTENSION, &ours[..4]), None);
+        assert_eq!(Introduction::parse(EXTENSION, b"TRKW\x07\x00"), None);
+    }
+
+    #[test]
+    fn a_station_of_edition_3_does_not_introduce_itself() {
+        assert_eq!(Introduction::new(Extensions::NONE, false), None);
+    }
+}
