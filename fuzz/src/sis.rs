@@ -129,8 +129,8 @@ impl Stage {
             9 => {
                 if let Some(request) = self.below.pop() {
                     let outcome = match value & 3 {
-                        0 => Outcome::Failed(Failure::NoResponse),
-                        1 => Outcome::Failed(Failure::Expired),
+                        0 => Outcome::not_arrived(Failure::NoResponse),
+                        1 => Outcome::not_arrived(Failure::Expired),
                         _ => Outcome::Done,
                     };
                     self.server.handle_outcome(self.now, request.id, outcome);
@@ -310,7 +310,7 @@ pub(crate) fn ip_client(input: &[u8]) {
                     let outcome = if value & 1 == 0 {
                         Outcome::Done
                     } else {
-                        Outcome::Failed(Failure::NoResponse)
+                        Outcome::not_arrived(Failure::NoResponse)
                     };
                     server.handle_outcome(now, request.id, outcome);
                 }

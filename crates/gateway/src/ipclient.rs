@@ -257,6 +257,7 @@ fn entries_of(stats: &ipclient::Stats) -> Vec<Entry> {
         ("ipclient_handed", stats.handed),
         ("ipclient_octets_handed", stats.octets_handed),
         ("ipclient_confirmed", stats.confirmed),
+        ("ipclient_unreceived", stats.unreceived),
         ("ipclient_unreachable", stats.unreachable),
         ("ipclient_refused", stats.refused),
         ("ipclient_forsaken", stats.forsaken),

@@ -11,6 +11,7 @@ use super::route::find;
 use super::tcp::Tcp;
 use crate::ip::icmp::Error;
 use crate::ip::{Header, fragment};
+use crate::s5066::Address;
 use crate::s5066::sis::client::{self, Client, Send};
 use crate::s5066::sis::primitive::Arrival;
 use crate::s5066::sis::{BindReason, UnbindReason, UnidataReason};
@@ -53,6 +54,11 @@ pub enum Event {
     Close,
     /// The node does not bind the client, which will ask again.
     Refused(BindReason),
+    /// A datagram arrived at a node where no IP client took it.
+    Unreceived {
+        /// Which.
+        node: Address,
+    },
     /// The node has unbound the client, which will ask again.
     Unbound(UnbindReason),
 }
@@ -178,8 +184,8 @@ impl IpClient {
                 self.events.push_back(Event::Close);
             }
             client::Event::Confirmed(id) => {
-                if let Some(handed) = self.pending.handle_confirmed(now, id) {
-                    self.queue.release(handed.tcp);
+                if let Some(tcp) = self.pending.handle_confirmed(now, id) {
+                    self.queue.release(tcp);
                     self.stats.confirmed += 1;
                 }
             }
@@ -188,17 +194,34 @@ impl IpClient {
                 self.events.push_back(Event::Refused(reason));
                 self.rebind_later(now);
             }
-            client::Event::Rejected { id, reason } => {
+            client::Event::Rejected { id, to, start, reason } => {
                 let handed = id.and_then(|id| self.pending.take(id));
                 match reason {
                     UnidataReason::EXPIRED => self.stats.expired += 1,
                     UnidataReason::NO_RESPONSE => self.stats.unreachable += 1,
+                    UnidataReason::MAY_HAVE_ARRIVED => self.stats.forsaken += 1,
+                    UnidataReason::TAKEN_BACK => self.stats.superseded += 1,
+                    UnidataReason::SAP_NOT_BOUND => {
+                        // Its node has it, whether that was confirmed before or not.
+                        self.stats.confirmed += u64::from(handed.is_some());
+                        self.stats.unreceived += 1;
+                        self.events.push_back(Event::Unreceived { node: to });
+                    }
                     _ => self.stats.refused += 1,
                 }
-                let Some(handed) = handed else { return };
-                self.queue.release(handed.tcp);
-                if matches!(reason, UnidataReason::NO_RESPONSE | UnidataReason::SAP_NOT_BOUND) {
-                    self.complain(now, Error::HostUnreachable, &handed.packet);
+                self.queue.release(handed.as_ref().and_then(|handed| handed.tcp));
+                let packet = match handed {
+                    Some(handed) => Some(handed.packet),
+                    None => self.pending.take_confirmed(&start),
+                };
+                let is_told = matches!(
+                    reason,
+                    UnidataReason::NO_RESPONSE
+                        | UnidataReason::MAY_HAVE_ARRIVED
+                        | UnidataReason::SAP_NOT_BOUND
+                );
+                if let Some(packet) = packet.filter(|_| is_told) {
+                    self.complain(now, Error::HostUnreachable, &packet);
                 }
             }
             client::Event::Unbound(reason) => {
@@ -209,7 +232,8 @@ impl IpClient {
             client::Event::Availability { .. }
             | client::Event::FlowOn
             | client::Event::HardLink(_)
-            | client::Event::Management { .. } => {}
+            | client::Event::Management { .. }
+            | client::Event::Peer(_) => {}
         }
     }
 
@@ -291,8 +315,13 @@ impl IpClient {
                 ttl: left.unwrap_or_default(),
                 u_pdu: &item.packet,
             };
+            let replaced = self.pending.replaced(item.tcp);
             match self.client.send(send) {
                 Ok(id) => {
+                    // If the node has not begun it yet.
+                    if let Some(older) = replaced {
+                        self.client.take_back(older);
+                    }
                     self.stats.handed += 1;
                     self.stats.octets_handed += item.packet.len() as u64;
                     match item.transport {

@@ -157,11 +157,13 @@ pub struct Stats {
     pub octets_handed: u64,
     /// Datagrams confirmed by the other node.
     pub confirmed: u64,
+    /// Of those that were confirmed: datagrams that no client at the other node took.
+    pub unreceived: u64,
     /// Datagrams dropped: the other node did not respond.
     pub unreachable: u64,
     /// Datagrams that the node refused for another reason.
     pub refused: u64,
-    /// Datagrams whose fate is not known: the client was unbound first.
+    /// Datagrams whose fate is not known: the client was unbound or the link lost first.
     pub forsaken: u64,
     /// Datagrams received and given to the stack.
     pub packets_out: u64,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::config::Transport;
-use super::tcp::{Identity, Tcp, is_after};
+use super::tcp::{Identity, Tcp};
 use crate::ip::FlowKey;
 use crate::s5066::Address;
 use crate::time::Time;
@@ -68,11 +68,9 @@ impl Queue {
             Some(Tcp::Data(identity)) if self.segments.contains(&identity) => {
                 return Pushed::Absorbed;
             }
-            Some(Tcp::Ack { flow, ack, flags }) => {
+            Some(tcp @ Tcp::Ack { flow, .. }) => {
                 if let Some(waiting) = self.waiting_ack(flow, class)
-                    && let Some(Tcp::Ack { ack: older, flags: its, .. }) = waiting.tcp
-                    && its == flags
-                    && is_after(ack, older)
+                    && tcp.replaces(waiting.tcp)
                 {
                     item.number = waiting.number;
                     let before = std::mem::replace(waiting, item);

@@ -23,6 +23,17 @@ pub(super) enum Tcp {
 }
 
 impl Tcp {
+    /// Whether it is an acknowledgement that says all that an older one of its flow says.
+    pub(super) fn replaces(&self, older: Option<Self>) -> bool {
+        match (self, older) {
+            (
+                Self::Ack { flow, ack, flags },
+                Some(Self::Ack { flow: its, ack: older, flags: had }),
+            ) => *flow == its && *flags == had && is_after(*ack, older),
+            _ => false,
+        }
+    }
+
     /// What a datagram is, when it is a whole TCP segment.
     pub(super) fn of(header: &Header, packet: &[u8]) -> Option<Self> {
         let (flow, offset) = FlowKey::of(header, packet);
@@ -50,6 +61,6 @@ impl Tcp {
 }
 
 /// Whether sequence number `a` lies after `b`.
-pub(super) fn is_after(a: u32, b: u32) -> bool {
+fn is_after(a: u32, b: u32) -> bool {
     a.wrapping_sub(b).cast_signed() > 0
 }

@@ -3,12 +3,14 @@
 //! ```text
 //!           Request ──▶          Outcome ◀── one for each request
 //!  sis::Server                                                     cas, dts
-//!           LinkCommand ──▶      Indication, LinkEvent ◀──
+//!           Command ──▶      Indication, LinkEvent ◀──
 //! ```
 
 use std::ops::Range;
 
 use super::Address;
+use super::sis::ClientId;
+use crate::modem::Waveform;
 use crate::time::Time;
 
 /// Names a request until its outcome is told; never used again.
@@ -49,6 +51,9 @@ pub struct Request {
     pub priority: u8,
     /// When it is of no more use.
     pub expires: Option<Time>,
+    /// Whether it is tried again, as long as it is of use, when its peer does not answer or refuses a
+    /// link, and it surely did not arrive.
+    pub is_retried: bool,
     /// The S_PDU.
     pub s_pdu: Vec<u8>,
 }
@@ -58,8 +63,28 @@ pub struct Request {
 pub enum Outcome {
     /// The peer has all of it; without ARQ: it was sent as often as asked.
     Done,
-    /// It may or may not have arrived.
-    Failed(Failure),
+    /// It failed.
+    Failed {
+        /// Why.
+        why: Failure,
+        /// Whether all of it was sent, so that the peer may have it nevertheless; otherwise it surely
+        /// has not.
+        may_have_arrived: bool,
+    },
+}
+
+impl Outcome {
+    /// Of what surely did not arrive.
+    #[must_use]
+    pub const fn not_arrived(why: Failure) -> Self {
+        Self::Failed { why, may_have_arrived: false }
+    }
+
+    /// Of what may have arrived.
+    #[must_use]
+    pub const fn unknown(why: Failure) -> Self {
+        Self::Failed { why, may_have_arrived: true }
+    }
 }
 
 /// Why a request failed.
@@ -73,6 +98,8 @@ pub enum Failure {
     Refused,
     /// The link was lost or reset.
     LinkLost,
+    /// Who asked for it has taken it back.
+    TakenBack,
 }
 
 /// An S_PDU that arrived.
@@ -92,9 +119,9 @@ pub struct Indication {
     pub missing: Vec<Range<u16>>,
 }
 
-/// What the subnetwork interface wants of links.
+/// What the subnetwork interface wants of the layers below.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum LinkCommand {
+pub enum Command {
     /// Make an exclusive link, on which hard links live.
     MakeExclusive {
         /// With whom.
@@ -104,6 +131,25 @@ pub enum LinkCommand {
     BreakExclusive {
         /// With whom.
         peer: Address,
+    },
+    /// Ask a node to transmit to us with a waveform.
+    AskRate {
+        /// Which.
+        node: Address,
+        /// With what.
+        waveform: Waveform,
+    },
+    /// Tell a client how it is with a node.
+    Describe {
+        /// Whom.
+        client: ClientId,
+        /// Which.
+        node: Address,
+    },
+    /// Give up a request, if nothing of it was sent.
+    TakeBack {
+        /// Which.
+        id: RequestId,
     },
 }
 

@@ -105,6 +105,19 @@ impl Bench {
         self.run();
     }
 
+    /// The other node says that no client there took this.
+    pub(super) fn reject_from_far(&mut self, request: &Request) {
+        let start = &u_pdu(request)[..32];
+        let (from, to) = (Sap::IP_CLIENT, Sap::IP_CLIENT);
+        let mut s_pdu = Vec::new();
+        SPdu::DeliveryFail { reason: 1, from, to, u_pdu: start }.emit(&mut s_pdu);
+        let (errored, missing) = (Vec::new(), Vec::new());
+        let mode = Mode::Arq { in_order: false };
+        let indication = Indication { from: FAR, to: NEAR, mode, s_pdu, errored, missing };
+        self.server.handle_indication(self.now, &indication);
+        self.run();
+    }
+
     /// What the stack gets.
     pub(super) fn packets(&mut self) -> Vec<Vec<u8>> {
         let mut packets = Vec::new();

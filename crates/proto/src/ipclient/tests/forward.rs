@@ -1,8 +1,8 @@
 //! Which datagrams go where, and how.
 
-use super::bench::{Bench, config, icmp, tell, u_pdu, udp};
+use super::bench::{Bench, FAR, config, icmp, tell, u_pdu, udp};
 use crate::ip::{Header, Spec, protocol};
-use crate::ipclient::{Prefix, Transport};
+use crate::ipclient::{Event, Prefix, Transport};
 use crate::s5066::Address;
 use crate::s5066::service::{Failure, Outcome};
 
@@ -186,7 +186,7 @@ fn the_sender_is_told_that_the_node_does_not_respond_but_not_too_often() {
         bench.send(&udp([10, 0, 2, 9], 0, 100));
     }
     for request in bench.requests() {
-        bench.outcome(&request, Outcome::Failed(Failure::NoResponse));
+        bench.outcome(&request, Outcome::not_arrived(Failure::NoResponse));
     }
 
     let told: Vec<_> = bench.packets().iter().map(|packet| icmp(packet)).collect();
@@ -195,6 +195,27 @@ fn the_sender_is_told_that_the_node_does_not_respond_but_not_too_often() {
     let stats = bench.client.stats();
     assert_eq!((stats.unreachable, stats.icmp_sent, stats.icmp_limited), (30, 20, 10));
     assert_eq!(stats.unconfirmed, 0);
+}
+
+#[test]
+fn the_sender_is_told_that_the_other_node_has_no_client() {
+    let mut bench = Bench::new(config());
+    bench.server.handle_introduced(FAR, true);
+    for len in [100, 101] {
+        bench.send(&udp([10, 0, 2, 9], 0, len));
+    }
+    let requests = bench.requests();
+    // One is confirmed before, the other is not.
+    bench.outcome(&requests[0], Outcome::Done);
+    for request in &requests {
+        bench.reject_from_far(request);
+    }
+
+    let told: Vec<_> = bench.packets().iter().map(|packet| icmp(packet)).collect();
+    assert_eq!(told, [(ICMP, 3, 1); 2]);
+    let stats = bench.client.stats();
+    assert_eq!((stats.confirmed, stats.unreceived, stats.refused), (2, 2, 0));
+    assert_eq!(bench.events, [Event::Unreceived { node: FAR }; 2]);
 }
 
 #[test]

@@ -22,8 +22,8 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let outcome = prop_oneof![
         5 => Just(Outcome::Done),
-        1 => Just(Outcome::Failed(Failure::NoResponse)),
-        1 => Just(Outcome::Failed(Failure::Expired)),
+        1 => Just(Outcome::not_arrived(Failure::NoResponse)),
+        1 => Just(Outcome::not_arrived(Failure::Expired)),
     ];
     let datagram = prop_oneof![
         (0_u8..64, 100_usize..3_000, 0_u8..4).prop_map(|(dscp, len, host)| udp(

@@ -70,6 +70,32 @@ fn a_segment_that_is_on_its_way_is_not_sent_again() {
 }
 
 #[test]
+fn an_acknowledgement_that_the_node_has_not_begun_gives_way_to_a_later_one() {
+    let mut bench = Bench::new(config());
+    for ack in [10, 20, 20, 30] {
+        bench.send(&tcp(1, ack, ACK, b""));
+    }
+    // All were handed over at once, and duplicates are left alone.
+    assert_eq!(bench.client.stats().queued, 0);
+    let acks = |requests: &[Request]| -> Vec<u8> {
+        requests.iter().map(|request| u_pdu(request)[20 + 11]).collect()
+    };
+
+    let requests = bench.requests();
+    assert_eq!(acks(&requests), [20, 30]);
+    assert_eq!(bench.client.stats().superseded, 2);
+
+    // Those are on the air: the next one does not take anything back.
+    bench.send(&tcp(1, 40, ACK, b""));
+    assert_eq!(acks(&bench.requests()), [40]);
+    for request in requests {
+        bench.outcome(&request, Outcome::Done);
+    }
+    let stats = bench.client.stats();
+    assert_eq!((stats.handed, stats.superseded, stats.confirmed), (5, 2, 2));
+}
+
+#[test]
 fn without_arq_a_segment_is_on_its_way_until_it_is_handed_over() {
     let mut config = config();
     config.set_unicast(Transport::NonArq { repeats: 0 });
@@ -170,7 +196,7 @@ fn the_node_gets_what_it_confirms_in_the_horizon() {
         }
         windows.push(bench.client.stats().window);
         for request in waiting {
-            bench.outcome(&request, Outcome::Failed(crate::s5066::service::Failure::LinkLost));
+            bench.outcome(&request, Outcome::not_arrived(crate::s5066::service::Failure::LinkLost));
         }
     }
 

@@ -393,10 +393,7 @@ mod tests {
         assert_eq!(asked, ["send Request { is_exclusive: false }"]);
         assert_eq!(
             answered,
-            [
-                "send Accepted",
-                "Made { is_exclusive: false, is_caller: false, is_long: true }"
-            ]
+            ["send Accepted", "Made { is_exclusive: false, is_caller: false, is_long: true }"]
         );
         assert_eq!(
             story(&mut caller),

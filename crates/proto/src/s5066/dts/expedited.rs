@@ -99,22 +99,27 @@ impl Sender {
     pub fn handle_timeout(&mut self, now: Time) {
         let is_over = |expires: Option<Time>| expires.is_some_and(|at| at <= now);
         if let Some(open) = self.open.take_if(|open| is_over(open.expires)) {
-            self.outcomes.push_back((open.request, Outcome::Failed(Failure::Expired)));
+            let may_have_arrived = open.arq.has_sent_whole();
+            let outcome = Outcome::Failed { why: Failure::Expired, may_have_arrived };
+            self.outcomes.push_back((open.request, outcome));
             self.given_up += 1;
         }
         self.waiting.retain(|c_pdu| {
             if is_over(c_pdu.expires) {
-                self.outcomes.push_back((c_pdu.id, Outcome::Failed(Failure::Expired)));
+                self.outcomes.push_back((c_pdu.id, Outcome::not_arrived(Failure::Expired)));
             }
             !is_over(c_pdu.expires)
         });
     }
 
     /// Gives up all C_PDUs; names begin anew, as on a new link.
-    pub fn fail(&mut self, failure: Failure) {
-        let open = self.open.take().map(|open| open.request);
-        for id in open.into_iter().chain(self.waiting.drain(..).map(|c_pdu| c_pdu.id)) {
-            self.outcomes.push_back((id, Outcome::Failed(failure)));
+    pub fn fail(&mut self, why: Failure) {
+        if let Some(open) = self.open.take() {
+            let may_have_arrived = open.arq.has_sent_whole();
+            self.outcomes.push_back((open.request, Outcome::Failed { why, may_have_arrived }));
+        }
+        for c_pdu in self.waiting.drain(..) {
+            self.outcomes.push_back((c_pdu.id, Outcome::not_arrived(why)));
         }
         self.next_id = 0;
         self.given_up = 0;
@@ -137,7 +142,14 @@ impl Sender {
         {
             let len = octets.len();
             let mut arq = arq::Sender::new(Numbers::Short, Numbers::Short.max_window());
-            let c_pdu = Cpdu { id: request, octets, in_order: false, priority: 0, expires: None };
+            let c_pdu = Cpdu {
+                id: request,
+                octets,
+                in_order: false,
+                priority: 0,
+                expires: None,
+                is_retried: false,
+            };
             arq.push(c_pdu).expect("it is not too long");
             self.open = Some(Open { request, expires, id: self.next_id, len, arq });
             self.next_id = (self.next_id + 1) % IDS;
@@ -415,6 +427,13 @@ mod tests {
     fn c_pdu(id: u64, len: usize) -> Cpdu {
         let mut octets = id.to_be_bytes().to_vec();
         octets.resize(8 + len, 7);
-        Cpdu { id: RequestId(id), octets, in_order: false, priority: 0, expires: None }
+        Cpdu {
+            id: RequestId(id),
+            octets,
+            in_order: false,
+            priority: 0,
+            expires: None,
+            is_retried: false,
+        }
     }
 }

@@ -55,7 +55,7 @@ proptest! {
                 prop_assert!(times <= 1, "{} came {} times", id, times);
                 match ends[end].outcomes.get(&id) {
                     Some(Outcome::Done) => prop_assert_eq!(times, 1, "{} did not come", id),
-                    Some(Outcome::Failed(_)) => {}
+                    Some(Outcome::Failed { .. }) => {}
                     None => prop_assert!(id < ends[end].forgotten, "{} has no outcome", id),
                 }
             }
@@ -103,7 +103,8 @@ impl End {
             octets.resize(octets.len() + usize::try_from(rng.below(300)).unwrap(), 0x90);
             let id = RequestId(self.next);
             self.next += 1;
-            let c_pdu = Cpdu { id, octets, in_order: false, priority: 0, expires: None };
+            let c_pdu =
+                Cpdu { id, octets, in_order: false, priority: 0, expires: None, is_retried: false };
             self.sender.push(c_pdu).unwrap();
         }
     }

@@ -114,8 +114,7 @@ impl Extensions {
     pub(super) fn learn_profiles(&mut self, own: Self, profiles: Profiles) {
         self.pipelined = own.pipelined && profiles.has(Profiles::PIPELINING);
         self.compact = own.compact && profiles.has(Profiles::COMPACT_CONFIRM);
-        self.variable_segments =
-            own.variable_segments && profiles.has(Profiles::VARIABLE_SEGMENTS);
+        self.variable_segments = own.variable_segments && profiles.has(Profiles::VARIABLE_SEGMENTS);
     }
 
     /// Takes what a station says of the layouts that are ours; without a word it knows none.

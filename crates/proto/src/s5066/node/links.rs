@@ -7,18 +7,20 @@ use super::super::cas::link;
 use super::super::dts::arq::Repeat;
 use super::super::dts::datagram::Arrived;
 use super::super::dts::wire::Numbers;
-use super::super::service::{Failure, Indication, LinkCommand, LinkEvent, Mode, Outcome};
+use super::super::service::{Command, Failure, Indication, LinkEvent, Mode, Outcome, RequestId};
+use super::super::sis::PeerState;
+use super::super::sis::server::Known;
 use super::super::sis::spdu::SPdu;
 use super::{Address, Node};
 use crate::time::Time;
 
 impl Node {
-    /// Carries out what the clients' side wants of links.
+    /// Carries out what the clients' side wants.
     pub(super) fn take_commands(&mut self, now: Time) {
-        while let Some(command) = self.sis.poll_link_command() {
+        while let Some(command) = self.sis.poll_command() {
             let numbers = self.numbers();
             match command {
-                LinkCommand::MakeExclusive { peer: address } => {
+                Command::MakeExclusive { peer: address } => {
                     let id = self.take_id();
                     // All others give way (Annex B, section 3.2.2).
                     for (other, peer) in &mut self.peers {
@@ -33,12 +35,45 @@ impl Node {
                         self.sis.handle_link(now, event);
                     }
                 }
-                LinkCommand::BreakExclusive { peer } => {
+                Command::BreakExclusive { peer } => {
                     if let Some(peer) = self.peers.get_mut(&peer) {
                         peer.link.end(BreakReason::HigherLayer);
                     }
                 }
+                Command::AskRate { node, waveform } => {
+                    self.request_rate(node, waveform);
+                }
+                Command::Describe { client, node } => {
+                    let known = self.describe(node);
+                    self.sis.handle_described(now, client, node, known);
+                }
+                Command::TakeBack { id } => self.take_back(now, id),
             }
+        }
+    }
+
+    /// How it is with a node.
+    fn describe(&self, node: Address) -> Known {
+        let peer = self.peers.get(&node);
+        let state = match peer {
+            Some(peer) if peer.link.is_up() => PeerState::Up,
+            Some(peer) if peer.link.is_calling() => PeerState::Calling,
+            Some(peer) if peer.is_lost => PeerState::Lost,
+            Some(_) | None => PeerState::Down,
+        };
+        let backlog = peer.map_or(0, |peer| peer.waiting.octets(0) + peer.sender.backlog().unsent);
+        Known { state, bits_per_s: self.waveform.bits_per_s(), backlog }
+    }
+
+    /// Gives up a request of which nothing was sent.
+    fn take_back(&mut self, now: Time, id: RequestId) {
+        let Self { peers, datagrams, .. } = self;
+        let waiting = peers.values_mut().map(|peer| &mut peer.waiting).chain([datagrams]);
+        let is_removed = waiting.into_iter().any(|waiting| waiting.remove(id).is_some());
+        if is_removed {
+            self.tell(now, id, Outcome::not_arrived(Failure::TakenBack));
+        } else if peers.values_mut().any(|peer| peer.sender.take_back(id)) {
+            self.report(now);
         }
     }
 
@@ -95,13 +130,14 @@ impl Node {
         self.sis.handle_link(now, LinkEvent::NotMade { peer: address, has_answered });
     }
 
-    /// Gives up all that was to be sent to a peer.
+    /// Gives up all that was to be sent to a peer, but for what is to be tried again.
     fn fail_peer(&mut self, now: Time, address: Address, failure: Failure) {
         let Some(peer) = self.peers.get_mut(&address) else { return };
         peer.is_lost = failure == Failure::NoResponse;
-        let waited = peer.fail(failure);
+        let waited = peer.fail(now, failure);
+        self.sis.handle_pause(address, peer.is_pausing());
         for request in waited {
-            self.tell(now, request.id, Outcome::Failed(failure));
+            self.tell(now, request.id, Outcome::not_arrived(failure));
         }
     }
 

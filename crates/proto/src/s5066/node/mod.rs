@@ -157,7 +157,10 @@ impl Node {
     pub fn handle_timeout(&mut self, now: Time) {
         self.sis.handle_timeout(now);
         self.assembly.handle_timeout(now);
-        for peer in self.peers.values_mut() {
+        for (address, peer) in &mut self.peers {
+            if peer.handle_timeout(now) {
+                self.sis.handle_pause(*address, false);
+            }
             if peer.has_data() {
                 peer.link.handle_use(now);
             }
@@ -202,11 +205,11 @@ impl Node {
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
         let links = self.peers.values().filter_map(|peer| peer.link.next_timeout()).min();
-        let expiries = self.peers.values().filter_map(|peer| peer.next_expiry()).min();
+        let peers = self.peers.values().filter_map(|peer| peer.next_timeout()).min();
         [
             self.start_at,
             links,
-            expiries,
+            peers,
             self.datagrams.next_expiry(),
             self.outgoing.next_timeout(),
             self.assembly.next_timeout(),
@@ -295,14 +298,15 @@ impl Node {
                     }
                     peer.waiting.push(request);
                 }
-                None => self.tell(now, id, Outcome::Failed(Failure::NoResponse)),
+                None => self.tell(now, id, Outcome::not_arrived(Failure::NoResponse)),
             },
         }
     }
 
-    /// Octets that wait of this priority and above.
+    /// Octets that wait of this priority and above; what is to be tried again takes nobody's room.
     fn waiting_octets(&self, least: u8) -> usize {
-        let peers = self.peers.values().map(|peer| peer.waiting.octets(least));
+        let peers = self.peers.values().filter(|peer| !peer.is_pausing());
+        let peers = peers.map(|peer| peer.waiting.octets(least));
         self.datagrams.octets(least) + peers.sum::<usize>()
     }
 
@@ -310,7 +314,7 @@ impl Node {
     fn tell(&mut self, now: Time, id: RequestId, outcome: Outcome) {
         match outcome {
             Outcome::Done => self.stats.done += 1,
-            Outcome::Failed(_) => self.stats.failed += 1,
+            Outcome::Failed { .. } => self.stats.failed += 1,
         }
         self.sis.handle_outcome(now, id, outcome);
     }
@@ -325,7 +329,7 @@ impl Node {
             peer.expedited.handle_timeout(now);
         }
         for request in expired {
-            self.tell(now, request.id, Outcome::Failed(Failure::Expired));
+            self.tell(now, request.id, Outcome::not_arrived(Failure::Expired));
         }
     }
 

@@ -1,5 +1,7 @@
 //! What a node keeps of one other station.
 
+use std::time::Duration;
+
 use super::super::cas::cpdu::Cpdu;
 use super::super::cas::{self, Link};
 use super::super::dts::policy::Quality;
@@ -35,6 +37,9 @@ pub(super) struct Peer {
     pub(super) silences: u32,
     /// Whether nothing was heard of it since a call or a link failed.
     pub(super) is_lost: bool,
+    /// What is to be tried again waits until then, and how long after the next failure.
+    pauses_until: Option<Time>,
+    pause: Duration,
     /// What it asked us to transmit with, until it knows that we accept.
     pub(super) wanted_rate: Option<Waveform>,
     /// Our transmission that last had data for it.
@@ -70,6 +75,8 @@ impl Peer {
             acked_turn: 0,
             silences: 0,
             is_lost: false,
+            pauses_until: None,
+            pause: PAUSE,
             wanted_rate: None,
             served: 0,
             heard_at: Time::ZERO,
@@ -158,12 +165,36 @@ impl Peer {
         }
     }
 
-    /// Gives up all that was to be sent to it.
-    pub(super) fn fail(&mut self, failure: Failure) -> Vec<Request> {
+    /// Gives up all that was to be sent to it, but for what is to be tried again: that waits for a
+    /// while, longer each time that nothing was heard before the next failure.
+    pub(super) fn fail(&mut self, now: Time, failure: Failure) -> Vec<Request> {
         self.sender.fail(failure);
         self.expedited.fail(failure);
         self.is_ack_due = false;
-        self.waiting.drain()
+        let given_up = self.waiting.give_up();
+        if self.has_data() {
+            self.pauses_until = Some(now + self.pause);
+            self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        }
+        given_up
+    }
+
+    /// Notes that something was heard of it; whether that ends a pause.
+    pub(super) fn handle_heard(&mut self, now: Time) -> bool {
+        self.heard_at = now;
+        self.is_lost = false;
+        self.pause = PAUSE;
+        self.pauses_until.take().is_some()
+    }
+
+    /// Whether a pause ends now.
+    pub(super) fn handle_timeout(&mut self, now: Time) -> bool {
+        self.pauses_until.take_if(|until| *until <= now).is_some()
+    }
+
+    /// Whether what is to be tried again waits.
+    pub(super) fn is_pausing(&self) -> bool {
+        self.pauses_until.is_some()
     }
 
     /// Whether there is data for it.
@@ -218,7 +249,7 @@ impl Peer {
 
     /// Whether data can go to it now, if need be after a call in the same transmission.
     fn can_begin(&self) -> bool {
-        self.link.is_down() || self.may_send()
+        self.link.is_down() && self.pauses_until.is_none() || self.may_send()
     }
 
     /// Whether a frame of data goes to it now.
@@ -248,12 +279,17 @@ impl Peer {
         (self.link.is_up() || may_pipeline) && !self.resets.is_open()
     }
 
-    /// When the next of what waits or is on its way expires.
-    pub(super) fn next_expiry(&self) -> Option<Time> {
-        [self.waiting.next_expiry(), self.sender.next_timeout(), self.expedited.next_timeout()]
-            .into_iter()
-            .flatten()
-            .min()
+    /// When a pause ends, or the next of what waits or is on its way expires.
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        [
+            self.pauses_until,
+            self.waiting.next_expiry(),
+            self.sender.next_timeout(),
+            self.expedited.next_timeout(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// Whether it can be forgotten.
@@ -315,6 +351,10 @@ impl Peer {
     }
 }
 
+/// How long what is to be tried again waits after a failure, at first and at most: a call costs others
+/// a few seconds.
+const PAUSE: Duration = Duration::from_secs(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// Requests to a station that was lost: one may be spoilt by noise or by another station.
 const CALLS_OF_LOST: u32 = 2;
 /// Numbers of resets between one link and the next, so that a late one is not taken for a new one.
@@ -327,8 +367,8 @@ fn c_pdu(request: &Request) -> arq::Cpdu {
     let mut octets = Vec::with_capacity(Cpdu::HEADER + request.s_pdu.len());
     Cpdu::Data(&request.s_pdu).emit(&mut octets);
     let in_order = matches!(request.mode, Mode::Arq { in_order: true });
-    let Request { id, priority, expires, .. } = *request;
-    arq::Cpdu { id, octets, in_order, priority, expires }
+    let Request { id, priority, expires, is_retried, .. } = *request;
+    arq::Cpdu { id, octets, in_order, priority, expires, is_retried }
 }
 
 fn window([short, long]: [u32; 2], numbers: Numbers) -> u32 {

@@ -109,10 +109,12 @@ impl Node {
         let introduction = Introduction::new(self.config.extensions, is_long);
         let introduction = introduction.filter(|_| makes).map(Introduction::octets);
         let eow = self.profiles();
-        for _ in 0..if asks || makes { 2 } else { 1 } {
-            if let Some(octets) = &introduction {
-                self.put(FrameKind::Control, to, eow, Introduction::body(octets));
-            }
+        let copies = if asks || makes { 2 } else { 1 };
+        // All of them ahead: the first C_PDU that is heard decides.
+        for octets in introduction.iter().flat_map(|octets| std::iter::repeat_n(octets, copies)) {
+            self.put(FrameKind::Control, to, eow, Introduction::body(octets));
+        }
+        for _ in 0..copies {
             if !self.put(FrameKind::Control, to, eow, body) {
                 break;
             }

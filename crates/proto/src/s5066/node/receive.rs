@@ -154,12 +154,14 @@ impl Node {
         }
         let own = self.config.extensions;
         let Some(peer) = self.peer_mut(from) else { return };
-        peer.heard_at = now;
-        peer.is_lost = false;
+        let has_returned = peer.handle_heard(now);
         if let Eow::Extensions(profiles) = eow {
             peer.extensions.learn_profiles(own, profiles);
             let compact = peer.extensions.compact;
             self.sis.handle_capabilities(from, compact);
+        }
+        if has_returned {
+            self.sis.handle_pause(from, false);
         }
         if let Eow::RateRequest(advice) = eow {
             self.take_advice(advice);
@@ -175,7 +177,8 @@ impl Node {
 
     fn handle_body(&mut self, now: Time, from: Address, frame: &Frame<'_>) {
         let own = self.config.extensions;
-        let is_short = self.peers.get(&from).is_some_and(|it| it.link.is_up() && !it.link.is_long());
+        let is_short =
+            self.peers.get(&from).is_some_and(|it| it.link.is_up() && !it.link.is_long());
         let is_known = match frame.kind() {
             LONG_DATA..=LONG_RESET => own.long_numbers && !is_short,
             PADDING => own.padding,
@@ -257,9 +260,15 @@ impl Node {
         let said = self.reception.as_ref().and_then(|it| it.introduced.get(&from)).copied();
         let own = self.config.extensions;
         let Some(peer) = self.peers.get_mut(&from) else { return };
-        if matches!(c_pdu, Cpdu::Request { .. } | Cpdu::Accepted) {
+        let is_accepted = c_pdu == Cpdu::Accepted && peer.link.is_calling();
+        if is_accepted || matches!(c_pdu, Cpdu::Request { .. }) {
             // One that says nothing now may have changed since it did.
             peer.extensions.learn_ours(own, said);
+            self.sis.handle_introduced(from, said.is_some());
+            // Its introduction may have been lost: nobody knows whether it has read what went along.
+            if is_accepted && said.is_none() && peer.link.is_long() {
+                peer.sender.reset_since(u64::MAX);
+            }
         }
         let is_long = own.long_numbers && said.is_some_and(|said| said.is_long);
         peer.link.handle_c_pdu(now, c_pdu, datagram.id, is_long, refusal);

@@ -144,6 +144,77 @@ fn who_changes_its_mind_about_what_is_ours_is_heeded_and_loses_nothing() {
 }
 
 #[test]
+fn what_did_not_arrive_before_the_other_node_was_gone_is_tried_again_within_its_time() {
+    for (is_asked, gone) in [(true, MINUTE * 3), (true, HOUR), (false, HOUR)] {
+        let mut pair = Pair::new("9600", |_| {});
+        pair.send(Side::A, b"so that both are known");
+        pair.run(MINUTE);
+        // From now on nothing is heard of the other.
+        pair.noise = Box::new(|_, octets| octets.fill(0));
+        let repeats = u8::from(is_asked);
+        let ids: Vec<client::SendId> = (0..200_u8)
+            .map(|number| {
+                pair.send_as(Side::A, &[number; 2_000], |send| {
+                    send.service = Some(Service { repeats, ..Service::ARQ });
+                    send.ttl = MINUTE * 30;
+                })
+            })
+            .collect();
+        pair.run(gone);
+        pair.restart(Side::B);
+        pair.noise = Box::new(|_, _| {});
+        pair.run(MINUTE * 40);
+
+        let rejected = pair.rejected(Side::A);
+        let reasons: BTreeSet<u8> = rejected.iter().map(|(_, reason)| reason.0).collect();
+        let arrived = pair.confirmed(Side::A).len() - 1;
+        assert_eq!(arrived + rejected.len(), ids.len(), "each has one outcome");
+        let unknown = rejected.iter().filter(|(_, it)| *it == UnidataReason::MAY_HAVE_ARRIVED);
+        match (is_asked, gone == HOUR) {
+            (true, false) => {
+                assert_eq!(unknown.count(), rejected.len(), "{reasons:?}");
+                assert!(arrived > 10, "{arrived}");
+            }
+            (true, true) => assert!(
+                reasons.is_subset(
+                    &[UnidataReason::EXPIRED, UnidataReason::MAY_HAVE_ARRIVED]
+                        .map(|it| it.0)
+                        .into()
+                ),
+                "{reasons:?}"
+            ),
+            (false, _) => assert!(reasons.contains(&UnidataReason::NO_RESPONSE.0), "{reasons:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_station_that_stays_away_is_called_less_and_less() {
+    let mut pair = Pair::new("9600", |_| {});
+    pair.noise = Box::new(|_, octets| octets.fill(0));
+    pair.send_as(Side::A, b"HELLO", |send| {
+        send.service = Some(Service { repeats: 1, ..Service::ARQ });
+        send.ttl = HOUR * 10;
+    });
+    pair.run(HOUR);
+    let first = pair.transmissions()[0];
+    pair.run(HOUR);
+    let second = pair.transmissions()[0] - first;
+
+    assert!((10..=40).contains(&first), "{first}");
+    assert!((20..=26).contains(&second), "two calls every five minutes: {second}");
+
+    pair.noise = Box::new(|_, _| {});
+    pair.send(Side::B, b"here I am");
+    pair.run(MINUTE);
+    assert_eq!(
+        pair.received(Side::B),
+        [b"HELLO".to_vec()],
+        "it is heard again, and called at once"
+    );
+}
+
+#[test]
 fn much_data_crosses_a_noisy_channel_once_each_and_in_order() {
     for (waveform, errors_per_octet) in [("9600", 3e-4), ("300", 3e-4), ("2400", 0.0)] {
         let mut pair = Pair::new(waveform, |_| {});

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::super::service::{Mode, Request};
+use super::super::service::{Mode, Request, RequestId};
 use crate::time::Time;
 
 /// A queue of requests; of one priority the oldest goes first, expedited ones before all others.
@@ -72,6 +72,14 @@ impl Waiting {
         self.requests.range(first..=last)
     }
 
+    /// Takes out this one.
+    pub(super) fn remove(&mut self, id: RequestId) -> Option<Request> {
+        let (&key, _) = self.requests.iter().find(|(_, request)| request.id == id)?;
+        let request = self.requests.remove(&key)?;
+        self.octets[priority(&request)] -= request.s_pdu.len();
+        Some(request)
+    }
+
     /// Takes out what has expired.
     pub(super) fn expire(&mut self, now: Time) -> Vec<Request> {
         if self.next_expiry.is_none_or(|next| next > now) {
@@ -92,11 +100,15 @@ impl Waiting {
         expired
     }
 
-    /// Takes out all.
-    pub(super) fn drain(&mut self) -> Vec<Request> {
-        self.octets = [0; PRIORITIES];
-        self.next_expiry = None;
-        std::mem::take(&mut self.requests).into_values().collect()
+    /// Takes out all that is not to be tried again.
+    pub(super) fn give_up(&mut self) -> Vec<Request> {
+        let is_given_up = |_: &Key, request: &mut Request| !request.is_retried;
+        let given_up: Vec<_> = self.requests.extract_if(.., is_given_up).collect();
+        for (_, request) in &given_up {
+            self.octets[priority(request)] -= request.s_pdu.len();
+        }
+        self.next_expiry = self.requests.values().filter_map(|request| request.expires).min();
+        given_up.into_iter().map(|(_, request)| request).collect()
     }
 
     /// All, the most urgent first.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::keep_alive::{Due, KeepAlive};
+use super::messages::{self, PeerStatus, Question};
 use super::outgoing::Outgoing;
 use super::primitive::{
     Arrival, HardLink, Management, Primitive, UnidataConfirm, UnidataIndication, UnidataRequest,
@@ -13,6 +14,7 @@ use super::{
     BindReason, Confirmation, Delivery, LinkReason, NodeStatus, Sap, Service, TerminateReason,
     UnavailableReason, UnbindReason, UnidataReason,
 };
+use crate::modem::Waveform;
 use crate::s5066::Address;
 use crate::time::Time;
 
@@ -61,6 +63,9 @@ pub struct Client {
     outgoing: Outgoing,
     keep_alive: KeepAlive,
     is_flow_on: bool,
+    /// Whether the node knows management messages of ours.
+    knows_ours: bool,
+    status: NodeStatus,
     next: u64,
     pending: VecDeque<Pending>,
     events: VecDeque<Event>,
@@ -123,7 +128,7 @@ pub enum Refused {
 /// What the user should know.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Event {
-    /// The node does or does not what it can.
+    /// The node begins or ends to do what it can; it can when it binds, unless it says otherwise.
     Availability {
         /// What it can do.
         status: NodeStatus,
@@ -150,14 +155,20 @@ pub enum Event {
         /// The message.
         body: Vec<u8>,
     },
+    /// How it is with another node, as asked.
+    Peer(PeerStatus),
     /// A U_PDU arrived.
     Received(Received),
     /// The node does not bind the client.
     Refused(BindReason),
     /// A U_PDU was not delivered.
     Rejected {
-        /// Which; `None` for one that asked for no confirmation, or that is not known.
+        /// Which; `None` for one that asked for no confirmation, or that was confirmed before.
         id: Option<SendId>,
+        /// To whom it was.
+        to: Address,
+        /// Its first octets.
+        start: Vec<u8>,
         /// Why.
         reason: UnidataReason,
     },
@@ -236,6 +247,8 @@ impl Client {
             outgoing: Outgoing::default(),
             keep_alive: KeepAlive::new(Time::ZERO, None),
             is_flow_on: true,
+            knows_ours: false,
+            status: NodeStatus::ON,
             next: 0,
             pending: VecDeque::new(),
             events: VecDeque::new(),
@@ -262,6 +275,8 @@ impl Client {
         let Config { sap, rank, service, .. } = self.config;
         self.state = State::Binding;
         self.is_flow_on = true;
+        self.knows_ours = false;
+        self.status = NodeStatus::ON;
         self.outgoing.push(&Primitive::BindRequest { sap, rank, service: service.into() });
     }
 
@@ -324,7 +339,10 @@ impl Client {
                 return;
             }
             Primitive::SubnetAvailability { status, reason } => {
-                self.events.push_back(Event::Availability { status, reason });
+                self.knows_ours |= reason == messages::OURS;
+                if std::mem::replace(&mut self.status, status) != status {
+                    self.events.push_back(Event::Availability { status, reason });
+                }
                 return;
             }
             Primitive::DataFlowOn => {
@@ -340,6 +358,12 @@ impl Client {
             Primitive::KeepAlive => {
                 self.keep_alive.handle_keep_alive(now);
                 self.handle_timeout(now);
+                return;
+            }
+            Primitive::ManagementIndication(Management { kind: messages::KIND, body })
+                if let Some(status) = PeerStatus::parse(body) =>
+            {
+                self.events.push_back(Event::Peer(status));
                 return;
             }
             Primitive::ManagementIndication(Management { kind, body }) => {
@@ -401,9 +425,10 @@ impl Client {
     }
 
     fn reject(&mut self, reason: UnidataReason, which: UnidataConfirm<'_>, is_expedited: bool) {
+        let (to, start) = (which.to, which.u_pdu.to_vec());
         let id = self.take_pending(which, is_expedited);
         self.stats.rejected += 1;
-        self.events.push_back(Event::Rejected { id, reason });
+        self.events.push_back(Event::Rejected { id, to, start, reason });
     }
 
     /// The oldest that the copy of its start can mean.
@@ -479,6 +504,34 @@ impl Client {
             None => Primitive::HardLinkAccept(link),
             Some(reason) => Primitive::HardLinkReject { reason, link },
         });
+    }
+
+    /// Takes a U_PDU back if nothing of it was sent: then it is rejected as taken back, otherwise all
+    /// goes on. False if the node cannot do that, or the U_PDU is not known any more.
+    pub fn take_back(&mut self, id: SendId) -> bool {
+        let pending = self.pending.iter().find(|pending| pending.id == id);
+        let Some(pending) = pending.filter(|_| self.knows_ours) else { return false };
+        let Pending { to, to_sap, ref start, .. } = *pending;
+        let body = Question::TakeBack { to, to_sap, start }.emit();
+        self.manage(messages::KIND, &body);
+        true
+    }
+
+    /// Asks how it is with another node, for an [`Event::Peer`]; false if this node does not tell.
+    pub fn ask_about(&mut self, node: Address) -> bool {
+        if self.knows_ours {
+            self.manage(messages::KIND, &Question::Peer(node).emit());
+        }
+        self.knows_ours
+    }
+
+    /// Lets the node ask another one to transmit to it with a waveform; false if this node does not
+    /// take that, or the order wire has no name for the waveform. It is refused to all but rank 15.
+    pub fn ask_for_rate(&mut self, node: Address, waveform: Waveform) -> bool {
+        let codes = waveform.rate_code().zip(waveform.interleaver_code());
+        let Some((rate, interleaver)) = codes.filter(|_| self.knows_ours) else { return false };
+        self.manage(messages::KIND, &Question::Rate { node, rate, interleaver }.emit());
+        true
     }
 
     /// Tells or asks the node something, which it takes from rank 15 only.

@@ -21,7 +21,9 @@ pub struct Service {
     pub confirmation: Confirmation,
     /// Whether it waits for those sent before it.
     pub in_order: bool,
-    /// Times it is sent again, 0 to 15; only without ARQ.
+    /// Without ARQ: times it is sent again, 0 to 15. With ARQ the standard has no use for it; to a node
+    /// of ours any but 0 says that it is tried again, while its time to live lasts, when the other node
+    /// does not answer.
     pub repeats: u8,
 }
 
@@ -121,12 +123,7 @@ impl Delivery {
             return Err(NotDeliverable::ConfirmedNonArq);
         }
         let repeats = u8::try_from(self.0 & 0x0f).unwrap_or_default();
-        Ok(Service {
-            transmission,
-            confirmation,
-            in_order: self.0 & AS_IT_ARRIVES == 0,
-            repeats: if is_arq { 0 } else { repeats },
-        })
+        Ok(Service { transmission, confirmation, in_order: self.0 & AS_IT_ARRIVES == 0, repeats })
     }
 }
 
@@ -145,6 +142,14 @@ impl Service {
         in_order: false,
         repeats: 0,
     };
+}
+
+impl Service {
+    /// Whether it is tried again when the other node does not answer.
+    #[must_use]
+    pub fn is_retried(self) -> bool {
+        self.transmission == Transmission::Arq && self.repeats > 0
+    }
 }
 
 impl From<Service> for Delivery {

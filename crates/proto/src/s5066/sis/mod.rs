@@ -15,6 +15,7 @@
 pub mod client;
 mod delivery;
 mod keep_alive;
+mod messages;
 mod outgoing;
 pub mod primitive;
 mod reason;
@@ -27,6 +28,7 @@ mod ttd;
 
 pub use client::Client;
 pub use delivery::{Confirmation, Delivery, NotDeliverable, Service, Transmission};
+pub use messages::{PeerState, PeerStatus};
 pub use primitive::Primitive;
 pub use reason::{
     BindReason, LinkReason, NodeStatus, TerminateReason, UnavailableReason, UnbindReason,

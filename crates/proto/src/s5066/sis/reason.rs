@@ -69,6 +69,10 @@ reasons! {
         TOO_LARGE = 4, "larger than the MTU";
         /// The delivery mode cannot be had.
         NO_MODE = 5, "transmission mode not specified";
+        /// The client has taken it back before anything of it was sent (ours).
+        TAKEN_BACK = 14, "taken back";
+        /// It was sent, and nobody knows whether it arrived (ours).
+        MAY_HAVE_ARRIVED = 15, "it may have arrived, nobody knows";
     }
 }
 

@@ -17,6 +17,8 @@ pub struct Cpdu {
     pub priority: u8,
     /// When it is of no more use.
     pub expires: Option<Time>,
+    /// Whether it stays when all others fail, unless it may have arrived.
+    pub is_retried: bool,
 }
 
 /// A frame to be sent now.

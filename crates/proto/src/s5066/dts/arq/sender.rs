@@ -79,6 +79,7 @@ struct Pending {
     in_order: bool,
     priority: u8,
     expires: Option<Time>,
+    is_retried: bool,
     /// Octets of each piece but the last; 0 before the first is cut.
     piece: usize,
     /// Octets that are cut.
@@ -90,6 +91,13 @@ struct Pending {
     outstanding: u32,
     fresh: u32,
     progress: Progress,
+}
+
+impl Pending {
+    /// Whether each piece was sent once at least.
+    fn is_sent_whole(&self) -> bool {
+        matches!(self.progress, Progress::Arrived | Progress::Cut) && self.fresh == 0
+    }
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -148,7 +156,7 @@ impl Sender {
         if c_pdu.octets.len() > MAX_C_PDU || self.held + c_pdu.octets.len() > MAX_HELD {
             return Err(c_pdu);
         }
-        let Cpdu { id, octets, in_order, priority, expires } = c_pdu;
+        let Cpdu { id, octets, in_order, priority, expires, is_retried } = c_pdu;
         let in_order = in_order && !self.overtakes(priority);
         self.held += octets.len();
         self.unsent += octets.len();
@@ -160,6 +168,7 @@ impl Sender {
             in_order,
             priority,
             expires,
+            is_retried,
             piece: 0,
             cut: 0,
             first_frame: 0,
@@ -233,7 +242,7 @@ impl Sender {
                 continue;
             }
             match pending.expires {
-                Some(at) if at <= now => self.drop_c_pdu(index),
+                Some(at) if at <= now => self.drop_c_pdu(index, Failure::Expired),
                 at => self.expires = earliest(self.expires, at),
             }
         }
@@ -247,16 +256,23 @@ impl Sender {
     /// fails with [`Failure::LinkLost`].
     pub fn reset(&mut self) {
         // What waits at the other end is delivered there now.
-        self.begin_anew(u64::MAX, Outcome::Done);
+        self.begin_anew(u64::MAX, Outcome::Done, |_| None);
     }
 
     /// Like [`Sender::reset`], but what waited at the other end may be lost; that took nothing of
     /// our transmissions from `turn` on, so what was begun in them is sent again, too.
     pub fn reset_since(&mut self, turn: u64) {
-        self.begin_anew(turn, Outcome::Failed(Failure::LinkLost));
+        self.begin_anew(turn, Outcome::unknown(Failure::LinkLost), |_| None);
     }
 
-    fn begin_anew(&mut self, turn: u64, arrived: Outcome) {
+    /// Numbers begin anew: `arrived` becomes of what waits at the other end, and what cannot have
+    /// arrived is sent again, unless `failure` says why not.
+    fn begin_anew(
+        &mut self,
+        turn: u64,
+        arrived: Outcome,
+        failure: impl Fn(&Pending) -> Option<Failure>,
+    ) {
         let keep = |pending: Pending| Pending {
             piece: 0,
             cut: 0,
@@ -269,9 +285,13 @@ impl Sender {
         for pending in self.clear() {
             match pending.progress {
                 Progress::Arrived => self.outcomes.push_back((pending.id, arrived)),
-                Progress::Cut if pending.fresh == 0 && pending.first_turn < turn => {
+                Progress::Cut if pending.is_sent_whole() && pending.first_turn < turn => {
+                    let why = failure(&pending).unwrap_or(Failure::LinkLost);
                     self.stats.unknown += 1;
-                    self.outcomes.push_back((pending.id, Outcome::Failed(Failure::LinkLost)));
+                    self.outcomes.push_back((pending.id, Outcome::unknown(why)));
+                }
+                Progress::Cut | Progress::Cutting if let Some(why) = failure(&pending) => {
+                    self.outcomes.push_back((pending.id, Outcome::not_arrived(why)));
                 }
                 Progress::Cut | Progress::Cutting => {
                     self.stats.begun_anew += u64::from(pending.cut > 0);
@@ -295,14 +315,23 @@ impl Sender {
         self.window = window.clamp(1, numbers.max_window());
     }
 
-    /// Gives up all C_PDUs; numbers begin anew.
-    pub fn fail(&mut self, failure: Failure) {
-        for pending in self.clear() {
-            if matches!(pending.progress, Progress::Arrived | Progress::Cut | Progress::Cutting) {
-                self.outcomes.push_back((pending.id, Outcome::Failed(failure)));
-            }
-        }
-        self.stats.resets += 1;
+    /// Gives up all C_PDUs but those that are to be tried again and cannot have arrived; numbers begin
+    /// anew.
+    pub fn fail(&mut self, why: Failure) {
+        let failure =
+            |pending: &Pending| (!pending.is_retried || pending.is_sent_whole()).then_some(why);
+        self.begin_anew(u64::MAX, Outcome::unknown(why), failure);
+    }
+
+    /// Gives up a C_PDU of which nothing was sent; false if there is no such.
+    pub fn take_back(&mut self, id: RequestId) -> bool {
+        let is_it = |pending: &Pending| pending.id == id && pending.piece == 0;
+        let cutting =
+            self.c_pdus.iter().position(|it| it.progress == Progress::Cutting && is_it(it));
+        let Some(index) = cutting else { return false };
+        self.drop_c_pdu(index, Failure::TakenBack);
+        self.forget();
+        true
     }
 
     /// The next frame of our transmission `turn` whose segment has at most `room` octets.
@@ -417,6 +446,12 @@ impl Sender {
     #[must_use]
     pub fn has_sent(&self) -> bool {
         self.lower > 0 || self.frames.iter().any(|frame| !frame.is_fresh)
+    }
+
+    /// Whether a C_PDU was sent whole, and may have arrived.
+    #[must_use]
+    pub fn has_sent_whole(&self) -> bool {
+        self.c_pdus.iter().any(Pending::is_sent_whole)
     }
 
     /// The place of the report's lower edge in `frames`, if the report can be true (Annex C, section
@@ -536,10 +571,11 @@ impl Sender {
     }
 
     /// Gives up a C_PDU; what the peer may have of it is to be forgotten there too.
-    fn drop_c_pdu(&mut self, index: usize) {
+    fn drop_c_pdu(&mut self, index: usize, why: Failure) {
         let pending = &mut self.c_pdus[index];
-        self.outcomes.push_back((pending.id, Outcome::Failed(Failure::Expired)));
-        self.stats.expired += 1;
+        let may_have_arrived = pending.is_sent_whole();
+        self.outcomes.push_back((pending.id, Outcome::Failed { why, may_have_arrived }));
+        self.stats.expired += u64::from(why == Failure::Expired);
         let is_cut = pending.progress == Progress::Cut;
         if !is_cut {
             self.unsent -= pending.octets.len() - pending.cut;

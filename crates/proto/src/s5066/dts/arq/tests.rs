@@ -151,12 +151,56 @@ fn what_expires_is_dropped_at_both_ends() {
     assert_eq!(delivered(&mut receiver), [3]);
     assert_eq!(receiver.stats().dropped, 1);
     let outcomes: Vec<_> = std::iter::from_fn(|| sender.poll_outcome()).collect();
-    let expired = Outcome::Failed(Failure::Expired);
+    // Pieces of the first were left, and of the second all.
+    let expired = Outcome::not_arrived(Failure::Expired);
     assert_eq!(
         outcomes,
         [(RequestId(1), expired), (RequestId(2), expired), (RequestId(3), Outcome::Done),]
     );
     assert_eq!(sender.backlog(), Backlog { window: 128, ..Backlog::default() });
+}
+
+#[test]
+fn of_what_fails_it_is_told_whether_it_may_have_arrived() {
+    let mut sender = Sender::new(Numbers::Short, 5);
+    for id in 1..4 {
+        sender.push(c_pdu(id, 20, true)).unwrap();
+    }
+    sender.push(Cpdu { is_retried: true, ..c_pdu(4, 20, true) }).unwrap();
+    // Two of two pieces of the first and the second, one of the third.
+    transmit(&mut sender, 1, 10, &mut |_| {});
+
+    sender.fail(Failure::NoResponse);
+
+    let outcomes: Vec<_> = std::iter::from_fn(|| sender.poll_outcome()).collect();
+    let unknown = Outcome::unknown(Failure::NoResponse);
+    assert_eq!(
+        outcomes,
+        [
+            (RequestId(1), unknown),
+            (RequestId(2), unknown),
+            (RequestId(3), Outcome::not_arrived(Failure::NoResponse)),
+        ]
+    );
+    assert_eq!(transmit(&mut sender, 2, 20, &mut |_| {}), ["0 start end 20 lower upper"]);
+}
+
+#[test]
+fn what_was_begun_is_not_taken_back() {
+    let mut sender = Sender::new(Numbers::Short, 1);
+    for id in 1..4 {
+        sender.push(c_pdu(id, 20, true)).unwrap();
+    }
+    transmit(&mut sender, 1, 10, &mut |_| {});
+
+    assert!(!sender.take_back(RequestId(1)));
+    assert!(sender.take_back(RequestId(2)));
+    assert!(!sender.take_back(RequestId(2)));
+
+    let taken = Outcome::not_arrived(Failure::TakenBack);
+    assert_eq!(sender.poll_outcome(), Some((RequestId(2), taken)));
+    assert_eq!(sender.poll_outcome(), None);
+    assert_eq!((sender.backlog().unsent_c_pdus, sender.backlog().unsent), (2, 30));
 }
 
 #[test]
@@ -170,7 +214,7 @@ fn after_a_reset_only_what_cannot_have_arrived_is_sent_again() {
     sender.reset();
     let sent = transmit(&mut sender, 2, 20, &mut |_| {});
 
-    assert_eq!(sender.poll_outcome(), Some((RequestId(1), Outcome::Failed(Failure::LinkLost))));
+    assert_eq!(sender.poll_outcome(), Some((RequestId(1), Outcome::unknown(Failure::LinkLost))));
     assert_eq!(sender.poll_outcome(), None);
     assert_eq!(sent, ["0 start end 20 lower upper", "1 start end 20 upper"]);
     assert_eq!(sender.stats().begun_anew, 1);
@@ -270,7 +314,7 @@ fn a_receiver_that_forgot_a_frame_is_noticed() {
     assert_eq!(acknowledge(&mut sender, &restarted, 1), Err(OutOfSync::Forgotten));
     assert_eq!(sender.poll_spare(2, 10), None);
     sender.reset();
-    assert_eq!(sender.poll_outcome(), Some((RequestId(1), Outcome::Failed(Failure::LinkLost))));
+    assert_eq!(sender.poll_outcome(), Some((RequestId(1), Outcome::unknown(Failure::LinkLost))));
 }
 
 #[test]
@@ -315,7 +359,7 @@ fn hostile_frames_do_not_fill_the_memory() {
 
 fn c_pdu(id: u64, len: usize, in_order: bool) -> Cpdu {
     let octets = vec![id.to_le_bytes()[0]; len];
-    Cpdu { id: RequestId(id), octets, in_order, priority: 0, expires: None }
+    Cpdu { id: RequestId(id), octets, in_order, priority: 0, expires: None, is_retried: false }
 }
 
 /// Sends all there is in one turn, and tells it.

@@ -261,7 +261,7 @@ impl Sender {
             Outcome::Done
         } else {
             self.stats.expired += 1;
-            Outcome::Failed(Failure::Expired)
+            Outcome::not_arrived(Failure::Expired)
         };
         self.outcomes.push_back((waiting.c_pdu.id, outcome));
     }

@@ -71,7 +71,7 @@ fn nothing_is_sent_after_the_window_or_the_time_to_live() {
     sender.handle_timeout(at(3));
     sender.handle_timeout(at(10));
 
-    assert_eq!(sender.poll_outcome(), Some((RequestId(2), Outcome::Failed(Failure::Expired))));
+    assert_eq!(sender.poll_outcome(), Some((RequestId(2), Outcome::not_arrived(Failure::Expired))));
     assert_eq!(sender.poll_outcome(), Some((RequestId(1), Outcome::Done)));
     assert!(!sender.is_due());
     assert_eq!(sender.next_timeout(), None);

@@ -146,7 +146,7 @@ impl Pair {
     /// What was rejected, and why.
     pub(super) fn rejected(&self, side: Side) -> Vec<(Option<SendId>, UnidataReason)> {
         let rejected = self.ends[side as usize].events.iter().filter_map(|event| match event {
-            client::Event::Rejected { id, reason } => Some((*id, *reason)),
+            client::Event::Rejected { id, reason, .. } => Some((*id, *reason)),
             _ => None,
         });
         rejected.collect()

@@ -59,6 +59,8 @@ pub struct Config {
     pub clock_error: Duration,
     /// Whether all nodes confirm with numbers (EP9); otherwise those that say so.
     pub compact_confirm: bool,
+    /// Whether clients are told of, and may use, management messages of ours.
+    pub has_messages: bool,
 }
 
 /// How much waits.
@@ -107,6 +109,7 @@ impl Default for Config {
             sends_ttd: true,
             clock_error: Duration::from_secs(10),
             compact_confirm: false,
+            has_messages: true,
         }
     }
 }
@@ -156,6 +159,10 @@ pub struct Stats {
     pub expired: u64,
     /// U_PDUs confirmed to clients.
     pub confirmed: u64,
+    /// U_PDUs that another node had confirmed, and then said that no client there took them.
+    pub unreceived: u64,
+    /// U_PDUs that clients took back before anything of them was sent.
+    pub taken_back: u64,
     /// U_PDUs that failed after they were handed down.
     pub failed: u64,
     /// U_PDUs that no remote client confirmed in time.

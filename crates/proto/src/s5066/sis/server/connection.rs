@@ -89,9 +89,13 @@ impl Queue {
 
     /// Takes one whose time to live has ended.
     pub(super) fn take_expired(&mut self, now: Time) -> Option<Item> {
+        self.take_any(|item| item.expires.is_some_and(|at| at <= now))
+    }
+
+    /// Takes the oldest of a class that is such.
+    pub(super) fn take_any(&mut self, is_it: impl Fn(&Item) -> bool) -> Option<Item> {
         for class in &mut self.classes {
-            let is_expired = |item: &Item| item.expires.is_some_and(|at| at <= now);
-            if let Some(item) = class.iter().position(is_expired).and_then(|at| class.remove(at)) {
+            if let Some(item) = class.iter().position(&is_it).and_then(|at| class.remove(at)) {
                 self.forget(&item);
                 return Some(item);
             }

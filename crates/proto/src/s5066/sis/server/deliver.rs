@@ -62,7 +62,10 @@ impl Server {
                 to: data.to,
                 u_pdu: self.start(data.u_pdu),
             };
-            self.answer_data(indication, data, &s_pdu);
+            // A node of ours tells one of ours of each that it has acknowledged in vain.
+            let is_told = matches!(indication.mode, Mode::Arq { .. } | Mode::ExpeditedArq)
+                && self.ours.contains(&indication.from);
+            self.answer_data(indication, data, &s_pdu, is_told);
             return;
         };
         let takes_errors = binding.service.transmission == Transmission::NonArqWithErrors;
@@ -101,12 +104,18 @@ impl Server {
                 u_pdu: self.start(data.u_pdu),
             },
         };
-        self.answer_data(indication, data, &s_pdu);
+        self.answer_data(indication, data, &s_pdu, false);
     }
 
-    /// Tells the other node what became of its U_PDU, if it wants to know.
-    fn answer_data(&mut self, indication: &Indication, data: Data<'_>, s_pdu: &SPdu<'_>) {
-        if !data.is_confirmed || indication.to.is_group() {
+    /// Tells the other node what became of its U_PDU, if it wants to know, or is told anyway.
+    fn answer_data(
+        &mut self,
+        indication: &Indication,
+        data: Data<'_>,
+        s_pdu: &SPdu<'_>,
+        is_told: bool,
+    ) {
+        if !(data.is_confirmed || is_told) || indication.to.is_group() {
             return;
         }
         let mode = if is_expedited(indication.mode) {

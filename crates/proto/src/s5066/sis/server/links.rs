@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 
 use super::{ClientId, Server};
 use crate::s5066::Address;
-use crate::s5066::service::{LinkCommand, LinkEvent, Mode, Outcome, RequestId};
+use crate::s5066::service::{Command, LinkEvent, Mode, Outcome, RequestId};
 use crate::s5066::sis::primitive::{HardLink, LinkKind, Primitive};
 use crate::s5066::sis::spdu::{EndReason, SPdu};
 use crate::s5066::sis::{LinkReason, NodeStatus, Sap, TerminateReason};
@@ -319,7 +319,7 @@ impl Server {
         }
         self.links.current = None;
         if peer != by {
-            self.commands.push_back(LinkCommand::BreakExclusive { peer });
+            self.commands.push_back(Command::BreakExclusive { peer });
         }
     }
 
@@ -384,7 +384,7 @@ impl Server {
         if linked == Some(link.remote) {
             self.ask(now);
         } else {
-            self.commands.push_back(LinkCommand::MakeExclusive { peer: link.remote });
+            self.commands.push_back(Command::MakeExclusive { peer: link.remote });
         }
     }
 
@@ -404,7 +404,7 @@ impl Server {
             self.start_next(now, Some(peer));
             return;
         }
-        self.commands.push_back(LinkCommand::BreakExclusive { peer });
+        self.commands.push_back(Command::BreakExclusive { peer });
         self.start_next(now, None);
     }
 

@@ -4,6 +4,7 @@ mod config;
 mod connection;
 mod deliver;
 mod links;
+mod questions;
 mod submit;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -12,6 +13,7 @@ use std::time::Duration;
 pub use config::{Backlog, Config, Stats};
 use connection::{Binding, Connection, Queue};
 use links::Links;
+pub use questions::Known;
 use submit::{Own, Pending};
 
 use super::keep_alive::{Due, KeepAlive};
@@ -20,11 +22,22 @@ use super::primitive::{Management, Primitive};
 use super::stream::Stream;
 use super::{BindReason, Delivery, NodeStatus, Sap, Transmission, UnavailableReason, UnbindReason};
 use crate::s5066::Address;
-use crate::s5066::service::{LinkCommand, RequestId};
+use crate::s5066::service::{Command, RequestId};
 use crate::time::{Time, earliest};
 
+/// Nodes of which something is remembered, at most.
+const MAX_NODES: usize = 1_024;
 /// Management messages that wait for the driver at most.
 const MAX_MANAGEMENT: usize = 16;
+
+/// Notes whether a node is among those.
+fn remember(nodes: &mut BTreeSet<Address>, node: Address, is_such: bool) {
+    if !is_such {
+        nodes.remove(&node);
+    } else if nodes.len() < MAX_NODES {
+        nodes.insert(node);
+    }
+}
 
 /// A connection to a client; never used again.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -66,7 +79,11 @@ pub struct Server {
     /// S_PDUs of the node's own.
     own: Own,
     links: Links,
-    commands: VecDeque<LinkCommand>,
+    commands: VecDeque<Command>,
+    /// Nodes of ours.
+    ours: BTreeSet<Address>,
+    /// Nodes that get nothing with acknowledgement for a while.
+    paused: BTreeSet<Address>,
     /// Nodes that confirm with numbers.
     compact: BTreeSet<Address>,
     events: VecDeque<Event>,
@@ -90,6 +107,8 @@ impl Server {
             own: Own::default(),
             links: Links::default(),
             commands: VecDeque::new(),
+            ours: BTreeSet::new(),
+            paused: BTreeSet::new(),
             compact: BTreeSet::new(),
             events: VecDeque::new(),
             stats: Stats::default(),
@@ -199,7 +218,7 @@ impl Server {
             Primitive::HardLinkReject { reason, link } => {
                 self.answer(now, client, link, Some(reason));
             }
-            Primitive::ManagementRequest(message) => self.handle_management(client, message),
+            Primitive::ManagementRequest(message) => self.handle_management(now, client, message),
             Primitive::BindAccepted { .. }
             | Primitive::BindRejected(_)
             | Primitive::UnbindIndication(_)
@@ -247,6 +266,7 @@ impl Server {
         self.saps[usize::from(sap.number())] = Some(client);
         self.stats.binds += 1;
         self.send(now, client, &Primitive::BindAccepted { sap, mtu: self.mtu() });
+        self.introduce(now, client);
     }
 
     fn may_bind(
@@ -298,7 +318,10 @@ impl Server {
         }
     }
 
-    fn handle_management(&mut self, client: ClientId, message: Management<'_>) {
+    fn handle_management(&mut self, now: Time, client: ClientId, message: Management<'_>) {
+        if self.handle_question(now, client, message) {
+            return;
+        }
         let may_manage = self.binding(client).is_some_and(|binding| binding.rank == 15);
         let is_management = |event: &&Event| matches!(event, Event::Management { .. });
         let waiting = self.events.iter().filter(is_management).count();
@@ -343,13 +366,23 @@ impl Server {
         }
     }
 
+    /// What goes to a node with acknowledgement waits here for a while, or goes again.
+    pub fn handle_pause(&mut self, node: Address, is_paused: bool) {
+        if is_paused {
+            self.paused.insert(node);
+        } else {
+            self.paused.remove(&node);
+        }
+    }
+
     /// Whether a node confirms with numbers (EP9); up to 1,024 nodes that do are remembered.
     pub fn handle_capabilities(&mut self, node: Address, confirms_compactly: bool) {
-        if !confirms_compactly {
-            self.compact.remove(&node);
-        } else if self.compact.len() < 1_024 {
-            self.compact.insert(node);
-        }
+        remember(&mut self.compact, node, confirms_compactly);
+    }
+
+    /// Whether a node is one of ours; up to 1,024 nodes that are, are remembered.
+    pub fn handle_introduced(&mut self, node: Address, is_ours: bool) {
+        remember(&mut self.ours, node, is_ours);
     }
 
     /// Tells a client something; bodies are cut to 65,533 octets.
@@ -406,7 +439,7 @@ impl Server {
     }
 
     /// What is wanted of links.
-    pub fn poll_link_command(&mut self) -> Option<LinkCommand> {
+    pub fn poll_command(&mut self) -> Option<Command> {
         self.commands.pop_front()
     }
 

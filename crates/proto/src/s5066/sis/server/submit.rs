@@ -102,7 +102,7 @@ impl Server {
     }
 
     /// Stops a client that has too much waiting.
-    fn check_bounds(&mut self, now: Time, client: ClientId) {
+    pub(super) fn check_bounds(&mut self, now: Time, client: ClientId) {
         let Some(binding) = self.connections.get_mut(&client).and_then(|it| it.binding.as_mut())
         else {
             return;
@@ -147,7 +147,7 @@ impl Server {
     }
 
     fn take(&mut self, client: ClientId, class: usize) -> Option<Item> {
-        let Self { connections, links, config, .. } = self;
+        let Self { connections, links, config, paused, .. } = self;
         let binding = connections.get_mut(&client)?.binding.as_mut()?;
         if binding.undecided >= config.max_undecided {
             return None;
@@ -155,7 +155,8 @@ impl Server {
         let sap = binding.sap;
         binding.queue.take(class, |item| {
             let is_arq = item.service.transmission == Transmission::Arq;
-            links.permits(sap, item.to_sap, item.to, is_arq)
+            !(is_arq && paused.contains(&item.to))
+                && links.permits(sap, item.to_sap, item.to, is_arq)
         })
     }
 
@@ -211,6 +212,7 @@ impl Server {
             mode: mode(item.service, is_expedited),
             priority: if is_expedited { 15 } else { item.priority },
             expires: item.expires,
+            is_retried: item.service.is_retried() && item.expires.is_some(),
             s_pdu,
         }
     }
@@ -230,10 +232,15 @@ impl Server {
                 self.deadlines.insert((until, id, client));
             }
             Outcome::Done => self.decide(now, id, Ok(())),
-            Outcome::Failed(failure) => {
-                self.stats.failed += 1;
-                let reason = match failure {
+            Outcome::Failed { why, may_have_arrived } => {
+                match why {
+                    Failure::TakenBack => self.stats.taken_back += 1,
+                    _ => self.stats.failed += 1,
+                }
+                let reason = match why {
+                    _ if may_have_arrived => UnidataReason::MAY_HAVE_ARRIVED,
                     Failure::Expired => UnidataReason::EXPIRED,
+                    Failure::TakenBack => UnidataReason::TAKEN_BACK,
                     Failure::NoResponse | Failure::Refused | Failure::LinkLost => {
                         UnidataReason::NO_RESPONSE
                     }
@@ -256,7 +263,12 @@ impl Server {
         let [from, to] = saps;
         let client = self.saps[usize::from(from.number())];
         let is_it = |(id, pending): &(&RequestId, &Pending)| {
-            pending.confirmation == Confirmation::Client
+            let is_awaited = match pending.confirmation {
+                Confirmation::Client => true,
+                Confirmation::Node => result.is_err(),
+                Confirmation::None => false,
+            };
+            is_awaited
                 && Some(pending.client) == client
                 && pending.to == peer
                 && pending.to_sap == to
@@ -268,11 +280,17 @@ impl Server {
                     }
                 }
         };
-        let Some(id) = self.pending.iter().find(is_it).map(|(id, _)| *id) else {
+        if let Some(id) = self.pending.iter().find(is_it).map(|(id, _)| *id) {
+            self.decide(now, id, result);
+        } else if let (Err(reason), Some(client), Which::Start(start)) = (result, client, which)
+            && self.ours.contains(&peer)
+        {
+            // The other node has confirmed it, and found nobody to take it.
+            self.stats.unreceived += 1;
+            self.reject(now, client, false, reason, to, peer, start);
+        } else {
             self.stats.stray_confirms += 1;
-            return;
-        };
-        self.decide(now, id, result);
+        }
     }
 
     /// Tells the client, if it wants to know, and forgets the U_PDU.
@@ -335,20 +353,27 @@ impl Server {
             self.deadlines.pop_first();
             if self.pending.contains_key(&id) {
                 self.stats.unconfirmed += 1;
-                self.decide(now, id, Err(UnidataReason::NO_RESPONSE));
+                self.decide(now, id, Err(UnidataReason::MAY_HAVE_ARRIVED));
                 continue;
             }
             while let Some(item) =
                 self.binding_mut(client).and_then(|binding| binding.queue.take_expired(now))
             {
-                self.drop_expired(now, client, &item);
+                self.stats.expired += 1;
+                self.give_back(now, client, &item, UnidataReason::EXPIRED);
             }
             self.check_bounds(now, client);
         }
     }
 
-    fn drop_expired(&mut self, now: Time, client: ClientId, item: &Item) {
-        self.stats.expired += 1;
+    /// Tells a client that a U_PDU of its queue will not be sent, if it wants to know.
+    pub(super) fn give_back(
+        &mut self,
+        now: Time,
+        client: ClientId,
+        item: &Item,
+        reason: UnidataReason,
+    ) {
         if let Some(at) = item.expires {
             self.deadlines.remove(&(at, item.id, client));
         }
@@ -356,7 +381,6 @@ impl Server {
             binding.expedited -= usize::from(item.is_expedited);
         }
         if item.service.confirmation != Confirmation::None {
-            let reason = UnidataReason::EXPIRED;
             let Item { is_expedited, to_sap, to, ref u_pdu, .. } = *item;
             self.reject(now, client, is_expedited, reason, to_sap, to, u_pdu);
         }
@@ -392,8 +416,24 @@ impl Server {
         let id = self.next_id();
         let mut octets = Vec::new();
         s_pdu.emit(&mut octets);
-        self.own.push(Request { id, to, mode, priority, expires: None, s_pdu: octets });
+        let (expires, is_retried) = (None, false);
+        self.own.push(Request { id, to, mode, priority, expires, is_retried, s_pdu: octets });
         Some(id)
+    }
+
+    /// The oldest U_PDU that the layers below have of a client, if it is to be told of it.
+    pub(super) fn pending_of(
+        &self,
+        client: ClientId,
+        to: Address,
+        to_sap: Sap,
+        begins: impl Fn(&[u8]) -> bool,
+    ) -> Option<RequestId> {
+        let is_it = |one: &Pending| {
+            one.client == client && one.to == to && one.to_sap == to_sap && !one.is_done
+        };
+        let such = self.pending.iter().find(|(_, one)| is_it(one) && begins(&one.start));
+        such.map(|(id, _)| *id)
     }
 
     /// U_PDUs that the layers below have or remote clients have not confirmed.

@@ -180,7 +180,8 @@ fn tell(event: &client::Event) -> String {
             format!("received {text}{expedited} from {} {:?}", received.from, received.arrival)
         }
         client::Event::Refused(reason) => format!("refused: {reason}"),
-        client::Event::Rejected { id, reason } => match id {
+        client::Event::Peer(status) => format!("peer {status:?}"),
+        client::Event::Rejected { id, reason, .. } => match id {
             Some(SendId(id)) => format!("rejected {id}: {reason}"),
             None => format!("rejected: {reason}"),
         },

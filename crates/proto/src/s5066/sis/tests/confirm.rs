@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::bench::{A, B, Bench, to_b};
+use crate::s5066::Address;
 use crate::s5066::service::{Failure, Indication, Mode, Outcome};
 use crate::s5066::sis::client::{self, Send};
 use crate::s5066::sis::spdu::{Data, SPdu};
@@ -18,7 +19,7 @@ fn the_node_confirms_what_the_other_node_has() {
 
     bench.outcome(&requests[2], Outcome::Done);
     bench.outcome(&requests[0], Outcome::Done);
-    bench.outcome(&requests[1], Outcome::Failed(Failure::NoResponse));
+    bench.outcome(&requests[1], Outcome::not_arrived(Failure::NoResponse));
     bench.outcome(&requests[1], Outcome::Done);
 
     assert_eq!(
@@ -35,7 +36,7 @@ fn failures_have_their_reasons() {
     for failure in failures {
         bench.send(0, to_b(b"x"));
         let request = bench.requests().remove(0);
-        bench.outcome(&request, Outcome::Failed(failure));
+        bench.outcome(&request, Outcome::not_arrived(failure));
     }
 
     assert_eq!(
@@ -50,6 +51,47 @@ fn failures_have_their_reasons() {
 }
 
 #[test]
+fn what_may_have_arrived_is_told_from_what_did_not() {
+    let mut bench = Bench::with_clients(&[9]);
+    for failure in [Failure::Expired, Failure::NoResponse, Failure::LinkLost] {
+        bench.send(0, to_b(b"x"));
+        let request = bench.requests().remove(0);
+        bench.outcome(&request, Outcome::unknown(failure));
+    }
+
+    let told = |id| format!("0: rejected {id}: it may have arrived, nobody knows");
+    assert_eq!(bench.take_trace(), [1, 2, 3].map(told));
+}
+
+#[test]
+fn only_who_sets_a_time_to_live_and_asks_for_it_is_tried_again() {
+    let mut bench = Bench::with_clients(&[9]);
+    let again = Some(Service { repeats: 1, ..Service::ARQ });
+    let minute = Duration::from_secs(60);
+    bench.send(0, Send { service: again, ttl: minute, ..to_b(b"a") });
+    bench.send(0, Send { service: again, ..to_b(b"b") });
+    bench.send(0, Send { ttl: minute, ..to_b(b"c") });
+
+    let tried: Vec<bool> = bench.requests().iter().map(|request| request.is_retried).collect();
+
+    assert_eq!(tried, [true, false, false]);
+}
+
+#[test]
+fn what_goes_to_a_node_that_pauses_waits_here() {
+    let mut bench = Bench::with_clients(&[9]);
+    bench.server.handle_pause(B, true);
+    bench.send(0, to_b(b"B"));
+    bench.send(0, Send { service: Some(Service::NON_ARQ), ..to_b(b"B, without ARQ") });
+    bench.send(0, Send { to: Address::node(3), ..to_b(b"another") });
+
+    let sent = |bench: &mut Bench| bench.requests().iter().map(|it| it.id.0).collect::<Vec<_>>();
+    assert_eq!(sent(&mut bench), [2, 3]);
+    bench.server.handle_pause(B, false);
+    assert_eq!(sent(&mut bench), [1]);
+}
+
+#[test]
 fn nobody_is_told_who_did_not_ask() {
     let mut bench = Bench::with_clients(&[9]);
     let service = Some(Service { confirmation: Confirmation::None, ..Service::ARQ });
@@ -59,7 +101,7 @@ fn nobody_is_told_who_did_not_ask() {
     let requests = bench.requests();
 
     bench.outcome(&requests[0], Outcome::Done);
-    bench.outcome(&requests[1], Outcome::Failed(Failure::LinkLost));
+    bench.outcome(&requests[1], Outcome::not_arrived(Failure::LinkLost));
 
     assert!(bench.take_trace().is_empty());
     assert_eq!(bench.server.undecided(), 0);
@@ -130,7 +172,7 @@ fn a_confirmation_that_does_not_come_is_a_rejection() {
     bench.outcome(&request, Outcome::Done);
     bench.wait(Duration::from_secs(301));
 
-    assert_eq!(bench.take_trace(), ["0: rejected 1: destination node not responding"]);
+    assert_eq!(bench.take_trace(), ["0: rejected 1: it may have arrived, nobody knows"]);
     assert_eq!(bench.server.next_timeout(), None);
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::bench::{A, B, Bench, to_b};
 use crate::s5066::Address;
-use crate::s5066::service::{LinkCommand, LinkEvent};
+use crate::s5066::service::{Command, LinkEvent};
 use crate::s5066::sis::client::{self, Send};
 use crate::s5066::sis::primitive::{HardLink, LinkKind};
 use crate::s5066::sis::{Config, LinkReason, Sap};
@@ -179,7 +179,7 @@ fn a_node_that_broadcasts_makes_no_hard_link() {
     bench.run();
 
     assert_eq!(bench.take_trace()[1..], ["0: link rejected: remote node not responding"]);
-    assert_eq!(bench.server.poll_link_command(), None);
+    assert_eq!(bench.server.poll_command(), None);
 }
 
 /// Two nodes whose hard link S_PDUs arrive at once, and who reach nobody else.
@@ -203,16 +203,21 @@ impl Pair {
             self.near.run();
             self.far.run();
             let mut is_idle = true;
-            while let Some(command) = self.near.server.poll_link_command() {
+            while let Some(command) = self.near.server.poll_command() {
                 is_idle = false;
                 match command {
-                    LinkCommand::MakeExclusive { peer } => {
+                    Command::MakeExclusive { peer } => {
                         self.commands.push(format!("make {peer}"));
                         let made = LinkEvent::Made { peer, is_exclusive: true, is_caller: true };
                         self.near.server.handle_link(self.near.now, made);
                     }
-                    LinkCommand::BreakExclusive { peer } => {
+                    Command::BreakExclusive { peer } => {
                         self.commands.push(format!("break {peer}"));
+                    }
+                    Command::AskRate { .. }
+                    | Command::Describe { .. }
+                    | Command::TakeBack { .. } => {
+                        unreachable!("nobody asks");
                     }
                 }
             }

@@ -6,4 +6,5 @@ mod bounds;
 mod confirm;
 mod links;
 mod order;
+mod questions;
 mod wire;

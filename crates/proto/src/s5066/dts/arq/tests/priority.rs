@@ -119,7 +119,7 @@ fn a_reset_begins_anew_what_was_numbered_but_never_sent() {
     sender.reset();
     receiver.reset();
 
-    let lost = Outcome::Failed(Failure::LinkLost);
+    let lost = Outcome::unknown(Failure::LinkLost);
     assert_eq!(outcomes(&mut sender), [(2, lost)]);
     assert_eq!((sender.stats().unknown, sender.stats().begun_anew), (1, 1));
     assert_eq!((sender.backlog().unsent, sender.backlog().unsent_c_pdus), (50, 1));
@@ -140,7 +140,7 @@ fn a_reset_does_not_know_of_what_was_overtaken_and_then_sent_whole() {
 
     sender.reset();
 
-    let lost = Outcome::Failed(Failure::LinkLost);
+    let lost = Outcome::unknown(Failure::LinkLost);
     assert_eq!(outcomes(&mut sender), [(1, lost), (2, lost)]);
 }
 
@@ -154,7 +154,7 @@ fn a_reset_since_a_turn_begins_anew_what_was_numbered_before_and_first_sent_in_i
 
     sender.reset_since(2);
 
-    assert_eq!(outcomes(&mut sender), [(2, Outcome::Failed(Failure::LinkLost))]);
+    assert_eq!(outcomes(&mut sender), [(2, Outcome::unknown(Failure::LinkLost))]);
     assert_eq!(sender.backlog().unsent, 50);
 }
 
@@ -235,7 +235,7 @@ fn what_was_overtaken_and_expires_unsent_is_given_up_at_both_ends() {
         assert_eq!(sent[sent.len() - 3..], ["1 drop 0", "2 drop end 0", "4 start end 10 upper"]);
         assert_eq!(delivered(&mut receiver), [2, 3]);
         assert_eq!((receiver.stats().dropped, receiver.held()), (1, 0));
-        let expired = Outcome::Failed(Failure::Expired);
+        let expired = Outcome::not_arrived(Failure::Expired);
         let expected = [(1, expired), (2, Outcome::Done), (3, Outcome::Done)];
         assert_eq!(outcomes(&mut sender), expected);
         assert_eq!(sender.backlog(), Backlog { window: 128, ..Backlog::default() });
@@ -252,8 +252,9 @@ fn what_was_overtaken_and_expired_is_not_begun_anew_by_a_reset() {
 
     sender.reset();
 
-    let expected = [Failure::Expired, Failure::LinkLost].map(Outcome::Failed);
-    assert_eq!(outcomes(&mut sender), [(1, expected[0]), (2, expected[1])]);
+    let expired = Outcome::not_arrived(Failure::Expired);
+    let lost = Outcome::unknown(Failure::LinkLost);
+    assert_eq!(outcomes(&mut sender), [(1, expired), (2, lost)]);
     assert_eq!(sender.backlog(), Backlog { window: 128, ..Backlog::default() });
 }
 

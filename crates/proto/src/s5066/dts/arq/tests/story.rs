@@ -122,7 +122,14 @@ impl Story {
             octets.resize(octets.len() + len, 0x55);
             let expires = ttl.map(|ttl| Time::from_nanos(turn + ttl));
             self.sender
-                .push(Cpdu { id: RequestId(id), octets, in_order, priority, expires })
+                .push(Cpdu {
+                    id: RequestId(id),
+                    octets,
+                    in_order,
+                    priority,
+                    expires,
+                    is_retried: false,
+                })
                 .unwrap();
             self.pushed += 1;
         }

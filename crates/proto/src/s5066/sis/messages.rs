@@ -1,0 +1,191 @@
+//! Management messages of ours (S_MANAGEMENT_MSG, A.2.2.26): what a client may ask of a node of ours
+//! beyond the standard: about its own U_PDUs with any rank, about rates with rank 15.
+//!
+//! ```text
+//!  kind 0x54   client: 1 | access point | node (4) | start of the U_PDU   take it back
+//!              client: 2 | node (4)                                       how is it with that node?
+//!              node:   2 | node (4) | state | bit/s (4) | all (4) | own (4)
+//!              client: 3 | node (4) | rate | interleaver                 let it transmit with that
+//! ```
+//!
+//! A node of ours tells a client so with S_SUBNET_AVAILABILITY, reason 0x54, when it is bound: it is
+//! available, and knows these. Who does not, takes the reason for one that it does not know.
+
+use super::{Sap, UnavailableReason};
+use crate::s5066::Address;
+
+/// The kind of these messages.
+pub(super) const KIND: u8 = 0x54;
+/// The reason that says that a node knows them.
+pub(super) const OURS: UnavailableReason = UnavailableReason(KIND);
+const TAKE_BACK: u8 = 1;
+const PEER: u8 = 2;
+const RATE: u8 = 3;
+const GROUP: u32 = 1 << 28;
+
+/// What a client asks.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Question<'a> {
+    /// How is it with a node?
+    Peer(Address),
+    /// Ask a node to transmit to us with a waveform (Annex C, section 3.11).
+    Rate {
+        /// Which.
+        node: Address,
+        /// The rate, as the order wire names it.
+        rate: u8,
+        /// The interleaver, likewise.
+        interleaver: u8,
+    },
+    /// Take a U_PDU back, if nothing of it was sent: the oldest that begins like this.
+    TakeBack {
+        /// To whom it is.
+        to: Address,
+        /// The client there.
+        to_sap: Sap,
+        /// The U_PDU's first octets, as many as confirmations have.
+        start: &'a [u8],
+    },
+}
+
+/// How it is with another node.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct PeerStatus {
+    /// Which.
+    pub node: Address,
+    /// The link with it.
+    pub state: PeerState,
+    /// What this node transmits with, in bit/s.
+    pub bits_per_s: u32,
+    /// Octets of U_PDUs for it that were not sent yet, of all clients.
+    pub backlog: u32,
+    /// The same of the client that asks, but for those that the layers below have.
+    pub own_backlog: u32,
+}
+
+/// A link, as clients are told of it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum PeerState {
+    /// There is none, and none is asked for.
+    Down,
+    /// It is asked for.
+    Calling,
+    /// It is up.
+    Up,
+    /// There is none, and the node did not answer when it was last asked for one.
+    Lost,
+}
+
+const STATES: [PeerState; 4] =
+    [PeerState::Down, PeerState::Calling, PeerState::Up, PeerState::Lost];
+
+impl<'a> Question<'a> {
+    /// Reads the body of a message of this kind.
+    pub(super) fn parse(body: &'a [u8]) -> Option<Self> {
+        match body {
+            &[TAKE_BACK, sap, a, b, c, d, ref start @ ..] if !start.is_empty() => {
+                let to = address([a, b, c, d]);
+                Some(Self::TakeBack { to, to_sap: Sap::new(sap), start })
+            }
+            &[PEER, a, b, c, d] => Some(Self::Peer(address([a, b, c, d]))),
+            &[RATE, a, b, c, d, rate, interleaver] => {
+                Some(Self::Rate { node: address([a, b, c, d]), rate, interleaver })
+            }
+            _ => None,
+        }
+    }
+
+    /// The body.
+    pub(super) fn emit(self) -> Vec<u8> {
+        match self {
+            Self::TakeBack { to, to_sap, start } => {
+                [&[TAKE_BACK, to_sap.number()], &octets(to)[..], start].concat()
+            }
+            Self::Peer(node) => [&[PEER], &octets(node)[..]].concat(),
+            Self::Rate { node, rate, interleaver } => {
+                [&[RATE], &octets(node)[..], &[rate, interleaver]].concat()
+            }
+        }
+    }
+}
+
+impl PeerStatus {
+    /// Reads the body of an answer of this kind.
+    pub(super) fn parse(body: &[u8]) -> Option<Self> {
+        let (&[PEER, a, b, c, d, state], rest) = body.split_first_chunk()? else { return None };
+        let (words, []) = rest.as_chunks::<4>() else { return None };
+        let &[bits_per_s, backlog, own_backlog] = words else { return None };
+        Some(Self {
+            node: address([a, b, c, d]),
+            state: *STATES.get(usize::from(state))?,
+            bits_per_s: u32::from_be_bytes(bits_per_s),
+            backlog: u32::from_be_bytes(backlog),
+            own_backlog: u32::from_be_bytes(own_backlog),
+        })
+    }
+
+    /// The body.
+    pub(super) fn emit(self) -> Vec<u8> {
+        let state = STATES.iter().position(|state| *state == self.state).unwrap_or_default();
+        let mut body = vec![PEER];
+        body.extend(octets(self.node));
+        body.push(u8::try_from(state).unwrap_or_default());
+        for word in [self.bits_per_s, self.backlog, self.own_backlog] {
+            body.extend(word.to_be_bytes());
+        }
+        body
+    }
+}
+
+/// An address as messages have it: bit 28 tells a group.
+fn address(octets: [u8; 4]) -> Address {
+    let value = u32::from_be_bytes(octets);
+    if value & GROUP == 0 { Address::node(value) } else { Address::group(value) }
+}
+
+fn octets(address: Address) -> [u8; 4] {
+    let group = if address.is_group() { GROUP } else { 0 };
+    (address.value() | group).to_be_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NODE: Address = Address::node(0x000a_141f);
+
+    #[test]
+    fn questions_and_answers_are_read_back() {
+        let start = b"HELLO";
+        let taken = Question::TakeBack { to: NODE, to_sap: Sap::IP_CLIENT, start };
+        let rate = Question::Rate { node: NODE, rate: 5, interleaver: 1 };
+        for question in [taken, Question::Peer(NODE), rate] {
+            assert_eq!(Question::parse(&question.emit()), Some(question));
+        }
+        for state in STATES {
+            let status =
+                PeerStatus { node: NODE, state, bits_per_s: 9_600, backlog: 7, own_backlog: 5 };
+            assert_eq!(PeerStatus::parse(&status.emit()), Some(status));
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_not_read() {
+        let status = PeerStatus {
+            node: NODE,
+            state: PeerState::Up,
+            bits_per_s: 75,
+            backlog: 0,
+            own_backlog: 0,
+        };
+        let body = status.emit();
+        for len in 0..body.len() {
+            assert_eq!(PeerStatus::parse(&body[..len]), None);
+        }
+        assert_eq!(Question::parse(&[]), None);
+        assert_eq!(Question::parse(&[TAKE_BACK, 9, 0, 10, 20, 31]), None);
+        assert_eq!(Question::parse(&[PEER, 0, 10, 20]), None);
+        assert_eq!(Question::parse(&[RATE, 0, 10, 20, 31]), None);
+        assert_eq!(Question::parse(&[4, 0, 10, 20, 31]), None);
+    }
+}
