@@ -7,15 +7,24 @@
 //! ```
 //!
 //! A request that goes first ends the link that is there; it waits for that as `next`.
+//!
+//! Nodes that ask each other at once decide alike, by what both know ([`goes_first`]):
+//!
+//! ```text
+//!  whose request goes first   Asking, the other's request held ─confirm─▶ Up, the other's rejected
+//!                                                             └─rejected─▶ the other's is answered
+//!  the other                  Asking ─its client told─▶ Up, or Indicated
+//! ```
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 
+use super::connection::{Binding, Item};
 use super::{ClientId, Server};
 use crate::s5066::Address;
 use crate::s5066::service::{Command, LinkEvent, Mode, Outcome, RequestId};
 use crate::s5066::sis::primitive::{HardLink, LinkKind, Primitive};
 use crate::s5066::sis::spdu::{EndReason, SPdu};
-use crate::s5066::sis::{LinkReason, NodeStatus, Sap, TerminateReason};
+use crate::s5066::sis::{LinkReason, NodeStatus, Sap, TerminateReason, Transmission};
 use crate::time::Time;
 
 /// The priority of S_PDUs about links, which are expedited anyway.
@@ -36,6 +45,8 @@ struct Link {
     state: State,
     /// The S_PDU whose answer is awaited.
     asked: Option<RequestId>,
+    /// A request of the other node that crossed ours, which goes first, and whom it calls.
+    held: Option<(HardLink, Sap)>,
 }
 
 #[derive(Clone, Copy, Eq, PartialEq)]
@@ -64,6 +75,17 @@ struct Wanted {
 }
 
 impl Links {
+    /// Whether a client's U_PDU ends the hard link, because that keeps it out and is of lower rank.
+    pub(super) fn gives_way_to(&self, rank: u8, from: Sap, item: &Item) -> bool {
+        let is_arq = item.service.transmission == Transmission::Arq;
+        self.is_below(rank) && !self.permits(from, item.to_sap, item.to, is_arq)
+    }
+
+    /// Whether there is a hard link of a client of lower rank.
+    fn is_below(&self, rank: u8) -> bool {
+        self.current.as_ref().is_some_and(|current| current.rank < rank)
+    }
+
     /// Whether a U_PDU may go now: a hard link keeps others out.
     pub(super) fn permits(&self, from: Sap, to_sap: Sap, to: Address, is_arq: bool) -> bool {
         let Some(current) = self.current.as_ref().filter(|current| current.state == State::Up)
@@ -87,6 +109,13 @@ impl Links {
 }
 
 impl Server {
+    /// The hard link that is up; its remote access point is that of the other end.
+    #[must_use]
+    pub fn hard_link(&self) -> Option<HardLink> {
+        let current = self.links.current.as_ref();
+        current.filter(|current| current.state == State::Up).map(|current| current.link)
+    }
+
     /// A client wants a hard link.
     pub(super) fn establish(&mut self, now: Time, client: ClientId, link: HardLink) {
         let Some(binding) = self.binding(client) else { return };
@@ -158,6 +187,7 @@ impl Server {
                 current.state = State::Up;
                 self.stats.hard_links += 1;
                 self.send_link_pdu(link.remote, &SPdu::HardLinkConfirm);
+                self.yield_to_rank(now);
             }
             Some(reason) => {
                 self.links.current = None;
@@ -186,7 +216,8 @@ impl Server {
         let Some(current) = self.links.current.as_mut() else { return };
         let (state, remote) = (current.state, current.link.remote);
         match event {
-            LinkEvent::Made { peer, is_exclusive: true, is_caller: true }
+            // Whoever called: both may have.
+            LinkEvent::Made { peer, is_exclusive: true, .. }
                 if peer == remote && state == State::Making =>
             {
                 self.ask(now);
@@ -232,19 +263,41 @@ impl Server {
                 let Some(current) = self.links.current.as_mut() else { return };
                 current.state = State::Up;
                 current.asked = None;
-                let (link, client) = (current.link, current.client);
+                let (link, client, held) = (current.link, current.client, current.held.take());
                 self.stats.hard_links += 1;
                 if let Some(client) = client {
                     let status = NodeStatus::ON;
                     self.send(now, client, &Primitive::HardLinkEstablished { status, link });
                 }
+                if held.is_some() {
+                    let refusal = SPdu::HardLinkRejected(LinkReason::HIGHER_PRIORITY);
+                    self.send_link_pdu(peer, &refusal);
+                }
+                self.yield_to_rank(now);
+            }
+            // It believes in a link that was given up here.
+            SPdu::HardLinkConfirm if state.is_none() => {
+                self.stats.stray_confirms += 1;
+                self.send_link_pdu(peer, &SPdu::HardLinkTerminate(EndReason::CLIENT));
             }
             SPdu::HardLinkRejected(reason) if matches!(state, Some(State::Asking { .. })) => {
-                self.give_up(now, reason);
+                let held = self.links.current.as_mut().and_then(|current| current.held.take());
+                match held {
+                    Some((link, called)) => {
+                        self.tell_rejected(now, reason);
+                        self.links.current = None;
+                        self.handle_link_request(now, link, called);
+                    }
+                    None => self.give_up(now, reason),
+                }
             }
             SPdu::HardLinkTerminate(reason) => {
                 self.send_link_pdu(peer, &SPdu::HardLinkTerminateConfirm);
-                if state.is_some() {
+                let asked = self.links.current.as_mut().filter(|it| it.is_asked_of(peer));
+                if let Some(asked) = asked {
+                    // What was not confirmed cannot end: it means its own request, which crossed ours.
+                    asked.held = None;
+                } else if state.is_some() {
                     // Breaking the physical link is left to the other node, which may need it.
                     self.tell_ended(now, reason.as_told());
                     self.links.current = None;
@@ -253,6 +306,9 @@ impl Server {
             }
             SPdu::HardLinkTerminateConfirm if matches!(state, Some(State::Ending { .. })) => {
                 self.ended(now);
+            }
+            SPdu::HardLinkTerminateConfirm if state.is_none() => {
+                self.commands.push_back(Command::BreakExclusive { peer });
             }
             SPdu::HardLinkConfirm
             | SPdu::HardLinkRejected(_)
@@ -266,6 +322,9 @@ impl Server {
 
     /// A client of the other node wants a hard link with this node, or with one client of it.
     fn handle_link_request(&mut self, now: Time, link: HardLink, called: Sap) {
+        if self.hold(now, link, called) {
+            return;
+        }
         let is_exclusive = link.kind == LinkKind::Exclusive;
         let client = self.saps[usize::from(called.number())].filter(|_| is_exclusive);
         if is_exclusive && client.is_none() {
@@ -277,16 +336,17 @@ impl Server {
             .map_or(self.config.remote_rank, |binding| binding.rank);
         if let Some(there) = &self.links.current {
             let is_repeat = matches!(there.side, Side::Called { .. }) && there.link == link;
+            let is_crossed = there.is_asked_of(link.remote);
             let is_ending = matches!(there.state, State::Ending { .. });
             let order = compare((rank, link), (there.rank, there.link));
-            if !is_repeat && !is_ending && order != Ordering::Greater {
+            if !is_repeat && !is_crossed && !is_ending && order != Ordering::Greater {
                 let is_equal = rank == there.rank && link.priority == there.link.priority;
                 let reason = if is_equal { LinkReason::BUSY } else { LinkReason::HIGHER_PRIORITY };
                 self.send_link_pdu(link.remote, &SPdu::HardLinkRejected(reason));
                 return;
             }
             if !is_repeat {
-                self.displace(now, link.remote);
+                self.displace(now, link);
             }
         }
 
@@ -303,28 +363,50 @@ impl Server {
             }
         };
         let side = Side::Called { sap: is_exclusive.then_some(called) };
-        self.links.current = Some(Link { link, rank, side, client, state, asked: None });
+        let (asked, held) = (None, None);
+        self.links.current = Some(Link { link, rank, side, client, state, asked, held });
+        self.yield_to_rank(now);
+    }
+
+    /// Lets a request wait that crosses ours, if ours goes first.
+    fn hold(&mut self, now: Time, link: HardLink, called: Sap) -> bool {
+        let address = self.address;
+        let ours = self.links.current.as_mut().filter(|ours| {
+            ours.is_asked_of(link.remote) && goes_first((ours.link, address), (link, link.remote))
+        });
+        let Some(ours) = ours else { return false };
+        ours.held = Some((link, called));
+        if ours.state == State::Making {
+            // The link is there: the request came over it.
+            self.ask(now);
+        }
+        true
     }
 
     /// Ends the link that is there at once, for one that another node asks for.
-    fn displace(&mut self, now: Time, by: Address) {
+    fn displace(&mut self, now: Time, by: HardLink) {
         let Some(there) = &self.links.current else { return };
-        let (peer, state) = (there.link.remote, there.state);
-        if matches!(state, State::Making | State::Asking { .. }) {
-            self.tell_rejected(now, LinkReason::HIGHER_PRIORITY);
-        } else if !matches!(state, State::Ending { .. }) {
+        let (peer, is_asked) = (there.link.remote, there.is_asked_of(there.link.remote));
+        let is_ending = matches!(there.state, State::Ending { .. });
+        if is_asked {
+            let is_had = [there.link.kind, by.kind] == [LinkKind::Shared; 2] && peer == by.remote;
+            let reason =
+                if is_had { LinkReason::TYPE_0_EXISTS } else { LinkReason::HIGHER_PRIORITY };
+            self.tell_rejected(now, reason);
+        } else if !is_ending {
             self.tell_ended(now, TerminateReason::HIGHER_PRIORITY);
             let reason = EndReason::HIGHER_PRIORITY;
             self.send_link_pdu(peer, &SPdu::HardLinkTerminate(reason));
         }
         self.links.current = None;
-        if peer != by {
+        // A link that was up is broken when its end is confirmed, so that the reason gets there first.
+        if is_asked && peer != by.remote {
             self.commands.push_back(Command::BreakExclusive { peer });
         }
     }
 
     /// Asks the other node to end the hard link.
-    fn end(&mut self, now: Time, reason: EndReason) {
+    pub(super) fn end(&mut self, now: Time, reason: EndReason) {
         let Some(current) = self.links.current.as_ref() else { return };
         let remote = current.link.remote;
         match current.state {
@@ -362,6 +444,28 @@ impl Server {
         }
     }
 
+    /// Ends a hard link that is up for what it keeps out of a client of higher rank, whether that waits
+    /// here or below.
+    fn yield_to_rank(&mut self, now: Time) {
+        let bindings =
+            self.connections.iter().filter_map(|(client, it)| Some((client, it.binding.as_ref()?)));
+        let mut ranked = bindings.filter(|(_, binding)| self.links.is_below(binding.rank));
+        let is_kept_out = ranked.any(|(client, Binding { rank, sap, queue, .. })| {
+            let below = self.undecided_of(*client);
+            queue.items().any(|item| self.links.gives_way_to(*rank, *sap, item))
+                || below.iter().any(|(to_sap, to)| !self.links.permits(*sap, *to_sap, *to, true))
+        });
+        if is_kept_out {
+            self.end(now, EndReason::HIGHER_PRIORITY);
+        }
+    }
+
+    /// Whether a hard link with this node is up, or about to be made or ended.
+    #[must_use]
+    pub fn is_hard_linked(&self, node: Address) -> bool {
+        self.links.current.as_ref().is_some_and(|current| current.link.remote == node)
+    }
+
     /// The link is made: asks the other node whether it may be hard.
     fn ask(&mut self, now: Time) {
         let Some(Link { link, side: Side::Caller { sap }, .. }) = self.links.current else {
@@ -379,8 +483,8 @@ impl Server {
     fn start_next(&mut self, now: Time, linked: Option<Address>) {
         let Some(Wanted { client, sap, rank, link }) = self.links.next.take() else { return };
         let side = Side::Caller { sap };
-        let (client, state, asked) = (Some(client), State::Making, None);
-        self.links.current = Some(Link { link, rank, side, client, state, asked });
+        let (client, state, asked, held) = (Some(client), State::Making, None, None);
+        self.links.current = Some(Link { link, rank, side, client, state, asked, held });
         if linked == Some(link.remote) {
             self.ask(now);
         } else {
@@ -472,6 +576,21 @@ impl Server {
     fn send_link_pdu(&mut self, to: Address, s_pdu: &SPdu<'_>) -> Option<RequestId> {
         self.send_own(to, Mode::ExpeditedArq, PRIORITY, s_pdu)
     }
+}
+
+impl Link {
+    /// Whether it is asked for here, and the other node has not answered.
+    fn is_asked_of(&self, node: Address) -> bool {
+        let is_asked = matches!(self.state, State::Making | State::Asking { .. });
+        is_asked && matches!(self.side, Side::Caller { .. }) && self.link.remote == node
+    }
+}
+
+/// Whether one of two requests that cross goes first, each with who asks: the ranks of their clients
+/// are not told to other nodes (A.3.2.2.1), so only what both know counts.
+fn goes_first(one: (HardLink, Address), other: (HardLink, Address)) -> bool {
+    let key = |(link, by): (HardLink, Address)| (link.priority, link.kind, Reverse(by));
+    key(one) > key(other)
 }
 
 /// Which of two hard links goes first, each with the rank of its client (A.3.2.2.1).

@@ -10,7 +10,7 @@ use crate::s5066::service::{Failure, Mode, Outcome, Request, RequestId};
 use crate::s5066::sis::primitive::{
     MAX_TTL, Primitive, UnidataConfirm, UnidataRejected, UnidataRequest,
 };
-use crate::s5066::sis::spdu::{Data, SPdu};
+use crate::s5066::sis::spdu::{Data, EndReason, SPdu};
 use crate::s5066::sis::{
     Confirmation, Sap, Service, Transmission, Ttd, UnbindReason, UnidataReason,
 };
@@ -35,6 +35,7 @@ pub(super) struct Pending {
     client: ClientId,
     to: Address,
     to_sap: Sap,
+    is_arq: bool,
     is_expedited: bool,
     confirmation: Confirmation,
     /// Whether the layers below are done with it.
@@ -95,10 +96,15 @@ impl Server {
         }
         self.stats.u_pdus_taken += 1;
         self.stats.octets_taken += u_pdu.len() as u64;
+        let Some(binding) = self.binding(client) else { return };
+        let ends_link = self.links.gives_way_to(binding.rank, binding.sap, &item);
         let Some(binding) = self.binding_mut(client) else { return };
         binding.queue.push(item);
         binding.expedited += usize::from(is_expedited);
         self.check_bounds(now, client);
+        if ends_link {
+            self.end(now, EndReason::HIGHER_PRIORITY);
+        }
     }
 
     /// Stops a client that has too much waiting.
@@ -191,10 +197,12 @@ impl Server {
         start.truncate(kept);
         start.shrink_to_fit();
         let (to, to_sap, is_expedited) = (item.to, item.to_sap, item.is_expedited);
+        let is_arq = item.service.transmission == Transmission::Arq;
         let pending = Pending {
             client,
             to,
             to_sap,
+            is_arq,
             is_expedited,
             confirmation,
             is_done: false,
@@ -434,6 +442,12 @@ impl Server {
         };
         let such = self.pending.iter().find(|(_, one)| is_it(one) && begins(&one.start));
         such.map(|(id, _)| *id)
+    }
+
+    /// Where U_PDUs of a client go that the layers below have, with ARQ.
+    pub(super) fn undecided_of(&self, client: ClientId) -> Vec<(Sap, Address)> {
+        let its = self.pending.values().filter(|one| one.client == client);
+        its.filter(|one| one.is_arq && !one.is_done).map(|one| (one.to_sap, one.to)).collect()
     }
 
     /// U_PDUs that the layers below have or remote clients have not confirmed.
