@@ -25,7 +25,7 @@ pub struct Config {
     pub calls: u32,
     /// Breaks sent before a link is taken as broken, at least 1.
     pub breaks: u32,
-    /// How long a soft link stays up without data.
+    /// How long a link stays up without use.
     pub idle: Duration,
 }
 
@@ -113,13 +113,14 @@ impl Link {
 
     /// Asks for a link; `id` is the number of its frames, so that repeats are known as such.
     ///
-    /// A soft link that is up gives way to an exclusive one. `calls` are the requests sent before the
-    /// call fails, if not as many as configured.
+    /// A soft link that is up or asked for gives way to an exclusive one. `calls` are the requests
+    /// sent before the call fails, if not as many as configured.
     pub fn call(&mut self, id: u16, is_exclusive: bool, is_long: bool, calls: Option<u32>) {
         match self.state {
             State::Up { is_exclusive: false, .. } if is_exclusive => {
                 self.events.push_back(Event::Broken { is_exclusive: false });
             }
+            State::Calling { is_exclusive: false, .. } if is_exclusive => {}
             State::Up { .. } | State::Calling { .. } => return,
             State::Breaking { .. } | State::Down => {}
         }
@@ -138,9 +139,14 @@ impl Link {
                 self.owed.clear();
                 self.owe(Cpdu::Break(reason), None);
             }
-            State::Calling { .. } => {
+            State::Calling { is_exclusive, sent, .. } => {
                 self.state = State::Down;
                 self.owed.clear();
+                // The peer may have accepted it, and would keep others out.
+                if is_exclusive && sent > 0 {
+                    self.state = State::Breaking { is_exclusive, reason, sent: 0 };
+                    self.owe(Cpdu::Break(reason), None);
+                }
             }
             State::Breaking { .. } | State::Down => {}
         }
@@ -232,7 +238,7 @@ impl Link {
         }
     }
 
-    /// Ends a soft link that has been idle for long.
+    /// Ends a link that has been idle for long.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.next_timeout().is_some_and(|at| at <= now) {
             self.end(BreakReason::NoMoreData);
@@ -259,8 +265,8 @@ impl Link {
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
         match self.state {
-            State::Up { is_exclusive: false, used_at, .. } => Some(used_at + self.config.idle),
-            State::Up { .. } | State::Breaking { .. } | State::Calling { .. } | State::Down => None,
+            State::Up { used_at, .. } => Some(used_at + self.config.idle),
+            State::Breaking { .. } | State::Calling { .. } | State::Down => None,
         }
     }
 
@@ -323,6 +329,13 @@ impl Link {
         }
         if let Some(reason) = refusal {
             self.owe(Cpdu::Rejected(reason), None);
+            return;
+        }
+        if let State::Calling { is_exclusive: true, .. } = self.state
+            && !is_exclusive
+        {
+            // Ours goes first, and the peer takes it for an answer.
+            self.owe_request();
             return;
         }
         if let State::Up { is_exclusive, .. } = self.state {

@@ -11,6 +11,7 @@ use super::super::service::{Command, Failure, Indication, LinkEvent, Mode, Outco
 use super::super::sis::PeerState;
 use super::super::sis::server::Known;
 use super::super::sis::spdu::SPdu;
+use super::peer::Peer;
 use super::{Address, Node};
 use crate::time::Time;
 
@@ -18,25 +19,19 @@ impl Node {
     /// Carries out what the clients' side wants.
     pub(super) fn take_commands(&mut self, now: Time) {
         while let Some(command) = self.sis.poll_command() {
-            let numbers = self.numbers();
             match command {
                 Command::MakeExclusive { peer: address } => {
-                    let id = self.take_id();
-                    // All others give way (Annex B, section 3.2.2).
-                    for (other, peer) in &mut self.peers {
-                        if *other != address && peer.link.is_up() && !peer.link.is_exclusive() {
-                            peer.link.end(BreakReason::HigherPriority);
-                        }
-                    }
                     if let Some(peer) = self.peer_mut(address) {
-                        peer.call(id, true, numbers);
+                        peer.wants_exclusive = true;
                     } else {
                         let event = LinkEvent::NotMade { peer: address, has_answered: false };
                         self.sis.handle_link(now, event);
                     }
                 }
                 Command::BreakExclusive { peer } => {
-                    if let Some(peer) = self.peers.get_mut(&peer) {
+                    let Some(peer) = self.peers.get_mut(&peer) else { continue };
+                    peer.wants_exclusive = false;
+                    if peer.link.is_exclusive() {
                         peer.link.end(BreakReason::HigherLayer);
                     }
                 }
@@ -77,6 +72,52 @@ impl Node {
         }
     }
 
+    /// Calls for exclusive links that are wanted, once what has begun on soft ones is over, and ends
+    /// the soft links beside one in the same way (Annex B, section 3.2.2).
+    pub(super) fn settle_exclusive(&mut self, now: Time) {
+        let wanted = self.peers.iter().filter(|(_, peer)| peer.wants_exclusive);
+        for address in wanted.map(|(address, _)| *address).collect::<Vec<_>>() {
+            let Some(peer) = self.peers.get_mut(&address) else { continue };
+            if peer.link.is_up() && peer.link.is_exclusive() {
+                peer.wants_exclusive = false;
+                let event = LinkEvent::Made { peer: address, is_exclusive: true, is_caller: true };
+                self.sis.handle_link(now, event);
+                continue;
+            }
+            let is_soft = peer.link.is_up() || peer.link.is_calling();
+            if !is_soft || !peer.has_begun() && !peer.is_ack_due && self.turn.is_none() {
+                self.call_exclusive(now, address);
+            }
+        }
+
+        let is_exclusive = self.is_exclusive();
+        let is_caller =
+            is_exclusive && self.exclusive.is_some_and(|one| self.links().any(|up| up == one));
+        let may_end = is_caller && self.turn.is_none();
+        for peer in self.peers.values_mut() {
+            peer.is_finishing = peer.wants_exclusive || is_exclusive && !peer.link.is_exclusive();
+            let is_over = !peer.has_begun() && !peer.is_ack_due && !peer.wants_exclusive;
+            if may_end && peer.is_finishing && peer.link.is_up() && is_over {
+                peer.link.end(BreakReason::HigherPriority);
+            }
+        }
+        self.settle_links(now);
+    }
+
+    pub(super) fn call_exclusive(&mut self, now: Time, address: Address) {
+        let (id, numbers) = (self.take_id(), self.numbers());
+        let Some(peer) = self.peers.get_mut(&address) else { return };
+        peer.wants_exclusive = false;
+        peer.is_finishing = false;
+        peer.call(id, true, numbers);
+        self.settle_links(now);
+    }
+
+    /// Whether an exclusive link is up, not only asked for.
+    pub(super) fn is_exclusive(&self) -> bool {
+        self.peers.values().any(|peer| peer.link.is_up() && peer.link.is_exclusive())
+    }
+
     /// Acts on what happened to links.
     pub(super) fn settle_links(&mut self, now: Time) {
         let addresses: Vec<Address> = self.peers.keys().copied().collect();
@@ -100,6 +141,9 @@ impl Node {
                 }
                 peer.silences = 0;
                 self.stats.links_made += 1;
+                if is_exclusive && is_caller {
+                    self.exclusive = Some(address);
+                }
                 let event = LinkEvent::Made { peer: address, is_exclusive, is_caller };
                 self.sis.handle_link(now, event);
             }
@@ -126,6 +170,9 @@ impl Node {
 
     fn fail_call(&mut self, now: Time, address: Address, failure: Failure, has_answered: bool) {
         self.stats.calls_failed += 1;
+        if let Some(peer) = self.peers.get_mut(&address) {
+            peer.wants_exclusive = false;
+        }
         self.fail_peer(now, address, failure);
         self.sis.handle_link(now, LinkEvent::NotMade { peer: address, has_answered });
     }
@@ -254,7 +301,9 @@ impl Node {
             return Some(RejectReason::BroadcastOnly);
         }
         let mut others = self.peers.iter().filter(|(address, _)| **address != from);
-        let exclusive = others.clone().filter(|(_, peer)| peer.link.is_exclusive()).count();
+        // One that is only asked for may never be.
+        let is_exclusive_up = |peer: &Peer| peer.link.is_up() && peer.link.is_exclusive();
+        let exclusive = others.clone().filter(|(_, peer)| is_exclusive_up(peer)).count();
         let has_room =
             others.by_ref().filter(|(_, peer)| peer.link.is_up()).count() < self.config.links;
         // A second exclusive link may be made to negotiate about (Annex B, section 3.2.2).

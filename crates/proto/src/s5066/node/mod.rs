@@ -76,6 +76,8 @@ pub struct Node {
     turns: u64,
     /// Whom the last transmission asked for an answer.
     asked: Option<Address>,
+    /// With whom an exclusive link was last made from here.
+    exclusive: Option<Address>,
     /// Warnings owed: to whom, about which kind of frame, why.
     warnings: VecDeque<(Address, u8, Reason)>,
     /// The number of the next C_PDU that is sent expedited and without acknowledgement.
@@ -117,6 +119,7 @@ impl Node {
             trial: rate::Trial::default(),
             turns: 0,
             asked: None,
+            exclusive: None,
             warnings: VecDeque::new(),
             next_id,
             records: None,
@@ -161,7 +164,9 @@ impl Node {
             if peer.handle_timeout(now) {
                 self.sis.handle_pause(*address, false);
             }
-            if peer.has_data() {
+            // A hard link stays for as long as its clients want it.
+            let is_hard = peer.link.is_exclusive() && self.sis.is_hard_linked(*address);
+            if peer.has_data() || is_hard {
                 peer.link.handle_use(now);
             }
             peer.link.handle_timeout(now);
@@ -257,6 +262,7 @@ impl Node {
         self.deliver(now);
         self.report(now);
         self.take_commands(now);
+        self.settle_exclusive(now);
         self.pull(now);
         self.start_at = self.next_start(now).filter(|&at| at > now);
     }

@@ -10,7 +10,7 @@ use super::super::dts::{arq, expedited, management, reset};
 use super::super::service::{Failure, Mode, Request};
 use super::urgent::Urgent;
 use super::waiting::Waiting;
-use super::{Config, Extensions, Node};
+use super::{Config, Extensions, MAX_PRIORITY, Node};
 use crate::modem::Waveform;
 use crate::time::Time;
 
@@ -40,6 +40,10 @@ pub(super) struct Peer {
     /// What is to be tried again waits until then, and how long after the next failure.
     pauses_until: Option<Time>,
     pause: Duration,
+    /// Whether the link with it shall be exclusive: called for when what has begun is over.
+    pub(super) wants_exclusive: bool,
+    /// Whether nothing new is begun with it, for an exclusive link, its own or another's.
+    pub(super) is_finishing: bool,
     /// What it asked us to transmit with, until it knows that we accept.
     pub(super) wanted_rate: Option<Waveform>,
     /// Our transmission that last had data for it.
@@ -77,6 +81,8 @@ impl Peer {
             is_lost: false,
             pauses_until: None,
             pause: PAUSE,
+            wants_exclusive: false,
+            is_finishing: false,
             wanted_rate: None,
             served: 0,
             heard_at: Time::ZERO,
@@ -143,7 +149,7 @@ impl Peer {
 
     /// Hands the expedited sender what is expedited, as much as it takes.
     pub(super) fn push_expedited(&mut self) {
-        while self.takes_new()
+        while self.begins_new()
             && !self.expedited.is_due()
             && !self.expedited.is_unanswered()
             && let Some(request) = self.waiting.pop_if(true)
@@ -156,7 +162,7 @@ impl Peer {
     /// Hands the sender the next request when it has none, or when it is more urgent than all that
     /// the sender has.
     pub(super) fn push_waiting(&mut self) {
-        while self.takes_new()
+        while self.begins_new()
             && let Some(priority) = self.waiting.first_if(false).map(|it| it.priority)
             && (self.sender.backlog().unsent_c_pdus == 0 || priority > self.sender.urgency())
             && let Some(request) = self.waiting.pop_if(false)
@@ -219,6 +225,9 @@ impl Peer {
 
     /// The highest priority of what is to be sent to it, new or again.
     pub(super) fn urgency(&self) -> u8 {
+        if self.is_called_exclusively() {
+            return MAX_PRIORITY;
+        }
         let waiting = self.waiting.first().map_or(0, |request| request.priority);
         waiting.max(self.sender.urgency())
     }
@@ -232,19 +241,32 @@ impl Peer {
     /// Whether there are frames of data to be sent, new or again.
     fn has_frames(&self) -> bool {
         let backlog = self.sender.backlog();
-        let has_waiting = |expedited| self.waiting.first_if(expedited).is_some();
-        let is_new = backlog.unsent_c_pdus > 0 || has_waiting(false);
+        let has_waiting =
+            |expedited| self.begins_new() && self.waiting.first_if(expedited).is_some();
+        let is_new = backlog.unsent_c_pdus > 0 && self.takes_new() || has_waiting(false);
         // One at a time (Annex C, section 3.4).
         let is_next = has_waiting(true) && !self.expedited.is_unanswered();
-        backlog.due > 0
-            || is_new && backlog.window > 0 && self.takes_new()
-            || self.expedited.is_due()
-            || is_next && self.takes_new()
+        backlog.due > 0 || is_new && backlog.window > 0 || self.expedited.is_due() || is_next
     }
 
     /// Whether new data may be begun: before a call is answered, what was sent once is enough.
     pub(super) fn takes_new(&self) -> bool {
         !self.link.is_calling() || self.silences == 0
+    }
+
+    /// Whether requests that wait may be begun.
+    fn begins_new(&self) -> bool {
+        self.takes_new() && !self.is_finishing
+    }
+
+    /// Whether an exclusive link with it is on its way.
+    pub(super) fn is_called_exclusively(&self) -> bool {
+        self.wants_exclusive || self.link.is_calling() && self.link.is_exclusive()
+    }
+
+    /// Whether the call for an exclusive link may go, after acknowledgements for the soft one.
+    pub(super) fn owes_exclusive(&self) -> bool {
+        self.wants_exclusive && !self.has_begun()
     }
 
     /// Whether data can go to it now, if need be after a call in the same transmission.
@@ -259,7 +281,10 @@ impl Peer {
 
     /// Whether that is about the link itself.
     pub(super) fn is_urgent(&self) -> bool {
-        self.owes_request() || self.messages.is_due() || self.resets.is_due()
+        self.owes_request()
+            || self.owes_exclusive()
+            || self.messages.is_due()
+            || self.resets.is_due()
     }
 
     /// Whether there is anything to send to it now.
@@ -307,8 +332,9 @@ impl Peer {
             Cpdu::Break(_) => 2 * c_pdu,
             Cpdu::BreakConfirm | Cpdu::Data(_) | Cpdu::Rejected(_) => c_pdu,
         });
+        let exclusive = if self.owes_exclusive() { 2 * both } else { 0 };
         let others = usize::from(self.messages.is_due()) + usize::from(self.resets.is_due());
-        link + others * header
+        link.max(exclusive) + others * header
     }
 
     /// Octets on the air of one acknowledgement of all that it sent.
@@ -326,11 +352,11 @@ impl Peer {
         let backlog = self.sender.backlog();
         let pieces = |octets: usize| octets.div_ceil(segment).max(1);
         let (mut frames, mut octets) = (0, 0);
-        if self.takes_new() {
-            if backlog.unsent_c_pdus > 0 {
-                frames += pieces(backlog.unsent) + backlog.unsent_c_pdus - 1;
-                octets += backlog.unsent;
-            }
+        if self.takes_new() && backlog.unsent_c_pdus > 0 {
+            frames += pieces(backlog.unsent) + backlog.unsent_c_pdus - 1;
+            octets += backlog.unsent;
+        }
+        if self.begins_new() {
             for request in self.waiting.iter_if(false) {
                 let len = Cpdu::HEADER + request.s_pdu.len();
                 frames += pieces(len);
@@ -341,7 +367,7 @@ impl Peer {
         let most = backlog.window * (segment + header);
         let expedited = match self.waiting.first_if(true) {
             _ if self.expedited.is_due() => segment + header,
-            Some(request) if !self.expedited.is_unanswered() && self.takes_new() => {
+            Some(request) if !self.expedited.is_unanswered() && self.begins_new() => {
                 let len = Cpdu::HEADER + request.s_pdu.len();
                 len + pieces(len) * header
             }

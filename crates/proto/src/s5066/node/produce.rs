@@ -25,6 +25,7 @@ impl Node {
     pub(super) fn produce(&mut self, now: Time) -> bool {
         self.produce_control()
             || self.produce_ack()
+            || self.produce_exclusive(now)
             || self.produce_expedited(now)
             || self.produce_datagram()
             || self.produce_data(now)
@@ -142,6 +143,19 @@ impl Node {
             }
         }
         true
+    }
+
+    /// The call for an exclusive link: after the acknowledgements, because it ends the soft one.
+    fn produce_exclusive(&mut self, now: Time) -> bool {
+        let Some(Turn { data_to: Some(to), .. }) = self.turn else { return false };
+        if !self.peers.get(&to).is_some_and(super::Peer::owes_exclusive) {
+            return false;
+        }
+        self.call_exclusive(now, to);
+        if let Some(turn) = &mut self.turn {
+            turn.acked.retain(|acked| *acked != to);
+        }
+        self.produce_control()
     }
 
     /// Tells a peer what has arrived from it.

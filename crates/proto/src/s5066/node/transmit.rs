@@ -243,14 +243,17 @@ impl Node {
     }
 
     /// Who gets data with acknowledgement next: the most urgent, then who answers, then the longest
-    /// not served. A call is as urgent as what it is made for.
+    /// not served. A call is as urgent as what it is made for; after one for an exclusive link that
+    /// was not answered, others go first once. Beside an exclusive link no other one is called for.
     fn choose_peer(&mut self) -> Option<Address> {
-        let busy = self.peers.values().any(|peer| peer.link.is_exclusive());
-        let may = |peer: &Peer| !busy || peer.link.is_exclusive();
+        let (is_exclusive, turns) = (self.is_exclusive(), self.turns);
+        let may = |peer: &Peer| !is_exclusive || peer.link.is_exclusive() || !peer.link.is_down();
         let wanting = self.peers.iter().filter(|(_, peer)| peer.wants_answer() && may(peer));
         let (&to, _) = wanting.max_by_key(|(_, peer)| {
             let answers = !peer.is_lost && peer.silences == 0;
-            (peer.urgency(), answers, peer.is_urgent(), Reverse(peer.served))
+            let was_called = peer.is_called_exclusively() && !answers && peer.served == turns;
+            let urgency = if was_called { 0 } else { peer.urgency() };
+            (urgency, answers, peer.is_urgent(), Reverse(peer.served))
         })?;
         let (id, numbers, turn) = (self.next_id, self.numbers(), self.turns + 1);
         let peer = self.peers.get_mut(&to)?;
