@@ -188,6 +188,12 @@ impl Dte {
         outgoing.map_or(0, |outgoing| outgoing.credit)
     }
 
+    /// The bit/s, and the bits in a block, that the modem is set to transmit, once it said so.
+    #[must_use]
+    pub fn setup(&self) -> Option<(u32, u32)> {
+        self.setup
+    }
+
     /// The waveform that the modem is set to transmit, once it said so and if we know it.
     #[must_use]
     pub fn waveform(&self) -> Option<Waveform> {

@@ -7,6 +7,10 @@
 //!            poll_event                                             handle_modem
 //! ```
 //!
+//! The modem tells the rate and the block of its transmissions, at the beginning and whenever
+//! somebody has changed them, and those of each reception. A station can set neither: nothing of
+//! the protocol says what to transmit with (A.5.1.1.9; the modem's remote control is not part of it).
+//!
 //! [`Dte`] is a station that uses somebody's modem; [`Dce`] lets a modem of ours be used by others.
 //! A session is one TCP connection: when it is over, make a new one. Only synchronous operation is
 //! spoken, and octets are taken as aligned, which a modem need not grant after a missed preamble.

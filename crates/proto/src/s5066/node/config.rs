@@ -16,7 +16,7 @@ pub struct Config {
     pub address: Address,
     /// What it transmits with, or begins with.
     pub waveform: Waveform,
-    /// Whether it keeps to that waveform.
+    /// Who decides that it transmits with another.
     pub rate: Rate,
     /// What its clients may do.
     pub sis: sis::Config,
@@ -62,8 +62,12 @@ pub enum Rate {
     /// Always the configured waveform, unless the peer asks for another.
     #[default]
     Fixed,
-    /// Faster while little is lost, slower when much is: for waveforms whose preamble names them.
+    /// Faster while little is lost, slower when much is: for waveforms whose preamble names them,
+    /// and modems that take each transmission's from us.
     Adaptive,
+    /// Whatever the modem is set to, which neither we nor peers can change: it tells, and
+    /// [`super::Node::handle_waveform`] passes that on.
+    Modem,
 }
 
 /// What a node can do beyond Edition 3: the enhancements EP2, 3, 5, 9 and 11.

@@ -239,6 +239,12 @@ impl Node {
         self.waveform
     }
 
+    /// After this time at most it has its turn: [`Config::turn_bound`] with what it transmits with.
+    #[must_use]
+    pub fn turn_bound(&self) -> Duration {
+        self.config.turn_bound()
+    }
+
     /// What it has counted.
     #[must_use]
     pub fn stats(&self) -> &Stats {

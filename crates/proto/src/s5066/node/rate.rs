@@ -3,12 +3,16 @@
 //!
 //! Waveforms whose preamble names them need no agreement: the sender just changes. It goes down
 //! when a slower rate would carry more, or nobody answers; up after a while without losses, and
-//! waits longer each time that this was wrong.
+//! waits longer each time that this was wrong. Where the modem does not take the rate from its
+//! station, the node follows the modem and refuses what peers ask for.
+
+use std::time::Duration;
 
 use super::super::dts::management::{Message, Sent};
 use super::super::dts::wire::{Eow, RateRequest, Response};
 use super::{Address, Node, Rate};
 use crate::modem::Waveform;
+use crate::time::Time;
 
 /// What is known of the rate.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,9 +45,19 @@ impl Node {
         self.peer_mut(peer).is_some_and(|peer| peer.messages.push(message).is_ok())
     }
 
+    /// Takes what the modem transmits with from the next transmission on, which somebody has set
+    /// there; `decoding` as in [`super::Config`].
+    pub fn handle_waveform(&mut self, now: Time, waveform: Waveform, decoding: Duration) {
+        self.config.waveform = waveform;
+        self.config.decoding = decoding;
+        self.set_waveform(waveform);
+        self.floor.set_times(self.config.times(waveform));
+        self.settle(now);
+    }
+
     /// Takes what an acknowledgement said of frames.
     pub(super) fn rate_by_report(&mut self, frames: u32, lost: u32) {
-        if self.config.rate == Rate::Fixed || frames < LEAST_FRAMES {
+        if self.config.rate != Rate::Adaptive || frames < LEAST_FRAMES {
             return;
         }
         let loss = f64::from(lost) / f64::from(frames);
@@ -72,7 +86,7 @@ impl Node {
 
     /// Transmits more slowly, if the rate may change.
     pub(super) fn slow_down(&mut self) {
-        if self.config.rate == Rate::Fixed {
+        if self.config.rate != Rate::Adaptive {
             return;
         }
         let Some(slower) = self.waveform.slower() else { return };
@@ -108,7 +122,9 @@ impl Node {
             | Eow::Unrecognised { .. } => return,
         };
         let wanted = match eow {
-            Eow::RateRequest(request) => self.waveform_of(request),
+            Eow::RateRequest(request) if self.config.rate != Rate::Modem => {
+                self.waveform_of(request)
+            }
             _ => None,
         };
         let Some(peer) = self.peers.get_mut(&from) else { return };
@@ -141,7 +157,10 @@ impl Node {
 
     fn waveform_of(&self, request: RateRequest) -> Option<Waveform> {
         let named = Waveform::of_codes(request.rate, request.interleaver);
-        named.filter(|waveform| waveform.family() == self.waveform.family())
+        named.filter(|waveform| match self.config.rate {
+            Rate::Adaptive | Rate::Fixed => waveform.family() == self.waveform.family(),
+            Rate::Modem => *waveform == self.waveform,
+        })
     }
 
     fn set_waveform(&mut self, waveform: Waveform) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{Extensions, FrameKind, Rate, Record};
-use crate::modem;
+use crate::modem::{self, Waveform};
 use crate::rng::Rng;
 use crate::s5066::Address;
 use crate::s5066::cas::Access;
@@ -423,6 +423,55 @@ fn a_rate_that_the_peer_asks_for_is_taken() {
     pair.run(MINUTE * 5);
 
     assert_eq!(pair.node(Side::A).waveform(), slow);
+}
+
+#[test]
+fn a_rate_that_the_modem_rules_changes_neither_by_losses_nor_by_the_peer() {
+    let mut pair = Pair::new("2400", |config| config.rate = Rate::Modem);
+    let (peer, slow) = (pair.node(Side::A).address(), "600".parse().expect("a waveform"));
+    let waveform = pair.node(Side::A).waveform();
+    assert!(pair.node(Side::B).request_rate(peer, slow));
+    make_noise(&mut pair, 1e-3);
+    for number in 0..10 {
+        pair.send(Side::B, &[number; 1_000]);
+        pair.send(Side::A, &[number; 1_000]);
+    }
+
+    pair.run(HOUR);
+
+    assert_eq!(pair.received(Side::A).len(), 10);
+    assert_eq!(pair.node(Side::A).waveform(), waveform);
+    assert_eq!(pair.node(Side::A).stats().rate_changes, 0);
+}
+
+#[test]
+fn times_follow_what_the_modem_transmits_with() {
+    let mut pair = Pair::new("9600", |config| config.rate = Rate::Modem);
+    let slow: Waveform = "300/long".parse().expect("a waveform");
+    pair.set_to = Some(slow);
+    for side in [Side::A, Side::B] {
+        let now = pair.now;
+        pair.node(side).handle_waveform(now, slow, slow.block_time());
+    }
+    for number in 0..10 {
+        pair.send(Side::A, &[number; 500]);
+    }
+    let last = pair.send(Side::A, b"the last");
+
+    pair.run(MINUTE * 10);
+
+    assert_eq!(pair.received(Side::B).len(), 11);
+    assert!(pair.confirmed(Side::A).contains(&last));
+    // Nobody waits too little for an answer, and no transmission is longer than it may be.
+    assert_eq!(pair.node(Side::A).stats().silences, 0);
+    let mut longest = Duration::ZERO;
+    while let Some(record) = pair.node(Side::A).poll_record() {
+        if let Record::Keyed { start, end, waveform } = record {
+            assert_eq!(waveform, slow);
+            longest = longest.max(end.since(start));
+        }
+    }
+    assert!((Duration::from_secs(60)..Duration::from_secs(128)).contains(&longest), "{longest:?}");
 }
 
 #[test]

@@ -27,6 +27,8 @@ pub(super) struct Pair {
     ends: [End; 2],
     /// Whether the nodes have modems that they could begin to transmit with.
     pub(super) has_modems: bool,
+    /// What the modems transmit with, whatever the nodes want.
+    pub(super) set_to: Option<Waveform>,
     /// What changes octets on the way.
     pub(super) noise: Box<Noise>,
 }
@@ -71,7 +73,7 @@ impl Pair {
         };
         let ends = [end(0x0a_141e, 1), end(0x0a_141f, 2)];
         let noise = Box::new(|_: Time, _: &mut Vec<u8>| {});
-        let mut pair = Self { now: Time::ZERO, ends, has_modems: true, noise };
+        let mut pair = Self { now: Time::ZERO, ends, has_modems: true, set_to: None, noise };
         pair.settle();
         pair
     }
@@ -279,6 +281,7 @@ impl Pair {
             if is_idle && self.has_modems {
                 let mut none = Vec::new();
                 if let Some(Transmit::Start(waveform)) = end.node.poll_transmit(now, 0, &mut none) {
+                    let waveform = self.set_to.unwrap_or(waveform);
                     let first = now + Duration::from_millis(200) + waveform.preamble();
                     end.modem.transmitting = Some((waveform, first, true));
                     end.modem.ended = false;
