@@ -14,7 +14,7 @@ use crate::ip::{Header, fragment};
 use crate::s5066::Address;
 use crate::s5066::sis::client::{self, Client, Send};
 use crate::s5066::sis::primitive::Arrival;
-use crate::s5066::sis::{BindReason, UnbindReason, UnidataReason};
+use crate::s5066::sis::{BindReason, NodeStatus, UnbindReason, UnidataReason};
 use crate::time::{Time, earliest};
 
 /// Octets that wait for the socket at most: what is there cannot be reconsidered.
@@ -36,6 +36,8 @@ pub struct IpClient {
     released_octets: usize,
     /// Errors that may be told now, and since when there may be that many.
     icmp: (u32, Time),
+    /// Whether the node has told that it can neither send nor receive.
+    is_radio_off: bool,
     rebind_at: Option<Time>,
     patience: Duration,
     events: VecDeque<Event>,
@@ -80,6 +82,7 @@ impl IpClient {
             released: VecDeque::new(),
             released_octets: 0,
             icmp: (ICMP_BURST, now),
+            is_radio_off: false,
             rebind_at: None,
             patience: config.rebind.0,
             events: VecDeque::new(),
@@ -229,8 +232,10 @@ impl IpClient {
                 self.events.push_back(Event::Unbound(reason));
                 self.rebind_later(now);
             }
-            client::Event::Availability { .. }
-            | client::Event::FlowOn
+            client::Event::Availability { status, .. } => {
+                self.is_radio_off = status == NodeStatus::OFF;
+            }
+            client::Event::FlowOn
             | client::Event::HardLink(_)
             | client::Event::Management { .. }
             | client::Event::Peer(_) => {}
@@ -264,8 +269,10 @@ impl IpClient {
         self.patience = (self.patience * 2).min(self.config.rebind.1);
     }
 
-    /// What the node had is nobody's any more.
+    /// The binding is over: what the node had is nobody's any more, and what it told of itself was
+    /// for this binding.
     fn forsake(&mut self) {
+        self.is_radio_off = false;
         for handed in self.pending.take_all() {
             self.stats.forsaken += 1;
             self.queue.release(handed.tcp);
@@ -399,6 +406,12 @@ impl IpClient {
     #[must_use]
     pub fn is_bound(&self) -> bool {
         self.client.mtu().is_some()
+    }
+
+    /// Whether the node's radio can neither send nor receive; datagrams wait with the node meanwhile.
+    #[must_use]
+    pub fn is_radio_off(&self) -> bool {
+        self.is_radio_off
     }
 
     /// Counters and levels.

@@ -6,8 +6,9 @@ use crate::ip::{Header, Spec, protocol};
 use crate::ipclient::{Config, Event, IpClient, Prefix, Route};
 use crate::s5066::Address;
 use crate::s5066::service::{Indication, Mode, Outcome, Request};
+use crate::s5066::sis::primitive::Primitive;
 use crate::s5066::sis::spdu::{Data, SPdu};
-use crate::s5066::sis::{self, ClientId, Sap, Server};
+use crate::s5066::sis::{self, ClientId, NodeStatus, Sap, Server, Service, UnavailableReason};
 use crate::tcp::wire::{Flags, Options, Segment};
 use crate::time::Time;
 
@@ -64,6 +65,23 @@ impl Bench {
                 return;
             }
         }
+    }
+
+    /// Takes the client's access point for another one, and tells which.
+    pub(super) fn preempt(&mut self) -> ClientId {
+        let other = self.server.handle_connected(self.now).unwrap();
+        let service = Service::ARQ.into();
+        let mut octets = Vec::new();
+        Primitive::BindRequest { sap: Sap::IP_CLIENT, rank: 5, service }.emit(&mut octets);
+        self.server.handle_octets(self.now, other, &octets);
+        self.run();
+        other
+    }
+
+    /// Tells the client what the node can do.
+    pub(super) fn tell(&mut self, status: NodeStatus) {
+        self.server.handle_availability(self.now, status, UnavailableReason::UNSPECIFIED);
+        self.run();
     }
 
     pub(super) fn send(&mut self, packet: &[u8]) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::bench::{Bench, config, udp};
 use crate::ipclient::{Config, Event};
 use crate::s5066::service::Outcome;
-use crate::s5066::sis::{self, BindReason, NodeStatus, UnavailableReason, UnbindReason};
+use crate::s5066::sis::{self, BindReason, NodeStatus, UnbindReason};
 use crate::time::Time;
 
 #[test]
@@ -43,15 +43,15 @@ fn a_client_that_is_refused_asks_again_after_ever_longer_times() {
 fn a_client_that_was_unbound_binds_again_and_sends_what_waits() {
     let mut bench = Bench::new(config());
     bench.send(&udp([10, 0, 2, 9], 0, 100));
-    bench.server.handle_broadcast(bench.now, true);
-    bench.run();
+    let other = bench.preempt();
     bench.send(&udp([10, 0, 2, 9], 0, 200));
-    bench.server.handle_broadcast(bench.now, false);
+    bench.server.handle_disconnected(bench.now, other);
     bench.now = bench.client.next_timeout().unwrap();
     bench.client.handle_timeout(bench.now);
     bench.run();
 
-    assert_eq!(bench.events, [Event::Unbound(UnbindReason::NO_ARQ), Event::Bound { mtu: 2_048 }]);
+    let unbound = Event::Unbound(UnbindReason::PREEMPTED);
+    assert_eq!(bench.events, [unbound, Event::Bound { mtu: 2_048 }]);
     assert_eq!(bench.client.stats().forsaken, 1);
     assert_eq!(bench.requests().len(), 1);
     assert_eq!(bench.client.next_timeout(), None);
@@ -86,12 +86,35 @@ fn a_node_that_cannot_be_read_is_left() {
 }
 
 #[test]
+fn a_radio_is_off_from_when_the_node_says_so_until_it_says_otherwise_or_the_binding_ends() {
+    let mut bench = Bench::new(config());
+    assert!(!bench.client.is_radio_off());
+
+    bench.tell(NodeStatus::OFF);
+    assert!(bench.client.is_radio_off() && bench.client.is_bound());
+    bench.tell(NodeStatus::ON);
+    assert!(!bench.client.is_radio_off());
+
+    bench.tell(NodeStatus::OFF);
+    let other = bench.preempt();
+    assert!(!bench.client.is_radio_off());
+    bench.server.handle_disconnected(bench.now, other);
+    bench.now = bench.client.next_timeout().unwrap();
+    bench.client.handle_timeout(bench.now);
+    bench.run();
+    assert!(bench.client.is_radio_off() && bench.client.is_bound());
+
+    bench.client.handle_disconnected(bench.now);
+    assert!(!bench.client.is_radio_off());
+}
+
+#[test]
 fn what_else_a_node_says_disturbs_nothing() {
     let mut bench = Bench::new(config());
-    bench.server.handle_availability(bench.now, NodeStatus::ON, UnavailableReason::UNSPECIFIED);
-    bench.run();
+    bench.tell(NodeStatus::HALF_DUPLEX);
 
     assert!(bench.events.is_empty());
+    assert!(!bench.client.is_radio_off());
     assert_eq!(bench.client.next_timeout(), None);
     assert_eq!(bench.now, Time::ZERO);
 }

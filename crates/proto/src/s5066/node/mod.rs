@@ -38,7 +38,7 @@ use super::dts::datagram;
 use super::dts::scan::Scanner;
 use super::dts::wire::{DATAGRAM_IDS, Numbers, Reason};
 use super::service::{Failure, Mode, Outcome, Request, RequestId};
-use super::sis::{self, ClientId};
+use super::sis::{self, ClientId, NodeStatus, UnavailableReason};
 use super::{Address, dts::policy};
 use crate::modem::{self, Waveform};
 use crate::rng::Rng;
@@ -153,6 +153,14 @@ impl Node {
             modem::Event::CarrierLost => self.end_reception(now),
             modem::Event::Sent => self.end_turn(now),
         }
+        self.settle(now);
+    }
+
+    /// Takes whether there is a modem, which clients are told of; until told otherwise there is one.
+    /// What they send waits until there is one again.
+    pub fn handle_modem_available(&mut self, now: Time, is_available: bool) {
+        let status = if is_available { NodeStatus::ON } else { NodeStatus::OFF };
+        self.sis.handle_availability(now, status, UnavailableReason::UNSPECIFIED);
         self.settle(now);
     }
 

@@ -86,6 +86,8 @@ pub struct Server {
     paused: BTreeSet<Address>,
     /// Nodes that confirm with numbers.
     compact: BTreeSet<Address>,
+    /// What clients are told of the node.
+    availability: (NodeStatus, UnavailableReason),
     events: VecDeque<Event>,
     stats: Stats,
 }
@@ -110,6 +112,7 @@ impl Server {
             ours: BTreeSet::new(),
             paused: BTreeSet::new(),
             compact: BTreeSet::new(),
+            availability: (NodeStatus::ON, UnavailableReason::UNSPECIFIED),
             events: VecDeque::new(),
             stats: Stats::default(),
         }
@@ -343,26 +346,17 @@ impl Server {
         });
     }
 
-    /// Tells all clients what the node can do.
+    /// Takes what the node can do: clients are told of changes, and when they bind if it is less than
+    /// everything.
     pub fn handle_availability(
         &mut self,
         now: Time,
         status: NodeStatus,
         reason: UnavailableReason,
     ) {
-        for client in self.saps.into_iter().flatten() {
+        let told = std::mem::replace(&mut self.availability, (status, reason));
+        for client in self.saps.into_iter().flatten().filter(|_| told != (status, reason)) {
             self.send(now, client, &Primitive::SubnetAvailability { status, reason });
-        }
-    }
-
-    /// The node goes over to broadcasting only, or stops that.
-    pub fn handle_broadcast(&mut self, now: Time, is_broadcast_only: bool) {
-        self.config.is_broadcast_only = is_broadcast_only;
-        for client in self.saps.into_iter().flatten().filter(|_| is_broadcast_only) {
-            let has_arq = |binding: &Binding| binding.service.transmission == Transmission::Arq;
-            if self.binding(client).is_some_and(has_arq) {
-                self.unbind(now, client, Some(UnbindReason::NO_ARQ));
-            }
         }
     }
 

@@ -21,10 +21,12 @@ pub struct Known {
 }
 
 impl Server {
-    /// Tells a client that was bound that this node knows more than the standard asks.
+    /// Tells a client that was bound what the node can do, and that it knows more than the standard
+    /// asks.
     pub(super) fn introduce(&mut self, now: Time, client: ClientId) {
-        if self.config.has_messages {
-            let (status, reason) = (NodeStatus::ON, messages::OURS);
+        let (status, told) = self.availability;
+        let reason = if self.config.has_messages { messages::OURS } else { told };
+        if status != NodeStatus::ON || self.config.has_messages {
             self.send(now, client, &Primitive::SubnetAvailability { status, reason });
         }
     }

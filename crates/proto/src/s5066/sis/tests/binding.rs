@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::bench::{Bench, non_arq, to_b};
 use crate::s5066::sis::client::{self, Refused};
-use crate::s5066::sis::{Config, Event, NodeStatus, Sap, UnavailableReason};
+use crate::s5066::sis::primitive::Primitive;
+use crate::s5066::sis::{Config, Event, NodeStatus, Sap, Service, UnavailableReason};
 
 #[test]
 fn a_client_is_bound_and_gives_its_access_point_back() {
@@ -131,23 +132,31 @@ fn a_connection_that_is_never_bound_is_closed() {
 }
 
 #[test]
-fn a_node_that_goes_over_to_broadcasting_unbinds_those_with_arq() {
+fn clients_are_told_of_each_change_of_what_the_node_can_do_and_those_who_bind_meanwhile() {
     let mut bench = Bench::with_clients(&[9]);
+    let tell = |bench: &mut Bench, status, reason| {
+        bench.server.handle_availability(bench.now, status, reason);
+        bench.run();
+    };
+    tell(&mut bench, NodeStatus::ON, UnavailableReason::UNSPECIFIED);
+    tell(&mut bench, NodeStatus::OFF, UnavailableReason::UNSPECIFIED);
+    tell(&mut bench, NodeStatus::OFF, UnavailableReason::UNSPECIFIED);
     bench.connect(non_arq(3));
-    bench.server.handle_broadcast(bench.now, true);
-    bench.server.handle_availability(
-        bench.now,
-        NodeStatus::TRANSMIT_ONLY,
-        UnavailableReason::LOCAL_EMCON,
-    );
-    bench.run();
+    tell(&mut bench, NodeStatus::TRANSMIT_ONLY, UnavailableReason::LOCAL_EMCON);
+    tell(&mut bench, NodeStatus::ON, UnavailableReason::UNSPECIFIED);
+    bench.connect(non_arq(4));
 
     assert_eq!(
         bench.take_trace(),
         [
+            "0: node off, unspecified",
             "1: bound 2048",
-            "0: unbound: no ARQ while the node broadcasts",
+            "1: node off, unspecified",
+            "0: node transmit only, local emission control",
             "1: node transmit only, local emission control",
+            "0: node on, unspecified",
+            "1: node on, unspecified",
+            "2: bound 2048",
         ]
     );
 }
@@ -158,15 +167,20 @@ fn what_was_on_its_way_when_a_binding_ended_does_not_end_the_next() {
     for _ in 0..3 {
         bench.clients[0].1.send(to_b(b"x")).unwrap();
     }
-    bench.server.handle_broadcast(bench.now, true);
-    bench.server.handle_broadcast(bench.now, false);
+    // One of higher rank comes and goes.
+    let other = bench.server.handle_connected(bench.now).unwrap();
+    let (sap, service) = (Sap::new(9), Service::ARQ.into());
+    let mut octets = Vec::new();
+    Primitive::BindRequest { sap, rank: 5, service }.emit(&mut octets);
+    bench.server.handle_octets(bench.now, other, &octets);
+    bench.server.handle_disconnected(bench.now, other);
     bench.run();
     bench.clients[0].1.rebind();
     bench.run();
 
     assert_eq!(
         bench.take_trace(),
-        ["0: unbound: no ARQ while the node broadcasts", "0: bound 2048"]
+        ["0: unbound: pre-empted by a client of higher rank", "0: bound 2048"]
     );
     assert_eq!(bench.clients[0].1.stats().forsaken, 3);
     assert_eq!(bench.server.stats().unbound_requests, 3);
