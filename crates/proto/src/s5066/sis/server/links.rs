@@ -216,8 +216,7 @@ impl Server {
         let Some(current) = self.links.current.as_mut() else { return };
         let (state, remote) = (current.state, current.link.remote);
         match event {
-            // Whoever called: both may have.
-            LinkEvent::Made { peer, is_exclusive: true, .. }
+            LinkEvent::Made { peer, is_exclusive: true, is_caller: true }
                 if peer == remote && state == State::Making =>
             {
                 self.ask(now);
@@ -322,7 +321,7 @@ impl Server {
 
     /// A client of the other node wants a hard link with this node, or with one client of it.
     fn handle_link_request(&mut self, now: Time, link: HardLink, called: Sap) {
-        if self.hold(now, link, called) {
+        if self.hold(link, called) {
             return;
         }
         let is_exclusive = link.kind == LinkKind::Exclusive;
@@ -369,17 +368,13 @@ impl Server {
     }
 
     /// Lets a request wait that crosses ours, if ours goes first.
-    fn hold(&mut self, now: Time, link: HardLink, called: Sap) -> bool {
+    fn hold(&mut self, link: HardLink, called: Sap) -> bool {
         let address = self.address;
         let ours = self.links.current.as_mut().filter(|ours| {
             ours.is_asked_of(link.remote) && goes_first((ours.link, address), (link, link.remote))
         });
         let Some(ours) = ours else { return false };
         ours.held = Some((link, called));
-        if ours.state == State::Making {
-            // The link is there: the request came over it.
-            self.ask(now);
-        }
         true
     }
 

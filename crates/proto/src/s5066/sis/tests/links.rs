@@ -145,6 +145,26 @@ fn a_node_that_does_not_answer_has_no_hard_link() {
 }
 
 #[test]
+fn a_confirmation_that_comes_too_late_ends_the_link_at_both_ends() {
+    let mut pair = Pair::new();
+    pair.near.clients[0].1.establish(link(LinkKind::Shared, 0, B));
+    pair.near.run();
+    let made = LinkEvent::Made { peer: B, is_exclusive: true, is_caller: true };
+    pair.near.server.handle_link(pair.near.now, made);
+    let [request] = &pair.near.requests()[..] else { panic!("one request") };
+    pair.near.wait(Duration::from_secs(121));
+    while pair.near.server.poll_link_command().is_some() {}
+
+    pair.far.indicate(A, request);
+    assert!(pair.far.server.hard_link().is_some());
+    pair.run();
+
+    assert_eq!(pair.near.take_trace(), ["0: link rejected: remote node not responding"]);
+    assert_eq!((pair.near.server.hard_link(), pair.far.server.hard_link()), (None, None));
+    assert_eq!(pair.commands, ["break 0.10.20.31"]);
+}
+
+#[test]
 fn a_broken_link_is_no_hard_link() {
     let mut pair = Pair::new();
     pair.near.clients[0].1.establish(link(LinkKind::Shared, 0, B));
