@@ -17,6 +17,7 @@ pub(crate) enum Subject {
     NeighbourDown,
     NeighbourUp,
     NoAddress,
+    NoFarClient,
     ProfileDiffers,
     VersionDiffers,
 }
@@ -63,6 +64,7 @@ impl Subject {
             | Self::HelloForged
             | Self::KeyDiffers
             | Self::NoAddress
+            | Self::NoFarClient
             | Self::ProfileDiffers
             | Self::VersionDiffers => 1,
             Self::NeighbourDown | Self::NeighbourUp => 30,

@@ -21,6 +21,7 @@ use proto::s5066::sis::Sap;
 use proto::time::{Time, earliest};
 use tracing::{debug, info, warn};
 
+use crate::complaints::{Complaints, Subject};
 use crate::config;
 use crate::config::ipclient::{Class, Travel};
 use crate::counters::Entry;
@@ -40,6 +41,7 @@ struct Driver {
     buffer: Vec<u8>,
     received: Box<[u8]>,
     counters: Counters,
+    complaints: Complaints,
 }
 
 #[derive(Default)]
@@ -77,6 +79,7 @@ pub(crate) fn set_up(config: &config::IpClient) -> anyhow::Result<Thread> {
         buffer: Vec::new(),
         received: vec![0; READ].into_boxed_slice(),
         counters: Counters::default(),
+        complaints: Complaints::default(),
     };
     Thread::new("ipclient", Box::new(move |shared| driver.run(shared)))
 }
@@ -186,6 +189,11 @@ impl Driver {
                 Event::Close => self.dial.hang_up(now),
                 Event::Refused(reason) => warn!(?reason, "the server refuses the access point"),
                 Event::Unbound(reason) => warn!(?reason, "the server has unbound us"),
+                Event::Unreceived { node } => {
+                    if let Some(suppressed) = self.complaints.admit(now, Subject::NoFarClient) {
+                        warn!(%node, suppressed, "no IP client there takes our datagrams");
+                    }
+                }
             }
         }
         self.release();

@@ -128,6 +128,7 @@ impl Section {
             access: self.access()?,
             sis: sis::Config {
                 max_clients: self.clients.map_or(CLIENTS, Between::as_usize),
+                has_messages: !self.edition_3,
                 ..default.sis
             },
             switching: MODEM_START,
