@@ -38,7 +38,7 @@ use super::dts::datagram;
 use super::dts::scan::Scanner;
 use super::dts::wire::{DATAGRAM_IDS, Numbers, Reason};
 use super::service::{Failure, Mode, Outcome, Request, RequestId};
-use super::sis::{self, ClientId, NodeStatus, UnavailableReason};
+use super::sis::{self, ClientId, NodeStatus, Sap, UnavailableReason};
 use super::{Address, dts::policy};
 use crate::modem::{self, Waveform};
 use crate::rng::Rng;
@@ -199,6 +199,12 @@ impl Node {
     /// What the driver of the clients' connections does next.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.sis.poll_event()
+    }
+
+    /// Who sent a U_PDU for an access point that no client is bound to, and which; the last since
+    /// this was asked before.
+    pub fn poll_unclaimed(&mut self) -> Option<(Address, Sap)> {
+        self.sis.poll_unclaimed()
     }
 
     /// Records from now on what happens on the air, or stops it.

@@ -56,6 +56,7 @@ impl Server {
         let bound = client.and_then(|client| Some((client, self.binding(client)?)));
         let Some((client, binding)) = bound else {
             self.stats.not_bound += 1;
+            self.unclaimed = Some((indication.from, data.to));
             let s_pdu = SPdu::DeliveryFail {
                 reason: SAP_NOT_BOUND,
                 from: data.from,

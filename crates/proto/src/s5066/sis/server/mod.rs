@@ -88,6 +88,8 @@ pub struct Server {
     compact: BTreeSet<Address>,
     /// What clients are told of the node.
     availability: (NodeStatus, UnavailableReason),
+    /// Of the last U_PDU for an access point that is not bound: who sent it, and the access point.
+    unclaimed: Option<(Address, Sap)>,
     events: VecDeque<Event>,
     stats: Stats,
 }
@@ -113,6 +115,7 @@ impl Server {
             paused: BTreeSet::new(),
             compact: BTreeSet::new(),
             availability: (NodeStatus::ON, UnavailableReason::UNSPECIFIED),
+            unclaimed: None,
             events: VecDeque::new(),
             stats: Stats::default(),
         }
@@ -435,6 +438,12 @@ impl Server {
     /// What is wanted of links.
     pub fn poll_command(&mut self) -> Option<Command> {
         self.commands.pop_front()
+    }
+
+    /// Who sent a U_PDU for an access point that is not bound, and which; the last since this was
+    /// asked before.
+    pub fn poll_unclaimed(&mut self) -> Option<(Address, Sap)> {
+        self.unclaimed.take()
     }
 
     /// When to call [`Self::handle_timeout`] at the latest.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::bench::{Bench, non_arq, to_b};
+use super::bench::{A, B, Bench, non_arq, to_b};
 use crate::s5066::sis::client::{self, Refused};
 use crate::s5066::sis::primitive::Primitive;
 use crate::s5066::sis::{Config, Event, NodeStatus, Sap, Service, UnavailableReason};
@@ -159,6 +159,20 @@ fn clients_are_told_of_each_change_of_what_the_node_can_do_and_those_who_bind_me
             "2: bound 2048",
         ]
     );
+}
+
+#[test]
+fn who_sends_to_an_access_point_that_nobody_has_is_told_of_once() {
+    let mut near = Bench::with_clients(&[9]);
+    let mut far = Bench::at(Config::default(), B);
+    near.send(0, to_b(b"x"));
+    let request = near.requests().remove(0);
+
+    far.indicate(A, &request);
+
+    assert_eq!(far.server.poll_unclaimed(), Some((A, Sap::new(9))));
+    assert_eq!(far.server.poll_unclaimed(), None);
+    assert_eq!(far.server.stats().not_bound, 1);
 }
 
 #[test]
