@@ -19,6 +19,7 @@ pub(crate) enum Subject {
     NoAddress,
     NoFarClient,
     ProfileDiffers,
+    Unclaimed,
     VersionDiffers,
 }
 
@@ -66,6 +67,7 @@ impl Subject {
             | Self::NoAddress
             | Self::NoFarClient
             | Self::ProfileDiffers
+            | Self::Unclaimed
             | Self::VersionDiffers => 1,
             Self::NeighbourDown | Self::NeighbourUp => 30,
         }

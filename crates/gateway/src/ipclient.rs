@@ -221,6 +221,7 @@ impl Driver {
         let state = match (self.dial.is_up(), self.client.is_bound()) {
             (false, _) => "no connection",
             (true, false) => "not bound",
+            (true, true) if self.client.is_radio_off() => "bound, radio off",
             (true, true) => "bound",
         };
         let stats = self.client.stats();

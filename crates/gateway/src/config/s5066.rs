@@ -36,7 +36,7 @@ pub(super) struct Section {
     #[serde(default)]
     clients: Option<Between<1, 256>>,
     #[serde(default)]
-    rate: RateName,
+    rate: Option<Spanned<RateName>>,
     #[serde(default)]
     access: AccessName,
     #[serde(default)]
@@ -60,14 +60,15 @@ pub(super) struct Section {
     #[serde(default)]
     ack_copies: Option<Spanned<i64>>,
     #[serde(default)]
+    broadcast_only: bool,
+    #[serde(default)]
     edition_3: bool,
 }
 
-#[derive(Clone, Copy, Default, Deserialize)]
+#[derive(Clone, Copy, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 enum RateName {
     Adaptive,
-    #[default]
     Fixed,
 }
 
@@ -114,6 +115,12 @@ impl Section {
             let what = format!("modem: {modem} is where we listen for clients");
             return Err((self.modem.span(), what));
         }
+        let is_adaptive = |rate: &&Spanned<RateName>| *rate.get_ref() == RateName::Adaptive;
+        if let Some(rate) = self.rate.as_ref().filter(is_adaptive) {
+            let what = "rate: \"adaptive\" is not allowed here, only \"fixed\": the protocol of a \
+                        modem behind TCP tells the rate and takes none, so set it at the modem";
+            return Err((rate.span(), what.to_owned()));
+        }
         Ok(S5066 { listen, modem, node: self.node(address)? })
     }
 
@@ -121,14 +128,13 @@ impl Section {
         let default = node::Config::new(address, self.waveform.0);
         let extensions = if self.edition_3 { Extensions::NONE } else { default.extensions };
         let mut node = node::Config {
-            rate: match self.rate {
-                RateName::Adaptive => Rate::Adaptive,
-                RateName::Fixed => Rate::Fixed,
-            },
+            // Nobody but its operator can change what a modem behind TCP transmits with.
+            rate: Rate::Modem,
             access: self.access()?,
             sis: sis::Config {
                 max_clients: self.clients.map_or(CLIENTS, Between::as_usize),
                 has_messages: !self.edition_3,
+                is_broadcast_only: self.broadcast_only,
                 ..default.sis
             },
             switching: MODEM_START,
@@ -236,6 +242,7 @@ mod tests {
         let default = node::Config::new(node.address, node.waveform);
         assert_eq!((node.longest, node.exchange), (default.longest, default.exchange));
         assert_eq!((node.link, node.extensions), (default.link, default.extensions));
+        assert_eq!((node.rate, node.sis.is_broadcast_only), (Rate::Modem, false));
     }
 
     #[test]
@@ -275,6 +282,8 @@ mod tests {
             idle = "1min"
             ack_copies = 3
             edition_3 = true
+            broadcast_only = true
+            rate = "fixed"
         "#;
 
         let node = Config::parse("a.toml", &format!("{TEXT}{added}")).unwrap().s5066.unwrap().node;
@@ -283,6 +292,8 @@ mod tests {
         assert_eq!(seconds.map(|it| it.as_secs()), [30, 20, 10, 0]);
         assert_eq!((node.link.calls, node.link.idle.as_secs(), node.ack_copies), (9, 60, 3));
         assert_eq!(node.extensions, Extensions::NONE);
+        assert!(node.sis.is_broadcast_only);
+        assert!(!node.sis.has_messages);
     }
 
     #[test]
@@ -304,6 +315,12 @@ mod tests {
             ("192.0.2.7:3000", "0.0.0.0:3000", "line 4: modem: 0.0.0.0:3000 is nowhere"),
             ("192.0.2.7:3000", "127.0.0.1:5066", "line 4: modem: 127.0.0.1:5066 is where we"),
             ("9600/short", "9601", "line 5: waveform: \"9601\" is not allowed: no 9601 bit/s"),
+            (
+                "wave",
+                "rate = \"adaptive\"\nwave",
+                "line 5: rate: \"adaptive\" is not allowed here, only \"fixed\": the protocol of",
+            ),
+            ("wave", "rate = \"slow\"\nwave", "line 5: rate: unknown variant `slow`"),
             ("wave", "clients = 0\nwave", "line 5: clients: 0 is not allowed: 1 to 256"),
             ("wave", "listen = \"[::1]:0\"\nwave", "line 5: listen: the port 0"),
             (

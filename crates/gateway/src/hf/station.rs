@@ -5,6 +5,8 @@
 //! ```
 
 use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
@@ -22,9 +24,13 @@ use tracing::{info, warn};
 use super::Server;
 use super::dial::{Change, Dial};
 use super::server::Client;
+use crate::complaints::{Complaints, Subject};
 use crate::config;
 use crate::counters::Entry;
 use crate::services::{Report, Shared, Thread};
+
+#[cfg(test)]
+mod tests;
 
 /// The node at work.
 struct Station {
@@ -32,9 +38,14 @@ struct Station {
     server: Server,
     dial: Dial,
     modem: Option<Dte>,
+    /// Whether clients were told that there is one.
+    is_available: bool,
+    /// The bit/s and the bits in a block that a modem told last.
+    setup: Option<(u32, u32)>,
     /// What the node has to be told if the modem goes.
     is_transmitting: bool,
     has_carrier: bool,
+    complaints: Complaints,
     buffer: Vec<u8>,
     received: Box<[u8]>,
 }
@@ -49,26 +60,35 @@ const READS: usize = 8;
 /// # Errors
 /// When the address is taken.
 pub(crate) fn set_up(config: &config::S5066, seed: u64) -> anyhow::Result<Thread> {
-    let mut of_node = config.node.clone();
     let server = Server::bind(config.listen)
         .with_context(|| format!("cannot listen for clients of the node on {}", config.listen))?;
+    let mut of_node = config.node.clone();
     of_node.sis.epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     info!(within = ?of_node.turn_bound(), "every station of the frequency has its turn");
-    let node = Node::new(Time::ZERO, of_node, Rng::stream(seed, "s5066"));
-    let mut station = Station {
-        node,
-        server,
-        dial: Dial::new(Time::ZERO, config.modem),
-        modem: None,
-        is_transmitting: false,
-        has_carrier: false,
-        buffer: Vec::new(),
-        received: vec![0; READ].into_boxed_slice(),
-    };
+    let mut station = Station::new(of_node, server, config.modem, seed);
     Thread::new("s5066", Box::new(move |shared| station.run(shared)))
 }
 
 impl Station {
+    /// A node that looks for its modem.
+    fn new(config: node::Config, server: Server, modem: SocketAddr, seed: u64) -> Self {
+        let mut node = Node::new(Time::ZERO, config, Rng::stream(seed, "s5066"));
+        node.handle_modem_available(Time::ZERO, false);
+        Self {
+            node,
+            server,
+            dial: Dial::new(Time::ZERO, modem),
+            modem: None,
+            is_available: false,
+            setup: None,
+            is_transmitting: false,
+            has_carrier: false,
+            complaints: Complaints::default(),
+            buffer: Vec::new(),
+            received: vec![0; READ].into_boxed_slice(),
+        }
+    }
+
     fn run(&mut self, shared: &Shared) -> anyhow::Result<()> {
         // Blocks are due to the millisecond.
         let _ = prctl::set_timerslack(1_000);
@@ -77,27 +97,36 @@ impl Station {
         loop {
             self.act(now());
             shared.tell(self.report());
-            let due = self.next_timeout().map(|at| TimeSpec::from(at.since(now())));
-            let mut fds = vec![PollFd::new(shared.end(), PollFlags::POLLIN)];
-            self.dial.watch(&mut fds);
-            let dialled = fds.len();
-            self.server.watch(&self.node, &mut fds);
-            match ppoll(&mut fds, due, None) {
-                Ok(_) | Err(Errno::EINTR) => {}
-                Err(error) => return Err(error).context("waiting for clients and the modem"),
-            }
-            let ready: Vec<_> =
-                fds.iter().map(|fd| fd.revents().unwrap_or(PollFlags::empty())).collect();
+            let due = self.next_timeout().map(|at| at.since(now()));
+            let ready = self.wait(shared.end(), due)?;
             if !ready[0].is_empty() {
                 return Ok(());
             }
-            let now = now();
-            self.dial.handle_ready(now, &ready[1..dialled]);
-            if ready[1..dialled].iter().any(|ready| !ready.is_empty()) {
-                self.take_octets(now);
-            }
-            self.server.handle_ready(now, &ready[dialled..], &mut self.node);
+            self.handle_ready(now(), &ready[1..]);
         }
+    }
+
+    /// Waits at most this long; what is ready: `end` first, then the modem, then clients.
+    fn wait(&self, end: BorrowedFd<'_>, due: Option<Duration>) -> anyhow::Result<Vec<PollFlags>> {
+        let mut fds = vec![PollFd::new(end, PollFlags::POLLIN)];
+        self.dial.watch(&mut fds);
+        self.server.watch(&self.node, &mut fds);
+        match ppoll(&mut fds, due.map(TimeSpec::from), None) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error).context("waiting for clients and the modem"),
+        }
+        Ok(fds.iter().map(|fd| fd.revents().unwrap_or(PollFlags::empty())).collect())
+    }
+
+    fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) {
+        let mut fds = Vec::new();
+        self.dial.watch(&mut fds);
+        let (dialled, clients) = ready.split_at(fds.len());
+        self.dial.handle_ready(now, dialled);
+        if dialled.iter().any(|ready| !ready.is_empty()) {
+            self.take_octets(now);
+        }
+        self.server.handle_ready(now, clients, &mut self.node);
     }
 
     fn take_octets(&mut self, now: Time) {
@@ -121,6 +150,13 @@ impl Station {
             self.node.handle_timeout(now);
         }
         self.hear_modem(now);
+        self.follow_modem(now);
+        if let Some((from, sap)) = self.node.poll_unclaimed()
+            && let Some(left_out) = self.complaints.admit(now, Subject::Unclaimed)
+        {
+            let sap = sap.number();
+            warn!(%from, sap, left_out, "data came for an access point that no client is bound to");
+        }
         while let Some(event) = self.node.poll_event() {
             match event {
                 node::Event::Readable(client) => {
@@ -150,6 +186,30 @@ impl Station {
         }
     }
 
+    /// Tells the node that there is a modem, and what it transmits with: a modem's operator sets
+    /// that, and its protocol does not let us.
+    fn follow_modem(&mut self, now: Time) {
+        let Some(modem) = self.modem.as_ref().filter(|modem| modem.is_ready()) else { return };
+        if !std::mem::replace(&mut self.is_available, true) {
+            info!("there is a modem");
+            self.node.handle_modem_available(now, true);
+        }
+        let told = modem.setup();
+        let Some((bits_per_s, block_bits)) = told.filter(|_| self.setup != told) else { return };
+        self.setup = told;
+        let before = self.node.waveform();
+        let Some(waveform) = modem.waveform().or_else(|| before.at_rate(bits_per_s)) else {
+            warn!(bits_per_s, block_bits, assumed = %before, "what the modem transmits with is unknown");
+            return;
+        };
+        if waveform == before {
+            return;
+        }
+        self.node.handle_waveform(now, waveform, waveform.block_time());
+        let within = self.node.turn_bound();
+        warn!(%before, %waveform, ?within, "the modem transmits with another waveform: times follow");
+    }
+
     /// Comes last: whatever was done before may have given the node something to transmit.
     fn feed_modem(&mut self, now: Time) {
         let Some(modem) = &mut self.modem else { return };
@@ -177,8 +237,10 @@ impl Station {
     }
 
     fn lose_modem(&mut self, now: Time) {
-        if self.modem.take().is_some_and(|modem| modem.is_ready()) {
+        self.modem = None;
+        if std::mem::take(&mut self.is_available) {
             info!("the modem is gone");
+            self.node.handle_modem_available(now, false);
         }
         if std::mem::take(&mut self.has_carrier) {
             self.node.handle_modem(now, Event::CarrierLost);
@@ -200,9 +262,10 @@ impl Station {
         let mut status = String::new();
         let _ = write!(
             status,
-            "{{\"state\":\"{}\",\"address\":\"{}\",\"clients\":{}}}",
+            "{{\"state\":\"{}\",\"address\":\"{}\",\"waveform\":\"{}\",\"clients\":{}}}",
             if is_ready { "ready" } else { "no modem" },
             self.node.address(),
+            self.node.waveform(),
             self.server.connections(),
         );
         Report { entries: self.entries(), status }
@@ -230,6 +293,22 @@ impl Station {
             ("s5066_u_pdus_expired", sis.expired),
             ("s5066_u_pdus_delivered", sis.u_pdus_delivered),
             ("s5066_octets_delivered", sis.octets_delivered),
+            ("s5066_not_bound", sis.not_bound),
+            ("s5066_received_late", sis.received_late),
+            ("s5066_received_damaged", sis.received_damaged),
+            ("s5066_malformed", sis.malformed),
+            ("s5066_unconfirmed", sis.unconfirmed),
+            ("s5066_dropped_unbound", sis.dropped_unbound),
+            ("s5066_too_large", sis.too_large),
+            ("s5066_no_mode", sis.no_mode),
+            ("s5066_unbound_requests", sis.unbound_requests),
+            ("s5066_preempted", sis.preempted),
+            ("s5066_inactive", sis.inactive),
+            ("s5066_expedited_floods", sis.expedited_floods),
+            ("s5066_closed_unbound", sis.closed_unbound),
+            ("s5066_closed_invalid", sis.closed_invalid),
+            ("s5066_closed_flood", sis.closed_flood),
+            ("s5066_closed_unread", sis.closed_unread),
             ("s5066_transmissions", node.transmissions),
             ("s5066_keyed_ms", node.keyed_nanos / 1_000_000),
             ("s5066_frames_heard", node.heard),

@@ -2,8 +2,9 @@
 
 use nix::sys::signal::Signal;
 
-use super::sis::UNIDATA_CONFIRM;
+use super::sis::{SUBNET_AVAILABILITY, UNIDATA_CONFIRM};
 use super::{A, B, Net, SOON};
+use crate::namespaces::wait_until;
 
 #[test]
 #[ignore = "needs root: run by ./test"]
@@ -30,14 +31,17 @@ fn a_modem_that_starts_again_is_used_again() {
     for host in [0, 1] {
         start_node(&mut net, host, "");
     }
+    let mut witness = net.bind(0, 7);
     net.radio().signal(Signal::SIGKILL);
     net.radio().finish(SOON);
     net.expect_state(0, "s5066", "no modem");
+    assert_eq!(witness.expect(SUBNET_AVAILABILITY).body, [0, 0]);
 
     net.start_radio(options);
     for host in [0, 1] {
         net.expect_state(host, "s5066", "ready");
     }
+    assert_eq!(witness.expect(SUBNET_AVAILABILITY).body, [1, 0]);
     let (mut a, mut b) = (net.bind(0, 3), net.bind(1, 3));
     a.send(B, 3, b"again");
 
@@ -57,6 +61,30 @@ fn ip_and_the_node_run_from_one_file() {
     }
 
     net.expect_ping(0, "10.88.0.2");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn nodes_follow_the_rate_of_their_modems_and_tell_of_data_that_nobody_takes() {
+    let mut net = Net::with_radio("--modem-only --speed 4800 --seed 14");
+    for host in [0, 1] {
+        start_node(&mut net, host, "");
+        assert_eq!(net.status(host)["s5066"]["waveform"], "4800/short");
+    }
+    let (mut a, mut b) = (net.bind(0, 3), net.bind(1, 3));
+
+    a.send(B, 5, b"for nobody");
+    a.send(B, 3, &[7; 2_000]);
+    assert_eq!(b.receive(), [7; 2_000]);
+    a.expect(UNIDATA_CONFIRM);
+
+    let counter = |host: usize, name: &str| net.status(host)[name].as_u64();
+    assert!(wait_until(SOON, || counter(1, "s5066_not_bound") == Some(1)), "{}", net.status(1));
+    assert_eq!(counter(0, "s5066_silences"), Some(0));
+    let (_, printed) = net.gateway(1).stop();
+    let line = printed.lines().find(|line| line.contains("no client is bound to"));
+    let line = line.unwrap_or_else(|| panic!("{printed}"));
+    assert!(line.contains("0.10.20.30") && line.contains("sap=5"), "{line}");
 }
 
 /// Starts the node of a host and waits until it has its modem.

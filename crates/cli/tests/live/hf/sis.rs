@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 /// Types of primitives.
 pub(super) const BIND_ACCEPTED: u8 = 3;
 pub(super) const BIND_REJECTED: u8 = 4;
+pub(super) const SUBNET_AVAILABILITY: u8 = 14;
 pub(super) const UNIDATA_INDICATION: u8 = 21;
 pub(super) const UNIDATA_CONFIRM: u8 = 22;
 
