@@ -153,7 +153,7 @@ fn a_confirmation_that_comes_too_late_ends_the_link_at_both_ends() {
     pair.near.server.handle_link(pair.near.now, made);
     let [request] = &pair.near.requests()[..] else { panic!("one request") };
     pair.near.wait(Duration::from_secs(121));
-    while pair.near.server.poll_link_command().is_some() {}
+    while pair.near.server.poll_command().is_some() {}
 
     pair.far.indicate(A, request);
     assert!(pair.far.server.hard_link().is_some());
