@@ -170,7 +170,6 @@ impl Receiver {
         let keys: Vec<_> = self.sources.keys().copied().collect();
         for key in keys {
             let Some(source) = self.sources.get_mut(&key) else { continue };
-            source.done.retain(|(_, until)| *until > now);
             let mut has_closed = false;
             for open in source.open.values_mut().filter(|open| open.closes <= now) {
                 open.is_closed = true;
@@ -180,7 +179,11 @@ impl Receiver {
                 self.release(key);
             }
         }
-        self.sources.retain(|_, source| !source.open.is_empty() || !source.done.is_empty());
+        // Last: what waited for another may be handed on when its number is long forgotten.
+        self.sources.retain(|_, source| {
+            source.done.retain(|(_, until)| *until > now);
+            !source.open.is_empty() || !source.done.is_empty()
+        });
     }
 
     /// The next C_PDU.

@@ -61,6 +61,27 @@ fn expedited_ones_go_first_and_count_for_themselves() {
 }
 
 #[test]
+fn what_waited_long_for_another_leaves_no_deadline_behind() {
+    let mut receiver = Receiver::new();
+    let piece = |id, window, octets| Datagram {
+        is_expedited: false,
+        id,
+        in_order: true,
+        size: 4,
+        offset: 0,
+        window,
+        segment: Segment::new(octets),
+    };
+    receiver.handle_datagram(at(0), FROM, TO, &piece(1, 200, &[1, 1]));
+    receiver.handle_datagram(at(0), FROM, TO, &piece(2, 2, &[2, 2]));
+
+    receiver.handle_timeout(at(100));
+
+    assert_eq!(arrived(&mut receiver).len(), 2);
+    assert!(receiver.next_timeout().is_some_and(|next| next > at(100)));
+}
+
+#[test]
 fn nothing_is_sent_after_the_window_or_the_time_to_live() {
     let mut sender = Sender::new(0);
     sender.push(Cpdu { repeats: 15, ..c_pdu(1, 10) }).unwrap();
