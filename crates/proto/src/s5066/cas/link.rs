@@ -46,6 +46,9 @@ pub enum Event {
         is_caller: bool,
         /// Whether sequence numbers are long.
         is_long: bool,
+        /// Whether the peer may still be on an earlier link, or have taken data of this one: numbers
+        /// are right only after a reset.
+        in_doubt: bool,
     },
     /// The peer refused.
     Refused(RejectReason),
@@ -72,6 +75,10 @@ pub struct Owed {
 pub struct Link {
     config: Config,
     state: State,
+    /// Whether the peer may be on a link that is none here: nothing of it was heard that rules it out.
+    in_doubt: bool,
+    /// The number of the last request that was accepted.
+    accepted: Option<u16>,
     owed: VecDeque<Owed>,
     events: VecDeque<Event>,
 }
@@ -87,6 +94,7 @@ enum State {
         id: u16,
         is_exclusive: bool,
         is_long: bool,
+        in_doubt: bool,
         sent: u32,
         /// Requests sent before the call fails.
         left: u32,
@@ -108,7 +116,14 @@ impl Link {
     /// A link that is down.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        Self { config, state: State::Down, owed: VecDeque::new(), events: VecDeque::new() }
+        Self {
+            config,
+            state: State::Down,
+            in_doubt: false,
+            accepted: None,
+            owed: VecDeque::new(),
+            events: VecDeque::new(),
+        }
     }
 
     /// Asks for a link; `id` is the number of its frames, so that repeats are known as such.
@@ -126,7 +141,8 @@ impl Link {
         }
         self.owed.clear();
         let left = calls.unwrap_or(u32::MAX).min(self.config.calls);
-        self.state = State::Calling { id, is_exclusive, is_long, sent: 0, left };
+        let in_doubt = self.in_doubt;
+        self.state = State::Calling { id, is_exclusive, is_long, in_doubt, sent: 0, left };
         self.owe_request();
     }
 
@@ -152,7 +168,13 @@ impl Link {
         }
     }
 
-    /// Takes it as down without a word: the peer is gone, or knows.
+    /// Takes the peer's word that it has no link.
+    pub fn handle_not_connected(&mut self) {
+        self.forget();
+        self.in_doubt = false;
+    }
+
+    /// Takes it as down without a word: the peer is gone.
     pub fn forget(&mut self) {
         if let State::Up { is_exclusive, .. } = self.state {
             self.events.push_back(Event::Broken { is_exclusive });
@@ -189,12 +211,14 @@ impl Link {
                 }
                 if !matches!(self.state, State::Calling { .. }) {
                     self.state = State::Down;
+                    self.in_doubt = false;
                 }
                 self.owe(Cpdu::BreakConfirm, None);
             }
             Cpdu::BreakConfirm => {
                 if let State::Breaking { .. } = self.state {
                     self.state = State::Down;
+                    self.in_doubt = false;
                     self.owed.clear();
                 }
             }
@@ -249,8 +273,11 @@ impl Link {
     pub fn poll_owed(&mut self) -> Option<Owed> {
         let owed = self.owed.pop_front()?;
         match (&mut self.state, owed.c_pdu) {
-            (State::Calling { sent, .. }, Cpdu::Request { .. })
-            | (State::Breaking { sent, .. }, Cpdu::Break(_)) => *sent += 1,
+            (State::Calling { sent, .. }, Cpdu::Request { .. }) => {
+                *sent += 1;
+                self.in_doubt = true;
+            }
+            (State::Breaking { sent, .. }, Cpdu::Break(_)) => *sent += 1,
             _ => {}
         }
         Some(owed)
@@ -295,6 +322,12 @@ impl Link {
     #[must_use]
     pub fn is_calling(&self) -> bool {
         matches!(self.state, State::Calling { .. })
+    }
+
+    /// Whether data may go along with the call: not if the peer could take it for that of another.
+    #[must_use]
+    pub fn may_pipeline(&self) -> bool {
+        matches!(self.state, State::Calling { in_doubt: false, .. })
     }
 
     /// Whether it is neither up nor changing.
@@ -351,15 +384,20 @@ impl Link {
         self.owe(Cpdu::Accepted, None);
         self.state = State::Up { id: Some(id), is_exclusive, is_long, used_at: now };
         let is_caller = crossed.is_some();
-        self.events.push_back(Event::Made { is_exclusive, is_caller, is_long });
+        // A call that was taken before, and data with it: the peer has not heard what became of it.
+        let in_doubt = self.accepted.replace(id) == Some(id);
+        self.in_doubt = true;
+        self.events.push_back(Event::Made { is_exclusive, is_caller, is_long, in_doubt });
     }
 
     fn handle_accepted(&mut self, now: Time, is_long: bool) {
-        let State::Calling { is_exclusive, is_long: is_wanted, .. } = self.state else { return };
+        let State::Calling { is_exclusive, in_doubt, is_long: is_wanted, .. } = self.state else {
+            return;
+        };
         let is_long = is_long && is_wanted;
         self.owed.clear();
         self.state = State::Up { id: None, is_exclusive, is_long, used_at: now };
-        self.events.push_back(Event::Made { is_exclusive, is_caller: true, is_long });
+        self.events.push_back(Event::Made { is_exclusive, is_caller: true, is_long, in_doubt });
     }
 
     fn owe_request(&mut self) {
@@ -406,11 +444,14 @@ mod tests {
         assert_eq!(asked, ["send Request { is_exclusive: false }"]);
         assert_eq!(
             answered,
-            ["send Accepted", "Made { is_exclusive: false, is_caller: false, is_long: true }"]
+            [
+                "send Accepted",
+                "Made { is_exclusive: false, is_caller: false, is_long: true, in_doubt: false }"
+            ]
         );
         assert_eq!(
             story(&mut caller),
-            ["Made { is_exclusive: false, is_caller: true, is_long: true }"]
+            ["Made { is_exclusive: false, is_caller: true, is_long: true, in_doubt: false }"]
         );
         assert!(caller.is_up() && called.is_up());
     }
@@ -430,7 +471,7 @@ mod tests {
             [
                 "send Accepted",
                 "Broken { is_exclusive: false }",
-                "Made { is_exclusive: false, is_caller: false, is_long: true }"
+                "Made { is_exclusive: false, is_caller: false, is_long: true, in_doubt: false }"
             ]
         );
     }
@@ -448,6 +489,45 @@ mod tests {
 
         assert_eq!(story(&mut caller), ["Unanswered"]);
         assert!(caller.is_down());
+    }
+
+    #[test]
+    fn a_call_after_one_that_failed_is_in_doubt_until_the_peer_has_spoken() {
+        let mut caller = Link::new(Config { calls: 1, breaks: 2, ..Config::default() });
+        let made = "Made { is_exclusive: false, is_caller: true, is_long: true, in_doubt: true }";
+
+        caller.call(7, false, true, None);
+        assert!(caller.may_pipeline());
+        let _ = story(&mut caller);
+        caller.handle_silence();
+        caller.call(8, false, true, None);
+        assert!(!caller.may_pipeline());
+        caller.handle_c_pdu(Time::ZERO, ACCEPTED, 0, true, None);
+        assert_eq!(story(&mut caller), ["Unanswered", made]);
+
+        caller.end(BreakReason::NoMoreData);
+        let _ = story(&mut caller);
+        caller.handle_c_pdu(Time::ZERO, Cpdu::BreakConfirm, 1, true, None);
+        caller.call(9, false, true, None);
+        assert!(caller.may_pipeline());
+    }
+
+    #[test]
+    fn a_call_that_is_heard_again_after_its_link_has_ended_is_in_doubt() {
+        let mut called = link();
+        called.handle_c_pdu(Time::ZERO, SOFT, 7, true, None);
+        called.forget();
+        let _ = story(&mut called);
+
+        called.handle_c_pdu(Time::ZERO, SOFT, 7, true, None);
+
+        assert_eq!(
+            story(&mut called),
+            [
+                "send Accepted { is_long: true }",
+                "Made { is_exclusive: false, is_caller: false, is_long: true, in_doubt: true }"
+            ]
+        );
     }
 
     #[test]

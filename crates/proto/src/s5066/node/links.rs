@@ -132,12 +132,15 @@ impl Node {
     fn handle_link(&mut self, now: Time, address: Address, event: link::Event) {
         let Some(peer) = self.peers.get_mut(&address) else { return };
         match event {
-            link::Event::Made { is_exclusive, is_caller, is_long } => {
+            link::Event::Made { is_exclusive, is_caller, is_long, in_doubt } => {
                 let numbers = if is_long { Numbers::Long } else { Numbers::Short };
                 if is_caller {
                     peer.change_numbers(numbers);
                 } else {
                     peer.start_anew(numbers);
+                }
+                if in_doubt {
+                    peer.resets.request();
                 }
                 peer.silences = 0;
                 self.stats.links_made += 1;

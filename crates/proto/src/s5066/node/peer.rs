@@ -300,7 +300,7 @@ impl Peer {
 
     /// Whether data may go to it.
     pub(super) fn may_send(&self) -> bool {
-        let may_pipeline = self.link.is_calling() && self.extensions.pipelined;
+        let may_pipeline = self.link.may_pipeline() && self.extensions.pipelined;
         (self.link.is_up() || may_pipeline) && !self.resets.is_open()
     }
 

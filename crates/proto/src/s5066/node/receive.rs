@@ -201,6 +201,9 @@ impl Node {
                     return;
                 }
                 peer.link.handle_use(now);
+                if peer.resets.is_open() {
+                    return;
+                }
                 peer.is_ack_due = true;
                 if peer.receiver.handle_data(*numbers, data).is_err() {
                     self.lose_step(from);
@@ -324,7 +327,7 @@ impl Node {
             // It has forgotten the link, or never had it: call again, what is left is sent then.
             Reason::NotConnected if peer.link.is_up() => {
                 peer.sender.reset_since(turns);
-                peer.link.forget();
+                peer.link.handle_not_connected();
             }
             // It did not hear the call that came with the data.
             Reason::NotConnected if peer.link.is_calling() => {
@@ -389,7 +392,10 @@ impl Node {
     /// Owes a warning, once for each kind of frame.
     fn warn(&mut self, to: Address, received: u8, reason: Reason) {
         let is_whole = self.reception.as_ref().is_some_and(|reception| reception.is_whole);
-        if reason == Reason::NotConnected && !is_whole {
+        // A call says it as well. It may have been heard, and only its answer lost: who takes the
+        // link for gone then takes again what went along with the call.
+        let is_calling = self.peers.get(&to).is_some_and(|peer| peer.link.is_calling());
+        if reason == Reason::NotConnected && (!is_whole || is_calling) {
             return;
         }
         let warning = (to, received, reason);

@@ -1,5 +1,6 @@
 //! Nodes that talk over a modem without noise, or with as much as a test wants.
 
+mod doubt;
 mod pair;
 
 use std::collections::BTreeSet;

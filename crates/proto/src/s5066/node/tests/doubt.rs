@@ -1,0 +1,68 @@
+//! Ends of which one does not know what became of a link: nothing arrives twice, and nothing that
+//! did not arrive is confirmed.
+
+use super::*;
+
+/// The address of side A.
+const A: Address = Address::node(0x0a_141e);
+
+#[test]
+fn what_went_with_a_call_whose_answer_was_lost_arrives_once() {
+    let mut pair = Pair::new("9600", |_| {});
+    let id = pair.send(Side::A, &[1; 500]);
+    while pair.received(Side::B).is_empty() {
+        pair.run(Duration::from_millis(10));
+    }
+    // Of the answer the link's and all acknowledgements are lost, but data behind them is heard.
+    let mut lost = 2_000;
+    pair.noise = Box::new(move |_, octets| {
+        let len = octets.len().min(lost);
+        octets[..len].fill(0);
+        lost -= len;
+    });
+    for number in 2..8 {
+        pair.send(Side::B, &[number; 700]);
+    }
+
+    pair.run(HOUR);
+
+    assert_eq!(pair.received(Side::B), [vec![1; 500]]);
+    assert_eq!(pair.confirmed(Side::A), [id]);
+    assert_eq!(pair.received(Side::A).len(), 6);
+}
+
+#[test]
+fn a_link_that_only_the_other_end_has_confirms_nothing() {
+    let mut pair = Pair::new("300", |_| {});
+    pair.noise = Box::new(|_, octets| {
+        if sender(octets) == Some(B) {
+            octets.fill(0);
+        }
+    });
+    for number in 1..4 {
+        pair.send(Side::A, &[number; 60]);
+    }
+    pair.run(MINUTE * 10);
+    assert_eq!(pair.rejected(Side::A).len(), 3, "nobody seems to answer");
+
+    // The next call is not heard, only what goes along with it, if anything does.
+    let mut is_first = true;
+    pair.noise = Box::new(move |_, octets| {
+        if sender(octets) == Some(A) && std::mem::take(&mut is_first) {
+            octets[..60].fill(0);
+        }
+    });
+    for number in 4..7 {
+        pair.send(Side::A, &[number; 60]);
+    }
+    pair.run(HOUR);
+
+    let sent: Vec<Vec<u8>> = (1..7).map(|number| vec![number; 60]).collect();
+    assert_eq!(pair.received(Side::B), sent);
+    assert_eq!(pair.confirmed(Side::A).len(), 3);
+}
+
+/// Who sends the transmission that begins with these octets.
+fn sender(octets: &[u8]) -> Option<Address> {
+    Frame::parse(octets).ok().map(|(frame, _)| frame.header.from)
+}
