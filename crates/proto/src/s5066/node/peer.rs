@@ -322,16 +322,21 @@ impl Peer {
         self.link.is_down() && !self.has_work() && !self.has_data()
     }
 
-    /// Octets on the air of what is owed about the link, messages and resets; `header` is what a
+    /// Octets on the air of what goes now about the link, of messages and resets; what asks for an
+    /// answer, and those after it, only goes into a transmission that is for it. `header` is what a
     /// frame of data adds to its segment.
-    pub(super) fn control_len(&self, header: usize, introduces: bool) -> usize {
+    pub(super) fn control_len(&self, header: usize, introduces: bool, is_for_it: bool) -> usize {
         let c_pdu = header + Node::DATAGRAM_EXTRA;
         let both = if introduces { c_pdu + header } else { c_pdu };
-        let link = self.link.owed().map_or(0, |owed| match owed.c_pdu {
+        let owed = self.link.owed().filter(|_| is_for_it || !self.owes_request());
+        let link = owed.map_or(0, |owed| match owed.c_pdu {
             Cpdu::Request { .. } | Cpdu::Accepted => 2 * both,
             Cpdu::Break(_) => 2 * c_pdu,
             Cpdu::BreakConfirm | Cpdu::Data(_) | Cpdu::Rejected(_) => c_pdu,
         });
+        if !is_for_it {
+            return link;
+        }
         let exclusive = if self.owes_exclusive() { 2 * both } else { 0 };
         let others = usize::from(self.messages.is_due()) + usize::from(self.resets.is_due());
         link.max(exclusive) + others * header

@@ -269,10 +269,9 @@ impl Node {
     fn wanted(&self, data_to: Option<Address>, is_last: bool) -> usize {
         let header = self.header_len(data_to);
         let introduces = Introduction::new(self.config.extensions, false).is_some();
-        let control = self
-            .peers
-            .iter()
-            .map(|(address, peer)| peer.control_len(self.header_len(Some(*address)), introduces));
+        let control = self.peers.iter().map(|(to, peer)| {
+            peer.control_len(self.header_len(Some(*to)), introduces, data_to == Some(*to))
+        });
         let control = control.sum::<usize>() + self.warnings.len() * header;
         let acks = self.peers.values().filter(|peer| peer.is_ack_due);
         let acks: usize = acks.map(|peer| peer.ack_len(header + ACK_EXTRA)).sum();

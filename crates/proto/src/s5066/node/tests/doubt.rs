@@ -62,6 +62,29 @@ fn a_link_that_only_the_other_end_has_confirms_nothing() {
     assert_eq!(pair.confirmed(Side::A).len(), 3);
 }
 
+#[test]
+fn who_has_no_turn_for_others_transmits_nothing() {
+    let mut pair = Pair::new("9600", |_| {});
+    let id = pair.send(Side::A, b"HELLO");
+    pair.run(MINUTE);
+    let link = HardLink {
+        kind: LinkKind::Exclusive,
+        priority: 3,
+        remote_sap: SAP,
+        remote: Address::node(0x0a_1420),
+    };
+    // The link with B must give way; nobody answers the call.
+    pair.client(Side::A).establish(link);
+    pair.run(MINUTE);
+    let [before, _] = pair.transmissions();
+
+    pair.run(HOUR);
+
+    let [after, _] = pair.transmissions();
+    assert_eq!(pair.confirmed(Side::A), [id]);
+    assert!(after - before < 20, "{before}, {after}");
+}
+
 /// Who sends the transmission that begins with these octets.
 fn sender(octets: &[u8]) -> Option<Address> {
     Frame::parse(octets).ok().map(|(frame, _)| frame.header.from)
