@@ -5,12 +5,14 @@ mod gateway;
 mod gf;
 mod hbh;
 mod ip;
+mod ipclient;
 mod modem;
 mod nc;
 mod s5066_dts;
 mod s5066_node;
 mod secure;
 mod sis;
+mod sis_pair;
 mod tcp;
 mod tcpnc;
 mod text;
@@ -29,7 +31,7 @@ pub const TARGETS: &[Target] = &[
     ("hello", gateway::hello),
     ("ip_packet", ip::packet),
     ("modem_lan", modem::lan),
-    ("ipclient", sis::ip_client),
+    ("ipclient", ipclient::ip_client),
     ("nc_tunnel", nc::tunnel),
     ("offload", gateway::offload),
     ("s5066_arq", s5066_dts::arq),
@@ -37,6 +39,7 @@ pub const TARGETS: &[Target] = &[
     ("s5066_node", s5066_node::node),
     ("scenario_file", text::scenario),
     ("secure", secure::peers),
+    ("sis_pair", sis_pair::pair),
     ("sis_primitive", sis::primitive),
     ("sis_server", sis::server),
     ("tcp_connection", tcp::connection),

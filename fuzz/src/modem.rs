@@ -5,6 +5,7 @@ use std::time::Duration;
 use proto::modem::lan::wire::{Found, MAX_PAYLOAD, scan};
 use proto::modem::lan::{Config, Dce, Dte};
 use proto::modem::{Event, Transmit, Waveform};
+use proto::s5066::dts::crc;
 use proto::time::Time;
 
 const BLOCK: usize = 1_296;
@@ -48,12 +49,12 @@ fn sessions(input: &[u8]) {
             0 => {
                 let (octets, after) = rest.split_at(len.min(rest.len()));
                 rest = after;
-                dce.handle_octets(now, octets);
+                dce.handle_octets(now, &packed(action >> 4, octets));
             }
             1 => {
                 let (octets, after) = rest.split_at(len.min(rest.len()));
                 rest = after;
-                dte.handle_octets(now, octets);
+                dte.handle_octets(now, &packed(action >> 4, octets));
             }
             2 => dte.start(now, waveform),
             3 | 4 => dte.supply(now, &vec![value; len * 16]),
@@ -98,4 +99,23 @@ fn sessions(input: &[u8]) {
         while dte.poll_event().is_some() {}
         assert!(dte.room() <= 8 * BLOCK + MAX_PAYLOAD || dte.waveform() != Some(waveform));
     }
+}
+
+/// The octets as they are, or as the payload of a packet with right check sums that is data, or
+/// one of the others.
+fn packed(kind: u8, octets: &[u8]) -> Vec<u8> {
+    let kind = match kind {
+        0..=7 => return octets.to_vec(),
+        8..=13 => 0,
+        14 => 1,
+        _ => 2,
+    };
+    let size = u16::try_from(octets.len()).expect("an octet's worth").to_be_bytes();
+    let mut packet = vec![0x49, 0x50, 0x55, kind, size[0], size[1]];
+    packet.extend_from_slice(&crc::header(&packet).to_be_bytes());
+    if !octets.is_empty() {
+        packet.extend_from_slice(octets);
+        packet.extend_from_slice(&crc::header(octets).to_be_bytes());
+    }
+    packet
 }

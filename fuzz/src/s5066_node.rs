@@ -1,16 +1,24 @@
-//! A whole node: whatever its clients and the air say, it goes on, and what it sends is readable.
+//! A whole node: whatever its clients and the air say, it goes on, what it sends is readable, and
+//! each U_PDU has one outcome.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use proto::modem::{Event, Transmit, Waveform};
 use proto::rng::Rng;
 use proto::s5066::dts::wire::Frame;
 use proto::s5066::node::{Config, Node, Record};
+use proto::s5066::sis::client::{self, Client, SendId};
+use proto::s5066::sis::{Sap, Service};
 use proto::s5066::{Address, sis};
 use proto::time::Time;
 
 /// Steps of one input at most.
 const MAX_STEPS: usize = 300;
+/// Of the client that says nothing wrong.
+const SAP: Sap = Sap::new(5);
+/// Minutes after which nothing may be left open.
+const PATIENCE: u32 = 600;
 
 /// Lets the input say what happens, in turn: the air, clients, time.
 pub fn node(input: &[u8]) {
@@ -22,10 +30,14 @@ pub fn node(input: &[u8]) {
         rest = run.step(step, after);
         run.settle();
     }
-    for _ in 0..100 {
+    for minute in 0..PATIENCE {
+        if minute >= 20 && run.pending.is_empty() {
+            break;
+        }
         run.pass(Duration::from_secs(60));
         run.settle();
     }
+    assert!(run.pending.is_empty(), "without an outcome: {:?}", run.pending);
 }
 
 /// A node, and what drives it.
@@ -34,6 +46,9 @@ struct Run {
     node: Node,
     waveform: Waveform,
     clients: Vec<sis::ClientId>,
+    /// A client that says nothing wrong, and its U_PDUs without an outcome.
+    user: Option<(sis::ClientId, Client)>,
+    pending: BTreeSet<SendId>,
     is_transmitting: bool,
     sent: Vec<u8>,
 }
@@ -46,11 +61,16 @@ impl Run {
         let config = Config::new(Address::node(1), waveform);
         let mut node = Node::new(Time::ZERO, config, Rng::stream(1, "node"));
         node.record(true);
+        let id = node.handle_connected(Time::ZERO).expect("room for a client");
+        let mut user = Client::new(client::Config::new(SAP));
+        user.handle_connected(Time::ZERO);
         Self {
             now: Time::ZERO,
             node,
             waveform,
             clients: Vec::new(),
+            user: Some((id, user)),
+            pending: BTreeSet::new(),
             is_transmitting: false,
             sent: Vec::new(),
         }
@@ -65,13 +85,30 @@ impl Run {
                 self.node.handle_modem(self.now, Event::CarrierDetected { waveform });
                 return rest;
             }
-            1 => {
-                self.node.handle_modem(self.now, Event::CarrierLost);
-                return rest;
-            }
+            1 => match step >> 3 {
+                0..=15 => {
+                    self.node.handle_modem(self.now, Event::CarrierLost);
+                    return rest;
+                }
+                // A whole transmission with one frame, from any of some peers.
+                16..=25 => {
+                    let (octets, after) = rest.split_at(24.min(rest.len()));
+                    let waveform = Some(self.waveform);
+                    self.node.handle_modem(self.now, Event::CarrierDetected { waveform });
+                    let frame = framed(octets, (step >> 3) - 14);
+                    self.node.handle_modem(self.now, Event::Received(frame));
+                    self.node.handle_modem(self.now, Event::CarrierLost);
+                    return after;
+                }
+                _ => {
+                    let Some((&value, after)) = rest.split_first() else { return rest };
+                    self.send(step >> 3, value);
+                    return after;
+                }
+            },
             2 => self.node.handle_modem(self.now, Event::Received(octets.to_vec())),
             3 => {
-                let frame = framed(octets);
+                let frame = framed(octets, 2);
                 self.node.handle_modem(self.now, Event::Received(frame));
             }
             4 => {
@@ -97,6 +134,21 @@ impl Run {
         after
     }
 
+    /// The client sends something that is to be confirmed.
+    fn send(&mut self, kind: u8, value: u8) {
+        let Some((_, user)) = &mut self.user else { return };
+        let send = client::Send {
+            to: Address::node(2 + u32::from(kind & 1)),
+            to_sap: SAP,
+            priority: value & 0x0f,
+            is_expedited: value & 0x10 != 0,
+            service: Some(Service { in_order: value & 0x20 == 0, ..Service::ARQ }),
+            ttl: Duration::from_secs(u64::from(value & 0x40)),
+            u_pdu: &vec![value; 1 + usize::from(value) * 8],
+        };
+        self.pending.extend(user.send(send));
+    }
+
     /// Lets time pass, deadline by deadline.
     fn pass(&mut self, time: Duration) {
         let end = self.now + time;
@@ -116,12 +168,17 @@ impl Run {
             let mut out = Vec::new();
             while self.node.poll_octets(self.now, client, &mut out) {}
         }
+        self.settle_user();
         while let Some(event) = self.node.poll_event() {
             if let sis::server::Event::Close(client) = event {
                 self.clients.retain(|open| *open != client);
                 self.node.handle_disconnected(self.now, client);
+                if self.user.take_if(|(id, _)| *id == client).is_some() {
+                    self.pending.clear();
+                }
             }
         }
+        assert!(self.node.links().count() <= 17);
         for _ in 0..3_000 {
             match self.node.poll_transmit(self.now, 4_096, &mut self.sent) {
                 Some(Transmit::Start(_)) => {
@@ -147,9 +204,53 @@ impl Run {
     }
 }
 
+impl Run {
+    /// Carries octets between the node and the client that says nothing wrong.
+    fn settle_user(&mut self) {
+        let Some((id, user)) = &mut self.user else { return };
+        let mut octets = Vec::new();
+        loop {
+            octets.clear();
+            while user.poll_octets(self.now, &mut octets) {}
+            let is_quiet = octets.is_empty();
+            self.node.handle_octets(self.now, *id, &octets);
+            octets.clear();
+            while self.node.poll_octets(self.now, *id, &mut octets) {}
+            user.handle_octets(self.now, &octets);
+            if is_quiet && octets.is_empty() {
+                break;
+            }
+        }
+        while let Some(event) = user.poll_event() {
+            match event {
+                client::Event::Confirmed(send)
+                | client::Event::Rejected { id: Some(send), .. } => {
+                    assert!(self.pending.remove(&send), "one outcome each");
+                }
+                client::Event::Unbound(_) => {
+                    self.pending.clear();
+                    user.rebind();
+                }
+                client::Event::Close | client::Event::Rejected { id: None, .. } => {
+                    panic!("{event:?}")
+                }
+                client::Event::Availability { .. }
+                | client::Event::Bound { .. }
+                | client::Event::FlowOn
+                | client::Event::HardLink(_)
+                | client::Event::Management { .. }
+                | client::Event::Received(_)
+                // Another client has the access point.
+                | client::Event::Refused(_) => {}
+            }
+        }
+        assert_eq!((user.stats().invalid, user.stats().stray), (0, 0));
+    }
+}
+
 /// A frame to the node with right check sums, whatever else it says.
-fn framed(octets: &[u8]) -> Vec<u8> {
-    let mut header = vec![0, 0, 0, 0, 0x12];
+fn framed(octets: &[u8], from: u8) -> Vec<u8> {
+    let mut header = vec![0, 0, 0, 0, 0x10 | from];
     for (at, octet) in octets.iter().take(3).enumerate() {
         header[at] = *octet;
     }

@@ -1,12 +1,10 @@
-//! The subnetwork interface: primitives and S_PDUs come back as they went, and a server, a client
-//! and an IP client survive any other end in bounded memory.
+//! The subnetwork interface: primitives and S_PDUs come back as they went, and a server and a client
+//! survive any other end in bounded memory.
 
 use std::time::Duration;
 
-use proto::ip::{Spec, protocol};
-use proto::ipclient::{self, IpClient, Prefix, Route};
 use proto::s5066::Address;
-use proto::s5066::service::{Failure, Indication, LinkCommand, LinkEvent, Mode, Outcome, Request};
+use proto::s5066::service::{Failure, Indication, Command, LinkEvent, Mode, Outcome, Request};
 use proto::s5066::sis::client::{self, Client};
 use proto::s5066::sis::primitive::ENVELOPE;
 use proto::s5066::sis::server::Backlog;
@@ -122,12 +120,15 @@ impl Stage {
             }
             7 | 8 => {
                 if self.below.len() < 200 {
-                    self.below.extend(self.server.poll_request(self.now, 0));
+                    let least = if action & 0x0f == 7 { 0 } else { value & 0x0f };
+                    self.below.extend(self.server.poll_request(self.now, least));
                 }
                 return after;
             }
             9 => {
-                if let Some(request) = self.below.pop() {
+                let chosen = usize::from(value >> 2) % self.below.len().max(1);
+                if chosen < self.below.len() {
+                    let request = self.below.swap_remove(chosen);
                     let outcome = match value & 3 {
                         0 => Outcome::not_arrived(Failure::NoResponse),
                         1 => Outcome::not_arrived(Failure::Expired),
@@ -221,9 +222,9 @@ impl Stage {
             }
         }
         for turn in 0.. {
-            let Some(command) = self.server.poll_link_command() else { break };
+            let Some(command) = self.server.poll_command() else { break };
             assert!(turn < 100, "commands without end");
-            let (LinkCommand::MakeExclusive { peer } | LinkCommand::BreakExclusive { peer }) =
+            let (Command::MakeExclusive { peer } | Command::BreakExclusive { peer }) =
                 command;
             assert!(!peer.is_group());
         }
@@ -237,108 +238,5 @@ impl Stage {
         assert!(self.server.buffered() <= CLIENTS * (UNREAD + 2 * Stream::PIECE));
         assert!(self.server.undecided() <= 20 * CLIENTS);
         assert!(self.server.connections() <= CLIENTS);
-    }
-}
-
-const QUEUE: usize = 10_000;
-const WINDOW: usize = 5_000;
-
-/// Lets the input say what the stack and the node of an IP client say.
-pub(crate) fn ip_client(input: &[u8]) {
-    let prefix = Prefix::new([10, 0, 2, 0].into(), 24).expect("a prefix");
-    let mut config = ipclient::Config::new(vec![Route { prefix, to: FAR }]);
-    config.addresses.push([10, 0, 1, 1].into());
-    config.queue = QUEUE;
-    config.window = (1_000, WINDOW);
-    config.other_multicast = Some(Address::BROADCAST);
-    config.set_ttl(Some(Duration::from_secs(60)));
-    let mut now = Time::ZERO;
-    let mut client = IpClient::new(now, config);
-    let mut server = Server::new(Config::default(), NEAR);
-    let mut id = None;
-    let mut below: Vec<Request> = Vec::new();
-    let mut rest = input;
-    let mut octets = Vec::new();
-    let mut packet = Vec::new();
-
-    while let Some((&[action, value], after)) = rest.split_first_chunk::<2>() {
-        rest = after;
-        match action & 7 {
-            0 => {
-                client.handle_disconnected(now);
-                if let Some(id) = id.take() {
-                    server.handle_disconnected(now, id);
-                }
-                id = server.handle_connected(now);
-                client.handle_connected(now);
-            }
-            1 => {
-                let (some, after) = rest.split_at(usize::from(value).min(rest.len()));
-                rest = after;
-                client.handle_octets(now, some);
-            }
-            2 => {
-                let (some, after) = rest.split_at(usize::from(value).min(rest.len()));
-                rest = after;
-                client.handle_packet(now, some);
-            }
-            // A TCP segment, of which the input tells the header.
-            3 | 4 => {
-                let (header, after) = rest.split_at(20.min(rest.len()));
-                rest = after;
-                let mut segment = Vec::new();
-                let ends = [[10, 0, 1, 9], [10, 0, 2, value & 3]].map(std::net::IpAddr::from);
-                let payload = usize::from(action >> 3) * 80;
-                let spec = Spec {
-                    traffic_class: value & 0xe0,
-                    dont_fragment: value & 4 == 0,
-                    ..Spec::new(ends[0], ends[1], protocol::TCP)
-                };
-                spec.emit(header.len() + payload, &mut segment);
-                segment.extend_from_slice(header);
-                segment.resize(segment.len() + payload, 0);
-                client.handle_packet(now, &segment);
-            }
-            5 => now += Duration::from_secs(u64::from(value)),
-            6 => {
-                if below.len() < 100 {
-                    below.extend(server.poll_request(now, 0));
-                }
-            }
-            _ => {
-                if let Some(request) = below.pop() {
-                    let outcome = if value & 1 == 0 {
-                        Outcome::Done
-                    } else {
-                        Outcome::not_arrived(Failure::NoResponse)
-                    };
-                    server.handle_outcome(now, request.id, outcome);
-                }
-            }
-        }
-        for turn in 0.. {
-            assert!(turn < 1_000, "it spins");
-            octets.clear();
-            while client.poll_octets(now, &mut octets) {}
-            let Some(id) = id else { break };
-            let was_idle = octets.is_empty();
-            server.handle_octets(now, id, &octets);
-            octets.clear();
-            while server.poll_octets(now, id, &mut octets) {}
-            client.handle_octets(now, &octets);
-            client.handle_timeout(now);
-            server.handle_timeout(now);
-            if was_idle && octets.is_empty() && client.next_timeout().is_none_or(|at| at > now) {
-                break;
-            }
-        }
-        while server.poll_event().is_some() {}
-        while client.poll_event().is_some() {}
-        while client.poll_packet(now, &mut packet) {
-            assert!(!packet.is_empty());
-        }
-        let stats = client.stats();
-        assert!(stats.queued as usize <= QUEUE, "{stats:?}");
-        assert!(stats.unconfirmed as usize <= WINDOW + 2_048, "{stats:?}");
     }
 }

@@ -1,0 +1,179 @@
+//! An IP client between a stack and a node, either of which may say anything: it goes on, in
+//! bounded memory.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use proto::ip::{Spec, protocol};
+use proto::ipclient::{self, IpClient, Prefix, Route};
+use proto::s5066::Address;
+use proto::s5066::service::{Failure, Indication, Outcome, Request};
+use proto::s5066::sis::{ClientId, Config, Server};
+use proto::time::Time;
+
+const NEAR: Address = Address::node(1);
+const FAR: Address = Address::node(2);
+const QUEUE: usize = 10_000;
+const WINDOW: usize = 5_000;
+
+/// Lets the input say what the stack and the node of an IP client say.
+pub(crate) fn ip_client(input: &[u8]) {
+    let mut run = Run::new();
+    let mut rest = input;
+    while let Some((&[action, value], after)) = rest.split_first_chunk::<2>() {
+        rest = run.act(action, value, after);
+        run.settle();
+    }
+}
+
+struct Run {
+    now: Time,
+    client: IpClient,
+    server: Server,
+    id: Option<ClientId>,
+    /// Handed down and without an outcome.
+    below: Vec<Request>,
+}
+
+impl Run {
+    fn new() -> Self {
+        let prefixes: [(IpAddr, u8); 2] =
+            [([10, 0, 2, 0].into(), 24), ([0xfd02, 0, 0, 0, 0, 0, 0, 0].into(), 16)];
+        let routes = prefixes.map(|(address, len)| {
+            let prefix = Prefix::new(address, len).expect("a prefix");
+            Route { prefix, to: FAR }
+        });
+        let mut config = ipclient::Config::new(routes.into());
+        config.addresses.push([10, 0, 1, 1].into());
+        config.addresses.push([0xfd01, 0, 0, 0, 0, 0, 0, 1].into());
+        config.queue = QUEUE;
+        config.window = (1_000, WINDOW);
+        config.other_multicast = Some(Address::BROADCAST);
+        config.set_ttl(Some(Duration::from_secs(60)));
+        let client = IpClient::new(Time::ZERO, config);
+        let server = Server::new(Config::default(), NEAR);
+        Self { now: Time::ZERO, client, server, id: None, below: Vec::new() }
+    }
+
+    /// One step; gives back what it did not read.
+    fn act<'a>(&mut self, action: u8, value: u8, rest: &'a [u8]) -> &'a [u8] {
+        let now = self.now;
+        match action & 7 {
+            0 => {
+                self.client.handle_disconnected(now);
+                if let Some(id) = self.id.take() {
+                    self.server.handle_disconnected(now, id);
+                }
+                self.id = self.server.handle_connected(now);
+                self.client.handle_connected(now);
+            }
+            1 => {
+                let (some, after) = rest.split_at(usize::from(value).min(rest.len()));
+                self.client.handle_octets(now, some);
+                return after;
+            }
+            2 => {
+                let (some, after) = rest.split_at(usize::from(value).min(rest.len()));
+                self.client.handle_packet(now, some);
+                return after;
+            }
+            // A TCP segment, of which the input tells the header.
+            3 | 4 => {
+                let (header, after) = rest.split_at(20.min(rest.len()));
+                let payload = usize::from(action >> 3) * 80;
+                self.client.handle_packet(now, &segment(header, payload, value));
+                return after;
+            }
+            5 if action >> 3 == 0 => self.now += Duration::from_secs(u64::from(value)),
+            5 => self.come_back(value),
+            6 => {
+                if self.below.len() < 100 {
+                    self.below.extend(self.server.poll_request(now, value & 0x0f));
+                }
+            }
+            _ => {
+                let chosen = usize::from(value >> 1) % self.below.len().max(1);
+                if chosen < self.below.len() {
+                    let request = self.below.swap_remove(chosen);
+                    let outcome = if value & 1 == 0 {
+                        Outcome::Done
+                    } else {
+                        Outcome::Failed(Failure::NoResponse)
+                    };
+                    self.server.handle_outcome(now, request.id, outcome);
+                }
+            }
+        }
+        rest
+    }
+
+    /// What this node sends comes back from another, a bit of it changed.
+    fn come_back(&mut self, value: u8) {
+        let Some(request) = self.below.get(usize::from(value >> 3) % self.below.len().max(1))
+        else {
+            return;
+        };
+        let mut s_pdu = request.s_pdu.clone();
+        if let Some(octet) = s_pdu.get_mut(usize::from(value)) {
+            *octet ^= 1 << (value & 7);
+        }
+        let to = if value & 1 == 0 { NEAR } else { Address::BROADCAST };
+        let mode = request.mode;
+        let (errored, missing) = (Vec::new(), Vec::new());
+        let indication = Indication { from: FAR, to, mode, s_pdu, errored, missing };
+        self.server.handle_indication(self.now, &indication);
+    }
+
+    /// Carries what each has for the other; a driver comes back as long as something is due.
+    fn settle(&mut self) {
+        let Self { now, client, server, .. } = self;
+        let now = *now;
+        let mut octets = Vec::new();
+        for turn in 0.. {
+            assert!(turn < 1_000, "it spins");
+            octets.clear();
+            while client.poll_octets(now, &mut octets) {}
+            let Some(id) = self.id else { break };
+            let was_idle = octets.is_empty();
+            server.handle_octets(now, id, &octets);
+            octets.clear();
+            while server.poll_octets(now, id, &mut octets) {}
+            client.handle_octets(now, &octets);
+            client.handle_timeout(now);
+            server.handle_timeout(now);
+            if was_idle && octets.is_empty() && client.next_timeout().is_none_or(|at| at > now) {
+                break;
+            }
+        }
+        assert!(server.next_timeout().is_none_or(|at| at > now) || self.id.is_none(), "it spins");
+        while server.poll_event().is_some() {}
+        while client.poll_event().is_some() {}
+        let mut packet = Vec::new();
+        while client.poll_packet(now, &mut packet) {
+            assert!(!packet.is_empty());
+        }
+        let stats = client.stats();
+        assert!(stats.queued as usize <= QUEUE, "{stats:?}");
+        assert!(stats.unconfirmed as usize <= WINDOW + 2_048, "{stats:?}");
+    }
+}
+
+/// A packet with this TCP header, of IPv4 or IPv6.
+fn segment(header: &[u8], payload: usize, value: u8) -> Vec<u8> {
+    let ends: [IpAddr; 2] = if value & 8 == 0 {
+        [[10, 0, 1, 9].into(), [10, 0, 2, value & 3].into()]
+    } else {
+        let host = u16::from(value & 3);
+        [[0xfd01, 0, 0, 0, 0, 0, 0, 9].into(), [0xfd02, 0, 0, 0, 0, 0, 0, host].into()]
+    };
+    let spec = Spec {
+        traffic_class: value & 0xe0,
+        dont_fragment: value & 4 == 0,
+        ..Spec::new(ends[0], ends[1], protocol::TCP)
+    };
+    let mut packet = Vec::new();
+    spec.emit(header.len() + payload, &mut packet);
+    packet.extend_from_slice(header);
+    packet.resize(packet.len() + payload, 0);
+    packet
+}
