@@ -1,0 +1,100 @@
+//! What became of each U_PDU: the books that all tests here are about.
+
+use std::collections::BTreeMap;
+
+use proto::time::Time;
+
+/// Names a U_PDU: the station that sent it, and its number there. Its octets begin with both.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct Key {
+    pub(crate) from: u8,
+    pub(crate) number: u32,
+}
+
+/// What a U_PDU met.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) to: u8,
+    pub(crate) sent_at: Time,
+    /// When it was confirmed or given back, and which.
+    pub(crate) outcomes: Vec<(Time, Fate)>,
+    pub(crate) delivered: Vec<Time>,
+}
+
+/// What its sender was told.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Fate {
+    Confirmed,
+    /// The sender died, or lost its binding: nobody is told.
+    Forsaken,
+    Rejected,
+}
+
+/// All U_PDUs that nodes took.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Books {
+    pub(crate) entries: BTreeMap<Key, Entry>,
+    /// What arrived and nobody had sent.
+    pub(crate) strays: u32,
+}
+
+impl Key {
+    pub(crate) const LEN: usize = 5;
+
+    pub(crate) fn u_pdu(self, len: usize) -> Vec<u8> {
+        let mut octets = vec![self.from];
+        octets.extend_from_slice(&self.number.to_be_bytes());
+        octets.resize(len.max(Self::LEN), self.from ^ 0x5a);
+        octets
+    }
+
+    pub(crate) fn read(u_pdu: &[u8]) -> Option<Self> {
+        let (&[from, ref number @ ..], _) = u_pdu.split_first_chunk::<{ Self::LEN }>()?;
+        Some(Self { from, number: u32::from_be_bytes(*number) })
+    }
+}
+
+impl Books {
+    pub(crate) fn send(&mut self, key: Key, to: u8, now: Time) {
+        let entry = Entry { to, sent_at: now, outcomes: Vec::new(), delivered: Vec::new() };
+        assert!(self.entries.insert(key, entry).is_none(), "{key:?} is used twice");
+    }
+
+    pub(crate) fn end(&mut self, key: Key, now: Time, fate: Fate) {
+        self.entries.get_mut(&key).expect("it was sent").outcomes.push((now, fate));
+    }
+
+    pub(crate) fn deliver(&mut self, key: Option<Key>, at: u8, now: Time) {
+        match key.and_then(|key| self.entries.get_mut(&key)) {
+            Some(entry) if entry.to == at => entry.delivered.push(now),
+            Some(_) | None => self.strays += 1,
+        }
+    }
+
+    pub(crate) fn count(&self, fate: Fate) -> usize {
+        let fates = self.entries.values().flat_map(|entry| &entry.outcomes);
+        fates.filter(|(_, one)| *one == fate).count()
+    }
+
+    pub(crate) fn undecided(&self) -> usize {
+        self.entries.values().filter(|entry| entry.outcomes.is_empty()).count()
+    }
+
+    /// All that must never be: confirmed and not delivered, delivered twice, or two outcomes.
+    pub(crate) fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        for (key, entry) in &self.entries {
+            let is_confirmed = entry.outcomes.iter().any(|(_, fate)| *fate == Fate::Confirmed);
+            if is_confirmed && entry.delivered.is_empty() {
+                faults.push(format!("{key:?} was confirmed and not delivered: {entry:?}"));
+            }
+            if entry.delivered.len() > 1 {
+                faults.push(format!("{key:?} was delivered twice: {entry:?}"));
+            }
+            if entry.outcomes.len() > 1 {
+                faults.push(format!("{key:?} has two outcomes: {entry:?}"));
+            }
+        }
+        faults
+    }
+}
