@@ -33,7 +33,7 @@ fn what_went_with_a_call_whose_answer_was_lost_arrives_once() {
 
 #[test]
 fn a_link_that_only_the_other_end_has_confirms_nothing() {
-    let mut pair = Pair::new("300", |_| {});
+    let mut pair = Pair::new("9600", |_| {});
     pair.noise = Box::new(|_, octets| {
         if sender(octets) == Some(B) {
             octets.fill(0);
@@ -63,26 +63,20 @@ fn a_link_that_only_the_other_end_has_confirms_nothing() {
 }
 
 #[test]
-fn who_has_no_turn_for_others_transmits_nothing() {
-    let mut pair = Pair::new("9600", |_| {});
-    let id = pair.send(Side::A, b"HELLO");
-    pair.run(MINUTE);
-    let link = HardLink {
-        kind: LinkKind::Exclusive,
-        priority: 3,
-        remote_sap: SAP,
-        remote: Address::node(0x0a_1420),
-    };
-    // The link with B must give way; nobody answers the call.
+fn who_may_not_speak_to_a_station_transmits_nothing_for_it() {
+    let mut pair = Pair::new("2400", |_| {});
+    let link = HardLink { kind: LinkKind::Reserved, priority: 1, remote_sap: SAP, remote: B };
     pair.client(Side::A).establish(link);
-    pair.run(MINUTE);
+    pair.run(MINUTE * 10);
     let [before, _] = pair.transmissions();
 
+    // While the link with B keeps all others out.
+    let (other, slow) = (Address::node(0x0a_1420), "600".parse().expect("a waveform"));
+    assert!(pair.node(Side::A).request_rate(other, slow));
     pair.run(HOUR);
 
-    let [after, _] = pair.transmissions();
-    assert_eq!(pair.confirmed(Side::A), [id]);
-    assert!(after - before < 20, "{before}, {after}");
+    assert_eq!(pair.node(Side::A).links().collect::<Vec<_>>(), [B]);
+    assert_eq!(pair.transmissions()[0], before);
 }
 
 /// Who sends the transmission that begins with these octets.
