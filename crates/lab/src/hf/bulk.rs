@@ -13,6 +13,8 @@ use proto::s5066::{Address, Node};
 use proto::time::Time;
 use sim::hf::{Channel, Medium, Net, StationId};
 
+use super::radio;
+
 /// Octets of a U_PDU: the MTU of STANAG 5066.
 pub(super) const U_PDU: usize = 2_048;
 /// Octets that C_PDU and S_PDU add to a U_PDU (Annexes A and B).
@@ -31,6 +33,8 @@ const LONGEST: Duration = Duration::from_secs(6 * 3_600);
 pub(super) struct Bulk {
     pub waveform: Waveform,
     pub channel: Channel,
+    /// From the command to transmit until the preamble, at both stations.
+    pub key_up: Duration,
     /// Transmissions before it is measured: the call, and those that find the length of segments.
     pub skipped: u64,
     /// Transmissions that are measured.
@@ -65,13 +69,21 @@ pub fn simulate_bulk(
     transmissions: u64,
     seed: u64,
 ) -> Option<f64> {
-    let bulk = Bulk { waveform, channel, skipped: 0, measured: transmissions };
+    let key_up = radio::FASTEST;
+    let bulk = Bulk { waveform, channel, key_up, skipped: 0, measured: transmissions };
     let mut pair = Pair::new(&bulk, seed);
     pair.run_until(transmissions)?;
     Some(pair.now.as_secs_f64())
 }
 
 impl Bulk {
+    /// Over a clear link, with the fastest radios.
+    pub(super) fn clear(speed: u32) -> Self {
+        let waveform = speed.to_string().parse().expect("the speeds are those of waveforms");
+        let channel = Channel::Clear;
+        Self { waveform, channel, key_up: radio::FASTEST, skipped: 5, measured: 10 }
+    }
+
     /// Runs it; `None` when not all transmissions came about.
     pub(super) fn run(&self, seed: u64) -> Option<Use> {
         let mut pair = Pair::new(self, seed);
@@ -97,13 +109,11 @@ impl Bulk {
     /// The share that U_PDUs could have at most: transmissions of full length, one block in answer,
     /// the medium's delays, the best length of segments, each frame that is lost sent again.
     pub(super) fn limit(&self) -> f64 {
-        let config = super::station(1, self.waveform);
-        let (preamble, block) = (self.waveform.preamble(), self.waveform.block_time());
-        let blocks = (config.longest - preamble).as_nanos() / block.as_nanos();
-        let sent = block.as_secs_f64() * blocks as f64;
-        let timing = super::air(self.channel).timing;
-        let turn = timing.key_up + preamble + timing.propagation + timing.decoder;
-        let cycle = sent + 2.0 * turn.as_secs_f64() + block.as_secs_f64();
+        let block = self.waveform.block_time();
+        let timing = radio::air(self.channel, self.key_up).timing;
+        let turn = timing.key_up + self.waveform.preamble() + timing.propagation + timing.decoder;
+        let sent = self.sent(self.longest());
+        let cycle = sent + (turn * 2 + block).as_secs_f64();
         let ber = if let Channel::Ber(ber) = self.channel { ber } else { 0.0 };
         let per_u_pdu = |frames: usize| {
             let octets = (U_PDU + ENVELOPE) as f64 + (frames * FRAME) as f64;
@@ -112,6 +122,28 @@ impl Bulk {
         };
         let best = (3..=32).map(per_u_pdu).fold(0.0, f64::max);
         sent / cycle * best
+    }
+
+    /// The key-up with which so much of the time is not blocks of the sender, where transmissions
+    /// last `longest` and all else takes what it takes here. Half of the seconds that are more than
+    /// here are one key-up.
+    pub(super) fn key_up_of(&self, turnaround: f64, longest: Duration, seed: u64) -> Duration {
+        let used = self.run(seed).expect("a clear link carries bulk");
+        let wanted = self.sent(longest) * turnaround / (1.0 - turnaround);
+        let more = wanted - used.turnaround * used.cycle_s;
+        Duration::from_secs_f64((self.key_up.as_secs_f64() + more / 2.0).max(0.0))
+    }
+
+    /// The longest that a transmission may be.
+    pub(super) fn longest(&self) -> Duration {
+        radio::station(1, self.waveform, self.key_up).longest
+    }
+
+    /// Seconds of blocks in a transmission that lasts `longest`.
+    fn sent(&self, longest: Duration) -> f64 {
+        let block = self.waveform.block_time();
+        let blocks = (longest - self.waveform.preamble()).as_nanos() / block.as_nanos();
+        block.as_secs_f64() * blocks as f64
     }
 
     fn between(&self, from: &Snapshot, until: &Snapshot) -> Use {
@@ -160,9 +192,9 @@ struct Pair {
 
 impl Pair {
     fn new(bulk: &Bulk, seed: u64) -> Self {
-        let medium = Medium::new(super::air(bulk.channel), 2, seed);
+        let medium = Medium::new(radio::air(bulk.channel, bulk.key_up), 2, seed);
         let nodes = [1, 2].map(|address| {
-            let config = super::station(address, bulk.waveform);
+            let config = radio::station(address, bulk.waveform, bulk.key_up);
             Node::new(Time::ZERO, config, Rng::stream(seed, &format!("node {address}")))
         });
         let mut net = Net::new(medium, nodes.into());

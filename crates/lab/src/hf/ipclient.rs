@@ -1,14 +1,19 @@
 //! End-to-end TCP over IP Client on clear links, with and without ARQ.
 
+mod tables;
+
+use std::time::Duration;
+
 use proto::ipclient::Transport;
 
-use super::GROUP;
+use super::compare::{self, Compared, Radio, Standing};
 use super::link::Link;
 use super::transfer::{
-    CONFIRMED, CONNECT, LATENCY, Published, Row, SMALL_BUFFER, TIMES, TOTAL, UTILISATION, at, cell,
-    limit, name, seconds, share,
+    BUFFER, BUFFERS, Published, Row, TIMES, TOTAL, UTILISATION, at, buffer, cell, limit, name,
+    seconds,
 };
-use crate::claim::{Cell, Claim, Exchange, Finding, Point, Results, Table, Verdict};
+use super::{GROUP, radio};
+use crate::claim::{Cell, Claim, Exchange, Finding, Point, Results};
 use crate::figure::{Axis, Figure, Ink, Mark, Series};
 use crate::runner;
 use crate::stats::Estimate;
@@ -85,8 +90,6 @@ struct Comparison {
     rows: &'static [Row],
     /// The row that is shown as a timeline.
     shown: usize,
-    /// What makes the difference.
-    why: &'static str,
 }
 
 const IP_CLIENT: Comparison = Comparison {
@@ -95,8 +98,6 @@ const IP_CLIENT: Comparison = Comparison {
     transport: Transport::Arq { in_order: true },
     rows: &ARQ,
     shown: 7,
-    why: "data goes along with the call, answers of TCP wait for nothing but the turn, and what the \
-          timer needlessly sends again is dropped before the air",
 };
 const WITHOUT_ARQ: Comparison = Comparison {
     id: "hf-nonarq",
@@ -104,90 +105,110 @@ const WITHOUT_ARQ: Comparison = Comparison {
     transport: Transport::NonArq { repeats: 0 },
     rows: &NON_ARQ,
     shown: 2,
-    why: "nobody makes a link, slots are as short as it takes to notice each other, and what TCP \
-          sends again while the first still waits is dropped before the air",
 };
 
 impl Comparison {
-    fn link(&self, row: Row) -> Link {
-        row.link(self.transport, None)
-    }
-
-    /// The same with a socket buffer that Linux does not enlarge.
-    fn small(&self, row: Row) -> Link {
-        row.link(self.transport, Some(SMALL_BUFFER))
+    /// The transfer that is judged with this key-up.
+    fn link(&self, row: Row, key_up: Duration) -> Link {
+        row.link(self.transport, key_up, BUFFER)
     }
 
     fn cells(&self) -> Vec<Cell> {
-        self.rows.iter().flat_map(|&row| [cell(self.link(row)), cell(self.small(row))]).collect()
+        let of = |row: Row| {
+            radio::key_ups().into_iter().flat_map(move |key_up| {
+                BUFFERS.map(|buffer| cell(row.link(self.transport, key_up, buffer)))
+            })
+        };
+        self.rows.iter().flat_map(|&row| of(row)).collect()
     }
 
     fn judge(&self, results: &Results) -> Finding {
         let points: Vec<Point> =
             self.rows.iter().flat_map(|&row| self.points(results, row)).collect();
-        let worse: Vec<String> =
-            self.rows.iter().flat_map(|&row| self.worse(results, row)).collect();
-        let shares = self.rows.iter().map(|&row| at(results, &self.link(row), UTILISATION));
+        let radios = self.radios(results, BUFFER);
+        let winners: Vec<String> = BUFFERS
+            .into_iter()
+            .filter(|&octets| self.radios(results, octets)[0].standing() == Standing::Beaten)
+            .map(buffer)
+            .collect();
+        let fastest = |row: &Row| at(results, &self.link(*row, radio::FASTEST), UTILISATION).mean;
         let [least, most] = [f64::min, f64::max]
-            .map(|pick| shares.clone().map(|share| share.mean).reduce(pick).unwrap_or_default());
+            .map(|pick| self.rows.iter().map(fastest).reduce(pick).unwrap_or_default());
         let failed = self.rows.iter().filter(|row| row.published.is_none()).map(|&row| {
-            let total = at(results, &self.link(row), TOTAL);
+            let total = at(results, &self.link(row, radio::FASTEST), TOTAL);
             format!(" {}, which failed there, take {} s.", row.place(), seconds(&total))
         });
         let runs = points.first().map_or(0, |point| point.y.runs);
         Finding {
-            verdict: if worse.is_empty() { Verdict::Beaten } else { Verdict::Differs },
+            verdict: compare::verdict(&radios),
             measured: format!(
-                "{} to {} of the link.{} {runs} runs.",
+                "{} to {} of the link with a key-up of {} and a socket buffer of {}.{} {runs} runs.",
                 percent(least),
                 percent(most),
+                compare::seconds(radio::FASTEST),
+                buffer(BUFFER),
                 failed.collect::<String>(),
             ),
-            reason: if worse.is_empty() {
-                format!("no figure is worse: {}", self.why)
-            } else {
-                format!("worse: {}", worse.join("; "))
-            },
+            reason: format!(
+                "with a socket buffer of {}: {}; {}; {}",
+                buffer(BUFFER),
+                compare::reason(&radios),
+                match winners.is_empty() {
+                    true =>
+                        "no buffer that was tried beats every figure, even with the fastest radio"
+                            .to_owned(),
+                    false => format!(
+                        "with the fastest radio every figure is beaten with {} of the buffers that \
+                         were tried",
+                        winners.join(" and ")
+                    ),
+                },
+                radio::implied(),
+            ),
             figures: self.figures(&points),
-            tables: vec![self.table(results), self.latencies(results)],
+            tables: self.tables(results),
             exchanges: vec![self.exchange()],
             points,
             assumptions: super::transfer_assumptions(),
         }
     }
 
-    /// Which of the row's figures are not as good as the published ones. How long the last octet
-    /// waits in the sender's socket is up to the size of that.
-    fn worse(&self, results: &Results, row: Row) -> Vec<String> {
+    /// All published figures beside ours with that buffer, radio by radio.
+    fn radios(&self, results: &Results, buffer: usize) -> [Radio; radio::COUNT] {
+        radio::key_ups().map(|key_up| {
+            let of = |&row: &Row| self.compared(results, row, key_up, buffer);
+            Radio { key_up, figures: self.rows.iter().flat_map(of).collect() }
+        })
+    }
+
+    fn compared(
+        &self,
+        results: &Results,
+        row: Row,
+        key_up: Duration,
+        buffer: usize,
+    ) -> Vec<Compared> {
         let Some(published) = row.published else { return Vec::new() };
-        let mut worse = Vec::new();
-        let link = self.link(row);
-        let share = at(results, &link, UTILISATION).mean;
-        if share < published.utilisation {
-            worse.push(format!("{share:.3} of {:.3} for {}", published.utilisation, row.place()));
-        }
-        for (metric, link) in [(CONNECT, &link), (TOTAL, &link), (LATENCY, &self.small(row))] {
-            let (ours, theirs) = (at(results, link, metric), published.of(metric));
-            // Nothing arrives in no time.
-            if ours.mean > theirs && theirs > 0.0 {
-                worse.push(format!(
-                    "{metric} {} s of {theirs} s for {}",
-                    seconds(&ours),
-                    row.place()
-                ));
-            }
-        }
-        worse
+        let link = row.link(self.transport, key_up, buffer);
+        let place = format!("for {}", row.place());
+        let used = at(results, &link, UTILISATION);
+        let mut compared = vec![Compared::share(&place, &used, published.utilisation)];
+        // Nothing arrives in no time.
+        let times = TIMES.into_iter().filter(|&metric| published.of(metric) > 0.0);
+        compared.extend(times.map(|metric| {
+            let ours = at(results, &link, metric);
+            let measured = format!("{metric} {}", seconds(&ours));
+            Compared::time(&place, &measured, &ours, published.of(metric))
+        }));
+        compared
     }
 
     fn points(&self, results: &Results, row: Row) -> Vec<Point> {
-        let link = self.link(row);
         let (ours, seed) =
             (format!("{}-{}", self.series, row.speed), format!("seed-{}", row.speed));
-        let x = f64::from(row.kilobytes);
         let point = |series: String, y: Estimate, y_unit, limit| Point {
             series,
-            x,
+            x: f64::from(row.kilobytes),
             x_unit: KILOBYTES,
             y,
             y_unit,
@@ -196,93 +217,36 @@ impl Comparison {
             limit2: None,
             cell: None,
         };
-        let most = Some(limit(&link));
-        let share = at(results, &link, UTILISATION);
-        let mut points = vec![point(ours.clone(), share, super::UTILISATION, most)];
-        points.extend(row.published.map(|published| {
-            let y = super::published(published.utilisation);
-            point(seed.clone(), y, super::UTILISATION, None)
-        }));
-        for metric in TIMES {
-            let y = at(results, &link, metric);
-            points.push(point(format!("{ours}-{metric}"), y, SECONDS, None));
-            points.extend(row.published.map(|published| {
+        let of = |link: Link, suffix: String| {
+            let used = at(results, &link, UTILISATION);
+            let used =
+                point(format!("{ours}{suffix}"), used, super::UTILISATION, Some(limit(&link)));
+            let times = TIMES.map(|metric| {
+                let y = at(results, &link, metric);
+                point(format!("{ours}-{metric}{suffix}"), y, SECONDS, None)
+            });
+            [used].into_iter().chain(times).collect::<Vec<_>>()
+        };
+        let mut points = of(self.link(row, radio::FASTEST), String::new());
+        for key_up in radio::key_ups().into_iter().skip(1) {
+            let suffix = format!(", key-up {}", compare::seconds(key_up));
+            points.extend(of(self.link(row, key_up), suffix));
+        }
+        for other in BUFFERS.into_iter().filter(|&other| other != BUFFER) {
+            let link = row.link(self.transport, radio::FASTEST, other);
+            points.extend(of(link, format!(", {}", buffer(other))));
+        }
+        let theirs = |published: Published| {
+            let used = super::published(published.utilisation);
+            let used = point(seed.clone(), used, super::UTILISATION, None);
+            let times = TIMES.map(|metric| {
                 let y = super::published(published.of(metric));
                 point(format!("{seed}-{metric}"), y, SECONDS, None)
-            }));
-        }
-        points.push(point(
-            format!("{ours}-{LATENCY}-32k"),
-            at(results, &self.small(row), LATENCY),
-            SECONDS,
-            None,
-        ));
+            });
+            [used].into_iter().chain(times).collect::<Vec<_>>()
+        };
+        points.extend(row.published.into_iter().flat_map(theirs));
         points
-    }
-
-    fn table(&self, results: &Results) -> Table {
-        let rows = self.rows.iter().map(|&row| {
-            let link = self.link(row);
-            let theirs =
-                |value: fn(Published) -> String| row.published.map_or("failed".into(), value);
-            let time = |metric| seconds(&at(results, &link, metric));
-            vec![
-                row.speed.to_string(),
-                row.kilobytes.to_string(),
-                share(&at(results, &link, UTILISATION)),
-                theirs(|it| format!("{:.3}", it.utilisation)),
-                time(CONNECT),
-                theirs(|it| it.connect.to_string()),
-                time(TOTAL),
-                theirs(|it| it.total.to_string()),
-                time(CONFIRMED),
-            ]
-        });
-        Table {
-            title: "Utilisation, connect time and total time, ours and published, in seconds"
-                .into(),
-            head: [
-                "bit/s",
-                "kB",
-                "utilisation",
-                "published",
-                "connect",
-                "published",
-                "total",
-                "published",
-                "confirmed",
-            ]
-            .map(str::to_owned)
-            .to_vec(),
-            rows: rows.collect(),
-        }
-    }
-
-    fn latencies(&self, results: &Results) -> Table {
-        let rows = self.rows.iter().map(|&row| {
-            vec![
-                row.speed.to_string(),
-                row.kilobytes.to_string(),
-                seconds(&at(results, &self.link(row), LATENCY)),
-                seconds(&at(results, &self.small(row), LATENCY)),
-                share(&at(results, &self.small(row), UTILISATION)),
-                row.published.map_or("failed".into(), |it| it.latency.to_string()),
-            ]
-        });
-        Table {
-            title: "Final data latency in seconds, by the sender's socket buffer".into(),
-            head: [
-                "bit/s",
-                "kB",
-                "as Linux enlarges it",
-                "32 KB",
-                "utilisation with 32 KB",
-                "published",
-            ]
-            .map(str::to_owned)
-            .to_vec(),
-            rows: rows.collect(),
-        }
     }
 
     /// A figure for each speed that has more than two sizes.
@@ -299,12 +263,13 @@ impl Comparison {
                 name: format!("{}-{speed}", self.id),
                 title: format!("End-to-end TCP over IP Client at {speed} bit/s"),
                 subtitle: format!(
-                    "{}, a clear link, mean of {} runs",
+                    "{}, a clear link, key-up {}, socket buffer {}",
                     match self.transport {
                         Transport::Arq { .. } => "With ARQ",
                         Transport::NonArq { .. } => "Without ARQ, access in slots",
                     },
-                    points.first().map_or(0, |point| point.y.runs)
+                    compare::seconds(radio::FASTEST),
+                    buffer(BUFFER),
                 ),
                 x: Axis::log("Size of the transfer", KILOBYTES)
                     .with_ticks([1.0, 10.0, 100.0, 1_000.0, 10_000.0]),
@@ -335,7 +300,7 @@ impl Comparison {
     /// What both stations did in the run with the first seed.
     fn exchange(&self) -> Exchange {
         let row = self.rows[self.shown];
-        let link = self.link(row);
+        let link = self.link(row, radio::FASTEST);
         Exchange {
             name: format!("{}-timeline", self.id),
             title: format!("{} by TCP over IP Client", row.place()),

@@ -20,6 +20,7 @@ use sim::hf::Channel;
 use sim::units::BitRate;
 use sim::{AppId, HfId, HfStation, InterfaceConfig, LinkConfig, Prefix, World, channel};
 
+use super::radio;
 use crate::tcp::as_linux;
 
 const PORT: u16 = 5_001;
@@ -31,14 +32,16 @@ pub struct Link {
     pub waveform: Waveform,
     /// What happens on the way.
     pub channel: Channel,
+    /// From the command to transmit until the preamble, at both stations.
+    pub key_up: Duration,
     /// How the IP clients send.
     pub transport: Transport,
     /// How the stations share the frequency.
     pub is_slotted: bool,
     /// Octets to be transferred.
     pub octets: u64,
-    /// Octets of the sender's socket buffer; `None` for what Linux may make of it.
-    pub send_buffer: Option<usize>,
+    /// Octets of the sender's socket buffer.
+    pub send_buffer: usize,
     /// When it is given up.
     pub limit: Duration,
 }
@@ -92,7 +95,7 @@ impl Link {
             [a, b].map(|host| world.address(host).expect("a host on a LAN has an address"));
         let places = [(near, from), (far, to)].into_iter().zip(0_u8..);
         let stations = places.map(|((host, behind), position)| {
-            let mut config = super::station(u32::from(position) + 1, self.waveform);
+            let mut config = radio::station(u32::from(position) + 1, self.waveform, self.key_up);
             if self.is_slotted {
                 config.access = Access::Slotted { position, stations: 2 };
             }
@@ -101,12 +104,12 @@ impl Link {
             station.client.set_unicast(self.transport);
             station
         });
-        let hf = world.add_hf(super::air(self.channel), stations.collect());
+        let hf = world.add_hf(radio::air(self.channel, self.key_up), stations.collect());
         world.route(a, Prefix::host(to), near, 0);
         world.route(b, Prefix::host(from), far, 0);
 
-        let mut tcp = as_linux(tcp::Config::default());
-        tcp.send_buffer = self.send_buffer.unwrap_or(tcp.send_buffer);
+        let send_buffer = self.send_buffer;
+        let tcp = tcp::Config { send_buffer, ..as_linux(tcp::Config::default()) };
         let sink = SinkConfig { tcp, confirm: Some(self.octets), ..SinkConfig::new(PORT) };
         let sink = world.add_transfer_sink(b, sink);
         let sender = SenderConfig {

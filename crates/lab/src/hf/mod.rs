@@ -4,29 +4,32 @@
 //! Each file holds claims that look at the same runs.
 
 mod bulk;
+mod compare;
 mod errors;
 mod ipclient;
 pub mod link;
+mod radio;
 mod s5066;
 mod shared;
 mod timeline;
 mod transfer;
 
-use std::time::Duration;
-
 use proto::modem::Waveform;
-use proto::s5066::{Address, node};
-use sim::hf::{self, Channel, Timing};
+use proto::s5066::node;
+use sim::hf::Channel;
 
 use crate::claim::Claim;
 use crate::stats::Estimate;
 
 pub use bulk::simulate_bulk;
+use radio::air_assumptions;
 pub use timeline::{capture, span, timeline};
 
 const GROUP: &str = "hf";
 const BIT_S: &str = "bit/s";
 const UTILISATION: &str = "utilisation";
+/// Runs on a clear link, where all are alike.
+const ALIKE: u32 = 2;
 
 /// The claims.
 #[must_use]
@@ -43,21 +46,20 @@ fn published(mean: f64) -> Estimate {
     Estimate { mean, ci95: None, runs: 0, censored: 0 }
 }
 
-/// The frequency that all stations share.
-fn air(channel: Channel) -> hf::Config {
-    hf::Config { channel, timing: Timing { key_up: SWITCHING, ..Timing::default() } }
+/// A bit error rate.
+fn scientific(ber: f64) -> String {
+    if ber > 0.0 { format!("{ber:e}") } else { "0".to_owned() }
 }
 
-/// A node that knows how long its modem takes.
+/// The frequency that stations with the fastest radio share.
+fn air(channel: Channel) -> sim::hf::Config {
+    radio::air(channel, radio::FASTEST)
+}
+
+/// A node with the fastest radio.
 fn station(address: u32, waveform: Waveform) -> node::Config {
-    let decoding = air(Channel::Clear).timing.decoder;
-    let config = node::Config::new(Address::node(address), waveform);
-    node::Config { switching: SWITCHING, decoding, ..config }
+    radio::station(address, waveform, radio::FASTEST)
 }
-
-/// From receiving to transmitting: what is said to be the least that equipment reaches is 150 to
-/// 200 ms.
-const SWITCHING: Duration = Duration::from_millis(200);
 
 /// What was taken of a link where the paper is silent.
 fn assumptions() -> Vec<String> {
@@ -79,33 +81,16 @@ fn transfer_assumptions() -> Vec<String> {
          first request; the time until a confirmation is back is given beside it. Connect time ends \
          when the connecting host is connected. 1 kB is 1000 octets, 100 KiB are 102400."
             .to_owned(),
-        "TCP of both hosts as Linux has it: CUBIC, ten segments to start with, SACK, timestamps, an \
-         RTO of SRTT and at least 200 ms, at most 120 s, needless timeouts undone by timestamps, \
-         buffers that reach 4 MB to send and 3 MB to receive. MTU 1500. Hosts reach their stations \
-         over LANs of 100 Mbit/s."
-            .to_owned(),
+        format!(
+            "TCP of both hosts as Linux has it: CUBIC, ten segments to start with, SACK, timestamps, \
+             an RTO of SRTT and at least 200 ms, at most 120 s, needless timeouts undone by \
+             timestamps, buffers of {} to send and 3 MB to receive. MTU 1500. Hosts reach their \
+             stations over LANs of 100 Mbit/s.",
+            transfer::buffer(transfer::BUFFER),
+        ),
         "With ARQ stations alternate; without they have slots of their own. All else that an IP \
          client and a node can be told is as it is unless told."
             .to_owned(),
     ]);
     all
-}
-
-/// What was taken of modems and channels where the paper is silent.
-fn air_assumptions() -> Vec<String> {
-    let timing = air(Channel::Clear).timing;
-    vec![
-        format!(
-            "The modem: waveforms of STANAG 4539 to 9600 bit/s and of 48 kHz (STANAG 5069) for \
-             240000 bit/s, with their preambles, blocks of the short interleaver and end of \
-             message. From the command to transmit until the preamble {} ms, from the last block \
-             until it listens {} ms, to decode a block {} ms, on the way {} ms: what good \
-             equipment reaches, not what it is sold with.",
-            timing.key_up.as_millis(),
-            timing.key_down.as_millis(),
-            timing.decoder.as_millis(),
-            timing.propagation.as_millis(),
-        ),
-        "Bit errors are independent, after decoding. Preambles are always recognised.".to_owned(),
-    ]
 }

@@ -1,0 +1,225 @@
+//! How measured figures stand to published ones, radio by radio.
+//!
+//! A radio that takes long from the command to transmit until it does makes every turn longer. Nobody
+//! knows what the published figures were measured with, so ours are judged with several.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::radio;
+use crate::claim::{Table, Verdict};
+use crate::stats::Estimate;
+
+/// Figures that differ by no more than this share of the published one are tied: the white paper's own
+/// two figures of STANAG 5066 on a clear link, 92.1 and 93 %, differ by that.
+const TIE: f64 = 0.01;
+/// Figures that a verdict names where more of them are to blame.
+const NAMED: usize = 4;
+
+/// How figures stand to the published ones, from the worst.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) enum Standing {
+    Missed,
+    Tied,
+    Beaten,
+}
+
+impl fmt::Display for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Missed => "missed",
+            Self::Tied => "tied",
+            Self::Beaten => "beaten",
+        })
+    }
+}
+
+/// A figure of ours beside the published one.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Compared {
+    /// Both, and where.
+    pub(super) what: String,
+    pub(super) standing: Standing,
+}
+
+impl Compared {
+    /// A figure that is better the greater it is.
+    pub(super) fn share(place: &str, ours: &Estimate, theirs: f64) -> Self {
+        let what = format!("{:.3} of {theirs:.3} {place}", ours.mean);
+        let standing = standing(ours.low() - theirs, ours.high() - theirs, theirs);
+        Self { what, standing }
+    }
+
+    /// A time in seconds, written as `measured`.
+    pub(super) fn time(place: &str, measured: &str, ours: &Estimate, theirs: f64) -> Self {
+        let what = format!("{measured} s of {theirs} s {place}");
+        let standing = standing(theirs - ours.high(), theirs - ours.low(), theirs);
+        Self { what, standing }
+    }
+}
+
+/// What an advantage that is certain to lie in a range means.
+fn standing(least: f64, most: f64, published: f64) -> Standing {
+    let tie = TIE * published;
+    if least > tie {
+        Standing::Beaten
+    } else if most < -tie {
+        Standing::Missed
+    } else {
+        Standing::Tied
+    }
+}
+
+/// All figures that are judged, of stations whose radios key up in the same time.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Radio {
+    pub(super) key_up: Duration,
+    pub(super) figures: Vec<Compared>,
+}
+
+impl Radio {
+    /// That of the figure which stands worst.
+    pub(super) fn standing(&self) -> Standing {
+        self.figures.iter().map(|it| it.standing).min().unwrap_or(Standing::Tied)
+    }
+
+    /// How many figures stand so.
+    pub(super) fn count(&self, standing: Standing) -> usize {
+        self.figures.iter().filter(|it| it.standing == standing).count()
+    }
+
+    /// The figures which stand worst.
+    fn worst(&self) -> String {
+        let standing = self.standing();
+        let worst: Vec<&str> = self
+            .figures
+            .iter()
+            .filter(|it| it.standing == standing)
+            .map(|it| it.what.as_str())
+            .collect();
+        let (named, more) = worst.split_at(worst.len().min(NAMED));
+        match more.len() {
+            0 => named.join(", "),
+            more => format!("{} and {more} more", named.join(", ")),
+        }
+    }
+}
+
+/// What all radios together mean, the fastest first. It counts what all have that are no slower than
+/// the published figures imply of theirs.
+pub(super) fn verdict(radios: &[Radio]) -> Verdict {
+    let comparable = radios.iter().filter(|it| it.key_up <= radio::as_published());
+    match comparable.map(Radio::standing).min() {
+        Some(Standing::Beaten) => Verdict::Beaten,
+        Some(Standing::Tied) => Verdict::Reproduced,
+        Some(Standing::Missed) | None => Verdict::Differs,
+    }
+}
+
+/// With which radios the published figures are beaten, tied and missed.
+pub(super) fn reason(radios: &[Radio]) -> String {
+    let groups: Vec<&[Radio]> =
+        radios.chunk_by(|one, next| one.standing() == next.standing()).collect();
+    let told = groups.iter().enumerate().filter_map(|(place, group)| {
+        let (first, last) = (group.first()?, group.last()?);
+        let standing = first.standing();
+        let which = match (place, place + 1 == groups.len()) {
+            (0, true) => "with every key-up".to_owned(),
+            (0, false) => format!("up to a key-up of {}", seconds(last.key_up)),
+            (_, true) => format!("from a key-up of {} on", seconds(first.key_up)),
+            (_, false) if group.len() == 1 => format!("with {}", seconds(first.key_up)),
+            (_, false) => format!("from {} to {}", seconds(first.key_up), seconds(last.key_up)),
+        };
+        Some(match standing {
+            Standing::Beaten => format!("beaten {which}"),
+            Standing::Missed | Standing::Tied => format!("{standing} {which} ({})", first.worst()),
+        })
+    });
+    told.collect::<Vec<_>>().join("; ")
+}
+
+/// A table with a column for each key-up: `rows` have what leads them, what is published, and what is
+/// measured by key-up.
+pub(super) fn table(
+    title: &str,
+    lead: &[&str],
+    rows: impl Iterator<Item = (Vec<String>, String, [String; radio::COUNT])>,
+) -> Table {
+    let mut head: Vec<String> = lead.iter().map(|&it| it.to_owned()).collect();
+    head.extend(radio::key_ups().map(seconds));
+    head.push("published".to_owned());
+    let rows = rows.map(|(mut row, published, measured)| {
+        row.extend(measured);
+        row.push(published);
+        row
+    });
+    Table { title: format!("{title}, by key-up"), head, rows: rows.collect() }
+}
+
+/// A key-up, in words.
+pub(super) fn seconds(key_up: Duration) -> String {
+    format!("{} s", key_up.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exact(mean: f64) -> Estimate {
+        Estimate { mean, ci95: None, runs: 2, censored: 0 }
+    }
+
+    /// A radio with a figure that is published as 0.8.
+    fn radio(key_up: f64, ours: &[f64]) -> Radio {
+        let figures = ours.iter().map(|&it| Compared::share("somewhere", &exact(it), 0.8));
+        Radio { key_up: Duration::from_secs_f64(key_up), figures: figures.collect() }
+    }
+
+    #[test]
+    fn the_reason_names_the_key_ups_from_which_on_figures_are_tied_and_missed() {
+        let radios =
+            [radio(0.2, &[0.9]), radio(1.0, &[0.85]), radio(2.0, &[0.795]), radio(5.0, &[0.7])];
+
+        assert_eq!(
+            reason(&radios),
+            "beaten up to a key-up of 1 s; tied with 2 s (0.795 of 0.800 somewhere); missed from a \
+             key-up of 5 s on (0.700 of 0.800 somewhere)"
+        );
+        assert_eq!(reason(&radios[..2]), "beaten with every key-up");
+    }
+
+    #[test]
+    fn what_only_fast_radios_beat_is_not_beaten() {
+        let like_published = radio::as_published().as_secs_f64();
+        let fast = radio(0.2, &[0.9, 0.9]);
+        let among = |ours: [f64; 2]| {
+            verdict(&[fast.clone(), radio(like_published, &ours), radio(60.0, &[0.1])])
+        };
+
+        assert_eq!(among([0.9, 0.9]), Verdict::Beaten);
+        assert_eq!(among([0.9, 0.803]), Verdict::Reproduced);
+        assert_eq!(among([0.9, 0.7]), Verdict::Differs);
+    }
+
+    #[test]
+    fn a_mixed_outcome_is_named_by_what_stands_worst() {
+        let mixed = [radio(0.2, &[0.9, 0.7, 0.8])];
+
+        assert_eq!(verdict(&mixed), Verdict::Differs);
+        assert_eq!(reason(&mixed), "missed with every key-up (0.700 of 0.800 somewhere)");
+        assert_eq!(mixed[0].count(Standing::Beaten), 1);
+    }
+
+    #[test]
+    fn a_difference_counts_only_beyond_the_tie_and_the_interval() {
+        let unsure = Estimate { ci95: Some(0.1), ..exact(0.85) };
+        let unended = Estimate { censored: 1, ..exact(3.0) };
+        let share = |ours| Compared::share("", &ours, 0.8).standing;
+        let time = |ours| Compared::time("", "", &ours, 10.0).standing;
+
+        assert_eq!([share(exact(0.809)), share(exact(0.807))], [Standing::Beaten, Standing::Tied]);
+        assert_eq!([share(exact(0.791)), share(exact(0.793))], [Standing::Missed, Standing::Tied]);
+        assert_eq!([time(exact(9.8)), time(exact(10.2))], [Standing::Beaten, Standing::Missed]);
+        assert_eq!([share(unsure), time(unended)], [Standing::Tied, Standing::Tied]);
+    }
+}

@@ -1,0 +1,99 @@
+//! What transfers measured, by key-up and by socket buffer.
+
+use super::Comparison;
+use crate::claim::{Metric, Results, Table};
+use crate::hf::compare::{self, Standing};
+use crate::hf::radio;
+use crate::hf::transfer::{
+    BUFFER, BUFFERS, CONFIRMED, CONNECT, LATENCY, Published, Row, TOTAL, UTILISATION, at, buffer,
+    seconds, share,
+};
+
+impl Comparison {
+    pub(super) fn tables(&self, results: &Results) -> Vec<Table> {
+        let mut tables = vec![self.by_key_up(
+            results,
+            &format!("Utilisation with a socket buffer of {}", buffer(BUFFER)),
+            UTILISATION,
+        )];
+        tables.extend(
+            [
+                ("Connect time in seconds", CONNECT),
+                ("Total time in seconds", TOTAL),
+                ("Time until a confirmation of all data is back, in seconds", CONFIRMED),
+                ("Final data latency in seconds", LATENCY),
+            ]
+            .map(|(title, metric)| self.by_key_up(results, title, metric)),
+        );
+        tables.push(self.standings(results));
+        tables.push(self.by_buffer(results));
+        tables
+    }
+
+    fn by_key_up(&self, results: &Results, title: &str, metric: Metric) -> Table {
+        let published = |it: Published| match metric {
+            // Of that nothing was published.
+            CONFIRMED => String::new(),
+            UTILISATION => format!("{:.3}", it.utilisation),
+            _ => it.of(metric).to_string(),
+        };
+        let rows = self.rows.iter().map(|&row| {
+            let measured = radio::key_ups().map(|key_up| {
+                let estimate = at(results, &self.link(row, key_up), metric);
+                if metric == UTILISATION { share(&estimate) } else { seconds(&estimate) }
+            });
+            (place(row), row.published.map_or("failed".to_owned(), published), measured)
+        });
+        compare::table(title, &PLACE, rows)
+    }
+
+    /// How many figures each buffer beats, ties and misses.
+    fn standings(&self, results: &Results) -> Table {
+        let mut head = vec!["socket buffer".to_owned()];
+        head.extend(radio::key_ups().map(compare::seconds));
+        let rows = BUFFERS.map(|octets| {
+            let of = self.radios(results, octets).map(|radio| {
+                [Standing::Beaten, Standing::Tied, Standing::Missed]
+                    .map(|standing| radio.count(standing).to_string())
+                    .join(" / ")
+            });
+            [buffer(octets)].into_iter().chain(of).collect()
+        });
+        Table {
+            title: "Published figures beaten / tied / missed, by socket buffer and key-up"
+                .to_owned(),
+            head,
+            rows: rows.into(),
+        }
+    }
+
+    fn by_buffer(&self, results: &Results) -> Table {
+        let mut head: Vec<String> = PLACE.map(str::to_owned).into();
+        head.extend(BUFFERS.map(buffer));
+        head.push("published".to_owned());
+        let rows = self.rows.iter().map(|&row| {
+            let measured = BUFFERS.map(|octets| {
+                let link = row.link(self.transport, radio::FASTEST, octets);
+                let [used, latency] = [UTILISATION, LATENCY].map(|it| at(results, &link, it));
+                format!("{}, {} s", share(&used), seconds(&latency))
+            });
+            let published = |it: Published| format!("{:.3}, {} s", it.utilisation, it.latency);
+            let published = row.published.map_or("failed".to_owned(), published);
+            place(row).into_iter().chain(measured).chain([published]).collect()
+        });
+        Table {
+            title: format!(
+                "Utilisation and final data latency with a key-up of {}, by socket buffer",
+                compare::seconds(radio::FASTEST)
+            ),
+            head,
+            rows: rows.collect(),
+        }
+    }
+}
+
+const PLACE: [&str; 2] = ["bit/s", "kB"];
+
+fn place(row: Row) -> Vec<String> {
+    vec![row.speed.to_string(), row.kilobytes.to_string()]
+}

@@ -1,0 +1,67 @@
+//! What a radio that is slow to key up costs, beside what was published.
+
+use super::{ERROR_SPEED, ERRORS, keyed, name, share};
+use crate::claim::{Metric, Point, Results, Table};
+use crate::figure::{Axis, Figure, Ink, Mark, Series};
+use crate::hf::{compare, radio, scientific};
+
+/// A share of the time by bit error rate.
+pub(super) fn table(
+    results: &Results,
+    title: &str,
+    metric: Metric,
+    published: [f64; ERRORS.len()],
+) -> Table {
+    let rows = ERRORS.iter().zip(published).map(|(&(ber, _), published)| {
+        let measured = radio::key_ups()
+            .map(|key_up| share(&results.estimate(&name(&keyed(ber, key_up)), metric)));
+        (vec![scientific(ber)], format!("{published:.3}"), measured)
+    });
+    compare::table(title, &["bit error rate"], rows)
+}
+
+/// Ours over the key-up, what was published as level lines.
+pub(super) fn figure(points: &[Point]) -> Figure {
+    let shown = [
+        (0, Ink::Default, Ink::Trace(0)),
+        (2, Ink::Other(0), Ink::Trace(3)),
+        (3, Ink::Tcp, Ink::Trace(2)),
+    ];
+    let like_published = radio::as_published().as_secs_f64();
+    let mut series = vec![Series {
+        name: "the key-up that its turnaround implies".to_owned(),
+        ink: Ink::Goal,
+        marks: [LEAST, 1.0].map(|y| Mark::exact(like_published, y)).to_vec(),
+    }];
+    for (place, ink, line) in shown {
+        let (ber, published) = ERRORS[place];
+        let of = format!("s5066, key-up, {}", scientific(ber));
+        let ours = points.iter().filter(|it| it.series == of);
+        let level = radio::key_ups().map(|key_up| Mark::exact(key_up.as_secs_f64(), published));
+        let what = if ber > 0.0 { format!("{ber:e}") } else { "clear".to_owned() };
+        series.push(Series {
+            name: format!("published, {what}"),
+            ink: line,
+            marks: level.to_vec(),
+        });
+        series.push(Series {
+            name: format!("ours, {what}"),
+            ink,
+            marks: ours.map(|it| Mark::measured(it.x, &it.y)).collect(),
+        });
+    }
+    Figure {
+        name: "hf-s5066-key-up".to_owned(),
+        title: "What a radio that is slow to key up costs".to_owned(),
+        subtitle: format!(
+            "Bulk by STANAG 5066 at {ERROR_SPEED} bit/s, acknowledged, by bit error rate"
+        ),
+        x: Axis::linear("Key-up of both radios", "s"),
+        y: Axis { from_zero: false, ..Axis::linear("Utilisation", "") },
+        series,
+        note: String::new(),
+    }
+}
+
+/// Where the axis begins.
+const LEAST: f64 = 0.5;
