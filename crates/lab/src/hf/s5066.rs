@@ -141,7 +141,7 @@ fn judge(results: &Results) -> Finding {
             said.join(", "),
             percent(by_speed.iter().map(|point| point.y.mean).fold(1.0, f64::min)),
             percent(by_speed.iter().map(|point| point.y.mean).fold(0.0, f64::max)),
-            by_error.iter().map(|point| point.y.runs).max().unwrap_or_default(),
+            most_runs(&by_error),
         ),
         reason: format!(
             "{}; {}; {}",
@@ -294,7 +294,7 @@ fn error_figure(points: &[Point]) -> Figure {
         title: "What STANAG 5066 makes of a link with bit errors".to_owned(),
         subtitle: format!(
             "Bulk at {ERROR_SPEED} bit/s, acknowledged, short interleaver, mean of {} runs",
-            points[0].y.runs
+            most_runs(points)
         ),
         x: Axis::log("Bit error rate after decoding", ""),
         y: Axis::linear("Utilisation", ""),
@@ -309,6 +309,11 @@ fn error_figure(points: &[Point]) -> Figure {
                of the best length, each lost one sent again."
                 .to_owned(),
     }
+}
+
+/// Runs of the points that have most.
+fn most_runs(points: &[Point]) -> u32 {
+    points.iter().map(|point| point.y.runs).max().unwrap_or_default()
 }
 
 fn curve(points: &[Point], place: impl Fn(f64) -> f64) -> Series {
