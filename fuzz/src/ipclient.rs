@@ -98,7 +98,7 @@ impl Run {
                     let outcome = if value & 1 == 0 {
                         Outcome::Done
                     } else {
-                        Outcome::Failed(Failure::NoResponse)
+                        Outcome::not_arrived(Failure::NoResponse)
                     };
                     self.server.handle_outcome(now, request.id, outcome);
                 }

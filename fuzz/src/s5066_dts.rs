@@ -79,7 +79,15 @@ pub fn arq(input: &[u8]) {
                 octets.resize(8 + usize::from(value) * 4, value);
                 let expires = (value & 3 == 0).then(|| Time::from_nanos(link.turn + 5));
                 let in_order = action & 8 != 0;
-                let c_pdu = Cpdu { id: RequestId(pushed), octets, in_order, priority: 0, expires };
+                let is_retried = in_order && pushed % 3 == 0;
+                let c_pdu = Cpdu {
+                    id: RequestId(pushed),
+                    octets,
+                    in_order,
+                    priority: 0,
+                    expires,
+                    is_retried,
+                };
                 pushed += u64::from(link.sender.push(c_pdu).is_ok());
             }
             2..=4 => link.exchange(action >> 3, value),

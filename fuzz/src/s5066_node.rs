@@ -9,7 +9,7 @@ use proto::rng::Rng;
 use proto::s5066::dts::wire::Frame;
 use proto::s5066::node::{Config, Node, Record};
 use proto::s5066::sis::client::{self, Client, SendId};
-use proto::s5066::sis::{Sap, Service};
+use proto::s5066::sis::{Sap, Service, UnidataReason};
 use proto::s5066::{Address, sis};
 use proto::time::Time;
 
@@ -231,6 +231,10 @@ impl Run {
                     self.pending.clear();
                     user.rebind();
                 }
+                // The other node confirmed it, and had no client for it.
+                client::Event::Rejected {
+                    id: None, reason: UnidataReason::SAP_NOT_BOUND, ..
+                } => {}
                 client::Event::Close | client::Event::Rejected { id: None, .. } => {
                     panic!("{event:?}")
                 }
@@ -239,6 +243,7 @@ impl Run {
                 | client::Event::FlowOn
                 | client::Event::HardLink(_)
                 | client::Event::Management { .. }
+                | client::Event::Peer(_)
                 | client::Event::Received(_)
                 // Another client has the access point.
                 | client::Event::Refused(_) => {}

@@ -4,14 +4,15 @@
 use std::time::Duration;
 
 use proto::s5066::Address;
-use proto::s5066::service::{Failure, Indication, Command, LinkEvent, Mode, Outcome, Request};
+use proto::s5066::service::{Command, Failure, Indication, LinkEvent, Mode, Outcome, Request};
 use proto::s5066::sis::client::{self, Client};
 use proto::s5066::sis::primitive::ENVELOPE;
-use proto::s5066::sis::server::Backlog;
+use proto::s5066::sis::server::{Backlog, Known};
 use proto::s5066::sis::spdu::SPdu;
 use proto::s5066::sis::stream::Stream;
 use proto::s5066::sis::{
-    ClientId, Config, Delivery, Event, Primitive, Sap, Server, Service, Transmission,
+    ClientId, Config, Delivery, Event, NodeStatus, PeerState, Primitive, Sap, Server, Service,
+    Transmission, UnavailableReason,
 };
 use proto::time::Time;
 
@@ -170,7 +171,8 @@ impl Stage {
                     let mut out = Vec::new();
                     while self.server.poll_octets(self.now, id, &mut out) {}
                 }
-                self.server.handle_broadcast(self.now, value == 0);
+                let status = if value == 0 { NodeStatus::OFF } else { NodeStatus::ON };
+                self.server.handle_availability(self.now, status, UnavailableReason::UNSPECIFIED);
                 return after;
             }
         }
@@ -224,9 +226,23 @@ impl Stage {
         for turn in 0.. {
             let Some(command) = self.server.poll_command() else { break };
             assert!(turn < 100, "commands without end");
-            let (Command::MakeExclusive { peer } | Command::BreakExclusive { peer }) =
-                command;
-            assert!(!peer.is_group());
+            match command {
+                Command::MakeExclusive { peer } | Command::BreakExclusive { peer } => {
+                    assert!(!peer.is_group());
+                }
+                Command::Describe { client, node } => {
+                    let known = Known { state: PeerState::Down, bits_per_s: 75, backlog: 0 };
+                    self.server.handle_described(self.now, client, node, known);
+                }
+                Command::TakeBack { id } => {
+                    if let Some(at) = self.below.iter().position(|request| request.id == id) {
+                        self.below.remove(at);
+                        let taken = Outcome::not_arrived(Failure::TakenBack);
+                        self.server.handle_outcome(self.now, id, taken);
+                    }
+                }
+                Command::AskRate { .. } => {}
+            }
         }
         assert!(
             !self.server.backlog().exceeds(Backlog {

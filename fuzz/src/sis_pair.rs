@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use proto::s5066::Address;
-use proto::s5066::service::{Failure, Indication, LinkCommand, LinkEvent, Mode, Outcome, Request};
+use proto::s5066::service::{Command, Failure, Indication, LinkEvent, Mode, Outcome, Request};
 use proto::s5066::sis::client::{self, Client, HardLinkEvent, SendId};
 use proto::s5066::sis::primitive::{HardLink, LinkKind};
 use proto::s5066::sis::server::Backlog;
@@ -42,7 +42,7 @@ struct Run {
     /// How often each U_PDU came.
     delivered: BTreeMap<u64, u32>,
     /// What a node wants of links, in turn.
-    commands: Vec<(usize, LinkCommand)>,
+    commands: Vec<(usize, Command)>,
 }
 
 struct End {
@@ -209,10 +209,10 @@ impl Run {
         }
         let (request, has_arrived) = self.ends[end].below.swap_remove(chosen);
         let outcome = match value & 3 {
-            0 => Outcome::Failed(Failure::NoResponse),
-            1 => Outcome::Failed(Failure::LinkLost),
+            0 => Outcome::not_arrived(Failure::NoResponse),
+            1 => Outcome::unknown(Failure::LinkLost),
             _ if has_arrived => Outcome::Done,
-            _ => Outcome::Failed(Failure::Expired),
+            _ => Outcome::not_arrived(Failure::Expired),
         };
         self.ends[end].server.handle_outcome(self.now, request.id, outcome);
     }
@@ -245,18 +245,21 @@ impl Run {
         }
         let (end, command) = self.commands.remove(0);
         let (near, far) = match command {
-            LinkCommand::MakeExclusive { peer } if value & 3 == 0 => {
+            Command::MakeExclusive { peer } if value & 3 == 0 => {
                 let has_answered = value & 4 == 0;
                 (LinkEvent::NotMade { peer, has_answered }, None)
             }
-            LinkCommand::MakeExclusive { peer } => {
+            Command::MakeExclusive { peer } => {
                 let made =
                     |peer, is_caller| LinkEvent::Made { peer, is_exclusive: true, is_caller };
                 (made(peer, true), Some(made(NODES[end], false)))
             }
-            LinkCommand::BreakExclusive { peer } => {
+            Command::BreakExclusive { peer } => {
                 let broken = |peer| LinkEvent::Broken { peer, is_exclusive: true };
                 (broken(peer), Some(broken(NODES[end])))
+            }
+            Command::AskRate { .. } | Command::Describe { .. } | Command::TakeBack { .. } => {
+                return;
             }
         };
         self.ends[end].server.handle_link(self.now, near);
@@ -286,7 +289,7 @@ impl Run {
         let mut is_quiet = true;
         server.handle_timeout(now);
         assert!(server.next_timeout().is_none_or(|next| next > now), "it spins");
-        commands.extend(std::iter::from_fn(|| server.poll_link_command()).map(|it| (at, it)));
+        commands.extend(std::iter::from_fn(|| server.poll_command()).map(|it| (at, it)));
         assert!(commands.len() < 1_000, "commands without end");
         while let Some(event) = server.poll_event() {
             if let Event::Close(id) = event {
@@ -406,6 +409,7 @@ impl User {
             | client::Event::FlowOn
             | client::Event::HardLink(_)
             | client::Event::Management { .. }
+            | client::Event::Peer(_)
             | client::Event::Rejected { id: None, .. } => {}
         }
     }

@@ -207,7 +207,7 @@ impl Band {
                             let key = end.under_way.remove(&send).expect("one outcome each");
                             self.books.end(key, now, Fate::Rejected);
                         }
-                        client::Event::Rejected { id: None, reason } => {
+                        client::Event::Rejected { id: None, reason, .. } => {
                             panic!("a rejection of nothing that was sent: {reason:?}")
                         }
                         client::Event::Unbound(reason) => panic!("unbound: {reason:?}"),
@@ -217,6 +217,7 @@ impl Band {
                         | client::Event::FlowOn
                         | client::Event::HardLink(_)
                         | client::Event::Management { .. }
+                        | client::Event::Peer(_)
                         | client::Event::Refused(_) => {}
                     }
                 }
