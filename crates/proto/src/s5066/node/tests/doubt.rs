@@ -49,7 +49,8 @@ fn a_link_that_only_the_other_end_has_confirms_nothing() {
     let mut is_first = true;
     pair.noise = Box::new(move |_, octets| {
         if sender(octets) == Some(A) && std::mem::take(&mut is_first) {
-            octets[..60].fill(0);
+            let len = octets.len().min(60);
+            octets[..len].fill(0);
         }
     });
     for number in 4..7 {
