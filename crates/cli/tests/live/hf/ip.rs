@@ -90,6 +90,23 @@ fn who_starts_again_is_reached_again() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn who_sends_to_a_node_without_an_ip_client_is_told() {
+    let mut net = Net::with_radio("--speed 240000 --seed 11");
+    net.start_ip_clients();
+    net.expect_ping(0, "10.88.0.2");
+
+    net.gateway(1).signal(Signal::SIGTERM);
+    net.gateway(1).finish(SOON);
+    let said = net.nets.try_run(&net.hosts[0], "ping -n -c 3 -i 2 -W 20 10.88.0.2").stdout;
+
+    let said = String::from_utf8_lossy(&said).into_owned();
+    assert!(said.contains("Destination Host Unreachable"), "{said}");
+    let comes = wait_until(SOON, || net.status(0)["ipclient_unreceived"].as_u64() == Some(3));
+    assert!(comes, "{}", net.status(0));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn nothing_stays_behind_however_it_ends() {
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGKILL] {
         let mut net = Net::new();

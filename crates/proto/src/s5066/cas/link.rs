@@ -524,7 +524,7 @@ mod tests {
         assert_eq!(
             story(&mut called),
             [
-                "send Accepted { is_long: true }",
+                "send Accepted",
                 "Made { is_exclusive: false, is_caller: false, is_long: true, in_doubt: true }"
             ]
         );

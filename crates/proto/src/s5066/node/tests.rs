@@ -184,9 +184,20 @@ fn what_did_not_arrive_before_the_other_node_was_gone_is_tried_again_within_its_
                 ),
                 "{reasons:?}"
             ),
-            (false, _) => assert!(reasons.contains(&UnidataReason::NO_RESPONSE.0), "{reasons:?}"),
+            (false, _) => assert!(!reasons.contains(&UnidataReason::EXPIRED.0), "{reasons:?}"),
         }
     }
+}
+
+#[test]
+fn what_is_not_to_be_tried_again_is_rejected_when_a_call_is_not_answered() {
+    let mut pair = Pair::new("9600", |_| {});
+    pair.noise = Box::new(|_, octets| octets.fill(0));
+    let id = pair.send(Side::A, b"HELLO");
+
+    pair.run(MINUTE * 5);
+
+    assert_eq!(pair.rejected(Side::A), [(Some(id), UnidataReason::NO_RESPONSE)]);
 }
 
 #[test]

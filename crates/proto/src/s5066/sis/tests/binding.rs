@@ -151,7 +151,7 @@ fn clients_are_told_of_each_change_of_what_the_node_can_do_and_those_who_bind_me
         [
             "0: node off, unspecified",
             "1: bound 2048",
-            "1: node off, unspecified",
+            "1: node off, reason 84",
             "0: node transmit only, local emission control",
             "1: node transmit only, local emission control",
             "0: node on, unspecified",
