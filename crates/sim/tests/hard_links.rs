@@ -223,7 +223,9 @@ fn a_call_to_nobody_leaves_the_others_their_links_and_their_turns() {
     let longest = |at| band.waits(at, began).into_iter().max().unwrap_or_default();
     assert_eq!(band.told(A, OWNER), ["rejected: remote node not responding"]);
     assert_eq!((band.received[B], band.received[C]), (1, 31));
-    assert!(longest(B).max(longest(C)) < SECOND * 20, "{:?}, {:?}", longest(B), longest(C));
+    // B has not said yet what it can do: it is called first.
+    assert!(longest(B) < SECOND * 35, "{:?}", longest(B));
+    assert!(longest(C) < SECOND * 20, "{:?}", longest(C));
     assert_eq!(band.node(A).stats().links_broken, 0, "no link was ended for it");
 
     // It was lost a moment ago: it costs less now.

@@ -46,6 +46,10 @@ fn hosts_are_pinged_and_send_by_both_versions_of_ip() {
                 let stats = world.hf_client(hf, station).stats();
                 assert_eq!((stats.no_route, stats.malformed, stats.refused), (0, 0, 0));
                 assert_eq!((stats.queued, stats.unconfirmed), (0, 0), "all is confirmed");
+                assert!(
+                    stats.superseded > 0,
+                    "acknowledgements wait where later ones replace them"
+                );
             }
         }
     }

@@ -95,6 +95,8 @@ enum State {
         is_exclusive: bool,
         is_long: bool,
         in_doubt: bool,
+        /// Whether it replaces a soft link that was up at both ends.
+        was_up: bool,
         sent: u32,
         /// Requests sent before the call fails.
         left: u32,
@@ -141,8 +143,9 @@ impl Link {
         }
         self.owed.clear();
         let left = calls.unwrap_or(u32::MAX).min(self.config.calls);
+        let was_up = self.is_up();
         let in_doubt = self.in_doubt;
-        self.state = State::Calling { id, is_exclusive, is_long, in_doubt, sent: 0, left };
+        self.state = State::Calling { id, is_exclusive, is_long, in_doubt, was_up, sent: 0, left };
         self.owe_request();
     }
 
@@ -197,7 +200,13 @@ impl Link {
             Cpdu::Request { is_exclusive } => {
                 self.handle_request(now, id, is_exclusive, is_long, refusal);
             }
-            Cpdu::Accepted => self.handle_accepted(now, is_long),
+            Cpdu::Accepted => {
+                // Nothing else than this call is left that it could answer.
+                if let State::Calling { in_doubt, was_up: true, .. } = &mut self.state {
+                    *in_doubt = false;
+                }
+                self.handle_accepted(now, is_long);
+            }
             Cpdu::Rejected(reason) => {
                 if let State::Calling { .. } = self.state {
                     self.state = State::Down;

@@ -84,8 +84,10 @@ impl Node {
                 self.sis.handle_link(now, event);
                 continue;
             }
-            let is_soft = peer.link.is_up() || peer.link.is_calling();
-            if !is_soft || !peer.has_begun() && !peer.is_ack_due && self.turn.is_none() {
+            // On a soft link that is up the call is part of a transmission: until that begins the other
+            // end may send.
+            let may_call = !peer.has_begun() && !peer.is_ack_due && self.turn.is_none();
+            if peer.link.is_down() || peer.link.is_calling() && may_call {
                 self.call_exclusive(now, address);
             }
         }
