@@ -82,13 +82,13 @@ const STATES: [PeerState; 4] =
 impl<'a> Question<'a> {
     /// Reads the body of a message of this kind.
     pub(super) fn parse(body: &'a [u8]) -> Option<Self> {
-        match body {
-            &[TAKE_BACK, sap, a, b, c, d, ref start @ ..] if !start.is_empty() => {
+        match *body {
+            [TAKE_BACK, sap, a, b, c, d, ref start @ ..] if !start.is_empty() => {
                 let to = address([a, b, c, d]);
                 Some(Self::TakeBack { to, to_sap: Sap::new(sap), start })
             }
-            &[PEER, a, b, c, d] => Some(Self::Peer(address([a, b, c, d]))),
-            &[RATE, a, b, c, d, rate, interleaver] => {
+            [PEER, a, b, c, d] => Some(Self::Peer(address([a, b, c, d]))),
+            [RATE, a, b, c, d, rate, interleaver] => {
                 Some(Self::Rate { node: address([a, b, c, d]), rate, interleaver })
             }
             _ => None,
