@@ -6,6 +6,9 @@ use super::sis::{SUBNET_AVAILABILITY, UNIDATA_CONFIRM};
 use super::{A, B, Net, SOON};
 use crate::namespaces::wait_until;
 
+/// The reason by which a node of ours tells its clients that it is one.
+const OURS: u8 = 0x54;
+
 #[test]
 #[ignore = "needs root: run by ./test"]
 fn nodes_reach_each_other_by_modems_behind_tcp() {
@@ -32,6 +35,7 @@ fn a_modem_that_starts_again_is_used_again() {
         start_node(&mut net, host, "");
     }
     let mut witness = net.bind(0, 7);
+    assert_eq!(witness.expect(SUBNET_AVAILABILITY).body, [1, OURS]);
     net.radio().signal(Signal::SIGKILL);
     net.radio().finish(SOON);
     net.expect_state(0, "s5066", "no modem");
