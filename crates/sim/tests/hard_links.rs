@@ -386,6 +386,29 @@ fn a_hard_link_with_a_station_that_restarts_is_broken_and_said_to_be() {
 }
 
 #[test]
+fn a_hard_link_whose_other_end_is_gone_or_has_forgotten_it_keeps_nobody_waiting_without_end() {
+    for (lost, is_gone) in [(A, true), (B, true), (A, false), (B, false)] {
+        let mut band = Band::new("2400", 3);
+        band.establish(A, LinkKind::Shared, 0, address(B));
+        band.run(MINUTE * 20);
+        assert_eq!(band.hard_links(), 1, "it stays, however long nothing passes");
+        let left = if lost == A { B } else { A };
+        if is_gone {
+            band.replace(lost, NOBODY);
+        } else {
+            band.restart(lost);
+        }
+        band.run(SECOND * 10);
+        // Rank 0 waits for the end of the hard link.
+        band.send(left, OTHER, C, 0);
+
+        band.run(MINUTE * 12);
+
+        assert_eq!(band.received[C], 1, "{lost} {is_gone}");
+    }
+}
+
+#[test]
 fn a_station_that_is_asked_by_one_that_restarts_is_there_for_others_again() {
     for quarters in 4..48 {
         let mut band = Band::new("2400", 3);
@@ -440,7 +463,8 @@ impl Band {
     fn on(waveform: &str, stations: usize, channel: Channel, seed: u64) -> Self {
         let waveform: Waveform = waveform.parse().expect("a waveform");
         let medium = Medium::new(Config { channel, ..Config::default() }, stations, seed);
-        let nodes = (0..stations).map(|at| new_node(Time::ZERO, waveform, at, stations));
+        let nodes =
+            (0..stations).map(|at| new_node(Time::ZERO, waveform, at, address(at), stations));
         let net = Net::new(medium, nodes.collect());
         let mut band = Self {
             net,
@@ -474,7 +498,12 @@ impl Band {
 
     /// The station stops and starts anew, with new clients.
     fn restart(&mut self, at: usize) {
-        let node = new_node(self.now, self.waveform, at, self.clients.len());
+        self.replace(at, address(at));
+    }
+
+    /// Another station takes its place.
+    fn replace(&mut self, at: usize, by: Address) {
+        let node = new_node(self.now, self.waveform, at, by, self.clients.len());
         if self.net.medium().is_transmitting(StationId(at)) {
             self.net.medium_mut().end(StationId(at));
         }
@@ -614,8 +643,8 @@ impl Band {
     }
 }
 
-fn new_node(now: Time, waveform: Waveform, at: usize, stations: usize) -> Node {
-    let mut config = node::Config::new(address(at), waveform);
+fn new_node(now: Time, waveform: Waveform, at: usize, address: Address, stations: usize) -> Node {
+    let mut config = node::Config::new(address, waveform);
     if stations > 2 {
         let [position, stations] = [at, stations].map(|it| u8::try_from(it).expect("a few"));
         config.access = Access::Slotted { position, stations };

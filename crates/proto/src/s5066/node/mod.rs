@@ -174,6 +174,10 @@ impl Node {
             }
             // A hard link stays for as long as its clients want it.
             let is_hard = peer.link.is_exclusive() && self.sis.is_hard_linked(*address);
+            let is_quiet = now.since(peer.heard_at) >= self.config.link.idle;
+            if is_hard && is_quiet && peer.link.is_up() && !peer.has_data() {
+                self.sis.probe_hard_link();
+            }
             if peer.has_data() || is_hard {
                 peer.link.handle_use(now);
             }

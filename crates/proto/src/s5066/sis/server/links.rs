@@ -309,6 +309,8 @@ impl Server {
             SPdu::HardLinkTerminateConfirm if state.is_none() => {
                 self.commands.push_back(Command::BreakExclusive { peer });
             }
+            // It asks whether we are there.
+            SPdu::HardLinkConfirm if matches!(state, Some(State::Up)) => {}
             SPdu::HardLinkConfirm
             | SPdu::HardLinkRejected(_)
             | SPdu::HardLinkTerminateConfirm
@@ -452,6 +454,16 @@ impl Server {
         });
         if is_kept_out {
             self.end(now, EndReason::HIGHER_PRIORITY);
+        }
+    }
+
+    /// Asks whether the other end of a hard link that is up is still there: a confirmation changes
+    /// nothing there, is answered with an end by a node that knows of no such link, and by none that
+    /// is gone.
+    pub fn probe_hard_link(&mut self) {
+        let up = self.links.current.as_ref().filter(|current| current.state == State::Up);
+        if let Some(remote) = up.map(|current| current.link.remote) {
+            self.send_link_pdu(remote, &SPdu::HardLinkConfirm);
         }
     }
 
