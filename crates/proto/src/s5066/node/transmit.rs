@@ -140,7 +140,9 @@ impl Node {
         self.stats.keyed_nanos += u64::try_from(keyed.as_nanos()).unwrap_or(u64::MAX);
         self.note(|| Record::Keyed { start: turn.start, end, waveform: turn.waveform });
         self.asked = turn.asks;
-        let heard = (now + self.config.decoding).max(turn.announced.min(now + ANNOUNCED));
+        // Others wait for the end that was announced, even when less was left to be sent.
+        let decoded = now + self.config.decoding;
+        let heard = decoded.max(turn.announced.min(turn.end + ANNOUNCED));
         self.floor.handle_sent(now, heard, turn.asks.is_some());
     }
 
@@ -276,7 +278,7 @@ impl Node {
         let acks = self.peers.values().filter(|peer| peer.is_ack_due);
         let acks: usize = acks.map(|peer| peer.ack_len(header + ACK_EXTRA)).sum();
         let acks = acks * usize::from(self.config.ack_copies);
-        let datagrams = if is_last { 0 } else { self.datagrams_len(header + Self::DATAGRAM_EXTRA) };
+        let datagrams = if is_last { 0 } else { self.datagrams_len() };
         let data = data_to
             .and_then(|to| self.peers.get(&to))
             .map_or(0, |peer| peer.data_len(header, self.segment(peer)));
@@ -284,7 +286,8 @@ impl Node {
     }
 
     /// Octets on the air of all that goes without acknowledgement.
-    fn datagrams_len(&self, header: usize) -> usize {
+    fn datagrams_len(&self) -> usize {
+        let header = |to| self.header_len(to) + Self::DATAGRAM_EXTRA;
         let begun = self.outgoing.backlog();
         let waiting = self.datagrams.iter().map(|request| {
             let times = match request.mode {
@@ -292,9 +295,9 @@ impl Node {
                 Mode::Arq { .. } | Mode::ExpeditedArq | Mode::ExpeditedNonArq => 1,
             };
             let len = Cpdu::HEADER + request.s_pdu.len();
-            times * (len + len.div_ceil(MAX_SEGMENT) * header)
+            times * (len + len.div_ceil(MAX_SEGMENT) * header(Some(request.to)))
         });
-        begun + begun.div_ceil(MAX_SEGMENT) * header + waiting.sum::<usize>()
+        begun + begun.div_ceil(MAX_SEGMENT) * header(None) + waiting.sum::<usize>()
     }
 
     /// Octets of a frame of data around its segment.
