@@ -5,6 +5,9 @@
 //!  host ── LAN ── gateway ~~~ HF ~~~ gateway ── LAN ── host
 //!  sender         IpClient, Node     Node, IpClient    sink, which confirms
 //! ```
+//!
+//! The stations have spoken with each other half an hour before, so they know what the other can do,
+//! and their link is down again when the transfer begins.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -24,6 +27,10 @@ use super::radio;
 use crate::tcp::as_linux;
 
 const PORT: u16 = 5_001;
+/// Where the octet goes by which the stations get to know each other.
+const FIRST_PORT: u16 = 5_002;
+/// When the transfer begins, from which all times count.
+const BEGIN: Time = Time::from_nanos(1_800 * 1_000_000_000);
 
 /// A transfer over a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -74,11 +81,12 @@ impl Link {
     #[must_use]
     pub fn exchange(&self, seed: u64) -> Vec<(String, Vec<Record>)> {
         let mut built = self.build(seed);
+        built.world.run_until(BEGIN);
         built.world.record_hf(built.hf);
         built.run(self.limit);
         let mut stations = vec![("sender".to_owned(), vec![]), ("receiver".to_owned(), vec![])];
         while let Some(record) = built.world.poll_hf_record(built.hf) {
-            stations[record.station.0].1.push(record.record);
+            stations[record.station.0].1.push(from_begin(record.record));
         }
         stations
     }
@@ -110,10 +118,14 @@ impl Link {
 
         let send_buffer = self.send_buffer;
         let tcp = tcp::Config { send_buffer, ..as_linux(tcp::Config::default()) };
+        world.add_transfer_sink(b, SinkConfig { tcp, ..SinkConfig::new(FIRST_PORT) });
+        let first = SenderConfig { tcp, ..SenderConfig::new(SocketAddr::new(to, FIRST_PORT), 1) };
+        world.add_transfer_sender(a, first);
         let sink = SinkConfig { tcp, confirm: Some(self.octets), ..SinkConfig::new(PORT) };
         let sink = world.add_transfer_sink(b, sink);
         let sender = SenderConfig {
             tcp,
+            start: BEGIN,
             close: false,
             ..SenderConfig::new(SocketAddr::new(to, PORT), self.octets)
         };
@@ -133,7 +145,7 @@ pub(super) struct Built {
 impl Built {
     fn run(&mut self, limit: Duration) {
         let sender = self.sender;
-        self.world.run(Time::ZERO + limit, |world| {
+        self.world.run(BEGIN + limit, |world| {
             world
                 .transfer_sender(sender)
                 .is_some_and(|stats| stats.answered.is_some() || stats.ended.is_some())
@@ -143,7 +155,7 @@ impl Built {
     fn transfer(&self) -> Transfer {
         let sent = self.world.transfer_sender(self.sender).unwrap_or_default();
         let received = self.world.transfer_sink(self.sink).unwrap_or_default();
-        let seconds = |at: Option<Time>| at.map(Time::as_secs_f64);
+        let seconds = |at: Option<Time>| at.map(|at| at.since(BEGIN).as_secs_f64());
         let delivered = received.last.filter(|_| sent.answered.is_some());
         Transfer {
             connect_s: seconds(sent.established),
@@ -151,6 +163,20 @@ impl Built {
             total_s: seconds(sent.answered),
             latency_s: delivered.zip(sent.written).map(|(to, from)| to.since(from).as_secs_f64()),
             tcp: sent.tcp,
+        }
+    }
+}
+
+/// What a station recorded, with times since the transfer began.
+fn from_begin(record: Record) -> Record {
+    let since = |at: Time| Time::ZERO + at.since(BEGIN);
+    match record {
+        Record::Heard { at, is_good, octets } => Record::Heard { at: since(at), is_good, octets },
+        Record::Keyed { start, end, waveform } => {
+            Record::Keyed { start: since(start), end: since(end), waveform }
+        }
+        Record::Sent { start, end, kind, octets } => {
+            Record::Sent { start: since(start), end: since(end), kind, octets }
         }
     }
 }
