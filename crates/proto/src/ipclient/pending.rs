@@ -65,13 +65,18 @@ impl Pending {
 
     /// Takes a confirmation; what it was about, as TCP.
     pub(super) fn handle_confirmed(&mut self, now: Time, id: SendId) -> Option<Option<Tcp>> {
+        let unconfirmed = self.octets;
         let handed = self.take(id)?;
         let time = now.since(handed.at).as_millis().max(1);
         let sample = handed.ahead as u128 * self.horizon.as_millis() / time;
         let sample = usize::try_from(sample).unwrap_or(usize::MAX).min(self.bounds.1);
-        // A quarter of the way to what the sample says.
-        let window = self.window - self.window / 4 + sample / 4;
-        self.window = window.max(self.bounds.0).min(self.bounds.1);
+        // Few octets that took their time say nothing of what the node could have done.
+        let had_enough = handed.ahead.max(unconfirmed) >= self.window / 2;
+        if had_enough || sample > self.window {
+            // A quarter of the way to what the sample says.
+            let window = self.window - self.window / 4 + sample / 4;
+            self.window = window.max(self.bounds.0).min(self.bounds.1);
+        }
         self.confirmed_octets += handed.packet.len();
         self.confirmed.push_back(handed.packet);
         while self.confirmed_octets > REMEMBERED

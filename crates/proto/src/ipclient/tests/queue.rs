@@ -236,3 +236,17 @@ fn ack(request: &Request) -> Option<u32> {
     let packet = u_pdu(request);
     (packet[9] == 6).then(|| u32::from_be_bytes(packet[28..32].try_into().unwrap()))
 }
+
+#[test]
+fn little_traffic_does_not_narrow_what_the_node_may_have() {
+    let mut bench = Bench::new(config());
+    let before = bench.client.stats().window;
+    for _ in 0..20 {
+        bench.send(&udp([10, 0, 2, 9], 0, 60));
+        let request = bench.requests().remove(0);
+        bench.now += Duration::from_secs(2);
+        bench.outcome(&request, Outcome::Done);
+    }
+
+    assert_eq!(bench.client.stats().window, before);
+}
