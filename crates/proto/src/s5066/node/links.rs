@@ -184,9 +184,12 @@ impl Node {
 
     /// Gives up all that was to be sent to a peer, but for what is to be tried again.
     fn fail_peer(&mut self, now: Time, address: Address, failure: Failure) {
+        // Stations that stay away leave room for others.
+        let pausing = self.peers.values().filter(|peer| peer.is_pausing()).count();
+        let may_retry = pausing < self.config.peers / 2;
         let Some(peer) = self.peers.get_mut(&address) else { return };
         peer.is_lost = failure == Failure::NoResponse;
-        let waited = peer.fail(now, failure);
+        let waited = peer.fail(now, failure, may_retry);
         self.sis.handle_pause(address, peer.is_pausing());
         for request in waited {
             self.tell(now, request.id, Outcome::not_arrived(failure));

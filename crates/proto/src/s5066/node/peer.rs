@@ -171,13 +171,13 @@ impl Peer {
         }
     }
 
-    /// Gives up all that was to be sent to it, but for what is to be tried again: that waits for a
+    /// Gives up all that was to be sent to it; but if `may_retry`, what is to be tried again waits for a
     /// while, longer each time that nothing was heard before the next failure.
-    pub(super) fn fail(&mut self, now: Time, failure: Failure) -> Vec<Request> {
-        self.sender.fail(failure);
+    pub(super) fn fail(&mut self, now: Time, failure: Failure, may_retry: bool) -> Vec<Request> {
+        self.sender.fail(failure, may_retry);
         self.expedited.fail(failure);
         self.is_ack_due = false;
-        let given_up = self.waiting.give_up();
+        let given_up = self.waiting.give_up(may_retry);
         if self.has_data() {
             self.pauses_until = Some(now + self.pause);
             self.pause = (self.pause * 2).min(LONGEST_PAUSE);

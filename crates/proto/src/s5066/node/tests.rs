@@ -646,3 +646,21 @@ fn trouble_the_air(pair: &mut Pair, trouble: u32, seed: u64) {
         _ => Box::new(|_, octets| octets.fill(0)),
     };
 }
+
+#[test]
+fn stations_that_stay_away_leave_room_for_others() {
+    let mut pair = Pair::new("9600", |config| config.peers = 4);
+    for number in 1..12 {
+        pair.send_as(Side::A, b"x", |send| {
+            send.to = Address::node(number);
+            send.service = Some(Service { repeats: 1, ..Service::ARQ });
+            send.ttl = HOUR * 10;
+        });
+    }
+    pair.run(HOUR);
+    assert_eq!(pair.rejected(Side::A).len(), 9, "two are tried again");
+
+    let id = pair.send(Side::A, b"HELLO");
+    pair.run(MINUTE * 5);
+    assert_eq!(pair.confirmed(Side::A), [id]);
+}

@@ -100,9 +100,9 @@ impl Waiting {
         expired
     }
 
-    /// Takes out all that is not to be tried again.
-    pub(super) fn give_up(&mut self) -> Vec<Request> {
-        let is_given_up = |_: &Key, request: &mut Request| !request.is_retried;
+    /// Takes out all; but if `may_retry`, what is to be tried again stays.
+    pub(super) fn give_up(&mut self, may_retry: bool) -> Vec<Request> {
+        let is_given_up = |_: &Key, request: &mut Request| !(may_retry && request.is_retried);
         let given_up: Vec<_> = self.requests.extract_if(.., is_given_up).collect();
         for (_, request) in &given_up {
             self.octets[priority(request)] -= request.s_pdu.len();

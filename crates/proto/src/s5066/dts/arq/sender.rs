@@ -315,11 +315,11 @@ impl Sender {
         self.window = window.clamp(1, numbers.max_window());
     }
 
-    /// Gives up all C_PDUs but those that are to be tried again and cannot have arrived; numbers begin
-    /// anew.
-    pub fn fail(&mut self, why: Failure) {
-        let failure =
-            |pending: &Pending| (!pending.is_retried || pending.is_sent_whole()).then_some(why);
+    /// Gives up all C_PDUs; but if `may_retry`, those stay that are to be tried again and cannot have
+    /// arrived. Numbers begin anew.
+    pub fn fail(&mut self, why: Failure, may_retry: bool) {
+        let stays = |it: &Pending| may_retry && it.is_retried && !it.is_sent_whole();
+        let failure = |pending: &Pending| (!stays(pending)).then_some(why);
         self.begin_anew(u64::MAX, Outcome::unknown(why), failure);
     }
 

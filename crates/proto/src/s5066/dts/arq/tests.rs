@@ -170,7 +170,7 @@ fn of_what_fails_it_is_told_whether_it_may_have_arrived() {
     // Two of two pieces of the first and the second, one of the third.
     transmit(&mut sender, 1, 10, &mut |_| {});
 
-    sender.fail(Failure::NoResponse);
+    sender.fail(Failure::NoResponse, true);
 
     let outcomes: Vec<_> = std::iter::from_fn(|| sender.poll_outcome()).collect();
     let unknown = Outcome::unknown(Failure::NoResponse);

@@ -69,7 +69,8 @@ fn a_link_that_only_the_other_end_has_confirms_nothing() {
 
 #[test]
 fn who_may_not_speak_to_a_station_transmits_nothing_for_it() {
-    let mut pair = Pair::new("2400", |_| {});
+    // Nor does the hard link ask meanwhile whether the other end is there.
+    let mut pair = Pair::new("2400", |config| config.link.idle = HOUR * 2);
     let link = HardLink { kind: LinkKind::Reserved, priority: 1, remote_sap: SAP, remote: B };
     pair.client(Side::A).establish(link);
     pair.run(MINUTE * 10);
