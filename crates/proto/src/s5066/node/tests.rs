@@ -99,6 +99,7 @@ fn a_station_of_edition_3_sends_only_what_edition_3_knows() {
 #[test]
 fn a_station_that_did_not_introduce_itself_gets_nothing_that_is_ours() {
     let mut pair = Pair::new("240000", |config| {
+        config.link.idle = MINUTE;
         if config.address == B {
             config.extensions = Extensions::NONE;
         }
@@ -106,15 +107,47 @@ fn a_station_that_did_not_introduce_itself_gets_nothing_that_is_ours() {
     // As a node of Edition 4 may: its bits promise layouts that are not ours.
     let profiles = Profiles::LONG_NUMBERS.with(Profiles::PADDING).with(Profiles::PIPELINING);
     pair.noise = Box::new(move |_, octets| show_profiles(octets, profiles));
-    let id = pair.send(Side::A, &[7; 1_500]);
+    // With the second call data goes along.
+    let ids = [0, 1].map(|_| {
+        let id = pair.send(Side::A, &[7; 1_500]);
+        pair.run(MINUTE * 10);
+        id
+    });
 
-    pair.run(MINUTE * 10);
-
-    assert_eq!(lengths(&pair), [1_500]);
-    assert_eq!(pair.confirmed(Side::A), [id]);
+    assert_eq!(lengths(&pair), [1_500, 1_500]);
+    assert_eq!(pair.confirmed(Side::A), ids);
     let kinds = kinds_sent(&mut pair, Side::A);
     assert!(kinds.contains(&0), "{kinds:?}");
     assert!(kinds.iter().all(|kind| !matches!(kind, 9..=12 | 14)), "{kinds:?}");
+}
+
+#[test]
+fn data_that_went_along_with_a_call_arrives_once_when_the_answer_loses_its_introduction() {
+    let mut pair = Pair::new("240000", |config| config.link.idle = MINUTE);
+    pair.send(Side::A, b"so that both are known");
+    pair.run(MINUTE * 10);
+    let mut spoils = true;
+    pair.noise = Box::new(move |_, octets| {
+        let mut at = 0;
+        while spoils && let Ok((frame, len)) = Frame::parse(&octets[at..]) {
+            spoils = frame.header.from != B || [8, 13].contains(&frame.kind());
+            if frame.header.from == B && frame.kind() == 13 {
+                octets[at + 3] ^= 1;
+            }
+            at += len;
+        }
+    });
+
+    let id = pair.send(Side::A, &[7; 1_500]);
+    pair.run(MINUTE * 10);
+
+    assert_eq!(lengths(&pair), [22, 1_500]);
+    let rejected = pair.rejected(Side::A);
+    assert!(
+        pair.confirmed(Side::A).contains(&id)
+            || rejected == [(Some(id), UnidataReason::MAY_HAVE_ARRIVED)],
+        "{rejected:?}"
+    );
 }
 
 #[test]
@@ -186,6 +219,35 @@ fn what_did_not_arrive_before_the_other_node_was_gone_is_tried_again_within_its_
             ),
             (false, _) => assert!(!reasons.contains(&UnidataReason::EXPIRED.0), "{reasons:?}"),
         }
+    }
+}
+
+#[test]
+fn what_waits_when_a_link_is_lost_goes_over_the_next_if_that_was_asked_for() {
+    for repeats in [1, 0] {
+        let mut pair = Pair::new("1200", |_| {});
+        pair.send(Side::A, b"so that both are known");
+        pair.run(MINUTE);
+        pair.noise = Box::new(|_, octets| octets.fill(0));
+        for number in 0..200_u8 {
+            pair.send_as(Side::A, &[number; 2_000], |send| {
+                send.service = Some(Service { repeats, ..Service::ARQ });
+                send.ttl = HOUR * 3;
+            });
+        }
+        // Eight transmissions of two minutes without an answer.
+        pair.run(MINUTE * 40);
+        assert_eq!(pair.node(Side::A).stats().links_broken, 1);
+        pair.noise = Box::new(|_, _| {});
+        pair.run(HOUR * 2);
+
+        let (confirmed, rejected) = (pair.confirmed(Side::A).len() - 1, pair.rejected(Side::A));
+        assert_eq!(confirmed + rejected.len(), 200);
+        let unknown = rejected.iter().filter(|(_, it)| *it == UnidataReason::MAY_HAVE_ARRIVED);
+        let unknown = unknown.count();
+        assert!((5..120).contains(&unknown), "{unknown}");
+        assert_eq!(confirmed > 0, repeats > 0, "{confirmed}");
+        assert_eq!(rejected.len() == unknown, repeats > 0, "{rejected:?}");
     }
 }
 
