@@ -1,7 +1,7 @@
 //! The gateway: what neighbours and the kernel tell it.
 
 use ::gateway::hello::Hello;
-use ::gateway::offload::{self, Offload};
+use ::gateway::linux::offload::{self, Offload};
 use proto::hbh::auth::{self, GroupKey};
 use proto::ip::{Checksum, Header};
 

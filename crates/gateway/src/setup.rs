@@ -8,12 +8,12 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
 use crate::config::Config;
-use crate::firewall;
 use crate::frame::Mac;
-use crate::links::{self, LinkState};
-use crate::netlink::Netlink;
-use crate::port::Port;
-use crate::redirect::redirect;
+use crate::linux::firewall;
+use crate::linux::links::{self, LinkState};
+use crate::linux::netlink::Netlink;
+use crate::linux::redirect::redirect;
+use crate::service::hbh::port::Port;
 use crate::sys::{Link, Tap};
 
 /// Names of our devices begin so; the position of the MANET interface follows.

@@ -9,8 +9,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use gateway::hf::Server;
-use gateway::hf::server::{Client, Core};
+use gateway::bearer::Server;
+use gateway::bearer::server::{Client, Core};
 use proto::modem;
 use proto::rng::Rng;
 use proto::s5066::{Node, node};

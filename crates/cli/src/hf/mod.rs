@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, anyhow};
-use gateway::hf::Server;
+use gateway::bearer::Server;
 use lab::figure::timeline::{Station, Timeline, timeline_to_svg};
 use proto::time::Time;
 

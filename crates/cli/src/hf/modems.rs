@@ -9,8 +9,8 @@
 
 use std::io::{self, Write as _};
 
-use gateway::hf::Server;
-use gateway::hf::server::{Client, Core};
+use gateway::bearer::Server;
+use gateway::bearer::server::{Client, Core};
 use proto::modem::lan::{Config, Dce};
 use proto::modem::{Transmit, Waveform};
 use proto::time::{Time, earliest};

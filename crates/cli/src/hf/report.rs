@@ -28,7 +28,7 @@ pub(super) struct Node {
     pub(super) u_pdus_failed: u64,
     /// Octets of zero that went out because this machine was late.
     pub(super) underruns: u64,
-    pub(super) connections: gateway::hf::server::Stats,
+    pub(super) connections: gateway::bearer::server::Stats,
 }
 
 impl Report<'_> {

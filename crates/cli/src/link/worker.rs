@@ -4,7 +4,7 @@ use std::os::fd::AsFd as _;
 use std::time::Instant;
 
 use anyhow::Context as _;
-use gateway::offload::{self, Offload};
+use gateway::linux::offload::{self, Offload};
 use gateway::sys::port::{OFFLOAD, Port, Received};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};

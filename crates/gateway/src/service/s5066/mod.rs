@@ -21,13 +21,13 @@ use proto::s5066::{Node, node};
 use proto::time::{Time, earliest};
 use tracing::{info, warn};
 
-use super::Server;
-use super::dial::{Change, Dial};
-use super::server::Client;
-use crate::complaints::{Complaints, Subject};
+use crate::bearer::Server;
+use crate::bearer::dial::{Change, Dial};
+use crate::bearer::server::Client;
 use crate::config;
-use crate::counters::Entry;
-use crate::services::{Report, Shared, Thread};
+use crate::service::complaints::{Complaints, Subject};
+use crate::service::{Report, Shared, Thread};
+use crate::supervisor::counters::Entry;
 
 #[cfg(test)]
 mod tests;

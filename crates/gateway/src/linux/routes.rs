@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use nix::libc;
 use proto::ip::{FlowKey, protocol};
 
-use crate::netlink::{self, Message, Netlink, Request};
+use crate::linux::netlink::{self, Message, Netlink, Request};
 
 const FIXED: usize = 12;
 const RTA_IP_PROTO: u16 = 27;

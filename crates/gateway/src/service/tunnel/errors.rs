@@ -7,7 +7,7 @@ use proto::ip::{Header, icmp};
 use proto::time::Time;
 
 use crate::config;
-use crate::offload;
+use crate::linux::offload;
 
 /// Errors in a second at most.
 const ERRORS: u32 = 200;

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::Shared;
 use super::wait::{INWARD, Sleeper};
-use crate::offload::Joiner;
+use crate::linux::offload::Joiner;
 use crate::secure::{Heard, Incarnation, Opened, Opener, PeerId};
 use crate::sys::{Arrivals, Arrived};
 

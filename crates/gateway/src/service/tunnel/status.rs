@@ -6,7 +6,7 @@ use proto::nc::{Estimates, Stats};
 
 use super::Shared;
 use super::state::Link;
-use crate::counters::Entry;
+use crate::supervisor::counters::Entry;
 
 impl Shared {
     /// The counters of all tunnels together, by name.

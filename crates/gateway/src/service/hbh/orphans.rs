@@ -19,8 +19,8 @@ use proto::ip::{self, FlowKey, Header, protocol};
 use proto::time::Time;
 
 use super::Gateway;
+use crate::linux::routes::NextHop;
 use crate::neighbours::Place;
-use crate::routes::NextHop;
 
 /// How long a packet waits for a route; routing daemons need a second or a few.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -32,10 +32,10 @@ use proto::rng::Rng;
 use proto::time::Time;
 
 use crate::config;
-use crate::counters::Entry;
-use crate::device::{Device, Wanted};
-use crate::netlink::Netlink;
+use crate::linux::device::{Device, Wanted};
+use crate::linux::netlink::Netlink;
 use crate::secure::{self, Routes};
+use crate::supervisor::counters::Entry;
 use crate::sys::{Tap, Udp};
 
 use counters::Counters;

@@ -312,7 +312,7 @@ mod tests {
     use proto::ip::Spec;
 
     use super::*;
-    use crate::offload::Offload;
+    use crate::linux::offload::Offload;
 
     const V4: [[u8; 4]; 2] = [[10, 0, 0, 1], [10, 0, 0, 2]];
 

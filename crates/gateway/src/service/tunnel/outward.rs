@@ -6,7 +6,7 @@ use tracing::debug;
 use super::state::Rejected;
 use super::wait::{OUTWARD, Sleeper};
 use super::{Shared, lock};
-use crate::offload::{self, Offload};
+use crate::linux::offload::{self, Offload};
 use crate::secure::PeerId;
 
 /// Trains taken from the device before the peers are looked after.

@@ -5,8 +5,8 @@ use anyhow::{Context as _, bail};
 use nix::libc;
 use tracing::{debug, warn};
 
-use crate::links::{self, LinkState};
-use crate::netlink::Netlink;
+use crate::linux::links::{self, LinkState};
+use crate::linux::netlink::Netlink;
 use crate::secure::Prefix;
 use crate::setup;
 use crate::sys::Tap;

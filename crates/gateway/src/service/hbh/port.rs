@@ -5,10 +5,10 @@ use std::io::{self, IoSlice};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::counters::Counters;
 use crate::frame::{self, Mac};
-use crate::links::LinkState;
-use crate::offload;
+use crate::linux::links::LinkState;
+use crate::linux::offload;
+use crate::supervisor::counters::Counters;
 use crate::sys::{FrameBatch, Link, Received, Tap};
 
 /// Frames asked for at a time from a link that was busy a moment ago.

@@ -6,10 +6,10 @@ use proto::ip::Header;
 use proto::time::Time;
 
 use super::Gateway;
-use crate::counters::Counters;
+use crate::linux::offload::Joiner;
 use crate::neighbours::Place;
-use crate::offload::Joiner;
-use crate::port::Port;
+use crate::service::hbh::port::Port;
+use crate::supervisor::counters::Counters;
 
 /// Packets on their way into the kernel.
 pub(super) struct Release {

@@ -7,8 +7,8 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use gateway::hf::Server;
-use gateway::hf::server::{Client, Core};
+use gateway::bearer::Server;
+use gateway::bearer::server::{Client, Core};
 use nix::poll::{PollFlags, PollTimeout, poll};
 use proto::rng::Rng;
 use proto::s5066::{Address, Node, node};

@@ -6,7 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-use gateway::hf::dial::{Change, Dial};
+use gateway::bearer::dial::{Change, Dial};
 use nix::poll::{PollFlags, PollTimeout, poll};
 use proto::time::Time;
 

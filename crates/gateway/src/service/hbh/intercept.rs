@@ -7,9 +7,9 @@ use proto::ip::{self, Header, icmp, mss};
 use proto::time::Time;
 
 use super::Gateway;
-use crate::counters::Counters;
 use crate::frame;
-use crate::offload::{self, Offload};
+use crate::linux::offload::{self, Offload};
+use crate::supervisor::counters::Counters;
 
 /// Frames taken from the kernel before the links are looked after.
 const TRAINS: usize = 4;

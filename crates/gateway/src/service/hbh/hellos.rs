@@ -4,9 +4,9 @@ use proto::time::Time;
 use tracing::{debug, warn};
 
 use super::Gateway;
-use crate::complaints::Subject;
 use crate::hello::Malformed;
 use crate::neighbours::Place;
+use crate::service::complaints::Subject;
 
 impl Gateway {
     /// Says why the hello of a station does not count, unless that was said a moment ago.

@@ -7,7 +7,7 @@ use nix::libc;
 use nix::net::if_::if_nametoindex;
 
 use crate::frame::Mac;
-use crate::netlink::{self, Message, Netlink, Request};
+use crate::linux::netlink::{self, Message, Netlink, Request};
 
 const LINK_FIXED: usize = 16;
 const ADDRESS_FIXED: usize = 8;

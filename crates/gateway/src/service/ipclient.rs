@@ -21,15 +21,15 @@ use proto::s5066::sis::Sap;
 use proto::time::{Time, earliest};
 use tracing::{debug, info, warn};
 
-use crate::complaints::{Complaints, Subject};
+use crate::bearer::Dial;
+use crate::bearer::dial::Change;
 use crate::config;
 use crate::config::ipclient::{Class, Travel};
-use crate::counters::Entry;
-use crate::device::{Device, Wanted};
-use crate::hf::Dial;
-use crate::hf::dial::Change;
-use crate::netlink::Netlink;
-use crate::services::{Report, Shared, Thread};
+use crate::linux::device::{Device, Wanted};
+use crate::linux::netlink::Netlink;
+use crate::service::complaints::{Complaints, Subject};
+use crate::service::{Report, Shared, Thread};
+use crate::supervisor::counters::Entry;
 use crate::sys::Tap;
 
 /// The client at work.

@@ -1,5 +1,11 @@
 //! What a gateway carries besides HBH, each service on threads of its own.
 
+pub(crate) mod complaints;
+pub(crate) mod hbh;
+mod ipclient;
+mod s5066;
+mod tunnel;
+
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -8,10 +14,7 @@ use anyhow::Context as _;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::config::Config;
-use crate::counters::Entry;
-use crate::hf;
-use crate::ipclient;
-use crate::tunnel;
+use crate::supervisor::counters::Entry;
 
 /// The services that the configuration names; they end when they are dropped.
 pub(crate) struct Services {
@@ -54,7 +57,7 @@ impl Services {
         let tunnel = config.tunnel.as_ref();
         let tunnel = tunnel.map(|tunnel| tunnel::Service::set_up(tunnel, seed)).transpose()?;
         let station = config.s5066.as_ref();
-        let station = station.map(|station| hf::set_up_station(station, seed)).transpose()?;
+        let station = station.map(|station| s5066::set_up(station, seed)).transpose()?;
         let ip_client = config.ip_client.as_ref().map(ipclient::set_up).transpose()?;
         Ok(Self { tunnel, threads: station.into_iter().chain(ip_client).collect() })
     }

@@ -11,11 +11,11 @@ use nix::sys::time::TimeSpec;
 use tracing::{info, warn};
 
 use crate::config::Config;
-use crate::control::Control;
-use crate::counters;
-use crate::rights::{self, ADMIN};
-use crate::services::Services;
+use crate::linux::rights::{self, ADMIN};
+use crate::service::Services;
 use crate::setup;
+use crate::supervisor::control::Control;
+use crate::supervisor::counters;
 
 const METRICS_INTERVAL: Duration = Duration::from_secs(5);
 

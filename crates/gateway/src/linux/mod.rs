@@ -1,0 +1,10 @@
+//! What the gateway needs of the kernel: asked for and changed by netlink, nftables and devices.
+
+pub(crate) mod device;
+pub mod firewall;
+pub mod links;
+pub mod netlink;
+pub mod offload;
+pub(crate) mod redirect;
+pub(crate) mod rights;
+pub mod routes;
