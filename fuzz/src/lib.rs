@@ -28,7 +28,7 @@ pub const TARGETS: &[Target] = &[
     ("hbh_auth", hbh::conversation),
     ("hbh_message", hbh::message),
     ("hbh_node", hbh::node),
-    ("hello", gateway::hello),
+    ("hello", hbh::hello),
     ("ip_packet", ip::packet),
     ("modem_lan", modem::lan),
     ("ipclient", ipclient::ip_client),

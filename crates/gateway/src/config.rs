@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use proto::hbh::Profile;
 use proto::hbh::auth::GroupKey;
+use proto::hbh::neighbours::Listed;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::neighbours::Listed;
 use crate::secure;
 use hbh::Parameters;
 pub use ipclient::IpClient;
@@ -361,8 +361,9 @@ fn key_at(text: &str, at: usize) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use proto::ethernet::Mac;
+
     use super::*;
-    use crate::frame::Mac;
 
     #[test]
     fn interfaces_alone_are_enough() {

@@ -5,16 +5,12 @@
 //!   service      what carries traffic: hbh, tunnel, ipclient, s5066
 //!   bearer       TCP connections that services ride on, made and accepted
 //!   linux        the kernel's own: links, routes, devices, nftables, offload
-//!   neighbours   who speaks HBH (hello)          secure   keys, handshakes, sealing
 //!   config       the configuration               sys      system calls without a safe wrapper
 //! ```
 
 pub mod bearer;
 pub mod config;
-pub mod frame;
-pub mod hello;
 pub mod linux;
-pub mod neighbours;
 pub mod secure;
 mod service;
 mod setup;

@@ -6,9 +6,9 @@ use std::io;
 use anyhow::{Context as _, bail};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use proto::ethernet::Mac;
 
 use crate::config::Config;
-use crate::frame::Mac;
 use crate::linux::firewall;
 use crate::linux::links::{self, LinkState};
 use crate::linux::netlink::Netlink;

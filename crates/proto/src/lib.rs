@@ -12,6 +12,7 @@
 //!
 //! Two drivers run them: the simulator in virtual time, the gateway in real time.
 
+pub mod ethernet;
 pub mod hbh;
 pub mod ip;
 pub mod ipclient;

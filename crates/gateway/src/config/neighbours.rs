@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use proto::hbh::neighbours::Listed;
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::value::Span;
-use crate::neighbours::Listed;
 use crate::secure::GroupKey;
 
 #[derive(Deserialize)]

@@ -18,7 +18,7 @@ use anyhow::{Context as _, bail, ensure};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use crate::frame::Mac;
+use proto::ethernet::Mac;
 
 /// Name of the table.
 pub const TABLE: &str = "trackway";

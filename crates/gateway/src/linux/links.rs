@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use nix::libc;
 use nix::net::if_::if_nametoindex;
+use proto::ethernet::Mac;
 
-use crate::frame::Mac;
 use crate::linux::netlink::{self, Message, Netlink, Request};
 
 const LINK_FIXED: usize = 16;

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use ::gateway::frame::{self, Mac};
-use ::gateway::hello::{Heard, Hello, Reception};
 use ::gateway::sys::port::{OFFLOAD, Port};
+use proto::ethernet::{self, Mac};
 use proto::hbh::Profile;
+use proto::hbh::hello::{Heard, Hello, Reception};
 use proto::ip::{Header, Spec};
 use serde_json::Value;
 
@@ -145,7 +145,7 @@ impl Air {
         let spec = Spec { ttl: 1, ..Spec::new(source, [224, 0, 0, 1].into(), PROTOCOL) };
         spec.emit(payload.len(), &mut packet);
         packet.extend_from_slice(&payload);
-        let header = frame::header(Mac::EVERYONE, hello.station, &packet);
+        let header = ethernet::header(Mac::EVERYONE, hello.station, &packet);
         self.send(&[&header[..], &packet].concat());
     }
 
@@ -194,7 +194,7 @@ impl Air {
         let mut frames = Vec::new();
         while let Some(received) = self.port.receive(&mut buffer).unwrap() {
             let frame = &buffer[OFFLOAD..received.len];
-            let is_hbh = frame::parse(frame)
+            let is_hbh = ethernet::parse(frame)
                 .and_then(|(_, _, packet)| Header::parse(packet).ok())
                 .is_some_and(|header| header.protocol == PROTOCOL);
             if is_hbh {
@@ -248,7 +248,7 @@ impl Drop for Air {
 
 /// The hello in a frame, as anybody can read it: its tag is cut off.
 pub(crate) fn hello_in(frame: &[u8]) -> Option<Hello> {
-    let (_, _, packet) = frame::parse(frame)?;
+    let (_, _, packet) = ethernet::parse(frame)?;
     let header = Header::parse(packet).ok()?;
     let payload = &packet[header.len..header.total_len];
     if !Hello::is_one(payload) {

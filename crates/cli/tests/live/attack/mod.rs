@@ -9,9 +9,9 @@
 
 mod air;
 
-use ::gateway::frame::{self, Mac};
-use ::gateway::hello::Hello;
+use proto::ethernet::{self, Mac};
 use proto::hbh::Profile;
+use proto::hbh::hello::Hello;
 use proto::ip::{Spec, rewrite_v4_checksum};
 
 use crate::namespaces::{TRACKWAY, wait_until};
@@ -127,16 +127,16 @@ fn forged_packets_of_a_neighbour_are_dropped_and_counted() {
         let mut frame = packets[round % packets.len()].clone();
         // A number that was not used, a word of the content, or the address it claims to come from.
         let len = frame.len();
-        let at = [len - 9, len - 14, frame::HEADER + 15][round % 3];
+        let at = [len - 9, len - 14, ethernet::HEADER + 15][round % 3];
         frame[at] ^= 0x40;
-        rewrite_v4_checksum(&mut frame[frame::HEADER..][..20]);
+        rewrite_v4_checksum(&mut frame[ethernet::HEADER..][..20]);
         air.send(&frame);
     }
     // And one without a trailer, as those have who have no key.
     let mut packet = Vec::new();
     Spec::new(ADDRESSES[1].into(), ADDRESSES[0].into(), PROTOCOL).emit(8, &mut packet);
     packet.extend_from_slice(&[0x80, 1, 0, 1, 0, 0, 59, 0]);
-    air.send(&[&frame::header(air.mac(0), air.mac(1), &packet)[..], &packet].concat());
+    air.send(&[&ethernet::header(air.mac(0), air.mac(1), &packet)[..], &packet].concat());
     air.ping(0, 1, 10);
 
     // Those with a number that was taken are not looked at any further.

@@ -1,11 +1,11 @@
 //! What is said of stations whose hellos do not count.
 
+use proto::hbh::hello::Malformed;
+use proto::hbh::neighbours::Place;
 use proto::time::Time;
 use tracing::{debug, warn};
 
 use super::Gateway;
-use crate::hello::Malformed;
-use crate::neighbours::Place;
 use crate::service::complaints::Subject;
 
 impl Gateway {

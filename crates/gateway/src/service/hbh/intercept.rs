@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use proto::ethernet;
 use proto::hbh::{self, Hop, Peer, Refused};
 use proto::ip::{self, Header, icmp, mss};
 use proto::time::Time;
 
 use super::Gateway;
-use crate::frame;
 use crate::linux::offload::{self, Offload};
 use crate::supervisor::counters::Counters;
 
@@ -51,8 +51,8 @@ impl Gateway {
 
     fn take_train(&mut self, now: Time, position: usize, train: &mut [u8]) {
         let (Ok(offload), Some((to, _, _))) = (
-            Offload::parse(train, frame::HEADER),
-            train.get(offload::HEADER..).and_then(frame::parse),
+            Offload::parse(train, ethernet::HEADER),
+            train.get(offload::HEADER..).and_then(ethernet::parse),
         ) else {
             self.counters.frames_malformed += 1;
             return;
@@ -64,7 +64,7 @@ impl Gateway {
         let peer = self.neighbours.peer_at((position, to));
         self.counters.frames_intercepted += 1;
 
-        let packet = &mut train[offload::HEADER + frame::HEADER..];
+        let packet = &mut train[offload::HEADER + ethernet::HEADER..];
         let mut segment = std::mem::take(&mut self.buffers.segment);
         let mut too_big = None;
         let outcome = offload.segment(packet, &mut segment, |packet| {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use proto::hbh::Peer;
 
-use crate::neighbours::Place;
+use proto::hbh::neighbours::Place;
 
 /// Peers remembered that are gone: packets of theirs may still wait for their turn.
 const GONE: usize = 64;

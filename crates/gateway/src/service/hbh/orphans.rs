@@ -14,13 +14,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use proto::hbh::neighbours::Place;
 use proto::hbh::{Peer, TCP_LIFETIME};
 use proto::ip::{self, FlowKey, Header, protocol};
 use proto::time::Time;
 
 use super::Gateway;
 use crate::linux::routes::NextHop;
-use crate::neighbours::Place;
 
 /// How long a packet waits for a route; routing daemons need a second or a few.
 const PATIENCE: Duration = Duration::from_secs(5);

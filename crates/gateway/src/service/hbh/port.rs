@@ -5,7 +5,8 @@ use std::io::{self, IoSlice};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::frame::{self, Mac};
+use proto::ethernet::{self, Mac};
+
 use crate::linux::links::LinkState;
 use crate::linux::offload;
 use crate::supervisor::counters::Counters;
@@ -64,9 +65,9 @@ impl Port {
     /// `train` is a packet behind the header of the kernel's offload.
     pub(crate) fn deliver(&self, from: Mac, train: &[u8]) -> io::Result<()> {
         let (offload, packet) =
-            offload::behind(train, frame::HEADER).ok_or(io::ErrorKind::InvalidInput)?;
-        let ethernet = frame::header(self.mac, from, packet);
-        let parts = [&offload[..], &ethernet, packet];
+            offload::behind(train, ethernet::HEADER).ok_or(io::ErrorKind::InvalidInput)?;
+        let header = ethernet::header(self.mac, from, packet);
+        let parts = [&offload[..], &header, packet];
         self.tap.write_parts(&parts.map(IoSlice::new))
     }
 
@@ -87,7 +88,7 @@ impl Port {
 
     /// Adds a packet for the station `to`.
     pub(crate) fn push(&mut self, to: Mac, packet: &[u8]) {
-        self.waiting.push(&frame::header(to, self.mac, packet), packet);
+        self.waiting.push(&ethernet::header(to, self.mac, packet), packet);
     }
 
     /// Gives the device what it takes; true when all is gone.

@@ -1,13 +1,13 @@
 //! What neighbours send: hellos, and HBH packets.
 
+use proto::ethernet::{self, Mac};
 use proto::hbh::auth;
+use proto::hbh::hello::Hello;
 use proto::ip::Header;
 use proto::time::Time;
 
 use super::Gateway;
 use super::orphans::Reason;
-use crate::frame::{self, Mac};
-use crate::hello::Hello;
 
 /// Batches taken from a link before the others are looked after.
 const BATCHES: usize = 4;
@@ -35,7 +35,7 @@ impl Gateway {
 
     fn take_frame(&mut self, now: Time, position: usize, frame: &[u8]) -> anyhow::Result<()> {
         self.counters.frames_received += 1;
-        let Some((to, from, packet)) = frame::parse(frame) else {
+        let Some((to, from, packet)) = ethernet::parse(frame) else {
             self.counters.frames_not_hbh += 1;
             return Ok(());
         };

@@ -2,12 +2,12 @@
 //!
 //! Segments that follow each other go there as one train, as a network card would put them together.
 
+use proto::hbh::neighbours::Place;
 use proto::ip::Header;
 use proto::time::Time;
 
 use super::Gateway;
 use crate::linux::offload::Joiner;
-use crate::neighbours::Place;
 use crate::service::hbh::port::Port;
 use crate::supervisor::counters::Counters;
 

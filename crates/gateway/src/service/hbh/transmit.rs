@@ -2,13 +2,13 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use proto::ethernet::Mac;
 use proto::hbh::Link;
+use proto::hbh::hello::Hello;
 use proto::ip::Spec;
 use proto::time::Time;
 
 use super::Gateway;
-use crate::frame::Mac;
-use crate::hello::Hello;
 
 const ALL_HOSTS: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::new(224, 0, 0, 1)),

@@ -1,12 +1,11 @@
 //! Who becomes a neighbour, and who has to go.
 
-use proto::hbh::Peer;
-use proto::time::Time;
-
 use super::claims::Unfounded;
 use super::neighbour::Neighbour;
 use super::{ANSWER_SPREAD, Event, Neighbours, Place};
-use crate::hello::{Heard, Hello, Reception};
+use crate::hbh::Peer;
+use crate::hbh::hello::{Heard, Hello, Reception};
+use crate::time::Time;
 
 impl Neighbours {
     /// Whether a hello is the newest of its boot, and its boot is the one that is known at `place`,

@@ -4,7 +4,7 @@ use std::net::{AddrParseError, IpAddr};
 use std::str::FromStr;
 
 use super::{Neighbours, Place};
-use crate::frame::{Mac, NoMac};
+use crate::ethernet::{Mac, NoMac};
 
 /// A neighbour that HBH may be spoken with.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

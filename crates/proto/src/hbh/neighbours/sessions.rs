@@ -8,11 +8,11 @@
 use std::hash::Hasher as _;
 use std::time::Duration;
 
-use proto::rng::Rng;
-use proto::time::Time;
 use siphasher::sip::SipHasher24;
 
 use super::Place;
+use crate::rng::Rng;
+use crate::time::Time;
 
 #[derive(Debug)]
 pub(super) struct Sessions {

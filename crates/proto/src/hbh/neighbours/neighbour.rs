@@ -3,11 +3,10 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use proto::hbh::{Peer, TCP_LIFETIME};
-use proto::time::Time;
-
 use super::reception::Arrivals;
-use crate::hello::Heard;
+use crate::hbh::hello::Heard;
+use crate::hbh::{Peer, TCP_LIFETIME};
+use crate::time::Time;
 
 /// Answers to one neighbour are no more frequent than this.
 const ANSWER_INTERVAL: Duration = Duration::from_millis(20);

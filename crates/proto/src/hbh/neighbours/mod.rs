@@ -27,13 +27,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use proto::hbh::auth::End;
-use proto::hbh::{LinkReport, Peer, Profile};
-use proto::rng::Rng;
-use proto::time::{Time, earliest};
-
-use crate::frame::Mac;
-use crate::hello::{Heard, Hello, MAX_NEIGHBOURS};
+use super::auth::End;
+use super::hello::{Heard, Hello, MAX_NEIGHBOURS};
+use super::{LinkReport, Peer, Profile};
+use crate::ethernet::Mac;
+use crate::rng::Rng;
+use crate::time::{Time, earliest};
 
 pub use claims::{Listed, NotListed};
 

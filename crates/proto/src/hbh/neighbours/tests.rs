@@ -1,7 +1,7 @@
 mod hostile;
 
 use super::*;
-use crate::hello::Reception;
+use crate::hbh::hello::Reception;
 
 #[test]
 fn two_gateways_find_each_other() {

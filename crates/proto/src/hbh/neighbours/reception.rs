@@ -3,10 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use proto::hbh::LinkReport;
-use proto::time::Time;
-
-use crate::hello::Reception;
+use crate::hbh::LinkReport;
+use crate::hbh::hello::Reception;
+use crate::time::Time;
 
 /// Numbered hellos that are counted: the latest.
 const COUNTED: u8 = 64;
