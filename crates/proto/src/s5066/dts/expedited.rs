@@ -77,7 +77,7 @@ impl Sender {
     pub fn handle_ack(&mut self, report: &Report<'_>, turn: u64) -> Option<Acked> {
         let acked = self.open.as_mut().and_then(|open| {
             // One that cannot be is not to stop the sender.
-            let is_possible = open.arq.has_sent() && open.arq.check(report).is_ok();
+            let is_possible = open.arq.has_sent() && open.arq.is_possible(report);
             if is_possible { open.arq.handle_ack(report, turn).ok() } else { None }
         });
         match acked {

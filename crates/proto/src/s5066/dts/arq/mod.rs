@@ -19,10 +19,12 @@
 //! never sent are sent again, because all others may have been delivered.
 
 mod outgoing;
+mod queue;
 mod receiver;
 mod sender;
 #[cfg(test)]
 mod tests;
+mod window;
 
 pub use outgoing::{Acked, Backlog, Cpdu, Outgoing, Repeat, SenderStats};
 pub use receiver::{Acknowledgement, Arrival, Delivered, Receiver, ReceiverStats};
