@@ -18,6 +18,7 @@
 //! [`Sender::reset`] tells what becomes of C_PDUs across resets: only those whose last piece was
 //! never sent are sent again, because all others may have been delivered.
 
+mod acknowledgement;
 mod outgoing;
 mod queue;
 mod receiver;
@@ -26,8 +27,9 @@ mod sender;
 mod tests;
 mod window;
 
+pub use acknowledgement::Acknowledgement;
 pub use outgoing::{Acked, Backlog, Cpdu, Outgoing, Repeat, SenderStats};
-pub use receiver::{Acknowledgement, Arrival, Delivered, Receiver, ReceiverStats};
+pub use receiver::{Arrival, Delivered, Receiver, ReceiverStats};
 pub use sender::Sender;
 
 /// The most octets of a C_PDU: an S_PDU for the largest MTU, and headers.

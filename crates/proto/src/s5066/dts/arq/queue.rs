@@ -254,7 +254,7 @@ impl Queue {
             match (pending.progress, pending.c_pdu.expires) {
                 (Progress::Cut | Progress::Cutting, Some(at)) if at <= now => expired.push(index),
                 (Progress::Cut | Progress::Cutting, at) => {
-                    self.expires = earliest(self.expires, at)
+                    self.expires = earliest(self.expires, at);
                 }
                 (
                     Progress::Arrived | Progress::Dropped | Progress::Dropping | Progress::Over,

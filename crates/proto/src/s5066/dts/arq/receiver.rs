@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::acknowledgement::Acknowledgement;
 use super::{MAX_C_PDU, OutOfSync};
-use crate::s5066::dts::wire::{
-    self, Ack, Body, Coding, Data, Fsn, LongAck, MAX_BITMAP, MAX_SEGMENT, Numbers, Run, Segment,
-};
+use crate::s5066::dts::wire::{Data, Fsn, MAX_SEGMENT, Numbers};
 
 /// A C_PDU that arrived.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -205,10 +204,13 @@ impl Receiver {
     /// needed, their lists at most `list` octets long; none when the ends are out of step.
     #[must_use]
     pub fn acks(&self, list: usize) -> Vec<Acknowledgement> {
-        match (self.ack(), self.numbers) {
-            (None, _) => Vec::new(),
-            (Some(_), Numbers::Long) => self.long_acks(list.clamp(16, MAX_SEGMENT)),
-            (Some(ack), Numbers::Short) => vec![ack],
+        match self.numbers {
+            _ if self.out_of_sync.is_some() => Vec::new(),
+            Numbers::Long => {
+                let list = list.clamp(16, MAX_SEGMENT);
+                Acknowledgement::lists(self.lower, &self.arrived, list)
+            }
+            Numbers::Short => self.ack().into_iter().collect(),
         }
     }
 
@@ -216,20 +218,8 @@ impl Receiver {
     /// nothing of the newest frames. `None` when the ends are out of step.
     #[must_use]
     pub fn ack(&self) -> Option<Acknowledgement> {
-        if self.out_of_sync.is_some() {
-            return None;
-        }
-        let mut octets = Vec::new();
-        for (index, has_arrived) in self.arrived.iter().skip(1).take(8 * MAX_BITMAP).enumerate() {
-            octets.resize(index / 8 + 1, 0);
-            octets[index / 8] |= u8::from(*has_arrived) << (index % 8);
-        }
-        Some(Acknowledgement {
-            numbers: self.numbers,
-            lwe: self.numbers.fsn(self.lower),
-            list: List::InHeader,
-            octets,
-        })
+        let is_in_sync = self.out_of_sync.is_none();
+        is_in_sync.then(|| Acknowledgement::bitmap(self.numbers, self.lower, &self.arrived))
     }
 
     /// How long the numbers of frames are.
@@ -388,38 +378,6 @@ impl Receiver {
             self.segments.remove(&at);
         }
     }
-
-    /// Lists over all from the lower edge to the newest frame, in the shorter of both codings.
-    fn long_acks(&self, list: usize) -> Vec<Acknowledgement> {
-        let mut runs: Vec<Run> = Vec::new();
-        for &has_arrived in self.arrived.iter().skip(1) {
-            match runs.last_mut().filter(|run| run.has_arrived == has_arrived) {
-                Some(run) => run.len += 1,
-                None => runs.push(Run { has_arrived, len: 1 }),
-            }
-        }
-        let as_runs: usize = runs.iter().map(|run| wire::length_octets(run.len)).sum();
-        let as_bits = self.arrived.len().saturating_sub(1).div_ceil(8);
-        let mut lists = if as_runs <= as_bits {
-            run_lists(&runs, list)
-        } else {
-            bit_lists(self.arrived.iter().skip(1), list)
-        };
-        if lists.is_empty() {
-            lists.push((0, Coding::Bitmap, Vec::new()));
-        }
-        let last = lists.len() - 1;
-        let ack = |(index, (start, coding, octets))| {
-            let base = self.numbers.fsn(self.lower + 1 + u64::from(start));
-            Acknowledgement {
-                numbers: self.numbers,
-                lwe: self.numbers.fsn(self.lower),
-                list: List::Segment { base, is_last: index == last, coding },
-                octets,
-            }
-        };
-        lists.into_iter().enumerate().map(ack).collect()
-    }
 }
 
 impl Piece {
@@ -434,95 +392,6 @@ impl Piece {
             octets: self.octets + after.octets,
         }
     }
-}
-
-/// An acknowledgement to be sent.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Acknowledgement {
-    numbers: Numbers,
-    lwe: Fsn,
-    list: List,
-    octets: Vec<u8>,
-}
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum List {
-    InHeader,
-    Segment { base: Fsn, is_last: bool, coding: Coding },
-}
-
-impl Acknowledgement {
-    /// The frame that says it: of type 1 or 10.
-    #[must_use]
-    pub fn body(&self) -> Body<'_> {
-        match self.list {
-            List::InHeader => Body::Ack { is_expedited: false, ack: self.in_header() },
-            List::Segment { base, is_last, coding } => {
-                let list = Segment::new(&self.octets);
-                Body::LongAck(LongAck { lwe: self.lwe, base, is_last, coding, list })
-            }
-        }
-    }
-
-    /// Octets of its list.
-    #[must_use]
-    pub fn size(&self) -> usize {
-        self.octets.len()
-    }
-
-    /// What the header of a data frame says of it; nothing but the lower edge if it has a list.
-    #[must_use]
-    pub fn in_header(&self) -> Ack<'_> {
-        match self.list {
-            List::InHeader => Ack { lwe: self.lwe, bitmap: &self.octets },
-            List::Segment { .. } => Ack { lwe: self.lwe, bitmap: &[] },
-        }
-    }
-}
-
-/// Where a list starts, counted from the one after the lower edge, how it is written, the list.
-type PlacedList = (u32, Coding, Vec<u8>);
-
-fn run_lists(runs: &[Run], limit: usize) -> Vec<PlacedList> {
-    let mut lists: Vec<PlacedList> = Vec::new();
-    let mut at = 0;
-    for run in runs {
-        // A list begins with missing frames; an empty run stands for none.
-        let needed = wire::length_octets(run.len);
-        match lists.last_mut().filter(|(_, _, list)| list.len() + needed <= limit) {
-            Some((_, _, list)) => wire::emit_length(run.len, list),
-            None => {
-                let mut list = Vec::new();
-                if run.has_arrived {
-                    wire::emit_length(0, &mut list);
-                }
-                wire::emit_length(run.len, &mut list);
-                lists.push((at, Coding::Runs, list));
-            }
-        }
-        at += run.len;
-    }
-    lists
-}
-
-fn bit_lists<'a>(arrived: impl Iterator<Item = &'a bool>, limit: usize) -> Vec<PlacedList> {
-    let mut lists: Vec<PlacedList> = Vec::new();
-    for (at, has_arrived) in (0_u32..).zip(arrived) {
-        let bit = at % 8;
-        let is_full = lists.last().is_none_or(|(_, _, list)| bit == 0 && list.len() == limit);
-        if is_full {
-            lists.push((at, Coding::Bitmap, Vec::new()));
-        }
-        if let Some((_, _, list)) = lists.last_mut() {
-            if bit == 0 {
-                list.push(0);
-            }
-            if let Some(octet) = list.last_mut() {
-                *octet |= u8::from(*has_arrived) << bit;
-            }
-        }
-    }
-    lists
 }
 
 fn as_index(distance: u64) -> usize {
