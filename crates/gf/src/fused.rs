@@ -10,12 +10,11 @@
 //! ```
 #![expect(unsafe_code, reason = "loads and stores of vectors by pointers into checked slices")]
 
-use crate::Singular;
 use crate::buffer::LINE;
 use crate::field::inverse;
 use crate::lanes::Lanes;
+use crate::operands::{Multiplied, Singular, System};
 use crate::terms::Terms;
-use crate::work::{Multiplied, System};
 
 /// Sets `outs` to the sums, or adds those to them.
 ///

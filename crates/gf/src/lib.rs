@@ -18,6 +18,7 @@ mod fused;
 mod kernel;
 mod lanes;
 mod limits;
+mod operands;
 mod portable;
 mod solve;
 mod terms;
@@ -28,7 +29,8 @@ mod work;
 pub use buffer::{Buffer, LINE};
 pub use field::{inverse, multiply};
 pub use kernel::Kernel;
-pub use solve::{Singular, Solution, Solver};
+pub use operands::Singular;
+pub use solve::{Solution, Solver};
 
 /// Sets `out` to the sum of `coefficient * source`; a source shorter than `out` counts as zero
 /// padded.

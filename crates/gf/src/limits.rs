@@ -1,8 +1,9 @@
 //! What this machine allows, for benchmarks to compare with.
 
 use crate::Kernel;
+use crate::operands::Multiplied;
 use crate::terms::Single;
-use crate::work::{Multiplied, Multiply, Sum};
+use crate::work::{Multiply, Sum};
 
 impl Kernel {
     /// Sets `out` to the sum of the sources, ignoring the coefficients: the loops of

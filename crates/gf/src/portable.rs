@@ -4,10 +4,9 @@
 //! add the sources whose factor has the bit. Only the doubling knows the field, so a source costs
 //! no more than four additions.
 
-use crate::Singular;
 use crate::field::{POLYNOMIAL, inverse, multiply};
+use crate::operands::{Multiplied, Singular, System};
 use crate::terms::Terms;
-use crate::work::{Multiplied, System};
 
 /// So many octets stay in registers or next to them.
 const BLOCK: usize = 256;

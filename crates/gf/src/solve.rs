@@ -8,8 +8,9 @@
 //! ```
 
 use crate::buffer::LINE;
+use crate::operands::{Singular, System};
 use crate::terms::Solved;
-use crate::work::{Combine, Invert, System};
+use crate::work::{Combine, Invert};
 use crate::{Buffer, Kernel};
 
 /// Finds packets from sums that they are part of, with as many sums as unknown packets.
@@ -25,14 +26,6 @@ pub struct Solver {
     stride: usize,
     /// The equation that each row of `rows` was at first.
     order: Vec<usize>,
-}
-
-/// The equations say less than there is to find.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("the equations do not tell packet {unknown} from those before it")]
-pub struct Singular {
-    /// The first packet that they do not tell from those before it.
-    pub unknown: usize,
 }
 
 impl Default for Solver {

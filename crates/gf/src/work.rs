@@ -1,9 +1,9 @@
 //! What a kernel can be asked to do.
 
-use crate::Singular;
 use crate::fused;
 use crate::lanes::Lanes;
 use crate::lanes::xor::Xor;
+use crate::operands::{Multiplied, Singular, System};
 use crate::portable;
 use crate::terms::Terms;
 
@@ -78,15 +78,6 @@ pub(crate) struct Invert<'a> {
     pub(crate) outcome: &'a mut Result<(), Singular>,
 }
 
-/// A matrix, row by row.
-pub(crate) struct System<'a> {
-    pub(crate) matrix: &'a mut [u8],
-    /// Octets of a row, a multiple of 64.
-    pub(crate) stride: usize,
-    /// What belongs to each row, exchanged as the rows are.
-    pub(crate) order: &'a mut [usize],
-}
-
 impl Work for Invert<'_> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
@@ -102,15 +93,6 @@ impl Work for Invert<'_> {
 pub(crate) struct Multiply<'a> {
     pub(crate) rounds: u64,
     pub(crate) out: &'a mut Multiplied,
-}
-
-/// What [`Multiply`] did.
-#[derive(Debug, Default)]
-pub(crate) struct Multiplied {
-    /// Octets that were multiplied.
-    pub(crate) octets: u64,
-    /// Their sum, so that no compiler leaves them out.
-    pub(crate) sum: Vec<u8>,
 }
 
 impl Work for Multiply<'_> {
