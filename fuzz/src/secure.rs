@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use ::gateway::secure::wire::Datagram;
-use ::gateway::secure::{
-    HEADER, Incoming, OVERHEAD, Outgoing, Peer, PeerId, Peers, PrivateKey, TAG,
-};
 use proto::rng::Rng;
+use proto::secure::wire::Datagram;
+use proto::secure::{
+    HEADER, Incoming, OVERHEAD, Outgoing, Peer, PeerId, Peers, PrivateKey, Seeded, TAG,
+};
 use proto::time::Time;
 
 /// Steps of four octets and what they carry: what the one on the way does next.
@@ -28,7 +28,8 @@ pub(crate) fn peers(input: &[u8]) {
             keepalive: Some(Duration::from_secs(7)),
         };
         let rng = Rng::stream(1, ["a", "b"][at]);
-        Peers::new(now, Duration::from_secs(1), &keys[at], &[peer], rng).expect("two keys")
+        let secrets = Box::new(Seeded(Rng::stream(2, ["a", "b"][at])));
+        Peers::new(now, Duration::from_secs(1), &keys[at], &[peer], rng, secrets).expect("two keys")
     });
     let peer = PeerId::new(0).expect("the first");
     let mut numbers = [0_u64; 2];

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use gateway::secure::{GroupKey, PrivateKey};
+use gateway::keys::{self, System};
+use proto::secure::{GroupSecret, PrivateKey};
 use serde_json::json;
 
 use crate::failure;
@@ -43,9 +44,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if group {
         return make_group_key(out.as_deref(), json);
     }
-    let key = if public { read()? } else { PrivateKey::generate().context("cannot make a key")? };
+    let key = if public {
+        read()?
+    } else {
+        PrivateKey::generate(&mut System).context("cannot make a key")?
+    };
     if let Some(file) = &out {
-        key.write_new(file).map_err(|error| unwritten(file, error))?;
+        keys::write_new(file, &key.to_base64()).map_err(|error| unwritten(file, error))?;
     }
     let shown = (!public && out.is_none()).then(|| key.to_base64());
     let public_key = key.public_key().to_string();
@@ -68,11 +73,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn make_group_key(out: Option<&Path>, json: bool) -> anyhow::Result<ExitCode> {
-    let key = GroupKey::generate().context("cannot make a key")?;
+    let key = GroupSecret::generate(&mut System).context("cannot make a key")?;
     let (name, value) = match out {
         None => ("group_key", key.to_base64()),
         Some(file) => {
-            key.write_new(file).map_err(|error| unwritten(file, error))?;
+            keys::write_new(file, &key.to_base64()).map_err(|error| unwritten(file, error))?;
             ("file", file.display().to_string())
         }
     };

@@ -14,10 +14,11 @@ use std::time::Duration;
 use proto::hbh::Profile;
 use proto::hbh::auth::GroupKey;
 use proto::hbh::neighbours::Listed;
+use proto::secure::GroupSecret;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::secure;
+use crate::keys;
 use hbh::Parameters;
 pub use ipclient::IpClient;
 pub use s5066::S5066;
@@ -127,7 +128,7 @@ impl Config {
     /// When it cannot be used.
     pub fn read_group_key(&self) -> Result<Option<GroupKey>, BadKeyFile> {
         let Some(file) = &self.group_key else { return Ok(None) };
-        let read = secure::GroupKey::read(file);
+        let read = keys::read::<GroupSecret>(file);
         let key = read.map_err(|why| BadKeyFile { file: file.clone(), why })?;
         Ok(Some(key.derive()))
     }

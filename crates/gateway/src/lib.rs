@@ -5,13 +5,14 @@
 //!   service      what carries traffic: hbh, tunnel, ipclient, s5066
 //!   bearer       TCP connections that services ride on, made and accepted
 //!   linux        the kernel's own: links, routes, devices, nftables, offload
-//!   config       the configuration               sys      system calls without a safe wrapper
+//!   config       the configuration               keys     key files, and secrets from the system
+//!   sys          system calls without a safe wrapper
 //! ```
 
 pub mod bearer;
 pub mod config;
+pub mod keys;
 pub mod linux;
-pub mod secure;
 mod service;
 mod setup;
 mod supervisor;

@@ -21,6 +21,7 @@ pub mod nc;
 pub mod replay;
 pub mod rng;
 pub mod s5066;
+pub mod secure;
 pub mod tcp;
 pub mod tcpnc;
 pub mod time;

@@ -3,7 +3,8 @@
 use std::fs;
 use std::process::Stdio;
 
-use gateway::secure::PrivateKey;
+use gateway::keys::{self, System};
+use proto::secure::PrivateKey;
 
 use super::namespaces::{Namespaces, this_program};
 
@@ -21,14 +22,14 @@ pub(super) struct Gateway {
 
 /// Starts both with fresh keys; the positions of the programs.
 pub(super) fn start(nets: &mut Namespaces, ends: &[Gateway; 2]) -> anyhow::Result<[usize; 2]> {
-    let keys = [PrivateKey::generate()?, PrivateKey::generate()?];
+    let secrets = [PrivateKey::generate(&mut System)?, PrivateKey::generate(&mut System)?];
     let program = this_program()?;
     let mut programs = [0; 2];
     for (number, here) in ends.iter().enumerate() {
         let there = &ends[1 - number];
         let key = nets.folder.join(format!("{number}.key"));
         let _ = fs::remove_file(&key);
-        keys[number].write_new(&key)?;
+        keys::write_new(&key, &secrets[number].to_base64())?;
         let mut routes = format!("\"{}/32\"", there.inside);
         if let Some(behind) = &there.behind {
             routes += &format!(", \"{behind}\"");
@@ -44,7 +45,7 @@ pub(super) fn start(nets: &mut Namespaces, ends: &[Gateway; 2]) -> anyhow::Resul
              endpoint = \"{}:51900\"\n\
              routes = [{routes}]\n",
             here.inside,
-            keys[1 - number].public_key(),
+            secrets[1 - number].public_key(),
             there.outside,
         );
         let file = nets.folder.join(format!("{number}.toml"));

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
 use anyhow::{Context as _, ensure};
-use gateway::secure::GroupKey;
+use gateway::keys::{self, System};
+use proto::secure::GroupSecret;
 use serde_json::Value;
 
 use super::Case;
@@ -40,8 +41,9 @@ pub(super) fn run(options: &Options, print: impl Fn(Case) -> io::Result<()>) -> 
     check_root("trackway bench hbh")?;
     let mut pair = Namespaces::pair()?;
     if options.key {
-        let key = GroupKey::generate().context("cannot make a key")?;
-        key.write_new(&pair.folder.join(GROUP_KEY)).context("cannot write a key")?;
+        let key = GroupSecret::generate(&mut System).context("cannot make a key")?;
+        keys::write_new(&pair.folder.join(GROUP_KEY), &key.to_base64())
+            .context("cannot write a key")?;
     }
 
     let [mut plain, mut bare, mut hbh, mut keyed] = <[[Measured; 2]; 4]>::default();

@@ -9,7 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use gateway::secure::PrivateKey;
+use gateway::keys::System;
+use proto::secure::PrivateKey;
 
 use super::Case;
 use super::gateways::{self, Gateway};
@@ -87,7 +88,7 @@ fn our_turn(pair: &mut Namespaces) -> anyhow::Result<Turn> {
 }
 
 fn their_turn(pair: &mut Namespaces, program: &Path) -> anyhow::Result<Turn> {
-    let keys = [PrivateKey::generate()?, PrivateKey::generate()?];
+    let keys = [PrivateKey::generate(&mut System)?, PrivateKey::generate(&mut System)?];
     let program = program.to_string_lossy().into_owned();
     let mut programs = Vec::new();
     for (end, number) in [(0, 1), (1, 2)] {

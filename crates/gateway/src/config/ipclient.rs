@@ -4,13 +4,13 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use proto::ip::Prefix;
 use proto::s5066::Address;
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::value::{Between, Parsed, Period, Span};
 use super::{bounded, check_device};
-use crate::secure::Prefix;
 
 /// IP datagrams over a STANAG 5066 server.
 #[derive(Clone, Debug, PartialEq)]

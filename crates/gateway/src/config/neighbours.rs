@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use proto::hbh::neighbours::Listed;
+use proto::secure::GroupSecret;
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::value::Span;
-use crate::secure::GroupKey;
+use crate::keys;
 
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected \"discover\" or a list of addresses")]
@@ -49,7 +50,7 @@ pub(super) fn check_group_key(
 ) -> Result<PathBuf, (Span, String)> {
     let Some(folder) = folder else { return Ok(file.get_ref().clone()) };
     let path = folder.join(file.get_ref());
-    match GroupKey::read(&path) {
+    match keys::read::<GroupSecret>(&path) {
         Ok(_) => Ok(path),
         Err(why) => {
             let remedy = if why.is_missing() {
@@ -79,7 +80,8 @@ mod tests {
         let read = || Config::read(&config).map_err(|why| why.to_string());
 
         let missing = read().unwrap_err();
-        GroupKey::generate().unwrap().write_new(&key).unwrap();
+        let secret = GroupSecret::generate(&mut keys::System).unwrap();
+        keys::write_new(&key, &secret.to_base64()).unwrap();
         let config_read = read().unwrap();
         let group_key = config_read.read_group_key().unwrap();
         fs::write(&key, "not a key").unwrap();

@@ -5,14 +5,16 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use proto::ip::Prefix;
+use proto::secure::{
+    self, MAX_PEERS, Overlap, PeerId, PresharedKey, PrivateKey, PublicKey, Routes,
+};
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::value::{Between, Parsed, Period, Rate, Span};
 use super::{bounded, check_device};
-use crate::secure::{
-    self, KeyFile, MAX_PEERS, Overlap, PeerId, Prefix, PresharedKey, PrivateKey, PublicKey, Routes,
-};
+use crate::keys::{self, KeyFile};
 
 /// The tunnel of a gateway, to all its peers.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,10 +81,11 @@ impl Tunnel {
     pub fn keys(&self) -> Result<Keys, BadKeyFile> {
         let bad = |file: &Path, why| BadKeyFile { file: file.to_owned(), why };
         let private_key =
-            PrivateKey::read(&self.private_key).map_err(|why| bad(&self.private_key, why))?;
+            keys::read(&self.private_key).map_err(|why| bad(&self.private_key, why))?;
         let mut peers = Vec::with_capacity(self.peers.len());
         for peer in &self.peers {
-            let read = |file: &PathBuf| PresharedKey::read(file).map_err(|why| bad(file, why));
+            let read =
+                |file: &PathBuf| keys::read::<PresharedKey>(file).map_err(|why| bad(file, why));
             let preshared_key = peer.preshared_key.as_ref().map(read).transpose()?;
             let Peer { public_key, endpoint, keepalive, .. } = *peer;
             peers.push(secure::Peer { public_key, preshared_key, endpoint, keepalive });
@@ -183,7 +186,7 @@ impl Section {
         let own = match folder {
             None => None,
             Some(_) => {
-                let read = PrivateKey::read(&private_key);
+                let read = keys::read::<PrivateKey>(&private_key);
                 Some(read.map_err(|why| no_key_file(key_file, "private_key", &private_key, &why))?)
             }
         };
@@ -273,7 +276,7 @@ impl PeerSection {
                 let span = given.span();
                 let path = under(folder, given.get_ref());
                 if folder.is_some() {
-                    PresharedKey::read(&path)
+                    keys::read::<PresharedKey>(&path)
                         .map_err(|why| no_key_file(span, "preshared_key", &path, &why))?;
                 }
                 Some(path)
@@ -490,10 +493,10 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let file = folder.join("a.toml");
         std::fs::write(&file, TEXT).unwrap();
-        let own = PrivateKey::generate().unwrap();
+        let own = PrivateKey::generate(&mut keys::System).unwrap();
 
         let missing = Config::read(&file).unwrap_err().to_string();
-        own.write_new(&folder.join("a.key")).unwrap();
+        keys::write_new(&folder.join("a.key"), &own.to_base64()).unwrap();
         let keys = Config::read(&file).unwrap().tunnel.unwrap().keys().unwrap();
         let (line, key) = ("hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo=", own.public_key());
         std::fs::write(&file, TEXT.replace(line, &key.to_string())).unwrap();

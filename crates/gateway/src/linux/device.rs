@@ -3,11 +3,11 @@
 
 use anyhow::{Context as _, bail};
 use nix::libc;
+use proto::ip::Prefix;
 use tracing::{debug, warn};
 
 use crate::linux::links::{self, LinkState};
 use crate::linux::netlink::Netlink;
-use crate::secure::Prefix;
 use crate::setup;
 use crate::sys::Tap;
 

@@ -11,6 +11,7 @@ mod fragment;
 mod header;
 pub mod icmp;
 pub mod mss;
+mod prefix;
 #[cfg(test)]
 mod tests;
 pub mod udp;
@@ -22,6 +23,7 @@ pub use header::{
     Fragment, Header, Malformed, Spec, V4_HEADER, V6_HEADER, decrement_ttl, increment_ttl,
     mark_congestion, rewrite_v4_checksum,
 };
+pub use prefix::{NoPrefix, Prefix};
 
 /// IP protocol numbers (IANA).
 pub mod protocol {

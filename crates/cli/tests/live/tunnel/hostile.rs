@@ -4,9 +4,10 @@ use std::fs;
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use ::gateway::secure::PrivateKey;
+use ::gateway::keys::System;
 use ::gateway::sys::port::{OFFLOAD, Port};
 use proto::rng::Rng;
+use proto::secure::PrivateKey;
 
 use super::{Net, SOON};
 use crate::namespaces::wait_until;
@@ -22,7 +23,7 @@ const ROUNDS: usize = 20;
 #[ignore = "needs root: run by ./test"]
 fn a_stranger_gets_no_answer_at_all() {
     let mut net = Net::pair("");
-    let other = PrivateKey::generate().unwrap().public_key().to_string();
+    let other = PrivateKey::generate(&mut System).unwrap().public_key().to_string();
     net.write_config(1, &[other, String::new()], "");
     net.start(1);
     // The other end calls with a key that is not in the configuration.

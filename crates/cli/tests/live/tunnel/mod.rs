@@ -7,8 +7,9 @@ mod peers;
 use std::fs;
 use std::path::PathBuf;
 
-use ::gateway::secure::PrivateKey;
+use ::gateway::keys::{self, System};
 use nix::sys::signal::Signal;
+use proto::secure::PrivateKey;
 use serde_json::Value;
 
 use crate::namespaces::{Emulated, Namespaces, Program, SOON, TRACKWAY, wait_until};
@@ -49,8 +50,8 @@ impl Net {
         let folder = std::env::temp_dir().join(&nodes[0]);
         fs::create_dir(&folder).unwrap();
         let keys = (0..=peers).map(|node| {
-            let key = PrivateKey::generate().unwrap();
-            key.write_new(&folder.join(format!("{node}.key"))).unwrap();
+            let key = PrivateKey::generate(&mut System).unwrap();
+            keys::write_new(&folder.join(format!("{node}.key")), &key.to_base64()).unwrap();
             key.public_key().to_string()
         });
         let keys = keys.collect();

@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 use std::ops::Range;
 
+use proto::secure::{Heard, Incarnation, Opened, Opener, PeerId};
+
 use super::Shared;
 use super::wait::{INWARD, Sleeper};
 use crate::linux::offload::Joiner;
-use crate::secure::{Heard, Incarnation, Opened, Opener, PeerId};
 use crate::sys::{Arrivals, Arrived};
 
 /// Batches taken from the socket before the peers are looked after.

@@ -29,12 +29,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::Context as _;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use proto::rng::Rng;
+use proto::secure::{self, Routes};
 use proto::time::Time;
 
 use crate::config;
+use crate::keys;
 use crate::linux::device::{Device, Wanted};
 use crate::linux::netlink::Netlink;
-use crate::secure::{self, Routes};
 use crate::supervisor::counters::Entry;
 use crate::sys::{Tap, Udp};
 
@@ -87,7 +88,14 @@ impl Service {
             .with_context(|| format!("cannot open a UDP socket on {}", config.listen))?;
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         let rng = Rng::stream(seed, "secure");
-        let peers = secure::Peers::new(Time::ZERO, unix, &private_key, &peers, rng)?;
+        let peers = secure::Peers::new(
+            Time::ZERO,
+            unix,
+            &private_key,
+            &peers,
+            rng,
+            Box::new(keys::System),
+        )?;
         let errors = Errors::new(config);
         let shared = Arc::new(Shared {
             started: Instant::now(),

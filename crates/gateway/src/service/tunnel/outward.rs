@@ -1,13 +1,13 @@
 //! From the device to the cores.
 
 use proto::ip::{FlowKey, Header, icmp, mss, protocol};
+use proto::secure::PeerId;
 use tracing::debug;
 
 use super::state::Rejected;
 use super::wait::{OUTWARD, Sleeper};
 use super::{Shared, lock};
 use crate::linux::offload::{self, Offload};
-use crate::secure::PeerId;
 
 /// Trains taken from the device before the peers are looked after.
 const TRAINS: usize = 4;

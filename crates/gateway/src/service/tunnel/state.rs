@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use proto::nc::{self, Event, Refused, Tunnel};
 use proto::rng::Rng;
+use proto::secure::{self, Incarnation, OVERHEAD, PeerId, Peers, Sealer};
 use proto::time::{Time, earliest};
 use tracing::{debug, info};
 
 use super::transmit::Batch;
 use crate::config;
-use crate::secure::{self, Incarnation, OVERHEAD, PeerId, Peers, Sealer};
 use crate::sys::Udp;
 
 /// How long a peer that was never heard may take before senders are told that it is unreachable.

@@ -3,9 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use proto::nc::Transmit;
+use proto::secure::{HEADER, OVERHEAD, PeerId, Sealer, TAG};
 
 use super::Shared;
-use crate::secure::{HEADER, OVERHEAD, PeerId, Sealer, TAG};
 use crate::sys::Outbox;
 
 /// Datagrams of one peer before the next one's turn; a train's worth.

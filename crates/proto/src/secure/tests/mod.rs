@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use proto::rng::Rng;
-use proto::time::{Time, earliest};
+use crate::rng::Rng;
+use crate::time::{Time, earliest};
 
 use super::*;
 
@@ -25,6 +25,8 @@ struct Net {
     /// Whether a datagram of this end, with these octets, arrives.
     passes: fn(usize, &[u8]) -> bool,
     trace: Vec<String>,
+    /// Times that an end started again.
+    restarts: u64,
 }
 
 struct End {
@@ -54,7 +56,7 @@ impl Net {
             End::new(now, "a", key_a, "192.0.2.1:51900", vec![b_for_a]),
             End::new(now, "b", key_b, "192.0.2.2:51900", vec![a_for_b]),
         ];
-        Self { now, ends, wire: Vec::new(), passes: |_, _| true, trace: Vec::new() }
+        Self { now, ends, wire: Vec::new(), passes: |_, _| true, trace: Vec::new(), restarts: 0 }
     }
 
     /// Lets everything arrive that is on its way, and what comes of it.
@@ -159,9 +161,12 @@ impl Net {
 
     /// An end starts again, with a clock that is so far off.
     fn restart(&mut self, at: usize, unix: Duration) {
+        self.restarts += 1;
         let end = &mut self.ends[at];
         let rng = Rng::stream(99, end.name);
-        end.peers = Peers::new(self.now, unix, &end.key, &end.config, rng).unwrap();
+        // Another start has other secrets.
+        let secrets = seeded(99 + self.restarts, end.name);
+        end.peers = Peers::new(self.now, unix, &end.key, &end.config, rng, secrets).unwrap();
         end.numbers.clear();
     }
 
@@ -178,10 +183,15 @@ impl End {
         at: &str,
         config: Vec<super::Peer>,
     ) -> Self {
-        let peers = Peers::new(now, UNIX, &key, &config, Rng::stream(1, name)).unwrap();
+        let rng = Rng::stream(1, name);
+        let peers = Peers::new(now, UNIX, &key, &config, rng, seeded(1, name)).unwrap();
         let (numbers, received) = (BTreeMap::new(), Vec::new());
         Self { name, key, address: address(at), config, peers, numbers, received }
     }
+}
+
+fn seeded(seed: u64, name: &str) -> Box<dyn Entropy> {
+    Box::new(Seeded(Rng::stream(seed, &format!("secrets of {name}"))))
 }
 
 fn key(seed: u8) -> PrivateKey {

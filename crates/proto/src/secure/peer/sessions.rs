@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use proto::time::Time;
+use crate::time::Time;
 
 use super::super::Incarnation;
 use super::super::data::{Inbound, Outbound, ReceiveKey, SLOT_BITS, SLOTS_PER_PEER, SendKey};

@@ -1,7 +1,5 @@
 //! What is counted.
 
-use serde::Serialize;
-
 /// Why a datagram was dropped.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Dropped {
@@ -28,7 +26,7 @@ pub enum Dropped {
 }
 
 /// Datagrams that were dropped, by reason, and what else belongs to no peer.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Totals {
     /// Calls for which there was no time.
     pub busy: u64,
@@ -90,7 +88,7 @@ impl Totals {
 }
 
 /// What is counted of a peer.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Stats {
     /// Calls sent, repeated ones too.
     pub calls_sent: u64,

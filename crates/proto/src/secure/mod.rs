@@ -14,11 +14,13 @@
 //! The handshake is `Noise_IKpsk2_25519_AESGCM_BLAKE2s` by the crate `snow`. Data are sealed by
 //! ring's AES-256-GCM with the two keys that Noise splits off, the datagram's number as nonce: what
 //! Noise's own transport does, without its copies. Nothing here opens a socket or reads a clock;
-//! keys come from the operating system's generator. `docs/keys.md` has the reasons.
+//! secrets come from an [`Entropy`] that
+//! is handed in, the operating system's in a gateway. `docs/keys.md` has the reasons.
 //!
 //! [`Peers`] belongs to one thread. A [`Sealer`] and an [`Opener`] may live on others.
 
 mod data;
+mod entropy;
 mod guard;
 mod handshake;
 mod keys;
@@ -34,9 +36,10 @@ pub mod wire;
 use std::fmt;
 
 pub use data::{Heard, Opened, Opener, Sealer, Unsealed};
-pub use keys::{GroupKey, KeyFile, NoKey, PresharedKey, PrivateKey, PublicKey};
+pub use entropy::{Entropy, NoRandomness, Seeded};
+pub use keys::{GroupSecret, NoKey, PresharedKey, PrivateKey, PublicKey};
 pub use peers::{Event, Incoming, Outgoing, Peer, Peers, Unusable};
-pub use routes::{NoPrefix, Overlap, Prefix, Routes};
+pub use routes::{Overlap, Routes};
 pub use stats::{Dropped, Stats, Totals};
 
 /// Octets in front of a sealed payload.

@@ -9,10 +9,12 @@
 
 use std::sync::OnceLock;
 
-use snow::params::{DHChoice, NoiseParams};
-use snow::resolvers::{CryptoResolver, DefaultResolver, FallbackResolver, RingResolver};
+use snow::params::{CipherChoice, DHChoice, HashChoice, NoiseParams};
+use snow::resolvers::{CryptoResolver, DefaultResolver, RingResolver};
+use snow::types::{Cipher, Dh, Hash, Random};
 use snow::{Builder, HandshakeState};
 
+use super::entropy::{Entropy, draw};
 use super::keys::{PresharedKey, PrivateKey, PublicKey};
 
 /// Octets that each side says in the handshake.
@@ -51,14 +53,15 @@ pub(super) fn public_key(private: &[u8; 32]) -> [u8; 32] {
     dh.pubkey().try_into().expect("an X25519 key is 32 octets")
 }
 
-/// Begins a handshake; `None` when the system gives no randomness.
+/// Begins a handshake; `None` when there is no randomness.
 pub(super) fn call(
     local: &PrivateKey,
     remote: &PublicKey,
     psk: &PresharedKey,
     payload: &[u8; PAYLOAD],
+    entropy: &mut dyn Entropy,
 ) -> Option<(Initiation, [u8; INITIATION])> {
-    let mut state = builder(local)
+    let mut state = builder(local, draw(entropy).ok()?)
         .remote_public_key(remote.octets())
         .and_then(|builder| builder.psk(PSK_PLACE, psk.octets()))
         .and_then(Builder::build_initiator)
@@ -69,9 +72,14 @@ pub(super) fn call(
     Some((Initiation(state), message))
 }
 
-/// Reads an initiator's message; `None` when it was not made for us.
-pub(super) fn hear(local: &PrivateKey, message: &[u8; INITIATION]) -> Option<Call> {
-    let mut state = builder(local).build_responder().expect("a key of 32 octets");
+/// Reads an initiator's message; `None` when it was not made for us, or there is no randomness.
+pub(super) fn hear(
+    local: &PrivateKey,
+    message: &[u8; INITIATION],
+    entropy: &mut dyn Entropy,
+) -> Option<Call> {
+    let mut state =
+        builder(local, draw(entropy).ok()?).build_responder().expect("a key of 32 octets");
     let mut payload = [0; PAYLOAD];
     state.read_message(message, &mut payload).ok()?;
     let from = state.get_remote_static()?.try_into().ok()?;
@@ -79,7 +87,7 @@ pub(super) fn hear(local: &PrivateKey, message: &[u8; INITIATION]) -> Option<Cal
 }
 
 impl Call {
-    /// Answers it; `None` when the system gives no randomness.
+    /// Answers it; `None` when snow refuses.
     pub(super) fn answer(
         mut self,
         psk: &PresharedKey,
@@ -104,29 +112,65 @@ impl Initiation {
     }
 }
 
-fn builder(local: &PrivateKey) -> Builder<'_> {
+fn builder(local: &PrivateKey, ephemeral: [u8; 32]) -> Builder<'_> {
     static PARAMS: OnceLock<NoiseParams> = OnceLock::new();
     let params = PARAMS.get_or_init(|| PATTERN.parse().expect("a pattern that snow knows"));
-    let resolver = FallbackResolver::new(Box::new(RingResolver), Box::new(DefaultResolver));
-    Builder::with_resolver(params.clone(), Box::new(resolver))
+    Builder::with_resolver(params.clone(), Box::new(Parts { ephemeral }))
         .local_private_key(local.octets())
         .and_then(|builder| builder.prologue(PROLOGUE))
         .expect("each is given once")
+}
+
+/// What a handshake is made of: ring's cipher, and the ephemeral key that was drawn for it.
+struct Parts {
+    ephemeral: [u8; 32],
+}
+
+impl CryptoResolver for Parts {
+    fn resolve_rng(&self) -> Option<Box<dyn Random>> {
+        Some(Box::new(Drawn(Some(self.ephemeral))))
+    }
+
+    fn resolve_dh(&self, choice: &DHChoice) -> Option<Box<dyn Dh>> {
+        DefaultResolver.resolve_dh(choice)
+    }
+
+    fn resolve_hash(&self, choice: &HashChoice) -> Option<Box<dyn Hash>> {
+        DefaultResolver.resolve_hash(choice)
+    }
+
+    fn resolve_cipher(&self, choice: &CipherChoice) -> Option<Box<dyn Cipher>> {
+        RingResolver.resolve_cipher(choice)
+    }
+}
+
+/// An ephemeral key that is given once: a handshake makes no more than one.
+struct Drawn(Option<[u8; 32]>);
+
+impl Random for Drawn {
+    fn try_fill_bytes(&mut self, out: &mut [u8]) -> Result<(), snow::Error> {
+        let octets = self.0.take().filter(|octets| octets.len() == out.len());
+        out.copy_from_slice(&octets.ok_or(snow::Error::Rng)?);
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 
+    use super::super::entropy::Seeded;
     use super::*;
+    use crate::rng::Rng;
 
     #[test]
     fn both_sides_have_the_same_keys_and_hear_what_is_said() {
-        let (alice, bob) = (PrivateKey::generate().unwrap(), PrivateKey::generate().unwrap());
+        let (alice, bob, mut entropy) = two();
 
         let (mut initiation, message) =
-            call(&alice, &bob.public_key(), &PresharedKey::NONE, &[1; PAYLOAD]).unwrap();
-        let heard = hear(&bob, &message).unwrap();
+            call(&alice, &bob.public_key(), &PresharedKey::NONE, &[1; PAYLOAD], &mut entropy)
+                .unwrap();
+        let heard = hear(&bob, &message, &mut entropy).unwrap();
         assert_eq!((heard.from, heard.payload), (alice.public_key(), [1; PAYLOAD]));
         let (bobs, message) = heard.answer(&PresharedKey::NONE, &[2; PAYLOAD]).unwrap();
         let (alices, said) = initiation.hear(&message).unwrap();
@@ -138,16 +182,19 @@ mod tests {
 
     #[test]
     fn another_shared_secret_or_another_key_is_not_heard() {
-        let (alice, bob) = (PrivateKey::generate().unwrap(), PrivateKey::generate().unwrap());
+        let (alice, bob, mut entropy) = two();
         let psk: PresharedKey = alice.to_base64().parse().unwrap();
 
         let (mut initiation, message) =
-            call(&alice, &bob.public_key(), &psk, &[1; PAYLOAD]).unwrap();
-        let (_, wrong) =
-            hear(&bob, &message).unwrap().answer(&PresharedKey::NONE, &[2; PAYLOAD]).unwrap();
-        let (_, right) = hear(&bob, &message).unwrap().answer(&psk, &[2; PAYLOAD]).unwrap();
+            call(&alice, &bob.public_key(), &psk, &[1; PAYLOAD], &mut entropy).unwrap();
+        let (_, wrong) = hear(&bob, &message, &mut entropy)
+            .unwrap()
+            .answer(&PresharedKey::NONE, &[2; PAYLOAD])
+            .unwrap();
+        let (_, right) =
+            hear(&bob, &message, &mut entropy).unwrap().answer(&psk, &[2; PAYLOAD]).unwrap();
 
-        assert!(hear(&alice, &message).is_none());
+        assert!(hear(&alice, &message, &mut entropy).is_none());
         assert!(initiation.hear(&wrong).is_none());
         assert!(initiation.hear(&right).is_some(), "a wrong answer must not spoil the right one");
     }
@@ -155,10 +202,11 @@ mod tests {
     /// What is sealed here is what Noise's own transport would send.
     #[test]
     fn the_split_keys_seal_as_noise_does() {
-        let (alice, bob) = (PrivateKey::generate().unwrap(), PrivateKey::generate().unwrap());
+        let (alice, bob, mut entropy) = two();
         let (mut initiation, message) =
-            call(&alice, &bob.public_key(), &PresharedKey::NONE, &[0; PAYLOAD]).unwrap();
-        let heard = hear(&bob, &message).unwrap();
+            call(&alice, &bob.public_key(), &PresharedKey::NONE, &[0; PAYLOAD], &mut entropy)
+                .unwrap();
+        let heard = hear(&bob, &message, &mut entropy).unwrap();
         let (_, message) = heard.answer(&PresharedKey::NONE, &[0; PAYLOAD]).unwrap();
         let (keys, _) = initiation.hear(&message).unwrap();
         let noise = initiation.0.into_stateless_transport_mode().unwrap();
@@ -174,5 +222,11 @@ mod tests {
         key.seal_in_place_append_tag(nonce, Aad::empty(), &mut sealed).unwrap();
 
         assert_eq!(sealed, expected);
+    }
+
+    fn two() -> (PrivateKey, PrivateKey, Seeded) {
+        let mut entropy = Seeded(Rng::stream(1, "noise"));
+        let mut key = || PrivateKey::generate(&mut entropy).unwrap();
+        (key(), key(), entropy)
     }
 }

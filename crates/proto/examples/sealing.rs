@@ -1,28 +1,31 @@
 //! How fast datagrams are sealed and opened, and calls refused, on one core of this machine.
 //!
-//! `cargo run --release -p trackway-gateway --example sealing`
+//! `cargo run --release -p trackway-proto --example sealing`
 
 use std::hint::black_box;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use gateway::secure::{HEADER, OVERHEAD, Opened, Peer, Peers, PrivateKey, TAG};
 use proto::rng::Rng;
+use proto::secure::{HEADER, OVERHEAD, Opened, Peer, Peers, PrivateKey, Seeded, TAG};
 use proto::time::Time;
 
 const PAYLOAD: usize = 1_440;
 const BATCH: usize = 512;
 const BATCHES: usize = 4_000;
 
+#[expect(clippy::disallowed_methods, reason = "it measures; the core it measures reads no clock")]
 fn main() -> anyhow::Result<()> {
-    let (key_a, key_b) = (PrivateKey::generate()?, PrivateKey::generate()?);
+    let mut secrets = Seeded(Rng::stream(0, "sealing"));
+    let (key_a, key_b) = (PrivateKey::generate(&mut secrets)?, PrivateKey::generate(&mut secrets)?);
     let (at_a, at_b): (SocketAddr, SocketAddr) = ("192.0.2.1:1".parse()?, "192.0.2.2:1".parse()?);
     let make = |key: &PrivateKey, other: &PrivateKey, endpoint, seed| {
         let public_key = other.public_key();
         let peer = Peer { public_key, preshared_key: None, endpoint, keepalive: None };
         let rng = Rng::stream(seed, "sealing");
-        Peers::new(Time::ZERO, Duration::from_secs(1), key, &[peer], rng)
+        let secrets = Box::new(Seeded(Rng::stream(seed, "secrets")));
+        Peers::new(Time::ZERO, Duration::from_secs(1), key, &[peer], rng, secrets)
     };
 
     let begun = Instant::now();
@@ -42,7 +45,7 @@ fn main() -> anyhow::Result<()> {
     let each = begun.elapsed() / handshakes;
     println!("handshake, both sides, from nothing: {each:?}");
 
-    let peer = gateway::secure::PeerId::new(0).context("the first peer")?;
+    let peer = proto::secure::PeerId::new(0).context("the first peer")?;
     let mut sealer = a.sealer(peer).context("a session")?;
     let mut opener = b.opener();
     let mut datagrams = vec![vec![0x5a_u8; PAYLOAD + OVERHEAD]; BATCH];
@@ -81,7 +84,7 @@ fn main() -> anyhow::Result<()> {
         }
         println!("{what}: {:.0} a second", f64::from(count) / begun.elapsed().as_secs_f64());
     };
-    let stranger = PrivateKey::generate()?;
+    let stranger = PrivateKey::generate(&mut secrets)?;
     let mut stranger = make(&stranger, &key_b, Some(at_b), 3)?;
     let mut call = stranger.poll_transmit(Time::ZERO).context("a call")?.datagram;
     refuse("calls of strangers to our key, busy", &mut b, &call);

@@ -15,14 +15,15 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
+use crate::time::Time;
 use blake2::digest::consts::U16;
 use blake2::digest::{Digest as _, FixedOutput as _, KeyInit as _, Mac as _};
 use blake2::{Blake2s256, Blake2sMac};
 use chacha20poly1305::aead::{AeadInPlace as _, Tag};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
-use proto::time::Time;
 
-use super::keys::{PublicKey, random};
+use super::entropy::{Entropy, NoRandomness, draw};
+use super::keys::PublicKey;
 use super::wire::{Call, Cookie, Index, MAC, NONCE};
 
 type Mac = Blake2sMac<U16>;
@@ -111,8 +112,12 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    pub(super) fn new(now: Time, local: &PublicKey) -> std::io::Result<Self> {
-        let secret = random()?;
+    pub(super) fn new(
+        now: Time,
+        local: &PublicKey,
+        entropy: &mut dyn Entropy,
+    ) -> Result<Self, NoRandomness> {
+        let secret = draw(entropy)?;
         Ok(Self {
             cipher: XChaCha20Poly1305::new(&cookie_key(local).into()),
             secret,
@@ -126,11 +131,17 @@ impl Guard {
     }
 
     /// Judges a call whose `mac1` is right.
-    pub(super) fn judge(&mut self, now: Time, from: SocketAddr, call: &Call<'_>) -> Verdict {
+    pub(super) fn judge(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        call: &Call<'_>,
+        entropy: &mut dyn Entropy,
+    ) -> Verdict {
         if self.calls.spend(now, CALLS) {
             return Verdict::Admit;
         }
-        self.renew(now);
+        self.renew(now, entropy);
         let cookies = [self.secret, self.previous_secret].map(|secret| cookie(&secret, from));
         if cookies.iter().any(|cookie| is_mac(cookie, call.before_mac2, call.mac2)) {
             let is_admitted = self.admit_address(now, from) && self.proven.spend(now, PROVEN_CALLS);
@@ -139,14 +150,14 @@ impl Guard {
         if !self.cookies.spend(now, COOKIES) {
             return Verdict::Refuse;
         }
-        self.seal_cookie(call, cookies[0]).map_or(Verdict::Refuse, Verdict::SendCookie)
+        self.seal_cookie(call, cookies[0], entropy).map_or(Verdict::Refuse, Verdict::SendCookie)
     }
 
-    fn renew(&mut self, now: Time) {
+    fn renew(&mut self, now: Time, entropy: &mut dyn Entropy) {
         if now.since(self.secret_since) < COOKIE_LIFE {
             return;
         }
-        if let Ok(secret) = random() {
+        if let Ok(secret) = draw(entropy) {
             self.previous_secret = std::mem::replace(&mut self.secret, secret);
             self.secret_since = now;
         }
@@ -166,8 +177,13 @@ impl Guard {
         budget.spend(now, ADDRESS_CALLS)
     }
 
-    fn seal_cookie(&self, call: &Call<'_>, mut cookie: [u8; MAC]) -> Option<Vec<u8>> {
-        let nonce: [u8; NONCE] = random().ok()?;
+    fn seal_cookie(
+        &self,
+        call: &Call<'_>,
+        mut cookie: [u8; MAC],
+        entropy: &mut dyn Entropy,
+    ) -> Option<Vec<u8>> {
+        let nonce: [u8; NONCE] = draw(entropy).ok()?;
         let tag = self
             .cipher
             .encrypt_in_place_detached(XNonce::from_slice(&nonce), call.mac1, &mut cookie)

@@ -1,7 +1,7 @@
 //! Strangers: floods, forgeries, replays, and any octets at all.
 
+use crate::rng::Rng;
 use proptest::prelude::*;
-use proto::rng::Rng;
 
 use super::super::wire::{CALL, Datagram};
 use super::*;
@@ -87,8 +87,9 @@ fn a_flood_of_calls_is_answered_with_cookies_and_friends_get_through() {
     let from = address("203.0.113.9:9");
     let mut tried = 0;
     for seed in 0..150 {
-        let mut calls =
-            Peers::new(net.now, UNIX, &stranger, &config, Rng::stream(seed, "flood")).unwrap();
+        let rng = Rng::stream(seed, "flood");
+        let secrets = seeded(seed, "flood");
+        let mut calls = Peers::new(net.now, UNIX, &stranger, &config, rng, secrets).unwrap();
         let call = calls.poll_transmit(net.now).unwrap();
         if net.deliver(from, call) == Some(Incoming::Dropped(Dropped::UnknownKey)) {
             tried += 1;
@@ -108,8 +109,9 @@ fn a_flood_of_calls_is_answered_with_cookies_and_friends_get_through() {
     assert!(net.now.since(Time::ZERO) < Duration::from_millis(10_400));
     // Meanwhile the flood has spent what there was for all.
     for seed in 150..300 {
-        let mut calls =
-            Peers::new(net.now, UNIX, &stranger, &config, Rng::stream(seed, "flood")).unwrap();
+        let rng = Rng::stream(seed, "flood");
+        let secrets = seeded(seed, "flood");
+        let mut calls = Peers::new(net.now, UNIX, &stranger, &config, rng, secrets).unwrap();
         let call = calls.poll_transmit(net.now).unwrap();
         net.deliver(from, call);
     }
@@ -162,7 +164,7 @@ fn queues_have_an_end_when_nobody_empties_them() {
 fn configurations_that_cannot_work_are_refused() {
     let own = key(1);
     let make = |peers: &[super::super::Peer]| {
-        Peers::new(Time::ZERO, UNIX, &own, peers, Rng::stream(1, "x")).err()
+        Peers::new(Time::ZERO, UNIX, &own, peers, Rng::stream(1, "x"), seeded(1, "x")).err()
     };
 
     assert_eq!(make(&[peer(&own, None)]), Some(Unusable::OwnKey(0)));

@@ -6,12 +6,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use proto::rng::Rng;
-use proto::time::{Time, earliest};
+use crate::rng::Rng;
+use crate::time::{Time, earliest};
 
 use super::data::{Heard, Opened, Opener, Sealer, Table, Unsealed};
+use super::entropy::{Entropy, NoRandomness, draw};
 use super::guard::{self, Guard, Verdict};
-use super::keys::{PresharedKey, PrivateKey, PublicKey, random};
+use super::keys::{PresharedKey, PrivateKey, PublicKey};
 use super::noise;
 use super::peer::Remote;
 use super::stats::{Dropped, Stats, Totals};
@@ -34,9 +35,9 @@ pub struct Peer {
 /// Why peers cannot be had.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Unusable {
-    /// The system gives no randomness.
-    #[error("the operating system gives no randomness")]
-    NoRandomness,
+    /// No secrets can be drawn.
+    #[error("{0}")]
+    NoRandomness(#[from] NoRandomness),
     /// A peer with our own key.
     #[error("peer {0} has this gateway's own key")]
     OwnKey(usize),
@@ -115,6 +116,7 @@ pub(super) struct Local {
     pub(super) incarnation: Incarnation,
     pub(super) table: Arc<Table>,
     pub(super) rng: Rng,
+    pub(super) entropy: Box<dyn Entropy>,
     started: Time,
     unix: Duration,
     outgoing: VecDeque<Outgoing>,
@@ -165,8 +167,7 @@ pub struct Peers {
 
 impl Peers {
     /// The peers of a gateway with this key. `unix` is the time since 1970, read once; `rng` only
-    /// spreads repetitions, secrets come from the operating system. Those with an endpoint are
-    /// called at once.
+    /// spreads repetitions, secrets come from `entropy`. Those with an endpoint are called at once.
     ///
     /// # Errors
     /// When two have the same key, one has our own, there are too many, or no randomness.
@@ -176,20 +177,21 @@ impl Peers {
         private_key: &PrivateKey,
         peers: &[Peer],
         rng: Rng,
+        mut entropy: Box<dyn Entropy>,
     ) -> Result<Self, Unusable> {
         if peers.len() > MAX_PEERS {
             return Err(Unusable::TooMany(peers.len()));
         }
         let public_key = private_key.public_key();
         let table = Table::new(peers.len());
+        let guard = Guard::new(now, &public_key, &mut *entropy)?;
         let local = Local {
             private_key: private_key.clone(),
             mac_key: guard::mac_key(&public_key),
-            incarnation: Incarnation(u64::from_be_bytes(
-                random().map_err(|_| Unusable::NoRandomness)?,
-            )),
+            incarnation: Incarnation(u64::from_be_bytes(draw(&mut *entropy)?)),
             table: Arc::clone(&table),
             rng,
+            entropy,
             started: now,
             unix,
             outgoing: VecDeque::new(),
@@ -197,7 +199,6 @@ impl Peers {
             room: 64 + 4 * peers.len(),
             overflow: 0,
         };
-        let guard = Guard::new(now, &public_key).map_err(|_| Unusable::NoRandomness)?;
         let mut by_key = BTreeMap::new();
         let mut remotes = Vec::with_capacity(peers.len());
         for (position, peer) in peers.iter().enumerate() {
@@ -393,7 +394,7 @@ impl Peers {
         {
             return remote.repeat_answer(now, from, &mut self.local);
         }
-        match self.guard.judge(now, from, call) {
+        match self.guard.judge(now, from, call, &mut *self.local.entropy) {
             Verdict::Admit => {}
             Verdict::Refuse => return Err(Dropped::Busy),
             Verdict::SendCookie(cookie) => {
@@ -402,7 +403,8 @@ impl Peers {
                 return Err(Dropped::Busy);
             }
         }
-        let heard = noise::hear(&self.local.private_key, call.noise).ok_or(Dropped::Forged)?;
+        let heard = noise::hear(&self.local.private_key, call.noise, &mut *self.local.entropy)
+            .ok_or(Dropped::Forged)?;
         let peer = self.by_key.get(&heard.from).ok_or(Dropped::UnknownKey)?;
         let hello = Hello::parse(heard.payload).ok_or(Dropped::Malformed)?;
         self.remotes[peer.index()].handle_call(now, from, call, heard, hello, &mut self.local)

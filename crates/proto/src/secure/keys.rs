@@ -1,17 +1,14 @@
-//! Keys: 32 octets, base64 in files that only their owner reads.
+//! Keys: 32 octets, written in base64.
 
 use std::fmt;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-use std::path::Path;
 use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use ring::rand::{SecureRandom as _, SystemRandom};
 
+use super::entropy::{Entropy, NoRandomness, draw};
 use super::noise;
+use crate::hbh::auth::GroupKey;
 
 const LEN: usize = 32;
 
@@ -29,7 +26,7 @@ pub struct PresharedKey([u8; LEN]);
 
 /// A secret that all gateways of a network share, whose neighbours know each other by it.
 #[derive(Clone, Eq, PartialEq)]
-pub struct GroupKey([u8; LEN]);
+pub struct GroupSecret([u8; LEN]);
 
 /// Why a text is no key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -42,58 +39,17 @@ pub enum NoKey {
     Zero,
 }
 
-/// Why a key file cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum KeyFile {
-    /// What it holds is no key.
-    #[error("{0}")]
-    Malformed(#[from] NoKey),
-    /// Everyone may read or change it.
-    #[error("everyone may read or change it (mode {mode:04o}): chmod 600")]
-    Open {
-        /// Its permissions.
-        mode: u32,
-    },
-    /// It cannot be read.
-    #[error("{0}")]
-    Unreadable(#[from] io::Error),
-}
-
-impl KeyFile {
-    /// Whether there is no such file.
-    #[must_use]
-    pub fn is_missing(&self) -> bool {
-        matches!(self, Self::Unreadable(error) if error.kind() == io::ErrorKind::NotFound)
-    }
-}
-
 impl PrivateKey {
-    /// A new key from the operating system's generator.
+    /// A new key.
     ///
     /// # Errors
     /// When there is no randomness to be had.
-    pub fn generate() -> io::Result<Self> {
-        let mut octets = random()?;
+    pub fn generate(entropy: &mut dyn Entropy) -> Result<Self, NoRandomness> {
+        let mut octets = draw(entropy)?;
         // RFC 7748, 5: so that the file says what is computed with.
         octets[0] &= 0xf8;
         octets[31] = (octets[31] & 0x7f) | 0x40;
         Ok(Self(octets))
-    }
-
-    /// Reads a file that holds a key in base64.
-    ///
-    /// # Errors
-    /// When it cannot be read, holds no key, or is open to everyone.
-    pub fn read(path: &Path) -> Result<Self, KeyFile> {
-        read(path).map(Self)
-    }
-
-    /// Writes a new file that only its owner reads, mode 0600.
-    ///
-    /// # Errors
-    /// When there is such a file already, or it cannot be written.
-    pub fn write_new(&self, path: &Path) -> io::Result<()> {
-        write_new(path, &self.to_base64())
     }
 
     /// The secret in base64.
@@ -164,14 +120,6 @@ impl PresharedKey {
     /// No secret besides the keys.
     pub(super) const NONE: Self = Self([0; LEN]);
 
-    /// Reads a file that holds a key in base64.
-    ///
-    /// # Errors
-    /// When it cannot be read, holds no key, or is open to everyone.
-    pub fn read(path: &Path) -> Result<Self, KeyFile> {
-        read(path).map(Self)
-    }
-
     pub(super) fn octets(&self) -> &[u8; LEN] {
         &self.0
     }
@@ -191,32 +139,13 @@ impl fmt::Debug for PresharedKey {
     }
 }
 
-impl GroupKey {
-    /// A new key from the operating system's generator.
+impl GroupSecret {
+    /// A new key.
     ///
     /// # Errors
     /// When there is no randomness to be had.
-    pub fn generate() -> io::Result<Self> {
-        random().map(Self)
-    }
-
-    /// Reads a file that holds a key in base64.
-    ///
-    /// # Errors
-    /// When it cannot be read, holds no key, or is open to everyone.
-    pub fn read(path: &Path) -> Result<Self, KeyFile> {
-        match read(path)? {
-            octets if octets == [0; LEN] => Err(KeyFile::Malformed(NoKey::Zero)),
-            octets => Ok(Self(octets)),
-        }
-    }
-
-    /// Writes a new file that only its owner reads, mode 0600.
-    ///
-    /// # Errors
-    /// When there is such a file already, or it cannot be written.
-    pub fn write_new(&self, path: &Path) -> io::Result<()> {
-        write_new(path, &self.to_base64())
+    pub fn generate(entropy: &mut dyn Entropy) -> Result<Self, NoRandomness> {
+        draw(entropy).map(Self)
     }
 
     /// The secret in base64.
@@ -227,38 +156,26 @@ impl GroupKey {
 
     /// What HBH uses of it.
     #[must_use]
-    pub fn derive(&self) -> proto::hbh::auth::GroupKey {
-        proto::hbh::auth::GroupKey::new(&self.0)
+    pub fn derive(&self) -> GroupKey {
+        GroupKey::new(&self.0)
     }
 }
 
-impl fmt::Debug for GroupKey {
+impl FromStr for GroupSecret {
+    type Err = NoKey;
+
+    fn from_str(text: &str) -> Result<Self, NoKey> {
+        match decode(text)? {
+            octets if octets == [0; LEN] => Err(NoKey::Zero),
+            octets => Ok(Self(octets)),
+        }
+    }
+}
+
+impl fmt::Debug for GroupSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("GroupKey(secret)")
+        f.write_str("GroupSecret(secret)")
     }
-}
-
-/// Octets that nobody can foresee.
-pub(super) fn random<const N: usize>() -> io::Result<[u8; N]> {
-    let mut octets = [0; N];
-    SystemRandom::new()
-        .fill(&mut octets)
-        .map_err(|_| io::Error::other("the operating system gives no randomness"))?;
-    Ok(octets)
-}
-
-fn read(path: &Path) -> Result<[u8; LEN], KeyFile> {
-    let mode = fs::metadata(path)?.permissions().mode() & 0o7777;
-    if mode & 0o007 != 0 {
-        return Err(KeyFile::Open { mode });
-    }
-    Ok(decode(&fs::read_to_string(path)?)?)
-}
-
-fn write_new(path: &Path, key: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    writeln!(file, "{key}")?;
-    file.sync_all()
 }
 
 fn decode(text: &str) -> Result<[u8; LEN], NoKey> {
@@ -289,25 +206,6 @@ mod tests {
             assert_eq!(text.parse::<PublicKey>(), Err(NoKey::Malformed), "{text}");
         }
         assert_eq!(zero.parse::<PublicKey>(), Err(NoKey::Zero));
-    }
-
-    #[test]
-    fn a_key_file_is_its_owners_alone() {
-        let path = std::env::temp_dir().join(format!("trackway-key-{}", std::process::id()));
-        let _ = fs::remove_file(&path);
-        let key = PrivateKey::generate().unwrap();
-
-        key.write_new(&path).unwrap();
-        let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o777;
-        let read = PrivateKey::read(&path);
-        let twice = key.write_new(&path);
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        let open = PrivateKey::read(&path);
-        fs::remove_file(&path).unwrap();
-
-        assert_eq!(mode, 0o600);
-        assert_eq!(read.unwrap(), key);
-        assert_eq!(twice.unwrap_err().kind(), io::ErrorKind::AlreadyExists);
-        assert!(matches!(open, Err(KeyFile::Open { mode: 0o644 })), "{open:?}");
+        assert_eq!(zero.parse::<GroupSecret>(), Err(NoKey::Zero));
     }
 }

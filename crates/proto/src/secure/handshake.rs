@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use proto::rng::Rng;
-use proto::time::Time;
+use crate::rng::Rng;
+use crate::time::Time;
 
 use super::guard;
 use super::noise::{INITIATION, Initiation};

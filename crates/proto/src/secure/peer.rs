@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use proto::time::{Time, earliest};
+use crate::time::{Time, earliest};
 
 use super::PeerId;
 use super::data::{Activity, Heard, Inbound, Outbound, ReceiveKey, Sealer, SendKey};
@@ -361,8 +361,13 @@ impl Remote {
         let timestamp = local.timestamp(now).max(self.said_timestamp.saturating_add(1));
         let next_number = self.life.as_ref().map_or(0, |life| life.outbound.next_number());
         let hello = Hello { timestamp, incarnation: local.incarnation, next_number };
-        let message =
-            noise::call(&local.private_key, &self.public_key, &self.preshared_key, &hello.emit());
+        let message = noise::call(
+            &local.private_key,
+            &self.public_key,
+            &self.preshared_key,
+            &hello.emit(),
+            &mut *local.entropy,
+        );
         let Some(message) = message else { return false };
         self.said_timestamp = timestamp;
         let index = self.free_index(local);
