@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use proto::modem::lan::wire::{Found, MAX_PAYLOAD, scan};
+use proto::modem::lan::scan::{Found, scan};
+use proto::modem::lan::wire::MAX_PAYLOAD;
 use proto::modem::lan::{Config, Dce, Dte};
 use proto::modem::{Event, Transmit, Waveform};
 use proto::s5066::dts::crc;

@@ -1,6 +1,7 @@
 //! What both ends of a session do: shake hands, stay alive, drop what is damaged, close on errors.
 
-use super::wire::{self, Found, Id, Order, Packet};
+use super::scan::{Found, scan};
+use super::wire::{self, Id, Order, Packet};
 use super::{HANDSHAKE, KEEP_ALIVE, SILENCE};
 use crate::time::{Time, earliest};
 
@@ -172,7 +173,7 @@ impl Link {
         read: &mut usize,
     ) -> Option<Packet<'a>> {
         while self.closed.is_none() {
-            match wire::scan(&input[*read..]) {
+            match scan(&input[*read..]) {
                 Found::Nothing => return None,
                 Found::Noise(len) => {
                     *read += len;

@@ -18,6 +18,7 @@
 mod dce;
 mod dte;
 mod link;
+pub mod scan;
 #[cfg(test)]
 mod tests;
 pub mod wire;
