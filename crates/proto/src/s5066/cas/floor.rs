@@ -18,60 +18,14 @@
 //! After a transmission of its own a station leaves the others the time
 //! to begin. How others are kept apart is [`Access`], after Annex K; its times are ours.
 
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
+use super::access::{Access, Times};
 use crate::rng::Rng;
 use crate::time::Time;
-
-/// How stations that want to transmit are kept apart.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Access {
-    /// Two stations that alternate.
-    #[default]
-    PointToPoint,
-    /// Any number: each waits for a random time once the frequency is free.
-    Jitter {
-        /// The longest wait.
-        limit: Duration,
-    },
-    /// A few stations, each in slots of its own, over and over, once the frequency is free.
-    Slotted {
-        /// This station's place, from 0.
-        position: u8,
-        /// How many there are.
-        stations: u8,
-    },
-}
-
-impl Access {
-    /// How long those wait who have had a turn, for those who have not.
-    #[must_use]
-    pub fn wait_for_others(self, times: Times) -> Duration {
-        match self {
-            Self::PointToPoint => Duration::ZERO,
-            Self::Jitter { limit } => limit + times.slot,
-            Self::Slotted { stations, .. } => times.slot * u32::from(stations),
-        }
-    }
-
-    /// How long an exchange may last while nobody waits; `exchange` while somebody does. So asking
-    /// for others takes one part in [`WORTH`] of the time.
-    #[must_use]
-    pub fn longest_exchange(self, times: Times, exchange: Duration) -> Duration {
-        exchange.max(self.wait_for_others(times) * WORTH)
-    }
-}
-
-/// How long things take on this frequency.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Times {
-    /// Between the end of what was heard and our answer, for the layers above to answer too.
-    pub gather: Duration,
-    /// From the decision to transmit until others notice: switching, preamble, and some.
-    pub slot: Duration,
-    /// From the end of a transmission until an answer to it must have begun.
-    pub answer: Duration,
-}
 
 /// Whether this station may transmit.
 #[derive(Clone, Debug)]
@@ -101,18 +55,24 @@ pub struct Floor {
     goes_on: bool,
     /// Answers that did not come, in a row.
     silences: u32,
-    /// When the exchange of now began, and whether this station has had a turn in it.
-    begun: Time,
-    has_had_part: bool,
-    /// Whether it has added to an answer that was to end the exchange.
-    has_added: bool,
-    /// Whether it goes on without the answer that was awaited.
-    is_repeated: bool,
+    current: Exchange,
     /// The highest priority at which this station has had a turn since all had one: with what is not
     /// above it, others go first.
     served: Option<u8>,
     /// Exchanges in a row that nobody began who had waited.
     unwanted: u32,
+}
+
+/// The exchange that is going on, or the last one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Exchange {
+    begun: Time,
+    /// Whether this station has had a turn in it.
+    has_had_part: bool,
+    /// Whether this station has added to an answer that was to end it.
+    has_added: bool,
+    /// Whether this station goes on without the answer that was awaited.
+    is_repeated: bool,
 }
 
 impl Floor {
@@ -135,10 +95,7 @@ impl Floor {
             is_answered: false,
             goes_on: false,
             silences: 0,
-            begun: Time::ZERO,
-            has_had_part: false,
-            has_added: false,
-            is_repeated: false,
+            current: Exchange::default(),
             served: None,
             unwanted: UNWANTED,
         }
@@ -184,13 +141,13 @@ impl Floor {
 
     /// This station starts to transmit, not only an answer but data of the priority `turn`, if any.
     pub fn handle_start(&mut self, now: Time, turn: Option<u8>) {
-        let is_repeated = std::mem::take(&mut self.is_repeated);
+        let is_repeated = std::mem::take(&mut self.current.is_repeated);
         if !self.owes_answer && !self.may_go_on(now) && !is_repeated {
             self.begin_exchange(now);
         }
         self.goes_on = false;
         self.served = self.served.max(turn);
-        self.has_had_part |= turn.is_some();
+        self.current.has_had_part |= turn.is_some();
         self.is_transmitting = true;
         self.owes_answer = false;
         self.awaited = None;
@@ -220,20 +177,20 @@ impl Floor {
     #[must_use]
     pub fn must_yield(&self, now: Time) -> bool {
         self.owes_answer
-            && self.has_had_part
+            && self.current.has_had_part
             && self.access != Access::PointToPoint
-            && now.since(self.begun) >= self.longest_exchange()
+            && now.since(self.current.begun) >= self.longest_exchange()
     }
 
     /// Whether it has added something to an answer that was to end the exchange.
     #[must_use]
     pub fn has_added(&self) -> bool {
-        self.has_added
+        self.current.has_added
     }
 
     /// It adds something to such an answer.
     pub fn handle_added(&mut self) {
-        self.has_added = true;
+        self.current.has_added = true;
     }
 
     /// Whether this station, whose question was answered, may go on before others begin.
@@ -242,7 +199,7 @@ impl Floor {
         self.goes_on
             && self.access != Access::PointToPoint
             && now <= self.free_at + gather + slot / 4
-            && now.since(self.begun) < self.longest_exchange()
+            && now.since(self.current.begun) < self.longest_exchange()
     }
 
     /// This station was asked for an answer and has none.
@@ -278,10 +235,7 @@ impl Floor {
     /// Somebody begins an exchange in a slot, or after a random wait.
     fn begin_exchange(&mut self, at: Time) {
         let Times { gather, slot, .. } = self.times;
-        self.begun = at;
-        self.has_had_part = false;
-        self.has_added = false;
-        self.is_repeated = false;
+        self.current = Exchange { begun: at, ..Exchange::default() };
         let is_late = at > self.free_at + gather + slot / 2 + self.wait_for_others();
         if is_late {
             // All had their turn who wanted it.
@@ -298,7 +252,7 @@ impl Floor {
             return false;
         }
         self.awaited = None;
-        self.is_repeated = true;
+        self.current.is_repeated = true;
         self.silences = self.silences.saturating_add(1);
         // Two that spoke at once heard neither: the next time only one shall.
         let most = match self.access {
@@ -389,8 +343,6 @@ impl Floor {
 
 /// So many exchanges in a row that nobody began who had waited mean that nobody waits.
 const UNWANTED: u32 = 2;
-/// Exchanges last this many times as long as it takes to ask whether others wait, when nobody does.
-const WORTH: u32 = 40;
 /// Doublings of the random wait at most.
 const MAX_BACKOFF: u32 = 4;
 /// The part of a slot in which one may still begin: clocks and timers are not exact.
@@ -398,120 +350,4 @@ const SLACK: u64 = 4;
 
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const TIMES: Times = Times {
-        gather: Duration::from_millis(100),
-        slot: Duration::from_secs(1),
-        answer: Duration::from_secs(4),
-    };
-
-    fn floor(access: Access) -> Floor {
-        Floor::new(access, TIMES, Duration::from_secs(60), Rng::stream(1, "floor"))
-    }
-
-    fn at(millis: u64) -> Time {
-        Time::from_nanos(millis * 1_000_000)
-    }
-
-    #[test]
-    fn nobody_transmits_into_what_is_heard_or_was_announced() {
-        let mut floor = floor(Access::PointToPoint);
-        floor.handle_carrier(at(0));
-        assert_eq!(floor.next_start(at(0), 0), None);
-
-        floor.handle_announcement(at(9_400));
-        floor.handle_announcement(at(9_100));
-        floor.handle_announcement(at(9_300));
-        floor.handle_carrier_lost(at(5_000), true, false);
-
-        assert_eq!(floor.next_start(at(5_000), 0), Some(at(9_200)));
-        assert!(!floor.is_free(at(9_000)) && floor.is_free(at(9_100)));
-    }
-
-    #[test]
-    fn the_earliest_announced_end_counts_though_it_has_passed() {
-        let mut floor = floor(Access::PointToPoint);
-        floor.handle_carrier(at(0));
-        floor.handle_announcement(at(9_010));
-        floor.handle_announcement(at(9_400));
-
-        floor.handle_carrier_lost(at(9_050), true, false);
-
-        assert_eq!(floor.next_start(at(9_050), 0), Some(at(9_150)));
-    }
-
-    #[test]
-    fn an_answer_is_awaited_and_its_lack_told_once() {
-        let mut floor = floor(Access::PointToPoint);
-        floor.handle_start(at(0), Some(0));
-        floor.handle_sent(at(1_000), at(1_000), true);
-
-        assert_eq!((floor.next_start(at(1_000), 0), floor.next_timeout()), (None, Some(at(5_000))));
-        assert!(!floor.poll_silence(at(4_999)));
-        assert!(floor.poll_silence(at(5_000)));
-        assert!(!floor.poll_silence(at(5_001)));
-
-        let start = floor.next_start(at(5_000), 0).expect("may try again");
-        assert!(start >= at(5_000) && start <= at(7_000), "{start:?}");
-    }
-
-    #[test]
-    fn an_answer_that_has_begun_is_heard_to_its_end() {
-        let mut floor = floor(Access::PointToPoint);
-        floor.handle_start(at(0), Some(0));
-        floor.handle_sent(at(1_000), at(1_000), true);
-        floor.handle_carrier(at(0));
-
-        assert!(!floor.poll_silence(at(60_000)));
-        floor.handle_answer();
-        floor.handle_carrier_lost(at(60_000), false, false);
-
-        assert_eq!(floor.next_start(at(60_000), 0), Some(at(60_100)));
-    }
-
-    #[test]
-    fn who_needs_no_answer_leaves_the_others_time_to_begin() {
-        let mut floor = floor(Access::PointToPoint);
-        floor.handle_start(at(0), Some(0));
-        floor.handle_sent(at(1_000), at(1_000), false);
-
-        assert_eq!(floor.next_start(at(1_000), 0), Some(at(5_000)));
-        assert!(!floor.poll_silence(at(9_000)));
-    }
-
-    #[test]
-    fn who_transmitted_without_asking_lets_each_slot_pass_once() {
-        let mut floor = floor(Access::Slotted { position: 0, stations: 2 });
-        floor.handle_start(at(0), Some(0));
-        floor.handle_sent(at(10_000), at(10_400), false);
-
-        // Gather, the slot for an answer, and those of the round: the first of the next.
-        assert_eq!(floor.next_start(at(10_000), 0), Some(at(13_500)));
-    }
-
-    #[test]
-    fn slots_belong_to_one_station_each_and_the_first_to_whom_was_asked() {
-        let starts = |position, from| {
-            let mut floor = floor(Access::Slotted { position, stations: 3 });
-            floor.handle_carrier(at(0));
-            floor.handle_carrier_lost(at(10_000), false, false);
-            floor.next_start(at(from), 0)
-        };
-
-        assert_eq!(starts(0, 10_000), Some(at(11_100)));
-        assert_eq!(starts(1, 10_000), Some(at(12_100)));
-        assert_eq!(starts(2, 10_000), Some(at(13_100)));
-        assert_eq!(starts(0, 12_000), Some(at(14_100)));
-        assert_eq!(starts(0, 14_200), Some(at(14_200)));
-
-        let mut asked = floor(Access::Slotted { position: 2, stations: 3 });
-        asked.handle_carrier(at(0));
-        asked.handle_carrier_lost(at(10_000), true, false);
-        assert_eq!(asked.next_start(at(10_000), 0), Some(at(10_100)));
-    }
 }

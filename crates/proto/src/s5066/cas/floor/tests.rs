@@ -1,0 +1,114 @@
+//! When a station may begin, in points of time.
+
+use super::*;
+
+const TIMES: Times = Times {
+    gather: Duration::from_millis(100),
+    slot: Duration::from_secs(1),
+    answer: Duration::from_secs(4),
+};
+
+fn floor(access: Access) -> Floor {
+    Floor::new(access, TIMES, Duration::from_secs(60), Rng::stream(1, "floor"))
+}
+
+fn at(millis: u64) -> Time {
+    Time::from_nanos(millis * 1_000_000)
+}
+
+#[test]
+fn nobody_transmits_into_what_is_heard_or_was_announced() {
+    let mut floor = floor(Access::PointToPoint);
+    floor.handle_carrier(at(0));
+    assert_eq!(floor.next_start(at(0), 0), None);
+
+    floor.handle_announcement(at(9_400));
+    floor.handle_announcement(at(9_100));
+    floor.handle_announcement(at(9_300));
+    floor.handle_carrier_lost(at(5_000), true, false);
+
+    assert_eq!(floor.next_start(at(5_000), 0), Some(at(9_200)));
+    assert!(!floor.is_free(at(9_000)) && floor.is_free(at(9_100)));
+}
+
+#[test]
+fn the_earliest_announced_end_counts_though_it_has_passed() {
+    let mut floor = floor(Access::PointToPoint);
+    floor.handle_carrier(at(0));
+    floor.handle_announcement(at(9_010));
+    floor.handle_announcement(at(9_400));
+
+    floor.handle_carrier_lost(at(9_050), true, false);
+
+    assert_eq!(floor.next_start(at(9_050), 0), Some(at(9_150)));
+}
+
+#[test]
+fn an_answer_is_awaited_and_its_lack_told_once() {
+    let mut floor = floor(Access::PointToPoint);
+    floor.handle_start(at(0), Some(0));
+    floor.handle_sent(at(1_000), at(1_000), true);
+
+    assert_eq!((floor.next_start(at(1_000), 0), floor.next_timeout()), (None, Some(at(5_000))));
+    assert!(!floor.poll_silence(at(4_999)));
+    assert!(floor.poll_silence(at(5_000)));
+    assert!(!floor.poll_silence(at(5_001)));
+
+    let start = floor.next_start(at(5_000), 0).expect("may try again");
+    assert!(start >= at(5_000) && start <= at(7_000), "{start:?}");
+}
+
+#[test]
+fn an_answer_that_has_begun_is_heard_to_its_end() {
+    let mut floor = floor(Access::PointToPoint);
+    floor.handle_start(at(0), Some(0));
+    floor.handle_sent(at(1_000), at(1_000), true);
+    floor.handle_carrier(at(0));
+
+    assert!(!floor.poll_silence(at(60_000)));
+    floor.handle_answer();
+    floor.handle_carrier_lost(at(60_000), false, false);
+
+    assert_eq!(floor.next_start(at(60_000), 0), Some(at(60_100)));
+}
+
+#[test]
+fn who_needs_no_answer_leaves_the_others_time_to_begin() {
+    let mut floor = floor(Access::PointToPoint);
+    floor.handle_start(at(0), Some(0));
+    floor.handle_sent(at(1_000), at(1_000), false);
+
+    assert_eq!(floor.next_start(at(1_000), 0), Some(at(5_000)));
+    assert!(!floor.poll_silence(at(9_000)));
+}
+
+#[test]
+fn who_transmitted_without_asking_lets_each_slot_pass_once() {
+    let mut floor = floor(Access::Slotted { position: 0, stations: 2 });
+    floor.handle_start(at(0), Some(0));
+    floor.handle_sent(at(10_000), at(10_400), false);
+
+    // Gather, the slot for an answer, and those of the round: the first of the next.
+    assert_eq!(floor.next_start(at(10_000), 0), Some(at(13_500)));
+}
+
+#[test]
+fn slots_belong_to_one_station_each_and_the_first_to_whom_was_asked() {
+    let starts = |position, from| {
+        let mut floor = floor(Access::Slotted { position, stations: 3 });
+        floor.handle_carrier(at(0));
+        floor.handle_carrier_lost(at(10_000), false, false);
+        floor.next_start(at(from), 0)
+    };
+
+    assert_eq!(starts(0, 10_000), Some(at(11_100)));
+    assert_eq!(starts(1, 10_000), Some(at(12_100)));
+    assert_eq!(starts(2, 10_000), Some(at(13_100)));
+    assert_eq!(starts(0, 12_000), Some(at(14_100)));
+    assert_eq!(starts(0, 14_200), Some(at(14_200)));
+
+    let mut asked = floor(Access::Slotted { position: 2, stations: 3 });
+    asked.handle_carrier(at(0));
+    asked.handle_carrier_lost(at(10_000), true, false);
+    assert_eq!(asked.next_start(at(10_000), 0), Some(at(10_100)));
+}

@@ -1,0 +1,164 @@
+//! Calls, answers and ends of links, as stories of two stations.
+
+use super::*;
+
+const SOFT: Cpdu<'static> = Cpdu::Request { is_exclusive: false };
+const ACCEPTED: Cpdu<'static> = Cpdu::Accepted;
+
+fn link() -> Link {
+    Link::new(Config::default())
+}
+
+fn story(link: &mut Link) -> Vec<String> {
+    let owed = std::iter::from_fn(|| link.poll_owed()).map(|it| format!("send {:?}", it.c_pdu));
+    let mut story: Vec<String> = owed.collect();
+    story.extend(std::iter::from_fn(|| link.poll_event()).map(|it| format!("{it:?}")));
+    story
+}
+
+#[test]
+fn a_call_is_answered_and_the_link_is_up_at_both_ends() {
+    let (mut caller, mut called) = (link(), link());
+
+    caller.call(7, false, true, None);
+    let asked = story(&mut caller);
+    called.handle_c_pdu(Time::ZERO, SOFT, 7, true, None);
+    let answered = story(&mut called);
+    caller.handle_c_pdu(Time::ZERO, ACCEPTED, 0, true, None);
+
+    assert_eq!(asked, ["send Request { is_exclusive: false }"]);
+    assert_eq!(
+        answered,
+        [
+            "send Accepted",
+            "Made { is_exclusive: false, is_caller: false, is_long: true, in_doubt: false }"
+        ]
+    );
+    assert_eq!(
+        story(&mut caller),
+        ["Made { is_exclusive: false, is_caller: true, is_long: true, in_doubt: false }"]
+    );
+    assert!(caller.is_up() && called.is_up());
+}
+
+#[test]
+fn a_repeated_call_is_answered_again_and_a_new_one_starts_anew() {
+    let mut called = link();
+    called.handle_c_pdu(Time::ZERO, SOFT, 7, true, None);
+    let _ = story(&mut called);
+
+    called.handle_c_pdu(Time::ZERO, SOFT, 7, true, None);
+    assert_eq!(story(&mut called), ["send Accepted"]);
+
+    called.handle_c_pdu(Time::ZERO, SOFT, 8, true, None);
+    assert_eq!(
+        story(&mut called),
+        [
+            "send Accepted",
+            "Broken { is_exclusive: false }",
+            "Made { is_exclusive: false, is_caller: false, is_long: true, in_doubt: false }"
+        ]
+    );
+}
+
+#[test]
+fn silence_means_calling_again_and_giving_up() {
+    let mut caller = Link::new(Config { calls: 2, ..Config::default() });
+    let request = "send Request { is_exclusive: false }";
+
+    caller.call(7, false, true, None);
+    assert_eq!(story(&mut caller), [request]);
+    caller.handle_silence();
+    assert_eq!(story(&mut caller), [request]);
+    caller.handle_silence();
+
+    assert_eq!(story(&mut caller), ["Unanswered"]);
+    assert!(caller.is_down());
+}
+
+#[test]
+fn a_call_after_one_that_failed_is_in_doubt_until_the_peer_has_spoken() {
+    let mut caller = Link::new(Config { calls: 1, breaks: 2, ..Config::default() });
+    let made = "Made { is_exclusive: false, is_caller: true, is_long: true, in_doubt: true }";
+
+    caller.call(7, false, true, None);
+    assert!(caller.may_pipeline());
+    let _ = story(&mut caller);
+    caller.handle_silence();
+    caller.call(8, false, true, None);
+    assert!(!caller.may_pipeline());
+    caller.handle_c_pdu(Time::ZERO, ACCEPTED, 0, true, None);
+    assert_eq!(story(&mut caller), ["Unanswered", made]);
+
+    caller.end(BreakReason::NoMoreData);
+    let _ = story(&mut caller);
+    caller.handle_c_pdu(Time::ZERO, Cpdu::BreakConfirm, 1, true, None);
+    caller.call(9, false, true, None);
+    assert!(caller.may_pipeline());
+}
+
+#[test]
+fn a_call_that_is_heard_again_after_its_link_has_ended_is_in_doubt() {
+    let mut called = link();
+    called.handle_c_pdu(Time::ZERO, SOFT, 7, true, None);
+    called.forget();
+    let _ = story(&mut called);
+
+    called.handle_c_pdu(Time::ZERO, SOFT, 7, true, None);
+
+    assert_eq!(
+        story(&mut called),
+        [
+            "send Accepted",
+            "Made { is_exclusive: false, is_caller: false, is_long: true, in_doubt: true }"
+        ]
+    );
+}
+
+#[test]
+fn a_refusal_ends_a_call_and_is_told() {
+    let (mut caller, mut called) = (link(), link());
+    caller.call(7, false, true, None);
+    let _ = story(&mut caller);
+
+    called.handle_c_pdu(Time::ZERO, SOFT, 7, true, Some(RejectReason::ExclusiveLink));
+    assert_eq!(story(&mut called), ["send Rejected(ExclusiveLink)"]);
+    let refusal = Cpdu::Rejected(RejectReason::ExclusiveLink);
+    caller.handle_c_pdu(Time::ZERO, refusal, 0, true, None);
+
+    assert_eq!(story(&mut caller), ["Refused(ExclusiveLink)"]);
+    assert!(called.is_down() && caller.is_down());
+}
+
+#[test]
+fn an_idle_link_is_broken_at_both_ends() {
+    let (mut caller, mut called) = (link(), link());
+    caller.call(7, false, true, None);
+    called.handle_c_pdu(Time::ZERO, SOFT, 7, true, None);
+    caller.handle_c_pdu(Time::ZERO, ACCEPTED, 0, true, None);
+    let _ = (story(&mut caller), story(&mut called));
+
+    let idle = caller.next_timeout().expect("a soft link has one");
+    caller.handle_timeout(idle);
+    assert_eq!(story(&mut caller), ["send Break(NoMoreData)", "Broken { is_exclusive: false }"]);
+    called.handle_c_pdu(idle, Cpdu::Break(BreakReason::NoMoreData), 1, true, None);
+    assert_eq!(story(&mut called), ["send BreakConfirm", "Broken { is_exclusive: false }"]);
+    caller.handle_c_pdu(idle, Cpdu::BreakConfirm, 1, true, None);
+
+    assert!(caller.is_down() && called.is_down());
+    assert_eq!(caller.next_timeout(), None);
+}
+
+#[test]
+fn calls_that_cross_make_one_link() {
+    let (mut a, mut b) = (link(), link());
+    a.call(1, false, true, None);
+    b.call(2, false, false, None);
+    let _ = (story(&mut a), story(&mut b));
+
+    a.handle_c_pdu(Time::ZERO, SOFT, 2, false, None);
+    b.handle_c_pdu(Time::ZERO, SOFT, 1, true, None);
+
+    assert_eq!((a.is_up(), a.is_long()), (true, false));
+    assert_eq!((b.is_up(), b.is_long()), (true, false));
+}
