@@ -13,13 +13,13 @@ use proto::time::Time;
 
 /// Parses, emits and compares; a scanner finds the same frame.
 pub fn frame(input: &[u8]) {
-    let parsed = Frame::parse(input);
+    let parsed = Frame::read(input);
     assert_eq!(parsed.map(|(_, len)| len), Frame::measure(input));
     if let Ok((frame, len)) = parsed {
         assert!(len <= input.len() && len <= MAX_FRAME);
         let octets = emitted(&frame);
         assert_eq!(octets.len(), frame.size());
-        assert_eq!(Frame::parse(&octets), Ok((frame, octets.len())));
+        assert_eq!(Frame::read(&octets), Ok((frame, octets.len())));
 
         let mut scanner = Scanner::new();
         let mut rest = input;
@@ -37,7 +37,7 @@ fn heard(stream: &[u8], chunk: usize) -> Vec<String> {
     let mut scanner = Scanner::new();
     let mut note = |heard: Heard<'_>| {
         if let Heard::Frame { frame, octets, .. } = heard {
-            assert!(Frame::parse_end(octets).is_ok_and(|(same, _)| same == frame));
+            assert!(Frame::read_end(octets).is_ok_and(|(same, _)| same == frame));
         }
         all.push(format!("{heard:?}"));
     };
@@ -161,11 +161,11 @@ impl Link {
 
     /// Octets from nowhere, which most often are no frame.
     fn forge(&mut self, octets: &[u8]) {
-        if let Ok((Frame { body: Body::Reset { reset, .. }, .. }, _)) = Frame::parse(octets) {
+        if let Ok((Frame { body: Body::Reset { reset, .. }, .. }, _)) = Frame::read(octets) {
             let _ = self.resets.handle_reset(&reset);
             while self.resets.poll().is_some() {}
         }
-        if Frame::parse(octets).is_ok() {
+        if Frame::read(octets).is_ok() {
             self.is_forged = true;
         }
         if !handle(&mut self.receiver, &mut self.sender, octets, self.turn) {
@@ -192,7 +192,7 @@ impl Link {
 
 /// Whether both ends are still in step.
 fn handle(receiver: &mut Receiver, sender: &mut Sender, octets: &[u8], turn: u64) -> bool {
-    let Ok((frame, _)) = Frame::parse(octets) else { return true };
+    let Ok((frame, _)) = Frame::read(octets) else { return true };
     match frame.body {
         Body::Data { numbers, data, ack } => {
             let is_ok = receiver.handle_data(numbers, &data).is_ok();

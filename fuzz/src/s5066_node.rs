@@ -197,7 +197,7 @@ impl Run {
         }
         while let Some(record) = self.node.poll_record() {
             if let Record::Sent { octets, .. } = record {
-                let parsed = Frame::parse(&octets);
+                let parsed = Frame::read(&octets);
                 assert!(parsed.is_ok_and(|(frame, len)| frame.is_good() && len == octets.len()));
             }
         }

@@ -106,7 +106,7 @@ impl Scanner {
         loop {
             let rest = &self.buffer[self.start..];
             let measured = if is_end {
-                Frame::parse_end(rest).map(|(_, len)| len)
+                Frame::read_end(rest).map(|(_, len)| len)
             } else {
                 Frame::measure(rest)
             };
@@ -149,7 +149,7 @@ impl Scanner {
     fn take(&mut self, start: usize, len: usize, is_end: bool) -> Option<Heard<'_>> {
         let octets = &self.buffer[start..start + len];
         let place = self.before + start as u64;
-        let parsed = if is_end { Frame::parse_end(octets) } else { Frame::parse(octets) };
+        let parsed = if is_end { Frame::read_end(octets) } else { Frame::read(octets) };
         match parsed {
             Ok((frame, _)) => {
                 self.stats.frames += 1;

@@ -32,7 +32,9 @@
 //! ignored.
 
 mod ack;
+mod emit;
 mod eow;
+mod numbers;
 mod parse;
 #[cfg(test)]
 mod tests;
@@ -40,10 +42,9 @@ mod tests;
 pub use ack::{Ack, Coding, LongAck, MAX_BITMAP, Report, Run, Runs};
 pub(super) use ack::{emit_length, length_octets};
 pub use eow::{Capabilities, Eow, Extensions, HighRate, RATES, RateRequest, Response};
+pub use numbers::{Fsn, Numbers};
 pub use parse::Malformed;
-use parse::Reading;
 
-use super::crc;
 use crate::s5066::Address;
 
 /// The octets that a frame begins with (Maury-Styles, low octet first).
@@ -143,51 +144,6 @@ pub enum Body<'a> {
         reason: Reason,
     },
 }
-
-/// How long the numbers of frames are.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Numbers {
-    /// 16 bits (EP5), windows to 32 768.
-    Long,
-    /// 8 bits, windows to 128.
-    #[default]
-    Short,
-}
-
-impl Numbers {
-    /// The largest window: half of the numbers.
-    #[must_use]
-    pub const fn max_window(self) -> u32 {
-        match self {
-            Self::Long => 1 << 15,
-            Self::Short => 1 << 7,
-        }
-    }
-
-    /// How the frame that is the `absolute`th since the last reset is numbered.
-    #[must_use]
-    pub const fn fsn(self, absolute: u64) -> Fsn {
-        let [low, high, ..] = absolute.to_le_bytes();
-        match self {
-            Self::Long => Fsn(u16::from_le_bytes([low, high])),
-            Self::Short => Fsn(low as u16),
-        }
-    }
-
-    /// How far `to` lies after `from`, going round.
-    #[must_use]
-    pub const fn distance(self, from: Fsn, to: Fsn) -> u32 {
-        let distance = to.0.wrapping_sub(from.0);
-        match self {
-            Self::Long => distance as u32,
-            Self::Short => (distance & 0xff) as u32,
-        }
-    }
-}
-
-/// The number of a frame; short ones are below 256. It goes round, so it has no `Ord`.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-pub struct Fsn(pub u16);
 
 /// A part of a C_PDU, with its check sum.
 #[derive(Clone, Copy, Eq, PartialEq)]
@@ -314,34 +270,6 @@ pub enum Reason {
 }
 
 impl<'a> Frame<'a> {
-    /// Reads the frame that `octets` begin with, and how many they are.
-    ///
-    /// A bad CRC-32 is no error: it marks the segment.
-    ///
-    /// # Errors
-    /// [`Malformed::Truncated`] tells how many octets are needed at least; all others, that no
-    /// frame begins here.
-    pub fn parse(octets: &'a [u8]) -> Result<(Self, usize), Malformed> {
-        parse::frame(octets, Reading::Checked)
-    }
-
-    /// Like [`Frame::parse`] of octets after which none will come: what is left of a segment is a
-    /// bad one.
-    ///
-    /// # Errors
-    /// Those of [`Frame::parse`]; truncated is what lacks a part of the header.
-    pub fn parse_end(octets: &'a [u8]) -> Result<(Self, usize), Malformed> {
-        parse::frame(octets, Reading::AtEnd)
-    }
-
-    /// How many octets the frame takes that `octets` begin with.
-    ///
-    /// # Errors
-    /// Those of [`Frame::parse`].
-    pub fn measure(octets: &[u8]) -> Result<usize, Malformed> {
-        parse::frame(octets, Reading::Measured).map(|(_, len)| len)
-    }
-
     /// The D_PDU type, 0 to 15.
     #[must_use]
     pub const fn kind(&self) -> u8 {
@@ -363,17 +291,6 @@ impl<'a> Frame<'a> {
             Body::Padding { .. } => 14,
             Body::Warning { .. } => 15,
         }
-    }
-
-    /// Octets on the air.
-    #[must_use]
-    pub fn size(&self) -> usize {
-        let segment = match (&self.body, self.segment()) {
-            (Body::Padding { count }, _) => usize::from(*count),
-            (_, Some(segment)) => segment.octets.len() + CRC32,
-            (_, None) => 0,
-        };
-        SYNC.len() + self.header.addresses() + FIXED + self.body.len() + segment
     }
 
     /// Whether both check sums hold.
@@ -399,161 +316,4 @@ impl<'a> Frame<'a> {
             | Body::Warning { .. } => None,
         }
     }
-
-    /// Appends the octets. A segment that is marked bad gets a wrong check sum.
-    pub fn emit(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&SYNC);
-        let start = out.len();
-        let addresses = self.header.addresses();
-        let (eow_kind, eow) = self.header.eow.emit();
-        let sizes = addresses << 5 | (FIXED + self.body.len()) & 0x1f;
-        out.extend_from_slice(&[self.kind() << 4 | eow_kind, eow, self.header.eot, low(sizes)]);
-        let to = u64::from(self.header.to.value()) << (4 * addresses);
-        let both = to | u64::from(self.header.from.value());
-        out.extend_from_slice(&both.to_be_bytes()[8 - addresses..]);
-        self.body.emit(self.header.to.is_group(), out);
-        let sum = crc::header(&out[start..]);
-        out.extend_from_slice(&sum.to_le_bytes());
-        if let Body::Padding { count } = self.body {
-            out.resize(out.len() + usize::from(count), 0);
-        }
-        if let Some(Segment { octets, is_good }) = self.segment() {
-            let sum = crc::segment(octets);
-            out.extend_from_slice(octets);
-            out.extend_from_slice(&if is_good { sum } else { !sum }.to_le_bytes());
-        }
-    }
-}
-
-impl Header {
-    /// Octets that the addresses take.
-    fn addresses(&self) -> usize {
-        let needed = self.to.half_octets().max(self.from.half_octets());
-        usize::from(self.address_size).clamp(needed, 7)
-    }
-}
-
-impl Body<'_> {
-    /// Octets of the type-specific part.
-    fn len(&self) -> usize {
-        match self {
-            Self::Ack { ack, .. } => 1 + ack.bitmap.len(),
-            Self::Data { numbers, ack, .. } => {
-                let number = numbers.octets();
-                2 + number + ack.map_or(0, |ack| number + ack.bitmap.len())
-            }
-            Self::Datagram(_) => 9,
-            Self::Expedited(_) => 3,
-            Self::Extension { octets, .. } => 1 + octets.len(),
-            Self::LongAck(_) => 6,
-            Self::Management(management) => 2 + management.extended.map_or(0, <[u8]>::len),
-            Self::Padding { .. } => 2,
-            Self::Reset { numbers, .. } => 2 + numbers.octets(),
-            Self::Warning { .. } => 1,
-        }
-    }
-
-    fn emit(&self, is_group: bool, out: &mut Vec<u8>) {
-        match *self {
-            Self::Ack { ack, .. } => ack.emit(Numbers::Short, out),
-            Self::Data { numbers, data, ack } => {
-                let flags = [
-                    data.is_start,
-                    data.is_end,
-                    data.in_order,
-                    data.is_drop,
-                    data.at_upper_edge,
-                    data.at_lower_edge,
-                ];
-                sized(bits(flags) << 2, data.segment.octets, out);
-                numbers.emit(data.fsn, out);
-                if let Some(ack) = ack {
-                    ack.emit(numbers, out);
-                }
-            }
-            Self::Datagram(datagram) => {
-                let [high, id] = datagram.id.to_be_bytes();
-                let flags = bits([datagram.in_order, is_group]) << 2;
-                sized(high << 4 | flags, datagram.segment.octets, out);
-                out.push(id);
-                for field in [datagram.size, datagram.offset, datagram.window] {
-                    out.extend_from_slice(&field.to_be_bytes());
-                }
-            }
-            Self::Expedited(expedited) => {
-                let flags = bits([expedited.is_start, expedited.is_end]) << 6;
-                sized(flags | (expedited.id & 0x0f) << 2, expedited.segment.octets, out);
-                out.push(expedited.fsn);
-            }
-            Self::Extension { kind, octets } => {
-                out.push(kind);
-                out.extend_from_slice(octets);
-            }
-            Self::LongAck(ack) => {
-                Numbers::Long.emit(ack.lwe, out);
-                let flags = bits([ack.is_last, ack.coding == Coding::Runs]) << 6;
-                sized(flags, ack.list.octets, out);
-                Numbers::Long.emit(ack.base, out);
-            }
-            Self::Management(management) => {
-                let flags = [management.extended.is_some(), management.is_valid, management.is_ack];
-                out.extend_from_slice(&[bits(flags), management.id]);
-                out.extend_from_slice(management.extended.unwrap_or_default());
-            }
-            Self::Padding { count } => out.extend_from_slice(&count.to_be_bytes()),
-            Self::Reset { numbers, reset } => {
-                out.push(bits([
-                    reset.is_full,
-                    reset.is_tx_request,
-                    reset.is_rx_command,
-                    reset.is_ack,
-                ]));
-                numbers.emit(reset.lwe, out);
-                out.push(reset.id);
-            }
-            Self::Warning { received, reason } => out.push(received << 4 | reason.code()),
-        }
-    }
-}
-
-impl Numbers {
-    const fn octets(self) -> usize {
-        match self {
-            Self::Long => 2,
-            Self::Short => 1,
-        }
-    }
-
-    fn emit(self, fsn: Fsn, out: &mut Vec<u8>) {
-        out.extend_from_slice(&fsn.0.to_be_bytes()[2 - self.octets()..]);
-    }
-}
-
-impl Reason {
-    const fn code(self) -> u8 {
-        match self {
-            Self::UnknownKind => 0,
-            Self::NotConnected => 1,
-            Self::Invalid => 2,
-            Self::InvalidNow => 3,
-            Self::Other(code) => code & 0x0f,
-        }
-    }
-}
-
-/// The flags as one number, the first in the highest bit.
-fn bits<const N: usize>(flags: [bool; N]) -> u8 {
-    flags.into_iter().fold(0, |all, flag| all << 1 | u8::from(flag))
-}
-
-/// Two octets: flags, and ten bits of size.
-fn sized(flags: u8, segment: &[u8], out: &mut Vec<u8>) {
-    debug_assert!(segment.len() <= MAX_SEGMENT, "it fits ten bits");
-    let [high, low] = u16::try_from(segment.len()).unwrap_or(u16::MAX).to_be_bytes();
-    out.extend_from_slice(&[flags | high & 3, low]);
-}
-
-/// The low octet.
-const fn low(value: usize) -> u8 {
-    value.to_le_bytes()[0]
 }

@@ -84,7 +84,7 @@ fn a_station_of_edition_3_sends_only_what_edition_3_knows() {
     for side in [Side::A, Side::B] {
         while let Some(record) = pair.node(side).poll_record() {
             let Record::Sent { octets, .. } = record else { continue };
-            let (frame, _) = Frame::parse(&octets).expect("our own frame");
+            let (frame, _) = Frame::read(&octets).expect("our own frame");
             assert!(
                 [0..=8, 15..=15].iter().any(|known| known.contains(&frame.kind())),
                 "{frame:?}"
@@ -129,7 +129,7 @@ fn data_that_went_along_with_a_call_arrives_once_when_the_answer_loses_its_intro
     let mut spoils = true;
     pair.noise = Box::new(move |_, octets| {
         let mut at = 0;
-        while spoils && let Ok((frame, len)) = Frame::parse(&octets[at..]) {
+        while spoils && let Ok((frame, len)) = Frame::read(&octets[at..]) {
             spoils = frame.header.from != B || [8, 13].contains(&frame.kind());
             if frame.header.from == B && frame.kind() == 13 {
                 octets[at + 3] ^= 1;
@@ -561,7 +561,7 @@ fn the_announced_end_is_the_true_one_rounded_up() {
     while let Some(record) = pair.node(Side::A).poll_record() {
         match record {
             Record::Sent { start, octets, .. } => {
-                let (frame, _) = Frame::parse(&octets).expect("our own frame");
+                let (frame, _) = Frame::read(&octets).expect("our own frame");
                 frames.push(start + Duration::from_millis(500) * u32::from(frame.header.eot));
             }
             Record::Keyed { end, .. } => {
@@ -650,7 +650,7 @@ proptest! {
 fn kinds_sent(pair: &mut Pair, side: Side) -> BTreeSet<u8> {
     let records = std::iter::from_fn(|| pair.node(side).poll_record());
     let sent = records.filter_map(|record| match record {
-        Record::Sent { octets, .. } => Some(Frame::parse(&octets).expect("our own frame").0.kind()),
+        Record::Sent { octets, .. } => Some(Frame::read(&octets).expect("our own frame").0.kind()),
         Record::Heard { .. } | Record::Keyed { .. } => None,
     });
     sent.collect()
@@ -659,7 +659,7 @@ fn kinds_sent(pair: &mut Pair, side: Side) -> BTreeSet<u8> {
 /// Lets each frame of B say that it has these extension profiles.
 fn show_profiles(octets: &mut Vec<u8>, profiles: Profiles) {
     let mut changed = Vec::new();
-    while let Ok((mut frame, _)) = Frame::parse(&octets[changed.len()..]) {
+    while let Ok((mut frame, _)) = Frame::read(&octets[changed.len()..]) {
         if frame.header.from == B && frame.header.eow == Eow::None {
             frame.header.eow = Eow::Extensions(profiles);
         }

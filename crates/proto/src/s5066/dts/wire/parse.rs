@@ -3,9 +3,10 @@
 use super::{
     Ack, Body, CRC16, CRC32, Coding, Data, Datagram, Eow, Expedited, FIXED, Frame, Fsn, Header,
     LongAck, MAX_BITMAP, MAX_MESSAGE, MAX_PADDING, Management, Numbers, Reason, Reset, SYNC,
-    Segment, crc,
+    Segment,
 };
 use crate::s5066::Address;
+use crate::s5066::dts::crc;
 
 /// Why octets are no frame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -42,9 +43,39 @@ pub enum Malformed {
     },
 }
 
+impl<'a> Frame<'a> {
+    /// Reads the frame that `octets` begin with, and how many they are.
+    ///
+    /// A bad CRC-32 is no error: it marks the segment.
+    ///
+    /// # Errors
+    /// [`Malformed::Truncated`] tells how many octets are needed at least; all others, that no
+    /// frame begins here.
+    pub fn read(octets: &'a [u8]) -> Result<(Self, usize), Malformed> {
+        frame(octets, Reading::Checked)
+    }
+
+    /// Like [`Frame::read`] of octets after which none will come: what is left of a segment is a
+    /// bad one.
+    ///
+    /// # Errors
+    /// Those of [`Frame::read`]; truncated is what lacks a part of the header.
+    pub fn read_end(octets: &'a [u8]) -> Result<(Self, usize), Malformed> {
+        frame(octets, Reading::AtEnd)
+    }
+
+    /// How many octets the frame takes that `octets` begin with.
+    ///
+    /// # Errors
+    /// Those of [`Frame::read`].
+    pub fn measure(octets: &[u8]) -> Result<usize, Malformed> {
+        frame(octets, Reading::Measured).map(|(_, len)| len)
+    }
+}
+
 /// How a frame is read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Reading {
+enum Reading {
     /// What is left of a segment is a bad one.
     AtEnd,
     /// More may come.
@@ -53,7 +84,7 @@ pub(super) enum Reading {
     Measured,
 }
 
-pub(super) fn frame(octets: &[u8], reading: Reading) -> Result<(Frame<'_>, usize), Malformed> {
+fn frame(octets: &[u8], reading: Reading) -> Result<(Frame<'_>, usize), Malformed> {
     if !SYNC.starts_with(&octets[..octets.len().min(SYNC.len())]) {
         return Err(Malformed::Sync);
     }

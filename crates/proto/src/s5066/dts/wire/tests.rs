@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::s5066::dts::crc;
 
 const A: Address = Address::node(0x000a_141e);
 const B: Address = Address::node(0x000a_141f);
@@ -110,7 +111,7 @@ fn every_frame_is_the_octets_of_its_vector() {
         frame.emit(&mut out);
 
         assert_eq!(out, octets, "{text}");
-        assert_eq!(Frame::parse(&octets), Ok((frame, octets.len())), "{text}");
+        assert_eq!(Frame::read(&octets), Ok((frame, octets.len())), "{text}");
         assert_eq!(frame.size(), octets.len(), "{text}");
     }
 }
@@ -119,7 +120,7 @@ fn every_frame_is_the_octets_of_its_vector() {
 fn the_example_of_the_standard_is_read() {
     let octets = hex("90EB F0 00 00 47 05 64 02 5F 1E");
 
-    let (frame, len) = Frame::parse(&octets).unwrap();
+    let (frame, len) = Frame::read(&octets).unwrap();
 
     assert_eq!(len, octets.len());
     assert_eq!((frame.header.to, frame.header.from), (Address::node(5), Address::node(100)));
@@ -169,7 +170,7 @@ fn the_long_frames_are_the_octets_of_the_document() {
         expected.extend(&specific);
         assert_eq!(out[..expected.len()], expected);
         assert_eq!(out.len(), frame.size());
-        assert_eq!(Frame::parse(&out), Ok((frame, out.len())));
+        assert_eq!(Frame::read(&out), Ok((frame, out.len())));
     }
 }
 
@@ -210,7 +211,7 @@ fn a_group_is_told_by_a_flag_of_datagrams() {
     frame.emit(&mut out);
 
     assert_eq!(out[13] & 4, 4);
-    assert_eq!(Frame::parse(&out).unwrap().0, frame);
+    assert_eq!(Frame::read(&out).unwrap().0, frame);
 }
 
 #[test]
@@ -218,7 +219,7 @@ fn what_is_no_frame_is_refused() {
     let good = hex("90EB F0 00 00 47 05 64 02 5F 1E");
     for len in 0..good.len() {
         assert!(
-            matches!(Frame::parse(&good[..len]), Err(Malformed::Truncated { need }) if need > len)
+            matches!(Frame::read(&good[..len]), Err(Malformed::Truncated { need }) if need > len)
         );
     }
     let with = |index: usize, octet| {
@@ -226,14 +227,14 @@ fn what_is_no_frame_is_refused() {
         octets[index] = octet;
         octets
     };
-    assert_eq!(Frame::parse(&with(0, 0x91)), Err(Malformed::Sync));
-    assert_eq!(Frame::parse(&with(7, 0x65)), Err(Malformed::HeaderSum));
-    assert!(matches!(Frame::parse(&with(5, 0x07)), Err(Malformed::Sizes { .. })));
-    assert!(matches!(Frame::parse(&with(5, 0x45)), Err(Malformed::Sizes { .. })));
+    assert_eq!(Frame::read(&with(0, 0x91)), Err(Malformed::Sync));
+    assert_eq!(Frame::read(&with(7, 0x65)), Err(Malformed::HeaderSum));
+    assert!(matches!(Frame::read(&with(5, 0x07)), Err(Malformed::Sizes { .. })));
+    assert!(matches!(Frame::read(&with(5, 0x45)), Err(Malformed::Sizes { .. })));
     let mut data = with(2, 0x00);
     let sum = crc::header(&data[2..9]).to_le_bytes();
     data[9..].copy_from_slice(&sum);
-    assert!(matches!(Frame::parse(&data), Err(Malformed::Body { kind: 0, len: 1, .. })));
+    assert!(matches!(Frame::read(&data), Err(Malformed::Body { kind: 0, len: 1, .. })));
 }
 
 #[test]
@@ -287,13 +288,13 @@ proptest! {
         octets.extend(sum.to_le_bytes());
         octets.extend_from_slice(&rest);
 
-        match Frame::parse_end(&octets) {
+        match Frame::read_end(&octets) {
             Ok((frame, len)) => {
                 let mut again = Vec::new();
                 frame.emit(&mut again);
                 prop_assert_eq!(again.len(), frame.size());
                 prop_assert!(len <= octets.len());
-                prop_assert_eq!(Frame::parse(&again), Ok((frame, again.len())));
+                prop_assert_eq!(Frame::read(&again), Ok((frame, again.len())));
             }
             Err(Malformed::Body { .. }) => {}
             Err(other) => prop_assert!(false, "{other}"),

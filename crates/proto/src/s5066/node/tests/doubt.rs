@@ -87,5 +87,5 @@ fn who_may_not_speak_to_a_station_transmits_nothing_for_it() {
 
 /// Who sends the transmission that begins with these octets.
 fn sender(octets: &[u8]) -> Option<Address> {
-    Frame::parse(octets).ok().map(|(frame, _)| frame.header.from)
+    Frame::read(octets).ok().map(|(frame, _)| frame.header.from)
 }

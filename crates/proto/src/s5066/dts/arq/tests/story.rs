@@ -183,7 +183,7 @@ impl Story {
             }
             let Some(octets) = self.noise(&frames[index]) else { continue };
             if let Ok((Frame { body: Body::Data { numbers, data, .. }, .. }, _)) =
-                Frame::parse(&octets)
+                Frame::read(&octets)
                 && self.receiver.handle_data(numbers, &data).is_err()
             {
                 return false;
@@ -204,7 +204,7 @@ impl Story {
             let mut octets = Vec::new();
             Frame { header: HEADER, body: ack.body() }.emit(&mut octets);
             let Some(octets) = self.noise(&octets) else { continue };
-            let report = match Frame::parse(&octets) {
+            let report = match Frame::read(&octets) {
                 Ok((Frame { body: Body::Ack { ack, .. }, .. }, _)) => ack.report(self.numbers),
                 Ok((Frame { body: Body::LongAck(ack), .. }, _)) => ack.report(),
                 _ => continue,
