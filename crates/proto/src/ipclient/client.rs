@@ -339,13 +339,13 @@ impl IpClient {
                         Transport::NonArq { .. } => self.queue.release(item.tcp),
                     }
                 }
-                Err(client::Refused::TooLarge { .. }) => {
+                Err(client::NotSent::TooLarge { .. }) => {
                     // The node was bound anew, with a smaller MTU.
                     self.stats.too_big += 1;
                     self.queue.release(item.tcp);
                 }
                 Err(
-                    client::Refused::FlowOff | client::Refused::Full | client::Refused::NotBound,
+                    client::NotSent::FlowOff | client::NotSent::Full | client::NotSent::NotBound,
                 ) => {
                     self.queue.put_back(item);
                     return;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::bench::{A, B, Bench, non_arq, to_b};
-use crate::s5066::sis::client::{self, Refused};
+use crate::s5066::sis::client::{self, NotSent};
 use crate::s5066::sis::primitive::Primitive;
 use crate::s5066::sis::{Config, Event, NodeStatus, Sap, Service, UnavailableReason};
 
@@ -38,7 +38,7 @@ fn an_access_point_has_one_client_and_the_higher_rank_takes_it() {
             "0: unbound: pre-empted by a client of higher rank",
         ]
     );
-    assert_eq!(bench.clients[0].1.send(to_b(b"x")), Err(Refused::NotBound));
+    assert_eq!(bench.clients[0].1.send(to_b(b"x")), Err(NotSent::NotBound));
 }
 
 #[test]

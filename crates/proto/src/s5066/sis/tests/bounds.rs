@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::bench::{B, Bench, to_b};
-use crate::s5066::sis::client::{self, Refused, Send};
+use crate::s5066::sis::client::{self, NotSent, Send};
 use crate::s5066::sis::primitive::{Primitive, UnidataRequest};
 use crate::s5066::sis::server::Backlog;
 use crate::s5066::sis::{Config, Delivery, Event, Sap, Server};
@@ -26,7 +26,7 @@ fn flow_goes_off_when_much_waits_and_on_when_little_does() {
         sent += 1;
     }
     assert_eq!(sent, 4);
-    assert_eq!(bench.clients[0].1.send(to_b(b"x")), Err(Refused::FlowOff));
+    assert_eq!(bench.clients[0].1.send(to_b(b"x")), Err(NotSent::FlowOff));
 
     for _ in 0..2 {
         bench.server.poll_request(bench.now, 0).unwrap();

@@ -1,25 +1,25 @@
 //! The client's side of the socket: binds, sends, and keeps the books of what is not confirmed yet.
 
+mod event;
+mod indications;
+mod unconfirmed;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::keep_alive::{Due, KeepAlive};
-use super::messages::{self, PeerStatus, Question};
+use super::messages::{self, Question};
 use super::outgoing::Outgoing;
-use super::primitive::{
-    Arrival, HardLink, Management, Primitive, UnidataConfirm, UnidataIndication, UnidataRequest,
-};
+use super::primitive::{HardLink, MAX_TTL, Management, Primitive, UnidataRequest};
 use super::stream::Stream;
-use super::{
-    BindReason, Confirmation, Delivery, LinkReason, NodeStatus, Sap, Service, TerminateReason,
-    UnavailableReason, UnbindReason, UnidataReason,
-};
+use super::{Confirmation, Delivery, LinkReason, NodeStatus, Sap, Service};
 use crate::modem::Waveform;
 use crate::s5066::Address;
 use crate::time::Time;
 
-/// Octets by which a confirmation is told from others.
-const KEPT: usize = 64;
+pub use event::{Event, HardLinkEvent, Received};
+pub use unconfirmed::SendId;
+use unconfirmed::{Sent, Unconfirmed};
 
 /// The parameters of a client.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -54,7 +54,19 @@ impl Config {
     }
 }
 
-/// A client of a node.
+/// A client of a node (Annex A, section 2.2): it binds an access point over a TCP connection that the
+/// driver has made, sends U_PDUs, and tells what became of each.
+///
+/// Call it in this order: one `handle_*` or command; [`Client::poll_event`] until `None`;
+/// [`Client::poll_octets`] while the socket takes octets; then wait, at most until
+/// [`Client::next_timeout`].
+///
+/// - facts: [`Client::handle_connected`] first of all, `handle_octets`, `handle_disconnected`,
+///   `handle_timeout`;
+/// - commands, once [`Event::Bound`] was told: `send`, `take_back`, `establish`, `terminate`,
+///   `answer`, `ask_about`, `ask_for_rate`, `manage`, `unbind`, and `rebind` after that;
+/// - decisions: `poll_event`, `poll_octets`, `next_timeout`;
+/// - getters: `mtu`, `is_ready`, `pending`, `stats`.
 #[derive(Debug)]
 pub struct Client {
     config: Config,
@@ -67,7 +79,7 @@ pub struct Client {
     knows_ours: bool,
     status: NodeStatus,
     next: u64,
-    pending: VecDeque<Pending>,
+    pending: Unconfirmed,
     events: VecDeque<Event>,
     stats: Stats,
 }
@@ -79,10 +91,6 @@ enum State {
     Disconnected,
     Unbound,
 }
-
-/// Names a U_PDU until its confirmation; never used again.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct SendId(pub u64);
 
 /// A U_PDU to be sent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -105,7 +113,7 @@ pub struct Send<'a> {
 
 /// Why a U_PDU was not sent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum Refused {
+pub enum NotSent {
     /// The node has turned flow off.
     #[error("the flow is off")]
     FlowOff,
@@ -123,89 +131,6 @@ pub enum Refused {
         /// What the node takes.
         mtu: u16,
     },
-}
-
-/// What the user should know.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Event {
-    /// The node begins or ends to do what it can; it can when it binds, unless it says otherwise.
-    Availability {
-        /// What it can do.
-        status: NodeStatus,
-        /// Why.
-        reason: UnavailableReason,
-    },
-    /// U_PDUs can be sent.
-    Bound {
-        /// The longest U_PDU, in octets.
-        mtu: u16,
-    },
-    /// The connection is to be closed: what the node says cannot be read, or it does not answer.
-    Close,
-    /// A U_PDU was delivered.
-    Confirmed(SendId),
-    /// The flow is on again after it was off.
-    FlowOn,
-    /// Something about a hard link.
-    HardLink(HardLinkEvent),
-    /// The node tells something.
-    Management {
-        /// The type of message.
-        kind: u8,
-        /// The message.
-        body: Vec<u8>,
-    },
-    /// How it is with another node, as asked.
-    Peer(PeerStatus),
-    /// A U_PDU arrived.
-    Received(Received),
-    /// The node does not bind the client.
-    Refused(BindReason),
-    /// A U_PDU was not delivered.
-    Rejected {
-        /// Which; `None` for one that asked for no confirmation, or that was confirmed before.
-        id: Option<SendId>,
-        /// To whom it was.
-        to: Address,
-        /// Its first octets.
-        start: Vec<u8>,
-        /// Why.
-        reason: UnidataReason,
-    },
-    /// The node has unbound the client; what waited for confirmation will get none.
-    Unbound(UnbindReason),
-}
-
-/// What happens to hard links.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum HardLinkEvent {
-    /// It is there.
-    Established(HardLink),
-    /// A remote client asks for it.
-    Indicated(HardLink),
-    /// It cannot be had.
-    Rejected(LinkReason, HardLink),
-    /// It is no more.
-    Terminated(TerminateReason, HardLink),
-}
-
-/// A U_PDU that arrived.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Received {
-    /// The node that sent it.
-    pub from: Address,
-    /// The client that sent it.
-    pub from_sap: Sap,
-    /// The node or group that it was sent to.
-    pub to: Address,
-    /// 0 to 15, the highest.
-    pub priority: u8,
-    /// Whether it went before all others.
-    pub is_expedited: bool,
-    /// How it came.
-    pub arrival: Arrival,
-    /// The octets.
-    pub u_pdu: Vec<u8>,
 }
 
 /// Counters of a client since it started.
@@ -227,15 +152,6 @@ pub struct Stats {
     pub invalid: u64,
 }
 
-#[derive(Debug)]
-struct Pending {
-    id: SendId,
-    to: Address,
-    to_sap: Sap,
-    is_expedited: bool,
-    start: Vec<u8>,
-}
-
 impl Client {
     /// A client that is not connected yet.
     #[must_use]
@@ -250,7 +166,7 @@ impl Client {
             knows_ours: false,
             status: NodeStatus::ON,
             next: 0,
-            pending: VecDeque::new(),
+            pending: Unconfirmed::default(),
             events: VecDeque::new(),
             stats: Stats::default(),
         }
@@ -315,152 +231,23 @@ impl Client {
         }
     }
 
-    fn handle_primitive(&mut self, now: Time, primitive: Primitive<'_>) {
-        let link_event = match primitive {
-            Primitive::BindAccepted { sap, mtu }
-                if self.state == State::Binding && sap == self.config.sap =>
-            {
-                self.state = State::Bound { mtu };
-                self.events.push_back(Event::Bound { mtu });
-                return;
-            }
-            Primitive::BindRejected(reason) if self.state == State::Binding => {
-                self.state = State::Unbound;
-                self.events.push_back(Event::Refused(reason));
-                return;
-            }
-            Primitive::UnbindIndication(reason) => {
-                // What was on its way when the binding ended earns more of them.
-                if matches!(self.state, State::Bound { .. }) {
-                    self.forsake();
-                    self.state = State::Unbound;
-                    self.events.push_back(Event::Unbound(reason));
-                }
-                return;
-            }
-            Primitive::SubnetAvailability { status, reason } => {
-                self.knows_ours |= reason == messages::OURS;
-                if std::mem::replace(&mut self.status, status) != status {
-                    self.events.push_back(Event::Availability { status, reason });
-                }
-                return;
-            }
-            Primitive::DataFlowOn => {
-                if !std::mem::replace(&mut self.is_flow_on, true) {
-                    self.events.push_back(Event::FlowOn);
-                }
-                return;
-            }
-            Primitive::DataFlowOff => {
-                self.is_flow_on = false;
-                return;
-            }
-            Primitive::KeepAlive => {
-                self.keep_alive.handle_keep_alive(now);
-                self.handle_timeout(now);
-                return;
-            }
-            Primitive::ManagementIndication(Management { kind: messages::KIND, body })
-                if let Some(status) = PeerStatus::parse(body) =>
-            {
-                self.events.push_back(Event::Peer(status));
-                return;
-            }
-            Primitive::ManagementIndication(Management { kind, body }) => {
-                self.events.push_back(Event::Management { kind, body: body.to_vec() });
-                return;
-            }
-            Primitive::UnidataIndication(indication) => return self.receive(indication, false),
-            Primitive::ExpeditedUnidataIndication(indication) => {
-                return self.receive(indication, true);
-            }
-            Primitive::UnidataConfirm(confirm) => return self.confirm(confirm, false),
-            Primitive::ExpeditedUnidataConfirm(confirm) => return self.confirm(confirm, true),
-            Primitive::UnidataRejected(rejected) => {
-                return self.reject(rejected.reason, rejected.into(), false);
-            }
-            Primitive::ExpeditedUnidataRejected(rejected) => {
-                return self.reject(rejected.reason, rejected.into(), true);
-            }
-            Primitive::HardLinkEstablished { link, .. } => HardLinkEvent::Established(link),
-            Primitive::HardLinkIndication { link, .. } => HardLinkEvent::Indicated(link),
-            Primitive::HardLinkRejected { reason, link } => HardLinkEvent::Rejected(reason, link),
-            Primitive::HardLinkTerminated { reason, link } => {
-                HardLinkEvent::Terminated(reason, link)
-            }
-            Primitive::BindRequest { .. }
-            | Primitive::UnbindRequest
-            | Primitive::BindAccepted { .. }
-            | Primitive::BindRejected(_)
-            | Primitive::HardLinkEstablish(_)
-            | Primitive::HardLinkTerminate { .. }
-            | Primitive::HardLinkAccept(_)
-            | Primitive::HardLinkReject { .. }
-            | Primitive::ManagementRequest(_)
-            | Primitive::UnidataRequest(_)
-            | Primitive::ExpeditedUnidataRequest(_) => {
-                self.stats.invalid += 1;
-                return;
-            }
-        };
-        self.events.push_back(Event::HardLink(link_event));
-    }
-
-    fn receive(&mut self, indication: UnidataIndication<'_>, is_expedited: bool) {
-        let UnidataIndication { priority, to, arrival, from_sap, from, u_pdu, .. } = indication;
-        self.stats.received += 1;
-        let u_pdu = u_pdu.to_vec();
-        let received = Received { from, from_sap, to, priority, is_expedited, arrival, u_pdu };
-        self.events.push_back(Event::Received(received));
-    }
-
-    fn confirm(&mut self, confirm: UnidataConfirm<'_>, is_expedited: bool) {
-        match self.take_pending(confirm, is_expedited) {
-            Some(id) => {
-                self.stats.confirmed += 1;
-                self.events.push_back(Event::Confirmed(id));
-            }
-            None => self.stats.stray += 1,
-        }
-    }
-
-    fn reject(&mut self, reason: UnidataReason, which: UnidataConfirm<'_>, is_expedited: bool) {
-        let (to, start) = (which.to, which.u_pdu.to_vec());
-        let id = self.take_pending(which, is_expedited);
-        self.stats.rejected += 1;
-        self.events.push_back(Event::Rejected { id, to, start, reason });
-    }
-
-    /// The oldest that the copy of its start can mean.
-    fn take_pending(&mut self, which: UnidataConfirm<'_>, is_expedited: bool) -> Option<SendId> {
-        let is_it = |pending: &Pending| {
-            let len = which.u_pdu.len().min(pending.start.len());
-            pending.to == which.to
-                && pending.to_sap == which.to_sap
-                && pending.is_expedited == is_expedited
-                && pending.start[..len] == which.u_pdu[..len]
-        };
-        let at = self.pending.iter().position(is_it)?;
-        self.pending.remove(at).map(|pending| pending.id)
-    }
-
     /// Sends a U_PDU; its confirmation or rejection will name what this returns.
     ///
     /// # Errors
     /// When it cannot be sent, or not now.
-    pub fn send(&mut self, send: Send<'_>) -> Result<SendId, Refused> {
-        let State::Bound { mtu } = self.state else { return Err(Refused::NotBound) };
+    pub fn send(&mut self, send: Send<'_>) -> Result<SendId, NotSent> {
+        let State::Bound { mtu } = self.state else { return Err(NotSent::NotBound) };
         let len = send.u_pdu.len();
         if len > usize::from(mtu) {
-            return Err(Refused::TooLarge { len, mtu });
+            return Err(NotSent::TooLarge { len, mtu });
         }
         if !self.is_flow_on {
-            return Err(Refused::FlowOff);
+            return Err(NotSent::FlowOff);
         }
         if self.outgoing.len() > self.config.max_unsent
             || self.pending.len() >= self.config.max_pending
         {
-            return Err(Refused::Full);
+            return Err(NotSent::Full);
         }
 
         self.next += 1;
@@ -468,8 +255,7 @@ impl Client {
         let Send { to, to_sap, priority, is_expedited, service, ttl, u_pdu } = send;
         let confirmation = service.unwrap_or(self.config.service).confirmation;
         if confirmation != Confirmation::None {
-            let start = u_pdu[..len.min(KEPT)].to_vec();
-            self.pending.push_back(Pending { id, to, to_sap, is_expedited, start });
+            self.pending.push(id, to, to_sap, is_expedited, u_pdu);
         }
         let request = UnidataRequest {
             priority,
@@ -509,10 +295,9 @@ impl Client {
     /// Takes a U_PDU back if nothing of it was sent: then it is rejected as taken back, otherwise all
     /// goes on. False if the node cannot do that, or the U_PDU is not known any more.
     pub fn take_back(&mut self, id: SendId) -> bool {
-        let pending = self.pending.iter().find(|pending| pending.id == id);
-        let Some(pending) = pending.filter(|_| self.knows_ours) else { return false };
-        let Pending { to, to_sap, ref start, .. } = *pending;
-        let body = Question::TakeBack { to, to_sap, start }.emit();
+        let sent = self.pending.find(id).filter(|_| self.knows_ours);
+        let Some(Sent { to, to_sap, start, .. }) = sent else { return false };
+        let body = Question::TakeBack { to: *to, to_sap: *to_sap, start }.emit();
         self.manage(messages::KIND, &body);
         true
     }
@@ -628,5 +413,5 @@ impl Client {
 fn units(ttl: Duration) -> u32 {
     let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
     let units = u32::try_from(seconds.div_ceil(2)).unwrap_or(u32::MAX);
-    units.min(super::primitive::MAX_TTL)
+    units.min(MAX_TTL)
 }

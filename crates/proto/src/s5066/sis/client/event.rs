@@ -1,0 +1,93 @@
+//! What a client tells its user.
+
+use super::unconfirmed::SendId;
+use crate::s5066::Address;
+use crate::s5066::sis::messages::PeerStatus;
+use crate::s5066::sis::primitive::{Arrival, HardLink};
+use crate::s5066::sis::{
+    BindReason, LinkReason, NodeStatus, Sap, TerminateReason, UnavailableReason, UnbindReason,
+    UnidataReason,
+};
+
+/// What the user should know.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Event {
+    /// The node begins or ends to do what it can; it can when it binds, unless it says otherwise.
+    Availability {
+        /// What it can do.
+        status: NodeStatus,
+        /// Why.
+        reason: UnavailableReason,
+    },
+    /// U_PDUs can be sent.
+    Bound {
+        /// The longest U_PDU, in octets.
+        mtu: u16,
+    },
+    /// The connection is to be closed: what the node says cannot be read, or it does not answer.
+    Close,
+    /// A U_PDU was delivered.
+    Confirmed(SendId),
+    /// The flow is on again after it was off.
+    FlowOn,
+    /// Something about a hard link.
+    HardLink(HardLinkEvent),
+    /// The node tells something.
+    Management {
+        /// The type of message.
+        kind: u8,
+        /// The message.
+        body: Vec<u8>,
+    },
+    /// How it is with another node, as asked.
+    Peer(PeerStatus),
+    /// A U_PDU arrived.
+    Received(Received),
+    /// The node does not bind the client.
+    Refused(BindReason),
+    /// A U_PDU was not delivered.
+    Rejected {
+        /// Which; `None` for one that asked for no confirmation, or that was confirmed before.
+        id: Option<SendId>,
+        /// To whom it was.
+        to: Address,
+        /// Its first octets.
+        start: Vec<u8>,
+        /// Why.
+        reason: UnidataReason,
+    },
+    /// The node has unbound the client; what waited for confirmation will get none.
+    Unbound(UnbindReason),
+}
+
+/// What happens to hard links.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum HardLinkEvent {
+    /// It is there.
+    Established(HardLink),
+    /// A remote client asks for it.
+    Indicated(HardLink),
+    /// It cannot be had.
+    Rejected(LinkReason, HardLink),
+    /// It is no more.
+    Terminated(TerminateReason, HardLink),
+}
+
+/// A U_PDU that arrived.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Received {
+    /// The node that sent it.
+    pub from: Address,
+    /// The client that sent it.
+    pub from_sap: Sap,
+    /// The node or group that it was sent to.
+    pub to: Address,
+    /// 0 to 15, the highest.
+    pub priority: u8,
+    /// Whether it went before all others.
+    pub is_expedited: bool,
+    /// How it came.
+    pub arrival: Arrival,
+    /// The octets.
+    pub u_pdu: Vec<u8>,
+}

@@ -1,0 +1,127 @@
+//! What the node says to its client.
+
+use super::event::{Event, HardLinkEvent, Received};
+use super::{Client, State};
+use crate::s5066::sis::UnidataReason;
+use crate::s5066::sis::messages::{self, PeerStatus};
+use crate::s5066::sis::primitive::{Management, Primitive, UnidataConfirm, UnidataIndication};
+use crate::time::Time;
+
+impl Client {
+    /// Takes a primitive of the node.
+    pub(super) fn handle_primitive(&mut self, now: Time, primitive: Primitive<'_>) {
+        let link_event = match primitive {
+            Primitive::BindAccepted { sap, mtu }
+                if self.state == State::Binding && sap == self.config.sap =>
+            {
+                self.state = State::Bound { mtu };
+                self.events.push_back(Event::Bound { mtu });
+                return;
+            }
+            Primitive::BindRejected(reason) if self.state == State::Binding => {
+                self.state = State::Unbound;
+                self.events.push_back(Event::Refused(reason));
+                return;
+            }
+            Primitive::UnbindIndication(reason) => {
+                // What was on its way when the binding ended earns more of them.
+                if matches!(self.state, State::Bound { .. }) {
+                    self.forsake();
+                    self.state = State::Unbound;
+                    self.events.push_back(Event::Unbound(reason));
+                }
+                return;
+            }
+            Primitive::SubnetAvailability { status, reason } => {
+                self.knows_ours |= reason == messages::OURS;
+                if std::mem::replace(&mut self.status, status) != status {
+                    self.events.push_back(Event::Availability { status, reason });
+                }
+                return;
+            }
+            Primitive::DataFlowOn => {
+                if !std::mem::replace(&mut self.is_flow_on, true) {
+                    self.events.push_back(Event::FlowOn);
+                }
+                return;
+            }
+            Primitive::DataFlowOff => {
+                self.is_flow_on = false;
+                return;
+            }
+            Primitive::KeepAlive => {
+                self.keep_alive.handle_keep_alive(now);
+                self.handle_timeout(now);
+                return;
+            }
+            Primitive::ManagementIndication(Management { kind: messages::KIND, body })
+                if let Some(status) = PeerStatus::parse(body) =>
+            {
+                self.events.push_back(Event::Peer(status));
+                return;
+            }
+            Primitive::ManagementIndication(Management { kind, body }) => {
+                self.events.push_back(Event::Management { kind, body: body.to_vec() });
+                return;
+            }
+            Primitive::UnidataIndication(indication) => return self.receive(indication, false),
+            Primitive::ExpeditedUnidataIndication(indication) => {
+                return self.receive(indication, true);
+            }
+            Primitive::UnidataConfirm(confirm) => return self.confirm(confirm, false),
+            Primitive::ExpeditedUnidataConfirm(confirm) => return self.confirm(confirm, true),
+            Primitive::UnidataRejected(rejected) => {
+                return self.reject(rejected.reason, rejected.into(), false);
+            }
+            Primitive::ExpeditedUnidataRejected(rejected) => {
+                return self.reject(rejected.reason, rejected.into(), true);
+            }
+            Primitive::HardLinkEstablished { link, .. } => HardLinkEvent::Established(link),
+            Primitive::HardLinkIndication { link, .. } => HardLinkEvent::Indicated(link),
+            Primitive::HardLinkRejected { reason, link } => HardLinkEvent::Rejected(reason, link),
+            Primitive::HardLinkTerminated { reason, link } => {
+                HardLinkEvent::Terminated(reason, link)
+            }
+            Primitive::BindRequest { .. }
+            | Primitive::UnbindRequest
+            | Primitive::BindAccepted { .. }
+            | Primitive::BindRejected(_)
+            | Primitive::HardLinkEstablish(_)
+            | Primitive::HardLinkTerminate { .. }
+            | Primitive::HardLinkAccept(_)
+            | Primitive::HardLinkReject { .. }
+            | Primitive::ManagementRequest(_)
+            | Primitive::UnidataRequest(_)
+            | Primitive::ExpeditedUnidataRequest(_) => {
+                self.stats.invalid += 1;
+                return;
+            }
+        };
+        self.events.push_back(Event::HardLink(link_event));
+    }
+
+    fn receive(&mut self, indication: UnidataIndication<'_>, is_expedited: bool) {
+        let UnidataIndication { priority, to, arrival, from_sap, from, u_pdu, .. } = indication;
+        self.stats.received += 1;
+        let u_pdu = u_pdu.to_vec();
+        let received = Received { from, from_sap, to, priority, is_expedited, arrival, u_pdu };
+        self.events.push_back(Event::Received(received));
+    }
+
+    fn confirm(&mut self, confirm: UnidataConfirm<'_>, is_expedited: bool) {
+        match self.pending.take(confirm, is_expedited) {
+            Some(id) => {
+                self.stats.confirmed += 1;
+                self.events.push_back(Event::Confirmed(id));
+            }
+            None => self.stats.stray += 1,
+        }
+    }
+
+    fn reject(&mut self, reason: UnidataReason, which: UnidataConfirm<'_>, is_expedited: bool) {
+        let (to, start) = (which.to, which.u_pdu.to_vec());
+        let id = self.pending.take(which, is_expedited);
+        self.stats.rejected += 1;
+        self.events.push_back(Event::Rejected { id, to, start, reason });
+    }
+}
