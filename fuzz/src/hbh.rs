@@ -103,7 +103,7 @@ pub fn conversation(input: &[u8]) {
 /// Lets the input be what two nodes hear from each other and from the network above.
 pub fn node(input: &[u8]) {
     let Some((&flags, mut rest)) = input.split_first() else { return };
-    let profile = if flags & 1 == 0 { Profile::Default } else { Profile::Seed };
+    let profile = if flags & 1 == 0 { Profile::Default } else { Profile::Paper };
     let config = Config { flows: 8, packets: 32, queue: 8, ..Config::new(profile) };
     let mut hop = Hop::new(config, Rng::stream(1, "fuzz"));
     let local = "10.0.0.1".parse().expect("an address");

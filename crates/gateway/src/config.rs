@@ -249,7 +249,7 @@ impl File {
         }
         let profile = match self.profile {
             ProfileName::Default => Profile::Default,
-            ProfileName::Seed => Profile::Seed,
+            ProfileName::Seed => Profile::Paper,
         };
         let mut hbh = self.hbh.check(proto::hbh::Config::new(profile))?;
         hbh.protocol = self.protocol.map_or(hbh.protocol, Between::as_u8);
@@ -416,7 +416,7 @@ mod tests {
         let config = Config::parse("a.toml", text).unwrap();
 
         assert_eq!(config.interfaces, ["wlan0", "wlan1"]);
-        assert_eq!(config.hbh.profile, Profile::Seed);
+        assert_eq!(config.hbh.profile, Profile::Paper);
         assert_eq!((config.hbh.protocol, config.hbh.retries, config.hbh.window), (254, 3, (2, 16)));
         assert_eq!((config.hbh.queue, config.hbh.flows), (60, 10));
         assert_eq!(config.hbh.rto.initial, Duration::from_secs(2));

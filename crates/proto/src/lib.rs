@@ -18,6 +18,7 @@ pub mod ip;
 pub mod ipclient;
 pub mod modem;
 pub mod nc;
+pub mod parameter;
 pub mod quantity;
 pub mod replay;
 pub mod rng;

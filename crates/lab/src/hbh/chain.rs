@@ -408,7 +408,7 @@ mod tests {
 
     #[test]
     fn a_chain_is_a_function_of_its_seed() {
-        let chain = Chain::common(0.05, Some(hbh::Config::new(hbh::Profile::Seed)));
+        let chain = Chain::common(0.05, Some(hbh::Config::new(hbh::Profile::Paper)));
 
         let run = |seed| chain.run(Air::Independent, seed);
         assert_eq!(run(7), run(7));

@@ -80,7 +80,7 @@ impl Carrier {
     fn config(self) -> Option<Config> {
         match self {
             Self::Default => Some(Config::new(Profile::Default)),
-            Self::Seed => Some(Config::new(Profile::Seed)),
+            Self::Seed => Some(Config::new(Profile::Paper)),
             Self::Tcp => None,
         }
     }
@@ -116,7 +116,7 @@ fn genie_curve(points: &[Point], series: &str) -> Series {
 
 /// What was taken in the common scenario where the paper is silent.
 fn assumptions() -> Vec<String> {
-    let seed = Config::new(Profile::Seed);
+    let seed = Config::new(Profile::Paper);
     let common = Chain::common(0.0, None);
     vec![
         format!(

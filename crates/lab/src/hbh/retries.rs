@@ -16,12 +16,12 @@ const MOST: u16 = 15;
 const VALUES: &[u16] = &[0, 1, 2, 3, 4, 5, 6, 8, 10, MOST];
 
 const SWEEPS: [Sweep; 4] = [
-    sweep("seed", "seed profile, 10 % loss", Ink::Other(0), |r| scenario(Profile::Seed, 0.10, r)),
+    sweep("seed", "seed profile, 10 % loss", Ink::Other(0), |r| scenario(Profile::Paper, 0.10, r)),
     sweep("seed, 20 % loss", "seed profile, 20 % loss", Ink::Seed, |r| {
-        scenario(Profile::Seed, 0.20, r)
+        scenario(Profile::Paper, 0.20, r)
     }),
     sweep("seed, 30 % loss", "seed profile, 30 % loss", Ink::Other(1), |r| {
-        scenario(Profile::Seed, 0.30, r)
+        scenario(Profile::Paper, 0.30, r)
     }),
     sweep("default, 20 % loss", "default profile, 20 % loss", Ink::Default, |r| {
         scenario(Profile::Default, 0.20, r)

@@ -30,7 +30,7 @@ const STATIC: Sweep = Sweep {
     unit: "ms",
     scenario: |rto| {
         let rto = Rto::fixed(Duration::from_millis(u64::from(rto)));
-        Chain::common(LOSS, Some(Config { rto, ..Config::new(Profile::Seed) }))
+        Chain::common(LOSS, Some(Config { rto, ..Config::new(Profile::Paper) }))
     },
 };
 /// The same at every value: lines to compare with.
@@ -39,7 +39,7 @@ const DYNAMIC: [Sweep; 2] = [
         series: "seed",
         title: "seed profile, dynamic RTO",
         ink: Ink::Seed,
-        scenario: |_| Chain::common(LOSS, Some(Config::new(Profile::Seed))),
+        scenario: |_| Chain::common(LOSS, Some(Config::new(Profile::Paper))),
         ..STATIC
     },
     Sweep {

@@ -15,9 +15,9 @@ const WASTEFUL: f64 = 1.25;
 
 const SWEEPS: [Sweep; 3] = [
     sweep("seed, 5 % loss", "seed profile, 5 % loss", Ink::Other(0), |w| {
-        scenario(Profile::Seed, 0.05, w)
+        scenario(Profile::Paper, 0.05, w)
     }),
-    sweep("seed", "seed profile, 10 % loss", Ink::Seed, |w| scenario(Profile::Seed, 0.10, w)),
+    sweep("seed", "seed profile, 10 % loss", Ink::Seed, |w| scenario(Profile::Paper, 0.10, w)),
     sweep("default", "default profile, 10 % loss", Ink::Default, |w| {
         scenario(Profile::Default, 0.10, w)
     }),

@@ -58,7 +58,7 @@ impl Options {
     pub(super) fn config(&self, base: Option<Config>) -> Result<Config, String> {
         let mut config = match self.profile {
             Some(ProfileName::Default) => Config::new(Profile::Default),
-            Some(ProfileName::Seed) => Config::new(Profile::Seed),
+            Some(ProfileName::Seed) => Config::new(Profile::Paper),
             None => base.unwrap_or_else(|| Config::new(Profile::Default)),
         };
         set(&mut config.protocol, self.protocol);

@@ -19,7 +19,12 @@ pub enum Profile {
     Default,
     /// What the paper says, no more (Marques et al., "Transparent IP Proxy for Tactical Ad hoc
     /// Networks").
-    Seed,
+    Paper,
+}
+
+impl Profile {
+    /// What users call them.
+    pub const NAMES: [(&str, Self); 2] = [("default", Self::Default), ("paper", Self::Paper)];
 }
 
 /// How a link that loses packets uses time in which it has nothing else to send: for sums of the
@@ -41,16 +46,16 @@ impl std::str::FromStr for Redundancy {
     /// # Errors
     /// When it is none of the three, with what is allowed.
     fn from_str(name: &str) -> Result<Self, String> {
-        match name {
-            "auto" => Ok(Self::Auto),
-            "off" => Ok(Self::Off),
-            "spare" => Ok(Self::Spare),
-            _ => Err(format!("\"{name}\" is not allowed: \"off\", \"spare\" or \"auto\"")),
-        }
+        crate::parameter::named(&Self::NAMES, name)
+            .ok_or_else(|| format!("\"{name}\" is not allowed: \"off\", \"spare\" or \"auto\""))
     }
 }
 
 impl Redundancy {
+    /// What users call them.
+    pub(super) const NAMES: [(&str, Self); 3] =
+        [("auto", Self::Auto), ("off", Self::Off), ("spare", Self::Spare)];
+
     /// How likely it may be that a loss is left over, for which a repeat has to be asked.
     pub(super) fn residual(self) -> f64 {
         match self {
@@ -154,7 +159,7 @@ impl Rto {
     /// A timer that never changes.
     #[must_use]
     pub fn fixed(rto: Duration) -> Self {
-        Self { backoff: 1.0, initial: rto, minimum: rto, maximum: rto, ..Config::seed().rto }
+        Self { backoff: 1.0, initial: rto, minimum: rto, maximum: rto, ..Config::paper().rto }
     }
 }
 
@@ -164,7 +169,7 @@ impl Config {
     pub fn new(profile: Profile) -> Self {
         match profile {
             Profile::Default => Self::ours(),
-            Profile::Seed => Self::seed(),
+            Profile::Paper => Self::paper(),
         }
     }
 
@@ -204,15 +209,15 @@ impl Config {
             queue: 200,
             // The peer says when congestion is over, so its queue need not empty before.
             rate_decrease: 0.8,
-            ..Self::seed()
+            ..Self::paper()
         }
     }
 
     /// R = 4 and the timer's constants are the paper's, section III and IV; it does not give W, s,
     /// L, p and q.
-    fn seed() -> Self {
+    fn paper() -> Self {
         Self {
-            profile: Profile::Seed,
+            profile: Profile::Paper,
             protocol: protocol::EXPERIMENT,
             retries: 4,
             window: (8, 8),

@@ -207,7 +207,7 @@ impl Hello {
         }
         let profile = match profile {
             0 => Profile::Default,
-            1 => Profile::Seed,
+            1 => Profile::Paper,
             _ => return Err(Malformed::Profile(profile)),
         };
         let (addresses, neighbours) = (usize::from(addresses), usize::from(neighbours));
@@ -254,7 +254,7 @@ impl Hello {
         let neighbours = &self.neighbours[..self.neighbours.len().min(MAX_NEIGHBOURS)];
         let profile = match self.profile {
             Profile::Default => 0,
-            Profile::Seed => 1,
+            Profile::Paper => 1,
         };
         let flag = |is_set, flag| if is_set { flag } else { 0 };
         let flags = flag(self.wants_answer, WANTS_ANSWER)

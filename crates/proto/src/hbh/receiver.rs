@@ -57,8 +57,8 @@ impl Receiver {
     pub(super) fn new(now: Time, data: &Data<'_>, window: u8, profile: Profile) -> Self {
         let next = match profile {
             Profile::Default => data.seq.minus(data.outstanding),
-            Profile::Seed if data.seq.0 < window => Seq(0),
-            Profile::Seed => data.seq.minus(window - 1),
+            Profile::Paper if data.seq.0 < window => Seq(0),
+            Profile::Paper => data.seq.minus(window - 1),
         };
         Self {
             key: None,
@@ -95,7 +95,7 @@ impl Receiver {
         self.used_at = now;
         let lowest = match profile {
             Profile::Default => data.seq.minus(data.outstanding),
-            Profile::Seed => data.seq.minus(window - 1),
+            Profile::Paper => data.seq.minus(window - 1),
         };
         self.advance(lowest, pool);
         let is_new = self.record(data.seq);
@@ -111,8 +111,8 @@ impl Receiver {
                 let patience = if self.arrived == 0 { patience.0 } else { patience.1 };
                 self.owe(if is_urgent { now } else { now + patience });
             }
-            Profile::Seed if data.wants_ack => self.owe(now),
-            Profile::Seed => {}
+            Profile::Paper if data.wants_ack => self.owe(now),
+            Profile::Paper => {}
         }
         is_new
     }

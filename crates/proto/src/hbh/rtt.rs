@@ -33,7 +33,7 @@ impl Estimator {
             // A hop's round trip varies less than a path's, for which RFC 6298 takes a half.
             self.deviation = match self.profile {
                 Profile::Default => sample / 4,
-                Profile::Seed => sample / 2,
+                Profile::Paper => sample / 2,
             };
             return;
         };
@@ -42,7 +42,7 @@ impl Estimator {
         // already moved; RFC 6298 takes it from the one before.
         let reference = match self.profile {
             Profile::Default => old,
-            Profile::Seed => mean,
+            Profile::Paper => mean,
         };
         self.deviation = blend(self.deviation, reference.abs_diff(sample), self.rto.deviation_gain);
         self.mean = Some(mean);
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn the_seed_estimates_as_printed() {
-        let mut estimator = Estimator::new(Config::new(Profile::Seed).rto, Profile::Seed);
+        let mut estimator = Estimator::new(Config::new(Profile::Paper).rto, Profile::Paper);
         assert_eq!(estimator.timeout(0), Duration::from_secs(1));
 
         estimator.handle_sample(Duration::from_millis(120));

@@ -105,7 +105,7 @@ impl Hop {
         let mut acks = std::mem::take(&mut self.scratch);
         acks.clear();
         for _ in 0..RIDERS {
-            if self.config.profile == Profile::Seed || self.next_ack_len(peer) > Some(room) {
+            if self.config.profile == Profile::Paper || self.next_ack_len(peer) > Some(room) {
                 break;
             }
             let before = acks.len();

@@ -210,7 +210,7 @@ fn what_strangers_say_fills_no_log() {
     let mut air = Air::new(false);
     air.start(0, "");
 
-    let seed = |station| Hello { profile: Profile::Seed, ..Name::stranger(station).hello(1) };
+    let seed = |station| Hello { profile: Profile::Paper, ..Name::stranger(station).hello(1) };
     air.send_hellos((0..5_000).map(seed));
     let is_heard = wait_until(SOON, || air.count(0, "hellos_incompatible") > 4_000);
     let printed = air.stop(0);

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn a_hello_is_these_octets() {
     let hello = Hello {
-        profile: Profile::Seed,
+        profile: Profile::Paper,
         boot: 0x0102_0304_0506_0708,
         counter: 9,
         wants_answer: true,
@@ -167,7 +167,7 @@ fn any_hello() -> impl Strategy<Value = Hello> {
     let neighbours = prop::collection::vec(heard, 0..=MAX_NEIGHBOURS);
     (any::<([bool; 4], u64, u64, u8, [u8; 6])>(), addresses, neighbours).prop_map(
         |((flags, boot, counter, number, station), addresses, neighbours)| Hello {
-            profile: if flags[0] { Profile::Seed } else { Profile::Default },
+            profile: if flags[0] { Profile::Paper } else { Profile::Default },
             boot,
             counter,
             wants_answer: flags[1],

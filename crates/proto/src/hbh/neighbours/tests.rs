@@ -126,7 +126,7 @@ fn a_goodbye_is_believed() {
 #[test]
 fn another_profile_is_no_neighbour() {
     let mut pair = Pair::new();
-    pair.right = gateway(2, 1, Profile::Seed);
+    pair.right = gateway(2, 1, Profile::Paper);
     pair.right.handle_interface(pair.now, 0, &[address(1)], true);
 
     let story = pair.run(Duration::from_secs(10), |_| false);

@@ -23,7 +23,7 @@ impl Sender {
         let mut learned = Learned::default();
         let arrived = match config.profile {
             Profile::Default => self.read_echo(now, ack, rtt),
-            Profile::Seed => {
+            Profile::Paper => {
                 self.sample_newest(now, ack, rtt);
                 None
             }

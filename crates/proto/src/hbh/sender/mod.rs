@@ -251,7 +251,7 @@ impl Sender {
     pub(super) fn choose(&mut self, now: Time, is_silent: bool, config: &Config) -> Option<Choice> {
         let is_held = self.pacer.held_until(now).is_some();
         // What a congested peer had no room for is no more urgent than what is new.
-        let may_repeat = !is_held || config.profile == Profile::Seed;
+        let may_repeat = !is_held || config.profile == Profile::Paper;
         if self.lost > 0 && may_repeat && self.flying < self.window.size() {
             let index = self
                 .flight
@@ -267,7 +267,7 @@ impl Sender {
             // Acknowledgements fill no link.
             Profile::Default if first.is_pure_ack() => (MAX_SPAN.into(), MAX_SPAN.into()),
             Profile::Default => (MAX_SPAN.into(), self.window.size()),
-            Profile::Seed => (self.window.size(), self.window.size()),
+            Profile::Paper => (self.window.size(), self.window.size()),
         };
         if self.flying >= window || self.flight.len() >= span {
             self.window.handle_full();
@@ -323,7 +323,7 @@ impl Sender {
         let wants_ack = match config.profile {
             Profile::Default => is_full || is_probe,
             // "At the end of each transmission window": after W packets, or when none is left.
-            Profile::Seed => {
+            Profile::Paper => {
                 self.since_request += 1;
                 usize::from(self.since_request) >= self.window.size()
                     || (self.queue.is_empty() && self.lost == 0)
@@ -358,7 +358,7 @@ impl Sender {
                 let outstanding = u8::try_from(index).expect("within the span");
                 (outstanding, packet.has_hole, (copies - 1) % COPIES)
             }
-            Profile::Seed => (0, false, 0),
+            Profile::Paper => (0, false, 0),
         };
         let header_len = packet.header_len;
         let data = Data {

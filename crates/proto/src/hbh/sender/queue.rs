@@ -34,7 +34,7 @@ impl Queue {
     /// so fast that they are soon gone: L fits slow links, where a train of segments from a gigabit
     /// host would never fit twice.
     pub(super) fn has_room(&mut self, now: Time, throughput: f64, config: &Config) -> bool {
-        if config.profile == Profile::Seed {
+        if config.profile == Profile::Paper {
             return self.len() < config.queue;
         }
         if self.len() < config.queue && self.octets < config.queue * PACKET {
@@ -102,7 +102,7 @@ mod tests {
             (Profile::Default, 800, 200),
             (Profile::Default, 100, 200),
             (Profile::Default, 1_500, 107),
-            (Profile::Seed, 1_500, 200),
+            (Profile::Paper, 1_500, 200),
         ] {
             let config = Config { queue: 200, ..Config::new(profile) };
 

@@ -33,13 +33,13 @@ impl Sender {
         let mut probes = match config.profile {
             Profile::Default if peer.is_silent() => 1,
             Profile::Default => self.probes().into(),
-            Profile::Seed => usize::MAX,
+            Profile::Paper => usize::MAX,
         };
         for index in 0..self.flight.len() {
             let slot = &mut self.flight[index];
             let is_due = match config.profile {
                 Profile::Default => true,
-                Profile::Seed => slot.sent_at + peer.rtt.timeout(slot.retries) <= now,
+                Profile::Paper => slot.sent_at + peer.rtt.timeout(slot.retries) <= now,
             };
             if probes > 0 && is_due && matches!(slot.state, State::Flying(_)) {
                 if peer.is_silent() && config.profile == Profile::Default {
@@ -99,7 +99,7 @@ impl Sender {
                 let usual = rtt.timeout(backoffs) + longest_patience(peer, config);
                 Some(self.last_sent + usual.min(self.probe_interval(peer, config)))
             }
-            Profile::Seed => self
+            Profile::Paper => self
                 .flight
                 .iter()
                 .filter(|slot| matches!(slot.state, State::Flying(_)))

@@ -32,7 +32,7 @@ fn idle_flows_are_forgotten_and_the_timers_end() {
 
 #[test]
 fn a_burst_is_bounded_however_short_it_is() {
-    for profile in [Profile::Default, Profile::Seed] {
+    for profile in [Profile::Default, Profile::Paper] {
         let config = Config { queue: 10, ..Config::new(profile) };
         let mut pair = Line::pair(config);
 

@@ -58,7 +58,7 @@ fn a_packet_that_is_left_with_its_sender_is_not_given_up() {
 
 #[test]
 fn the_seed_is_told_too_and_what_does_not_fit_is_counted() {
-    let mut line = bottleneck(Profile::Seed, 16);
+    let mut line = bottleneck(Profile::Paper, 16);
     line.send(0..200);
 
     line.run(|_| Fate::ARRIVES);
@@ -206,7 +206,7 @@ fn a_packet_that_enters_a_long_queue_is_marked_if_its_sender_understands_that() 
     for (profile, sent, expected) in [
         (Profile::Default, CAPABLE, CONGESTED),
         (Profile::Default, 0, 0),
-        (Profile::Seed, CAPABLE, CAPABLE),
+        (Profile::Paper, CAPABLE, CAPABLE),
     ] {
         let config = quiet(profile);
         let mut pair = Line::pair(config);

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn a_packet_comes_out_as_it_went_in() {
     for (source, destination) in [("10.0.0.1:1", "10.9.0.2:2"), ("[fd00::1]:1", "[fd09::2]:2")] {
-        for profile in [Profile::Default, Profile::Seed] {
+        for profile in [Profile::Default, Profile::Paper] {
             let mut pair = Line::pair(Config::new(profile));
             let packet = datagram(source, destination, 0);
 

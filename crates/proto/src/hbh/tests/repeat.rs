@@ -17,7 +17,7 @@ fn ours_repeats_a_packet_as_soon_as_a_later_one_is_acknowledged() {
 
 #[test]
 fn the_seed_waits_for_its_timer() {
-    let mut pair = Line::pair(quiet(Profile::Seed));
+    let mut pair = Line::pair(quiet(Profile::Paper));
     pair.send(0..4);
 
     pair.run(|sent| Fate::lost_if(sent.is_data() && sent.number == 0));
@@ -44,7 +44,7 @@ fn the_last_packet_of_a_burst_is_probed_for() {
 
 #[test]
 fn a_packet_is_sent_r_times_more_and_no_oftener() {
-    for profile in [Profile::Default, Profile::Seed] {
+    for profile in [Profile::Default, Profile::Paper] {
         let mut pair = Line::pair(Config { retries: 3, ..quiet(profile) });
         pair.send(0..1);
 
@@ -57,7 +57,7 @@ fn a_packet_is_sent_r_times_more_and_no_oftener() {
 
 #[test]
 fn no_more_than_w_fly() {
-    for (profile, window) in [(Profile::Default, (5, 5)), (Profile::Seed, (5, 5))] {
+    for (profile, window) in [(Profile::Default, (5, 5)), (Profile::Paper, (5, 5))] {
         let mut pair = Line::pair(Config { window, ..quiet(profile) });
         pair.send(0..40);
         let mut out = Vec::new();
@@ -71,7 +71,7 @@ fn no_more_than_w_fly() {
 
 #[test]
 fn a_packet_given_up_does_not_freeze_the_acknowledgements() {
-    for profile in [Profile::Default, Profile::Seed] {
+    for profile in [Profile::Default, Profile::Paper] {
         let mut pair = Line::pair(Config { retries: 2, queue: 1_000, ..quiet(profile) });
         // More packets than there are numbers before and behind the one that never comes.
         pair.send(0..600);
@@ -115,7 +115,7 @@ fn no_number_is_more_than_127_ahead_of_the_lowest_outstanding_one() {
 
 #[test]
 fn the_packet_that_fills_the_window_asks_for_an_acknowledgement() {
-    for profile in [Profile::Default, Profile::Seed] {
+    for profile in [Profile::Default, Profile::Paper] {
         let mut pair = Line::pair(Config { window: (5, 5), ..quiet(profile) });
         pair.send(0..7);
 
@@ -129,7 +129,7 @@ fn the_packet_that_fills_the_window_asks_for_an_acknowledgement() {
 
 #[test]
 fn the_seed_asks_for_an_acknowledgement_when_nothing_is_left_to_send() {
-    let mut pair = Line::pair(quiet(Profile::Seed));
+    let mut pair = Line::pair(quiet(Profile::Paper));
     pair.send(0..3);
 
     pair.run(|_| Fate::ARRIVES);
@@ -235,7 +235,7 @@ fn an_echo_names_the_transmission_that_arrived_last() {
 #[test]
 fn to_the_seed_a_number_proves_that_the_one_w_before_it_is_settled() {
     let window = 5;
-    let mut node = Arrivals::new(Config { window: (window, window), ..quiet(Profile::Seed) });
+    let mut node = Arrivals::new(Config { window: (window, window), ..quiet(Profile::Paper) });
     let packet = datagram("10.0.0.1:1", "10.9.0.2:2", 0);
 
     let mut next = Vec::new();
@@ -252,7 +252,7 @@ fn to_the_seed_a_number_proves_that_the_one_w_before_it_is_settled() {
 fn a_flow_that_begins_in_the_middle_misses_only_what_may_still_come() {
     let window = 5;
     for (profile, outstanding, next) in
-        [(Profile::Default, 3, 97), (Profile::Default, 0, 101), (Profile::Seed, 0, 96)]
+        [(Profile::Default, 3, 97), (Profile::Default, 0, 101), (Profile::Paper, 0, 96)]
     {
         let mut node = Arrivals::new(Config { window: (window, window), ..quiet(profile) });
         let packet = datagram("10.0.0.1:1", "10.9.0.2:2", 0);

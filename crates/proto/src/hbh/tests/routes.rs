@@ -39,7 +39,7 @@ fn only_flows_that_have_moved_are_taken_back() {
 
 #[test]
 fn a_neighbour_that_restarts_is_spoken_to_again() {
-    for profile in [Profile::Default, Profile::Seed] {
+    for profile in [Profile::Default, Profile::Paper] {
         for (node, is_noticed) in [(A, false), (A, true), (B, false), (B, true)] {
             let mut pair = Line::pair(quiet(profile));
             pair.send(0..30);

@@ -39,7 +39,7 @@ fn the_golden_runs_have_not_changed() {
         ("tcp", &plain(0.0)),
         ("tcp, lossy", &plain(0.03)),
         ("tcp over hbh, lossy", &under_hbh(Profile::Default)),
-        ("tcp over hbh of the seed, lossy", &under_hbh(Profile::Seed)),
+        ("tcp over hbh of the seed, lossy", &under_hbh(Profile::Paper)),
         ("tcp in a coded tunnel, lossy", &tunnelled),
     ];
 

@@ -7,7 +7,7 @@ use crate::Class;
 
 #[test]
 fn datagrams_cross_a_lossy_chain_under_hbh() {
-    for profile in [Profile::Default, Profile::Seed] {
+    for profile in [Profile::Default, Profile::Paper] {
         let (mut world, nodes) = chain(5, 4, &link(lossy(0.1)));
         enable(&mut world, &nodes, profile);
         let sender = stream_to(&world, nodes[4], 200, 300);
@@ -24,7 +24,7 @@ fn datagrams_cross_a_lossy_chain_under_hbh() {
 
 #[test]
 fn v6_crosses_hbh_too() {
-    for profile in [Profile::Default, Profile::Seed] {
+    for profile in [Profile::Default, Profile::Paper] {
         let (mut world, nodes) = chain(5, 4, &link(lossy(0.1)));
         enable(&mut world, &nodes, profile);
         let address = world.addresses(nodes[4]).find(IpAddr::is_ipv6).unwrap();
@@ -51,7 +51,7 @@ fn a_run_under_hbh_is_a_function_of_its_seed() {
         world.report()
     };
 
-    for profile in [Profile::Default, Profile::Seed] {
+    for profile in [Profile::Default, Profile::Paper] {
         assert_eq!(run(1, profile), run(1, profile));
         assert_ne!(run(1, profile).hash, run(2, profile).hash);
     }
@@ -75,7 +75,7 @@ fn a_transfer_under_hbh_needs_no_repeats_by_tcp() {
 #[test]
 fn hbh_ends_where_the_next_hop_does_not_speak_it() {
     let (mut world, nodes) = chain(5, 4, &link(slow()));
-    enable(&mut world, &nodes[1..4], Profile::Seed);
+    enable(&mut world, &nodes[1..4], Profile::Paper);
     let sender = stream_to(&world, nodes[4], 200, 10);
     world.add_stream_sender(nodes[0], sender);
     let sink = world.add_stream_sink(nodes[4], 9);

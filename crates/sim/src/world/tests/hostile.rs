@@ -16,7 +16,7 @@ proptest! {
         ttl in 0_u8..4,
         payload in prop::collection::vec(any::<u8>(), 0..200),
         flips in prop::collection::vec((any::<prop::sample::Index>(), 0_u8..8), 0..4),
-        profile in prop_oneof![Just(None), Just(Some(Profile::Default)), Just(Some(Profile::Seed))],
+        profile in prop_oneof![Just(None), Just(Some(Profile::Default)), Just(Some(Profile::Paper))],
     ) {
         let (mut world, nodes) = chain(1, 2, &link(slow()));
         if let Some(profile) = profile {

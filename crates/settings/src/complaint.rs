@@ -1,0 +1,86 @@
+//! What is wrong with a file, and where.
+
+use std::fmt;
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+
+/// The text of a file.
+#[derive(Clone, Debug)]
+pub struct Source {
+    name: String,
+    text: String,
+}
+
+/// What is wrong with a file, and where: `file:line: key: what`.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub struct Complaint {
+    file: String,
+    /// Counted from 1, where it is known.
+    line: Option<usize>,
+    key: Option<String>,
+    what: String,
+}
+
+impl Source {
+    /// A text that stands in the file of this name.
+    #[must_use]
+    pub fn new(name: &str, text: String) -> Self {
+        Self { name: name.to_owned(), text }
+    }
+
+    /// Reads a file of at most so many octets.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn read(path: &Path, most: u64) -> Result<Self, Complaint> {
+        let mut source = Self::new(&path.display().to_string(), String::new());
+        let unreadable = |source: &Self, why| source.about(format!("cannot be read: {why}"));
+        let octets = fs::metadata(path).map_err(|why| unreadable(&source, why))?.len();
+        if octets > most {
+            return Err(source.about(format!("longer than {most} octets")));
+        }
+        source.text = fs::read_to_string(path).map_err(|why| unreadable(&source, why))?;
+        Ok(source)
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// A complaint about the file as a whole.
+    #[must_use]
+    pub fn about(&self, what: impl fmt::Display) -> Complaint {
+        let what = one_line(&what.to_string());
+        Complaint { file: self.name.clone(), line: None, key: None, what }
+    }
+
+    /// A complaint about what stands at `span`.
+    pub(crate) fn at(&self, span: &Range<usize>, key: &str, what: impl fmt::Display) -> Complaint {
+        let before = self.text.as_bytes().get(..span.start).unwrap_or_default();
+        Complaint {
+            line: Some(before.iter().filter(|octet| **octet == b'\n').count() + 1),
+            key: Some(key.to_owned()).filter(|key| !key.is_empty()),
+            ..self.about(what)
+        }
+    }
+}
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        if let Some(key) = &self.key {
+            write!(f, ": {key}")?;
+        }
+        write!(f, ": {}", self.what)
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

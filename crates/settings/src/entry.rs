@@ -1,0 +1,189 @@
+//! What stands under a key.
+
+use std::fmt;
+use std::ops::{Range, RangeInclusive};
+use std::str::FromStr;
+
+use proto::parameter::{Kind, Value, Written, named};
+use toml::de::DeValue;
+
+use crate::{Complaint, Document, Section};
+
+/// A value with its key and its place.
+#[derive(Clone, Debug)]
+pub struct Entry<'d> {
+    pub(crate) document: &'d Document<'d>,
+    pub(crate) path: String,
+    pub(crate) key: Range<usize>,
+    pub(crate) span: Range<usize>,
+    pub(crate) value: &'d DeValue<'d>,
+}
+
+impl<'d> Entry<'d> {
+    /// The key itself, without the tables that it stands in.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.path.rsplit('.').next().unwrap_or_default()
+    }
+
+    /// What is written.
+    #[must_use]
+    pub fn written(&self) -> Written<'d> {
+        written(self.value)
+    }
+
+    /// What is written, if it is of this kind.
+    ///
+    /// # Errors
+    /// When it is not.
+    pub fn read(&self, kind: &Kind) -> Result<Value, Complaint> {
+        kind.read(&self.written()).map_err(|what| self.complain(what))
+    }
+
+    /// A text.
+    ///
+    /// # Errors
+    /// When it is something else.
+    pub fn text(&self) -> Result<&'d str, Complaint> {
+        self.value.as_str().ok_or_else(|| self.refuse("a text in quotes"))
+    }
+
+    /// `true` or `false`.
+    ///
+    /// # Errors
+    /// When it is something else.
+    pub fn flag(&self) -> Result<bool, Complaint> {
+        self.value.as_bool().ok_or_else(|| self.refuse("true or false"))
+    }
+
+    /// A whole number within bounds.
+    ///
+    /// # Errors
+    /// When it is something else, or beyond them.
+    pub fn count<T: Default + TryFrom<u64>>(
+        &self,
+        allowed: RangeInclusive<u64>,
+    ) -> Result<T, Complaint> {
+        let kind = Kind::Count { least: *allowed.start(), most: *allowed.end(), unit: "" };
+        Ok(self.read(&kind)?.count())
+    }
+
+    /// One of these words.
+    ///
+    /// # Errors
+    /// When it is something else.
+    pub fn word<T: Copy, const N: usize>(
+        &self,
+        names: &'static [(&'static str, T); N],
+    ) -> Result<T, Complaint> {
+        let found = self.value.as_str().and_then(|text| named(names, text));
+        found.ok_or_else(|| {
+            let words: Vec<String> = names.iter().map(|(name, _)| format!("{name:?}")).collect();
+            self.refuse(words.join(", "))
+        })
+    }
+
+    /// What a type reads from text; its errors say what is allowed.
+    ///
+    /// # Errors
+    /// When it cannot.
+    pub fn parsed<T: FromStr<Err: fmt::Display>>(&self) -> Result<T, Complaint> {
+        self.text()?.parse().map_err(|why| self.refuse(why))
+    }
+
+    /// A quantity, of which numbers count as their text; its errors say all.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn quantity<T: FromStr<Err: fmt::Display>>(&self) -> Result<T, Complaint> {
+        let text = match self.written() {
+            Written::Integer(number) => number.to_string(),
+            Written::Float(number) => number.to_string(),
+            Written::Text(text) => text.to_owned(),
+            Written::Flag(_) | Written::List(_) | Written::Other => {
+                return Err(self.refuse("a text with number and unit"));
+            }
+        };
+        text.parse().map_err(|why| self.complain(why))
+    }
+
+    /// The values of a list.
+    ///
+    /// # Errors
+    /// When it is something else.
+    pub fn list(&self) -> Result<Vec<Self>, Complaint> {
+        let list = self.value.as_array().ok_or_else(|| self.refuse("a list, in brackets"))?;
+        let entry = |value: &'d toml::Spanned<DeValue<'d>>| Self {
+            span: value.span(),
+            value: value.get_ref(),
+            ..self.clone()
+        };
+        Ok(list.iter().map(entry).collect())
+    }
+
+    /// The two values of a list.
+    ///
+    /// # Errors
+    /// When it is something else.
+    pub fn pair(&self) -> Result<[Self; 2], Complaint> {
+        let list = self.list()?;
+        list.try_into().map_err(|_| self.refuse("a list of two"))
+    }
+
+    /// A table.
+    ///
+    /// # Errors
+    /// When it is something else.
+    pub fn section(&self) -> Result<Section<'d>, Complaint> {
+        let table = self.value.as_table().ok_or_else(|| self.refuse("a table of keys"))?;
+        let (document, path) = (self.document, self.path.clone());
+        Ok(Section { document, path, span: self.span.clone(), table })
+    }
+
+    /// `true`, `false`, or a table of parameters, which means `true` too.
+    ///
+    /// # Errors
+    /// When it is something else.
+    pub fn switch(&self) -> Result<Option<Option<Section<'d>>>, Complaint> {
+        match self.value {
+            DeValue::Boolean(is_on) => Ok(is_on.then_some(None)),
+            DeValue::Table(_) => Ok(Some(Some(self.section()?))),
+            _ => Err(self.refuse("true, false, or a table of parameters")),
+        }
+    }
+
+    /// A complaint about the value.
+    #[must_use]
+    pub fn complain(&self, what: impl fmt::Display) -> Complaint {
+        self.document.source.at(&self.span, &self.path, what)
+    }
+
+    /// A complaint about the key.
+    #[must_use]
+    pub fn complain_of_key(&self, what: impl fmt::Display) -> Complaint {
+        self.document.source.at(&self.key, &self.path, what)
+    }
+
+    fn refuse(&self, allowed: impl fmt::Display) -> Complaint {
+        self.complain(format!("{} is not allowed: {allowed}", self.written()))
+    }
+}
+
+fn written<'d>(value: &'d DeValue<'d>) -> Written<'d> {
+    match value {
+        DeValue::Boolean(flag) => Written::Flag(*flag),
+        DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
+            Ok(number) => Written::Integer(number),
+            Err(_) => Written::Other,
+        },
+        DeValue::Float(number) => match number.as_str().parse() {
+            Ok(number) => Written::Float(number),
+            Err(_) => Written::Other,
+        },
+        DeValue::String(text) => Written::Text(text),
+        DeValue::Array(list) => {
+            Written::List(list.iter().map(|value| written(value.get_ref())).collect())
+        }
+        DeValue::Table(_) | DeValue::Datetime(_) => Written::Other,
+    }
+}

@@ -1,0 +1,127 @@
+//! A table of a file.
+
+use std::fmt;
+use std::ops::Range;
+
+use proto::parameter::Table;
+use toml::de::DeTable;
+
+use crate::document::{Document, join};
+use crate::near::nearest;
+use crate::{Complaint, Entry};
+
+/// A table, asked for its keys by name.
+#[derive(Clone, Debug)]
+pub struct Section<'d> {
+    pub(crate) document: &'d Document<'d>,
+    pub(crate) path: String,
+    pub(crate) span: Range<usize>,
+    pub(crate) table: &'d DeTable<'d>,
+}
+
+impl<'d> Section<'d> {
+    /// What stands under this key; a dot leads into a table within.
+    ///
+    /// # Errors
+    /// When something on the way is no table.
+    pub fn get(&self, name: &str) -> Result<Option<Entry<'d>>, Complaint> {
+        let (group, key) = match name.split_once('.') {
+            Some((group, key)) => (Some(group), key),
+            None => (None, name),
+        };
+        if let Some(group) = group {
+            // The names within are known even if the group is not there.
+            self.document.ask(&join(&self.path, name));
+            let Some(entry) = self.get(group)? else { return Ok(None) };
+            return entry.section()?.get(key);
+        }
+        let path = join(&self.path, key);
+        self.document.ask(&path);
+        let found = self.table.get_key_value(key);
+        Ok(found.map(|(key, value)| Entry {
+            document: self.document,
+            path,
+            key: key.span(),
+            span: value.span(),
+            value: value.get_ref(),
+        }))
+    }
+
+    /// What stands under this key, which has to be there.
+    ///
+    /// # Errors
+    /// When it is not.
+    pub fn needed(&self, name: &str) -> Result<Entry<'d>, Complaint> {
+        if let Some(entry) = self.get(name)? {
+            return Ok(entry);
+        }
+        let is_near =
+            |written: &str| written.replace('_', "-") == name || nearest(written, [name]).is_some();
+        let near = self.table.keys().find(|key| is_near(key.get_ref()));
+        Err(match near {
+            Some(key) => self.document.unknown(&self.path, key.get_ref(), &key.span()),
+            None => self.complain(format!("{name} is missing")),
+        })
+    }
+
+    /// The table under this key; one without keys if it is not there.
+    ///
+    /// # Errors
+    /// When something else is there.
+    pub fn section(&self, name: &str) -> Result<Option<Self>, Complaint> {
+        self.get(name)?.map(|entry| entry.section()).transpose()
+    }
+
+    /// The tables in the list under this key; none if it is not there.
+    ///
+    /// # Errors
+    /// When something else is there.
+    pub fn sections(&self, name: &str) -> Result<Vec<Self>, Complaint> {
+        let Some(entry) = self.get(name)? else { return Ok(Vec::new()) };
+        entry.list()?.iter().map(Entry::section).collect()
+    }
+
+    /// All keys, whatever they are called, in the order of the file.
+    #[must_use]
+    pub fn entries(&self) -> Vec<Entry<'d>> {
+        let mut entries: Vec<_> = self.table.iter().collect();
+        entries.sort_by_key(|(key, _)| key.span().start);
+        let entry = |(key, value): (&'d toml::Spanned<_>, &'d toml::Spanned<_>)| {
+            let path = join(&self.path, std::borrow::Cow::<str>::as_ref(key.get_ref()));
+            self.document.ask(&path);
+            let (key, span) = (key.span(), value.span());
+            Entry { document: self.document, path, key, span, value: value.get_ref() }
+        };
+        entries.into_iter().map(entry).collect()
+    }
+
+    /// Sets what stands here of a protocol's parameters.
+    ///
+    /// # Errors
+    /// When a value is not allowed.
+    pub fn apply<C>(&self, table: &Table<C>, config: &mut C) -> Result<(), Complaint> {
+        let mut given = Vec::new();
+        for parameter in table.parameters {
+            if let Some(entry) = self.get(parameter.name)? {
+                given.push((parameter.name, entry));
+            }
+        }
+        let find = |name: &str| given.iter().find(|(given, _)| *given == name).map(|it| &it.1);
+        table.apply(config, |name| find(name).map(Entry::written)).map_err(|refused| {
+            let blamed = refused.names.iter().find_map(|name| find(name));
+            match blamed {
+                Some(entry) => entry.complain(refused),
+                None => self.complain(refused),
+            }
+        })
+    }
+
+    /// A complaint about the table as a whole.
+    #[must_use]
+    pub fn complain(&self, what: impl fmt::Display) -> Complaint {
+        if self.path.is_empty() {
+            return self.document.source.about(what);
+        }
+        self.document.source.at(&self.span, &self.path, what)
+    }
+}

@@ -1,0 +1,102 @@
+use proto::hbh::{Config, PARAMETERS, Profile};
+
+use super::{Section, Source};
+
+fn read(text: &str, read: impl Fn(&Section<'_>) -> Result<(), super::Complaint>) -> String {
+    let source = Source::new("a.toml", text.to_owned());
+    let outcome = || {
+        let document = source.parse()?;
+        read(&document.root())?;
+        document.finish()
+    };
+    match outcome() {
+        Ok(()) => "all right".to_owned(),
+        Err(complaint) => complaint.to_string(),
+    }
+}
+
+/// A file with HBH's parameters and a list of links.
+fn hbh(text: &str) -> String {
+    read(text, |root| {
+        let mut config = Config::new(Profile::Default);
+        if let Some(Some(section)) = root.needed("hbh")?.switch()? {
+            section.apply(&PARAMETERS, &mut config)?;
+        }
+        for link in root.sections("link")? {
+            link.needed("between")?.pair()?;
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn all_that_is_asked_for_may_stand_there() {
+    assert_eq!(hbh("hbh = true"), "all right");
+    assert_eq!(hbh("[hbh]\nretries = 3\nrto.gain = 0.5"), "all right");
+    assert_eq!(hbh("hbh = true\n[[link]]\nbetween = [\"a\", \"b\"]"), "all right");
+}
+
+#[test]
+fn a_complaint_has_file_line_key_and_what_is_allowed() {
+    for (text, expected) in [
+        ("[hbh]\nretries = 256", "a.toml:2: hbh.retries: 256 is not allowed: 0 to 255"),
+        ("hbh = 1", "a.toml:1: hbh: 1 is not allowed: true, false, or a table of parameters"),
+        ("hbh = true\nhbh = false", "a.toml:2: duplicate key"),
+        ("", "a.toml: hbh is missing"),
+        ("\nhbh = true\nlink = 5", "a.toml:3: link: 5 is not allowed: a list, in brackets"),
+        ("hbh = true\n[[link]]\n", "a.toml:2: link: between is missing"),
+        (
+            "hbh = true\n[[link]]\nbetween = [\"a\"]",
+            "a.toml:3: link.between: [\"a\"] is not allowed: a list of two",
+        ),
+        (
+            "hbh = { rto = { minimum = \"2s\",\n maximum = \"1s\" } }",
+            "a.toml:1: hbh.rto.minimum: rto.minimum = \"2s\", rto.maximum = \"1s\" are not allowed \
+             together: rto.minimum is at most rto.maximum",
+        ),
+    ] {
+        assert_eq!(hbh(text), expected);
+    }
+}
+
+#[test]
+fn what_was_meant_is_said() {
+    for (text, expected) in [
+        (
+            "[hbh]\nretires = 2",
+            "a.toml:2: hbh.retires: there is no such key; retries is probably meant",
+        ),
+        ("[hbh]\nack_delay = \"1s\"", "a.toml:2: hbh.ack_delay: is called ack-delay"),
+        ("[hhb]", "a.toml:1: hhb: there is no such key; hbh is probably meant"),
+        (
+            "hbh = true\n[[link]]\nbetwen = []",
+            "a.toml:3: link.betwen: there is no such key; between is probably meant",
+        ),
+        (
+            "hbh = true\nsomething = 5",
+            "a.toml:2: something: there is no such key; allowed are hbh, link",
+        ),
+    ] {
+        assert_eq!(hbh(text), expected);
+    }
+}
+
+#[test]
+fn what_has_moved_is_said() {
+    let source = Source::new("a.toml", "log = 5\n[hello]\ninterval = 3".to_owned());
+    let document = source.parse().unwrap();
+
+    let moved = [("interfaces", "hbh.interfaces"), ("hello.interval", "hbh.hello.interval")];
+    let complaint = document.refuse_moved(&moved).unwrap_err();
+
+    assert_eq!(complaint.to_string(), "a.toml:3: hello.interval: is called hbh.hello.interval");
+}
+
+#[test]
+fn a_table_that_is_switched_off_is_not_read() {
+    let text = "off = { whatever = 5 }";
+
+    let outcome = read(text, |root| root.get("off").map(|_| ()));
+
+    assert_eq!(outcome, "all right");
+}
