@@ -12,7 +12,8 @@ use super::receiver::Receiver;
 use super::sender::Sender;
 use super::stats::Stats;
 use super::wire::{self, FlowId, Message};
-use crate::ip::{self, FlowKey, Header};
+use crate::contract::Refused;
+use crate::ip::{FlowKey, Header};
 use crate::rng::Rng;
 use crate::time::{Time, earliest};
 
@@ -46,27 +47,6 @@ pub struct LinkReport {
     pub lost: u32,
     /// How long one takes to the peer and back, if that is known.
     pub round_trip: Option<Duration>,
-}
-
-/// Why HBH did not take a packet.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum Refused {
-    /// The queue towards the peer, or the node's memory for packets or flows, is full: the packet
-    /// is dropped.
-    #[error("the queue is full")]
-    Full,
-    /// No IP packet.
-    #[error("not an IP packet: {0}")]
-    Malformed(#[from] ip::Malformed),
-    /// Longer than the link carries with HBH's header: its sender is to be told this MTU.
-    #[error("longer than {mtu} octets")]
-    TooBig {
-        /// Octets that fit.
-        mtu: usize,
-    },
-    /// No such peer.
-    #[error("unknown peer")]
-    UnknownPeer,
 }
 
 /// What the driver should know.
@@ -214,9 +194,9 @@ impl Hop {
         match outcome {
             Ok(()) => self.stats.packets_taken += 1,
             Err(Refused::Full) => self.stats.packets_full += 1,
-            Err(Refused::Malformed(_)) => self.stats.packets_malformed += 1,
+            Err(Refused::Malformed) => self.stats.packets_malformed += 1,
             Err(Refused::TooBig { .. }) => self.stats.packets_too_big += 1,
-            Err(Refused::UnknownPeer) => self.stats.packets_unknown_peer += 1,
+            Err(Refused::Down) => self.stats.packets_unknown_peer += 1,
         }
         outcome
     }

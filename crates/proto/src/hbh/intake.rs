@@ -1,9 +1,10 @@
 //! What a node does with packets that the driver hands it.
 
 use super::config::Profile;
-use super::hop::{Hop, Peer, Refused};
+use super::hop::{Hop, Peer};
 use super::packet::{Packet, Tcp};
 use super::wire::{FlowId, HEADER};
+use crate::contract::Refused;
 use crate::ip::{FlowKey, Header, mark_congestion};
 use crate::time::Time;
 
@@ -12,9 +13,9 @@ const ON_THEIR_WAY: usize = 256;
 
 impl Hop {
     pub(super) fn take(&mut self, now: Time, peer: Peer, packet: &[u8]) -> Result<(), Refused> {
-        let header = Header::parse(packet)?;
+        let header = Header::parse(packet).map_err(|_| Refused::Malformed)?;
         let packet = &packet[..header.total_len];
-        let Some(state) = self.peers.get(&peer) else { return Err(Refused::UnknownPeer) };
+        let state = self.peers.get(&peer).ok_or(Refused::Down)?;
         let mtu = state.config.mtu.saturating_sub(HEADER);
         if packet.len() > mtu {
             return Err(Refused::TooBig { mtu });

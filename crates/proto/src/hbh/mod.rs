@@ -38,7 +38,7 @@ mod window;
 pub mod wire;
 
 pub use config::{Config, Profile, Redundancy, Rto};
-pub use hop::{Event, Hop, Link, LinkReport, Peer, PeerConfig, Refused};
+pub use hop::{Event, Hop, Link, LinkReport, Peer, PeerConfig};
 pub use packet::TCP_LIFETIME;
 pub use parameters::PARAMETERS;
 pub use repair::OVERHEAD;

@@ -3,6 +3,7 @@
 mod absorb;
 mod bounds;
 mod congestion;
+mod contract;
 mod exchange;
 mod line;
 mod model;

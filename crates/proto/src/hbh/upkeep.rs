@@ -1,9 +1,10 @@
 //! What a node does as time passes: turns and deadlines of flows, and what is forgotten.
 
 use super::config::Profile;
-use super::hop::{Event, Hop, Peer, Refused, Timer, flows_of};
+use super::hop::{Event, Hop, Peer, Timer, flows_of};
 use super::sender::{Learned, Sender};
 use super::wire::FlowId;
+use crate::contract::Refused;
 use crate::ip::FlowKey;
 use crate::time::Time;
 
@@ -173,7 +174,7 @@ impl Hop {
                 return Err(Refused::Full);
             }
         }
-        let state = self.peers.get_mut(&peer).ok_or(Refused::UnknownPeer)?;
+        let state = self.peers.get_mut(&peer).ok_or(Refused::Down)?;
         // One after the other, so that a number comes back late; 0 is not given.
         let flow = loop {
             let flow = state.next_flow;

@@ -15,19 +15,24 @@
 mod coefficients;
 mod config;
 mod equations;
+mod liveness;
 mod loss;
 mod mtu;
+mod order;
 mod queue;
 mod rate;
 mod receiver;
+mod reported;
 mod reporter;
 mod sender;
+mod silence;
 mod stats;
 #[cfg(test)]
 mod tests;
+mod transmit;
 mod tunnel;
 mod wire;
 
 pub use config::Config;
 pub use stats::{Estimates, Stats};
-pub use tunnel::{Event, Refused, Transmit, Tunnel};
+pub use tunnel::{Event, Transmit, Tunnel};

@@ -125,10 +125,19 @@ impl Search {
         Some(size)
     }
 
+    /// When the next probe may be sent.
+    pub(super) fn next_probe(&self) -> Option<Time> {
+        match self.state {
+            State::Done { .. } => None,
+            State::Probing { next_at, .. } => Some(next_at),
+        }
+    }
+
+    /// When the search begins anew.
     pub(super) fn next_timeout(&self) -> Option<Time> {
         match self.state {
             State::Done { again_at } => again_at,
-            State::Probing { next_at, .. } => Some(next_at),
+            State::Probing { .. } => None,
         }
     }
 

@@ -74,15 +74,16 @@ struct View {
 }
 
 /// A report, with numbers in full.
-#[derive(Clone, Debug, Default)]
-pub(super) struct PeerView {
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PeerView<'a> {
     /// One past the greatest datagram number received.
     pub(super) horizon: u64,
     pub(super) first_missing: u64,
     pub(super) end: u64,
     pub(super) missing: u16,
     pub(super) rank: u16,
-    pub(super) runs: Vec<(u16, u16)>,
+    /// (skip, length), from the first missing one on.
+    pub(super) runs: &'a [(u16, u16)],
 }
 
 /// Why a report is not believed.
@@ -105,7 +106,7 @@ impl Sender {
     }
 
     /// Takes what the peer reports.
-    pub(super) fn handle_report(&mut self, report: &PeerView) -> Result<(), Impossible> {
+    pub(super) fn handle_report(&mut self, report: &PeerView<'_>) -> Result<(), Impossible> {
         let log_end = self.log_start + self.log.len() as u64;
         if report.horizon > log_end || report.end > self.end() || report.first_missing > report.end
         {
@@ -121,7 +122,7 @@ impl Sender {
         self.view.horizon = report.horizon;
         self.view.holes.clear();
         let mut at = report.first_missing;
-        for &(skip, len) in &report.runs {
+        for &(skip, len) in report.runs {
             let start = at + u64::from(skip);
             at = start + u64::from(len);
             self.view.holes.push_back((start, at));

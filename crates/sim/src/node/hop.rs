@@ -5,7 +5,8 @@
 //!  postrouting ─ next hop speaks HBH ─▶ handle_packet  interface idle ─▶ poll_transmit
 //! ```
 
-use proto::hbh::{self, Link, LinkReport, Peer, PeerConfig, Refused};
+use proto::contract::Refused;
+use proto::hbh::{self, Link, LinkReport, Peer, PeerConfig};
 use proto::ip::{FlowKey, Header, mss};
 use proto::rng::Rng;
 use proto::time::Time;
@@ -101,7 +102,7 @@ impl Node {
                 self.refuse(engine, too_big(mtu), packet);
                 return;
             }
-            Err(Refused::Malformed(_) | Refused::UnknownPeer) => self.counters.hop_refused += 1,
+            Err(Refused::Down | Refused::Malformed) => self.counters.hop_refused += 1,
             // Counted by HBH itself.
             Err(Refused::Full) | Ok(()) => {}
         }

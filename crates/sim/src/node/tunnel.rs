@@ -14,9 +14,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use proto::contract::Refused;
 use proto::ip::icmp::Error;
 use proto::ip::{Header, ecn, fragment, rewrite_v4_checksum, udp};
-use proto::nc::{self, Event, Refused};
+use proto::nc::{self, Event};
 use proto::rng::Rng;
 use proto::time::Time;
 
@@ -173,7 +174,7 @@ impl Node {
                 (!is_cut).then(|| too_big(mtu))
             }
             Err(Refused::Down) => Some(Error::HostUnreachable),
-            Err(Refused::Malformed) | Ok(()) => None,
+            Err(Refused::Full | Refused::Malformed) | Ok(()) => None,
         };
         *engine.packets.get_mut(packet) = octets;
         match error {
@@ -199,6 +200,8 @@ impl Node {
                 }
             }
             Err(Refused::Down) => counters.down += 1,
+            // Its queue drops others for what it takes, and counts them.
+            Err(Refused::Full) => {}
             Err(Refused::Malformed) => counters.malformed += 1,
             Err(Refused::TooBig { .. }) => counters.too_big += 1,
         }
@@ -342,8 +345,7 @@ impl Node {
             self.pump(engine, interface);
         }
         let Tunnel { core, deadline, .. } = &self.tunnels[index];
-        // A deadline that has passed waits for the interface, which has no room now.
-        let next = core.next_timeout().map(|next| next.max(engine.now + PATIENCE));
+        let next = core.next_timeout();
         self.set_deadline(engine, *deadline, next);
     }
 
@@ -391,9 +393,6 @@ impl Node {
         (next.interface == interface).then_some(next)
     }
 }
-
-/// The least time until a tunnel is asked again without cause.
-const PATIENCE: std::time::Duration = std::time::Duration::from_micros(10);
 
 #[cfg(test)]
 mod tests {

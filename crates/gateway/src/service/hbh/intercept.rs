@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use proto::contract::Refused;
 use proto::ethernet;
-use proto::hbh::{self, Hop, Peer, Refused};
+use proto::hbh::{self, Hop, Peer};
 use proto::ip::{self, Header, icmp, mss};
 use proto::time::Time;
 
@@ -124,7 +125,7 @@ impl Gateway {
                 self.counters.packets_full += 1;
                 None
             }
-            Err(Refused::Malformed(_) | Refused::UnknownPeer) => {
+            Err(Refused::Down | Refused::Malformed) => {
                 self.counters.packets_malformed += 1;
                 None
             }

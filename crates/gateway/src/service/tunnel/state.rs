@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use proto::nc::{self, Event, Refused, Tunnel};
+use proto::contract::Refused;
+use proto::nc::{self, Event, Tunnel};
 use proto::rng::Rng;
 use proto::secure::{self, Incarnation, OVERHEAD, PeerId, Peers, Sealer};
 use proto::time::{Time, earliest};
@@ -113,7 +114,7 @@ impl State {
         let outcome = session.core.handle_packet(now, packet).map_err(|refused| match refused {
             Refused::Down => Rejected::Unreachable,
             Refused::TooBig { mtu } => Rejected::TooBig(mtu),
-            Refused::Malformed => Rejected::Quietly,
+            Refused::Full | Refused::Malformed => Rejected::Quietly,
         });
         self.make_ready(peer.index());
         outcome

@@ -1,6 +1,7 @@
 //! One exchange: what goes in, what is on the wire, what comes out.
 
 use super::*;
+use crate::contract::Refused;
 
 #[test]
 fn a_packet_comes_out_as_it_went_in() {

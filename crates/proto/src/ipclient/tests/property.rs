@@ -1,25 +1,28 @@
 //! Whatever comes, every datagram has one outcome and memory is bounded.
 
+use std::fmt;
 use std::time::Duration;
 
 use proptest::prelude::*;
 
 use super::bench::{Bench, config, tcp, udp};
+use crate::contract::harness::{self, Core};
 use crate::ipclient::{Config, Stats};
 use crate::s5066::service::{Failure, Outcome, Request};
 use crate::tcp::wire::Flags;
+use crate::time::{Time, earliest};
 
+/// What happens to a client, or to the node that it is connected to.
 #[derive(Clone, Debug)]
-enum Step {
+enum Input {
     Connect,
     Datagram(Vec<u8>),
     Disconnect,
     Outcome(usize, Outcome),
     Poll,
-    Wait(u64),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn input() -> impl Strategy<Value = Input> {
     let outcome = prop_oneof![
         5 => Just(Outcome::Done),
         1 => Just(Outcome::not_arrived(Failure::NoResponse)),
@@ -36,60 +39,104 @@ fn step() -> impl Strategy<Value = Step> {
         prop::collection::vec(any::<u8>(), 0..60),
     ];
     prop_oneof![
-        1 => Just(Step::Connect),
-        1 => Just(Step::Disconnect),
-        8 => datagram.prop_map(Step::Datagram),
+        1 => Just(Input::Connect),
+        1 => Just(Input::Disconnect),
+        8 => datagram.prop_map(Input::Datagram),
         4 => (any::<prop::sample::Index>(), outcome)
-            .prop_map(|(which, outcome)| Step::Outcome(which.index(8), outcome)),
-        4 => Just(Step::Poll),
-        2 => (0_u64..30).prop_map(Step::Wait),
+            .prop_map(|(which, outcome)| Input::Outcome(which.index(8), outcome)),
+        4 => Just(Input::Poll),
     ]
+}
+
+/// A client, its node, and what the node has been asked to send.
+struct Stage {
+    bench: Bench,
+    below: Vec<Request>,
+}
+
+impl fmt::Debug for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.bench.client.fmt(f)
+    }
+}
+
+impl Core for Stage {
+    type Input = Input;
+
+    fn handle(&mut self, now: Time, input: Input) {
+        let Bench { server, id, client, .. } = &mut self.bench;
+        match input {
+            Input::Connect if id.is_none() => {
+                *id = server.handle_connected(now);
+                client.handle_connected(now);
+            }
+            Input::Connect => {}
+            Input::Datagram(packet) => client.handle_packet(now, &packet),
+            Input::Disconnect => {
+                if let Some(id) = id.take() {
+                    server.handle_disconnected(now, id);
+                    client.handle_disconnected(now);
+                }
+            }
+            Input::Outcome(which, outcome) => {
+                if which < self.below.len() {
+                    let request = self.below.remove(which);
+                    server.handle_outcome(now, request.id, outcome);
+                }
+            }
+            Input::Poll => self.below.extend(server.poll_request(now, 0)),
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.bench.now = now;
+        self.bench.client.handle_timeout(now);
+        self.bench.server.handle_timeout(now);
+    }
+
+    fn poll(&mut self, now: Time) -> bool {
+        let Bench { server, client, .. } = &mut self.bench;
+        client.poll_packet(now, &mut Vec::new())
+            || client.poll_event().is_some()
+            || server.poll_event().is_some()
+    }
+
+    /// What one of client and node sends, the other has at once.
+    fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
+        let Bench { server, id: Some(id), client, .. } = &mut self.bench else { return false };
+        if client.poll_octets(now, out) {
+            server.handle_octets(now, *id, out);
+            return true;
+        }
+        let is_any = server.poll_octets(now, *id, out);
+        if is_any {
+            client.handle_octets(now, out);
+        }
+        is_any
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        earliest(self.bench.client.next_timeout(), self.bench.server.next_timeout())
+    }
+
+    fn check(&self) -> Result<(), TestCaseError> {
+        let stats = self.bench.client.stats();
+        prop_assert!(stats.queued <= 8_000 && stats.unconfirmed <= 6_000 + 2_048, "{stats:?}");
+        Ok(())
+    }
 }
 
 proptest! {
     #[test]
-    fn every_datagram_has_one_outcome_and_memory_is_bounded(
-        steps in prop::collection::vec(step(), 0..120),
-    ) {
+    fn every_datagram_has_one_outcome_and_memory_is_bounded(steps in harness::steps(input())) {
         let mut config = Config { queue: 8_000, window: (1_000, 6_000), ..config() };
         config.set_ttl(Some(Duration::from_secs(40)));
-        let mut bench = Bench::unconnected(config, crate::s5066::sis::Config::default());
-        let mut below: Vec<Request> = Vec::new();
-        for step in steps {
-            match step {
-                Step::Connect if bench.id.is_none() => bench.connect(),
-                Step::Connect => {}
-                Step::Datagram(packet) => bench.send(&packet),
-                Step::Disconnect => {
-                    if let Some(id) = bench.id.take() {
-                        bench.server.handle_disconnected(bench.now, id);
-                        bench.client.handle_disconnected(bench.now);
-                    }
-                }
-                Step::Outcome(which, outcome) => {
-                    if which < below.len() {
-                        let request = below.remove(which);
-                        bench.outcome(&request, outcome);
-                    }
-                }
-                Step::Poll => {
-                    if let Some(request) = bench.server.poll_request(bench.now, 0) {
-                        below.push(request);
-                        bench.run();
-                    }
-                }
-                Step::Wait(seconds) => {
-                    bench.now += Duration::from_secs(seconds);
-                    bench.client.handle_timeout(bench.now);
-                    bench.server.handle_timeout(bench.now);
-                    bench.run();
-                }
-            }
-            let _ = bench.packets();
-            let stats = bench.client.stats();
-            prop_assert!(stats.queued <= 8_000 && stats.unconfirmed <= 6_000 + 2_048, "{stats:?}");
-            prop_assert!(bench.client.next_timeout().is_none_or(|at| at > bench.now));
-        }
+        let bench = Bench::unconnected(config, crate::s5066::sis::Config::default());
+        let mut stage = Stage { bench, below: Vec::new() };
+        let now = stage.bench.now;
+        let now = harness::keeps(&mut stage, now, steps)?;
+        let Stage { mut bench, mut below } = stage;
+        bench.now = now;
 
         // All that waits or is unconfirmed ends when time does.
         if bench.id.is_none() {

@@ -21,7 +21,7 @@ use std::time::Duration;
 use self::classify::{Hash, Kind, Progress};
 use self::codel::{Codel, Law, Leaving};
 use self::store::{Chain, Note, Store};
-use super::Refused;
+use crate::contract::Refused;
 use crate::ip::{self, FlowKey, Header};
 use crate::rng::Rng;
 use crate::time::Time;

@@ -1,13 +1,15 @@
 //! Two ends over a scripted path.
 
 mod code;
+mod contract;
 mod wire;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use super::{Config, Event, Refused, Stats, Tunnel};
+use super::{Config, Event, Stats, Tunnel};
+use crate::contract::Refused;
 use crate::ip::{Spec, protocol};
 use crate::rng::Rng;
 use crate::time::{Time, earliest};

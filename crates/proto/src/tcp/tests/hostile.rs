@@ -1,10 +1,9 @@
 //! Whatever a peer, a router or an application does, nothing breaks and everything stays bounded.
 
-use std::time::Duration;
-
 use proptest::prelude::*;
 
 use super::pair::{CLIENT, SERVER, address};
+use crate::contract::harness::{self, Core};
 use crate::ip::{self, icmp};
 use crate::rng::Rng;
 use crate::tcp::{Config, Connection, Flags, Options, SackBlocks, Segment, State, Timestamps};
@@ -22,7 +21,6 @@ enum Act {
     Read(usize),
     /// A segment near what is expected: offsets of its numbers, and the rest.
     Segment(Box<Forged>),
-    Wait(u32),
     Write(usize),
 }
 
@@ -48,7 +46,7 @@ proptest! {
     fn no_sequence_of_events_breaks_a_connection(
         is_passive: bool,
         options: [bool; 6],
-        acts in prop::collection::vec(acts(), 1..120),
+        steps in harness::steps(acts()),
     ) {
         let config = Config {
             timestamps: options[0],
@@ -63,21 +61,17 @@ proptest! {
             ..Config::default()
         };
         let mut victim = Victim::new(config, is_passive);
-        for act in acts {
-            victim.suffer(act);
-            prop_assert!(victim.tcp.readable() <= BUFFER);
-            prop_assert!(victim.tcp.flight_size() <= BUFFER as u64 + 2);
-        }
+        let now = victim.now;
+        harness::keeps(&mut victim, now, steps)?;
     }
 }
 
+#[derive(Debug)]
 struct Victim {
     now: Time,
     tcp: Connection,
     /// The last segment that it sent.
     last: (u32, u32),
-    /// Where its clock is, in its own ticks.
-    clock: u32,
 }
 
 impl Victim {
@@ -98,36 +92,7 @@ impl Victim {
         } else {
             Connection::connect(now, config, local, remote, &mut rng)
         };
-        let mut victim = Self { now, tcp, last: (0, 0), clock: 0 };
-        victim.settle();
-        victim
-    }
-
-    fn suffer(&mut self, act: Act) {
-        match act {
-            Act::Abort => self.tcp.abort(),
-            Act::Close => self.tcp.close(),
-            Act::Icmp(kind, offset) => {
-                let error = match kind % 4 {
-                    0 => icmp::Error::HostUnreachable,
-                    1 => icmp::Error::PortUnreachable,
-                    2 => icmp::Error::TooBig { mtu: u16::from(kind) * 5 },
-                    _ => icmp::Error::TtlExceeded,
-                };
-                let seq = self.last.0.wrapping_add_signed(i32::from(offset));
-                self.tcp.handle_icmp(self.now, error, seq);
-            }
-            Act::Mtu(mtu) => self.tcp.handle_path_mtu(self.now, mtu),
-            Act::Read(len) => {
-                let _ = self.tcp.read(&mut vec![0; len]);
-            }
-            Act::Segment(segment) => self.receive(&segment),
-            Act::Wait(ms) => self.wait(ms),
-            Act::Write(len) => {
-                let _ = self.tcp.write(&vec![0; len]);
-            }
-        }
-        self.settle();
+        Self { now, tcp, last: (0, 0) }
     }
 
     fn receive(&mut self, from: &Forged) {
@@ -137,7 +102,8 @@ impl Victim {
             sack.push(seq.wrapping_add_signed(*low), seq.wrapping_add_signed(*high));
         }
         let timestamps = from.timestamps.map(|(value, echo)| Timestamps {
-            value: self.clock.wrapping_add_signed(value),
+            // The peer's clock counts milliseconds, as ours does.
+            value: milliseconds(self.now).wrapping_add_signed(value),
             echo: self.tcp.timestamp(self.now).wrapping_add_signed(echo),
         });
         let payload = vec![9; from.len];
@@ -161,40 +127,69 @@ impl Victim {
         };
         self.tcp.handle_segment(self.now, &segment);
     }
+}
 
-    fn wait(&mut self, ms: u32) {
-        let end = self.now + Duration::from_millis(u64::from(ms));
-        self.clock = self.clock.wrapping_add(ms);
-        while let Some(at) = self.tcp.next_timeout().filter(|at| *at <= end) {
-            self.now = self.now.max(at);
-            self.tcp.handle_timeout(self.now);
-            let next = self.tcp.next_timeout();
-            assert!(next.is_none_or(|at| at > self.now), "a driver would spin");
-            self.settle();
+impl Core for Victim {
+    type Input = Act;
+
+    fn handle(&mut self, now: Time, act: Act) {
+        self.now = now;
+        match act {
+            Act::Abort => self.tcp.abort(),
+            Act::Close => self.tcp.close(),
+            Act::Icmp(kind, offset) => {
+                let error = match kind % 4 {
+                    0 => icmp::Error::HostUnreachable,
+                    1 => icmp::Error::PortUnreachable,
+                    2 => icmp::Error::TooBig { mtu: u16::from(kind) * 5 },
+                    _ => icmp::Error::TtlExceeded,
+                };
+                let seq = self.last.0.wrapping_add_signed(i32::from(offset));
+                self.tcp.handle_icmp(now, error, seq);
+            }
+            Act::Mtu(mtu) => self.tcp.handle_path_mtu(now, mtu),
+            Act::Read(len) => {
+                let _ = self.tcp.read(&mut vec![0; len]);
+            }
+            Act::Segment(segment) => self.receive(&segment),
+            Act::Write(len) => {
+                let _ = self.tcp.write(&vec![0; len]);
+            }
         }
-        self.now = end;
     }
 
-    fn settle(&mut self) {
-        let mut events = 0;
-        while self.tcp.poll_event().is_some() {
-            events += 1;
-            assert!(events < 10, "events never end");
-        }
-        let mut out = Vec::new();
-        let mut packets = 0;
-        while self.tcp.poll_transmit(self.now, &mut out) {
-            packets += 1;
-            assert!(packets < 1_000, "it never stops sending");
-            let header = ip::Header::parse(&out).unwrap();
-            let segment = Segment::parse(&header, &out, header.len).unwrap();
+    fn handle_timeout(&mut self, now: Time) {
+        self.tcp.handle_timeout(now);
+    }
+
+    fn poll(&mut self, _now: Time) -> bool {
+        self.tcp.poll_event().is_some()
+    }
+
+    fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
+        let is_one = self.tcp.poll_transmit(now, out);
+        if is_one {
+            let header = ip::Header::parse(out).unwrap();
+            let segment = Segment::parse(&header, out, header.len).unwrap();
             self.last = (segment.seq.wrapping_add(segment.len()), segment.ack);
-            out.clear();
         }
-        if self.tcp.state() == State::Closed {
-            assert_eq!(self.tcp.next_timeout(), None);
-        }
+        is_one
     }
+
+    fn next_timeout(&self) -> Option<Time> {
+        self.tcp.next_timeout()
+    }
+
+    fn check(&self) -> Result<(), TestCaseError> {
+        prop_assert!(self.tcp.readable() <= BUFFER);
+        prop_assert!(self.tcp.flight_size() <= BUFFER as u64 + 2);
+        prop_assert!(self.tcp.state() != State::Closed || self.tcp.next_timeout().is_none());
+        Ok(())
+    }
+}
+
+fn milliseconds(now: Time) -> u32 {
+    u32::try_from(now.since(Time::ZERO).as_millis() & u128::from(u32::MAX)).unwrap()
 }
 
 fn forged(seq: u32, ack: u32, flags: Flags) -> Segment<'static> {
@@ -222,7 +217,6 @@ fn acts() -> impl Strategy<Value = Act> {
         2 => (0_usize..2_000).prop_map(Act::Mtu),
         20 => (0_usize..BUFFER).prop_map(Act::Read),
         80 => segments().prop_map(|segment| Act::Segment(Box::new(segment))),
-        20 => (0_u32..3_000).prop_map(Act::Wait),
         30 => (0_usize..BUFFER).prop_map(Act::Write),
     ]
 }

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use super::packets::{
     NO_LIMIT, ROUND_TRIP, at, flow_of, is_marked, number_of, pop, queue, tcp, udp,
 };
+use crate::contract::Refused;
 use crate::ip::ecn;
-use crate::nc::Refused;
 use crate::nc::queue::{BOOKKEEPING, FLOWS};
 use crate::tcp::Flags;
 use crate::time::Time;

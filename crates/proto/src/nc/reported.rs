@@ -1,0 +1,85 @@
+//! What the peer has reported so far, as numbers that do not wrap.
+
+use std::time::Duration;
+
+use super::rate;
+use super::reporter;
+use super::wire::{Report, expand};
+use crate::time::Time;
+
+/// Without progress for this long, or four round trips, the path MTU is in doubt.
+const STUCK: Duration = Duration::from_secs(1);
+
+/// The counters of the peer, and how far its sources have come.
+#[derive(Debug)]
+pub(super) struct Reported {
+    /// The peer's clock when the newest datagram came, in microseconds.
+    clock: u64,
+    /// Datagrams that it received.
+    received: u64,
+    /// Of those, how many came with congestion experienced.
+    marked: u64,
+    /// Runs of datagrams that it did not receive.
+    runs: u64,
+    /// The first source that it misses.
+    first_missing: u64,
+    /// Since when that has not changed, although sources were sent.
+    stuck_since: Time,
+}
+
+impl Reported {
+    pub(super) fn new(now: Time) -> Self {
+        Self { clock: 0, received: 0, marked: 0, runs: 0, first_missing: 0, stuck_since: now }
+    }
+
+    /// Takes a report about the datagrams up to `newest`; returns what it says about the rate.
+    pub(super) fn handle_report(
+        &mut self,
+        now: Time,
+        newest: u64,
+        first_missing: u64,
+        report: &Report,
+    ) -> rate::Report {
+        let grow = |low: u32, bits: u32, before: u64| expand(low, bits, before).max(before);
+        self.clock = grow(report.received_at, 32, self.clock);
+        self.received = grow(report.received, 32, self.received);
+        self.marked = grow(u32::from(report.marked), 16, self.marked);
+        self.runs = grow(u32::from(report.runs), 16, self.runs);
+        if first_missing > self.first_missing {
+            self.first_missing = first_missing;
+            self.stuck_since = now;
+        }
+        rate::Report {
+            newest,
+            newest_at: Duration::from_micros(self.clock),
+            delay: reporter::delay_of(report),
+            received: self.received,
+            marked: self.marked,
+        }
+    }
+
+    /// Starts the time anew after which the peer counts as stuck.
+    pub(super) fn restart(&mut self, now: Time) {
+        self.stuck_since = now;
+    }
+
+    /// When the peer counts as stuck, unless it makes progress.
+    pub(super) fn stuck_at(&self, rtt: Duration) -> Time {
+        self.stuck_since + STUCK.max(4 * rtt)
+    }
+
+    /// Datagrams that the peer received, and runs of those that it did not.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        (self.received, self.runs)
+    }
+
+    /// Whether it received any datagram.
+    pub(super) fn has_any(&self) -> bool {
+        self.received > 0
+    }
+
+    /// The first source that it misses.
+    pub(super) fn first_missing(&self) -> u64 {
+        self.first_missing
+    }
+}

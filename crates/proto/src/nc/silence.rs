@@ -1,0 +1,88 @@
+//! Reports that stay away: how long the sender waits for one, and what it may send meanwhile.
+
+use std::time::Duration;
+
+use crate::time::Time;
+
+/// How often the time to wait for a report doubles, at most.
+const MAX_BACKOFF: u32 = 6;
+/// Datagrams that may be sent each time that reports stay away.
+const ALLOWANCE: u8 = 2;
+
+/// The retransmission timer: it runs while sources are not acknowledged.
+#[derive(Debug)]
+pub(super) struct Silence {
+    /// Since when a report is awaited; `None` while there is nothing to report.
+    awaiting: Option<Time>,
+    /// Times in a row that no report came in time.
+    timeouts: u32,
+    /// Datagrams that may be sent until the next timeout, once there was one.
+    allowance: u8,
+    /// When a source or an equation was last sent.
+    last_sent: Time,
+}
+
+impl Silence {
+    pub(super) fn new(now: Time) -> Self {
+        Self { awaiting: None, timeouts: 0, allowance: 0, last_sent: now }
+    }
+
+    /// A source or an equation was sent.
+    pub(super) fn handle_sent(&mut self, now: Time) {
+        self.allowance = self.allowance.saturating_sub(1);
+        self.last_sent = now;
+        self.awaiting = self.awaiting.or(Some(now));
+    }
+
+    /// A report came; another one is awaited if it left sources unacknowledged.
+    pub(super) fn handle_report(&mut self, now: Time, has_unacknowledged: bool) {
+        self.timeouts = 0;
+        self.awaiting = has_unacknowledged.then_some(now);
+    }
+
+    /// No source is left that a report could acknowledge.
+    pub(super) fn handle_all_given_up(&mut self) {
+        self.timeouts = 0;
+        self.awaiting = None;
+    }
+
+    /// The path is up again: the time for a report starts anew.
+    pub(super) fn handle_path_up(&mut self, now: Time) {
+        self.awaiting = self.awaiting.map(|_| now);
+    }
+
+    /// No report came in time; returns how often in a row.
+    pub(super) fn handle_timeout(&mut self, now: Time) -> u32 {
+        self.timeouts += 1;
+        self.allowance = ALLOWANCE;
+        self.awaiting = Some(now);
+        self.timeouts
+    }
+
+    /// When a report that takes at most `wait` is overdue.
+    pub(super) fn ends_at(&self, wait: Duration) -> Option<Time> {
+        let since = self.awaiting?;
+        let since = if self.timeouts == 0 { since.max(self.last_sent) } else { since };
+        Some(since + wait * (1 << self.timeouts.min(MAX_BACKOFF)))
+    }
+
+    /// Whether a timeout was the last that was heard of the peer's reports.
+    pub(super) fn is_on(&self) -> bool {
+        self.timeouts > 0
+    }
+
+    /// Whether something may be sent before the next timeout.
+    pub(super) fn may_send(&self) -> bool {
+        !self.is_on() || self.allowance > 0
+    }
+
+    /// Whether nothing was sent since the timeout.
+    pub(super) fn is_first_due(&self) -> bool {
+        self.is_on() && self.allowance == ALLOWANCE
+    }
+
+    /// When a source or an equation was last sent.
+    pub(super) fn last_sent(&self) -> Time {
+        self.last_sent
+    }
+}

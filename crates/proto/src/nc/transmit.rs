@@ -1,0 +1,326 @@
+//! What one end of a tunnel sends next.
+//!
+//! ```text
+//!   1  a probe for the path MTU, or the reply to one
+//!   2  a question to a peer that is silent
+//!   3  a report that is due and cannot ride on data
+//!      as the rate allows:
+//!   4    the copy of a small source
+//!   5    an equation (a source again, or a repair) that the peer is likely to lack
+//!   6    a source with packets from the queue
+//!   7    an equation in advance, when nothing came for a moment
+//!   8  a report that is due
+//! ```
+
+use std::time::Duration;
+
+use super::sender::{Carried, margin};
+use super::tunnel::{Transmit, Tunnel};
+use super::wire::{
+    self, Body, FLAGS, FLOOR, MAX_REPORT, Message, RECORD_HEADER, REPAIR_HEADER, Report,
+    fill_record_header, low24,
+};
+use crate::time::Time;
+
+/// How many standard deviations more are covered in advance while there is nothing else to send.
+const IDLE_MARGIN: f64 = 1.5;
+/// The same after a small source: its repairs cost little, and a request may wait for its answer.
+const SMALL_IDLE_MARGIN: f64 = 3.2;
+/// A source that has been missing for so many round trips is sent again before new sources, even if the
+/// repairs under way should suffice: a repair that also covers younger losses helps only once all of
+/// them can be solved.
+const OLD: f64 = 3.0;
+/// Round trips more that packets may wait in the queue while the rate is held back to test losses.
+const TESTING: f64 = 2.0;
+/// From this loss rate on, flows regularly stall while a source is recovered.
+const NOTICEABLE_LOSS: f64 = 0.005;
+/// When the sender has nothing else to send, it waits this share of the round trip before it sends a
+/// repair: more packets may come, and a burst of losses may pass.
+const IDLE_SHARE: u32 = 16;
+const MIN_IDLE_WAIT: Duration = Duration::from_millis(1);
+const MAX_IDLE_WAIT: Duration = Duration::from_millis(10);
+/// A source counts as small up to this share of a full one. If it is of a sparse flow beside a flow that
+/// fills the path it is sent twice: that costs less than to wait for a repair of full length.
+const SMALL_SHARE: usize = 8;
+
+impl Tunnel {
+    /// Puts the payload of the next datagram in place of what `out` holds; `None` while there is nothing
+    /// to send or the rate forbids it (then [`Tunnel::next_timeout`] says until when).
+    ///
+    /// The choice is made now, so ask only while the bearer has room.
+    pub fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
+        self.seen = now;
+        out.clear();
+        if let Some(size) = self.mtu.poll_probe(now, self.known_rtt()) {
+            let padding = size - self.config.overhead - FLAGS;
+            let body = Body::Probe { padding };
+            Message { body, ..Message::default() }.emit(out);
+            return Some(self.account(now, out, Carried::Other, true));
+        }
+        if let Some(size) = self.probe_reply.take() {
+            return Some(self.send_control(now, Body::ProbeReply { size }, false, out));
+        }
+        if self.liveness.poll_question(now) {
+            return Some(self.send_control(now, Body::Empty, true, out));
+        }
+        if self.reporter.is_due(now) && !self.has_room_for_report() {
+            return Some(self.send_report(now, out));
+        }
+        if !self.liveness.is_down() && self.may_send(now) {
+            if let Some(transmit) = self.send_data(now, out) {
+                return Some(transmit);
+            }
+            if self.queue.is_empty() && !self.silence.is_on() {
+                self.rate.handle_idle(now);
+            }
+        }
+        self.reporter.is_due(now).then(|| self.send_report(now, out))
+    }
+
+    /// When each kind of datagram may go; a time that has passed says that it may go now.
+    pub(super) fn next_transmissions(&self) -> [Option<Time>; 5] {
+        let (copy, data) = if !self.liveness.is_down() && self.silence.may_send() {
+            (self.next_copy(), self.next_data())
+        } else {
+            (None, None)
+        };
+        let reporter = self.reporter.next_timeout();
+        [self.mtu.next_probe(), self.liveness.next_question(), reporter, copy, data]
+    }
+
+    /// When the copy of a small source may go.
+    fn next_copy(&self) -> Option<Time> {
+        let (_, at) = self.copy?;
+        Some(self.next_send(self.seen)?.max(at))
+    }
+
+    /// When a source or an equation may go.
+    fn next_data(&self) -> Option<Time> {
+        // While the window is full, only a report helps.
+        let has_next = !self.queue.is_empty() && self.sender.next_source().is_some();
+        if has_next || self.sender.lacks(&self.loss, self.margin()) {
+            self.next_send(self.seen)
+        } else if self.sender.lacks_lately(&self.loss, self.idle_margin()) {
+            Some(self.next_send(self.seen)?.max(self.idle_at()))
+        } else {
+            None
+        }
+    }
+
+    fn may_send(&self, now: Time) -> bool {
+        if self.silence.is_on() {
+            return self.silence.may_send();
+        }
+        self.next_send(now).is_some_and(|at| at <= now)
+    }
+
+    /// When the rate lets a source or an equation go; `None` while too much is in flight.
+    ///
+    /// What fills the window may be nothing but reports, which nobody reports: a source has to go
+    /// for the peer to say what it has.
+    fn next_send(&self, now: Time) -> Option<Time> {
+        self.rate.next_send(now).or((!self.sender.has_unacknowledged()).then_some(now))
+    }
+
+    /// Sends the next equation or source.
+    fn send_data(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
+        if let Some((number, _)) = self.copy.take_if(|(_, at)| *at <= now)
+            && let Some(transmit) = self.send_copy(now, number, out)
+        {
+            return Some(transmit);
+        }
+        if self.sender.lacks(&self.loss, self.margin()) || self.has_old_hole(now) {
+            return self.send_equation(now, out);
+        }
+        if let Some(number) = self.sender.next_source()
+            && let Some(transmit) = self.send_source(now, number, out)
+        {
+            return Some(transmit);
+        }
+        if self.sender.lacks_lately(&self.loss, self.idle_margin()) && self.idle_at() <= now {
+            return self.send_equation(now, out);
+        }
+        None
+    }
+
+    /// Fills a source with packets that wait, and sends it.
+    fn send_source(&mut self, now: Time, number: u64, out: &mut Vec<u8>) -> Option<Transmit> {
+        let max = self.max_symbol();
+        // Some may have come while longer ones fitted.
+        self.stats.refused_too_big += self.queue.drop_longer(max - RECORD_HEADER);
+        self.queue.next_size()?;
+        let mut symbol = self.sender.buffer();
+        let mut is_sparse = true;
+        while let Some(room) = max.checked_sub(symbol.len() + RECORD_HEADER) {
+            let start = symbol.len();
+            symbol.extend_from_slice(&[0; RECORD_HEADER]);
+            let Some(popped) = self.queue.pop(now, room, self.stalling_rtt(), &mut symbol) else {
+                symbol.truncate(start);
+                break;
+            };
+            is_sparse &= popped.is_sparse && !popped.is_pure_ack;
+            // A pure acknowledgement waits for nothing, and nothing waits for it: what it says, the
+            // next one says too.
+            let wait = if popped.is_pure_ack {
+                0
+            } else {
+                self.order.push(popped.flow, number, self.sender.floor())
+            };
+            fill_record_header(&mut symbol[start..], wait);
+        }
+        if symbol.is_empty() {
+            return None;
+        }
+        if self.is_small(symbol.len())
+            && is_sparse
+            && !self.queue.is_empty()
+            && self.loss.rate() > NOTICEABLE_LOSS
+        {
+            self.copy = self.copy.or(Some((number, now + self.idle_wait())));
+        }
+        self.stats.sources_sent += 1;
+        if !self.sender.has_unacknowledged() {
+            self.reported.restart(now);
+        }
+        let (report, floor) = self.extras(now, symbol.len() + wire::SOURCE_HEADER);
+        let symbol = self.sender.add_source(now, symbol, self.next_number);
+        let body = Body::Source { number: low24(number), symbol };
+        Message { report, floor, wants_report: false, body }.emit(out);
+        Some(self.account(now, out, Carried::Source, false))
+    }
+
+    /// Sends a source again that nobody asked for. It replaces no other source, so it is not an equation
+    /// that the peer may count on.
+    fn send_copy(&mut self, now: Time, number: u64, out: &mut Vec<u8>) -> Option<Transmit> {
+        let symbol = self.sender.again(number, self.next_number)?;
+        let body = Body::Source { number: low24(number), symbol };
+        Message { body, ..Message::default() }.emit(out);
+        self.stats.sources_resent += 1;
+        Some(self.account(now, out, Carried::Other, false))
+    }
+
+    /// Sends a source again, or a repair.
+    fn send_equation(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
+        let carrier = self.next_number;
+        let limit = self.max_symbol();
+        let (report, floor) = self.extras(now, limit + REPAIR_HEADER);
+        let wants_report = self.silence.is_on();
+        let lost = if self.silence.is_first_due() {
+            self.sender.oldest(carrier)
+        } else if self.sender.lacks_known(&self.loss) || self.has_old_hole(now) {
+            self.sender.next_lost(carrier)
+        } else {
+            None
+        };
+        if let Some((number, symbol)) = lost {
+            let body = Body::Source { number: low24(number), symbol };
+            Message { report, floor, wants_report, body }.emit(out);
+            self.stats.sources_resent += 1;
+        } else {
+            let mut symbol = std::mem::take(&mut self.symbol);
+            let (first, count) = self.sender.repair(carrier, &mut symbol)?;
+            let body = Body::Repair { first: low24(first), count, symbol: &symbol };
+            Message { report, floor, wants_report, body }.emit(out);
+            self.symbol = symbol;
+            self.stats.repairs_sent += 1;
+        }
+        Some(self.account(now, out, Carried::Equation, false))
+    }
+
+    fn send_report(&mut self, now: Time, out: &mut Vec<u8>) -> Transmit {
+        self.stats.reports_sent += 1;
+        self.send_control(now, Body::Empty, false, out)
+    }
+
+    /// Whether a report can ride on what is sent next.
+    fn has_room_for_report(&mut self) -> bool {
+        let lacks = self.sender.lacks(&self.loss, self.margin());
+        let next = self.queue.next_size().filter(|_| !lacks);
+        next.is_some_and(|next| next + RECORD_HEADER + FLOOR + MAX_REPORT <= self.max_symbol())
+    }
+
+    fn send_control(
+        &mut self,
+        now: Time,
+        body: Body<'_>,
+        wants_report: bool,
+        out: &mut Vec<u8>,
+    ) -> Transmit {
+        let (report, floor) = self.extras(now, 0);
+        Message { report, floor, wants_report, body }.emit(out);
+        let transmit = self.account(now, out, Carried::Other, false);
+        if wants_report {
+            self.liveness.handle_sent(now);
+        }
+        transmit
+    }
+
+    /// The report and the floor, where they are wanted and there is room beside `body` octets.
+    fn extras(&mut self, now: Time, body: usize) -> (Option<Report>, Option<u32>) {
+        let mut room = (self.max_symbol() + REPAIR_HEADER).saturating_sub(body);
+        let floor = (self.sender.floor() > self.reported.first_missing() && room >= FLOOR)
+            .then(|| low24(self.sender.floor()));
+        if floor.is_some() {
+            room -= FLOOR;
+        }
+        let is_wanted = self.reporter.is_due(now) || self.reporter.has_news(now);
+        if !is_wanted || room < MAX_REPORT {
+            return (None, floor);
+        }
+        let (holes, ripe_at) = self.receiver.holes(now);
+        (Some(self.reporter.report(now, holes, ripe_at)), floor)
+    }
+
+    /// Accounts for a datagram with payload `out`, and numbers it.
+    fn account(&mut self, now: Time, out: &[u8], carried: Carried, is_probe: bool) -> Transmit {
+        let number = self.next_number;
+        self.next_number += 1;
+        let octets = out.len() + self.config.overhead;
+        self.stats.datagrams_sent += 1;
+        self.stats.octets_sent += octets as u64;
+        self.sender.note(carried);
+        self.rate.handle_sent(now, number, octets);
+        if carried != Carried::Other {
+            self.silence.handle_sent(now);
+            self.liveness.handle_sent(now);
+        }
+        Transmit { number, is_probe }
+    }
+
+    fn margin(&self) -> f64 {
+        margin(self.rate.rtt(), self.config.patience)
+    }
+
+    /// How long packets may wait in the queue: a round trip, and more where losses stall flows. While a
+    /// source is recovered, the flows that wait for it send nothing, and the queue keeps the path busy.
+    fn stalling_rtt(&self) -> Duration {
+        let p = self.loss.rate();
+        let test = if self.rate.is_testing() { TESTING } else { 0.0 };
+        let stalls = (p / NOTICEABLE_LOSS).min(1.0) + 4.0 * p + test;
+        self.rate.min_rtt().mul_f64(1.0 + stalls)
+    }
+
+    /// Whether a source is missing that was sent long ago, and is not on its way.
+    fn has_old_hole(&mut self, now: Time) -> bool {
+        self.sender.has_old_hole(now - self.rate.rtt().mul_f64(OLD))
+    }
+
+    /// Whether a source of so many octets is small beside a full one.
+    fn is_small(&self, octets: usize) -> bool {
+        octets <= self.max_symbol() / SMALL_SHARE
+    }
+
+    fn idle_margin(&self) -> f64 {
+        let is_small = self.is_small(self.sender.newest().map_or(0, <[u8]>::len));
+        self.margin() + if is_small { SMALL_IDLE_MARGIN } else { IDLE_MARGIN }
+    }
+
+    /// When a repair may be sent though nothing asks for it.
+    fn idle_at(&self) -> Time {
+        self.silence.last_sent() + self.idle_wait()
+    }
+
+    fn idle_wait(&self) -> Duration {
+        (self.rate.rtt() / IDLE_SHARE).clamp(MIN_IDLE_WAIT, MAX_IDLE_WAIT)
+    }
+}
