@@ -94,10 +94,10 @@ impl harness::Peer for Hop {
 proptest! {
     #[test]
     fn two_neighbours_keep_the_contract(
-        is_seed: bool,
+        is_paper: bool,
         steps in harness::steps(harness::between(input())),
     ) {
-        let profile = if is_seed { Profile::Seed } else { Profile::Default };
+        let profile = if is_paper { Profile::Paper } else { Profile::Default };
         let ends = ["near", "far"].map(|end| {
             let config = Config { flows: 8, packets: 32, queue: 8, ..Config::new(profile) };
             let mut hop = Hop::new(config, Rng::stream(1, end));
