@@ -185,8 +185,8 @@ fn story() -> impl Strategy<Value = Story> {
     let fates = prop::collection::vec(fate, 1..200);
     let kinds = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
     (kinds, slots, 1..40_u32, fates, mishaps).prop_map(
-        |((is_seed, is_tcp, is_small, has_few_tries), slots, packets, fates, mishaps)| {
-            let profile = if is_seed { Profile::Paper } else { Profile::Default };
+        |((is_paper, is_tcp, is_small, has_few_tries), slots, packets, fates, mishaps)| {
+            let profile = if is_paper { Profile::Paper } else { Profile::Default };
             let mut config = Config::new(profile);
             config.rto.maximum = Duration::from_secs(2);
             if is_small {
