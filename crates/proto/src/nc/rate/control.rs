@@ -43,7 +43,7 @@ pub(super) enum Sign {
 
 /// The queue is another's, it seems.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Foreign {
+struct Foreign {
     /// When a cut of ours last failed to shorten it, and how often in a row.
     at: Time,
     times: u32,
@@ -51,14 +51,48 @@ pub(super) struct Foreign {
     most: f64,
 }
 
+/// The queue that stands before the bottleneck: how it behaves, and whose it seems to be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Standing {
+    /// How much the least delay changes from one round trip to the next, in seconds.
+    pub(super) noise: f64,
+    /// The queue at the end of the last round trip.
+    last_queue: f64,
+    /// When the queue was last nearly empty.
+    empty_at: Time,
+    /// A queue that was marked, in seconds; we keep below it for a while.
+    pub(super) marked: f64,
+    /// The window since when the queue has been longer than it should be.
+    yielded_from: Option<f64>,
+    foreign: Option<Foreign>,
+}
+
+impl Standing {
+    pub(super) fn new(now: Time) -> Self {
+        Self {
+            noise: 0.0,
+            last_queue: 0.0,
+            empty_at: now,
+            marked: f64::MAX,
+            yielded_from: None,
+            foreign: None,
+        }
+    }
+
+    /// The path changed.
+    pub(super) fn forget(&mut self, now: Time) {
+        *self = Self { last_queue: self.last_queue, ..Self::new(now) };
+    }
+}
+
 impl Rate {
     /// Looks at what a round trip brought.
     pub(super) fn end_round(&mut self, now: Time, ended: &Ended) {
         let nominal = self.nominal();
-        let rate = self.delivery.rate().unwrap_or(nominal);
+        let rate = self.path.delivery.rate().unwrap_or(nominal);
         let target = self.target(rate);
-        self.peak = (self.peak * (1.0 - (self.rtt.smoothed / 20.0).min(0.5))).max(self.window);
-        self.marked *= 1.02;
+        self.peak = (self.peak * (1.0 - (self.path.rtt.smoothed / 20.0).min(0.5))).max(self.window);
+        self.standing.marked *= 1.02;
         let is_by_loss = matches!(self.phase, Phase::Compete(compete) if compete.is_by_loss);
         let high = match self.phase {
             Phase::Compete(_) => 1.2,
@@ -89,9 +123,10 @@ impl Rate {
         if self.blame.is_testing() {
             return;
         }
-        if let (Some(queue), Phase::Cruise, None) = (self.queue(), self.phase, self.step) {
-            self.noise += ((queue - self.last_queue).abs() - self.noise) / 8.0;
-            self.last_queue = queue;
+        if let (Some(queue), Phase::Cruise, None) = (self.path.queue(), self.phase, self.step) {
+            self.standing.noise +=
+                ((queue - self.standing.last_queue).abs() - self.standing.noise) / 8.0;
+            self.standing.last_queue = queue;
         }
 
         if let Phase::Compete(compete) = &mut self.phase {
@@ -112,8 +147,8 @@ impl Rate {
             Sign::Mark => 0.85,
         };
         self.end_test(now);
-        let queue = self.round.queue.max(self.queue().unwrap_or(0.0));
-        let target = self.target(self.delivery.rate().unwrap_or(self.nominal()));
+        let queue = self.round.queue.max(self.path.queue().unwrap_or(0.0));
+        let target = self.target(self.path.delivery.rate().unwrap_or(self.nominal()));
         self.mark_at = now + self.rtt();
         self.round_end = self.flight.next();
         self.round.clear();
@@ -134,7 +169,7 @@ impl Rate {
             Phase::Cruise | Phase::Startup => {
                 if sign == Sign::Mark {
                     // The queue is marked where it is shorter than we like it.
-                    self.marked = 0.7 * queue;
+                    self.standing.marked = 0.7 * queue;
                 }
                 self.window *= part;
                 Phase::Cruise
@@ -178,8 +213,8 @@ impl Rate {
         is_round: bool,
         newest: u64,
     ) {
-        let Some(queue) = self.queue() else { return };
-        let rate = self.delivery.rate().unwrap_or(self.nominal());
+        let Some(queue) = self.path.queue() else { return };
+        let rate = self.path.delivery.rate().unwrap_or(self.nominal());
         let target = self.target(rate);
         if let Some(mut step) = self.step {
             match step.advance(self.in_flight(), newest, self.flight.next(), queue) {
@@ -205,7 +240,7 @@ impl Rate {
         let is_free = queue < target / 2.0 && compete.is_beyond(self.window);
         if compete.own >= 4 || is_free {
             self.phase = Phase::Cruise;
-            self.foreign = None;
+            self.standing.foreign = None;
             return;
         }
         if compete.look_in == 0 && self.step.is_none() && queue > 1.5 * target && !is_limited {
@@ -220,7 +255,9 @@ impl Rate {
         if !is_limited {
             self.window += acked;
         }
-        let (Some(queue), Some(rate)) = (self.queue(), self.delivery.rate()) else { return };
+        let (Some(queue), Some(rate)) = (self.path.queue(), self.path.delivery.rate()) else {
+            return;
+        };
         let target = self.target(rate);
         if queue > target {
             self.phase = Phase::Cruise;
@@ -239,12 +276,12 @@ impl Rate {
         is_round: bool,
         newest: u64,
     ) {
-        let Some(queue) = self.queue() else { return };
+        let Some(queue) = self.path.queue() else { return };
         let nominal = self.nominal();
-        let rate = self.delivery.rate().unwrap_or(nominal);
+        let rate = self.path.delivery.rate().unwrap_or(nominal);
         let target = self.target(rate);
         if queue < target / 4.0 {
-            self.empty_at = now;
+            self.standing.empty_at = now;
         }
         if let Some(mut step) = self.step {
             match step.advance(self.in_flight(), newest, self.flight.next(), queue) {
@@ -277,21 +314,21 @@ impl Rate {
                 self.growth = 0.0;
             } else {
                 if is_round {
-                    let least = (target / self.rtt.smoothed).clamp(0.01, 0.1);
+                    let least = (target / self.path.rtt.smoothed).clamp(0.01, 0.1);
                     self.growth = (2.0 * self.growth).clamp(least, GROWTH);
                 }
                 self.window += self.growth * acked;
             }
             if queue <= LONG * target || is_limited {
-                self.yielded_from = None;
+                self.standing.yielded_from = None;
             }
-            if self.window < MADE_ROOM * *self.yielded_from.get_or_insert(self.window) {
+            if self.window < MADE_ROOM * *self.standing.yielded_from.get_or_insert(self.window) {
                 // We have made room, and the queue is as long as it was.
-                self.yielded_from = None;
+                self.standing.yielded_from = None;
                 self.begin(Purpose::Look, 0.75 * self.window, self.window, rate, queue);
-            } else if now.since(self.empty_at) > self.memory() / 2 && !is_limited {
+            } else if now.since(self.standing.empty_at) > self.path.memory() / 2 && !is_limited {
                 // A glance at the path without our queue.
-                self.empty_at = now;
+                self.standing.empty_at = now;
                 let low = (self.window - rate * 1.25 * queue).max(self.window / 2.0);
                 self.begin(Purpose::Drain, low, self.window, rate, queue);
             }
@@ -302,22 +339,22 @@ impl Rate {
     /// another fills it.
     fn note_share(&mut self, now: Time, share: f64, window: f64) {
         if share >= OTHER || window < FEW * self.datagram {
-            self.foreign = None;
+            self.standing.foreign = None;
             return;
         }
-        let soon = Duration::from_secs_f64((40.0 * self.rtt.smoothed).clamp(5.0, 60.0));
-        let (times, most) = match self.foreign {
+        let soon = Duration::from_secs_f64((40.0 * self.path.rtt.smoothed).clamp(5.0, 60.0));
+        let (times, most) = match self.standing.foreign {
             Some(Foreign { at, times, most }) if now.since(at) < soon => {
                 (times + 1, most.max(window))
             }
             Some(_) | None => (1, window),
         };
-        self.foreign = Some(Foreign { at: now, times, most });
+        self.standing.foreign = Some(Foreign { at: now, times, most });
         if times >= FOREIGN {
             let most = most.max(self.peak);
             self.window = self.window.max(0.85 * most);
             self.phase = Phase::Compete(Compete::new(now, most, self.window));
-            self.foreign = None;
+            self.standing.foreign = None;
         }
     }
 

@@ -14,6 +14,7 @@ mod control;
 mod delay;
 mod delivery;
 mod flight;
+mod path;
 mod round;
 mod step;
 #[cfg(test)]
@@ -23,10 +24,9 @@ mod trial;
 use std::time::Duration;
 
 use self::compete::Compete;
-use self::control::{Foreign, Sign};
-use self::delay::{Least, Recent};
-use self::delivery::Delivery;
+use self::control::{Sign, Standing};
 use self::flight::Flight;
+use self::path::Path;
 use self::round::{Ambient, Round};
 use self::step::Step;
 use self::trial::Blame;
@@ -56,12 +56,7 @@ pub(super) struct Rate {
     /// Octets a second that are never exceeded.
     max_rate: f64,
     flight: Flight,
-    delivery: Delivery,
-    /// One way, by two clocks.
-    delay: Least,
-    recent: Recent,
-    rtt_least: Least,
-    rtt: Rtt,
+    path: Path,
     /// The newest report.
     newest: Option<Report>,
     /// Octets of a datagram: the greatest, that fades.
@@ -79,24 +74,12 @@ pub(super) struct Rate {
     blame: Blame,
     /// The greatest window of late; it fades.
     peak: f64,
-    foreign: Option<Foreign>,
-    /// A queue that was marked, in seconds; we keep below it for a while.
-    marked: f64,
-    /// How much the least delay changes from one round trip to the next, in seconds.
-    noise: f64,
-    /// The queue at the end of the last round trip.
-    last_queue: f64,
+    standing: Standing,
     /// Datagrams below this number were not held back by us.
     limited_until: u64,
-    /// The window since when the queue has been longer than it should be.
-    yielded_from: Option<f64>,
-    /// When the queue was last nearly empty.
-    empty_at: Time,
     /// When loss or a mark may next lower the window.
     mark_at: Time,
-    /// Octets that may be sent at once; owed when negative.
-    credit: f64,
-    credit_at: Time,
+    credit: Credit,
     /// How often reports failed to come since the last one.
     silences: u8,
     /// Reports that made no sense.
@@ -125,11 +108,13 @@ pub(super) struct Report {
     pub(super) marked: u64,
 }
 
-/// Round-trip times in seconds, as RFC 6298 smooths them.
-#[derive(Clone, Copy, Debug, Default)]
-struct Rtt {
-    smoothed: f64,
-    variation: f64,
+/// What pacing allows.
+#[derive(Clone, Copy, Debug)]
+struct Credit {
+    /// Octets that may be sent at once; owed when negative.
+    octets: f64,
+    /// When that was so.
+    at: Time,
 }
 
 impl Rate {
@@ -139,11 +124,7 @@ impl Rate {
         Self {
             max_rate,
             flight: Flight::default(),
-            delivery: Delivery::default(),
-            delay: Least::default(),
-            recent: Recent::default(),
-            rtt_least: Least::default(),
-            rtt: Rtt::default(),
+            path: Path::default(),
             newest: None,
             datagram,
             window: INITIAL * datagram,
@@ -155,16 +136,10 @@ impl Rate {
             ambient: Ambient::default(),
             blame: Blame::default(),
             peak: 0.0,
-            foreign: None,
-            marked: f64::MAX,
-            noise: 0.0,
-            last_queue: 0.0,
-            yielded_from: None,
+            standing: Standing::new(now),
             limited_until: 0,
-            empty_at: now,
             mark_at: now,
-            credit: INITIAL * datagram,
-            credit_at: now,
+            credit: Credit { octets: INITIAL * datagram, at: now },
             silences: 0,
             strange_reports: 0,
         }
@@ -173,7 +148,7 @@ impl Rate {
     /// A datagram of `octets` on the wire was sent; numbers count up by 1.
     pub(super) fn handle_sent(&mut self, now: Time, number: u64, octets: usize) {
         self.earn(now);
-        self.credit -= octets as f64;
+        self.credit.octets -= octets as f64;
         let is_full = self.in_flight() >= 0.7 * self.window;
         self.flight.handle_sent(now, number, octets, is_full);
         let octets = octets as f64;
@@ -213,33 +188,25 @@ impl Rate {
         self.silences = 0;
         let acked = self.flight.left().saturating_sub(left) as f64;
         let rtt = (elapsed - report.delay).max(Duration::from_micros(1));
-        self.rtt.handle_sample(rtt.as_secs_f64());
-        let memory = self.memory();
-        self.rtt_least.handle_sample(now, nanos(rtt), memory / 2);
+        self.path.handle_round_trip(now, rtt);
         if before.is_some_and(|before| report.newest_at < before.newest_at) {
-            // The clock of the peer was set back.
-            self.delay = Least::default();
-            self.recent = Recent::default();
-            self.delivery.clear();
+            self.path.handle_clock_change();
         }
-        let span = self.span();
-        let delay = at.saturating_sub(i64::try_from(sent.at.as_nanos()).unwrap_or(i64::MAX));
-        self.delay.handle_sample(now, delay, memory / 2);
-        self.recent.handle_sample(now, delay, span);
+        let queue = self.path.handle_delay(now, sent.at, at);
         // After a pause or beside one, unless the path is busy all the same; what was sent with a full
         // window shows what it is worth.
         let is_backlogged =
-            self.queue().is_some_and(|queue| queue > self.target(self.nominal()) / 2.0);
+            self.path.queue().is_some_and(|queue| queue > self.target(self.nominal()) / 2.0);
         let is_paused = report.newest < self.limited_until && !is_backlogged;
         let is_using = in_flight >= self.window / 2.0;
         let is_limited = is_paused && !sent.is_full || !is_using;
         if is_paused {
-            self.delivery.clear();
+            self.path.delivery.clear();
         } else {
-            self.delivery.handle_sample(report.newest_at, sent.total, span);
+            let span = self.path.span();
+            self.path.delivery.handle_sample(report.newest_at, sent.total, span);
         }
-        let least = self.delay.get().unwrap_or(delay);
-        self.round.queue = self.round.queue.max(delay.saturating_sub(least) as f64 / 1e9);
+        self.round.queue = self.round.queue.max(queue);
 
         let is_round = report.newest >= self.round_end;
         if is_round {
@@ -264,7 +231,7 @@ impl Rate {
         if before.is_some_and(|before| report.marked > before.marked) {
             self.yield_way(now, Sign::Mark);
         }
-        let most = 1.5 * self.max_rate * self.rtt.smoothed + INITIAL * self.datagram;
+        let most = 1.5 * self.max_rate * self.path.rtt.smoothed + INITIAL * self.datagram;
         self.window = self.window.clamp(LEAST * self.datagram, most.clamp(1e5, 1e12));
     }
 
@@ -272,7 +239,7 @@ impl Rate {
     pub(super) fn handle_timeout_loss(&mut self, now: Time) {
         self.earn(now);
         self.flight.give_up();
-        self.delivery.clear();
+        self.path.delivery.clear();
         self.growth = 0.0;
         self.step = None;
         self.end_test(now);
@@ -286,11 +253,7 @@ impl Rate {
     /// The path changed: what was learnt of it is forgotten.
     pub(super) fn reset(&mut self, now: Time) {
         self.earn(now);
-        self.delivery.clear();
-        self.delay = Least::default();
-        self.recent = Recent::default();
-        self.rtt_least = Least::default();
-        self.rtt = Rtt::default();
+        self.path = Path::default();
         self.window = INITIAL * self.datagram;
         self.phase = Phase::Startup;
         self.step = None;
@@ -299,11 +262,7 @@ impl Rate {
         self.ambient = Ambient::default();
         self.blame = Blame::default();
         self.peak = 0.0;
-        self.foreign = None;
-        self.yielded_from = None;
-        self.marked = f64::MAX;
-        self.noise = 0.0;
-        self.empty_at = now;
+        self.standing.forget(now);
         self.flight.give_up();
         self.limited_until = self.flight.next();
     }
@@ -329,17 +288,16 @@ impl Rate {
 
     /// Smoothed; zero before the first report.
     pub(super) fn rtt(&self) -> Duration {
-        Duration::from_secs_f64(self.rtt.smoothed)
+        Duration::from_secs_f64(self.path.rtt.smoothed)
     }
 
     pub(super) fn rtt_variation(&self) -> Duration {
-        Duration::from_secs_f64(self.rtt.variation)
+        Duration::from_secs_f64(self.path.rtt.variation)
     }
 
     /// The least of the last seconds.
     pub(super) fn min_rtt(&self) -> Duration {
-        let nanos = self.rtt_least.get().unwrap_or(0);
-        Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
+        self.path.min_rtt()
     }
 
     /// What the path is thought to carry, in bit/s.
@@ -357,36 +315,20 @@ impl Rate {
         self.flight.octets() as f64
     }
 
-    /// The queue before the bottleneck, in seconds.
-    fn queue(&self) -> Option<f64> {
-        let forward = self.recent.get()?.saturating_sub(self.delay.get()?) as f64 / 1e9;
-        Some(forward.max(0.0))
-    }
-
     /// The queue that is aimed at with `rate`, in seconds.
     fn target(&self, rate: f64) -> f64 {
         let rate = rate.max(1.0);
         let fixed = (QUEUE * (QUEUE_RATE / rate).sqrt()).clamp(QUEUE_LEAST, QUEUE);
         let target = fixed.max(QUEUE_DATAGRAMS * self.datagram / rate).min(60.0);
-        let noise = (2.0 * self.noise - 0.4 * target).clamp(0.0, 0.1);
+        let noise = (2.0 * self.standing.noise - 0.4 * target).clamp(0.0, 0.1);
         // Below two datagrams, there is no telling a queue from a datagram under way.
         let least = QUEUE_LEAST.max(2.0 * self.datagram / rate);
-        (target + noise).min(self.marked.max(least))
-    }
-
-    /// How long a delay is remembered.
-    fn memory(&self) -> Duration {
-        Duration::from_secs_f64((20.0 * self.rtt.smoothed).clamp(10.0, 200.0))
-    }
-
-    /// How long a moment is: what the rate and the queue of now are taken over.
-    fn span(&self) -> Duration {
-        Duration::from_secs_f64((self.rtt.smoothed / 2.0).clamp(0.001, 10.0))
+        (target + noise).min(self.standing.marked.max(least))
     }
 
     /// The window in each round trip, in octets a second.
     fn nominal(&self) -> f64 {
-        (self.window / self.rtt.smoothed.max(1e-5)).min(self.max_rate)
+        (self.window / self.path.rtt.smoothed.max(1e-5)).min(self.max_rate)
     }
 
     /// Octets a second to send now.
@@ -409,27 +351,12 @@ impl Rate {
     }
 
     fn earn(&mut self, now: Time) {
-        self.credit = self.credit_by(now);
-        self.credit_at = now.max(self.credit_at);
+        self.credit = Credit { octets: self.credit_by(now), at: now.max(self.credit.at) };
     }
 
     fn credit_by(&self, now: Time) -> f64 {
-        let earned = self.pace() * now.since(self.credit_at).as_secs_f64();
-        (self.credit + earned).min(self.burst().max(self.credit))
+        let Credit { octets, at } = self.credit;
+        let earned = self.pace() * now.since(at).as_secs_f64();
+        (octets + earned).min(self.burst().max(octets))
     }
-}
-
-impl Rtt {
-    fn handle_sample(&mut self, sample: f64) {
-        if self.smoothed == 0.0 {
-            *self = Self { smoothed: sample, variation: sample / 2.0 };
-            return;
-        }
-        self.variation += ((self.smoothed - sample).abs() - self.variation) / 4.0;
-        self.smoothed += (sample - self.smoothed) / 8.0;
-    }
-}
-
-fn nanos(duration: Duration) -> i64 {
-    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }

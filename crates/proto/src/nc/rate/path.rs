@@ -1,0 +1,89 @@
+//! What reports tell of the path: round trip, delay in one direction, and rate of delivery.
+
+use std::time::Duration;
+
+use super::delay::{Least, Recent};
+use super::delivery::Delivery;
+use crate::time::Time;
+
+/// What is measured of the path.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Path {
+    pub(super) rtt: Rtt,
+    rtt_least: Least,
+    /// The delay to the peer, by two clocks: only differences mean something.
+    delay: Least,
+    recent: Recent,
+    pub(super) delivery: Delivery,
+}
+
+/// Round-trip times in seconds, as RFC 6298 smooths them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rtt {
+    pub(super) smoothed: f64,
+    pub(super) variation: f64,
+}
+
+impl Path {
+    /// Takes the round trip that a report shows.
+    pub(super) fn handle_round_trip(&mut self, now: Time, rtt: Duration) {
+        self.rtt.handle_sample(rtt.as_secs_f64());
+        let memory = self.memory();
+        self.rtt_least.handle_sample(now, nanos(rtt), memory / 2);
+    }
+
+    /// Takes the delay of a datagram that was sent at `sent` and came `at`, by the peer's clock in
+    /// nanoseconds. Returns by how many seconds it is above the least.
+    pub(super) fn handle_delay(&mut self, now: Time, sent: Time, at: i64) -> f64 {
+        let delay = at.saturating_sub(i64::try_from(sent.as_nanos()).unwrap_or(i64::MAX));
+        let memory = self.memory();
+        self.delay.handle_sample(now, delay, memory / 2);
+        self.recent.handle_sample(now, delay, self.span());
+        let least = self.delay.get().unwrap_or(delay);
+        delay.saturating_sub(least) as f64 / 1e9
+    }
+
+    /// The clock of the peer was set back: what was measured by it is forgotten.
+    pub(super) fn handle_clock_change(&mut self) {
+        self.delay = Least::default();
+        self.recent = Recent::default();
+        self.delivery.clear();
+    }
+
+    /// The queue before the bottleneck, in seconds.
+    pub(super) fn queue(&self) -> Option<f64> {
+        let forward = self.recent.get()?.saturating_sub(self.delay.get()?) as f64 / 1e9;
+        Some(forward.max(0.0))
+    }
+
+    /// The least round trip of the last seconds.
+    pub(super) fn min_rtt(&self) -> Duration {
+        let nanos = self.rtt_least.get().unwrap_or(0);
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
+    }
+
+    /// How long a delay is remembered.
+    pub(super) fn memory(&self) -> Duration {
+        Duration::from_secs_f64((20.0 * self.rtt.smoothed).clamp(10.0, 200.0))
+    }
+
+    /// How long a moment is: what the rate and the queue of now are taken over.
+    pub(super) fn span(&self) -> Duration {
+        Duration::from_secs_f64((self.rtt.smoothed / 2.0).clamp(0.001, 10.0))
+    }
+}
+
+impl Rtt {
+    fn handle_sample(&mut self, sample: f64) {
+        if self.smoothed == 0.0 {
+            *self = Self { smoothed: sample, variation: sample / 2.0 };
+            return;
+        }
+        self.variation += ((self.smoothed - sample).abs() - self.variation) / 4.0;
+        self.smoothed += (sample - self.smoothed) / 8.0;
+    }
+}
+
+fn nanos(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}
