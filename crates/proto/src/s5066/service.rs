@@ -9,13 +9,25 @@
 use std::ops::Range;
 
 use super::Address;
-use super::sis::ClientId;
 use crate::modem::Waveform;
 use crate::time::Time;
+
+/// A connection to a client; never used again.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ClientId(pub u32);
 
 /// Names a request until its outcome is told; never used again.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct RequestId(pub u64);
+
+impl RequestId {
+    /// Its low 32 bits, by which a remote node may name it (EP9).
+    #[must_use]
+    pub const fn low(self) -> u32 {
+        let [a, b, c, d, ..] = self.0.to_le_bytes();
+        u32::from_le_bytes([a, b, c, d])
+    }
+}
 
 /// How an S_PDU travels.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -26,6 +26,7 @@ pub mod stream;
 mod tests;
 mod ttd;
 
+pub use super::service::ClientId;
 pub use client::Client;
 pub use delivery::{Confirmation, Delivery, NotDeliverable, Service, Transmission};
 pub use messages::{PeerState, PeerStatus};
@@ -34,7 +35,7 @@ pub use reason::{
     BindReason, LinkReason, NodeStatus, TerminateReason, UnavailableReason, UnbindReason,
     UnidataReason,
 };
-pub use server::{ClientId, Config, Event, Server, Stats};
+pub use server::{Config, Event, Server, Stats};
 pub use ttd::Ttd;
 
 use std::fmt;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::Server;
-use super::submit::Which;
+use super::pending::Which;
 use crate::s5066::Address;
 use crate::s5066::service::{Indication, Mode};
 use crate::s5066::sis::primitive::{Arrival, Block, Primitive, UnidataIndication};

@@ -1,47 +1,36 @@
 //! The node's side of the socket: binds clients, takes their U_PDUs in turn, and delivers.
 
+mod bind;
 mod config;
 mod connection;
 mod deliver;
-mod links;
+mod hard_links;
+mod outcomes;
+mod pending;
 mod questions;
+mod requests;
 mod submit;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 pub use config::{Backlog, Config, Stats};
-use connection::{Binding, Connection, Queue};
-use links::Links;
+use connection::{Binding, Connection};
+use hard_links::HardLinks;
+use pending::{Own, Pending};
 pub use questions::Known;
-use submit::{Own, Pending};
 
 use super::keep_alive::{Due, KeepAlive};
 use super::outgoing::Outgoing;
 use super::primitive::{Management, Primitive};
 use super::stream::Stream;
-use super::{BindReason, Delivery, NodeStatus, Sap, Transmission, UnavailableReason, UnbindReason};
+use super::{NodeStatus, Sap, UnavailableReason, UnbindReason};
 use crate::s5066::Address;
-use crate::s5066::service::{Command, RequestId};
+use crate::s5066::service::{ClientId, Command, RequestId};
 use crate::time::{Time, earliest};
 
 /// Nodes of which something is remembered, at most.
 const MAX_NODES: usize = 1_024;
-/// Management messages that wait for the driver at most.
-const MAX_MANAGEMENT: usize = 16;
-
-/// Notes whether a node is among those.
-fn remember(nodes: &mut BTreeSet<Address>, node: Address, is_such: bool) {
-    if !is_such {
-        nodes.remove(&node);
-    } else if nodes.len() < MAX_NODES {
-        nodes.insert(node);
-    }
-}
-
-/// A connection to a client; never used again.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct ClientId(pub u32);
 
 /// What the driver does next.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -62,7 +51,22 @@ pub enum Event {
     },
 }
 
-/// The clients of a node.
+/// The clients of a node, and their side of what goes to other nodes (Annex A).
+///
+/// It stands between connections, whose driver gives it octets and sends those it has, and the layers
+/// below, which carry [`Request`](crate::s5066::service::Request)s. Call it in this order: one
+/// `handle_*`; `poll_event` and `poll_command` until `None`; `poll_octets` of a client that is
+/// [`Event::Readable`]; `poll_request` while there is room below; then wait, at most until
+/// [`Server::next_timeout`].
+///
+/// - facts of clients: `handle_connected`, `handle_octets`, `handle_disconnected`;
+/// - facts from below: `handle_indication`, `handle_outcome`, `handle_link`, `handle_pause`,
+///   `handle_availability`, `handle_capabilities`, `handle_introduced`, `handle_described`,
+///   `handle_message`;
+/// - time: `handle_timeout`, `next_timeout`;
+/// - decisions: `poll_octets`, `poll_event`, `poll_command`, `poll_request`, `poll_unclaimed`, and
+///   `probe_hard_link`;
+/// - getters: the rest.
 pub struct Server {
     config: Config,
     address: Address,
@@ -78,7 +82,7 @@ pub struct Server {
     pending: BTreeMap<RequestId, Pending>,
     /// S_PDUs of the node's own.
     own: Own,
-    links: Links,
+    links: HardLinks,
     commands: VecDeque<Command>,
     /// Nodes of ours.
     ours: BTreeSet<Address>,
@@ -109,7 +113,7 @@ impl Server {
             deadlines: BTreeSet::new(),
             pending: BTreeMap::new(),
             own: Own::default(),
-            links: Links::default(),
+            links: HardLinks::default(),
             commands: VecDeque::new(),
             ours: BTreeSet::new(),
             paused: BTreeSet::new(),
@@ -176,167 +180,6 @@ impl Server {
                 connection.stream = stream;
             }
         }
-    }
-
-    fn handle_stream(&mut self, now: Time, client: ClientId, stream: &mut Stream) {
-        while self.connections.get(&client).is_some_and(|connection| !connection.is_closing) {
-            match stream.take() {
-                Ok(None) => return,
-                Ok(Some(fields)) => match Primitive::parse(fields) {
-                    Ok(primitive) => self.handle_primitive(now, client, &primitive),
-                    Err(_) => self.handle_invalid(now, client),
-                },
-                Err(_) => {
-                    self.stats.invalid += 1;
-                    self.stats.closed_invalid += 1;
-                    self.close(now, client, UnbindReason::BAD_PRIMITIVES);
-                    *stream = Stream::default();
-                    return;
-                }
-            }
-        }
-    }
-
-    fn handle_primitive(&mut self, now: Time, client: ClientId, primitive: &Primitive<'_>) {
-        match *primitive {
-            Primitive::BindRequest { sap, rank, service } => {
-                self.handle_bind(now, client, sap, rank, service);
-            }
-            Primitive::UnbindRequest => {
-                if self.binding(client).is_some() {
-                    self.unbind(now, client, None);
-                } else {
-                    self.handle_unbound(now, client);
-                }
-            }
-            Primitive::KeepAlive => {
-                if let Some(connection) = self.connections.get_mut(&client) {
-                    connection.keep_alive.handle_keep_alive(now);
-                }
-                self.keep_alive(now, client);
-            }
-            _ if self.binding(client).is_none() => self.handle_unbound(now, client),
-            Primitive::UnidataRequest(request) => self.submit(now, client, request, false),
-            Primitive::ExpeditedUnidataRequest(request) => self.submit(now, client, request, true),
-            Primitive::HardLinkEstablish(link) => self.establish(now, client, link),
-            Primitive::HardLinkTerminate { remote } => self.terminate(now, client, remote),
-            Primitive::HardLinkAccept(link) => self.answer(now, client, link, None),
-            Primitive::HardLinkReject { reason, link } => {
-                self.answer(now, client, link, Some(reason));
-            }
-            Primitive::ManagementRequest(message) => self.handle_management(now, client, message),
-            Primitive::BindAccepted { .. }
-            | Primitive::BindRejected(_)
-            | Primitive::UnbindIndication(_)
-            | Primitive::HardLinkEstablished { .. }
-            | Primitive::HardLinkRejected { .. }
-            | Primitive::HardLinkTerminated { .. }
-            | Primitive::HardLinkIndication { .. }
-            | Primitive::SubnetAvailability { .. }
-            | Primitive::DataFlowOn
-            | Primitive::DataFlowOff
-            | Primitive::ManagementIndication(_)
-            | Primitive::UnidataIndication(_)
-            | Primitive::UnidataConfirm(_)
-            | Primitive::UnidataRejected(_)
-            | Primitive::ExpeditedUnidataIndication(_)
-            | Primitive::ExpeditedUnidataConfirm(_)
-            | Primitive::ExpeditedUnidataRejected(_) => self.handle_invalid(now, client),
-        }
-    }
-
-    fn handle_bind(&mut self, now: Time, client: ClientId, sap: Sap, rank: u8, service: Delivery) {
-        let service = match self.may_bind(client, sap, rank, service) {
-            Ok(service) => service,
-            Err(reason) => {
-                self.stats.binds_refused += 1;
-                self.send(now, client, &Primitive::BindRejected(reason));
-                return;
-            }
-        };
-        if let Some(holder) = self.saps[usize::from(sap.number())] {
-            self.stats.preempted += 1;
-            self.unbind(now, holder, Some(UnbindReason::PREEMPTED));
-        }
-        let Some(connection) = self.connections.get_mut(&client) else { return };
-        connection.bind_until = None;
-        connection.binding = Some(Binding {
-            sap,
-            rank,
-            service,
-            queue: Queue::new(),
-            is_flow_off: false,
-            undecided: 0,
-            expedited: 0,
-        });
-        self.saps[usize::from(sap.number())] = Some(client);
-        self.stats.binds += 1;
-        self.send(now, client, &Primitive::BindAccepted { sap, mtu: self.mtu() });
-        self.introduce(now, client);
-    }
-
-    fn may_bind(
-        &self,
-        client: ClientId,
-        sap: Sap,
-        rank: u8,
-        service: Delivery,
-    ) -> Result<super::Service, BindReason> {
-        if self.config.saps & 1 << sap.number() == 0 {
-            return Err(BindReason::BAD_SAP);
-        }
-        // A connection has one access point; a service that does not exist needs resources that do
-        // not either.
-        if self.binding(client).is_some_and(|binding| binding.sap != sap)
-            || (rank == 15 && !self.config.may_manage)
-        {
-            return Err(BindReason::NO_RESOURCES);
-        }
-        let service = service.service().map_err(|_| BindReason::NO_RESOURCES)?;
-        if self.config.is_broadcast_only && service.transmission == Transmission::Arq {
-            return Err(BindReason::NO_ARQ);
-        }
-        let holder = self.saps[usize::from(sap.number())];
-        match holder.and_then(|holder| self.binding(holder)) {
-            Some(holder) if !self.config.preempts || holder.rank >= rank => {
-                Err(BindReason::SAP_IN_USE)
-            }
-            _ if holder == Some(client) => Err(BindReason::SAP_IN_USE),
-            _ => Ok(service),
-        }
-    }
-
-    /// A request of a connection that is not bound: it is told so, and goes on at its own risk.
-    fn handle_unbound(&mut self, now: Time, client: ClientId) {
-        self.stats.unbound_requests += 1;
-        let told = Primitive::UnbindIndication(UnbindReason::BAD_PRIMITIVES);
-        self.send(now, client, &told);
-        self.handle_invalid(now, client);
-    }
-
-    fn handle_invalid(&mut self, now: Time, client: ClientId) {
-        self.stats.invalid += 1;
-        let Some(connection) = self.connections.get_mut(&client) else { return };
-        connection.invalid += 1;
-        if connection.invalid > self.config.max_invalid {
-            self.stats.closed_invalid += 1;
-            self.close(now, client, UnbindReason::BAD_PRIMITIVES);
-        }
-    }
-
-    fn handle_management(&mut self, now: Time, client: ClientId, message: Management<'_>) {
-        if self.handle_question(now, client, message) {
-            return;
-        }
-        let may_manage = self.binding(client).is_some_and(|binding| binding.rank == 15);
-        let is_management = |event: &&Event| matches!(event, Event::Management { .. });
-        let waiting = self.events.iter().filter(is_management).count();
-        if !may_manage || waiting >= MAX_MANAGEMENT {
-            self.stats.management_refused += 1;
-            return;
-        }
-        let Management { kind, body } = message;
-        self.events.push_back(Event::Management { client, kind, body: body.to_vec() });
     }
 
     /// The connection is gone: the client is unbound, and what waits of it dropped.
@@ -508,25 +351,6 @@ impl Server {
         self.connections.get_mut(&client)?.binding.as_mut()
     }
 
-    /// The client takes off: its access point is free, and what waits of it is dropped.
-    fn unbind(&mut self, now: Time, client: ClientId, reason: Option<UnbindReason>) {
-        let Some(connection) = self.connections.get_mut(&client) else { return };
-        let Some(binding) = connection.binding.take() else { return };
-        connection.bind_until = Some(now + self.config.bind_wait);
-        self.saps[usize::from(binding.sap.number())] = None;
-        for item in binding.queue.items() {
-            self.stats.dropped_unbound += 1;
-            if let Some(at) = item.expires {
-                self.deadlines.remove(&(at, item.id, client));
-            }
-        }
-        self.forget_pending(client);
-        self.handle_unbound_link(now, client);
-        if let Some(reason) = reason {
-            self.push(client, &Primitive::UnbindIndication(reason));
-        }
-    }
-
     fn close(&mut self, now: Time, client: ClientId, reason: UnbindReason) {
         self.unbind(now, client, Some(reason));
         self.announce_close(client);
@@ -571,5 +395,14 @@ impl Server {
     /// GMT since 1970.
     fn clock(&self, at: Time) -> Duration {
         self.config.epoch + Duration::from_nanos(at.as_nanos())
+    }
+}
+
+/// Notes whether a node is among those.
+fn remember(nodes: &mut BTreeSet<Address>, node: Address, is_such: bool) {
+    if !is_such {
+        nodes.remove(&node);
+    } else if nodes.len() < MAX_NODES {
+        nodes.insert(node);
     }
 }

@@ -1,0 +1,114 @@
+//! What clients ask: primitives off their streams, each to whom it concerns.
+
+use super::{ClientId, Event, Server};
+use crate::s5066::sis::UnbindReason;
+use crate::s5066::sis::primitive::{Management, Primitive};
+use crate::s5066::sis::stream::Stream;
+use crate::time::Time;
+
+/// Management messages that wait for the driver at most.
+const MAX_MANAGEMENT: usize = 16;
+
+impl Server {
+    pub(super) fn handle_stream(&mut self, now: Time, client: ClientId, stream: &mut Stream) {
+        while self.connections.get(&client).is_some_and(|connection| !connection.is_closing) {
+            match stream.take() {
+                Ok(None) => return,
+                Ok(Some(fields)) => match Primitive::parse(fields) {
+                    Ok(primitive) => self.handle_primitive(now, client, &primitive),
+                    Err(_) => self.handle_invalid(now, client),
+                },
+                Err(_) => {
+                    self.stats.invalid += 1;
+                    self.stats.closed_invalid += 1;
+                    self.close(now, client, UnbindReason::BAD_PRIMITIVES);
+                    *stream = Stream::default();
+                    return;
+                }
+            }
+        }
+    }
+
+    pub(super) fn handle_primitive(
+        &mut self,
+        now: Time,
+        client: ClientId,
+        primitive: &Primitive<'_>,
+    ) {
+        match *primitive {
+            Primitive::BindRequest { sap, rank, service } => {
+                self.handle_bind(now, client, sap, rank, service);
+            }
+            Primitive::UnbindRequest => {
+                if self.binding(client).is_some() {
+                    self.unbind(now, client, None);
+                } else {
+                    self.handle_unbound(now, client);
+                }
+            }
+            Primitive::KeepAlive => {
+                if let Some(connection) = self.connections.get_mut(&client) {
+                    connection.keep_alive.handle_keep_alive(now);
+                }
+                self.keep_alive(now, client);
+            }
+            _ if self.binding(client).is_none() => self.handle_unbound(now, client),
+            Primitive::UnidataRequest(request) => self.submit(now, client, request, false),
+            Primitive::ExpeditedUnidataRequest(request) => self.submit(now, client, request, true),
+            Primitive::HardLinkEstablish(link) => self.establish(now, client, link),
+            Primitive::HardLinkTerminate { remote } => self.terminate(now, client, remote),
+            Primitive::HardLinkAccept(link) => self.answer(now, client, link, None),
+            Primitive::HardLinkReject { reason, link } => {
+                self.answer(now, client, link, Some(reason));
+            }
+            Primitive::ManagementRequest(message) => self.handle_management(now, client, message),
+            Primitive::BindAccepted { .. }
+            | Primitive::BindRejected(_)
+            | Primitive::UnbindIndication(_)
+            | Primitive::HardLinkEstablished { .. }
+            | Primitive::HardLinkRejected { .. }
+            | Primitive::HardLinkTerminated { .. }
+            | Primitive::HardLinkIndication { .. }
+            | Primitive::SubnetAvailability { .. }
+            | Primitive::DataFlowOn
+            | Primitive::DataFlowOff
+            | Primitive::ManagementIndication(_)
+            | Primitive::UnidataIndication(_)
+            | Primitive::UnidataConfirm(_)
+            | Primitive::UnidataRejected(_)
+            | Primitive::ExpeditedUnidataIndication(_)
+            | Primitive::ExpeditedUnidataConfirm(_)
+            | Primitive::ExpeditedUnidataRejected(_) => self.handle_invalid(now, client),
+        }
+    }
+
+    pub(super) fn handle_invalid(&mut self, now: Time, client: ClientId) {
+        self.stats.invalid += 1;
+        let Some(connection) = self.connections.get_mut(&client) else { return };
+        connection.invalid += 1;
+        if connection.invalid > self.config.max_invalid {
+            self.stats.closed_invalid += 1;
+            self.close(now, client, UnbindReason::BAD_PRIMITIVES);
+        }
+    }
+
+    pub(super) fn handle_management(
+        &mut self,
+        now: Time,
+        client: ClientId,
+        message: Management<'_>,
+    ) {
+        if self.handle_question(now, client, message) {
+            return;
+        }
+        let may_manage = self.binding(client).is_some_and(|binding| binding.rank == 15);
+        let is_management = |event: &&Event| matches!(event, Event::Management { .. });
+        let waiting = self.events.iter().filter(is_management).count();
+        if !may_manage || waiting >= MAX_MANAGEMENT {
+            self.stats.management_refused += 1;
+            return;
+        }
+        let Management { kind, body } = message;
+        self.events.push_back(Event::Management { client, kind, body: body.to_vec() });
+    }
+}
