@@ -2,7 +2,6 @@
 
 use std::ops::{Add, AddAssign, Index, IndexMut};
 
-use proto::hbh;
 use proto::ip::{FlowKey, Header, protocol};
 use proto::tcpnc;
 
@@ -43,38 +42,15 @@ pub enum Class {
 }
 
 impl Class {
-    /// The class of a packet, where HBH has the IP protocol number `hop`.
-    pub(crate) fn of(packet: &[u8], hop: Option<u8>) -> Self {
+    /// The class of a packet, unless `own` knows better what its protocol carries.
+    pub(crate) fn of(packet: &[u8], own: impl Fn(u8, &[u8]) -> Option<Self>) -> Self {
         let Ok(header) = Header::parse(packet) else { return Self::Other };
         let (key, offset) = FlowKey::of(&header, packet);
         let payload = packet.get(offset..header.total_len).unwrap_or_default();
-        if Some(key.protocol) != hop {
-            return Self::of_transport(key.protocol, payload);
-        }
-        Self::of_hop(payload)
+        own(key.protocol, payload).unwrap_or_else(|| Self::of_transport(key.protocol, payload))
     }
 
-    /// The class of HBH messages: that of what the last one carries, if it carries something.
-    fn of_hop(mut messages: &[u8]) -> Self {
-        while let Some(&[flags, _, _, _, _, _, protocol, reserved]) =
-            messages.first_chunk::<{ hbh::wire::HEADER }>()
-        {
-            if flags & HOP_IS_ACK == 0 {
-                let rest = &messages[hbh::wire::HEADER..];
-                return match (reserved & HOP_IS_REPAIR, reserved & HOP_HAS_OLDER) {
-                    (0, 0) => Self::of_transport(protocol, rest),
-                    (0, _) => Self::of_transport(protocol, &rest[hbh::wire::older(rest).len()..]),
-                    _ => Self::Data,
-                };
-            }
-            let intervals = usize::from(flags & HOP_INTERVALS) * 2;
-            let echo = if reserved & HOP_HAS_ECHO == 0 { 0 } else { 4 };
-            messages = messages.get(hbh::wire::HEADER + echo + intervals..).unwrap_or_default();
-        }
-        Self::HopAck
-    }
-
-    fn of_transport(protocol: u8, payload: &[u8]) -> Self {
+    pub(crate) fn of_transport(protocol: u8, payload: &[u8]) -> Self {
         match protocol {
             protocol::TCP => {
                 let header = payload.get(12).map_or(0, |offset| usize::from(offset >> 4) * 4);
@@ -90,13 +66,6 @@ impl Class {
         }
     }
 }
-
-// HBH's header, as far as counting needs it.
-const HOP_IS_ACK: u8 = 0x80;
-const HOP_INTERVALS: u8 = 0x3f;
-const HOP_HAS_ECHO: u8 = 0x80;
-const HOP_IS_REPAIR: u8 = 0x80;
-const HOP_HAS_OLDER: u8 = 0x40;
 
 /// A tally for each class.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -201,10 +170,6 @@ pub struct NodeCounters {
     pub unwanted: u64,
     /// Connections not made because there were too many, or one with the same ends.
     pub connections_refused: u64,
-    /// Not taken by HBH, for another reason than that its queue was full.
-    pub hop_refused: u64,
-    /// Packets that HBH gave up after their last retry.
-    pub hop_gave_up: u64,
 }
 
 /// What happened at one end of a coded tunnel, outside of its core.
@@ -243,20 +208,11 @@ mod tests {
         };
         let mut segment = [0; 33];
         segment[12] = 8 << 4;
-        let mut carried = vec![0; 8];
-        carried[6] = protocol::TCP;
-        carried.extend_from_slice(&segment);
 
-        let class = |packet: &[u8]| Class::of(packet, Some(protocol::EXPERIMENT));
+        let class = |packet: &[u8]| Class::of(packet, |_, _| None);
 
         assert_eq!(class(&packet(protocol::TCP, &segment)), Class::Data);
         assert_eq!(class(&packet(protocol::TCP, &segment[..32])), Class::Ack);
-        assert_eq!(class(&packet(protocol::EXPERIMENT, &carried)), Class::Data);
-        assert_eq!(class(&packet(protocol::EXPERIMENT, &carried[..40])), Class::Ack);
-        let ack = [0x81, 0, 0, 0, 0, 0, protocol::NONE, 0x80, 1, 2, 3, 4, 5, 6];
-        let both = [&ack[..], &carried].concat();
-        assert_eq!(class(&packet(protocol::EXPERIMENT, &ack)), Class::HopAck);
-        assert_eq!(class(&packet(protocol::EXPERIMENT, &both)), Class::Data);
         assert_eq!(class(&packet(protocol::ICMP, &[8, 0])), Class::Other);
         assert_eq!(class(&[]), Class::Other);
     }

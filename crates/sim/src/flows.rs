@@ -28,13 +28,14 @@ impl Flows {
         Self { limit, flows: BTreeMap::new(), others: FlowCounters::default() }
     }
 
-    pub(crate) fn add(&mut self, packet: &[u8], is_lost: bool) {
-        let Ok(header) = Header::parse(packet) else { return };
-        let (key, _) = FlowKey::of(&header, packet);
-        let has_room = self.flows.len() < self.limit || self.flows.contains_key(&key);
-        let counters = if has_room { self.flows.entry(key).or_default() } else { &mut self.others };
-        counters.sent.add(packet.len());
-        if is_lost {
+    pub(crate) fn add_sent(&mut self, packet: &[u8]) {
+        if let Some(counters) = self.counters(packet) {
+            counters.sent.add(packet.len());
+        }
+    }
+
+    pub(crate) fn add_lost(&mut self, packet: &[u8]) {
+        if let Some(counters) = self.counters(packet) {
             counters.lost.add(packet.len());
         }
     }
@@ -45,5 +46,13 @@ impl Flows {
 
     pub(crate) fn others(&self) -> FlowCounters {
         self.others
+    }
+
+    /// Those of the packet's flow; those of the others once there are too many flows.
+    fn counters(&mut self, packet: &[u8]) -> Option<&mut FlowCounters> {
+        let header = Header::parse(packet).ok()?;
+        let (key, _) = FlowKey::of(&header, packet);
+        let has_room = self.flows.len() < self.limit || self.flows.contains_key(&key);
+        Some(if has_room { self.flows.entry(key).or_default() } else { &mut self.others })
     }
 }

@@ -1,9 +1,9 @@
 //! Deterministic network simulation: the protocol cores in virtual time.
 //!
 //! ```text
-//!  World ──▶ Queue ──▶ Node ──▶ Engine ──▶ Medium ──▶ Channel
-//!   │ builds, runs,    IP stack, HBH,      packets,   when a packet leaves,
-//!   │ reports          applications        counters   when it arrives
+//!  World ──▶ Queue ──▶ Node ──▶ Engine ──▶ Medium
+//!   │ builds, runs,    IP stack, services,  when a packet leaves,
+//!   │ reports          applications         when it arrives, and where
 //! ```
 //!
 //! A run is a pure function of the world's description and its seed.
@@ -11,12 +11,11 @@
 pub mod app;
 pub mod bench;
 pub mod capture;
-pub mod channel;
 mod counters;
 mod engine;
 mod flows;
-pub mod hf;
 mod ids;
+pub mod medium;
 mod node;
 mod series;
 mod summary;
@@ -25,9 +24,13 @@ pub mod units;
 mod world;
 
 pub use counters::{ByClass, Class, NodeCounters, PortCounters, Tally, TunnelCounters};
+pub use engine::{Engine, MediumId, PacketId};
 pub use flows::FlowCounters;
 pub use ids::{AppId, HfId, LinkId, NodeId, PortId, TunnelId};
-pub use node::{CodingReport, InterfaceConfig, NextHop, NotAPrefix, Prefix, Route};
+pub use medium::hf;
+pub use medium::wire::channel;
+pub use node::service;
+pub use node::{CodingReport, InterfaceConfig, NextHop, NotAPrefix, Prefix};
 pub use summary::Summary;
 pub use transits::Transit;
 pub use world::{

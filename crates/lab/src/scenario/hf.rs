@@ -230,7 +230,7 @@ impl Frequency {
 impl FrequencyReport {
     /// What the frequency saw, whose stations serve the nodes of these names.
     pub(super) fn new(world: &World, hf: HfId, planned: &Frequency, names: Vec<String>) -> Self {
-        let medium = world.hf(hf).medium();
+        let medium = world.hf_medium(hf);
         let stations = || (0..planned.stations.len()).map(StationId);
         let paths = stations().flat_map(|from| stations().map(move |to| (from, to)));
         let bounds = planned.stations.iter().map(|station| station.config.turn_bound());
@@ -260,7 +260,7 @@ impl FrequencyReport {
 impl HfReport {
     /// What the station of this name did.
     pub(super) fn new(world: &World, hf: HfId, station: StationId, node: &str) -> Self {
-        let stack = world.hf(hf).node(station);
+        let stack = world.hf_node(hf, station);
         let (stats, client) = (stack.stats(), world.hf_client(hf, station).stats());
         Self {
             node: node.to_owned(),

@@ -2,7 +2,6 @@
 //!
 //! Like the protocol cores they are plain state machines. A routing protocol would be another one.
 
-pub mod carrier;
 pub mod echo;
 pub mod ping;
 pub mod stamp;
@@ -18,8 +17,6 @@ use proto::time::Time;
 /// An application at work.
 #[derive(Debug)]
 pub(crate) enum App {
-    CarrierEntry(Box<carrier::Entry>),
-    CarrierExit(Box<carrier::Exit>),
     Echo(echo::Echo),
     Ping(ping::Ping),
     StreamSender(stream::Sender),
@@ -34,11 +31,7 @@ impl App {
         match self {
             Self::Echo(echo) => echo.handle_datagram(datagram),
             Self::Ping(ping) => ping.handle_datagram(now, datagram),
-            Self::CarrierEntry(_)
-            | Self::CarrierExit(_)
-            | Self::StreamSender(_)
-            | Self::TransferSender(_)
-            | Self::TransferSink(_) => {}
+            Self::StreamSender(_) | Self::TransferSender(_) | Self::TransferSink(_) => {}
             Self::StreamSink(sink) => sink.handle_datagram(now, datagram),
         }
     }
@@ -48,9 +41,7 @@ impl App {
         match self {
             Self::Ping(ping) => ping.handle_error(),
             Self::StreamSender(sender) => sender.handle_error(),
-            Self::CarrierEntry(_)
-            | Self::CarrierExit(_)
-            | Self::Echo(_)
+            Self::Echo(_)
             | Self::StreamSink(_)
             | Self::TransferSender(_)
             | Self::TransferSink(_) => {}
@@ -64,11 +55,7 @@ impl App {
             Self::Echo(echo) => echo.poll_transmit(out),
             Self::Ping(ping) => ping.poll_transmit(now, out),
             Self::StreamSender(sender) => sender.poll_transmit(now, out),
-            Self::CarrierEntry(_)
-            | Self::CarrierExit(_)
-            | Self::StreamSink(_)
-            | Self::TransferSender(_)
-            | Self::TransferSink(_) => false,
+            Self::StreamSink(_) | Self::TransferSender(_) | Self::TransferSink(_) => false,
         }
     }
 
@@ -76,37 +63,30 @@ impl App {
     #[must_use]
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         match self {
-            Self::CarrierEntry(entry) => entry.next_timeout(),
             Self::Ping(ping) => ping.next_timeout(),
             Self::StreamSender(sender) => sender.next_timeout(),
             Self::TransferSender(sender) => sender.next_timeout(),
-            Self::CarrierExit(_) | Self::Echo(_) | Self::StreamSink(_) | Self::TransferSink(_) => {
-                None
-            }
+            Self::Echo(_) | Self::StreamSink(_) | Self::TransferSink(_) => None,
         }
     }
 
     /// Sets the address to send from.
     pub(crate) fn bind(&mut self, local: IpAddr) {
         match self {
-            Self::CarrierEntry(entry) => entry.bind(local),
             Self::Ping(ping) => ping.bind(local),
             Self::StreamSender(sender) => sender.bind(local),
             Self::TransferSender(sender) => sender.bind(local),
-            Self::CarrierExit(_) | Self::Echo(_) | Self::StreamSink(_) | Self::TransferSink(_) => {}
+            Self::Echo(_) | Self::StreamSink(_) | Self::TransferSink(_) => {}
         }
     }
 
     /// Whom it will send to, if it does not know its own address yet.
     pub(crate) fn unbound_to(&self) -> Option<IpAddr> {
         match self {
-            Self::CarrierEntry(entry) => entry.unbound_to(),
             Self::Ping(ping) => ping.unbound_to(),
             Self::StreamSender(sender) => sender.unbound_to(),
             Self::TransferSender(sender) => sender.unbound_to(),
-            Self::CarrierExit(_) | Self::Echo(_) | Self::StreamSink(_) | Self::TransferSink(_) => {
-                None
-            }
+            Self::Echo(_) | Self::StreamSink(_) | Self::TransferSink(_) => None,
         }
     }
 
@@ -117,20 +97,15 @@ impl App {
             Self::Ping(ping) => Some(ping.port()),
             Self::StreamSender(sender) => Some(sender.port()),
             Self::StreamSink(sink) => Some(sink.port()),
-            Self::CarrierEntry(_)
-            | Self::CarrierExit(_)
-            | Self::TransferSender(_)
-            | Self::TransferSink(_) => None,
+            Self::TransferSender(_) | Self::TransferSink(_) => None,
         }
     }
 
     /// The TCP port it listens on.
     pub(crate) fn tcp_port(&self) -> Option<u16> {
         match self {
-            Self::CarrierExit(exit) => Some(exit.port()),
             Self::TransferSink(sink) => Some(sink.port()),
-            Self::CarrierEntry(_)
-            | Self::Echo(_)
+            Self::Echo(_)
             | Self::Ping(_)
             | Self::StreamSender(_)
             | Self::StreamSink(_)
@@ -141,10 +116,8 @@ impl App {
     /// Takes a new connection; its TCP.
     pub(crate) fn accept(&mut self) -> Option<tcp::Config> {
         match self {
-            Self::CarrierExit(exit) => Some(exit.accept()),
             Self::TransferSink(sink) => Some(sink.accept()),
-            Self::CarrierEntry(_)
-            | Self::Echo(_)
+            Self::Echo(_)
             | Self::Ping(_)
             | Self::StreamSender(_)
             | Self::StreamSink(_)
@@ -158,10 +131,8 @@ impl App {
         now: Time,
     ) -> Option<(SocketAddr, SocketAddr, tcp::Config)> {
         match self {
-            Self::CarrierEntry(entry) => entry.poll_connect(now),
             Self::TransferSender(sender) => sender.poll_connect(now),
-            Self::CarrierExit(_)
-            | Self::Echo(_)
+            Self::Echo(_)
             | Self::Ping(_)
             | Self::StreamSender(_)
             | Self::StreamSink(_)
@@ -172,29 +143,10 @@ impl App {
     /// Does all that a connection allows.
     pub(crate) fn drive(&mut self, now: Time, connection: &mut tcp::Connection) {
         match self {
-            Self::CarrierEntry(entry) => entry.drive(now, connection),
-            Self::CarrierExit(exit) => exit.drive(connection),
             Self::TransferSender(sender) => sender.drive(now, connection),
             Self::TransferSink(sink) => sink.drive(now, connection),
             Self::Echo(_) | Self::Ping(_) | Self::StreamSender(_) | Self::StreamSink(_) => {}
         }
-    }
-
-    /// Takes a packet to be carried over its connection, if it has one.
-    pub(crate) fn handle_carried(
-        &mut self,
-        now: Time,
-        connection: Option<&mut tcp::Connection>,
-        packet: &[u8],
-    ) {
-        if let Self::CarrierEntry(entry) = self {
-            entry.handle_packet(now, connection, packet);
-        }
-    }
-
-    /// The next packet that was carried here.
-    pub(crate) fn poll_carried(&mut self) -> Option<Vec<u8>> {
-        if let Self::CarrierExit(exit) = self { exit.poll_packet() } else { None }
     }
 
     /// Acts on what is due.

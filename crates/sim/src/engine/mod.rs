@@ -1,7 +1,7 @@
 //! What nodes share: time, events, packets on their way, and the media that carry them.
 //!
 //! ```text
-//!            transmit                         Arrive, Idle
+//!            transmit                           Arrive, Idle
 //!  Node  ───────────────▶  Engine  ─▶ Medium ──────────────▶  Queue  ─▶  Node
 //! ```
 //!
@@ -11,59 +11,54 @@ mod packets;
 mod queue;
 mod trace;
 
+use std::any::Any;
 use std::collections::VecDeque;
+use std::net::IpAddr;
 
 use proto::time::Time;
 
 use crate::capture::{Capture, Direction};
-use crate::channel::Channel;
 use crate::counters::{Class, PortCounters};
 use crate::flows::Flows;
 use crate::ids::{NodeId, PortId};
+use crate::medium::{Delivery, LinkAddress, Medium};
 use crate::transits::Transits;
 
-pub(crate) use packets::{PacketId, Packets};
+pub use packets::PacketId;
+pub(crate) use packets::Packets;
 pub(crate) use queue::{Event, Kind, Queue, Sequence};
 pub(crate) use trace::Trace;
 
 /// What nodes share.
+///
+/// A node with a packet asks `is_idle`, then calls `transmit`, or `await_idle` to be told when it can.
 #[derive(Debug, Default)]
-pub(crate) struct Engine {
+pub struct Engine {
     pub(crate) now: Time,
     pub(crate) events: u64,
     pub(crate) queue: Queue,
     pub(crate) packets: Packets,
-    pub(crate) media: Vec<Medium>,
-    /// Packets handed to HF stations, which have not taken them yet.
-    pub(crate) aloft: VecDeque<Aloft>,
     pub(crate) ports: Vec<Port>,
+    /// Ports whose nodes are to be told that they may transmit.
+    pub(crate) ready: VecDeque<PortId>,
     pub(crate) trace: Trace,
     pub(crate) captures: Vec<Capture>,
     /// Counters for each flow, when asked for.
     pub(crate) flows: Option<Flows>,
     /// How long packets are inside a tunnel, when asked for.
     pub(crate) transits: Option<Transits>,
+    media: Vec<Attached>,
 }
 
-/// What carries packets between the ports that are attached to it.
-///
-/// A port transmits one packet at a time and hears from the medium when it may transmit the next.
-/// A broadcast medium is another variant: it makes an `Arrive` for each port in range and may keep
-/// events of its own for carrier sense.
+/// A medium, by its place in the order in which they were added.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct MediumId(pub(crate) u32);
+
+/// A medium and the order of its events.
 #[derive(Debug)]
-pub(crate) enum Medium {
-    /// A station on an HF frequency: its IP client has the queue, so this one never waits.
-    Hf { net: usize, station: usize },
-    /// Two ports, a channel for each direction; boxed because a channel is large.
-    Wire(Box<[Channel; 2]>),
-}
-
-/// A packet for the IP client of an HF station.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Aloft {
-    pub(crate) net: usize,
-    pub(crate) station: usize,
-    pub(crate) packet: PacketId,
+struct Attached {
+    medium: Box<dyn Medium>,
+    sequence: Sequence,
 }
 
 /// Where an interface is attached.
@@ -72,60 +67,149 @@ pub(crate) struct Port {
     pub(crate) node: NodeId,
     /// The index of the interface in its node.
     pub(crate) interface: usize,
-    pub(crate) medium: usize,
-    /// Which of a wire's two ends.
-    pub(crate) side: usize,
+    pub(crate) medium: MediumId,
+    /// When it may transmit; [`Time::MAX`] while its medium does not know that yet.
+    pub(crate) idle_at: Time,
+    /// Whether its node is to be told of that.
+    pub(crate) awaits_idle: bool,
     pub(crate) counters: PortCounters,
     /// The captures that see its packets, and its number in each.
     pub(crate) captures: Vec<(usize, u32)>,
 }
 
 impl Engine {
+    /// Adds a medium without ports.
+    pub(crate) fn add_medium(&mut self, medium: Box<dyn Medium>) -> MediumId {
+        let index = u32::try_from(self.media.len()).expect("a world has fewer media");
+        let id = MediumId(index);
+        self.media.push(Attached { medium, sequence: Sequence::of_medium(id) });
+        id
+    }
+
+    /// Attaches an interface of a node to a medium.
+    pub(crate) fn add_port(&mut self, node: NodeId, interface: usize, medium: MediumId) -> PortId {
+        let port = PortId(u32::try_from(self.ports.len()).expect("a world has fewer ports"));
+        self.ports.push(Port {
+            node,
+            interface,
+            medium,
+            idle_at: Time::ZERO,
+            awaits_idle: false,
+            counters: PortCounters::default(),
+            captures: Vec::new(),
+        });
+        self.medium_mut(medium).attach(port);
+        port
+    }
+
+    /// The next port whose node is to be told that it may transmit.
+    pub(crate) fn pop_ready(&mut self) -> Option<PortId> {
+        let port = self.ready.pop_front()?;
+        self.ports[port.index()].awaits_idle &= !self.is_idle(port);
+        Some(port)
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// The octets of a packet.
+    #[must_use]
+    pub fn octets(&self, packet: PacketId) -> &[u8] {
+        self.packets.get(packet)
+    }
+
+    /// A new packet, unless `write` has none.
+    pub fn make(&mut self, write: impl FnOnce(&mut Vec<u8>) -> bool) -> Option<PacketId> {
+        let packet = self.packets.add();
+        if write(self.packets.get_mut(packet)) {
+            return Some(packet);
+        }
+        self.packets.remove(packet);
+        None
+    }
+
+    /// Ends a packet.
+    pub fn remove(&mut self, packet: PacketId) {
+        self.packets.remove(packet);
+    }
+
     /// Schedules something.
     pub(crate) fn schedule(&mut self, at: Time, sequence: &mut Sequence, kind: Kind) {
         self.queue.push(Event::new(at.max(self.now), sequence.next(), kind));
     }
 
-    /// Puts a packet on the port's medium; returns when the port is idle again.
+    /// Puts a packet on the medium of an idle port.
     pub(crate) fn transmit(
         &mut self,
         sequence: &mut Sequence,
         port: PortId,
-        to: PortId,
+        to: LinkAddress,
         packet: PacketId,
         class: Class,
-    ) -> Time {
+    ) {
         let octets = self.packets.get(packet);
-        let len = octets.len();
         self.trace.add_packet(self.now, port, octets);
-        self.capture(port, packet, Direction::Out);
-
-        let Port { medium, side, counters, .. } = &mut self.ports[port.index()];
-        counters.sent[class].add(len);
-        let sent = match &mut self.media[*medium] {
-            Medium::Wire(channels) => channels[*side].transmit(self.now, len),
-            Medium::Hf { net, station } => {
-                self.aloft.push_back(Aloft { net: *net, station: *station, packet });
-                if let Some(flows) = &mut self.flows {
-                    flows.add(self.packets.get(packet), false);
-                }
-                return self.now;
-            }
-        };
         if let Some(flows) = &mut self.flows {
-            flows.add(self.packets.get(packet), sent.arrives_at.is_none());
+            flows.add_sent(octets);
         }
-        match sent.arrives_at {
-            Some(at) => {
-                let arrival = Kind::Arrive { port: to, from: port, packet };
-                self.schedule(at, sequence, arrival);
-            }
-            None => {
-                self.ports[port.index()].counters.lost.add(len);
-                self.packets.remove(packet);
-            }
+        let len = octets.len();
+        self.capture(port, packet, Direction::Out);
+        let Port { medium, counters, .. } = &mut self.ports[port.index()];
+        counters.sent[class].add(len);
+        let medium = *medium;
+        self.with_medium(medium, Some(sequence), |medium, delivery| {
+            medium.transmit(delivery, port, to, packet);
+        });
+    }
+
+    /// Lets a medium act on an event that it asked for.
+    pub(crate) fn handle_medium(&mut self, medium: MediumId, token: u32) {
+        self.with_medium(medium, None, |medium, delivery| medium.handle_event(delivery, token));
+    }
+
+    /// Whom a port reaches that sends to the neighbour with this address.
+    pub(crate) fn resolve(&self, port: PortId, address: IpAddr) -> Option<LinkAddress> {
+        if is_for_all(address) {
+            return Some(LinkAddress::Broadcast);
         }
-        sent.idle_at
+        self.medium_of(port).resolve(port, address)
+    }
+
+    /// Whether a port may transmit.
+    pub(crate) fn is_idle(&self, port: PortId) -> bool {
+        self.ports[port.index()].idle_at <= self.now
+    }
+
+    /// Has the node of a busy port told when it is idle.
+    pub(crate) fn await_idle(&mut self, sequence: &mut Sequence, port: PortId) {
+        let state = &mut self.ports[port.index()];
+        if !std::mem::replace(&mut state.awaits_idle, true) && state.idle_at != Time::MAX {
+            let at = state.idle_at;
+            self.schedule(at, sequence, Kind::Idle { port });
+        }
+    }
+
+    /// A medium.
+    pub(crate) fn medium(&self, medium: MediumId) -> &dyn Medium {
+        &*self.media[medium.0 as usize].medium
+    }
+
+    /// A medium, to be changed.
+    pub(crate) fn medium_mut(&mut self, medium: MediumId) -> &mut dyn Medium {
+        &mut *self.media[medium.0 as usize].medium
+    }
+
+    /// All media.
+    pub(crate) fn media(&self) -> impl Iterator<Item = &dyn Medium> {
+        self.media.iter().map(|attached| &*attached.medium)
+    }
+
+    /// The medium of a port.
+    pub(crate) fn medium_of(&self, port: PortId) -> &dyn Medium {
+        self.medium(self.ports[port.index()].medium)
     }
 
     /// Writes a packet to the captures of a port.
@@ -134,5 +218,39 @@ impl Engine {
         for (capture, interface) in &self.ports[port.index()].captures {
             self.captures[*capture].write(self.now, *interface, direction, octets);
         }
+    }
+
+    /// Lets a service act on the medium of its port; `None` where that is of another kind.
+    pub fn at_port<M: Medium, T>(
+        &mut self,
+        port: PortId,
+        act: impl FnOnce(&mut M, &mut Delivery<'_>) -> T,
+    ) -> Option<T> {
+        let medium = self.ports[port.index()].medium;
+        self.with_medium(medium, None, |medium, delivery| {
+            let medium: &mut dyn Any = medium;
+            medium.downcast_mut::<M>().map(|medium| act(medium, delivery))
+        })
+    }
+
+    fn with_medium<T>(
+        &mut self,
+        medium: MediumId,
+        node: Option<&mut Sequence>,
+        act: impl FnOnce(&mut dyn Medium, &mut Delivery<'_>) -> T,
+    ) -> T {
+        let Self { now, queue, packets, ports, flows, ready, media, .. } = self;
+        let Attached { medium: it, sequence: own } = &mut media[medium.0 as usize];
+        let now = *now;
+        let mut delivery = Delivery { now, medium, queue, packets, ports, flows, ready, node, own };
+        act(&mut **it, &mut delivery)
+    }
+}
+
+/// Whether all nodes that hear a packet to this address take it: broadcast and multicast.
+pub(crate) fn is_for_all(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_broadcast() || address.is_multicast(),
+        IpAddr::V6(address) => address.is_multicast(),
     }
 }

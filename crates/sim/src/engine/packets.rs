@@ -1,14 +1,24 @@
 //! The packets that are somewhere: in a queue or on a medium.
 
-/// A packet in [`Packets`].
+/// A packet in the engine.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct PacketId(u32);
+pub struct PacketId(u32);
 
 /// An arena of packets whose buffers are used again.
+///
+/// A packet may be shared, as when several ports hear one transmission. Who receives one asks for
+/// a packet of its own before it changes octets: see [`Packets::take`].
 #[derive(Debug, Default)]
 pub(crate) struct Packets {
-    buffers: Vec<Vec<u8>>,
+    buffers: Vec<Buffer>,
     free: Vec<PacketId>,
+}
+
+#[derive(Debug, Default)]
+struct Buffer {
+    octets: Vec<u8>,
+    /// How many have it beside the first.
+    shares: u32,
 }
 
 impl Packets {
@@ -18,7 +28,7 @@ impl Packets {
             return id;
         }
         let id = PacketId(u32::try_from(self.buffers.len()).expect("fewer packets than 2^32"));
-        self.buffers.push(Vec::new());
+        self.buffers.push(Buffer::default());
         id
     }
 
@@ -42,22 +52,66 @@ impl Packets {
         (id, made)
     }
 
+    /// Lets one more have a packet; each of them removes it.
+    pub(crate) fn share(&mut self, id: PacketId) {
+        self.buffers[id.0 as usize].shares += 1;
+    }
+
+    /// The packet for one who is going to change it: a copy while others have it too.
+    pub(crate) fn take(&mut self, id: PacketId) -> PacketId {
+        if self.buffers[id.0 as usize].shares == 0 {
+            return id;
+        }
+        let (copy, ()) = self.derive(id, |octets, copy| copy.extend_from_slice(octets));
+        self.remove(id);
+        copy
+    }
+
     pub(crate) fn get(&self, id: PacketId) -> &[u8] {
-        &self.buffers[id.0 as usize]
+        &self.buffers[id.0 as usize].octets
     }
 
     pub(crate) fn get_mut(&mut self, id: PacketId) -> &mut Vec<u8> {
-        &mut self.buffers[id.0 as usize]
+        &mut self.buffers[id.0 as usize].octets
     }
 
-    /// Ends a packet; its identity is used again.
+    /// Ends a packet for one of those that have it; after the last its identity is used again.
     pub(crate) fn remove(&mut self, id: PacketId) {
-        self.get_mut(id).clear();
+        let buffer = &mut self.buffers[id.0 as usize];
+        if buffer.shares > 0 {
+            buffer.shares -= 1;
+            return;
+        }
+        buffer.octets.clear();
         self.free.push(id);
     }
 
     /// How many packets exist.
     pub(crate) fn len(&self) -> usize {
         self.buffers.len() - self.free.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_shares_a_packet_gets_one_of_its_own_to_change() {
+        let mut packets = Packets::default();
+        let first = packets.add_copy(b"heard by three");
+        packets.share(first);
+        packets.share(first);
+
+        let own = [(); 3].map(|()| packets.take(first));
+
+        assert_eq!(own[2], first, "the last needs no copy");
+        packets.get_mut(own[0])[0] = b'H';
+        assert_eq!(packets.get(own[0]), b"Heard by three");
+        assert_eq!([own[1], own[2]].map(|id| packets.get(id)), [b"heard by three"; 2]);
+        for id in own {
+            packets.remove(id);
+        }
+        assert_eq!(packets.len(), 0);
     }
 }

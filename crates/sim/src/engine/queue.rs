@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 
 use proto::time::Time;
 
+use super::MediumId;
 use super::packets::PacketId;
 use crate::ids::{NodeId, PortId};
 
@@ -24,12 +25,12 @@ pub(crate) struct Event {
 pub(crate) enum Kind {
     /// The last bit of a packet reaches a port.
     Arrive { port: PortId, from: PortId, packet: PacketId },
-    /// The earliest deadline on an HF frequency, unless that has moved.
-    Hf { net: u32 },
     /// Something in the world's plan is due.
     Change { index: u32 },
     /// A port may transmit again.
     Idle { port: PortId },
+    /// Something that a medium asked for.
+    Medium { medium: MediumId, token: u32 },
     /// A node's earliest deadline, unless that has moved.
     Wake { node: NodeId },
 }
@@ -76,14 +77,15 @@ impl Sequence {
     /// The world itself, whose changes come before what nodes do at that instant.
     pub(crate) const WORLD: Self = Self(Order(0));
 
-    pub(crate) fn of(node: NodeId) -> Self {
-        Self(Order((u64::from(node.0) + 1) << 40))
+    /// Of a medium: before all nodes, so that a node that acts at an instant knows what it heard.
+    pub(crate) fn of_medium(medium: MediumId) -> Self {
+        assert!(medium.0 < MEDIA - 1, "a world has fewer than 2^23 media");
+        Self(Order((u64::from(medium.0) + 1) << 40))
     }
 
-    /// Of an HF frequency: after all nodes, of which there are fewer than 2^24 by that many.
-    pub(crate) fn of_hf(net: usize) -> Self {
-        let place = (1 << 24) - 1 - u64::try_from(net).expect("few frequencies");
-        Self(Order(place << 40))
+    pub(crate) fn of_node(node: NodeId) -> Self {
+        assert!(node.0 < MEDIA, "a world has fewer than 2^23 nodes");
+        Self(Order(u64::from(MEDIA + node.0) << 40))
     }
 
     pub(crate) fn next(&mut self) -> Order {
@@ -91,6 +93,9 @@ impl Sequence {
         self.0
     }
 }
+
+/// Of the schedulers, as many may be media.
+const MEDIA: u32 = 1 << 23;
 
 /// A heap of events; nothing is ever removed from its middle.
 #[derive(Debug, Default)]
@@ -124,7 +129,7 @@ mod tests {
             Event::new(Time::from_nanos(nanos), order, Kind::Wake { node: NodeId(0) })
         };
         let (mut world, mut first, mut second) =
-            (Sequence::WORLD, Sequence::of(NodeId(0)), Sequence::of(NodeId(1)));
+            (Sequence::WORLD, Sequence::of_node(NodeId(0)), Sequence::of_node(NodeId(1)));
         let events = [
             at(5, world.next()),
             at(5, first.next()),

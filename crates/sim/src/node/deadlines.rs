@@ -6,9 +6,8 @@ use proto::time::Time;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Owner {
     App(usize),
-    Hop,
+    Service(usize),
     Socket(usize),
-    Tunnel(usize),
 }
 
 /// One deadline in [`Deadlines`].
@@ -85,7 +84,7 @@ mod tests {
     #[test]
     fn only_an_earlier_deadline_asks_for_a_wake_up() {
         let mut deadlines = Deadlines::default();
-        let (app, hop) = (deadlines.add(Owner::App(0)), deadlines.add(Owner::Hop));
+        let (app, hop) = (deadlines.add(Owner::App(0)), deadlines.add(Owner::Service(0)));
 
         assert_eq!(deadlines.set(app, Some(at(5))), Some(at(5)));
         assert_eq!(deadlines.set(hop, Some(at(7))), None);
@@ -93,7 +92,7 @@ mod tests {
         assert_eq!(deadlines.set(hop, Some(at(3))), Some(at(3)));
 
         assert!(deadlines.take_wake(at(3)));
-        assert_eq!(deadlines.pop_due(at(3), &mut 0), Some(Owner::Hop));
+        assert_eq!(deadlines.pop_due(at(3), &mut 0), Some(Owner::Service(0)));
         assert_eq!(deadlines.next_wake(at(3)), Some(at(6)));
         assert!(!deadlines.take_wake(at(5)), "replaced");
         assert!(deadlines.take_wake(at(6)));

@@ -3,10 +3,9 @@
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-use proto::time::Time;
-
-use crate::engine::PacketId;
+use crate::engine::{Engine, PacketId};
 use crate::ids::PortId;
+use crate::medium::LinkAddress;
 
 /// What can be set on an interface.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -38,10 +37,6 @@ pub(crate) struct Interface {
     pub(crate) port: PortId,
     pub(crate) addresses: Vec<IpAddr>,
     pub(crate) is_up: bool,
-    /// When the packet that is being sent has left.
-    pub(crate) idle_at: Time,
-    /// Whether an `Idle` event is on its way.
-    pub(crate) awaits_idle: bool,
     queue: VecDeque<Waiting>,
     queued_octets: usize,
 }
@@ -50,25 +45,18 @@ pub(crate) struct Interface {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
     pub(crate) packet: PacketId,
-    pub(crate) to: PortId,
+    pub(crate) to: LinkAddress,
     octets: usize,
 }
 
 impl Interface {
-    pub(crate) fn new(
-        name: String,
-        config: InterfaceConfig,
-        port: PortId,
-        addresses: Vec<IpAddr>,
-    ) -> Self {
+    pub(crate) fn new(name: String, config: InterfaceConfig, port: PortId) -> Self {
         Self {
             name,
             config,
             port,
-            addresses,
+            addresses: Vec::new(),
             is_up: true,
-            idle_at: Time::ZERO,
-            awaits_idle: false,
             queue: VecDeque::new(),
             queued_octets: 0,
         }
@@ -76,7 +64,7 @@ impl Interface {
 
     /// Takes a packet of this length, unless the queue is full.
     #[must_use]
-    pub(crate) fn enqueue(&mut self, packet: PacketId, to: PortId, octets: usize) -> bool {
+    pub(crate) fn enqueue(&mut self, packet: PacketId, to: LinkAddress, octets: usize) -> bool {
         let limit = self.config.queue_octets.unwrap_or(usize::MAX);
         if self.queue.len() >= self.config.queue_packets || self.queued_octets + octets > limit {
             return false;
@@ -94,6 +82,11 @@ impl Interface {
 
     pub(crate) fn queue_len(&self) -> usize {
         self.queue.len()
+    }
+
+    /// Whom a packet reaches by this interface that goes to the neighbour with this address.
+    pub(crate) fn resolve(&self, engine: &Engine, address: IpAddr) -> Option<LinkAddress> {
+        if self.is_up { engine.resolve(self.port, address) } else { None }
     }
 
     /// This interface's address of the same version as `like`.

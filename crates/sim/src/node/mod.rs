@@ -2,22 +2,24 @@
 //!
 //! ```text
 //!            prerouting                  forward                  postrouting
-//!  medium ──▶ [HBH in] ──▶ route? ─────────────────────▶ + ──▶ [HBH out] ──▶ queue ──▶ medium
-//!                            │ input                     ▲ output
-//!                            ▼                           │
-//!                         ICMP, UDP, TCP ──▶ applications
+//!  medium ──▶ [hook] ──▶ route? ─[hook]────────────────▶ + ──────▶ [hook] ──▶ queue ──▶ medium
+//!                          │ input                       ▲ output
+//!                          ▼                             │
+//!                       [hook] ICMP, UDP, TCP ──▶ applications
 //! ```
+//!
+//! At the hooks, services take packets: see [`Service`].
 
 mod deadlines;
-mod hop;
+mod endpoint;
 mod icmp;
 mod interface;
+pub mod service;
+mod services;
 mod sockets;
 mod stack;
 mod table;
-mod tcpnc;
 mod transport;
-mod tunnel;
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -26,20 +28,20 @@ use proto::rng::Rng;
 use proto::time::Time;
 
 use crate::app::App;
-use crate::counters::{Class, NodeCounters};
+use crate::counters::NodeCounters;
 use crate::engine::{Engine, Kind, PacketId, Sequence};
 use crate::ids::{NodeId, PortId};
 
 use deadlines::{DeadlineId, Deadlines, Owner};
-pub(crate) use hop::{Hop, link_of};
+pub use endpoint::CodingReport;
 pub(crate) use interface::Interface;
 pub use interface::InterfaceConfig;
+pub(crate) use service::Service;
+use services::Services;
 use sockets::Sockets;
+pub(crate) use table::Route;
 use table::Table;
-pub use table::{NextHop, NotAPrefix, Prefix, Route};
-use tcpnc::Coding;
-pub use tcpnc::CodingReport;
-pub(crate) use tunnel::{Tunnel, TunnelEnd};
+pub use table::{NextHop, NotAPrefix, Prefix};
 
 /// A node.
 #[derive(Debug)]
@@ -49,15 +51,9 @@ pub(crate) struct Node {
     sequence: Sequence,
     pub(crate) interfaces: Vec<Interface>,
     pub(crate) table: Table,
-    pub(crate) hop: Option<Hop>,
-    pub(crate) tunnels: Vec<Tunnel>,
-    /// Which tunnel is asked first.
-    tunnel_turn: usize,
-    /// Where tunnels write payloads.
-    tunnel_payload: Vec<u8>,
+    services: Services,
     apps: Vec<Local>,
-    sockets: Sockets,
-    coding: Coding,
+    pub(crate) sockets: Sockets,
     deadlines: Deadlines,
     pub(crate) counters: NodeCounters,
     /// Packets from this node to itself.
@@ -76,16 +72,12 @@ impl Node {
         Self {
             id,
             name,
-            sequence: Sequence::of(id),
+            sequence: Sequence::of_node(id),
             interfaces: Vec::new(),
             table: Table::default(),
-            hop: None,
-            tunnels: Vec::new(),
-            tunnel_turn: 0,
-            tunnel_payload: Vec::new(),
+            services: Services::default(),
             apps: Vec::new(),
-            sockets: Sockets::new(rng),
-            coding: Coding::new(coding),
+            sockets: Sockets::new(rng, coding),
             deadlines: Deadlines::default(),
             counters: NodeCounters::default(),
             loopback: VecDeque::new(),
@@ -113,10 +105,15 @@ impl Node {
 
     /// Sends what has waited for an interface to become idle.
     pub(crate) fn handle_idle(&mut self, engine: &mut Engine, interface: usize) {
-        self.interfaces[interface].awaits_idle = false;
         self.pump(engine, interface);
-        self.touch_tunnels(interface);
+        self.touch_senders(engine, interface);
         self.settle(engine);
+    }
+
+    /// Looks at an interface because its medium has called.
+    pub(crate) fn handle_call(&mut self, engine: &mut Engine, interface: usize) {
+        self.touch_users(interface);
+        self.handle_idle(engine, interface);
     }
 
     /// Acts on the deadlines that are due.
@@ -128,9 +125,8 @@ impl Node {
         while let Some(owner) = self.deadlines.pop_due(engine.now, &mut place) {
             match owner {
                 Owner::App(app) => self.handle_app_timeout(engine, app),
-                Owner::Hop => self.handle_hop_timeout(engine.now),
+                Owner::Service(service) => self.handle_service_timeout(engine.now, service),
                 Owner::Socket(socket) => self.handle_socket_timeout(engine, socket),
-                Owner::Tunnel(tunnel) => self.handle_tunnel_timeout(engine.now, tunnel),
             }
         }
         self.settle(engine);
@@ -153,9 +149,9 @@ impl Node {
         self.handle_routes_changed(engine);
     }
 
-    /// Takes back from HBH what has another next hop now.
+    /// Lets services look again at what they hold for a next hop that may have changed.
     pub(crate) fn handle_routes_changed(&mut self, engine: &mut Engine) {
-        self.reroute_hop(engine);
+        self.tell_routes(engine);
         self.settle(engine);
     }
 
@@ -173,11 +169,12 @@ impl Node {
     }
 
     /// The address that packets to `destination` carry as their source.
-    pub(crate) fn source_for(&mut self, destination: IpAddr) -> Option<IpAddr> {
+    pub(crate) fn source_for(&mut self, engine: &Engine, destination: IpAddr) -> Option<IpAddr> {
         if self.is_local(destination) {
             return Some(destination);
         }
-        let towards = self.route(destination).map(|next| &self.interfaces[next.interface]);
+        let next = self.route(engine, destination);
+        let towards = next.map(|next| &self.interfaces[next.interface]);
         towards
             .and_then(|interface| interface.address_like(destination))
             .or_else(|| self.interfaces.iter().find_map(|any| any.address_like(destination)))
@@ -192,38 +189,29 @@ impl Node {
         loop {
             if let Some(packet) = self.loopback.pop_front() {
                 self.input(engine, packet);
-            } else if !self.settle_hop(engine) && !self.settle_tunnels(engine) {
+            } else if !self.settle_services(engine) {
                 break;
             }
         }
     }
 
-    /// Sends from the queue, and then from HBH, while the interface is idle.
+    /// Sends from the queue, and then from services, while the interface is idle.
     fn pump(&mut self, engine: &mut Engine, index: usize) {
         if !self.interfaces[index].is_up {
             return;
         }
-        while self.interfaces[index].idle_at <= engine.now {
+        let port = self.interfaces[index].port;
+        while engine.is_idle(port) {
             let waiting =
                 self.interfaces[index].dequeue().map(|waiting| (waiting.packet, waiting.to));
-            let waiting = waiting.or_else(|| self.poll_hop(engine, index));
-            let waiting = waiting.or_else(|| self.poll_tunnels(engine, index));
+            let waiting = waiting.or_else(|| self.poll_services(engine, index));
             let Some((packet, to)) = waiting else { return };
-            let class = Class::of(engine.packets.get(packet), self.hop_protocol());
-            let port = self.interfaces[index].port;
-            let idle_at = engine.transmit(&mut self.sequence, port, to, packet, class);
-            self.interfaces[index].idle_at = idle_at;
+            let class = self.class_of(engine.packets.get(packet));
+            engine.transmit(&mut self.sequence, port, to, packet, class);
         }
-        self.fill_hop_backlog(engine, index);
-        self.fill_tunnel_backlog(engine, index);
-
-        let has_hop = self.hop.as_ref().is_some_and(|hop| hop.uses(index));
-        let has_core = has_hop || self.has_tunnel_over(index);
-        let interface = &mut self.interfaces[index];
-        if !interface.awaits_idle && (interface.queue_len() > 0 || has_core) {
-            interface.awaits_idle = true;
-            let idle = Kind::Idle { port: interface.port };
-            engine.schedule(interface.idle_at, &mut self.sequence, idle);
+        self.fill_backlog(engine, index);
+        if self.interfaces[index].queue_len() > 0 || self.has_service_over(engine, index) {
+            engine.await_idle(&mut self.sequence, port);
         }
     }
 
@@ -236,7 +224,7 @@ impl Node {
     /// Lets an application act, and sends what it has to send.
     fn drive_app(&mut self, engine: &mut Engine, index: usize) {
         if let Some(destination) = self.apps[index].app.unbound_to()
-            && let Some(local) = self.source_for(destination)
+            && let Some(local) = self.source_for(engine, destination)
         {
             self.apps[index].app.bind(local);
         }

@@ -6,11 +6,11 @@ use std::net::SocketAddr;
 use proto::ip::{Header, icmp};
 use proto::rng::Rng;
 use proto::tcp::{self, Connection, Flags, Segment, State};
-use proto::tcpnc::{Layer, wire};
-use proto::time::Time;
+use proto::tcpnc::{self, Layer, wire};
 
 use super::Node;
 use super::deadlines::{DeadlineId, Owner};
+use super::endpoint::{CodingReport, Endpoint};
 use crate::engine::{Engine, PacketId};
 
 /// Connections that a node may have; a SYN beyond is dropped and counted.
@@ -24,6 +24,12 @@ pub(crate) struct Sockets {
     /// By our end and the peer's.
     places: BTreeMap<(SocketAddr, SocketAddr), usize>,
     rng: Rng,
+    /// TCP/NC below them, where that is wanted.
+    layer: Option<tcpnc::Config>,
+    /// What the layers did of connections that are over, the last of each application.
+    ended: BTreeMap<usize, CodingReport>,
+    /// For the layers.
+    coding: Rng,
     /// Where TCP writes segments for a layer.
     segment: Vec<u8>,
 }
@@ -38,59 +44,51 @@ struct Slot {
 /// A connection and the application that has it.
 #[derive(Debug)]
 struct Socket {
-    connection: Connection,
+    endpoint: Endpoint,
     app: usize,
-    /// TCP/NC between it and IP.
-    layer: Option<Box<Layer>>,
-}
-
-impl Socket {
-    /// Appends the next whole IP packet to `out`; `segment` is where TCP writes for the layer.
-    fn poll_transmit(&mut self, now: Time, segment: &mut Vec<u8>, out: &mut Vec<u8>) -> bool {
-        let Some(layer) = &mut self.layer else { return self.connection.poll_transmit(now, out) };
-        loop {
-            if layer.poll_transmit(now, out) {
-                return true;
-            }
-            segment.clear();
-            if !self.connection.poll_transmit(now, segment) {
-                return false;
-            }
-            layer.handle_outgoing(now, segment);
-        }
-    }
-
-    /// Lets TCP take one segment that its layer has for it; false if there was none.
-    fn take_segment(&mut self, now: Time) -> bool {
-        let Some(segment) = self.layer.as_mut().and_then(|layer| layer.poll_segment(now)) else {
-            return false;
-        };
-        self.connection.handle_segment(now, &segment);
-        true
-    }
-
-    fn handle_timeout(&mut self, now: Time) {
-        self.connection.handle_timeout(now);
-        if let Some(layer) = &mut self.layer {
-            layer.handle_timeout(now);
-        }
-    }
-
-    fn next_timeout(&self) -> Option<Time> {
-        let layer = self.layer.as_ref().and_then(|layer| layer.next_timeout());
-        self.connection.next_timeout().into_iter().chain(layer).min()
-    }
 }
 
 impl Sockets {
-    pub(crate) fn new(rng: Rng) -> Self {
+    pub(crate) fn new(rng: Rng, coding: Rng) -> Self {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
             places: BTreeMap::new(),
             rng,
+            layer: None,
+            ended: BTreeMap::new(),
+            coding,
             segment: Vec::new(),
         }
+    }
+
+    /// Puts TCP/NC under all connections that begin from now on.
+    pub(crate) fn enable_tcpnc(&mut self, config: tcpnc::Config) {
+        self.layer = Some(config);
+    }
+
+    /// Whether packets of this protocol are those of TCP/NC here.
+    pub(super) fn speaks(&self, protocol: u8) -> bool {
+        self.layer.is_some_and(|layer| layer.protocol == protocol)
+    }
+
+    /// What TCP/NC did under an application's connection: the oldest that is open, or the last.
+    pub(crate) fn coding(&self, app: usize) -> Option<CodingReport> {
+        let sockets = self.slots.iter().filter_map(|slot| slot.socket.as_ref());
+        let mut layers = sockets.filter(|it| it.app == app).filter_map(|it| it.layer());
+        layers.next().map(CodingReport::of).or_else(|| self.ended.get(&app).copied())
+    }
+
+    /// The connections of an application.
+    pub(crate) fn connections(&self, app: usize) -> impl Iterator<Item = &Connection> {
+        let sockets = self.slots.iter().filter_map(|slot| slot.socket.as_ref());
+        sockets.filter(move |socket| socket.app == app).map(|socket| &socket.endpoint.connection)
+    }
+}
+
+impl Socket {
+    fn layer(&self) -> Option<&Layer> {
+        self.endpoint.layer.as_deref()
     }
 }
 
@@ -117,7 +115,7 @@ impl Node {
         if let Some(index) = found
             && let Some(socket) = &mut self.sockets.slots[index].socket
         {
-            socket.connection.handle_segment(engine.now, segment);
+            socket.endpoint.handle_segment(engine.now, segment);
             self.drive_socket(engine, index);
             return;
         }
@@ -169,9 +167,9 @@ impl Node {
     }
 
     fn add_socket(&mut self, engine: &mut Engine, connection: Connection, app: usize) {
-        let layer = self.coding.layer(app, &connection);
-        let socket = Socket { connection, app, layer };
-        let ends = (socket.connection.local(), socket.connection.remote());
+        let ends = (connection.local(), connection.remote());
+        let Sockets { layer, coding, .. } = &mut self.sockets;
+        let socket = Socket { endpoint: Endpoint::new(connection, *layer, coding), app };
         let index = self.sockets.free.pop().unwrap_or_else(|| {
             let index = self.sockets.slots.len();
             let deadline = self.deadlines.add(Owner::Socket(index));
@@ -185,7 +183,7 @@ impl Node {
 
     pub(super) fn handle_socket_timeout(&mut self, engine: &mut Engine, index: usize) {
         if let Some(socket) = &mut self.sockets.slots[index].socket {
-            socket.handle_timeout(engine.now);
+            socket.endpoint.handle_timeout(engine.now);
             self.drive_socket(engine, index);
         }
     }
@@ -194,23 +192,21 @@ impl Node {
     fn drive_socket(&mut self, engine: &mut Engine, index: usize) {
         loop {
             let Some(socket) = &mut self.sockets.slots[index].socket else { return };
-            let app = socket.app;
-            self.apps[app].app.drive(engine.now, &mut socket.connection);
-            self.leave_carrier(engine, app);
+            self.apps[socket.app].app.drive(engine.now, &mut socket.endpoint.connection);
             self.transmit(engine, index);
             let Some(socket) = &mut self.sockets.slots[index].socket else { return };
-            if !socket.take_segment(engine.now) {
+            if !socket.endpoint.take_segment(engine.now) {
                 break;
             }
         }
 
         let Slot { socket: Some(socket), deadline } = &self.sockets.slots[index] else { return };
-        let (next, deadline) = (socket.next_timeout(), *deadline);
-        if socket.connection.state() == State::Closed {
-            let ends = (socket.connection.local(), socket.connection.remote());
-            if let Some(layer) = &socket.layer {
-                self.coding.handle_end(socket.app, layer);
-            }
+        let (next, deadline) = (socket.endpoint.next_timeout(), *deadline);
+        let connection = &socket.endpoint.connection;
+        if connection.state() == State::Closed {
+            let ends = (connection.local(), connection.remote());
+            let (app, report) = (socket.app, socket.layer().map(CodingReport::of));
+            self.sockets.ended.extend(report.map(|report| (app, report)));
             self.sockets.places.remove(&ends);
             self.sockets.slots[index].socket = None;
             self.sockets.free.push(index);
@@ -224,7 +220,7 @@ impl Node {
         while let Some(socket) = &mut self.sockets.slots[index].socket {
             let packet = engine.packets.add();
             let out = engine.packets.get_mut(packet);
-            if !socket.poll_transmit(engine.now, &mut segment, out) {
+            if !socket.endpoint.poll_transmit(engine.now, &mut segment, out) {
                 engine.packets.remove(packet);
                 break;
             }
@@ -253,20 +249,32 @@ impl Node {
     ) {
         let Some(&index) = self.sockets.places.get(&(local, remote)) else { return };
         if let Some(socket) = &mut self.sockets.slots[index].socket {
-            socket.connection.handle_icmp(engine.now, error, seq);
+            socket.endpoint.connection.handle_icmp(engine.now, error, seq);
             self.drive_socket(engine, index);
         }
     }
 
-    /// Takes a message of a peer's layer.
-    pub(super) fn handle_coded_message(
+    /// Takes a packet of a peer's TCP/NC.
+    pub(super) fn handle_coded(
         &mut self,
         engine: &mut Engine,
-        message: &wire::Message<'_>,
+        header: &Header,
+        offset: usize,
+        packet: PacketId,
     ) {
+        // Taken out so that the message can borrow it while the node acts on it.
+        let octets = std::mem::take(engine.packets.get_mut(packet));
+        match wire::Message::parse(header, &octets, offset) {
+            Ok(message) => self.handle_message(engine, &message),
+            Err(_) => self.counters.malformed_transport += 1,
+        }
+        *engine.packets.get_mut(packet) = octets;
+    }
+
+    fn handle_message(&mut self, engine: &mut Engine, message: &wire::Message<'_>) {
         let found = self.sockets.places.get(&(message.destination, message.source)).copied();
         let socket = found.and_then(|index| self.sockets.slots[index].socket.as_mut());
-        let Some(layer) = socket.and_then(|socket| socket.layer.as_mut()) else {
+        let Some(layer) = socket.and_then(|socket| socket.endpoint.layer.as_mut()) else {
             self.counters.unwanted += 1;
             return;
         };
@@ -274,30 +282,5 @@ impl Node {
         if let Some(index) = found {
             self.drive_socket(engine, index);
         }
-    }
-
-    /// Hands a packet to the application that is the entry of a tunnel.
-    pub(super) fn carry(&mut self, engine: &mut Engine, app: usize, packet: &[u8]) {
-        let mut slots = self.sockets.slots.iter();
-        let is_its = |slot: &Slot| slot.socket.as_ref().is_some_and(|socket| socket.app == app);
-        let found = slots.position(is_its);
-        let socket = found.and_then(|index| self.sockets.slots[index].socket.as_mut());
-        let connection = socket.map(|socket| &mut socket.connection);
-        self.apps[app].app.handle_carried(engine.now, connection, packet);
-        if let Some(index) = found {
-            self.drive_socket(engine, index);
-        }
-    }
-
-    /// The layers of an application's connections.
-    pub(super) fn layers(&self, app: usize) -> impl Iterator<Item = &Layer> {
-        let sockets = self.sockets.slots.iter().filter_map(|slot| slot.socket.as_ref());
-        sockets.filter(move |socket| socket.app == app).filter_map(|it| it.layer.as_deref())
-    }
-
-    /// The connections of an application.
-    pub(crate) fn connections(&self, app: usize) -> impl Iterator<Item = &Connection> {
-        let sockets = self.sockets.slots.iter().filter_map(|slot| slot.socket.as_ref());
-        sockets.filter(move |socket| socket.app == app).map(|socket| &socket.connection)
     }
 }

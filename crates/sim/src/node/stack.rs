@@ -5,9 +5,10 @@ use std::net::IpAddr;
 use proto::ip::icmp::Error;
 use proto::ip::{FlowKey, Header, decrement_ttl, fragment, protocol};
 
+use super::service::Hook;
 use super::{NextHop, Node};
 use crate::capture::Direction;
-use crate::engine::{Engine, PacketId};
+use crate::engine::{Engine, PacketId, is_for_all};
 use crate::ids::PortId;
 
 /// How a packet came to be sent.
@@ -36,11 +37,10 @@ impl Node {
         };
         engine.packets.get_mut(packet).truncate(header.total_len);
 
-        // HBH keeps the destination of the packet that it carries, so any of its packets is meant
-        // for the node that it reaches.
-        if self.hop_protocol() == Some(header.protocol) {
-            self.handle_hop_message(engine, from, packet);
-        } else if self.is_local(header.destination) {
+        if self.offer(engine, &Hook::Prerouting { from, header: &header }, packet) {
+            return;
+        }
+        if self.is_local(header.destination) || is_for_all(header.destination) {
             self.input(engine, packet);
         } else {
             self.forward(engine, packet);
@@ -56,6 +56,9 @@ impl Node {
         };
         self.counters.delivered += 1;
         let (key, offset) = FlowKey::of(&header, engine.packets.get(packet));
+        if self.offer(engine, &Hook::Input { flow: &key, header: &header, offset }, packet) {
+            return;
+        }
         if header.fragment.is_some() || key.protocol == protocol::V6_FRAGMENT {
             self.counters.fragments += 1;
         } else {
@@ -65,7 +68,7 @@ impl Node {
                 }
                 protocol::UDP => self.handle_udp(engine, &header, offset, packet),
                 protocol::TCP => self.handle_tcp(engine, &header, offset, packet),
-                coded if self.coding.speaks(coded) => {
+                coded if self.sockets.speaks(coded) => {
                     self.handle_coded(engine, &header, offset, packet);
                 }
                 _ => self.counters.unwanted += 1,
@@ -76,19 +79,23 @@ impl Node {
 
     /// Passes a packet on that is for someone else.
     pub(super) fn forward(&mut self, engine: &mut Engine, packet: PacketId) {
-        if let Some(tunnel) = self.tunnel_for(engine, packet) {
+        let Ok(header) = Header::parse(engine.packets.get(packet)) else {
+            self.counters.malformed += 1;
+            engine.packets.remove(packet);
+            return;
+        };
+        if let Some(service) = self.service_to(header.destination) {
             if self.take_hop(engine, packet) {
                 self.counters.forwarded += 1;
-                self.send_into_tunnel(engine, tunnel, packet);
+                self.hand(engine, service, &Hook::Diverted, packet);
             }
             return;
         }
         let Some(next) = self.route_packet(engine, packet) else { return };
         if self.take_hop(engine, packet) {
             self.counters.forwarded += 1;
-            match self.tcpnc_entry(next) {
-                Some(entry) => self.send_into_carrier(engine, entry, packet),
-                None => self.postrouting(engine, next, packet, Origin::Link),
+            if !self.offer_forwarded(engine, next, packet) {
+                self.postrouting(engine, next, packet, Origin::Link);
             }
         }
     }
@@ -103,20 +110,11 @@ impl Node {
         };
         if self.is_local(header.destination) {
             self.loopback.push_back(packet);
-        } else if let Some(tunnel) = self.tunnel_to(header.destination) {
-            self.send_into_tunnel(engine, tunnel, packet);
+        } else if let Some(service) = self.service_to(header.destination) {
+            self.hand(engine, service, &Hook::Diverted, packet);
         } else if let Some(next) = self.route_packet(engine, packet) {
             self.postrouting(engine, next, packet, Origin::Local);
         }
-    }
-
-    /// The tunnel that a packet is routed into.
-    fn tunnel_for(&self, engine: &Engine, packet: PacketId) -> Option<usize> {
-        if self.tunnels.is_empty() {
-            return None;
-        }
-        let header = Header::parse(engine.packets.get(packet)).ok()?;
-        self.tunnel_to(header.destination)
     }
 
     /// The next hop of a packet; one without is dropped and its sender told.
@@ -126,7 +124,7 @@ impl Node {
         packet: PacketId,
     ) -> Option<NextHop> {
         let destination = Header::parse(engine.packets.get(packet)).ok()?.destination;
-        let next = self.route(destination);
+        let next = self.route(engine, destination);
         if next.is_none() {
             self.counters.no_route += 1;
             self.refuse(engine, Error::HostUnreachable, packet);
@@ -145,7 +143,7 @@ impl Node {
         may_travel
     }
 
-    /// The last hook: to HBH where the next hop speaks it, or else to the interface's queue.
+    /// The last hook: to a service that claims the packet, or else to the interface's queue.
     pub(super) fn postrouting(
         &mut self,
         engine: &mut Engine,
@@ -153,8 +151,7 @@ impl Node {
         packet: PacketId,
         origin: Origin,
     ) {
-        if self.speaks_hop(next) {
-            self.send_by_hop(engine, next, packet);
+        if self.offer(engine, &Hook::Postrouting { next }, packet) {
             return;
         }
         let mtu = self.interfaces[next.interface].config.mtu;
@@ -224,7 +221,7 @@ impl Node {
     /// Drops a packet and tells its sender why.
     pub(super) fn refuse(&mut self, engine: &mut Engine, error: Error, packet: PacketId) {
         let source = Header::parse(engine.packets.get(packet)).ok().map(|header| header.source);
-        let local = source.and_then(|source| self.source_for(source));
+        let local = source.and_then(|source| self.source_for(engine, source));
         let (report, is_owed) = engine.packets.derive(packet, |offender, out| {
             local.is_some_and(|local| error.emit(local, offender, out))
         });
@@ -237,13 +234,13 @@ impl Node {
         }
     }
 
-    pub(super) fn route(&mut self, destination: IpAddr) -> Option<NextHop> {
-        let interfaces = &self.interfaces;
-        self.table.lookup(destination, |index| interfaces[index].is_up)
+    pub(crate) fn route(&mut self, engine: &Engine, destination: IpAddr) -> Option<NextHop> {
+        let Self { table, interfaces, .. } = self;
+        table.lookup(destination, |index, via| interfaces[index].resolve(engine, via))
     }
 }
 
 /// The error that says how long a packet may be.
-pub(super) fn too_big(mtu: usize) -> Error {
+pub(crate) fn too_big(mtu: usize) -> Error {
     Error::TooBig { mtu: u16::try_from(mtu).unwrap_or(u16::MAX) }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use crate::ids::PortId;
+use crate::medium::LinkAddress;
 
 /// A block of addresses.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -20,19 +20,21 @@ pub struct Prefix {
 pub struct NextHop {
     /// The index of the interface in its node.
     pub interface: usize,
-    /// The neighbour's port.
-    pub neighbour: PortId,
+    /// The neighbour, as the interface's medium found it.
+    pub neighbour: LinkAddress,
 }
 
 /// A way to a prefix.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Route {
+pub(crate) struct Route {
     /// Which destinations.
-    pub prefix: Prefix,
+    pub(crate) prefix: Prefix,
     /// How good; lower is better.
-    pub metric: u32,
-    /// Through whom.
-    pub next: NextHop,
+    pub(crate) metric: u32,
+    /// The index of the interface in its node.
+    pub(crate) interface: usize,
+    /// The neighbour's address; `None` where the destination itself is a neighbour.
+    pub(crate) via: Option<IpAddr>,
 }
 
 impl Prefix {
@@ -139,7 +141,7 @@ impl Table {
         }
     }
 
-    /// Forgets what depends on which interfaces are up.
+    /// Forgets what depends on which interfaces are up and who has which address.
     pub(crate) fn forget_recent(&mut self) {
         self.recent = [None; RECENT];
     }
@@ -153,11 +155,12 @@ impl Table {
         self.routes.retain(|_, routes| !routes.is_empty());
     }
 
-    /// The best way to `destination` through an interface that `is_up`.
+    /// The best way to `destination` through an interface for which `resolve` finds the neighbour
+    /// with an address; it finds none while the interface is down.
     pub(crate) fn lookup(
         &mut self,
         destination: IpAddr,
-        is_up: impl Fn(usize) -> bool,
+        resolve: impl Fn(usize, IpAddr) -> Option<LinkAddress>,
     ) -> Option<NextHop> {
         let slot = recent_slot(destination);
         match self.recent[slot] {
@@ -165,7 +168,7 @@ impl Table {
             _ => {}
         }
 
-        let next = self.search(destination, is_up)?;
+        let next = self.search(destination, resolve)?;
         self.recent[slot] = Some((destination, next));
         Some(next)
     }
@@ -174,15 +177,17 @@ impl Table {
     pub(crate) fn search(
         &self,
         destination: IpAddr,
-        is_up: impl Fn(usize) -> bool,
+        resolve: impl Fn(usize, IpAddr) -> Option<LinkAddress>,
     ) -> Option<NextHop> {
         self.shapes
             .iter()
             .filter(|(is_v6, _)| *is_v6 == destination.is_ipv6())
             .filter_map(|(_, len)| self.routes.get(&Prefix::new(destination, *len)))
             .flatten()
-            .map(|route| route.next)
-            .find(|next| is_up(next.interface))
+            .find_map(|&Route { interface, via, .. }| {
+                let neighbour = resolve(interface, via.unwrap_or(destination))?;
+                Some(NextHop { interface, neighbour })
+            })
     }
 }
 
@@ -221,7 +226,7 @@ mod tests {
         table.add(route("10.0.1.0/24", 5, 3));
 
         let mut through = |address: &str| {
-            table.lookup(address.parse().unwrap(), |_| true).map(|next| next.interface)
+            table.lookup(address.parse().unwrap(), everyone).map(|next| next.interface)
         };
 
         assert_eq!(through("10.0.1.200"), Some(3));
@@ -237,9 +242,10 @@ mod tests {
         table.add(route("fd00::/16", 2, 1));
         let destination = "fd00::1".parse().unwrap();
 
-        assert_eq!(table.lookup(destination, |_| true).map(|next| next.interface), Some(0));
+        let without_first = |up, via| if up == 0 { None } else { everyone(up, via) };
+        assert_eq!(table.lookup(destination, everyone).map(|next| next.interface), Some(0));
         table.forget_recent();
-        assert_eq!(table.lookup(destination, |up| up != 0).map(|next| next.interface), Some(1));
+        assert_eq!(table.lookup(destination, without_first).map(|next| next.interface), Some(1));
     }
 
     #[test]
@@ -247,11 +253,11 @@ mod tests {
         let mut table = Table::default();
         let destination = "10.0.0.1".parse().unwrap();
         table.add(route("10.0.0.1", 1, 0));
-        assert!(table.lookup(destination, |_| true).is_some());
+        assert!(table.lookup(destination, everyone).is_some());
 
         table.remove("10.0.0.1/32".parse().unwrap(), None);
 
-        assert_eq!(table.lookup(destination, |_| true), None);
+        assert_eq!(table.lookup(destination, everyone), None);
     }
 
     #[test]
@@ -265,7 +271,11 @@ mod tests {
     }
 
     fn route(prefix: &str, metric: u32, interface: usize) -> Route {
-        let next = NextHop { interface, neighbour: PortId(0) };
-        Route { prefix: prefix.parse().unwrap(), metric, next }
+        Route { prefix: prefix.parse().unwrap(), metric, interface, via: None }
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "it stands for one that may not find anybody")]
+    fn everyone(_: usize, _: IpAddr) -> Option<LinkAddress> {
+        Some(LinkAddress::Broadcast)
     }
 }

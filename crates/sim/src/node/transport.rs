@@ -24,9 +24,6 @@ impl Node {
             self.counters.malformed_transport += 1;
             return;
         };
-        if self.handle_tunnel_datagram(engine.now, header, &datagram) {
-            return;
-        }
         let port = datagram.destination.port();
         let Some(index) = self.apps.iter().position(|local| local.app.udp_port() == Some(port))
         else {
@@ -51,13 +48,13 @@ impl Node {
         let message = &engine.packets.get(packet)[offset..header.total_len];
         let Some((key, seq, octets)) = quoted_flow(&message[ERROR_HEADER..]) else { return };
         let error = error_of(header, message);
+        if self.tell_error(engine.now, &key, octets, error) {
+            return;
+        }
         let local = SocketAddr::new(key.source, key.source_port);
         let remote = SocketAddr::new(key.destination, key.destination_port);
         match (key.protocol, error) {
             (protocol::UDP, _) => {
-                if self.handle_tunnel_error(engine.now, local, remote, error, octets) {
-                    return;
-                }
                 let port = Some(key.source_port);
                 let sender = self.apps.iter_mut().find(|local| local.app.udp_port() == port);
                 if let Some(local) = sender {

@@ -12,9 +12,10 @@ use proto::time::Time;
 
 use super::World;
 use crate::channel::{self, Channel, Outages};
-use crate::engine::{Medium, Port};
+use crate::engine::Port;
 use crate::ids::PortId;
-use crate::node::NextHop;
+use crate::medium::wire::Wire;
+use crate::node::service::hbh::Hbh;
 
 /// How many hellos each of two neighbours has sent.
 const HELLOS: u32 = 32;
@@ -30,17 +31,22 @@ impl World {
         let round_trip = there.took.zip(back.took).map(|(there, back)| there + back);
         for (near, far, Heard { arrived, .. }) in [(a, b, there), (b, a, back)] {
             let report = LinkReport { arrived, lost: HELLOS - arrived, round_trip };
-            let Port { node, interface, .. } = self.engine.ports[near.index()];
-            let next = NextHop { interface, neighbour: far };
-            self.nodes[node.index()].handle_link_report(next, report);
+            let node = self.node_of(near);
+            let node = &mut self.nodes[node.index()];
+            node.with_service(
+                &mut self.engine,
+                |_: &Hbh| true,
+                |hbh| {
+                    hbh.handle_link_report(far, report);
+                },
+            );
         }
     }
 
     /// What the far end hears of the hellos that leave by a port of a wire.
     fn say_hello(&self, port: PortId) -> Option<Heard> {
-        let Port { node, interface, medium, side, .. } = self.engine.ports[port.index()];
-        let Medium::Wire(channels) = &self.engine.media[medium] else { return None };
-        let config = channels[side].config().clone();
+        let Port { node, interface, medium, .. } = self.engine.ports[port.index()];
+        let config = self.medium::<Wire>(medium)?.channel(port).clone();
         let config = channel::Config { outages: Outages::default(), ..config };
         let name = format!("hellos {} {interface}", self.name(node));
         let mut channel = Channel::new(config, Rng::stream(self.seed, &name));

@@ -1,6 +1,7 @@
 //! What changes in a network while it runs.
 
 use super::World;
+use crate::engine::Port;
 use crate::ids::{LinkId, NodeId};
 use crate::node::Prefix;
 
@@ -51,12 +52,8 @@ impl World {
     }
 
     fn set_link(&mut self, link: LinkId, is_up: bool) {
-        self.links[link.index()].is_up = is_up;
-        for end in self.links[link.index()].ends {
-            let (node, interface) = {
-                let port = &self.engine.ports[end.index()];
-                (port.node, port.interface)
-            };
+        for end in self.links[link.index()] {
+            let Port { node, interface, .. } = self.engine.ports[end.index()];
             self.nodes[node.index()].handle_link(&mut self.engine, interface, is_up);
         }
     }

@@ -11,7 +11,9 @@ use crate::app::{App, echo, ping, stream, transfer};
 use crate::counters::{NodeCounters, PortCounters, TunnelCounters};
 use crate::flows::{FlowCounters, Flows};
 use crate::ids::{AppId, LinkId, NodeId, PortId, TunnelId};
-use crate::node::Tunnel;
+use crate::node::Node;
+use crate::node::service::hbh::Hbh;
+use crate::node::service::tunnel::Tunnel;
 use crate::transits::{Transit, Transits};
 
 /// All counters of a network at one time.
@@ -81,12 +83,12 @@ impl World {
         let nodes = self.nodes.iter().map(|node| NodeReport {
             name: node.name.clone(),
             counters: node.counters,
-            hbh: node.hop.as_ref().map(|hop| hop.core().stats()),
-            tunnels: node.tunnels.iter().map(TunnelReport::new).collect(),
+            hbh: node.services::<Hbh>().next().map(|(_, hbh)| hbh.stats()),
+            tunnels: node.services().map(|(_, end)| TunnelReport::new(end)).collect(),
         });
         let mut links = Vec::new();
         for (index, link) in self.links.iter().enumerate() {
-            let [a, b] = link.ends;
+            let [a, b] = *link;
             for (near, far) in [(a, b), (b, a)] {
                 links.push(LinkReport {
                     link: LinkId(super::small(index)),
@@ -134,8 +136,9 @@ impl World {
     /// Packets that are in a queue or on a link; each HF station that has some counts as one.
     #[must_use]
     pub fn packets_under_way(&self) -> usize {
-        let on_hf: usize = self.hf.iter().map(super::hf::Frequency::under_way).sum();
-        self.engine.packets.len() + on_hf
+        let media: usize = self.engine.media().map(|medium| medium.under_way()).sum();
+        let services: usize = self.nodes.iter().map(Node::under_way).sum();
+        self.engine.packets.len() + media + services
     }
 
     /// What happened in a node's IP stack.
@@ -164,7 +167,7 @@ impl World {
     /// An end of a tunnel; `None` if it does not end there.
     #[must_use]
     pub fn tunnel(&self, node: NodeId, tunnel: TunnelId) -> Option<TunnelReport> {
-        let mut ends = self.nodes[node.index()].tunnels.iter();
+        let mut ends = self.services::<Tunnel>(node);
         ends.find(|end| end.id() == tunnel).map(TunnelReport::new)
     }
 
@@ -217,7 +220,7 @@ impl World {
     /// The open connection of an application; the oldest if there are several.
     pub(super) fn connection(&self, app: AppId) -> Option<&Connection> {
         let (node, index) = self.apps[app.index()];
-        self.nodes[node.index()].connections(index).next()
+        self.nodes[node.index()].sockets.connections(index).next()
     }
 
     pub(super) fn app(&self, app: AppId) -> &App {

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::World;
-use crate::ids::NodeId;
-use crate::node::{NextHop, Prefix, Route};
+use crate::ids::{NodeId, PortId};
+use crate::node::{Prefix, Route};
 
 /// Leaves room below for routes that are set by hand.
 const METRIC: u32 = 1_000;
@@ -15,7 +15,8 @@ const METRIC: u32 = 1_000;
 struct Edge {
     to: usize,
     cost: u64,
-    next: NextHop,
+    near: PortId,
+    far: PortId,
 }
 
 impl World {
@@ -24,15 +25,17 @@ impl World {
     /// Of paths that cost the same it takes the one whose first link was made first. Earlier
     /// routes of this kind are replaced, those set by hand stay and win.
     pub fn auto_routes(&mut self) {
-        let edges = self.edges();
+        let edges: Vec<_> = (0..self.nodes.len()).map(|node| self.edges(node)).collect();
         for origin in 0..self.nodes.len() {
             let firsts = first_hops(&edges, origin);
             let mut routes = Vec::new();
-            for (target, next) in firsts.into_iter().enumerate() {
-                let Some(next) = next else { continue };
-                let target = NodeId(super::small(target));
-                let prefixes = self.addresses(target).map(Prefix::host);
-                routes.extend(prefixes.map(|prefix| Route { prefix, metric: METRIC, next }));
+            for (target, first) in firsts.into_iter().enumerate() {
+                let Some(Edge { near, far, .. }) = first else { continue };
+                let interface = self.engine.ports[near.index()].interface;
+                let via = self.interface(far).addresses.first().copied();
+                let prefixes = self.addresses(NodeId(super::small(target))).map(Prefix::host);
+                let metric = METRIC;
+                routes.extend(prefixes.map(|prefix| Route { prefix, metric, interface, via }));
             }
             let node = &mut self.nodes[origin];
             node.table.remove_metric(METRIC);
@@ -41,26 +44,32 @@ impl World {
             }
             node.handle_routes_changed(&mut self.engine);
         }
+        self.call_ready();
     }
 
-    fn edges(&self) -> Vec<Vec<Edge>> {
-        let mut edges = vec![Vec::new(); self.nodes.len()];
-        for link in self.links.iter().filter(|link| link.is_up) {
-            let [a, b] = link.ends;
-            for (near, far) in [(a, b), (b, a)] {
-                let port = &self.engine.ports[near.index()];
-                let next = NextHop { interface: port.interface, neighbour: far };
-                let to = self.node_of(far).index();
-                edges[port.node.index()].push(Edge { to, cost: u64::from(link.cost), next });
-            }
-        }
-        edges
+    /// The ports of a node, and of each those that hear it and are up.
+    pub(super) fn neighbours(&self, node: NodeId) -> Vec<(PortId, PortId)> {
+        let edges = self.edges(node.index()).into_iter();
+        edges.map(|edge| (edge.near, edge.far)).collect()
+    }
+
+    fn edges(&self, node: usize) -> Vec<Edge> {
+        let up = self.nodes[node].interfaces.iter().filter(|interface| interface.is_up);
+        let edges = up.flat_map(|interface| {
+            let near = interface.port;
+            let neighbours = self.engine.medium_of(near).neighbours(near);
+            neighbours.into_iter().filter(|far| self.interface(far.port).is_up).map(move |far| {
+                let (far, cost) = (far.port, u64::from(far.cost));
+                Edge { to: self.node_of(far).index(), cost, near, far }
+            })
+        });
+        edges.collect()
     }
 }
 
 /// The first hop from `origin` to every node that can be reached (Dijkstra).
-fn first_hops(edges: &[Vec<Edge>], origin: usize) -> Vec<Option<NextHop>> {
-    let mut firsts: Vec<Option<NextHop>> = vec![None; edges.len()];
+fn first_hops(edges: &[Vec<Edge>], origin: usize) -> Vec<Option<Edge>> {
+    let mut firsts: Vec<Option<Edge>> = vec![None; edges.len()];
     let mut costs = vec![u64::MAX; edges.len()];
     costs[origin] = 0;
     let mut open = BinaryHeap::from([Reverse((0, origin))]);
@@ -72,7 +81,7 @@ fn first_hops(edges: &[Vec<Edge>], origin: usize) -> Vec<Option<NextHop>> {
             let through = cost + edge.cost;
             if through < costs[edge.to] {
                 costs[edge.to] = through;
-                firsts[edge.to] = firsts[node].or(Some(edge.next));
+                firsts[edge.to] = firsts[node].or(Some(*edge));
                 open.push(Reverse((through, edge.to)));
             }
         }

@@ -3,14 +3,14 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use proto::tcp::{self, Connection};
+use proto::tcp;
 use proto::tcpnc;
 use proto::time::Time;
 
 use super::World;
-use crate::app::{App, carrier};
 use crate::ids::{AppId, NodeId};
 use crate::node::CodingReport;
+use crate::node::service::tcpnc::{Entry, EntryStats, Exit, ExitStats, Setup};
 
 /// What a TCP/NC tunnel is like.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,19 +51,19 @@ impl Default for TcpncTunnelConfig {
 /// The ends of a TCP/NC tunnel.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct TcpncTunnel {
-    /// Where packets enter.
-    pub entry: AppId,
+    /// Where packets enter: the node, and the index of the service there.
+    entry: (NodeId, usize),
     /// Where they leave.
-    pub exit: AppId,
+    exit: (NodeId, usize),
 }
 
 /// What happened in a TCP/NC tunnel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CarrierReport {
     /// Where packets enter.
-    pub entry: carrier::EntryStats,
+    pub entry: EntryStats,
     /// Where they leave.
-    pub exit: carrier::ExitStats,
+    pub exit: ExitStats,
     /// The layer at the entry, once there is a connection.
     pub layer: Option<CodingReport>,
 }
@@ -72,7 +72,7 @@ impl World {
     /// Puts TCP/NC under all TCP connections of a node that begin from now on; their peers need it
     /// too.
     pub fn enable_tcpnc(&mut self, node: NodeId, config: tcpnc::Config) {
-        self.nodes[node.index()].enable_tcpnc(config);
+        self.nodes[node.index()].sockets.enable_tcpnc(config);
     }
 
     /// Joins two gateways by one TCP/NC connection that carries all packets that `near` forwards
@@ -86,52 +86,53 @@ impl World {
         config: &TcpncTunnelConfig,
     ) -> Option<TcpncTunnel> {
         let towards = self.address(far)?;
-        let source = self.nodes[near.index()].source_for(towards)?;
-        let far_address = self.nodes[far.index()].source_for(source)?;
-        let destination = SocketAddr::new(far_address, config.port);
-        let exit = carrier::Exit::new(config.port, config.tcp);
-        let exit = self.add_app(far, App::CarrierExit(Box::new(exit)));
-        let entry = carrier::Entry::new(config.port, destination, config.tcp, config.points);
-        let entry = self.add_app(near, App::CarrierEntry(Box::new(entry)));
-        for app in [entry, exit] {
-            let (node, index) = self.apps[app.index()];
-            self.nodes[node.index()].enable_tcpnc_for(index, config.layer);
-        }
-        let (node, index) = self.apps[entry.index()];
-        self.nodes[node.index()].add_tcpnc_entry(far_address, index);
+        let source = self.nodes[near.index()].source_for(&self.engine, towards)?;
+        let target = self.nodes[far.index()].source_for(&self.engine, source)?;
+        let [local, remote] = [source, target].map(|ip| SocketAddr::new(ip, config.port));
+        let setup = |world: &Self, node, local, remote| {
+            let name = world.name(node);
+            let rngs = ["tcp", "tcpnc"].map(|what| world.stream(&format!("{what} {name}")));
+            Setup { local, remote, tcp: config.tcp, layer: config.layer, rngs }
+        };
+        let exit = Exit::new(setup(self, far, remote, local));
+        let exit = (far, self.start(far, exit));
+        let entry = Entry::new(setup(self, near, local, remote), config.points);
+        let entry = (near, self.start(near, entry));
         Some(TcpncTunnel { entry, exit })
     }
 
-    /// What happened in a TCP/NC tunnel; `None` if the applications are others.
+    /// What happened in a TCP/NC tunnel; `None` if it is one of another world.
     #[must_use]
     pub fn tcpnc_tunnel(&self, tunnel: TcpncTunnel) -> Option<CarrierReport> {
-        let App::CarrierEntry(entry) = self.app(tunnel.entry) else { return None };
-        let App::CarrierExit(exit) = self.app(tunnel.exit) else { return None };
-        let tcp = |app, last| self.connection(app).map_or(last, |open: &Connection| *open.stats());
-        let (entry, exit) = (*entry.stats(), *exit.stats());
-        Some(CarrierReport {
-            entry: carrier::EntryStats { tcp: tcp(tunnel.entry, entry.tcp), ..entry },
-            exit: carrier::ExitStats { tcp: tcp(tunnel.exit, exit.tcp), ..exit },
-            layer: self.coding(tunnel.entry),
-        })
+        let (node, index) = tunnel.exit;
+        let mut exits = self.nodes[node.index()].services::<Exit>();
+        let (_, exit) = exits.find(|(other, _)| *other == index)?;
+        let entry = self.entry(tunnel)?;
+        Some(CarrierReport { entry: entry.stats(), exit: exit.stats(), layer: entry.layer() })
     }
 
     /// What the TCP/NC under an application's connection did: the oldest that is open, or the last.
     #[must_use]
     pub fn coding(&self, app: AppId) -> Option<CodingReport> {
         let (node, index) = self.apps[app.index()];
-        self.nodes[node.index()].coding(index)
+        self.nodes[node.index()].sockets.coding(index)
     }
 
     /// Octets in the send buffer of a TCP/NC tunnel over time; empty unless asked for.
     #[must_use]
     pub fn tunnel_buffer(&self, tunnel: TcpncTunnel) -> &[(Time, u64)] {
-        if let App::CarrierEntry(entry) = self.app(tunnel.entry) { entry.buffered() } else { &[] }
+        self.entry(tunnel).map_or(&[], Entry::buffered)
     }
 
     /// The congestion window of a TCP/NC tunnel over time, in octets; empty unless asked for.
     #[must_use]
     pub fn tunnel_windows(&self, tunnel: TcpncTunnel) -> &[(Time, u64)] {
-        if let App::CarrierEntry(entry) = self.app(tunnel.entry) { entry.windows() } else { &[] }
+        self.entry(tunnel).map_or(&[], Entry::windows)
+    }
+
+    fn entry(&self, tunnel: TcpncTunnel) -> Option<&Entry> {
+        let (node, index) = tunnel.entry;
+        let mut entries = self.nodes[node.index()].services::<Entry>();
+        entries.find(|(other, _)| *other == index).map(|(_, entry)| entry)
     }
 }

@@ -110,7 +110,7 @@ fn frames_are_captured() {
     std::fs::remove_dir_all(&folder).unwrap();
     let sync = file.windows(2).filter(|pair| *pair == [0x90, 0xeb]).count();
     assert!(sync > 4, "{sync}");
-    let stats = world.hf(hf).node(StationId(0)).stats();
+    let stats = world.hf_node(hf, StationId(0)).stats();
     assert!(stats.sent.data.count > 0);
 }
 

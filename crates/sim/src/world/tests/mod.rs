@@ -19,8 +19,9 @@ use proto::ip::{Spec, protocol, udp};
 use proto::time::Time;
 
 use super::*;
-use crate::channel::Loss;
+use crate::channel::{self, Loss};
 use crate::units::{BitRate, Probability};
+use crate::{InterfaceConfig, Prefix};
 
 /// The paper's kind of link: 300 kbit/s, 50 ms.
 fn slow() -> channel::Config {

@@ -3,7 +3,6 @@
 use proto::nc;
 
 use super::*;
-use crate::node::Prefix;
 
 #[test]
 fn a_transfer_goes_through_a_tunnel_and_not_beside_it() {

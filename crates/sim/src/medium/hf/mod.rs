@@ -19,6 +19,7 @@
 //! The medium is a function of time and of what it is given, so that it runs in virtual and in
 //! real time. Its constants and their sources are in `docs/hf-channel.md`.
 
+mod air;
 mod channel;
 mod curve;
 mod fading;
@@ -29,6 +30,7 @@ mod signal;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use air::Air;
 pub use channel::{Channel, NotAChannel, Variation};
 pub use medium::{Config, Medium, StationId, Stats, Timing};
 pub use net::Net;

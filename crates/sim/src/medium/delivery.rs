@@ -1,0 +1,87 @@
+//! What a medium can do to the world.
+
+use std::collections::VecDeque;
+
+use proto::time::Time;
+
+use crate::engine::{Event, Kind, MediumId, PacketId, Packets, Port, Queue, Sequence};
+use crate::flows::Flows;
+use crate::ids::PortId;
+
+/// What a medium can do to the world while it handles a packet or an event.
+#[derive(Debug)]
+pub struct Delivery<'a> {
+    pub(crate) now: Time,
+    pub(crate) medium: MediumId,
+    pub(crate) queue: &'a mut Queue,
+    pub(crate) packets: &'a mut Packets,
+    pub(crate) ports: &'a mut [Port],
+    pub(crate) flows: &'a mut Option<Flows>,
+    /// Ports whose nodes are to be told that they may transmit.
+    pub(crate) ready: &'a mut VecDeque<PortId>,
+    /// Of the node that transmits; `None` while the medium handles an event.
+    pub(crate) node: Option<&'a mut Sequence>,
+    /// The medium's own.
+    pub(crate) own: &'a mut Sequence,
+}
+
+impl Delivery<'_> {
+    /// The time.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// The octets of a packet.
+    #[must_use]
+    pub fn octets(&self, packet: PacketId) -> &[u8] {
+        self.packets.get(packet)
+    }
+
+    /// Lets one more receiver have a packet; each is delivered or lost on its own.
+    pub fn share(&mut self, packet: PacketId) {
+        self.packets.share(packet);
+    }
+
+    /// Brings a packet to a port, where its last bit arrives at `at`.
+    pub fn deliver(&mut self, at: Time, from: PortId, to: PortId, packet: PacketId) {
+        let sequence = self.node.as_deref_mut().unwrap_or(self.own);
+        let kind = Kind::Arrive { port: to, from, packet };
+        self.queue.push(Event::new(at.max(self.now), sequence.next(), kind));
+    }
+
+    /// Ends a packet that reaches nobody; it counts as lost by the port that sent it.
+    pub fn lose(&mut self, from: PortId, packet: PacketId) {
+        let octets = self.packets.get(packet);
+        self.ports[from.index()].counters.lost.add(octets.len());
+        if let Some(flows) = self.flows {
+            flows.add_lost(octets);
+        }
+        self.packets.remove(packet);
+    }
+
+    /// Lets a port transmit again from `at` on; [`Time::MAX`] while that is not known.
+    pub fn set_idle(&mut self, port: PortId, at: Time) {
+        let state = &mut self.ports[port.index()];
+        let was_unknown = std::mem::replace(&mut state.idle_at, at) == Time::MAX;
+        if !was_unknown || !state.awaits_idle || at == Time::MAX {
+            return;
+        }
+        if at <= self.now {
+            self.ready.push_back(port);
+        } else {
+            self.queue.push(Event::new(at, self.own.next(), Kind::Idle { port }));
+        }
+    }
+
+    /// Has the node of a port look at it at this instant: there is something for a service.
+    pub fn call(&mut self, port: PortId) {
+        self.ready.push_back(port);
+    }
+
+    /// Has [`super::Medium::handle_event`] called at `at`.
+    pub fn wake(&mut self, at: Time, token: u32) {
+        let kind = Kind::Medium { medium: self.medium, token };
+        self.queue.push(Event::new(at.max(self.now), self.own.next(), kind));
+    }
+}

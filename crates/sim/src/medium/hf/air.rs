@@ -1,0 +1,153 @@
+//! The frequency as a medium of a network: what its stations' modems do.
+//!
+//! ```text
+//!  IP ─ transmit ─▶ outbox ─ poll_packet ─▶ service of the station ─ serve ─▶ Medium ─▶ ...
+//!                                                  ▲                            │
+//!                              call ─ poll_event ──┘ ◀────────── events ────────┘
+//! ```
+//!
+//! A modem carries octets and no packets, so a packet for a station waits here, in no time, for the
+//! service that speaks STANAG 5066 with the others.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+
+use proto::modem::{Event, Transmit};
+use proto::time::Time;
+
+use super::{Medium as Radio, StationId};
+use crate::engine::PacketId;
+use crate::ids::PortId;
+use crate::medium::{Delivery, LinkAddress, Medium, Neighbour};
+
+/// Stations on a frequency, each a port.
+#[derive(Debug)]
+pub(crate) struct Air {
+    radio: Radio,
+    stations: Vec<Station>,
+    addresses: BTreeMap<IpAddr, PortId>,
+    /// When the wake-up comes; `None` when none is on its way.
+    wake: Option<Time>,
+}
+
+#[derive(Debug)]
+struct Station {
+    port: PortId,
+    outbox: VecDeque<PacketId>,
+    events: VecDeque<Event>,
+}
+
+impl Air {
+    /// A frequency; each of its stations is still to be attached.
+    pub(crate) fn new(radio: Radio) -> Self {
+        Self { radio, stations: Vec::new(), addresses: BTreeMap::new(), wake: None }
+    }
+
+    /// The radio channel and the modems.
+    pub(crate) fn radio(&self) -> &Radio {
+        &self.radio
+    }
+
+    /// The radio channel and the modems, to change channels.
+    pub(crate) fn radio_mut(&mut self) -> &mut Radio {
+        &mut self.radio
+    }
+
+    /// The next packet that IP has for a station.
+    pub(crate) fn poll_packet(&mut self, station: StationId) -> Option<PacketId> {
+        self.stations[station.0].outbox.pop_front()
+    }
+
+    /// The next thing that a station's modem has to tell.
+    pub(crate) fn poll_event(&mut self, station: StationId) -> Option<Event> {
+        self.stations[station.0].events.pop_front()
+    }
+
+    /// Whether a station's modem has something to tell.
+    pub(crate) fn has_event(&self, station: StationId) -> bool {
+        !self.stations[station.0].events.is_empty()
+    }
+
+    /// Asks a station what to transmit; see [`Radio::serve`].
+    pub(crate) fn serve(
+        &mut self,
+        delivery: &mut Delivery<'_>,
+        station: StationId,
+        buffer: &mut Vec<u8>,
+        poll: impl FnMut(usize, &mut Vec<u8>) -> Option<Transmit>,
+    ) {
+        self.radio.serve(delivery.now(), station, buffer, poll);
+        self.collect();
+        self.plan(delivery);
+    }
+
+    /// Hands events to the stations that they are for.
+    fn collect(&mut self) {
+        while let Some((station, event)) = self.radio.poll_event() {
+            self.stations[station.0].events.push_back(event);
+        }
+    }
+
+    fn plan(&mut self, delivery: &mut Delivery<'_>) {
+        let Some(next) = self.radio.next_timeout().map(|next| next.max(delivery.now())) else {
+            return;
+        };
+        if self.wake.is_none_or(|wake| wake > next) {
+            self.wake = Some(next);
+            delivery.wake(next, 0);
+        }
+    }
+}
+
+impl Medium for Air {
+    fn attach(&mut self, port: PortId) {
+        self.stations.push(Station { port, outbox: VecDeque::new(), events: VecDeque::new() });
+    }
+
+    fn handle_address(&mut self, port: PortId, address: IpAddr) {
+        self.addresses.insert(address, port);
+    }
+
+    fn transmit(
+        &mut self,
+        delivery: &mut Delivery<'_>,
+        from: PortId,
+        _to: LinkAddress,
+        packet: PacketId,
+    ) {
+        if let Some(station) = self.stations.iter_mut().find(|station| station.port == from) {
+            station.outbox.push_back(packet);
+            delivery.call(from);
+        }
+    }
+
+    fn handle_event(&mut self, delivery: &mut Delivery<'_>, _token: u32) {
+        let now = delivery.now();
+        if self.wake != Some(now) {
+            // An earlier one took its place.
+            return;
+        }
+        self.wake = None;
+        self.radio.handle_timeout(now);
+        self.collect();
+        for (index, station) in self.stations.iter().enumerate() {
+            if !station.events.is_empty() || self.radio.room(StationId(index)) > 0 {
+                delivery.call(station.port);
+            }
+        }
+        self.plan(delivery);
+    }
+
+    fn resolve(&self, _port: PortId, address: IpAddr) -> Option<LinkAddress> {
+        self.addresses.get(&address).copied().map(LinkAddress::Port)
+    }
+
+    /// None: which station reaches which is for the routes of their IP clients to say.
+    fn neighbours(&self, _port: PortId) -> Vec<Neighbour> {
+        Vec::new()
+    }
+
+    fn under_way(&self) -> usize {
+        usize::from(!self.radio.is_quiet())
+    }
+}

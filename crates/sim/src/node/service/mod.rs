@@ -1,0 +1,178 @@
+//! Services: protocols that run in a node beside its IP stack.
+//!
+//! ```text
+//!            Prerouting              Diverted, Forward            Postrouting
+//!  medium ──────▶ + ─────▶ route? ───────────▶ + ──────────────────────▶ + ──▶ queue ──▶ medium
+//!                            │ Input           ▲ Diverted                   ▲
+//!                            ▼                 │ (packets of the node)      │
+//!                        transport, applications                            │
+//!                                                                           │
+//!  poll_packet: back to one of these ways    poll_datagram: Postrouting    poll_frame
+//! ```
+//!
+//! The hooks are where Linux has them. A service is a file here that implements [`Service`]; the node
+//! knows none of them by name.
+
+pub mod hbh;
+pub mod hf;
+pub mod tcpnc;
+pub mod tunnel;
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::net::IpAddr;
+
+use proto::ip::icmp::Error;
+use proto::ip::{FlowKey, Header};
+use proto::time::Time;
+
+use super::NextHop;
+use crate::counters::Class;
+use crate::engine::{Engine, PacketId};
+use crate::ids::PortId;
+use crate::medium::LinkAddress;
+
+/// A protocol that runs in a node beside its IP stack.
+///
+/// The node calls, for each packet at a hook, `claims` of one service after the other, and `handle`
+/// of the first that claims it. After any of the `handle` methods it settles the service: `settle`,
+/// then `poll_packet` until `None`, then `poll_frame` and `poll_datagram` while the interfaces that
+/// the service sends over have room, then `next_timeout`.
+pub trait Service: Any + Debug + Send {
+    /// Whether it takes a packet of these octets at this hook.
+    fn claims(&self, _hook: &Hook<'_>, _octets: &[u8]) -> bool {
+        false
+    }
+
+    /// Takes a packet that it claims, or to whose destination a prefix leads into the service.
+    ///
+    /// What it takes is its own, to be removed from the engine some time.
+    fn handle(&mut self, engine: &mut Engine, hook: &Hook<'_>, packet: PacketId) -> Verdict {
+        let _ = hook;
+        engine.remove(packet);
+        Verdict::Taken
+    }
+
+    /// Takes an ICMP error about a packet of this flow and this many octets; false if the packet was
+    /// not the service's.
+    fn handle_error(
+        &mut self,
+        _now: Time,
+        _flow: &FlowKey,
+        _octets: usize,
+        _error: Option<Error>,
+    ) -> bool {
+        false
+    }
+
+    /// Looks again at what it holds: `route` tells where packets to a destination go now.
+    fn handle_routes(&mut self, _route: &dyn Fn(IpAddr) -> Option<NextHop>) {}
+
+    /// Acts on what is due.
+    fn handle_timeout(&mut self, _now: Time) {}
+
+    /// Takes what its cores have to tell, and exchanges what one has for the other.
+    fn settle(&mut self, _engine: &mut Engine) {}
+
+    /// The next packet that goes on its way from here.
+    fn poll_packet(&mut self, _engine: &mut Engine) -> Option<(PacketId, Way)> {
+        None
+    }
+
+    /// The next packet for an idle interface that it [uses](Self::uses), past all hooks.
+    fn poll_frame(
+        &mut self,
+        _engine: &mut Engine,
+        _interface: usize,
+    ) -> Option<(PacketId, LinkAddress)> {
+        None
+    }
+
+    /// The next packet of at most `mtu` octets for its [far end](Self::far_end), as late as can be:
+    /// it is asked for when the interface towards there has room.
+    fn poll_datagram(&mut self, _engine: &mut Engine, _mtu: usize) -> Option<PacketId> {
+        None
+    }
+
+    /// When to call `handle_timeout` at the latest.
+    fn next_timeout(&self) -> Option<Time> {
+        None
+    }
+
+    /// Whether it has frames of its own for this interface.
+    fn uses(&self, _interface: usize) -> bool {
+        false
+    }
+
+    /// Where its datagrams go, if it sends them when an interface has room.
+    fn far_end(&self) -> Option<IpAddr> {
+        None
+    }
+
+    /// What a packet of a protocol of its own is for, behind the IP header.
+    fn class_of(&self, _protocol: u8, _payload: &[u8]) -> Option<Class> {
+        None
+    }
+
+    /// Packets that it holds in a way that [`crate::World::packets_under_way`] does not see.
+    fn under_way(&self) -> usize {
+        0
+    }
+}
+
+/// Where a packet is on its way through a node.
+#[derive(Clone, Copy, Debug)]
+pub enum Hook<'a> {
+    /// It was routed into the service by a prefix, whatever other routes say.
+    Diverted,
+    /// It is for somebody else, and about to be passed on.
+    Forward {
+        /// Whether it goes the same way as packets for the service's far end.
+        is_towards: bool,
+    },
+    /// It is for this node.
+    Input {
+        /// Its addresses, ports and protocol.
+        flow: &'a FlowKey,
+        /// Its IP header.
+        header: &'a Header,
+        /// Where its transport header begins.
+        offset: usize,
+    },
+    /// It is about to leave to this neighbour.
+    Postrouting {
+        /// The neighbour.
+        next: NextHop,
+    },
+    /// It has come in and is not yet routed.
+    Prerouting {
+        /// The port of the neighbour that sent it.
+        from: PortId,
+        /// Its IP header.
+        header: &'a Header,
+    },
+}
+
+/// What becomes of a packet that was handed to a service.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Verdict {
+    /// The node counts it as malformed and drops it.
+    Malformed,
+    /// The node drops it and tells its sender why.
+    Refused(Error),
+    /// The service has it.
+    Taken,
+}
+
+/// Where a packet from a service enters the IP stack.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Way {
+    /// It comes in by this interface.
+    In(usize),
+    /// It is made by this node.
+    Out,
+    /// It was carried here: it is for this node, or passed on.
+    Released,
+    /// It was passed on already and takes another way now.
+    Rerouted,
+}

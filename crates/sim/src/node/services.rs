@@ -1,0 +1,348 @@
+//! How a node drives its services.
+
+use std::any::Any;
+use std::net::IpAddr;
+
+use proto::ip::icmp::Error;
+use proto::ip::{FlowKey, Header};
+use proto::time::Time;
+
+use super::deadlines::{DeadlineId, Owner};
+use super::service::{Hook, Service, Verdict, Way};
+use super::stack::Origin;
+use super::{NextHop, Node, Prefix};
+use crate::counters::Class;
+use crate::engine::{Engine, PacketId};
+use crate::medium::LinkAddress;
+
+/// Packets that may wait in an interface's queue while a service still adds datagrams to it.
+///
+/// The rest waits in the service, which decides as late as it can what to send.
+const BACKLOG: usize = 2;
+
+/// The services of a node.
+#[derive(Debug, Default)]
+pub(super) struct Services {
+    /// In the order in which they were added, and are asked.
+    running: Vec<Running>,
+    /// What is routed into which, whatever other routes say.
+    prefixes: Vec<(Prefix, usize)>,
+    /// Which is asked first for a datagram.
+    turn: usize,
+}
+
+#[derive(Debug)]
+struct Running {
+    service: Box<dyn Service>,
+    deadline: DeadlineId,
+    /// Whether something was handed in since it was last settled.
+    is_touched: bool,
+}
+
+impl Node {
+    /// Starts a service and returns its index.
+    pub(crate) fn add_service(&mut self, engine: &mut Engine, service: Box<dyn Service>) -> usize {
+        let index = self.services.running.len();
+        let deadline = self.deadlines.add(Owner::Service(index));
+        self.services.running.push(Running { service, deadline, is_touched: true });
+        self.settle(engine);
+        index
+    }
+
+    /// Routes a prefix into a service, whatever other routes say.
+    pub(crate) fn route_into(&mut self, prefix: Prefix, service: usize) {
+        self.services.prefixes.push((prefix, service));
+    }
+
+    /// Its services of one kind, and the index of each.
+    pub(crate) fn services<S: Service>(&self) -> impl Iterator<Item = (usize, &S)> {
+        self.services.running.iter().enumerate().filter_map(|(index, running)| {
+            let service: &dyn Any = &*running.service;
+            Some((index, service.downcast_ref()?))
+        })
+    }
+
+    /// Changes its first service of a kind that `is_it`, which is settled afterwards.
+    pub(crate) fn with_service<S: Service, T>(
+        &mut self,
+        engine: &mut Engine,
+        is_it: impl Fn(&S) -> bool,
+        change: impl FnOnce(&mut S) -> T,
+    ) -> Option<T> {
+        let changed = self.services.running.iter_mut().find_map(|running| {
+            let service: &mut dyn Any = &mut *running.service;
+            let service = service.downcast_mut().filter(|it| is_it(it))?;
+            running.is_touched = true;
+            Some(service)
+        });
+        let changed = changed.map(change);
+        self.settle(engine);
+        changed
+    }
+
+    /// Packets that services hold beyond the engine's sight.
+    pub(crate) fn under_way(&self) -> usize {
+        self.services.running.iter().map(|running| running.service.under_way()).sum()
+    }
+
+    /// The service that packets to `destination` are routed into: that with the longest prefix.
+    pub(super) fn service_to(&self, destination: IpAddr) -> Option<usize> {
+        let prefixes = self.services.prefixes.iter();
+        let matches = prefixes.filter(|(prefix, _)| prefix.contains(destination));
+        matches.map(|(prefix, index)| (prefix.len(), *index)).max().map(|(_, index)| index)
+    }
+
+    /// Offers a packet to one service after the other; false if none has taken it.
+    #[must_use]
+    pub(super) fn offer(&mut self, engine: &mut Engine, hook: &Hook<'_>, packet: PacketId) -> bool {
+        let octets = engine.packets.get(packet);
+        let mut running = self.services.running.iter();
+        let Some(index) = running.position(|it| it.service.claims(hook, octets)) else {
+            return false;
+        };
+        self.hand(engine, index, hook, packet);
+        true
+    }
+
+    /// Offers a packet that is about to be passed on; false if no service has taken it.
+    #[must_use]
+    pub(super) fn offer_forwarded(
+        &mut self,
+        engine: &mut Engine,
+        next: NextHop,
+        packet: PacketId,
+    ) -> bool {
+        for index in 0..self.services.running.len() {
+            let far_end = self.services.running[index].service.far_end();
+            let is_towards = far_end.is_some_and(|far| self.route(engine, far) == Some(next));
+            let hook = Hook::Forward { is_towards };
+            let service = &self.services.running[index].service;
+            if service.claims(&hook, engine.packets.get(packet)) {
+                self.hand(engine, index, &hook, packet);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Hands a packet to a service.
+    pub(super) fn hand(
+        &mut self,
+        engine: &mut Engine,
+        index: usize,
+        hook: &Hook<'_>,
+        packet: PacketId,
+    ) {
+        let running = &mut self.services.running[index];
+        running.is_touched = true;
+        match (running.service.handle(engine, hook, packet), hook) {
+            (Verdict::Malformed, _) => {
+                self.counters.malformed_transport += 1;
+                engine.packets.remove(packet);
+            }
+            (Verdict::Refused(error), hook) => {
+                let is_too_big = matches!(error, Error::TooBig { .. });
+                if is_too_big && matches!(hook, Hook::Postrouting { .. }) {
+                    self.counters.too_big += 1;
+                }
+                self.refuse(engine, error, packet);
+            }
+            (Verdict::Taken, _) => {}
+        }
+    }
+
+    /// Tells of an ICMP error; false if it is about a packet of no service.
+    pub(super) fn tell_error(
+        &mut self,
+        now: Time,
+        flow: &FlowKey,
+        octets: usize,
+        error: Option<Error>,
+    ) -> bool {
+        let mut running = self.services.running.iter_mut();
+        running.any(|running| {
+            let is_its = running.service.handle_error(now, flow, octets, error);
+            running.is_touched |= is_its;
+            is_its
+        })
+    }
+
+    /// Tells all services that routes have changed.
+    pub(super) fn tell_routes(&mut self, engine: &Engine) {
+        let Self { table, interfaces, services, .. } = self;
+        let route = |destination| {
+            table.search(destination, |index, via| interfaces[index].resolve(engine, via))
+        };
+        for running in &mut services.running {
+            running.service.handle_routes(&route);
+            running.is_touched = true;
+        }
+    }
+
+    /// Has services settled that send datagrams over an interface: one that waited for it may have
+    /// another deadline now.
+    pub(super) fn touch_senders(&mut self, engine: &Engine, interface: usize) {
+        for index in 0..self.services.running.len() {
+            let far_end = self.services.running[index].service.far_end();
+            let next = far_end.and_then(|far_end| self.route(engine, far_end));
+            let is_over = next.is_some_and(|next| next.interface == interface);
+            self.services.running[index].is_touched |= is_over;
+        }
+    }
+
+    /// Has services settled that use an interface.
+    pub(super) fn touch_users(&mut self, interface: usize) {
+        for running in &mut self.services.running {
+            running.is_touched |= running.service.uses(interface);
+        }
+    }
+
+    pub(super) fn handle_service_timeout(&mut self, now: Time, index: usize) {
+        let running = &mut self.services.running[index];
+        running.service.handle_timeout(now);
+        running.is_touched = true;
+    }
+
+    /// Settles the first service that was touched; false if none was.
+    pub(super) fn settle_services(&mut self, engine: &mut Engine) -> bool {
+        let touched = self.services.running.iter().position(|running| running.is_touched);
+        let Some(index) = touched else { return false };
+        self.services.running[index].is_touched = false;
+        self.services.running[index].service.settle(engine);
+        while let Some((packet, way)) = self.services.running[index].service.poll_packet(engine) {
+            self.enter(engine, packet, way);
+        }
+        for interface in 0..self.interfaces.len() {
+            if self.sends_over(engine, index, interface) {
+                self.pump(engine, interface);
+            }
+        }
+        let Running { service, deadline, .. } = &self.services.running[index];
+        let (deadline, next) = (*deadline, service.next_timeout());
+        self.set_deadline(engine, deadline, next);
+        true
+    }
+
+    /// Whether services send over this interface.
+    pub(super) fn has_service_over(&mut self, engine: &Engine, interface: usize) -> bool {
+        (0..self.services.running.len()).any(|index| self.sends_over(engine, index, interface))
+    }
+
+    /// The next packet of a service for an idle interface, and whom it is for.
+    pub(super) fn poll_services(
+        &mut self,
+        engine: &mut Engine,
+        interface: usize,
+    ) -> Option<(PacketId, LinkAddress)> {
+        self.poll_frame(engine, interface).or_else(|| self.poll_datagram(engine, interface))
+    }
+
+    /// Moves a few packets ahead of time from services to an interface's queue.
+    pub(super) fn fill_backlog(&mut self, engine: &mut Engine, index: usize) {
+        let ahead = self.interfaces[index].config.hop_backlog;
+        while self.interfaces[index].queue_len() < ahead {
+            let Some(frame) = self.poll_frame(engine, index) else { break };
+            if !self.enqueue_ahead(engine, index, frame) {
+                break;
+            }
+        }
+        while self.interfaces[index].queue_len() < BACKLOG {
+            let Some(datagram) = self.poll_datagram(engine, index) else { break };
+            if !self.enqueue_ahead(engine, index, datagram) {
+                break;
+            }
+        }
+    }
+
+    /// What a packet counts as.
+    pub(super) fn class_of(&self, packet: &[u8]) -> Class {
+        Class::of(packet, |protocol, payload| {
+            let mut services = self.services.running.iter();
+            services.find_map(|running| running.service.class_of(protocol, payload))
+        })
+    }
+
+    fn poll_frame(
+        &mut self,
+        engine: &mut Engine,
+        interface: usize,
+    ) -> Option<(PacketId, LinkAddress)> {
+        let services = self.services.running.iter_mut().map(|running| &mut running.service);
+        let mut over = services.filter(|service| service.uses(interface));
+        over.find_map(|service| service.poll_frame(engine, interface))
+    }
+
+    fn poll_datagram(
+        &mut self,
+        engine: &mut Engine,
+        interface: usize,
+    ) -> Option<(PacketId, LinkAddress)> {
+        let all = self.services.running.len();
+        for step in 0..all {
+            let index = (self.services.turn + step) % all;
+            let Some(far_end) = self.services.running[index].service.far_end() else { continue };
+            let Some(next) = self.route(engine, far_end) else { continue };
+            if next.interface != interface {
+                continue;
+            }
+            let mtu = self.interfaces[interface].config.mtu;
+            let running = &mut self.services.running[index];
+            if let Some(packet) = running.service.poll_datagram(engine, mtu) {
+                running.is_touched = true;
+                self.services.turn = index + 1;
+                return Some((packet, next.neighbour));
+            }
+        }
+        None
+    }
+
+    fn enqueue_ahead(
+        &mut self,
+        engine: &mut Engine,
+        index: usize,
+        (packet, to): (PacketId, LinkAddress),
+    ) -> bool {
+        let len = engine.packets.get(packet).len();
+        let is_taken = self.interfaces[index].enqueue(packet, to, len);
+        if !is_taken {
+            engine.packets.remove(packet);
+        }
+        is_taken
+    }
+
+    /// Puts a packet of a service where it enters the IP stack.
+    fn enter(&mut self, engine: &mut Engine, packet: PacketId, way: Way) {
+        match way {
+            Way::In(interface) => {
+                let port = self.interfaces[interface].port;
+                self.counters.received += 1;
+                self.prerouting(engine, interface, port, packet);
+            }
+            Way::Out => self.output(engine, packet),
+            Way::Released => {
+                let header = Header::parse(engine.packets.get(packet));
+                if header.is_ok_and(|header| self.is_local(header.destination)) {
+                    self.input(engine, packet);
+                } else {
+                    self.forward(engine, packet);
+                }
+            }
+            Way::Rerouted => {
+                if let Some(next) = self.route_packet(engine, packet) {
+                    self.postrouting(engine, next, packet, Origin::Link);
+                }
+            }
+        }
+    }
+
+    /// Whether a service sends over an interface.
+    fn sends_over(&mut self, engine: &Engine, index: usize, interface: usize) -> bool {
+        let service = &self.services.running[index].service;
+        if service.uses(interface) {
+            return true;
+        }
+        let far_end = service.far_end();
+        let next = far_end.and_then(|far_end| self.route(engine, far_end));
+        next.is_some_and(|next| next.interface == interface)
+    }
+}
