@@ -42,6 +42,10 @@ enum Command {
         #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
         runs: u32,
 
+        /// Which family of seeds to draw with; another one repeats everything with other chance.
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        seed: u32,
+
         /// How many runs to do at once [default: one for each core].
         #[arg(long, value_name = "N")]
         jobs: Option<NonZeroUsize>,
@@ -62,9 +66,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let claims = ::lab::claims();
     match args.command {
         Command::List => list(&claims)?,
-        Command::Run { name, runs, jobs, out, json } => {
+        Command::Run { name, runs, seed, jobs, out, json } => {
             let chosen = campaign::select(&claims, &name).ok_or_else(|| unknown(&claims, &name))?;
-            let plan = Plan { runs, jobs: jobs.unwrap_or_else(runner::cores) };
+            let plan = Plan { runs, family: seed, jobs: jobs.unwrap_or_else(runner::cores) };
             let out = out.or_else(|| (!json).then(|| PathBuf::from("trackway-lab")));
             if let Some(out) = &out {
                 output::make_folder(out)?;
@@ -75,8 +79,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             if let Some(out) = &out {
                 let version = env!("CARGO_PKG_VERSION");
                 let provenance = format!(
-                    "Trackway {version}, trackway lab run {name} --runs {runs}. The same command \
-                     gives the same numbers on every machine."
+                    "Trackway {version}, trackway lab run {name} --runs {runs} --seed {seed}. The \
+                     same command gives the same numbers on every machine."
                 );
                 output::write_all(out, &tested, &provenance)?;
             }

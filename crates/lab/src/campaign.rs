@@ -1,8 +1,10 @@
 //! A choice of claims, all their runs, and what those say.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
-use crate::claim::{Cell, Claim, Finding, Results};
+use crate::claim::{Claim, Finding};
+use crate::grid::{Cell, Experiment, Samples};
 use crate::progress::Progress;
 use crate::runner;
 
@@ -11,6 +13,8 @@ use crate::runner;
 pub struct Plan {
     /// Runs of every cell, but of those that ask for fewer.
     pub runs: u32,
+    /// Which family of seeds: 0 is that of all figures in the documentation.
+    pub family: u32,
     /// Runs at work at once.
     pub jobs: NonZeroUsize,
 }
@@ -36,43 +40,81 @@ pub fn select(claims: &[Claim], name: &str) -> Option<Vec<Claim>> {
 
 /// Runs what `claims` need, each cell once however many of them share it.
 pub fn run(claims: &[Claim], plan: Plan, progress: impl FnOnce(usize) -> Progress) -> Vec<Tested> {
-    let cells = distinct(claims.iter().flat_map(|claim| (claim.cells)()));
+    let experiments: Vec<Experiment> = claims.iter().map(|claim| (claim.experiment)()).collect();
+    let (cells, places) = distinct(&experiments);
     // All cells once, then all again: the rest of the work is then known early.
-    let work: Vec<(&Cell, u32)> = (0..plan.runs)
-        .flat_map(|run| cells.iter().map(move |cell| (cell, run)))
-        .filter(|(cell, run)| *run < cell.runs(plan.runs))
+    let work: Vec<(usize, u32)> = (0..plan.runs)
+        .flat_map(|run| (0..cells.len()).map(move |cell| (cell, run)))
+        .filter(|(cell, run)| *run < cells[*cell].runs(plan.runs))
         .collect();
     let progress = progress(work.len());
     let outcomes = runner::run_all(work.len(), plan.jobs, &progress, |index| {
         let (cell, run) = work[index];
-        cell.run(run)
+        cells[cell].run(plan.family, run)
     });
     progress.finish();
 
-    let mut results = Results::default();
-    for ((cell, _), outcome) in work.iter().zip(outcomes) {
-        results.push(cell.name(), outcome);
-    }
-    let judge = |claim: &Claim| Tested { claim: *claim, finding: (claim.judge)(&results) };
-    claims.iter().map(judge).collect()
-}
-
-/// The cells without those that are the same as one before.
-fn distinct(cells: impl Iterator<Item = Cell>) -> Vec<Cell> {
-    let mut known: Vec<Cell> = Vec::new();
-    for cell in cells {
-        if known.iter().all(|other| other.name() != cell.name()) {
-            known.push(cell);
+    let mut samples = vec![Samples::new(); cells.len()];
+    for ((cell, _), outcome) in work.into_iter().zip(outcomes) {
+        for (metric, observation) in outcome {
+            samples[cell].entry(metric).or_default().push(observation);
         }
     }
-    known
+    let judge = |((claim, experiment), places): ((&Claim, &Experiment), Vec<usize>)| {
+        let samples = places.into_iter().map(|cell| samples[cell].clone()).collect();
+        Tested { claim: *claim, finding: experiment.judge(samples, plan.family) }
+    };
+    claims.iter().zip(&experiments).zip(places).map(judge).collect()
+}
+
+/// The cells of all experiments without those that are the same as one before, and which of them each
+/// experiment has at each of its places.
+fn distinct(experiments: &[Experiment]) -> (Vec<&Cell>, Vec<Vec<usize>>) {
+    let mut cells: Vec<&Cell> = Vec::new();
+    let mut known: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut index = |cell| {
+        *known.entry(Cell::name(cell)).or_insert_with(|| {
+            cells.push(cell);
+            cells.len() - 1
+        })
+    };
+    let places = experiments.iter().map(|it| it.cells.iter().map(&mut index).collect()).collect();
+    (cells, places)
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::claim::{Point, Verdict};
+    use crate::answer::Check;
+    use crate::claim::{Finding, Line, Point, Verdict};
+    use crate::figure::Ink;
+    use crate::grid::{Drawn, Place, Runs};
     use crate::stats::Observation;
+
+    /// A random number times a factor, in so many runs at most.
+    #[derive(Clone, Debug, PartialEq)]
+    struct Uniform(f64, u32);
+
+    impl Place for Uniform {
+        fn cell(&self) -> Cell {
+            let Self(factor, most) = *self;
+            let cell = Cell::new(format!("uniform times {factor}"), move |seed| {
+                let value = factor * proto::rng::Rng::stream(seed, "value").uniform();
+                vec![("value", Observation::Exact(value))]
+            });
+            cell.at_most(most)
+        }
+    }
+
+    impl Drawn for Uniform {
+        fn line(&self) -> Line {
+            Line::new("uniform", "a uniform number", Ink::Default)
+        }
+
+        fn x(&self) -> (f64, &'static str) {
+            (self.0, "times")
+        }
+    }
 
     /// A claim about random numbers.
     pub(crate) fn example(id: &'static str) -> Claim {
@@ -81,94 +123,77 @@ pub(crate) mod tests {
             group: "examples",
             text: "a random number is below one",
             source: "arithmetic",
-            cells: || vec![uniform(1.0), uniform(2.0)],
-            judge: |results| {
-                let y = results.estimate(uniform(1.0).name(), "value");
-                Finding {
-                    verdict: if y.high() < 1.0 { Verdict::Reproduced } else { Verdict::Differs },
-                    measured: format!("{:.3} in {} runs", y.mean, y.runs),
-                    reason: "the mean is below one".into(),
-                    points: vec![Point {
-                        series: "uniform".into(),
-                        x: 1.0,
-                        x_unit: "times",
-                        y,
-                        y_unit: "1",
-                        limit: None,
-                        sessions: None,
-                        limit2: None,
-                        cell: None,
-                    }],
-                    figures: Vec::new(),
-                    tables: Vec::new(),
-                    exchanges: Vec::new(),
-                    assumptions: vec!["a seed <leaves> nothing open".into()],
-                }
-            },
+            experiment: || Experiment::new([1.0, 2.0].map(|it| Uniform(it, u32::MAX)), judge),
         }
     }
 
-    fn uniform(factor: f64) -> Cell {
-        Cell::new(format!("uniform times {factor}"), move |seed| {
-            let value = factor * proto::rng::Rng::stream(seed, "value").uniform();
-            vec![("value", Observation::Exact(value))]
-        })
+    fn judge(runs: &Runs<Uniform>) -> Finding {
+        let one = |place: &Uniform| place.0 == 1.0;
+        let points = runs.points("value", "1", one);
+        let check = Check::new("the mean is below one", points[0].y.at_most(1.0));
+        let assumptions = vec!["a seed <leaves> nothing open".into()];
+        let measured = format!("{:.3} in {} runs", points[0].y.mean, runs.count());
+        Finding { points, assumptions, ..Finding::of(&[check], measured) }
     }
 
-    fn points(claims: &[Claim], jobs: usize) -> Vec<Point> {
-        let plan = Plan { runs: 20, jobs: NonZeroUsize::new(jobs).expect("some") };
+    fn plan(runs: u32, jobs: usize) -> Plan {
+        Plan { runs, family: 0, jobs: NonZeroUsize::new(jobs).expect("some") }
+    }
+
+    fn points(claims: &[Claim], plan: Plan) -> Vec<Point> {
         let tested = run(claims, plan, |_| Progress::silent());
         tested.into_iter().flat_map(|tested| tested.finding.points).collect()
+    }
+
+    /// How many runs are announced, and what they say.
+    fn announced(claims: &[Claim], runs: u32) -> (usize, Vec<Tested>) {
+        let mut announced = 0;
+        let tested = run(claims, plan(runs, 1), |count| {
+            announced = count;
+            Progress::silent()
+        });
+        (announced, tested)
     }
 
     #[test]
     fn results_depend_neither_on_the_number_of_jobs_nor_on_what_else_runs() {
         let (a, b) = (example("a"), example("b"));
 
-        let alone = points(&[a], 1);
-        let together = points(&[b, a], 3);
+        let alone = points(&[a], plan(20, 1));
+        let together = points(&[b, a], plan(20, 3));
 
         assert_eq!(alone[..], together[1..]);
     }
 
     #[test]
-    fn shared_cells_run_once() {
-        let mut announced = 0;
-        let plan = Plan { runs: 5, jobs: NonZeroUsize::MIN };
+    fn another_family_of_seeds_is_other_chance() {
+        let [first, second] =
+            [0, 1].map(|family| points(&[example("a")], Plan { family, ..plan(20, 1) }));
 
-        let _ = run(&[example("a"), example("b")], plan, |count| {
-            announced = count;
-            Progress::silent()
-        });
-
-        assert_eq!(announced, 2 * 5);
+        assert_ne!(first[0].y, second[0].y);
     }
 
     #[test]
-    fn a_cell_may_ask_for_fewer_runs_and_for_the_seeds_of_another() {
-        let seeded = |name: &str| {
-            Cell::new(name.to_owned(), |seed| vec![("seed", Observation::Exact(seed as f64))])
-        };
-        let borrowed = seeded("b").with_draws_of("a").at_most(2);
-
-        assert_eq!((borrowed.runs(1), borrowed.runs(30), seeded("a").runs(30)), (1, 2, 30));
-        assert_eq!(borrowed.run(1), seeded("a").run(1));
-        assert_ne!(seeded("b").run(1), seeded("a").run(1));
+    fn shared_cells_run_once() {
+        assert_eq!(announced(&[example("a"), example("b")], 5).0, 2 * 5);
     }
 
     #[test]
     fn a_cell_that_asks_for_fewer_runs_gets_no_more() {
-        let claim = Claim { cells: || vec![uniform(1.0).at_most(4), uniform(2.0)], ..example("a") };
-        let plan = Plan { runs: 5, jobs: NonZeroUsize::MIN };
-        let mut announced = 0;
+        let experiment = || Experiment::new([Uniform(1.0, 4), Uniform(2.0, u32::MAX)], judge);
+        let claim = Claim { experiment, ..example("a") };
 
-        let tested = run(&[claim], plan, |count| {
-            announced = count;
-            Progress::silent()
-        });
+        let (announced, tested) = announced(&[claim], 5);
 
         assert_eq!(announced, 4 + 5);
         assert_eq!(tested[0].finding.points[0].y.runs, 4);
+    }
+
+    #[test]
+    fn one_run_decides_nothing() {
+        let verdict = |runs| announced(&[example("a")], runs).1[0].finding.verdict;
+
+        assert_eq!([1, 30].map(verdict), [Verdict::Undecided, Verdict::Reproduced]);
     }
 
     #[test]

@@ -1,16 +1,16 @@
 //! Claims of a published paper, and what our runs say about each.
 
-use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
 use proto::s5066::node::Record;
 
-use crate::figure::Figure;
+use crate::answer::{self, Check};
 use crate::figure::timeline::Timeline;
+use crate::figure::{Figure, Ink};
+use crate::grid::Experiment;
 use crate::hf;
-use crate::runner;
-use crate::stats::{Estimate, Observation, Sample};
+use crate::stats::{Estimate, Observation};
+use crate::words::mean;
 
 /// A claim and how to test it.
 #[derive(Clone, Copy, Debug)]
@@ -23,63 +23,8 @@ pub struct Claim {
     pub text: &'static str,
     /// Where it stands.
     pub source: &'static str,
-    /// What to run.
-    pub cells: fn() -> Vec<Cell>,
-    /// What the results mean.
-    pub judge: fn(&Results) -> Finding,
-}
-
-/// One scenario with all its parameters, to be run with many seeds.
-#[derive(Clone)]
-pub struct Cell {
-    name: String,
-    draws: String,
-    most: u32,
-    work: Arc<dyn Fn(u64) -> Outcome + Send + Sync>,
-}
-
-impl Cell {
-    /// A scenario that `work` runs with a seed. Cells of the same name are the same scenario: they
-    /// are run once, for whoever asks.
-    pub fn new(name: String, work: impl Fn(u64) -> Outcome + Send + Sync + 'static) -> Self {
-        Self { draws: name.clone(), most: u32::MAX, name, work: Arc::new(work) }
-    }
-
-    /// The same with the seeds of the cell called `draws`: the two then meet the same chance.
-    #[must_use]
-    pub fn with_draws_of(self, draws: &str) -> Self {
-        Self { draws: draws.to_owned(), ..self }
-    }
-
-    /// The same with at most so many runs, where chance has little to say or a run takes long.
-    #[must_use]
-    pub fn at_most(self, runs: u32) -> Self {
-        Self { most: runs, ..self }
-    }
-
-    /// Its name, which tells it from every other.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// How often it is run where every cell is to be run `runs` times.
-    #[must_use]
-    pub fn runs(&self, runs: u32) -> u32 {
-        runs.min(self.most)
-    }
-
-    /// Does run number `run`.
-    #[must_use]
-    pub fn run(&self, run: u32) -> Outcome {
-        (self.work)(runner::seed(&self.draws, run))
-    }
-}
-
-impl fmt::Debug for Cell {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Cell").field(&self.name).finish()
-    }
+    /// What to run, and what the results mean.
+    pub experiment: fn() -> Experiment,
 }
 
 /// What a run measures: a name, the same wherever it is used.
@@ -87,32 +32,6 @@ pub type Metric = &'static str;
 
 /// What one run measured.
 pub type Outcome = Vec<(Metric, Observation)>;
-
-/// What all runs measured.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Results(BTreeMap<String, BTreeMap<Metric, Sample>>);
-
-impl Results {
-    /// Adds a run of the cell called `cell`.
-    pub fn push(&mut self, cell: &str, outcome: Outcome) {
-        let metrics = self.0.entry(cell.to_owned()).or_default();
-        for (metric, observation) in outcome {
-            metrics.entry(metric).or_default().push(observation);
-        }
-    }
-
-    /// The mean of `metric` over the runs of the cell called `cell`.
-    ///
-    /// # Panics
-    /// When there is none: the claim did not list the cell.
-    #[must_use]
-    pub fn estimate(&self, cell: &str, metric: Metric) -> Estimate {
-        let sample = self.0.get(cell).and_then(|metrics| metrics.get(metric));
-        sample
-            .and_then(Sample::estimate)
-            .unwrap_or_else(|| panic!("no run measured {metric} of {cell}"))
-    }
-}
 
 /// What became of a claim.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -123,6 +42,8 @@ pub enum Verdict {
     Differs,
     /// We measure what is claimed.
     Reproduced,
+    /// The runs are too few to tell.
+    Undecided,
 }
 
 impl fmt::Display for Verdict {
@@ -131,6 +52,7 @@ impl fmt::Display for Verdict {
             Self::Beaten => "beaten",
             Self::Differs => "differs",
             Self::Reproduced => "reproduced",
+            Self::Undecided => "undecided",
         })
     }
 }
@@ -156,6 +78,37 @@ pub struct Finding {
     pub assumptions: Vec<String>,
 }
 
+impl Finding {
+    /// That of a claim which holds where all these checks do; `measured` says what was seen.
+    #[must_use]
+    pub fn of(checks: &[Check], measured: String) -> Self {
+        Self {
+            verdict: Verdict::of(answer::holds(checks)),
+            measured,
+            reason: answer::reason(checks),
+            points: Vec::new(),
+            figures: Vec::new(),
+            tables: Vec::new(),
+            exchanges: Vec::new(),
+            assumptions: Vec::new(),
+        }
+    }
+
+    /// The same where something better than what is claimed may hold, if all of `better` does. The
+    /// reason follows from what is claimed.
+    #[must_use]
+    pub fn or_beaten(claimed: &[Check], better: &[Check], measured: String) -> Self {
+        let verdict = Verdict::or_beaten(answer::holds(claimed), answer::holds(better));
+        let reason = match verdict {
+            Verdict::Beaten => {
+                format!("{}; but: {}", answer::reason(claimed), answer::reason(better))
+            }
+            Verdict::Differs | Verdict::Reproduced | Verdict::Undecided => answer::reason(claimed),
+        };
+        Self { verdict, reason, ..Self::of(&[], measured) }
+    }
+}
+
 /// What stations did on the air in one run: it becomes a picture, and a capture of all frames.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exchange {
@@ -178,11 +131,29 @@ impl Exchange {
     }
 }
 
+/// A curve: what it is called, and how it looks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// The name of the series, for programs.
+    pub series: String,
+    /// What a figure calls it.
+    pub title: String,
+    /// How it is drawn.
+    pub ink: Ink,
+}
+
+impl Line {
+    /// A curve of this name.
+    pub fn new(series: impl Into<String>, title: impl Into<String>, ink: Ink) -> Self {
+        Self { series: series.into(), title: title.into(), ink }
+    }
+}
+
 /// A mean at one place of one series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
     /// Which series.
-    pub series: String,
+    pub line: Line,
     /// Where.
     pub x: f64,
     /// The unit of `x`.
@@ -201,6 +172,24 @@ pub struct Point {
     pub cell: Option<String>,
 }
 
+impl Point {
+    /// A mean with its unit, somewhere.
+    #[must_use]
+    pub fn new(line: Line, x: (f64, &'static str), y: (Estimate, &'static str)) -> Self {
+        Self {
+            line,
+            x: x.0,
+            x_unit: x.1,
+            y: y.0,
+            y_unit: y.1,
+            limit: None,
+            limit2: None,
+            sessions: None,
+            cell: None,
+        }
+    }
+}
+
 /// A table of the report.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Table {
@@ -212,25 +201,48 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn results_keep_metrics_of_cells_apart() {
-        let mut results = Results::default();
-        for value in [1.0, 3.0] {
-            results.push("a", vec![("delay", Observation::Exact(value))]);
-            results.push("b", vec![("delay", Observation::Exact(10.0 * value))]);
+impl Table {
+    /// A row for each value of the second axis, a column for each of the first.
+    #[must_use]
+    pub fn new<C, R>(
+        title: impl Into<String>,
+        (corner, columns): (&str, &[(String, C)]),
+        rows: &[(String, R)],
+        text: impl Fn(&C, &R) -> String,
+    ) -> Self {
+        let head = columns.iter().map(|(name, _)| name.clone());
+        let row = |(name, row): &(String, R)| {
+            let texts = columns.iter().map(|(_, column)| text(column, row));
+            std::iter::once(name.clone()).chain(texts).collect()
+        };
+        Self {
+            title: title.into(),
+            head: std::iter::once(corner.to_owned()).chain(head).collect(),
+            rows: rows.iter().map(row).collect(),
         }
-
-        assert!((results.estimate("a", "delay").mean - 2.0).abs() < 1e-12);
-        assert!((results.estimate("b", "delay").mean - 20.0).abs() < 1e-12);
     }
 
-    #[test]
-    #[should_panic(expected = "no run measured delay of c")]
-    fn a_cell_nobody_listed_is_a_mistake_in_the_claim() {
-        let _ = Results::default().estimate("c", "delay");
+    /// The means of points: a row for each series, a column for each place.
+    #[must_use]
+    pub fn of(title: impl Into<String>, points: &[Point]) -> Self {
+        let mut places: Vec<f64> = Vec::new();
+        let mut rows: Vec<(String, &Line)> = Vec::new();
+        for point in points {
+            if !places.contains(&point.x) {
+                places.push(point.x);
+            }
+            if rows.iter().all(|(_, line)| line.series != point.line.series) {
+                rows.push((point.line.title.clone(), &point.line));
+            }
+        }
+        let unit = points.first().map_or("", |point| point.x_unit);
+        let columns: Vec<(String, f64)> = places
+            .into_iter()
+            .map(|x| (format!("{x:.4}").trim_end_matches('0').trim_end_matches('.').to_owned(), x))
+            .collect();
+        Self::new(title, (unit, &columns), &rows, |x, line| {
+            let found = points.iter().find(|it| it.x == *x && it.line.series == line.series);
+            found.map_or(String::new(), |point| mean(&point.y))
+        })
     }
 }

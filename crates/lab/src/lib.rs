@@ -1,8 +1,10 @@
 //! The laboratory: scenarios, experiments, statistics, figures and reports.
 
+pub mod answer;
 pub mod campaign;
 pub mod claim;
 pub mod figure;
+pub mod grid;
 pub mod hbh;
 pub mod hf;
 pub mod nc;

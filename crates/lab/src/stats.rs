@@ -2,6 +2,8 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
+use crate::answer::Answer;
+
 /// What one run measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Observation {
@@ -99,38 +101,104 @@ impl Estimate {
         self.censored > 0
     }
 
+    /// What nobody measured. No question about it is answered.
+    pub const UNKNOWN: Self = Self { mean: f64::NAN, ci95: None, runs: 0, censored: 0 };
+
+    /// A value that is known.
+    #[must_use]
+    pub fn exact(value: f64) -> Self {
+        Self { mean: value, ci95: Some(0.0), runs: 0, censored: 0 }
+    }
+
+    /// The mean of independent means.
+    #[must_use]
+    pub fn mean_of(all: impl IntoIterator<Item = Self>) -> Self {
+        let all: Vec<Self> = all.into_iter().collect();
+        let count = all.len() as f64;
+        let squares: Option<f64> = all.iter().map(|it| Some(it.ci95?.powi(2))).sum();
+        Self {
+            mean: all.iter().map(|it| it.mean).sum::<f64>() / count,
+            ci95: squares.map(|squares| squares.sqrt() / count),
+            runs: all.iter().map(|it| it.runs).min().unwrap_or_default(),
+            censored: all.iter().map(|it| it.censored).sum(),
+        }
+    }
+
     /// The lower end of the confidence interval.
     #[must_use]
     pub fn low(&self) -> f64 {
-        self.mean - self.ci95.unwrap_or(0.0)
+        self.mean - self.half()
     }
 
     /// The upper end of the confidence interval; infinite for a lower bound.
     #[must_use]
     pub fn high(&self) -> f64 {
-        if self.is_lower_bound() { f64::INFINITY } else { self.mean + self.ci95.unwrap_or(0.0) }
+        if self.is_lower_bound() { f64::INFINITY } else { self.mean + self.half() }
+    }
+
+    /// Half of the interval. A single run says nothing about another; of runs that did not end the
+    /// mean itself is the bound.
+    fn half(&self) -> f64 {
+        let unknown = if self.is_lower_bound() && self.runs > 1 { 0.0 } else { f64::INFINITY };
+        self.ci95.unwrap_or(unknown)
     }
 
     /// How often `other` fits into this, with the interval of the quotient of two independent means
-    /// (relative errors added in squares). `None` when `other` is a lower bound: the quotient
+    /// (relative errors added in squares). Unknown when `other` is a lower bound: the quotient
     /// would be bounded by nothing.
     #[must_use]
-    pub fn over(&self, other: &Self) -> Option<Self> {
+    pub fn over(&self, other: &Self) -> Self {
         if other.is_lower_bound() || other.mean == 0.0 {
-            return None;
+            return Self::UNKNOWN;
         }
         let mean = self.mean / other.mean;
         let relative = |estimate: &Self| estimate.ci95.map(|half| half / estimate.mean);
-        let ci95 = relative(self).zip(relative(other)).map(|(a, b)| mean * a.hypot(b));
-        Some(Self { mean, ci95, runs: self.runs.min(other.runs), censored: self.censored })
+        let ci95 = relative(self).zip(relative(other)).map(|(a, b)| (mean * a.hypot(b)).abs());
+        Self { mean, ci95, runs: self.runs.min(other.runs), censored: self.censored }
     }
 
-    /// Whether this is less beyond doubt: the 95 % interval of the difference of two independent
-    /// means lies below zero.
+    /// Whether this is less: the 95 % interval of the difference of two independent means lies
+    /// below zero, or above.
     #[must_use]
-    pub fn is_surely_below(&self, other: &Self) -> bool {
-        let half = self.ci95.unwrap_or(0.0).hypot(other.ci95.unwrap_or(0.0));
-        !self.is_lower_bound() && self.mean + half < other.mean
+    pub fn below(&self, other: &Self) -> Answer {
+        let half = self.half().hypot(other.half());
+        if !self.is_lower_bound() && self.mean + half < other.mean {
+            Answer::Yes
+        } else if !other.is_lower_bound() && self.mean - half >= other.mean {
+            Answer::No
+        } else {
+            Answer::Undecided
+        }
+    }
+
+    /// Whether this is no more than `most`.
+    #[must_use]
+    pub fn at_most(&self, most: f64) -> Answer {
+        if self.high() <= most {
+            Answer::Yes
+        } else if self.low() > most {
+            Answer::No
+        } else {
+            Answer::Undecided
+        }
+    }
+
+    /// Whether this is no less than `least`.
+    #[must_use]
+    pub fn at_least(&self, least: f64) -> Answer {
+        if self.low() >= least {
+            Answer::Yes
+        } else if self.high() < least {
+            Answer::No
+        } else {
+            Answer::Undecided
+        }
+    }
+
+    /// Whether this is neither less than `least` nor more than `most`.
+    #[must_use]
+    pub fn within(&self, [least, most]: [f64; 2]) -> Answer {
+        self.at_least(least).and(self.at_most(most))
     }
 
     /// This, times a known factor.
@@ -197,21 +265,54 @@ mod tests {
         let bound = Estimate { mean: 8.0, ci95: None, runs: 3, censored: 1 };
         let known = Estimate { mean: 2.0, ci95: Some(0.2), runs: 3, censored: 0 };
 
-        assert_eq!(known.over(&bound), None);
-        let quotient = bound.over(&known).expect("divided by a known mean");
+        assert_eq!(known.over(&bound).runs, 0);
+        let quotient = bound.over(&known);
         assert!(quotient.is_lower_bound());
         assert_close(quotient.mean, 4.0);
     }
 
-    #[test]
-    fn a_mean_is_surely_below_another_only_beyond_both_intervals() {
-        let estimate = |mean, half| Estimate { mean, ci95: Some(half), runs: 30, censored: 0 };
-        let bound = Estimate { ci95: None, censored: 2, ..estimate(1.0, 0.0) };
+    fn known(mean: f64, half: f64) -> Estimate {
+        Estimate { mean, ci95: Some(half), runs: 30, censored: 0 }
+    }
 
-        assert!(estimate(1.0, 0.3).is_surely_below(&estimate(1.6, 0.4)));
-        assert!(!estimate(1.0, 0.4).is_surely_below(&estimate(1.5, 0.4)));
-        assert!(!bound.is_surely_below(&estimate(9.0, 0.1)));
-        assert!(estimate(0.5, 0.1).is_surely_below(&bound));
+    const NO: Answer = Answer::No;
+    const UNDECIDED: Answer = Answer::Undecided;
+    const YES: Answer = Answer::Yes;
+
+    #[test]
+    fn a_mean_is_below_another_only_beyond_both_intervals() {
+        let bound = Estimate { ci95: None, censored: 2, ..known(1.0, 0.0) };
+
+        assert_eq!(known(1.0, 0.3).below(&known(1.6, 0.4)), YES);
+        assert_eq!(known(1.0, 0.4).below(&known(1.5, 0.4)), UNDECIDED);
+        assert_eq!(known(1.6, 0.3).below(&known(1.0, 0.4)), NO);
+        assert_eq!(known(1.0, 0.0).below(&known(1.0, 0.0)), NO);
+        assert_eq!(bound.below(&known(9.0, 0.1)), UNDECIDED);
+        assert_eq!(bound.below(&known(0.5, 0.1)), NO);
+        assert_eq!(known(0.5, 0.1).below(&bound), YES);
+        assert_eq!(known(1.5, 0.1).below(&bound), UNDECIDED);
+    }
+
+    #[test]
+    fn a_limit_is_kept_or_broken_only_by_the_whole_interval() {
+        let of = |mean: f64| known(mean, 0.1);
+
+        assert_eq!([0.8, 0.95, 1.2].map(|it| of(it).at_most(1.0)), [YES, UNDECIDED, NO]);
+        assert_eq!([0.8, 0.95, 1.2].map(|it| of(it).at_least(1.0)), [NO, UNDECIDED, YES]);
+        assert_eq!([0.8, 1.05, 1.5].map(|it| of(it).within([1.0, 2.0])), [NO, UNDECIDED, YES]);
+        let bound = Estimate { ci95: None, censored: 1, ..known(1.2, 0.0) };
+        assert_eq!([bound.at_most(1.0), bound.at_most(2.0)], [NO, UNDECIDED]);
+    }
+
+    #[test]
+    fn one_run_and_none_decide_nothing() {
+        let unended = Estimate { censored: 1, ..exact(&[4.0]) };
+
+        for unsure in [exact(&[4.0]), unended, Estimate::UNKNOWN] {
+            assert_eq!([unsure.at_most(1.0), unsure.at_least(1.0)], [UNDECIDED; 2]);
+            assert_eq!(unsure.below(&known(9.0, 0.1)), UNDECIDED);
+            assert_eq!(known(9.0, 0.1).below(&unsure), UNDECIDED);
+        }
     }
 
     proptest! {

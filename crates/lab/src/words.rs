@@ -19,6 +19,7 @@ pub(crate) fn number(value: f64) -> String {
 /// A mean with its interval, or as the lower bound that it is.
 pub(crate) fn mean(estimate: &Estimate) -> String {
     match estimate.ci95 {
+        _ if estimate.mean.is_nan() => "unknown".to_owned(),
         _ if estimate.is_lower_bound() => format!("at least {}", number(estimate.mean)),
         Some(half) => format!("{} ± {}", number(estimate.mean), number(half)),
         None => number(estimate.mean),

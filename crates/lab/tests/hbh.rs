@@ -10,7 +10,7 @@ use lab::{claims, output, runner};
 #[test]
 fn every_claim_gets_a_verdict_from_sensible_numbers() {
     let chosen = campaign::select(&claims(), "hbh").expect("the group");
-    let plan = Plan { runs: 3, jobs: runner::cores() };
+    let plan = Plan { runs: 3, family: 0, jobs: runner::cores() };
 
     let tested = campaign::run(&chosen, plan, |_| Progress::silent());
 
@@ -42,7 +42,10 @@ fn assert_ahead_of_seed(tested: &[Tested]) {
     for id in ["hbh-delay", "hbh-usage"] {
         let mut by_loss: BTreeMap<String, BTreeMap<&str, f64>> = BTreeMap::new();
         for point in points(tested, id) {
-            by_loss.entry(point.x.to_string()).or_default().insert(&point.series, point.y.mean);
+            by_loss
+                .entry(point.x.to_string())
+                .or_default()
+                .insert(&point.line.series, point.y.mean);
         }
         for (loss, means) in by_loss {
             assert!(means["default"] < means["seed"], "{id} at {loss} %: {means:?}");

@@ -8,7 +8,7 @@ use lab::{claims, runner};
 fn stanag_5066_uses_most_of_what_the_limit_allows_and_never_more() {
     let Tested { finding, .. } = test("hf-s5066");
 
-    for point in finding.points.iter().filter(|point| point.series.starts_with("s5066")) {
+    for point in finding.points.iter().filter(|point| point.line.series.starts_with("s5066")) {
         let limit = point.limit.expect("a link has one");
         assert!(point.y.mean <= limit * 1.01, "more than the limit: {point:?}");
         assert!(point.y.mean >= 0.7, "{point:?}");
@@ -16,7 +16,7 @@ fn stanag_5066_uses_most_of_what_the_limit_allows_and_never_more() {
     let clear: Vec<f64> = finding
         .points
         .iter()
-        .filter(|point| point.series == "s5066, key-up, 0")
+        .filter(|point| point.line.series == "s5066, key-up, 0")
         .map(|point| point.y.mean)
         .collect();
     assert!(clear.is_sorted_by(|fast, slow| fast > slow), "{clear:?}");
@@ -35,11 +35,11 @@ fn no_transfer_gets_more_than_its_limit_and_all_but_the_unviable_end() {
     for id in ["hf-nonarq", "hf-ipclient-ber"] {
         let Tested { finding, .. } = test(id);
 
-        let ours = finding.points.iter().filter(|point| !point.series.starts_with("seed"));
+        let ours = finding.points.iter().filter(|point| !point.line.series.starts_with("seed"));
         for point in ours.filter(|point| point.y_unit == "utilisation") {
             let limit = point.limit.expect("a transfer has one");
             assert!(point.y.mean < limit, "{id}: {point:?}");
-            let is_viable = point.series != "non-arq" || point.x < 1e-4 || point.x >= 1.0;
+            let is_viable = point.line.series != "non-arq" || point.x < 1e-4 || point.x >= 1.0;
             assert!(!is_viable || point.y.mean > 0.01, "{id}: {point:?}");
         }
         assert!(!finding.measured.contains("NaN") && !finding.reason.is_empty(), "{id}");
@@ -52,6 +52,6 @@ fn no_transfer_gets_more_than_its_limit_and_all_but_the_unviable_end() {
 
 fn test(id: &str) -> Tested {
     let chosen = campaign::select(&claims(), id).expect("a claim");
-    let plan = Plan { runs: 1, jobs: runner::cores() };
+    let plan = Plan { runs: 1, family: 0, jobs: runner::cores() };
     campaign::run(&chosen, plan, |_| Progress::silent()).remove(0)
 }

@@ -28,12 +28,12 @@ fn no_session_gets_more_than_its_limit_and_ours_most_of_it() {
     for point in &finding.points {
         let limit = point.limit.expect("a session has one");
         assert!(point.y.mean <= limit * 1.005, "more than the links carry: {point:?}");
-        assert!(point.series != "ours" || point.y.mean >= 0.9 * limit, "{point:?}");
+        assert!(point.line.series != "ours" || point.y.mean >= 0.9 * limit, "{point:?}");
     }
 }
 
 fn test(id: &str) -> Tested {
     let chosen = campaign::select(&claims(), id).expect("a claim");
-    let plan = Plan { runs: 1, jobs: runner::cores() };
+    let plan = Plan { runs: 1, family: 0, jobs: runner::cores() };
     campaign::run(&chosen, plan, |_| Progress::silent()).remove(0)
 }

@@ -16,7 +16,8 @@ use sim::units::{BitRate, Probability};
 use sim::{AppId, InterfaceConfig, LinkConfig, NodeId, World};
 
 use super::limits;
-use crate::claim::{Cell, Metric, Outcome};
+use crate::claim::{Metric, Outcome};
+use crate::grid::Cell;
 use crate::stats::Observation;
 use crate::tcp::as_ns3;
 
@@ -136,18 +137,13 @@ impl Chain {
         }
     }
 
-    /// The name of its cell.
-    pub(super) fn name(&self) -> String {
-        self.name_over(Air::Independent)
-    }
-
     /// It, to be run.
     pub(super) fn cell(&self) -> Cell {
         self.cell_over(Air::Independent)
     }
 
     /// The name of its cell over other links.
-    pub(super) fn name_over(&self, air: Air) -> String {
+    fn name_over(&self, air: Air) -> String {
         match air {
             Air::Independent => format!("{self:?}"),
             Air::Bursts(_) | Air::Genie => format!("{self:?} over {air:?}"),

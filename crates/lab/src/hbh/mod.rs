@@ -5,21 +5,24 @@
 mod backpressure;
 mod bursts;
 mod chain;
+mod delay;
 mod everywhere;
 mod fit;
 mod goals;
 pub mod limits;
 mod parameter;
 mod retries;
-mod sweep;
 mod timer;
-mod variants;
+mod trial;
+mod usage;
 mod window;
 
 use proto::hbh::{Config, Profile};
 
-use crate::claim::{Claim, Point};
-use crate::figure::{Ink, Mark, Series};
+use crate::claim::{Claim, Line, Point};
+use crate::figure::{Axis, Figure, Ink, Mark, Series};
+use crate::stats::Estimate;
+use crate::words::{mean, percent};
 use chain::Chain;
 
 const GROUP: &str = "hbh";
@@ -30,22 +33,25 @@ const PACKETS: &str = "packets";
 /// The claims, in the order of the paper.
 #[must_use]
 pub fn claims() -> Vec<Claim> {
-    let mut claims = sweep::claims().to_vec();
-    claims.extend([retries::claim(), window::claim(), timer::claim(), backpressure::claim()]);
-    claims.extend([goals::claim(), bursts::claim()]);
-    claims.push(everywhere::claim());
-    claims
+    let [usage, growth] = usage::claims();
+    let [delay, lossless] = delay::claims();
+    let [retries, window, timer] = [retries::claim(), window::claim(), timer::claim()];
+    let (pressure, goals, bursts) = (backpressure::claim(), goals::claim(), bursts::claim());
+    let everywhere = everywhere::claim();
+    vec![
+        delay, usage, growth, lossless, retries, window, timer, pressure, goals, bursts, everywhere,
+    ]
 }
 
 /// Who carries the packets.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Carrier {
-    /// HBH, our profile.
-    Default,
-    /// HBH as the paper has it.
-    Seed,
     /// Plain IP.
     Tcp,
+    /// HBH as the paper has it.
+    Seed,
+    /// HBH, our profile.
+    Default,
 }
 
 impl Carrier {
@@ -77,6 +83,10 @@ impl Carrier {
         }
     }
 
+    fn line(self) -> Line {
+        Line::new(self.series(), self.title(), self.ink())
+    }
+
     fn config(self) -> Option<Config> {
         match self {
             Self::Default => Some(Config::new(Profile::Default)),
@@ -86,32 +96,44 @@ impl Carrier {
     }
 }
 
-/// A series of a figure from points of the same name.
-fn curve(points: &[Point], series: &str, title: &str, ink: Ink) -> Series {
-    let marks = points
-        .iter()
-        .filter(|point| point.series == series)
-        .map(|point| Mark::measured(point.x, &point.y));
-    Series { name: title.to_owned(), ink, marks: marks.collect() }
+/// Values at some losses, in words.
+fn listed(losses: impl IntoIterator<Item = f64>, value: impl Fn(f64) -> Estimate) -> String {
+    let one = |loss| format!("{} at {}", mean(&value(loss)), percent(loss));
+    losses.into_iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// The physical limit where the points of `series` have one.
-fn limit_curve(points: &[Point], series: &str) -> Series {
-    let marks = points
-        .iter()
-        .filter(|point| point.series == series)
-        .filter_map(|point| Some(Mark::exact(point.x, point.limit?)));
-    Series { name: "physical limit".to_owned(), ink: Ink::Limit, marks: marks.collect() }
+/// A figure over the loss, of points of the common scenario, with their limits.
+fn figure(points: &[Point], name: &str, title: &str, y: Axis) -> Figure {
+    let first = points.first().map(|point| point.line.clone());
+    let of_first = points.iter().filter(|point| Some(&point.line) == first.as_ref());
+    let genie = of_first.filter_map(|it| Some(Mark::measured(it.x, it.limit2.as_ref()?)));
+    let genie = Series::new("plain TCP, losses repeated at once", Ink::Genie, genie);
+    let mut series = vec![Series::limit(points, "physical limit", Ink::Limit, 1.0)];
+    series.extend(Some(genie).filter(|genie| !genie.marks.is_empty()));
+    series.extend(Series::of(points));
+    let runs = points.first().map_or(0, |point| point.y.runs);
+    Figure {
+        name: name.to_owned(),
+        title: title.to_owned(),
+        subtitle: format!("Chain of 5 nodes, links of 300 kbit/s and 50 ms, mean of {runs} runs"),
+        x: Axis::linear("Loss of every link, each way", PERCENT),
+        y,
+        series,
+        note: String::new(),
+    }
 }
 
-/// What links that repeat at once would give, where the points of `series` have it.
-fn genie_curve(points: &[Point], series: &str) -> Series {
-    let marks = points
-        .iter()
-        .filter(|point| point.series == series)
-        .filter_map(|point| Some(Mark::measured(point.x, point.limit2.as_ref()?)));
-    let name = "plain TCP, losses repeated at once".to_owned();
-    Series { name, ink: Ink::Genie, marks: marks.collect() }
+/// What delays are called on an axis.
+const DELAY_AXIS: &str = "Delay from the first SYN to the last octet";
+/// What packets are called there.
+const PACKETS_AXIS: &str = "IP packets put on all links, acknowledgements included";
+
+/// The largest ratio of our profile to the limit, and where, in words.
+fn worst_ratio(points: &[Point]) -> String {
+    let ours = points.iter().filter(|point| point.line.series == Carrier::Default.series());
+    let ratios = ours.filter_map(|point| Some((point.y.mean / point.limit?, point.x / 100.0)));
+    let worst = ratios.fold((0.0, 0.0), |worst, next| if next.0 > worst.0 { next } else { worst });
+    format!("{} times the limit (at {})", crate::words::number(worst.0), percent(worst.1))
 }
 
 /// What was taken in the common scenario where the paper is silent.

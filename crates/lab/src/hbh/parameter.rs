@@ -1,76 +1,99 @@
 //! Sweeps of one parameter of HBH: delay and packets for each value.
 
+use proto::hbh::{Config, Profile};
+
 use super::chain::{self, Chain};
-use super::{PACKETS, SECONDS, curve, limit_curve};
-use crate::claim::{Cell, Metric, Point, Results};
-use crate::figure::{Axis, Figure, Ink};
+use super::{DELAY_AXIS, PACKETS, SECONDS, assumptions};
+use crate::answer::Check;
+use crate::claim::{Finding, Line, Metric, Point, Table};
+use crate::figure::{Axis, Figure, Ink, Series};
+use crate::grid::{Cell, Drawn, Place, Runs};
 use crate::stats::Estimate;
 
-/// A series: HBH with each value of the parameter in turn.
-#[derive(Clone, Copy)]
-pub(super) struct Sweep {
-    /// The series' name.
+/// A curve: HBH with each value of the parameter in turn.
+#[derive(Debug)]
+pub(super) struct Curve {
+    /// The name of the series.
     pub(super) series: &'static str,
-    /// What the figures call it.
+    /// What figures call it.
     pub(super) title: &'static str,
     pub(super) ink: Ink,
-    /// The values.
-    pub(super) values: &'static [u16],
-    /// The unit of the values.
+    pub(super) profile: Profile,
+    /// Loss of every link, each way.
+    pub(super) loss: f64,
+    /// Gives the parameter a value.
+    pub(super) set: fn(&mut Config, u16),
+    /// What the parameter counts.
     pub(super) unit: &'static str,
-    /// The scenario for a value.
-    pub(super) scenario: fn(u16) -> Chain,
 }
 
-impl Sweep {
-    pub(super) fn cells(&self) -> Vec<Cell> {
-        self.values.iter().map(|value| (self.scenario)(*value).cell()).collect()
-    }
-
-    pub(super) fn at(&self, results: &Results, value: u16, metric: Metric) -> Estimate {
-        results.estimate(&(self.scenario)(value).name(), metric)
-    }
-
-    pub(super) fn delay(&self, results: &Results, value: u16) -> Estimate {
-        self.at(results, value, chain::DELAY)
-    }
-
-    pub(super) fn packets(&self, results: &Results, value: u16) -> Estimate {
-        self.at(results, value, chain::PACKETS)
+impl Curve {
+    /// The place of a value.
+    pub(super) const fn at(&'static self, value: u16) -> Setting {
+        Setting { curve: self, value }
     }
 
     /// The value with the least mean delay.
-    pub(super) fn best(&self, results: &Results) -> u16 {
-        let delay = |value: u16| self.delay(results, value).mean;
-        let values = self.values.iter().copied();
-        values.min_by(|a, b| delay(*a).total_cmp(&delay(*b))).unwrap_or_default()
+    pub(super) fn best(&'static self, runs: &Runs<Setting>) -> u16 {
+        let own = runs.places().iter().filter(|it| **it == self.at(it.value));
+        let delay = |it: &&Setting| runs.at(it, chain::DELAY).mean;
+        own.min_by(|a, b| delay(a).total_cmp(&delay(b))).map_or(0, |it| it.value)
     }
 
-    /// All delays, and then all packets.
-    pub(super) fn points(&self, results: &Results) -> Vec<Point> {
-        let delay = |value: &u16| {
-            let limit = (self.scenario)(*value).delay_limit();
-            self.point(*value, self.delay(results, *value), SECONDS, limit)
-        };
-        let packets = |value: &u16| {
-            let limit = (self.scenario)(*value).packets_limit();
-            self.point(*value, self.packets(results, *value), PACKETS, limit)
-        };
-        self.values.iter().map(delay).chain(self.values.iter().map(packets)).collect()
+    pub(super) fn delay(&'static self, runs: &Runs<Setting>, value: u16) -> Estimate {
+        runs.at(&self.at(value), chain::DELAY)
     }
 
-    fn point(&self, x: u16, y: Estimate, y_unit: &'static str, limit: Option<f64>) -> Point {
-        let series = self.series.to_owned();
-        Point {
-            series,
-            x: f64::from(x),
-            x_unit: self.unit,
-            y,
-            y_unit,
-            limit,
-            limit2: None,
-            sessions: None,
-            cell: None,
+    pub(super) fn packets(&'static self, runs: &Runs<Setting>, value: u16) -> Estimate {
+        runs.at(&self.at(value), chain::PACKETS)
+    }
+}
+
+/// A value of the parameter on one of the curves.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setting {
+    curve: &'static Curve,
+    value: u16,
+}
+
+impl PartialEq for Setting {
+    fn eq(&self, other: &Self) -> bool {
+        (self.curve.series, self.value) == (other.curve.series, other.value)
+    }
+}
+
+impl Setting {
+    /// Every curve at every value.
+    pub(super) fn grid(curves: &'static [Curve], values: &[u16]) -> Vec<Self> {
+        curves.iter().flat_map(|curve| values.iter().map(|value| curve.at(*value))).collect()
+    }
+
+    fn chain(&self) -> Chain {
+        let mut config = Config::new(self.curve.profile);
+        (self.curve.set)(&mut config, self.value);
+        Chain::common(self.curve.loss, Some(config))
+    }
+}
+
+impl Place for Setting {
+    fn cell(&self) -> Cell {
+        self.chain().cell()
+    }
+}
+
+impl Drawn for Setting {
+    fn line(&self) -> Line {
+        Line::new(self.curve.series, self.curve.title, self.curve.ink)
+    }
+
+    fn x(&self) -> (f64, &'static str) {
+        (f64::from(self.value), self.curve.unit)
+    }
+
+    fn limit(&self, metric: Metric) -> Option<f64> {
+        match metric {
+            chain::DELAY => self.chain().delay_limit(),
+            _ => self.chain().packets_limit(),
         }
     }
 }
@@ -79,30 +102,58 @@ impl Sweep {
 pub(super) struct Look {
     pub(super) name: &'static str,
     pub(super) title: &'static str,
-    pub(super) subtitle: String,
     pub(super) x: Axis,
-    pub(super) note: String,
+    pub(super) delay: Axis,
+    pub(super) note: &'static str,
 }
 
-/// A figure of the delays and one of the packets, both with the limit of the last sweep.
-pub(super) fn figures(sweeps: &[Sweep], points: &[Point], look: &Look) -> Vec<Figure> {
-    let figure = |suffix: &str, y: Axis, unit: &str| {
-        let points: Vec<Point> =
-            points.iter().filter(|point| point.y_unit == unit).cloned().collect();
-        let limit = sweeps.last().map(|s| limit_curve(&points, s.series));
-        let curves = sweeps.iter().map(|s| curve(&points, s.series, s.title, s.ink));
+impl Look {
+    pub(super) fn delay_axis() -> Axis {
+        Axis::linear(DELAY_AXIS, SECONDS)
+    }
+}
+
+/// The finding with the delays and packets of the grid, drawn with the limit of the last curve.
+pub(super) fn finding(
+    runs: &Runs<Setting>,
+    checks: &[Check],
+    measured: &str,
+    look: &Look,
+) -> Finding {
+    let delays = runs.points(chain::DELAY, SECONDS, |_| true);
+    let packets = runs.points(chain::PACKETS, PACKETS, |_| true);
+    let figure = |suffix: &str, y: Axis, points: &[Point]| {
+        let last: Vec<Point> = match points.last() {
+            Some(last) => points.iter().filter(|it| it.line == last.line).cloned().collect(),
+            None => Vec::new(),
+        };
+        let mut series = vec![Series::limit(&last, "physical limit", Ink::Limit, 1.0)];
+        series.extend(Series::of(points));
         Figure {
             name: format!("{}{suffix}", look.name),
             title: look.title.to_owned(),
-            subtitle: look.subtitle.clone(),
+            subtitle: format!(
+                "100 kB over four hops, loss on every link each way, {} runs",
+                runs.count()
+            ),
             x: look.x.clone(),
             y,
-            series: limit.into_iter().chain(curves).collect(),
-            note: look.note.clone(),
+            series,
+            note: look.note.to_owned(),
         }
     };
-    vec![
-        figure("", Axis::linear("Delay from the first SYN to the last octet", SECONDS), SECONDS),
-        figure("-packets", Axis::linear("IP packets put on all links", ""), PACKETS),
-    ]
+    let packets_axis = Axis::linear("IP packets put on all links", "");
+    Finding {
+        figures: vec![
+            figure("", look.delay.clone(), &delays),
+            figure("-packets", packets_axis, &packets),
+        ],
+        tables: vec![
+            Table::of("Delay in seconds", &delays),
+            Table::of("Packets on all links", &packets),
+        ],
+        points: delays.into_iter().chain(packets).collect(),
+        assumptions: assumptions(),
+        ..Finding::of(checks, format!("{measured}. {} runs.", runs.count()))
+    }
 }

@@ -2,44 +2,41 @@
 
 use proto::hbh::{Config, Profile};
 
-use super::chain::Chain;
-use super::parameter::{Look, Sweep, figures};
-use super::{GROUP, assumptions};
-use crate::claim::{Cell, Claim, Finding, Results, Table, Verdict};
+use super::parameter::{Curve, Look, Setting, finding};
+use super::{DELAY_AXIS, GROUP, SECONDS};
+use crate::answer::Check;
+use crate::claim::{Claim, Finding};
 use crate::figure::{Axis, Ink};
-use crate::words::{mean, percent};
+use crate::grid::{Experiment, Runs};
+use crate::words::mean;
 
 /// Where the paper has the minimum.
 const BEST: u16 = 4;
 /// The most retries tried.
 const MOST: u16 = 15;
-const VALUES: &[u16] = &[0, 1, 2, 3, 4, 5, 6, 8, 10, MOST];
+const VALUES: [u16; 10] = [0, 1, 2, 3, BEST, 5, 6, 8, 10, MOST];
+/// How much more than the least delay is still the least.
+const LEAST: f64 = 1.1;
 
-const SWEEPS: [Sweep; 4] = [
-    sweep("seed", "seed profile, 10 % loss", Ink::Other(0), |r| scenario(Profile::Paper, 0.10, r)),
-    sweep("seed, 20 % loss", "seed profile, 20 % loss", Ink::Seed, |r| {
-        scenario(Profile::Paper, 0.20, r)
-    }),
-    sweep("seed, 30 % loss", "seed profile, 30 % loss", Ink::Other(1), |r| {
-        scenario(Profile::Paper, 0.30, r)
-    }),
-    sweep("default, 20 % loss", "default profile, 20 % loss", Ink::Default, |r| {
-        scenario(Profile::Default, 0.20, r)
-    }),
+/// The paper's profile at every loss, then ours.
+static CURVES: [Curve; 4] = [
+    curve("seed", "seed profile, 10 % loss", Ink::Other(0), Profile::Paper, 0.10),
+    curve("seed, 20 % loss", "seed profile, 20 % loss", Ink::Seed, Profile::Paper, 0.20),
+    curve("seed, 30 % loss", "seed profile, 30 % loss", Ink::Other(1), Profile::Paper, 0.30),
+    curve("default, 20 % loss", "default profile, 20 % loss", Ink::Default, Profile::Default, 0.20),
 ];
 
-const fn sweep(
+const fn curve(
     series: &'static str,
     title: &'static str,
     ink: Ink,
-    scenario: fn(u16) -> Chain,
-) -> Sweep {
-    Sweep { series, title, ink, values: VALUES, unit: "retries", scenario }
-}
-
-fn scenario(profile: Profile, loss: f64, retries: u16) -> Chain {
-    let retries = u8::try_from(retries).unwrap_or(u8::MAX);
-    Chain::common(loss, Some(Config { retries, ..Config::new(profile) }))
+    profile: Profile,
+    loss: f64,
+) -> Curve {
+    let set = |config: &mut Config, retries| {
+        config.retries = u8::try_from(retries).unwrap_or(u8::MAX);
+    };
+    Curve { series, title, ink, profile, loss, set, unit: "retries" }
 }
 
 pub(super) fn claim() -> Claim {
@@ -48,95 +45,55 @@ pub(super) fn claim() -> Claim {
         group: GROUP,
         text: "delay is least with R = 4 retries: fewer leave losses to TCP, more keep packets \
                beyond TCP's own timeout and make duplicate segments",
-        source: "section IV, figure 4(c)",
-        cells,
-        judge,
+        source: "section IV, figure 4(c), which does not say at which loss",
+        experiment: || Experiment::new(Setting::grid(&CURVES, &VALUES), judge),
     }
 }
 
-fn cells() -> Vec<Cell> {
-    SWEEPS.iter().flat_map(Sweep::cells).collect()
+/// It has to hold at every loss: the paper chooses one R for all.
+fn judge(runs: &Runs<Setting>) -> Finding {
+    let checks = CURVES[..3].iter().flat_map(|curve| {
+        let (four, best) = (curve.delay(runs, BEST), curve.best(runs));
+        let near = four.over(&curve.delay(runs, best)).at_most(LEAST);
+        let longer = |r| (format!("R = {r} takes longer"), four.below(&curve.delay(runs, r)));
+        let least = (format!("R = {BEST} is within {LEAST} times of R = {best}"), near);
+        let all = [longer(1), longer(MOST), least];
+        all.map(|(what, answer)| Check::new(format!("{what} ({})", curve.title), answer))
+    });
+    let described = CURVES.each_ref().map(|curve| {
+        let values = [BEST, curve.best(runs), 0, MOST];
+        let one = |r| format!("{} s with R = {r}", mean(&curve.delay(runs, r)));
+        format!("{}: {}", curve.title, values.map(one).join(", "))
+    });
+    let look = Look {
+        name: "hbh-r",
+        title: "How often a hop should repeat a packet",
+        x: Axis::linear("R, retries of a hop", "").with_ticks(VALUES.map(f64::from)),
+        delay: Axis::log(DELAY_AXIS, SECONDS),
+        note: "The limit is that of 20 % loss.",
+    };
+    finding(runs, &checks.collect::<Vec<_>>(), &described.join("; "), &look)
 }
 
-fn judge(results: &Results) -> Finding {
-    let seeds = &SWEEPS[..3];
-    let is_longer =
-        |s: &Sweep, r: u16, than: u16| s.delay(results, than).is_surely_below(&s.delay(results, r));
-    let holds_for = |s: &Sweep| {
-        is_longer(s, 1, BEST) && is_longer(s, MOST, BEST) && !is_longer(s, BEST, s.best(results))
-    };
-    let reproduced = seeds.iter().any(holds_for);
-    let verdict = if reproduced { Verdict::Reproduced } else { Verdict::Differs };
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::Verdict;
+    use crate::hbh::chain;
 
-    let describe = |s: &Sweep| {
-        let best = s.best(results);
-        format!(
-            "{}: {} s with R = 4, least {} s with R = {best}, {} s with R = 0, {} s with R = 15",
-            s.title,
-            mean(&s.delay(results, BEST)),
-            mean(&s.delay(results, best)),
-            mean(&s.delay(results, 0)),
-            mean(&s.delay(results, 15)),
-        )
-    };
-    let points: Vec<_> = SWEEPS.iter().flat_map(|s| s.points(results)).collect();
-    let runs = points.first().map_or(0, |point| point.y.runs);
-    let places = |r: u16| {
-        let places: Vec<&str> =
-            seeds.iter().filter(|s| is_longer(s, r, BEST)).map(|s| s.title).collect();
-        if places.is_empty() { "nowhere".to_owned() } else { places.join(", ") }
-    };
-    let residual = |loss: f64| percent(1.0 - (1.0 - f64::powi(loss, 5)).powi(4));
-    Finding {
-        verdict,
-        measured: format!(
-            "{}. {runs} runs.",
-            SWEEPS.iter().map(describe).collect::<Vec<_>>().join("; ")
-        ),
-        reason: format!(
-            "R = 1 takes longer than R = {BEST} beyond doubt ({}), and so does R = {MOST} ({}). With \
-             R = {BEST} four hops still lose {} of the packets at 10 % loss, {} at 20 % and {} at \
-             30 %; each costs TCP dearly",
-            places(1),
-            places(MOST),
-            residual(0.10),
-            residual(0.20),
-            residual(0.30),
-        ),
-        figures: figures(
-            &SWEEPS,
-            &points,
-            &Look {
-                name: "hbh-r",
-                title: "How often a hop should repeat a packet",
-                subtitle: format!(
-                    "100 kB over four hops, loss on every link each way, {runs} runs"
-                ),
-                x: Axis::linear("R, retries of a hop", "")
-                    .with_ticks(VALUES.iter().copied().map(f64::from)),
-                note: "The limit is that of 20 % loss.".to_owned(),
-            },
-        )
-        .into_iter()
-        .map(|mut figure| {
-            figure.y.scale = crate::figure::Scale::Log;
-            figure
-        })
-        .collect(),
-        tables: vec![table(results)],
-        points,
-        exchanges: Vec::new(),
-        assumptions: assumptions(),
+    fn verdict(runs: u32, delay: impl Fn(f64) -> f64) -> Verdict {
+        let settings = Setting::grid(&CURVES, &VALUES);
+        let delay = |it: &Setting| vec![(chain::DELAY, delay(crate::grid::Drawn::x(it).0))];
+        judge(&Runs::made_up(settings, runs, delay)).verdict
     }
-}
 
-fn table(results: &Results) -> Table {
-    let mut head = vec!["R".to_owned()];
-    head.extend(SWEEPS.map(|s| s.title.to_owned()));
-    let row = |r: &u16| {
-        let mut row = vec![r.to_string()];
-        row.extend(SWEEPS.map(|s| mean(&s.delay(results, *r))));
-        row
-    };
-    Table { title: "Delay in seconds".to_owned(), head, rows: VALUES.iter().map(row).collect() }
+    #[test]
+    fn the_least_delay_is_with_four_retries() {
+        let least_at = |best: f64| move |r: f64| 10.0 + (r - best).abs();
+
+        assert_eq!(verdict(3, least_at(4.0)), Verdict::Reproduced);
+        assert_eq!(verdict(3, least_at(8.0)), Verdict::Differs);
+        assert_eq!(verdict(3, |_| 10.0), Verdict::Differs);
+        assert_eq!(verdict(1, least_at(4.0)), Verdict::Undecided);
+    }
 }

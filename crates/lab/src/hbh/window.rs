@@ -2,39 +2,37 @@
 
 use proto::hbh::{Config, Profile};
 
-use super::chain::Chain;
-use super::parameter::{Look, Sweep, figures};
-use super::{GROUP, assumptions};
-use crate::claim::{Cell, Claim, Finding, Results, Verdict};
+use super::GROUP;
+use super::parameter::{Curve, Look, Setting, finding};
+use crate::answer::{Answer, Check};
+use crate::claim::{Claim, Finding};
 use crate::figure::{Axis, Ink};
+use crate::grid::{Experiment, Runs};
 use crate::words::{mean, number};
 
-const VALUES: &[u16] = &[1, 2, 4, 8, 16, 32, 64, 127];
+const VALUES: [u16; 8] = [1, 2, 4, 8, 16, 32, 64, 127];
 /// How many times the least delay counts as wasted capacity.
 const WASTEFUL: f64 = 1.25;
 
-const SWEEPS: [Sweep; 3] = [
-    sweep("seed, 5 % loss", "seed profile, 5 % loss", Ink::Other(0), |w| {
-        scenario(Profile::Paper, 0.05, w)
-    }),
-    sweep("seed", "seed profile, 10 % loss", Ink::Seed, |w| scenario(Profile::Paper, 0.10, w)),
-    sweep("default", "default profile, 10 % loss", Ink::Default, |w| {
-        scenario(Profile::Default, 0.10, w)
-    }),
+/// The paper's profile at two losses, then ours.
+static CURVES: [Curve; 3] = [
+    curve("seed, 5 % loss", "seed profile, 5 % loss", Ink::Other(0), Profile::Paper, 0.05),
+    curve("seed", "seed profile, 10 % loss", Ink::Seed, Profile::Paper, 0.10),
+    curve("default", "default profile, 10 % loss", Ink::Default, Profile::Default, 0.10),
 ];
 
-const fn sweep(
+const fn curve(
     series: &'static str,
     title: &'static str,
     ink: Ink,
-    scenario: fn(u16) -> Chain,
-) -> Sweep {
-    Sweep { series, title, ink, values: VALUES, unit: "packets", scenario }
-}
-
-fn scenario(profile: Profile, loss: f64, window: u16) -> Chain {
-    let window = u8::try_from(window).unwrap_or(u8::MAX);
-    Chain::common(loss, Some(Config { window: (window, window), ..Config::new(profile) }))
+    profile: Profile,
+    loss: f64,
+) -> Curve {
+    let set = |config: &mut Config, window| {
+        let window = u8::try_from(window).unwrap_or(u8::MAX);
+        config.window = (window, window);
+    };
+    Curve { series, title, ink, profile, loss, set, unit: "packets" }
 }
 
 pub(super) fn claim() -> Claim {
@@ -44,67 +42,80 @@ pub(super) fn claim() -> Claim {
         text: "a small window W behaves like stop-and-wait and wastes capacity; W must allow \
                packets and repeats in parallel; too large a W delays requests for acknowledgement",
         source: "section IV, figures 4(d) and 4(e)",
-        cells,
-        judge,
+        experiment: || Experiment::new(Setting::grid(&CURVES, &VALUES), judge),
     }
 }
 
-fn cells() -> Vec<Cell> {
-    SWEEPS.iter().flat_map(Sweep::cells).collect()
+fn judge(runs: &Runs<Setting>) -> Finding {
+    let seeds = &CURVES[..2];
+    let slowdown =
+        |curve: &'static Curve, w| curve.delay(runs, w).over(&curve.delay(runs, curve.best(runs)));
+    let large =
+        |curve: &'static Curve| curve.delay(runs, curve.best(runs)).below(&curve.delay(runs, 127));
+    let fewer = |curve: &'static Curve| curve.packets(runs, 127).below(&curve.packets(runs, 2));
+    let mut checks: Vec<Check> = seeds
+        .iter()
+        .map(|curve| {
+            let what = format!("W = 1 takes {WASTEFUL} times the least delay ({})", curve.title);
+            Check::new(what, slowdown(curve, 1).at_least(WASTEFUL))
+        })
+        .collect();
+    checks.push(Check::new(
+        "W = 127 takes longer than the best W at one of the losses",
+        Answer::any(seeds.iter().map(large)),
+    ));
+    let described = CURVES.each_ref().map(|curve| {
+        let best = curve.best(runs);
+        format!(
+            "{}: least delay {} s with W = {best}; {} times that with W = 1, {} times with W = \
+             127; packets {} from W = 2 to W = 127",
+            curve.title,
+            mean(&curve.delay(runs, best)),
+            number(slowdown(curve, 1).mean),
+            number(slowdown(curve, 127).mean),
+            if fewer(curve) == Answer::Yes { "fall" } else { "do not surely fall" },
+        )
+    });
+    let look = Look {
+        name: "hbh-w",
+        title: "How many packets a hop should have under way",
+        x: Axis::log("W, packets sent and not acknowledged", "").with_ticks(VALUES.map(f64::from)),
+        delay: Look::delay_axis(),
+        note: "The limit is that of 10 % loss.",
+    };
+    finding(runs, &checks, &described.join("; "), &look)
 }
 
-fn judge(results: &Results) -> Finding {
-    let seeds = &SWEEPS[..2];
-    let slowdown =
-        |s: &Sweep, w: u16| s.delay(results, w).mean / s.delay(results, s.best(results)).mean;
-    let is_worse =
-        |s: &Sweep, w: u16| s.delay(results, s.best(results)).is_surely_below(&s.delay(results, w));
-    let small_wastes = seeds.iter().all(|s| is_worse(s, 1) && slowdown(s, 1) > WASTEFUL);
-    let large_delays = seeds.iter().any(|s| is_worse(s, 127));
-    let fewer_packets =
-        seeds.iter().all(|s| s.packets(results, 127).mean < s.packets(results, 2).mean);
-    let describe = |s: &Sweep| {
-        let best = s.best(results);
-        format!(
-            "{}: least delay {} s with W = {best}; {} times that with W = 1, {} times with W = 127",
-            s.title,
-            mean(&s.delay(results, best)),
-            number(slowdown(s, 1)),
-            number(slowdown(s, 127)),
-        )
-    };
-    let points: Vec<_> = SWEEPS.iter().flat_map(|s| s.points(results)).collect();
-    let runs = points.first().map_or(0, |point| point.y.runs);
-    Finding {
-        verdict: if small_wastes && large_delays { Verdict::Reproduced } else { Verdict::Differs },
-        measured: format!(
-            "{}. {runs} runs.",
-            SWEEPS.iter().map(describe).collect::<Vec<_>>().join("; ")
-        ),
-        reason: format!(
-            "W = 1 {} more than {WASTEFUL} times the least delay; W = 127 {} it beyond doubt; packets \
-             {} from W = 2 to W = 127",
-            if small_wastes { "takes" } else { "does not take" },
-            if large_delays { "exceeds" } else { "does not exceed" },
-            if fewer_packets { "fall" } else { "do not fall" },
-        ),
-        figures: figures(
-            &SWEEPS,
-            &points,
-            &Look {
-                name: "hbh-w",
-                title: "How many packets a hop should have under way",
-                subtitle: format!(
-                    "100 kB over four hops, loss on every link each way, {runs} runs"
-                ),
-                x: Axis::log("W, packets sent and not acknowledged", "")
-                    .with_ticks(VALUES.iter().copied().map(f64::from)),
-                note: "The limit is that of 10 % loss.".to_owned(),
-            },
-        ),
-        tables: Vec::new(),
-        points,
-        exchanges: Vec::new(),
-        assumptions: assumptions(),
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::Verdict;
+    use crate::grid::Drawn as _;
+    use crate::hbh::chain;
+
+    fn verdict(runs: u32, delay: impl Fn(f64) -> f64) -> Verdict {
+        let settings = Setting::grid(&CURVES, &VALUES);
+        let measured = |it: &Setting| vec![(chain::DELAY, delay(it.x().0))];
+        judge(&Runs::made_up(settings, runs, measured)).verdict
+    }
+
+    #[test]
+    fn both_ends_of_the_window_cost_delay() {
+        let with = |one: f64, most: f64| {
+            move |w: f64| {
+                if w < 2.0 {
+                    one
+                } else if w > 100.0 {
+                    most
+                } else {
+                    10.0
+                }
+            }
+        };
+
+        assert_eq!(verdict(3, with(15.0, 11.0)), Verdict::Reproduced);
+        assert_eq!(verdict(3, with(12.0, 11.0)), Verdict::Differs);
+        assert_eq!(verdict(3, with(15.0, 10.0)), Verdict::Differs);
+        assert_eq!(verdict(1, with(15.0, 11.0)), Verdict::Undecided);
     }
 }

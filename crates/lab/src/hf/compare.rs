@@ -20,6 +20,8 @@ const NAMED: usize = 4;
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Standing {
     Missed,
+    /// The runs are too few to tell whether it is missed.
+    Undecided,
     Tied,
     Beaten,
 }
@@ -29,6 +31,7 @@ impl fmt::Display for Standing {
         f.write_str(match self {
             Self::Missed => "missed",
             Self::Tied => "tied",
+            Self::Undecided => "undecided",
             Self::Beaten => "beaten",
         })
     }
@@ -65,8 +68,10 @@ fn standing(least: f64, most: f64, published: f64) -> Standing {
         Standing::Beaten
     } else if most < -tie {
         Standing::Missed
-    } else {
+    } else if least >= -tie {
         Standing::Tied
+    } else {
+        Standing::Undecided
     }
 }
 
@@ -112,6 +117,7 @@ pub(super) fn verdict(radios: &[Radio]) -> Verdict {
     match comparable.map(Radio::standing).min() {
         Some(Standing::Beaten) => Verdict::Beaten,
         Some(Standing::Tied) => Verdict::Reproduced,
+        Some(Standing::Undecided) => Verdict::Undecided,
         Some(Standing::Missed) | None => Verdict::Differs,
     }
 }
@@ -132,7 +138,9 @@ pub(super) fn reason(radios: &[Radio]) -> String {
         };
         Some(match standing {
             Standing::Beaten => format!("beaten {which}"),
-            Standing::Missed | Standing::Tied => format!("{standing} {which} ({})", first.worst()),
+            Standing::Missed | Standing::Tied | Standing::Undecided => {
+                format!("{standing} {which} ({})", first.worst())
+            }
         })
     });
     told.collect::<Vec<_>>().join("; ")
@@ -166,7 +174,7 @@ mod tests {
     use super::*;
 
     fn exact(mean: f64) -> Estimate {
-        Estimate { mean, ci95: None, runs: 2, censored: 0 }
+        Estimate { mean, ci95: Some(0.0), runs: 2, censored: 0 }
     }
 
     /// A radio with a figure that is published as 0.8.
@@ -199,6 +207,9 @@ mod tests {
         assert_eq!(among([0.9, 0.9]), Verdict::Beaten);
         assert_eq!(among([0.9, 0.803]), Verdict::Reproduced);
         assert_eq!(among([0.9, 0.7]), Verdict::Differs);
+        let mut unsure = radio(like_published, &[0.9]);
+        unsure.figures[0].standing = Standing::Undecided;
+        assert_eq!(verdict(&[fast.clone(), unsure]), Verdict::Undecided);
     }
 
     #[test]
@@ -213,13 +224,14 @@ mod tests {
     #[test]
     fn a_difference_counts_only_beyond_the_tie_and_the_interval() {
         let unsure = Estimate { ci95: Some(0.1), ..exact(0.85) };
-        let unended = Estimate { censored: 1, ..exact(3.0) };
+        let unended = Estimate { ci95: None, censored: 1, ..exact(3.0) };
+        let single = Estimate { ci95: None, runs: 1, ..exact(0.9) };
         let share = |ours| Compared::share("", &ours, 0.8).standing;
         let time = |ours| Compared::time("", "", &ours, 10.0).standing;
 
         assert_eq!([share(exact(0.809)), share(exact(0.807))], [Standing::Beaten, Standing::Tied]);
         assert_eq!([share(exact(0.791)), share(exact(0.793))], [Standing::Missed, Standing::Tied]);
         assert_eq!([time(exact(9.8)), time(exact(10.2))], [Standing::Beaten, Standing::Missed]);
-        assert_eq!([share(unsure), time(unended)], [Standing::Tied, Standing::Tied]);
+        assert_eq!([share(unsure), share(single), time(unended)], [Standing::Undecided; 3]);
     }
 }

@@ -9,13 +9,12 @@ use proto::ipclient::Transport;
 use super::compare::{self, Compared, Radio, Standing};
 use super::link::Link;
 use super::transfer::{
-    BUFFER, BUFFERS, Published, Row, TIMES, TOTAL, UTILISATION, at, buffer, cell, limit, name,
-    seconds,
+    BUFFER, BUFFERS, Published, Row, TIMES, TOTAL, UTILISATION, buffer, limit, seconds,
 };
 use super::{GROUP, radio};
-use crate::claim::{Cell, Claim, Exchange, Finding, Point, Results};
-use crate::figure::{Axis, Figure, Ink, Mark, Series};
-use crate::runner;
+use crate::claim::{Claim, Exchange, Finding, Line, Point};
+use crate::figure::{Axis, Figure, Ink, Series};
+use crate::grid::{Experiment, Runs};
 use crate::stats::Estimate;
 use crate::words::percent;
 
@@ -68,16 +67,14 @@ pub(super) fn claims() -> [Claim; 2] {
             text: "end-to-end TCP over IP Client with ARQ uses 0.3 to 80.7 % of a clear link, and \
                    fails with 10 MB at 9600 bit/s",
             source: "TCP over HF radio, comparison with TCP over IP Client",
-            cells: || IP_CLIENT.cells(),
-            judge: |results| IP_CLIENT.judge(results),
+            experiment: || Experiment::new(IP_CLIENT.links(), |runs| IP_CLIENT.judge(runs)),
         },
         Claim {
             id: "hf-nonarq",
             group: GROUP,
             text: "without ARQ it does much the same at 9600 bit/s: 5.8 to 79.3 %",
             source: "TCP over HF radio, non-ARQ measurements",
-            cells: || WITHOUT_ARQ.cells(),
-            judge: |results| WITHOUT_ARQ.judge(results),
+            experiment: || Experiment::new(WITHOUT_ARQ.links(), |runs| WITHOUT_ARQ.judge(runs)),
         },
     ]
 }
@@ -113,42 +110,41 @@ impl Comparison {
         row.link(self.transport, key_up, BUFFER)
     }
 
-    fn cells(&self) -> Vec<Cell> {
+    fn links(&self) -> Vec<Link> {
         let of = |row: Row| {
             radio::key_ups().into_iter().flat_map(move |key_up| {
-                BUFFERS.map(|buffer| cell(row.link(self.transport, key_up, buffer)))
+                BUFFERS.map(|buffer| row.link(self.transport, key_up, buffer))
             })
         };
         self.rows.iter().flat_map(|&row| of(row)).collect()
     }
 
-    fn judge(&self, results: &Results) -> Finding {
-        let points: Vec<Point> =
-            self.rows.iter().flat_map(|&row| self.points(results, row)).collect();
-        let radios = self.radios(results, BUFFER);
+    fn judge(&self, runs: &Runs<Link>) -> Finding {
+        let points: Vec<Point> = self.rows.iter().flat_map(|&row| self.points(runs, row)).collect();
+        let radios = self.radios(runs, BUFFER);
         let winners: Vec<String> = BUFFERS
             .into_iter()
-            .filter(|&octets| self.radios(results, octets)[0].standing() == Standing::Beaten)
+            .filter(|&octets| self.radios(runs, octets)[0].standing() == Standing::Beaten)
             .map(buffer)
             .collect();
-        let fastest = |row: &Row| at(results, &self.link(*row, radio::FASTEST), UTILISATION).mean;
+        let fastest = |row: &Row| runs.at(&self.link(*row, radio::FASTEST), UTILISATION).mean;
         let [least, most] = [f64::min, f64::max]
             .map(|pick| self.rows.iter().map(fastest).reduce(pick).unwrap_or_default());
         let failed = self.rows.iter().filter(|row| row.published.is_none()).map(|&row| {
-            let total = at(results, &self.link(row, radio::FASTEST), TOTAL);
+            let total = runs.at(&self.link(row, radio::FASTEST), TOTAL);
             format!(" {}, which failed there, take {} s.", row.place(), seconds(&total))
         });
-        let runs = points.first().map_or(0, |point| point.y.runs);
+        let measured = format!(
+            "{} to {} of the link with a key-up of {} and a socket buffer of {}.{} {} runs.",
+            percent(least),
+            percent(most),
+            compare::seconds(radio::FASTEST),
+            buffer(BUFFER),
+            failed.collect::<String>(),
+            runs.count(),
+        );
         Finding {
             verdict: compare::verdict(&radios),
-            measured: format!(
-                "{} to {} of the link with a key-up of {} and a socket buffer of {}.{} {runs} runs.",
-                percent(least),
-                percent(most),
-                compare::seconds(radio::FASTEST),
-                buffer(BUFFER),
-                failed.collect::<String>(),
-            ),
             reason: format!(
                 "with a socket buffer of {}: {}; {}; {}",
                 buffer(BUFFER),
@@ -166,24 +162,25 @@ impl Comparison {
                 radio::implied(),
             ),
             figures: self.figures(&points),
-            tables: self.tables(results),
-            exchanges: vec![self.exchange()],
+            tables: self.tables(runs),
+            exchanges: vec![self.exchange(runs)],
             points,
             assumptions: super::transfer_assumptions(),
+            ..Finding::of(&[], measured)
         }
     }
 
     /// All published figures beside ours with that buffer, radio by radio.
-    fn radios(&self, results: &Results, buffer: usize) -> [Radio; radio::COUNT] {
+    fn radios(&self, runs: &Runs<Link>, buffer: usize) -> [Radio; radio::COUNT] {
         radio::key_ups().map(|key_up| {
-            let of = |&row: &Row| self.compared(results, row, key_up, buffer);
+            let of = |&row: &Row| self.compared(runs, row, key_up, buffer);
             Radio { key_up, figures: self.rows.iter().flat_map(of).collect() }
         })
     }
 
     fn compared(
         &self,
-        results: &Results,
+        runs: &Runs<Link>,
         row: Row,
         key_up: Duration,
         buffer: usize,
@@ -191,38 +188,35 @@ impl Comparison {
         let Some(published) = row.published else { return Vec::new() };
         let link = row.link(self.transport, key_up, buffer);
         let place = format!("for {}", row.place());
-        let used = at(results, &link, UTILISATION);
+        let used = runs.at(&link, UTILISATION);
         let mut compared = vec![Compared::share(&place, &used, published.utilisation)];
         // Nothing arrives in no time.
         let times = TIMES.into_iter().filter(|&metric| published.of(metric) > 0.0);
         compared.extend(times.map(|metric| {
-            let ours = at(results, &link, metric);
+            let ours = runs.at(&link, metric);
             let measured = format!("{metric} {}", seconds(&ours));
             Compared::time(&place, &measured, &ours, published.of(metric))
         }));
         compared
     }
 
-    fn points(&self, results: &Results, row: Row) -> Vec<Point> {
+    fn points(&self, runs: &Runs<Link>, row: Row) -> Vec<Point> {
         let (ours, seed) =
             (format!("{}-{}", self.series, row.speed), format!("seed-{}", row.speed));
-        let point = |series: String, y: Estimate, y_unit, limit| Point {
-            series,
-            x: f64::from(row.kilobytes),
-            x_unit: KILOBYTES,
-            y,
-            y_unit,
-            limit,
-            sessions: None,
-            limit2: None,
-            cell: None,
+        let point = |series: String, y: Estimate, y_unit, limit| {
+            let is_ours = series.starts_with(self.series);
+            let (title, ink) =
+                if is_ours { ("ours", Ink::Default) } else { ("published", Ink::Seed) };
+            let line = Line::new(series, title, ink);
+            let x = (f64::from(row.kilobytes), KILOBYTES);
+            Point { limit, ..Point::new(line, x, (y, y_unit)) }
         };
         let of = |link: Link, suffix: String| {
-            let used = at(results, &link, UTILISATION);
+            let used = runs.at(&link, UTILISATION);
             let used =
                 point(format!("{ours}{suffix}"), used, super::UTILISATION, Some(limit(&link)));
             let times = TIMES.map(|metric| {
-                let y = at(results, &link, metric);
+                let y = runs.at(&link, metric);
                 point(format!("{ours}-{metric}{suffix}"), y, SECONDS, None)
             });
             [used].into_iter().chain(times).collect::<Vec<_>>()
@@ -253,12 +247,15 @@ impl Comparison {
     fn figures(&self, points: &[Point]) -> Vec<Figure> {
         let mut speeds: Vec<u32> = self.rows.iter().map(|row| row.speed).collect();
         speeds.dedup();
-        let of = |series: String| {
-            points.iter().filter(move |it| it.y_unit == super::UTILISATION && it.series == series)
-        };
         let figure = |speed: u32| {
-            let ours = || of(format!("{}-{speed}", self.series));
-            let marks = |it: &Point| Mark::measured(it.x, &it.y);
+            let names = [format!("{}-{speed}", self.series), format!("seed-{speed}")];
+            let of = points
+                .iter()
+                .filter(|it| it.y_unit == super::UTILISATION && names.contains(&it.line.series));
+            let drawn: Vec<Point> = of.cloned().collect();
+            let name = "limit of a transfer without end";
+            let mut series = vec![Series::limit(&drawn, name, Ink::Limit, 1.0)];
+            series.extend(Series::of(&drawn));
             Figure {
                 name: format!("{}-{speed}", self.id),
                 title: format!("End-to-end TCP over IP Client at {speed} bit/s"),
@@ -274,23 +271,7 @@ impl Comparison {
                 x: Axis::log("Size of the transfer", KILOBYTES)
                     .with_ticks([1.0, 10.0, 100.0, 1_000.0, 10_000.0]),
                 y: Axis::linear("Utilisation", ""),
-                series: vec![
-                    Series {
-                        name: "limit of a transfer without end".to_owned(),
-                        ink: Ink::Limit,
-                        marks: ours().filter_map(|it| Some(Mark::exact(it.x, it.limit?))).collect(),
-                    },
-                    Series {
-                        name: "published".to_owned(),
-                        ink: Ink::Seed,
-                        marks: of(format!("seed-{speed}")).map(marks).collect(),
-                    },
-                    Series {
-                        name: "ours".to_owned(),
-                        ink: Ink::Default,
-                        marks: ours().map(marks).collect(),
-                    },
-                ],
+                series,
                 note: String::new(),
             }
         };
@@ -298,7 +279,7 @@ impl Comparison {
     }
 
     /// What both stations did in the run with the first seed.
-    fn exchange(&self) -> Exchange {
+    fn exchange(&self, runs: &Runs<Link>) -> Exchange {
         let row = self.rows[self.shown];
         let link = self.link(row, radio::FASTEST);
         Exchange {
@@ -310,7 +291,7 @@ impl Comparison {
                     "Without ARQ: handshake, slow start, confirmation".to_owned()
                 }
             },
-            stations: link.exchange(runner::seed(&name(&link), 0)),
+            stations: link.exchange(runs.first_seed(&link)),
         }
     }
 }

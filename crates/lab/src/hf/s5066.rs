@@ -11,9 +11,10 @@ use super::compare::{self, Compared, Radio};
 use super::radio;
 use super::transfer::share;
 use super::{BIT_S, GROUP, UTILISATION, published, scientific};
-use crate::claim::{Cell, Claim, Exchange, Finding, Metric, Outcome, Point, Results, Table};
+use crate::answer::Answer;
+use crate::claim::{Claim, Exchange, Finding, Line, Metric, Outcome, Point, Table};
 use crate::figure::{Axis, Figure, Ink, Mark, Series};
-use crate::runner;
+use crate::grid::{Cell, Experiment, Place, Runs};
 use crate::stats::{Estimate, Observation};
 use crate::words::{number, percent};
 
@@ -58,8 +59,7 @@ pub(super) fn claim() -> Claim {
         text: "raw STANAG 5066 makes use of 92.1 % of a clear link of 9600 bit/s, of 92.1, 88.6 \
                and 55.9 % with bit error rates of 1e-6, 1e-5 and 1e-4",
         source: "TCP over HF radio, tests with link errors",
-        cells,
-        judge,
+        experiment: || Experiment::new(bulks(), judge),
     }
 }
 
@@ -72,17 +72,16 @@ fn keyed(ber: f64, key_up: Duration) -> Bulk {
     Bulk { key_up, ..bulk(ERROR_SPEED, ber) }
 }
 
-fn name(bulk: &Bulk) -> String {
-    format!("bulk {bulk:?}")
-}
-
-fn cell(bulk: Bulk) -> Cell {
-    let most = match bulk.channel {
-        Channel::Clear => super::ALIKE,
-        _ if bulk.key_up == radio::FASTEST => u32::MAX,
-        _ => KEYED_RUNS,
-    };
-    Cell::new(name(&bulk), move |seed| outcome(&bulk, seed)).at_most(most)
+impl Place for Bulk {
+    fn cell(&self) -> Cell {
+        let bulk = *self;
+        let most = match bulk.channel {
+            Channel::Clear => super::ALIKE,
+            _ if bulk.key_up == radio::FASTEST => u32::MAX,
+            _ => KEYED_RUNS,
+        };
+        Cell::new(format!("bulk {bulk:?}"), move |seed| outcome(&bulk, seed)).at_most(most)
+    }
 }
 
 fn outcome(bulk: &Bulk, seed: u64) -> Outcome {
@@ -95,60 +94,58 @@ fn outcome(bulk: &Bulk, seed: u64) -> Outcome {
     outcome
 }
 
-fn cells() -> Vec<Cell> {
-    let clear = SPEEDS.map(|speed| cell(bulk(speed, 0.0)));
+fn bulks() -> Vec<Bulk> {
+    let clear = SPEEDS.map(|speed| bulk(speed, 0.0));
     let errors =
-        ERRORS.iter().flat_map(|&(ber, _)| radio::key_ups().map(|key_up| cell(keyed(ber, key_up))));
+        ERRORS.iter().flat_map(|&(ber, _)| radio::key_ups().map(|key_up| keyed(ber, key_up)));
     clear.into_iter().chain(errors).collect()
 }
 
-fn judge(results: &Results) -> Finding {
-    let data = |speed, ber| results.estimate(&name(&bulk(speed, ber)), DATA);
+fn judge(runs: &Runs<Bulk>) -> Finding {
+    let data = |speed, ber| runs.at(&bulk(speed, ber), DATA);
     let by_speed: Vec<Point> = SPEEDS
         .iter()
-        .map(|&speed| point("s5066", (f64::from(speed), BIT_S), &bulk(speed, 0.0), results))
+        .map(|&speed| point("s5066", (f64::from(speed), BIT_S), &bulk(speed, 0.0), runs))
         .collect();
     let by_error: Vec<Point> = ERRORS
         .iter()
-        .map(|&(ber, _)| point("s5066", (ber, BER), &bulk(ERROR_SPEED, ber), results))
+        .map(|&(ber, _)| point("s5066", (ber, BER), &bulk(ERROR_SPEED, ber), runs))
         .collect();
     let by_key_up = ERRORS.iter().flat_map(|&(ber, _)| {
         radio::key_ups().map(|key_up| {
             let x = (key_up.as_secs_f64(), KEY_UP);
-            point(&format!("s5066, key-up, {}", scientific(ber)), x, &keyed(ber, key_up), results)
+            point(&format!("s5066, key-up, {}", scientific(ber)), x, &keyed(ber, key_up), runs)
         })
     });
     let by_key_up: Vec<Point> = by_key_up.collect();
     let seed = ERRORS.iter().map(|&(ber, utilisation)| Point {
-        series: "seed".to_owned(),
         y: published(utilisation),
         limit: None,
-        ..point("seed", (ber, BER), &bulk(ERROR_SPEED, ber), results)
+        ..point("seed", (ber, BER), &bulk(ERROR_SPEED, ber), runs)
     });
     let goals: Vec<Goal> = goals(data);
     let missed: Vec<String> =
-        goals.iter().filter(|goal| !goal.is_reached()).map(Goal::describe).collect();
-    let radios =
-        radio::key_ups().map(|key_up| Radio { key_up, figures: compared(results, key_up) });
+        goals.iter().filter(|goal| goal.is_reached() == Answer::No).map(Goal::describe).collect();
+    let radios = radio::key_ups().map(|key_up| Radio { key_up, figures: compared(runs, key_up) });
 
     let said: Vec<String> = by_error.iter().map(|point| percent(point.y.mean)).collect();
+    let measured = format!(
+        "With a key-up of {}, {} at 9600 bit/s with bit error rates of 0, 1e-6, 1e-5 and 1e-4; \
+             {} to {} on clear links of 75 to 240000 bit/s. {} runs.",
+        compare::seconds(radio::FASTEST),
+        said.join(", "),
+        percent(by_speed.iter().map(|point| point.y.mean).fold(1.0, f64::min)),
+        percent(by_speed.iter().map(|point| point.y.mean).fold(0.0, f64::max)),
+        runs.count(),
+    );
     Finding {
         verdict: compare::verdict(&radios),
-        measured: format!(
-            "With a key-up of {}, {} at 9600 bit/s with bit error rates of 0, 1e-6, 1e-5 and 1e-4; \
-             {} to {} on clear links of 75 to 240000 bit/s. {} runs.",
-            compare::seconds(radio::FASTEST),
-            said.join(", "),
-            percent(by_speed.iter().map(|point| point.y.mean).fold(1.0, f64::min)),
-            percent(by_speed.iter().map(|point| point.y.mean).fold(0.0, f64::max)),
-            most_runs(&by_error),
-        ),
         reason: format!(
             "{}; {}; {}",
             compare::reason(&radios),
             radio::implied(),
             if missed.is_empty() {
-                "with the fastest radio every goal is reached".to_owned()
+                "with the fastest radio no goal is surely missed".to_owned()
             } else {
                 format!("with the fastest radio a goal is missed: {}", missed.join("; "))
             },
@@ -156,37 +153,35 @@ fn judge(results: &Results) -> Finding {
         figures: vec![speed_figure(&by_speed), error_figure(&by_error), key_up::figure(&by_key_up)],
         tables: vec![
             goal_table(&goals),
-            key_up::table(results, "Utilisation at 9600 bit/s", DATA, ERRORS.map(|it| it.1)),
-            key_up::table(results, "Share of turnaround", TURNAROUND, PUBLISHED_TURNAROUND),
-            table(results),
+            key_up::table(runs, "Utilisation at 9600 bit/s", DATA, ERRORS.map(|it| it.1)),
+            key_up::table(runs, "Share of turnaround", TURNAROUND, PUBLISHED_TURNAROUND),
+            table(runs),
         ],
-        exchanges: vec![exchange(0.0, "hf-s5066-clear"), exchange(1e-4, "hf-s5066-errors")],
+        exchanges: vec![
+            exchange(runs, 0.0, "hf-s5066-clear"),
+            exchange(runs, 1e-4, "hf-s5066-errors"),
+        ],
         points: by_speed.iter().chain(&by_error).chain(&by_key_up).cloned().chain(seed).collect(),
         assumptions: super::assumptions(),
+        ..Finding::of(&[], measured)
     }
 }
 
 /// The figures that were published beside ours with that key-up.
-fn compared(results: &Results, key_up: Duration) -> Vec<Compared> {
+fn compared(runs: &Runs<Bulk>, key_up: Duration) -> Vec<Compared> {
     let compare = |&(ber, theirs): &(f64, f64)| {
         let place = if ber > 0.0 { format!("at {ber:e}") } else { "clear".to_owned() };
-        Compared::share(&place, &results.estimate(&name(&keyed(ber, key_up)), DATA), theirs)
+        Compared::share(&place, &runs.at(&keyed(ber, key_up), DATA), theirs)
     };
     ERRORS.iter().map(compare).collect()
 }
 
-fn point(series: &str, x: (f64, &'static str), bulk: &Bulk, results: &Results) -> Point {
-    Point {
-        series: series.to_owned(),
-        x: x.0,
-        x_unit: x.1,
-        y: results.estimate(&name(bulk), DATA),
-        y_unit: UTILISATION,
-        limit: Some(bulk.limit()),
-        sessions: None,
-        limit2: None,
-        cell: None,
-    }
+fn point(series: &str, x: (f64, &'static str), bulk: &Bulk, runs: &Runs<Bulk>) -> Point {
+    let line = match series {
+        "seed" => Line::new(series, "published", Ink::Seed),
+        _ => Line::new(series, "ours", Ink::Default),
+    };
+    Point { limit: Some(bulk.limit()), ..Point::new(line, x, (runs.at(bulk, DATA), UTILISATION)) }
 }
 
 const BER: &str = "bit error rate";
@@ -200,8 +195,8 @@ struct Goal {
 }
 
 impl Goal {
-    fn is_reached(&self) -> bool {
-        self.measured.mean >= self.asked
+    fn is_reached(&self) -> Answer {
+        self.measured.at_least(self.asked)
     }
 
     fn describe(&self) -> String {
@@ -229,7 +224,12 @@ fn goal_table(goals: &[Goal]) -> Table {
             goal.place.clone(),
             format!("{:.3}", goal.asked),
             share(&goal.measured),
-            if goal.is_reached() { "reached" } else { "missed" }.to_owned(),
+            match goal.is_reached() {
+                Answer::No => "missed",
+                Answer::Undecided => "undecided",
+                Answer::Yes => "reached",
+            }
+            .to_owned(),
         ]
     });
     Table {
@@ -240,14 +240,14 @@ fn goal_table(goals: &[Goal]) -> Table {
 }
 
 /// Where the time goes, as the white paper divides it.
-fn table(results: &Results) -> Table {
+fn table(runs: &Runs<Bulk>) -> Table {
     let mut head = vec!["speed".to_owned(), BER.to_owned(), "utilisation".to_owned()];
     head.extend(REST.map(|(_, title)| title.to_owned()));
     head.extend(["cycle, s".to_owned(), "limit".to_owned(), "published".to_owned()]);
     let clear = SPEEDS.iter().map(|&speed| (speed, 0.0));
     let errors = ERRORS.iter().skip(1).map(|&(ber, _)| (ERROR_SPEED, ber));
     let rows = clear.chain(errors).map(|(speed, ber)| {
-        let at = |metric| results.estimate(&name(&bulk(speed, ber)), metric);
+        let at = |metric| runs.at(&bulk(speed, ber), metric);
         let mut row = vec![speed.to_string(), scientific(ber), share(&at(DATA))];
         row.extend(REST.map(|(metric, _)| format!("{:.3}", at(metric).mean.max(0.0))));
         let known = ERRORS.iter().find(|it| speed == ERROR_SPEED && it.0.total_cmp(&ber).is_eq());
@@ -318,16 +318,16 @@ fn most_runs(points: &[Point]) -> u32 {
 
 fn curve(points: &[Point], place: impl Fn(f64) -> f64) -> Series {
     let marks = points.iter().map(|point| Mark::measured(place(point.x), &point.y));
-    Series { name: "ours".to_owned(), ink: Ink::Default, marks: marks.collect() }
+    Series::new("ours", Ink::Default, marks)
 }
 
 fn limit(points: &[Point], place: impl Fn(f64) -> f64) -> Series {
     let marks = points.iter().filter_map(|it| Some(Mark::exact(place(it.x), it.limit?)));
-    Series { name: "the limit".to_owned(), ink: Ink::Limit, marks: marks.collect() }
+    Series::new("the limit", Ink::Limit, marks)
 }
 
 /// The first transmissions of the run with the first seed.
-fn exchange(ber: f64, file: &str) -> Exchange {
+fn exchange(runs: &Runs<Bulk>, ber: f64, file: &str) -> Exchange {
     let bulk = bulk(ERROR_SPEED, ber);
     Exchange {
         name: format!("{file}-timeline"),
@@ -336,6 +336,6 @@ fn exchange(ber: f64, file: &str) -> Exchange {
             true => format!("Bit error rate {ber:e}: the call, and the transmissions after it"),
             false => "A clear link: the call, and the transmissions after it".to_owned(),
         },
-        stations: bulk.exchange(runner::seed(&name(&bulk), 0), SHOWN),
+        stations: bulk.exchange(runs.first_seed(&bulk), SHOWN),
     }
 }

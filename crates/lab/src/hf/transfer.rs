@@ -8,7 +8,8 @@ use std::time::Duration;
 use super::bulk::Bulk;
 use super::link::{Link, Transfer};
 use super::radio;
-use crate::claim::{Cell, Metric, Outcome, Results};
+use crate::claim::{Metric, Outcome};
+use crate::grid::{Cell, Place};
 use crate::stats::{Estimate, Observation};
 use crate::words::number;
 
@@ -113,21 +114,17 @@ fn waveform(speed: u32) -> Waveform {
     speed.to_string().parse().expect("the speeds are those of waveforms")
 }
 
-pub(super) fn name(link: &Link) -> String {
-    format!("transfer {link:?}")
-}
-
-pub(super) fn cell(link: Link) -> Cell {
-    let most = match link.channel {
-        Channel::Clear => super::ALIKE,
-        _ if link.key_up == radio::FASTEST => u32::MAX,
-        _ => KEYED_RUNS,
-    };
-    Cell::new(name(&link), move |seed| outcome(&link, &link.run(seed))).at_most(most)
-}
-
-pub(super) fn at(results: &Results, link: &Link, metric: Metric) -> Estimate {
-    results.estimate(&name(link), metric)
+impl Place for Link {
+    fn cell(&self) -> Cell {
+        let link = *self;
+        let most = match link.channel {
+            Channel::Clear => super::ALIKE,
+            _ if link.key_up == radio::FASTEST => u32::MAX,
+            _ => KEYED_RUNS,
+        };
+        let work = move |seed| outcome(&link, &link.run(seed));
+        Cell::new(format!("transfer {link:?}"), work).at_most(most)
+    }
 }
 
 fn outcome(link: &Link, transfer: &Transfer) -> Outcome {

@@ -5,14 +5,17 @@ use std::time::Duration;
 use proto::nc;
 use sim::channel::Loss;
 
+use super::grid::{self, Load};
 use super::measure::{self, SEED_SPAN, Span};
 use super::network::{Carrier, Kind, Network, Traffic};
-use super::{GROUP, Scheme, assumptions, grid};
-use crate::claim::{Cell, Claim, Finding, Point, Results, Table, Verdict};
+use super::{GROUP, Scheme, assumptions};
+use crate::answer::Check;
+use crate::claim::{Claim, Finding, Line, Point, Table};
 use crate::figure::{Axis, Figure, Ink, Mark, Series};
+use crate::grid::{Cell, Experiment, Place, Runs};
 use crate::stats::Estimate;
 
-/// Octets sent, in those that framing alone needs, that are allowed.
+/// The most octets sent, as a multiple of what framing alone needs.
 const GOAL: f64 = 1.01;
 const LONG_SPAN: Span = Span { warm_up: Duration::from_secs(15), window: Duration::from_secs(20) };
 
@@ -22,101 +25,116 @@ pub(super) fn claim() -> Claim {
         group: GROUP,
         text: "on a link without loss the tunnel sends at most 1 % more octets than its framing needs",
         source: "ours",
-        cells,
-        judge,
+        experiment: || Experiment::new(cases(), judge),
     }
 }
 
-/// The networks without loss, what each is called, and when it is measured.
-fn networks() -> Vec<(String, Network, Span)> {
+/// A network without loss, what it is called, and when it is measured.
+#[derive(Clone, Debug, PartialEq)]
+struct Case {
+    name: String,
+    network: Network,
+    span: Span,
+}
+
+fn cases() -> Vec<Case> {
     let seed = grid::SESSIONS.map(|n| {
-        let network = grid::scenario(Scheme::Ours, n, 0.0);
         let plural = if n == 1 { "" } else { "s" };
-        (format!("seed's topology, {n} session{plural}"), network, SEED_SPAN)
+        let name = format!("seed's topology, {n} session{plural}");
+        Case { name, network: Load::new(Scheme::Ours, n, 0.0).network(), span: SEED_SPAN }
     });
     let config = nc::Config { base_mtu: 1_500, ..nc::Config::default() };
-    let long = |traffic| Network { traffic, ..Network::long(Loss::None, Carrier::Coded(config)) };
-    let mut networks = seed.to_vec();
-    networks.extend([
-        ("long path, CUBIC".to_owned(), long(Traffic::Tcp(Kind::Cubic)), LONG_SPAN),
-        ("long path, datagrams".to_owned(), long(Traffic::Udp { load: 0.96 }), LONG_SPAN),
-        ("long path, a tenth of its rate".to_owned(), long(Traffic::Udp { load: 0.1 }), LONG_SPAN),
-    ]);
-    networks
+    let long = [
+        ("long path, CUBIC", Traffic::Tcp(Kind::Cubic)),
+        ("long path, datagrams", Traffic::Udp { load: 0.96 }),
+        ("long path, a tenth of its rate", Traffic::Udp { load: 0.1 }),
+    ];
+    let long = long.map(|(name, traffic)| {
+        let network = Network { traffic, ..Network::long(Loss::None, Carrier::Coded(config)) };
+        Case { name: name.to_owned(), network, span: LONG_SPAN }
+    });
+    seed.into_iter().chain(long).collect()
 }
 
-fn cells() -> Vec<Cell> {
-    networks().into_iter().map(|(_, network, span)| network.cell(span)).collect()
-}
-
-fn judge(results: &Results) -> Finding {
-    let mut points = Vec::new();
-    let mut rows = Vec::new();
-    let mut dear = Vec::new();
-    for (index, (name, network, span)) in networks().into_iter().enumerate() {
-        let framing = network.outer() as f64 / network.packet as f64;
-        let cost = results.estimate(&network.name(span), measure::COST);
-        let ratio: Estimate = cost.times(1.0 / framing);
-        if ratio.low() > GOAL {
-            dear.push(format!("{name} ({:.3})", ratio.mean));
-        }
-        rows.push(vec![
-            name.clone(),
-            grid::share(&cost),
-            format!("{framing:.3}"),
-            grid::share(&ratio),
-        ]);
-        points.push(Point {
-            series: name,
-            x: index as f64 + 1.0,
-            x_unit: "case",
-            y: ratio,
-            y_unit: "of the framing",
-            limit: Some(1.0),
-            sessions: None,
-            limit2: None,
-            cell: None,
-        });
+impl Case {
+    /// Octets of framing and packets for an octet of packets.
+    fn framing(&self) -> f64 {
+        self.network.outer() as f64 / self.network.packet as f64
     }
+}
+
+impl Place for Case {
+    fn cell(&self) -> Cell {
+        self.network.cell(self.span)
+    }
+}
+
+fn judge(runs: &Runs<Case>) -> Finding {
+    let ratio = |case: &Case| runs.at(case, measure::COST).times(1.0 / case.framing());
+    let check = |case: &Case| {
+        let ratio: Estimate = ratio(case);
+        let what = format!("{} of {GOAL} times: {}", grid::share(&ratio), case.name);
+        Check::new(what, ratio.at_most(GOAL))
+    };
+    let checks: Vec<Check> = runs.places().iter().map(check).collect();
+    let point = |(case, number): (&Case, u8)| {
+        let line = Line::new(case.name.clone(), "our tunnel", Ink::Default);
+        let y = (ratio(case), "of the framing");
+        Point { limit: Some(1.0), ..Point::new(line, (f64::from(number), "case"), y) }
+    };
+    let points: Vec<Point> = runs.places().iter().zip(1..).map(point).collect();
     let most = points.iter().map(|point| point.y.mean).fold(0.0, f64::max);
-    let runs = points.first().map_or(0, |point| point.y.runs);
-    let line = |y: f64| points.iter().map(|point| Mark::exact(point.x, y)).collect();
+    let line = |y: f64| points.iter().map(move |point| Mark::exact(point.x, y));
+    let ours = points.iter().map(|point| Mark::measured(point.x, &point.y));
+    let names = points.iter().map(|point| format!("{:.0}: {}", point.x, point.line.series));
     let figure = Figure {
         name: "nc-clean".to_owned(),
         title: "What the tunnel sends without loss, in what its framing needs".to_owned(),
-        subtitle: format!("Octets on the middle in the direction of the data, mean of {runs} runs"),
+        subtitle: format!(
+            "Octets on the middle in the direction of the data, mean of {} runs",
+            runs.count()
+        ),
         x: Axis::linear("Case", "").with_ticks(points.iter().map(|point| point.x)),
         y: Axis { from_zero: false, ..Axis::linear("Octets sent, in octets of framing alone", "") },
         series: vec![
-            Series { name: "framing alone".to_owned(), ink: Ink::Limit, marks: line(1.0) },
-            Series { name: "the goal: 1 % more".to_owned(), ink: Ink::Goal, marks: line(GOAL) },
-            super::curve(&points, "our tunnel", Ink::Default, |_| true),
+            Series::new("framing alone", Ink::Limit, line(1.0)),
+            Series::new("the goal: 1 % more", Ink::Goal, line(GOAL)),
+            Series::new("our tunnel", Ink::Default, ours),
         ],
-        note: points
-            .iter()
-            .map(|point| format!("{:.0}: {}", point.x, point.series))
-            .collect::<Vec<_>>()
-            .join("; ")
-            + ".",
+        note: names.collect::<Vec<_>>().join("; ") + ".",
     };
+    let rows: Vec<_> = runs.places().iter().map(|case| (case.name.clone(), case)).collect();
+    let columns = ["sent", "framing", "ratio"].map(|name| (name.to_owned(), name));
+    let title = "Octets on the middle, in the direction of the data, for an octet of inner packets";
+    let table = Table::new(title, ("Case", &columns), &rows, |column, case| match *column {
+        "sent" => grid::share(&runs.at(case, measure::COST)),
+        "framing" => format!("{:.3}", case.framing()),
+        _ => grid::share(&ratio(case)),
+    });
+    let measured =
+        format!("at most {most:.3} times the octets that framing needs. {} runs.", runs.count());
     Finding {
-        verdict: if dear.is_empty() { Verdict::Reproduced } else { Verdict::Differs },
-        measured: format!("at most {most:.3} times the octets that framing needs. {runs} runs."),
-        reason: if dear.is_empty() {
-            format!("no case exceeds {GOAL} beyond doubt")
-        } else {
-            format!("more than {GOAL} times: {}", dear.join(", "))
-        },
-        figures: vec![figure],
-        tables: vec![Table {
-            title:
-                "Octets on the middle, in the direction of the data, for an octet of inner packets"
-                    .to_owned(),
-            head: ["Case", "sent", "framing", "ratio"].map(str::to_owned).to_vec(),
-            rows,
-        }],
         points,
-        exchanges: Vec::new(),
+        figures: vec![figure],
+        tables: vec![table],
         assumptions: assumptions(),
+        ..Finding::of(&checks, measured)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::Verdict;
+
+    #[test]
+    fn one_percent_more_than_framing_is_allowed() {
+        let verdict = |runs, factor: f64| {
+            let cost = |case: &Case| vec![(measure::COST, factor * case.framing())];
+            judge(&Runs::made_up(cases(), runs, cost)).verdict
+        };
+
+        assert_eq!([verdict(3, 1.009), verdict(3, 1.02)], [Verdict::Reproduced, Verdict::Differs]);
+        assert_eq!(verdict(1, 1.009), Verdict::Undecided);
     }
 }

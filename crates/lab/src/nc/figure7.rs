@@ -1,10 +1,12 @@
 //! What the paper reads off its Figure 7: the schemes against each other.
 
-use super::grid::{self, LOSSES};
+use super::grid::{self, LOSSES, Load, READ_LOSSES, Reading};
 use super::{GROUP, Scheme, assumptions, measure, traces};
-use crate::claim::{Claim, Finding, Results, Verdict};
+use crate::answer::{Answer, Check};
+use crate::claim::{Claim, Finding, Metric, Table};
+use crate::grid::{Experiment, Runs};
 use crate::stats::Estimate;
-use crate::words::percent;
+use crate::words::{mean, percent};
 
 /// What is left of the goodput without loss when it "hardly falls".
 const HARDLY: f64 = 0.9;
@@ -14,239 +16,326 @@ const KNEE: f64 = 0.15;
 const NEARLY: f64 = 0.15;
 
 pub(super) fn claims() -> [Claim; 5] {
+    let claim = |id, text, source, experiment| Claim { id, group: GROUP, text, source, experiment };
     [
-        Claim {
-            id: "nc-beats-tcp",
-            group: GROUP,
-            text: "TCP/NC from end to end and the TCP/NC tunnel are always better than TCP from end \
-                   to end on a lossy link",
-            source: "section IV, figure 7",
-            cells: || grid::cells(&grid::SESSIONS),
-            judge: judge_beats,
-        },
-        Claim {
-            id: "nc-one",
-            group: GROUP,
-            text: "with one session the tunnel's goodput hardly falls up to 30 % loss and is clearly \
-                   above that of TCP/NC from end to end",
-            source: "section IV, figure 7",
-            cells: || grid::cells(&[1]),
-            judge: judge_one,
-        },
-        Claim {
-            id: "nc-two",
-            group: GROUP,
-            text: "with two sessions the tunnel's goodput hardly falls up to 15 % loss; above, the \
-                   gateway's TCP send buffer overflows and goodput falls",
-            source: "section IV, figures 7 to 10",
-            cells: || grid::cells(&[2]),
-            judge: judge_two,
-        },
-        Claim {
-            id: "nc-three",
-            group: GROUP,
-            text: "with three sessions the tunnel and TCP/NC from end to end are nearly equal, the \
-                   tunnel slightly lower for its encapsulation",
-            source: "section IV, figure 7",
-            cells: || grid::cells(&[3]),
-            judge: judge_three,
-        },
-        Claim {
-            id: "nc-five",
-            group: GROUP,
-            text: "with five sessions there is congestion even without loss, and the tunnel and TCP/NC \
-                   from end to end degrade alike",
-            source: "section IV, figure 7",
-            cells: || grid::cells(&[5]),
-            judge: judge_five,
-        },
+        claim(
+            "nc-beats-tcp",
+            "TCP/NC from end to end and the TCP/NC tunnel are always better than TCP from end to end \
+             on a lossy link",
+            "section IV, figure 7",
+            || Experiment::new(Load::grid(&grid::SESSIONS), judge_beats),
+        ),
+        claim(
+            "nc-one",
+            "with one session the tunnel's goodput hardly falls up to 30 % loss and is clearly above \
+             that of TCP/NC from end to end",
+            "section IV, figure 7",
+            || Experiment::new(Load::readings(1), judge_one),
+        ),
+        claim(
+            "nc-two",
+            "with two sessions the tunnel's goodput hardly falls up to 15 % loss; above, the \
+             gateway's TCP send buffer overflows and goodput falls",
+            "section IV, figures 7 to 10",
+            || Experiment::new(Load::readings(2), judge_two),
+        ),
+        claim(
+            "nc-three",
+            "with three sessions the tunnel and TCP/NC from end to end are nearly equal, the tunnel \
+             slightly lower for its encapsulation",
+            "section IV, figure 7",
+            || Experiment::new(Load::readings(3), judge_three),
+        ),
+        claim(
+            "nc-five",
+            "with five sessions there is congestion even without loss, and the tunnel and TCP/NC from \
+             end to end degrade alike",
+            "section IV, figure 7",
+            || Experiment::new(Load::readings(5), judge_five),
+        ),
     ]
 }
 
-fn goodput(results: &Results, scheme: Scheme, sessions: u32, loss: f64) -> Estimate {
-    grid::at(results, scheme, sessions, loss, measure::GOODPUT)
+fn goodput(runs: &Runs<Load>, load: &Load) -> Estimate {
+    runs.at(load, measure::GOODPUT)
 }
 
 /// What is left of the goodput without loss.
-fn kept(results: &Results, scheme: Scheme, sessions: u32, loss: f64) -> f64 {
-    goodput(results, scheme, sessions, loss).mean / goodput(results, scheme, sessions, 0.0).mean
+fn kept(runs: &Runs<Load>, load: &Load) -> Estimate {
+    goodput(runs, load).over(&goodput(runs, &Load { loss: 0.0, ..*load }))
 }
 
-/// Losses where `low` is not surely below `high`.
-fn not_below(results: &Results, low: Scheme, high: Scheme, sessions: u32) -> Vec<f64> {
-    let lossy = LOSSES.into_iter().filter(|loss| *loss > 0.0);
-    let is_not = |loss: &f64| {
-        let [low, high] = [low, high].map(|it| goodput(results, it, sessions, *loss));
-        !low.is_surely_below(&high)
+fn lossy() -> impl Iterator<Item = f64> {
+    LOSSES.into_iter().filter(|loss| *loss > 0.0)
+}
+
+/// Whether a scheme is ahead of another at every loss.
+fn ahead(runs: &Runs<Load>, low: Load, high: Load) -> Vec<Check> {
+    let check = |loss| {
+        let [below, above] = [low, high].map(|load| goodput(runs, &Load { loss, ..load }));
+        let what =
+            format!("{} ahead with {} at {}", high.scheme.title(), high.sessions, percent(loss));
+        Check::new(what, below.below(&above))
     };
-    lossy.filter(is_not).collect()
+    lossy().map(check).collect()
+}
+
+/// Whether a scheme keeps most of its goodput at these losses.
+fn keeps(runs: &Runs<Load>, load: Load, losses: impl Iterator<Item = f64>) -> Vec<Check> {
+    let check = |loss| {
+        let kept = kept(runs, &Load { loss, ..load });
+        let what = format!(
+            "{} keeps {} of its goodput without loss at {}, {HARDLY} is hardly falling",
+            load.scheme.title(),
+            grid::share(&kept),
+            percent(loss),
+        );
+        Check::new(what, kept.at_least(HARDLY))
+    };
+    losses.map(check).collect()
 }
 
 /// The goodputs at some losses, of every scheme.
-fn listed(results: &Results, sessions: u32) -> String {
-    let shown = [0.0, 0.10, 0.15, 0.20, 0.30];
+fn listed(runs: &Runs<Load>, sessions: u32) -> String {
     let of = |scheme: Scheme| {
-        let one = |loss| format!("{:.2}", goodput(results, scheme, sessions, loss).mean);
-        format!("{} {}", scheme.title(), shown.map(one).join(", "))
+        let one = |loss| format!("{:.2}", goodput(runs, &Load::new(scheme, sessions, loss)).mean);
+        format!("{} {}", scheme.title(), READ_LOSSES.map(one).join(", "))
     };
-    let runs = goodput(results, Scheme::Ours, sessions, 0.0).runs;
     format!(
-        "goodput in Mbit/s at 0, 10, 15, 20 and 30 %: {}. {runs} runs.",
-        Scheme::ALL.map(of).join("; ")
+        "with {sessions} at once, goodput in Mbit/s at 0, 10, 15, 20 and 30 %: {}. {} runs.",
+        Scheme::ALL.map(of).join("; "),
+        runs.count(),
     )
 }
 
-fn finding(
-    results: &Results,
-    name: &str,
-    sessions: &[u32],
-    verdict: Verdict,
-    measured: String,
-    reason: String,
-) -> Finding {
-    let points = grid::points(results, sessions);
+/// The finding with all goodputs.
+fn finding(runs: &Runs<Load>, name: &str, sessions: &[u32], finding: Finding) -> Finding {
+    let points = grid::points(runs);
     let figures = sessions.iter().map(|n| {
         let name = if sessions.len() == 1 { name.to_owned() } else { format!("{name}-{n}") };
         grid::figure(&points, &name, *n)
     });
-    Finding {
-        verdict,
-        measured,
-        reason,
-        figures: figures.collect(),
-        tables: vec![grid::table(
-            "Goodput as a share of the limit",
-            sessions,
-            &Scheme::ALL,
-            |scheme, n, loss| grid::ratio(results, scheme, n, loss),
-        )],
-        points,
-        exchanges: Vec::new(),
-        assumptions: assumptions(),
+    let title = "Goodput as a share of what the links allow";
+    let mut tables =
+        vec![grid::table(title, sessions, &Scheme::ALL, |load| grid::ratio(runs, load))];
+    if let [sessions] = sessions {
+        tables.push(readings(runs, *sessions, "Goodput in Mbit/s", measure::GOODPUT, 1.0));
     }
+    Finding { figures: figures.collect(), tables, points, assumptions: assumptions(), ..finding }
 }
 
-fn judge_beats(results: &Results) -> Finding {
-    let mut misses = Vec::new();
-    let mut is_ours_ahead = true;
-    for n in grid::SESSIONS {
-        for scheme in [Scheme::TcpNc, Scheme::TcpNcTunnel] {
-            for loss in not_below(results, Scheme::Tcp, scheme, n) {
-                misses.push(format!("{} with {n} sessions at {}", scheme.title(), percent(loss)));
-            }
+/// A metric of the paper's schemes, by reading.
+fn readings(runs: &Runs<Load>, sessions: u32, title: &str, metric: Metric, factor: f64) -> Table {
+    let columns = READ_LOSSES.map(|loss| (percent(loss), loss));
+    let mut rows = Vec::new();
+    for scheme in Scheme::PAPER {
+        for reading in std::iter::once(Reading::Taken).chain(Reading::OF_PAPER) {
+            let load = Load { reading, ..Load::new(scheme, sessions, 0.0) };
+            rows.push((format!("{}: {}", scheme.title(), reading.name()), load));
         }
-        is_ours_ahead &= not_below(results, Scheme::Tcp, Scheme::Ours, n).is_empty();
     }
-    let verdict = match (misses.is_empty(), is_ours_ahead) {
-        (true, _) => Verdict::Reproduced,
-        (false, true) => Verdict::Beaten,
-        (false, false) => Verdict::Differs,
-    };
-    let reason = if misses.is_empty() {
-        "both are above plain TCP beyond doubt at every loss and number of sessions".to_owned()
-    } else {
-        format!(
-            "not above plain TCP beyond doubt: {}; our tunnel {} everywhere",
-            misses.join(", "),
-            if is_ours_ahead { "is" } else { "is not" },
-        )
-    };
-    let measured = listed(results, 1).replacen("goodput", "with one session, goodput", 1);
-    finding(results, "nc-beats-tcp", &grid::SESSIONS, verdict, measured, reason)
+    let title = format!("{title}, by what is counted and what the paper leaves open");
+    Table::new(title, ("Loss", &columns), &rows, |loss, load| {
+        mean(&runs.at(&Load { loss: *loss, ..*load }, metric).times(factor))
+    })
 }
 
-fn judge_one(results: &Results) -> Finding {
-    let least =
-        |scheme| LOSSES.map(|loss| kept(results, scheme, 1, loss)).into_iter().fold(1.0, f64::min);
-    let (seed, ours) = (least(Scheme::TcpNcTunnel), least(Scheme::Ours));
-    let not_above = |scheme| not_below(results, Scheme::TcpNc, scheme, 1);
-    let verdict = if seed >= HARDLY && not_above(Scheme::TcpNcTunnel).is_empty() {
-        Verdict::Reproduced
-    } else if ours >= HARDLY && not_above(Scheme::Ours).is_empty() {
-        Verdict::Beaten
-    } else {
-        Verdict::Differs
+fn judge_beats(runs: &Runs<Load>) -> Finding {
+    let of = |scheme| {
+        let ahead = |n| ahead(runs, Load::new(Scheme::Tcp, n, 0.0), Load::new(scheme, n, 0.0));
+        grid::SESSIONS.map(ahead).concat()
     };
-    let behind = not_above(Scheme::TcpNcTunnel).into_iter().map(percent).collect::<Vec<_>>();
-    let reason = format!(
-        "the paper's tunnel keeps at least {seed:.3} of its goodput without loss, ours {ours:.3}, where \
-         {HARDLY} counts as hardly falling; the paper's tunnel is above TCP/NC from end to end beyond \
-         doubt {}",
-        if behind.is_empty() {
-            "at every loss".to_owned()
-        } else {
-            format!("except at {}", behind.join(", "))
-        },
-    );
-    finding(results, "nc-one", &[1], verdict, listed(results, 1), reason)
+    let claimed = Scheme::PAPER.map(of).concat();
+    let judged = Finding::or_beaten(&claimed, &of(Scheme::Ours), listed(runs, 1));
+    finding(runs, "nc-beats-tcp", &grid::SESSIONS, judged)
 }
 
-fn judge_two(results: &Results) -> Finding {
-    let kept = |scheme, loss| kept(results, scheme, 2, loss);
-    let up_to_knee = LOSSES.into_iter().filter(|loss| *loss <= KNEE);
-    let flat = up_to_knee.map(|loss| kept(Scheme::TcpNcTunnel, loss)).fold(1.0, f64::min);
-    let above = kept(Scheme::TcpNcTunnel, 0.30);
-    let overflow =
-        |loss| grid::at(results, Scheme::TcpNcTunnel, 2, loss, measure::OVERFLOWED).mean * 100.0;
-    let ours = LOSSES.map(|loss| kept(Scheme::Ours, loss)).into_iter().fold(1.0, f64::min);
-    let (falls, overflows) = (above < HARDLY, overflow(0.30) > 0.0);
-    let verdict = match (flat >= HARDLY, falls, overflows) {
-        (true, true, true) => Verdict::Reproduced,
-        (true, false, _) => Verdict::Beaten,
-        // It falls, but not for the reason given.
-        (true, true, false) | (false, _, _) => Verdict::Differs,
+fn judge_one(runs: &Runs<Load>) -> Finding {
+    let checks = |of: fn(Scheme, u32, f64) -> Load, scheme| {
+        let load = of(scheme, 1, 0.0);
+        let mut checks = keeps(runs, load, lossy());
+        checks.extend(ahead(runs, of(Scheme::TcpNc, 1, 0.0), load));
+        checks
     };
-    let reason = format!(
-        "the paper's tunnel keeps at least {flat:.3} of its goodput up to {}, and {above:.3} at 30 %; of \
-         the packets that reach it its send buffer drops {:.2} % at 10 %, {:.2} % at 15 %, {:.2} % at \
-         20 % and {:.2} % at 30 % loss. Ours keeps at least {ours:.3} at every loss",
-        percent(KNEE),
-        overflow(0.10),
-        overflow(0.15),
-        overflow(0.20),
-        overflow(0.30),
-    );
-    let mut finding = finding(results, "nc-two", &[2], verdict, listed(results, 2), reason);
-    finding.figures.extend(traces::figures());
-    finding
+    let claimed = checks(Load::paper, Scheme::TcpNcTunnel);
+    let better = checks(Load::new, Scheme::Ours);
+    let judged = Finding::or_beaten(&claimed, &better, listed(runs, 1));
+    finding(runs, "nc-one", &[1], judged)
 }
 
-fn judge_three(results: &Results) -> Finding {
-    let ratios = LOSSES.map(|loss| {
-        let [nc, tunnel] = [Scheme::TcpNc, Scheme::TcpNcTunnel];
-        goodput(results, tunnel, 3, loss).mean / goodput(results, nc, 3, loss).mean
+fn judge_two(runs: &Runs<Load>) -> Finding {
+    let tunnel = Load::paper(Scheme::TcpNcTunnel, 2, 0.0);
+    let fallen = kept(runs, &Load { loss: 0.30, ..tunnel });
+    let overflows = [Reading::Paper, Reading::Buffers].map(|reading| {
+        let above = READ_LOSSES.into_iter().filter(|loss| *loss > KNEE);
+        let overflow = |loss| runs.at(&Load { reading, loss, ..tunnel }, measure::OVERFLOWED);
+        Answer::any(above.map(|loss| overflow(loss).at_most(0.0).negated()))
     });
-    let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
-    let apart = ratios.iter().map(|ratio| (ratio - 1.0).abs()).fold(0.0, f64::max);
-    let is_lower = mean < 1.0;
-    let verdict = match (apart <= NEARLY, is_lower) {
-        (true, true) => Verdict::Reproduced,
-        (true, false) => Verdict::Beaten,
-        (false, _) => Verdict::Differs,
-    };
-    let reason = format!(
-        "the tunnel gets {} of what TCP/NC gets from end to end at 0 to 30 % loss, {mean:.3} in the mean; \
-         within {NEARLY} counts as nearly equal",
-        ratios.map(|ratio| format!("{ratio:.2}")).join(", "),
-    );
-    finding(results, "nc-three", &[3], verdict, listed(results, 3), reason)
+    let mut checks = keeps(runs, tunnel, lossy().filter(|loss| *loss <= KNEE));
+    checks.extend([
+        Check::new(
+            format!("it keeps {} at 30 %, which is falling", grid::share(&fallen)),
+            fallen.at_most(HARDLY),
+        ),
+        Check::new(
+            "above 15 % its send buffer overflows, with one of the two buffers of hosts",
+            Answer::any(overflows),
+        ),
+    ]);
+    let finding = finding(runs, "nc-two", &[2], Finding::of(&checks, listed(runs, 2)));
+    let (mut tables, mut figures) = (finding.tables, finding.figures);
+    let title = "Packets that the tunnel's send buffer had no room for, %";
+    tables.push(readings(runs, 2, title, measure::OVERFLOWED, 100.0));
+    figures.extend(traces::figures());
+    Finding { tables, figures, ..finding }
 }
 
-fn judge_five(results: &Results) -> Finding {
-    let dropped = |scheme| grid::at(results, scheme, 5, 0.0, measure::REPEATED).mean;
-    let [nc, tunnel] = [Scheme::TcpNc, Scheme::TcpNcTunnel].map(dropped);
-    let ratios = LOSSES.map(|loss| {
-        kept(results, Scheme::TcpNcTunnel, 5, loss) / kept(results, Scheme::TcpNc, 5, loss)
-    });
-    let apart = ratios.iter().map(|ratio| (ratio - 1.0).abs()).fold(0.0, f64::max);
-    let is_congested = nc > 0.0 && tunnel > 0.0;
-    let verdict =
-        if is_congested && apart <= NEARLY { Verdict::Reproduced } else { Verdict::Differs };
-    let reason = format!(
-        "without loss the sources send {nc:.0} segments again over TCP/NC from end to end and {tunnel:.0} \
-         over the tunnel; what both keep of their goodput without loss differs by a factor of {} at 0 to \
-         30 %, where {NEARLY} counts as alike",
-        ratios.map(|ratio| format!("{ratio:.2}")).join(", "),
+/// The tunnel's goodput over that of TCP/NC from end to end.
+fn against(
+    runs: &Runs<Load>,
+    value: fn(&Runs<Load>, &Load) -> Estimate,
+    n: u32,
+) -> Vec<(f64, Estimate)> {
+    let of = |loss| {
+        let [nc, tunnel] = Scheme::PAPER.map(|scheme| value(runs, &Load::paper(scheme, n, loss)));
+        (loss, tunnel.over(&nc))
+    };
+    LOSSES.map(of).to_vec()
+}
+
+/// Whether all of them are near one.
+fn alike(ratios: &[(f64, Estimate)], what: &str) -> Vec<Check> {
+    let check = |(loss, ratio): &(f64, Estimate)| {
+        let text = format!("the tunnel {what} {} at {}", grid::share(ratio), percent(*loss));
+        Check::new(text, ratio.within([1.0 - NEARLY, 1.0 + NEARLY]))
+    };
+    ratios.iter().map(check).collect()
+}
+
+fn judge_three(runs: &Runs<Load>) -> Finding {
+    let ratios = against(runs, goodput, 3);
+    let mean = Estimate::mean_of(ratios.iter().map(|(_, ratio)| *ratio));
+    let near = alike(&ratios, "gets of what TCP/NC gets from end to end");
+    let is_lower = Check::new(
+        format!("the tunnel is lower in the mean ({})", grid::share(&mean)),
+        mean.at_most(1.0),
     );
-    finding(results, "nc-five", &[5], verdict, listed(results, 5), reason)
+    let claimed: Vec<Check> = near.iter().cloned().chain([is_lower]).collect();
+    let judged = Finding::or_beaten(&claimed, &near, listed(runs, 3));
+    finding(runs, "nc-three", &[3], judged)
+}
+
+fn judge_five(runs: &Runs<Load>) -> Finding {
+    let mut checks: Vec<Check> = Scheme::PAPER
+        .iter()
+        .map(|scheme| {
+            let repeated = runs.at(&Load::paper(*scheme, 5, 0.0), measure::REPEATED);
+            let what = format!(
+                "over {} the sources send segments again without loss ({})",
+                scheme.title(),
+                mean(&repeated),
+            );
+            Check::new(what, repeated.at_least(1.0))
+        })
+        .collect();
+    let ratios = against(runs, kept, 5);
+    checks
+        .extend(alike(&ratios[1..], "keeps of its goodput, in what TCP/NC keeps from end to end,"));
+    finding(runs, "nc-five", &[5], Finding::of(&checks, listed(runs, 5)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::Verdict;
+    use Verdict::{Beaten, Differs, Reproduced, Undecided};
+
+    /// What is found where the schemes have these goodputs, and the send buffer of the paper's tunnel
+    /// overflows above 15 %.
+    fn verdict(
+        judge: fn(&Runs<Load>) -> Finding,
+        loads: Vec<Load>,
+        runs: u32,
+        goodput: impl Fn(Scheme, f64) -> f64,
+    ) -> Verdict {
+        judge(&Runs::made_up(loads, runs, |it| {
+            let overflowed = if it.loss > KNEE { 0.01 } else { 0.0 };
+            vec![
+                (measure::GOODPUT, goodput(it.scheme, it.loss)),
+                (measure::OVERFLOWED, overflowed),
+                (measure::REPEATED, 20.0),
+            ]
+        }))
+        .verdict
+    }
+
+    #[test]
+    fn both_schemes_of_the_paper_have_to_beat_plain_tcp() {
+        let with = |runs, paper: f64, ours: f64| {
+            let grid = Load::grid(&grid::SESSIONS);
+            verdict(judge_beats, grid, runs, |scheme, _| match scheme {
+                Scheme::Ours => ours,
+                Scheme::Tcp => 0.5,
+                Scheme::TcpNc | Scheme::TcpNcTunnel => paper,
+            })
+        };
+
+        assert_eq!([with(3, 0.6, 0.9), with(3, 0.4, 0.9)], [Reproduced, Beaten]);
+        assert_eq!([with(3, 0.4, 0.4), with(1, 0.6, 0.9)], [Differs, Undecided]);
+    }
+
+    #[test]
+    fn one_session_hardly_suffers_and_is_above_tcpnc() {
+        let with = |runs, tunnel: f64, ours: f64| {
+            verdict(judge_one, Load::readings(1), runs, |scheme, loss| match scheme {
+                Scheme::TcpNcTunnel if loss > 0.0 => tunnel,
+                Scheme::Ours if loss > 0.0 => ours,
+                Scheme::TcpNc => 0.7,
+                _ => 1.0,
+            })
+        };
+
+        assert_eq!([with(3, 0.95, 0.8), with(3, 0.8, 0.95)], [Reproduced, Beaten]);
+        assert_eq!([with(3, 0.8, 0.8), with(1, 0.95, 0.95)], [Differs, Undecided]);
+    }
+
+    #[test]
+    fn two_sessions_fall_above_the_knee_and_only_there() {
+        let with = |runs, below: f64, above: f64| {
+            verdict(judge_two, Load::readings(2), runs, |_, loss| match loss {
+                0.0 => 1.0,
+                loss if loss <= KNEE => below,
+                _ => above,
+            })
+        };
+
+        assert_eq!([with(3, 0.95, 0.7), with(1, 0.95, 0.7)], [Reproduced, Undecided]);
+        assert_eq!([with(3, 0.8, 0.7), with(3, 0.95, 0.95)], [Differs, Differs]);
+    }
+
+    #[test]
+    fn three_sessions_are_nearly_equal_and_the_tunnel_lower() {
+        let with = |runs, tunnel: f64| {
+            verdict(judge_three, Load::readings(3), runs, |scheme, _| {
+                if scheme == Scheme::TcpNcTunnel { tunnel } else { 1.0 }
+            })
+        };
+
+        assert_eq!([with(3, 0.96), with(3, 1.1)], [Reproduced, Beaten]);
+        assert_eq!([with(3, 1.3), with(1, 0.96)], [Differs, Undecided]);
+    }
+
+    #[test]
+    fn five_sessions_degrade_alike() {
+        let with = |runs, tunnel: f64| {
+            verdict(judge_five, Load::readings(5), runs, |scheme, loss| match scheme {
+                Scheme::TcpNcTunnel if loss > 0.0 => tunnel,
+                _ if loss > 0.0 => 0.5,
+                _ => 1.0,
+            })
+        };
+
+        assert_eq!([with(3, 0.47), with(3, 0.3)], [Reproduced, Differs]);
+        assert_eq!(with(1, 0.47), Undecided);
+    }
 }

@@ -1,8 +1,10 @@
 //! The whole grid: what the tunnel is to reach in every cell.
 
-use super::grid::{self, GOAL, LOSSES, SESSIONS};
+use super::grid::{self, GOAL, LOSSES, Load, SESSIONS};
 use super::{GROUP, Scheme, assumptions, measure};
-use crate::claim::{Claim, Finding, Results, Verdict};
+use crate::answer::Check;
+use crate::claim::{Claim, Finding};
+use crate::grid::{Experiment, Runs};
 use crate::stats::Estimate;
 use crate::words::percent;
 
@@ -16,94 +18,110 @@ pub(super) fn claim() -> Claim {
         text: "a coded tunnel masks losses of 0 to 30 % on the link between two gateways from the TCP \
                sessions through it, whether 1, 2, 3 or 5",
         source: "section IV, figure 7",
-        cells: || grid::cells(&SESSIONS),
-        judge,
+        experiment: || Experiment::new(Load::grid(&SESSIONS), judge),
     }
 }
 
-/// The least of our tunnel over the grid, and where.
-fn least(value: impl Fn(u32, f64) -> Estimate) -> (Estimate, u32, f64) {
-    let cells = SESSIONS.into_iter().flat_map(|n| LOSSES.map(|loss| (value(n, loss), n, loss)));
-    let least = cells.min_by(|a, b| a.0.mean.total_cmp(&b.0.mean));
-    least.expect("the grid is not empty")
+/// Our tunnel at every place.
+fn ours() -> impl Iterator<Item = Load> {
+    SESSIONS.into_iter().flat_map(|n| LOSSES.map(|loss| Load::new(Scheme::Ours, n, loss)))
 }
 
-fn judge(results: &Results) -> Finding {
-    let points = grid::points(results, &SESSIONS);
-    let ratio = |n, loss| grid::ratio(results, Scheme::Ours, n, loss);
-    let fairness = |scheme, n, loss| grid::at(results, scheme, n, loss, measure::FAIRNESS);
-    let (worst, worst_sessions, worst_loss) = least(ratio);
-    let (unfair, unfair_sessions, unfair_loss) = least(|n, loss| fairness(Scheme::Ours, n, loss));
-    let goodput = |scheme, n, loss| grid::at(results, scheme, n, loss, measure::GOODPUT);
-    let mut beaten_by = Vec::new();
-    for other in Scheme::ALL {
-        for n in SESSIONS {
-            for loss in LOSSES.into_iter().filter(|loss| *loss > 0.0) {
-                if goodput(Scheme::Ours, n, loss).is_surely_below(&goodput(other, n, loss)) {
-                    let (title, loss) = (other.title(), percent(loss));
-                    beaten_by.push(format!("{title} with {n} sessions at {loss}"));
-                }
-            }
-        }
-    }
-    let is_at_goal = worst.mean >= GOAL && unfair.mean >= FAIR;
-    let verdict = match (is_at_goal, beaten_by.is_empty()) {
-        (true, true) => Verdict::Beaten,
-        (false, true) => Verdict::Reproduced,
-        (_, false) => Verdict::Differs,
-    };
-    let shown = |scheme: Scheme| {
-        let one = |n: u32| {
-            let at = |loss| format!("{:.2}", goodput(scheme, n, loss).mean);
-            format!("{n}: {}, {}, {}", at(0.0), at(0.15), at(0.30))
-        };
-        format!("{} {}", scheme.title(), SESSIONS.map(one).join("; "))
-    };
+fn place(load: &Load) -> String {
+    format!("with {} at {}", load.sessions, percent(load.loss))
+}
+
+/// The least over the places, and where.
+fn least(value: impl Fn(&Load) -> Estimate) -> String {
+    let all = ours().map(|load| (value(&load).mean, load));
+    let least = all.min_by(|a, b| a.0.total_cmp(&b.0));
+    least.map_or(String::new(), |(mean, load)| format!("{mean:.3} ({})", place(&load)))
+}
+
+fn judge(runs: &Runs<Load>) -> Finding {
+    let goodput = |load: &Load| runs.at(load, measure::GOODPUT);
+    let ratio = |load: &Load| grid::ratio(runs, load);
+    let with_headers = |load: &Load| goodput(load).times(1e6 / load.network().limit());
+    let fairness = |load: &Load| runs.at(load, measure::FAIRNESS);
+
+    let masks = ours().flat_map(|load| {
+        let share = ratio(&load);
+        let what = format!("{:.3} of what the links allow {}", share.mean, place(&load));
+        let reached = Check::new(what, share.at_least(GOAL));
+        let what = format!("Jain's index is {:.3} {}", fairness(&load).mean, place(&load));
+        [reached, Check::new(what, fairness(&load).at_least(FAIR))]
+    });
+    let masks: Vec<Check> = masks.collect();
+    let lossy = ours().filter(|load| load.loss > 0.0);
+    let unbeaten: Vec<Check> = lossy
+        .flat_map(|load| {
+            let others = Scheme::ALL.into_iter().filter(|scheme| *scheme != Scheme::Ours);
+            others.map(move |scheme| (load, Load { scheme, ..load }))
+        })
+        .map(|(ours, other)| {
+            let what = format!("{} is not ahead {}", other.scheme.title(), place(&other));
+            Check::new(what, goodput(&ours).below(&goodput(&other)).negated())
+        })
+        .collect();
+    let measured = format!(
+        "our tunnel reaches at least {} of what the links allow, {} of what they allow with its \
+         headers, and Jain's index is at least {}. {} runs.",
+        least(ratio),
+        least(with_headers),
+        least(fairness),
+        runs.count(),
+    );
+    let claimed: Vec<Check> = masks.into_iter().chain(unbeaten).collect();
+    let points = grid::points(runs);
     Finding {
-        verdict,
-        measured: format!(
-            "our tunnel reaches at least {:.3} of its limit (with {worst_sessions} sessions at {}), \
-             and Jain's index is at least {:.4} (with {unfair_sessions} at {}). Goodput in Mbit/s at \
-             0, 15 and 30 % with 1, 2, 3 and 5 sessions: {}. {} runs.",
-            worst.mean,
-            percent(worst_loss),
-            unfair.mean,
-            percent(unfair_loss),
-            Scheme::ALL.map(shown).join(" - "),
-            worst.runs,
-        ),
-        reason: format!(
-            "the least share of the limit is {} the goal of {GOAL}, the least Jain's index {} that of \
-             {FAIR}; {}",
-            if worst.mean >= GOAL { "above" } else { "below" },
-            if unfair.mean >= FAIR { "above" } else { "below" },
-            if beaten_by.is_empty() {
-                "with loss nothing else is ahead of our tunnel beyond doubt".to_owned()
-            } else {
-                format!("ahead of our tunnel beyond doubt: {}", beaten_by.join(", "))
-            },
-        ),
-        figures: SESSIONS
-            .map(|n| grid::figure(&points, &format!("nc-goodput-{n}"), n))
-            .into_iter()
-            .collect(),
+        figures: SESSIONS.map(|n| grid::figure(&points, &format!("nc-goodput-{n}"), n)).into(),
         tables: vec![
             grid::table(
-                "Goodput as a share of the limit",
+                "Goodput as a share of what the links allow",
                 &SESSIONS,
                 &Scheme::ALL,
-                |scheme, n, loss| grid::ratio(results, scheme, n, loss),
+                ratio,
+            ),
+            grid::table(
+                "The same of what they allow with our headers",
+                &SESSIONS,
+                &[Scheme::Ours],
+                with_headers,
             ),
             grid::table("Jain's index of the sessions", &SESSIONS[1..], &Scheme::ALL, fairness),
             grid::table(
                 "Octets on the middle for an octet out of the tunnel",
                 &SESSIONS,
                 &[Scheme::Ours],
-                |scheme, n, loss| grid::at(results, scheme, n, loss, measure::COST),
+                |load| runs.at(load, measure::COST),
             ),
         ],
         points,
-        exchanges: Vec::new(),
         assumptions: assumptions(),
+        ..Finding::of(&claimed, measured)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::Verdict;
+
+    /// What is found where our tunnel reaches a share of what the links allow, and others 0.9.
+    fn verdict(runs: u32, share: f64, fairness: f64) -> Verdict {
+        judge(&Runs::made_up(Load::grid(&SESSIONS), runs, |load| {
+            let share = if load.scheme == Scheme::Ours { share } else { 0.9 };
+            let goodput = share * load.network().links_limit() / 1e6;
+            vec![(measure::GOODPUT, goodput), (measure::FAIRNESS, fairness)]
+        }))
+        .verdict
+    }
+
+    #[test]
+    fn masked_is_what_reaches_the_limit_of_the_links_for_every_session_alike() {
+        assert_eq!(verdict(3, 0.96, 0.99), Verdict::Reproduced);
+        assert_eq!(verdict(3, 0.94, 0.99), Verdict::Differs);
+        assert_eq!(verdict(3, 0.96, 0.97), Verdict::Differs);
+        assert_eq!(verdict(1, 0.96, 0.99), Verdict::Undecided);
     }
 }

@@ -1,97 +1,208 @@
-//! Goodput on the seed's topology over the loss, the sessions and the scheme: the runs that most
+//! Goodput on the paper's topology over the loss, the sessions and the scheme: the runs that most
 //! claims look at.
 
-use super::measure::{self, SEED_SPAN};
-use super::network::Network;
-use super::{MBIT, PERCENT, Scheme, curve, limit_curve};
-use crate::claim::{Cell, Metric, Point, Results, Table};
-use crate::figure::{Axis, Figure, Ink};
-use crate::stats::Estimate;
-use crate::words::{mean, percent};
+use std::time::Duration;
+
+use proto::tcpnc;
 use sim::channel::Loss;
 use sim::units::Probability;
+
+use super::measure::{self, SEED_SPAN, Span};
+use super::network::{Carrier, Kind, Network, Traffic};
+use super::{MBIT, PERCENT, Scheme, TUNNEL_RTO};
+use crate::claim::{Line, Metric, Point, Table};
+use crate::figure::{Axis, Figure, Ink, Mark, Series};
+use crate::grid::{Cell, Drawn, Place, Runs};
+use crate::stats::Estimate;
+use crate::words::{mean, percent};
 
 /// Sessions at once.
 pub(super) const SESSIONS: [u32; 4] = [1, 2, 3, 5];
 /// Loss of the middle link, there.
 pub(super) const LOSSES: [f64; 7] = [0.0, 0.05, 0.10, 0.15, 0.20, 0.25, 0.30];
+/// Where readings of the paper are compared.
+pub(super) const READ_LOSSES: [f64; 5] = [0.0, 0.10, 0.15, 0.20, 0.30];
 /// The share of the limit that our tunnel is to reach.
 pub(super) const GOAL: f64 = 0.95;
+/// Runs at most of readings that no claim is judged by.
+const READ_RUNS: u32 = 10;
+
+/// From the start on, as long as most of the paper's transfers of 100 MB take here.
+pub(super) const PAPER_SPAN: Span =
+    Span { warm_up: Duration::ZERO, window: Duration::from_secs(200) };
+
+/// How runs are done where the paper leaves something open.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Reading {
+    /// 20 s after 5 s: what our tunnel is measured by.
+    Taken,
+    /// Counted from the start over 200 s: what the paper's schemes are judged by.
+    Paper,
+    /// The same, and hosts have ns-3's buffers of 128 KiB and scale windows.
+    Buffers,
+    /// The same as `Paper`, and every redundant arrival is told to TCP as a duplicate.
+    Literal,
+    /// The same as `Paper`, and coding windows of up to 255 packets.
+    LongWindow,
+}
+
+impl Reading {
+    /// All that count from the start.
+    pub(super) const OF_PAPER: [Self; 4] =
+        [Self::Paper, Self::Buffers, Self::Literal, Self::LongWindow];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Buffers => "from the start, 128 KiB at the hosts",
+            Self::Literal => "from the start, redundancy acknowledged",
+            Self::LongWindow => "from the start, n up to 255",
+            Self::Paper => "from the start",
+            Self::Taken => "20 s",
+        }
+    }
+}
+
+/// A place of the grid.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Load {
+    pub(super) reading: Reading,
+    pub(super) scheme: Scheme,
+    pub(super) sessions: u32,
+    pub(super) loss: f64,
+}
+
+impl Load {
+    pub(super) fn new(scheme: Scheme, sessions: u32, loss: f64) -> Self {
+        Self { reading: Reading::Taken, scheme, sessions, loss }
+    }
+
+    /// As the paper measured it.
+    pub(super) fn paper(scheme: Scheme, sessions: u32, loss: f64) -> Self {
+        Self { reading: Reading::Paper, ..Self::new(scheme, sessions, loss) }
+    }
+
+    /// All schemes at every loss with so many sessions.
+    pub(super) fn grid(sessions: &[u32]) -> Vec<Self> {
+        let of = |n: u32| Scheme::ALL.map(|scheme| LOSSES.map(|loss| Self::new(scheme, n, loss)));
+        sessions.iter().flat_map(|n| of(*n)).flatten().collect()
+    }
+
+    /// The same, and the paper's schemes under every reading.
+    pub(super) fn readings(sessions: u32) -> Vec<Self> {
+        let mut all = Self::grid(&[sessions]);
+        for scheme in Scheme::PAPER {
+            all.extend(LOSSES.map(|loss| Self::paper(scheme, sessions, loss)));
+            for reading in &Reading::OF_PAPER[1..] {
+                all.extend(
+                    READ_LOSSES.map(|loss| Self {
+                        reading: *reading,
+                        ..Self::new(scheme, sessions, loss)
+                    }),
+                );
+            }
+        }
+        all
+    }
+
+    pub(super) fn network(&self) -> Network {
+        let mut network =
+            Network::seed(self.sessions as usize, random(self.loss), self.scheme.carrier());
+        let layer = tcpnc::Config::default();
+        let layer = match self.reading {
+            Reading::Taken | Reading::Paper => return network,
+            Reading::Buffers => {
+                network.traffic = Traffic::Tcp(Kind::SeedScaled);
+                return network;
+            }
+            Reading::Literal => tcpnc::Config { acknowledges_redundancy: true, ..layer },
+            Reading::LongWindow => tcpnc::Config { max_window: 255, ..layer },
+        };
+        network.carrier = match self.scheme {
+            Scheme::TcpNc => Carrier::TcpNcWith(layer),
+            Scheme::TcpNcTunnel => Carrier::TcpNcTunnelWith { min_rto: TUNNEL_RTO, layer },
+            Scheme::Ours | Scheme::Tcp => network.carrier,
+        };
+        network
+    }
+}
+
+impl Place for Load {
+    fn cell(&self) -> Cell {
+        match self.reading {
+            Reading::Taken => self.network().cell(SEED_SPAN),
+            Reading::Paper => self.network().cell(PAPER_SPAN),
+            Reading::Buffers | Reading::Literal | Reading::LongWindow => {
+                self.network().cell(PAPER_SPAN).at_most(READ_RUNS)
+            }
+        }
+    }
+}
+
+impl Drawn for Load {
+    fn line(&self) -> Line {
+        let line = self.scheme.line();
+        match self.reading {
+            Reading::Taken => line,
+            reading => Line::new(
+                format!("{}, {}", line.series, reading.name()),
+                format!("{}, {}", line.title, reading.name()),
+                line.ink,
+            ),
+        }
+    }
+
+    fn x(&self) -> (f64, &'static str) {
+        (self.loss * 100.0, PERCENT)
+    }
+
+    fn limit(&self, _: Metric) -> Option<f64> {
+        Some(self.network().links_limit() / 1e6)
+    }
+
+    fn sessions(&self) -> Option<u32> {
+        Some(self.sessions)
+    }
+}
 
 /// Each packet is lost with this probability.
 pub(super) fn random(loss: f64) -> Loss {
     Loss::random(Probability::new(loss).unwrap_or(Probability::ONE))
 }
 
-pub(super) fn scenario(scheme: Scheme, sessions: u32, loss: f64) -> Network {
-    Network::seed(sessions as usize, random(loss), scheme.carrier())
+/// The mean goodput as a share of what the links allow.
+pub(super) fn ratio(runs: &Runs<Load>, load: &Load) -> Estimate {
+    runs.at(load, measure::GOODPUT).times(1e6 / load.network().links_limit())
 }
 
-pub(super) fn cells(sessions: &[u32]) -> Vec<Cell> {
-    let mut cells = Vec::new();
-    for sessions in sessions {
-        for scheme in Scheme::ALL {
-            cells.extend(LOSSES.map(|loss| scenario(scheme, *sessions, loss).cell(SEED_SPAN)));
-        }
-    }
-    cells
-}
-
-/// The mean of a metric.
-pub(super) fn at(
-    results: &Results,
-    scheme: Scheme,
-    sessions: u32,
-    loss: f64,
-    metric: Metric,
-) -> Estimate {
-    results.estimate(&scenario(scheme, sessions, loss).name(SEED_SPAN), metric)
-}
-
-/// The mean goodput as a share of its limit.
-pub(super) fn ratio(results: &Results, scheme: Scheme, sessions: u32, loss: f64) -> Estimate {
-    let limit = scenario(scheme, sessions, loss).limit() / 1e6;
-    at(results, scheme, sessions, loss, measure::GOODPUT).times(1.0 / limit)
-}
-
-pub(super) fn points(results: &Results, sessions: &[u32]) -> Vec<Point> {
-    let mut points = Vec::new();
-    for sessions in sessions {
-        for scheme in Scheme::ALL {
-            for loss in LOSSES {
-                points.push(Point {
-                    series: scheme.series().to_owned(),
-                    x: loss * 100.0,
-                    x_unit: PERCENT,
-                    y: at(results, scheme, *sessions, loss, measure::GOODPUT),
-                    y_unit: MBIT,
-                    limit: Some(scenario(scheme, *sessions, loss).limit() / 1e6),
-                    sessions: Some(*sessions),
-                    limit2: None,
-                    cell: None,
-                });
-            }
-        }
-    }
-    points
+/// The goodputs; those of our tunnel also with the limit that our headers leave.
+pub(super) fn points(runs: &Runs<Load>) -> Vec<Point> {
+    let of = |load: &Load| {
+        let goodput = (runs.at(load, measure::GOODPUT), MBIT);
+        let point = runs.point(load, measure::GOODPUT, goodput);
+        let with_headers = Estimate::exact(load.network().limit() / 1e6);
+        let limit2 = (load.scheme == Scheme::Ours).then_some(with_headers);
+        Point { limit2, ..point }
+    };
+    runs.places().iter().map(of).collect()
 }
 
 /// Goodput over loss for so many sessions: a quarter of the paper's Figure 7.
 pub(super) fn figure(points: &[Point], name: &str, sessions: u32) -> Figure {
-    let is_of = |scheme: Scheme| {
-        move |it: &Point| it.sessions == Some(sessions) && it.series == scheme.series()
+    let is_taken = |it: &&Point| {
+        let names = Scheme::ALL.map(Scheme::series);
+        it.sessions == Some(sessions) && names.contains(&it.line.series.as_str())
     };
+    let points: Vec<Point> = points.iter().filter(is_taken).cloned().collect();
+    let ours = points.iter().filter_map(|it| Some((it.x, it.limit2?.mean)));
     let mut series = vec![
-        limit_curve(points, "limit of the links", Ink::Limit, 1.0, is_of(Scheme::Tcp)),
-        limit_curve(
-            points,
-            "the goal: 0.95 of the limit with our headers",
+        Series::limit(&points, "limit of the links", Ink::Limit, 1.0),
+        Series::new(
+            "0.95 of the limit with our headers",
             Ink::Goal,
-            GOAL,
-            is_of(Scheme::Ours),
+            ours.map(|(x, limit)| Mark::exact(x, limit * GOAL)),
         ),
     ];
-    series.extend(Scheme::ALL.map(|it| curve(points, it.title(), it.ink(), is_of(it))));
+    series.extend(Series::of(&points));
     let runs = points.first().map_or(0, |point| point.y.runs);
     Figure {
         name: name.to_owned(),
@@ -114,19 +225,16 @@ pub(super) fn table(
     title: &str,
     sessions: &[u32],
     schemes: &[Scheme],
-    value: impl Fn(Scheme, u32, f64) -> Estimate,
+    value: impl Fn(&Load) -> Estimate,
 ) -> Table {
-    let mut head = vec!["Sessions".to_owned(), "series".to_owned()];
-    head.extend(LOSSES.map(percent));
-    let mut rows = Vec::new();
-    for sessions in sessions {
-        for scheme in schemes {
-            let mut row = vec![sessions.to_string(), scheme.series().to_owned()];
-            row.extend(LOSSES.map(|loss| share(&value(*scheme, *sessions, loss))));
-            rows.push(row);
-        }
-    }
-    Table { title: title.to_owned(), head, rows }
+    let columns = LOSSES.map(|loss| (percent(loss), loss));
+    let of = |n: u32| {
+        move |scheme: &Scheme| (format!("{n}, {}", scheme.series()), Load::new(*scheme, n, 0.0))
+    };
+    let rows: Vec<_> = sessions.iter().flat_map(|n| schemes.iter().map(of(*n))).collect();
+    Table::new(title, ("Sessions, series", &columns), &rows, |loss, load| {
+        share(&value(&Load { loss: *loss, ..*load }))
+    })
 }
 
 /// A share near 1, with digits enough to tell it from 1.

@@ -7,16 +7,19 @@ use proto::tcpnc::{self, redundancy};
 use proto::time::Time;
 use sim::channel::Loss;
 
+use super::grid::Load;
 use super::network::Network;
-use super::{GROUP, PERCENT, Scheme, assumptions, grid};
-use crate::claim::{Cell, Claim, Finding, Metric, Outcome, Point, Results, Table, Verdict};
+use super::{GROUP, PERCENT, Scheme, assumptions};
+use crate::answer::Check;
+use crate::claim::{Claim, Finding, Metric, Outcome, Point, Table};
 use crate::figure::{Axis, Figure, Ink, Mark, Series};
-use crate::runner;
-use crate::stats::{Estimate, Observation};
+use crate::grid::{Cell, Experiment, Place, Runs};
+use crate::stats::Observation;
 use crate::words::{mean, percent};
 
 /// A loss, and what is measured while it lasts: the estimate, and the window taken from it.
-const STEPS: [(f64, Metric, Metric); 4] = [
+type Step = (f64, Metric, Metric);
+const STEPS: [Step; 4] = [
     (0.05, "loss 1", "window 1"),
     (0.20, "loss 2", "window 2"),
     (0.10, "loss 3", "window 3"),
@@ -53,8 +56,17 @@ pub(super) fn claim() -> Claim {
         text: "with k = 3 and the largest n for which a coding window survives with 0.9, TCP/NC follows \
                the loss rate of the link on line",
         source: "section II-B, equation (2)",
-        cells: || vec![Cell::new(name(), |seed| outcome(&looks(seed)))],
-        judge,
+        experiment: || Experiment::new([Steps], judge),
+    }
+}
+
+/// The only place: all steps in one run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Steps;
+
+impl Place for Steps {
+    fn cell(&self) -> Cell {
+        Cell::new(name(), |seed| outcome(&looks(seed)))
     }
 }
 
@@ -63,7 +75,7 @@ fn name() -> String {
 }
 
 fn scenario() -> Network {
-    grid::scenario(Scheme::TcpNc, 1, 0.0)
+    Load::new(Scheme::TcpNc, 1, 0.0).network()
 }
 
 fn looks(seed: u64) -> Vec<Look> {
@@ -102,70 +114,54 @@ fn outcome(looks: &[Look]) -> Outcome {
     outcome
 }
 
-fn judge(results: &Results) -> Finding {
+type Column = fn(&Runs<Steps>, &Step) -> String;
+
+fn judge(runs: &Runs<Steps>) -> Finding {
     let config = tcpnc::Config::default();
     let ideal = |loss| redundancy::window(config.extra, loss, config.target, config.max_window);
-    let estimate = |metric| -> Estimate { results.estimate(&name(), metric) };
-    let mut points = Vec::new();
-    let mut rows = Vec::new();
-    let mut off = Vec::new();
-    for (step, (loss, estimated, window)) in STEPS.into_iter().enumerate() {
-        let (y, window) = (estimate(estimated), estimate(window));
-        if (y.mean - loss).abs() > (CLOSE.0 * loss).max(CLOSE.1) {
-            off.push(format!("{} is taken for {}", percent(loss), percent(y.mean)));
-        }
-        rows.push(vec![
-            percent(loss),
-            mean(&y.times(100.0)),
-            ideal(loss).to_string(),
-            mean(&window),
-        ]);
-        points.push(Point {
-            series: "tcpnc".to_owned(),
-            x: step as f64 + 1.0,
-            x_unit: "step",
-            y: y.times(100.0),
-            y_unit: PERCENT,
-            limit: Some(loss * 100.0),
-            sessions: Some(1),
-            limit2: None,
-            cell: None,
-        });
-    }
     let (share, floor) = CLOSE;
-    let close = format!("{} of the loss, and at least {}", percent(share), percent(floor));
-    let listed = rows.iter().map(|row| format!("{} for {}", row[1], row[0]));
-    let windows = rows.iter().map(|row| format!("{} for {}", row[3], row[2]));
-    let runs = points.first().map_or(0, |point| point.y.runs);
+    let checks = STEPS.map(|(loss, estimated, _)| {
+        let (estimate, off) = (runs.at(&Steps, estimated), (share * loss).max(floor));
+        let what = format!("{} is taken for {} %", percent(loss), mean(&estimate.times(100.0)));
+        Check::new(what, estimate.within([loss - off, loss + off]))
+    });
+    let points = STEPS.iter().zip(1_u8..).map(|((loss, estimated, _), step)| Point {
+        limit: Some(loss * 100.0),
+        sessions: Some(1),
+        ..Point::new(
+            Scheme::TcpNc.line(),
+            (f64::from(step), "step"),
+            (runs.at(&Steps, estimated).times(100.0), PERCENT),
+        )
+    });
+    let columns: [(&str, Column); 2] = [
+        ("estimate, %", |runs, (_, estimated, _)| mean(&runs.at(&Steps, estimated).times(100.0))),
+        ("n taken, mean", |runs, (_, _, window)| mean(&runs.at(&Steps, window))),
+    ];
+    let columns = columns.map(|(name, value)| (name.to_owned(), value));
+    let rows = STEPS.map(|step| (format!("{}, n = {}", percent(step.0), ideal(step.0)), step));
+    let title = "What TCP/NC makes of a loss that changes";
+    let table = Table::new(title, ("Loss, and n for that", &columns), &rows, |value, step| {
+        value(runs, step)
+    });
+    let measured = format!(
+        "close is {} of the loss, and at least {}. {} runs.",
+        percent(share),
+        percent(floor),
+        runs.count(),
+    );
     Finding {
-        verdict: if off.is_empty() { Verdict::Reproduced } else { Verdict::Differs },
-        measured: format!(
-            "estimates, in %, once half of a step is over: {}; windows: {}. {runs} runs.",
-            listed.collect::<Vec<_>>().join(", "),
-            windows.collect::<Vec<_>>().join(", "),
-        ),
-        reason: if off.is_empty() {
-            format!("every estimate is within {close}")
-        } else {
-            format!("not within {close}: {}", off.join(", "))
-        },
-        figures: vec![figure()],
-        tables: vec![Table {
-            title: "What TCP/NC makes of a loss that changes".to_owned(),
-            head: ["Loss", "estimate, %", "n for that loss", "n taken, mean"]
-                .map(str::to_owned)
-                .to_vec(),
-            rows,
-        }],
-        points,
-        exchanges: Vec::new(),
+        points: points.collect(),
+        figures: vec![figure(runs)],
+        tables: vec![table],
         assumptions: assumptions(),
+        ..Finding::of(&checks, measured)
     }
 }
 
 /// The estimate over time, in the run with the first seed.
-fn figure() -> Figure {
-    let looks = looks(runner::seed(&name(), 0));
+fn figure(runs: &Runs<Steps>) -> Figure {
+    let looks = looks(runs.first_seed(&Steps));
     let line = |value: &dyn Fn(&Look) -> f64| {
         looks.iter().map(|look| Mark::exact(look.at.as_secs_f64(), value(look))).collect()
     };
@@ -185,5 +181,22 @@ fn figure() -> Figure {
             },
         ],
         note: String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::Verdict;
+
+    #[test]
+    fn the_estimate_has_to_follow_every_step() {
+        let verdict = |runs, off: f64| {
+            let measured = STEPS.map(|(loss, estimated, _)| (estimated, loss * off)).to_vec();
+            judge(&Runs::made_up([Steps], runs, |_| measured.clone())).verdict
+        };
+
+        assert_eq!([verdict(3, 1.1), verdict(3, 1.3)], [Verdict::Reproduced, Verdict::Differs]);
+        assert_eq!(verdict(1, 1.1), Verdict::Undecided);
     }
 }

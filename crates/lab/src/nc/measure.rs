@@ -8,7 +8,8 @@ use sim::app::ping;
 use sim::{Transit, TunnelReport, World};
 
 use super::network::{Built, Network};
-use crate::claim::{Cell, Metric, Outcome};
+use crate::claim::{Metric, Outcome};
+use crate::grid::Cell;
 use crate::stats::Observation;
 
 /// Mbit/s of a session's application, the mean over the sessions.
@@ -186,15 +187,10 @@ impl Measured {
 }
 
 impl Network {
-    /// The name of its cell.
-    pub(super) fn name(&self, span: Span) -> String {
-        format!("{self:?} {span:?}")
-    }
-
     /// It, to be run.
     pub(super) fn cell(&self, span: Span) -> Cell {
         let network = self.clone();
-        Cell::new(self.name(span), move |seed| {
+        Cell::new(format!("{self:?} {span:?}"), move |seed| {
             Measured::run(&network, seed, span, |_, _| {}).outcome()
         })
     }

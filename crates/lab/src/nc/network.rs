@@ -109,6 +109,15 @@ pub enum Carrier {
         /// The least RTO of its TCP.
         min_rto: Duration,
     },
+    /// The same with another layer below it than the usual one.
+    TcpNcTunnelWith {
+        /// The least RTO of its TCP.
+        min_rto: Duration,
+        /// The layer.
+        layer: tcpnc::Config,
+    },
+    /// TCP/NC on the hosts with another layer than the usual one.
+    TcpNcWith(tcpnc::Config),
 }
 
 /// What a session is.
@@ -135,6 +144,8 @@ pub enum Kind {
     /// As the seed has it: NewReno without window scaling, so at most 64 KB in flight, without
     /// timestamps, and with a minimum RTO of 1 s.
     Seed,
+    /// The same with window scaling and the buffers that ns-3 has by default.
+    SeedScaled,
 }
 
 impl Kind {
@@ -159,7 +170,9 @@ impl Kind {
                 ecn: self == Self::CurrentEcn,
                 congestion: match self {
                     Self::Cubic => tcp::Algorithm::CUBIC,
-                    Self::Current | Self::CurrentEcn | Self::Seed => common.congestion,
+                    Self::Current | Self::CurrentEcn | Self::Seed | Self::SeedScaled => {
+                        common.congestion
+                    }
                 },
                 ..common
             },
@@ -170,6 +183,12 @@ impl Kind {
                 receive_buffer: 65_535,
                 ..common
             }),
+            Self::SeedScaled => tcp::Config {
+                window_scaling: true,
+                send_buffer: 128 << 10,
+                receive_buffer: 128 << 10,
+                ..Self::Seed.config(packet)
+            },
         }
     }
 }
@@ -225,7 +244,7 @@ impl Network {
     #[must_use]
     pub fn payload(&self) -> usize {
         match self.traffic {
-            Traffic::Tcp(Kind::Seed) => self.packet - TCP_HEADERS,
+            Traffic::Tcp(Kind::Seed | Kind::SeedScaled) => self.packet - TCP_HEADERS,
             Traffic::Tcp(_) => self.packet - TCP_HEADERS - TIMESTAMPS,
             Traffic::Udp { .. } => self.packet - UDP_HEADERS,
         }
@@ -237,20 +256,35 @@ impl Network {
         match self.carrier {
             Carrier::Coded(config) => self.packet + config.overhead + TUNNEL_HEADER,
             // What theirs add is for them to make up.
-            Carrier::Plain | Carrier::TcpNc | Carrier::TcpNcTunnel { .. } => self.packet,
+            Carrier::Plain
+            | Carrier::TcpNc
+            | Carrier::TcpNcTunnel { .. }
+            | Carrier::TcpNcTunnelWith { .. }
+            | Carrier::TcpNcWith(_) => self.packet,
         }
     }
 
     /// The most that a session can get, in bit/s: what its edge lets through, or its share of what
-    /// the middle does not lose, whichever is less, without headers, and where data goes both ways
-    /// without the acknowledgements of the other way.
+    /// the middle does not lose, whichever is less, without headers, ours included, and where data goes
+    /// both ways without the acknowledgements of the other way.
     #[must_use]
     pub fn limit(&self) -> f64 {
+        self.limit_with(self.outer())
+    }
+
+    /// The same without our headers: what the links allow.
+    #[must_use]
+    pub fn links_limit(&self) -> f64 {
+        self.limit_with(self.packet)
+    }
+
+    /// The same where packets have so many octets on the middle.
+    fn limit_with(&self, outer: usize) -> f64 {
         let payload = self.payload() as f64;
         let share = (1.0 - self.loss.mean()) / self.sessions as f64;
         let acks = if self.is_both_ways { ACKS } else { 0 };
         let edge = rate_of(self.edge.rate) * payload / (self.packet + acks) as f64;
-        let middle = rate_of(self.middle.rate) * share * payload / (self.outer() + acks) as f64;
+        let middle = rate_of(self.middle.rate) * share * payload / (outer + acks) as f64;
         edge.min(middle)
     }
 
@@ -342,22 +376,23 @@ impl Network {
         [near, far]: [NodeId; 2],
         pairs: &[[NodeId; 2]],
     ) -> Option<TcpncTunnel> {
-        match self.carrier {
-            Carrier::Coded(_) | Carrier::Plain => None,
-            Carrier::TcpNc => {
-                for host in pairs.iter().flatten() {
-                    world.enable_tcpnc(*host, tcpnc::Config::default());
-                }
-                None
+        let usual = TcpncTunnelConfig::default();
+        let (min_rto, layer) = match self.carrier {
+            Carrier::Coded(_) | Carrier::Plain => return None,
+            Carrier::TcpNc => (None, usual.layer),
+            Carrier::TcpNcTunnel { min_rto } => (Some(min_rto), usual.layer),
+            Carrier::TcpNcTunnelWith { min_rto, layer } => (Some(min_rto), layer),
+            Carrier::TcpNcWith(layer) => (None, layer),
+        };
+        let Some(min) = min_rto else {
+            for host in pairs.iter().flatten() {
+                world.enable_tcpnc(*host, layer);
             }
-            Carrier::TcpNcTunnel { min_rto } => {
-                let default = TcpncTunnelConfig::default();
-                let rto = tcp::Rto { min: min_rto, ..default.tcp.rto };
-                let tcp = tcp::Config { rto, ..default.tcp };
-                let config = TcpncTunnelConfig { tcp, points: self.trace_points, ..default };
-                world.add_tcpnc_tunnel(near, far, &config)
-            }
-        }
+            return None;
+        };
+        let tcp = tcp::Config { rto: tcp::Rto { min, ..usual.tcp.rto }, ..usual.tcp };
+        let config = TcpncTunnelConfig { tcp, layer, points: self.trace_points, ..usual };
+        world.add_tcpnc_tunnel(near, far, &config)
     }
 
     fn add_flow(

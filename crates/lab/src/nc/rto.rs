@@ -2,28 +2,23 @@
 
 use std::time::Duration;
 
-use super::grid;
-use super::measure::{self, SEED_SPAN};
+use super::grid::{Load, PAPER_SPAN};
+use super::measure::{self};
 use super::network::{Carrier, Network};
-use super::{GROUP, MBIT, Scheme, assumptions, curve};
-use crate::claim::{Cell, Claim, Finding, Metric, Point, Results, Table, Verdict};
-use crate::figure::{Axis, Figure, Ink};
-use crate::stats::Estimate;
+use super::{GROUP, MBIT, Scheme, assumptions};
+use crate::answer::Check;
+use crate::claim::{Claim, Finding, Line, Metric, Table};
+use crate::figure::{Axis, Figure, Ink, Series};
+use crate::grid::{Cell, Drawn, Experiment, Place, Runs};
 use crate::words::{mean, percent};
 
 /// Minimum RTOs, in ms; that of the sources is 1,000.
-const VALUES: [u32; 5] = [200, 400, 700, 1_000, 1_500];
+const VALUES: [u32; 5] = [200, CHOSEN, 700, SOURCES, 1_500];
 /// The paper's.
 const CHOSEN: u32 = 400;
 /// That of the sources.
 const SOURCES: u32 = 1_000;
 const LOSSES: [f64; 2] = [0.20, 0.30];
-
-fn scenario(loss: f64, millis: u32) -> Network {
-    let min_rto = Duration::from_millis(u64::from(millis));
-    let carrier = Carrier::TcpNcTunnel { min_rto };
-    Network { carrier, ..grid::scenario(Scheme::TcpNcTunnel, 1, loss) }
-}
 
 pub(super) fn claim() -> Claim {
     Claim {
@@ -32,104 +27,136 @@ pub(super) fn claim() -> Claim {
         text: "the minimum RTO of the tunnel has to be below that of the sources, 400 against 1,000 ms, \
                or the sources retransmit before the tunnel does",
         source: "section III-B",
-        cells,
-        judge,
+        experiment: || Experiment::new(timeouts(), judge),
     }
 }
 
-fn cells() -> Vec<Cell> {
-    let of = |loss| VALUES.map(|millis| scenario(loss, millis).cell(SEED_SPAN));
-    LOSSES.into_iter().flat_map(of).collect()
+/// One session through the paper's tunnel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Timeout {
+    loss: f64,
+    millis: u32,
 }
 
-fn judge(results: &Results) -> Finding {
-    let of = |loss, millis, metric: Metric| -> Estimate {
-        results.estimate(&scenario(loss, millis).name(SEED_SPAN), metric)
-    };
-    let series = |loss: f64| format!("tcpnc-tunnel, {} loss", percent(loss));
-    let mut points = Vec::new();
-    let mut rows = Vec::new();
-    for loss in LOSSES {
-        for millis in VALUES {
-            let goodput = of(loss, millis, measure::GOODPUT);
-            rows.push(vec![
-                percent(loss),
-                format!("{millis} ms"),
-                mean(&goodput),
-                mean(&of(loss, millis, measure::REPEATED)),
-            ]);
-            points.push(Point {
-                series: series(loss),
-                x: f64::from(millis),
-                x_unit: "ms",
-                y: goodput,
-                y_unit: MBIT,
-                limit: Some(scenario(loss, millis).limit() / 1e6),
-                sessions: Some(1),
-                limit2: None,
-                cell: None,
-            });
-        }
+fn timeouts() -> Vec<Timeout> {
+    LOSSES.map(|loss| VALUES.map(|millis| Timeout { loss, millis })).concat()
+}
+
+impl Timeout {
+    fn network(&self) -> Network {
+        let min_rto = Duration::from_millis(self.millis.into());
+        let carrier = Carrier::TcpNcTunnel { min_rto };
+        Network { carrier, ..Load::paper(Scheme::TcpNcTunnel, 1, self.loss).network() }
     }
-    let goodput = |loss, millis| of(loss, millis, measure::GOODPUT);
-    let repeats = |loss, millis| of(loss, millis, measure::REPEATED);
-    let earlier = LOSSES.map(|loss| repeats(loss, CHOSEN).is_surely_below(&repeats(loss, SOURCES)));
-    let better = LOSSES.map(|loss| goodput(loss, SOURCES).is_surely_below(&goodput(loss, CHOSEN)));
-    let does = |all: [bool; 2]| match all {
-        [true, true] => "at both losses",
-        [false, false] => "at neither loss",
-        [true, false] => "at 20 % loss only",
-        [false, true] => "at 30 % loss only",
+}
+
+impl Place for Timeout {
+    fn cell(&self) -> Cell {
+        self.network().cell(PAPER_SPAN)
+    }
+}
+
+impl Drawn for Timeout {
+    fn line(&self) -> Line {
+        let loss = percent(self.loss);
+        let ink = if self.loss > LOSSES[0] { Ink::Other(0) } else { Ink::Seed };
+        Line::new(
+            format!("tcpnc-tunnel, {loss} loss"),
+            format!("the paper's tunnel, {loss} loss"),
+            ink,
+        )
+    }
+
+    fn x(&self) -> (f64, &'static str) {
+        (f64::from(self.millis), "ms")
+    }
+
+    fn limit(&self, _: Metric) -> Option<f64> {
+        Some(self.network().links_limit() / 1e6)
+    }
+
+    fn sessions(&self) -> Option<u32> {
+        Some(1)
+    }
+}
+
+fn judge(runs: &Runs<Timeout>) -> Finding {
+    let of = |loss, millis, metric| runs.at(&Timeout { loss, millis }, metric);
+    let checks = LOSSES.map(|loss| {
+        let repeats = [CHOSEN, SOURCES].map(|millis| of(loss, millis, measure::REPEATED));
+        let goodput = [CHOSEN, SOURCES].map(|millis| of(loss, millis, measure::GOODPUT));
+        let text = |what: &str, [chosen, sources]: [String; 2]| {
+            format!("{what} ({chosen} against {sources}) at {}", percent(loss))
+        };
+        [
+            Check::new(
+                text("the source sends fewer segments again", repeats.map(|it| mean(&it))),
+                repeats[0].below(&repeats[1]),
+            ),
+            Check::new(
+                text("goodput is higher", goodput.map(|it| mean(&it))),
+                goodput[1].below(&goodput[0]),
+            ),
+        ]
+    });
+    let shown = |loss, metric| {
+        [CHOSEN, SOURCES].map(|millis| mean(&of(loss, millis, metric))).join(" and ")
     };
-    let runs = points.first().map_or(0, |point| point.y.runs);
-    let holds = earlier == [true, true] && better == [true, true];
+    let measured = LOSSES.map(|loss| {
+        format!(
+            "at {} loss {} Mbit/s with 400 and with 1,000 ms, {} segments sent again by the source",
+            percent(loss),
+            shown(loss, measure::GOODPUT),
+            shown(loss, measure::REPEATED),
+        )
+    });
+    let points = runs.points(measure::GOODPUT, MBIT, |_| true);
+    let repeated = runs.points(measure::REPEATED, "segments", |_| true);
     Finding {
-        verdict: if holds { Verdict::Reproduced } else { Verdict::Differs },
-        measured: format!(
-            "goodput in Mbit/s with 400 and with 1,000 ms: {} and {} at 20 % loss, {} and {} at 30 %; \
-             segments that the source sent again: {} and {}, {} and {}. {runs} runs.",
-            mean(&goodput(0.20, CHOSEN)),
-            mean(&goodput(0.20, SOURCES)),
-            mean(&goodput(0.30, CHOSEN)),
-            mean(&goodput(0.30, SOURCES)),
-            mean(&repeats(0.20, CHOSEN)),
-            mean(&repeats(0.20, SOURCES)),
-            mean(&repeats(0.30, CHOSEN)),
-            mean(&repeats(0.30, SOURCES)),
-        ),
-        reason: format!(
-            "with 400 ms instead of 1,000 the source sends fewer segments again beyond doubt {}, and \
-             goodput is higher beyond doubt {}",
-            does(earlier),
-            does(better),
-        ),
         figures: vec![Figure {
             name: "nc-rto".to_owned(),
             title: "When the tunnel's TCP sends again".to_owned(),
-            subtitle: format!("One session through the paper's tunnel, mean of {runs} runs"),
+            subtitle: format!(
+                "One session through the paper's tunnel, mean of {} runs",
+                runs.count()
+            ),
             x: Axis::log("Minimum RTO of the tunnel; the source's is 1,000 ms", "ms")
                 .with_ticks(VALUES.map(f64::from)),
             y: Axis::linear("Goodput", MBIT),
-            series: LOSSES
-                .iter()
-                .zip([Ink::Seed, Ink::Other(0)])
-                .map(|(loss, ink)| {
-                    let name = series(*loss);
-                    let title = format!("the paper's tunnel, {} loss", percent(*loss));
-                    curve(&points, &title, ink, |point| point.series == name)
-                })
-                .collect(),
+            series: Series::of(&points),
             note: String::new(),
         }],
-        tables: vec![Table {
-            title: "Goodput and repeats of the source over the tunnel's minimum RTO".to_owned(),
-            head: ["Loss", "minimum RTO", "goodput, Mbit/s", "segments sent again"]
-                .map(str::to_owned)
-                .to_vec(),
-            rows,
-        }],
+        tables: vec![
+            Table::of("Goodput in Mbit/s over the tunnel's minimum RTO", &points),
+            Table::of("Segments that the source sent again", &repeated),
+        ],
         points,
-        exchanges: Vec::new(),
         assumptions: assumptions(),
+        ..Finding::of(
+            checks.as_flattened(),
+            format!("{}. {} runs.", measured.join("; "), runs.count()),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::Verdict;
+
+    #[test]
+    fn a_tunnel_that_times_out_first_spares_the_source() {
+        let verdict = |runs, of: fn(f64) -> [f64; 2]| {
+            let measured = |it: &Timeout| {
+                let [goodput, repeated] = of(f64::from(it.millis));
+                vec![(measure::GOODPUT, goodput), (measure::REPEATED, repeated)]
+            };
+            judge(&Runs::made_up(timeouts(), runs, measured)).verdict
+        };
+        let as_claimed = |millis: f64| [1.0 - millis / 1e4, millis];
+
+        assert_eq!(verdict(3, as_claimed), Verdict::Reproduced);
+        assert_eq!(verdict(3, |millis| [1.0, millis]), Verdict::Differs);
+        assert_eq!(verdict(1, as_claimed), Verdict::Undecided);
     }
 }

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use proto::time::Time;
 
+use super::Scheme;
+use super::grid::Load;
 use super::network::Network;
-use super::{Scheme, grid};
 use crate::figure::{Axis, Figure, Ink, Mark, Series};
 use crate::runner;
 
@@ -81,8 +82,8 @@ fn figure<'a>(
 }
 
 fn trace(scheme: Scheme, loss: f64) -> Trace {
-    let network = Network { trace_points: POINTS, ..grid::scenario(scheme, SESSIONS, loss) };
-    let mut built = network.build(runner::seed(&format!("{network:?}"), 0));
+    let network = Network { trace_points: POINTS, ..Load::new(scheme, SESSIONS, loss).network() };
+    let mut built = network.build(runner::seed(&format!("{network:?}"), 0, 0));
     let end = Time::ZERO + LENGTH;
     let step = LENGTH / u32::try_from(POINTS).unwrap_or(1);
     let mut waiting = Vec::new();

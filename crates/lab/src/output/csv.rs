@@ -15,7 +15,7 @@ pub fn to_csv(claim: &Claim, finding: &Finding) -> String {
         let _ = writeln!(
             text,
             "{id},{id},{},{},{},{},{},{},{},{},{},{},{},{},{}",
-            quoted(&point.series),
+            quoted(&point.line.series),
             point.x,
             quoted(point.x_unit),
             point.y.mean,
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn every_line_has_the_columns_of_the_head() {
-        let plan = Plan { runs: 3, jobs: NonZeroUsize::MIN };
+        let plan = Plan { runs: 3, family: 0, jobs: NonZeroUsize::MIN };
         let tested = run(&[example("a")], plan, |_| Progress::silent());
 
         let text = to_csv(&tested[0].claim, &tested[0].finding);

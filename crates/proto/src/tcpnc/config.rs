@@ -31,6 +31,9 @@ pub struct Config {
     pub max_burst: usize,
     /// A coding window is closed early when TCP sends nothing new for so long.
     pub flush_after: Duration,
+    /// Whether TCP is told of every arrival, as the paper has it, so that redundancy that was not needed
+    /// looks like duplicates, or only of those that leave a packet unseen.
+    pub acknowledges_redundancy: bool,
     /// Packets held for coding and for decoding, at most, each; more than twice `max_window`, up
     /// to 32,768.
     pub max_packets: usize,
@@ -53,6 +56,7 @@ impl Default for Config {
             repair_target: 0.9,
             max_burst: 32,
             flush_after: Duration::from_millis(100),
+            acknowledges_redundancy: false,
             max_packets: 1_024,
             receive_buffer: 1 << 20,
         }

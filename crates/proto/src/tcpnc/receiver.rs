@@ -12,6 +12,7 @@ use super::wire::{Ack, Combination, PREFIX, Runs};
 pub(super) struct Receiver {
     decoder: Decoder,
     buffer: usize,
+    acknowledges_redundancy: bool,
     has_started: bool,
     /// The next packet for TCP, which gets them in order.
     next_delivery: u64,
@@ -50,6 +51,7 @@ impl Receiver {
         Self {
             decoder: Decoder::new(config.max_packets, config.receive_buffer),
             buffer: config.receive_buffer,
+            acknowledges_redundancy: config.acknowledges_redundancy,
             has_started: false,
             next_delivery: 0,
             peer_base: 0,
@@ -92,7 +94,8 @@ impl Receiver {
         self.decoder.forget_before(self.peer_base.min(self.next_delivery));
         let unseen = self.decoder.next_unseen();
         // Redundancy that was not needed is no sign of a loss.
-        let is_hole = unseen == before && unseen < first + count as u64;
+        let is_needed = unseen < first + count as u64;
+        let is_hole = unseen == before && (is_needed || self.acknowledges_redundancy);
         Some(self.ack(Some(combination.id), is_hole))
     }
 

@@ -1,10 +1,13 @@
 //! From all rows to a verdict, tables and pictures.
 
 use super::super::{Carrier, SECONDS};
+use super::Try;
 use super::matrix;
-use super::row::{CLEAN_DELAY, CLEAN_PACKETS, LOSSY_DELAY, Miss, RESUME_GOAL, Ratio, Row};
-use crate::claim::{Finding, Point, Results, Table, Verdict};
+use super::row::{CLEAN_DELAY, CLEAN_PACKETS, Goal, LOSSY_DELAY, RESUME_GOAL, Ratio, Row};
+use crate::answer::Answer;
+use crate::claim::{Finding, Line, Point, Table, Verdict};
 use crate::figure::{Axis, Figure, Ink, Mark, Series};
+use crate::grid::Runs;
 use crate::stats::Estimate;
 use crate::words::number;
 
@@ -27,37 +30,33 @@ const HEAD: [&str; 10] = [
     "Misses",
 ];
 
-pub(super) fn judge(results: &Results) -> Finding {
+pub(super) fn judge(runs: &Runs<Try>) -> Finding {
     let places = matrix::scenarios().into_iter().enumerate();
     let mut rows: Vec<Row> =
-        places.map(|(number, scenario)| Row::new(results, number, scenario)).collect();
+        places.map(|(number, scenario)| Row::new(runs, number, scenario)).collect();
     let points = points(&rows);
     let figures = vec![delay_figure(&rows), packets_figure(&rows)];
     rows.sort_by(|a, b| ratio_of(b).total_cmp(&ratio_of(a)));
-    let short: Vec<&Row> = rows.iter().filter(|row| !row.misses().is_empty()).collect();
+    let short: Vec<&Row> = rows.iter().filter(|row| row.holds() == Answer::No).collect();
+    let open: Vec<&Row> = rows.iter().filter(|row| row.holds() == Answer::Undecided).collect();
     Finding {
         verdict: verdict(&rows),
-        measured: measured(&rows),
-        reason: reason(&short, rows.len()),
+        reason: reason(&short, open.len(), rows.len()),
         points,
         figures,
         tables: vec![
             table("Places that fall short, the slowest first", &short),
+            table("Places where these runs cannot tell, the slowest first", &open),
             resumes(&rows),
             table("All places, the slowest first", &rows.iter().collect::<Vec<_>>()),
         ],
-        exchanges: Vec::new(),
-        assumptions: Vec::new(),
+        ..Finding::of(&[], measured(&rows))
     }
 }
 
-/// The claim holds where no place misses a goal.
+/// The claim holds where every place reaches its goals.
 pub(super) fn verdict(rows: &[Row]) -> Verdict {
-    if rows.iter().all(|row| row.misses().is_empty()) {
-        Verdict::Reproduced
-    } else {
-        Verdict::Differs
-    }
+    Verdict::of(Answer::all(rows.iter().map(Row::holds)))
 }
 
 fn ratio_of(row: &Row) -> f64 {
@@ -85,28 +84,28 @@ fn measured(rows: &[Row]) -> String {
     )
 }
 
-fn reason(short: &[&Row], places: usize) -> String {
+fn reason(short: &[&Row], open: usize, places: usize) -> String {
     let goals = format!(
         "the goals are a delay of at most {CLEAN_DELAY} of plain TCP's without loss and \
-         {LOSSY_DELAY} within its interval at 1 % loss and more, {CLEAN_PACKETS} times the packets \
+         {LOSSY_DELAY} at 1 % loss and more, {CLEAN_PACKETS} times the packets \
          without loss, and {RESUME_GOAL} s after an outage"
     );
     if short.is_empty() {
-        return format!("{goals}; all hold in all {places} places");
+        return format!("{goals}; none is missed in {places} places, {open} of which cannot tell");
     }
-    let count = |miss: Miss| short.iter().filter(|row| row.misses().contains(&miss)).count();
+    let count = |miss: Goal| short.iter().filter(|row| row.misses().contains(&miss)).count();
     let named = short.iter().take(NAMED).map(|row| {
-        let misses: Vec<&str> = row.misses().into_iter().map(Miss::name).collect();
+        let misses: Vec<&str> = row.misses().into_iter().map(Goal::name).collect();
         let ratio = row.delay(Carrier::Default).text();
         format!("{} (delay {ratio}; misses {})", row.scenario, misses.join(", "))
     });
     format!(
-        "{goals}; {} of {places} places fall short: {} in delay, {} in packets, {} after an \
+        "{goals}; {open} of {places} places cannot tell, {} fall short: {} in delay, {} in packets, {} after an \
          outage. The slowest: {}",
         short.len(),
-        count(Miss::Delay),
-        count(Miss::Packets),
-        count(Miss::Resume),
+        count(Goal::Delay),
+        count(Goal::Packets),
+        count(Goal::Resume),
         named.collect::<Vec<_>>().join("; "),
     )
 }
@@ -115,7 +114,8 @@ fn points(rows: &[Row]) -> Vec<Point> {
     let mut points = Vec::new();
     for carrier in [Carrier::Default, Carrier::Seed] {
         let named = |what: &str| format!("{}-{what}", carrier.series());
-        let ratio = |row: &Row, what, ratio: Ratio| point(row, named(what), ratio.value, TIMES);
+        let ratio =
+            |row: &Row, what, ratio: Ratio| point(row, named(what), carrier, (ratio.value, TIMES));
         points.extend(rows.iter().map(|row| ratio(row, "delay", row.delay(carrier))));
         points.extend(rows.iter().map(|row| ratio(row, "packets", row.packets(carrier))));
     }
@@ -125,26 +125,17 @@ fn points(rows: &[Row]) -> Vec<Point> {
         (Carrier::Tcp, "tcp-outage-resume"),
     ] {
         let resume = |row: &Row| {
-            let seconds = row.resume(carrier)?;
-            Some(point(row, series.to_owned(), seconds, SECONDS))
+            Some(point(row, series.to_owned(), carrier, (row.resume(carrier)?, SECONDS)))
         };
         points.extend(rows.iter().filter_map(resume));
     }
     points
 }
 
-fn point(row: &Row, series: String, y: Estimate, y_unit: &'static str) -> Point {
-    Point {
-        series,
-        x: row.number as f64,
-        x_unit: NUMBER,
-        y,
-        y_unit,
-        limit: None,
-        limit2: None,
-        sessions: None,
-        cell: Some(row.scenario.name()),
-    }
+fn point(row: &Row, series: String, carrier: Carrier, y: (Estimate, &'static str)) -> Point {
+    let line = Line { series, ..carrier.line() };
+    let cell = Some(row.scenario.name());
+    Point { cell, ..Point::new(line, (row.number as f64, NUMBER), y) }
 }
 
 fn table(title: &str, rows: &[&Row]) -> Table {

@@ -13,7 +13,9 @@ mod scenario;
 mod tests;
 
 use super::Carrier;
-use crate::claim::{Cell, Claim};
+use crate::claim::Claim;
+use crate::grid::{Cell, Experiment, Place};
+use scenario::Scenario;
 
 /// The claim, which is ours and has a group of its own: it takes minutes.
 pub(super) fn claim() -> Claim {
@@ -24,12 +26,30 @@ pub(super) fn claim() -> Claim {
                TCP, costs few packets where nothing is lost, and goes on within a second of an \
                outage's end",
         source: "ours; docs/hbh-limits.md",
-        cells,
-        judge: finding::judge,
+        experiment: || Experiment::new(tries(&matrix::scenarios()), finding::judge),
     }
 }
 
-fn cells() -> Vec<Cell> {
-    let carriers = |scenario: scenario::Scenario| Carrier::ALL.map(|c| scenario.cell(c));
-    matrix::scenarios().into_iter().flat_map(carriers).collect()
+/// A place of the matrix under a carrier.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Try {
+    scenario: Scenario,
+    carrier: Carrier,
+}
+
+fn tries(scenarios: &[Scenario]) -> Vec<Try> {
+    let carriers =
+        |scenario: &Scenario| Carrier::ALL.map(|carrier| Try { scenario: *scenario, carrier });
+    scenarios.iter().flat_map(carriers).collect()
+}
+
+impl Place for Try {
+    /// The carriers of a scenario have the same seeds.
+    fn cell(&self) -> Cell {
+        let Self { scenario, carrier } = *self;
+        let name = format!("{scenario}, {}", carrier.series());
+        Cell::new(name, move |seed| scenario.run(carrier, seed))
+            .with_draws_of(&scenario.name())
+            .at_most(scenario.most_runs())
+    }
 }

@@ -1,9 +1,12 @@
 //! What the runs say about one place, and which goals hold there.
 
 use super::super::Carrier;
+use super::Try;
 use super::run::{DELAY, PACKETS, RESUME};
 use super::scenario::Scenario;
-use crate::claim::{Metric, Results};
+use crate::answer::Answer;
+use crate::claim::Metric;
+use crate::grid::Runs;
 use crate::stats::Estimate;
 use crate::words::{mean, number};
 
@@ -39,15 +42,15 @@ pub(super) struct Ratio {
     pub(super) is_at_most: bool,
 }
 
-/// A goal that is missed.
+/// What a goal is about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Miss {
+pub(super) enum Goal {
     Delay,
     Packets,
     Resume,
 }
 
-impl Miss {
+impl Goal {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Delay => "delay",
@@ -58,9 +61,9 @@ impl Miss {
 }
 
 impl Row {
-    pub(super) fn new(results: &Results, number: usize, scenario: Scenario) -> Self {
+    pub(super) fn new(runs: &Runs<Try>, number: usize, scenario: Scenario) -> Self {
         let of = |metric: Metric| {
-            Carrier::ALL.map(|carrier| results.estimate(&scenario.cell_name(carrier), metric))
+            Carrier::ALL.map(|carrier| runs.at(&Try { scenario, carrier }, metric))
         };
         Self {
             number,
@@ -81,24 +84,33 @@ impl Row {
 
     /// Seconds from the end of the outage until the receiver got more.
     pub(super) fn resume(&self, carrier: Carrier) -> Option<Estimate> {
-        self.resumes.map(|resumes| resumes[place(carrier)])
+        self.resumes.map(|resumes| resumes[carrier as usize])
     }
 
-    /// What our profile misses here.
-    pub(super) fn misses(&self) -> Vec<Miss> {
-        let mut misses = Vec::new();
-        if self.is_slow() {
-            misses.push(Miss::Delay);
-        }
-        let packets = self.packets(Carrier::Default);
-        if self.is_clean() && (packets.is_open() || packets.value.mean > CLEAN_PACKETS) {
-            misses.push(Miss::Packets);
-        }
-        let resume = self.resume(Carrier::Default);
-        if resume.is_some_and(|resume| resume.is_lower_bound() || resume.mean > RESUME_GOAL) {
-            misses.push(Miss::Resume);
-        }
-        misses
+    /// The goals of this place, and whether our profile reaches them.
+    pub(super) fn goals(&self) -> Vec<(Goal, Answer)> {
+        let delay = self.delay(Carrier::Default).at_most(self.delay_goal());
+        let packets = self.packets(Carrier::Default).at_most(CLEAN_PACKETS);
+        let resume = self
+            .resume(Carrier::Default)
+            .map(|it| if it.is_lower_bound() { Answer::No } else { it.at_most(RESUME_GOAL) });
+        let all = [
+            (Goal::Delay, Some(delay)),
+            (Goal::Packets, Some(packets).filter(|_| self.is_clean())),
+            (Goal::Resume, resume),
+        ];
+        all.into_iter().filter_map(|(goal, answer)| Some((goal, answer?))).collect()
+    }
+
+    /// Whether all of them are reached.
+    pub(super) fn holds(&self) -> Answer {
+        Answer::all(self.goals().into_iter().map(|(_, answer)| answer))
+    }
+
+    /// What our profile surely misses here.
+    pub(super) fn misses(&self) -> Vec<Goal> {
+        let goals = self.goals().into_iter();
+        goals.filter(|(_, answer)| *answer == Answer::No).map(|(goal, _)| goal).collect()
     }
 
     /// Whether no packet is lost but where queues are full.
@@ -112,16 +124,9 @@ impl Row {
         if loss < LOSS { CLEAN_DELAY } else { LOSSY_DELAY }
     }
 
-    /// Chance has its say only where it decides what is lost.
-    fn is_slow(&self) -> bool {
-        let ratio = self.delay(Carrier::Default);
-        let least = if self.is_clean() { ratio.value.mean } else { ratio.value.low() };
-        ratio.is_open() || least > self.delay_goal()
-    }
-
     /// The table's row: number, name, runs, and both metrics side by side.
     pub(super) fn cells(&self) -> Vec<String> {
-        let misses = self.misses().into_iter().map(Miss::name).collect::<Vec<_>>();
+        let misses = self.misses().into_iter().map(Goal::name).collect::<Vec<_>>();
         vec![
             self.number.to_string(),
             self.scenario.name(),
@@ -138,13 +143,17 @@ impl Row {
 }
 
 impl Ratio {
-    /// Whether nothing bounds it from above.
-    fn is_open(&self) -> bool {
-        self.value.is_lower_bound()
+    /// Whether it is surely no more. What does not end is more than anything.
+    fn at_most(&self, most: f64) -> Answer {
+        match self.value.at_most(most) {
+            _ if self.value.is_lower_bound() => Answer::No,
+            Answer::No if self.is_at_most => Answer::Undecided,
+            answer => answer,
+        }
     }
 
     pub(super) fn text(&self) -> String {
-        if self.is_at_most && !self.is_open() {
+        if self.is_at_most && !self.value.is_lower_bound() {
             return format!("at most {}", number(self.value.mean));
         }
         mean(&self.value)
@@ -152,17 +161,9 @@ impl Ratio {
 }
 
 fn ratio(all: &[Estimate; 3], carrier: Carrier) -> Ratio {
-    let (ours, plain) = (&all[place(carrier)], &all[place(Carrier::Tcp)]);
+    let (ours, plain) = (&all[carrier as usize], &all[Carrier::Tcp as usize]);
+    let is_at_most = plain.is_lower_bound();
     // A lower bound below the line makes an upper bound of the whole.
-    let bound = Estimate { ci95: None, censored: ours.censored, ..ours.times(1.0 / plain.mean) };
-    let value = ours.over(plain).unwrap_or(bound);
-    Ratio { value, is_at_most: plain.is_lower_bound() }
-}
-
-fn place(carrier: Carrier) -> usize {
-    match carrier {
-        Carrier::Tcp => 0,
-        Carrier::Seed => 1,
-        Carrier::Default => 2,
-    }
+    let value = if is_at_most { ours.times(1.0 / plain.mean) } else { ours.over(plain) };
+    Ratio { value, is_at_most }
 }

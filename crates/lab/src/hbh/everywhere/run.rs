@@ -14,7 +14,7 @@ use sim::{AppId, InterfaceConfig, LinkConfig, NodeId, World};
 
 use super::super::Carrier;
 use super::scenario::{Host, Jitter, Outage, Scenario};
-use crate::claim::{Cell, Metric, Outcome};
+use crate::claim::{Metric, Outcome};
 use crate::stats::Observation;
 use crate::tcp::{as_linux, as_ns3};
 
@@ -43,18 +43,7 @@ const TIMESTAMPS: u16 = 12;
 const PORT: u16 = 9;
 
 impl Scenario {
-    /// The cell of this scenario under `carrier`: the carriers of a scenario have the same seeds.
-    pub(super) fn cell(&self, carrier: Carrier) -> Cell {
-        let scenario = *self;
-        Cell::new(self.cell_name(carrier), move |seed| scenario.run(carrier, seed))
-            .with_draws_of(&self.name())
-            .at_most(self.most_runs())
-    }
-
-    pub(super) fn cell_name(&self, carrier: Carrier) -> String {
-        format!("{self}, {}", carrier.series())
-    }
-
+    /// One run.
     pub(super) fn run(&self, carrier: Carrier, seed: u64) -> Outcome {
         let mut rng = Rng::stream(seed, "scenario");
         let down = self.outage.map(|outage| self.span_of(outage, &mut rng));

@@ -1,18 +1,20 @@
 //! What transfers measured, by key-up and by socket buffer.
 
 use super::Comparison;
-use crate::claim::{Metric, Results, Table};
+use crate::claim::{Metric, Table};
+use crate::grid::Runs;
 use crate::hf::compare::{self, Standing};
+use crate::hf::link::Link;
 use crate::hf::radio;
 use crate::hf::transfer::{
-    BUFFER, BUFFERS, CONFIRMED, CONNECT, LATENCY, Published, Row, TOTAL, UTILISATION, at, buffer,
+    BUFFER, BUFFERS, CONFIRMED, CONNECT, LATENCY, Published, Row, TOTAL, UTILISATION, buffer,
     seconds, share,
 };
 
 impl Comparison {
-    pub(super) fn tables(&self, results: &Results) -> Vec<Table> {
+    pub(super) fn tables(&self, runs: &Runs<Link>) -> Vec<Table> {
         let mut tables = vec![self.by_key_up(
-            results,
+            runs,
             &format!("Utilisation with a socket buffer of {}", buffer(BUFFER)),
             UTILISATION,
         )];
@@ -23,14 +25,14 @@ impl Comparison {
                 ("Time until a confirmation of all data is back, in seconds", CONFIRMED),
                 ("Final data latency in seconds", LATENCY),
             ]
-            .map(|(title, metric)| self.by_key_up(results, title, metric)),
+            .map(|(title, metric)| self.by_key_up(runs, title, metric)),
         );
-        tables.push(self.standings(results));
-        tables.push(self.by_buffer(results));
+        tables.push(self.standings(runs));
+        tables.push(self.by_buffer(runs));
         tables
     }
 
-    fn by_key_up(&self, results: &Results, title: &str, metric: Metric) -> Table {
+    fn by_key_up(&self, runs: &Runs<Link>, title: &str, metric: Metric) -> Table {
         let published = |it: Published| match metric {
             // Of that nothing was published.
             CONFIRMED => String::new(),
@@ -39,7 +41,7 @@ impl Comparison {
         };
         let rows = self.rows.iter().map(|&row| {
             let measured = radio::key_ups().map(|key_up| {
-                let estimate = at(results, &self.link(row, key_up), metric);
+                let estimate = runs.at(&self.link(row, key_up), metric);
                 if metric == UTILISATION { share(&estimate) } else { seconds(&estimate) }
             });
             (place(row), row.published.map_or("failed".to_owned(), published), measured)
@@ -48,11 +50,11 @@ impl Comparison {
     }
 
     /// How many figures each buffer beats, ties and misses.
-    fn standings(&self, results: &Results) -> Table {
+    fn standings(&self, runs: &Runs<Link>) -> Table {
         let mut head = vec!["socket buffer".to_owned()];
         head.extend(radio::key_ups().map(compare::seconds));
         let rows = BUFFERS.map(|octets| {
-            let of = self.radios(results, octets).map(|radio| {
+            let of = self.radios(runs, octets).map(|radio| {
                 [Standing::Beaten, Standing::Tied, Standing::Missed]
                     .map(|standing| radio.count(standing).to_string())
                     .join(" / ")
@@ -67,14 +69,14 @@ impl Comparison {
         }
     }
 
-    fn by_buffer(&self, results: &Results) -> Table {
+    fn by_buffer(&self, runs: &Runs<Link>) -> Table {
         let mut head: Vec<String> = PLACE.map(str::to_owned).into();
         head.extend(BUFFERS.map(buffer));
         head.push("published".to_owned());
         let rows = self.rows.iter().map(|&row| {
             let measured = BUFFERS.map(|octets| {
                 let link = row.link(self.transport, radio::FASTEST, octets);
-                let [used, latency] = [UTILISATION, LATENCY].map(|it| at(results, &link, it));
+                let [used, latency] = [UTILISATION, LATENCY].map(|it| runs.at(&link, it));
                 format!("{}, {} s", share(&used), seconds(&latency))
             });
             let published = |it: Published| format!("{:.3}, {} s", it.utilisation, it.latency);

@@ -1,20 +1,21 @@
 //! What a radio that is slow to key up costs, beside what was published.
 
-use super::{ERROR_SPEED, ERRORS, keyed, name, share};
-use crate::claim::{Metric, Point, Results, Table};
+use super::{ERROR_SPEED, ERRORS, keyed, share};
+use crate::claim::{Metric, Point, Table};
 use crate::figure::{Axis, Figure, Ink, Mark, Series};
+use crate::grid::Runs;
+use crate::hf::bulk::Bulk;
 use crate::hf::{compare, radio, scientific};
 
 /// A share of the time by bit error rate.
 pub(super) fn table(
-    results: &Results,
+    runs: &Runs<Bulk>,
     title: &str,
     metric: Metric,
     published: [f64; ERRORS.len()],
 ) -> Table {
     let rows = ERRORS.iter().zip(published).map(|(&(ber, _), published)| {
-        let measured = radio::key_ups()
-            .map(|key_up| share(&results.estimate(&name(&keyed(ber, key_up)), metric)));
+        let measured = radio::key_ups().map(|key_up| share(&runs.at(&keyed(ber, key_up), metric)));
         (vec![scientific(ber)], format!("{published:.3}"), measured)
     });
     compare::table(title, &["bit error rate"], rows)
@@ -36,7 +37,7 @@ pub(super) fn figure(points: &[Point]) -> Figure {
     for (place, ink, line) in shown {
         let (ber, published) = ERRORS[place];
         let of = format!("s5066, key-up, {}", scientific(ber));
-        let ours = points.iter().filter(|it| it.series == of);
+        let ours = points.iter().filter(|it| it.line.series == of);
         let level = radio::key_ups().map(|key_up| Mark::exact(key_up.as_secs_f64(), published));
         let what = if ber > 0.0 { format!("{ber:e}") } else { "clear".to_owned() };
         series.push(Series {

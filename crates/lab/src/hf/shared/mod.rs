@@ -12,8 +12,10 @@ use proto::s5066::node::Config;
 use sim::hf::Channel;
 
 use super::{BIT_S, GROUP, UTILISATION, air_assumptions, station};
-use crate::claim::{Cell, Claim, Finding, Metric, Outcome, Point, Results, Table, Verdict};
+use crate::answer::Check;
+use crate::claim::{Claim, Finding, Line, Metric, Outcome, Point, Table};
 use crate::figure::{Axis, Figure, Ink, Mark, Series};
+use crate::grid::{Cell, Experiment, Place, Runs};
 use crate::stats::{Estimate, Observation};
 use crate::words::number;
 
@@ -61,8 +63,7 @@ pub(super) fn claim() -> Claim {
                flows have equal shares, what is urgent waits for seconds beside saturated bulk, and \
                a lone pair hardly pays for it",
         source: "goals of this project; the white paper has one pair of stations",
-        cells,
-        judge,
+        experiment: || Experiment::new(places(), judge),
     }
 }
 
@@ -115,13 +116,17 @@ fn waveform(speed: u32) -> Waveform {
     speed.to_string().parse().expect("the speeds are those of waveforms")
 }
 
-fn name(case: Case, speed: u32, stations: usize) -> String {
-    format!("shared {case:?} {speed} {stations}")
-}
+/// A case at a speed among some stations.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Shared(Case, u32, usize);
 
-fn cell(case: Case, speed: u32, stations: usize) -> Cell {
-    let work = move |seed| outcome(case, speed, stations, seed);
-    Cell::new(name(case, speed, stations), work).at_most(if speed == WIDEBAND { 2 } else { RUNS })
+impl Place for Shared {
+    fn cell(&self) -> Cell {
+        let Self(case, speed, stations) = *self;
+        let most = if speed == WIDEBAND { 2 } else { RUNS };
+        let work = move |seed| outcome(case, speed, stations, seed);
+        Cell::new(format!("shared {case:?} {speed} {stations}"), work).at_most(most)
+    }
 }
 
 fn outcome(case: Case, speed: u32, stations: usize, seed: u64) -> Outcome {
@@ -185,20 +190,20 @@ const BY_SPEED: [(Case, usize); 6] = [
     (Case::Pair, 4),
 ];
 
-fn cells() -> Vec<Cell> {
+fn places() -> Vec<Shared> {
     let mut all = Vec::new();
     for (case, stations) in BY_SPEED {
-        all.extend(SPEEDS.map(|speed| cell(case, speed, stations)));
+        all.extend(SPEEDS.map(|speed| Shared(case, speed, stations)));
     }
     for stations in STATIONS {
-        all.push(cell(Case::Ring, SPEED, stations));
-        all.extend([Case::Flows, Case::Pair].map(|case| cell(case, SPEED, stations)));
+        all.push(Shared(Case::Ring, SPEED, stations));
+        all.extend([Case::Flows, Case::Pair].map(|case| Shared(case, SPEED, stations)));
         if stations > 2 {
-            all.push(cell(Case::Turn, SPEED, stations));
+            all.push(Shared(Case::Turn, SPEED, stations));
         }
     }
-    all.extend(PRIORITIES.map(|priority| cell(Case::Priority(priority), SPEED, 2)));
-    all.extend([300, SPEED].map(|speed| cell(Case::Dead, speed, 4)));
+    all.extend(PRIORITIES.map(|priority| Shared(Case::Priority(priority), SPEED, 2)));
+    all.extend([300, SPEED].map(|speed| Shared(Case::Dead, speed, 4)));
     all
 }
 
@@ -213,22 +218,14 @@ fn config(speed: u32, stations: usize) -> Config {
     Config { access: access(0, stations), ..station(1, waveform(speed)) }
 }
 
-fn judge(results: &Results) -> Finding {
-    let at = |case, speed, stations, metric| results.estimate(&name(case, speed, stations), metric);
+fn judge(runs: &Runs<Shared>) -> Finding {
+    let at = |case, speed, stations, metric| runs.at(&Shared(case, speed, stations), metric);
     let mut points = Vec::new();
     for speed in SPEEDS {
         let mut push = |series: &str, y: Estimate, y_unit, limit: Option<f64>| {
-            points.push(Point {
-                series: series.to_owned(),
-                x: f64::from(speed),
-                x_unit: BIT_S,
-                y,
-                y_unit,
-                limit,
-                sessions: None,
-                limit2: None,
-                cell: None,
-            });
+            let line = Line::new(series, series, Ink::Default);
+            let x = (f64::from(speed), BIT_S);
+            points.push(Point { limit, ..Point::new(line, x, (y, y_unit)) });
         };
         let bound = |stations, of: fn(&Config) -> Duration| {
             Some(of(&config(speed, stations)).as_secs_f64())
@@ -242,82 +239,77 @@ fn judge(results: &Results) -> Finding {
         let alone = at(Case::Pair, speed, 2, SHARE).mean;
         push("pair", at(Case::Pair, speed, 4, SHARE), UTILISATION, Some(alone));
     }
-    let missed = missed(results, &points);
     let value = |series: &str, speed: u32| {
-        let point = points.iter().find(|it| it.series == series && it.x == f64::from(speed));
+        let point = points.iter().find(|it| it.line.series == series && it.x == f64::from(speed));
         number(point.map_or(f64::NAN, |point| point.y.mean))
     };
-    Finding {
-        verdict: if missed.is_empty() { Verdict::Reproduced } else { Verdict::Differs },
-        measured: format!(
-            "the slowest of sixty urgent messages beside bulk took {} s in the same direction and {} \
+    let measured = format!(
+        "the slowest of sixty urgent messages beside bulk took {} s in the same direction and {} \
              s in the other at 9600 bit/s, {} and {} s at 300; a third station waited {} and {} s at \
              most for a pair that never paused; Jain's index of two flows {} and {}; a lone pair \
              among four has {} and {} of the rate. {} runs.",
-            value("urgent-same", SPEED),
-            value("urgent-other", SPEED),
-            value("urgent-same", 300),
-            value("urgent-other", 300),
-            value("turn", SPEED),
-            value("turn", 300),
-            value("jain", SPEED),
-            value("jain", 300),
-            value("pair", SPEED),
-            value("pair", 300),
-            points.first().map_or(0, |point| point.y.runs),
-        ),
-        reason: if missed.is_empty() {
-            "every goal is met".to_owned()
-        } else {
-            format!("missed: {}", missed.join("; "))
-        },
-        figures: vec![waiting(&points), by_priority(results), shares(results)],
-        tables: vec![waits_table(results), shares_table(results)],
-        exchanges: Vec::new(),
+        value("urgent-same", SPEED),
+        value("urgent-other", SPEED),
+        value("urgent-same", 300),
+        value("urgent-other", 300),
+        value("turn", SPEED),
+        value("turn", 300),
+        value("jain", SPEED),
+        value("jain", 300),
+        value("pair", SPEED),
+        value("pair", 300),
+        runs.count(),
+    );
+    let checks = checks(runs, &points);
+    Finding {
+        figures: vec![waiting(&points), by_priority(runs), shares(runs)],
+        tables: vec![waits_table(runs), shares_table(runs)],
         points,
         assumptions: assumptions(),
+        ..Finding::of(&checks, measured)
     }
 }
 
-/// The goals that are not met, with what was measured.
-fn missed(results: &Results, points: &[Point]) -> Vec<String> {
-    let mut missed = Vec::new();
-    let mut check = |is_met: bool, what: String| {
-        if !is_met {
-            missed.push(what);
-        }
-    };
-    for point in points {
-        let (y, at) = (point.y.mean, format!("{} at {} bit/s", point.series, point.x));
-        let goal = WAIT_GOALS.iter().find(|(speed, ..)| f64::from(*speed) == point.x);
-        match (point.series.as_str(), goal, point.limit) {
+/// The goals, with what was measured.
+fn checks(runs: &Runs<Shared>, points: &[Point]) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for Point { line, x, y, limit, .. } in points {
+        let (at, mean) = (format!("{} at {x} bit/s", line.series), number(y.mean));
+        let goal = WAIT_GOALS.iter().find(|(speed, ..)| f64::from(*speed) == *x);
+        match (line.series.as_str(), goal, *limit) {
             ("urgent-same", Some((_, goal, _)), _) | ("urgent-other", Some((_, _, goal)), _) => {
-                check(y <= *goal, format!("{at}: {} s, {goal} s were asked", number(y)));
+                let what = format!("{at}: {mean} s, {goal} s were asked");
+                checks.push(Check::new(what, y.at_most(*goal)));
             }
             ("turn", _, Some(bound)) => {
-                check(y <= bound, format!("{at}: {} s, the bound is {}", number(y), number(bound)));
+                let what = format!("{at}: {mean} s, the bound is {}", number(bound));
+                checks.push(Check::new(what, y.at_most(bound)));
             }
-            ("jain", ..) => check(y >= JAIN_GOAL, format!("{at}: {}", number(y))),
+            ("jain", ..) => {
+                checks.push(Check::new(format!("{at}: {mean}"), y.at_least(JAIN_GOAL)));
+            }
             ("pair", _, Some(alone)) => {
-                let part = y / alone;
-                check(part >= PAIR_GOAL, format!("{at}: {} of what it has alone", number(part)));
+                let part = y.times(1.0 / alone);
+                let what = format!("{at}: {} of what it has alone", number(part.mean));
+                checks.push(Check::new(what, part.at_least(PAIR_GOAL)));
             }
             _ => {}
         }
     }
-    let alone = results.estimate(&name(Case::Pair, SPEED, 2), SHARE).mean;
-    check(alone >= BULK_GOAL, format!("bulk alone has {} of {SPEED} bit/s", number(alone)));
-    missed
+    let alone = runs.at(&Shared(Case::Pair, SPEED, 2), SHARE);
+    let what = format!("bulk alone has {} of {SPEED} bit/s", number(alone.mean));
+    checks.push(Check::new(what, alone.at_least(BULK_GOAL)));
+    checks
 }
 
 fn waiting(points: &[Point]) -> Figure {
     let series = |name: &str, of: &'static str, ink| {
-        let marks = points.iter().filter(|it| it.series == of);
+        let marks = points.iter().filter(|it| it.line.series == of);
         let marks = marks.map(|it| Mark::measured(it.x, &it.y)).collect();
         Series { name: name.to_owned(), ink, marks }
     };
     let bound = |name: &str, of: &'static str, ink| {
-        let marks = points.iter().filter(|it| it.series == of);
+        let marks = points.iter().filter(|it| it.line.series == of);
         let marks = marks.filter_map(|it| Some(Mark::exact(it.x, it.limit?))).collect();
         Series { name: name.to_owned(), ink, marks }
     };
@@ -340,14 +332,14 @@ fn waiting(points: &[Point]) -> Figure {
     }
 }
 
-fn by_priority(results: &Results) -> Figure {
+fn by_priority(runs: &Runs<Shared>) -> Figure {
     let series = |label: &str, metric, ink| Series {
         name: label.to_owned(),
         ink,
         marks: PRIORITIES
             .map(|priority| {
-                let cell = name(Case::Priority(priority), SPEED, 2);
-                Mark::measured(f64::from(priority), &results.estimate(&cell, metric))
+                let place = Shared(Case::Priority(priority), SPEED, 2);
+                Mark::measured(f64::from(priority), &runs.at(&place, metric))
             })
             .to_vec(),
     };
@@ -366,16 +358,13 @@ fn by_priority(results: &Results) -> Figure {
     }
 }
 
-fn shares(results: &Results) -> Figure {
+fn shares(runs: &Runs<Shared>) -> Figure {
     let series = |label: &str, case, ink| Series {
         name: label.to_owned(),
         ink,
         marks: STATIONS
             .map(|stations| {
-                Mark::measured(
-                    stations as f64,
-                    &results.estimate(&name(case, SPEED, stations), SHARE),
-                )
+                Mark::measured(stations as f64, &runs.at(&Shared(case, SPEED, stations), SHARE))
             })
             .to_vec(),
     };
@@ -394,14 +383,14 @@ fn shares(results: &Results) -> Figure {
     }
 }
 
-fn waits_table(results: &Results) -> Table {
+fn waits_table(runs: &Runs<Shared>) -> Table {
     let mut rows = Vec::new();
     let mut push = |what: String, case, speed, stations| {
-        let cell = name(case, speed, stations);
+        let place = Shared(case, speed, stations);
         let metrics = [MEDIAN, MOST, LONGEST, FIRST];
         let mut row = vec![what];
-        row.extend(metrics.map(|metric| number(results.estimate(&cell, metric).mean)));
-        row.push(number(results.estimate(&cell, SHARE).mean));
+        row.extend(metrics.map(|metric| number(runs.at(&place, metric).mean)));
+        row.push(number(runs.at(&place, SHARE).mean));
         rows.push(row);
     };
     for speed in SPEEDS {
@@ -424,9 +413,9 @@ fn waits_table(results: &Results) -> Table {
     }
 }
 
-fn shares_table(results: &Results) -> Table {
+fn shares_table(runs: &Runs<Shared>) -> Table {
     let rows = STATIONS.map(|stations| {
-        let at = |case, metric| number(results.estimate(&name(case, SPEED, stations), metric).mean);
+        let at = |case, metric| number(runs.at(&Shared(case, SPEED, stations), metric).mean);
         vec![
             stations.to_string(),
             at(Case::Pair, SHARE),

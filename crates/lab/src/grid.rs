@@ -1,0 +1,255 @@
+//! An experiment: the places of a grid, what is run at each, and what the runs mean together.
+//!
+//! ```text
+//!   axes of values ─▶ places ─▶ cells ─▶ runs, with many seeds ─▶ judge ─▶ finding
+//!                       │                  │                                points, figures, tables
+//!                       └── indexes ───────┘
+//! ```
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::claim::{Finding, Line, Metric, Outcome, Point};
+use crate::runner;
+use crate::stats::{Estimate, Observation, Sample};
+
+/// One scenario with all its parameters, to be run with many seeds.
+#[derive(Clone)]
+pub struct Cell {
+    name: String,
+    draws: String,
+    most: u32,
+    work: Arc<dyn Fn(u64) -> Outcome + Send + Sync>,
+}
+
+impl Cell {
+    /// A scenario that `work` runs with a seed. Cells of the same name are the same scenario: they
+    /// are run once, for whoever asks. The seeds follow from the name.
+    pub fn new(name: String, work: impl Fn(u64) -> Outcome + Send + Sync + 'static) -> Self {
+        Self { draws: name.clone(), most: u32::MAX, name, work: Arc::new(work) }
+    }
+
+    /// The same with the seeds of the cell called `draws`: the two then meet the same chance.
+    #[must_use]
+    pub fn with_draws_of(self, draws: &str) -> Self {
+        Self { draws: draws.to_owned(), ..self }
+    }
+
+    /// The same with at most so many runs, where chance has little to say or a run takes long.
+    #[must_use]
+    pub fn at_most(self, runs: u32) -> Self {
+        Self { most: runs, ..self }
+    }
+
+    /// Its name, which tells it from every other.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How often it is run where every cell is to be run `runs` times.
+    #[must_use]
+    pub fn runs(&self, runs: u32) -> u32 {
+        runs.min(self.most)
+    }
+
+    /// The seed of run number `run` in a family of seeds.
+    #[must_use]
+    pub fn seed(&self, family: u32, run: u32) -> u64 {
+        runner::seed(&self.draws, family, run)
+    }
+
+    /// Does run number `run` with the seeds of a family.
+    #[must_use]
+    pub fn run(&self, family: u32, run: u32) -> Outcome {
+        (self.work)(self.seed(family, run))
+    }
+}
+
+impl fmt::Debug for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Cell").field(&self.name).finish()
+    }
+}
+
+/// What all runs of one cell measured.
+pub type Samples = BTreeMap<Metric, Sample>;
+
+/// A place in a grid: a value on each of its axes.
+pub trait Place: Clone + PartialEq + 'static {
+    /// What is run there.
+    fn cell(&self) -> Cell;
+}
+
+/// A place that has a point on a curve.
+pub trait Drawn: Place {
+    /// Which curve.
+    fn line(&self) -> Line;
+
+    /// Where on it, and in what unit.
+    fn x(&self) -> (f64, &'static str);
+
+    /// What physics allows of a metric here.
+    fn limit(&self, _: Metric) -> Option<f64> {
+        None
+    }
+
+    /// How many sessions there are at once, where that is an axis.
+    fn sessions(&self) -> Option<u32> {
+        None
+    }
+}
+
+/// What a claim runs, and what the runs mean.
+pub struct Experiment {
+    /// A cell for every place of the grid, in its order.
+    pub cells: Vec<Cell>,
+    judge: Box<dyn Fn(Vec<Samples>, u32) -> Finding>,
+}
+
+impl Experiment {
+    /// The grid with these places, judged by `judge`.
+    pub fn new<P: Place>(
+        places: impl IntoIterator<Item = P>,
+        judge: impl Fn(&Runs<P>) -> Finding + 'static,
+    ) -> Self {
+        let places: Vec<P> = places.into_iter().collect();
+        let cells = places.iter().map(Place::cell).collect();
+        let judge = move |samples, family| judge(&Runs { places: places.clone(), samples, family });
+        Self { cells, judge: Box::new(judge) }
+    }
+
+    /// What the samples mean, those of each cell in the order of the cells, drawn with a family of
+    /// seeds.
+    #[must_use]
+    pub fn judge(&self, samples: Vec<Samples>, family: u32) -> Finding {
+        (self.judge)(samples, family)
+    }
+}
+
+/// What was measured at every place of a grid.
+#[derive(Clone, Debug)]
+pub struct Runs<P> {
+    places: Vec<P>,
+    /// As many, in the same order.
+    samples: Vec<Samples>,
+    family: u32,
+}
+
+impl<P: Place> Runs<P> {
+    /// Results that were not measured: what `value` says, the same in each of so many runs.
+    #[must_use]
+    pub fn made_up(
+        places: impl IntoIterator<Item = P>,
+        runs: u32,
+        value: impl Fn(&P) -> Vec<(Metric, f64)>,
+    ) -> Self {
+        Self::observed(places, runs, |place, _| {
+            let all = value(place).into_iter();
+            all.map(|(metric, value)| (metric, Observation::Exact(value))).collect()
+        })
+    }
+
+    /// The same, run by run.
+    #[must_use]
+    pub fn observed(
+        places: impl IntoIterator<Item = P>,
+        runs: u32,
+        outcome: impl Fn(&P, u32) -> Outcome,
+    ) -> Self {
+        let places: Vec<P> = places.into_iter().collect();
+        let of = |place: &P| {
+            let mut samples = Samples::new();
+            for (metric, observation) in (0..runs).flat_map(|run| outcome(place, run)) {
+                samples.entry(metric).or_default().push(observation);
+            }
+            samples
+        };
+        Self { samples: places.iter().map(of).collect(), places, family: 0 }
+    }
+
+    /// The mean of a metric at a place; unknown where no run measured it.
+    pub fn at(&self, place: &P, metric: Metric) -> Estimate {
+        let index = self.places.iter().position(|it| it == place);
+        let sample = index.and_then(|index| self.samples[index].get(metric));
+        sample.and_then(Sample::estimate).unwrap_or(Estimate::UNKNOWN)
+    }
+
+    /// All places, in their order.
+    #[must_use]
+    pub fn places(&self) -> &[P] {
+        &self.places
+    }
+
+    /// How many runs the places have that were run most.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        let samples = self.samples.iter().flat_map(BTreeMap::values);
+        samples.filter_map(Sample::estimate).map(|it| it.runs).max().unwrap_or_default()
+    }
+
+    /// The seed of the first run at a place.
+    pub fn first_seed(&self, place: &P) -> u64 {
+        place.cell().seed(self.family, 0)
+    }
+}
+
+impl<P: Drawn> Runs<P> {
+    /// The means of a metric, of the places that `is_drawn` chooses.
+    pub fn points(
+        &self,
+        metric: Metric,
+        unit: &'static str,
+        is_drawn: impl Fn(&P) -> bool,
+    ) -> Vec<Point> {
+        let drawn = self.places.iter().filter(|place| is_drawn(place));
+        drawn.map(|place| self.point(place, metric, (self.at(place, metric), unit))).collect()
+    }
+
+    /// A point at a place with a value that is computed, and the limit of a metric.
+    pub fn point(&self, place: &P, metric: Metric, y: (Estimate, &'static str)) -> Point {
+        let limit = place.limit(metric);
+        let sessions = place.sessions();
+        Point { limit, sessions, ..Point::new(place.line(), place.x(), y) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Debug, PartialEq)]
+    struct Named(&'static str);
+
+    impl Place for Named {
+        fn cell(&self) -> Cell {
+            Cell::new(self.0.to_owned(), |seed| vec![("seed", Observation::Exact(seed as f64))])
+        }
+    }
+
+    #[test]
+    fn places_and_metrics_are_kept_apart() {
+        let runs = Runs::made_up(["a", "b"].map(Named), 2, |place| match place.0 {
+            "a" => vec![("delay", 2.0), ("packets", 7.0)],
+            _ => vec![("delay", 20.0)],
+        });
+
+        assert_eq!(runs.at(&Named("a"), "delay").mean, 2.0);
+        assert_eq!(runs.at(&Named("b"), "delay").mean, 20.0);
+        assert_eq!(runs.at(&Named("b"), "packets").runs, 0);
+        assert_eq!(runs.at(&Named("c"), "delay").runs, 0);
+        assert_eq!(runs.count(), 2);
+    }
+
+    #[test]
+    fn a_cell_may_ask_for_fewer_runs_and_for_the_seeds_of_another() {
+        let borrowed = Named("b").cell().with_draws_of("a").at_most(2);
+        let [a, b] = ["a", "b"].map(|name| Named(name).cell());
+
+        assert_eq!((borrowed.runs(1), borrowed.runs(30), a.runs(30)), (1, 2, 30));
+        assert_eq!(borrowed.run(0, 1), a.run(0, 1));
+        assert_ne!(b.run(0, 1), a.run(0, 1));
+        assert_ne!(a.run(1, 1), a.run(0, 1));
+    }
+}
