@@ -8,6 +8,7 @@ mod keygen;
 mod lab;
 mod link;
 mod namespace;
+mod reload;
 mod run;
 mod sim;
 mod status;
@@ -38,6 +39,7 @@ enum Command {
     Keygen(keygen::Args),
     Lab(lab::Args),
     Link(Box<link::Args>),
+    Reload(reload::Args),
     Run(run::Args),
     Sim(sim::Args),
     Status(status::Args),
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         Command::Keygen(args) => keygen::run(args),
         Command::Lab(args) => lab::run(args),
         Command::Link(args) => link::run(*args),
+        Command::Reload(args) => reload::run(args),
         Command::Run(args) => run::run(args),
         Command::Sim(args) => sim::run(args),
         Command::Status(args) => status::run(args),

@@ -6,10 +6,13 @@ use std::process::ExitCode;
 
 use gateway::config::{Config, Level};
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{fmt, reload};
 
 use crate::failure;
 
-/// Carry the traffic of this machine's MANET interfaces by HBH.
+/// Carry this machine's traffic by the services that a configuration names.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  trackway run examples/hbh.toml")]
 pub(crate) struct Args {
@@ -21,13 +24,14 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { file } = args;
     let config = Config::read(&file).map_err(failure::misuse)?;
-    tracing_subscriber::fmt()
-        .with_max_level(filter(config.log))
+    let (level, handle) = reload::Layer::new(filter(config.log));
+    let lines = fmt::layer()
         .with_writer(std::io::stderr)
         .with_target(false)
-        .with_ansi(std::io::stderr().is_terminal())
-        .init();
-    gateway::run(config)?;
+        .with_ansi(std::io::stderr().is_terminal());
+    tracing_subscriber::registry().with(level).with(lines).init();
+    // The handle fails only when there is no subscriber any more.
+    gateway::run(&file, config, move |level| drop(handle.reload(filter(level))))?;
     Ok(ExitCode::SUCCESS)
 }
 

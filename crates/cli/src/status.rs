@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use serde_json::{Map, Value};
@@ -30,9 +31,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     for tunnel in tunnels.into_iter().flatten() {
         print_tunnel(&mut out, tunnel)?;
     }
+    for service in counters.get("services").and_then(Value::as_array).into_iter().flatten() {
+        print_service(&mut out, service)?;
+    }
     for (name, value) in &counters {
         if let Value::Object(service) = value {
-            print_service(&mut out, name, service)?;
+            print_state(&mut out, name, service)?;
         }
     }
     for (name, value) in &counters {
@@ -43,15 +47,32 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A service's state in a line: what is text, then what is a number.
-fn print_service(
+/// Whether a service runs, since when, and how it failed last.
+fn print_service(out: &mut impl Write, service: &Value) -> anyhow::Result<()> {
+    let text = |key: &str| service[key].as_str().unwrap_or("-");
+    let since = UNIX_EPOCH + Duration::from_secs(service["since"].as_u64().unwrap_or_default());
+    let lasts = SystemTime::now().duration_since(since).unwrap_or_default().as_secs();
+    write!(out, "{}: {} for {lasts} s", text("name"), text("state"))?;
+    if service["restarts"] != 0 {
+        write!(out, ", restarts {}", service["restarts"])?;
+    }
+    if let Some(why) = service["why"].as_str() {
+        write!(out, ", failed last: {why}")?;
+    }
+    writeln!(out)?;
+    Ok(())
+}
+
+/// A service's own state in a line.
+fn print_state(
     out: &mut impl Write,
     name: &str,
     service: &Map<String, Value>,
 ) -> anyhow::Result<()> {
     let state = service.get("state").and_then(Value::as_str).unwrap_or("-");
     write!(out, "{name}: {state}")?;
-    for (key, value) in service.iter().filter(|(key, _)| *key != "state") {
+    let said = service.iter().filter(|(key, value)| *key != "state" && !value.is_array());
+    for (key, value) in said {
         let key = key.replace('_', " ");
         match value {
             Value::String(text) => write!(out, ", {key} {text}")?,

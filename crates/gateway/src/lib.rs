@@ -3,6 +3,7 @@
 //! ```text
 //!   supervisor   signals, control socket, metrics: starts the services and watches them
 //!   service      what carries traffic: hbh, tunnel, ipclient, s5066
+//!   reactor      the loop that each of their threads runs
 //!   bearer       TCP connections that services ride on, made and accepted
 //!   linux        the kernel's own: links, routes, devices, nftables, offload
 //!   config       the configuration               keys     key files, and secrets from the system
@@ -13,22 +14,10 @@ pub mod bearer;
 pub mod config;
 pub mod keys;
 pub mod linux;
+mod reactor;
 mod service;
-mod setup;
 mod supervisor;
 pub mod sys;
 
 pub use config::Config;
-pub use supervisor::control::ask as ask_status;
-
-/// Carries traffic until told to end.
-///
-/// # Errors
-/// When something is missing, with the remedy, or the gateway cannot go on.
-pub fn run(config: Config) -> anyhow::Result<()> {
-    if config.interfaces.is_empty() {
-        supervisor::alone::Alone::set_up(config)?.run()
-    } else {
-        service::hbh::Gateway::set_up(config)?.run()
-    }
-}
+pub use supervisor::{Reloaded, ask_reload, ask_status, run};

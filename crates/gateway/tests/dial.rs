@@ -50,7 +50,7 @@ fn a_server_that_starts_again_is_found_again() {
     driver.now += Duration::from_secs(100);
 
     drop(server);
-    assert_eq!(driver.receive(), []);
+    assert_eq!(driver.receive(), [0_u8; 0]);
     assert_eq!(driver.dial.poll_change(), Some(Change::Down));
     assert!(!driver.dial.is_up() && !driver.dial.has_room());
     driver.now = driver.dial.next_timeout().unwrap();

@@ -37,7 +37,7 @@ fn who_is_one_too_many_is_closed_at_once() {
 
     let mut third = net.connect();
 
-    assert_eq!(net.read_to_end(&mut third), []);
+    assert_eq!(net.read_to_end(&mut third), [0_u8; 0]);
     assert_eq!((net.server.stats().accepted, net.server.stats().refused), (2, 1));
     for client in &mut clients {
         client.write_all(b"still here").unwrap();

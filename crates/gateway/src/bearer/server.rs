@@ -21,6 +21,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use proto::s5066::Node;
 use proto::s5066::sis::ClientId;
 use proto::time::{Time, earliest};
+use serde::Serialize;
 
 /// What the connections lead to.
 pub trait Core {
@@ -72,7 +73,7 @@ pub struct Server {
 }
 
 /// What a server counts.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Stats {
     /// Connections taken.
     pub accepted: u64,

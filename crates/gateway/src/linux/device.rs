@@ -1,5 +1,8 @@
-//! A TUN device of ours: addresses, routes and the MTU. The kernel removes all of it with the
-//! device, however we end.
+//! Devices of ours: TUN devices with addresses, routes and an MTU, and TAP devices that give frames
+//! to another interface. The kernel removes all of it with the device, however we end.
+
+use std::fs;
+use std::io;
 
 use anyhow::{Context as _, bail};
 use nix::libc;
@@ -8,10 +11,11 @@ use tracing::{debug, warn};
 
 use crate::linux::links::{self, LinkState};
 use crate::linux::netlink::Netlink;
-use crate::setup;
+use crate::linux::redirect::redirect;
 use crate::sys::Tap;
+use proto::ethernet::Mac;
 
-/// Its number, and the means to change it.
+/// A TUN device: its number, and the means to change it.
 pub(crate) struct Device {
     netlink: Netlink,
     index: u32,
@@ -36,16 +40,16 @@ impl Device {
     pub(crate) fn open(mut netlink: Netlink, wanted: &Wanted<'_>) -> anyhow::Result<(Tap, Self)> {
         let name = wanted.name;
         let open = if wanted.has_trains { Tap::open_tun } else { Tap::open_plain_tun };
-        let tun = open(name).map_err(|error| setup::no_device(name, &error))?;
+        let tun = open(name).map_err(|error| no_device(name, &error))?;
         // Nothing of its own: no router solicitations, no link-local address.
-        setup::set(name, "ipv6", "addr_gen_mode", "1");
-        setup::set(name, "ipv6", "accept_ra", "0");
+        set(name, "ipv6", "addr_gen_mode", "1");
+        set(name, "ipv6", "accept_ra", "0");
         let routes = wanted.routes.iter().map(|(_, prefix)| prefix);
         if wanted.addresses.iter().chain(routes).any(|prefix| prefix.address().is_ipv6()) {
-            setup::set(name, "ipv6", "disable_ipv6", "0");
+            set(name, "ipv6", "disable_ipv6", "0");
         }
         // Errors that we send to a program on this node come from this node's own address.
-        setup::set(name, "ipv4", "accept_local", "1");
+        set(name, "ipv4", "accept_local", "1");
         let Some(state) = LinkState::read(&mut netlink, name)? else { bail!("{name} is gone") };
         let index = state.index;
         links::set_mtu(&mut netlink, index, wanted.mtu)
@@ -87,5 +91,61 @@ fn add_route(
              with a metric"
         ),
         outcome => Ok(outcome?),
+    }
+}
+
+/// Makes a TAP device for the MANET interface numbered `interface`, which receives what goes into it.
+///
+/// # Errors
+/// When it cannot be made, with the remedy.
+pub(crate) fn open_tap(
+    netlink: &mut Netlink,
+    name: &str,
+    mac: Mac,
+    interface: u32,
+) -> anyhow::Result<Tap> {
+    let tap = Tap::open(name).map_err(|error| no_device(name, &error))?;
+
+    // Nothing of its own: the kernel receives nothing here.
+    set(name, "ipv6", "disable_ipv6", "1");
+    let Some(state) = LinkState::read(netlink, name)? else { bail!("{name} is gone") };
+    // A frame for another station than the device's own is not for this node.
+    links::set_mac(netlink, state.index, mac)
+        .with_context(|| format!("giving {name} the hardware address {mac}"))?;
+    redirect(netlink, state.index, interface).map_err(|error| match error.raw_os_error() {
+        Some(nix::libc::ENOENT | nix::libc::EOPNOTSUPP) => anyhow::anyhow!(
+            "packets cannot be redirected from {name}: a kernel with NET_SCH_INGRESS, NET_CLS_U32 \
+             and NET_ACT_MIRRED, or their modules (`modprobe -a sch_ingress cls_u32 act_mirred`), \
+             is needed"
+        ),
+        _ => anyhow::anyhow!("packets cannot be redirected from {name}: {error}"),
+    })?;
+    links::bring_up(netlink, state.index).with_context(|| format!("bringing {name} up"))?;
+    Ok(tap)
+}
+
+/// Why there is no device of this name, with the remedy.
+fn no_device(name: &str, error: &io::Error) -> anyhow::Error {
+    match error.raw_os_error() {
+        Some(nix::libc::ENOENT) => anyhow::anyhow!(
+            "there is no /dev/net/tun: `modprobe tun`, or a kernel with CONFIG_TUN, provides it"
+        ),
+        Some(nix::libc::EPERM | nix::libc::EACCES) => {
+            anyhow::anyhow!("no right to make the device {name}: run as root or with CAP_NET_ADMIN")
+        }
+        Some(nix::libc::EBUSY) => {
+            anyhow::anyhow!("the device {name} exists already: `ip link delete {name}` removes it")
+        }
+        _ => anyhow::anyhow!("cannot make the device {name}: {error}"),
+    }
+}
+
+/// A machine without IPv6 has none of its settings; nothing is lost.
+fn set(device: &str, family: &str, key: &str, value: &str) {
+    let path = format!("/proc/sys/net/{family}/conf/{device}/{key}");
+    if let Err(error) = fs::write(&path, value)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(%path, %error, "setting not changed");
     }
 }

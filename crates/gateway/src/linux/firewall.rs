@@ -36,15 +36,13 @@ const SAID: usize = 64 << 10;
 
 /// What to intercept.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Plan<'a> {
-    /// Names of the MANET interfaces, each with that of the device that intercepted frames go to.
-    pub interfaces: Vec<(&'a str, String)>,
+pub struct Plan {
     /// The IP protocol of HBH.
     pub protocol: u8,
     /// IP protocols that stay plain.
-    pub plain_protocols: &'a [u8],
+    pub plain_protocols: Vec<u8>,
     /// UDP ports, source or destination, that stay plain.
-    pub plain_udp: &'a [u16],
+    pub plain_udp: Vec<u16>,
     /// Neighbours at most on each interface.
     pub limit: usize,
 }
@@ -52,17 +50,19 @@ pub struct Plan<'a> {
 /// The table, and the process that owns it.
 #[derive(Debug)]
 pub struct Firewall {
+    plan: Plan,
     nft: Child,
     orders: ChildStdin,
     complaints: ChildStderr,
 }
 
 impl Firewall {
-    /// Makes the table.
+    /// Makes the table, for interfaces each with its position, its name and that of the device that
+    /// intercepted frames go to.
     ///
     /// # Errors
     /// When `nft` is missing or refuses.
-    pub fn set_up(plan: &Plan<'_>) -> anyhow::Result<Self> {
+    pub fn set_up(plan: Plan, interfaces: &[(usize, &str, String)]) -> anyhow::Result<Self> {
         let mut nft = Command::new("nft")
             .arg("-i")
             .stdin(Stdio::piped())
@@ -85,12 +85,37 @@ impl Firewall {
         for pipe in [orders.as_fd(), complaints.as_fd()] {
             fcntl(pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).context("pipe to `nft`")?;
         }
-        let mut firewall = Self { nft, orders, complaints };
-        firewall.order(&plan.script())?;
+        let mut firewall = Self { plan, nft, orders, complaints };
+        firewall.order(&firewall.plan.script(interfaces))?;
         firewall.order(&format!("{MARKER}\n"))?;
         let said = firewall.listen_for(MARKER)?;
         ensure!(!said.contains("rror"), "{}", explain(&said));
         Ok(firewall)
+    }
+
+    /// Adds an interface.
+    ///
+    /// # Errors
+    /// When `nft` has ended.
+    pub fn attach(&mut self, position: usize, name: &str, device: &str) -> anyhow::Result<()> {
+        let mut orders = self.plan.attach(position, name, device).join("; ");
+        orders.push('\n');
+        self.order(&orders)
+    }
+
+    /// Removes an interface, also one that is gone, and the kernel has removed half of it.
+    ///
+    /// # Errors
+    /// When `nft` has ended.
+    pub fn detach(&mut self, position: usize) -> anyhow::Result<()> {
+        let mut orders = Vec::new();
+        // What is added surely exists, and can be deleted.
+        for chain in [format!("egress{position}"), format!("ingress{position}")] {
+            orders.push(format!("add chain netdev {TABLE} {chain}"));
+            orders.push(format!("delete chain netdev {TABLE} {chain}"));
+        }
+        orders.push(format!("delete set netdev {TABLE} neighbours{position}"));
+        self.order(&(orders.join("; ") + "\n"))
     }
 
     /// Intercepts what leaves for a neighbour on the interface at `position`.
@@ -178,54 +203,57 @@ impl Drop for Firewall {
     }
 }
 
-impl Plan<'_> {
+impl Plan {
     /// The table as one line of orders, which `nft` carries out as a whole or not at all.
-    fn script(&self) -> String {
-        let Self { protocol, limit, .. } = self;
+    fn script(&self, interfaces: &[(usize, &str, String)]) -> String {
         let mut orders = vec![format!("add table netdev {TABLE} {{ flags owner; }}")];
-        for (position, (interface, device)) in self.interfaces.iter().enumerate() {
-            let (set, chain) = (format!("neighbours{position}"), format!("egress{position}"));
-            orders
-                .push(format!("add set netdev {TABLE} {set} {{ type ether_addr; size {limit}; }}"));
-            orders.push(format!(
+        for (position, interface, device) in interfaces {
+            orders.extend(self.attach(*position, interface, device));
+        }
+        orders.join("; ") + "\n"
+    }
+
+    /// The orders that add an interface.
+    fn attach(&self, position: usize, interface: &str, device: &str) -> Vec<String> {
+        let Self { protocol, limit, .. } = self;
+        let (set, chain) = (format!("neighbours{position}"), format!("egress{position}"));
+        let mut rules = vec![
+            format!("ether daddr != @{set} accept"),
+            "meta protocol != { ip, ip6 } accept".to_owned(),
+            format!("meta l4proto {protocol} accept"),
+            // What we send plain ourselves.
+            format!("meta mark {MARK:#x} accept"),
+            // Neighbour discovery and whatever else stays on the link.
+            "icmpv6 type 133-137 accept".to_owned(),
+            "ip6 daddr fe80::/10 accept".to_owned(),
+        ];
+        if !self.plain_protocols.is_empty() {
+            let protocols = listed(&self.plain_protocols);
+            rules.push(format!("meta l4proto {{ {protocols} }} accept"));
+        }
+        if !self.plain_udp.is_empty() {
+            let ports = listed(&self.plain_udp);
+            rules.push(format!("udp sport {{ {ports} }} accept"));
+            rules.push(format!("udp dport {{ {ports} }} accept"));
+        }
+        rules.push(format!("counter fwd to \"{device}\""));
+
+        let mut orders = vec![
+            format!("add set netdev {TABLE} {set} {{ type ether_addr; size {limit}; }}"),
+            format!(
                 "add chain netdev {TABLE} {chain} {{ type filter hook egress device \
                  \"{interface}\" priority 300; policy accept; }}"
-            ));
-            let mut rules = vec![
-                format!("ether daddr != @{set} accept"),
-                "meta protocol != { ip, ip6 } accept".to_owned(),
-                format!("meta l4proto {protocol} accept"),
-                // What we send plain ourselves.
-                format!("meta mark {MARK:#x} accept"),
-                // Neighbour discovery and whatever else stays on the link.
-                "icmpv6 type 133-137 accept".to_owned(),
-                "ip6 daddr fe80::/10 accept".to_owned(),
-            ];
-            if !self.plain_protocols.is_empty() {
-                let protocols = listed(self.plain_protocols);
-                rules.push(format!("meta l4proto {{ {protocols} }} accept"));
-            }
-            if !self.plain_udp.is_empty() {
-                let ports = listed(self.plain_udp);
-                rules.push(format!("udp sport {{ {ports} }} accept"));
-                rules.push(format!("udp dport {{ {ports} }} accept"));
-            }
-            rules.push(format!("counter fwd to \"{device}\""));
-            orders
-                .extend(rules.iter().map(|rule| format!("add rule netdev {TABLE} {chain} {rule}")));
-
-            let chain = format!("ingress{position}");
-            orders.push(format!(
-                "add chain netdev {TABLE} {chain} {{ type filter hook ingress device \
-                 \"{interface}\" priority -450; policy accept; }}"
-            ));
-            orders.push(format!(
-                "add rule netdev {TABLE} {chain} meta l4proto {protocol} counter drop"
-            ));
-        }
-        let mut script = orders.join("; ");
-        script.push('\n');
-        script
+            ),
+        ];
+        orders.extend(rules.iter().map(|rule| format!("add rule netdev {TABLE} {chain} {rule}")));
+        let chain = format!("ingress{position}");
+        orders.push(format!(
+            "add chain netdev {TABLE} {chain} {{ type filter hook ingress device \
+             \"{interface}\" priority -450; policy accept; }}"
+        ));
+        orders
+            .push(format!("add rule netdev {TABLE} {chain} meta l4proto {protocol} counter drop"));
+        orders
     }
 }
 
@@ -273,10 +301,9 @@ mod tests {
     #[test]
     fn the_table_is_this() {
         let plan = Plan {
-            interfaces: vec![("wlan0", "trackway0".to_owned())],
             protocol: 253,
-            plain_protocols: &[88, 89],
-            plain_udp: &[698, 654],
+            plain_protocols: vec![88, 89],
+            plain_udp: vec![698, 654],
             limit: 256,
         };
 
@@ -303,6 +330,7 @@ mod tests {
             ),
             r"add rule netdev trackway ingress0 meta l4proto 253 counter drop",
         ];
-        assert_eq!(plan.script(), expected.join("; ") + "\n");
+        let interfaces = [(0, "wlan0", "trackway0".to_owned())];
+        assert_eq!(plan.script(&interfaces), expected.join("; ") + "\n");
     }
 }

@@ -1,16 +1,27 @@
-//! What the gateway may do once it is set up.
+//! What the gateway and its threads may do.
 
 use anyhow::Context as _;
 use caps::{CapSet, Capability, CapsHashSet};
 use nix::sys::prctl;
 
-/// For the settings of devices.
-pub(crate) const ADMIN: [Capability; 1] = [Capability::CAP_NET_ADMIN];
-/// For the firewall's table and the settings of devices; for sockets that see packets.
-pub(crate) const ADMIN_AND_PACKETS: [Capability; 2] =
-    [Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW];
+use crate::config::Config;
 
-/// Gives up all capabilities but those that are `needed`, for this process and those it starts.
+/// Ports below this are for those with `CAP_NET_BIND_SERVICE`.
+const FIRST_FREE_PORT: u16 = 1_024;
+
+/// What starting any service again takes: devices and their settings and the firewall's table;
+/// sockets that see packets; and, only if one is named, a port below 1024.
+pub(crate) fn needed(config: &Config) -> Vec<Capability> {
+    let tunnel = config.tunnel.as_ref().map(|tunnel| tunnel.listen);
+    let station = config.s5066.as_ref().map(|station| station.listen);
+    let mut needed = vec![Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW];
+    if tunnel.into_iter().chain(station).any(|listen| listen.port() < FIRST_FREE_PORT) {
+        needed.push(Capability::CAP_NET_BIND_SERVICE);
+    }
+    needed
+}
+
+/// Gives up all capabilities but those that are `needed`, for this thread and whatever it starts.
 ///
 /// Those that are needed may be missing: what they are needed for will say so.
 ///

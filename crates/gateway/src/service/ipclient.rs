@@ -7,34 +7,39 @@
 //! One thread: the radio is slower than any thread. While there is no server, datagrams wait as
 //! long as they live.
 
-use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::os::fd::AsFd as _;
-use std::time::Instant;
 
 use anyhow::Context as _;
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::time::TimeSpec;
+use caps::Capability;
+use nix::poll::{PollFd, PollFlags};
 use proto::ipclient::{self, Event, IpClient, Transport};
 use proto::s5066::sis::Sap;
 use proto::time::{Time, earliest};
+use serde::Serialize;
 use tracing::{debug, info, warn};
 
+use super::complaints::{Complaints, Subject};
+use super::{Kind, Reload, Report, Service, Setup, entries};
 use crate::bearer::Dial;
 use crate::bearer::dial::Change;
-use crate::config;
 use crate::config::ipclient::{Class, Travel};
+use crate::config::{self, Config};
 use crate::linux::device::{Device, Wanted};
 use crate::linux::netlink::Netlink;
-use crate::service::complaints::{Complaints, Subject};
-use crate::service::{Report, Shared, Thread};
-use crate::supervisor::counters::Entry;
+use crate::reactor::{Driver, has_input};
 use crate::sys::Tap;
 
+pub(super) const KIND: Kind = Kind {
+    name: "ipclient",
+    is_wanted: |config| config.ip_client.is_some(),
+    rights: &[Capability::CAP_NET_ADMIN],
+    set_up: |setup| Ok(Box::new(Client::set_up(setup)?)),
+};
+
 /// The client at work.
-struct Driver {
-    server: SocketAddr,
+struct Client {
+    config: config::IpClient,
     tun: Tap,
     dial: Dial,
     client: IpClient,
@@ -44,7 +49,7 @@ struct Driver {
     complaints: Complaints,
 }
 
-#[derive(Default)]
+#[derive(Default, Serialize)]
 struct Counters {
     device_reads: u64,
     device_writes: u64,
@@ -56,32 +61,14 @@ const READ: usize = 64 << 10;
 /// Packets taken from the device, and pieces from the server, before the other has its turn.
 const READS: usize = 32;
 
-/// Makes the device; the server is looked for when the service starts.
-///
-/// # Errors
-/// When something is missing, with the remedy.
-pub(crate) fn set_up(config: &config::IpClient) -> anyhow::Result<Thread> {
-    let netlink = Netlink::open().context("cannot ask the kernel")?;
-    let routes = config.routes.iter().map(|route| (route.node.to_string(), route.to));
-    let wanted = Wanted {
-        name: &config.device,
-        addresses: &config.addresses,
-        routes: routes.collect(),
-        mtu: usize::from(config.mtu),
-        has_trains: false,
-    };
-    let (tun, _) = Device::open(netlink, &wanted)?;
-    let mut driver = Driver {
-        server: config.server,
-        tun,
-        dial: Dial::new(Time::ZERO, config.server),
-        client: IpClient::new(Time::ZERO, core_config(config)),
-        buffer: Vec::new(),
-        received: vec![0; READ].into_boxed_slice(),
-        counters: Counters::default(),
-        complaints: Complaints::default(),
-    };
-    Thread::new("ipclient", Box::new(move |shared| driver.run(shared)))
+/// What an operator is told.
+#[derive(Serialize)]
+struct Status {
+    state: &'static str,
+    server: SocketAddr,
+    mtu: u16,
+    octets_waiting: u64,
+    octets_unconfirmed: u64,
 }
 
 fn core_config(config: &config::IpClient) -> ipclient::Config {
@@ -113,38 +100,33 @@ fn core_config(config: &config::IpClient) -> ipclient::Config {
     core
 }
 
-impl Driver {
-    fn run(&mut self, shared: &Shared) -> anyhow::Result<()> {
-        let started = Instant::now();
-        let now = || Time::ZERO + started.elapsed();
-        loop {
-            self.act(now());
-            shared.tell(self.report());
-            let due = earliest(self.dial.next_timeout(), self.client.next_timeout());
-            let due = due.map(|at| TimeSpec::from(at.since(now())));
-            let mut fds = vec![
-                PollFd::new(shared.end(), PollFlags::POLLIN),
-                PollFd::new(self.tun.as_fd(), PollFlags::POLLIN),
-            ];
-            self.dial.watch(&mut fds);
-            match ppoll(&mut fds, due, None) {
-                Ok(_) | Err(Errno::EINTR) => {}
-                Err(error) => return Err(error).context("waiting for packets"),
-            }
-            let ready: Vec<_> =
-                fds.iter().map(|fd| fd.revents().unwrap_or(PollFlags::empty())).collect();
-            if !ready[0].is_empty() {
-                return Ok(());
-            }
-            let now = now();
-            if !ready[1].is_empty() {
-                self.take_packets(now)?;
-            }
-            self.dial.handle_ready(now, &ready[2..]);
-            if ready[2..].iter().any(|ready| !ready.is_empty()) {
-                self.take_octets(now);
-            }
-        }
+impl Client {
+    /// Makes the device; the server is looked for afterwards.
+    ///
+    /// # Errors
+    /// When something is missing, with the remedy.
+    fn set_up(setup: &Setup<'_>) -> anyhow::Result<Self> {
+        let config = setup.config.ip_client.clone().context("no section [ipclient]")?;
+        let netlink = Netlink::open().context("cannot ask the kernel")?;
+        let routes = config.routes.iter().map(|route| (route.node.to_string(), route.to));
+        let wanted = Wanted {
+            name: &config.device,
+            addresses: &config.addresses,
+            routes: routes.collect(),
+            mtu: usize::from(config.mtu),
+            has_trains: false,
+        };
+        let (tun, _) = Device::open(netlink, &wanted)?;
+        Ok(Self {
+            tun,
+            dial: Dial::new(Time::ZERO, config.server),
+            client: IpClient::new(Time::ZERO, core_config(&config)),
+            buffer: Vec::new(),
+            received: vec![0; READ].into_boxed_slice(),
+            counters: Counters::default(),
+            complaints: Complaints::default(),
+            config,
+        })
     }
 
     fn take_packets(&mut self, now: Time) -> anyhow::Result<()> {
@@ -168,16 +150,31 @@ impl Driver {
         }
     }
 
+    /// Gives the device what arrived.
+    fn release(&mut self) {
+        while self.client.poll_packet(Time::ZERO, &mut self.buffer) {
+            match self.tun.write(&self.buffer) {
+                Ok(()) => self.counters.device_writes += 1,
+                Err(error) => {
+                    debug!(%error, "packet not taken by the device");
+                    self.counters.device_refused += 1;
+                }
+            }
+        }
+    }
+}
+
+impl Driver for Client {
     /// Does what is due, and carries what there is from one side to the other.
-    fn act(&mut self, now: Time) {
+    fn act(&mut self, now: Time) -> anyhow::Result<()> {
         self.dial.handle_timeout(now);
         match self.dial.poll_change() {
             Some(Change::Up) => {
-                info!(server = %self.server, "connected");
+                info!(server = %self.config.server, "connected");
                 self.client.handle_connected(now);
             }
             Some(Change::Down) => {
-                warn!(server = %self.server, "connection lost");
+                warn!(server = %self.config.server, "connection lost");
                 self.client.handle_disconnected(now);
             }
             None => {}
@@ -202,80 +199,58 @@ impl Driver {
             self.dial.send(now, &self.buffer);
             self.buffer.clear();
         }
+        Ok(())
     }
 
-    /// Gives the device what arrived.
-    fn release(&mut self) {
-        while self.client.poll_packet(Time::ZERO, &mut self.buffer) {
-            match self.tun.write(&self.buffer) {
-                Ok(()) => self.counters.device_writes += 1,
-                Err(error) => {
-                    debug!(%error, "packet not taken by the device");
-                    self.counters.device_refused += 1;
-                }
-            }
+    fn next_timeout(&mut self) -> Option<Time> {
+        earliest(self.dial.next_timeout(), self.client.next_timeout())
+    }
+
+    fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+        fds.push(PollFd::new(self.tun.as_fd(), PollFlags::POLLIN));
+        self.dial.watch(fds);
+    }
+
+    fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
+        let (device, dialled) = ready.split_at(1);
+        if has_input(device[0]) {
+            self.take_packets(now)?;
         }
+        self.dial.handle_ready(now, dialled);
+        if dialled.iter().any(|ready| !ready.is_empty()) {
+            self.take_octets(now);
+        }
+        Ok(())
     }
+}
 
-    fn report(&self) -> Report {
+impl Service for Client {
+    fn report(&self, _now: Time) -> Report {
         let state = match (self.dial.is_up(), self.client.is_bound()) {
             (false, _) => "no connection",
             (true, false) => "not bound",
             (true, true) if self.client.is_radio_off() => "bound, radio off",
             (true, true) => "bound",
         };
-        let stats = self.client.stats();
-        let mut status = String::new();
-        let _ = write!(
-            status,
-            "{{\"state\":\"{state}\",\"server\":\"{}\",\"mtu\":{},\"octets_waiting\":{},\
-             \"octets_unconfirmed\":{}}}",
-            self.server,
-            self.client.mtu(),
-            stats.queued,
-            stats.unconfirmed,
-        );
-        let Counters { device_reads, device_writes, device_refused } = self.counters;
-        let dialled = self.dial.stats();
-        let mut entries = vec![
-            ("ipclient_device_reads", device_reads),
-            ("ipclient_device_writes", device_writes),
-            ("ipclient_device_refused", device_refused),
-            ("ipclient_connects_tried", dialled.tried),
-            ("ipclient_connects", dialled.connected),
-            ("ipclient_connections_lost", dialled.lost),
-        ];
-        entries.extend(entries_of(&stats));
-        Report { entries, status }
+        let (stats, dialled) = (self.client.stats(), self.dial.stats());
+        let status = Status {
+            state,
+            server: self.config.server,
+            mtu: self.client.mtu(),
+            octets_waiting: stats.queued,
+            octets_unconfirmed: stats.unconfirmed,
+        };
+        let mut counters = entries("ipclient_", &self.counters);
+        counters.extend(entries("ipclient_", &stats));
+        counters.extend([
+            ("ipclient_connects_tried".to_owned(), dialled.tried),
+            ("ipclient_connects".to_owned(), dialled.connected),
+            ("ipclient_connections_lost".to_owned(), dialled.lost),
+        ]);
+        Report::new(counters, "ipclient", &status)
     }
-}
 
-/// The counters of a core by name.
-fn entries_of(stats: &ipclient::Stats) -> Vec<Entry> {
-    vec![
-        ("ipclient_packets_in", stats.packets_in),
-        ("ipclient_octets_in", stats.octets_in),
-        ("ipclient_malformed", stats.malformed),
-        ("ipclient_no_route", stats.no_route),
-        ("ipclient_too_big", stats.too_big),
-        ("ipclient_fragmented", stats.fragmented),
-        ("ipclient_queue_full", stats.queue_full),
-        ("ipclient_expired", stats.expired),
-        ("ipclient_absorbed", stats.absorbed),
-        ("ipclient_superseded", stats.superseded),
-        ("ipclient_handed", stats.handed),
-        ("ipclient_octets_handed", stats.octets_handed),
-        ("ipclient_confirmed", stats.confirmed),
-        ("ipclient_unreceived", stats.unreceived),
-        ("ipclient_unreachable", stats.unreachable),
-        ("ipclient_refused", stats.refused),
-        ("ipclient_forsaken", stats.forsaken),
-        ("ipclient_packets_out", stats.packets_out),
-        ("ipclient_octets_out", stats.octets_out),
-        ("ipclient_received_malformed", stats.received_malformed),
-        ("ipclient_received_full", stats.received_full),
-        ("ipclient_icmp_sent", stats.icmp_sent),
-        ("ipclient_icmp_limited", stats.icmp_limited),
-        ("ipclient_binds", stats.binds),
-    ]
+    fn reload(&mut self, _now: Time, config: &Config) -> anyhow::Result<Reload> {
+        Ok(Reload::unless_same(config.ip_client.as_ref() == Some(&self.config)))
+    }
 }

@@ -1,167 +1,85 @@
-//! What a gateway carries besides HBH, each service on threads of its own.
+//! What carries traffic, each service on a thread of its own, and what its supervisor knows of it.
+//!
+//! ```text
+//!                 set_up            Driver: act, wait, take            end
+//!   configuration ──────▶ Service ─────────────────────────────────────────▶
+//!                            ▲ reload: another configuration   │ report: how it is
+//!                            └───────── supervisor ◀───────────┘
+//! ```
 
 pub(crate) mod complaints;
-pub(crate) mod hbh;
+mod hbh;
 mod ipclient;
+mod report;
 mod s5066;
 mod tunnel;
 
-use std::os::fd::{AsFd as _, BorrowedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 
-use anyhow::Context as _;
-use nix::sys::eventfd::{EfdFlags, EventFd};
+use caps::Capability;
+use proto::time::Time;
 
 use crate::config::Config;
-use crate::supervisor::counters::Entry;
+use crate::reactor::{Clock, Driver, Waker};
 
-/// The services that the configuration names; they end when they are dropped.
-pub(crate) struct Services {
-    tunnel: Option<tunnel::Service>,
-    threads: Vec<Thread>,
+pub(crate) use report::{Entry, Report, Sample, entries, rounded};
+
+/// All services, in the order in which they start.
+pub(crate) const SERVICES: [Kind; 4] = [hbh::KIND, tunnel::KIND, s5066::KIND, ipclient::KIND];
+
+/// A service as its supervisor knows it before it runs.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    pub(crate) name: &'static str,
+    /// Whether a configuration asks for it.
+    pub(crate) is_wanted: fn(&Config) -> bool,
+    /// What its thread may do.
+    pub(crate) rights: &'static [Capability],
+    /// Opens all that it needs; an error says what is missing, with the remedy.
+    pub(crate) set_up: fn(&Setup<'_>) -> anyhow::Result<Box<dyn Service>>,
 }
 
-/// A service on one thread, which tells now and then how it is.
-pub(crate) struct Thread {
-    name: &'static str,
-    shared: Arc<Shared>,
-    run: Option<Run>,
-    handle: Option<JoinHandle<anyhow::Result<()>>>,
+/// What a service is made from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setup<'a> {
+    pub(crate) config: &'a Config,
+    /// Of its random numbers; nobody can guess it.
+    pub(crate) seed: u64,
+    /// The time of all that it is told.
+    pub(crate) clock: Clock,
+    /// Wakes the service's thread.
+    pub(crate) waker: &'a Arc<Waker>,
+    /// Whether it ran before: what it had then and is missing now may come back, and is waited for.
+    pub(crate) is_restart: bool,
 }
 
-/// What the thread does until it is told to end.
-pub(crate) type Run = Box<dyn FnOnce(&Shared) -> anyhow::Result<()> + Send>;
+/// A service that runs.
+pub(crate) trait Service: Driver {
+    /// How it is.
+    fn report(&self, now: Time) -> Report;
 
-/// What a service and its gateway share.
-pub(crate) struct Shared {
-    end: EventFd,
-    report: Mutex<Report>,
-}
-
-/// How a service is.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Report {
-    /// Its counters; their names begin with the service's.
-    pub(crate) entries: Vec<Entry>,
-    /// More than numbers, as a JSON object.
-    pub(crate) status: String,
-}
-
-impl Services {
-    /// Opens all that the services need; nothing is carried yet.
+    /// Takes another configuration, which asks for it too. What did not change is not disturbed.
     ///
     /// # Errors
-    /// When something is missing, with the remedy.
-    pub(crate) fn set_up(config: &Config, seed: u64) -> anyhow::Result<Self> {
-        let tunnel = config.tunnel.as_ref();
-        let tunnel = tunnel.map(|tunnel| tunnel::Service::set_up(tunnel, seed)).transpose()?;
-        let station = config.s5066.as_ref();
-        let station = station.map(|station| s5066::set_up(station, seed)).transpose()?;
-        let ip_client = config.ip_client.as_ref().map(ipclient::set_up).transpose()?;
-        Ok(Self { tunnel, threads: station.into_iter().chain(ip_client).collect() })
-    }
+    /// When it cannot be taken: nothing has changed.
+    fn reload(&mut self, now: Time, config: &Config) -> anyhow::Result<Reload>;
 
-    /// Starts to carry traffic.
-    ///
-    /// # Errors
-    /// When no thread can be started.
-    pub(crate) fn start(&mut self) -> anyhow::Result<()> {
-        if let Some(tunnel) = &mut self.tunnel {
-            tunnel.start()?;
-        }
-        self.threads.iter_mut().try_for_each(Thread::start)
-    }
-
-    /// Readable when a service has ended because it cannot go on.
-    pub(crate) fn ended(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let tunnel = self.tunnel.as_ref().map(tunnel::Service::ended);
-        tunnel.into_iter().chain(self.threads.iter().map(|thread| thread.shared.end.as_fd()))
-    }
-
-    /// Ends them.
-    ///
-    /// # Errors
-    /// What ended one of them before.
-    pub(crate) fn stop(&mut self) -> anyhow::Result<()> {
-        let mut outcome = self.tunnel.as_mut().map_or(Ok(()), tunnel::Service::stop);
-        for thread in &mut self.threads {
-            outcome = outcome.and(thread.stop());
-        }
-        outcome
-    }
-
-    /// All counters by name.
-    pub(crate) fn entries(&self) -> Vec<Entry> {
-        let mut entries = self.tunnel.as_ref().map(tunnel::Service::entries).unwrap_or_default();
-        for thread in &self.threads {
-            entries.extend(thread.shared.report().entries.iter());
-        }
-        entries
-    }
-
-    /// More than numbers: names and JSON values.
-    pub(crate) fn status(&self) -> Vec<(&'static str, String)> {
-        let tunnel = self.tunnel.as_ref().map(|tunnel| ("tunnels", tunnel.status()));
-        let threads = self.threads.iter().map(|thread| {
-            let status = thread.shared.report().status.clone();
-            (thread.name, if status.is_empty() { "null".to_owned() } else { status })
-        });
-        tunnel.into_iter().chain(threads).collect()
-    }
-
-    /// The counters that stand for one of several, in Prometheus' text format.
-    pub(crate) fn metrics(&self) -> String {
-        self.tunnel.as_ref().map(tunnel::Service::metrics).unwrap_or_default()
-    }
+    /// Says goodbye, if there is anybody to say it to.
+    fn end(&mut self, _now: Time) {}
 }
 
-impl Thread {
-    /// A service that begins when it is started.
-    pub(crate) fn new(name: &'static str, run: Run) -> anyhow::Result<Self> {
-        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
-        let end = EventFd::from_value_and_flags(0, flags).context("cannot make an event")?;
-        let shared = Arc::new(Shared { end, report: Mutex::default() });
-        Ok(Self { name, shared, run: Some(run), handle: None })
-    }
-
-    fn start(&mut self) -> anyhow::Result<()> {
-        let Some(run) = self.run.take() else { return Ok(()) };
-        let shared = Arc::clone(&self.shared);
-        let thread = std::thread::Builder::new().name(self.name.to_owned()).spawn(move || {
-            let outcome = run(&shared);
-            let _ = shared.end.write(1);
-            outcome
-        });
-        self.handle = Some(thread.context("cannot start a thread")?);
-        Ok(())
-    }
-
-    fn stop(&mut self) -> anyhow::Result<()> {
-        let _ = self.shared.end.write(1);
-        let Some(handle) = self.handle.take() else { return Ok(()) };
-        handle.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a thread panicked")))
-    }
+/// What became of another configuration.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Reload {
+    /// It is in force, and this has changed.
+    Taken(Vec<String>),
+    /// It has to be made anew.
+    Restart,
 }
 
-impl Drop for Thread {
-    fn drop(&mut self) {
-        let _ = self.stop();
-    }
-}
-
-impl Shared {
-    /// Readable when all is to end, and for good.
-    pub(crate) fn end(&self) -> BorrowedFd<'_> {
-        self.end.as_fd()
-    }
-
-    /// Tells how it is.
-    pub(crate) fn tell(&self, report: Report) {
-        *self.report() = report;
-    }
-
-    fn report(&self) -> MutexGuard<'_, Report> {
-        self.report.lock().unwrap_or_else(PoisonError::into_inner)
+impl Reload {
+    /// Of a service that takes nothing while it runs.
+    pub(crate) fn unless_same(is_same: bool) -> Self {
+        if is_same { Self::Taken(Vec::new()) } else { Self::Restart }
     }
 }

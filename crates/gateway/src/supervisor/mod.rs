@@ -1,5 +1,263 @@
-//! What watches over the services.
+//! What starts the services, watches them, and speaks with the operator.
+//!
+//! ```text
+//!   SIGTERM, SIGHUP ─▶ ┌────────────┐ ─ start, reload, end ─▶ ┌─────────┐
+//!   control socket ──▶ │ supervisor │                         │ service │ one thread each,
+//!   metrics file ◀──── └────────────┘ ◀─ ended, how it is ─── └─────────┘ or more
+//! ```
+//! A service that fails is started again by itself, while the others go on.
 
-pub(crate) mod alone;
-pub(crate) mod control;
-pub(crate) mod counters;
+mod control;
+mod reload;
+mod slot;
+mod status;
+mod worker;
+
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use nix::poll::{PollFd, PollFlags};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use proto::time::{Time, earliest};
+use tracing::{info, warn};
+
+use crate::config::{Config, Level};
+use crate::linux::rights;
+use crate::reactor::{Clock, Driver, Reactor, Waker, has_input};
+use crate::service::SERVICES;
+
+pub use control::{ask_reload, ask_status};
+pub use reload::Reloaded;
+
+use control::{Control, Request};
+use slot::Slot;
+use status::Status;
+use worker::{News, Notice, Notices};
+
+const METRICS_INTERVAL: Duration = Duration::from_secs(5);
+
+/// A running gateway.
+struct Supervisor {
+    file: PathBuf,
+    config: Arc<Config>,
+    set_level: Box<dyn FnMut(Level)>,
+    slots: Vec<Slot>,
+    notices: Notices,
+    noticed: Receiver<Notice>,
+    workers: u64,
+    control: Control,
+    signals: SignalFd,
+    metrics_at: Option<Time>,
+    clock: Clock,
+    is_over: bool,
+}
+
+/// Carries traffic as `file` says, which holds `config`, until told to end.
+///
+/// When another configuration is read from the file while it runs, `set_level` is told what is to
+/// be logged.
+///
+/// # Errors
+/// When something is missing at the start, with the remedy.
+pub fn run(
+    file: &Path,
+    config: Config,
+    set_level: impl FnMut(Level) + 'static,
+) -> anyhow::Result<()> {
+    let clock = Clock::start();
+    let waker = Waker::new()?;
+    let (sender, noticed) = mpsc::channel();
+    let mut supervisor = Supervisor {
+        file: file.to_owned(),
+        set_level: Box::new(set_level),
+        slots: SERVICES.iter().map(Slot::new).collect(),
+        notices: Notices { sender, waker: Arc::clone(&waker) },
+        noticed,
+        workers: 0,
+        control: Control::open()?,
+        signals: signals()?,
+        metrics_at: Some(Time::ZERO),
+        clock,
+        is_over: false,
+        config: Arc::new(config),
+    };
+    // Services start with the rights with which they are started again.
+    rights::give_up(&rights::needed(&supervisor.config))?;
+    supervisor.start_all()?;
+    let mut reactor = Reactor::new(clock, waker);
+    while !supervisor.is_over {
+        if reactor.turn(&mut supervisor)? {
+            supervisor.take_notices();
+        }
+    }
+    supervisor.end();
+    Ok(())
+}
+
+impl Driver for Supervisor {
+    fn act(&mut self, now: Time) -> anyhow::Result<()> {
+        for position in 0..self.slots.len() {
+            if self.slots[position].retry_at().is_some_and(|at| at <= now) {
+                let config = Arc::clone(&self.config);
+                self.start(now, position, &config, true);
+            }
+        }
+        if self.metrics_at.is_some_and(|at| at <= now) {
+            self.metrics_at = self.config.metrics.is_some().then_some(now + METRICS_INTERVAL);
+            self.write_metrics(&self.status());
+        }
+        Ok(())
+    }
+
+    fn next_timeout(&mut self) -> Option<Time> {
+        self.slots.iter().map(Slot::retry_at).fold(self.metrics_at, earliest)
+    }
+
+    fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+        fds.push(PollFd::new(self.signals.as_fd(), PollFlags::POLLIN));
+        fds.push(PollFd::new(self.control.as_fd(), PollFlags::POLLIN));
+    }
+
+    fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
+        if has_input(ready[0]) {
+            self.take_signals(now)?;
+        }
+        if has_input(ready[1])
+            && let Some((client, request)) = self.control.accept()
+        {
+            let answer = match request {
+                Request::Status => self.status().to_json(),
+                Request::Reload if client.may_change() => self.reload(now).to_json(),
+                Request::Reload => Reloaded::Forbidden.to_json(),
+            };
+            client.answer(&answer);
+        }
+        Ok(())
+    }
+}
+
+impl Supervisor {
+    /// Starts all services that are asked for, or none.
+    fn start_all(&mut self) -> anyhow::Result<()> {
+        let config = Arc::clone(&self.config);
+        let mut names = Vec::new();
+        for position in 0..self.slots.len() {
+            let kind = self.slots[position].kind;
+            if (kind.is_wanted)(&config) {
+                self.start_and_wait(position, &config, false)?;
+                names.push(kind.name);
+            }
+        }
+        info!(services = %names.join(", "), "gateway ready");
+        Ok(())
+    }
+
+    /// Begins to start a service; it is tried again should that fail.
+    fn start(&mut self, now: Time, position: usize, config: &Arc<Config>, is_restart: bool) -> u64 {
+        self.workers += 1;
+        let slot = &mut self.slots[position];
+        if let Err(why) = slot.start(self.workers, config, is_restart, &self.notices) {
+            slot.handle_failure(now, &why);
+        }
+        self.workers
+    }
+
+    /// Starts a service and waits until it runs.
+    ///
+    /// # Errors
+    /// What it is missing.
+    fn start_and_wait(
+        &mut self,
+        position: usize,
+        config: &Arc<Config>,
+        is_restart: bool,
+    ) -> anyhow::Result<()> {
+        let worker = self.start(self.clock.now(), position, config, is_restart);
+        loop {
+            let notice = self.noticed.recv().context("nobody tells what became of it")?;
+            let is_about_it = notice.worker == worker;
+            match self.handle_notice(notice) {
+                Some(why) if is_about_it => return Err(why),
+                _ if is_about_it => return Ok(()),
+                _ => {}
+            }
+        }
+    }
+
+    fn take_notices(&mut self) {
+        while let Ok(notice) = self.noticed.try_recv() {
+            self.handle_notice(notice);
+        }
+    }
+
+    /// Takes what a thread has to say; returns why its service failed, if it did.
+    fn handle_notice(&mut self, Notice { worker, news }: Notice) -> Option<anyhow::Error> {
+        let now = self.clock.now();
+        let is_its = |slot: &&mut Slot| slot.worker().is_some_and(|its| its.id == worker);
+        // One that was stopped in the meantime has none.
+        let slot = self.slots.iter_mut().find(is_its)?;
+        match news {
+            News::Started => {
+                slot.handle_started(now);
+                None
+            }
+            News::Ended(outcome) => {
+                let why = outcome.err().unwrap_or_else(|| anyhow::anyhow!("it ended by itself"));
+                slot.handle_failure(now, &why);
+                Some(why)
+            }
+        }
+    }
+
+    fn take_signals(&mut self, now: Time) -> anyhow::Result<()> {
+        while let Some(signal) = self.signals.read_signal().context("cannot read signals")? {
+            if i32::try_from(signal.ssi_signo).ok() == Some(Signal::SIGHUP as i32) {
+                self.reload(now);
+            } else {
+                self.is_over = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// How all is.
+    fn status(&self) -> Status {
+        let asked = Instant::now();
+        let workers = self.slots.iter().filter_map(Slot::running);
+        let pending: Vec<_> = workers.map(worker::Worker::ask_report).collect();
+        let reports = pending.into_iter().filter_map(|report| report.wait(asked)).collect();
+        let slots = self.slots.iter().filter(|slot| !slot.is_off());
+        Status::new(slots.map(Slot::status).collect(), reports)
+    }
+
+    fn write_metrics(&self, status: &Status) {
+        if let Some(path) = &self.config.metrics
+            && let Err(error) = status::replace(path, &status.to_metrics())
+        {
+            warn!(path = %path.display(), %error, "counters not written");
+        }
+    }
+
+    fn end(mut self) {
+        let status = self.status();
+        for slot in &mut self.slots {
+            slot.stop();
+        }
+        self.write_metrics(&status);
+        info!(counters = %status.to_json().trim(), "gateway ends");
+    }
+}
+
+/// What tells the gateway to end or to read its configuration again; threads started later are not
+/// interrupted by it either.
+fn signals() -> anyhow::Result<SignalFd> {
+    let mask = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
+    mask.thread_block().context("cannot block signals")?;
+    SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
+        .context("cannot wait for signals")
+}

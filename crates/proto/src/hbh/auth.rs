@@ -44,7 +44,7 @@ const WINDOW_WORDS: usize = 17;
 const LONGEST_HEADER: usize = 60;
 
 /// What the gateways of a network share.
-#[derive(Clone)]
+#[derive(Clone, Eq, PartialEq)]
 pub struct GroupKey {
     id: [u8; 2],
     hello: [u8; KEY],

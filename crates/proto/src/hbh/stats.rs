@@ -1,7 +1,9 @@
 //! What happened, counted.
 
+use serde::Serialize;
+
 /// Counters of a node's HBH since it started; the last two are levels.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Stats {
     /// IP packets taken to be sent to a peer.
     pub packets_taken: u64,

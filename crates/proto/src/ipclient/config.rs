@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use serde::Serialize;
+
 use super::route::Route;
 use crate::s5066::Address;
 use crate::s5066::sis::{Confirmation, Sap, Service, Transmission};
@@ -129,7 +131,7 @@ impl Config {
 }
 
 /// Counters of an IP client since it started; the last three are levels.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Stats {
     /// Datagrams taken from the stack.
     pub packets_in: u64,
@@ -180,9 +182,12 @@ pub struct Stats {
     /// Times that the client was bound.
     pub binds: u64,
     /// Octets that wait.
+    #[serde(rename = "octets_queued")]
     pub queued: u64,
     /// Octets that the node has without having confirmed them.
+    #[serde(rename = "octets_unconfirmed")]
     pub unconfirmed: u64,
     /// Octets that the node may have so.
+    #[serde(rename = "octets_window")]
     pub window: u64,
 }

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 /// Counters of one tunnel. They only grow.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Stats {
     /// Inner packets taken.
     pub packets_in: u64,
@@ -32,6 +34,7 @@ pub struct Stats {
     /// Datagrams received.
     pub datagrams_received: u64,
     /// Datagrams that could not be read.
+    #[serde(rename = "datagrams_malformed")]
     pub malformed: u64,
     /// Reports that contradict what was sent.
     pub impossible_reports: u64,

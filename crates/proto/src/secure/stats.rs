@@ -1,5 +1,7 @@
 //! What is counted.
 
+use serde::Serialize;
+
 /// Why a datagram was dropped.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Dropped {
@@ -26,7 +28,7 @@ pub enum Dropped {
 }
 
 /// Datagrams that were dropped, by reason, and what else belongs to no peer.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Totals {
     /// Calls for which there was no time.
     pub busy: u64,

@@ -18,6 +18,11 @@ impl Guard {
         Self { key, channels: BTreeMap::new(), opened: Vec::new() }
     }
 
+    /// Whether it is this key that packets are proven by.
+    pub(super) fn has_key(&self, key: Option<&GroupKey>) -> bool {
+        self.key.as_ref() == key
+    }
+
     pub(super) fn key(&self) -> Option<&GroupKey> {
         self.key.as_ref()
     }

@@ -5,10 +5,10 @@ use proto::hbh::neighbours::Place;
 use proto::time::Time;
 use tracing::{debug, warn};
 
-use super::Gateway;
+use super::Hbh;
 use crate::service::complaints::Subject;
 
-impl Gateway {
+impl Hbh {
     /// Says why the hello of a station does not count, unless that was said a moment ago.
     pub(super) fn take_bad_hello(&mut self, now: Time, place: Place, why: Malformed) {
         let (subject, what) = match why {
@@ -53,7 +53,7 @@ impl Gateway {
         what: &str,
     ) {
         if let Some(left_out) = self.complaints.admit(now, subject) {
-            let interface = &self.ports[position].name;
+            let interface = self.ports.name(position);
             warn!(%interface, left_out, "{what}");
             debug!(%mac, "{what}");
         }

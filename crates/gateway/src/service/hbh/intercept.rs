@@ -8,9 +8,9 @@ use proto::hbh::{self, Hop, Peer};
 use proto::ip::{self, Header, icmp, mss};
 use proto::time::Time;
 
-use super::Gateway;
+use super::Hbh;
+use super::counters::Counters;
 use crate::linux::offload::{self, Offload};
-use crate::supervisor::counters::Counters;
 
 /// Frames taken from the kernel before the links are looked after.
 const TRAINS: usize = 4;
@@ -23,31 +23,32 @@ const ONE_HOP: [u8; 2] = [1, 255];
 /// ICMP errors in a second at most.
 const ERRORS: u32 = 200;
 
-impl Gateway {
-    pub(super) fn take_intercepted(&mut self, now: Time, position: usize) -> anyhow::Result<()> {
-        self.take_trains(now, position, TRAINS)
+impl Hbh {
+    pub(super) fn take_intercepted(&mut self, now: Time, position: usize) {
+        self.take_trains(now, position, TRAINS);
     }
 
     /// Takes what the kernel sends on at once of what was given to it.
-    pub(super) fn take_sent_on(&mut self, now: Time) -> anyhow::Result<()> {
-        (0..self.ports.len()).try_for_each(|position| self.take_trains(now, position, ANSWERS))
+    pub(super) fn take_sent_on(&mut self, now: Time) {
+        for position in self.ports.positions() {
+            self.take_trains(now, position, ANSWERS);
+        }
     }
 
-    fn take_trains(&mut self, now: Time, position: usize, count: usize) -> anyhow::Result<()> {
+    fn take_trains(&mut self, now: Time, position: usize, count: usize) {
         let mut train = std::mem::take(&mut self.buffers.train);
-        let mut outcome = Ok(());
         for _ in 0..count {
-            match self.ports[position].tap.read(&mut train) {
+            let Some(port) = self.ports.get(position) else { break };
+            match port.tap.read(&mut train) {
                 Ok(Some(len)) => self.take_train(now, position, &mut train[..len]),
                 Ok(None) => break,
                 Err(error) => {
-                    outcome = Err(anyhow::anyhow!("the device is gone: {error}"));
+                    self.ports.note_fault(position, format!("our device is gone: {error}"));
                     break;
                 }
             }
         }
         self.buffers.train = train;
-        outcome
     }
 
     fn take_train(&mut self, now: Time, position: usize, train: &mut [u8]) {
@@ -71,11 +72,12 @@ impl Gateway {
         let outcome = offload.segment(packet, &mut segment, |packet| {
             self.counters.packets_intercepted += 1;
             let Some(peer) = peer.filter(|&peer| !self.is_for_itself(peer, packet)) else {
-                if self.ports[position].is_crowded() {
-                    self.counters.packets_plain_full += 1;
-                } else {
-                    self.counters.packets_plain += 1;
-                    self.ports[position].push(to, packet);
+                match self.ports.get_mut(position) {
+                    Some(port) if !port.is_crowded() => {
+                        self.counters.packets_plain += 1;
+                        port.push(to, packet);
+                    }
+                    _ => self.counters.packets_plain_full += 1,
                 }
                 return;
             };
@@ -113,10 +115,10 @@ impl Gateway {
         packet: &mut [u8],
     ) -> Option<usize> {
         if self.config.clamp_mss
-            && let Ok(header) = Header::parse(packet)
+            && let (Ok(header), Some(port)) = (Header::parse(packet), self.ports.get(position))
         {
             let overhead = hbh::OVERHEAD + self.guard.overhead();
-            let room = self.ports[position].state.mtu.saturating_sub(overhead);
+            let room = port.state.mtu.saturating_sub(overhead);
             self.counters.syns_clamped += u64::from(mss::clamp(&header, packet, room));
         }
         match self.hop.handle_packet(now, peer, packet) {
@@ -142,7 +144,9 @@ impl Gateway {
     /// Tells the sender of a packet that it is too long.
     pub(super) fn complain(&mut self, now: Time, position: usize, mtu: usize, offender: &[u8]) {
         let Ok(header) = Header::parse(offender) else { return };
-        let Some(own) = self.ports[position].address_like(header.source) else { return };
+        let port = self.ports.get(position);
+        let own = port.and_then(|port| port.address_like(header.source));
+        let Some(own) = own else { return };
         if !self.errors.take(now) {
             self.counters.icmp_suppressed += 1;
             return;

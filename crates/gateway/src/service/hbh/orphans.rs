@@ -19,7 +19,7 @@ use proto::hbh::{Peer, TCP_LIFETIME};
 use proto::ip::{self, FlowKey, Header, protocol};
 use proto::time::Time;
 
-use super::Gateway;
+use super::Hbh;
 use crate::linux::routes::NextHop;
 
 /// How long a packet waits for a route; routing daemons need a second or a few.
@@ -57,7 +57,7 @@ pub(super) enum Reason {
     Silence(Peer),
 }
 
-impl Gateway {
+impl Hbh {
     /// Takes back from neighbours what the kernel would send to others now.
     ///
     /// What would go nowhere stays: a route may come, and the neighbour may still be there.
@@ -68,11 +68,12 @@ impl Gateway {
             let Self { hop, routes, ports, neighbours, known, .. } = self;
             let is_moved = |flow: &FlowKey, from: Option<Peer>| {
                 let came_by = from.and_then(|from| known.get(from));
-                let came_by = came_by.map(|known| ports[known.place.0].index);
+                let came_by = came_by.and_then(|known| ports.get(known.place.0));
+                let came_by = came_by.map(|port| port.index);
                 match routes.next_hop(flow, came_by) {
                     NextHop::Here => true,
                     NextHop::Neighbour { interface, address } => {
-                        let position = ports.iter().position(|port| port.index == interface);
+                        let position = ports.with_index(interface);
                         position.and_then(|at| neighbours.peer_with(at, address)) != Some(peer)
                     }
                     NextHop::Nowhere => false,
@@ -130,12 +131,13 @@ impl Gateway {
     /// Whether the kernel has a way for a packet, and another than by whom has fallen silent.
     fn has_way(&mut self, orphan: &Orphan) -> bool {
         let came_by = orphan.from.and_then(|from| self.known.get(from));
-        let came_by = came_by.map(|known| self.ports[known.place.0].index);
+        let came_by = came_by.and_then(|known| self.ports.get(known.place.0));
+        let came_by = came_by.map(|port| port.index);
         match self.routes.next_hop(&orphan.flow, came_by) {
             NextHop::Here => true,
             NextHop::Nowhere => false,
             NextHop::Neighbour { interface, address } => {
-                let position = self.ports.iter().position(|port| port.index == interface);
+                let position = self.ports.with_index(interface);
                 let Some(position) = position else { return true };
                 let is_silent =
                     orphan.silent.and_then(|silent| self.known.get(silent)).is_some_and(|silent| {

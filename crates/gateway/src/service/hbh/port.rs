@@ -7,9 +7,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use proto::ethernet::{self, Mac};
 
+use super::counters::Counters;
 use crate::linux::links::LinkState;
 use crate::linux::offload;
-use crate::supervisor::counters::Counters;
 use crate::sys::{FrameBatch, Link, Received, Tap};
 
 /// Frames asked for at a time from a link that was busy a moment ago.
@@ -20,18 +20,18 @@ const MANY: usize = 64;
 const CROWD: usize = 256;
 
 /// A MANET interface.
-pub(crate) struct Port {
+pub(super) struct Port {
     /// Its name.
-    pub(crate) name: String,
+    pub(super) name: String,
     /// Its number.
-    pub(crate) index: u32,
+    pub(super) index: u32,
     /// Its hardware address.
-    pub(crate) mac: Mac,
+    pub(super) mac: Mac,
     /// What else is known of it.
-    pub(crate) state: LinkState,
+    pub(super) state: LinkState,
     /// What leaves by the interface for a neighbour that speaks HBH comes out of it, and what goes
     /// into it the interface receives.
-    pub(crate) tap: Tap,
+    pub(super) tap: Tap,
     link: Link,
     waiting: FrameBatch,
     sent: usize,
@@ -40,19 +40,19 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    pub(crate) fn new(name: String, mac: Mac, state: LinkState, link: Link, tap: Tap) -> Self {
+    pub(super) fn new(name: String, mac: Mac, state: LinkState, link: Link, tap: Tap) -> Self {
         let index = state.index;
         let waiting = FrameBatch::default();
         Self { name, index, mac, state, tap, link, waiting, sent: 0, room: MANY }
     }
 
     /// Our address of the version of `like`, or any if there is none.
-    pub(crate) fn address_like(&self, like: IpAddr) -> Option<IpAddr> {
+    pub(super) fn address_like(&self, like: IpAddr) -> Option<IpAddr> {
         self.state.addresses.iter().copied().find(|own| own.is_ipv4() == like.is_ipv4())
     }
 
     /// Reads frames that wait.
-    pub(crate) fn receive(&self, batch: &mut Received) -> io::Result<usize> {
+    pub(super) fn receive(&self, batch: &mut Received) -> io::Result<usize> {
         match self.link.receive(batch) {
             // Told once when the interface goes down; the monitor has said so, too.
             Err(error) if error.kind() == io::ErrorKind::NetworkDown => Ok(0),
@@ -63,7 +63,7 @@ impl Port {
     /// Lets the interface receive a packet, or a train of them, from the station `from`.
     ///
     /// `train` is a packet behind the header of the kernel's offload.
-    pub(crate) fn deliver(&self, from: Mac, train: &[u8]) -> io::Result<()> {
+    pub(super) fn deliver(&self, from: Mac, train: &[u8]) -> io::Result<()> {
         let (offload, packet) =
             offload::behind(train, ethernet::HEADER).ok_or(io::ErrorKind::InvalidInput)?;
         let header = ethernet::header(self.mac, from, packet);
@@ -72,27 +72,27 @@ impl Port {
     }
 
     /// Whether more frames may be asked for.
-    pub(crate) fn has_room(&self) -> bool {
+    pub(super) fn has_room(&self) -> bool {
         self.waiting.len() < self.room
     }
 
     /// Whether so many frames wait that packets past HBH find no room.
-    pub(crate) fn is_crowded(&self) -> bool {
+    pub(super) fn is_crowded(&self) -> bool {
         self.waiting.len() >= CROWD
     }
 
     /// Whether frames wait for the device.
-    pub(crate) fn is_busy(&self) -> bool {
+    pub(super) fn is_busy(&self) -> bool {
         !self.waiting.is_empty()
     }
 
     /// Adds a packet for the station `to`.
-    pub(crate) fn push(&mut self, to: Mac, packet: &[u8]) {
+    pub(super) fn push(&mut self, to: Mac, packet: &[u8]) {
         self.waiting.push(&ethernet::header(to, self.mac, packet), packet);
     }
 
     /// Gives the device what it takes; true when all is gone.
-    pub(crate) fn flush(&mut self, counters: &mut Counters) -> bool {
+    pub(super) fn flush(&mut self, counters: &mut Counters) -> bool {
         while self.sent < self.waiting.len() {
             match self.link.send(&mut self.waiting, self.sent) {
                 Ok(0) => {

@@ -6,25 +6,25 @@ use proto::hbh::hello::Hello;
 use proto::ip::Header;
 use proto::time::Time;
 
-use super::Gateway;
+use super::Hbh;
 use super::orphans::Reason;
 
 /// Batches taken from a link before the others are looked after.
 const BATCHES: usize = 4;
 
-impl Gateway {
+impl Hbh {
     pub(super) fn take_received(&mut self, now: Time, position: usize) -> anyhow::Result<()> {
         let Some(mut received) = self.buffers.received.take() else { return Ok(()) };
         for _ in 0..BATCHES {
-            let outcome = self.ports[position].receive(&mut received);
-            if outcome.is_err() {
-                self.buffers.received = Some(received);
-                return outcome.map(|_| ()).map_err(Into::into);
+            let Some(port) = self.ports.get(position) else { break };
+            if let Err(error) = port.receive(&mut received) {
+                self.ports.note_fault(position, format!("cannot receive: {error}"));
+                break;
             }
             for frame in received.frames() {
                 self.take_frame(now, position, frame)?;
             }
-            self.release_restored(now)?;
+            self.release_restored(now);
             if !received.is_full() {
                 break;
             }
@@ -39,7 +39,8 @@ impl Gateway {
             self.counters.frames_not_hbh += 1;
             return Ok(());
         };
-        if to != self.ports[position].mac && to != Mac::EVERYONE {
+        let is_ours = self.ports.get(position).is_some_and(|port| port.mac == to);
+        if !is_ours && to != Mac::EVERYONE {
             self.counters.frames_foreign += 1;
             return Ok(());
         }

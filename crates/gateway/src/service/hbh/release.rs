@@ -6,12 +6,13 @@ use proto::hbh::neighbours::Place;
 use proto::ip::Header;
 use proto::time::Time;
 
-use super::Gateway;
+use super::Hbh;
+use super::counters::Counters;
+use super::ports::Ports;
 use crate::linux::offload::Joiner;
-use crate::service::hbh::port::Port;
-use crate::supervisor::counters::Counters;
 
 /// Packets on their way into the kernel.
+#[derive(Default)]
 pub(super) struct Release {
     joiner: Joiner,
     /// The neighbour that those come from which wait to be joined.
@@ -19,15 +20,14 @@ pub(super) struct Release {
 }
 
 impl Release {
-    pub(super) fn new(ports: &[Port]) -> Self {
-        let joins_datagrams = ports.iter().all(|port| port.tap.takes_datagram_trains());
+    pub(super) fn new(joins_datagrams: bool) -> Self {
         Self { joiner: Joiner::new(joins_datagrams), from: None }
     }
 
     /// Takes a packet that the neighbour at `from` sent.
     pub(super) fn push(
         &mut self,
-        ports: &[Port],
+        ports: &Ports,
         from: Place,
         packet: &[u8],
         counters: &mut Counters,
@@ -41,16 +41,16 @@ impl Release {
     }
 
     /// Hands all to the kernel.
-    pub(super) fn flush(&mut self, ports: &[Port], counters: &mut Counters) {
+    pub(super) fn flush(&mut self, ports: &Ports, counters: &mut Counters) {
         if let Some(from) = self.from.take() {
             self.joiner.flush(|train| deliver(ports, from, train, counters));
         }
     }
 }
 
-impl Gateway {
+impl Hbh {
     /// Hands to the kernel what neighbours brought, and takes what it sends on at once.
-    pub(super) fn release_restored(&mut self, now: Time) -> anyhow::Result<()> {
+    pub(super) fn release_restored(&mut self, now: Time) {
         let mut packet = std::mem::take(&mut self.buffers.packet);
         let mut is_any = false;
         while let Some(peer) = self.hop.poll_restored(&mut packet) {
@@ -70,12 +70,15 @@ impl Gateway {
         }
         self.release.flush(&self.ports, &mut self.counters);
         self.buffers.packet = packet;
-        if is_any { self.take_sent_on(now) } else { Ok(()) }
+        if is_any {
+            self.take_sent_on(now);
+        }
     }
 }
 
-fn deliver(ports: &[Port], (position, mac): Place, train: &[u8], counters: &mut Counters) {
-    if ports[position].deliver(mac, train).is_err() {
+fn deliver(ports: &Ports, (position, mac): Place, train: &[u8], counters: &mut Counters) {
+    let port = ports.get(position);
+    if !port.is_some_and(|port| port.deliver(mac, train).is_ok()) {
         counters.packets_release_failed += 1;
     }
 }

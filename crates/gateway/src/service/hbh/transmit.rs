@@ -8,16 +8,16 @@ use proto::hbh::hello::Hello;
 use proto::ip::Spec;
 use proto::time::Time;
 
-use super::Gateway;
+use super::Hbh;
 
 const ALL_HOSTS: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::new(224, 0, 0, 1)),
     IpAddr::V6(Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1)),
 ];
 
-impl Gateway {
+impl Hbh {
     pub(super) fn transmit(&mut self, now: Time) {
-        for position in 0..self.ports.len() {
+        for position in self.ports.positions() {
             while let Some((to, hello)) = self.neighbours.poll_transmit(now, position) {
                 self.push_hello(position, to, &hello);
             }
@@ -26,9 +26,11 @@ impl Gateway {
     }
 
     fn transmit_on(&mut self, now: Time, position: usize) {
-        let Ok(link) = u32::try_from(position).map(Link) else { return };
+        let (Ok(link), Some(port)) = (u32::try_from(position), self.ports.get_mut(position)) else {
+            return;
+        };
+        let link = Link(link);
         let mut packet = std::mem::take(&mut self.buffers.packet);
-        let port = &mut self.ports[position];
         while port.flush(&mut self.counters) {
             while port.has_room()
                 && let Some(peer) = self.hop.poll_transmit(now, link, &mut packet)
@@ -49,7 +51,7 @@ impl Gateway {
 
     /// Queues a hello; it needs no room, there are few.
     pub(super) fn push_hello(&mut self, position: usize, to: Mac, hello: &Hello) {
-        let port = &mut self.ports[position];
+        let Some(port) = self.ports.get_mut(position) else { return };
         let Some(&own) = port.state.addresses.first() else { return };
         let theirs = self.neighbours.addresses((position, to));
         let everyone = ALL_HOSTS[usize::from(own.is_ipv6())];

@@ -4,33 +4,43 @@
 //!  clients ⇄ Server ⇄ Node ⇄ Dte ⇄ Dial ─TCP─ modem
 //! ```
 
-use std::fmt::Write as _;
 use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::prctl;
-use nix::sys::time::TimeSpec;
+use caps::Capability;
+use nix::poll::{PollFd, PollFlags};
 use proto::modem::lan::Dte;
 use proto::modem::{Event, Transmit};
 use proto::rng::Rng;
 use proto::s5066::{Node, node};
 use proto::time::{Time, earliest};
+use serde::Serialize;
 use tracing::{info, warn};
 
-use crate::bearer::Server;
+use super::complaints::{Complaints, Subject};
+use super::{Entry, Kind, Reload, Report, Service, Setup, entries};
 use crate::bearer::dial::{Change, Dial};
-use crate::bearer::server::Client;
-use crate::config;
-use crate::service::complaints::{Complaints, Subject};
-use crate::service::{Report, Shared, Thread};
-use crate::supervisor::counters::Entry;
+use crate::bearer::server::{Client, Server};
+use crate::config::{self, Config};
+use crate::reactor::Driver;
 
 #[cfg(test)]
 mod tests;
+
+pub(super) const KIND: Kind = Kind {
+    name: "s5066",
+    is_wanted: |config| config.s5066.is_some(),
+    // Should its port be below 1024.
+    rights: &[Capability::CAP_NET_BIND_SERVICE],
+    set_up: |setup| Ok(Box::new(set_up(setup)?)),
+};
+
+/// The service: the node, and what it was made from.
+struct S5066 {
+    config: config::S5066,
+    station: Station,
+}
 
 /// The node at work.
 struct Station {
@@ -55,18 +65,58 @@ const READ: usize = 64 << 10;
 /// Octets that a turn may take from the modem before others have theirs.
 const READS: usize = 8;
 
-/// Listens for clients; the modem is looked for when the service starts.
+/// What an operator is told.
+#[derive(Serialize)]
+struct Status {
+    state: &'static str,
+    address: String,
+    waveform: String,
+    clients: usize,
+}
+
+/// Listens for clients; the modem is looked for afterwards.
 ///
 /// # Errors
 /// When the address is taken.
-pub(crate) fn set_up(config: &config::S5066, seed: u64) -> anyhow::Result<Thread> {
+fn set_up(setup: &Setup<'_>) -> anyhow::Result<S5066> {
+    let config = setup.config.s5066.clone().context("no section [s5066]")?;
     let server = Server::bind(config.listen)
         .with_context(|| format!("cannot listen for clients of the node on {}", config.listen))?;
     let mut of_node = config.node.clone();
     of_node.sis.epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     info!(within = ?of_node.turn_bound(), "every station of the frequency has its turn");
-    let mut station = Station::new(of_node, server, config.modem, seed);
-    Thread::new("s5066", Box::new(move |shared| station.run(shared)))
+    let station = Station::new(of_node, server, config.modem, setup.seed);
+    Ok(S5066 { config, station })
+}
+
+impl Driver for S5066 {
+    fn act(&mut self, now: Time) -> anyhow::Result<()> {
+        self.station.act(now);
+        Ok(())
+    }
+
+    fn next_timeout(&mut self) -> Option<Time> {
+        self.station.next_timeout()
+    }
+
+    fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+        self.station.watch(fds);
+    }
+
+    fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
+        self.station.handle_ready(now, ready);
+        Ok(())
+    }
+}
+
+impl Service for S5066 {
+    fn report(&self, _now: Time) -> Report {
+        Report::new(self.station.counters(), "s5066", &self.station.status())
+    }
+
+    fn reload(&mut self, _now: Time, config: &Config) -> anyhow::Result<Reload> {
+        Ok(Reload::unless_same(config.s5066.as_ref() == Some(&self.config)))
+    }
 }
 
 impl Station {
@@ -89,33 +139,10 @@ impl Station {
         }
     }
 
-    fn run(&mut self, shared: &Shared) -> anyhow::Result<()> {
-        // Blocks are due to the millisecond.
-        let _ = prctl::set_timerslack(1_000);
-        let started = Instant::now();
-        let now = || Time::ZERO + started.elapsed();
-        loop {
-            self.act(now());
-            shared.tell(self.report());
-            let due = self.next_timeout().map(|at| at.since(now()));
-            let ready = self.wait(shared.end(), due)?;
-            if !ready[0].is_empty() {
-                return Ok(());
-            }
-            self.handle_ready(now(), &ready[1..]);
-        }
-    }
-
-    /// Waits at most this long; what is ready: `end` first, then the modem, then clients.
-    fn wait(&self, end: BorrowedFd<'_>, due: Option<Duration>) -> anyhow::Result<Vec<PollFlags>> {
-        let mut fds = vec![PollFd::new(end, PollFlags::POLLIN)];
-        self.dial.watch(&mut fds);
-        self.server.watch(&self.node, &mut fds);
-        match ppoll(&mut fds, due.map(TimeSpec::from), None) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(error) => return Err(error).context("waiting for clients and the modem"),
-        }
-        Ok(fds.iter().map(|fd| fd.revents().unwrap_or(PollFlags::empty())).collect())
+    /// The modem first, then clients.
+    fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+        self.dial.watch(fds);
+        self.server.watch(&self.node, fds);
     }
 
     fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) {
@@ -257,73 +284,26 @@ impl Station {
             .fold(self.node.next_timeout(), earliest)
     }
 
-    fn report(&self) -> Report {
+    fn status(&self) -> Status {
         let is_ready = self.modem.as_ref().is_some_and(Dte::is_ready);
-        let mut status = String::new();
-        let _ = write!(
-            status,
-            "{{\"state\":\"{}\",\"address\":\"{}\",\"waveform\":\"{}\",\"clients\":{}}}",
-            if is_ready { "ready" } else { "no modem" },
-            self.node.address(),
-            self.node.waveform(),
-            self.server.connections(),
-        );
-        Report { entries: self.entries(), status }
+        Status {
+            state: if is_ready { "ready" } else { "no modem" },
+            address: self.node.address().to_string(),
+            waveform: self.node.waveform().to_string(),
+            clients: self.server.connections(),
+        }
     }
 
     /// The counters by name.
-    fn entries(&self) -> Vec<Entry> {
+    fn counters(&self) -> Vec<Entry> {
         let connections = self.server.stats();
-        let (node, sis) = (self.node.stats(), self.node.sis().stats());
-        let mut entries = vec![
-            ("s5066_connections_accepted", connections.accepted),
-            ("s5066_connections_refused", connections.refused),
-            ("s5066_connections_closed", connections.closed),
-            ("s5066_connections_lost", connections.lost),
-            ("s5066_connections_stalled", connections.stalled),
-            ("s5066_modem_connects", self.dial.stats().connected),
-            ("s5066_modem_lost", self.dial.stats().lost),
-            ("s5066_binds", sis.binds),
-            ("s5066_binds_refused", sis.binds_refused),
-            ("s5066_primitives_invalid", sis.invalid),
-            ("s5066_u_pdus_taken", sis.u_pdus_taken),
-            ("s5066_octets_taken", sis.octets_taken),
-            ("s5066_u_pdus_confirmed", sis.confirmed),
-            ("s5066_u_pdus_failed", sis.failed),
-            ("s5066_u_pdus_expired", sis.expired),
-            ("s5066_u_pdus_delivered", sis.u_pdus_delivered),
-            ("s5066_octets_delivered", sis.octets_delivered),
-            ("s5066_not_bound", sis.not_bound),
-            ("s5066_received_late", sis.received_late),
-            ("s5066_received_damaged", sis.received_damaged),
-            ("s5066_malformed", sis.malformed),
-            ("s5066_unconfirmed", sis.unconfirmed),
-            ("s5066_dropped_unbound", sis.dropped_unbound),
-            ("s5066_too_large", sis.too_large),
-            ("s5066_no_mode", sis.no_mode),
-            ("s5066_unbound_requests", sis.unbound_requests),
-            ("s5066_preempted", sis.preempted),
-            ("s5066_inactive", sis.inactive),
-            ("s5066_expedited_floods", sis.expedited_floods),
-            ("s5066_closed_unbound", sis.closed_unbound),
-            ("s5066_closed_invalid", sis.closed_invalid),
-            ("s5066_closed_flood", sis.closed_flood),
-            ("s5066_closed_unread", sis.closed_unread),
-            ("s5066_transmissions", node.transmissions),
-            ("s5066_keyed_ms", node.keyed_nanos / 1_000_000),
-            ("s5066_frames_heard", node.heard),
-            ("s5066_frames_damaged", node.damaged),
-            ("s5066_silences", node.silences),
-            ("s5066_links_made", node.links_made),
-            ("s5066_links_broken", node.links_broken),
-            ("s5066_resets", node.resets),
-        ];
-        entries.extend([
-            ("s5066_frames_data", node.sent.data.count),
-            ("s5066_frames_repeated", node.sent.repeat.count),
-            ("s5066_frames_acks", node.sent.ack.count),
-            ("s5066_frames_control", node.sent.control.count),
+        let mut counters = entries("s5066_", &self.node.stats());
+        counters.extend(entries("s5066_", self.node.sis().stats()));
+        counters.extend(entries("s5066_connections_", connections));
+        counters.extend([
+            ("s5066_modem_connects".to_owned(), self.dial.stats().connected),
+            ("s5066_modem_lost".to_owned(), self.dial.stats().lost),
         ]);
-        entries
+        counters
     }
 }

@@ -4,7 +4,8 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
 
-use nix::sys::eventfd::EventFd;
+use nix::poll::ppoll;
+use nix::sys::time::TimeSpec;
 use proto::modem::Waveform;
 use proto::modem::lan::wire::Packet;
 use proto::modem::lan::{self, Dce};
@@ -51,7 +52,7 @@ fn a_node_follows_what_its_modem_is_set_to() {
     // The modem ignores what the node was told.
     stage.start_modem("1200/short");
     assert_eq!(waveform(&stage), "1200/short");
-    assert!(stage.station.report().status.contains("\"waveform\":\"1200/short\""));
+    assert_eq!(stage.station.status().waveform, "1200/short");
     assert!(stage.station.node.turn_bound() > within);
 
     // Its operator turns the knob.
@@ -72,7 +73,6 @@ fn a_node_follows_what_its_modem_is_set_to() {
 struct Stage {
     now: Time,
     station: Station,
-    end: EventFd,
     listener: TcpListener,
     modem: Option<(TcpStream, Dce)>,
     clients: Vec<(TcpStream, client::Client)>,
@@ -91,7 +91,6 @@ impl Stage {
         Self {
             now: Time::ZERO,
             station: Station::new(config, server, listener.local_addr().unwrap(), 1),
-            end: EventFd::new().unwrap(),
             listener,
             modem: None,
             clients: Vec::new(),
@@ -147,12 +146,19 @@ impl Stage {
         while quiet < 5 {
             self.now += Duration::from_millis(1);
             self.station.act(self.now);
-            let patience = Some(Duration::from_millis(10));
-            let ready = self.station.wait(self.end.as_fd(), patience).unwrap();
-            self.station.handle_ready(self.now, &ready[1..]);
+            let ready = self.wait(Duration::from_millis(10));
+            self.station.handle_ready(self.now, &ready);
             let has_moved = self.turn_modem() | self.turn_clients();
             quiet = if has_moved { 0 } else { quiet + 1 };
         }
+    }
+
+    /// What of the station's is ready, after a while at most.
+    fn wait(&self, patience: Duration) -> Vec<PollFlags> {
+        let mut fds = Vec::new();
+        self.station.watch(&mut fds);
+        ppoll(&mut fds, Some(TimeSpec::from(patience)), None).unwrap();
+        fds.iter().map(|fd| fd.revents().unwrap()).collect()
     }
 
     fn turn_modem(&mut self) -> bool {

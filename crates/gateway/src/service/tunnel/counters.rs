@@ -2,8 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use serde::Serialize;
+
 /// A number that only grows.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct Counter(AtomicU64);
 
 impl Counter {
@@ -12,14 +14,10 @@ impl Counter {
             self.0.fetch_add(count, Ordering::Relaxed);
         }
     }
-
-    pub(super) fn value(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
 }
 
 /// Counters of the driver, over all tunnels.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct Counters {
     /// Reads from the device; one may be a train of many packets.
     pub(super) device_reads: Counter,

@@ -2,11 +2,15 @@
 
 use std::net::SocketAddr;
 use std::ops::Range;
+use std::os::fd::AsFd as _;
+use std::sync::atomic::Ordering;
 
-use proto::secure::{Heard, Incarnation, Opened, Opener, PeerId};
+use anyhow::Context as _;
+use nix::poll::{PollFd, PollFlags};
+
+use proto::secure::{Heard, Incarnation, Opened, Opener, PeerId, Routes};
 
 use super::Shared;
-use super::wait::{INWARD, Sleeper};
 use crate::linux::offload::Joiner;
 use crate::sys::{Arrivals, Arrived};
 
@@ -34,33 +38,53 @@ struct Released {
     joiner: Joiner,
 }
 
-/// Runs until the end.
-pub(super) fn run(shared: &Shared) -> anyhow::Result<()> {
-    let mut sleeper = Sleeper::new(shared, INWARD);
-    let mut opener = shared.state().opener();
-    let mut arrivals = Arrivals::default();
-    let joiner = Joiner::new(shared.tun.takes_datagram_trains());
-    let mut released = Released { joiner, ..Released::default() };
-    loop {
-        shared.act();
-        if sleeper.sleep(shared)? {
+/// The thread's own part.
+pub(super) struct Inward {
+    opener: Opener,
+    arrivals: Arrivals,
+    released: Released,
+}
+
+impl Inward {
+    pub(super) fn new(shared: &Shared) -> Self {
+        let joiner = Joiner::new(shared.tun.takes_datagram_trains());
+        Self {
+            opener: shared.state().opener(),
+            arrivals: Arrivals::default(),
+            released: Released { joiner, ..Released::default() },
+        }
+    }
+
+    pub(super) fn watch<'a>(&self, shared: &'a Shared, fds: &mut Vec<PollFd<'a>>) {
+        let is_full = shared.is_blocked.load(Ordering::SeqCst);
+        let output = if is_full { PollFlags::POLLOUT } else { PollFlags::empty() };
+        fds.push(PollFd::new(shared.udp.as_fd(), PollFlags::POLLIN | output));
+    }
+
+    pub(super) fn handle_ready(
+        &mut self,
+        shared: &Shared,
+        ready: &[PollFlags],
+    ) -> anyhow::Result<()> {
+        if ready[0].is_empty() {
             return Ok(());
         }
+        let Self { opener, arrivals, released } = self;
+        let routes = shared.routes();
         for _ in 0..BATCHES {
-            if shared.udp.receive(&mut arrivals)? == 0 {
+            if shared.udp.receive(arrivals).context("reading the socket")? == 0 {
                 break;
             }
             shared.counters.receives.add(1);
-            let mut sorted: Vec<_> = arrivals
-                .datagrams()
-                .filter_map(|arrived| sort(shared, &mut opener, arrived))
-                .collect();
+            let mut sorted: Vec<_> =
+                arrivals.datagrams().filter_map(|arrived| sort(shared, opener, arrived)).collect();
             for part in sorted.chunks_mut(HELD) {
-                take(shared, part, &mut released);
-                released.write(shared);
+                take(shared, part, released);
+                released.write(shared, &routes);
             }
             released.flush(shared);
         }
+        Ok(())
     }
 }
 
@@ -119,12 +143,12 @@ impl Released {
     }
 
     /// Writes what is released, as trains.
-    fn write(&mut self, shared: &Shared) {
+    fn write(&mut self, shared: &Shared, routes: &Routes) {
         let mut start = 0;
         for &(peer, len) in &self.packets {
             let packet = &self.octets[start..start + len];
             start += len;
-            if shared.routes.is_allowed(peer, packet) {
+            if routes.is_allowed(peer, packet) {
                 self.joiner.push(packet, |train| write(shared, train));
             } else {
                 shared.counters.packets_disallowed.add(1);

@@ -20,45 +20,57 @@ mod status;
 mod transmit;
 mod wait;
 
-use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
-use nix::sys::eventfd::{EfdFlags, EventFd};
+use caps::Capability;
+use nix::poll::{PollFd, PollFlags};
 use proto::rng::Rng;
-use proto::secure::{self, Routes};
+use proto::secure::{self, PrivateKey, Routes};
 use proto::time::Time;
 
-use crate::config;
+use super::{Kind, Reload, Report, Service, Setup};
+use crate::config::{self, Config};
 use crate::keys;
 use crate::linux::device::{Device, Wanted};
 use crate::linux::netlink::Netlink;
-use crate::supervisor::counters::Entry;
+use crate::reactor::{Clock, Driver};
 use crate::sys::{Tap, Udp};
 
 use counters::Counters;
 use errors::Errors;
+use inward::Inward;
+use outward::Outward;
 use state::State;
 use transmit::Transmitter;
+use wait::Second;
 
-/// The tunnels of this gateway; they end when it is dropped.
-pub(crate) struct Service {
+pub(super) const KIND: Kind = Kind {
+    name: "tunnel",
+    is_wanted: |config| config.tunnel.is_some(),
+    // For the device's MTU; and should its port be below 1024.
+    rights: &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_BIND_SERVICE],
+    set_up: |setup| Ok(Box::new(Tunnel::set_up(setup)?)),
+};
+
+/// The tunnels of this gateway. Its thread is the inward one.
+struct Tunnel {
+    config: config::Tunnel,
+    private_key: PrivateKey,
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<anyhow::Result<()>>>,
+    inward: Inward,
+    /// The outward thread.
+    second: Second,
 }
-
-/// What a thread does until the end.
-type Run = fn(&Shared) -> anyhow::Result<()>;
 
 /// What both threads use.
 struct Shared {
-    started: Instant,
+    clock: Clock,
     tun: Tap,
     udp: Udp,
-    routes: Routes,
+    routes: RwLock<Arc<Routes>>,
     state: Mutex<State>,
     transmitter: Mutex<Transmitter>,
     /// Somebody wants the transmitter to look again.
@@ -71,38 +83,31 @@ struct Shared {
     /// without a deadline.
     armed: [AtomicU64; 2],
     counters: Counters,
-    /// Readable when all is to end, and for good.
-    end: EventFd,
 }
 
-impl Service {
+impl Tunnel {
     /// Makes the device, opens the socket, reads the keys.
     ///
     /// # Errors
     /// When something is missing, with the remedy.
-    pub(crate) fn set_up(config: &config::Tunnel, seed: u64) -> anyhow::Result<Self> {
+    fn set_up(setup: &Setup<'_>) -> anyhow::Result<Self> {
+        let config = setup.config.tunnel.clone().context("no section [tunnel]")?;
         let config::Keys { private_key, peers } = config.keys()?;
         let netlink = Netlink::open().context("cannot ask the kernel")?;
-        let (tun, device) = Device::open(netlink, &wanted(config))?;
+        let (tun, device) = Device::open(netlink, &wanted(&config))?;
         let udp = Udp::open(config.listen)
             .with_context(|| format!("cannot open a UDP socket on {}", config.listen))?;
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        let rng = Rng::stream(seed, "secure");
-        let peers = secure::Peers::new(
-            Time::ZERO,
-            unix,
-            &private_key,
-            &peers,
-            rng,
-            Box::new(keys::System),
-        )?;
-        let errors = Errors::new(config);
+        let rng = Rng::stream(setup.seed, "secure");
+        let system = Box::new(keys::System);
+        let peers = secure::Peers::new(Time::ZERO, unix, &private_key, &peers, rng, system)?;
+        let errors = Errors::new(&config);
         let shared = Arc::new(Shared {
-            started: Instant::now(),
+            clock: setup.clock,
             tun,
             udp,
-            routes: config.routes(),
-            state: Mutex::new(State::new(config, peers, seed)),
+            routes: RwLock::new(Arc::new(config.routes())),
+            state: Mutex::new(State::new(&config, peers, setup.seed)),
             transmitter: Mutex::new(Transmitter::default()),
             transmit_again: AtomicBool::new(false),
             is_blocked: AtomicBool::new(false),
@@ -110,78 +115,54 @@ impl Service {
             errors: Mutex::new(errors),
             armed: [AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX)],
             counters: Counters::default(),
-            end: EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)
-                .context("cannot make an event descriptor")?,
         });
-        Ok(Self { shared, threads: Vec::new() })
-    }
-
-    /// Starts to carry traffic.
-    ///
-    /// # Errors
-    /// When no thread can be started.
-    pub(crate) fn start(&mut self) -> anyhow::Result<()> {
-        let threads: [(&str, Run); 2] = [("outward", outward::run), ("inward", inward::run)];
-        for (name, run) in threads {
-            let shared = Arc::clone(&self.shared);
-            let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-                let outcome = run(&shared);
-                shared.end();
-                outcome
-            });
-            self.threads.push(thread.context("cannot start a thread")?);
-        }
-        Ok(())
-    }
-
-    /// Readable when a thread has ended because it cannot go on.
-    pub(crate) fn ended(&self) -> std::os::fd::BorrowedFd<'_> {
-        self.shared.end.as_fd()
-    }
-
-    /// Ends the threads.
-    ///
-    /// # Errors
-    /// What ended one of them before.
-    pub(crate) fn stop(&mut self) -> anyhow::Result<()> {
-        self.shared.end();
-        let mut outcome = Ok(());
-        for thread in self.threads.drain(..) {
-            let ended = thread.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a thread panicked")));
-            outcome = outcome.and(ended);
-        }
-        outcome
-    }
-
-    /// The counters of all tunnels together, by name.
-    pub(crate) fn entries(&self) -> Vec<Entry> {
-        self.shared.entries()
-    }
-
-    /// Each tunnel as a JSON object, in an array.
-    pub(crate) fn status(&self) -> String {
-        self.shared.status()
-    }
-
-    /// Each tunnel's counters in Prometheus' text format.
-    pub(crate) fn metrics(&self) -> String {
-        self.shared.metrics()
+        let inward = Inward::new(&shared);
+        let outward = Outward::new(Arc::clone(&shared));
+        let second = Second::start("outward", setup, outward)?;
+        Ok(Self { config, private_key, shared, inward, second })
     }
 }
 
-impl Drop for Service {
-    fn drop(&mut self) {
-        let _ = self.stop();
+impl Driver for Tunnel {
+    fn act(&mut self, _now: Time) -> anyhow::Result<()> {
+        self.second.check()?;
+        self.shared.act();
+        Ok(())
+    }
+
+    fn next_timeout(&mut self) -> Option<Time> {
+        self.shared.sleep(wait::INWARD)
+    }
+
+    fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+        self.inward.watch(&self.shared, fds);
+    }
+
+    fn handle_ready(&mut self, _now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
+        self.shared.wake_up(wait::INWARD);
+        self.inward.handle_ready(&self.shared, ready)
+    }
+}
+
+impl Service for Tunnel {
+    fn report(&self, _now: Time) -> Report {
+        self.shared.report()
+    }
+
+    fn reload(&mut self, _now: Time, config: &Config) -> anyhow::Result<Reload> {
+        let same = config.tunnel.as_ref().filter(|config| **config == self.config);
+        let keys = same.map(config::Tunnel::keys).transpose()?;
+        Ok(Reload::unless_same(keys.is_some_and(|keys| keys.private_key == self.private_key)))
     }
 }
 
 impl Shared {
     fn now(&self) -> Time {
-        Time::ZERO + self.started.elapsed()
+        self.clock.now()
     }
 
-    fn end(&self) {
-        let _ = self.end.write(1);
+    fn routes(&self) -> Arc<Routes> {
+        Arc::clone(&self.routes.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -1,13 +1,21 @@
 //! From the device to the cores.
 
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use anyhow::Context as _;
+use nix::poll::{PollFd, PollFlags};
 use proto::ip::{FlowKey, Header, icmp, mss, protocol};
-use proto::secure::PeerId;
+use proto::secure::{PeerId, Routes};
+use proto::time::Time;
 use tracing::debug;
 
 use super::state::Rejected;
-use super::wait::{OUTWARD, Sleeper};
+use super::wait::OUTWARD;
 use super::{Shared, lock};
 use crate::linux::offload::{self, Offload};
+use crate::reactor::Driver;
 
 /// Trains taken from the device before the peers are looked after.
 const TRAINS: usize = 4;
@@ -27,33 +35,68 @@ struct Complaint {
     offender: Vec<u8>,
 }
 
-/// Runs until the end.
-pub(super) fn run(shared: &Shared) -> anyhow::Result<()> {
-    let mut sleeper = Sleeper::new(shared, OUTWARD);
-    let mut train = vec![0; TRAIN];
-    let mut segment = Vec::new();
-    let mut staged = Staged::default();
-    let mut complaints = Vec::new();
-    loop {
-        shared.act();
-        if sleeper.sleep(shared)? {
+/// The thread's own part.
+pub(super) struct Outward {
+    shared: Arc<Shared>,
+    train: Vec<u8>,
+    segment: Vec<u8>,
+    staged: Staged,
+    complaints: Vec<Complaint>,
+}
+
+impl Outward {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        let (segment, complaints) = (Vec::new(), Vec::new());
+        Self { shared, train: vec![0; TRAIN], segment, staged: Staged::default(), complaints }
+    }
+}
+
+impl Driver for Outward {
+    fn act(&mut self, _now: Time) -> anyhow::Result<()> {
+        self.shared.act();
+        Ok(())
+    }
+
+    fn next_timeout(&mut self) -> Option<Time> {
+        self.shared.sleep(OUTWARD)
+    }
+
+    fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+        fds.push(PollFd::new(self.shared.tun.as_fd(), PollFlags::POLLIN));
+        if self.shared.is_blocked.load(Ordering::SeqCst) {
+            fds.push(PollFd::new(self.shared.udp.as_fd(), PollFlags::POLLOUT));
+        }
+    }
+
+    fn handle_ready(&mut self, _now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
+        let Self { shared, train, segment, staged, complaints } = self;
+        shared.wake_up(OUTWARD);
+        if ready[0].is_empty() {
             return Ok(());
         }
+        let routes = shared.routes();
         for _ in 0..TRAINS {
-            let Some(len) = shared.tun.read(&mut train)? else { break };
+            let Some(len) = shared.tun.read(train).context("reading the device")? else { break };
             shared.counters.device_reads.add(1);
-            stage(shared, &mut train[..len], &mut segment, &mut staged);
-            submit(shared, &mut staged, &mut complaints);
+            stage(shared, &routes, &mut train[..len], segment, staged);
+            submit(shared, staged, complaints);
             for complaint in complaints.drain(..) {
                 complain(shared, &complaint);
             }
             shared.transmit();
         }
+        Ok(())
     }
 }
 
 /// Cuts a train into packets for a peer.
-fn stage(shared: &Shared, train: &mut [u8], segment: &mut Vec<u8>, staged: &mut Staged) {
+fn stage(
+    shared: &Shared,
+    routes: &Routes,
+    train: &mut [u8],
+    segment: &mut Vec<u8>,
+    staged: &mut Staged,
+) {
     let counters = &shared.counters;
     let (offload, destination) = match (Offload::parse(train, 0), train.get(offload::HEADER..)) {
         (Ok(offload), Some(packet)) => (offload, destination(packet)),
@@ -67,7 +110,7 @@ fn stage(shared: &Shared, train: &mut [u8], segment: &mut Vec<u8>, staged: &mut 
         return;
     };
     let packet = &mut train[offload::HEADER..];
-    let Some(peer) = shared.routes.peer_for(destination) else {
+    let Some(peer) = routes.peer_for(destination) else {
         counters.packets_unrouted.add(1);
         // The kernel's own multicast is nobody's mistake; ICMP is not owed then, and not sent.
         complain(

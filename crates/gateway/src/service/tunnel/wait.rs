@@ -1,69 +1,103 @@
-//! How the threads sleep: until something arrives, or until a core is due.
+//! How the two threads sleep, and how one of them ends with the other.
 
-use std::os::fd::AsFd as _;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 
 use anyhow::Context as _;
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::prctl;
-use nix::sys::time::TimeSpec;
 use proto::time::Time;
 
 use super::Shared;
+use crate::reactor::{Driver, Reactor, Waker};
+use crate::service::Setup;
 
 /// The thread that reads the device.
 pub(super) const OUTWARD: usize = 0;
 /// The thread that reads the socket.
 pub(super) const INWARD: usize = 1;
 
-/// Nanoseconds by which the kernel may wake us late; pacing is finer than its default.
-const SLACK: u64 = 1_000;
-
-/// One thread's way to sleep.
-pub(super) struct Sleeper {
-    who: usize,
-}
-
-impl Sleeper {
-    pub(super) fn new(_shared: &Shared, who: usize) -> Self {
-        let _ = prctl::set_timerslack(SLACK);
-        Self { who }
-    }
-
-    /// Sleeps; whether all is to end.
+impl Shared {
+    /// Until when a thread may sleep.
     ///
     /// Only one of the threads waits for a deadline. The other may sleep past it: one that is
     /// awake looks at all deadlines before it sleeps.
-    pub(super) fn sleep(&mut self, shared: &Shared) -> anyhow::Result<bool> {
-        let state = shared.state();
+    pub(super) fn sleep(&self, who: usize) -> Option<Time> {
+        let state = self.state();
         let due = state.next_timeout();
-        let others = shared.armed[1 - self.who].load(Ordering::SeqCst);
+        let others = self.armed[1 - who].load(Ordering::SeqCst);
         let due = due.filter(|due| due.as_nanos() < others);
-        let armed = due.map_or(u64::MAX, Time::as_nanos);
-        shared.armed[self.who].store(armed, Ordering::SeqCst);
-        drop(state);
+        self.armed[who].store(due.map_or(u64::MAX, Time::as_nanos), Ordering::SeqCst);
+        due
+    }
 
-        let timeout = due.map(|due| TimeSpec::from(due.since(shared.now())));
-        let full = shared.is_blocked.load(Ordering::SeqCst);
-        let output = if full { PollFlags::POLLOUT } else { PollFlags::empty() };
-        let input = PollFlags::POLLIN;
-        let mut fds = [
-            PollFd::new(shared.end.as_fd(), input),
-            if self.who == OUTWARD {
-                PollFd::new(shared.tun.as_fd(), input)
-            } else {
-                PollFd::new(shared.udp.as_fd(), input | output)
-            },
-            PollFd::new(shared.udp.as_fd(), output),
-        ];
-        let polled = if self.who == OUTWARD && full { 3 } else { 2 };
-        let outcome = ppoll(&mut fds[..polled], timeout, None);
-        shared.armed[self.who].store(u64::MAX, Ordering::SeqCst);
-        match outcome {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(error) => return Err(error).context("waiting for packets"),
+    /// A thread is awake.
+    pub(super) fn wake_up(&self, who: usize) {
+        self.armed[who].store(u64::MAX, Ordering::SeqCst);
+    }
+}
+
+/// A second thread of a service. It ends when this is dropped, and its end wakes the first.
+pub(super) struct Second {
+    name: &'static str,
+    is_over: Arc<AtomicBool>,
+    waker: Arc<Waker>,
+    thread: Option<JoinHandle<anyhow::Result<()>>>,
+}
+
+impl Second {
+    /// # Errors
+    /// When no thread can be started.
+    pub(super) fn start(
+        name: &'static str,
+        setup: &Setup<'_>,
+        mut driver: impl Driver + Send + 'static,
+    ) -> anyhow::Result<Self> {
+        let waker = Waker::new()?;
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (ends, first) = (Arc::clone(&is_over), Arc::clone(setup.waker));
+        let (clock, woken) = (setup.clock, Arc::clone(&waker));
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            // Also when it panics.
+            let _wake = WakeAtEnd(first);
+            let mut reactor = Reactor::new(clock, woken);
+            while !ends.load(Ordering::SeqCst) {
+                reactor.turn(&mut driver)?;
+            }
+            Ok(())
+        });
+        Ok(Self { name, is_over, waker, thread: Some(thread.context("cannot start a thread")?) })
+    }
+
+    /// Whether it goes on.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub(super) fn check(&mut self) -> anyhow::Result<()> {
+        match self.thread.take_if(|thread| thread.is_finished()) {
+            None => Ok(()),
+            Some(thread) => {
+                let outcome = thread.join().unwrap_or_else(|_| anyhow::bail!("it panicked"));
+                outcome.and_then(|()| anyhow::bail!("it ended")).context(self.name)
+            }
         }
-        Ok(fds[0].revents().is_some_and(|events| !events.is_empty()))
+    }
+}
+
+impl Drop for Second {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        self.waker.wake();
+        if let Some(thread) = self.thread.take() {
+            // What ended it was told, or nobody asks any more.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct WakeAtEnd(Arc<Waker>);
+
+impl Drop for WakeAtEnd {
+    fn drop(&mut self) {
+        self.0.wake();
     }
 }

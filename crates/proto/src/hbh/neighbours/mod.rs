@@ -27,6 +27,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
+use serde::Serialize;
+
 use super::auth::End;
 use super::hello::{Heard, Hello, MAX_NEIGHBOURS};
 use super::{LinkReport, Peer, Profile};
@@ -87,7 +89,7 @@ pub enum Event {
 pub type Place = (usize, Mac);
 
 /// Counters of hellos.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Stats {
     /// Hellos sent.
     pub hellos_sent: u64,
@@ -145,24 +147,16 @@ struct Interface {
 }
 
 impl Neighbours {
-    /// Nobody is known yet; `stations` are the hardware addresses of our interfaces.
+    /// Nobody is known yet, and no interface.
     #[must_use]
-    pub fn new(config: Config, stations: &[Mac], mut rng: Rng) -> Self {
-        let interface = |&station| Interface {
-            station,
-            addresses: Vec::new(),
-            hello_at: None,
-            is_running: false,
-            named: None,
-            departures: Departures::default(),
-        };
+    pub fn new(config: Config, mut rng: Rng) -> Self {
         Self {
             config,
             boot: rng.bits(),
             counter: 0,
             sessions: Sessions::new(&mut rng),
             rng,
-            interfaces: stations.iter().map(interface).collect(),
+            interfaces: Vec::new(),
             known: BTreeMap::new(),
             places: BTreeMap::new(),
             by_address: BTreeMap::new(),
@@ -172,22 +166,29 @@ impl Neighbours {
         }
     }
 
-    /// Takes what is now known of one of our interfaces.
+    /// Takes what is now known of one of our interfaces: its hardware address, its addresses, and
+    /// whether it runs. Positions are small, and those of interfaces that are gone may be used again.
     pub fn handle_interface(
         &mut self,
         now: Time,
         interface: usize,
+        station: Mac,
         addresses: &[IpAddr],
         is_running: bool,
     ) {
+        if self.interfaces.len() <= interface {
+            self.interfaces.resize_with(interface + 1, Interface::unknown);
+        }
         let state = &mut self.interfaces[interface];
-        if state.addresses == addresses && state.is_running == is_running {
+        let is_same_station = state.station == station;
+        if is_same_station && state.addresses == addresses && state.is_running == is_running {
             return;
         }
+        state.station = station;
         state.addresses = addresses.to_vec();
         state.is_running = is_running && !addresses.is_empty();
         state.hello_at = state.is_running.then_some(now);
-        if !state.is_running {
+        if !state.is_running || !is_same_station {
             let gone: Vec<Place> =
                 self.known.keys().copied().filter(|p| p.0 == interface).collect();
             for place in gone {
@@ -291,7 +292,7 @@ impl Neighbours {
 
     /// The next hello to send on an interface, and to whom.
     pub fn poll_transmit(&mut self, now: Time, interface: usize) -> Option<(Mac, Hello)> {
-        if !self.interfaces[interface].is_running {
+        if !self.interfaces.get(interface).is_some_and(|interface| interface.is_running) {
             return None;
         }
         if self.interfaces[interface].hello_at.is_some_and(|at| at <= now) {
@@ -441,6 +442,20 @@ impl Neighbours {
             station: *station,
             addresses: addresses.clone(),
             neighbours,
+        }
+    }
+}
+
+impl Interface {
+    /// One that nothing is known of.
+    fn unknown() -> Self {
+        Self {
+            station: Mac([0; 6]),
+            addresses: Vec::new(),
+            hello_at: None,
+            is_running: false,
+            named: None,
+            departures: Departures::default(),
         }
     }
 }

@@ -53,8 +53,8 @@ fn silence_brings_a_neighbour_down_and_both_start_afresh() {
 fn a_restart_is_noticed_at_once() {
     let mut pair = Pair::new();
     pair.run(Duration::from_secs(5), |_| false);
-    pair.right = gateway(3, 1, Profile::Default);
-    pair.right.handle_interface(pair.now, 0, &[address(1)], true);
+    pair.right = gateway(3, Profile::Default);
+    pair.right.handle_interface(pair.now, 0, mac(1), &[address(1)], true);
 
     let story = pair.run(Duration::from_secs(1), |_| false);
 
@@ -126,8 +126,8 @@ fn a_goodbye_is_believed() {
 #[test]
 fn another_profile_is_no_neighbour() {
     let mut pair = Pair::new();
-    pair.right = gateway(2, 1, Profile::Paper);
-    pair.right.handle_interface(pair.now, 0, &[address(1)], true);
+    pair.right = gateway(2, Profile::Paper);
+    pair.right.handle_interface(pair.now, 0, mac(1), &[address(1)], true);
 
     let story = pair.run(Duration::from_secs(10), |_| false);
 
@@ -168,8 +168,8 @@ struct Pair {
 
 impl Pair {
     fn new() -> Self {
-        let (left, mut right) = (with(config()), gateway(2, 1, Profile::Default));
-        right.handle_interface(Time::ZERO, 0, &[address(1)], true);
+        let (left, mut right) = (with(config()), gateway(2, Profile::Default));
+        right.handle_interface(Time::ZERO, 0, mac(1), &[address(1)], true);
         Self { now: Time::ZERO, left, right, from_right: Vec::new(), measured: Default::default() }
     }
 
@@ -241,14 +241,14 @@ fn config() -> Config {
 
 /// The first station, with one interface that runs.
 fn with(config: Config) -> Neighbours {
-    let mut gateway = Neighbours::new(config, &[mac(0)], Rng::stream(1, "neighbours"));
-    gateway.handle_interface(Time::ZERO, 0, &[address(0)], true);
+    let mut gateway = Neighbours::new(config, Rng::stream(1, "neighbours"));
+    gateway.handle_interface(Time::ZERO, 0, mac(0), &[address(0)], true);
     gateway
 }
 
-fn gateway(seed: u64, station: u16, profile: Profile) -> Neighbours {
+fn gateway(seed: u64, profile: Profile) -> Neighbours {
     let config = Config { profile, ..config() };
-    Neighbours::new(config, &[mac(station)], Rng::stream(seed, "neighbours"))
+    Neighbours::new(config, Rng::stream(seed, "neighbours"))
 }
 
 /// What a station that hears nobody says first.

@@ -1,29 +1,40 @@
 //! What a node counts.
 
+use serde::{Serialize, Serializer};
+
 use super::record::FrameKind;
 
 /// What a node has counted since its start; octets on the air are those of frames.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Stats {
     /// Transmissions made.
     pub transmissions: u64,
     /// Nanoseconds for which the transmitter was on.
+    #[serde(rename = "keyed_ms", serialize_with = "in_milliseconds")]
     pub keyed_nanos: u64,
     /// Frames sent.
+    #[serde(flatten, serialize_with = "frames")]
     pub sent: ByKind,
     /// Good frames heard that were meant for this node or for all.
+    #[serde(rename = "frames_heard")]
     pub heard: u64,
     /// Frames heard for this node whose header was good and whose segment was not.
+    #[serde(rename = "frames_damaged")]
     pub damaged: u64,
     /// Good frames for others.
+    #[serde(rename = "frames_foreign")]
     pub foreign: u64,
     /// S_PDUs taken from clients, and their octets.
+    #[serde(skip)]
     pub accepted: Tally,
     /// S_PDUs that the peer acknowledged, or that were sent where nobody acknowledges.
+    #[serde(rename = "s_pdus_done")]
     pub done: u64,
     /// S_PDUs that failed, told to their owners.
+    #[serde(rename = "s_pdus_failed")]
     pub failed: u64,
     /// S_PDUs that arrived.
+    #[serde(skip)]
     pub delivered: Tally,
     /// Answers that did not come.
     pub silences: u64,
@@ -42,6 +53,7 @@ pub struct Stats {
     /// Warnings heard.
     pub warnings_heard: u64,
     /// C_PDUs that made no sense, dropped.
+    #[serde(rename = "c_pdus_malformed")]
     pub malformed: u64,
     /// Requests that found no place for another station.
     pub too_many_peers: u64,
@@ -75,6 +87,21 @@ pub struct ByKind {
     pub padding: Tally,
     /// Data again.
     pub repeat: Tally,
+}
+
+fn in_milliseconds<S: Serializer>(nanos: &u64, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u64(nanos / 1_000_000)
+}
+
+fn frames<S: Serializer>(sent: &ByKind, to: S) -> Result<S::Ok, S::Error> {
+    let counts = [
+        ("frames_acks", sent.ack),
+        ("frames_control", sent.control),
+        ("frames_data", sent.data),
+        ("frames_padding", sent.padding),
+        ("frames_repeated", sent.repeat),
+    ];
+    to.collect_map(counts.map(|(name, tally)| (name, tally.count)))
 }
 
 impl Tally {

@@ -107,8 +107,8 @@ fn what_was_recorded_takes_nobody_down_and_brings_nobody_up() {
                 recorded.push(goodbye);
             }
         }
-        pair.right = gateway(10 + start, 1, Profile::Default);
-        pair.right.handle_interface(pair.now, 0, &[address(1)], true);
+        pair.right = gateway(10 + start, Profile::Default);
+        pair.right.handle_interface(pair.now, 0, mac(1), &[address(1)], true);
     }
     pair.run(Duration::from_secs(5), |_| false);
     let up = pair.left.peer_at((0, mac(1)));

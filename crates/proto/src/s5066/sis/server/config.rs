@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 /// The parameters of a node's clients.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -115,7 +117,7 @@ impl Default for Config {
 }
 
 /// Counters of a node's clients since it started.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Stats {
     /// Connections taken.
     pub connections: u64,
@@ -140,6 +142,7 @@ pub struct Stats {
     /// Clients unbound: too many expedited U_PDUs.
     pub expedited_floods: u64,
     /// Primitives that could not be read or were not for a client to send.
+    #[serde(rename = "primitives_invalid")]
     pub invalid: u64,
     /// Requests of connections that are not bound; not taken.
     pub unbound_requests: u64,
@@ -156,14 +159,17 @@ pub struct Stats {
     /// U_PDUs handed to the layers below.
     pub u_pdus_sent: u64,
     /// U_PDUs dropped: their time to live ended before they were handed down.
+    #[serde(rename = "u_pdus_expired")]
     pub expired: u64,
     /// U_PDUs confirmed to clients.
+    #[serde(rename = "u_pdus_confirmed")]
     pub confirmed: u64,
     /// U_PDUs that another node had confirmed, and then said that no client there took them.
     pub unreceived: u64,
     /// U_PDUs that clients took back before anything of them was sent.
     pub taken_back: u64,
     /// U_PDUs that failed after they were handed down.
+    #[serde(rename = "u_pdus_failed")]
     pub failed: u64,
     /// U_PDUs that no remote client confirmed in time.
     pub unconfirmed: u64,

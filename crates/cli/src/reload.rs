@@ -1,0 +1,34 @@
+//! `trackway reload`: another configuration for the gateway that runs here.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use gateway::Reloaded;
+
+use crate::failure;
+
+/// Let the gateway that runs in this network namespace read its configuration again.
+///
+/// It is checked as a whole first; if anything is wrong nothing changes. What did not change is not disturbed.
+#[derive(Clone, Copy, Debug, clap::Args)]
+#[command(after_help = "Example:\n  trackway reload")]
+pub(crate) struct Args {}
+
+/// Asks the gateway, and prints what has changed.
+pub(crate) fn run(Args {}: Args) -> anyhow::Result<ExitCode> {
+    match gateway::ask_reload()? {
+        Reloaded::Changed(changes) => {
+            let mut out = std::io::stdout().lock();
+            if changes.is_empty() {
+                writeln!(out, "nothing has changed")?;
+            }
+            for change in changes {
+                writeln!(out, "{change}")?;
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Reloaded::Invalid(why) => Err(failure::misuse(why)),
+        Reloaded::Refused(why) => anyhow::bail!("nothing has changed: {why}"),
+        Reloaded::Forbidden => anyhow::bail!("only root and the gateway's user may do this"),
+    }
+}

@@ -1,0 +1,75 @@
+//! What HBH has seen on its interfaces and why it dropped what it dropped.
+
+use serde::Serialize;
+
+/// Counters of the data path; those of HBH and of the neighbours are their own.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub(super) struct Counters {
+    /// Frames taken from the kernel; one may be a train of many segments.
+    pub(super) frames_intercepted: u64,
+    /// Packets in them.
+    pub(super) packets_intercepted: u64,
+    /// Frames that the kernel sent into our device of its own accord; dropped.
+    pub(super) frames_stray: u64,
+    /// Frames that the kernel describes wrongly; dropped.
+    pub(super) frames_malformed: u64,
+    /// Packets sent plain: what neighbours say to each other, or the next hop had just stopped
+    /// speaking HBH.
+    pub(super) packets_plain: u64,
+    /// Packets past HBH dropped because too many waited for the interface.
+    pub(super) packets_plain_full: u64,
+    /// Packets handed to the kernel, which delivers, forwards, drops, or answers with an error.
+    pub(super) packets_released: u64,
+    /// Packets that the kernel did not take.
+    pub(super) packets_release_failed: u64,
+    /// Packets too long for the next hop, cut into fragments.
+    pub(super) packets_fragmented: u64,
+    /// Packets too long for the next hop that may not be cut; dropped, the sender is told.
+    pub(super) packets_too_big: u64,
+    /// Packets refused because a queue was full; dropped.
+    pub(super) packets_full: u64,
+    /// Packets that turned out to be no IP; dropped.
+    pub(super) packets_malformed: u64,
+    /// Packets taken back from a neighbour because their route changed or it went down.
+    pub(super) packets_rerouted: u64,
+    /// ... of those, this node's own, sent again.
+    pub(super) packets_returned: u64,
+    /// ... of those, given to the kernel although it had no route, after some seconds.
+    pub(super) packets_unrouted: u64,
+    /// ICMP errors sent.
+    pub(super) icmp_sent: u64,
+    /// ICMP errors that could not be sent.
+    pub(super) icmp_failed: u64,
+    /// ICMP errors not sent because there were too many.
+    pub(super) icmp_suppressed: u64,
+    /// SYNs whose segment size was lowered.
+    pub(super) syns_clamped: u64,
+    /// Frames received from neighbours.
+    pub(super) frames_received: u64,
+    /// Frames for other stations; dropped.
+    pub(super) frames_foreign: u64,
+    /// Frames that carry no IP packet of our protocol; dropped.
+    pub(super) frames_not_hbh: u64,
+    /// HBH packets from stations that are no neighbours; dropped.
+    pub(super) frames_unknown_peer: u64,
+    /// HBH packets in the name of a neighbour that it did not send; dropped.
+    pub(super) frames_forged: u64,
+    /// HBH packets of a neighbour that came before, or far too late; dropped.
+    pub(super) frames_replayed: u64,
+    /// Hellos that cannot be read; dropped.
+    pub(super) hellos_malformed: u64,
+    /// Hellos of another version; dropped.
+    pub(super) hellos_other_version: u64,
+    /// Hellos with another group key or none, or with one when we have none; dropped.
+    pub(super) hellos_unauthenticated: u64,
+    /// Hellos that claim our group key without having it; dropped.
+    pub(super) hellos_forged: u64,
+    /// Frames sent to neighbours.
+    pub(super) frames_sent: u64,
+    /// Frames that the interface refused; dropped.
+    pub(super) frames_send_failed: u64,
+    /// Times the interface had no more room.
+    pub(super) links_busy: u64,
+    /// Changes of routes, links or addresses.
+    pub(super) route_changes: u64,
+}

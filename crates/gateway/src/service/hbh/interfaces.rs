@@ -1,0 +1,188 @@
+//! MANET interfaces that come and go, by the kernel's word or another configuration's.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use proto::time::{Time, earliest};
+use tracing::{info, warn};
+
+use super::port::Port;
+use super::release::Release;
+use super::{Hbh, SETTLE, ports};
+use crate::config::Config;
+use crate::linux::links::{self, LinkState};
+use crate::service::Reload;
+
+/// Between two looks for interfaces that are not there.
+const RETRY: Duration = Duration::from_secs(2);
+
+impl Hbh {
+    /// An interface is there and was opened.
+    pub(super) fn put(&mut self, now: Time, position: usize, port: Port) {
+        let (mac, state) = (port.mac, port.state.clone());
+        self.ports.put(position, port);
+        let takes_datagrams = self.ports.iter().all(|(_, port)| port.tap.takes_datagram_trains());
+        self.release.flush(&self.ports, &mut self.counters);
+        self.release = Release::new(takes_datagrams);
+        self.neighbours.handle_interface(now, position, mac, &state.addresses, state.is_running);
+    }
+
+    /// Lets go of an interface, to look for it again.
+    ///
+    /// # Errors
+    /// When `nft` has ended.
+    pub(super) fn lose(&mut self, now: Time, position: usize, why: &str) -> anyhow::Result<()> {
+        warn!(interface = %self.ports.name(position), %why, "interface lost: it is waited for");
+        self.let_go(now, position, why)?;
+        self.expect_absent(now);
+        Ok(())
+    }
+
+    /// Looks again before long for interfaces that are not there.
+    pub(super) fn expect_absent(&mut self, now: Time) {
+        self.ports.retry_at = (!self.ports.absent().is_empty()).then_some(now + RETRY);
+    }
+
+    /// Opens those interfaces that have come.
+    ///
+    /// # Errors
+    /// When `nft` has ended.
+    pub(super) fn find_absent(&mut self, now: Time) -> anyhow::Result<()> {
+        for (position, name) in self.ports.absent() {
+            match ports::open(&mut self.netlink, &self.config, position, &name) {
+                Ok(port) => {
+                    self.firewall.attach(position, &name, &ports::device(position))?;
+                    self.put(now, position, port);
+                    info!(interface = %name, "interface is back");
+                }
+                Err(why) => {
+                    let why = format!("{why:#}");
+                    if self.ports.take_away(position, &why) {
+                        info!(interface = %name, %why, "interface is waited for");
+                    }
+                }
+            }
+        }
+        self.expect_absent(now);
+        Ok(())
+    }
+
+    /// Takes what the kernel says has changed of links, addresses and routes.
+    ///
+    /// # Errors
+    /// When the kernel or `nft` cannot be asked any more.
+    pub(super) fn take_changes(&mut self, now: Time) -> anyhow::Result<()> {
+        let (mut changes, mut has_links) = (0, false);
+        let mut concerned = 0_u32;
+        let ports = &self.ports;
+        let is_lossy = self.monitor.read(|message| {
+            changes += 1;
+            let Some(index) = links::subject(message) else { return };
+            has_links = true;
+            if let Some(position) = ports.with_index(index) {
+                concerned |= 1 << position;
+            }
+        });
+        if is_lossy.context("cannot watch the kernel's routes")? {
+            (concerned, has_links) = (u32::MAX, true);
+        }
+        self.counters.route_changes += changes;
+        self.reroute_at = earliest(self.reroute_at, Some(now + SETTLE));
+
+        for position in self.ports.positions() {
+            if concerned & (1 << position) != 0 {
+                self.look_at(now, position)?;
+            }
+        }
+        if has_links && self.ports.retry_at.is_some() {
+            self.find_absent(now)?;
+        }
+        Ok(())
+    }
+
+    /// Sees what has become of an interface.
+    fn look_at(&mut self, now: Time, position: usize) -> anyhow::Result<()> {
+        let Some(port) = self.ports.get_mut(position) else { return Ok(()) };
+        let state = LinkState::read(&mut self.netlink, &port.name)?;
+        let Some(state) = state.filter(|state| state.index == port.index) else {
+            return self.lose(now, position, "it is gone");
+        };
+        if state.mac != Some(port.mac) {
+            return self.lose(now, position, "its hardware address has changed");
+        }
+        let (addresses, is_running) = (state.addresses.clone(), state.is_running);
+        port.state = state;
+        let mac = port.mac;
+        self.neighbours.handle_interface(now, position, mac, &addresses, is_running);
+        let peers: Vec<_> = self.neighbours.peers().filter(|(_, at)| at.0 == position).collect();
+        for (peer, place) in peers {
+            if let Some(config) = self.peer_config(place) {
+                self.hop.add_peer(peer, config);
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets an interface: its neighbours, rules and device.
+    fn let_go(&mut self, now: Time, position: usize, why: &str) -> anyhow::Result<()> {
+        if let Some(port) = self.ports.get(position) {
+            let mac = port.mac;
+            self.neighbours.handle_interface(now, position, mac, &[], false);
+            self.take_neighbours(now, None)?;
+            self.firewall.detach(position)?;
+        }
+        self.ports.take_away(position, why);
+        Ok(())
+    }
+
+    /// Takes another configuration: interfaces come and go, all else begins anew.
+    ///
+    /// # Errors
+    /// When an interface that is new is not there.
+    pub(super) fn follow(&mut self, now: Time, config: &Config) -> anyhow::Result<Reload> {
+        let is_new = |name: &&String| self.ports.with_name(name).is_none();
+        let come: Vec<_> = config.interfaces.iter().filter(is_new).cloned().collect();
+        for name in &come {
+            if LinkState::read(&mut self.netlink, name)?.and_then(|state| state.mac).is_none() {
+                anyhow::bail!(
+                    "there is no Ethernet-like interface {name}: `ip link` lists those that exist"
+                );
+            }
+        }
+        let key = config.read_group_key().context("group_key")?;
+        if !is_same(&self.config, config) || !self.guard.has_key(key.as_ref()) {
+            return Ok(Reload::Restart);
+        }
+
+        let mut changes = Vec::new();
+        for position in self.ports.positions() {
+            let name = self.ports.name(position).to_owned();
+            if !name.is_empty() && !config.interfaces.contains(&name) {
+                self.let_go(now, position, "it is not asked for")?;
+                self.ports.remove(position);
+                changes.push(format!("interface {name} left"));
+            }
+        }
+        for name in come {
+            self.ports.add(&name);
+            changes.push(format!("interface {name} added"));
+        }
+        self.config = config.clone();
+        self.find_absent(now)?;
+        Ok(Reload::Taken(changes))
+    }
+}
+
+/// Whether two configurations differ for HBH in nothing but the interfaces.
+fn is_same(one: &Config, other: &Config) -> bool {
+    let of_hbh = |config: &Config| Config {
+        interfaces: Vec::new(),
+        tunnel: None,
+        ip_client: None,
+        s5066: None,
+        log: config.log,
+        metrics: None,
+        ..config.clone()
+    };
+    of_hbh(one) == of_hbh(other)
+}

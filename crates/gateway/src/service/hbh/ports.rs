@@ -1,0 +1,187 @@
+//! The MANET interfaces by their positions. One that is not there is waited for.
+
+use anyhow::{Context as _, bail};
+use proto::time::Time;
+use serde::Serialize;
+
+use super::port::Port;
+use crate::config::Config;
+use crate::linux::device;
+use crate::linux::firewall;
+use crate::linux::links::LinkState;
+use crate::linux::netlink::Netlink;
+use crate::sys::Link;
+
+/// Names of our devices begin so; the position of the MANET interface follows.
+const DEVICE: &str = "trackway";
+
+/// All places for interfaces. The position of one never changes while it is configured.
+#[derive(Default)]
+pub(super) struct Ports {
+    places: Vec<Option<Place>>,
+    /// When to look again for those that are not there.
+    pub(super) retry_at: Option<Time>,
+}
+
+/// A configured interface.
+struct Place {
+    name: String,
+    /// Why there is none, if there is none.
+    port: Result<Port, String>,
+    /// What is wrong with it: it cannot be used any more.
+    fault: Option<String>,
+}
+
+/// What an operator is told of an interface.
+#[derive(Debug, Serialize)]
+pub(super) struct Status {
+    name: String,
+    is_there: bool,
+    /// What is waited for.
+    why: Option<String>,
+}
+
+impl Ports {
+    /// Takes an interface that has no place yet, and returns its position.
+    pub(super) fn add(&mut self, name: &str) -> usize {
+        let why = "not looked for yet".to_owned();
+        let place = Some(Place { name: name.to_owned(), port: Err(why), fault: None });
+        match self.places.iter().position(Option::is_none) {
+            Some(free) => {
+                self.places[free] = place;
+                free
+            }
+            None => {
+                self.places.push(place);
+                self.places.len() - 1
+            }
+        }
+    }
+
+    /// Frees the place of an interface.
+    pub(super) fn remove(&mut self, position: usize) {
+        self.places[position] = None;
+    }
+
+    /// The interface is there.
+    pub(super) fn put(&mut self, position: usize, port: Port) {
+        if let Some(place) = self.places.get_mut(position).and_then(Option::as_mut) {
+            place.port = Ok(port);
+            place.fault = None;
+        }
+    }
+
+    /// The interface is not there; returns whether that is news.
+    pub(super) fn take_away(&mut self, position: usize, why: &str) -> bool {
+        let Some(place) = self.places.get_mut(position).and_then(Option::as_mut) else {
+            return false;
+        };
+        let is_news = !matches!(&place.port, Err(before) if before == why);
+        place.port = Err(why.to_owned());
+        place.fault = None;
+        is_news
+    }
+
+    /// Notes that an interface cannot be used any more, until [`Self::take_fault`] is asked.
+    pub(super) fn note_fault(&mut self, position: usize, fault: String) {
+        if let Some(place) = self.places.get_mut(position).and_then(Option::as_mut) {
+            place.fault = Some(fault);
+        }
+    }
+
+    /// An interface that cannot be used any more, and why.
+    pub(super) fn take_fault(&mut self) -> Option<(usize, String)> {
+        let mut places = self.places.iter_mut().enumerate();
+        places.find_map(|(position, place)| Some((position, place.as_mut()?.fault.take()?)))
+    }
+
+    pub(super) fn get(&self, position: usize) -> Option<&Port> {
+        self.places.get(position)?.as_ref()?.port.as_ref().ok()
+    }
+
+    pub(super) fn get_mut(&mut self, position: usize) -> Option<&mut Port> {
+        self.places.get_mut(position)?.as_mut()?.port.as_mut().ok()
+    }
+
+    /// Those that are there, with their positions.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Port)> {
+        (0..)
+            .zip(&self.places)
+            .filter_map(|(at, place)| Some((at, place.as_ref()?.port.as_ref().ok()?)))
+    }
+
+    /// The position of the interface with this number.
+    pub(super) fn with_index(&self, index: u32) -> Option<usize> {
+        self.iter().find(|(_, port)| port.index == index).map(|(position, _)| position)
+    }
+
+    /// The position of the interface with this name, whether it is there or not.
+    pub(super) fn with_name(&self, name: &str) -> Option<usize> {
+        self.places.iter().position(|place| place.as_ref().is_some_and(|place| place.name == name))
+    }
+
+    /// The positions that there may be.
+    pub(super) fn positions(&self) -> std::ops::Range<usize> {
+        0..self.places.len()
+    }
+
+    /// Names and positions of those that are not there.
+    pub(super) fn absent(&self) -> Vec<(usize, String)> {
+        let places = (0..).zip(&self.places);
+        let places = places.filter_map(|(at, place)| Some((at, place.as_ref()?)));
+        let absent = places.filter(|(_, place)| place.port.is_err());
+        absent.map(|(position, place)| (position, place.name.clone())).collect()
+    }
+
+    /// The name of the interface at a position.
+    pub(super) fn name(&self, position: usize) -> &str {
+        let place = self.places.get(position).and_then(Option::as_ref);
+        place.map_or("", |place| &place.name)
+    }
+
+    pub(super) fn status(&self) -> Vec<Status> {
+        let status = |place: &Place| Status {
+            name: place.name.clone(),
+            is_there: place.port.is_ok(),
+            why: place.port.as_ref().err().cloned(),
+        };
+        self.places.iter().flatten().map(status).collect()
+    }
+}
+
+/// Name of our device for the MANET interface at `position`.
+pub(super) fn device(position: usize) -> String {
+    format!("{DEVICE}{position}")
+}
+
+/// Opens a MANET interface.
+///
+/// # Errors
+/// When it is not there or cannot be used, with the remedy.
+pub(super) fn open(
+    netlink: &mut Netlink,
+    config: &Config,
+    position: usize,
+    name: &str,
+) -> anyhow::Result<Port> {
+    let Some(state) = LinkState::read(netlink, name)? else {
+        bail!("there is no interface {name}: `ip link` lists those that exist");
+    };
+    let Some(mac) = state.mac else {
+        bail!(
+            "{name} is not an Ethernet-like interface: HBH knows neighbours by their hardware \
+             addresses"
+        );
+    };
+    let link = Link::open(state.index, config.hbh.protocol, config.send_buffer, firewall::MARK)
+        .map_err(|error| match error.kind() {
+            std::io::ErrorKind::PermissionDenied => anyhow::anyhow!(
+                "no right to open packet sockets: run as root or with CAP_NET_RAW and \
+                 CAP_NET_ADMIN"
+            ),
+            _ => anyhow::anyhow!("cannot open a packet socket on {name}: {error}"),
+        })?;
+    let tap = device::open_tap(netlink, &device(position), mac, state.index)
+        .with_context(|| format!("for {name}"))?;
+    Ok(Port::new(name.to_owned(), mac, state, link, tap))
+}

@@ -1,0 +1,148 @@
+//! Another configuration: checked as a whole, then put in force as a whole or not at all.
+//!
+//! ```text
+//!   file ─▶ checked ─▶ services leave ─▶ those that stay take it ─▶ others start (anew)
+//!              │                                │ refused                 │ failed
+//!              ▼                                ▼                         ▼
+//!       nothing changed ◀──────────────── the old configuration, in the same way
+//! ```
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use proto::time::Time;
+use serde::{Deserialize, Serialize};
+use tracing::{info, warn};
+
+use super::Supervisor;
+use crate::config::Config;
+use crate::service::Reload;
+
+/// What came of reading the configuration again.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reloaded {
+    /// It is in force, and this has changed.
+    Changed(Vec<String>),
+    /// Whoever asked is neither root nor the gateway's user.
+    Forbidden,
+    /// It is wrong: file, line and what is allowed. Nothing has changed.
+    Invalid(String),
+    /// A service cannot follow it. Nothing has changed.
+    Refused(String),
+}
+
+impl Reloaded {
+    pub(super) fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("texts can be written")
+    }
+}
+
+impl Supervisor {
+    /// Reads the configuration again, and puts it in force.
+    pub(super) fn reload(&mut self, now: Time) -> Reloaded {
+        let config = match Config::read(&self.file) {
+            Ok(config) => Arc::new(config),
+            Err(why) => {
+                warn!(%why, "configuration not read again: nothing has changed");
+                return Reloaded::Invalid(why.to_string());
+            }
+        };
+        let old = std::mem::replace(&mut self.config, Arc::clone(&config));
+        match self.apply(now, &config, true) {
+            Ok(mut changes) => {
+                if old.log != config.log {
+                    (self.set_level)(config.log);
+                    changes.push("log: another level".to_owned());
+                }
+                if old.metrics != config.metrics {
+                    self.metrics_at = Some(now);
+                    changes.push("metrics: another file".to_owned());
+                }
+                info!(?changes, "configuration read again");
+                Reloaded::Changed(changes)
+            }
+            Err(why) => {
+                self.config = Arc::clone(&old);
+                warn!(why = %format!("{why:#}"), "configuration cannot be followed: back to the old one");
+                if let Err(why) = self.apply(now, &old, false) {
+                    warn!(why = %format!("{why:#}"), "not all is as before");
+                }
+                Reloaded::Refused(format!("{why:#}"))
+            }
+        }
+    }
+
+    /// Brings all services to a configuration, and says what has changed.
+    ///
+    /// # Errors
+    /// The first service's that cannot follow; the others follow then only if not `is_strict`.
+    fn apply(
+        &mut self,
+        now: Time,
+        config: &Arc<Config>,
+        is_strict: bool,
+    ) -> anyhow::Result<Vec<String>> {
+        let mut changes = Vec::new();
+        let mut fault = None;
+        for slot in &mut self.slots {
+            if !slot.is_off() && !(slot.kind.is_wanted)(config) {
+                slot.stop();
+                changes.push(format!("{}: ended", slot.kind.name));
+            }
+        }
+
+        let mut anew = Vec::new();
+        for (position, slot) in self.slots.iter_mut().enumerate() {
+            if !(slot.kind.is_wanted)(config) {
+                continue;
+            }
+            let name = slot.kind.name;
+            let Some(worker) = slot.running() else {
+                if slot.is_off() {
+                    anew.push((position, false));
+                } else {
+                    slot.retry_now(now);
+                }
+                continue;
+            };
+            match worker.ask_reload(Arc::clone(config)).wait(Instant::now()) {
+                Some(Ok(Reload::Taken(said))) => {
+                    changes.extend(said.into_iter().map(|change| format!("{name}: {change}")));
+                }
+                Some(Ok(Reload::Restart)) => anew.push((position, true)),
+                Some(Err(why)) => {
+                    fault.get_or_insert(why.context(name));
+                    if is_strict {
+                        break;
+                    }
+                }
+                // It has just ended, and starts again with what is in force then.
+                None => {}
+            }
+        }
+        if fault.is_none() || !is_strict {
+            // All make room before the first takes it.
+            for &(position, _) in &anew {
+                self.slots[position].stop();
+            }
+            for (position, is_restart) in anew {
+                let name = self.slots[position].kind.name;
+                match self.start_and_wait(position, config, is_restart) {
+                    Ok(()) if is_restart => changes.push(format!("{name}: started anew")),
+                    Ok(()) => changes.push(format!("{name}: started")),
+                    Err(why) => {
+                        fault.get_or_insert(why.context(name));
+                        if is_strict {
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+        match fault {
+            Some(why) => Err(why),
+            None => Ok(changes),
+        }
+    }
+}

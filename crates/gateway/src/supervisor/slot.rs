@@ -1,0 +1,207 @@
+//! The place of one service: whether it runs, and when it is tried again.
+//!
+//! ```text
+//!             start                 set up
+//!     off ───────────▶ starting ───────────▶ running
+//!                         ▲ │ failed            │ failed
+//!                         │ ▼                   │
+//!                       waiting ◀───────────────┘
+//!                    1 s, 2 s … 60 s
+//! ```
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use proto::time::Time;
+use serde::Serialize;
+use tracing::{info, warn};
+
+use super::worker::{Job, Notices, Worker};
+use crate::config::Config;
+use crate::service::{Kind, Sample};
+
+/// Until a service that failed is tried again: so long at first, twice as long each time, and so
+/// long at most.
+const SHORTEST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// The place of a service.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) kind: &'static Kind,
+    life: Life,
+    state: State,
+    since: SystemTime,
+    /// Times that it was started again because it had failed.
+    restarts: u64,
+    /// Why it failed last.
+    why: Option<String>,
+    patience: Duration,
+}
+
+#[derive(Debug)]
+enum Life {
+    Off,
+    Starting { worker: Worker, is_retry: bool },
+    Running { worker: Worker, since: Time },
+    Waiting { until: Time },
+}
+
+/// How a service is, for an operator.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Running,
+    /// It ended, and is started again.
+    Restarting,
+    /// It could not be started, and is tried again now and then.
+    Failed,
+}
+
+/// What an operator is told of a service.
+#[derive(Debug, Serialize)]
+pub(super) struct Status {
+    name: &'static str,
+    state: State,
+    /// Seconds since 1970.
+    since: u64,
+    restarts: u64,
+    /// Why it failed last, if it ever did.
+    why: Option<String>,
+}
+
+impl Slot {
+    pub(super) fn new(kind: &'static Kind) -> Self {
+        Self {
+            kind,
+            life: Life::Off,
+            state: State::Restarting,
+            since: SystemTime::now(),
+            restarts: 0,
+            why: None,
+            patience: SHORTEST,
+        }
+    }
+
+    /// Starts a thread that sets the service up; a notice says what came of it.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub(super) fn start(
+        &mut self,
+        id: u64,
+        config: &Arc<Config>,
+        is_restart: bool,
+        notices: &Notices,
+    ) -> anyhow::Result<()> {
+        let is_retry = matches!(self.life, Life::Waiting { .. });
+        let job = Job { kind: self.kind, config: Arc::clone(config), is_restart };
+        let worker = Worker::start(id, job, notices.clone())?;
+        self.life = Life::Starting { worker, is_retry };
+        Ok(())
+    }
+
+    /// Its thread says that it carries traffic.
+    pub(super) fn handle_started(&mut self, now: Time) {
+        let life = std::mem::replace(&mut self.life, Life::Off);
+        if let Life::Starting { worker, is_retry } = life {
+            self.life = Life::Running { worker, since: now };
+            self.restarts += u64::from(is_retry);
+            self.turn(State::Running);
+            if is_retry {
+                info!(service = self.kind.name, "service runs again");
+            }
+        } else {
+            self.life = life;
+        }
+    }
+
+    /// Its thread, or the attempt to have one, ended: it will be tried again.
+    pub(super) fn handle_failure(&mut self, now: Time, why: &anyhow::Error) {
+        match self.life {
+            Life::Running { since, .. } => {
+                if now.since(since) > LONGEST {
+                    self.patience = SHORTEST;
+                }
+                self.turn(State::Restarting);
+            }
+            Life::Off | Life::Starting { .. } | Life::Waiting { .. } => self.turn(State::Failed),
+        }
+        let why = format!("{why:#}");
+        warn!(service = self.kind.name, %why, again_in = ?self.patience, "service failed");
+        self.why = Some(why);
+        self.life = Life::Waiting { until: now + self.patience };
+        self.patience = (self.patience * 2).min(LONGEST);
+    }
+
+    /// Ends the service, and forgets its past.
+    pub(super) fn stop(&mut self) {
+        *self = Self::new(self.kind);
+    }
+
+    /// When it is to be tried again.
+    pub(super) fn retry_at(&self) -> Option<Time> {
+        match self.life {
+            Life::Waiting { until } => Some(until),
+            Life::Off | Life::Starting { .. } | Life::Running { .. } => None,
+        }
+    }
+
+    pub(super) fn is_off(&self) -> bool {
+        matches!(self.life, Life::Off)
+    }
+
+    /// Its thread, while the service is being set up or runs.
+    pub(super) fn worker(&self) -> Option<&Worker> {
+        match &self.life {
+            Life::Starting { worker, .. } | Life::Running { worker, .. } => Some(worker),
+            Life::Off | Life::Waiting { .. } => None,
+        }
+    }
+
+    /// Its thread, while the service runs.
+    pub(super) fn running(&self) -> Option<&Worker> {
+        match &self.life {
+            Life::Running { worker, .. } => Some(worker),
+            Life::Off | Life::Starting { .. } | Life::Waiting { .. } => None,
+        }
+    }
+
+    pub(super) fn status(&self) -> Status {
+        let since = self.since.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        Status {
+            name: self.kind.name,
+            state: self.state,
+            since: since.as_secs(),
+            restarts: self.restarts,
+            why: self.why.clone(),
+        }
+    }
+
+    /// One that waits to be tried again is tried at once.
+    pub(super) fn retry_now(&mut self, now: Time) {
+        if let Life::Waiting { until } = &mut self.life {
+            *until = now;
+        }
+    }
+
+    /// Another state, if it is one.
+    fn turn(&mut self, state: State) {
+        if self.state != state {
+            self.since = SystemTime::now();
+        }
+        self.state = state;
+    }
+}
+
+impl Status {
+    /// The numbers of it.
+    pub(super) fn samples(&self) -> [Sample; 2] {
+        let is_up = f64::from(u8::from(self.state == State::Running));
+        let sample = |name: &str, value| {
+            let of = ("service", self.name.to_owned());
+            Sample { name: name.to_owned(), of, value }
+        };
+        [sample("service_up", is_up), sample("service_restarts", self.restarts as f64)]
+    }
+}

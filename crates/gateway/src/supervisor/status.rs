@@ -1,0 +1,102 @@
+//! What the gateway says of itself: one value, and text made of it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io;
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::slot;
+use crate::service::{Report, Sample};
+
+/// How the gateway is.
+#[derive(Debug, Serialize)]
+pub(super) struct Status {
+    services: Vec<slot::Status>,
+    /// All counters, each by its name.
+    #[serde(flatten)]
+    counters: BTreeMap<String, u64>,
+    /// What services say beyond that.
+    #[serde(flatten)]
+    more: BTreeMap<&'static str, Value>,
+    #[serde(skip)]
+    samples: Vec<Sample>,
+}
+
+impl Status {
+    /// What the services and those who run say together.
+    pub(super) fn new(services: Vec<slot::Status>, reports: Vec<Report>) -> Self {
+        let mut status = Self {
+            samples: services.iter().flat_map(slot::Status::samples).collect(),
+            services,
+            counters: BTreeMap::new(),
+            more: BTreeMap::new(),
+        };
+        for report in reports {
+            status.counters.extend(report.counters);
+            status.more.extend(report.status);
+            status.samples.extend(report.samples);
+        }
+        status
+    }
+
+    /// As one JSON object in a line.
+    pub(super) fn to_json(&self) -> String {
+        let json = serde_json::to_string(self).expect("names are texts, and numbers finite");
+        json + "\n"
+    }
+
+    /// The numbers in Prometheus' text format.
+    pub(super) fn to_metrics(&self) -> String {
+        let mut text = String::new();
+        for (name, value) in &self.counters {
+            let _ = writeln!(text, "trackway_{name} {value}");
+        }
+        for Sample { name, of: (label, which), value } in &self.samples {
+            let _ = writeln!(text, "trackway_{name}{{{label}={}}} {value}", quoted(which));
+        }
+        text
+    }
+}
+
+/// A text in quotes, as Prometheus has it.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => quoted.extend(['\\', letter]),
+            letter if letter.is_control() => quoted.push(' '),
+            letter => quoted.push(letter),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// Writes a file so that a reader sees the old or the new one, never a part.
+pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".new");
+    std::fs::write(&temporary, text)?;
+    std::fs::rename(&temporary, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_stand_side_by_side_and_samples_have_labels() {
+        let mut report = Report::new(vec![("far_seen".to_owned(), 7)], "far", &["a", "b"]);
+        let of = ("peer", "a \"b\"\n".to_owned());
+        report.samples.push(Sample { name: "far_up".to_owned(), of, value: 1.0 });
+
+        let status = Status::new(Vec::new(), vec![report]);
+
+        assert_eq!(status.to_json(), "{\"services\":[],\"far_seen\":7,\"far\":[\"a\",\"b\"]}\n");
+        let metrics = "trackway_far_seen 7\ntrackway_far_up{peer=\"a \\\"b\\\" \"} 1\n";
+        assert_eq!(status.to_metrics(), metrics);
+    }
+}

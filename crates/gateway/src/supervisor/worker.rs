@@ -1,0 +1,195 @@
+//! A service's thread, and the way to it.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+
+use crate::config::Config;
+use crate::linux::rights;
+use crate::reactor::{Clock, Reactor, Waker};
+use crate::service::{Kind, Reload, Report, Service, Setup};
+
+/// How long a service may take to answer.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// What a service is told.
+enum Order {
+    End,
+    Reload(Arc<Config>, Sender<anyhow::Result<Reload>>),
+    Report(Sender<Report>),
+}
+
+/// What a thread has to say.
+#[derive(Debug)]
+pub(super) struct Notice {
+    /// Which thread.
+    pub(super) worker: u64,
+    pub(super) news: News,
+}
+
+#[derive(Debug)]
+pub(super) enum News {
+    /// Its service is set up and carries traffic.
+    Started,
+    /// Its service is no more; or never was, if it did not start.
+    Ended(anyhow::Result<()>),
+}
+
+/// Where threads tell it.
+#[derive(Clone, Debug)]
+pub(super) struct Notices {
+    pub(super) sender: Sender<Notice>,
+    pub(super) waker: Arc<Waker>,
+}
+
+/// A thread of a service. It ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Worker {
+    /// Its number; no other thread ever has it.
+    pub(super) id: u64,
+    orders: Sender<Order>,
+    waker: Arc<Waker>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What a thread is made from.
+pub(super) struct Job {
+    pub(super) kind: &'static Kind,
+    pub(super) config: Arc<Config>,
+    pub(super) is_restart: bool,
+}
+
+/// An answer that is on its way.
+pub(super) struct Pending<T>(Receiver<T>);
+
+impl Worker {
+    /// Sets a service up on a thread of its own, and lets it run there.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub(super) fn start(id: u64, job: Job, notices: Notices) -> anyhow::Result<Self> {
+        let (orders, taken) = mpsc::channel();
+        let waker = Waker::new()?;
+        let reactor_waker = Arc::clone(&waker);
+        let thread = std::thread::Builder::new().name(job.kind.name.to_owned());
+        let thread = thread.spawn(move || {
+            let mut teller = Teller { id, notices, outcome: None };
+            teller.outcome = Some(run(&job, &taken, reactor_waker, &teller));
+        });
+        let thread = Some(thread.context("cannot start a thread")?);
+        Ok(Self { id, orders, waker, thread })
+    }
+
+    /// Asks how the service is.
+    pub(super) fn ask_report(&self) -> Pending<Report> {
+        self.ask(Order::Report)
+    }
+
+    /// Gives the service another configuration.
+    pub(super) fn ask_reload(&self, config: Arc<Config>) -> Pending<anyhow::Result<Reload>> {
+        self.ask(|answer| Order::Reload(config, answer))
+    }
+
+    fn ask<T>(&self, order: impl FnOnce(Sender<T>) -> Order) -> Pending<T> {
+        let (answer, answered) = mpsc::channel();
+        self.tell(order(answer));
+        Pending(answered)
+    }
+
+    fn tell(&self, order: Order) {
+        // A thread that has ended takes no orders; its notice says so.
+        let _ = self.orders.send(order);
+        self.waker.wake();
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.tell(Order::End);
+        if let Some(thread) = self.thread.take() {
+            // A panic was told.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl<T> Pending<T> {
+    /// The answer; `None` if there is none in time.
+    pub(super) fn wait(self, since: Instant) -> Option<T> {
+        self.0.recv_timeout(ANSWER.saturating_sub(since.elapsed())).ok()
+    }
+}
+
+/// Tells what became of a thread, also when it panics.
+struct Teller {
+    id: u64,
+    notices: Notices,
+    outcome: Option<anyhow::Result<()>>,
+}
+
+impl Teller {
+    fn tell(&self, news: News) {
+        // Without a supervisor nobody wants to know.
+        let _ = self.notices.sender.send(Notice { worker: self.id, news });
+        self.notices.waker.wake();
+    }
+}
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        let outcome = self.outcome.take();
+        self.tell(News::Ended(outcome.unwrap_or_else(|| Err(anyhow::anyhow!("it panicked")))));
+    }
+}
+
+fn run(
+    job: &Job,
+    orders: &Receiver<Order>,
+    waker: Arc<Waker>,
+    teller: &Teller,
+) -> anyhow::Result<()> {
+    let Job { kind, config, is_restart } = job;
+    rights::give_up(kind.rights)?;
+    let clock = Clock::start();
+    let mut reactor = Reactor::new(clock, Arc::clone(&waker));
+    let seed = draw_seed().context("cannot read /dev/urandom")?;
+    let setup = Setup { config, seed, clock, waker: &waker, is_restart: *is_restart };
+    let mut service = (kind.set_up)(&setup)?;
+    teller.tell(News::Started);
+    loop {
+        if reactor.turn(&mut *service)? {
+            while let Ok(order) = orders.try_recv() {
+                if !obey(&mut *service, clock, order) {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// Whether the service goes on.
+fn obey(service: &mut dyn Service, clock: Clock, order: Order) -> bool {
+    let now = clock.now();
+    // Who has asked may have stopped waiting.
+    match order {
+        Order::End => {
+            service.end(now);
+            return false;
+        }
+        Order::Reload(config, answer) => drop(answer.send(service.reload(now, &config))),
+        Order::Report(answer) => drop(answer.send(service.report(now))),
+    }
+    true
+}
+
+/// A seed that nobody can guess.
+fn draw_seed() -> io::Result<u64> {
+    let mut octets = [0; 8];
+    File::open("/dev/urandom")?.read_exact(&mut octets)?;
+    Ok(u64::from_ne_bytes(octets))
+}
