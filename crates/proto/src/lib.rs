@@ -3,6 +3,7 @@
 //! Every core keeps the [`contract`] with the driver that runs it: the simulator in virtual time, or
 //! the gateway in real time.
 
+pub mod budget;
 pub mod contract;
 pub mod ethernet;
 pub mod hbh;
@@ -16,6 +17,7 @@ pub mod replay;
 pub mod rng;
 pub mod s5066;
 pub mod secure;
+pub mod serial;
 pub mod tcp;
 pub mod tcpnc;
 pub mod time;

@@ -6,6 +6,8 @@
 //!          greatest - BITS       greatest
 //! ```
 
+use crate::serial;
+
 const WORD: u64 = 64;
 
 /// The numbers that were taken, in a ring of so many words of 64.
@@ -42,17 +44,7 @@ impl<const WORDS: usize> Window<WORDS> {
     /// `hint` if that is greater: what the peer said it would go on with.
     #[must_use]
     pub fn rebuild(&self, hint: u64, bits: u32, low: u32) -> u64 {
-        let expected = self.end.max(hint);
-        let period = 1_u64 << bits;
-        let near = (expected & !(period - 1)) | u64::from(low);
-        let half = period / 2;
-        if near > expected.saturating_add(half) {
-            near.checked_sub(period).unwrap_or(near)
-        } else if near.saturating_add(half) < expected {
-            near.checked_add(period).unwrap_or(near)
-        } else {
-            near
-        }
+        serial::expand(low, bits, self.end.max(hint))
     }
 
     /// Whether `number` could be taken.

@@ -11,6 +11,7 @@ use super::hop::Peer;
 use super::packet::Tcp;
 use super::pool::Pool;
 use crate::ip::FlowKey;
+use crate::serial;
 use crate::time::Time;
 
 /// Segments that one connection keeps back at most; one more releases the first.
@@ -218,7 +219,7 @@ impl Flow {
 
     /// Where `seq` lies, given that it is within half the sequence space of `next`.
     fn place(&self, seq: u32) -> u64 {
-        let low = u32::try_from(self.next & u64::from(u32::MAX)).expect("32 bits");
+        let low = serial::low32(self.next);
         let ahead = seq.wrapping_sub(low).cast_signed();
         self.next.saturating_add_signed(i64::from(ahead))
     }

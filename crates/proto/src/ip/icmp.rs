@@ -13,6 +13,9 @@ const V4_ERROR_LIMIT: usize = 576;
 /// An error carries no more than keeps it within the minimum IPv6 MTU (RFC 4443, 2.4 c).
 const V6_ERROR_LIMIT: usize = 1280;
 
+/// Errors that a gateway sends in a second at most.
+pub const ERRORS_PER_SECOND: u32 = 200;
+
 /// An error about a packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Error {

@@ -9,6 +9,7 @@ use super::pending::Pending;
 use super::queue::{Item, Pushed, Queue};
 use super::route::find;
 use super::tcp::Tcp;
+use crate::budget::Budget;
 use crate::ip::icmp::Error;
 use crate::ip::{Header, fragment};
 use crate::s5066::Address;
@@ -35,7 +36,7 @@ pub struct IpClient {
     released: VecDeque<Vec<u8>>,
     released_octets: usize,
     /// Errors that may be told now, and since when there may be that many.
-    icmp: (u32, Time),
+    errors: Budget,
     /// Whether the node has told that it can neither send nor receive.
     is_radio_off: bool,
     rebind_at: Option<Time>,
@@ -81,7 +82,7 @@ impl IpClient {
             pending: Pending::new(config.window, config.horizon),
             released: VecDeque::new(),
             released_octets: 0,
-            icmp: (ICMP_BURST, now),
+            errors: Budget::new(now, ICMP_BURST, ICMP_SPACING),
             is_radio_off: false,
             rebind_at: None,
             patience: config.rebind.0,
@@ -287,17 +288,11 @@ impl IpClient {
         if !own.is_some_and(|own| error.emit(*own, offender, &mut packet)) {
             return;
         }
-        let (left, since) = self.icmp;
-        let more = now.since(since).as_nanos() / ICMP_SPACING.as_nanos();
-        let more = u32::try_from(more).unwrap_or(u32::MAX);
-        let left = left.saturating_add(more).min(ICMP_BURST);
-        let since = since + ICMP_SPACING.saturating_mul(more);
-        if left == 0 || self.released_octets + packet.len() > self.config.received {
+        let has_room = self.released_octets + packet.len() <= self.config.received;
+        if !has_room || !self.errors.spend(now) {
             self.stats.icmp_limited += 1;
-            self.icmp = (left, since);
             return;
         }
-        self.icmp = (left - 1, since);
         self.stats.icmp_sent += 1;
         self.release(packet);
     }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::secure;
+
 /// The parameters of a tunnel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
@@ -10,7 +12,7 @@ pub struct Config {
     pub base_mtu: usize,
     /// Octets of an outer IP packet that the local interface takes; the search ends there.
     pub max_mtu: usize,
-    /// Octets that the driver adds to a datagram: IP, UDP, its own header, the tag of the cipher.
+    /// Octets that the driver adds to a datagram, [`secure::OUTER_V4`] unless it goes by IPv6.
     pub overhead: usize,
     /// How long a packet is worth recovering after it was sent first; then it is given up.
     pub deadline: Duration,
@@ -27,19 +29,12 @@ pub struct Config {
     pub dead_after: Duration,
 }
 
-impl Config {
-    /// Octets of outer headers over IPv4: IP 20, UDP 8, ours 8, tag 16.
-    pub const OVERHEAD_IPV4: usize = 52;
-    /// Octets of outer headers over IPv6.
-    pub const OVERHEAD_IPV6: usize = 72;
-}
-
 impl Default for Config {
     fn default() -> Self {
         Self {
             base_mtu: 1_280,
             max_mtu: 1_500,
-            overhead: Self::OVERHEAD_IPV4,
+            overhead: secure::OUTER_V4,
             deadline: Duration::from_secs(2),
             patience: Duration::from_millis(200),
             queue: 8 << 20,

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::rate;
 use super::reporter;
-use super::wire::{Report, expand};
+use super::wire::Report;
+use crate::serial::expand;
 use crate::time::Time;
 
 /// Without progress for this long, or four round trips, the path MTU is in doubt.

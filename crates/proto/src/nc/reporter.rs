@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::receiver::Holes;
-use super::wire::{Report, low16, low24, low32};
+use super::wire::Report;
+use crate::serial::{low16, low24, low32};
 use crate::time::{Time, earliest};
 
 /// Octets received after which a report is due at once.

@@ -18,8 +18,9 @@ use super::sender::{Carried, margin};
 use super::tunnel::{Transmit, Tunnel};
 use super::wire::{
     self, Body, FLAGS, FLOOR, MAX_REPORT, Message, RECORD_HEADER, REPAIR_HEADER, Report,
-    fill_record_header, low24,
+    fill_record_header,
 };
+use crate::serial::low24;
 use crate::time::Time;
 
 /// How many standard deviations more are covered in advance while there is nothing else to send.

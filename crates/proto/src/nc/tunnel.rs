@@ -16,9 +16,10 @@ use super::reporter::{self, Reporter};
 use super::sender::{PeerView, Sender};
 use super::silence::Silence;
 use super::stats::{Estimates, Stats};
-use super::wire::{Body, FLAGS, Message, RECORD_HEADER, REPAIR_HEADER, Report, expand};
+use super::wire::{Body, FLAGS, Message, RECORD_HEADER, REPAIR_HEADER, Report};
 use crate::contract::Refused;
 use crate::rng::Rng;
+use crate::serial::expand;
 use crate::time::{Time, earliest};
 
 /// The round trip before any is known.

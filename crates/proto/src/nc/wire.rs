@@ -281,34 +281,6 @@ pub(super) fn fill_record_header(record: &mut [u8], wait: u16) {
     *header = [len_high, len_low, wait_high, wait_low];
 }
 
-/// The number nearest to `reference` with these low bits.
-pub(super) fn expand(low: u32, bits: u32, reference: u64) -> u64 {
-    let span = 1_u64 << bits;
-    let candidate = reference & !(span - 1) | u64::from(low);
-    if candidate + span / 2 < reference {
-        candidate + span
-    } else if candidate > reference + span / 2 && candidate >= span {
-        candidate - span
-    } else {
-        candidate
-    }
-}
-
-/// The low 24 bits of a source's number.
-pub(super) fn low24(number: u64) -> u32 {
-    low32(number) & 0x00ff_ffff
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "the low bits are wanted")]
-pub(super) fn low32(number: u64) -> u32 {
-    number as u32
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "the low bits are wanted")]
-pub(super) fn low16(number: u64) -> u16 {
-    number as u16
-}
-
 fn push_u24(out: &mut Vec<u8>, value: u32) {
     out.extend_from_slice(&value.to_be_bytes()[1..]);
 }

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::replay::{Refused, Window};
+use crate::serial;
 use crate::time::Time;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 
@@ -92,7 +93,7 @@ impl Sealer {
         {
             return Err(Unsealed::NumberReused);
         }
-        let low = u32::try_from(number & u64::from(u32::MAX)).expect("32 bits");
+        let low = serial::low32(number);
         key.seal(Sealed { index: key.receiver, low }.data(), number, datagram);
         self.outbound.activity.sent(now);
         Ok(*endpoint)

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
+use crate::budget::Budget;
 use crate::time::Time;
 use blake2::digest::consts::U16;
 use blake2::digest::{Digest as _, FixedOutput as _, KeyInit as _, Mac as _};
@@ -29,13 +30,13 @@ use super::wire::{Call, Cookie, Index, MAC, NONCE};
 type Mac = Blake2sMac<U16>;
 
 /// Calls a second for which keys are computed, whoever calls: some percent of a core.
-const CALLS: f64 = 100.0;
+const CALLS: u32 = 100;
 /// The same for those who showed that they receive at their address.
-const PROVEN_CALLS: f64 = 400.0;
+const PROVEN_CALLS: u32 = 400;
 /// The same of one address, or of one IPv6 network of 64 bits.
-const ADDRESS_CALLS: f64 = 10.0;
+const ADDRESS_CALLS: u32 = 10;
 /// Cookies a second.
-const COOKIES: f64 = 2_000.0;
+const COOKIES: u32 = 2_000;
 /// Addresses whose budgets are remembered.
 const ADDRESSES: usize = 1_024;
 /// How long a cookie is good.
@@ -123,9 +124,9 @@ impl Guard {
             secret,
             previous_secret: secret,
             secret_since: now,
-            calls: Budget::new(now, CALLS),
-            proven: Budget::new(now, PROVEN_CALLS),
-            cookies: Budget::new(now, COOKIES),
+            calls: Budget::per_second(now, CALLS),
+            proven: Budget::per_second(now, PROVEN_CALLS),
+            cookies: Budget::per_second(now, COOKIES),
             addresses: BTreeMap::new(),
         })
     }
@@ -138,16 +139,16 @@ impl Guard {
         call: &Call<'_>,
         entropy: &mut dyn Entropy,
     ) -> Verdict {
-        if self.calls.spend(now, CALLS) {
+        if self.calls.spend(now) {
             return Verdict::Admit;
         }
         self.renew(now, entropy);
         let cookies = [self.secret, self.previous_secret].map(|secret| cookie(&secret, from));
         if cookies.iter().any(|cookie| is_mac(cookie, call.before_mac2, call.mac2)) {
-            let is_admitted = self.admit_address(now, from) && self.proven.spend(now, PROVEN_CALLS);
+            let is_admitted = self.admit_address(now, from) && self.proven.spend(now);
             return if is_admitted { Verdict::Admit } else { Verdict::Refuse };
         }
-        if !self.cookies.spend(now, COOKIES) {
+        if !self.cookies.spend(now) {
             return Verdict::Refuse;
         }
         self.seal_cookie(call, cookies[0], entropy).map_or(Verdict::Refuse, Verdict::SendCookie)
@@ -167,14 +168,14 @@ impl Guard {
         let network = network(from.ip());
         if !self.addresses.contains_key(&network) && self.addresses.len() >= ADDRESSES {
             // Full budgets need not be remembered.
-            self.addresses.retain(|_, budget| !budget.is_full(now, ADDRESS_CALLS));
+            self.addresses.retain(|_, budget| !budget.is_full(now));
             if self.addresses.len() >= ADDRESSES {
                 return false;
             }
         }
         let budget =
-            self.addresses.entry(network).or_insert_with(|| Budget::new(now, ADDRESS_CALLS));
-        budget.spend(now, ADDRESS_CALLS)
+            self.addresses.entry(network).or_insert_with(|| Budget::per_second(now, ADDRESS_CALLS));
+        budget.spend(now)
     }
 
     fn seal_cookie(
@@ -211,37 +212,5 @@ fn network(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(_) => ip,
         IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),
-    }
-}
-
-/// So many a second; what a second leaves may be spent in the next.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Budget {
-    left: f64,
-    since: Time,
-}
-
-impl Budget {
-    pub(super) fn new(now: Time, rate: f64) -> Self {
-        Self { left: rate, since: now }
-    }
-
-    /// Takes one, if there is one.
-    pub(super) fn spend(&mut self, now: Time, rate: f64) -> bool {
-        self.left = self.level(now, rate);
-        self.since = self.since.max(now);
-        let has_one = self.left >= 1.0;
-        if has_one {
-            self.left -= 1.0;
-        }
-        has_one
-    }
-
-    fn is_full(&self, now: Time, rate: f64) -> bool {
-        self.level(now, rate) >= rate
-    }
-
-    fn level(&self, now: Time, rate: f64) -> f64 {
-        (self.left + now.since(self.since).as_secs_f64() * rate).min(rate)
     }
 }

@@ -41,13 +41,8 @@ pub use keys::{GroupSecret, NoKey, PresharedKey, PrivateKey, PublicKey};
 pub use peers::{Event, Incoming, Outgoing, Peer, Peers, Unusable};
 pub use routes::{Overlap, Routes};
 pub use stats::{Dropped, Stats, Totals};
+pub use wire::{HEADER, OUTER_V4, OUTER_V6, OVERHEAD, TAG};
 
-/// Octets in front of a sealed payload.
-pub const HEADER: usize = wire::HEADER;
-/// Octets behind a sealed payload.
-pub const TAG: usize = 16;
-/// Octets that sealing adds.
-pub const OVERHEAD: usize = HEADER + TAG;
 /// Peers of one gateway at most.
 pub const MAX_PEERS: usize = 1_024;
 

@@ -15,11 +15,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::budget::Budget;
 use crate::time::{Time, earliest};
 
 use super::PeerId;
 use super::data::{Activity, Heard, Inbound, Outbound, ReceiveKey, Sealer, SendKey};
-use super::guard::{self, Budget, COOKIE_LIFE};
+use super::guard::{self, COOKIE_LIFE};
 use super::handshake::Handshake;
 use super::keys::{PresharedKey, PublicKey};
 use super::noise;
@@ -46,9 +47,9 @@ const SILENCE: Duration = Duration::from_secs(15);
 /// Sessions of a peer at most: the current one, those before, one that is not confirmed.
 const MAX_SESSIONS: usize = 4;
 /// Of each a second: new calls, stale calls, repeated calls.
-const CALLS: f64 = 5.0;
+const CALLS: u32 = 5;
 /// Answers looked at in a second.
-const ANSWERS: f64 = 20.0;
+const ANSWERS: u32 = 20;
 /// Times in a row that we believe that our timestamp is stale.
 const MAX_STALE: u32 = 3;
 
@@ -124,10 +125,10 @@ impl Remote {
             heard_timestamp: 0,
             said_timestamp: 0,
             answered: None,
-            new_calls: Budget::new(now, CALLS),
-            stale_calls: Budget::new(now, CALLS),
-            repeated_calls: Budget::new(now, CALLS),
-            answers: Budget::new(now, ANSWERS),
+            new_calls: Budget::per_second(now, CALLS),
+            stale_calls: Budget::per_second(now, CALLS),
+            repeated_calls: Budget::per_second(now, CALLS),
+            answers: Budget::per_second(now, ANSWERS),
             check_at: now,
             stats: Stats::default(),
         }
@@ -146,7 +147,7 @@ impl Remote {
         if hello.timestamp <= self.heard_timestamp {
             // Replayed, or the peer's clock went back. Only the peer can read what it is told, and
             // only an answer to a call that it waits for; so nothing else comes of a replay.
-            if self.stale_calls.spend(now, CALLS) {
+            if self.stale_calls.spend(now) {
                 let reply = Reply::Stale { timestamp: self.heard_timestamp };
                 if let Some((_, noise)) = heard.answer(&self.preshared_key, &reply.emit()) {
                     self.send_answer(from, call.sender, Index::new(0), &noise, local);
@@ -154,7 +155,7 @@ impl Remote {
             }
             return Err(Dropped::Stale);
         }
-        if !self.new_calls.spend(now, CALLS) {
+        if !self.new_calls.spend(now) {
             return Err(Dropped::Busy);
         }
         let inbound = self.inbound(hello.incarnation);
@@ -195,7 +196,7 @@ impl Remote {
     ) -> Result<(), Dropped> {
         let answer = self.answered.as_ref().and_then(|answered| answered.answer.clone());
         let answer = answer.ok_or(Dropped::Replayed)?;
-        if !self.repeated_calls.spend(now, CALLS) {
+        if !self.repeated_calls.spend(now) {
             return Err(Dropped::Busy);
         }
         local.send(from, answer);
@@ -218,7 +219,7 @@ impl Remote {
         if !guard::is_mac(&local.mac_key, answer.before_mac1, answer.mac1) {
             return Err(Dropped::NotForUs);
         }
-        if !self.answers.spend(now, ANSWERS) {
+        if !self.answers.spend(now) {
             return Err(Dropped::Busy);
         }
         let Some((keys, payload)) = handshake.initiation.hear(answer.noise) else {

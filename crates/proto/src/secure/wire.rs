@@ -25,9 +25,18 @@
 
 use super::Incarnation;
 use super::noise::{INITIATION, PAYLOAD, RESPONSE};
+use crate::ip::{V4_HEADER, V6_HEADER, udp};
 
 /// Octets in front of a sealed payload.
 pub const HEADER: usize = 8;
+/// Octets behind a sealed payload.
+pub const TAG: usize = 16;
+/// Octets that sealing adds.
+pub const OVERHEAD: usize = HEADER + TAG;
+/// Octets around a payload in an outer packet of IPv4: IP, UDP, our header, the tag.
+pub const OUTER_V4: usize = V4_HEADER + udp::HEADER + OVERHEAD;
+/// Octets around a payload in an outer packet of IPv6.
+pub const OUTER_V6: usize = V6_HEADER + udp::HEADER + OVERHEAD;
 /// Octets of a call.
 pub const CALL: usize = 4 + INITIATION + 2 * MAC;
 /// Octets of an answer.
@@ -37,7 +46,6 @@ pub const COOKIE: usize = 4 + NONCE + MAC + TAG;
 
 pub(super) const MAC: usize = 16;
 pub(super) const NONCE: usize = 24;
-const TAG: usize = 16;
 
 const KIND_CALL: u8 = 1;
 const KIND_ANSWER: u8 = 2;

@@ -14,6 +14,7 @@ use super::timers::Timers;
 use super::wire::{Flags, HEADER, Options, Segment};
 use crate::ip::{V4_HEADER, V6_HEADER, icmp};
 use crate::rng::Rng;
+use crate::serial;
 use crate::time::Time;
 
 /// The payload that every host takes when it does not say (RFC 9293, 3.7.1).
@@ -525,7 +526,7 @@ impl Connection {
 fn timestamp(base: u32, length: Duration, now: Time) -> u32 {
     let nanos = u64::try_from(tick(length).as_nanos()).unwrap_or(u64::MAX);
     let ticks = now.as_nanos() / nanos;
-    base.wrapping_add(u32::try_from(ticks & u64::from(u32::MAX)).expect("32 bits"))
+    base.wrapping_add(serial::low32(ticks))
 }
 
 fn tick(length: Duration) -> Duration {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 
+use crate::serial;
+
 /// A place in the sequence space that does not wrap: the wire carries its low 32 bits.
 ///
 /// Being 64 bits wide it has an ordinary order, so no window arithmetic is circular. It starts
@@ -18,14 +20,12 @@ impl Seq {
 
     /// The place nearest to `self` that the wire writes as `wire`.
     pub(super) fn nearest(self, wire: u32) -> Self {
-        let ahead = wire.wrapping_sub(self.wire()).cast_signed();
-        Self(self.0.saturating_add_signed(i64::from(ahead)))
+        Self(serial::expand(wire, u32::BITS, self.0))
     }
 
     /// What the wire carries.
-    #[expect(clippy::cast_possible_truncation, reason = "the wire carries the low half")]
     pub(super) fn wire(self) -> u32 {
-        self.0 as u32
+        serial::low32(self.0)
     }
 
     /// Octets from `earlier` to here; zero when it is not earlier.

@@ -3,9 +3,9 @@
 use super::config::Config;
 use super::decoder::{Decoder, Outcome};
 use super::loss::is_after;
-use super::sender::{low, nearest};
 use super::stats::Stats;
 use super::wire::{Ack, Combination, PREFIX, Runs};
+use crate::serial::{expand, low32};
 
 /// The decoding of one direction of a connection.
 #[derive(Clone, Debug)]
@@ -70,11 +70,10 @@ impl Receiver {
     ) -> Option<Ack> {
         stats.combinations_received += 1;
         let before = self.decoder.next_unseen();
-        let first = nearest(before, combination.first);
-        let peer_base = first.and_then(|first| first.checked_sub(u64::from(combination.back)));
+        let first = expand(combination.first, u32::BITS, before);
+        let peer_base = first.checked_sub(u64::from(combination.back));
         // What we have not seen, the peer cannot be done with.
-        let peer_base = peer_base.filter(|base| *base <= before);
-        let (Some(first), Some(peer_base)) = (first, peer_base) else {
+        let Some(peer_base) = peer_base.filter(|base| *base <= before) else {
             stats.refused += 1;
             return None;
         };
@@ -165,7 +164,7 @@ impl Receiver {
             runs.push(offset, len);
         }
         self.last_window = self.window();
-        Ack { unseen: low(unseen), echo, window: self.last_window, is_hole, runs }
+        Ack { unseen: low32(unseen), echo, window: self.last_window, is_hole, runs }
     }
 
     /// What we offer: as TCP does, since what is seen and not yet TCP's lies in a buffer of our

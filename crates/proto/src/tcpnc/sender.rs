@@ -9,6 +9,7 @@ use super::redundancy;
 use super::stats::Stats;
 use super::wire::{Ack, Combination, PREFIX};
 use crate::rng::Rng;
+use crate::serial::{expand, low32};
 use crate::time::Time;
 
 /// The coding buffer of one direction of a connection.
@@ -122,11 +123,11 @@ impl Sender {
     pub(super) fn handle_ack(&mut self, ack: &Ack, stats: &mut Stats) -> Verdict {
         stats.acks_received += 1;
         let was_sent = |id: u32| is_after(self.next_id, id);
-        let unseen = nearest(self.base, ack.unseen).filter(|unseen| *unseen <= self.next_number());
-        let Some(unseen) = unseen.filter(|_| ack.echo.is_none_or(was_sent)) else {
+        let unseen = expand(ack.unseen, u32::BITS, self.base);
+        if unseen > self.next_number() || !ack.echo.is_none_or(was_sent) {
             stats.bad_acks += 1;
             return Verdict::Ignored;
-        };
+        }
         if let Some(id) = ack.echo {
             self.estimator.handle_echo(id);
             if self.echoed.is_none_or(|echoed| is_after(id, echoed)) {
@@ -194,7 +195,7 @@ impl Sender {
             self.coded.resize(len, 0);
             gf::combine(&mut self.coded, &terms);
             return Some(Combination {
-                first: low(first),
+                first: low32(first),
                 count: u8::try_from(count).expect("a coding window has at most 255 packets"),
                 back: u16::try_from(from).expect("fewer packets are held"),
                 id,
@@ -381,18 +382,6 @@ impl Sender {
             self.next_id = self.next_id.wrapping_add(1);
         }
     }
-}
-
-/// The number nearest to `near` that the wire writes as `wire`; there is none below 0.
-pub(super) fn nearest(near: u64, wire: u32) -> Option<u64> {
-    let ahead = wire.wrapping_sub(low(near)).cast_signed();
-    near.checked_add_signed(i64::from(ahead))
-}
-
-/// What the wire carries of a number.
-#[expect(clippy::cast_possible_truncation, reason = "the wire carries the low half")]
-pub(super) fn low(number: u64) -> u32 {
-    number as u32
 }
 
 fn offset(to: u64, from: u64) -> usize {

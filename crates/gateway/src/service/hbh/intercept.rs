@@ -1,7 +1,5 @@
 //! What leaves for a neighbour: from the kernel into HBH.
 
-use std::time::Duration;
-
 use proto::contract::Refused;
 use proto::ethernet;
 use proto::hbh::{self, Hop, Peer};
@@ -20,8 +18,6 @@ const ANSWERS: usize = 256;
 /// Hops left of packets that are for a neighbour itself, and not to be passed on by anyone: one,
 /// or all (RFC 5082), so that the receiver sees that nobody did.
 const ONE_HOP: [u8; 2] = [1, 255];
-/// ICMP errors in a second at most.
-const ERRORS: u32 = 200;
 
 impl Hbh {
     pub(super) fn take_intercepted(&mut self, now: Time, position: usize) {
@@ -147,7 +143,7 @@ impl Hbh {
         let port = self.ports.get(position);
         let own = port.and_then(|port| port.address_like(header.source));
         let Some(own) = own else { return };
-        if !self.errors.take(now) {
+        if !self.errors.spend(now) {
             self.counters.icmp_suppressed += 1;
             return;
         }
@@ -182,21 +178,4 @@ fn cut(
     });
     counters.packets_fragmented += u64::from(is_cut);
     is_cut
-}
-
-/// How many ICMP errors may still be sent in this second.
-#[derive(Debug, Default)]
-pub(super) struct ErrorBudget {
-    since: Time,
-    sent: u32,
-}
-
-impl ErrorBudget {
-    fn take(&mut self, now: Time) -> bool {
-        if now.since(self.since) >= Duration::from_secs(1) {
-            *self = Self { since: now, sent: 0 };
-        }
-        self.sent += 1;
-        self.sent <= ERRORS
-    }
 }

@@ -33,8 +33,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use caps::Capability;
 use nix::poll::{PollFd, PollFlags};
+use proto::budget::Budget;
 use proto::ethernet::Mac;
 use proto::hbh::{self, Hop};
+use proto::ip::icmp;
 use proto::rng::Rng;
 use proto::time::{Time, earliest};
 use serde::Serialize;
@@ -87,7 +89,7 @@ struct Hbh {
     missed: Missed,
     counters: Counters,
     reroute_at: Option<Time>,
-    errors: intercept::ErrorBudget,
+    errors: Budget,
     buffers: Buffers,
 }
 
@@ -160,7 +162,7 @@ impl Hbh {
             firewall,
             counters: Counters::default(),
             reroute_at: None,
-            errors: intercept::ErrorBudget::default(),
+            errors: Budget::per_second(Time::ZERO, icmp::ERRORS_PER_SECOND),
             buffers: Buffers {
                 train: vec![0; 1 << 17],
                 segment: Vec::new(),

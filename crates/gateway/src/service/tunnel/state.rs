@@ -7,7 +7,7 @@ use std::time::Duration;
 use proto::contract::Refused;
 use proto::nc::{self, Event, Tunnel};
 use proto::rng::Rng;
-use proto::secure::{self, Incarnation, OVERHEAD, PeerId, Peers, Sealer};
+use proto::secure::{self, Incarnation, OUTER_V4, OUTER_V6, PeerId, Peers, Sealer};
 use proto::time::{Time, earliest};
 use tracing::{debug, info};
 
@@ -17,8 +17,6 @@ use crate::sys::Udp;
 
 /// How long a peer that was never heard may take before senders are told that it is unreachable.
 const GRACE: Duration = Duration::from_secs(3);
-/// Octets of IP and UDP headers around a datagram.
-const OUTER: [usize; 2] = [20 + 8, 40 + 8];
 /// Octets that IPv6 needs to pass (RFC 8200, 5): the device never offers less.
 const LEAST_MTU: usize = 1_280;
 
@@ -374,7 +372,7 @@ fn core_config(endpoint: Option<SocketAddr>, limit: Option<usize>, link: &Link) 
         .and_then(|endpoint| Udp::route_mtu(endpoint).ok())
         .map_or(defaults.max_mtu, |mtu| mtu.min(limit.unwrap_or(JUMBO)))
         .clamp(defaults.base_mtu, JUMBO);
-    let overhead = OUTER[usize::from(is_v6)] + OVERHEAD;
+    let overhead = if is_v6 { OUTER_V6 } else { OUTER_V4 };
     nc::Config { max_mtu, overhead, max_rate: link.max_rate, deadline: link.deadline, ..defaults }
 }
 

@@ -3,9 +3,7 @@
 use proptest::prelude::*;
 
 use crate::nc::coefficients::Coefficients;
-use crate::nc::wire::{
-    Body, Malformed, Message, Record, Records, Report, expand, fill_record_header,
-};
+use crate::nc::wire::{Body, Malformed, Message, Record, Records, Report, fill_record_header};
 
 #[test]
 fn a_source_is_what_the_layout_says() {
@@ -93,14 +91,6 @@ fn records_end_at_padding_and_at_what_is_cut_off() {
     assert_eq!(Records::of(&whole).collect::<Vec<_>>(), [first]);
     assert_eq!(Records::of(&whole[..8]).count(), 0);
     assert_eq!(Records::of(&[]).count(), 0);
-}
-
-#[test]
-fn numbers_are_expanded_to_the_nearest() {
-    assert_eq!(expand(0x02, 8, 0x1fe), 0x202);
-    assert_eq!(expand(0xfe, 8, 0x202), 0x1fe);
-    assert_eq!(expand(0xfe, 8, 0), 0xfe);
-    assert_eq!(expand(0, 32, 0xffff_ffff), 0x1_0000_0000);
 }
 
 #[test]

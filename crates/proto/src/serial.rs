@@ -1,0 +1,63 @@
+//! Numbers that only grow, of which a message carries the low bits.
+
+/// The number nearest to `reference` that ends with these low `bits`, 1 to 63; never below 0.
+#[must_use]
+pub fn expand(low: u32, bits: u32, reference: u64) -> u64 {
+    let period = 1_u64 << bits;
+    let half = period / 2;
+    let near = reference & !(period - 1) | u64::from(low);
+    if near > reference.saturating_add(half) {
+        near.checked_sub(period).unwrap_or(near)
+    } else if near.saturating_add(half) < reference {
+        near.checked_add(period).unwrap_or(near)
+    } else {
+        near
+    }
+}
+
+/// The low 32 bits of a number.
+#[expect(clippy::cast_possible_truncation, reason = "the low bits are wanted")]
+#[must_use]
+pub fn low32(number: u64) -> u32 {
+    number as u32
+}
+
+/// The low 24 bits of a number.
+#[must_use]
+pub fn low24(number: u64) -> u32 {
+    low32(number) & 0x00ff_ffff
+}
+
+/// The low 16 bits of a number.
+#[expect(clippy::cast_possible_truncation, reason = "the low bits are wanted")]
+#[must_use]
+pub fn low16(number: u64) -> u16 {
+    number as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_expanded_to_the_nearest() {
+        assert_eq!(expand(0x02, 8, 0x1fe), 0x202);
+        assert_eq!(expand(0xfe, 8, 0x202), 0x1fe);
+        assert_eq!(expand(0xfe, 8, 0), 0xfe, "there is none below 0");
+        assert_eq!(expand(0, 32, 0xffff_ffff), 0x1_0000_0000);
+        assert_eq!(expand(0, 32, u64::MAX), 0xffff_ffff_0000_0000, "there is none above");
+    }
+
+    #[test]
+    fn a_number_is_rebuilt_from_its_low_bits_around_every_wrap() {
+        for reference in [0, 5, (1 << 32) - 1, 1 << 32, (7 << 32) + 3] {
+            for ahead in [-2_000_i64, -1, 0, 1, 2_000] {
+                let Some(number) = u64::checked_add_signed(reference, ahead) else { continue };
+
+                assert_eq!(expand(low32(number), 32, reference), number);
+                assert_eq!(expand(low24(number), 24, reference), number);
+                assert_eq!(expand(low16(number).into(), 16, reference), number);
+            }
+        }
+    }
+}
