@@ -246,6 +246,11 @@ impl Node {
                 break;
             }
         }
+        // What another service takes at the last hook is for that one to hold, and to ask for when
+        // the interface is idle.
+        if self.has_frames_over(index) {
+            return;
+        }
         while self.interfaces[index].queue_len() < BACKLOG {
             let Some(datagram) = self.poll_datagram(engine, index) else { break };
             if !self.enqueue_ahead(engine, index, datagram) {
@@ -262,6 +267,10 @@ impl Node {
         })
     }
 
+    fn has_frames_over(&self, interface: usize) -> bool {
+        self.services.running.iter().any(|running| running.service.uses(interface))
+    }
+
     fn poll_frame(
         &mut self,
         engine: &mut Engine,
@@ -272,11 +281,28 @@ impl Node {
         over.find_map(|service| service.poll_frame(engine, interface))
     }
 
+    /// A datagram that no other service has taken at the last hook.
     fn poll_datagram(
         &mut self,
         engine: &mut Engine,
         interface: usize,
     ) -> Option<(PacketId, LinkAddress)> {
+        loop {
+            let (packet, next) = self.next_datagram(engine, interface)?;
+            if !self.offer(engine, &Hook::Postrouting { next }, packet) {
+                return Some((packet, next.neighbour));
+            }
+            if let Some(frame) = self.poll_frame(engine, interface) {
+                return Some(frame);
+            }
+        }
+    }
+
+    fn next_datagram(
+        &mut self,
+        engine: &mut Engine,
+        interface: usize,
+    ) -> Option<(PacketId, NextHop)> {
         let all = self.services.running.len();
         for step in 0..all {
             let index = (self.services.turn + step) % all;
@@ -290,7 +316,7 @@ impl Node {
             if let Some(packet) = running.service.poll_datagram(engine, mtu) {
                 running.is_touched = true;
                 self.services.turn = index + 1;
-                return Some((packet, next.neighbour));
+                return Some((packet, next));
             }
         }
         None

@@ -103,6 +103,36 @@ fn transits_say_how_long_packets_were_inside() {
     assert!(transits.iter().all(|it| it.from == near && it.took >= Duration::from_millis(50)));
 }
 
+#[test]
+fn a_tunnel_over_one_hop_is_carried_by_hbh_there() {
+    let run = |with_hbh| {
+        let (mut world, [source, near, far, sink]) = tunnelled(1, &link(lossy(0.1)));
+        if with_hbh {
+            hops::enable(&mut world, &[near, far], proto::hbh::Profile::Default);
+        }
+        let sender = stream_to(&world, sink, 200, 100);
+        world.add_stream_sender(source, sender);
+        let receiver = world.add_stream_sink(sink, 9);
+        world.run_until(secs(30));
+        let report = world.report();
+        assert_eq!(world.stream_sink(receiver).unwrap().received, 100);
+        let [near, far] = [near, far].map(|node| report.nodes[node.index()].clone());
+        (near.tunnels[0].stats, near.hbh, far.tunnels[0].stats, report.hash)
+    };
+
+    let (alone, none, alone_there, hash) = run(false);
+    let (over, hbh, there, other) = run(true);
+
+    assert_eq!(none, None);
+    let hbh = hbh.unwrap();
+    // The first has left when the tunnel was built, before there was HBH.
+    assert_eq!(hbh.packets_taken + 1, over.datagrams_sent);
+    assert!(hbh.data_repeated + hbh.repairs_sent > 0, "HBH makes up for the loss: {hbh:?}");
+    assert!(alone_there.sources_recovered > 0 && there.sources_recovered == 0);
+    assert!(over.repairs_sent < alone.repairs_sent, "{over:?} {alone:?}");
+    assert_ne!(hash, other);
+}
+
 /// A source, two gateways with a tunnel over the given link, and a sink.
 pub(super) fn tunnelled(seed: u64, middle: &LinkConfig) -> (World, [NodeId; 4]) {
     let mut world = World::new(seed);
