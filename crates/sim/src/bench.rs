@@ -6,8 +6,7 @@ use std::time::Duration;
 use proto::time::Time;
 use proto::{hbh, tcp};
 
-use crate::app::stream;
-use crate::app::transfer::{SenderConfig, SinkConfig};
+use crate::app::{stream, transfer};
 use crate::channel::{self, Loss};
 use crate::units::{BitRate, Probability};
 use crate::{InterfaceConfig, LinkConfig, NodeId, World};
@@ -130,16 +129,20 @@ fn add_transfer(world: &mut World, from: NodeId, to: NodeId) {
         ..tcp::Config::default()
     };
     let to_address = SocketAddr::new(world.address(to).expect("it has links"), 9);
-    let config = SenderConfig { octets: None, tcp, ..SenderConfig::new(to_address, 0) };
-    world.add_transfer_sender(from, config);
-    world.add_transfer_sink(to, SinkConfig { tcp, ..SinkConfig::new(9) });
+    let config =
+        transfer::SenderConfig { octets: None, tcp, ..transfer::SenderConfig::new(to_address, 0) };
+    world.add_app(from, transfer::Sender::new(config));
+    world.add_app(
+        to,
+        transfer::Sink::new(transfer::SinkConfig { tcp, ..transfer::SinkConfig::new(9) }),
+    );
 }
 
 fn datagrams(seed: u64) -> World {
     let (mut world, nodes) = chain(seed, 0.1);
-    world.add_stream_sender(
+    world.add_app(
         nodes[0],
-        stream::SenderConfig {
+        stream::Sender::new(stream::SenderConfig {
             port: 5_000,
             destination: SocketAddr::new(world.address(nodes[4]).expect("it has links"), 9),
             payload: 500,
@@ -148,9 +151,9 @@ fn datagrams(seed: u64) -> World {
             stop: None,
             count: None,
             dscp: 0,
-        },
+        }),
     );
-    world.add_stream_sink(nodes[4], 9);
+    world.add_app(nodes[4], stream::Sink::new(9));
     world
 }
 

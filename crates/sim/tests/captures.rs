@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use proto::hbh;
 use proto::time::Time;
-use sim::app::stream;
-use sim::app::transfer::{SenderConfig, SinkConfig};
+use sim::app::{echo, ping, stream, transfer};
 use sim::channel::{self, Loss};
 use sim::units::Probability;
 use sim::{InterfaceConfig, LinkConfig, World};
@@ -36,9 +35,9 @@ fn tshark_reads_every_packet_with_its_time_and_right_checksums() {
     let target = world.addresses(nodes[2]).find(|address| address.is_ipv6()).unwrap();
     let server = world.address(nodes[2]).unwrap();
     for (port, to) in [(1, SocketAddr::new(target, 9)), (2, SocketAddr::new(server, 10))] {
-        world.add_ping(
+        world.add_app(
             nodes[0],
-            stream::SenderConfig {
+            ping::Ping::new(stream::SenderConfig {
                 dscp: 0,
                 port,
                 destination: to,
@@ -47,10 +46,10 @@ fn tshark_reads_every_packet_with_its_time_and_right_checksums() {
                 start: Time::from_nanos(1),
                 stop: None,
                 count: Some(40),
-            },
+            }),
         );
     }
-    world.add_echo(nodes[2], 9);
+    world.add_app(nodes[2], echo::Echo::new(9));
 
     world.run(Time::MAX, |_| false);
     world.finish_captures().unwrap();
@@ -96,8 +95,8 @@ fn tshark_finds_the_checksums_of_tcp_right_with_and_without_hbh() {
             world.capture_node(node, &folder.0).unwrap();
         }
         let to = SocketAddr::new(world.address(nodes[2]).unwrap(), 9);
-        world.add_transfer_sender(nodes[0], SenderConfig::new(to, 50_000));
-        let sink = world.add_transfer_sink(nodes[2], SinkConfig::new(9));
+        world.add_app(nodes[0], transfer::Sender::new(transfer::SenderConfig::new(to, 50_000)));
+        let sink = world.add_app(nodes[2], transfer::Sink::new(transfer::SinkConfig::new(9)));
 
         world.run_until(Time::from_nanos(600_000_000_000));
         world.finish_captures().unwrap();

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use proto::tcp;
 use proto::time::Time;
-use sim::app::transfer::{SenderConfig, SinkConfig};
+use sim::app::transfer;
 use sim::channel::{self, Loss};
 use sim::units::{BitRate, Probability};
 use sim::{InterfaceConfig, LinkConfig, World};
@@ -95,9 +95,13 @@ fn run(seed: u64, oracle: &Oracle) -> Run {
     world.auto_routes();
     let to = SocketAddr::new(world.address(nodes[4]).expect("it has a link"), 9);
     let tcp = as_ns3(oracle.mss);
-    let transfer = SenderConfig { tcp, close: false, ..SenderConfig::new(to, OCTETS) };
-    let sender = world.add_transfer_sender(nodes[0], transfer);
-    let sink = world.add_transfer_sink(nodes[4], SinkConfig { tcp, ..SinkConfig::new(9) });
+    let transfer =
+        transfer::SenderConfig { tcp, close: false, ..transfer::SenderConfig::new(to, OCTETS) };
+    let sender = world.add_app(nodes[0], transfer::Sender::new(transfer));
+    let sink = world.add_app(
+        nodes[4],
+        transfer::Sink::new(transfer::SinkConfig { tcp, ..transfer::SinkConfig::new(9) }),
+    );
 
     let received = |world: &World| world.transfer_sink(sink).map_or(0, |stats| stats.octets);
     world.run(Time::MAX, |world| received(world) == OCTETS);

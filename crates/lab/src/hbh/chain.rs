@@ -279,8 +279,8 @@ impl Tcp {
             ..transfer::SenderConfig::new(SocketAddr::new(address, PORT), octets)
         };
         let sink = transfer::SinkConfig { tcp: self.config(), ..transfer::SinkConfig::new(PORT) };
-        let sink = world.add_transfer_sink(to, sink);
-        let sender = world.add_transfer_sender(from, sender);
+        let sink = world.add_app(to, transfer::Sink::new(sink));
+        let sender = world.add_app(from, transfer::Sender::new(sender));
 
         let limit = Time::ZERO + TIME_LIMIT;
         while world.now() < limit && !has_ended(&world, sender) && world.next_event().is_some() {
@@ -336,11 +336,11 @@ fn stream(
         count: None,
         dscp: 0,
     };
-    world.add_stream_sink(to, PORT);
-    let sender = world.add_stream_sender(from, sender);
+    world.add_app(to, stream::Sink::new(PORT));
+    let sender = world.add_app(from, stream::Sender::new(sender));
     world.run_until(end + Duration::from_secs(120));
 
-    let sent = world.stream_sender(sender).unwrap_or_default().sent;
+    let sent = world.app(sender).map(stream::Sender::stats).unwrap_or_default().sent;
     let mut outcome = vec![
         (OFFERED, Observation::Exact(sent as f64)),
         (PACKETS, Observation::Exact(world.total().sent.total().packets as f64)),

@@ -18,7 +18,7 @@ use proto::s5066::cas::Access;
 use proto::s5066::node::Record;
 use proto::tcp;
 use proto::time::Time;
-use sim::app::transfer::{SenderConfig, SinkConfig};
+use sim::app::transfer;
 use sim::hf::Channel;
 use sim::units::BitRate;
 use sim::{AppId, HfId, HfStation, InterfaceConfig, LinkConfig, Prefix, World, channel};
@@ -118,18 +118,31 @@ impl Link {
 
         let send_buffer = self.send_buffer;
         let tcp = tcp::Config { send_buffer, ..as_linux(tcp::Config::default()) };
-        world.add_transfer_sink(b, SinkConfig { tcp, ..SinkConfig::new(FIRST_PORT) });
-        let first = SenderConfig { tcp, ..SenderConfig::new(SocketAddr::new(to, FIRST_PORT), 1) };
-        world.add_transfer_sender(a, first);
-        let sink = SinkConfig { tcp, confirm: Some(self.octets), ..SinkConfig::new(PORT) };
-        let sink = world.add_transfer_sink(b, sink);
-        let sender = SenderConfig {
+        world.add_app(
+            b,
+            transfer::Sink::new(transfer::SinkConfig {
+                tcp,
+                ..transfer::SinkConfig::new(FIRST_PORT)
+            }),
+        );
+        let first = transfer::SenderConfig {
+            tcp,
+            ..transfer::SenderConfig::new(SocketAddr::new(to, FIRST_PORT), 1)
+        };
+        world.add_app(a, transfer::Sender::new(first));
+        let sink = transfer::SinkConfig {
+            tcp,
+            confirm: Some(self.octets),
+            ..transfer::SinkConfig::new(PORT)
+        };
+        let sink = world.add_app(b, transfer::Sink::new(sink));
+        let sender = transfer::SenderConfig {
             tcp,
             start: BEGIN,
             close: false,
-            ..SenderConfig::new(SocketAddr::new(to, PORT), self.octets)
+            ..transfer::SenderConfig::new(SocketAddr::new(to, PORT), self.octets)
         };
-        let sender = world.add_transfer_sender(a, sender);
+        let sender = world.add_app(a, transfer::Sender::new(sender));
         Built { world, hf, sender, sink }
     }
 }

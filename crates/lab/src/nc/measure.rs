@@ -115,7 +115,7 @@ impl Measured {
             outer: after.outer - before.outer,
             inner: crossed.iter().map(|it| it.octets as u64).sum(),
             overflowed: built.overflowed(),
-            requests: built.requests.and_then(|app| built.world.ping(app)),
+            requests: built.requests.and_then(|app| built.world.app(app)).map(ping::Ping::stats),
             retransmissions: built.flows.iter().map(|it| it.retransmissions(&built.world)).sum(),
             ends: ends.collect(),
             events: built.world.events(),

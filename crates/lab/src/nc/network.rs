@@ -15,7 +15,7 @@ use std::time::Duration;
 use proto::rng::Rng;
 use proto::time::Time;
 use proto::{nc, tcp, tcpnc};
-use sim::app::{stream, transfer};
+use sim::app::{echo, ping, stream, transfer};
 use sim::channel::{self, Loss};
 use sim::units::BitRate;
 use sim::{
@@ -421,8 +421,8 @@ impl Network {
                     count: None,
                     dscp: 0,
                 };
-                let from = world.add_stream_sender(source, config);
-                Flow { from, to: world.add_stream_sink(sink, port), is_tcp: false }
+                let from = world.add_app(source, stream::Sender::new(config));
+                Flow { from, to: world.add_app(sink, stream::Sink::new(port)), is_tcp: false }
             }
         }
     }
@@ -482,7 +482,7 @@ impl Flow {
         if self.is_tcp {
             world.transfer_sink(self.to).unwrap_or_default().octets
         } else {
-            world.stream_sink(self.to).unwrap_or_default().octets
+            world.app(self.to).map(stream::Sink::stats).unwrap_or_default().octets
         }
     }
 
@@ -504,7 +504,7 @@ impl Wire {
 const FAST: Wire = Wire { rate: BitRate::Unlimited, delay: Duration::ZERO };
 
 fn add_requests(world: &mut World, source: NodeId, sink: NodeId) -> AppId {
-    world.add_echo(sink, REQUEST_PORT);
+    world.add_app(sink, echo::Echo::new(REQUEST_PORT));
     let config = stream::SenderConfig {
         port: REQUEST_PORT,
         destination: address(world, sink, REQUEST_PORT),
@@ -515,7 +515,7 @@ fn add_requests(world: &mut World, source: NodeId, sink: NodeId) -> AppId {
         count: None,
         dscp: 0,
     };
-    world.add_ping(source, config)
+    world.add_app(source, ping::Ping::new(config))
 }
 
 fn add_transfer(
@@ -535,9 +535,9 @@ fn add_transfer(
         window_points,
         ..transfer::SenderConfig::new(address(world, sink, port), 0)
     };
-    let from = world.add_transfer_sender(source, sender);
+    let from = world.add_app(source, transfer::Sender::new(sender));
     let sink_config = transfer::SinkConfig { tcp, ..transfer::SinkConfig::new(port) };
-    Flow { from, to: world.add_transfer_sink(sink, sink_config), is_tcp: true }
+    Flow { from, to: world.add_app(sink, transfer::Sink::new(sink_config)), is_tcp: true }
 }
 
 fn address(world: &World, node: NodeId, port: u16) -> SocketAddr {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use proto::time::Time;
+use sim::app::transfer;
 
 use super::Scheme;
 use super::grid::Load;
@@ -93,8 +94,8 @@ fn trace(scheme: Scheme, loss: f64) -> Trace {
             waiting.push(mark(built.world.now(), octets as f64 / PACKET));
         }
     }
-    let windows = built.flows.first().map(|flow| built.world.windows(flow.from));
-    let windows = windows.unwrap_or_default().iter();
+    let first = built.flows.first().and_then(|flow| built.world.app(flow.from));
+    let windows = first.map(transfer::Sender::windows).unwrap_or_default().iter();
     Trace {
         window: windows.map(|(at, octets)| mark(*at, *octets as f64 / SEGMENT)).collect(),
         waiting,

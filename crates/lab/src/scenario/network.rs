@@ -215,8 +215,8 @@ impl<'a> Network<'a> {
             ..transfer::SenderConfig::new(destination, *octets)
         };
         Ok([
-            self.world.add_transfer_sender(self.nodes[flow.from], sender),
-            self.world.add_transfer_sink(self.nodes[flow.to], sink),
+            self.world.add_app(self.nodes[flow.from], transfer::Sender::new(sender)),
+            self.world.add_app(self.nodes[flow.to], transfer::Sink::new(sink)),
         ])
     }
 
@@ -233,8 +233,8 @@ impl<'a> Network<'a> {
             dscp: *dscp,
         };
         Ok([
-            self.world.add_stream_sender(self.nodes[flow.from], sender),
-            self.world.add_stream_sink(self.nodes[flow.to], flow.port),
+            self.world.add_app(self.nodes[flow.from], stream::Sender::new(sender)),
+            self.world.add_app(self.nodes[flow.to], stream::Sink::new(flow.port)),
         ])
     }
 
@@ -275,7 +275,7 @@ impl<'a> Network<'a> {
             self.world.transfer_sender(*sender).is_none_or(|stats| stats.ended.is_some())
         });
         let streams = self.plan.streams.iter().zip(&self.streams).all(|(stream, [sender, _])| {
-            let sent = self.world.stream_sender(*sender).unwrap_or_default().sent;
+            let sent = self.world.app(*sender).map(stream::Sender::stats).unwrap_or_default().sent;
             stream.stop.is_some_and(|stop| stop <= now)
                 || stream.count.is_some_and(|count| sent >= count)
         });
@@ -291,8 +291,8 @@ impl<'a> Network<'a> {
             flows.push(self.flow(&transfer.flow, Some(details), None));
         }
         for (stream, [sender, sink]) in self.plan.streams.iter().zip(&self.streams) {
-            let sent = self.world.stream_sender(*sender).unwrap_or_default();
-            let received = self.world.stream_sink(*sink).unwrap_or_default();
+            let sent = self.world.app(*sender).map(stream::Sender::stats).unwrap_or_default();
+            let received = self.world.app(*sink).map(stream::Sink::stats).unwrap_or_default();
             let details = StreamReport::new(&sent, &received);
             flows.push(self.flow(&stream.flow, None, Some(details)));
         }

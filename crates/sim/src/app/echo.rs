@@ -3,6 +3,9 @@
 use std::collections::VecDeque;
 
 use proto::ip::udp::Datagram;
+use proto::time::Time;
+
+use super::App;
 
 /// Replies that may wait; they are sent as soon as they are made.
 const WAITING: usize = 16;
@@ -32,8 +35,15 @@ impl Echo {
         Self { port, replies: VecDeque::new(), spare: Vec::new(), stats: Stats::default() }
     }
 
-    /// Takes a datagram.
-    pub fn handle_datagram(&mut self, datagram: &Datagram<'_>) {
+    /// What happened so far.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+}
+
+impl App for Echo {
+    fn handle_datagram(&mut self, _now: Time, datagram: &Datagram<'_>) {
         if self.replies.len() == WAITING {
             self.stats.dropped += 1;
             return;
@@ -45,9 +55,7 @@ impl Echo {
         self.replies.push_back(reply);
     }
 
-    /// Writes the next reply to `out`.
-    #[must_use]
-    pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> bool {
+    fn poll_transmit(&mut self, _now: Time, out: &mut Vec<u8>) -> bool {
         let Some(reply) = self.replies.pop_front() else { return false };
         out.extend_from_slice(&reply);
         self.spare.push(reply);
@@ -55,13 +63,7 @@ impl Echo {
         true
     }
 
-    /// What happened so far.
-    #[must_use]
-    pub fn stats(&self) -> Stats {
-        self.stats
-    }
-
-    pub(crate) fn port(&self) -> u16 {
-        self.port
+    fn udp_port(&self) -> Option<u16> {
+        Some(self.port)
     }
 }

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use proto::ip::udp::Datagram;
 use proto::time::Time;
 
+use super::App;
 use super::stamp::Stamp;
 use super::stream::{Sender, SenderConfig};
 use crate::summary::Summary;
@@ -46,8 +47,16 @@ impl Ping {
         }
     }
 
-    /// Takes an answer.
-    pub fn handle_datagram(&mut self, now: Time, datagram: &Datagram<'_>) {
+    /// What happened so far.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let requests = self.requests.stats();
+        Stats { sent: requests.sent, errors: requests.errors, ..self.stats }
+    }
+}
+
+impl App for Ping {
+    fn handle_datagram(&mut self, now: Time, datagram: &Datagram<'_>) {
         let Some(stamp) = Stamp::parse(datagram.payload) else { return };
         if datagram.source != self.server || stamp.number >= self.requests.stats().sent {
             return;
@@ -61,38 +70,27 @@ impl Ping {
         self.stats.rtt.add(now.since(stamp.sent));
     }
 
-    /// Writes the next request to `out`; false when none is due.
-    #[must_use]
-    pub fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
+    fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
         self.requests.poll_transmit(now, out)
     }
 
-    /// When the next request is due.
-    #[must_use]
-    pub fn next_timeout(&self) -> Option<Time> {
+    fn next_timeout(&self) -> Option<Time> {
         self.requests.next_timeout()
     }
 
-    /// What happened so far.
-    #[must_use]
-    pub fn stats(&self) -> Stats {
-        let requests = self.requests.stats();
-        Stats { sent: requests.sent, errors: requests.errors, ..self.stats }
-    }
-
-    pub(crate) fn handle_error(&mut self) {
+    fn handle_error(&mut self) {
         self.requests.handle_error();
     }
 
-    pub(crate) fn bind(&mut self, local: IpAddr) {
+    fn bind(&mut self, local: IpAddr) {
         self.requests.bind(local);
     }
 
-    pub(crate) fn unbound_to(&self) -> Option<IpAddr> {
+    fn unbound_to(&self) -> Option<IpAddr> {
         self.requests.unbound_to()
     }
 
-    pub(crate) fn port(&self) -> u16 {
-        self.requests.port()
+    fn udp_port(&self) -> Option<u16> {
+        self.requests.udp_port()
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use proto::ip::udp::Datagram;
 use proto::time::Time;
 
+use super::App;
 use super::stamp::{self, Stamp};
 use crate::summary::Summary;
 
@@ -62,13 +63,25 @@ impl Sender {
         sender
     }
 
-    pub(crate) fn handle_error(&mut self) {
+    /// What happened so far.
+    #[must_use]
+    pub fn stats(&self) -> SenderStats {
+        self.stats
+    }
+
+    fn plan(&mut self, next: Time) {
+        let is_before_stop = self.config.stop.is_none_or(|stop| next < stop);
+        let is_owed = self.config.count.is_none_or(|count| self.stats.sent < count);
+        self.next_at = (is_before_stop && is_owed).then_some(next);
+    }
+}
+
+impl App for Sender {
+    fn handle_error(&mut self) {
         self.stats.errors += 1;
     }
 
-    /// Writes the next packet to `out`; false when none is due.
-    #[must_use]
-    pub fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
+    fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
         let Some(due) = self.next_at.filter(|due| *due <= now) else { return false };
         let next = due + self.config.interval.max(Duration::from_nanos(1));
         let Some(local) = self.local else {
@@ -87,34 +100,20 @@ impl Sender {
         true
     }
 
-    /// When the next is due.
-    #[must_use]
-    pub fn next_timeout(&self) -> Option<Time> {
+    fn next_timeout(&self) -> Option<Time> {
         self.next_at
     }
 
-    /// What happened so far.
-    #[must_use]
-    pub fn stats(&self) -> SenderStats {
-        self.stats
-    }
-
-    pub(crate) fn bind(&mut self, local: IpAddr) {
+    fn bind(&mut self, local: IpAddr) {
         self.local = Some(local);
     }
 
-    pub(crate) fn unbound_to(&self) -> Option<IpAddr> {
+    fn unbound_to(&self) -> Option<IpAddr> {
         self.local.is_none().then_some(self.config.destination.ip())
     }
 
-    pub(crate) fn port(&self) -> u16 {
-        self.config.port
-    }
-
-    fn plan(&mut self, next: Time) {
-        let is_before_stop = self.config.stop.is_none_or(|stop| next < stop);
-        let is_owed = self.config.count.is_none_or(|count| self.stats.sent < count);
-        self.next_at = (is_before_stop && is_owed).then_some(next);
+    fn udp_port(&self) -> Option<u16> {
+        Some(self.config.port)
     }
 }
 
@@ -166,8 +165,15 @@ impl Sink {
         }
     }
 
-    /// Takes what arrived.
-    pub fn handle_datagram(&mut self, now: Time, datagram: &Datagram<'_>) {
+    /// What happened so far.
+    #[must_use]
+    pub fn stats(&self) -> SinkStats {
+        self.stats
+    }
+}
+
+impl App for Sink {
+    fn handle_datagram(&mut self, now: Time, datagram: &Datagram<'_>) {
         let Some(stamp) = Stamp::parse(datagram.payload) else {
             self.stats.foreign += 1;
             return;
@@ -197,14 +203,8 @@ impl Sink {
         }
     }
 
-    /// What happened so far.
-    #[must_use]
-    pub fn stats(&self) -> SinkStats {
-        self.stats
-    }
-
-    pub(crate) fn port(&self) -> u16 {
-        self.port
+    fn udp_port(&self) -> Option<u16> {
+        Some(self.port)
     }
 }
 

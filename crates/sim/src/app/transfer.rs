@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use proto::tcp::{self, Connection, Event, State};
 use proto::time::Time;
 
+use super::App;
 use crate::series::Series;
 
 /// What a sender sends.
@@ -108,11 +109,29 @@ impl Sender {
         self.windows.points()
     }
 
-    /// Asks for a connection when it is time: from where, to where, with which TCP.
-    pub(crate) fn poll_connect(
-        &mut self,
-        now: Time,
-    ) -> Option<(SocketAddr, SocketAddr, tcp::Config)> {
+    fn write(&mut self, now: Time, connection: &mut Connection) {
+        let end =
+            if self.is_stopped { self.written } else { self.config.octets.unwrap_or(u64::MAX) };
+        while self.written < end {
+            let octets = pattern(self.written);
+            let left = usize::try_from(end - self.written).unwrap_or(usize::MAX);
+            let len = connection.write(&octets[..octets.len().min(left)]);
+            self.written += len as u64;
+            if len == 0 {
+                return;
+            }
+        }
+        if self.stats.written.is_none() {
+            self.stats.written = Some(now);
+            if self.config.close || self.is_stopped {
+                connection.close();
+            }
+        }
+    }
+}
+
+impl App for Sender {
+    fn poll_connect(&mut self, now: Time) -> Option<(SocketAddr, SocketAddr, tcp::Config)> {
         let is_due = self.stats.started.is_none() && self.next_at.is_some_and(|at| at <= now);
         if !is_due {
             return None;
@@ -124,16 +143,14 @@ impl Sender {
         Some((local, self.config.destination, self.config.tcp))
     }
 
-    /// Notes that it is time to stop.
-    pub(crate) fn handle_timeout(&mut self, now: Time) {
+    fn handle_timeout(&mut self, now: Time) {
         if self.stats.started.is_some() && self.next_at.is_some_and(|at| at <= now) {
             self.is_stopped = true;
             self.next_at = None;
         }
     }
 
-    /// Does all that the connection allows.
-    pub(crate) fn drive(&mut self, now: Time, connection: &mut Connection) {
+    fn drive(&mut self, now: Time, connection: &mut Connection) {
         while let Some(event) = connection.poll_event() {
             match event {
                 Event::Connected => self.stats.established = Some(now),
@@ -166,35 +183,15 @@ impl Sender {
         }
     }
 
-    fn write(&mut self, now: Time, connection: &mut Connection) {
-        let end =
-            if self.is_stopped { self.written } else { self.config.octets.unwrap_or(u64::MAX) };
-        while self.written < end {
-            let octets = pattern(self.written);
-            let left = usize::try_from(end - self.written).unwrap_or(usize::MAX);
-            let len = connection.write(&octets[..octets.len().min(left)]);
-            self.written += len as u64;
-            if len == 0 {
-                return;
-            }
-        }
-        if self.stats.written.is_none() {
-            self.stats.written = Some(now);
-            if self.config.close || self.is_stopped {
-                connection.close();
-            }
-        }
-    }
-
-    pub(crate) fn next_timeout(&self) -> Option<Time> {
+    fn next_timeout(&self) -> Option<Time> {
         self.next_at
     }
 
-    pub(crate) fn bind(&mut self, local: IpAddr) {
+    fn bind(&mut self, local: IpAddr) {
         self.local = Some(local);
     }
 
-    pub(crate) fn unbound_to(&self) -> Option<IpAddr> {
+    fn unbound_to(&self) -> Option<IpAddr> {
         self.local.is_none().then_some(self.config.destination.ip())
     }
 }
@@ -262,18 +259,34 @@ impl Sink {
         &self.stats
     }
 
-    pub(crate) fn port(&self) -> u16 {
-        self.config.port
+    fn take(&mut self, now: Time, mut place: u64, mut octets: &[u8]) {
+        self.stats.octets += octets.len() as u64;
+        self.stats.first = self.stats.first.or(Some(now));
+        self.stats.last = Some(now);
+        while !octets.is_empty() {
+            let expected = pattern(place);
+            let (head, tail) = octets.split_at(octets.len().min(expected.len()));
+            if head != &expected[..head.len()] {
+                let differ = head.iter().zip(expected).filter(|(got, sent)| got != sent);
+                self.stats.corrupt += differ.count() as u64;
+            }
+            place += head.len() as u64;
+            octets = tail;
+        }
+    }
+}
+
+impl App for Sink {
+    fn tcp_port(&self) -> Option<u16> {
+        Some(self.config.port)
     }
 
-    /// Takes a new connection; its TCP.
-    pub(crate) fn accept(&mut self) -> tcp::Config {
+    fn accept(&mut self) -> Option<tcp::Config> {
         self.stats.accepted += 1;
-        self.config.tcp
+        Some(self.config.tcp)
     }
 
-    /// Does all that the connection allows.
-    pub(crate) fn drive(&mut self, now: Time, connection: &mut Connection) {
+    fn drive(&mut self, now: Time, connection: &mut Connection) {
         let mut has_peer_closed = false;
         while let Some(event) = connection.poll_event() {
             has_peer_closed |= event == Event::PeerClosed;
@@ -308,22 +321,6 @@ impl Sink {
         }
         if connection.state() == State::Closed {
             self.stats.tcp = *connection.stats();
-        }
-    }
-
-    fn take(&mut self, now: Time, mut place: u64, mut octets: &[u8]) {
-        self.stats.octets += octets.len() as u64;
-        self.stats.first = self.stats.first.or(Some(now));
-        self.stats.last = Some(now);
-        while !octets.is_empty() {
-            let expected = pattern(place);
-            let (head, tail) = octets.split_at(octets.len().min(expected.len()));
-            if head != &expected[..head.len()] {
-                let differ = head.iter().zip(expected).filter(|(got, sent)| got != sent);
-                self.stats.corrupt += differ.count() as u64;
-            }
-            place += head.len() as u64;
-            octets = tail;
         }
     }
 }

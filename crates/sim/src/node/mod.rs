@@ -63,7 +63,7 @@ pub(crate) struct Node {
 /// An application on its node.
 #[derive(Debug)]
 struct Local {
-    app: App,
+    app: Box<dyn App>,
     deadline: DeadlineId,
 }
 
@@ -156,7 +156,7 @@ impl Node {
     }
 
     /// Installs an application and returns its index.
-    pub(crate) fn add_app(&mut self, engine: &mut Engine, app: App) -> usize {
+    pub(crate) fn add_app(&mut self, engine: &mut Engine, app: Box<dyn App>) -> usize {
         let index = self.apps.len();
         let deadline = self.deadlines.add(Owner::App(index));
         self.apps.push(Local { app, deadline });
@@ -164,8 +164,8 @@ impl Node {
         index
     }
 
-    pub(crate) fn app(&self, index: usize) -> &App {
-        &self.apps[index].app
+    pub(crate) fn app(&self, index: usize) -> &dyn App {
+        &*self.apps[index].app
     }
 
     /// The address that packets to `destination` carry as their source.

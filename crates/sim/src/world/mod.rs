@@ -16,7 +16,7 @@ use std::net::IpAddr;
 
 use proto::time::Time;
 
-use crate::app::{App, echo, ping, stream, transfer};
+use crate::app::App;
 use crate::engine::{Engine, Kind, MediumId, Port, Sequence};
 use crate::flows::Flows;
 use crate::ids::{AppId, LinkId, NodeId, PortId};
@@ -63,34 +63,11 @@ impl World {
         }
     }
 
-    /// Installs an application that sends a stream of datagrams.
-    pub fn add_stream_sender(&mut self, node: NodeId, config: stream::SenderConfig) -> AppId {
-        self.add_app(node, App::StreamSender(stream::Sender::new(config)))
-    }
-
-    /// Installs an application that receives a stream of datagrams.
-    pub fn add_stream_sink(&mut self, node: NodeId, port: u16) -> AppId {
-        self.add_app(node, App::StreamSink(stream::Sink::new(port)))
-    }
-
-    /// Installs an application that sends requests.
-    pub fn add_ping(&mut self, node: NodeId, config: stream::SenderConfig) -> AppId {
-        self.add_app(node, App::Ping(ping::Ping::new(config)))
-    }
-
-    /// Installs an application that answers requests.
-    pub fn add_echo(&mut self, node: NodeId, port: u16) -> AppId {
-        self.add_app(node, App::Echo(echo::Echo::new(port)))
-    }
-
-    /// Installs an application that sends octets over TCP.
-    pub fn add_transfer_sender(&mut self, node: NodeId, config: transfer::SenderConfig) -> AppId {
-        self.add_app(node, App::TransferSender(Box::new(transfer::Sender::new(config))))
-    }
-
-    /// Installs an application that receives octets over TCP.
-    pub fn add_transfer_sink(&mut self, node: NodeId, config: transfer::SinkConfig) -> AppId {
-        self.add_app(node, App::TransferSink(Box::new(transfer::Sink::new(config))))
+    /// Installs an application on a node.
+    pub fn add_app(&mut self, node: NodeId, app: impl App) -> AppId {
+        let index = self.nodes[node.index()].add_app(&mut self.engine, Box::new(app));
+        self.apps.push((node, index));
+        AppId(small(self.apps.len() - 1))
     }
 
     /// Sends an IP packet from a node, as if a program there had made it.
@@ -178,12 +155,6 @@ impl World {
     pub fn addresses(&self, node: NodeId) -> impl Iterator<Item = IpAddr> {
         let interfaces = &self.nodes[node.index()].interfaces;
         interfaces.iter().flat_map(|interface| interface.addresses.iter().copied())
-    }
-
-    fn add_app(&mut self, node: NodeId, app: App) -> AppId {
-        let index = self.nodes[node.index()].add_app(&mut self.engine, app);
-        self.apps.push((node, index));
-        AppId(small(self.apps.len() - 1))
     }
 
     /// Lets nodes act that a medium has called to a port.

@@ -1,5 +1,7 @@
 //! What happened in a network.
 
+use std::any::Any;
+
 use proto::hbh;
 use proto::ip::FlowKey;
 use proto::nc;
@@ -7,7 +9,7 @@ use proto::tcp::Connection;
 use proto::time::Time;
 
 use super::World;
-use crate::app::{App, echo, ping, stream, transfer};
+use crate::app::{App, transfer};
 use crate::counters::{NodeCounters, PortCounters, TunnelCounters};
 use crate::flows::{FlowCounters, Flows};
 use crate::ids::{AppId, LinkId, NodeId, PortId, TunnelId};
@@ -171,61 +173,35 @@ impl World {
         ends.find(|end| end.id() == tunnel).map(TunnelReport::new)
     }
 
-    /// What an echo server did; `None` if the application is another.
+    /// An application; `None` if it is of another kind.
     #[must_use]
-    pub fn echo(&self, app: AppId) -> Option<echo::Stats> {
-        if let App::Echo(echo) = self.app(app) { Some(echo.stats()) } else { None }
-    }
-
-    /// What a client saw; `None` if the application is another.
-    #[must_use]
-    pub fn ping(&self, app: AppId) -> Option<ping::Stats> {
-        if let App::Ping(ping) = self.app(app) { Some(ping.stats()) } else { None }
-    }
-
-    /// What a sender of datagrams did; `None` if the application is another.
-    #[must_use]
-    pub fn stream_sender(&self, app: AppId) -> Option<stream::SenderStats> {
-        if let App::StreamSender(sender) = self.app(app) { Some(sender.stats()) } else { None }
-    }
-
-    /// What a sink of datagrams saw; `None` if the application is another.
-    #[must_use]
-    pub fn stream_sink(&self, app: AppId) -> Option<stream::SinkStats> {
-        if let App::StreamSink(sink) = self.app(app) { Some(sink.stats()) } else { None }
+    pub fn app<A: App>(&self, app: AppId) -> Option<&A> {
+        let (node, index) = self.apps[app.index()];
+        let app: &dyn Any = self.nodes[node.index()].app(index);
+        app.downcast_ref()
     }
 
     /// What a sender of octets did; `None` if the application is another.
     #[must_use]
     pub fn transfer_sender(&self, app: AppId) -> Option<transfer::SenderStats> {
-        let App::TransferSender(sender) = self.app(app) else { return None };
+        let sender: &transfer::Sender = self.app(app)?;
         let tcp = self.connection(app).map_or(sender.stats().tcp, |open| *open.stats());
         Some(transfer::SenderStats { tcp, ..*sender.stats() })
-    }
-
-    /// A sender's congestion window over time; empty unless asked for when it was added.
-    #[must_use]
-    pub fn windows(&self, app: AppId) -> &[(Time, u64)] {
-        if let App::TransferSender(sender) = self.app(app) { sender.windows() } else { &[] }
     }
 
     /// What a sink of octets saw; `None` if the application is another.
     #[must_use]
     pub fn transfer_sink(&self, app: AppId) -> Option<transfer::SinkStats> {
-        let App::TransferSink(sink) = self.app(app) else { return None };
+        let sink: &transfer::Sink = self.app(app)?;
         let tcp = self.connection(app).map_or(sink.stats().tcp, |open| *open.stats());
         Some(transfer::SinkStats { tcp, ..*sink.stats() })
     }
 
     /// The open connection of an application; the oldest if there are several.
-    pub(super) fn connection(&self, app: AppId) -> Option<&Connection> {
+    #[must_use]
+    pub fn connection(&self, app: AppId) -> Option<&Connection> {
         let (node, index) = self.apps[app.index()];
         self.nodes[node.index()].sockets.connections(index).next()
-    }
-
-    pub(super) fn app(&self, app: AppId) -> &App {
-        let (node, index) = self.apps[app.index()];
-        self.nodes[node.index()].app(index)
     }
 }
 

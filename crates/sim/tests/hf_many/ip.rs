@@ -22,9 +22,9 @@ fn hosts_are_pinged_and_send_by_both_versions_of_ip() {
                 let to = address(&world, hosts[1 - at], versions[at]);
                 let port = 9 + u16::try_from(at).expect("two");
                 let config = transfer::SenderConfig::new(SocketAddr::new(to, port), OCTETS);
-                let sender = world.add_transfer_sender(hosts[at], config);
+                let sender = world.add_app(hosts[at], transfer::Sender::new(config));
                 let sink = transfer::SinkConfig::new(port);
-                (sender, world.add_transfer_sink(hosts[1 - at], sink))
+                (sender, world.add_app(hosts[1 - at], transfer::Sink::new(sink)))
             });
             for minute in 0..5 {
                 world.run_until(Time::ZERO + Duration::from_secs(60 * minute));

@@ -167,8 +167,8 @@ impl Scenario {
                 )
             };
             let sink = transfer::SinkConfig { tcp, ..transfer::SinkConfig::new(port) };
-            let sink = world.add_transfer_sink(to, sink);
-            Flow { sink, sender: world.add_transfer_sender(from, sender) }
+            let sink = world.add_app(to, transfer::Sink::new(sink));
+            Flow { sink, sender: world.add_app(from, transfer::Sender::new(sender)) }
         };
         (0..self.flows).map(flow).collect()
     }
@@ -185,10 +185,10 @@ impl Scenario {
         let span = (self.least_delay() * STREAM_SPAN).max(Duration::from_secs(1));
         let end = start + span;
         let port = PORT + self.flows;
-        world.add_stream_sink(to, port);
-        world.add_stream_sender(
+        world.add_app(to, stream::Sink::new(port));
+        world.add_app(
             from,
-            stream::SenderConfig {
+            stream::Sender::new(stream::SenderConfig {
                 port,
                 destination: SocketAddr::new(address, port),
                 payload: DATAGRAM,
@@ -197,7 +197,7 @@ impl Scenario {
                 stop: Some(end),
                 count: None,
                 dscp: 0,
-            },
+            }),
         );
         end
     }

@@ -66,8 +66,8 @@ fn transfer((mut world, nodes): (World, Vec<NodeId>)) -> World {
     let (first, last) = (nodes[0], *nodes.last().unwrap());
     let to = SocketAddr::new(world.address(last).unwrap(), 9);
     let config = transfer::SenderConfig::new(to, 60_000);
-    world.add_transfer_sender(first, config);
-    let sink = world.add_transfer_sink(last, transfer::SinkConfig::new(9));
+    world.add_app(first, transfer::Sender::new(config));
+    let sink = world.add_app(last, transfer::Sink::new(transfer::SinkConfig::new(9)));
 
     world.run_until(secs(600));
 

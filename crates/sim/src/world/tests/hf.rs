@@ -15,12 +15,12 @@ fn a_ping_crosses_and_comes_back() {
         ..stream_to(&world, hosts[1], 64, 5)
     };
     let port = requests.destination.port();
-    world.add_echo(hosts[1], port);
-    let ping = world.add_ping(hosts[0], requests);
+    world.add_app(hosts[1], echo::Echo::new(port));
+    let ping = world.add_app(hosts[0], ping::Ping::new(requests));
 
     world.run_until(secs(200));
 
-    let stats = world.ping(ping).unwrap();
+    let stats = world.app::<ping::Ping>(ping).unwrap().stats();
     assert_eq!((stats.sent, stats.answered), (5, 5));
     // Two transmissions of two blocks at least, and two turnarounds.
     let rtt = stats.rtt.mean();
@@ -32,8 +32,9 @@ fn a_transfer_crosses_every_channel() {
     for channel in ["clear", "ber:1e-5", "moderate:30"] {
         let (mut world, hosts, hf) = pair(2, "9600", channel.parse().unwrap());
         let to = SocketAddr::new(world.address(hosts[1]).unwrap(), 9);
-        let sender = world.add_transfer_sender(hosts[0], transfer::SenderConfig::new(to, 100_000));
-        let sink = world.add_transfer_sink(hosts[1], transfer::SinkConfig::new(9));
+        let sender = world
+            .add_app(hosts[0], transfer::Sender::new(transfer::SenderConfig::new(to, 100_000)));
+        let sink = world.add_app(hosts[1], transfer::Sink::new(transfer::SinkConfig::new(9)));
 
         world.run(secs(3_600), |world| world.transfer_sender(sender).unwrap().acked.is_some());
 
@@ -82,8 +83,8 @@ fn a_run_is_a_function_of_its_seed() {
         let (mut world, hosts, hf) = pair(seed, "4800", Channel::poor(24.0));
         world.record_hf(hf);
         let to = SocketAddr::new(world.address(hosts[1]).unwrap(), 9);
-        world.add_transfer_sender(hosts[0], transfer::SenderConfig::new(to, 20_000));
-        world.add_transfer_sink(hosts[1], transfer::SinkConfig::new(9));
+        world.add_app(hosts[0], transfer::Sender::new(transfer::SenderConfig::new(to, 20_000)));
+        world.add_app(hosts[1], transfer::Sink::new(transfer::SinkConfig::new(9)));
         world.run_until(secs(300));
         let records: Vec<_> = std::iter::from_fn(|| world.poll_hf_record(hf)).collect();
         (records, world.report())

@@ -11,12 +11,12 @@ fn datagrams_cross_a_lossy_chain_under_hbh() {
         let (mut world, nodes) = chain(5, 4, &link(lossy(0.1)));
         enable(&mut world, &nodes, profile);
         let sender = stream_to(&world, nodes[4], 200, 300);
-        world.add_stream_sender(nodes[0], sender);
-        let sink = world.add_stream_sink(nodes[4], 9);
+        world.add_app(nodes[0], stream::Sender::new(sender));
+        let sink = world.add_app(nodes[4], stream::Sink::new(9));
 
         world.run_until(secs(600));
 
-        let stats = world.stream_sink(sink).unwrap();
+        let stats = world.app::<stream::Sink>(sink).unwrap().stats();
         assert!(stats.received >= 297, "{profile:?}: {stats:?}");
         assert!(world.total().sent[Class::HopAck].packets > 0);
     }
@@ -29,8 +29,8 @@ fn v6_crosses_hbh_too() {
         enable(&mut world, &nodes, profile);
         let address = world.addresses(nodes[4]).find(IpAddr::is_ipv6).unwrap();
         let config = transfer::SenderConfig::new(SocketAddr::new(address, 9), 30_000);
-        world.add_transfer_sender(nodes[0], config);
-        let sink = world.add_transfer_sink(nodes[4], transfer::SinkConfig::new(9));
+        world.add_app(nodes[0], transfer::Sender::new(config));
+        let sink = world.add_app(nodes[4], transfer::Sink::new(transfer::SinkConfig::new(9)));
 
         world.run_until(secs(3_600));
 
@@ -45,8 +45,8 @@ fn a_run_under_hbh_is_a_function_of_its_seed() {
         let (mut world, nodes) = chain(seed, 4, &link(lossy(0.1)));
         enable(&mut world, &nodes, profile);
         let to = SocketAddr::new(world.address(nodes[4]).unwrap(), 9);
-        world.add_transfer_sender(nodes[0], transfer::SenderConfig::new(to, 50_000));
-        world.add_transfer_sink(nodes[4], transfer::SinkConfig::new(9));
+        world.add_app(nodes[0], transfer::Sender::new(transfer::SenderConfig::new(to, 50_000)));
+        world.add_app(nodes[4], transfer::Sink::new(transfer::SinkConfig::new(9)));
         world.run_until(secs(600));
         world.report()
     };
@@ -62,8 +62,8 @@ fn a_transfer_under_hbh_needs_no_repeats_by_tcp() {
     let (mut world, nodes) = chain(2, 4, &link(lossy(0.1)));
     enable(&mut world, &nodes, Profile::Default);
     let to = SocketAddr::new(world.address(nodes[4]).unwrap(), 9);
-    world.add_transfer_sender(nodes[0], transfer::SenderConfig::new(to, 100_000));
-    let sink = world.add_transfer_sink(nodes[4], transfer::SinkConfig::new(9));
+    world.add_app(nodes[0], transfer::Sender::new(transfer::SenderConfig::new(to, 100_000)));
+    let sink = world.add_app(nodes[4], transfer::Sink::new(transfer::SinkConfig::new(9)));
 
     world.run_until(secs(600));
 
@@ -77,12 +77,12 @@ fn hbh_ends_where_the_next_hop_does_not_speak_it() {
     let (mut world, nodes) = chain(5, 4, &link(slow()));
     enable(&mut world, &nodes[1..4], Profile::Paper);
     let sender = stream_to(&world, nodes[4], 200, 10);
-    world.add_stream_sender(nodes[0], sender);
-    let sink = world.add_stream_sink(nodes[4], 9);
+    world.add_app(nodes[0], stream::Sender::new(sender));
+    let sink = world.add_app(nodes[4], stream::Sink::new(9));
 
     world.run_until(secs(60));
 
-    assert_eq!(world.stream_sink(sink).unwrap().received, 10);
+    assert_eq!(world.app::<stream::Sink>(sink).unwrap().stats().received, 10);
     let report = world.report();
     let sent = |link: usize| report.links[link].counters.sent;
     assert_eq!(sent(0)[Class::Data], crate::Tally { packets: 10, octets: 10 * 228 });
@@ -100,7 +100,7 @@ fn a_packet_passes_as_many_hops_under_hbh_as_without() {
                 enable(&mut world, &nodes, Profile::Default);
             }
             let (a, e) = (world.address(nodes[0]).unwrap(), world.address(nodes[4]).unwrap());
-            let sink = world.add_stream_sink(nodes[4], 9);
+            let sink = world.add_app(nodes[4], stream::Sink::new(9));
             let mut packet = datagram(a, e, 20);
             packet[8] = ttl;
             proto::ip::rewrite_v4_checksum(&mut packet[..20]);
@@ -108,7 +108,7 @@ fn a_packet_passes_as_many_hops_under_hbh_as_without() {
             world.inject(nodes[0], &packet);
             world.run_until(secs(60));
 
-            let received = world.stream_sink(sink).unwrap().received == 1;
+            let received = world.app::<stream::Sink>(sink).unwrap().stats().received == 1;
             assert_eq!(received, arrives, "{with_hbh} {ttl}");
             let error = world.node_counters(nodes[0]).errors_received == 1;
             assert_eq!(error, !arrives);
@@ -122,8 +122,8 @@ fn full_segments_leave_room_for_what_hbh_adds() {
     enable(&mut world, &nodes, Profile::Default);
     let to = SocketAddr::new(world.address(nodes[2]).unwrap(), 9);
     let config = transfer::SenderConfig::new(to, 50_000);
-    let sender = world.add_transfer_sender(nodes[0], config);
-    let sink = world.add_transfer_sink(nodes[2], transfer::SinkConfig::new(9));
+    let sender = world.add_app(nodes[0], transfer::Sender::new(config));
+    let sink = world.add_app(nodes[2], transfer::Sink::new(transfer::SinkConfig::new(9)));
 
     world.run_until(secs(100));
 
@@ -137,7 +137,7 @@ fn the_sender_hears_what_hbh_leaves_of_the_mtu() {
     let (mut world, nodes) = chain(1, 2, &link(slow()));
     enable(&mut world, &nodes, Profile::Default);
     let (from, to) = (world.address(nodes[0]).unwrap(), world.address(nodes[2]).unwrap());
-    let sink = world.add_stream_sink(nodes[2], 9);
+    let sink = world.add_app(nodes[2], stream::Sink::new(9));
 
     // 28 octets of headers: the first just fits beside the 8 of HBH, the second does not.
     for payload in [1_464, 1_465] {
@@ -145,7 +145,7 @@ fn the_sender_hears_what_hbh_leaves_of_the_mtu() {
     }
     world.run_until(secs(100));
 
-    assert_eq!(world.stream_sink(sink).unwrap().received, 1);
+    assert_eq!(world.app::<stream::Sink>(sink).unwrap().stats().received, 1);
     assert_eq!(world.node_counters(nodes[0]).errors_sent, 1);
 }
 
@@ -161,8 +161,8 @@ fn packets_that_hbh_holds_take_the_new_way() {
         interval: Duration::from_millis(5),
         ..stream_to(&world, nodes[3], 472, 60)
     };
-    world.add_stream_sender(nodes[0], config);
-    let sink = world.add_stream_sink(nodes[3], 9);
+    world.add_app(nodes[0], stream::Sender::new(config));
+    let sink = world.add_app(nodes[3], stream::Sink::new(9));
     let at = Time::from_nanos(250_000_000);
     for near in [links[0], links[1]] {
         world.at(at, Change::LinkDown(near));
@@ -172,7 +172,7 @@ fn packets_that_hbh_holds_take_the_new_way() {
     world.run_until(secs(60));
 
     // What was acknowledged to b and not sent on is lost with b.
-    let stats = world.stream_sink(sink).unwrap();
+    let stats = world.app::<stream::Sink>(sink).unwrap().stats();
     assert!(stats.received >= 50, "{stats:?}");
 }
 

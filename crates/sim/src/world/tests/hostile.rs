@@ -25,9 +25,9 @@ proptest! {
             }
         }
         for node in &nodes[1..] {
-            world.add_transfer_sink(*node, transfer::SinkConfig::new(9));
-            world.add_stream_sink(*node, 9);
-            world.add_echo(*node, 7);
+            world.add_app(*node, transfer::Sink::new(transfer::SinkConfig::new(9)));
+            world.add_app(*node, stream::Sink::new(9));
+            world.add_app(*node, echo::Echo::new(7));
         }
         let target = nodes[if passes_through { 2 } else { 1 }];
         let address = |node| world.addresses(node).find(|it| it.is_ipv6() == v6).unwrap();

@@ -7,13 +7,13 @@ fn delay_is_serialisation_and_propagation_to_the_nanosecond() {
     let framed = channel::Config { framing: 2, ..slow() };
     let (mut world, nodes) = chain(1, 2, &link(framed));
     let sender = stream_to(&world, nodes[2], 100, 1);
-    world.add_stream_sender(nodes[0], sender);
-    let sink = world.add_stream_sink(nodes[2], 9);
+    world.add_app(nodes[0], stream::Sender::new(sender));
+    let sink = world.add_app(nodes[2], stream::Sink::new(9));
 
     world.run(secs(10), |_| false);
 
     // 100 + 8 + 20 + 2 octets at 300 kbit/s are 3,466,666.67 ns.
-    let stats = world.stream_sink(sink).unwrap();
+    let stats = world.app::<stream::Sink>(sink).unwrap().stats();
     assert_eq!(stats.delay.min(), Duration::from_nanos(2 * (3_466_667 + 50_000_000)));
 }
 
@@ -22,7 +22,7 @@ fn a_full_queue_drops_what_comes_last() {
     let interface = InterfaceConfig { queue_packets: 5, ..InterfaceConfig::default() };
     let (mut world, nodes) = chain(1, 1, &LinkConfig::symmetric(slow(), interface));
     let (a, b) = (world.address(nodes[0]).unwrap(), world.address(nodes[1]).unwrap());
-    let sink = world.add_stream_sink(nodes[1], 9);
+    let sink = world.add_app(nodes[1], stream::Sink::new(9));
 
     for _ in 0..20 {
         world.inject(nodes[0], &datagram(a, b, 972));
@@ -34,7 +34,11 @@ fn a_full_queue_drops_what_comes_last() {
     assert_eq!(total.sent.total().packets, 6);
     assert_eq!(total.dropped_at_edge, crate::Tally { packets: 14, octets: 14_000 });
     assert_eq!(total.longest_queue, 5);
-    assert_eq!(world.stream_sink(sink).unwrap().received, 1, "all have the same number");
+    assert_eq!(
+        world.app::<stream::Sink>(sink).unwrap().stats().received,
+        1,
+        "all have the same number"
+    );
 }
 
 #[test]
@@ -74,16 +78,16 @@ fn loss_is_within_the_confidence_interval_of_the_binomial() {
     const SENT: u64 = 20_000;
     let (mut world, nodes) = chain(3, 1, &link(lossy(0.1)));
     let sender = stream_to(&world, nodes[1], 20, SENT);
-    let sender = world.add_stream_sender(nodes[0], sender);
-    let sink = world.add_stream_sink(nodes[1], 9);
+    let sender = world.add_app(nodes[0], stream::Sender::new(sender));
+    let sink = world.add_app(nodes[1], stream::Sink::new(9));
 
     world.run(Time::MAX, |_| false);
 
-    let lost = SENT - world.stream_sink(sink).unwrap().received;
+    let lost = SENT - world.app::<stream::Sink>(sink).unwrap().stats().received;
     let (mean, deviation) = (0.1 * SENT as f64, (0.1 * 0.9 * SENT as f64).sqrt());
     assert!((lost as f64 - mean).abs() < 3.3 * deviation, "{lost}");
     assert_eq!(world.total().lost.packets, lost);
-    assert_eq!(world.stream_sender(sender).unwrap().sent, SENT);
+    assert_eq!(world.app::<stream::Sender>(sender).unwrap().stats().sent, SENT);
     assert_eq!(world.packets_under_way(), 0);
 }
 
@@ -95,13 +99,13 @@ fn directions_of_a_link_differ_where_they_are_told_to() {
     let config = LinkConfig { back: fast, ..link(slow()) };
     world.connect(nodes[0], nodes[1], &config);
     let request = stream_to(&world, nodes[1], 272, 1);
-    let ping = world.add_ping(nodes[0], request);
-    world.add_echo(nodes[1], 9);
+    let ping = world.add_app(nodes[0], ping::Ping::new(request));
+    world.add_app(nodes[1], echo::Echo::new(9));
 
     world.run(secs(1), |_| false);
 
     // 300 octets: 8 ms there, 0.8 ms back.
-    let stats = world.ping(ping).unwrap();
+    let stats = world.app::<ping::Ping>(ping).unwrap().stats();
     assert_eq!(stats.rtt.min(), Duration::from_micros(8_000 + 800 + 2 * 50_000));
 }
 
@@ -109,14 +113,14 @@ fn directions_of_a_link_differ_where_they_are_told_to() {
 fn a_link_that_is_down_drops_until_it_is_up_again() {
     let (mut world, nodes) = chain(1, 1, &link(slow()));
     let sender = stream_to(&world, nodes[1], 100, 30);
-    world.add_stream_sender(nodes[0], sender);
-    let sink = world.add_stream_sink(nodes[1], 9);
+    world.add_app(nodes[0], stream::Sender::new(sender));
+    let sink = world.add_app(nodes[1], stream::Sink::new(9));
     let between = LinkId(0);
     world.at(Time::from_nanos(950_000_000), Change::LinkDown(between));
     world.at(Time::from_nanos(1_950_000_000), Change::LinkUp(between));
 
     world.run(secs(10), |_| false);
 
-    assert_eq!(world.stream_sink(sink).unwrap().received, 20);
+    assert_eq!(world.app::<stream::Sink>(sink).unwrap().stats().received, 20);
     assert_eq!(world.node_counters(nodes[0]).no_route, 10);
 }

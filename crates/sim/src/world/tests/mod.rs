@@ -19,6 +19,7 @@ use proto::ip::{Spec, protocol, udp};
 use proto::time::Time;
 
 use super::*;
+use crate::app::{echo, ping, stream, transfer};
 use crate::channel::{self, Loss};
 use crate::units::{BitRate, Probability};
 use crate::{InterfaceConfig, Prefix};

@@ -24,13 +24,13 @@ fn a_v6_stream_takes_the_same_way() {
         destination: SocketAddr::new(address, 9),
         ..stream_to(&world, nodes[3], 52, 5)
     };
-    world.add_stream_sender(nodes[0], config);
-    let sink = world.add_stream_sink(nodes[3], 9);
+    world.add_app(nodes[0], stream::Sender::new(config));
+    let sink = world.add_app(nodes[3], stream::Sink::new(9));
 
     world.run(secs(10), |_| false);
 
     // 52 + 8 + 40 octets at 300 kbit/s are 2,666,666.67 ns.
-    let stats = world.stream_sink(sink).unwrap();
+    let stats = world.app::<stream::Sink>(sink).unwrap().stats();
     assert_eq!(stats.received, 5);
     assert_eq!(stats.delay.max(), Duration::from_nanos(3 * 52_666_667));
 }
@@ -55,11 +55,11 @@ fn the_sender_hears_that_the_hops_were_used_up() {
 fn the_application_hears_that_nobody_listens() {
     let (mut world, nodes) = chain(1, 2, &link(slow()));
     let sender = stream_to(&world, nodes[2], 20, 3);
-    let sender = world.add_stream_sender(nodes[0], sender);
+    let sender = world.add_app(nodes[0], stream::Sender::new(sender));
 
     world.run(secs(10), |_| false);
 
-    assert_eq!(world.stream_sender(sender).unwrap().errors, 3);
+    assert_eq!(world.app::<stream::Sender>(sender).unwrap().stats().errors, 3);
     assert_eq!(world.node_counters(nodes[2]).unwanted, 3);
 }
 
@@ -72,11 +72,11 @@ fn the_application_hears_that_there_is_no_route() {
     };
     let far =
         stream::SenderConfig { destination: "192.0.2.1:9".parse().unwrap(), port: 5_001, ..config };
-    let far = world.add_stream_sender(nodes[0], far);
+    let far = world.add_app(nodes[0], stream::Sender::new(far));
 
     world.run(secs(10), |_| false);
 
-    assert_eq!(world.stream_sender(far).unwrap().errors, 1);
+    assert_eq!(world.app::<stream::Sender>(far).unwrap().stats().errors, 1);
     assert_eq!(world.node_counters(nodes[0]).no_route, 1);
 }
 
@@ -108,15 +108,15 @@ fn a_packet_too_long_for_a_later_link_is_reported_or_cut() {
 fn traffic_takes_the_other_way_when_a_link_goes_down() {
     let (mut world, nodes, links) = square();
     let sender = stream_to(&world, nodes[3], 20, 30);
-    world.add_stream_sender(nodes[0], sender);
-    let sink = world.add_stream_sink(nodes[3], 9);
+    world.add_app(nodes[0], stream::Sender::new(sender));
+    let sink = world.add_app(nodes[3], stream::Sink::new(9));
     let at = Time::from_nanos(950_000_000);
     world.at(at, Change::LinkDown(links[0]));
     world.at(at, Change::AutoRoutes);
 
     world.run(secs(10), |_| false);
 
-    assert_eq!(world.stream_sink(sink).unwrap().received, 30);
+    assert_eq!(world.app::<stream::Sink>(sink).unwrap().stats().received, 30);
     assert_eq!(world.node_counters(nodes[1]).forwarded, 10);
     assert_eq!(world.node_counters(nodes[2]).forwarded, 20);
 }
@@ -126,8 +126,8 @@ fn a_route_set_at_a_time_moves_the_traffic() {
     let (mut world, nodes, _) = square();
     let sender = stream_to(&world, nodes[3], 20, 30);
     let prefix = Prefix::host(sender.destination.ip());
-    world.add_stream_sender(nodes[0], sender);
-    world.add_stream_sink(nodes[3], 9);
+    world.add_app(nodes[0], stream::Sender::new(sender));
+    world.add_app(nodes[3], stream::Sink::new(9));
     let (node, via) = (nodes[0], nodes[2]);
     let at = |millis: u64| Time::from_nanos(millis * 1_000_000);
     world.at(at(950), Change::Route { node, prefix, via, metric: 1 });

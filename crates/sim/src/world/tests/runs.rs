@@ -28,7 +28,7 @@ fn another_node_does_not_change_what_is_lost_elsewhere() {
             let strangers = ["x", "y"].map(|name| world.add_node(name));
             world.connect(strangers[0], strangers[1], &link(lossy(0.5)));
             let to_stranger = stream_to(&world, strangers[1], 100, 100);
-            world.add_stream_sender(strangers[0], to_stranger);
+            world.add_app(strangers[0], stream::Sender::new(to_stranger));
         }
         world.run_until(secs(60));
         world.report().links[0].counters
@@ -46,10 +46,10 @@ pub(super) fn busy(seed: u64) -> World {
 fn plan(seed: u64) -> World {
     let (mut world, nodes) = chain(seed, 3, &link(lossy(0.2)));
     let there = stream_to(&world, nodes[3], 500, 400);
-    world.add_stream_sender(nodes[0], there);
-    world.add_stream_sink(nodes[3], 9);
+    world.add_app(nodes[0], stream::Sender::new(there));
+    world.add_app(nodes[3], stream::Sink::new(9));
     let back = stream_to(&world, nodes[0], 200, 400);
-    world.add_ping(nodes[3], stream::SenderConfig { port: 6_000, ..back });
-    world.add_echo(nodes[0], 9);
+    world.add_app(nodes[3], ping::Ping::new(stream::SenderConfig { port: 6_000, ..back }));
+    world.add_app(nodes[0], echo::Echo::new(9));
     world
 }

@@ -7,12 +7,12 @@ fn loss_on_the_way_adds_up_over_hops() {
     const SENT: u64 = 5_000;
     let (mut world, nodes) = chain(11, 4, &link(lossy(0.1)));
     let sender = stream_to(&world, nodes[4], 20, SENT);
-    world.add_stream_sender(nodes[0], sender);
-    let sink = world.add_stream_sink(nodes[4], 9);
+    world.add_app(nodes[0], stream::Sender::new(sender));
+    let sink = world.add_app(nodes[4], stream::Sink::new(9));
 
     world.run(Time::MAX, |_| false);
 
-    let share = world.stream_sink(sink).unwrap().received as f64 / SENT as f64;
+    let share = world.app::<stream::Sink>(sink).unwrap().stats().received as f64 / SENT as f64;
     let expected = 0.9_f64.powi(4);
     let deviation = (expected * (1.0 - expected) / SENT as f64).sqrt();
     assert!((share - expected).abs() < 3.3 * deviation, "{share}");
@@ -23,12 +23,12 @@ fn jitter_is_seen_and_bounded() {
     let shaky = channel::Config { jitter: Duration::from_millis(20), ..slow() };
     let (mut world, nodes) = chain(1, 1, &link(shaky));
     let sender = stream_to(&world, nodes[1], 20, 500);
-    world.add_stream_sender(nodes[0], sender);
-    let sink = world.add_stream_sink(nodes[1], 9);
+    world.add_app(nodes[0], stream::Sender::new(sender));
+    let sink = world.add_app(nodes[1], stream::Sink::new(9));
 
     world.run(Time::MAX, |_| false);
 
-    let stats = world.stream_sink(sink).unwrap();
+    let stats = world.app::<stream::Sink>(sink).unwrap().stats();
     let span = stats.delay.max() - stats.delay.min();
     assert!(stats.jitter > 0.005 && span < Duration::from_millis(40), "{stats:?}");
 }
@@ -40,13 +40,13 @@ fn a_stream_that_exceeds_the_link_fills_the_queue() {
         interval: Duration::from_millis(10),
         ..stream_to(&world, nodes[1], 972, 1_000)
     };
-    world.add_stream_sender(nodes[0], config);
-    let sink = world.add_stream_sink(nodes[1], 9);
+    world.add_app(nodes[0], stream::Sender::new(config));
+    let sink = world.add_app(nodes[1], stream::Sink::new(9));
 
     world.run(Time::MAX, |_| false);
 
     // The link carries 37.5 of 100 a second, for 10 s, and then the 50 that wait.
-    let stats = world.stream_sink(sink).unwrap();
+    let stats = world.app::<stream::Sink>(sink).unwrap().stats();
     assert_eq!(world.total().longest_queue, 50);
     assert!((424..=427).contains(&stats.received), "{}", stats.received);
 }
@@ -57,9 +57,9 @@ fn flows_are_counted_on_every_link_up_to_a_limit() {
     world.count_flows(2);
     for port in [1, 2, 3] {
         let config = stream::SenderConfig { port, ..stream_to(&world, nodes[3], 72, 50) };
-        world.add_stream_sender(nodes[0], config);
+        world.add_app(nodes[0], stream::Sender::new(config));
     }
-    world.add_stream_sink(nodes[3], 9);
+    world.add_app(nodes[3], stream::Sink::new(9));
 
     world.run(Time::MAX, |_| false);
 

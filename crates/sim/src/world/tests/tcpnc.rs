@@ -155,9 +155,11 @@ fn start(world: &mut World, from: NodeId, to: NodeId, octets: u64) -> (AppId, Ap
     };
     let destination = SocketAddr::new(world.address(to).unwrap(), 80);
     let config = transfer::SenderConfig { tcp, ..transfer::SenderConfig::new(destination, octets) };
-    let sender = world.add_transfer_sender(from, config);
-    let sink =
-        world.add_transfer_sink(to, transfer::SinkConfig { tcp, ..transfer::SinkConfig::new(80) });
+    let sender = world.add_app(from, transfer::Sender::new(config));
+    let sink = world.add_app(
+        to,
+        transfer::Sink::new(transfer::SinkConfig { tcp, ..transfer::SinkConfig::new(80) }),
+    );
     (sender, sink)
 }
 

@@ -58,9 +58,9 @@ fn an_echo_brings_every_octet_back() {
     let (mut world, nodes) = chain(1, 2, &link(lossy(0.02)));
     let to = SocketAddr::new(world.address(nodes[2]).unwrap(), 7);
     let config = transfer::SenderConfig::new(to, 30_000);
-    let sender = world.add_transfer_sender(nodes[0], config);
+    let sender = world.add_app(nodes[0], transfer::Sender::new(config));
     let config = transfer::SinkConfig { echo: true, ..transfer::SinkConfig::new(7) };
-    world.add_transfer_sink(nodes[2], config);
+    world.add_app(nodes[2], transfer::Sink::new(config));
 
     world.run(secs(10_000), |_| false);
 
@@ -71,7 +71,7 @@ fn an_echo_brings_every_octet_back() {
 fn a_port_where_nobody_listens_answers_with_a_reset() {
     let (mut world, nodes) = chain(1, 2, &link(slow()));
     let to = SocketAddr::new(world.address(nodes[2]).unwrap(), 81);
-    let sender = world.add_transfer_sender(nodes[0], transfer::SenderConfig::new(to, 1));
+    let sender = world.add_app(nodes[0], transfer::Sender::new(transfer::SenderConfig::new(to, 1)));
 
     world.run(secs(10), |_| false);
 
@@ -89,8 +89,8 @@ fn a_transfer_learns_the_mtu_of_a_later_link() {
         world.auto_routes();
         let address = world.addresses(nodes[2]).find(|it| it.is_ipv6() == v6).unwrap();
         let config = transfer::SenderConfig::new(SocketAddr::new(address, 9), 50_000);
-        let sender = world.add_transfer_sender(nodes[0], config);
-        let sink = world.add_transfer_sink(nodes[2], transfer::SinkConfig::new(9));
+        let sender = world.add_app(nodes[0], transfer::Sender::new(config));
+        let sink = world.add_app(nodes[2], transfer::Sink::new(transfer::SinkConfig::new(9)));
 
         world.run(secs(100), |_| false);
 
@@ -109,8 +109,8 @@ fn a_sender_stops_when_told() {
         window_points: 32,
         ..transfer::SenderConfig::new(to, 0)
     };
-    let sender = world.add_transfer_sender(nodes[0], config);
-    let sink = world.add_transfer_sink(nodes[1], transfer::SinkConfig::new(9));
+    let sender = world.add_app(nodes[0], transfer::Sender::new(config));
+    let sink = world.add_app(nodes[1], transfer::Sink::new(transfer::SinkConfig::new(9)));
 
     world.run(secs(1_000), |_| false);
 
@@ -119,14 +119,14 @@ fn a_sender_stops_when_told() {
     // 1,448 of 1,500 octets at 300 kbit/s in 20 s.
     let octets = world.transfer_sink(sink).unwrap().octets;
     assert!((650_000..900_000).contains(&octets), "{octets}");
-    assert!((10..=32).contains(&world.windows(sender).len()));
+    assert!((10..=32).contains(&world.app::<transfer::Sender>(sender).unwrap().windows().len()));
 }
 
 fn transfer(world: &mut World, nodes: &[NodeId], octets: u64, tcp: tcp::Config) -> (AppId, AppId) {
     let last = *nodes.last().unwrap();
     let to = SocketAddr::new(world.address(last).unwrap(), 9);
     let config = transfer::SenderConfig { tcp, ..transfer::SenderConfig::new(to, octets) };
-    let sender = world.add_transfer_sender(nodes[0], config);
+    let sender = world.add_app(nodes[0], transfer::Sender::new(config));
     let config = transfer::SinkConfig { tcp, ..transfer::SinkConfig::new(9) };
-    (sender, world.add_transfer_sink(last, config))
+    (sender, world.add_app(last, transfer::Sink::new(config)))
 }

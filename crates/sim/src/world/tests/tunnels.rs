@@ -8,8 +8,9 @@ use super::*;
 fn a_transfer_goes_through_a_tunnel_and_not_beside_it() {
     let (mut world, [source, near, far, sink]) = tunnelled(1, &link(slow()));
     let to = SocketAddr::new(world.address(sink).unwrap(), 9);
-    let sender = world.add_transfer_sender(source, transfer::SenderConfig::new(to, 60_000));
-    let receiver = world.add_transfer_sink(sink, transfer::SinkConfig::new(9));
+    let sender =
+        world.add_app(source, transfer::Sender::new(transfer::SenderConfig::new(to, 60_000)));
+    let receiver = world.add_app(sink, transfer::Sink::new(transfer::SinkConfig::new(9)));
     world.count_flows(16);
 
     world.run_until(secs(60));
@@ -63,8 +64,8 @@ fn a_packet_too_long_for_the_tunnel_is_cut_or_refused() {
 fn a_transfer_learns_the_mtu_of_the_tunnel() {
     let (mut world, [source, near, _, sink]) = tunnelled(1, &link(slow()));
     let to = SocketAddr::new(world.address(sink).unwrap(), 9);
-    world.add_transfer_sender(source, transfer::SenderConfig::new(to, 50_000));
-    let receiver = world.add_transfer_sink(sink, transfer::SinkConfig::new(9));
+    world.add_app(source, transfer::Sender::new(transfer::SenderConfig::new(to, 50_000)));
+    let receiver = world.add_app(sink, transfer::Sink::new(transfer::SinkConfig::new(9)));
 
     world.run_until(secs(60));
 
@@ -77,8 +78,8 @@ fn a_run_with_a_tunnel_is_a_function_of_its_seed() {
     let run = |seed| {
         let (mut world, [source, _, _, sink]) = tunnelled(seed, &link(lossy(0.1)));
         let to = SocketAddr::new(world.address(sink).unwrap(), 9);
-        world.add_transfer_sender(source, transfer::SenderConfig::new(to, 50_000));
-        world.add_transfer_sink(sink, transfer::SinkConfig::new(9));
+        world.add_app(source, transfer::Sender::new(transfer::SenderConfig::new(to, 50_000)));
+        world.add_app(sink, transfer::Sink::new(transfer::SinkConfig::new(9)));
         world.run_until(secs(60));
         world.report()
     };
@@ -93,8 +94,8 @@ fn transits_say_how_long_packets_were_inside() {
     let tunnel = world.report().nodes[near.index()].tunnels[0].tunnel;
     world.record_transits(tunnel, 100);
     let sender = stream_to(&world, sink, 200, 10);
-    world.add_stream_sender(source, sender);
-    world.add_stream_sink(sink, 9);
+    world.add_app(source, stream::Sender::new(sender));
+    world.add_app(sink, stream::Sink::new(9));
 
     world.run_until(secs(10));
 
@@ -111,11 +112,11 @@ fn a_tunnel_over_one_hop_is_carried_by_hbh_there() {
             hops::enable(&mut world, &[near, far], proto::hbh::Profile::Default);
         }
         let sender = stream_to(&world, sink, 200, 100);
-        world.add_stream_sender(source, sender);
-        let receiver = world.add_stream_sink(sink, 9);
+        world.add_app(source, stream::Sender::new(sender));
+        let receiver = world.add_app(sink, stream::Sink::new(9));
         world.run_until(secs(30));
         let report = world.report();
-        assert_eq!(world.stream_sink(receiver).unwrap().received, 100);
+        assert_eq!(world.app::<stream::Sink>(receiver).unwrap().stats().received, 100);
         let [near, far] = [near, far].map(|node| report.nodes[node.index()].clone());
         (near.tunnels[0].stats, near.hbh, far.tunnels[0].stats, report.hash)
     };
