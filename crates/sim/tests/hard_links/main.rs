@@ -1,0 +1,6 @@
+//! Hard links (Annex A, section 3.2.2) of real nodes on one frequency, beside everybody else's traffic.
+
+mod band;
+mod crossing;
+mod gone;
+mod others;
