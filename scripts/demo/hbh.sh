@@ -23,6 +23,7 @@ start_gateways_hbh() {
             *) interfaces='"left", "right"' ;;
         esac
         start_gateway "$node" << END
+[hbh]
 interfaces = [$interfaces]
 END
     done

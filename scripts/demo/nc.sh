@@ -31,12 +31,12 @@ start_gateways_nc() {
 start_tunnel() {
     start_gateway "$1" << END
 [tunnel]
-private_key = "$1.key"
+private-key = "$1.key"
 addresses = ["10.99.0.$1/24"]
 
 [[tunnel.peer]]
 name = "gateway$2"
-public_key = "$3"
+public-key = "$3"
 endpoint = "10.77.1.$2:51900"
 routes = ["10.99.0.$2/32", "$4"]
 END

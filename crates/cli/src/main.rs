@@ -8,6 +8,7 @@ mod keygen;
 mod lab;
 mod link;
 mod namespace;
+mod parameters;
 mod reload;
 mod run;
 mod sim;
@@ -39,6 +40,7 @@ enum Command {
     Keygen(keygen::Args),
     Lab(lab::Args),
     Link(Box<link::Args>),
+    Parameters(parameters::Args),
     Reload(reload::Args),
     Run(run::Args),
     Sim(sim::Args),
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
         Command::Keygen(args) => keygen::run(args),
         Command::Lab(args) => lab::run(args),
         Command::Link(args) => link::run(*args),
+        Command::Parameters(args) => parameters::run(args),
         Command::Reload(args) => reload::run(args),
         Command::Run(args) => run::run(args),
         Command::Sim(args) => sim::run(args),

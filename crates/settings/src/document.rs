@@ -42,25 +42,6 @@ impl Document<'_> {
         Section { document: self, path: String::new(), span: 0..0, table: self.root.get_ref() }
     }
 
-    /// Complains about keys that once were elsewhere; `moved` has old and new names.
-    ///
-    /// # Errors
-    /// With the first that is there.
-    pub fn refuse_moved(&self, moved: &[(&str, &str)]) -> Result<(), Complaint> {
-        for (old, new) in moved {
-            let (mut table, mut found) = (Some(self.root.get_ref()), None);
-            for part in old.split('.') {
-                let item = table.and_then(|table| table.get_key_value(part));
-                found = item.map(|(key, _)| key.span());
-                table = item.and_then(|(_, value)| value.get_ref().as_table());
-            }
-            if let Some(span) = found {
-                return Err(self.source.at(&span, old, format!("is called {new}")));
-            }
-        }
-        Ok(())
-    }
-
     /// Complains about a key that nobody asked for.
     ///
     /// # Errors

@@ -1,9 +1,6 @@
 //! Parameters as a page of the documentation shows them.
 
-use std::env;
 use std::fmt::Write as _;
-use std::fs;
-use std::path::Path;
 
 use proto::parameter::{Description, Kind, Row, Value};
 
@@ -40,34 +37,27 @@ pub fn table(described: &Description) -> String {
     text
 }
 
-/// Compares a page with the tables that stand in it, between `<!-- parameters NAME -->` and
-/// `<!-- end -->`. With `TRACKWAY_RENEW` in the environment the page is written instead.
+/// The page with its tables as they are now: each stands between `<!-- parameters NAME -->` and
+/// `<!-- end -->`, and `table` makes it from its name.
 ///
-/// # Panics
-/// When the page says something else, or has no place for a table.
-pub fn check(page: &Path, described: &[Description]) {
-    let text = fs::read_to_string(page).unwrap_or_else(|why| panic!("{}: {why}", page.display()));
-    let mut renewed = text.clone();
-    for described in described {
-        let start = format!("<!-- parameters {} -->\n", described.name);
-        let Some((before, rest)) = renewed.split_once(&start) else {
-            panic!("{} has no {start}", page.display());
+/// # Errors
+/// When a place for a table has no end.
+pub fn renewed(page: &str, table: impl Fn(&str) -> String) -> Result<String, String> {
+    let mut pieces = page.split(START);
+    let mut text = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let parts = piece.split_once(" -->\n").zip(piece.split_once(END));
+        let Some(((name, _), (_, after))) = parts else {
+            let line = piece.lines().next().unwrap_or_default();
+            return Err(format!("no end of {START}{line}"));
         };
-        let Some((_, after)) = rest.split_once("<!-- end -->") else {
-            panic!("{} has no end of {start}", page.display());
-        };
-        renewed = format!("{before}{start}{}<!-- end -->{after}", table(described));
+        text += &format!("{START}{name} -->\n{}{END}{after}", table(name));
     }
-    if renewed == text {
-        return;
-    }
-    assert!(
-        env::var_os("TRACKWAY_RENEW").is_some(),
-        "{} is not what the parameters are: renew it with TRACKWAY_RENEW=1 before this test",
-        page.display()
-    );
-    fs::write(page, renewed).unwrap_or_else(|why| panic!("{}: {why}", page.display()));
+    Ok(text)
 }
+
+const START: &str = "<!-- parameters ";
+const END: &str = "<!-- end -->";
 
 fn meaning(row: &Row) -> String {
     let meaning = row.meaning.trim_end_matches('.');
@@ -85,5 +75,34 @@ fn allowed(kind: &Kind) -> String {
         }
         Kind::Flag => "`true`, `false`".to_owned(),
         kind => kind.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_of_a_page_are_renewed_where_they_stand() {
+        let page = "a\n<!-- parameters x -->\nold\n<!-- end -->\nb\n";
+
+        let renewed_page = renewed(page, |name| format!("| {name} |\n"));
+
+        let expected = "a\n<!-- parameters x -->\n| x |\n<!-- end -->\nb\n";
+        assert_eq!(renewed_page.as_deref(), Ok(expected));
+        assert!(renewed("<!-- parameters x -->\n", |_| String::new()).is_err());
+    }
+
+    #[test]
+    fn a_table_has_a_column_for_each_profile() {
+        use proto::hbh::{Config, PARAMETERS, Profile};
+
+        let profiles = Profile::NAMES.map(|(name, profile)| (name, Config::new(profile)));
+        let text = table(&PARAMETERS.describe(&profiles));
+
+        let head = "| key | what | allowed | `default` | `paper` |\n|---|---|---|---|---|\n";
+        assert!(text.starts_with(head), "{text}");
+        let window = "| 1 to 127 packets, or [least, most] | `[16, 127]` | `8` |\n";
+        assert!(text.contains(window), "{text}");
     }
 }

@@ -116,6 +116,26 @@ impl<'d> Section<'d> {
         })
     }
 
+    /// Complains about keys that once were elsewhere; `moved` has old and new names.
+    ///
+    /// # Errors
+    /// With the first that is there.
+    pub fn refuse_moved(&self, moved: &[(&str, &str)]) -> Result<(), Complaint> {
+        for (old, new) in moved {
+            let (mut table, mut found) = (Some(self.table), None);
+            for part in old.split('.') {
+                let item = table.and_then(|table| table.get_key_value(part));
+                found = item.map(|(key, _)| key.span());
+                table = item.and_then(|(_, value)| value.get_ref().as_table());
+            }
+            if let Some(span) = found {
+                let key = join(&self.path, old);
+                return Err(self.document.source.at(&span, &key, format!("is called {new}")));
+            }
+        }
+        Ok(())
+    }
+
     /// A complaint about the table as a whole.
     #[must_use]
     pub fn complain(&self, what: impl fmt::Display) -> Complaint {

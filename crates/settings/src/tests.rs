@@ -87,7 +87,7 @@ fn what_has_moved_is_said() {
     let document = source.parse().unwrap();
 
     let moved = [("interfaces", "hbh.interfaces"), ("hello.interval", "hbh.hello.interval")];
-    let complaint = document.refuse_moved(&moved).unwrap_err();
+    let complaint = document.root().refuse_moved(&moved).unwrap_err();
 
     assert_eq!(complaint.to_string(), "a.toml:3: hello.interval: is called hbh.hello.interval");
 }

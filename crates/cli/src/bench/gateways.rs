@@ -37,11 +37,11 @@ pub(super) fn start(nets: &mut Namespaces, ends: &[Gateway; 2]) -> anyhow::Resul
         let config = format!(
             "log = \"warn\"\n\
              [tunnel]\n\
-             private_key = {key:?}\n\
+             private-key = {key:?}\n\
              addresses = [\"{}/24\"]\n\
              [[tunnel.peer]]\n\
              name = \"peer\"\n\
-             public_key = \"{}\"\n\
+             public-key = \"{}\"\n\
              endpoint = \"{}:51900\"\n\
              routes = [{routes}]\n",
             here.inside,

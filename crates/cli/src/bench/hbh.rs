@@ -54,7 +54,7 @@ pub(super) fn run(options: &Options, print: impl Fn(Case) -> io::Result<()>) -> 
         drop(forwarders);
         measure_gateways(&mut pair, "", &mut hbh)?;
         if options.key {
-            let line = format!("group_key = \"{GROUP_KEY}\"\n");
+            let line = format!("group-key = \"{GROUP_KEY}\"\n");
             measure_gateways(&mut pair, &line, &mut keyed)?;
         }
     }
@@ -156,7 +156,7 @@ fn measure_gateways(
 /// The positions of the programs.
 fn start_gateways(pair: &mut Namespaces, line: &str) -> anyhow::Result<Vec<usize>> {
     let file = pair.folder.join("node.toml");
-    fs::write(&file, format!("interfaces = [\"eth0\"]\nlog = \"warn\"\n{line}"))?;
+    fs::write(&file, format!("log = \"warn\"\n[hbh]\ninterfaces = [\"eth0\"]\n{line}"))?;
     let program = this_program()?;
     let file = file.to_string_lossy().into_owned();
     let mut gateways = Vec::new();

@@ -13,6 +13,7 @@ use gateway::bearer::Server;
 use gateway::bearer::server::{Client, Core};
 use proto::modem;
 use proto::rng::Rng;
+use proto::s5066::cas::Access;
 use proto::s5066::{Node, node};
 use proto::time::{Time, earliest};
 use sim::hf::{Medium, Net, StationId};
@@ -34,10 +35,14 @@ impl Exchange {
     pub(super) fn new(plan: &Plan, servers: [Server; 2], seed: u64, observer: Observer) -> Self {
         let config = sim::hf::Config { channel: plan.channel, ..sim::hf::Config::default() };
         let medium = Medium::new(config, 2, seed);
-        let nodes = ["a", "b"].iter().zip(&plan.ends).map(|(name, end)| {
+        let nodes = ["a", "b"].iter().zip(&plan.ends).zip(0..).map(|((name, end), own)| {
             let mut config = node::Config::new(end.address, plan.waveform);
-            config.extensions.long_numbers = !plan.has_short_numbers;
             config.sis.max_clients = super::CLIENTS;
+            plan.parameters.apply(&mut config).expect("the options were checked");
+            if let Access::Slotted { position, .. } = &mut config.access {
+                *position = own;
+            }
+            config.extensions.long_numbers &= !plan.has_short_numbers;
             let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
             config.sis.epoch = since_1970.unwrap_or_default();
             let rng = Rng::stream(seed, &format!("node {name}"));

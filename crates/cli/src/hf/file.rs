@@ -1,12 +1,12 @@
 //! The options of `trackway hf` as a TOML file: a key is the name of an option.
 
 use std::error::Error as _;
-use std::ops::Range;
 use std::path::Path;
 
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use toml::de::{DeTable, DeValue};
+use proto::parameter::Written;
+use settings::{Complaint, Source};
 
 use super::options::Options;
 
@@ -18,62 +18,58 @@ struct Line {
     options: Options,
 }
 
+/// A file has this many octets at most.
+const MAX_OCTETS: u64 = 1 << 20;
+
 /// Reads a file.
-pub(super) fn read(path: &Path) -> Result<Options, String> {
-    let file = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{file}: {error}"))?;
-    parse(&file, &text)
+pub(super) fn read(path: &Path) -> Result<Options, Complaint> {
+    from_source(&Source::read(path, MAX_OCTETS)?)
 }
 
-/// Checks the text of a file.
-pub(super) fn parse(file: &str, text: &str) -> Result<Options, String> {
-    let at = |span: Range<usize>, what: String| {
-        let line = 1 + text.bytes().take(span.start).filter(|&octet| octet == b'\n').count();
-        format!("{file}, line {line}: {what}")
-    };
-    let table = DeTable::parse(text).map_err(|error| {
-        let what = error.message().trim().replace('\n', ", ");
-        at(error.span().unwrap_or_default(), what)
-    })?;
+fn from_source(source: &Source) -> Result<Options, Complaint> {
+    let document = source.parse()?;
     let mut words = Vec::new();
-    // In the order of the file, so that the first mistake is the one that is told.
-    let mut entries: Vec<_> = table.get_ref().iter().collect();
-    entries.sort_by_key(|(key, _)| key.span().start);
-    for (key, value) in entries {
-        let span = key.span();
-        let key = key.get_ref();
-        let word = match value.get_ref() {
-            DeValue::String(text) => format!("--{key}={text}"),
-            DeValue::Integer(number) => format!("--{key}={}", number.as_str()),
-            DeValue::Float(number) => format!("--{key}={}", number.as_str()),
-            DeValue::Boolean(true) => format!("--{key}"),
-            DeValue::Boolean(false) => continue,
-            DeValue::Array(_) | DeValue::Datetime(_) | DeValue::Table(_) => {
-                return Err(at(span, format!("{key}: a text, a number, or true is expected")));
+    for entry in document.root().entries() {
+        let key = entry.name();
+        let word = match entry.written() {
+            Written::Text(text) => format!("--{key}={text}"),
+            Written::Integer(number) => format!("--{key}={number}"),
+            Written::Float(number) => format!("--{key}={number}"),
+            Written::Flag(true) => format!("--{key}"),
+            Written::Flag(false) => continue,
+            Written::List(_) | Written::Other => {
+                return Err(entry.complain("a text, a number, or true is expected"));
             }
         };
-        Line::try_parse_from([&word]).map_err(|error| at(span, complaint(key, &error)))?;
+        Line::try_parse_from([&word]).map_err(|error| entry.complain(complaint(&error)))?;
         words.push(word);
     }
-    let line = Line::try_parse_from(words).map_err(|error| format!("{file}: {error}"))?;
+    let line = Line::try_parse_from(words).map_err(|error| source.about(error))?;
     Ok(line.options)
 }
 
 /// What is wrong with the value of a key, in a line.
-fn complaint(key: &str, error: &clap::Error) -> String {
+fn complaint(error: &clap::Error) -> String {
     match error.kind() {
         ErrorKind::UnknownArgument => match error.get(ContextKind::SuggestedArg) {
             Some(ContextValue::String(other)) => {
-                format!("unknown key `{key}`: is `{}` meant?", other.trim_start_matches('-'))
+                let other = other.trim_start_matches('-');
+                format!("there is no such key; {other} is probably meant")
             }
-            _ => format!("unknown key `{key}`: `trackway hf --help` shows those there are"),
+            _ => "there is no such key; `trackway hf --help` shows those there are".to_owned(),
         },
-        ErrorKind::TooManyValues => format!("{key}: true or false is expected"),
+        ErrorKind::TooManyValues => "true or false is expected".to_owned(),
         _ => match error.source() {
-            Some(why) => format!("{key}: {why}"),
-            None => format!("{key}: a value is expected"),
+            Some(why) => why.to_string(),
+            None => "a value is expected".to_owned(),
         },
     }
+}
+
+/// Reads the text of a file.
+#[cfg(test)]
+pub(super) fn parse(text: &str) -> Result<Options, Complaint> {
+    from_source(&Source::new("hf.toml", text.to_owned()))
 }
 
 #[cfg(test)]
@@ -83,26 +79,23 @@ mod tests {
     #[test]
     fn an_error_names_file_line_and_key() {
         for (text, expected) in [
-            ("\nspede = 3", "line 2: unknown key `spede`: is `speed` meant?"),
-            ("colour = \"red\"", "line 1: unknown key `colour`: `trackway hf --help`"),
-            ("speed = \"fast\"", "line 1: speed: invalid digit"),
-            ("speed = true", "line 1: speed: a value is expected"),
-            ("json = 3", "line 1: json: true or false is expected"),
-            ("ber = 0.7", "line 1: ber: \"0.7\" is no bit error rate: 0 to 0.5, such as 1e-5"),
-            ("snr = -99", "line 1: snr: \"-99\" is no ratio in dB: -40 to 80"),
-            (
-                "\n\nfading = \"bad\"",
-                "line 3: fading: \"bad\" is no fading: good, moderate or poor",
-            ),
-            ("interleaver = \"wide\"", "line 1: interleaver: an interleaver is one of ultra-short"),
-            ("address-a = \"1.2.3\"", "line 1: address-a: a node address is four numbers"),
-            ("sis-b = \"here\"", "line 1: sis-b: invalid socket address"),
-            ("duration = \"long\"", "line 1: duration: "),
-            ("seed = [1]", "line 1: seed: a text, a number, or true is expected"),
-            ("speed = 1\nspeed = 2", "line 2: duplicate key"),
+            ("\nspede = 3", "2: spede: there is no such key; speed is probably meant"),
+            ("colour = \"red\"", "1: colour: there is no such key; `trackway hf --help`"),
+            ("speed = \"fast\"", "1: speed: invalid digit"),
+            ("speed = true", "1: speed: a value is expected"),
+            ("json = 3", "1: json: true or false is expected"),
+            ("ber = 0.7", "1: ber: \"0.7\" is no bit error rate: 0 to 0.5, such as 1e-5"),
+            ("snr = -99", "1: snr: \"-99\" is no ratio in dB: -40 to 80"),
+            ("\n\nfading = \"bad\"", "3: fading: \"bad\" is no fading: good, moderate or poor"),
+            ("interleaver = \"wide\"", "1: interleaver: an interleaver is one of ultra-short"),
+            ("address-a = \"1.2.3\"", "1: address-a: a node address is four numbers"),
+            ("sis-b = \"here\"", "1: sis-b: invalid socket address"),
+            ("duration = \"long\"", "1: duration: "),
+            ("seed = [1]", "1: seed: a text, a number, or true is expected"),
+            ("speed = 1\nspeed = 2", "2: duplicate key"),
         ] {
-            let said = parse("hf.toml", text).unwrap_err();
-            assert!(said.starts_with(&format!("hf.toml, {expected}")), "{said}\nnot\n{expected}");
+            let said = parse(text).unwrap_err().to_string();
+            assert!(said.starts_with(&format!("hf.toml:{expected}")), "{said}\nnot\n{expected}");
             assert!(!said.contains('\n'), "{said}");
         }
     }

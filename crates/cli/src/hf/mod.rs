@@ -5,6 +5,7 @@ mod file;
 mod modems;
 mod observer;
 mod options;
+mod parameters;
 mod progress;
 mod report;
 mod stop;

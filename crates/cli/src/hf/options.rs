@@ -6,11 +6,12 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use proto::modem::{Interleaver, Waveform};
-use proto::s5066::Address;
+use proto::s5066::{Address, node};
 use sim::hf::Channel;
 use sim::units::Span;
 
 use super::file;
+use super::parameters::NodeParameters;
 use crate::failure::misuse;
 
 /// Join two STANAG 5066 nodes by emulated HF modems and a channel, in real time.
@@ -73,6 +74,8 @@ pub(super) struct Options {
     /// Numbers of 8 bits only, as in Edition 3: Wireshark knows no others. Costs speed from 2400 bit/s.
     #[arg(long, help_heading = "Nodes")]
     short_numbers: bool,
+    #[command(flatten)]
+    parameters: NodeParameters,
 
     /// Only modems, for nodes elsewhere.
     #[arg(long, help_heading = "Modems alone")]
@@ -109,6 +112,7 @@ pub(super) struct Plan {
     pub(super) ends: [End; 2],
     pub(super) is_modem_only: bool,
     pub(super) has_short_numbers: bool,
+    pub(super) parameters: NodeParameters,
     pub(super) seed: Option<u64>,
     pub(super) duration: Option<Duration>,
     pub(super) capture: Option<PathBuf>,
@@ -175,6 +179,7 @@ impl Options {
             netns_b: self.netns_b.or(other.netns_b),
             modem_only: self.modem_only || other.modem_only,
             short_numbers: self.short_numbers || other.short_numbers,
+            parameters: self.parameters.or(other.parameters),
             modem_a: self.modem_a.or(other.modem_a),
             modem_b: self.modem_b.or(other.modem_b),
             seed: self.seed.or(other.seed),
@@ -190,6 +195,11 @@ impl Options {
         let interleaver = self.interleaver.unwrap_or_default();
         let waveform: Waveform =
             format!("{speed}/{interleaver}").parse().map_err(|why| format!("--speed: {why}"))?;
+        let mut node = node::Config::new(ADDRESSES[0], waveform);
+        self.parameters.apply(&mut node).map_err(|refused| {
+            let options: Vec<String> = refused.names.iter().map(|it| format!("--{it}")).collect();
+            format!("{}: {refused}", options.join(" and "))
+        })?;
         let channel = match (self.ber, self.snr, self.fading) {
             (Some(_), Some(_), _) => {
                 return Err("--ber and --snr: one of them says how bad the channel is".to_owned());
@@ -251,6 +261,7 @@ impl Options {
             ],
             is_modem_only: self.modem_only,
             has_short_numbers: self.short_numbers,
+            parameters: self.parameters,
             seed: self.seed,
             duration: self.duration.map(|span| span.0),
             capture: self.capture,
@@ -323,7 +334,7 @@ mod tests {
     #[test]
     fn the_command_line_counts_more_than_the_file() {
         let text = "speed = 300\nber = 1e-5\naddress-a = \"0.0.0.7\"\njson = true\n";
-        let from_file = file::parse("hf.toml", text).unwrap();
+        let from_file = file::parse(text).unwrap();
         let given = Options { snr: Some(Decibel(12.0)), speed: Some(600), ..Options::default() };
 
         let plan = given.or(from_file).check().unwrap();
@@ -357,9 +368,14 @@ mod tests {
             ("address-a = \"0.10.20.31\"", "--address-a and --address-b: both are 0.10.20.31"),
             ("sis-a = \"127.0.0.1:5067\"", "--sis-a and --sis-b: both are 127.0.0.1:5067"),
             ("modem-a = \"127.0.0.1:3000\"", "--modem-a: it is for --modem-only"),
+            ("jitter = \"3s\"", "--jitter: it is for access = \"jitter\""),
+            (
+                "longest = \"9s\"\nlongest-beside-urgent = \"10s\"",
+                "--longest-beside-urgent and --longest: longest-beside-urgent = \"10s\", longest",
+            ),
             ("modem-only = true\nsis-b = \"127.0.0.1:1\"", "--sis-b: modems alone have no"),
         ] {
-            let said = file::parse("hf.toml", text).unwrap().check().unwrap_err();
+            let said = file::parse(text).unwrap().check().unwrap_err();
             assert!(said.starts_with(expected), "{said}\nnot\n{expected}");
         }
     }

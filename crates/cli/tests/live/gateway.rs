@@ -229,10 +229,15 @@ fn what_cannot_be_run_is_said_in_one_line() {
         (output.status.code(), complaint)
     };
     for (node, text, code, expected) in [
-        (&node, "interfaces = [\"eth0\"]", 1, "a gateway runs in this network namespace already"),
-        (&other, "interfaces = [\"none0\"]", 1, "there is no interface none0"),
-        (&other, "interfaces = [\"lo\"]", 1, "lo is not an Ethernet-like interface"),
-        (&other, "interface = \"eth0\"", 2, "line 1: unknown field `interface`"),
+        (
+            &node,
+            "hbh.interfaces = [\"eth0\"]",
+            1,
+            "a gateway runs in this network namespace already",
+        ),
+        (&other, "hbh.interfaces = [\"none0\"]", 1, "there is no interface none0"),
+        (&other, "hbh.interfaces = [\"lo\"]", 1, "lo is not an Ethernet-like interface"),
+        (&other, "interfaces = [\"eth0\"]", 2, ":1: interfaces: is called hbh.interfaces"),
     ] {
         let (status, complaint) = refusal(node, text);
         assert!(complaint.contains(expected), "{complaint}");
@@ -318,7 +323,7 @@ impl Net {
 
     pub(crate) fn start(&mut self, node: usize) {
         let Node { name, interfaces, file, .. } = &self.nodes[node];
-        fs::write(file, format!("interfaces = {interfaces:?}\nlog = \"debug\"\n")).unwrap();
+        fs::write(file, format!("log = \"debug\"\n[hbh]\ninterfaces = {interfaces:?}\n")).unwrap();
         let command = format!("{TRACKWAY} run {}", file.display());
         let program = self.nets.start(&name.clone(), &command, "gateway ready");
         self.nodes[node].program = Some(program);

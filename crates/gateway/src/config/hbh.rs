@@ -1,135 +1,110 @@
-//! The section `hbh`: what of the profile is set otherwise.
+//! The section `hbh`: on which interfaces, with whom, and with which parameters.
 
-use proto::hbh::{Config, Rto};
-use serde::Deserialize;
-use toml::Spanned;
+use std::path::Path;
+use std::time::Duration;
 
-use super::value::{Between, Fraction, Period, Positive, Span};
+use proto::parameter::{Kind, Parameter, Rule, Table, Value};
+use settings::{Complaint, Section};
 
-type Window = Between<1, 127>;
-type Packets = Between<1, 100_000>;
+use super::{Config, device, neighbours, some};
 
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct Parameters {
-    retries: Option<Between<0, 255>>,
-    window: Option<Spanned<(Window, Window)>>,
-    congestion: Option<Spanned<Packets>>,
-    clear: Option<Spanned<Packets>>,
-    queue: Option<Spanned<Packets>>,
-    rate_increase: Option<Positive>,
-    rate_decrease: Option<Fraction>,
-    ack_delay: Option<Period>,
-    redundancy: Option<Spanned<String>>,
-    hold: Option<Period>,
-    absorb: Option<bool>,
-    lifetime: Option<Period>,
-    idle: Option<Period>,
-    rto: Timer,
-}
+/// Between two hellos, unless given.
+pub(super) const HELLO_INTERVAL: Duration = Duration::from_secs(2);
+/// Intervals of silence after which a neighbour is forgotten, unless given.
+pub(super) const HOLD_INTERVALS: u32 = 10;
+/// IGMP, EIGRP, OSPF, PIM, VRRP, and the MANET protocols' own (RFC 5498): neighbours to each other.
+pub(super) const PLAIN_PROTOCOLS: [u8; 6] = [2, 88, 89, 103, 112, 138];
+/// The same by UDP: the MANET protocols' own, RIP, RIPng, AODV, OLSR, TBRPF, BFD and its echo, Babel.
+pub(super) const PLAIN_UDP: [u16; 9] = [269, 520, 521, 654, 698, 712, 3784, 3785, 6696];
+/// Interfaces at most; each costs descriptors and a part of the table.
+const MAX_INTERFACES: usize = 16;
+const SHORTEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(600);
 
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Timer {
-    gain: Option<Fraction>,
-    deviation_gain: Option<Fraction>,
-    deviations: Option<Positive>,
-    factor: Option<Positive>,
-    backoff: Option<Spanned<Positive>>,
-    initial: Option<Period>,
-    minimum: Option<Spanned<Period>>,
-    maximum: Option<Spanned<Period>>,
-}
-
-impl Parameters {
-    /// The profile's parameters with these changes.
-    pub(super) fn check(self, profile: Config) -> Result<Config, (Span, String)> {
-        let window = self.window.as_ref().map(|window| (window.span(), *window.get_ref()));
-        let window = match window {
-            None => profile.window,
-            Some((span, (low, high))) => {
-                let (low, high) = (low.as_u8(), high.as_u8());
-                if low > high {
-                    let what = format!(
-                        "window = [{low}, {high}] is not allowed: the first is at most the second"
-                    );
-                    return Err((span, what));
-                }
-                (low, high)
-            }
-        };
-        let packets = |given: &Option<Spanned<Packets>>, otherwise: usize| {
-            given.as_ref().map_or(otherwise, |given| given.get_ref().as_usize())
-        };
-        let redundancy = match &self.redundancy {
-            None => None,
-            Some(name) => match name.get_ref().parse() {
-                Ok(redundancy) => Some(redundancy),
-                Err(what) => return Err((name.span(), format!("redundancy = {what}"))),
+/// What a gateway's HBH has besides the parameters of the protocol.
+pub static PARAMETERS: Table<Config> = Table {
+    name: "hbh-gateway",
+    parameters: &[
+        Parameter::new(
+            "hello.interval",
+            Kind::Period { least: SHORTEST, most: LONGEST },
+            "Between two hellos.",
+            |it| it.hello_interval.into(),
+            |it, to| {
+                it.hello_interval = to.period();
+                it.hello_hold = it.hello_interval * HOLD_INTERVALS;
             },
-        };
-        let config = Config {
-            retries: self.retries.map_or(profile.retries, Between::as_u8),
-            window,
-            congestion: packets(&self.congestion, profile.congestion),
-            clear: packets(&self.clear, profile.clear),
-            queue: packets(&self.queue, profile.queue),
-            rate_increase: self.rate_increase.map_or(profile.rate_increase, |given| given.0),
-            rate_decrease: self.rate_decrease.map_or(profile.rate_decrease, |given| given.0),
-            ack_delay: self.ack_delay.map_or(profile.ack_delay, |given| given.0),
-            redundancy: redundancy.unwrap_or(profile.redundancy),
-            hold: self.hold.map_or(profile.hold, |given| given.0),
-            absorb: self.absorb.unwrap_or(profile.absorb),
-            lifetime: self.lifetime.map_or(profile.lifetime, |given| given.0),
-            idle: self.idle.map_or(profile.idle, |given| given.0),
-            rto: self.rto.check(profile.rto)?,
-            ..profile
-        };
-        let marks = [&self.clear, &self.congestion, &self.queue];
-        if (config.clear > config.congestion || config.congestion > config.queue)
-            && let Some(mark) = marks.into_iter().flatten().next()
-        {
-            let Config { clear, congestion, queue, .. } = config;
-            let what = format!(
-                "clear = {clear}, congestion = {congestion}, queue = {queue} are not allowed \
-                 together: clear is at most congestion, which is at most queue"
-            );
-            return Err((mark.span(), what));
-        }
-        Ok(config)
-    }
-}
+        ),
+        Parameter::new(
+            "hello.hold",
+            Kind::Period { least: SHORTEST, most: Duration::from_secs(12_000) },
+            "Silence after which a neighbour is forgotten, ten intervals unless given.",
+            |it| it.hello_hold.into(),
+            |it, to| it.hello_hold = to.period(),
+        ),
+        Parameter::new(
+            "intercept.plain-protocols",
+            Kind::Counts { least: 0, most: 255 },
+            "IP protocols that stay plain: what neighbours say to each other.",
+            |it| Value::Counts(it.plain_protocols.iter().map(|it| (*it).into()).collect()),
+            |it, to| it.plain_protocols = to.counts(),
+        ),
+        Parameter::new(
+            "intercept.plain-udp",
+            Kind::Counts { least: 1, most: 65_535 },
+            "UDP ports that stay plain, as source or destination.",
+            |it| Value::Counts(it.plain_udp.iter().map(|it| (*it).into()).collect()),
+            |it, to| it.plain_udp = to.counts(),
+        ),
+        Parameter::new(
+            "intercept.clamp-mss",
+            Kind::Flag,
+            "Whether the segment size that TCP asks for is lowered to what fits, see MTU.",
+            |it| it.clamp_mss.into(),
+            |it, to| it.clamp_mss = to.flag(),
+        ),
+        Parameter::new(
+            "limits.neighbours",
+            Kind::Count { least: 1, most: 4_096, unit: "" },
+            "Neighbours at most; further ones stay plain, see Neighbours.",
+            |it| it.neighbour_limit.into(),
+            |it, to| it.neighbour_limit = to.count(),
+        ),
+        Parameter::new(
+            "limits.send-buffer",
+            Kind::Count { least: 4_096, most: 4_194_304, unit: "octets" },
+            "What waits in a device before it counts as busy.",
+            |it| it.send_buffer.into(),
+            |it, to| it.send_buffer = to.count(),
+        ),
+    ],
+    rules: &[Rule {
+        names: &["hello.hold", "hello.interval"],
+        allowed: "hello.hold is at least twice hello.interval",
+        holds: |it| it.hello_hold >= it.hello_interval * 2,
+    }],
+};
 
-impl Timer {
-    fn check(self, profile: Rto) -> Result<Rto, (Span, String)> {
-        if let Some(backoff) = &self.backoff
-            && backoff.get_ref().0 < 1.0
-        {
-            let what = format!("backoff = {} is not allowed: at least 1", backoff.get_ref().0);
-            return Err((backoff.span(), what));
+/// Reads the section.
+pub(super) fn read(
+    section: &Section<'_>,
+    folder: Option<&Path>,
+    config: &mut Config,
+) -> Result<(), Complaint> {
+    for name in some(&section.needed("interfaces")?, MAX_INTERFACES)? {
+        let interface = device(&name)?;
+        if config.interfaces.contains(&interface) {
+            return Err(name.complain(format!("{interface} is there twice")));
         }
-        let period =
-            |given: &Option<Spanned<Period>>| given.as_ref().map(|given| given.get_ref().0);
-        let rto = Rto {
-            gain: self.gain.map_or(profile.gain, |given| given.0),
-            deviation_gain: self.deviation_gain.map_or(profile.deviation_gain, |given| given.0),
-            deviations: self.deviations.map_or(profile.deviations, |given| given.0),
-            factor: self.factor.map_or(profile.factor, |given| given.0),
-            backoff: self.backoff.map_or(profile.backoff, |given| given.into_inner().0),
-            initial: self.initial.map_or(profile.initial, |given| given.0),
-            minimum: period(&self.minimum).unwrap_or(profile.minimum),
-            maximum: period(&self.maximum).unwrap_or(profile.maximum),
-        };
-        if rto.minimum > rto.maximum
-            && let Some(bound) = self.minimum.or(self.maximum)
-        {
-            let Rto { minimum, maximum, .. } = rto;
-            let what = format!(
-                "minimum = {minimum:?} and maximum = {maximum:?} are not allowed together: \
-                 minimum is at most maximum"
-            );
-            return Err((bound.span(), what));
-        }
-        Ok(rto)
+        config.interfaces.push(interface);
     }
+    section.apply(&proto::hbh::PARAMETERS, &mut config.hbh)?;
+    section.apply(&PARAMETERS, config)?;
+    if let Some(listed) = section.get("neighbours")? {
+        config.neighbours = neighbours::list(&listed)?;
+    }
+    if let Some(file) = section.get("group-key")? {
+        config.group_key = Some(neighbours::group_key(&file, folder)?);
+    }
+    Ok(())
 }

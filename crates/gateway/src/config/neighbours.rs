@@ -4,52 +4,43 @@ use std::path::{Path, PathBuf};
 
 use proto::hbh::neighbours::Listed;
 use proto::secure::GroupSecret;
-use serde::Deserialize;
-use toml::Spanned;
+use settings::{Complaint, Entry};
 
-use super::value::Span;
+use super::file;
 use crate::keys;
 
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "expected \"discover\" or a list of addresses")]
-pub(super) enum Choice {
-    Listed(Vec<String>),
-    Word(Discover),
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Discover {
-    Discover,
-}
-
 /// The list, if there is one.
-pub(super) fn check_list(choice: Spanned<Choice>) -> Result<Option<Vec<Listed>>, (Span, String)> {
-    let span = choice.span();
-    let Choice::Listed(texts) = choice.into_inner() else { return Ok(None) };
-    if texts.is_empty() {
-        let what = "neighbours: the list is empty: \"discover\", or at least one address";
-        return Err((span, what.to_owned()));
+pub(super) fn list(entry: &Entry<'_>) -> Result<Option<Vec<Listed>>, Complaint> {
+    if entry.text() == Ok("discover") {
+        return Ok(None);
     }
-    let read = |text: &String| {
-        text.parse::<Listed>().map_err(|why| {
-            let what = format!(
-                "neighbours: {text:?} is not allowed: {why}; an address, and perhaps where it is: \
+    let Ok(list) = entry.list() else {
+        let what =
+            format!("{} is not allowed: \"discover\", or a list of addresses", entry.written());
+        return Err(entry.complain(what));
+    };
+    if list.is_empty() {
+        let what = "the list is empty: \"discover\", or at least one address";
+        return Err(entry.complain(what));
+    }
+    let read = |entry: &Entry<'_>| {
+        let text = entry.text()?;
+        text.parse().map_err(|why| {
+            entry.complain(format!(
+                "{text:?} is not allowed: {why}; an address, and perhaps where it is: \
                  \"10.0.0.2 at 02:11:22:33:44:55\""
-            );
-            (span.clone(), what)
+            ))
         })
     };
-    texts.iter().map(read).collect::<Result<_, _>>().map(Some)
+    list.iter().map(read).collect::<Result<_, _>>().map(Some)
 }
 
-/// Paths are meant from where the configuration is.
-pub(super) fn check_group_key(
-    file: &Spanned<PathBuf>,
-    folder: Option<&Path>,
-) -> Result<PathBuf, (Span, String)> {
-    let Some(folder) = folder else { return Ok(file.get_ref().clone()) };
-    let path = folder.join(file.get_ref());
+/// The file with the group's key, which is checked if there is a folder to look in.
+pub(super) fn group_key(entry: &Entry<'_>, folder: Option<&Path>) -> Result<PathBuf, Complaint> {
+    let path = file(entry, folder)?;
+    if folder.is_none() {
+        return Ok(path);
+    }
     match keys::read::<GroupSecret>(&path) {
         Ok(_) => Ok(path),
         Err(why) => {
@@ -58,7 +49,7 @@ pub(super) fn check_group_key(
             } else {
                 String::new()
             };
-            Err((file.span(), format!("group_key: {}: {why}{remedy}", path.display())))
+            Err(entry.complain(format!("{}: {why}{remedy}", path.display())))
         }
     }
 }
@@ -76,7 +67,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("trackway-group-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let [config, key] = ["a.toml", "group.key"].map(|name| folder.join(name));
-        fs::write(&config, "interfaces = [\"wlan0\"]\ngroup_key = \"group.key\"\n").unwrap();
+        fs::write(&config, "[hbh]\ninterfaces = [\"wlan0\"]\ngroup-key = \"group.key\"\n").unwrap();
         let read = || Config::read(&config).map_err(|why| why.to_string());
 
         let missing = read().unwrap_err();
@@ -90,7 +81,7 @@ mod tests {
         let open = read().unwrap_err();
         fs::remove_dir_all(&folder).unwrap();
 
-        assert!(missing.contains("a.toml, line 2: group_key: "), "{missing}");
+        assert!(missing.contains("a.toml:3: hbh.group-key: "), "{missing}");
         assert!(missing.contains("`trackway keygen --group --out "), "{missing}");
         assert_eq!(config_read.group_key, Some(key));
         assert!(group_key.is_some());

@@ -4,14 +4,13 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use proto::modem::Waveform;
+use proto::s5066::Address;
 use proto::s5066::cas::Access;
-use proto::s5066::node::{self, Extensions, Rate};
-use proto::s5066::parameters::{Choices, JITTER, Parameter, Unfit};
-use proto::s5066::{Address, sis};
-use serde::Deserialize;
-use toml::Spanned;
+use proto::s5066::node::{self, Rate};
+use proto::s5066::parameters::{PARAMETERS, SLOT};
+use settings::{Complaint, Entry, Section};
 
-use super::value::{Between, Parsed, Period, Span};
+use super::either;
 
 /// A node, its clients and its modem.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,203 +23,86 @@ pub struct S5066 {
     pub node: node::Config,
 }
 
-/// The section as it is written.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Section {
-    address: Spanned<Parsed<Address>>,
-    #[serde(default)]
-    listen: Option<Spanned<Parsed<SocketAddr>>>,
-    modem: Spanned<Parsed<SocketAddr>>,
-    waveform: Parsed<Waveform>,
-    #[serde(default)]
-    clients: Option<Between<1, 256>>,
-    #[serde(default)]
-    rate: Option<Spanned<RateName>>,
-    #[serde(default)]
-    access: AccessName,
-    #[serde(default)]
-    jitter: Option<Spanned<Period>>,
-    #[serde(default)]
-    slot: Option<Spanned<Between<1, 64>>>,
-    #[serde(default)]
-    stations: Option<Spanned<Between<2, 64>>>,
-    #[serde(default)]
-    longest: Option<Spanned<Period>>,
-    #[serde(default)]
-    exchange: Option<Spanned<Period>>,
-    #[serde(default)]
-    longest_beside_urgent: Option<Spanned<Period>>,
-    #[serde(default)]
-    switching: Option<Spanned<Period>>,
-    #[serde(default)]
-    calls: Option<Spanned<i64>>,
-    #[serde(default)]
-    idle: Option<Spanned<Period>>,
-    #[serde(default)]
-    ack_copies: Option<Spanned<i64>>,
-    #[serde(default)]
-    broadcast_only: bool,
-    #[serde(default)]
-    edition_3: bool,
-}
-
-#[derive(Clone, Copy, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "lowercase")]
-enum RateName {
-    Adaptive,
-    Fixed,
-}
-
-#[derive(Clone, Copy, Default, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "kebab-case")]
-enum AccessName {
-    Jitter,
-    #[default]
-    PointToPoint,
-    Slotted,
-}
-
 /// How long a modem may take from the command to transmit to its preamble, unless told otherwise:
 /// one behind TCP fills buffers before it transmits.
 const MODEM_START: Duration = Duration::from_millis(500);
+/// What documentation takes for the modem's.
+pub(super) const WAVEFORM: &str = "9600/short";
 /// Registered for STANAG 5066.
 const PORT: u16 = 5_066;
 /// More than the standard's five, and than the fifty that we promise.
 const CLIENTS: usize = 64;
+/// Nobody but its operator can change what a modem behind TCP transmits with.
+const RATES: [(&str, Rate); 2] = [("fixed", Rate::Modem), ("adaptive", Rate::Adaptive)];
 
-type Fault = (Span, String);
+/// The node of a gateway, unless told otherwise.
+pub(super) fn defaults(address: Address, waveform: Waveform) -> node::Config {
+    let mut node = node::Config::new(address, waveform);
+    node.rate = Rate::Modem;
+    node.sis.max_clients = CLIENTS;
+    node.switching = MODEM_START;
+    node
+}
 
-impl Section {
-    pub(super) fn check(self) -> Result<S5066, Fault> {
-        let address = self.address.get_ref().0;
-        if address.is_group() {
-            let what = format!("address: {address} is a group: 0.0.0.0 to 15.255.255.255 are not");
-            return Err((self.address.span(), what));
-        }
-        let listen = match &self.listen {
-            None => SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)),
-            Some(given) if given.get_ref().0.port() == 0 => {
-                return Err((given.span(), "listen: the port 0 is not allowed".to_owned()));
-            }
-            Some(given) => given.get_ref().0,
-        };
-        let modem = self.modem.get_ref().0;
-        if modem.port() == 0 || modem.ip().is_unspecified() {
-            let what =
-                format!("modem: {modem} is nowhere: an address and port, such as 192.0.2.7:3000");
-            return Err((self.modem.span(), what));
-        }
-        if modem == listen {
-            let what = format!("modem: {modem} is where we listen for clients");
-            return Err((self.modem.span(), what));
-        }
-        let is_adaptive = |rate: &&Spanned<RateName>| *rate.get_ref() == RateName::Adaptive;
-        if let Some(rate) = self.rate.as_ref().filter(is_adaptive) {
-            let what = "rate: \"adaptive\" is not allowed here, only \"fixed\": the protocol of a \
-                        modem behind TCP tells the rate and takes none, so set it at the modem";
-            return Err((rate.span(), what.to_owned()));
-        }
-        Ok(S5066 { listen, modem, node: self.node(address)? })
+/// Reads the section.
+pub(super) fn read(section: &Section<'_>) -> Result<S5066, Complaint> {
+    let address = section.needed("address")?;
+    let own: Address = address.parsed()?;
+    if own.is_group() {
+        let what = format!("{own} is a group: 0.0.0.0 to 15.255.255.255 are not");
+        return Err(address.complain(what));
     }
-
-    fn node(&self, address: Address) -> Result<node::Config, Fault> {
-        let default = node::Config::new(address, self.waveform.0);
-        let extensions = if self.edition_3 { Extensions::NONE } else { default.extensions };
-        let mut node = node::Config {
-            // Nobody but its operator can change what a modem behind TCP transmits with.
-            rate: Rate::Modem,
-            access: self.access()?,
-            sis: sis::Config {
-                max_clients: self.clients.map_or(CLIENTS, Between::as_usize),
-                has_messages: !self.edition_3,
-                is_broadcast_only: self.broadcast_only,
-                ..default.sis
-            },
-            switching: MODEM_START,
-            // A modem behind TCP hands on whole blocks.
-            decoding: self.waveform.0.block_time(),
-            extensions,
-            ..default
-        };
-        self.choices().apply(&mut node).map_err(|unfit| self.fault(unfit))?;
-        Ok(node)
+    let local = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
+    let listen = either(section, "listen", local, listen)?;
+    let modem = modem(&section.needed("modem")?, listen)?;
+    let waveform = section.needed("waveform")?;
+    let mut node = defaults(own, waveform.parsed()?);
+    if let Some(rate) = section.get("rate")?
+        && rate.word(&RATES)? == Rate::Adaptive
+    {
+        return Err(rate.complain(
+            "\"adaptive\" is not allowed here, only \"fixed\": the protocol of a modem behind TCP \
+             tells the rate and takes none, so set it at the modem",
+        ));
     }
-
-    fn choices(&self) -> Choices {
-        let period = |key: &Option<Spanned<Period>>| key.as_ref().map(|it| it.get_ref().0);
-        let number = |key: &Option<Spanned<i64>>| key.as_ref().map(|it| *it.get_ref());
-        Choices {
-            ack_copies: number(&self.ack_copies),
-            calls: number(&self.calls),
-            exchange: period(&self.exchange),
-            idle: period(&self.idle),
-            longest: period(&self.longest),
-            longest_beside_urgent: period(&self.longest_beside_urgent),
-            switching: period(&self.switching),
-        }
+    section.apply(&PARAMETERS, &mut node)?;
+    section.apply(&SLOT, &mut node)?;
+    if let Access::Slotted { .. } = node.access
+        && section.get("slot")?.is_none()
+    {
+        let what = "slot is needed with access = \"slotted\": this station's, from 1";
+        return Err(section.complain(what));
     }
+    // A modem behind TCP hands on whole blocks.
+    node.decoding = node.waveform.block_time();
+    Ok(S5066 { listen, modem, node })
+}
 
-    /// What is wrong with a choice, and where it stands.
-    fn fault(&self, unfit: Unfit) -> Fault {
-        let of_period = |key: &Option<Spanned<Period>>| key.as_ref().map(Spanned::span);
-        let of_number = |key: &Option<Spanned<i64>>| key.as_ref().map(Spanned::span);
-        let (key, span) = match unfit.parameter {
-            Parameter::AckCopies => ("ack_copies", of_number(&self.ack_copies)),
-            Parameter::Calls => ("calls", of_number(&self.calls)),
-            Parameter::Exchange => ("exchange", of_period(&self.exchange)),
-            Parameter::Idle => ("idle", of_period(&self.idle)),
-            Parameter::Longest => ("longest", of_period(&self.longest)),
-            Parameter::LongestBesideUrgent => {
-                ("longest_beside_urgent", of_period(&self.longest_beside_urgent))
-            }
-            Parameter::Switching => ("switching", of_period(&self.switching)),
-        };
-        (span.unwrap_or_else(|| self.address.span()), format!("{key}: {unfit}"))
+/// Where to listen.
+pub(super) fn listen(entry: &Entry<'_>) -> Result<SocketAddr, Complaint> {
+    let listen: SocketAddr = entry.parsed()?;
+    if listen.port() == 0 {
+        return Err(entry.complain("the port 0 is not allowed"));
     }
+    Ok(listen)
+}
 
-    fn access(&self) -> Result<Access, Fault> {
-        let wrong = |span: Span, key: &str, needs: &str| {
-            Err((span, format!("{key}: it is for access = \"{needs}\"")))
-        };
-        match (&self.jitter, &self.slot, &self.stations) {
-            (Some(given), _, _) if self.access != AccessName::Jitter => {
-                wrong(given.span(), "jitter", "jitter")
-            }
-            (_, Some(given), _) if self.access != AccessName::Slotted => {
-                wrong(given.span(), "slot", "slotted")
-            }
-            (_, _, Some(given)) if self.access != AccessName::Slotted => {
-                wrong(given.span(), "stations", "slotted")
-            }
-            (jitter, slot, stations) => match self.access {
-                AccessName::PointToPoint => Ok(Access::PointToPoint),
-                AccessName::Jitter => {
-                    let limit = jitter.as_ref().map_or(JITTER, |given| given.get_ref().0);
-                    Ok(Access::Jitter { limit })
-                }
-                AccessName::Slotted => {
-                    let number = |given: usize| u8::try_from(given).unwrap_or(u8::MAX);
-                    let stations = stations.as_ref().map_or(2, |given| given.get_ref().as_usize());
-                    let Some(slot) = slot else {
-                        let what = "slot: needed with access = \"slotted\": this station's, from 1";
-                        return Err((self.address.span(), what.to_owned()));
-                    };
-                    let own = slot.get_ref().as_usize();
-                    if own > stations {
-                        let what =
-                            format!("slot: {own} is not allowed: 1 to {stations}, the stations");
-                        return Err((slot.span(), what));
-                    }
-                    Ok(Access::Slotted { position: number(own - 1), stations: number(stations) })
-                }
-            },
-        }
-    }
+fn modem(entry: &Entry<'_>, listen: SocketAddr) -> Result<SocketAddr, Complaint> {
+    let modem: SocketAddr = entry.parsed()?;
+    let what = if modem.port() == 0 || modem.ip().is_unspecified() {
+        format!("{modem} is nowhere: an address and port, such as 192.0.2.7:3000")
+    } else if modem == listen {
+        format!("{modem} is where we listen for clients")
+    } else {
+        return Ok(modem);
+    };
+    Err(entry.complain(what))
 }
 
 #[cfg(test)]
 mod tests {
+    use proto::s5066::node::Extensions;
+
     use super::super::Config;
     use super::*;
 
@@ -263,8 +145,8 @@ mod tests {
         );
         for (added, expected) in [
             ("slot = 2", "slot: it is for access = \"slotted\""),
-            ("access = \"slotted\"", "slot: needed with"),
-            ("access = \"slotted\"\nslot = 3", "slot: 3 is not allowed: 1 to 2"),
+            ("access = \"slotted\"", "slot is needed with"),
+            ("access = \"slotted\"\nslot = 3", "slot = 3, stations = 2 are not allowed together"),
         ] {
             let said = access(added).unwrap_err().to_string();
             assert!(said.contains(expected), "{said}");
@@ -276,13 +158,13 @@ mod tests {
         let added = r#"
             longest = "30s"
             exchange = "20s"
-            longest_beside_urgent = "10s"
+            longest-beside-urgent = "10s"
             switching = "0s"
             calls = 9
             idle = "1min"
-            ack_copies = 3
-            edition_3 = true
-            broadcast_only = true
+            ack-copies = 3
+            edition-3 = true
+            broadcast-only = true
             rate = "fixed"
         "#;
 
@@ -310,44 +192,56 @@ mod tests {
     #[test]
     fn an_error_names_file_line_key_and_what_is_allowed() {
         for (from, to, expected) in [
-            ("0.10.20.30", "16.0.0.1", "line 3: address: 16.0.0.1 is a group"),
-            ("0.10.20.30", "10.20.30", "line 3: address: \"10.20.30\" is not allowed: a node"),
-            ("192.0.2.7:3000", "0.0.0.0:3000", "line 4: modem: 0.0.0.0:3000 is nowhere"),
-            ("192.0.2.7:3000", "127.0.0.1:5066", "line 4: modem: 127.0.0.1:5066 is where we"),
-            ("9600/short", "9601", "line 5: waveform: \"9601\" is not allowed: no 9601 bit/s"),
+            ("0.10.20.30", "16.0.0.1", "3: s5066.address: 16.0.0.1 is a group"),
+            ("0.10.20.30", "10.20.30", "3: s5066.address: \"10.20.30\" is not allowed: a node"),
+            ("192.0.2.7:3000", "0.0.0.0:3000", "4: s5066.modem: 0.0.0.0:3000 is nowhere"),
+            ("192.0.2.7:3000", "127.0.0.1:5066", "4: s5066.modem: 127.0.0.1:5066 is where we"),
+            ("9600/short", "9601", "5: s5066.waveform: \"9601\" is not allowed: no 9601 bit/s"),
             (
                 "wave",
                 "rate = \"adaptive\"\nwave",
-                "line 5: rate: \"adaptive\" is not allowed here, only \"fixed\": the protocol of",
+                "5: s5066.rate: \"adaptive\" is not allowed here, only \"fixed\": the protocol of",
             ),
-            ("wave", "rate = \"slow\"\nwave", "line 5: rate: unknown variant `slow`"),
-            ("wave", "clients = 0\nwave", "line 5: clients: 0 is not allowed: 1 to 256"),
-            ("wave", "listen = \"[::1]:0\"\nwave", "line 5: listen: the port 0"),
+            (
+                "wave",
+                "rate = \"slow\"\nwave",
+                "5: s5066.rate: \"slow\" is not allowed: \"fixed\", ",
+            ),
+            ("wave", "clients = 0\nwave", "5: s5066.clients: 0 is not allowed: 1 to 256"),
+            ("wave", "listen = \"[::1]:0\"\nwave", "5: s5066.listen: the port 0"),
             (
                 "wave",
                 "longest = \"900ms\"\nwave",
-                "line 5: longest: 900ms is not allowed: 1s to 127.5s",
+                "5: s5066.longest: \"900ms\" is not allowed: 1s to 127.5s",
             ),
-            ("wave", "exchange = \"4s\"\nwave", "line 5: exchange: 4s is not allowed: 5s to 600s"),
             (
                 "wave",
-                "longest = \"9s\"\nlongest_beside_urgent = \"10s\"\nwave",
-                "line 6: longest_beside_urgent: 10s is not allowed: 1s to 9s, which is the longest",
+                "exchange = \"4s\"\nwave",
+                "5: s5066.exchange: \"4s\" is not allowed: 5s to 10min",
+            ),
+            (
+                "wave",
+                "longest = \"9s\"\nlongest-beside-urgent = \"10s\"\nwave",
+                "6: s5066.longest-beside-urgent: longest-beside-urgent = \"10s\", longest = \"9s\" are not",
             ),
             (
                 "wave",
                 "switching = \"11s\"\nwave",
-                "line 5: switching: 11s is not allowed: 0s to 10s",
+                "5: s5066.switching: \"11s\" is not allowed: 0s to 10s",
             ),
-            ("wave", "switching = 1\nwave", "line 5: switching: invalid type"),
-            ("wave", "calls = 0\nwave", "line 5: calls: 0 is not allowed: 1 to 20"),
-            ("wave", "idle = \"0s\"\nwave", "line 5: idle: 0s is not allowed: 1s to 3600s"),
-            ("wave", "ack_copies = 6\nwave", "line 5: ack_copies: 6 is not allowed: 1 to 5"),
-            ("modem", "modme", "line 4: unknown field `modme`"),
+            (
+                "wave",
+                "switching = 1\nwave",
+                "5: s5066.switching: \"1\" is not a time with its unit",
+            ),
+            ("wave", "calls = 0\nwave", "5: s5066.calls: 0 is not allowed: 1 to 20"),
+            ("wave", "idle = \"0s\"\nwave", "5: s5066.idle: \"0s\" is not allowed: 1s to 1h"),
+            ("wave", "ack-copies = 6\nwave", "5: s5066.ack-copies: 6 is not allowed: 1 to 5"),
+            ("modem", "modme", "4: s5066.modme: there is no such key; modem is probably meant"),
         ] {
             let text = TEXT.replacen(from, to, 1);
             let said = Config::parse("a.toml", &text).unwrap_err().to_string();
-            assert!(said.starts_with(&format!("a.toml, {expected}")), "{said}\nnot\n{expected}");
+            assert!(said.starts_with(&format!("a.toml:{expected}")), "{said}\nnot\n{expected}");
         }
     }
 }

@@ -13,8 +13,7 @@ use std::os::fd::AsFd as _;
 use anyhow::Context as _;
 use caps::Capability;
 use nix::poll::{PollFd, PollFlags};
-use proto::ipclient::{self, Event, IpClient, Transport};
-use proto::s5066::sis::Sap;
+use proto::ipclient::{self, Event, IpClient};
 use proto::time::{Time, earliest};
 use serde::Serialize;
 use tracing::{debug, info, warn};
@@ -23,7 +22,6 @@ use super::complaints::{Complaints, Subject};
 use super::{Kind, Reload, Report, Service, Setup, entries};
 use crate::bearer::Dial;
 use crate::bearer::dial::Change;
-use crate::config::ipclient::{Class, Travel};
 use crate::config::{self, Config};
 use crate::linux::device::{Device, Wanted};
 use crate::linux::netlink::Netlink;
@@ -76,28 +74,11 @@ fn core_config(config: &config::IpClient) -> ipclient::Config {
         let prefix = ipclient::Prefix::new(route.to.address(), route.to.bits());
         ipclient::Route { prefix: prefix.expect("a checked prefix fits"), to: route.node }
     });
-    let mut core = ipclient::Config::new(routes.collect());
-    core.sap = Sap::new(config.sap);
-    core.rank = config.rank;
-    core.addresses = config.addresses.iter().map(|prefix| prefix.address()).collect();
-    core.mtu = config.mtu;
-    core.queue = config.queue;
-    let transport = |travel| match travel {
-        Travel::Arq => Transport::Arq { in_order: true },
-        Travel::ArqAnyOrder => Transport::Arq { in_order: false },
-        Travel::NonArq => Transport::NonArq { repeats: config.repeats },
-    };
-    core.set_unicast(transport(config.unicast));
-    core.set_ttl(config.time_to_live);
-    for class in &mut core.classes {
-        class.group_repeats = config.repeats;
+    ipclient::Config {
+        addresses: config.addresses.iter().map(|prefix| prefix.address()).collect(),
+        routes: routes.collect(),
+        ..config.parameters.clone()
     }
-    for &Class { dscp, priority, travel } in &config.classes {
-        let class = &mut core.classes[usize::from(dscp)];
-        class.priority = priority.unwrap_or(class.priority);
-        class.unicast = travel.map_or(class.unicast, transport);
-    }
-    core
 }
 
 impl Client {
@@ -113,7 +94,7 @@ impl Client {
             name: &config.device,
             addresses: &config.addresses,
             routes: routes.collect(),
-            mtu: usize::from(config.mtu),
+            mtu: usize::from(config.parameters.mtu),
             has_trains: false,
         };
         let (tun, _) = Device::open(netlink, &wanted)?;

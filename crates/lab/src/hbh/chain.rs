@@ -144,9 +144,11 @@ impl Chain {
 
     /// The name of its cell over other links.
     fn name_over(&self, air: Air) -> String {
+        // What a cell draws follows from its name, and the figures were drawn under this one.
+        let name = format!("{self:?}").replace("profile: Paper", "profile: Seed");
         match air {
-            Air::Independent => format!("{self:?}"),
-            Air::Bursts(_) | Air::Genie => format!("{self:?} over {air:?}"),
+            Air::Independent => name,
+            Air::Bursts(_) | Air::Genie => format!("{name} over {air:?}"),
         }
     }
 

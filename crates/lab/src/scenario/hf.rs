@@ -1,79 +1,24 @@
 //! HF frequencies in a scenario: read, built, reported.
 
-use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::RangeFrom;
 
-use proto::ipclient::{self, Transport};
-use proto::modem::Waveform;
+use proto::ipclient;
 use proto::s5066::cas::Access;
-use proto::s5066::parameters::{Choices, JITTER, Parameter, Unfit};
+use proto::s5066::parameters::PARAMETERS;
 use proto::s5066::{Address, node};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use settings::{Complaint, Section};
 use sim::hf::{Channel, Config, StationId};
-use sim::units::Span;
 use sim::{HfId, HfStation, NodeId, Prefix, World};
-use toml::Spanned;
 
-use super::human::Human;
-
-/// A frequency as it stands in the file.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct Said {
-    pub(super) stations: Spanned<Vec<Spanned<String>>>,
-    #[serde(default = "default_waveform")]
-    pub(super) waveform: Human<Waveform>,
-    #[serde(default)]
-    pub(super) channel: Human<Channel>,
-    #[serde(default)]
-    pub(super) carry: Carry,
-    /// Which nodes are reached through which station.
-    #[serde(default)]
-    pub(super) behind: BTreeMap<Spanned<String>, Vec<Spanned<String>>>,
-    access: Option<Sharing>,
-    pub(super) jitter: Option<Spanned<Human<Span>>>,
-    ack_copies: Option<Spanned<i64>>,
-    calls: Option<Spanned<i64>>,
-    exchange: Option<Spanned<Human<Span>>>,
-    idle: Option<Spanned<Human<Span>>>,
-    longest: Option<Spanned<Human<Span>>>,
-    longest_beside_urgent: Option<Spanned<Human<Span>>>,
-    switching: Option<Spanned<Human<Span>>>,
-}
-
-/// How stations are kept apart.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "kebab-case")]
-enum Sharing {
-    /// A random wait before each turn.
-    Jitter,
-    /// They alternate.
-    PointToPoint,
-    /// Each has a slot, in the order of the file.
-    Slotted,
-}
-
-/// How datagrams are carried.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Carry {
-    /// Repeated until acknowledged, delivered in order.
-    #[default]
-    Arq,
-    /// Repeated until acknowledged, delivered as they arrive.
-    ArqAnyOrder,
-    /// Sent once.
-    NonArq,
-}
-
-/// Stations on a frequency at least and at most.
-pub(super) const STATIONS: (usize, usize) = (2, 32);
+use super::reader::Reader;
 
 /// A frequency, checked.
 #[derive(Clone, Debug)]
 pub(super) struct Frequency {
     pub(super) channel: Channel,
-    pub(super) carry: Carry,
+    /// How the stations carry IP.
+    pub(super) client: ipclient::Config,
     pub(super) stations: Vec<Station>,
 }
 
@@ -134,69 +79,58 @@ pub struct HfReport {
     pub packets_out: u64,
 }
 
-impl Said {
-    /// The parameters of the station in this place.
-    pub(super) fn node(
-        &self,
-        address: Address,
-        position: u8,
-        stations: u8,
-    ) -> Result<node::Config, Unfit> {
-        let mut config = node::Config::new(address, self.waveform.0);
-        config.access = match self.sharing(stations) {
-            Sharing::Jitter => {
-                let limit = self.jitter.as_ref().map_or(JITTER, |said| said.get_ref().0.0);
-                Access::Jitter { limit }
-            }
-            Sharing::PointToPoint => Access::PointToPoint,
-            Sharing::Slotted => Access::Slotted { position, stations },
-        };
-        self.choices().apply(&mut config)?;
-        Ok(config)
-    }
-
-    /// The limit of random waits, where there are none.
-    pub(super) fn stray_jitter(&self) -> Option<&Spanned<Human<Span>>> {
-        self.jitter.as_ref().filter(|_| self.access != Some(Sharing::Jitter))
-    }
-
-    fn sharing(&self, stations: u8) -> Sharing {
-        let usual = if stations > 2 { Sharing::Slotted } else { Sharing::PointToPoint };
-        self.access.unwrap_or(usual)
-    }
-
-    fn choices(&self) -> Choices {
-        let period = |said: &Option<Spanned<Human<Span>>>| Some(said.as_ref()?.get_ref().0.0);
-        let number = |said: &Option<Spanned<i64>>| Some(*said.as_ref()?.get_ref());
-        Choices {
-            ack_copies: number(&self.ack_copies),
-            calls: number(&self.calls),
-            exchange: period(&self.exchange),
-            idle: period(&self.idle),
-            longest: period(&self.longest),
-            longest_beside_urgent: period(&self.longest_beside_urgent),
-            switching: period(&self.switching),
-        }
-    }
-
-    /// Where a parameter stands in the file.
-    pub(super) fn place(&self, parameter: Parameter) -> Range<usize> {
-        let of_period = |said: &Option<Spanned<Human<Span>>>| Some(said.as_ref()?.span());
-        let of_number = |said: &Option<Spanned<i64>>| Some(said.as_ref()?.span());
-        let place = match parameter {
-            Parameter::AckCopies => of_number(&self.ack_copies),
-            Parameter::Calls => of_number(&self.calls),
-            Parameter::Exchange => of_period(&self.exchange),
-            Parameter::Idle => of_period(&self.idle),
-            Parameter::Longest => of_period(&self.longest),
-            Parameter::LongestBesideUrgent => of_period(&self.longest_beside_urgent),
-            Parameter::Switching => of_period(&self.switching),
-        };
-        place.unwrap_or_else(|| self.stations.span())
-    }
-}
+/// Stations on a frequency at least and at most.
+const STATIONS: (usize, usize) = (2, 32);
+/// The waveform unless given.
+const WAVEFORM: &str = "9600/short";
+/// Keys that once were called otherwise.
+const RENAMED: [(&str, &str); 1] = [("carry", "ipclient.unicast")];
 
 impl Frequency {
+    /// Reads it; `addresses` are those that are free on HF.
+    pub(super) fn read(
+        section: &Section<'_>,
+        reader: &Reader<'_>,
+        addresses: &mut RangeFrom<u32>,
+    ) -> Result<Self, Complaint> {
+        section.refuse_moved(&RENAMED)?;
+        let names = section.needed("stations")?;
+        let (least, most) = STATIONS;
+        let count = names.list()?.len();
+        if !(least..=most).contains(&count) {
+            let what = format!("{count} stations; allowed are {least} to {most}");
+            return Err(names.complain(what));
+        }
+        let mut stations: Vec<Station> = Vec::new();
+        for (name, address) in names.list()?.iter().zip(addresses) {
+            let host = reader.node(name)?;
+            if stations.iter().any(|other| other.host == host) {
+                return Err(name.complain("a node is one station of a frequency"));
+            }
+            let config = station(section, Address::node(address), stations.len(), count)?;
+            stations.push(Station { host, behind: Vec::new(), config });
+        }
+        for entry in section.section("behind")?.map(|it| it.entries()).unwrap_or_default() {
+            let host = reader.named(entry.name(), |what| entry.complain_of_key(what))?;
+            let Some(station) = stations.iter_mut().find(|other| other.host == host) else {
+                let what = format!("\"{}\" is no station of this frequency", entry.name());
+                return Err(entry.complain_of_key(what));
+            };
+            for node in entry.list()? {
+                station.behind.push(reader.linked_node(&node)?);
+            }
+        }
+        let channel = match section.get("channel")? {
+            Some(channel) => channel.quantity()?,
+            None => Channel::default(),
+        };
+        let mut client = ipclient::Config::new(Vec::new());
+        if let Some(section) = section.section("ipclient")? {
+            section.apply(&ipclient::PARAMETERS, &mut client)?;
+        }
+        Ok(Self { channel, client, stations })
+    }
+
     /// Builds it; `prefixes` tells the addresses of a node of the plan.
     pub(super) fn build(
         &self,
@@ -206,7 +140,7 @@ impl Frequency {
     ) -> HfId {
         let stations = self.stations.iter().map(|Station { host, behind, config }| {
             let mut station = HfStation::new(nodes[*host], config.clone());
-            station.client = self.client();
+            station.client = self.client.clone();
             let reached = std::iter::once(host).chain(behind);
             station.behind = reached.flat_map(|node| prefixes(world, *node)).collect();
             station
@@ -215,16 +149,26 @@ impl Frequency {
         let config = Config { channel: self.channel, ..Config::default() };
         world.add_hf(config, stations)
     }
+}
 
-    fn client(&self) -> ipclient::Config {
-        let mut client = ipclient::Config::new(Vec::new());
-        client.set_unicast(match self.carry {
-            Carry::Arq => Transport::Arq { in_order: true },
-            Carry::ArqAnyOrder => Transport::Arq { in_order: false },
-            Carry::NonArq => Transport::NonArq { repeats: 0 },
-        });
-        client
+/// The parameters of the station in this place.
+fn station(
+    section: &Section<'_>,
+    address: Address,
+    position: usize,
+    count: usize,
+) -> Result<node::Config, Complaint> {
+    let number = |count: usize| u8::try_from(count).unwrap_or(u8::MAX);
+    let slotted = Access::Slotted { position: number(position), stations: number(count) };
+    let mut config = node::Config::new(address, WAVEFORM.parse().expect("one of the catalogue"));
+    if count > 2 {
+        config.access = slotted;
     }
+    section.apply(&PARAMETERS, &mut config)?;
+    if let Access::Slotted { .. } = config.access {
+        config.access = slotted;
+    }
+    Ok(config)
 }
 
 impl FrequencyReport {
@@ -304,8 +248,4 @@ impl HfReport {
         row.extend(counts.map(|count| count.to_string()));
         row
     }
-}
-
-fn default_waveform() -> Human<Waveform> {
-    Human("9600/short".parse().expect("a waveform of the catalogue"))
 }

@@ -5,15 +5,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use anyhow::Context as _;
-use proto::nc;
 use proto::time::Time;
 use sim::app::{stream, transfer};
 use sim::hf::StationId;
 use sim::{AppId, Change, HfId, LinkId, NodeId, Prefix, World};
 
-use super::file::Routing;
 use super::hf::{FrequencyReport, HfReport};
-use super::plan::{Flow, Plan, Route, Stream, Target, Transfer};
+use super::plan::{Flow, Plan, Route, Routing, Stream, Target, Transfer};
 use super::report::{FlowReport, Report, StreamReport, TransferReport};
 
 /// How much of a run happens between two looks at whether it is over.
@@ -139,7 +137,7 @@ impl<'a> Network<'a> {
     fn add_tunnels(&mut self) -> anyhow::Result<()> {
         for tunnel in &self.plan.tunnels {
             let [a, b] = tunnel.ends.map(|end| self.nodes[end]);
-            let added = self.world.add_tunnel(a, b, nc::Config::default());
+            let added = self.world.add_tunnel(a, b, tunnel.config);
             let id = added.with_context(|| {
                 let [a, b] = tunnel.ends.map(|end| &self.plan.nodes[end].name);
                 format!("no addresses for the tunnel between \"{a}\" and \"{b}\"")

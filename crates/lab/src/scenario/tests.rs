@@ -78,7 +78,7 @@ fn complaints_name_file_line_and_key_and_say_what_is_allowed() {
         (
             r#"rate = "9600bit""#,
             r#"rate = "9600""#,
-            "x.toml:15: link.rate: \"9600\" is not a bit rate such as 300kbit, 1.5mbit or unlimited",
+            "x.toml:15: link.back.rate: \"9600\" is not a bit rate such as 300kbit, 1.5mbit or unlimited",
         ),
         (r#"["a", "b", "c"]"#, r#"["a", "b", "a"]"#, "x.toml:2: nodes: node \"a\" is there twice"),
         (
@@ -94,11 +94,10 @@ fn complaints_name_file_line_and_key_and_say_what_is_allowed() {
 }
 
 #[test]
-fn an_unknown_key_is_answered_with_those_that_exist() {
+fn an_unknown_key_is_answered_with_the_one_that_is_meant() {
     let text = complaint(r#"loss = "5%""#, r#"los = "5%""#);
 
-    assert!(text.starts_with("x.toml:8: defaults.link.los: unknown field `los`"), "{text}");
-    assert!(text.contains("`loss`"), "{text}");
+    assert_eq!(text, "x.toml:8: defaults.link.los: there is no such key; loss is probably meant");
 }
 
 #[test]
@@ -109,19 +108,19 @@ fn parameters_out_of_range_are_refused() {
 
     assert_eq!(
         hbh("window = [9, 200]"),
-        "x.toml:3: hbh: window is 9 to 200; allowed are 1 to 127, least first"
+        "x.toml:3: hbh.window: [9, 200] is not allowed: 1 to 127 packets, or [least, most]"
     );
-    assert!(hbh("retries = 256").contains("u8"), "{}", hbh("retries = 256"));
-    assert!(hbh("congestion = 60, queue = 50").ends_with("at most queue, which is 50"));
-    assert!(hbh("profile = \"sed\"").contains("`seed`"), "{}", hbh("profile = \"sed\""));
-    assert_eq!(tcp("mss = 7"), "x.toml:21: tcp.options: mss is at least 32");
-    assert!(tcp("rto = { min = \"2s\", max = \"1s\" }").ends_with("at least rto.min"));
+    assert!(hbh("retries = 256").ends_with("256 is not allowed: 0 to 255"));
+    assert!(hbh("congestion = 60, queue = 50").ends_with("congestion, which is at most queue"));
+    assert!(hbh("profile = \"seed\"").ends_with("is not allowed: \"default\" or \"paper\""));
+    assert_eq!(tcp("mss = 7"), "x.toml:21: tcp.options.mss: 7 is not allowed: 32 to 65535 octets");
+    assert!(tcp("rto = { min = \"2s\", max = \"1s\" }").ends_with("rto.min is at most rto.max"));
     assert_eq!(
         tcp("algorithm = \"cubic\", growth = \"per-ack\""),
-        "x.toml:21: tcp.options: growth is for algorithm = \"new-reno\""
+        "x.toml:21: tcp.options.growth: it is for algorithm = \"new-reno\""
     );
-    assert!(tcp("hystart = true").ends_with("hystart is for algorithm = \"cubic\""));
-    assert!(tcp("algorithm = \"bic\"").contains("`cubic`"), "{}", tcp("algorithm = \"bic\""));
+    assert!(tcp("hystart = true").ends_with("hystart: it is for algorithm = \"cubic\""));
+    assert!(tcp("algorithm = \"bic\"").ends_with("\"new-reno\" or \"cubic\""));
 }
 
 #[test]
@@ -152,7 +151,7 @@ routing = "none"
 addresses = ["192.168.1.1", "fd12::1"]
 
 [node.a.hbh]
-profile = "seed"
+profile = "paper"
 protocol = 254
 retries = 7
 window = [2, 9]
@@ -274,7 +273,7 @@ fn what_would_not_fit_a_machine_is_refused() {
 
     let error = parse(&format!("{CHAIN}{links}")).expect_err("too many");
 
-    assert_eq!(error, "x.toml: 10003 links; allowed are 10000");
+    assert_eq!(error, "x.toml: link: 10003 of them; allowed are 10000");
 }
 
 #[test]
@@ -302,7 +301,7 @@ fn an_address_is_that_of_a_node() {
 #[test]
 fn syntax_errors_have_a_line() {
     assert!(parse("nodes = [\n\"a\"\n").expect_err("no end").starts_with("x.toml:"));
-    assert!(parse("").expect_err("no nodes").contains("missing field `nodes`"));
+    assert!(parse("").expect_err("no nodes").contains("nodes is missing"));
 }
 
 #[test]
@@ -495,18 +494,18 @@ fn a_third_station_makes_a_frequency_slotted() {
 #[test]
 fn choices_for_a_frequency_are_checked() {
     for (added, expected) in [
-        ("access = \"slots\"", "hf.access: unknown variant `slots`"),
+        ("access = \"slots\"", "hf.access: \"slots\" is not allowed: \"point-to-point\", "),
         ("jitter = \"3s\"", "hf.jitter: it is for access = \"jitter\""),
-        ("longest = \"128s\"", "hf.longest: 128s is not allowed: 1s to 127.5s"),
-        ("exchange = \"4s\"", "hf.exchange: 4s is not allowed: 5s to 600s"),
+        ("longest = \"128s\"", "hf.longest: \"128s\" is not allowed: 1s to 127.5s"),
+        ("exchange = \"4s\"", "hf.exchange: \"4s\" is not allowed: 5s to 10min"),
         (
             "longest-beside-urgent = \"9s\"\nlongest = \"8s\"",
-            "hf.longest-beside-urgent: 9s is not allowed: 1s to 8s, which is the longest",
+            "hf.longest-beside-urgent: longest-beside-urgent = \"9s\", longest = \"8s\" are not",
         ),
-        ("switching = \"11s\"", "hf.switching: 11s is not allowed: 0s to 10s"),
+        ("switching = \"11s\"", "hf.switching: \"11s\" is not allowed: 0s to 10s"),
         ("switching = 1", "hf.switching: \"1\" is not a time with its unit"),
         ("calls = 21", "hf.calls: 21 is not allowed: 1 to 20"),
-        ("idle = \"2h\"", "hf.idle: 7200s is not allowed: 1s to 3600s"),
+        ("idle = \"2h\"", "hf.idle: \"2h\" is not allowed: 1s to 1h"),
         ("ack-copies = -1", "hf.ack-copies: -1 is not allowed: 1 to 5"),
     ] {
         let text = HF.replace("[[hf]]", &format!("[[hf]]\n{added}"));

@@ -70,6 +70,26 @@ pub enum Transport {
 }
 
 impl Transport {
+    /// What users call them.
+    pub(super) const NAMES: [&str; 3] = ["arq", "arq-any-order", "non-arq"];
+
+    /// What users call it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Arq { in_order: true } => "arq",
+            Self::Arq { in_order: false } => "arq-any-order",
+            Self::NonArq { .. } => "non-arq",
+        }
+    }
+
+    /// The one that is called so; without ARQ it repeats so often.
+    pub(super) fn named(name: &str, repeats: u8) -> Self {
+        match name {
+            "non-arq" => Self::NonArq { repeats },
+            name => Self::Arq { in_order: name != "arq-any-order" },
+        }
+    }
+
     pub(super) fn service(self) -> Service {
         match self {
             Self::Arq { in_order } => Service { in_order, ..Service::ARQ },
@@ -110,6 +130,16 @@ impl Config {
     pub fn set_unicast(&mut self, unicast: Transport) {
         for class in &mut self.classes {
             class.unicast = unicast;
+        }
+    }
+
+    /// Sends all datagrams without ARQ so often again.
+    pub fn set_repeats(&mut self, times: u8) {
+        for class in &mut self.classes {
+            class.group_repeats = times;
+            if let Transport::NonArq { repeats } = &mut class.unicast {
+                *repeats = times;
+            }
         }
     }
 

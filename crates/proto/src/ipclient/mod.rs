@@ -14,6 +14,7 @@
 
 mod client;
 mod config;
+mod parameters;
 mod pending;
 mod queue;
 mod route;
@@ -23,4 +24,5 @@ mod tests;
 
 pub use client::{Event, IpClient};
 pub use config::{Class, Config, Stats, Transport};
+pub use parameters::{CLASS, PARAMETERS};
 pub use route::{NoSuchPrefix, Prefix, Route};

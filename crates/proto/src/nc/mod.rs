@@ -19,6 +19,7 @@ mod liveness;
 mod loss;
 mod mtu;
 mod order;
+mod parameters;
 mod queue;
 mod rate;
 mod receiver;
@@ -34,5 +35,6 @@ mod tunnel;
 mod wire;
 
 pub use config::Config;
+pub use parameters::PARAMETERS;
 pub use stats::{Estimates, Stats};
 pub use tunnel::{Event, Transmit, Tunnel};

@@ -253,6 +253,8 @@ impl fmt::Display for Value {
             }
             Self::Period(period) => write!(f, "\"{}\"", Readable(*period)),
             Self::Rate(rate) => write!(f, "\"{rate}\""),
+            // A number may be written as one.
+            Self::Text(text) if text.parse::<u64>().is_ok() => f.write_str(text),
             Self::Text(text) => write!(f, "{text:?}"),
         }
     }

@@ -1,216 +1,258 @@
-//! What users may choose of a node: which keys there are, and what is allowed.
-//!
-//! What is not chosen stays as in [`Config::new`].
+//! What users may set of a node.
 
-use std::fmt;
 use std::time::Duration;
 
+use super::cas::Access;
 use super::dts::policy::MAX_TRANSMISSION;
-use super::node::Config;
-
-/// What is chosen of a node; `None` for the default.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Choices {
-    /// How often an acknowledgement is sent in one transmission.
-    pub ack_copies: Option<i64>,
-    /// Requests sent before a call fails.
-    pub calls: Option<i64>,
-    /// How long stations may answer each other with data while others wait.
-    pub exchange: Option<Duration>,
-    /// How long a soft link stays up without data.
-    pub idle: Option<Duration>,
-    /// The longest transmission.
-    pub longest: Option<Duration>,
-    /// The longest transmission beside something more urgent.
-    pub longest_beside_urgent: Option<Duration>,
-    /// The modem's way from receiving to transmitting.
-    pub switching: Option<Duration>,
-}
-
-/// One of the [`Choices`].
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Parameter {
-    /// `ack_copies`.
-    AckCopies,
-    /// `calls`.
-    Calls,
-    /// `exchange`.
-    Exchange,
-    /// `idle`.
-    Idle,
-    /// `longest`.
-    Longest,
-    /// `longest_beside_urgent`.
-    LongestBesideUrgent,
-    /// `switching`.
-    Switching,
-}
-
-/// Why a choice is not allowed.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{given} is not allowed: {least} to {most}{of}")]
-pub struct Unfit {
-    /// Which.
-    pub parameter: Parameter,
-    given: Amount,
-    least: Amount,
-    most: Amount,
-    /// What the bound is, where that is another choice.
-    of: &'static str,
-}
-
-/// A number, or a time.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Amount {
-    Count(i64),
-    Period(Duration),
-}
+use super::node::{Config, Extensions};
+use crate::modem::Waveform;
+use crate::parameter::{Kind, Parameter, Rule, Table, Value};
 
 /// The longest random wait for the frequency unless told otherwise: some slots of the slowest
 /// waveforms.
 pub const JITTER: Duration = Duration::from_secs(5);
 
-const ACK_COPIES: (u8, u8) = (1, 5);
-const CALLS: (u32, u32) = (1, 20);
-const EXCHANGE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(600));
-const IDLE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3_600));
-const LONGEST: (Duration, Duration) = (Duration::from_secs(1), MAX_TRANSMISSION);
-const SWITCHING: (Duration, Duration) = (Duration::ZERO, Duration::from_secs(10));
+/// What users may set of a node.
+pub static PARAMETERS: Table<Config> = Table {
+    name: "s5066",
+    parameters: &[
+        Parameter::new(
+            "waveform",
+            Kind::Text {
+                allowed: "rate and interleaver, such as \"9600/short\"",
+                check: |text| match text.parse::<Waveform>() {
+                    Ok(_) => Ok(()),
+                    Err(why) => Err(format!("{text:?} is not allowed: {why}")),
+                },
+                examples: &["75/long", "9600/short"],
+            },
+            "Rate and interleaver that the node transmits with, or begins with.",
+            |it| Value::Text(it.waveform.to_string()),
+            |it, to| it.waveform = to.text().parse().unwrap_or(it.waveform),
+        ),
+        Parameter::new(
+            "access",
+            Kind::Word(&["point-to-point", "jitter", "slotted"]),
+            "How stations share the frequency: two that alternate, a random wait, or slots.",
+            |it| access(it.access),
+            |it, to| {
+                it.access = match to.text() {
+                    "jitter" => Access::Jitter { limit: JITTER },
+                    "slotted" => Access::Slotted { position: 0, stations: 2 },
+                    _ => Access::PointToPoint,
+                }
+            },
+        ),
+        Parameter::<Config>::new(
+            "jitter",
+            Kind::Period { least: Duration::ZERO, most: Duration::from_secs(600) },
+            "The longest random wait, 5 s unless given.",
+            |it| match it.access {
+                Access::Jitter { limit } => limit.into(),
+                Access::PointToPoint | Access::Slotted { .. } => Value::Absent,
+            },
+            |it, to| it.access = Access::Jitter { limit: to.period() },
+        )
+        .only_with("access = \"jitter\"", |it| matches!(it.access, Access::Jitter { .. })),
+        Parameter::new(
+            "longest",
+            Kind::Period { least: Duration::from_secs(1), most: MAX_TRANSMISSION },
+            "The longest transmission.",
+            |it| it.longest.into(),
+            |it, to| {
+                it.longest = to.period();
+                // The default must fit.
+                it.longest_beside_urgent = it.longest_beside_urgent.min(it.longest);
+            },
+        ),
+        Parameter::new(
+            "exchange",
+            Kind::Period { least: Duration::from_secs(5), most: Duration::from_secs(600) },
+            "How long stations may answer each other with data while others wait, and their longest \
+             transmission then.",
+            |it| it.exchange.into(),
+            |it, to| it.exchange = to.period(),
+        ),
+        Parameter::new(
+            "longest-beside-urgent",
+            Kind::Period { least: Duration::from_secs(1), most: MAX_TRANSMISSION },
+            "The longest transmission while something more urgent goes to or comes from the station.",
+            |it| it.longest_beside_urgent.into(),
+            |it, to| it.longest_beside_urgent = to.period(),
+        ),
+        Parameter::new(
+            "switching",
+            Kind::Period { least: Duration::ZERO, most: Duration::from_secs(10) },
+            "How long the modem takes from the command to transmit to its preamble.",
+            |it| it.switching.into(),
+            |it, to| it.switching = to.period(),
+        ),
+        Parameter::new(
+            "calls",
+            Kind::Count { least: 1, most: 20, unit: "" },
+            "Requests for a link before a call fails.",
+            |it| it.link.calls.into(),
+            |it, to| it.link.calls = to.count(),
+        ),
+        Parameter::new(
+            "idle",
+            Kind::Period { least: Duration::from_secs(1), most: Duration::from_secs(3_600) },
+            "How long a soft link stays up without data.",
+            |it| it.link.idle.into(),
+            |it, to| it.link.idle = to.period(),
+        ),
+        Parameter::new(
+            "ack-copies",
+            Kind::Count { least: 1, most: 5, unit: "" },
+            "How often an acknowledgement is sent in one transmission.",
+            |it| it.ack_copies.into(),
+            |it, to| it.ack_copies = to.count(),
+        ),
+        Parameter::new(
+            "clients",
+            Kind::Count { least: 1, most: 256, unit: "" },
+            "Clients that may be connected at a time.",
+            |it| it.sis.max_clients.into(),
+            |it, to| it.sis.max_clients = to.count(),
+        ),
+        Parameter::new(
+            "broadcast-only",
+            Kind::Flag,
+            "Whether the node sends without acknowledgement only, and makes no links.",
+            |it| it.sis.is_broadcast_only.into(),
+            |it, to| it.sis.is_broadcast_only = to.flag(),
+        ),
+        Parameter::new(
+            "edition-3",
+            Kind::Flag,
+            "Whether the node does nothing beyond Edition 3 of the standard.",
+            |it| (it.extensions == Extensions::NONE && !it.sis.has_messages).into(),
+            |it, to| {
+                if to.flag() {
+                    it.extensions = Extensions::NONE;
+                    it.sis.has_messages = false;
+                }
+            },
+        ),
+    ],
+    rules: &[Rule {
+        names: &["longest-beside-urgent", "longest"],
+        allowed: "longest-beside-urgent is at most longest",
+        holds: |it| it.longest_beside_urgent <= it.longest,
+    }],
+};
 
-impl Choices {
-    /// Configures a node as chosen.
-    ///
-    /// # Errors
-    /// With the first choice that is not allowed; what others change is then undefined.
-    pub fn apply(&self, config: &mut Config) -> Result<(), Unfit> {
-        number(Parameter::AckCopies, self.ack_copies, ACK_COPIES, &mut config.ack_copies)?;
-        number(Parameter::Calls, self.calls, CALLS, &mut config.link.calls)?;
-        period(Parameter::Exchange, self.exchange, EXCHANGE, &mut config.exchange)?;
-        period(Parameter::Idle, self.idle, IDLE, &mut config.link.idle)?;
-        period(Parameter::Longest, self.longest, LONGEST, &mut config.longest)?;
-        period(Parameter::Switching, self.switching, SWITCHING, &mut config.switching)?;
-        // A default must fit a shorter `longest`.
-        let beside = &mut config.longest_beside_urgent;
-        *beside = (*beside).min(config.longest);
-        let bounds = (LONGEST.0, config.longest);
-        period(Parameter::LongestBesideUrgent, self.longest_beside_urgent, bounds, beside)
-            .map_err(|unfit| Unfit { of: ", which is the longest transmission", ..unfit })
+/// Where a station stands among those with slots; a simulated one has the place that its file gives
+/// it.
+pub static SLOT: Table<Config> = Table {
+    name: "s5066-slot",
+    parameters: &[
+        Parameter::<Config>::new(
+            "stations",
+            Kind::Count { least: 2, most: 64, unit: "" },
+            "How many stations have slots, 2 unless given.",
+            |it| slot(it.access).map(|(_, stations)| stations).into(),
+            |it, to| {
+                if let Access::Slotted { stations, .. } = &mut it.access {
+                    *stations = to.count();
+                }
+            },
+        )
+        .only_with(SLOTTED, is_slotted),
+        Parameter::<Config>::new(
+            "slot",
+            Kind::Count { least: 1, most: 64, unit: "" },
+            "The slot of this station, from 1; it has to be given.",
+            |it| slot(it.access).map(|(slot, _)| slot).into(),
+            |it, to| {
+                if let Access::Slotted { position, .. } = &mut it.access {
+                    *position = to.count::<u8>().saturating_sub(1);
+                }
+            },
+        )
+        .only_with(SLOTTED, is_slotted),
+    ],
+    rules: &[Rule {
+        names: &["slot", "stations"],
+        allowed: "slot is at most stations",
+        holds: |it| slot(it.access).is_none_or(|(slot, stations)| slot <= stations),
+    }],
+};
+
+const SLOTTED: &str = "access = \"slotted\"";
+
+fn is_slotted(config: &Config) -> bool {
+    slot(config.access).is_some()
+}
+
+/// The slot, from 1, and how many there are.
+fn slot(access: Access) -> Option<(u8, u8)> {
+    match access {
+        Access::Slotted { position, stations } => Some((position + 1, stations)),
+        Access::Jitter { .. } | Access::PointToPoint => None,
     }
 }
 
-fn number<T>(
-    parameter: Parameter,
-    given: Option<i64>,
-    (least, most): (T, T),
-    to: &mut T,
-) -> Result<(), Unfit>
-where
-    T: Copy + Into<i64> + Ord + TryFrom<i64>,
-{
-    let Some(given) = given else { return Ok(()) };
-    match T::try_from(given) {
-        Ok(fitting) if (least..=most).contains(&fitting) => *to = fitting,
-        _ => {
-            let [given, least, most] = [given, least.into(), most.into()].map(Amount::Count);
-            return Err(Unfit { parameter, given, least, most, of: "" });
-        }
-    }
-    Ok(())
-}
-
-fn period(
-    parameter: Parameter,
-    given: Option<Duration>,
-    (least, most): (Duration, Duration),
-    to: &mut Duration,
-) -> Result<(), Unfit> {
-    let Some(given) = given else { return Ok(()) };
-    if !(least..=most).contains(&given) {
-        let [given, least, most] = [given, least, most].map(Amount::Period);
-        return Err(Unfit { parameter, given, least, most, of: "" });
-    }
-    *to = given;
-    Ok(())
-}
-
-impl fmt::Display for Amount {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Count(number) => number.fmt(f),
-            Self::Period(Duration::ZERO) => f.write_str("0s"),
-            Self::Period(period) => write!(f, "{period:?}"),
-        }
-    }
+fn access(access: Access) -> Value {
+    let name = match access {
+        Access::Jitter { .. } => "jitter",
+        Access::PointToPoint => "point-to-point",
+        Access::Slotted { .. } => "slotted",
+    };
+    Value::Text(name.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::Address;
     use super::*;
+    use crate::parameter::{Written, prove};
 
-    #[test]
-    fn what_is_not_chosen_stays() {
-        let mut config = node();
-
-        Choices::default().apply(&mut config).unwrap();
-
-        assert_eq!(config, node());
+    fn node(access: Access) -> Config {
+        Config { access, ..Config::new(Address::node(1), "9600/short".parse().unwrap()) }
     }
 
     #[test]
-    fn what_is_chosen_is_where_the_node_finds_it() {
-        let secs = |secs| Some(Duration::from_secs(secs));
-        let mut config = node();
+    fn each_row_sets_what_it_says() {
+        let jitter = node(Access::Jitter { limit: JITTER });
+        let slotted = node(Access::Slotted { position: 0, stations: 2 });
 
-        let choices = Choices {
-            ack_copies: Some(1),
-            calls: Some(20),
-            exchange: secs(5),
-            idle: secs(9),
-            longest: secs(30),
-            longest_beside_urgent: secs(30),
-            switching: secs(0),
-        };
-        choices.apply(&mut config).unwrap();
-
-        assert_eq!((config.ack_copies, config.link.calls), (1, 20));
-        assert_eq!((Some(config.exchange), Some(config.link.idle)), (secs(5), secs(9)));
-        assert_eq!((Some(config.longest), Some(config.switching)), (secs(30), secs(0)));
-        assert_eq!(Some(config.longest_beside_urgent), secs(30));
+        prove(&PARAMETERS, &[node(Access::PointToPoint), jitter]);
+        prove(&SLOT, &[slotted]);
     }
 
     #[test]
     fn a_short_longest_transmission_is_so_beside_urgent_traffic_too() {
-        let mut config = node();
+        let mut config = node(Access::PointToPoint);
 
-        let choices = Choices { longest: Some(Duration::from_secs(3)), ..Choices::default() };
-        choices.apply(&mut config).unwrap();
+        let given = |name| (name == "longest").then_some(Written::Text("3s"));
+        PARAMETERS.apply(&mut config, given).unwrap();
 
         assert_eq!(config.longest_beside_urgent, Duration::from_secs(3));
     }
 
     #[test]
     fn what_is_not_allowed_is_said_with_what_is() {
-        let ms = |ms| Some(Duration::from_millis(ms));
-        let none = Choices::default();
-        for (choices, expected) in [
-            (Choices { ack_copies: Some(0), ..none }, "0 is not allowed: 1 to 5"),
-            (Choices { ack_copies: Some(257), ..none }, "257 is not allowed: 1 to 5"),
-            (Choices { calls: Some(-1), ..none }, "-1 is not allowed: 1 to 20"),
-            (Choices { exchange: ms(4_900), ..none }, "4.9s is not allowed: 5s to 600s"),
-            (Choices { idle: ms(0), ..none }, "0s is not allowed: 1s to 3600s"),
-            (Choices { longest: ms(127_501), ..none }, "127.501s is not allowed: 1s to 127.5s"),
-            (Choices { switching: ms(10_001), ..none }, "10.001s is not allowed: 0s to 10s"),
-            (
-                Choices { longest: ms(9_000), longest_beside_urgent: ms(9_001), ..none },
-                "9.001s is not allowed: 1s to 9s, which is the longest transmission",
-            ),
-        ] {
-            assert_eq!(choices.apply(&mut node()).unwrap_err().to_string(), expected);
-        }
-    }
+        let refused = |given: &[(&str, Written<'static>)]| {
+            let given = |name| given.iter().find(|it| it.0 == name).map(|it| it.1.clone());
+            PARAMETERS.apply(&mut node(Access::PointToPoint), given).unwrap_err().what
+        };
 
-    fn node() -> Config {
-        Config::new(Address::node(1), "9600/short".parse().unwrap())
+        for (name, written, expected) in [
+            ("ack-copies", Written::Integer(257), "257 is not allowed: 1 to 5"),
+            ("calls", Written::Integer(-1), "-1 is not allowed: 1 to 20"),
+            ("exchange", Written::Text("4.9s"), "\"4.9s\" is not allowed: 5s to 10min"),
+            ("longest", Written::Text("127501ms"), "\"127501ms\" is not allowed: 1s to 127.5s"),
+            ("jitter", Written::Text("1s"), "it is for access = \"jitter\""),
+        ] {
+            assert_eq!(refused(&[(name, written)]), expected);
+        }
+        let both =
+            [("longest", Written::Text("9s")), ("longest-beside-urgent", Written::Text("9.001s"))];
+        assert_eq!(
+            refused(&both),
+            "longest-beside-urgent = \"9.001s\", longest = \"9s\" are not allowed together: \
+             longest-beside-urgent is at most longest"
+        );
     }
 }

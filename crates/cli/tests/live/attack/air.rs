@@ -96,13 +96,13 @@ impl Air {
 
     /// Starts a gateway, with the key if there is one.
     pub(crate) fn start(&mut self, node: usize, config: &str) {
-        let key = self.key.as_ref().map(|key| format!("group_key = {key:?}\n"));
+        let key = self.key.as_ref().map(|key| format!("group-key = {key:?}\n"));
         self.start_with(node, &(key.unwrap_or_default() + config));
     }
 
     pub(crate) fn start_with(&mut self, node: usize, config: &str) {
         let file = self.file(&format!("{}.toml", NODES[node]));
-        fs::write(&file, format!("interfaces = [\"m0\"]\n{config}")).unwrap();
+        fs::write(&file, format!("[hbh]\ninterfaces = [\"m0\"]\n{config}")).unwrap();
         let command = format!("{TRACKWAY} run {}", file.display());
         let name = self.nodes[node].clone();
         self.programs[node] = Some(self.nets.start(&name, &command, "gateway ready"));

@@ -228,7 +228,7 @@ fn who_has_another_key_or_none_is_reached_by_plain_ip_and_the_log_says_so() {
     air.start(0, "");
     let other = air.file("other.key");
     air.nets.run(&air.nodes[1], &format!("{TRACKWAY} keygen --group --out {}", other.display()));
-    for key in [format!("group_key = {other:?}\n"), String::new()] {
+    for key in [format!("group-key = {other:?}\n"), String::new()] {
         air.start_with(1, &key);
         let is_refused = wait_until(SOON, || air.count(1, "hellos_unauthenticated") > 0);
 
@@ -239,7 +239,7 @@ fn who_has_another_key_or_none_is_reached_by_plain_ip_and_the_log_says_so() {
         let expected =
             if key.is_empty() { "and we have none" } else { "another group key or none" };
         assert!(printed.contains(expected), "{printed}");
-        assert_eq!(printed.contains("no group_key"), key.is_empty(), "{printed}");
+        assert_eq!(printed.contains("no group-key"), key.is_empty(), "{printed}");
     }
 }
 

@@ -20,7 +20,7 @@ const BY_3: &str = "via 10.9.2.2";
 /// The link from 1 to 2.
 const FIRST_WAY: usize = 1;
 /// Gateways notice within a second that a neighbour is gone.
-const QUICK: &str = "[hello]\ninterval = \"100ms\"\nhold = \"1s\"";
+const QUICK: &str = "[hbh.hello]\ninterval = \"100ms\"\nhold = \"1s\"";
 const WAITING: u32 = 20;
 
 #[test]

@@ -144,7 +144,7 @@ impl Network {
         for &node in nodes {
             let Node { name, interfaces, .. } = &self.nodes[node];
             let file = self.folder.join(format!("{node}.toml"));
-            fs::write(&file, format!("interfaces = {interfaces:?}\n{options}\n")).unwrap();
+            fs::write(&file, format!("[hbh]\ninterfaces = {interfaces:?}\n{options}\n")).unwrap();
             let command = format!("{TRACKWAY} run {}", file.display());
             let gateway = self.nets.start(&name.clone(), &command, "gateway ready");
             self.nodes[node].gateway = Some(gateway);

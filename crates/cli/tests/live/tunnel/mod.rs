@@ -68,7 +68,7 @@ impl Net {
         let key = self.folder.join(format!("{node}.key"));
         let own = node + 1;
         let mut config = format!(
-            "{more}\n[tunnel]\nprivate_key = {key:?}\n\
+            "{more}\n[tunnel]\nprivate-key = {key:?}\n\
              addresses = [\"10.77.0.{own}/24\", \"fd77::{own}/64\"]\n"
         );
         let peers = if node == 0 { 1..self.nodes.len() } else { 0..1 };
@@ -77,7 +77,7 @@ impl Net {
                 if node == 0 { format!("10.9.{peer}.2") } else { format!("10.9.{node}.1") };
             let (inside, key) = (peer + 1, &keys[peer]);
             config += &format!(
-                "[[tunnel.peer]]\nname = \"peer{peer}\"\npublic_key = \"{key}\"\n\
+                "[[tunnel.peer]]\nname = \"peer{peer}\"\npublic-key = \"{key}\"\n\
                  endpoint = \"{endpoint}:51900\"\n\
                  routes = [\"10.77.0.{inside}/32\", \"fd77::{inside}/128\"]\n"
             );

@@ -121,7 +121,7 @@ fn a_peer_that_only_received_for_long_is_heard_at_once() {
 fn hbh_and_a_tunnel_share_an_interface() {
     let mut net = Net::pair("");
     for (node, interface) in ["eth1", "eth0"].into_iter().enumerate() {
-        net.write_config(node, &net.keys, &format!("interfaces = [\"{interface}\"]"));
+        net.write_config(node, &net.keys, &format!("hbh.interfaces = [\"{interface}\"]"));
     }
     net.start_all();
     net.expect_count(0, "neighbours", 1);

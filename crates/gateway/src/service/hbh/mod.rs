@@ -116,7 +116,7 @@ impl Hbh {
     /// When something is missing, with the remedy.
     fn set_up(setup: &Setup<'_>) -> anyhow::Result<Self> {
         let &Setup { config, seed, clock, is_restart, .. } = setup;
-        let group_key = config.read_group_key().context("group_key")?;
+        let group_key = config.read_group_key().context("group-key")?;
         let mut netlink = Netlink::open().context("cannot ask the kernel")?;
         let monitor = Monitor::open().context("cannot watch the kernel's routes")?;
         let mut ports = Ports::default();
@@ -173,7 +173,7 @@ impl Hbh {
         };
         if hbh.guard.key().is_none() {
             warn!(
-                "no group_key: anybody in radio range can pass for a neighbour, take its traffic and \
+                "no group-key: anybody in radio range can pass for a neighbour, take its traffic and \
                  end its conversations; `trackway keygen --group --out group.key` makes one"
             );
         }

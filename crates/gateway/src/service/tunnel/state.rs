@@ -38,8 +38,7 @@ pub(super) struct State {
 pub(super) struct Link {
     pub(super) peer: PeerId,
     pub(super) name: String,
-    max_rate: Option<f64>,
-    deadline: Duration,
+    parameters: nc::Config,
     pub(super) session: Option<Session>,
     is_ready: bool,
     /// When its core wants to be called.
@@ -76,8 +75,7 @@ impl State {
             Some(Link {
                 peer: PeerId::new(position)?,
                 name: peer.name.clone(),
-                max_rate: peer.max_rate,
-                deadline: peer.deadline,
+                parameters: peer.parameters,
                 session: None,
                 is_ready: false,
                 due: None,
@@ -367,13 +365,12 @@ impl State {
 /// The parameters of a core for a peer at `endpoint`.
 fn core_config(endpoint: Option<SocketAddr>, limit: Option<usize>, link: &Link) -> nc::Config {
     let is_v6 = endpoint.is_some_and(|endpoint| endpoint.is_ipv6());
-    let defaults = nc::Config::default();
     let max_mtu = endpoint
         .and_then(|endpoint| Udp::route_mtu(endpoint).ok())
-        .map_or(defaults.max_mtu, |mtu| mtu.min(limit.unwrap_or(JUMBO)))
-        .clamp(defaults.base_mtu, JUMBO);
+        .map_or(link.parameters.max_mtu, |mtu| mtu.min(limit.unwrap_or(JUMBO)))
+        .clamp(link.parameters.base_mtu, JUMBO);
     let overhead = if is_v6 { OUTER_V6 } else { OUTER_V4 };
-    nc::Config { max_mtu, overhead, max_rate: link.max_rate, deadline: link.deadline, ..defaults }
+    nc::Config { max_mtu, overhead, ..link.parameters }
 }
 
 /// Octets of the longest outer packet that is tried.

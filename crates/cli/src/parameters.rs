@@ -1,0 +1,68 @@
+//! `trackway parameters`: what can be set, and how.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use gateway::config;
+use lab::scenario::link;
+use proto::parameter::Description;
+use proto::{hbh, tcp};
+use serde_json::{Map, Value, json};
+use settings::{page, schema};
+
+use crate::failure::misuse;
+
+/// Show what can be set in configurations and scenarios: names, ranges, defaults.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  trackway parameters hbh
+  trackway parameters --json > trackway.schema.json")]
+pub(crate) struct Args {
+    /// Only these: hbh, tcp, link, ...
+    table: Option<String>,
+    /// Print a JSON schema (draft 2020-12), for editors and programs.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Shows the parameters.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let Args { table, json } = args;
+    let mut tables = tables();
+    if let Some(name) = table {
+        let names: Vec<&str> = tables.iter().map(|table| table.name).collect();
+        let what = format!("{name}: there is no such table; there are {}", names.join(", "));
+        tables.retain(|table| table.name == name);
+        if tables.is_empty() {
+            return Err(misuse(what));
+        }
+    }
+    let mut stdout = std::io::stdout().lock();
+    if json {
+        let schemas = tables.iter().map(|table| (table.name.to_owned(), schema::object(table)));
+        let schemas: Map<String, Value> = schemas.collect();
+        let whole = json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "$defs": schemas,
+        });
+        writeln!(stdout, "{whole:#}")?;
+    } else if let [table] = &tables[..] {
+        write!(stdout, "{}", page::table(table))?;
+    } else {
+        for table in &tables {
+            writeln!(stdout, "## {}\n\n{}", table.name, page::table(table))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// All tables, by name.
+fn tables() -> Vec<Description> {
+    let profiles = hbh::Profile::NAMES.map(|(name, profile)| (name, hbh::Config::new(profile)));
+    let mut tables = config::parameters();
+    tables.push(hbh::PARAMETERS.describe(&profiles));
+    tables.push(link::PARAMETERS.describe(&[("link", link::Direction::default())]));
+    tables.push(tcp::PARAMETERS.describe(&[("tcp", tcp::Config::default())]));
+    tables.sort_by_key(|table| table.name);
+    tables
+}

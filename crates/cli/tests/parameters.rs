@@ -1,0 +1,61 @@
+//! `trackway parameters`, and the pages of the documentation that show what it prints.
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::{env, fs};
+
+fn parameters(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_trackway"));
+    command.arg("parameters").args(args).output().expect("the program starts")
+}
+
+fn printed(args: &[&str]) -> String {
+    let output = parameters(args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// `TRACKWAY_RENEW=1 cargo test -p trackway --test parameters` writes the pages anew.
+#[test]
+fn the_documentation_shows_the_parameters_as_they_are() {
+    let is_renewed = env::var_os("TRACKWAY_RENEW").is_some();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let mut tables = 0;
+    for entry in fs::read_dir(&folder).expect("the documentation") {
+        let page = entry.expect("a page").path();
+        if page.extension().is_none_or(|extension| extension != "md") {
+            continue;
+        }
+        let text = fs::read_to_string(&page).expect("text");
+
+        let renewed = settings::page::renewed(&text, |name| printed(&[name])).expect("a page");
+
+        tables += text.matches("<!-- parameters ").count();
+        if is_renewed {
+            fs::write(&page, renewed).expect("a page");
+        } else {
+            let remedy = "renew it: TRACKWAY_RENEW=1 cargo test -p trackway --test parameters";
+            assert!(renewed == text, "{} is stale; {remedy}", page.display());
+        }
+    }
+    assert_eq!(tables, 9, "each table stands somewhere, once");
+}
+
+#[test]
+fn the_schema_has_ranges_and_defaults() {
+    let schema: serde_json::Value = serde_json::from_str(&printed(&["--json"])).expect("JSON");
+
+    let retries = &schema["$defs"]["hbh"]["properties"]["retries"];
+    assert_eq!((&retries["maximum"], &retries["default"]), (&255.into(), &15.into()));
+    let gain = &schema["$defs"]["hbh"]["properties"]["rto"]["properties"]["gain"];
+    assert_eq!(gain["default"], "12.5%");
+}
+
+#[test]
+fn a_table_that_does_not_exist_is_answered_with_those_that_do() {
+    let output = parameters(&["hhb"]);
+
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("hhb: there is no such table; there are hbh, "), "{said}");
+}

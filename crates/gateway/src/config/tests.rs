@@ -1,0 +1,148 @@
+use proto::ethernet::Mac;
+
+use super::*;
+
+const HBH: &str = "[hbh]\ninterfaces = [\"wlan0\"]\n";
+
+#[test]
+fn interfaces_alone_are_enough() {
+    let config = Config::parse("a.toml", HBH).unwrap();
+
+    assert_eq!(config.interfaces, ["wlan0"]);
+    assert_eq!(config.hbh, proto::hbh::Config::new(Profile::Default));
+    assert_eq!((config.neighbours, config.log), (None, Level::Info));
+    assert_eq!(config.hello_hold, Duration::from_secs(20));
+}
+
+#[test]
+fn the_example_is_valid() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/hbh.toml");
+
+    let config = Config::read(Path::new(path)).unwrap();
+
+    let defaults = Config::parse("a.toml", HBH).unwrap();
+    assert_eq!(config, Config { interfaces: config.interfaces.clone(), ..defaults });
+}
+
+#[test]
+fn everything_can_be_set() {
+    let text = r#"
+        log = "debug"
+        metrics = "/tmp/trackway.prom"
+        [hbh]
+        interfaces = ["wlan0", "wlan1"]
+        profile = "paper"
+        protocol = 254
+        neighbours = ["10.0.0.2", "fe80::1 at 02:11:22:33:44:55"]
+        group-key = "group.key"
+        retries = 3
+        window = [2, 16]
+        congestion = 30
+        clear = 5
+        queue = 60
+        flows = 10
+        [hbh.rto]
+        initial = "2s"
+        [hbh.hello]
+        interval = "500ms"
+        hold = "3s"
+        [hbh.intercept]
+        plain-udp = []
+        clamp-mss = false
+        [hbh.limits]
+        neighbours = 10
+    "#;
+
+    let config = Config::parse("a.toml", text).unwrap();
+
+    assert_eq!(config.interfaces, ["wlan0", "wlan1"]);
+    assert_eq!(config.hbh.profile, Profile::Paper);
+    assert_eq!((config.hbh.protocol, config.hbh.retries, config.hbh.window), (254, 3, (2, 16)));
+    assert_eq!((config.hbh.queue, config.hbh.flows, config.neighbour_limit), (60, 10, 10));
+    assert_eq!(config.hbh.rto.initial, Duration::from_secs(2));
+    let station = Some(Mac([2, 0x11, 0x22, 0x33, 0x44, 0x55]));
+    assert_eq!(
+        config.neighbours.unwrap(),
+        [
+            Listed { address: "10.0.0.2".parse().unwrap(), station: None },
+            Listed { address: "fe80::1".parse().unwrap(), station },
+        ]
+    );
+    assert_eq!(config.group_key, Some("group.key".into()));
+    assert_eq!(config.hello_interval, Duration::from_millis(500));
+    assert!(config.plain_udp.is_empty() && !config.clamp_mss);
+}
+
+#[test]
+fn an_error_names_file_line_key_and_what_is_allowed() {
+    for (line, expected) in [
+        ("protocol = 0", "hbh.protocol: 0 is not allowed: 1 to 255"),
+        ("profile = \"seed\"", "hbh.profile: \"seed\" is not allowed: \"default\" or \"paper\""),
+        (
+            "neighbours = []",
+            "hbh.neighbours: the list is empty: \"discover\", or at least one address",
+        ),
+        (
+            "neighbours = [\"10.0.0.2\", \"b\"]",
+            "hbh.neighbours: \"b\" is not allowed: invalid IP address syntax; an address",
+        ),
+        (
+            "neighbours = [\"10.0.0.2 at 2\"]",
+            "hbh.neighbours: \"10.0.0.2 at 2\" is not allowed: no hardware address: six",
+        ),
+        ("neighbours = \"all\"", "hbh.neighbours: \"all\" is not allowed: \"discover\", or a list"),
+        ("retires = 3", "hbh.retires: there is no such key; retries is probably meant"),
+        ("group_key = \"a\"", "hbh.group_key: is called group-key"),
+        ("hello.interval = \"1ms\"", "hbh.hello.interval: \"1ms\" is not allowed: 100ms to 10min"),
+        (
+            "hello.hold = \"3s\"",
+            "hbh.hello.hold: hello.hold = \"3s\", hello.interval = \"2s\" are not allowed together: \
+             hello.hold is at least twice hello.interval",
+        ),
+        ("[limts]", "limts: there is no such key; allowed are hbh, ipclient, log"),
+        ("[hbh.limts]", "hbh.limts: there is no such key; limits is probably meant"),
+        ("x", ""),
+    ] {
+        let said = Config::parse("a.toml", &format!("{HBH}{line}\n")).unwrap_err().to_string();
+        let expected = format!("a.toml:3: {expected}");
+        assert!(said.starts_with(&expected), "{line}:\n{said}\nnot\n{expected}");
+        assert!(!said.contains('\n'), "{said}");
+    }
+    for (text, expected) in [
+        ("", "a.toml: nothing to do: a section [hbh]"),
+        ("metrics = 7", "a.toml:1: metrics: 7 is not allowed: a text in quotes"),
+        ("log = \"all\"", "a.toml:1: log: \"all\" is not allowed: \"trace\", \"debug\""),
+        ("[hbh]\nretries = 3", "a.toml:1: hbh: interfaces is missing"),
+        ("hbh.interfaces = []", "a.toml:1: hbh.interfaces: 0 of them: 1 to 16 are allowed"),
+        (
+            "[hbh]\ninterfaces = [\"a b\"]",
+            "a.toml:2: hbh.interfaces: \"a b\" cannot be an interface",
+        ),
+        ("[hbh]\ninterfaces = [\"a\", \"a\"]", "a.toml:2: hbh.interfaces: a is there twice"),
+    ] {
+        let said = Config::parse("a.toml", text).unwrap_err().to_string();
+        assert!(said.starts_with(expected), "{said}\nnot\n{expected}");
+    }
+}
+
+#[test]
+fn what_once_stood_elsewhere_is_told_where_it_is() {
+    for (text, expected) in [
+        ("interfaces = [\"wlan0\"]", "a.toml:1: interfaces: is called hbh.interfaces"),
+        ("log = \"info\"\n[hello]\ninterval = \"2s\"", "a.toml:2: hello: is called hbh.hello"),
+        ("[limits]\nflows = 3", "a.toml:2: limits.flows: is called hbh.flows"),
+        ("[limits]\nneighbours = 3", "a.toml:1: limits: is called hbh.limits"),
+    ] {
+        assert_eq!(Config::parse("a.toml", text).unwrap_err().to_string(), expected);
+    }
+}
+
+#[test]
+fn the_rows_of_a_gateway_hold() {
+    for parameter in PARAMETERS.parameters {
+        let default = (parameter.get)(&Config::without_services());
+
+        assert!(parameter.kind.allows(&default), "{} = {default}", parameter.name);
+    }
+    assert_eq!(PARAMETERS.check(&Config::without_services()), Ok(()));
+}

@@ -1,0 +1,161 @@
+//! The links of a scenario.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use proto::parameter::{Kind, Parameter, Table, Value};
+use proto::quantity::Span;
+use proto::time::Time;
+use settings::{Complaint, Entry, Section};
+use sim::channel::{self, Loss, Outages};
+use sim::{InterfaceConfig, LinkConfig};
+
+/// One direction of a link, and the interface that sends into it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Direction {
+    channel: channel::Config,
+    interface: InterfaceConfig,
+}
+
+/// What may be said of a link, of one of its directions, or of all links.
+pub static PARAMETERS: Table<Direction> = Table {
+    name: "link",
+    parameters: &[
+        Parameter::new(
+            "rate",
+            Kind::Rate { may_be_unlimited: true },
+            "Bits a second.",
+            |it| it.channel.rate.into(),
+            |it, to| it.channel.rate = to.rate(),
+        ),
+        Parameter::new(
+            "delay",
+            Kind::Period { least: Duration::ZERO, most: DAY },
+            "How long a packet travels.",
+            |it| it.channel.delay.into(),
+            |it, to| it.channel.delay = to.period(),
+        ),
+        Parameter::new(
+            "jitter",
+            Kind::Period { least: Duration::ZERO, most: DAY },
+            "The delay varies by this much either way, uniformly.",
+            |it| it.channel.jitter.into(),
+            |it, to| it.channel.jitter = to.period(),
+        ),
+        Parameter::new(
+            "reorder",
+            Kind::Flag,
+            "Whether jitter may let packets overtake.",
+            |it| it.channel.reorder.into(),
+            |it, to| it.channel.reorder = to.flag(),
+        ),
+        Parameter::new(
+            "loss",
+            Kind::Text {
+                allowed: "`none`, `5%`, `gilbert-elliott(mean=5%,burst=4)`, \
+                          `gilbert-elliott(p=1%,r=25%,h=0,k=1)`, `fades(mean=5%,length=20ms)`, \
+                          `trace(00010)`",
+                check: |text| match text.parse::<Loss>() {
+                    Ok(_) => Ok(()),
+                    Err(why) => Err(why.to_string()),
+                },
+                examples: &["none", "5%"],
+            },
+            "Which packets do not arrive.",
+            |it| Value::Text(it.channel.loss.to_string()),
+            |it, to| it.channel.loss = to.text().parse().unwrap_or_default(),
+        ),
+        Parameter::new(
+            "framing",
+            Kind::Count { least: 0, most: 65_535, unit: "octets" },
+            "What is added to each packet on the link.",
+            |it| it.channel.framing.into(),
+            |it, to| it.channel.framing = to.count(),
+        ),
+        Parameter::new(
+            "queue",
+            Kind::Count { least: 0, most: 1_000_000, unit: "packets" },
+            "Packets that may wait before the link.",
+            |it| it.interface.queue_packets.into(),
+            |it, to| it.interface.queue_packets = to.count(),
+        ),
+        Parameter::new(
+            "queue-octets",
+            Kind::Count { least: 0, most: 1 << 40, unit: "octets" },
+            "Octets that may wait before the link, where that is limited too.",
+            |it| it.interface.queue_octets.into(),
+            |it, to| it.interface.queue_octets = Some(to.count()),
+        ),
+        Parameter::new(
+            "mtu",
+            Kind::Count { least: 576, most: 65_535, unit: "octets" },
+            "The longest IP packet.",
+            |it| it.interface.mtu.into(),
+            |it, to| it.interface.mtu = to.count(),
+        ),
+        Parameter::new(
+            "hop-backlog",
+            Kind::Count { least: 0, most: 1_000_000, unit: "packets" },
+            "HBH packets that are handed to the queue ahead of time.",
+            |it| it.interface.hop_backlog.into(),
+            |it, to| it.interface.hop_backlog = to.count(),
+        ),
+    ],
+    rules: &[],
+};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+impl Direction {
+    /// Changes what a table says.
+    pub(super) fn read(&mut self, section: &Section<'_>) -> Result<(), Complaint> {
+        section.apply(&PARAMETERS, self)?;
+        if let Some(down) = section.get("down")? {
+            self.channel.outages = outages(&down)?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads a link: what holds for both directions, then what for one of them.
+pub(super) fn read(section: &Section<'_>, usual: &Direction) -> Result<LinkConfig, Complaint> {
+    let mut both = usual.clone();
+    both.read(section)?;
+    let direction = |key: &str| {
+        let mut direction = both.clone();
+        if let Some(section) = section.section(key)? {
+            direction.read(&section)?;
+        }
+        Ok((direction.channel, direction.interface))
+    };
+    let ((there, near), (back, far)) = (direction("there")?, direction("back")?);
+    let cost = match section.get("cost")? {
+        Some(cost) => cost.count(0..=u32::MAX.into())?,
+        None => 1,
+    };
+    Ok(LinkConfig { there, back, near, far, cost })
+}
+
+fn outages(down: &Entry<'_>) -> Result<Outages, Complaint> {
+    let at = |entry: &Entry<'_>| entry.quantity().map(|Span(span)| Time::ZERO + span);
+    let span = |entry: &Entry<'_>| {
+        let [from, to] = entry.pair()?;
+        Ok(Range { start: at(&from)?, end: at(&to)? })
+    };
+    let spans = down.list()?.iter().map(span).collect::<Result<Vec<_>, Complaint>>()?;
+    Outages::new(spans).map_err(|why| down.complain(why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_holds_unless_given_is_allowed() {
+        for parameter in PARAMETERS.parameters {
+            let default = (parameter.get)(&Direction::default());
+
+            assert!(default == Value::Absent || parameter.kind.allows(&default), "{default}");
+        }
+    }
+}

@@ -1,0 +1,412 @@
+//! From a file to a plan: every name known, every number sensible.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use proto::parameter::Kind;
+use proto::quantity::{BitRate, Span};
+use proto::time::Time;
+use proto::{hbh, nc, tcp};
+use settings::{Complaint, Entry, Section, Source};
+use sim::{InterfaceConfig, Prefix};
+
+use super::hf::Frequency;
+use super::link;
+use super::plan::{Flow, Link, Node, Plan, Route, Routing, Stream, Target, Transfer, Tunnel};
+
+/// How long a scenario runs at most if it does not say.
+const DURATION: Duration = Duration::from_mins(10);
+/// What a file may have of each list.
+const MOST: [(&str, usize); 7] = [
+    ("nodes", 1_000),
+    ("link", 10_000),
+    ("tcp", 10_000),
+    ("udp", 10_000),
+    ("route", 100_000),
+    ("tunnel", 1_000),
+    ("hf", 100),
+];
+/// Six bits (RFC 2474).
+const MAX_DSCP: u64 = 63;
+/// The first port of flows that do not say theirs.
+const FIRST_PORT: u16 = 5_001;
+const ROUTINGS: [(&str, Routing); 3] =
+    [("shortest", Routing::Shortest), ("follow", Routing::Follow), ("none", Routing::None)];
+
+/// A file while it is read.
+pub(super) struct Reader<'d> {
+    /// The nodes, in the order of the file.
+    names: BTreeMap<&'d str, usize>,
+    /// The nodes that have a link or are on HF, and so have addresses.
+    linked: BTreeSet<usize>,
+}
+
+/// Reads a whole file.
+pub(super) fn read(source: &Source) -> Result<Plan, Complaint> {
+    let document = source.parse()?;
+    let root = document.root();
+    for (name, most) in MOST {
+        let count = root.get(name)?.map_or(Ok(0), |entry| entry.list().map(|list| list.len()))?;
+        if count > most {
+            return Err(source.about(format!("{name}: {count} of them; allowed are {most}")));
+        }
+    }
+    let mut reader = Reader { names: names(&root)?, linked: BTreeSet::new() };
+    let defaults = root.section("defaults")?;
+    let links = reader.links(&root, defaults.as_ref())?;
+    for frequency in root.sections("hf")? {
+        for name in frequency.needed("stations")?.list()? {
+            let node = reader.node(&name)?;
+            reader.linked.insert(node);
+        }
+    }
+    let nodes = reader.nodes(&root)?;
+    let routes = root.sections("route")?;
+    let routes = routes.iter().map(|it| reader.route(it, &links)).collect::<Result<_, _>>()?;
+    let tunnels = root.sections("tunnel")?;
+    let tunnels = tunnels.iter().map(|it| reader.tunnel(it)).collect::<Result<_, _>>()?;
+    let mut addresses = 1..;
+    let frequencies = root.sections("hf")?;
+    let frequencies = frequencies.iter().map(|it| Frequency::read(it, &reader, &mut addresses));
+    let frequencies = frequencies.collect::<Result<_, _>>()?;
+    let usual = match &defaults {
+        Some(defaults) => defaults.section("tcp")?,
+        None => None,
+    };
+    if let Some(usual) = &usual {
+        usual.apply(&tcp::PARAMETERS, &mut tcp::Config::default())?;
+    }
+    let mut ports = Ports::default();
+    let transfers = root.sections("tcp")?;
+    let transfers =
+        transfers.iter().map(|it| reader.transfer(it, usual.as_ref(), &links, &mut ports));
+    let transfers = transfers.collect::<Result<_, _>>()?;
+    let streams = root.sections("udp")?;
+    let streams = streams.iter().map(|it| reader.stream(it, &mut ports));
+    let streams = streams.collect::<Result<_, _>>()?;
+    let plan = Plan {
+        duration: duration(&root)?,
+        seed: number(&root, "seed", 1, i64::MAX.unsigned_abs())?,
+        routing: match root.get("routing")? {
+            Some(routing) => routing.word(&ROUTINGS)?,
+            None => Routing::default(),
+        },
+        nodes,
+        links,
+        routes,
+        tunnels,
+        frequencies,
+        transfers,
+        streams,
+    };
+    document.finish()?;
+    Ok(plan)
+}
+
+fn duration(root: &Section<'_>) -> Result<Duration, Complaint> {
+    let Some(entry) = root.get("duration")? else { return Ok(DURATION) };
+    let Span(duration) = entry.quantity()?;
+    if duration.is_zero() {
+        return Err(entry.complain("a run takes more than no time"));
+    }
+    Ok(duration)
+}
+
+/// The nodes by name, in the order of the file.
+fn names<'d>(root: &Section<'d>) -> Result<BTreeMap<&'d str, usize>, Complaint> {
+    let nodes = root.needed("nodes")?;
+    let mut names = BTreeMap::new();
+    for (index, entry) in nodes.list()?.iter().enumerate() {
+        let name = entry.text()?;
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if name.is_empty() || name.len() > 32 || !name.chars().all(is_plain) {
+            return Err(entry.complain(format!(
+                "\"{name}\" is not a node's name: up to 32 letters, digits, hyphens and underscores"
+            )));
+        }
+        if names.insert(name, index).is_some() {
+            return Err(entry.complain(format!("node \"{name}\" is there twice")));
+        }
+    }
+    if names.is_empty() {
+        return Err(nodes.complain("at least one node is needed"));
+    }
+    Ok(names)
+}
+
+impl Reader<'_> {
+    /// The node that an entry names.
+    pub(super) fn node(&self, entry: &Entry<'_>) -> Result<usize, Complaint> {
+        self.named(entry.text()?, |what| entry.complain(what))
+    }
+
+    /// The node of this name, or a complaint about it.
+    pub(super) fn named(
+        &self,
+        name: &str,
+        complain: impl Fn(String) -> Complaint,
+    ) -> Result<usize, Complaint> {
+        self.names.get(name).copied().ok_or_else(|| {
+            let known: Vec<&str> = self.names.keys().copied().collect();
+            complain(format!("there is no node \"{name}\"; the nodes are {}", abridged(&known)))
+        })
+    }
+
+    /// The node that an entry names, which has a link.
+    pub(super) fn linked_node(&self, entry: &Entry<'_>) -> Result<usize, Complaint> {
+        let node = self.node(entry)?;
+        self.expect_link(node, entry.text()?, entry)?;
+        Ok(node)
+    }
+
+    /// Complains about `place` if the node has no link.
+    fn expect_link(&self, node: usize, name: &str, place: &Entry<'_>) -> Result<(), Complaint> {
+        if self.linked.contains(&node) {
+            return Ok(());
+        }
+        Err(place.complain(format!("no link leads to \"{name}\"")))
+    }
+
+    fn links(
+        &mut self,
+        root: &Section<'_>,
+        defaults: Option<&Section<'_>>,
+    ) -> Result<Vec<Link>, Complaint> {
+        let mut usual = link::Direction::default();
+        if let Some(section) = defaults.map_or(Ok(None), |it| it.section("link"))? {
+            usual.read(&section)?;
+        }
+        let mut links = Vec::new();
+        for section in root.sections("link")? {
+            let [a, b] = section.needed("between")?.pair()?;
+            let ends = [self.node(&a)?, self.node(&b)?];
+            if ends[0] == ends[1] {
+                return Err(b.complain("a link joins two different nodes"));
+            }
+            self.linked.extend(ends);
+            links.push(Link { ends, config: link::read(&section, &usual)? });
+        }
+        Ok(links)
+    }
+
+    fn nodes(&self, root: &Section<'_>) -> Result<Vec<Node>, Complaint> {
+        let common = hbh(root, None)?;
+        let mut names: Vec<_> = self.names.iter().collect();
+        names.sort_by_key(|(_, index)| **index);
+        let node = |name: &str| Node { name: name.to_owned(), addresses: Vec::new(), hbh: common };
+        let mut nodes: Vec<Node> = names.into_iter().map(|(name, _)| node(name)).collect();
+        for entry in root.section("node")?.map(|it| it.entries()).unwrap_or_default() {
+            let index = self.named(entry.name(), |what| entry.complain_of_key(what))?;
+            let (section, node) = (entry.section()?, &mut nodes[index]);
+            for address in section.get("addresses")?.map_or(Ok(Vec::new()), |it| it.list())? {
+                self.expect_link(index, entry.name(), &address)?;
+                node.addresses.push(node_address(&address)?);
+            }
+            if section.get("hbh")?.is_some() {
+                node.hbh = hbh(&section, common)?;
+            }
+        }
+        Ok(nodes)
+    }
+
+    fn route(&self, section: &Section<'_>, links: &[Link]) -> Result<Route, Complaint> {
+        let (node, to) = (section.needed("node")?, section.needed("to")?);
+        let index = self.node(&node)?;
+        let target = match to.text()?.parse::<Prefix>() {
+            Ok(prefix) => Target::Prefix(prefix),
+            Err(_) => Target::Node(self.node(&to)?),
+        };
+        let via = match (section.get("via")?, flag(section, "remove")?) {
+            (Some(via), false) => {
+                let neighbour = self.node(&via)?;
+                let joins = |link: &&Link| {
+                    link.ends == [index, neighbour] || link.ends == [neighbour, index]
+                };
+                if links.iter().find(joins).is_none() {
+                    let (node, via_name) = (node.text()?, via.text()?);
+                    let what = format!("no link joins \"{node}\" and \"{via_name}\"");
+                    return Err(via.complain(what));
+                }
+                Some(neighbour)
+            }
+            (None, true) => None,
+            _ => return Err(node.complain("a route has either via or remove = true")),
+        };
+        let metric = number(section, "metric", 0, u32::MAX.into())?;
+        Ok(Route { at: time(section, "at")?, node: index, to: target, via, metric })
+    }
+
+    fn tunnel(&self, section: &Section<'_>) -> Result<Tunnel, Complaint> {
+        let ends = self.apart(section.needed("between")?.pair()?, "a tunnel")?;
+        let behind = |side: &Entry<'_>| {
+            let node = |name: &Entry<'_>| {
+                let node = self.node(name)?;
+                if ends.contains(&node) {
+                    return Err(name.complain("an end of a tunnel is not behind it"));
+                }
+                Ok(node)
+            };
+            side.list()?.iter().map(node).collect::<Result<Vec<_>, _>>()
+        };
+        let [near, far] = section.needed("behind")?.pair()?;
+        let mut config = nc::Config::default();
+        section.apply(&nc::PARAMETERS, &mut config)?;
+        Ok(Tunnel { ends, behind: [behind(&near)?, behind(&far)?], config })
+    }
+
+    fn transfer(
+        &self,
+        section: &Section<'_>,
+        usual: Option<&Section<'_>>,
+        links: &[Link],
+        ports: &mut Ports,
+    ) -> Result<Transfer, Complaint> {
+        let flow = self.flow(section, "tcp", ports)?;
+        let mtu = mtu(links, flow.from, flow.to);
+        let mut tcp = tcp::Config { mtu, ..tcp::Config::default() };
+        let options = section.section("options")?;
+        for options in [usual, options.as_ref()].into_iter().flatten() {
+            options.apply(&tcp::PARAMETERS, &mut tcp)?;
+        }
+        tcp.dscp = dscp(section)?.unwrap_or(tcp.dscp);
+        let octets = section.needed("octets")?.count(0..=i64::MAX.unsigned_abs())?;
+        Ok(Transfer { flow, octets, tcp })
+    }
+
+    fn stream(&self, section: &Section<'_>, ports: &mut Ports) -> Result<Stream, Complaint> {
+        let flow = self.flow(section, "udp", ports)?;
+        let payload = section.needed("payload")?.read(&PAYLOAD)?.count();
+        let rate = section.needed("rate")?;
+        let interval = match rate.quantity()? {
+            BitRate::Unlimited => {
+                return Err(rate.complain("a stream has a rate, such as 64kbit"));
+            }
+            rate => rate.time_for(payload),
+        };
+        let stop = section.get("stop")?.map(|stop| stop.quantity()).transpose()?;
+        let count = section.get("count")?;
+        Ok(Stream {
+            flow,
+            payload,
+            interval,
+            stop: stop.map(|Span(stop)| Time::ZERO + stop),
+            count: count.map(|count| count.count(0..=i64::MAX.unsigned_abs())).transpose()?,
+            dscp: dscp(section)?.unwrap_or_default(),
+        })
+    }
+
+    /// What flows of all kinds have.
+    fn flow(
+        &self,
+        section: &Section<'_>,
+        kind: &str,
+        ports: &mut Ports,
+    ) -> Result<Flow, Complaint> {
+        let ends = [section.needed("from")?, section.needed("to")?];
+        let [from_name, to_name] = [ends[0].text()?, ends[1].text()?];
+        let place = ends[1].clone();
+        let [from, to] = self.apart(ends, "a flow")?;
+        let asked = section.get("port")?.map(|port| port.count(1..=65_535)).transpose()?;
+        let port = ports.take(to, asked).map_err(|what| place.complain(what))?;
+        let name = section.get("name")?.map(|name| name.text()).transpose()?;
+        Ok(Flow {
+            name: name.map_or_else(|| format!("{kind} {from_name} to {to_name}"), str::to_owned),
+            from,
+            to,
+            port,
+            ipv6: flag(section, "ipv6")?,
+            start: time(section, "start")?,
+        })
+    }
+
+    /// Two different nodes with links, that `what` joins.
+    fn apart(&self, [a, b]: [Entry<'_>; 2], what: &str) -> Result<[usize; 2], Complaint> {
+        let ends = [self.node(&a)?, self.node(&b)?];
+        if ends[0] == ends[1] {
+            return Err(b.complain(format!("{what} joins two different nodes")));
+        }
+        Ok([self.linked_node(&a)?, self.linked_node(&b)?])
+    }
+}
+
+/// Octets of a datagram.
+const PAYLOAD: Kind = Kind::Count { least: 16, most: 65_000, unit: "octets" };
+
+/// What a table says about HBH; what it does not say is as in `base`.
+fn hbh(section: &Section<'_>, base: Option<hbh::Config>) -> Result<Option<hbh::Config>, Complaint> {
+    let Some(entry) = section.get("hbh")? else { return Ok(None) };
+    let Some(parameters) = entry.switch()? else { return Ok(None) };
+    let mut config = base.unwrap_or_else(|| hbh::Config::new(hbh::Profile::Default));
+    if let Some(parameters) = parameters {
+        parameters.apply(&hbh::PARAMETERS, &mut config)?;
+    }
+    Ok(Some(config))
+}
+
+fn node_address(entry: &Entry<'_>) -> Result<IpAddr, Complaint> {
+    let ip: IpAddr = entry.parsed()?;
+    if ip.is_unspecified() || ip.is_multicast() || ip.is_loopback() {
+        return Err(entry.complain(format!("{ip} is not the address of a node")));
+    }
+    Ok(ip)
+}
+
+fn dscp(section: &Section<'_>) -> Result<Option<u8>, Complaint> {
+    section.get("dscp")?.map(|dscp| dscp.count(0..=MAX_DSCP)).transpose()
+}
+
+fn flag(section: &Section<'_>, key: &str) -> Result<bool, Complaint> {
+    section.get(key)?.map_or(Ok(false), |flag| flag.flag())
+}
+
+fn number<T: Default + TryFrom<u64>>(
+    section: &Section<'_>,
+    key: &str,
+    otherwise: u64,
+    most: u64,
+) -> Result<T, Complaint> {
+    match section.get(key)? {
+        Some(number) => number.count(0..=most),
+        None => Ok(T::try_from(otherwise).unwrap_or_default()),
+    }
+}
+
+fn time(section: &Section<'_>, key: &str) -> Result<Time, Complaint> {
+    let span = section.get(key)?.map_or(Ok(Span::default()), |at| at.quantity())?;
+    Ok(Time::ZERO + span.0)
+}
+
+/// The shortest MTU of the links at both ends of a flow.
+fn mtu(links: &[Link], from: usize, to: usize) -> usize {
+    let own = links.iter().filter(|link| link.ends.contains(&from) || link.ends.contains(&to));
+    let mtus = own.map(|link| link.config.near.mtu.min(link.config.far.mtu));
+    mtus.min().unwrap_or(InterfaceConfig::default().mtu)
+}
+
+/// A list of names that fits in a sentence.
+fn abridged(names: &[&str]) -> String {
+    const MOST: usize = 10;
+    let shown = names.iter().take(MOST).copied().collect::<Vec<_>>().join(", ");
+    if names.len() > MOST { format!("{shown} and {} more", names.len() - MOST) } else { shown }
+}
+
+/// Ports that flows take at their receivers.
+#[derive(Debug, Default)]
+struct Ports(BTreeSet<(usize, u16)>);
+
+impl Ports {
+    /// The port asked for, or the next that is free.
+    fn take(&mut self, node: usize, asked: Option<u16>) -> Result<u16, String> {
+        let port = match asked {
+            Some(port) => port,
+            None => (FIRST_PORT..u16::MAX)
+                .find(|port| !self.0.contains(&(node, *port)))
+                .ok_or("all ports are taken")?,
+        };
+        if !self.0.insert((node, port)) {
+            return Err(format!("port {port} is taken by another flow"));
+        }
+        Ok(port)
+    }
+}

@@ -1,0 +1,106 @@
+//! What users may set of IP over STANAG 5066.
+
+use std::time::Duration;
+
+use super::config::{Class, Config, Transport};
+use crate::parameter::{Kind, Parameter, Table, Value};
+use crate::s5066::sis::Sap;
+
+/// What users may set of IP over STANAG 5066.
+pub static PARAMETERS: Table<Config> = Table {
+    name: "ipclient",
+    parameters: &[
+        Parameter::new(
+            "sap",
+            Kind::Count { least: 0, most: 15, unit: "" },
+            "The access point of both ends (Annex F, table F-1).",
+            |it| it.sap.number().into(),
+            |it, to| it.sap = Sap::new(to.count()),
+        ),
+        Parameter::new(
+            "rank",
+            Kind::Count { least: 0, most: 14, unit: "" },
+            "Against other clients of the same node: a higher rank takes the access point from a \
+             lower.",
+            |it| it.rank.into(),
+            |it, to| it.rank = to.count(),
+        ),
+        Parameter::new(
+            "mtu",
+            Kind::Count { least: 576, most: 2_048, unit: "octets" },
+            "The longest datagram; the node may say less.",
+            |it| it.mtu.into(),
+            |it, to| it.mtu = to.count(),
+        ),
+        Parameter::new(
+            "repeats",
+            Kind::Count { least: 0, most: 15, unit: "" },
+            "How often a datagram without acknowledgement is sent again.",
+            |it| it.classes[0].group_repeats.into(),
+            |it, to| it.set_repeats(to.count()),
+        ),
+        Parameter::new(
+            "unicast",
+            Kind::Word(&Transport::NAMES),
+            "How datagrams to one node travel: acknowledged and in order, acknowledged and as they \
+             arrive, or not acknowledged.",
+            |it| Value::Text(it.classes[0].unicast.name().to_owned()),
+            |it, to| it.set_unicast(Transport::named(to.text(), it.classes[0].group_repeats)),
+        ),
+        Parameter::new(
+            "ttl",
+            Kind::Period { least: Duration::ZERO, most: LONGEST },
+            "How long a datagram is worth sending, waiting included; 0 is for ever.",
+            |it| it.classes[0].ttl.unwrap_or_default().into(),
+            |it, to| it.set_ttl(Some(to.period()).filter(|ttl| !ttl.is_zero())),
+        ),
+        Parameter::new(
+            "queue",
+            Kind::Count { least: 4_096, most: 16_777_216, unit: "octets" },
+            "What waits here before the node takes it.",
+            |it| it.queue.into(),
+            |it, to| it.queue = to.count(),
+        ),
+    ],
+    rules: &[],
+};
+
+/// What users may set of the datagrams with one code point.
+pub static CLASS: Table<Class> = Table {
+    name: "ipclient-class",
+    parameters: &[
+        Parameter::new(
+            "priority",
+            Kind::Count { least: 0, most: 15, unit: "" },
+            "Against other datagrams, 15 is the highest; without, twice the class selector \
+             (Annex F, table 9).",
+            |it| it.priority.into(),
+            |it, to| it.priority = to.count(),
+        ),
+        Parameter::new(
+            "unicast",
+            Kind::Word(&Transport::NAMES),
+            "How datagrams to one node travel.",
+            |it| Value::Text(it.unicast.name().to_owned()),
+            |it, to| it.unicast = Transport::named(to.text(), it.group_repeats),
+        ),
+    ],
+    rules: &[],
+};
+
+/// The field has 20 bits of 2 s.
+const LONGEST: Duration = Duration::from_secs(1_296_000);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parameter::prove;
+
+    #[test]
+    fn each_row_sets_what_it_says() {
+        let config = Config::new(Vec::new());
+
+        prove(&CLASS, &config.classes);
+        prove(&PARAMETERS, &[config]);
+    }
+}
