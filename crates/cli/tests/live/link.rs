@@ -12,10 +12,12 @@ use nix::sys::socket::sockopt::RcvBufForce;
 use serde_json::Value;
 
 use crate::namespaces::{Emulated, Namespaces, SOON, TRACKWAY, wait_until};
+use crate::turns::alone;
 
 #[test]
 #[ignore = "needs root: run by ./test"]
 fn frames_arrive_after_the_delay() {
+    let _alone = alone();
     let mut cable = Cable::new("--delay 20ms");
 
     // A busy machine makes frames late, never early, and not most of them every time: should it be
@@ -34,6 +36,7 @@ fn frames_arrive_after_the_delay() {
 #[test]
 #[ignore = "needs root: run by ./test"]
 fn frames_leave_at_the_rate() {
+    let _alone = alone();
     let mut cable = Cable::new("--rate 10mbit --queue 5000");
 
     // 1000 octets, 28 of UDP and IP, 14 of Ethernet.
@@ -90,6 +93,7 @@ fn the_same_seed_loses_the_same_frames() {
 #[test]
 #[ignore = "needs root: run by ./test"]
 fn an_unlimited_link_carries_200_mbit_per_s_of_segmented_tcp() {
+    let _alone = alone();
     let mut cable = Cable::new("");
     cable.nets.start(&cable.right.clone(), "iperf3 -s -1 --forceflush", "listening");
 

@@ -15,3 +15,4 @@ mod routing;
 mod rules;
 mod transfer;
 mod tunnel;
+mod turns;

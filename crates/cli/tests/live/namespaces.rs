@@ -1,6 +1,8 @@
 //! Network namespaces that a test makes for itself, with programs running in them.
 //!
 //! Dropping them ends the programs and removes the namespaces, also when the test fails.
+//!
+//! Tests run side by side, but for those that measure time: they begin with [`turns::alone`].
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, UdpSocket};
@@ -15,6 +17,8 @@ use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
 use nix::unistd::Pid;
+
+use crate::turns::{self, Turn};
 
 /// The program under test.
 pub(crate) const TRACKWAY: &str = env!("CARGO_BIN_EXE_trackway");
@@ -33,6 +37,8 @@ pub(crate) struct Namespaces {
     prefix: String,
     namespaces: Vec<String>,
     programs: Vec<Program>,
+    /// Last, so that others begin when all is gone.
+    _turn: Option<Turn>,
 }
 
 /// A cable that a namespace of its own emulates, between its interfaces `a` and `b`.
@@ -55,7 +61,8 @@ impl Namespaces {
     pub(crate) fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let prefix = format!("twtest{}-{}", process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        Self { prefix, namespaces: Vec::new(), programs: Vec::new() }
+        let turn = (!turns::is_alone()).then(turns::together);
+        Self { prefix, namespaces: Vec::new(), programs: Vec::new(), _turn: turn }
     }
 
     /// Makes a namespace with only its loopback up, and returns its full name.

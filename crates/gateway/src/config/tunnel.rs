@@ -194,7 +194,8 @@ fn peer(
         Some(entry) => {
             let path = file(&entry, folder)?;
             if folder.is_some() {
-                keys::read::<PresharedKey>(&path).map_err(|why| no_key_file(&entry, &path, &why))?;
+                keys::read::<PresharedKey>(&path)
+                    .map_err(|why| no_key_file(&entry, &path, &why))?;
             }
             Some(path)
         }

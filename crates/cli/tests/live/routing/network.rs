@@ -160,15 +160,6 @@ impl Network {
         }
     }
 
-    /// Ends all gateways.
-    pub(super) fn stop_gateways(&mut self) {
-        for node in &mut self.nodes {
-            if let Some(gateway) = node.gateway.take() {
-                self.nets.program(gateway).stop();
-            }
-        }
-    }
-
     /// Sends a node's gateway a signal.
     pub(super) fn signal(&mut self, node: usize, signal: Signal) {
         let gateway = self.nodes[node].gateway.unwrap();

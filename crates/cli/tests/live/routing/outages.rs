@@ -7,6 +7,7 @@ use nix::sys::signal::Signal;
 use super::network::{Network, address};
 use crate::namespaces::wait_until;
 use crate::transfer::Transfer;
+use crate::turns::alone;
 
 const LINK: &str = "--rate 4mbit --delay 5ms";
 const OCTETS: usize = 4_000_000;
@@ -20,6 +21,7 @@ const GOES_ON: Duration = Duration::from_secs(1);
 #[test]
 #[ignore = "needs root: run by ./test"]
 fn tcp_goes_on_within_a_second_of_a_links_return() {
+    let _alone = alone();
     let mut network = Network::chain(&[LINK, LINK]);
     network.start_gateways(&[0, 1, 2], "");
     let names = [0, 2].map(|node| network.nodes[node].name.clone());

@@ -12,6 +12,7 @@ use super::daemons::{Frr, has_babel, has_frr, start_babel};
 use super::network::{Network, address};
 use crate::namespaces::wait_until;
 use crate::transfer::Transfer;
+use crate::turns::alone;
 
 const LINK: &str = "--rate 4mbit --delay 2ms";
 /// Ten seconds' worth and more.
@@ -51,6 +52,7 @@ fn ways(short: u32, other: u32) -> [(usize, [u32; 2]); 4] {
 }
 
 fn expect_quick(start_daemons: &dyn Fn(&mut Network)) {
+    let _alone = alone();
     let plain = silence(start_daemons, false).0;
     let (hbh, story) = silence(start_daemons, true);
 
