@@ -53,7 +53,7 @@ impl Node {
         let state = match peer {
             Some(peer) if peer.link.is_up() => PeerState::Up,
             Some(peer) if peer.link.is_calling() => PeerState::Calling,
-            Some(peer) if peer.is_lost => PeerState::Lost,
+            Some(peer) if peer.contact.is_lost => PeerState::Lost,
             Some(_) | None => PeerState::Down,
         };
         let backlog = peer.map_or(0, |peer| peer.waiting.octets(0) + peer.sender.backlog().unsent);
@@ -144,7 +144,7 @@ impl Node {
                 if in_doubt {
                     peer.resets.request();
                 }
-                peer.silences = 0;
+                peer.contact.silences = 0;
                 self.stats.links_made += 1;
                 if is_exclusive && is_caller {
                     self.exclusive = Some(address);
@@ -185,12 +185,12 @@ impl Node {
     /// Gives up all that was to be sent to a peer, but for what is to be tried again.
     fn fail_peer(&mut self, now: Time, address: Address, failure: Failure) {
         // Stations that stay away leave room for others.
-        let pausing = self.peers.values().filter(|peer| peer.is_pausing()).count();
+        let pausing = self.peers.values().filter(|peer| peer.contact.is_pausing()).count();
         let may_retry = pausing < self.config.peers / 2;
         let Some(peer) = self.peers.get_mut(&address) else { return };
-        peer.is_lost = failure == Failure::NoResponse;
+        peer.contact.is_lost = failure == Failure::NoResponse;
         let waited = peer.fail(now, failure, may_retry);
-        self.sis.handle_pause(address, peer.is_pausing());
+        self.sis.handle_pause(address, peer.contact.is_pausing());
         for request in waited {
             self.tell(now, request.id, Outcome::not_arrived(failure));
         }
@@ -258,7 +258,7 @@ impl Node {
         if let Ok(SPdu::Data(data)) = SPdu::parse(s_pdu)
             && let Some(peer) = self.peers.get_mut(&arrived.from)
         {
-            peer.urgent_in.note(now, data.priority);
+            peer.lately.received.note(now, data.priority);
         }
         let (errored, missing) = (inside(&arrived.errored), inside(&arrived.missing));
         let Arrived { from, to, .. } = *arrived;
@@ -272,8 +272,8 @@ impl Node {
         let Some(address) = self.asked.take() else { return };
         let limit = self.config.silences;
         let Some(peer) = self.peers.get_mut(&address) else { return };
-        peer.silences += 1;
-        let is_lost = peer.link.is_up() && peer.silences >= limit;
+        peer.contact.silences += 1;
+        let is_lost = peer.link.is_up() && peer.contact.silences >= limit;
         self.follow_up(address);
         self.slow_down();
         if is_lost {
@@ -289,7 +289,7 @@ impl Node {
         peer.messages.handle_silence();
         peer.resets.handle_silence();
         peer.expedited.repeat_unanswered(turns, Repeat::All);
-        if peer.acked_turn < turns {
+        if peer.contact.acked_turn < turns {
             peer.sender.repeat_unanswered(turns, Repeat::Probe);
         }
     }

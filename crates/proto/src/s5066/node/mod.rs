@@ -16,6 +16,7 @@
 //! transmission is, is decided when it starts, because its end is announced in every frame.
 
 mod config;
+mod contact;
 mod introduction;
 mod links;
 mod peer;
@@ -169,12 +170,12 @@ impl Node {
         self.sis.handle_timeout(now);
         self.assembly.handle_timeout(now);
         for (address, peer) in &mut self.peers {
-            if peer.handle_timeout(now) {
+            if peer.contact.handle_timeout(now) {
                 self.sis.handle_pause(*address, false);
             }
             // A hard link stays for as long as its clients want it.
             let is_hard = peer.link.is_exclusive() && self.sis.is_hard_linked(*address);
-            let is_quiet = now.since(peer.heard_at) >= self.config.link.idle;
+            let is_quiet = now.since(peer.contact.heard_at) >= self.config.link.idle;
             if is_hard && is_quiet && peer.link.is_up() && !peer.has_data() {
                 self.sis.probe_hard_link();
             }
@@ -322,9 +323,9 @@ impl Node {
             Mode::ExpeditedNonArq | Mode::NonArq { .. } => self.datagrams.push(request),
             Mode::Arq { .. } | Mode::ExpeditedArq => match self.peer_mut(to) {
                 Some(peer) => {
-                    peer.urgent_out.note(now, request.priority);
+                    peer.lately.sent.note(now, request.priority);
                     if request.mode == Mode::ExpeditedArq {
-                        peer.expedited_out.note(now, request.priority);
+                        peer.lately.expedited.note(now, request.priority);
                     }
                     peer.waiting.push(request);
                 }
@@ -335,7 +336,7 @@ impl Node {
 
     /// Octets that wait of this priority and above; what is to be tried again takes nobody's room.
     fn waiting_octets(&self, least: u8) -> usize {
-        let peers = self.peers.values().filter(|peer| !peer.is_pausing());
+        let peers = self.peers.values().filter(|peer| !peer.contact.is_pausing());
         let peers = peers.map(|peer| peer.waiting.octets(least));
         self.datagrams.octets(least) + peers.sum::<usize>()
     }
@@ -369,7 +370,7 @@ impl Node {
             if self.peers.len() >= self.config.peers {
                 let idle = self.peers.iter().filter(|(_, peer)| peer.is_idle());
                 let oldest =
-                    idle.min_by_key(|(_, peer)| peer.heard_at).map(|(address, _)| *address);
+                    idle.min_by_key(|(_, peer)| peer.contact.heard_at).map(|(address, _)| *address);
                 let Some(oldest) = oldest else {
                     self.stats.too_many_peers += 1;
                     return None;

@@ -1,14 +1,13 @@
 //! What a node keeps of one other station.
 
-use std::time::Duration;
-
 use super::super::cas::cpdu::Cpdu;
 use super::super::cas::{self, Link};
 use super::super::dts::policy::Quality;
 use super::super::dts::wire::Numbers;
 use super::super::dts::{arq, expedited, management, reset};
 use super::super::service::{Failure, Mode, Request};
-use super::urgent::Urgent;
+use super::contact::Contact;
+use super::urgent::Lately;
 use super::waiting::Waiting;
 use super::{Config, Extensions, MAX_PRIORITY, Node};
 use crate::modem::Waveform;
@@ -31,15 +30,7 @@ pub(super) struct Peer {
     pub(super) extensions: Extensions,
     /// Whether it has sent what must be acknowledged.
     pub(super) is_ack_due: bool,
-    /// Our last transmission that it acknowledged something after.
-    pub(super) acked_turn: u64,
-    /// Answers that did not come, in a row.
-    pub(super) silences: u32,
-    /// Whether nothing was heard of it since a call or a link failed.
-    pub(super) is_lost: bool,
-    /// What is to be tried again waits until then, and how long after the next failure.
-    pauses_until: Option<Time>,
-    pause: Duration,
+    pub(super) contact: Contact,
     /// Whether the link with it shall be exclusive: called for when what has begun is over.
     pub(super) wants_exclusive: bool,
     /// Whether nothing new is begun with it, for an exclusive link, its own or another's.
@@ -48,12 +39,7 @@ pub(super) struct Peer {
     pub(super) wanted_rate: Option<Waveform>,
     /// Our transmission that last had data for it.
     pub(super) served: u64,
-    pub(super) heard_at: Time,
-    /// What came from it, and what it was to be sent.
-    pub(super) urgent_in: Urgent,
-    pub(super) urgent_out: Urgent,
-    /// Expedited requests among that: one at a time, each with its own answer.
-    pub(super) expedited_out: Urgent,
+    pub(super) lately: Lately,
     windows: [u32; 2],
     /// The first number of the next link's resets, and how often one is asked for.
     reset_id: u8,
@@ -76,19 +62,12 @@ impl Peer {
             quality: Quality::new(),
             extensions: Extensions::NONE,
             is_ack_due: false,
-            acked_turn: 0,
-            silences: 0,
-            is_lost: false,
-            pauses_until: None,
-            pause: PAUSE,
+            contact: Contact::new(),
             wants_exclusive: false,
             is_finishing: false,
             wanted_rate: None,
             served: 0,
-            heard_at: Time::ZERO,
-            urgent_in: Urgent::default(),
-            urgent_out: Urgent::default(),
-            expedited_out: Urgent::default(),
+            lately: Lately::default(),
             windows,
             reset_id: first_id,
             tries: config.silences,
@@ -101,10 +80,10 @@ impl Peer {
         let is_readable = self.extensions.long_numbers || !self.extensions.pipelined;
         let numbers = if is_readable { numbers } else { Numbers::Short };
         // One that was not there a moment ago is asked less often, so that it costs others little.
-        let calls = self.is_lost.then_some(CALLS_OF_LOST);
+        let calls = self.contact.is_lost.then_some(CALLS_OF_LOST);
         self.link.call(id, is_exclusive, numbers == Numbers::Long, calls);
         self.start_anew(numbers);
-        self.silences = 0;
+        self.contact.silences = 0;
     }
 
     /// Both windows begin anew.
@@ -179,28 +158,9 @@ impl Peer {
         self.is_ack_due = false;
         let given_up = self.waiting.give_up(may_retry);
         if self.has_data() {
-            self.pauses_until = Some(now + self.pause);
-            self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+            self.contact.pause(now);
         }
         given_up
-    }
-
-    /// Notes that something was heard of it; whether that ends a pause.
-    pub(super) fn handle_heard(&mut self, now: Time) -> bool {
-        self.heard_at = now;
-        self.is_lost = false;
-        self.pause = PAUSE;
-        self.pauses_until.take().is_some()
-    }
-
-    /// Whether a pause ends now.
-    pub(super) fn handle_timeout(&mut self, now: Time) -> bool {
-        self.pauses_until.take_if(|until| *until <= now).is_some()
-    }
-
-    /// Whether what is to be tried again waits.
-    pub(super) fn is_pausing(&self) -> bool {
-        self.pauses_until.is_some()
     }
 
     /// Whether there is data for it.
@@ -251,7 +211,7 @@ impl Peer {
 
     /// Whether new data may be begun: before a call is answered, what was sent once is enough.
     pub(super) fn takes_new(&self) -> bool {
-        !self.link.is_calling() || self.silences == 0
+        !self.link.is_calling() || self.contact.silences == 0
     }
 
     /// Whether requests that wait may be begun.
@@ -271,7 +231,7 @@ impl Peer {
 
     /// Whether data can go to it now, if need be after a call in the same transmission.
     fn can_begin(&self) -> bool {
-        self.link.is_down() && self.pauses_until.is_none() || self.may_send()
+        self.link.is_down() && !self.contact.is_pausing() || self.may_send()
     }
 
     /// Whether a frame of data goes to it now.
@@ -307,7 +267,7 @@ impl Peer {
     /// When a pause ends, or the next of what waits or is on its way expires.
     pub(super) fn next_timeout(&self) -> Option<Time> {
         [
-            self.pauses_until,
+            self.contact.next_timeout(),
             self.waiting.next_expiry(),
             self.sender.next_timeout(),
             self.expedited.next_timeout(),
@@ -382,10 +342,6 @@ impl Peer {
     }
 }
 
-/// How long what is to be tried again waits after a failure, at first and at most: a call costs others
-/// a few seconds.
-const PAUSE: Duration = Duration::from_secs(10);
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// Requests to a station that was lost: one may be spoilt by noise or by another station.
 const CALLS_OF_LOST: u32 = 2;
 /// Numbers of resets between one link and the next, so that a late one is not taken for a new one.

@@ -154,7 +154,7 @@ impl Node {
         }
         let own = self.config.extensions;
         let Some(peer) = self.peer_mut(from) else { return };
-        let has_returned = peer.handle_heard(now);
+        let has_returned = peer.contact.handle_heard(now);
         if let Eow::Extensions(profiles) = eow {
             peer.extensions.learn_profiles(own, profiles);
             let compact = peer.extensions.compact;
@@ -293,8 +293,8 @@ impl Node {
         }
         let Some(peer) = self.peers.get_mut(&from) else { return };
         peer.link.handle_use(now);
-        peer.silences = 0;
-        peer.acked_turn = turns;
+        peer.contact.silences = 0;
+        peer.contact.acked_turn = turns;
         match peer.sender.handle_ack(report, turns) {
             Ok(acked) => {
                 let frames = acked.arrived + acked.lost;

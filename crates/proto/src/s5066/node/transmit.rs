@@ -214,8 +214,8 @@ impl Node {
         // What is more urgent and for the same station goes along at once, unless it is expedited.
         let is_beside_urgent = self.peers.iter().any(|(address, peer)| {
             let out =
-                if Some(*address) == data_to { &peer.expedited_out } else { &peer.urgent_out };
-            peer.urgent_in.is_above(urgency, now) || out.is_above(urgency, now)
+                if Some(*address) == data_to { &peer.lately.expedited } else { &peer.lately.sent };
+            peer.lately.received.is_above(urgency, now) || out.is_above(urgency, now)
         });
         [
             is_called.then_some(PIPELINED),
@@ -252,7 +252,7 @@ impl Node {
         let may = |peer: &Peer| !is_exclusive || peer.link.is_exclusive() || !peer.link.is_down();
         let wanting = self.peers.iter().filter(|(_, peer)| peer.wants_answer() && may(peer));
         let (&to, _) = wanting.max_by_key(|(_, peer)| {
-            let answers = !peer.is_lost && peer.silences == 0;
+            let answers = !peer.contact.is_lost && peer.contact.silences == 0;
             let was_called = peer.is_called_exclusively() && !answers && peer.served == turns;
             let urgency = if was_called { 0 } else { peer.urgency() };
             (urgency, answers, peer.is_urgent(), Reverse(peer.served))

@@ -11,6 +11,17 @@ use crate::time::Time;
 /// How long one message counts: longer than the pauses of a conversation by hand.
 const MEMORY: Duration = Duration::from_secs(600);
 
+/// What passed between this node and another station.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lately {
+    /// What came from it.
+    pub(super) received: Urgent,
+    /// What it was to be sent.
+    pub(super) sent: Urgent,
+    /// Expedited requests among that: one at a time, each with its own answer.
+    pub(super) expedited: Urgent,
+}
+
 /// Until when something of each priority counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Urgent {
