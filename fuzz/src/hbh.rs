@@ -16,18 +16,12 @@ const HELLO: usize = 36;
 /// Reads the input as messages, writes them again and compares.
 pub fn message(input: &[u8]) {
     let mut rest = input;
-    while let Ok((message, after)) = Message::parse(rest) {
+    while let Ok((message, after)) = Message::split_first(rest) {
         let own = &rest[..rest.len() - after.len()];
         let mut out = Vec::new();
-        match message {
-            Message::Ack(ack) => {
-                wire::emit_ack(&ack, ack.intervals.iter(), !after.is_empty(), &mut out);
-            }
-            Message::Data(data) => data.emit(&mut out),
-            Message::Repair(repair) => repair.emit(&mut out),
-        }
+        message.emit(&mut out);
         // Reserved bits need not come back.
-        match (message, Message::parse(&[&out[..], after].concat())) {
+        match (message, Message::split_first(&[&out[..], after].concat())) {
             (Message::Ack(sent), Ok((Message::Ack(read), _))) => assert_eq!(sent, read),
             (Message::Data(sent), Ok((Message::Data(read), _))) => assert_eq!(sent, read),
             (Message::Repair(sent), Ok((Message::Repair(read), _))) => assert_eq!(sent, read),

@@ -49,8 +49,10 @@
 //! The parts inside a core have the same shape under shorter names: `push`, `poll`, `is_due(now)`,
 //! `next_timeout()`.
 //!
-//! Wire formats have one shape too: `T::parse(octets) -> Result<T, Malformed>` reads octets that are one
-//! `T` from first to last, and `t.emit(&mut out)` appends it.
+//! Wire formats have one shape too. `T::parse(octets) -> Result<T, Malformed>` reads octets that are one
+//! `T` from first to last; `T::split_first(octets)` reads the first of several and returns the octets
+//! of the others as well. What stands in an IP packet is parsed with that packet's header, which its checksum
+//! covers: `T::parse(&header, packet, offset)`. `t.emit(&mut out)` appends the octets.
 //!
 //! The tests of every core run through `contract::harness`, which holds it to these promises.
 

@@ -220,7 +220,7 @@ impl Hop {
 
         let mut rest = &packet[header.len..header.total_len];
         loop {
-            match Message::parse(rest) {
+            match Message::split_first(rest) {
                 Ok((Message::Ack(ack), after)) => {
                     self.handle_ack(now, peer, &ack);
                     if after.is_empty() {

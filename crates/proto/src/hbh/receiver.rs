@@ -8,7 +8,8 @@ use super::hop::Peer;
 use super::pool::Pool;
 use super::repair::Decoder;
 use super::wire::{
-    ACK, Ack, Data, Echo, FlowId, INTERVAL, RECOVERED, Repair, Seq, Transmission, emit_ack,
+    ACK, Ack, Data, Echo, FlowId, INTERVAL, Intervals, MAX_INTERVALS, RECOVERED, Repair, Seq,
+    Transmission,
 };
 use crate::ip::FlowKey;
 use crate::time::Time;
@@ -189,8 +190,15 @@ impl Receiver {
             .filter(|_| is_ours)
             .map(|last| Echo { of: last.of, delay: Some(now.since(last.at)) });
         let recovered = if is_ours { self.recovered } else { 0 };
-        let ack = Ack { is_congested, recovered, echo, ..Ack::new(self.id, self.next) };
-        emit_ack(&ack, runs(self.next, self.arrived), is_followed, out);
+        let mut intervals = [[0; INTERVAL]; MAX_INTERVALS];
+        let mut count = 0;
+        for (interval, (first, last)) in intervals.iter_mut().zip(runs(self.next, self.arrived)) {
+            *interval = [first.0, last.0];
+            count += 1;
+        }
+        let intervals = Intervals::new(&intervals[..count]);
+        let (flow, next) = (self.id, self.next);
+        Ack { flow, next, is_congested, recovered, echo, intervals, is_followed }.emit(out);
 
         self.told_congested = is_congested;
         self.owed_at = None;

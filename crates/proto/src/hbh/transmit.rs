@@ -45,19 +45,19 @@ impl Hop {
             self.held -= before - sender.held();
             let is_silent = self.peers.get(&peer).is_some_and(PeerState::is_silent);
             let Some(choice) = sender.choose(now, is_silent, &self.config) else {
-                sender.is_listed = false;
-                sender.deficit = 0;
+                sender.turn.is_listed = false;
+                sender.turn.deficit = 0;
                 state.turns.pop_front();
                 continue;
             };
             let len = sender.len_of(choice);
-            if sender.deficit < len {
-                sender.deficit +=
+            if sender.turn.deficit < len {
+                sender.turn.deficit +=
                     self.peers.get(&peer).map_or(len, |peer| peer.config.mtu.max(len));
                 state.turns.rotate_left(1);
                 continue;
             }
-            sender.deficit -= len;
+            sender.turn.deficit -= len;
             return Some(Turn { peer, flow, choice });
         }
         None
@@ -74,7 +74,7 @@ impl Hop {
                 continue;
             };
             if !sender.has_flying() || !neighbour.needs_repairs(&self.config) {
-                sender.is_spare_listed = false;
+                sender.turn.is_spare_listed = false;
                 continue;
             }
             state.spares.push_back((peer, flow));

@@ -19,7 +19,7 @@ impl Hop {
         else {
             return;
         };
-        sender.timer = None;
+        sender.turn.timer = None;
         let before = sender.held();
         self.stats.packets_expired += sender.expire(now, self.config.lifetime, &mut self.pool);
         let mut learned = Learned::default();
@@ -79,14 +79,15 @@ impl Hop {
         else {
             return;
         };
-        if sender.has_work(now) && !sender.is_listed {
-            sender.is_listed = true;
+        if sender.has_work(now) && !sender.turn.is_listed {
+            sender.turn.is_listed = true;
             if let Some(link) = self.links.get_mut(&state.config.link) {
                 link.turns.push_back((peer, flow));
             }
         }
-        if sender.has_flying() && !sender.is_spare_listed && state.needs_repairs(&self.config) {
-            sender.is_spare_listed = true;
+        if sender.has_flying() && !sender.turn.is_spare_listed && state.needs_repairs(&self.config)
+        {
+            sender.turn.is_spare_listed = true;
             if let Some(link) = self.links.get_mut(&state.config.link) {
                 link.spares.push_back((peer, flow));
             }
@@ -96,10 +97,10 @@ impl Hop {
         // A deadline that has moved later stays where it is and finds nothing to do.
         if let Some(at) = sender.next_timeout(now, state, &self.config)
             && let at = at.max(not_before)
-            && sender.timer.is_none_or(|timer| at < timer)
+            && sender.turn.timer.is_none_or(|timer| at < timer)
         {
             let at = at.max(now + std::time::Duration::from_nanos(1));
-            if let Some(old) = sender.timer.replace(at) {
+            if let Some(old) = sender.turn.timer.replace(at) {
                 self.timers.remove(&(old, Timer::Flow(peer, flow)));
             }
             self.timers.insert((at, Timer::Flow(peer, flow)));

@@ -6,7 +6,8 @@ use super::super::config::{Config, Profile};
 use super::super::pool::Pool;
 use super::super::rtt::Estimator;
 use super::super::wire::{Ack, COPIES, RECOVERED, Transmission};
-use super::{Learned, Sender, State};
+use super::flight::State;
+use super::{Learned, Sender};
 use crate::time::Time;
 
 impl Sender {
@@ -29,7 +30,7 @@ impl Sender {
             }
         };
 
-        let base = self.base();
+        let base = self.flight.base();
         let to_next = usize::try_from(ack.next.since(base)).unwrap_or(0);
         self.finish(now, 0, to_next, pool, &mut learned);
         for (first, last) in ack.intervals.iter() {
@@ -59,7 +60,7 @@ impl Sender {
         } else if config.profile == Profile::Default {
             self.pacer.handle_clear();
         }
-        self.slide();
+        self.flight.slide();
         learned
     }
 
@@ -69,8 +70,8 @@ impl Sender {
         let echo = ack.echo?;
         let arrived = match echo.of {
             Transmission::Packet { seq, copy } => {
-                let index = usize::try_from(seq.since(self.base())).ok()?;
-                let slot = self.flight.get_mut(index)?;
+                let index = usize::try_from(seq.since(self.flight.base())).ok()?;
+                let slot = self.flight.slots.get_mut(index)?;
                 if slot.copies == 0 || (slot.copies - 1) % COPIES != copy {
                     if slot.was_overtaken {
                         // It was not lost but late: this link does not keep order.
@@ -91,14 +92,14 @@ impl Sender {
             let sample = now.since(arrived.1).saturating_sub(delay);
             rtt.handle_sample(sample);
             let shortest = rtt.shortest().unwrap_or(sample);
-            self.window.handle_echo(arrived.0, self.order + 1, sample, shortest);
+            self.window.handle_echo(arrived.0, self.flight.order + 1, sample, shortest);
         }
         Some(arrived)
     }
 
     /// The seed's sample: the newest packet that this acknowledges for the first time.
     fn sample_newest(&self, now: Time, ack: &Ack<'_>, rtt: &mut Estimator) {
-        let base = self.base();
+        let base = self.flight.base();
         let is_named = |index: usize| {
             let at = i8::try_from(index).unwrap_or(i8::MAX);
             at < ack.next.since(base)
@@ -109,6 +110,7 @@ impl Sender {
         };
         let newest = self
             .flight
+            .slots
             .iter()
             .enumerate()
             .filter(|(index, slot)| !matches!(slot.state, State::Done) && is_named(*index))
@@ -127,16 +129,16 @@ impl Sender {
         pool: &mut Pool,
         learned: &mut Learned,
     ) {
-        let to = to.min(self.flight.len());
-        for slot in self.flight.range_mut(from.min(to)..to) {
+        let to = to.min(self.flight.slots.len());
+        for slot in self.flight.slots.range_mut(from.min(to)..to) {
             let packet = match std::mem::replace(&mut slot.state, State::Done) {
                 State::Done => continue,
                 State::Flying(packet) => {
-                    self.flying -= 1;
+                    self.flight.flying -= 1;
                     packet
                 }
                 State::Lost(packet) => {
-                    self.lost -= 1;
+                    self.flight.lost -= 1;
                     packet
                 }
             };
@@ -161,8 +163,8 @@ impl Sender {
         let mut under_way = self.repairs.iter().filter(|repair| repair.order > order).count();
         let mut previous = None;
         let may_be_left = self.may_be_left(config);
-        for index in 0..self.flight.len() {
-            let slot = &mut self.flight[index];
+        for index in 0..self.flight.slots.len() {
+            let slot = &mut self.flight.slots[index];
             if matches!(slot.state, State::Flying(_))
                 && slot.order < order
                 && sent_at.since(slot.sent_at) >= self.reordering

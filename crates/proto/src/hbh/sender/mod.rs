@@ -13,6 +13,8 @@
 //! echo names that transmission. The profile `seed` knows only its timer.
 
 mod acknowledged;
+mod course;
+mod flight;
 mod queue;
 mod silence;
 mod spare;
@@ -20,53 +22,41 @@ mod spare;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use self::course::Course;
+use self::flight::{Flight, State};
 use self::queue::Queue;
 use super::config::{Config, Profile};
 use super::hop::Peer;
 use super::pacer::Pacer;
-use super::packet::{Packet, Tcp, is_after};
+use super::packet::{Packet, Tcp};
 use super::peer::PeerState;
 use super::pool::Pool;
 use super::stats::Stats;
 use super::window::Window;
-use super::wire::{self, COPIES, Data, FlowId, MAX_SPAN, Seq};
+use super::wire::{self, COPIES, Data, FlowId, MAX_SPAN};
 use crate::ip::FlowKey;
 use crate::time::{Time, earliest};
 
+/// A flow towards a peer.
 #[derive(Debug)]
 pub(super) struct Sender {
     pub(super) key: FlowKey,
     /// Where the flow comes from, when a peer sends it.
     pub(super) upstream: Option<(Peer, FlowId)>,
-    /// Whether a link's turn list holds it.
-    pub(super) is_listed: bool,
-    /// Whether a link's list of flows that may use its idle time holds it.
-    pub(super) is_spare_listed: bool,
-    /// Octets that it may still send in this turn.
-    pub(super) deficit: usize,
+    pub(super) turn: Turn,
     pub(super) used_at: Time,
-    /// The deadline in the node's timers.
-    pub(super) timer: Option<Time>,
     id: FlowId,
     queue: Queue,
-    /// From the lowest outstanding packet to the one before `next`.
-    flight: VecDeque<Slot>,
-    next: Seq,
-    flying: usize,
-    lost: usize,
-    /// Transmissions so far; the number of the next one.
-    order: u64,
+    flight: Flight,
+    course: Course,
+    /// When anything was last sent.
     last_sent: Time,
     /// When a packet was last sent that was not a repair or a copy.
     last_packet: Time,
+    /// Packets sent since an acknowledgement was last asked for; only the profile `seed` counts them.
     since_request: u8,
+    /// Silences in a row.
     expiries: u8,
-    /// The highest TCP sequence number taken, and where that segment ends.
-    newest: Option<(u32, u32)>,
-    /// The highest acknowledgement of TCP taken.
-    newest_ack: Option<u32>,
-    /// Whether something that the next packet follows will not come.
-    has_hole: bool,
     /// Repairs that may still arrive.
     repairs: VecDeque<SentRepair>,
     next_repair: u8,
@@ -80,26 +70,17 @@ pub(super) struct Sender {
     pacer: Pacer,
 }
 
-#[derive(Debug)]
-struct Slot {
-    state: State,
-    sent_at: Time,
-    order: u64,
-    /// Transmissions in all.
-    copies: u8,
-    /// Transmissions since it was last found lost.
-    flying_copies: u8,
-    retries: u8,
-    /// The transmission that was counted as lost.
-    doubted: u64,
-    was_overtaken: bool,
-}
-
-#[derive(Debug)]
-enum State {
-    Done,
-    Flying(Packet),
-    Lost(Packet),
+/// A flow's place in the lists of its link and of its node.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    /// Whether the link's turn list holds it.
+    pub(super) is_listed: bool,
+    /// Whether the link's list of flows that may use its idle time holds it.
+    pub(super) is_spare_listed: bool,
+    /// Octets that it may still send in this turn.
+    pub(super) deficit: usize,
+    /// The deadline in the node's timers.
+    pub(super) timer: Option<Time>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -139,25 +120,16 @@ impl Sender {
         Self {
             key,
             upstream: None,
-            is_listed: false,
-            is_spare_listed: false,
-            deficit: 0,
+            turn: Turn::default(),
             used_at: now,
-            timer: None,
             id,
             queue: Queue::new(now),
-            flight: VecDeque::new(),
-            next: Seq(0),
-            flying: 0,
-            lost: 0,
-            order: 0,
+            flight: Flight::default(),
+            course: Course::default(),
             last_sent: now,
             last_packet: now,
             since_request: 0,
             expiries: 0,
-            newest: None,
-            newest_ack: None,
-            has_hole: false,
             repairs: VecDeque::new(),
             next_repair: 0,
             older: Vec::new(),
@@ -174,37 +146,15 @@ impl Sender {
     }
 
     /// Takes a packet; there is room.
-    ///
-    /// A segment that does not follow the one before it has a hole before it, unless a peer brought
-    /// it, who would have said so.
     pub(super) fn handle_packet(&mut self, now: Time, mut packet: Packet) {
         self.used_at = now;
-        if let Some(tcp) = packet.tcp {
-            if tcp.is_syn {
-                // Another connection, or the same one from its start.
-                (self.newest, self.newest_ack) = (None, None);
-            }
-            let follows = self.newest.is_none_or(|(_, end)| !is_after(tcp.seq, end));
-            if tcp.occupies() > 0 {
-                packet.has_hole |= self.has_hole || (self.upstream.is_none() && !follows);
-                self.has_hole = false;
-            }
-            if !tcp.is_syn && self.newest_ack.is_none_or(|newest| is_after(tcp.ack, newest)) {
-                self.newest_ack = Some(tcp.ack);
-            }
-            // A pure acknowledgement has the number of the segment that comes next.
-            if self.newest.is_none_or(|(newest, end)| {
-                is_after(tcp.seq, newest) || (tcp.seq == newest && is_after(tcp.end(), end))
-            }) {
-                self.newest = Some((tcp.seq, tcp.end()));
-            }
-        }
+        self.course.handle_packet(&mut packet, self.upstream.is_some());
         self.queue.push(packet);
     }
 
     /// Takes note of a packet that was refused, or that will not be sent any more.
     pub(super) fn handle_loss(&mut self, tcp: Option<Tcp>) {
-        self.has_hole |= tcp.is_some_and(|tcp| tcp.occupies() > 0);
+        self.course.handle_loss(tcp);
     }
 
     /// Whether this segment is still to be sent, so that a repeat of it is not needed.
@@ -220,7 +170,7 @@ impl Sender {
         header_len: usize,
         peer: &PeerState,
     ) -> bool {
-        if tcp.occupies() == 0 || self.newest.is_none_or(|(newest, _)| is_after(tcp.seq, newest)) {
+        if tcp.occupies() == 0 || self.course.is_new(tcp) {
             return false;
         }
         let is_same = |held: &Packet| {
@@ -233,7 +183,7 @@ impl Sender {
             return true;
         }
         let round_trip = peer.rtt.mean().unwrap_or_default();
-        self.flight.iter().any(|slot| match &slot.state {
+        self.flight.slots.iter().any(|slot| match &slot.state {
             State::Done => false,
             State::Lost(held) => is_same(held),
             State::Flying(held) => {
@@ -244,7 +194,7 @@ impl Sender {
 
     /// Whether a TCP reset is the connection's own: its number is the next one (RFC 5961, 3.2).
     pub(super) fn believes_reset(&self, tcp: Tcp) -> bool {
-        self.newest.is_some_and(|(_, end)| end == tcp.seq)
+        self.course.is_next(tcp)
     }
 
     /// What to send now, if anything may be sent.
@@ -252,16 +202,11 @@ impl Sender {
         let is_held = self.pacer.held_until(now).is_some();
         // What a congested peer had no room for is no more urgent than what is new.
         let may_repeat = !is_held || config.profile == Profile::Paper;
-        if self.lost > 0 && may_repeat && self.flying < self.window.size() {
-            let index = self
-                .flight
-                .iter()
-                .position(|slot| matches!(slot.state, State::Lost(_)))
-                .expect("as many as counted");
-            return Some(Choice::Repeat(index));
+        if self.flight.lost > 0 && may_repeat && self.flight.flying < self.window.size() {
+            return Some(Choice::Repeat(self.flight.first_lost()));
         }
         // Nothing new goes to a peer that may not be there, while something old asks for it.
-        let is_probing = is_silent && self.flying + self.lost > 0;
+        let is_probing = is_silent && self.flight.flying + self.flight.lost > 0;
         let first = self.queue.front().filter(|_| !is_probing)?;
         let (span, window) = match config.profile {
             // Acknowledgements fill no link.
@@ -269,7 +214,7 @@ impl Sender {
             Profile::Default => (MAX_SPAN.into(), self.window.size()),
             Profile::Paper => (self.window.size(), self.window.size()),
         };
-        if self.flying >= window || self.flight.len() >= span {
+        if self.flight.flying >= window || self.flight.slots.len() >= span {
             self.window.handle_full();
             return None;
         }
@@ -282,7 +227,9 @@ impl Sender {
             + match choice {
                 Choice::New => self.queue.front().map_or(0, |packet| packet.octets.len()),
                 Choice::Repair => 0,
-                Choice::Repeat(index) | Choice::Spare(index) => self.flight[index].packet_len(),
+                Choice::Repeat(index) | Choice::Spare(index) => {
+                    self.flight.slots[index].packet_len()
+                }
             }
     }
 
@@ -298,7 +245,7 @@ impl Sender {
         out: &mut Vec<u8>,
     ) -> usize {
         let index = match choice {
-            Choice::New => self.launch(),
+            Choice::New => self.flight.launch(self.queue.pop().expect("a packet waits")),
             Choice::Repeat(index) => {
                 self.relaunch(index, config);
                 stats.data_repeated += 1;
@@ -312,13 +259,13 @@ impl Sender {
         };
         stats.data_sent += 1;
 
-        self.order += 1;
+        let order = self.flight.next_order();
         self.last_sent = now;
         if !matches!(choice, Choice::Spare(_)) {
             self.last_packet = now;
         }
         self.used_at = now;
-        let is_full = self.flying >= self.window.size();
+        let is_full = self.flight.flying >= self.window.size();
         let is_probe = matches!(choice, Choice::Repeat(_)) && self.expiries > 0;
         let wants_ack = match config.profile {
             Profile::Default => is_full || is_probe,
@@ -326,7 +273,7 @@ impl Sender {
             Profile::Paper => {
                 self.since_request += 1;
                 usize::from(self.since_request) >= self.window.size()
-                    || (self.queue.is_empty() && self.lost == 0)
+                    || (self.queue.is_empty() && self.flight.lost == 0)
             }
         };
         if wants_ack {
@@ -337,10 +284,10 @@ impl Sender {
         if config.profile == Profile::Default && room > 0 {
             stats.data_older += u64::from(self.gather_older(index, room, &mut older));
         }
-        let (id, base) = (self.id, self.base());
-        let slot = &mut self.flight[index];
+        let (id, base) = (self.id, self.flight.base());
+        let slot = &mut self.flight.slots[index];
         slot.sent_at = now;
-        slot.order = self.order;
+        slot.order = order;
         slot.copies = slot.copies.saturating_add(1);
         slot.flying_copies = slot.flying_copies.saturating_add(1);
         let copies = slot.copies;
@@ -348,7 +295,7 @@ impl Sender {
             unreachable!("launched or flying just above");
         };
         if packet.tcp.is_some_and(|tcp| tcp.occupies() > 0) {
-            packet.has_hole |= std::mem::take(&mut self.has_hole);
+            packet.has_hole |= self.course.take_hole();
         }
         self.pacer.handle_sent(now, packet.octets.len());
 
@@ -387,7 +334,7 @@ impl Sender {
         peer: &PeerState,
         config: &Config,
     ) -> Option<Time> {
-        let is_idle = self.queue.is_empty() && self.lost == 0;
+        let is_idle = self.queue.is_empty() && self.flight.lost == 0;
         let held = if is_idle { None } else { self.pacer.held_until(now) };
         let spare = self.spare_at(peer, config).filter(|&at| at > now);
         earliest(earliest(self.silence_ends(peer, config), held), spare)
@@ -395,12 +342,12 @@ impl Sender {
 
     /// Whether it may have something to send.
     pub(super) fn has_work(&self, now: Time) -> bool {
-        self.lost > 0 || (!self.queue.is_empty() && self.pacer.held_until(now).is_none())
+        self.flight.lost > 0 || (!self.queue.is_empty() && self.pacer.held_until(now).is_none())
     }
 
     /// Whether something flies.
     pub(super) fn has_flying(&self) -> bool {
-        self.flying > 0
+        self.flight.flying > 0
     }
 
     /// Packets that wait.
@@ -410,7 +357,7 @@ impl Sender {
 
     /// Packets that wait or are not acknowledged.
     pub(super) fn held(&self) -> usize {
-        self.queue.len() + self.flying + self.lost
+        self.queue.len() + self.flight.flying + self.flight.lost
     }
 
     /// Discards packets that have waited for too long; returns how many.
@@ -427,24 +374,14 @@ impl Sender {
 
     /// Hands every packet back, oldest first, and forgets it.
     pub(super) fn take_back(&mut self, pool: &mut Pool, mut take: impl FnMut(&Packet)) {
-        for slot in &mut self.flight {
-            if let State::Flying(packet) | State::Lost(packet) =
-                std::mem::replace(&mut slot.state, State::Done)
-            {
-                take(&packet);
-                pool.give(packet.octets);
-            }
-        }
+        self.flight.take_back(|packet| {
+            take(&packet);
+            pool.give(packet.octets);
+        });
         while let Some(packet) = self.queue.pop() {
             take(&packet);
             pool.give(packet.octets);
         }
-        (self.flying, self.lost) = (0, 0);
-        self.slide();
-    }
-
-    fn base(&self) -> Seq {
-        self.next.minus(u8::try_from(self.flight.len()).expect("within the span"))
     }
 
     /// The flying packet at `index` is to be sent again, or given up.
@@ -457,12 +394,13 @@ impl Sender {
         learned: &mut Learned,
     ) {
         let is_superseded = config.profile == Profile::Default && self.is_superseded(index);
-        let slot = &mut self.flight[index];
+        let slot = &mut self.flight.slots[index];
         let State::Flying(packet) = std::mem::replace(&mut slot.state, State::Done) else {
             return;
         };
-        self.flying -= 1;
         slot.flying_copies = 0;
+        self.flight.flying -= 1;
+        let slot = &mut self.flight.slots[index];
         if is_superseded {
             learned.superseded += 1;
             pool.give(packet.octets);
@@ -471,43 +409,26 @@ impl Sender {
             self.handle_loss(packet.tcp);
             pool.give(packet.octets);
         } else {
-            self.lost += 1;
             slot.state = State::Lost(packet);
+            self.flight.lost += 1;
         }
     }
 
     /// Whether the packet at `index` is a pure acknowledgement, and a later packet says more.
     fn is_superseded(&self, index: usize) -> bool {
-        let State::Flying(packet) = &self.flight[index].state else { return false };
+        let State::Flying(packet) = &self.flight.slots[index].state else { return false };
         let Some(tcp) = packet.tcp.filter(|_| packet.is_pure_ack()) else { return false };
-        self.newest_ack.is_some_and(|newest| is_after(newest, tcp.ack))
-    }
-
-    fn launch(&mut self) -> usize {
-        let packet = self.queue.pop().expect("a packet waits");
-        self.flight.push_back(Slot {
-            state: State::Flying(packet),
-            sent_at: Time::ZERO,
-            order: 0,
-            copies: 0,
-            flying_copies: 0,
-            retries: 0,
-            doubted: 0,
-            was_overtaken: false,
-        });
-        self.next = self.next.plus(1);
-        self.flying += 1;
-        self.flight.len() - 1
+        self.course.is_superseded(tcp)
     }
 
     fn relaunch(&mut self, index: usize, config: &Config) {
         let is_failure = !self.may_be_left(config);
-        let slot = &mut self.flight[index];
+        let slot = &mut self.flight.slots[index];
         if let State::Lost(packet) = std::mem::replace(&mut slot.state, State::Done) {
             slot.state = State::Flying(packet);
             slot.retries = slot.retries.saturating_add(is_failure.into());
-            self.lost -= 1;
-            self.flying += 1;
+            self.flight.lost -= 1;
+            self.flight.flying += 1;
         }
     }
 
@@ -515,20 +436,5 @@ impl Sender {
     /// the link.
     fn may_be_left(&self, config: &Config) -> bool {
         config.profile == Profile::Default && self.pacer.is_limited()
-    }
-
-    fn slide(&mut self) {
-        while self.flight.front().is_some_and(|slot| matches!(slot.state, State::Done)) {
-            self.flight.pop_front();
-        }
-    }
-}
-
-impl Slot {
-    fn packet_len(&self) -> usize {
-        match &self.state {
-            State::Done => 0,
-            State::Flying(packet) | State::Lost(packet) => packet.octets.len(),
-        }
     }
 }

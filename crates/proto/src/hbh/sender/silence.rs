@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::super::config::{Config, PROBE_INTERVAL, Profile};
 use super::super::peer::PeerState;
 use super::super::pool::Pool;
-use super::{Learned, Sender, State};
+use super::flight::State;
+use super::{Learned, Sender};
 use crate::time::Time;
 
 /// How many packets are sent after a first silence.
@@ -35,8 +36,8 @@ impl Sender {
             Profile::Default => self.probes().into(),
             Profile::Paper => usize::MAX,
         };
-        for index in 0..self.flight.len() {
-            let slot = &mut self.flight[index];
+        for index in 0..self.flight.slots.len() {
+            let slot = &mut self.flight.slots[index];
             let is_due = match config.profile {
                 Profile::Default => true,
                 Profile::Paper => slot.sent_at + peer.rtt.timeout(slot.retries) <= now,
@@ -47,12 +48,12 @@ impl Sender {
                     slot.retries = slot.retries.saturating_sub(1);
                 }
                 self.lose(now, index, config, pool, learned);
-                probes -= usize::from(matches!(self.flight[index].state, State::Lost(_)));
+                probes -= usize::from(matches!(self.flight.slots[index].state, State::Lost(_)));
             }
         }
         self.last_sent = now;
         self.repairs.clear();
-        self.slide();
+        self.flight.slide();
         true
     }
 
@@ -66,14 +67,14 @@ impl Sender {
     ) {
         self.expiries = 0;
         self.repairs.clear();
-        for index in 0..self.flight.len() {
-            let slot = &mut self.flight[index];
+        for index in 0..self.flight.slots.len() {
+            let slot = &mut self.flight.slots[index];
             if matches!(slot.state, State::Flying(_)) {
                 slot.retries = slot.retries.saturating_sub(1);
                 self.lose(now, index, config, pool, learned);
             }
         }
-        self.slide();
+        self.flight.slide();
     }
 
     /// How many packets are sent at once after a silence, to hear from the peer. When even these were
@@ -89,7 +90,7 @@ impl Sender {
 
     /// When nothing has been heard for too long.
     pub(super) fn silence_ends(&self, peer: &PeerState, config: &Config) -> Option<Time> {
-        if self.flying == 0 {
+        if self.flight.flying == 0 {
             return None;
         }
         let rtt = &peer.rtt;
@@ -101,6 +102,7 @@ impl Sender {
             }
             Profile::Paper => self
                 .flight
+                .slots
                 .iter()
                 .filter(|slot| matches!(slot.state, State::Flying(_)))
                 .map(|slot| slot.sent_at + rtt.timeout(slot.retries))

@@ -4,7 +4,8 @@ use super::super::config::Config;
 use super::super::peer::PeerState;
 use super::super::repair;
 use super::super::wire::{self, Mask, Repair};
-use super::{Choice, Packet, Sender, SentRepair, State};
+use super::flight::State;
+use super::{Choice, Packet, Sender, SentRepair};
 use crate::time::Time;
 
 impl Sender {
@@ -29,7 +30,7 @@ impl Sender {
             let most = self.copies(peer, config);
             return self
                 .covered()
-                .find(|&(index, _)| self.flight[index].flying_copies < most)
+                .find(|&(index, _)| self.flight.slots[index].flying_copies < most)
                 .map(|(index, _)| Choice::Spare(index));
         }
         Some(Choice::Repair)
@@ -37,16 +38,16 @@ impl Sender {
 
     /// From when on idle time may be used for what flies; `None` if it needs nothing.
     pub(super) fn spare_at(&self, peer: &PeerState, config: &Config) -> Option<Time> {
-        if self.flying == 0 || peer.is_silent() || !peer.needs_repairs(config) {
+        if self.flight.flying == 0 || peer.is_silent() || !peer.needs_repairs(config) {
             return None;
         }
         let mut covered = self.covered();
         let (first, _) = covered.next()?;
         let rest = covered.count();
         let is_enough = if rest == 0 {
-            self.flight[first].flying_copies >= self.copies(peer, config)
+            self.flight.slots[first].flying_copies >= self.copies(peer, config)
         } else {
-            let oldest = self.flight[first].order;
+            let oldest = self.flight.slots[first].order;
             let under_way = self.repairs.iter().filter(|repair| repair.order > oldest).count();
             peer.are_enough(rest + 1, under_way, config)
         };
@@ -62,22 +63,22 @@ impl Sender {
     /// The flying packets that others are held up by, the newest of them, in order: segments, and
     /// of pure acknowledgements the newest.
     fn covered(&self) -> impl Iterator<Item = (usize, &Packet)> {
-        let newest = self.flight.iter().rposition(|slot| match &slot.state {
+        let newest = self.flight.slots.iter().rposition(|slot| match &slot.state {
             State::Done | State::Lost(_) => false,
             State::Flying(packet) => packet.is_pure_ack(),
         });
-        let from = self.flight.len().saturating_sub(repair::COVERED);
-        self.flight.iter().enumerate().skip(from).filter_map(move |(index, slot)| {
-            match &slot.state {
-                State::Flying(packet)
-                    if packet.is_waited_for()
-                        && (!packet.is_pure_ack() || newest == Some(index))
-                        && repair::is_repairable(&packet.octets, packet.header_len) =>
-                {
-                    Some((index, packet))
-                }
-                _ => None,
+        let from = self.flight.slots.len().saturating_sub(repair::COVERED);
+        self.flight.slots.iter().enumerate().skip(from).filter_map(move |(index, slot)| match &slot
+            .state
+        {
+            State::Flying(packet)
+                if packet.is_waited_for()
+                    && (!packet.is_pure_ack() || newest == Some(index))
+                    && repair::is_repairable(&packet.octets, packet.header_len) =>
+            {
+                Some((index, packet))
             }
+            _ => None,
         })
     }
 
@@ -89,7 +90,7 @@ impl Sender {
     }
 
     fn is_ack(&self, index: usize) -> bool {
-        matches!(&self.flight[index].state, State::Flying(packet) if packet.is_pure_ack())
+        matches!(&self.flight.slots[index].state, State::Flying(packet) if packet.is_pure_ack())
     }
 
     /// Sends a sum of what flies, as an IP packet of the flow; returns the length of its IP header.
@@ -99,11 +100,11 @@ impl Sender {
         sum: &mut Vec<u8>,
         out: &mut Vec<u8>,
     ) -> usize {
-        self.order += 1;
+        let order = self.flight.next_order();
         self.last_sent = now;
         let id = self.next_repair;
         self.next_repair = (id + 1) % wire::REPAIRS;
-        let base = self.base();
+        let base = self.flight.base();
         let number = |index: usize| base.plus(u8::try_from(index).expect("within the span"));
         let Some((first, _)) = self.covered().next() else { return 0 };
         let mut mask = [0; 16];
@@ -123,7 +124,7 @@ impl Sender {
         let mask = Mask::new(&mask[..span.div_ceil(8)]).expect("1 to 16 octets");
         let protocol = packet.protocol;
         Repair { flow: self.id, first: number(first), id, protocol, mask, sum }.emit(out);
-        self.repairs.push_back(SentRepair { id, order: self.order, at: now });
+        self.repairs.push_back(SentRepair { id, order, at: now });
         header_len
     }
 
@@ -135,7 +136,7 @@ impl Sender {
         }
         let mut chosen = [0; wire::MAX_OLDER];
         let (mut count, mut len) = (0, 1);
-        for (at, slot) in self.flight.range(..index).enumerate().rev() {
+        for (at, slot) in self.flight.slots.range(..index).enumerate().rev() {
             let (State::Flying(packet) | State::Lost(packet)) = &slot.state else { continue };
             if !packet.is_pure_ack() {
                 continue;
@@ -149,7 +150,7 @@ impl Sender {
         }
         let mut gathered = 0;
         for &at in chosen[..count].iter().rev() {
-            if let State::Flying(packet) | State::Lost(packet) = &self.flight[at].state {
+            if let State::Flying(packet) | State::Lost(packet) = &self.flight.slots[at].state {
                 let back = u8::try_from(index - at).unwrap_or(0);
                 let octets = &packet.octets[packet.header_len..];
                 gathered += u8::from(wire::push_older(back, octets, older));

@@ -345,7 +345,7 @@ impl Sent {
         let mut rest = &self.octets[header.len..header.total_len];
         let mut messages = VecDeque::new();
         while !rest.is_empty() {
-            let (message, after) = Message::parse(rest).unwrap();
+            let (message, after) = Message::split_first(rest).unwrap();
             messages.push_back(message);
             rest = after;
         }

@@ -78,7 +78,7 @@ impl Arrivals {
         let mut out = Vec::new();
         self.hop.poll_transmit(self.now, Link(0), &mut out)?;
         let header = Header::parse(&out).unwrap();
-        match Message::parse(&out[header.len..]).unwrap().0 {
+        match Message::split_first(&out[header.len..]).unwrap().0 {
             Message::Ack(ack) => Some(Answer {
                 is_congested: ack.is_congested,
                 next: ack.next,
@@ -149,7 +149,7 @@ impl Answered {
         let mut out = Vec::new();
         self.hop.poll_transmit(self.now, Link(0), &mut out)?;
         let header = Header::parse(&out).unwrap();
-        match Message::parse(&out[header.len..]).unwrap().0 {
+        match Message::split_first(&out[header.len..]).unwrap().0 {
             Message::Data(data) => Some((data.flow, data.seq, data.copy, data.wants_ack)),
             other => panic!("a packet, not {other:?}"),
         }
@@ -207,7 +207,7 @@ fn ham(flow: FlowId, next: Seq, of: Transmission, is_congested: bool) -> Vec<u8>
     Spec::new(neighbour.remote, neighbour.local, protocol::EXPERIMENT).emit(0, &mut message);
     let echo = Some(Echo { of, delay: Some(Duration::ZERO) });
     let ack = Ack { is_congested, echo, ..Ack::new(flow, next) };
-    wire::emit_ack(&ack, std::iter::empty(), false, &mut message);
+    ack.emit(&mut message);
     transmit::seal(&mut message, 20, protocol::EXPERIMENT);
     message
 }

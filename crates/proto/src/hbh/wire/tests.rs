@@ -1,5 +1,7 @@
 use proptest::prelude::*;
 
+use std::time::Duration;
+
 use super::*;
 
 #[test]
@@ -23,7 +25,7 @@ fn an_hdm_is_these_octets() {
     // 0x40 RACK | 70 & 0x3f; 0x20 hole | 1 << 3 | 2
     assert_eq!(out[..4], [0x46, 200, 0x12, 0x34]);
     assert_eq!(out[6..], [6, 0x2a, 0xaa, 0xbb]);
-    assert_eq!(Message::parse(&out), Ok((Message::Data(data), &[][..])));
+    assert_eq!(Message::split_first(&out), Ok((Message::Data(data), &[][..])));
 }
 
 #[test]
@@ -32,24 +34,29 @@ fn a_ham_with_an_echo_and_two_intervals_is_these_octets() {
         of: Transmission::Packet { seq: Seq(9), copy: 1 },
         delay: Some(Duration::from_micros(32)),
     };
-    let ack =
-        Ack { is_congested: true, recovered: 5, echo: Some(echo), ..Ack::new(FlowId(1), Seq(5)) };
-    let runs = [(Seq(7), Seq(7)), (Seq(9), Seq(10))];
+    let ack = Ack {
+        is_congested: true,
+        recovered: 5,
+        echo: Some(echo),
+        intervals: Intervals::new(&[[7, 7], [9, 10]]),
+        ..Ack::new(FlowId(1), Seq(5))
+    };
     let mut out = Vec::new();
 
-    emit_ack(&ack, runs.into_iter(), false, &mut out);
+    ack.emit(&mut out);
 
     assert_eq!(out[..4], [0xc2, 5, 0, 1]);
     assert_eq!(out[6..], [59, 0x85, 9, 1, 0, 2, 7, 7, 9, 10]);
-    let Ok((Message::Ack(read), [])) = Message::parse(&out) else { panic!("a HAM alone") };
-    assert_eq!(read.echo, Some(echo));
-    assert_eq!(read.intervals.iter().collect::<Vec<_>>(), runs);
+    assert_eq!(Message::split_first(&out), Ok((Message::Ack(ack), &[][..])));
+    let runs = [(Seq(7), Seq(7)), (Seq(9), Seq(10))];
+    assert_eq!(ack.intervals.iter().collect::<Vec<_>>(), runs);
 }
 
 #[test]
 fn messages_follow_each_other_in_one_packet() {
     let mut out = Vec::new();
-    emit_ack(&Ack::new(FlowId(1), Seq(5)), std::iter::empty(), true, &mut out);
+    let ack = Ack { is_followed: true, ..Ack::new(FlowId(1), Seq(5)) };
+    ack.emit(&mut out);
     let data = Data {
         flow: FlowId(2),
         seq: Seq(0),
@@ -64,10 +71,10 @@ fn messages_follow_each_other_in_one_packet() {
     };
     data.emit(&mut out);
 
-    let (first, rest) = Message::parse(&out).unwrap();
-    let (second, rest) = Message::parse(rest).unwrap();
+    let (first, rest) = Message::split_first(&out).unwrap();
+    let (second, rest) = Message::split_first(rest).unwrap();
 
-    assert_eq!(first, Message::Ack(Ack::new(FlowId(1), Seq(5))));
+    assert_eq!(first, Message::Ack(ack));
     assert_eq!(second, Message::Data(data));
     assert!(rest.is_empty());
 }
@@ -75,7 +82,7 @@ fn messages_follow_each_other_in_one_packet() {
 #[test]
 fn what_cannot_be_is_refused_with_the_reason() {
     let mut ham = Vec::new();
-    emit_ack(&Ack::new(FlowId(1), Seq(5)), std::iter::empty(), false, &mut ham);
+    Ack::new(FlowId(1), Seq(5)).emit(&mut ham);
     let followed_by = |protocol: u8| {
         let mut octets = ham.clone();
         octets[6] = protocol;
@@ -93,7 +100,7 @@ fn what_cannot_be_is_refused_with_the_reason() {
     ];
 
     for (octets, reason) in cases {
-        assert_eq!(Message::parse(&octets), Err(reason), "{octets:02x?}");
+        assert_eq!(Message::split_first(&octets), Err(reason), "{octets:02x?}");
     }
 }
 
@@ -124,7 +131,7 @@ proptest! {
         let mut out = Vec::new();
         data.emit(&mut out);
 
-        prop_assert_eq!(Message::parse(&out), Ok((Message::Data(data), &[][..])));
+        prop_assert_eq!(Message::split_first(&out), Ok((Message::Data(data), &[][..])));
         let read: Vec<_> = data.older.iter().map(|(back, octets)| (back, octets.to_vec())).collect();
         prop_assert_eq!(read, riders);
     }
@@ -141,13 +148,13 @@ proptest! {
         let mut out = Vec::new();
         repair.emit(&mut out);
 
-        prop_assert_eq!(Message::parse(&out), Ok((Message::Repair(repair), &[][..])));
+        prop_assert_eq!(Message::split_first(&out), Ok((Message::Repair(repair), &[][..])));
     }
 
     #[test]
     fn no_octets_make_the_parser_panic(octets in prop::collection::vec(any::<u8>(), 0..200)) {
         let mut rest = &octets[..];
-        while let Ok((_, after)) = Message::parse(rest) {
+        while let Ok((_, after)) = Message::split_first(rest) {
             prop_assert!(after.len() < rest.len());
             rest = after;
             if rest.is_empty() {
@@ -174,6 +181,6 @@ proptest! {
         data.emit(&mut out);
         out[bit / 8] ^= 1 << (bit % 8);
 
-        prop_assert!(Message::parse(&out).is_err());
+        prop_assert!(Message::split_first(&out).is_err());
     }
 }
