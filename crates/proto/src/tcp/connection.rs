@@ -3,29 +3,20 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::agreed::{Agreed, default_mss};
+use super::clock::Clock;
 use super::config::{Config, Limit};
 use super::event::{Event, Events, State, TimedOut};
-use super::receiver::{Due, MAX_SHIFT, Receiver};
+use super::receiver::{Due, Receiver};
 use super::recovery::{Progress, Report};
 use super::sender::Sender;
 use super::seq::Seq;
 use super::stats::Stats;
 use super::timers::Timers;
-use super::wire::{Flags, HEADER, Options, Segment};
-use crate::ip::{V4_HEADER, V6_HEADER, icmp};
+use super::wire::Segment;
+use crate::ip::icmp;
 use crate::rng::Rng;
-use crate::serial;
 use crate::time::Time;
-
-/// The payload that every host takes when it does not say (RFC 9293, 3.7.1).
-const DEFAULT_MSS_V4: u16 = 536;
-const DEFAULT_MSS_V6: u16 = 1_220;
-/// Smaller segments would be mostly header; a peer or router that asks for less gets this.
-const MIN_MSS: usize = 64;
-/// What the length field of an IP header can say.
-const MAX_PACKET: usize = 65_535;
-/// Octets that the timestamps option takes of each segment.
-const TIMESTAMPS_LEN: usize = 12;
 
 /// One end of a TCP connection (RFC 9293).
 #[derive(Clone, Debug)]
@@ -40,36 +31,37 @@ pub struct Connection {
     pub(super) timers: Timers,
     pub(super) events: Events,
     pub(super) stats: Stats,
-    path_mtu: usize,
-    peer_mss: u16,
-    /// What our timestamps clock shows at the epoch.
-    timestamp_base: u32,
+    pub(super) path_mtu: usize,
+    pub(super) peer_mss: u16,
+    pub(super) clock: Clock,
     /// `close` was called before the handshake was over.
     pub(super) is_close_pending: bool,
-    /// A SYN or SYN-ACK is due.
-    pub(super) syn_due: bool,
-    /// It was lost, or its answer was.
+    pub(super) due: Special,
+    /// Our SYN was lost, or its answer was.
     pub(super) is_syn_repeated: bool,
-    /// A reset is due: its place, and what it acknowledges.
-    pub(super) reset_due: Option<(u32, Option<u32>)>,
-    pub(super) probe_due: Option<Probe>,
     /// The peer shall know that we reduced the window.
     pub(super) reduced: bool,
     /// `write` refused octets.
     is_write_blocked: bool,
-    /// When the current second of challenge ACKs began, and how many it had.
-    challenges: (Time, u32),
+    challenges: Challenges,
 }
 
-/// What the two SYNs agreed on.
+/// Segments that are due besides data and acknowledgements.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Agreed {
-    pub(super) timestamps: bool,
-    pub(super) sack: bool,
-    pub(super) ecn: bool,
-    /// The shift of the peer's window field.
-    pub(super) peer_shift: u8,
-    pub(super) scaling: bool,
+pub(super) struct Special {
+    /// A SYN or SYN-ACK.
+    pub(super) syn: bool,
+    /// A reset: its place, and what it acknowledges.
+    pub(super) reset: Option<(u32, Option<u32>)>,
+    pub(super) probe: Option<Probe>,
+}
+
+/// Challenge ACKs (RFC 5961, 7).
+#[derive(Clone, Copy, Debug)]
+struct Challenges {
+    /// When the current second of them began, and how many it had.
+    since: Time,
+    count: u32,
 }
 
 /// A segment to send only to hear from the peer.
@@ -89,15 +81,7 @@ impl Connection {
         remote: SocketAddr,
         rng: &mut Rng,
     ) -> Self {
-        let mut connection = Self::new(now, config, local, remote, rng);
-        connection.agreed = Agreed {
-            timestamps: config.timestamps,
-            sack: config.sack,
-            ecn: config.ecn,
-            peer_shift: 0,
-            scaling: config.window_scaling,
-        };
-        connection
+        Self::new(now, config, local, remote, rng)
     }
 
     /// Opens passively, on `syn`: the first `poll_transmit` gives the SYN-ACK.
@@ -113,13 +97,6 @@ impl Connection {
         rng: &mut Rng,
     ) -> Self {
         let mut connection = Self::new(now, config, local, remote, rng);
-        connection.agreed = Agreed {
-            timestamps: config.timestamps,
-            sack: config.sack,
-            ecn: config.ecn,
-            peer_shift: 0,
-            scaling: config.window_scaling,
-        };
         connection.stats.segments_received = 1;
         connection.take_syn(now, syn);
         connection.state = State::SynReceived;
@@ -140,23 +117,21 @@ impl Connection {
             local,
             remote,
             state: State::SynSent,
-            agreed: Agreed::default(),
+            agreed: Agreed::offered(&config),
             sender: Sender::new(config, u32::from_be_bytes([a, b, c, d])),
             receiver: Receiver::new(&config, 0, 0, 1),
             timers: Timers::new(now),
             events: Events::default(),
             stats: Stats::default(),
             path_mtu: config.mtu,
-            peer_mss: if local.is_ipv4() { DEFAULT_MSS_V4 } else { DEFAULT_MSS_V6 },
-            timestamp_base: u32::from_be_bytes([e, f, g, h]),
+            peer_mss: default_mss(local),
+            clock: Clock::new(u32::from_be_bytes([e, f, g, h]), config.timestamp_tick),
             is_close_pending: false,
-            syn_due: true,
+            due: Special { syn: true, ..Special::default() },
             is_syn_repeated: false,
-            reset_due: None,
-            probe_due: None,
             reduced: false,
             is_write_blocked: false,
-            challenges: (now, 0),
+            challenges: Challenges { since: now, count: 0 },
         }
     }
 
@@ -311,7 +286,7 @@ impl Connection {
     /// The window that the peer offers, in octets.
     #[must_use]
     pub fn peer_window(&self) -> u64 {
-        self.sender.wnd
+        self.sender.offered.wnd
     }
 
     /// The smoothed round-trip time, once there is one.
@@ -359,41 +334,14 @@ impl Connection {
     /// Whether a fast recovery is under way.
     #[must_use]
     pub fn is_recovering(&self) -> bool {
-        self.sender.recovery.is_some()
-    }
-
-    /// Takes the peer's SYN: where its numbers start, and what it offers.
-    pub(super) fn take_syn(&mut self, now: Time, syn: &Segment<'_>) {
-        let options = &syn.options;
-        let agreed = &mut self.agreed;
-        agreed.timestamps &= options.timestamps.is_some();
-        agreed.sack &= options.sack_permitted;
-        agreed.scaling &= options.window_scale.is_some();
-        agreed.ecn &= if syn.flags.has(Flags::ACK) {
-            syn.flags.has(Flags::ECE) && !syn.flags.has(Flags::CWR)
-        } else {
-            syn.flags.has(Flags::ECE | Flags::CWR)
-        };
-        let scale = options.window_scale.filter(|_| agreed.scaling);
-        agreed.peer_shift = scale.unwrap_or(0).min(MAX_SHIFT);
-        let shift = if agreed.scaling { Receiver::shift_for(&self.config) } else { 0 };
-        self.sender.sack = agreed.sack;
-        self.peer_mss = options.mss.unwrap_or(self.peer_mss);
-        let mss = self.payload_limit();
-        self.receiver = Receiver::new(&self.config, syn.seq, shift, mss);
-        if let Some(timestamps) = options.timestamps.filter(|_| self.agreed.timestamps) {
-            self.receiver.take_timestamp(now, self.receiver.next(), timestamps.value);
-        }
-        // The window of a SYN is never scaled.
-        let seq = self.receiver.next();
-        self.sender.start_window(seq, self.sender.una, u64::from(syn.window));
+        self.sender.reaction.recovery.is_some()
     }
 
     /// Our SYN is acknowledged and so is the peer's: data may flow.
     pub(super) fn establish(&mut self, now: Time) {
         self.state = State::Established;
         self.events.connected = true;
-        self.syn_due = false;
+        self.due.syn = false;
         let mss = self.payload_limit();
         self.sender.start(mss, self.is_syn_repeated);
         self.timers.heard(now, self.config.keep_alive);
@@ -409,8 +357,8 @@ impl Connection {
 
     /// Hands an acknowledgement to the send side, and sets the retransmission timer by it.
     pub(super) fn take_ack(&mut self, now: Time, report: &Report, echo: Option<u32>) {
-        let (base, tick) = (self.timestamp_base, self.config.timestamp_tick);
-        let is_echoed = |at: Time| echo == Some(timestamp(base, tick, at));
+        let clock = self.clock;
+        let is_echoed = |at: Time| echo == Some(clock.show(at));
         match self.sender.handle_ack(now, report, is_echoed, &mut self.stats) {
             Progress::Acked { restarts_timer } => {
                 self.timers.patience.reset(now);
@@ -434,8 +382,8 @@ impl Connection {
         self.state = State::Closed;
         self.timers.stop();
         self.sender.discard();
-        self.syn_due = false;
-        self.probe_due = None;
+        self.due.syn = false;
+        self.due.probe = None;
         self.receiver.due = Due::Never;
         self.receiver.duplicates_due = 0;
         self.events.end.get_or_insert(event);
@@ -455,56 +403,23 @@ impl Connection {
     pub(super) fn owe_reset(&mut self) {
         let ack = (self.state != State::SynSent).then(|| self.receiver.next().wire());
         if ack.is_some() {
-            self.reset_due = Some((self.sender.max.wire(), ack));
+            self.due.reset = Some((self.sender.max.wire(), ack));
         }
     }
 
     /// Owes an acknowledgement in answer to a segment that may be forged or lost its way, if
     /// there were not too many of them (RFC 5961, 7).
     pub(super) fn challenge(&mut self, now: Time) {
-        let (since, count) = self.challenges;
-        let (since, count) =
-            if now.since(since) >= Duration::from_secs(1) { (now, 0) } else { (since, count) };
+        let Challenges { since, count } = self.challenges;
+        let is_over = now.since(since) >= Duration::from_secs(1);
+        let (since, count) = if is_over { (now, 0) } else { (since, count) };
         if count < self.config.challenge_acks_per_s.max(1) {
-            self.challenges = (since, count + 1);
+            self.challenges = Challenges { since, count: count + 1 };
             self.stats.challenge_acks += 1;
             self.receiver.due = Due::Now;
         } else {
             self.stats.challenge_acks_held += 1;
         }
-    }
-
-    /// Octets that a segment can carry to the peer, timestamps counted off.
-    pub(super) fn payload_limit(&self) -> u64 {
-        let path = self.path_mtu.min(MAX_PACKET).saturating_sub(self.headers());
-        let own = self.config.mss.map_or(usize::MAX, usize::from);
-        let mss = path.min(own).min(usize::from(self.peer_mss)).max(MIN_MSS);
-        let options = if self.agreed.timestamps { TIMESTAMPS_LEN } else { 0 };
-        (mss - options) as u64
-    }
-
-    /// The MSS that we announce.
-    pub(super) fn announced_mss(&self) -> u16 {
-        let derived = self.config.mtu.saturating_sub(self.headers()).max(MIN_MSS);
-        self.config.mss.unwrap_or(u16::try_from(derived).unwrap_or(u16::MAX))
-    }
-
-    fn headers(&self) -> usize {
-        HEADER + if self.local.is_ipv4() { V4_HEADER } else { V6_HEADER }
-    }
-
-    /// What our timestamps clock shows.
-    pub(super) fn timestamp(&self, now: Time) -> u32 {
-        timestamp(self.timestamp_base, self.config.timestamp_tick, now)
-    }
-
-    /// How long ago the peer's echo left us, in whole ticks.
-    pub(super) fn echo_age(&self, now: Time, options: &Options) -> Option<(u32, Duration)> {
-        let echo = options.timestamps.filter(|_| self.agreed.timestamps)?.echo;
-        let ticks = self.timestamp(now).wrapping_sub(echo);
-        // What lies in the future is no echo of ours.
-        let ticks = u32::try_from(ticks.cast_signed()).ok()?;
-        Some((echo, tick(self.config.timestamp_tick).saturating_mul(ticks)))
     }
 
     /// Whether a limit is reached after so many retransmissions.
@@ -521,14 +436,4 @@ impl Connection {
     pub(super) fn place(&self, segment: &Segment<'_>) -> Seq {
         self.receiver.next().nearest(segment.seq)
     }
-}
-
-fn timestamp(base: u32, length: Duration, now: Time) -> u32 {
-    let nanos = u64::try_from(tick(length).as_nanos()).unwrap_or(u64::MAX);
-    let ticks = now.as_nanos() / nanos;
-    base.wrapping_add(serial::low32(ticks))
-}
-
-fn tick(length: Duration) -> Duration {
-    length.max(Duration::from_micros(1))
 }

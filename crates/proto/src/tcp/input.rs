@@ -52,7 +52,7 @@ impl Connection {
         if !is_acked {
             // Both ends opened at once: our SYN goes again, now with an acknowledgement.
             self.state = State::SynReceived;
-            self.syn_due = true;
+            self.due.syn = true;
             return;
         }
         self.take_segment_ack(now, segment, ack, false);
@@ -73,7 +73,7 @@ impl Connection {
             && seq + 1 == self.receiver.next();
         if is_first_syn {
             if !flags.has(Flags::ACK) {
-                self.syn_due = true;
+                self.due.syn = true;
                 self.is_syn_repeated = true;
             }
             seq += 1;
@@ -194,7 +194,7 @@ impl Connection {
             }
             self.take_segment_ack(now, segment, ack, false);
             self.establish(now);
-        } else if ack > self.sender.max || ack + self.sender.max_window() < self.sender.una {
+        } else if ack > self.sender.max || ack + self.sender.offered.max_wnd < self.sender.una {
             // RFC 5961, 5.
             self.stats.bad_acks += 1;
             self.challenge(now);
@@ -205,7 +205,7 @@ impl Connection {
             let is_bare =
                 !is_new_window && segment.payload.is_empty() && !segment.flags.has(Flags::FIN);
             self.take_segment_ack(now, segment, ack, is_bare);
-            if self.sender.is_probing() || self.sender.wnd == 0 {
+            if self.sender.is_probing() || self.sender.offered.wnd == 0 {
                 // The peer lives, its window is closed: no reason to give up (RFC 1122, 4.2.2.17).
                 self.timers.patience.reset(now);
             }
@@ -223,9 +223,11 @@ impl Connection {
             let is_scaled = !segment.flags.has(Flags::SYN);
             let shift = if is_scaled { self.agreed.peer_shift } else { 0 };
             let seq = self.receiver.next();
-            self.sender.start_window(seq, ack, u64::from(segment.window) << shift);
+            self.sender.offered.start(seq, ack, u64::from(segment.window) << shift);
         }
-        let echo = self.echo_age(now, &segment.options);
+        let timestamps = segment.options.timestamps.filter(|_| self.agreed.timestamps);
+        // What lies in the future is no echo of ours.
+        let echo = timestamps.and_then(|it| Some((it.echo, self.clock.age(now, it.echo)?)));
         let sack = if self.agreed.sack { segment.options.sack } else { SackBlocks::default() };
         let report =
             Report { ack, is_bare, sack, ttl: segment.ttl, echo_age: echo.map(|(_, age)| age) };
@@ -316,7 +318,7 @@ impl Connection {
     fn refuse(&mut self, segment: &Segment<'_>) {
         if let Some(reset) = segment.reset_for() {
             let ack = reset.flags.has(Flags::ACK).then_some(reset.ack);
-            self.reset_due = Some((reset.seq, ack));
+            self.due.reset = Some((reset.seq, ack));
         }
     }
 }

@@ -17,6 +17,8 @@
 //! to the one, `reassembly` what payload means to the other; `input`, `output` and `timers` are
 //! the state machine around them.
 
+mod agreed;
+mod clock;
 mod config;
 mod congestion;
 mod connection;
@@ -26,8 +28,10 @@ mod flight;
 mod hystart;
 mod input;
 mod newreno;
+mod offered;
 mod output;
 mod parameters;
+mod queue;
 mod reassembly;
 mod receiver;
 mod recovery;

@@ -14,12 +14,12 @@ impl Connection {
     /// The choice is made now, so ask only while the bearer has room.
     #[must_use]
     pub fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
-        if let Some((seq, ack)) = self.reset_due.take() {
+        if let Some((seq, ack)) = self.due.reset.take() {
             self.emit_reset(seq, ack, out);
             return true;
         }
         match self.state {
-            State::SynReceived | State::SynSent if self.syn_due => {
+            State::SynReceived | State::SynSent if self.due.syn => {
                 self.emit_syn(now, out);
                 true
             }
@@ -41,8 +41,8 @@ impl Connection {
             return true;
         }
         let extra = self.sack_len();
-        if self.probe_due == Some(Probe::Window) {
-            self.probe_due = None;
+        if self.due.probe == Some(Probe::Window) {
+            self.due.probe = None;
             if let Some(plan) = self.sender.probe(extra) {
                 self.emit_data(now, plan, out);
                 return true;
@@ -79,7 +79,7 @@ impl Connection {
             self.emit_ack(now, out);
             return true;
         }
-        if self.probe_due.take() == Some(Probe::Idle) {
+        if self.due.probe.take() == Some(Probe::Idle) {
             self.emit_idle_probe(now, out);
             return true;
         }
@@ -91,7 +91,7 @@ impl Connection {
     }
 
     fn emit_syn(&mut self, now: Time, out: &mut Vec<u8>) {
-        self.syn_due = false;
+        self.due.syn = false;
         let is_answer = self.state == State::SynReceived;
         let agreed = self.agreed;
         // A peer or a box between may choke on ECN: only the first SYN asks (RFC 3168, 6.1.1.1).
@@ -227,7 +227,7 @@ impl Connection {
     }
 
     fn timestamps(&self, now: Time) -> Timestamps {
-        Timestamps { value: self.timestamp(now), echo: self.receiver.recent() }
+        Timestamps { value: self.clock.show(now), echo: self.receiver.recent() }
     }
 
     fn blank(&self) -> Segment<'static> {

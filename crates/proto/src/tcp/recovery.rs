@@ -11,6 +11,35 @@ use super::stats::Stats;
 use super::wire::SackBlocks;
 use crate::time::Time;
 
+/// What the sender does about losses and congestion, and what it has done.
+#[derive(Clone, Debug)]
+pub(super) struct Reaction {
+    pub(super) recovery: Option<Recovery>,
+    /// What was before a timeout that may have been needless.
+    undo: Option<Undo>,
+    /// No fast retransmit before the peer has acknowledged up to here.
+    pub(super) recover: Seq,
+    /// No further reduction by ECN before the peer has acknowledged up to here.
+    reduced_until: Seq,
+    /// Duplicate acknowledgements in a row.
+    pub(super) duplicates: u32,
+    /// Octets in flight that went by limited transmit.
+    pub(super) limited: u64,
+}
+
+impl Reaction {
+    pub(super) fn new(iss: Seq) -> Self {
+        Self {
+            recovery: None,
+            undo: None,
+            recover: iss,
+            reduced_until: iss,
+            duplicates: 0,
+            limited: 0,
+        }
+    }
+}
+
 /// A fast recovery.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recovery {
@@ -78,21 +107,26 @@ impl Sender {
         if !is_duplicate {
             return Progress::None;
         }
-        self.duplicates += 1;
+        self.reaction.duplicates += 1;
         stats.duplicate_acks += 1;
-        if self.recovery.is_some() {
+        if self.reaction.recovery.is_some() {
             if !self.sack {
                 self.window.cwnd += self.window.mss;
             }
             return Progress::None;
         }
         let head = self.flight.head();
-        let verdict =
-            self.controller.get().on_duplicate(now, &mut self.window, self.duplicates, head);
+        let verdict = self.controller.get().on_duplicate(
+            now,
+            &mut self.window,
+            self.reaction.duplicates,
+            head,
+        );
         if verdict == Verdict::Retransmit {
             self.head_due = true;
         }
-        if self.duplicates >= self.config.duplicate_threshold.max(1) || self.is_head_lost() {
+        if self.reaction.duplicates >= self.config.duplicate_threshold.max(1) || self.is_head_lost()
+        {
             return self.enter_recovery(now, stats);
         }
         Progress::None
@@ -150,16 +184,16 @@ impl Sender {
             rtt,
             srtt: self.rtt.srtt(),
             is_window_limited: self.is_window_limited(flight),
-            in_recovery: self.recovery.is_some(),
+            in_recovery: self.reaction.recovery.is_some(),
             ttl: report.ttl,
             head: self.flight.head(),
         };
         if self.controller.get().on_ack(now, &mut self.window, &ack) == Verdict::Retransmit {
             self.head_due = self.max > self.una;
         }
-        let Some(recovery) = self.recovery else {
-            self.duplicates = 0;
-            self.limited = 0;
+        let Some(recovery) = self.reaction.recovery else {
+            self.reaction.duplicates = 0;
+            self.reaction.limited = 0;
             if self.is_head_lost() {
                 self.enter_recovery(now, stats);
             }
@@ -204,7 +238,7 @@ impl Sender {
 
     /// RFC 3522: what is acknowledged left before the timer expired, so it was only late.
     fn undo_timeout(&mut self, now: Time, report: &Report, stats: &mut Stats) {
-        let Some(Undo { at, cwnd, ssthresh }) = self.undo.take() else { return };
+        let Some(Undo { at, cwnd, ssthresh }) = self.reaction.undo.take() else { return };
         // The age of an echo is known to a tick.
         let since = now.since(at) + self.config.timestamp_tick;
         if report.echo_age.is_none_or(|age| age <= since) {
@@ -214,7 +248,7 @@ impl Sender {
         self.window.cwnd = self.window.cwnd.max(cwnd);
         self.window.ssthresh = self.window.ssthresh.max(ssthresh);
         self.nxt = self.max;
-        self.recover = self.una;
+        self.reaction.recover = self.una;
     }
 
     fn is_window_limited(&self, flight: u64) -> bool {
@@ -236,7 +270,7 @@ impl Sender {
 
     fn may_recover(&self) -> bool {
         // Without SACK, duplicates at `recover` itself may stem from needless retransmissions.
-        if self.sack { self.una >= self.recover } else { self.una > self.recover }
+        if self.sack { self.una >= self.reaction.recover } else { self.una > self.reaction.recover }
     }
 
     fn enter_recovery(&mut self, now: Time, stats: &mut Stats) -> Progress {
@@ -244,27 +278,27 @@ impl Sender {
             return Progress::None;
         }
         stats.fast_retransmits += 1;
-        let flight = self.max.since(self.una) - self.limited;
+        let flight = self.max.since(self.una) - self.reaction.limited;
         self.controller.get().on_loss(now, &mut self.window, flight);
         if !self.sack {
             // The segments that have left the network (RFC 6582, 3.2, step 2).
             let left = u64::from(self.config.duplicate_threshold.max(1));
             self.window.cwnd += left * self.window.mss;
         }
-        self.recovery = Some(Recovery {
+        self.reaction.recovery = Some(Recovery {
             point: self.max,
             high_rxt: self.una,
             rescue_rxt: self.una,
             is_partial: false,
         });
-        self.recover = self.max;
-        self.limited = 0;
+        self.reaction.recover = self.max;
+        self.reaction.limited = 0;
         self.head_due = true;
         Progress::Lost
     }
 
     fn handle_partial_ack(&mut self, octets: u64, recovery: Recovery) -> Progress {
-        if let Some(recovery) = &mut self.recovery {
+        if let Some(recovery) = &mut self.reaction.recovery {
             recovery.is_partial = true;
         }
         if self.sack {
@@ -288,8 +322,8 @@ impl Sender {
             }
             FullAck::Flight | FullAck::Ssthresh => window.ssthresh,
         };
-        self.recovery = None;
-        self.duplicates = 0;
+        self.reaction.recovery = None;
+        self.reaction.duplicates = 0;
         self.controller.get().on_recovered(now, &mut self.window, flight);
     }
 
@@ -301,14 +335,14 @@ impl Sender {
         }
         if self.config.undo_timeouts {
             let Window { cwnd, ssthresh, .. } = self.window;
-            self.undo.get_or_insert(Undo { at: now, cwnd, ssthresh });
+            self.reaction.undo.get_or_insert(Undo { at: now, cwnd, ssthresh });
         }
-        let flight = self.max.since(self.una) - self.limited;
+        let flight = self.max.since(self.una) - self.reaction.limited;
         self.controller.get().on_timeout(now, &mut self.window, flight, is_first);
-        self.recovery = None;
-        self.recover = self.max;
-        self.duplicates = 0;
-        self.limited = 0;
+        self.reaction.recovery = None;
+        self.reaction.recover = self.max;
+        self.reaction.duplicates = 0;
+        self.reaction.limited = 0;
         self.head_due = false;
         self.nxt = self.una;
         // A peer that reported the head, or stays silent, may have thrown its octets away.
@@ -322,12 +356,15 @@ impl Sender {
     /// Returns whether the window was reduced.
     pub(super) fn handle_echo(&mut self, now: Time) -> bool {
         // An acknowledgement of just that much left before the peer heard of the reduction.
-        if self.recovery.is_some() || self.una < self.recover || self.una <= self.reduced_until {
+        if self.reaction.recovery.is_some()
+            || self.una < self.reaction.recover
+            || self.una <= self.reaction.reduced_until
+        {
             return false;
         }
         let flight = self.max.since(self.una);
         self.controller.get().on_mark(now, &mut self.window, flight);
-        self.reduced_until = self.max;
+        self.reaction.reduced_until = self.max;
         true
     }
 
@@ -336,7 +373,7 @@ impl Sender {
         if !self.sack {
             return self.nxt.since(self.una);
         }
-        if let Some(recovery) = self.recovery {
+        if let Some(recovery) = self.reaction.recovery {
             // RFC 6675, SetPipe: what is not lost, and what was sent again.
             let lost_below = self.board.lost_below().unwrap_or(self.una).max(self.una);
             return self.missing(lost_below, self.max) + self.missing(self.una, recovery.high_rxt);
@@ -384,12 +421,12 @@ impl Sender {
 
     /// Keeps the account of what a recovery has sent again.
     pub(super) fn note_recovery(&mut self, plan: Plan) {
-        let point = self.recovery.map(|recovery| recovery.point);
+        let point = self.reaction.recovery.map(|recovery| recovery.point);
         let una = self.una;
         if plan.kind == Kind::Head {
             self.head_due = false;
         }
-        let (Some(recovery), Some(point)) = (&mut self.recovery, point) else { return };
+        let (Some(recovery), Some(point)) = (&mut self.reaction.recovery, point) else { return };
         match plan.kind {
             Kind::Head => {
                 recovery.high_rxt = recovery.high_rxt.max(plan.end());

@@ -12,8 +12,9 @@ use std::time::Duration;
 use super::config::Config;
 use super::congestion::{Controller, Window};
 use super::flight::Flight;
-use super::recovery::{Recovery, Undo};
-use super::ring::Ring;
+use super::offered::Offered;
+use super::queue::Queue;
+use super::recovery::Reaction;
 use super::rtt::Estimator;
 use super::scoreboard::Scoreboard;
 use super::seq::Seq;
@@ -31,16 +32,9 @@ pub(super) struct Sender {
     pub(super) nxt: Seq,
     /// Beyond everything ever sent.
     pub(super) max: Seq,
-    /// Octets written and not acknowledged; the first is at `base`.
-    ring: Ring,
-    base: Seq,
-    fin_queued: bool,
-
-    /// What the peer's window allows from `una` on.
-    pub(super) wnd: u64,
-    max_wnd: u64,
-    /// The segment that last set `wnd`: its own place, and what it acknowledged.
-    wl: (Seq, Seq),
+    /// What was written and is not acknowledged.
+    queue: Queue,
+    pub(super) offered: Offered,
 
     /// Whether the peer sends SACK.
     pub(super) sack: bool,
@@ -49,16 +43,7 @@ pub(super) struct Sender {
     pub(super) rtt: Estimator,
     pub(super) window: Window,
     pub(super) controller: Controller,
-    pub(super) recovery: Option<Recovery>,
-    /// What was before a timeout that may have been needless.
-    pub(super) undo: Option<Undo>,
-    /// No fast retransmit before the peer has acknowledged up to here.
-    pub(super) recover: Seq,
-    /// No further reduction by ECN before the peer has acknowledged up to here.
-    pub(super) reduced_until: Seq,
-    pub(super) duplicates: u32,
-    /// Octets in flight that went by limited transmit.
-    pub(super) limited: u64,
+    pub(super) reaction: Reaction,
     /// The segment at `una` is to be sent again, whatever the window.
     pub(super) head_due: bool,
     /// The octet at `una` is probing a closed window.
@@ -122,24 +107,15 @@ impl Sender {
             una: iss,
             nxt: iss,
             max: iss,
-            ring: Ring::default(),
-            base: iss + 1,
-            fin_queued: false,
-            wnd: 0,
-            max_wnd: 0,
-            wl: (iss, iss),
+            queue: Queue::new(iss + 1),
+            offered: Offered::new(iss),
             sack: false,
             board: Scoreboard::default(),
             flight: Flight::default(),
             rtt,
             window: Window { cwnd: 1, ssthresh: u64::MAX, mss: 1, next_send: None },
             controller: Controller::new(config.congestion),
-            recovery: None,
-            undo: None,
-            recover: iss,
-            reduced_until: iss,
-            duplicates: 0,
-            limited: 0,
+            reaction: Reaction::new(iss),
             head_due: false,
             probing: false,
             last_data_at: None,
@@ -173,53 +149,36 @@ impl Sender {
 
     /// Queues octets up to the bound; returns how many.
     pub(super) fn write(&mut self, octets: &[u8]) -> usize {
-        let room = self.config.send_buffer.max(1).saturating_sub(self.ring.len());
-        let len = octets.len().min(room);
-        self.ring.write(self.ring.len(), &octets[..len]);
+        let len = octets.len().min(self.free());
+        self.queue.write(&octets[..len]);
         len
     }
 
     /// Queues FIN after what is written.
     pub(super) fn finish(&mut self) {
-        self.fin_queued = true;
+        self.queue.finish();
     }
 
-    /// The peer's window, from a segment at `seq` that acknowledges `ack` (RFC 9293, 3.10.7.4).
-    ///
-    /// Returns whether it changed.
+    /// Takes the peer's window from a segment at `seq` that acknowledges `ack`; returns whether it
+    /// changed.
     pub(super) fn set_window(&mut self, seq: Seq, ack: Seq, wnd: u64) -> bool {
-        if seq < self.wl.0 || (seq == self.wl.0 && ack < self.wl.1) {
-            return false;
-        }
-        let is_change = wnd != self.wnd;
-        self.wl = (seq, ack);
-        self.wnd = wnd;
-        self.max_wnd = self.max_wnd.max(wnd);
+        let Some(is_change) = self.offered.update(seq, ack, wnd) else { return false };
         if self.probing && wnd > 0 {
             self.nxt = self.una;
         }
         is_change
     }
 
-    /// The first window; it is never compared with an older one.
-    pub(super) fn start_window(&mut self, seq: Seq, ack: Seq, wnd: u64) {
-        self.wl = (seq, ack);
-        self.wnd = wnd;
-        self.max_wnd = self.max_wnd.max(wnd);
-    }
-
     /// The acknowledgement number moved to `ack`; returns octets of payload that are done.
     pub(super) fn advance(&mut self, ack: Seq) -> u64 {
-        let done = ack.offset_from(self.base).min(self.ring.len());
-        self.ring.consume(done);
-        self.base += done as u64;
+        let done = self.queue.advance(ack);
         self.una = ack;
         self.nxt = self.nxt.max(ack);
         self.board.advance(ack);
         self.probing = false;
         self.head_due = false;
-        self.limited = self.limited.min(self.max.since(ack));
-        done as u64
+        self.reaction.limited = self.reaction.limited.min(self.max.since(ack));
+        done
     }
 
     /// What to send next; `extra` octets of a segment go to options that come and go.
@@ -235,7 +194,7 @@ impl Sender {
             return Next::Wait(Wait::Peer);
         }
         if self.sack
-            && let Some(recovery) = self.recovery
+            && let Some(recovery) = self.reaction.recovery
         {
             return self.next_by_sack(now, room, recovery);
         }
@@ -257,7 +216,7 @@ impl Sender {
             return Next::Wait(Wait::Acks);
         }
         // The oldest may go even into a window that closed meanwhile (RFC 9293, 3.8.6).
-        if seq > self.una && plan.end() > self.una + self.wnd {
+        if seq > self.una && plan.end() > self.una + self.offered.wnd {
             return Next::Wait(Wait::Acks);
         }
         Next::Send(plan)
@@ -268,20 +227,20 @@ impl Sender {
         let (_, stop) = self.board.hole_at(seq);
         let stop = stop.unwrap_or(self.max).min(self.max);
         let end = self.data_end().min(stop).min(seq + room);
-        let fin = self.fin_queued && end == self.data_end() && end < stop;
+        let fin = self.queue.has_fin() && end == self.data_end() && end < stop;
         Plan { seq, len: end.offset_from(seq), fin, kind }
     }
 
     /// New data at `seq`, as far as all the windows allow.
     pub(super) fn next_new(&self, now: Time, seq: Seq, room: u64) -> Next {
         let end = self.data_end();
-        if seq >= end + u64::from(self.fin_queued) {
+        if seq >= end + u64::from(self.queue.has_fin()) {
             return Next::Wait(Wait::Data);
         }
-        let allowed = (self.una + self.wnd).since(seq);
+        let allowed = (self.una + self.offered.wnd).since(seq);
         let len = end.since(seq).min(room).min(allowed);
         let is_last = seq + len == end;
-        let fin = self.fin_queued && is_last && len < allowed;
+        let fin = self.queue.has_fin() && is_last && len < allowed;
         if len == 0 && !fin {
             return Next::Wait(Wait::Peer);
         }
@@ -291,7 +250,7 @@ impl Sender {
         let is_worth_it = len == room
             || fin
             || (is_last && may_be_small)
-            || (len >= self.max_wnd.div_ceil(2) && may_be_small);
+            || (len >= self.offered.max_wnd.div_ceil(2) && may_be_small);
         if !is_worth_it {
             return Next::Wait(if is_last { Wait::Acks } else { Wait::Peer });
         }
@@ -315,10 +274,10 @@ impl Sender {
         if self.max > self.una && !self.probing {
             return None;
         }
-        let allowed = room.min(self.wnd).max(1);
+        let allowed = room.min(self.offered.wnd).max(1);
         let len = self.data_end().since(seq).min(allowed);
-        let fin = self.fin_queued && len < allowed && seq + len == self.data_end();
-        let kind = if self.wnd == 0 { Kind::Probe } else { Kind::New };
+        let fin = self.queue.has_fin() && len < allowed && seq + len == self.data_end();
+        let kind = if self.offered.wnd == 0 { Kind::Probe } else { Kind::New };
         (len > 0 || fin).then(|| Plan { seq, len: usize::try_from(len).unwrap_or(0), fin, kind })
     }
 
@@ -341,7 +300,7 @@ impl Sender {
             Kind::New | Kind::Retransmission => {
                 if self.is_limited(plan) {
                     stats.limited_transmits += 1;
-                    self.limited += plan.octets();
+                    self.reaction.limited += plan.octets();
                 }
                 self.probing = false;
                 self.note_recovery(plan);
@@ -359,15 +318,16 @@ impl Sender {
     /// Whether a new segment goes only because of early duplicate acknowledgements (RFC 3042).
     fn is_limited(&self, plan: Plan) -> bool {
         plan.kind == Kind::New
-            && self.duplicates > 0
-            && self.recovery.is_none()
+            && self.reaction.duplicates > 0
+            && self.reaction.recovery.is_none()
             && plan.end().since(self.una) > self.window.cwnd
     }
 
     /// How far the first duplicate acknowledgements stretch the window without SACK (RFC 3042).
     fn limited_allowance(&self) -> u64 {
-        let is_early = !self.sack && self.recovery.is_none() && self.config.limited_transmit;
-        if is_early { u64::from(self.duplicates.min(2)) * self.window.mss } else { 0 }
+        let is_early =
+            !self.sack && self.reaction.recovery.is_none() && self.config.limited_transmit;
+        if is_early { u64::from(self.reaction.duplicates.min(2)) * self.window.mss } else { 0 }
     }
 
     /// Sets the window back after a silence (RFC 5681, 4.1).
@@ -390,34 +350,34 @@ impl Sender {
         if is_smaller && self.max > self.una && !self.probing && self.una > self.iss {
             // No sign of congestion: the window stays (RFC 1191, 6.5).
             self.nxt = self.una;
-            self.recovery = None;
-            self.recover = self.max;
-            self.duplicates = 0;
+            self.reaction.recovery = None;
+            self.reaction.recover = self.max;
+            self.reaction.duplicates = 0;
         }
     }
 
     /// The octets of a planned segment, in two pieces.
     pub(super) fn payload(&self, plan: Plan) -> (&[u8], &[u8]) {
-        self.ring.slices(plan.seq.offset_from(self.base), plan.len)
+        self.queue.slices(plan.seq, plan.len)
     }
 
     /// Beyond the last octet written.
     pub(super) fn data_end(&self) -> Seq {
-        self.base + self.ring.len() as u64
+        self.queue.end()
     }
 
     /// Octets written and never sent, FIN not counted.
     pub(super) fn unsent(&self) -> u64 {
-        self.data_end().since(self.max.max(self.base)) + u64::from(self.is_fin_unsent())
+        self.data_end().since(self.max.max(self.queue.start())) + u64::from(self.is_fin_unsent())
     }
 
     fn is_fin_unsent(&self) -> bool {
-        self.fin_queued && self.max <= self.data_end()
+        self.queue.has_fin() && self.max <= self.data_end()
     }
 
     /// Whether the peer acknowledged our FIN.
     pub(super) fn is_fin_acked(&self) -> bool {
-        self.fin_queued && self.una > self.data_end()
+        self.queue.has_fin() && self.una > self.data_end()
     }
 
     /// Whether the peer acknowledged our SYN.
@@ -436,17 +396,12 @@ impl Sender {
 
     /// Octets that wait for room in the send buffer's bound.
     pub(super) fn free(&self) -> usize {
-        self.config.send_buffer.max(1).saturating_sub(self.ring.len())
+        self.config.send_buffer.max(1).saturating_sub(self.queue.len())
     }
 
     /// The place of SYN.
     pub(super) fn iss(&self) -> Seq {
         self.iss
-    }
-
-    /// The largest window that the peer has offered.
-    pub(super) fn max_window(&self) -> u64 {
-        self.max_wnd
     }
 
     /// The timeout now, and the longest there may be.
@@ -461,7 +416,7 @@ impl Sender {
 
     /// Gives the buffers back: nothing will be sent any more.
     pub(super) fn discard(&mut self) {
-        self.ring = Ring::default();
+        self.queue.clear();
         self.board.clear();
         self.flight.clear();
     }

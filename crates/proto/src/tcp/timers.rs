@@ -137,7 +137,7 @@ impl Connection {
         self.sender.handle_timeout(now, self.timers.patience.retransmissions == 1);
         self.timers.rto = Some(now + self.sender.rtt.rto());
         if matches!(self.state, State::SynReceived | State::SynSent) {
-            self.syn_due = true;
+            self.due.syn = true;
             self.is_syn_repeated = true;
         }
     }
@@ -150,7 +150,7 @@ impl Connection {
         }
         self.timers.probes = self.timers.probes.saturating_add(1);
         self.timers.persist = Some(now + self.sender.probe_interval(self.timers.probes));
-        self.probe_due = Some(Probe::Window);
+        self.due.probe = Some(Probe::Window);
     }
 
     fn handle_keep_alive(&mut self, now: Time) {
@@ -168,7 +168,7 @@ impl Connection {
         }
         self.timers.keep_alive_probes += 1;
         self.timers.keep_alive = Some(now + at_least(keep_alive.interval));
-        self.probe_due = Some(Probe::Idle);
+        self.due.probe = Some(Probe::Idle);
     }
 
     /// A timer expired without an answer: counts it, warns at R1, and says whether R2 is reached.

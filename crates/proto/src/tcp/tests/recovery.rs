@@ -78,7 +78,7 @@ fn duplicates_after_a_timeout_start_no_second_recovery() {
 fn a_timeout_that_was_needless_is_undone() {
     let window = |undo_timeouts, echo_of_repeat: u32| {
         let mut script = Script::open(Config { undo_timeouts, timestamps: true, ..plain() });
-        let sent_at = script.tcp.timestamp(script.now);
+        let sent_at = script.tcp.clock.show(script.now);
         let _ = script.write(9_000);
         let before = script.tcp.cwnd();
         assert_eq!(script.wait(1_000).len(), 1, "the first segment again");

@@ -251,7 +251,7 @@ fn timestamps_measure_what_was_sent_twice() {
     assert_eq!(script.tcp.mss(), 988);
     let _ = script.write(500);
     assert_eq!(script.wait(1_000), ["1000: . 1+500 ack 1"]);
-    let echo = script.tcp.timestamp(script.now);
+    let echo = script.tcp.clock.show(script.now);
     script.skip(300);
 
     script.options.timestamps = Some(Timestamps { value: 2, echo });
@@ -269,7 +269,7 @@ fn an_echo_of_an_earlier_copy_gives_no_time() {
     let _ = script.write(988);
     script.skip(10);
     let _ = script.write(988);
-    let echo = script.tcp.timestamp(script.now);
+    let echo = script.tcp.clock.show(script.now);
     assert_eq!(script.wait(1_000), ["990: . 1+988 ack 1"]);
 
     script.options.timestamps = Some(Timestamps { value: 2, echo });
