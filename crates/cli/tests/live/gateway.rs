@@ -214,6 +214,42 @@ fn a_running_gateway_keeps_two_capabilities_and_so_does_its_firewall() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn an_interface_that_goes_is_waited_for_while_a_transfer_by_another_goes_on() {
+    let mut net = Net::chain(3);
+    net.start_all();
+    let (from, to) = (net.nodes[1].name.clone(), net.nodes[0].name.clone());
+    let transfer = Transfer::start(&net.nets, &from, (&to, "10.9.0.1"), 200_000_000);
+    transfer.wait_for(100_000, SOON);
+
+    net.nets.run(&from, "ip link delete eth1");
+    let is_told = wait_until(SOON, || {
+        let hbh = net.json(1)["hbh"].clone();
+        hbh["state"] == "waits for eth1" && hbh["interfaces"][1]["why"] != Value::Null
+    });
+    assert!(is_told, "{}", net.status(1));
+    assert_eq!(net.count(1, "neighbours"), 1, "{}", net.status(1));
+    // Its other end, too.
+    assert!(wait_until(SOON, || net.json(2)["hbh"]["state"] == "waits for eth0"));
+
+    let received = transfer.received();
+    let other = net.nodes[2].name.clone();
+    net.nets.cable((&from, "eth1"), (&other, "eth0"));
+    net.nets.address(&from, "eth1", "10.9.1.1/24");
+    net.nets.address(&other, "eth0", "10.9.1.2/24");
+    assert!(wait_until(SOON, || net.count(1, "neighbours") == 2), "{}", net.status(1));
+    net.expect_pings(1, "10.9.1.2", 3);
+    let before = net.count(1, "packets_intercepted");
+    Transfer::start(&net.nets, &other, (&from, "10.9.1.1"), 2_000_000).finish(SOON);
+
+    assert!(net.count(1, "packets_intercepted") > before, "{}", net.status(1));
+    transfer.wait_for(received + 1_000_000, SOON);
+    let services = net.json(1)["services"].clone();
+    assert_eq!(services[0]["restarts"], 0, "{services}");
+    assert_eq!(net.count(1, "neighbours_down"), 1, "{}", net.status(1));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn what_cannot_be_run_is_said_in_one_line() {
     let mut net = Net::chain(2);
     net.start(0);
@@ -380,9 +416,12 @@ impl Net {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    fn json(&self, node: usize) -> Value {
+        serde_json::from_str(&self.status(node)).unwrap_or_default()
+    }
+
     pub(crate) fn count(&self, node: usize, counter: &str) -> u64 {
-        let status: Value = serde_json::from_str(&self.status(node)).unwrap_or_default();
-        status[counter].as_u64().unwrap_or_default()
+        self.json(node)[counter].as_u64().unwrap_or_default()
     }
 
     pub(crate) fn mac(&self, node: usize, interface: &str) -> [u8; 6] {

@@ -19,6 +19,8 @@ use proto::ethernet::Mac;
 pub(crate) struct Device {
     netlink: Netlink,
     index: u32,
+    name: String,
+    addresses: Vec<Prefix>,
 }
 
 /// What a device is to be like.
@@ -44,8 +46,7 @@ impl Device {
         // Nothing of its own: no router solicitations, no link-local address.
         set(name, "ipv6", "addr_gen_mode", "1");
         set(name, "ipv6", "accept_ra", "0");
-        let routes = wanted.routes.iter().map(|(_, prefix)| prefix);
-        if wanted.addresses.iter().chain(routes).any(|prefix| prefix.address().is_ipv6()) {
+        if wanted.addresses.iter().any(|prefix| prefix.address().is_ipv6()) {
             set(name, "ipv6", "disable_ipv6", "0");
         }
         // Errors that we send to a program on this node come from this node's own address.
@@ -59,11 +60,63 @@ impl Device {
             links::add_prefix(&mut netlink, index, prefix.address(), prefix.bits())
                 .with_context(|| format!("giving {name} the address {prefix}"))?;
         }
-        for (owner, prefix) in &wanted.routes {
-            add_route(&mut netlink, index, prefix, wanted.addresses)
-                .with_context(|| format!("the route of {owner} to {prefix} by {name}"))?;
+        let (name, addresses) = (name.to_owned(), wanted.addresses.to_vec());
+        let mut device = Self { netlink, index, name, addresses };
+        device.add_routes(&wanted.routes)?;
+        Ok((tun, device))
+    }
+
+    /// Adds routes, each with who has the network, or none of them.
+    ///
+    /// # Errors
+    /// When one is taken, with the remedy.
+    pub(crate) fn add_routes(&mut self, routes: &[(String, Prefix)]) -> anyhow::Result<()> {
+        for (position, (owner, prefix)) in routes.iter().enumerate() {
+            if let Err(why) = self.add_route(prefix) {
+                for (_, added) in &routes[..position] {
+                    self.remove_route(added);
+                }
+                let name = &self.name;
+                return Err(why).context(format!("the route of {owner} to {prefix} by {name}"));
+            }
         }
-        Ok((tun, Self { netlink, index }))
+        Ok(())
+    }
+
+    /// Removes a route that was added.
+    pub(crate) fn remove_route(&mut self, prefix: &Prefix) {
+        let network = prefix.network();
+        if self.is_own(&network) {
+            return;
+        }
+        let removed =
+            links::remove_route(&mut self.netlink, self.index, network.address(), network.bits());
+        if let Err(error) = removed {
+            warn!(route = %network, %error, "route not removed");
+        }
+    }
+
+    fn add_route(&mut self, prefix: &Prefix) -> anyhow::Result<()> {
+        let network = prefix.network();
+        if self.is_own(&network) {
+            return Ok(());
+        }
+        if network.address().is_ipv6() {
+            set(&self.name, "ipv6", "disable_ipv6", "0");
+        }
+        let (address, bits) = (network.address(), network.bits());
+        match links::add_route(&mut self.netlink, self.index, address, bits) {
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => bail!(
+                "there is one already, which goes elsewhere: `ip route delete {network}`, or add \
+                 it with a metric"
+            ),
+            outcome => Ok(outcome?),
+        }
+    }
+
+    /// Whether the kernel made the route to a network with the device's address.
+    fn is_own(&self, network: &Prefix) -> bool {
+        self.addresses.iter().any(|own| own.network() == *network)
     }
 
     pub(crate) fn set_mtu(&mut self, mtu: usize) {
@@ -71,26 +124,6 @@ impl Device {
         if let Err(error) = links::set_mtu(&mut self.netlink, self.index, mtu) {
             warn!(mtu, %error, "MTU of the device not changed");
         }
-    }
-}
-
-fn add_route(
-    netlink: &mut Netlink,
-    index: u32,
-    prefix: &Prefix,
-    own: &[Prefix],
-) -> anyhow::Result<()> {
-    let network = prefix.network();
-    // The kernel made it with the address.
-    if own.iter().any(|own| own.network() == network) {
-        return Ok(());
-    }
-    match links::add_route(netlink, index, network.address(), network.bits()) {
-        Err(error) if error.raw_os_error() == Some(libc::EEXIST) => bail!(
-            "there is one already, which goes elsewhere: `ip route delete {network}`, or add it \
-             with a metric"
-        ),
-        outcome => Ok(outcome?),
     }
 }
 

@@ -96,15 +96,24 @@ pub fn set_mtu(netlink: &mut Netlink, index: u32, mtu: usize) -> io::Result<()> 
 /// # Errors
 /// When the kernel refuses; `EEXIST` if there is such a route.
 pub fn add_route(netlink: &mut Netlink, index: u32, address: IpAddr, bits: u8) -> io::Result<()> {
-    let mut fixed = [0; ROUTE_FIXED];
-    fixed[0] = netlink::family(address);
-    fixed[1] = bits;
-    fixed[4] = libc::RT_TABLE_MAIN;
-    fixed[5] = libc::RTPROT_STATIC;
-    fixed[6] = if address.is_ipv4() { libc::RT_SCOPE_LINK } else { libc::RT_SCOPE_UNIVERSE };
-    fixed[7] = libc::RTN_UNICAST;
     let flags = u16::try_from(libc::NLM_F_CREATE | libc::NLM_F_EXCL).unwrap_or_default();
-    let request = Request::set(libc::RTM_NEWROUTE, flags, &fixed)
+    let request = Request::set(libc::RTM_NEWROUTE, flags, &route_fixed(address, bits))
+        .with_address(libc::RTA_DST, address)
+        .with(libc::RTA_OIF, &index.to_ne_bytes());
+    netlink.ask(&request, |_| {})
+}
+
+/// Sends what goes to `address/bits` by an interface no more.
+///
+/// # Errors
+/// When the kernel refuses; `ESRCH` if there is no such route.
+pub fn remove_route(
+    netlink: &mut Netlink,
+    index: u32,
+    address: IpAddr,
+    bits: u8,
+) -> io::Result<()> {
+    let request = Request::set(libc::RTM_DELROUTE, 0, &route_fixed(address, bits))
         .with_address(libc::RTA_DST, address)
         .with(libc::RTA_OIF, &index.to_ne_bytes());
     netlink.ask(&request, |_| {})
@@ -125,6 +134,17 @@ pub fn add_prefix(netlink: &mut Netlink, index: u32, address: IpAddr, bits: u8) 
         .with_address(libc::IFA_LOCAL, address)
         .with_address(libc::IFA_ADDRESS, address);
     netlink.ask(&request, |_| {})
+}
+
+fn route_fixed(address: IpAddr, bits: u8) -> [u8; ROUTE_FIXED] {
+    let mut fixed = [0; ROUTE_FIXED];
+    fixed[0] = netlink::family(address);
+    fixed[1] = bits;
+    fixed[4] = libc::RT_TABLE_MAIN;
+    fixed[5] = libc::RTPROT_STATIC;
+    fixed[6] = if address.is_ipv4() { libc::RT_SCOPE_LINK } else { libc::RT_SCOPE_UNIVERSE };
+    fixed[7] = libc::RTN_UNICAST;
+    fixed
 }
 
 fn link_fixed(index: u32, flags: u32, change: u32) -> [u8; LINK_FIXED] {

@@ -342,9 +342,19 @@ pub(super) fn peer_of(index: Index) -> usize {
 }
 
 impl Table {
-    pub(super) fn new(peers: usize) -> Arc<Self> {
-        let slots = Mutex::new(vec![None; peers * SLOTS_PER_PEER as usize]);
-        Arc::new(Self { generation: AtomicU64::new(0), slots, totals: Mutex::default() })
+    /// A table without a place for any peer.
+    pub(super) fn new() -> Arc<Self> {
+        let (slots, totals) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { generation: AtomicU64::new(0), slots, totals })
+    }
+
+    /// Makes places for one more peer.
+    pub(super) fn grow(&self) {
+        let mut slots = lock(&self.slots);
+        let len = slots.len() + SLOTS_PER_PEER as usize;
+        slots.resize(len, None);
+        drop(slots);
+        self.generation.fetch_add(1, Release);
     }
 
     pub(super) fn put(&self, key: &Arc<ReceiveKey>) {

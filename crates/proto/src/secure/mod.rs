@@ -46,7 +46,8 @@ pub use wire::{HEADER, OUTER_V4, OUTER_V6, OVERHEAD, TAG};
 /// Peers of one gateway at most.
 pub const MAX_PEERS: usize = 1_024;
 
-/// A peer: its position in the list that [`Peers::new`] was given.
+/// A peer: its place, which is the position in the list that [`Peers::new`] was given, or what
+/// [`Peers::add_peer`] says.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct PeerId(u16);
 

@@ -109,6 +109,23 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// Whom it is about.
+    #[must_use]
+    pub fn peer(&self) -> PeerId {
+        match *self {
+            Self::EndpointChanged { peer, .. }
+            | Self::Established { peer, .. }
+            | Self::Expired { peer }
+            | Self::GaveUp { peer } => peer,
+        }
+    }
+}
+
+/// Datagrams and events that may wait: so many, and more for each peer.
+const ROOM: usize = 64;
+const ROOM_PER_PEER: usize = 4;
+
 /// What every peer's part needs of the gateway.
 pub(super) struct Local {
     pub(super) private_key: PrivateKey,
@@ -157,7 +174,8 @@ impl Local {
 pub struct Peers {
     local: Local,
     guard: Guard,
-    remotes: Vec<Remote>,
+    /// By their positions; a place that is free is taken again.
+    remotes: Vec<Option<Remote>>,
     by_key: BTreeMap<PublicKey, PeerId>,
     opener: Opener,
     sealers: Vec<Option<Sealer>>,
@@ -183,7 +201,7 @@ impl Peers {
             return Err(Unusable::TooMany(peers.len()));
         }
         let public_key = private_key.public_key();
-        let table = Table::new(peers.len());
+        let table = Table::new();
         let guard = Guard::new(now, &public_key, &mut *entropy)?;
         let local = Local {
             private_key: private_key.clone(),
@@ -196,31 +214,62 @@ impl Peers {
             unix,
             outgoing: VecDeque::new(),
             events: VecDeque::new(),
-            room: 64 + 4 * peers.len(),
+            room: ROOM,
             overflow: 0,
         };
-        let mut by_key = BTreeMap::new();
-        let mut remotes = Vec::with_capacity(peers.len());
-        for (position, peer) in peers.iter().enumerate() {
-            let id = PeerId::new(position).ok_or(Unusable::TooMany(peers.len()))?;
-            if peer.public_key == public_key {
-                return Err(Unusable::OwnKey(position));
-            }
-            if by_key.insert(peer.public_key, id).is_some() {
-                return Err(Unusable::SameKey(position));
-            }
-            remotes.push(Remote::new(now, id, peer));
+        let mut all = Self {
+            local,
+            guard,
+            remotes: Vec::new(),
+            by_key: BTreeMap::new(),
+            opener: Opener::new(table),
+            sealers: Vec::new(),
+            totals: Totals::default(),
+            next_timeout: None,
+        };
+        for peer in peers {
+            all.add_peer(now, peer)?;
         }
-        let sealers = vec![None; remotes.len()];
-        let opener = Opener::new(table);
-        let totals = Totals::default();
-        let mut peers =
-            Self { local, guard, remotes, by_key, opener, sealers, totals, next_timeout: None };
-        for remote in &mut peers.remotes {
-            remote.call(now, &mut peers.local);
+        Ok(all)
+    }
+
+    /// Takes another peer, in the first place that is free. It is called at once if it has an
+    /// endpoint.
+    ///
+    /// # Errors
+    /// When it has our own key or that of another, or there are too many.
+    pub fn add_peer(&mut self, now: Time, peer: &Peer) -> Result<PeerId, Unusable> {
+        let free = self.remotes.iter().position(Option::is_none);
+        let position = free.unwrap_or(self.remotes.len());
+        let id = PeerId::new(position).ok_or(Unusable::TooMany(position + 1))?;
+        if peer.public_key == self.local.private_key.public_key() {
+            return Err(Unusable::OwnKey(position));
         }
-        peers.note_timeout();
-        Ok(peers)
+        if self.by_key.contains_key(&peer.public_key) {
+            return Err(Unusable::SameKey(position));
+        }
+        if free.is_none() {
+            self.remotes.push(None);
+            self.sealers.push(None);
+            self.local.table.grow();
+            self.local.room += ROOM_PER_PEER;
+        }
+        self.by_key.insert(peer.public_key, id);
+        self.remotes[position].insert(Remote::new(now, id, peer)).call(now, &mut self.local);
+        self.note_timeout();
+        Ok(id)
+    }
+
+    /// Forgets a peer and its keys. Its place may be another's afterwards.
+    pub fn remove_peer(&mut self, peer: PeerId) {
+        let Some(mut remote) = self.remotes.get_mut(peer.index()).and_then(Option::take) else {
+            return;
+        };
+        remote.end(&self.local);
+        self.by_key.retain(|_, id| *id != peer);
+        self.sealers[peer.index()] = None;
+        self.local.events.retain(|event| event.peer() != peer);
+        self.note_timeout();
     }
 
     /// Takes a datagram. Data are opened in place.
@@ -261,7 +310,7 @@ impl Peers {
 
     /// The peer is silent, says its core: it is called at once, unless it is already.
     pub fn handle_silence(&mut self, now: Time, peer: PeerId) {
-        if let Some(remote) = self.remotes.get_mut(peer.index()) {
+        if let Some(Some(remote)) = self.remotes.get_mut(peer.index()) {
             remote.call(now, &mut self.local);
             self.note_timeout();
         }
@@ -269,7 +318,7 @@ impl Peers {
 
     /// The peer is to be found at another address, says its name.
     pub fn handle_endpoint(&mut self, now: Time, peer: PeerId, endpoint: SocketAddr) {
-        if let Some(remote) = self.remotes.get_mut(peer.index()) {
+        if let Some(Some(remote)) = self.remotes.get_mut(peer.index()) {
             remote.handle_endpoint(now, endpoint, &mut self.local);
             self.note_timeout();
         }
@@ -280,7 +329,7 @@ impl Peers {
         if self.next_timeout.is_none_or(|due| due > now) {
             return;
         }
-        for remote in &mut self.remotes {
+        for remote in self.remotes.iter_mut().flatten() {
             remote.handle_timeout(now, &mut self.local);
         }
         self.note_timeout();
@@ -305,7 +354,8 @@ impl Peers {
                 sealed => return sealed,
             }
         }
-        let anew = self.remotes.get(peer.index()).and_then(Remote::sealer);
+        let remote = self.remotes.get(peer.index()).and_then(Option::as_ref);
+        let anew = remote.and_then(Remote::sealer);
         sealer.insert(anew.ok_or(Unsealed::NoSession)?).seal(now, number, datagram)
     }
 
@@ -329,7 +379,7 @@ impl Peers {
     /// Seals for the present life of a peer; `None` before the first session with it.
     #[must_use]
     pub fn sealer(&self, peer: PeerId) -> Option<Sealer> {
-        self.remotes.get(peer.index())?.sealer()
+        self.remote(peer)?.sealer()
     }
 
     /// Opens for all peers, on another thread.
@@ -341,19 +391,19 @@ impl Peers {
     /// Where the peer is.
     #[must_use]
     pub fn endpoint(&self, peer: PeerId) -> Option<SocketAddr> {
-        self.remotes.get(peer.index())?.endpoint()
+        self.remote(peer)?.endpoint()
     }
 
     /// Whether something can be sealed for the peer now.
     #[must_use]
     pub fn has_session(&self, now: Time, peer: PeerId) -> bool {
-        self.remotes.get(peer.index()).is_some_and(|remote| remote.has_session(now))
+        self.remote(peer).is_some_and(|remote| remote.has_session(now))
     }
 
     /// The counters of a peer.
     #[must_use]
     pub fn stats(&self, peer: PeerId) -> Stats {
-        self.remotes.get(peer.index()).map(Remote::stats).unwrap_or_default()
+        self.remote(peer).map(Remote::stats).unwrap_or_default()
     }
 
     /// The counters of what belongs to no peer.
@@ -390,8 +440,8 @@ impl Peers {
         if !guard::is_mac(&self.local.mac_key, call.before_mac1, call.mac1) {
             return Err(Dropped::NotForUs);
         }
-        if let Some(remote) = self.remotes.iter_mut().find(|remote| remote.has_answered(call.mac1))
-        {
+        let mut remotes = self.remotes.iter_mut().flatten();
+        if let Some(remote) = remotes.find(|remote| remote.has_answered(call.mac1)) {
             return remote.repeat_answer(now, from, &mut self.local);
         }
         match self.guard.judge(now, from, call, &mut *self.local.entropy) {
@@ -407,7 +457,8 @@ impl Peers {
             .ok_or(Dropped::Forged)?;
         let peer = self.by_key.get(&heard.from).ok_or(Dropped::UnknownKey)?;
         let hello = Hello::parse(heard.payload).ok_or(Dropped::Malformed)?;
-        self.remotes[peer.index()].handle_call(now, from, call, heard, hello, &mut self.local)
+        let remote = self.remotes[peer.index()].as_mut().ok_or(Dropped::UnknownKey)?;
+        remote.handle_call(now, from, call, heard, hello, &mut self.local)
     }
 
     fn handle_answer(
@@ -425,12 +476,17 @@ impl Peers {
         remote.handle_cookie(now, cookie, &mut self.local)
     }
 
+    fn remote(&self, peer: PeerId) -> Option<&Remote> {
+        self.remotes.get(peer.index())?.as_ref()
+    }
+
     fn note_timeout(&mut self) {
-        self.next_timeout = self.remotes.iter().map(Remote::next_timeout).fold(None, earliest);
+        let remotes = self.remotes.iter().flatten();
+        self.next_timeout = remotes.map(Remote::next_timeout).fold(None, earliest);
     }
 }
 
 /// The peer that an index was drawn for.
-fn owner(remotes: &mut [Remote], index: Index) -> Option<&mut Remote> {
-    remotes.get_mut(super::data::peer_of(index))
+fn owner(remotes: &mut [Option<Remote>], index: Index) -> Option<&mut Remote> {
+    remotes.get_mut(super::data::peer_of(index))?.as_mut()
 }

@@ -3,8 +3,10 @@
 mod hostile;
 mod paths;
 mod peers;
+mod reload;
 
 use std::fs;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use ::gateway::keys::{self, System};
@@ -65,13 +67,18 @@ impl Net {
 
     /// Writes the configuration of a node that takes these for the keys of all.
     fn write_config(&self, node: usize, keys: &[String], more: &str) {
+        let peers = if node == 0 { 1..self.nodes.len() } else { 0..1 };
+        self.write_config_with(node, keys, more, peers);
+    }
+
+    /// The same, with these peers.
+    fn write_config_with(&self, node: usize, keys: &[String], more: &str, peers: Range<usize>) {
         let key = self.folder.join(format!("{node}.key"));
         let own = node + 1;
         let mut config = format!(
             "{more}\n[tunnel]\nprivate-key = {key:?}\n\
              addresses = [\"10.77.0.{own}/24\", \"fd77::{own}/64\"]\n"
         );
-        let peers = if node == 0 { 1..self.nodes.len() } else { 0..1 };
         for peer in peers {
             let endpoint =
                 if node == 0 { format!("10.9.{peer}.2") } else { format!("10.9.{node}.1") };
@@ -109,6 +116,11 @@ impl Net {
     /// The gateway of a node, which was started.
     fn gateway(&mut self, node: usize) -> &mut Program {
         self.nets.program(self.programs[node].unwrap())
+    }
+
+    /// The process of a gateway.
+    fn pid(&mut self, node: usize) -> i32 {
+        self.gateway(node).pid().as_raw()
     }
 
     /// Ends a gateway as if it had crashed, and starts it anew.

@@ -15,6 +15,7 @@ mod counters;
 mod errors;
 mod inward;
 mod outward;
+mod reload;
 mod state;
 mod status;
 mod transmit;
@@ -100,14 +101,18 @@ impl Tunnel {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         let rng = Rng::stream(setup.seed, "secure");
         let system = Box::new(keys::System);
-        let peers = secure::Peers::new(Time::ZERO, unix, &private_key, &peers, rng, system)?;
+        let nobody = secure::Peers::new(Time::ZERO, unix, &private_key, &[], rng, system)?;
+        let mut state = State::new(config.mtu, nobody, setup.seed);
+        for (peer, keys) in config.peers.iter().zip(&peers) {
+            state.add_peer(Time::ZERO, peer, keys)?;
+        }
         let errors = Errors::new(&config);
         let shared = Arc::new(Shared {
             clock: setup.clock,
             tun,
             udp,
-            routes: RwLock::new(Arc::new(config.routes())),
-            state: Mutex::new(State::new(&config, peers, setup.seed)),
+            routes: RwLock::new(Arc::new(state.routes())),
+            state: Mutex::new(state),
             transmitter: Mutex::new(Transmitter::default()),
             transmit_again: AtomicBool::new(false),
             is_blocked: AtomicBool::new(false),
@@ -150,9 +155,7 @@ impl Service for Tunnel {
     }
 
     fn reload(&mut self, _now: Time, config: &Config) -> anyhow::Result<Reload> {
-        let same = config.tunnel.as_ref().filter(|config| **config == self.config);
-        let keys = same.map(config::Tunnel::keys).transpose()?;
-        Ok(Reload::unless_same(keys.is_some_and(|keys| keys.private_key == self.private_key)))
+        self.follow(config.tunnel.as_ref().context("no section [tunnel]")?)
     }
 }
 
@@ -206,14 +209,10 @@ impl Shared {
 }
 
 fn wanted(config: &config::Tunnel) -> Wanted<'_> {
-    let routes = config
-        .peers
-        .iter()
-        .flat_map(|peer| peer.routes.iter().map(|route| (peer.name.clone(), *route)));
     Wanted {
         name: &config.device,
         addresses: &config.addresses,
-        routes: routes.collect(),
+        routes: reload::routes(config),
         // The search for the path's begins there.
         mtu: 1_280,
         has_trains: true,

@@ -5,9 +5,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use proto::contract::Refused;
+use proto::ip::Prefix;
 use proto::nc::{self, Event, Tunnel};
 use proto::rng::Rng;
-use proto::secure::{self, Incarnation, OUTER_V4, OUTER_V6, PeerId, Peers, Sealer};
+use proto::secure::{
+    self, Incarnation, OUTER_V4, OUTER_V6, PeerId, Peers, Routes, Sealer, Unusable,
+};
 use proto::time::{Time, earliest};
 use tracing::{debug, info};
 
@@ -23,7 +26,8 @@ const LEAST_MTU: usize = 1_280;
 /// What the lock guards.
 pub(super) struct State {
     peers: Peers,
-    links: Vec<Link>,
+    /// By the places of their peers.
+    links: Vec<Option<Link>>,
     /// Positions of links that may have something to send, each once.
     ready: VecDeque<usize>,
     seed: u64,
@@ -37,8 +41,9 @@ pub(super) struct State {
 /// One peer as it is configured, and its session.
 pub(super) struct Link {
     pub(super) peer: PeerId,
-    pub(super) name: String,
-    parameters: nc::Config,
+    pub(super) config: config::Peer,
+    /// What it proves itself with.
+    pub(super) keys: secure::Peer,
     pub(super) session: Option<Session>,
     is_ready: bool,
     /// When its core wants to be called.
@@ -70,29 +75,72 @@ pub(super) enum Rejected {
 }
 
 impl State {
-    pub(super) fn new(config: &config::Tunnel, peers: Peers, seed: u64) -> Self {
-        let links = config.peers.iter().enumerate().filter_map(|(position, peer)| {
-            Some(Link {
-                peer: PeerId::new(position)?,
-                name: peer.name.clone(),
-                parameters: peer.parameters,
-                session: None,
-                is_ready: false,
-                due: None,
-                alone_since: Time::ZERO,
-                sessions: 0,
-            })
-        });
+    /// The keys belong to nobody yet.
+    pub(super) fn new(max_mtu: Option<u16>, peers: Peers, seed: u64) -> Self {
         Self {
             peers,
-            links: links.collect(),
+            links: Vec::new(),
             ready: VecDeque::new(),
             seed,
             sessions: 0,
-            max_mtu: config.mtu.map(usize::from),
+            max_mtu: max_mtu.map(usize::from),
             device_mtu: LEAST_MTU,
             is_mtu_new: false,
         }
+    }
+
+    /// Takes another peer.
+    ///
+    /// # Errors
+    /// When its key is ours or another's, or there are too many.
+    pub(super) fn add_peer(
+        &mut self,
+        now: Time,
+        config: &config::Peer,
+        keys: &secure::Peer,
+    ) -> Result<(), Unusable> {
+        let peer = self.peers.add_peer(now, keys)?;
+        if self.links.len() <= peer.index() {
+            self.links.resize_with(peer.index() + 1, || None);
+        }
+        self.links[peer.index()] = Some(Link {
+            peer,
+            config: config.clone(),
+            keys: keys.clone(),
+            session: None,
+            is_ready: false,
+            due: None,
+            alone_since: now,
+            sessions: 0,
+        });
+        Ok(())
+    }
+
+    /// Forgets a peer, its session and its keys.
+    pub(super) fn remove_peer(&mut self, peer: PeerId) {
+        self.peers.remove_peer(peer);
+        self.ready.retain(|&position| position != peer.index());
+        if let Some(link) = self.links.get_mut(peer.index()) {
+            *link = None;
+        }
+        self.note_mtu();
+    }
+
+    /// Other networks are behind a peer.
+    pub(super) fn set_routes(&mut self, peer: PeerId, routes: &[Prefix]) {
+        if let Some(link) = self.link_mut(peer) {
+            link.config.routes = routes.to_vec();
+        }
+    }
+
+    /// Which peer an inner address belongs to.
+    pub(super) fn routes(&self) -> Routes {
+        let of_link = |link: &Link| {
+            let (peer, routes) = (link.peer, link.config.routes.clone());
+            routes.into_iter().map(move |route| (peer, route))
+        };
+        let routes: Vec<_> = self.links().flat_map(of_link).collect();
+        Routes::new(&routes).expect("a checked configuration has no overlaps")
     }
 
     /// A packet for a peer.
@@ -102,7 +150,7 @@ impl State {
         peer: PeerId,
         packet: &[u8],
     ) -> Result<(), Rejected> {
-        let Some(link) = self.links.get_mut(peer.index()) else { return Err(Rejected::Quietly) };
+        let Some(link) = self.link_mut(peer) else { return Err(Rejected::Quietly) };
         let Some(session) = link.session.as_mut().filter(|session| session.has_keys) else {
             let is_gone = now.since(link.alone_since) >= GRACE;
             return Err(if is_gone { Rejected::Unreachable } else { Rejected::Quietly });
@@ -125,12 +173,8 @@ impl State {
         is_marked: bool,
         payload: &[u8],
     ) -> bool {
-        let Some(session) = self
-            .links
-            .get_mut(peer.index())
-            .and_then(|link| link.session.as_mut())
-            .filter(|session| session.incarnation == incarnation)
-        else {
+        let session = self.session_mut(peer);
+        let Some(session) = session.filter(|session| session.incarnation == incarnation) else {
             return false;
         };
         session.core.handle_datagram(now, number, is_marked, payload);
@@ -160,7 +204,7 @@ impl State {
     pub(super) fn handle_timeout(&mut self, now: Time) {
         self.peers.handle_timeout(now);
         for position in 0..self.links.len() {
-            let link = &mut self.links[position];
+            let Some(link) = &mut self.links[position] else { continue };
             if link.due.is_some_and(|due| due <= now)
                 && let Some(session) = &mut link.session
             {
@@ -176,11 +220,12 @@ impl State {
             self.take_secure(now, event);
         }
         for position in 0..self.links.len() {
-            if !self.links[position].is_ready {
+            if self.links[position].as_ref().is_none_or(|link| !link.is_ready) {
                 continue;
             }
-            while let Some(event) =
-                self.links[position].session.as_mut().and_then(|session| session.core.poll_event())
+            while let Some(link) = &mut self.links[position]
+                && let Some(session) = &mut link.session
+                && let Some(event) = session.core.poll_event()
             {
                 self.take_core(now, position, event);
             }
@@ -195,7 +240,7 @@ impl State {
     /// Lets the peers take turns: what the next one has ready goes into `batch`.
     pub(super) fn fill(&mut self, now: Time, batch: &mut Batch) -> Option<(PeerId, Sealer)> {
         while let Some(position) = self.ready.pop_front() {
-            let link = &mut self.links[position];
+            let Some(link) = &mut self.links[position] else { continue };
             link.is_ready = false;
             let Some(session) = link.session.as_mut().filter(|session| session.has_keys) else {
                 link.due = None;
@@ -236,21 +281,21 @@ impl State {
     /// When to call [`Self::handle_timeout`] at the latest. Links that are ready are the
     /// transmitter's business.
     pub(super) fn next_timeout(&self) -> Option<Time> {
-        let due = self.links.iter().filter(|link| !link.is_ready).map(|link| link.due);
+        let due = self.links().filter(|link| !link.is_ready).map(|link| link.due);
         due.fold(self.peers.next_timeout(), earliest)
     }
 
     /// The greatest packet for a peer.
     pub(super) fn mtu(&self, peer: PeerId) -> Option<usize> {
-        Some(self.links.get(peer.index())?.session.as_ref()?.core.mtu())
+        Some(self.links.get(peer.index())?.as_ref()?.session.as_ref()?.core.mtu())
     }
 
     pub(super) fn opener(&self) -> secure::Opener {
         self.peers.opener()
     }
 
-    pub(super) fn links(&self) -> &[Link] {
-        &self.links
+    pub(super) fn links(&self) -> impl Iterator<Item = &Link> {
+        self.links.iter().flatten()
     }
 
     pub(super) fn peers(&self) -> &Peers {
@@ -258,12 +303,17 @@ impl State {
     }
 
     fn session_mut(&mut self, peer: PeerId) -> Option<&mut Session> {
-        self.links.get_mut(peer.index())?.session.as_mut()
+        self.link_mut(peer)?.session.as_mut()
+    }
+
+    fn link_mut(&mut self, peer: PeerId) -> Option<&mut Link> {
+        self.links.get_mut(peer.index())?.as_mut()
     }
 
     fn make_ready(&mut self, position: usize) {
-        let link = &mut self.links[position];
-        if !link.is_ready {
+        if let Some(Some(link)) = self.links.get_mut(position)
+            && !link.is_ready
+        {
             link.is_ready = true;
             self.ready.push_back(position);
         }
@@ -275,9 +325,9 @@ impl State {
                 self.establish(now, peer, incarnation, is_new);
             }
             secure::Event::EndpointChanged { peer, endpoint } => {
-                if let Some(link) = self.links.get_mut(peer.index()) {
-                    info!(peer = %link.name, "peer has another address");
-                    debug!(peer = %link.name, %endpoint, "address");
+                if let Some(link) = self.link_mut(peer) {
+                    info!(peer = %link.config.name, "peer has another address");
+                    debug!(peer = %link.config.name, %endpoint, "address");
                     if let Some(session) = &mut link.session {
                         session.core.handle_path_changed(now);
                     }
@@ -285,8 +335,8 @@ impl State {
                 }
             }
             secure::Event::Expired { peer } => {
-                if let Some(link) = self.links.get_mut(peer.index()) {
-                    info!(peer = %link.name, "session expired");
+                if let Some(link) = self.link_mut(peer) {
+                    info!(peer = %link.config.name, "session expired");
                     link.alone_since = now;
                     if let Some(session) = &mut link.session {
                         session.has_keys = false;
@@ -295,8 +345,8 @@ impl State {
                 }
             }
             secure::Event::GaveUp { peer } => {
-                if let Some(link) = self.links.get(peer.index()) {
-                    info!(peer = %link.name, "peer does not answer; trying on");
+                if let Some(link) = self.link_mut(peer) {
+                    info!(peer = %link.config.name, "peer does not answer; trying on");
                 }
             }
         }
@@ -304,7 +354,7 @@ impl State {
 
     fn establish(&mut self, now: Time, peer: PeerId, incarnation: Incarnation, is_new: bool) {
         let Some(sealer) = self.peers.sealer(peer) else { return };
-        let Some(link) = self.links.get_mut(peer.index()) else { return };
+        let Some(Some(link)) = self.links.get_mut(peer.index()) else { return };
         let config = core_config(self.peers.endpoint(peer), self.max_mtu, link);
         match &mut link.session {
             Some(session) if !is_new => {
@@ -313,7 +363,7 @@ impl State {
                 session.is_up = true;
             }
             session => {
-                info!(peer = %link.name, "peer is up");
+                info!(peer = %link.config.name, "peer is up");
                 self.sessions += 1;
                 link.sessions += 1;
                 let rng = Rng::stream(self.seed, &format!("tunnel {}", self.sessions));
@@ -331,20 +381,20 @@ impl State {
     }
 
     fn take_core(&mut self, now: Time, position: usize, event: Event) {
-        let link = &mut self.links[position];
+        let Some(link) = &mut self.links[position] else { return };
         let Some(session) = &mut link.session else { return };
         match event {
             Event::Mtu(mtu) => {
-                debug!(peer = %link.name, mtu, "greatest packet");
+                debug!(peer = %link.config.name, mtu, "greatest packet");
                 self.note_mtu();
             }
             Event::PathDown => {
-                info!(peer = %link.name, "path is down");
+                info!(peer = %link.config.name, "path is down");
                 session.is_up = false;
                 self.peers.handle_silence(now, link.peer);
             }
             Event::PathUp => {
-                info!(peer = %link.name, "path is up");
+                info!(peer = %link.config.name, "path is up");
                 session.is_up = true;
             }
         }
@@ -352,7 +402,7 @@ impl State {
 
     /// The device offers what the best peer takes; who sends more to another is told.
     fn note_mtu(&mut self) {
-        let sessions = self.links.iter().filter_map(|link| link.session.as_ref());
+        let sessions = self.links().filter_map(|link| link.session.as_ref());
         let most = sessions.map(|session| session.core.mtu()).max().unwrap_or(LEAST_MTU);
         let mtu = most.max(LEAST_MTU);
         if mtu != self.device_mtu {
@@ -367,10 +417,10 @@ fn core_config(endpoint: Option<SocketAddr>, limit: Option<usize>, link: &Link) 
     let is_v6 = endpoint.is_some_and(|endpoint| endpoint.is_ipv6());
     let max_mtu = endpoint
         .and_then(|endpoint| Udp::route_mtu(endpoint).ok())
-        .map_or(link.parameters.max_mtu, |mtu| mtu.min(limit.unwrap_or(JUMBO)))
-        .clamp(link.parameters.base_mtu, JUMBO);
+        .map_or(link.config.parameters.max_mtu, |mtu| mtu.min(limit.unwrap_or(JUMBO)))
+        .clamp(link.config.parameters.base_mtu, JUMBO);
     let overhead = if is_v6 { OUTER_V6 } else { OUTER_V4 };
-    nc::Config { max_mtu, overhead, ..link.parameters }
+    nc::Config { max_mtu, overhead, ..link.config.parameters }
 }
 
 /// Octets of the longest outer packet that is tried.

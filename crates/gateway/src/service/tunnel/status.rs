@@ -44,7 +44,7 @@ impl Shared {
             let stats = stats(link);
             let condition = condition(link, state.peers().has_session(now, link.peer));
             let mut sample = |name: &str, value: f64| {
-                let of = ("peer", link.name.clone());
+                let of = ("peer", link.config.name.clone());
                 samples.push(Sample { name: format!("tunnel_{name}"), of, value });
             };
             sample("up", f64::from(u8::from(condition == "up")));
@@ -57,7 +57,7 @@ impl Shared {
                 sample(&name, value as f64);
             }
             tunnels.push(Status {
-                peer: &link.name,
+                peer: &link.config.name,
                 state: condition,
                 endpoint: state.peers().endpoint(link.peer),
                 sessions: link.sessions,

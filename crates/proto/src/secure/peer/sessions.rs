@@ -121,6 +121,14 @@ impl Remote {
         self.sessions.iter().find(|session| Some(session.receive.index) == self.current)
     }
 
+    /// Ends all that there is with the peer.
+    pub(in crate::secure) fn end(&mut self, local: &Local) {
+        self.remove_sessions(local, |_| true);
+        if let Some(life) = &self.life {
+            life.outbound.supersede();
+        }
+    }
+
     pub(super) fn remove_sessions(&mut self, local: &Local, is_gone: impl Fn(&Session) -> bool) {
         self.sessions.retain(|session| {
             let is_gone = is_gone(session);

@@ -220,3 +220,35 @@ fn numbers_go_on_over_sessions_and_above_32_bits() {
 
     assert_eq!(net.ends[1].received, ["1", "2", "3"]);
 }
+
+#[test]
+fn a_peer_that_comes_disturbs_nobody_and_one_that_left_is_not_heard() {
+    let mut net = Net::pair();
+    net.settle();
+    net.assert_connected();
+    net.story();
+    let of_c = vec![peer(&key(2), Some(address("192.0.2.2:51900")))];
+    net.ends.push(End::new(net.now, "c", key(3), "192.0.2.3:51900", of_c));
+
+    let c = net.ends[1].peers.add_peer(net.now, &peer(&key(3), None)).unwrap();
+    net.wait(SECOND * 10);
+    assert_eq!(net.story(), ["c new", "b new", "b moved to 192.0.2.3:51900"]);
+    net.assert_connected();
+    net.send(2, "from c");
+    assert_eq!(net.ends[1].received.pop().as_deref(), Some("from c"));
+
+    net.ends[1].peers.remove_peer(c);
+    let sealed = net.seal(2, "from c").unwrap();
+    let from_c = net.ends[2].address;
+    assert_eq!(net.deliver(from_c, sealed), Some(Incoming::Dropped(Dropped::Unknown)));
+    let mut datagram = [0; OVERHEAD];
+    let sealed = net.ends[1].peers.seal(net.now, c, 9, &mut datagram);
+    assert_eq!(sealed, Err(Unsealed::NoSession));
+    net.assert_connected();
+
+    // Another takes its place.
+    assert_eq!(net.ends[1].peers.add_peer(net.now, &peer(&key(4), None)), Ok(c));
+    let sealed = net.seal(2, "from c").unwrap();
+    assert_eq!(net.deliver(from_c, sealed), Some(Incoming::Dropped(Dropped::Unknown)));
+    net.assert_connected();
+}

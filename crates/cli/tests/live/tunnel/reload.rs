@@ -1,0 +1,116 @@
+//! Another configuration while the gateway runs, and services that fail beside others.
+
+use std::fs;
+
+use nix::sys::signal::Signal;
+
+use super::{Net, SOON, TRACKWAY};
+use crate::namespaces::wait_until;
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn peers_come_and_go_while_a_transfer_to_another_goes_on() {
+    let mut net = Net::star(2, "--rate 10mbit --delay 5ms");
+    net.write_config_with(0, &net.keys, "", 1..2);
+    for node in 0..3 {
+        net.start(node);
+    }
+    net.expect_ping(0, "10.77.0.2");
+    let transfer = net.transfer(0, 1, 4_000_000);
+    transfer.wait_for(200_000, SOON);
+
+    net.write_config(0, &net.keys, "");
+    assert_eq!(net.run(0, &format!("{TRACKWAY} reload")), "tunnel: peer peer2 added\n");
+    net.expect_ping(0, "10.77.0.3");
+    net.write_config_with(0, &net.keys, "", 1..2);
+    assert_eq!(net.run(0, &format!("{TRACKWAY} reload")), "tunnel: peer peer2 left\n");
+    assert!(!net.run(0, "ip route").contains("10.77.0.3"), "the route is left");
+    assert_eq!(net.run(0, &format!("{TRACKWAY} reload")), "nothing has changed\n");
+
+    assert!(transfer.received() < 4_000_000, "the transfer was over too early");
+    transfer.finish(SOON);
+    let tunnels = net.status(0)["tunnels"].clone();
+    assert_eq!(tunnels.as_array().map(Vec::len), Some(1), "{tunnels}");
+    // Its session is the first one, and nobody started anew.
+    assert_eq!(tunnels[0]["sessions"], 1, "{tunnels}");
+    net.expect_ping(0, "10.77.0.2");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_wrong_file_changes_nothing_and_says_what_is_wrong() {
+    let mut net = Net::pair("");
+    net.start_all();
+    let file = net.folder.join("0.toml");
+    let good = fs::read_to_string(&file).unwrap();
+
+    // The last line is wrong, and a peer before it has changed.
+    fs::write(&file, good.replace("10.77.0.2/32", "10.77.0.9/32") + "nonsense = 1\n").unwrap();
+    let line = good.lines().count() + 1;
+    let output = net.nets.try_run(&net.nodes[0], &format!("{TRACKWAY} reload"));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains(&format!("0.toml, line {line}: ")), "{said}");
+    assert!(said.contains("nonsense"), "{said}");
+    net.gateway(0).signal(Signal::SIGHUP);
+    net.gateway(0).wait_for("nothing has changed", SOON);
+    net.expect_pings(0, "10.77.0.2", 3);
+
+    // What only the kernel can refuse.
+    net.run(0, "ip route add 10.88.0.0/16 dev lo");
+    let taken = good.replace("\"10.77.0.2/32\"", "\"10.77.0.2/32\", \"10.88.0.0/16\"");
+    fs::write(&file, taken).unwrap();
+    let output = net.nets.try_run(&net.nodes[0], &format!("{TRACKWAY} reload"));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("there is one already"), "{said}");
+    net.expect_pings(0, "10.77.0.2", 3);
+
+    fs::write(&file, good).unwrap();
+    net.gateway(0).signal(Signal::SIGHUP);
+    net.gateway(0).wait_for("configuration read again", SOON);
+    assert_eq!(net.status(0)["tunnels"][0]["sessions"], 1);
+    let (code, said) = net.gateway(0).stop();
+    assert_eq!(code, Some(0), "{said}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_service_that_fails_starts_again_while_a_transfer_through_another_goes_on() {
+    let mut net = Net::pair("--rate 10mbit --delay 5ms");
+    for (node, interface) in ["eth1", "eth0"].into_iter().enumerate() {
+        net.write_config(node, &net.keys, &format!("interfaces = [\"{interface}\"]"));
+    }
+    net.start_all();
+    net.expect_count(0, "neighbours", 1);
+    let transfer = net.transfer(0, 1, 4_000_000);
+    transfer.wait_for(200_000, SOON);
+
+    // The firewall of HBH is a program of its own.
+    let gateway = net.pid(0);
+    let nft = net.run(0, &format!("pgrep -P {gateway} nft"));
+    net.run(0, &format!("kill {}", nft.trim()));
+
+    let of_hbh = |net: &Net, what: &str| {
+        let services = net.status(0)["services"].clone();
+        let services = services.as_array().cloned().unwrap_or_default();
+        let hbh = services.into_iter().find(|service| service["name"] == "hbh");
+        hbh.map_or(serde_json::Value::Null, |hbh| hbh[what].clone())
+    };
+    let is_told = wait_until(SOON, || of_hbh(&net, "why").to_string().contains("`nft` has ended"));
+    assert!(is_told, "{}", net.status(0));
+    let is_back = wait_until(SOON, || of_hbh(&net, "state") == "running");
+    assert!(is_back, "{}", net.status(0));
+    assert_eq!(of_hbh(&net, "restarts"), 1, "{}", net.status(0));
+    net.expect_count(0, "neighbours", 1);
+    assert!(transfer.received() < 4_000_000, "the transfer was over too early");
+    transfer.finish(SOON);
+    assert_eq!(net.status(0)["tunnels"][0]["sessions"], 1);
+
+    // The tunnel's device, and HBH goes on.
+    let before = of_hbh(&net, "since");
+    net.run(0, "ip link delete trackway-nc0");
+    net.expect_ping(0, "10.77.0.2");
+    assert_eq!(of_hbh(&net, "since"), before, "{}", net.status(0));
+    assert_eq!(of_hbh(&net, "restarts"), 1, "{}", net.status(0));
+}
