@@ -35,6 +35,12 @@ pub fn low16(number: u64) -> u16 {
     number as u16
 }
 
+/// Whether `a` lies after `b`, of numbers that wrap: in the half circle that follows it (RFC 1982).
+#[must_use]
+pub fn is_after(a: u32, b: u32) -> bool {
+    a.wrapping_sub(b).cast_signed() > 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

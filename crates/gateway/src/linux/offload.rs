@@ -15,6 +15,7 @@ mod join;
 pub use join::Joiner;
 
 use proto::ip::{self, Checksum, Header, protocol, pseudo_header};
+use proto::tcp;
 
 /// Octets of the header.
 pub const HEADER: usize = 10;
@@ -153,7 +154,9 @@ impl Offload {
         let header = parse_train(packet)?;
         let transport = self.sum_start;
         let transport_len = match protocol {
-            protocol::TCP => packet.get(transport + 12).map(|octet| usize::from(octet >> 4) * 4),
+            protocol::TCP => {
+                packet.get(transport..).and_then(<[u8]>::first_chunk).map(tcp::header_len)
+            }
             _ => Some(8),
         };
         let payload_at = transport + transport_len.ok_or(Malformed::Segments)?;

@@ -5,12 +5,12 @@ use std::time::Duration;
 use super::config::Profile;
 use super::egress::Segment;
 use super::hop::{Hop, Peer, Timer};
-use super::packet::Tcp;
 use super::receiver::Receiver;
 use super::repair::Decoder;
 use super::transmit::seal;
 use super::wire::{Ack, Data, FlowId, Repair, Seq};
 use crate::ip::{FlowKey, Header};
+use crate::tcp::Peek;
 use crate::time::Time;
 
 /// With more flows from peers than these, no packets are kept for repairs.
@@ -216,7 +216,7 @@ impl Hop {
         if receiver.unreturned > UNRETURNED {
             receiver.downstream = None;
         }
-        let tcp = Tcp::of(&key, &header, &packet, offset);
+        let tcp = Peek::of(&key, &header, &packet, offset);
         if has_hole && let Some(tcp) = tcp {
             receiver.note_hole(tcp.seq);
         }

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::hop::Peer;
-use super::packet::Tcp;
 use super::pool::Pool;
 use crate::ip::FlowKey;
 use crate::serial;
+use crate::tcp::Peek;
 use crate::time::Time;
 
 /// Segments that one connection keeps back at most; one more releases the first.
@@ -33,7 +33,7 @@ pub(super) struct Egress {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment {
     pub(super) key: FlowKey,
-    pub(super) tcp: Tcp,
+    pub(super) tcp: Peek,
     /// Whether something before it will not come.
     pub(super) has_hole: bool,
 }
@@ -84,7 +84,7 @@ impl Egress {
 
         self.deadlines.remove(&(flow.gives_up_at.unwrap_or(Time::MAX), key));
         flow.used_at = now;
-        if tcp.is_syn {
+        if tcp.is_syn() {
             flow.release_all(&mut self.ready);
             flow = Flow::new(now, tcp, hold);
             self.ready.push_back((from, octets));
@@ -157,7 +157,7 @@ impl Egress {
 }
 
 impl Flow {
-    fn new(now: Time, tcp: Tcp, hold: Duration) -> Self {
+    fn new(now: Time, tcp: Peek, hold: Duration) -> Self {
         // One turn above zero, so that no segment lies before the start.
         let next = (1 << 32) + u64::from(tcp.seq) + u64::from(tcp.occupies());
         Self { next, held: VecDeque::new(), gives_up_at: None, hold, used_at: now }
@@ -166,7 +166,7 @@ impl Flow {
     fn handle_segment(
         &mut self,
         now: Time,
-        tcp: Tcp,
+        tcp: Peek,
         (from, octets): (Peer, Vec<u8>),
         hold: Duration,
         pool: &mut Pool,
@@ -175,7 +175,7 @@ impl Flow {
         let start = self.place(tcp.seq);
         let end = start + u64::from(tcp.occupies());
         // An acknowledgement alone carries nothing that could be out of order.
-        if start <= self.next || tcp.occupies() == 0 || tcp.is_reset {
+        if start <= self.next || tcp.occupies() == 0 || tcp.is_reset() {
             ready.push_back((from, octets));
             if start <= self.next && end > self.next {
                 self.next = end;
@@ -204,7 +204,7 @@ impl Flow {
     }
 
     /// What is missing before a segment will not come.
-    fn give_up_before(&mut self, tcp: Tcp, ready: &mut VecDeque<(Peer, Vec<u8>)>) {
+    fn give_up_before(&mut self, tcp: Peek, ready: &mut VecDeque<(Peer, Vec<u8>)>) {
         let start = self.place(tcp.seq);
         while self.held.front().is_some_and(|held| held.start < start)
             && let Some(held) = self.take_first()

@@ -2,10 +2,11 @@
 
 use super::config::Profile;
 use super::hop::{Hop, Peer};
-use super::packet::{Packet, Tcp};
+use super::packet::Packet;
 use super::wire::{FlowId, HEADER};
 use crate::contract::Refused;
 use crate::ip::{FlowKey, Header, mark_congestion};
+use crate::tcp::Peek;
 use crate::time::Time;
 
 /// Packets that were accepted and are between the driver's routing and their queue, at most.
@@ -21,7 +22,7 @@ impl Hop {
             return Err(Refused::TooBig { mtu });
         }
         let (key, offset) = FlowKey::of(&header, packet);
-        let tcp = Tcp::of(&key, &header, packet, offset);
+        let tcp = Peek::of(&key, &header, packet, offset);
         let upstream = self.inbound.get(&key).copied();
         let flow = self.flow_of(now, peer, key)?;
         if let Some(upstream) = upstream {
@@ -30,7 +31,7 @@ impl Hop {
         if let Some(tcp) = tcp
             && self.config.absorb
         {
-            if tcp.is_reset {
+            if tcp.is_reset() {
                 self.discard_reset((peer, flow), tcp, key);
             }
             if let Some(state) = self.peers.get(&peer)
@@ -92,7 +93,7 @@ impl Hop {
     /// A connection is reset: what waits for it in either direction has no one to go to.
     ///
     /// Only if the reset can be the connection's own, or anybody could empty its queues.
-    fn discard_reset(&mut self, flow: (Peer, FlowId), reset: Tcp, key: FlowKey) {
+    fn discard_reset(&mut self, flow: (Peer, FlowId), reset: Peek, key: FlowKey) {
         if !self.senders.get(&flow).is_some_and(|sender| sender.believes_reset(reset)) {
             return;
         }

@@ -2,8 +2,9 @@
 //! headers of a tunnel or of HBH (RFC 4459, 3.2).
 
 use super::{FlowKey, Header, V4_HEADER, V6_HEADER, protocol};
+use crate::tcp::header_len;
+use crate::tcp::wire::HEADER as TCP_HEADER;
 
-const TCP_HEADER: usize = 20;
 const FLAGS: usize = 13;
 const SYN: u8 = 0x02;
 const END: u8 = 0;
@@ -46,7 +47,7 @@ fn find(header: &Header, packet: &[u8]) -> Option<usize> {
     if key.protocol != protocol::TCP || tcp.get(FLAGS)? & SYN == 0 {
         return None;
     }
-    let options_end = usize::from(tcp[12] >> 4) * 4;
+    let options_end = header_len(tcp.first_chunk()?);
     let mut at = TCP_HEADER;
     while at < options_end {
         match *tcp.get(at)? {

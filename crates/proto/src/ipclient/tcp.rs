@@ -1,7 +1,8 @@
 //! What of a TCP segment tells whether it is worth sending.
 
-use crate::ip::{FlowKey, Header, protocol};
-use crate::tcp::wire::{Flags, HEADER};
+use crate::ip::{FlowKey, Header};
+use crate::serial::is_after;
+use crate::tcp::{Flags, Peek};
 
 /// A segment, as far as it can be told from others.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -9,7 +10,7 @@ pub(super) struct Identity {
     flow: FlowKey,
     seq: u32,
     /// Octets of the payload.
-    len: usize,
+    len: u32,
     flags: u8,
 }
 
@@ -37,30 +38,17 @@ impl Tcp {
     /// What a datagram is, when it is a whole TCP segment.
     pub(super) fn of(header: &Header, packet: &[u8]) -> Option<Self> {
         let (flow, offset) = FlowKey::of(header, packet);
-        // Fragments have no ports.
-        if flow.protocol != protocol::TCP || flow.source_port == 0 {
-            return None;
-        }
-        let octets = packet.get(offset..header.total_len)?;
-        let fixed = octets.first_chunk::<HEADER>()?;
-        let len = octets.len().checked_sub(usize::from(fixed[12] >> 4) * 4)?;
-        let word = |at: usize| {
-            u32::from_be_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]])
-        };
-        let all = Flags(fixed[13]);
+        let segment = Peek::of(&flow, header, packet, offset)?;
+        let all = segment.flags;
         // Whether it was pushed makes no difference to what is received.
         let Flags(flags) = all.without(Flags::PSH);
         if all.has(Flags::RST) || all.has(Flags::URG) {
             return None;
         }
-        if len > 0 || all.has(Flags::SYN) || all.has(Flags::FIN) {
-            return Some(Self::Data(Identity { flow, seq: word(4), len, flags }));
+        if segment.occupies() > 0 {
+            let Peek { seq, len, .. } = segment;
+            return Some(Self::Data(Identity { flow, seq, len, flags }));
         }
-        all.has(Flags::ACK).then(|| Self::Ack { flow, ack: word(8), flags })
+        all.has(Flags::ACK).then_some(Self::Ack { flow, ack: segment.ack, flags })
     }
-}
-
-/// Whether sequence number `a` lies after `b`.
-fn is_after(a: u32, b: u32) -> bool {
-    a.wrapping_sub(b).cast_signed() > 0
 }

@@ -14,6 +14,7 @@
 use std::net::SocketAddr;
 use std::ops::BitOr;
 
+use super::peek::header_len;
 use crate::ip::{self, ecn, protocol, pseudo_header};
 
 /// Octets of a header without options.
@@ -197,7 +198,7 @@ impl<'a> Segment<'a> {
         let Some(fixed) = octets.first_chunk::<HEADER>() else {
             return Err(Malformed::Truncated { have: octets.len() });
         };
-        let len = usize::from(fixed[12] >> 4) * 4;
+        let len = header_len(fixed);
         if len < HEADER || len > octets.len() {
             return Err(Malformed::Offset(len));
         }

@@ -1,5 +1,7 @@
 //! How much the network loses, from the transmissions that acknowledgements return.
 
+use crate::serial::is_after;
+
 /// The loss rate: of each period of transmissions the share that was not returned, smoothed.
 #[derive(Clone, Debug)]
 pub struct Estimator {
@@ -62,11 +64,6 @@ impl Estimator {
     pub fn rate(&self) -> f64 {
         self.rate
     }
-}
-
-/// Whether a number that wraps lies in the half circle after another.
-pub(super) fn is_after(a: u32, b: u32) -> bool {
-    a.wrapping_sub(b).cast_signed() > 0
 }
 
 #[cfg(test)]

@@ -2,10 +2,9 @@
 
 use super::config::Config;
 use super::decoder::{Decoder, Outcome};
-use super::loss::is_after;
 use super::stats::Stats;
 use super::wire::{Ack, Combination, PREFIX, Runs};
-use crate::serial::{expand, low32};
+use crate::serial::{expand, is_after, low32};
 
 /// The decoding of one direction of a connection.
 #[derive(Clone, Debug)]

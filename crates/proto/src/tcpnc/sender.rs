@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 
 use super::coefficients;
 use super::config::Config;
-use super::loss::{Estimator, is_after};
+use super::loss::Estimator;
 use super::redundancy;
 use super::stats::Stats;
 use super::wire::{Ack, Combination, PREFIX};
 use crate::rng::Rng;
-use crate::serial::{expand, low32};
+use crate::serial::{expand, is_after, low32};
 use crate::time::Time;
 
 /// The coding buffer of one direction of a connection.

@@ -2,6 +2,7 @@
 //! opposite of cutting.
 
 use proto::ip::{self, Checksum, Header, protocol, pseudo_header};
+use proto::tcp;
 
 use super::{HEADER, KIND_TCP4, KIND_TCP6, KIND_UDP, NEEDS_SUM};
 
@@ -230,7 +231,7 @@ impl Shape {
         let is_tcp = header.protocol == protocol::TCP;
         let payload = match header.protocol {
             protocol::TCP => {
-                let len = usize::from(packet.get(transport + 12)? >> 4) * 4;
+                let len = tcp::header_len(packet.get(transport..)?.first_chunk()?);
                 let flags = packet.get(transport + TCP_FLAGS)?;
                 if flags & !TCP_PSH != TCP_ACK || len < 20 {
                     return None;

@@ -1,6 +1,8 @@
 //! How far the TCP connection in a flow has come, and whether something is missing from it.
 
-use super::super::packet::{Packet, Tcp, is_after};
+use super::super::packet::Packet;
+use crate::serial::is_after;
+use crate::tcp::Peek;
 
 /// What was seen of the connection's segments.
 #[derive(Debug, Default)]
@@ -20,7 +22,7 @@ impl Course {
     /// have said so.
     pub(super) fn handle_packet(&mut self, packet: &mut Packet, is_from_peer: bool) {
         let Some(tcp) = packet.tcp else { return };
-        if tcp.is_syn {
+        if tcp.is_syn() {
             // Another connection, or the same one from its start.
             (self.newest, self.newest_ack) = (None, None);
         }
@@ -29,7 +31,7 @@ impl Course {
             packet.has_hole |= self.has_hole || (!is_from_peer && !follows);
             self.has_hole = false;
         }
-        if !tcp.is_syn && self.newest_ack.is_none_or(|newest| is_after(tcp.ack, newest)) {
+        if !tcp.is_syn() && self.newest_ack.is_none_or(|newest| is_after(tcp.ack, newest)) {
             self.newest_ack = Some(tcp.ack);
         }
         // A pure acknowledgement has the number of the segment that comes next.
@@ -41,7 +43,7 @@ impl Course {
     }
 
     /// A packet was refused, or will not be sent any more.
-    pub(super) fn handle_loss(&mut self, tcp: Option<Tcp>) {
+    pub(super) fn handle_loss(&mut self, tcp: Option<Peek>) {
         self.has_hole |= tcp.is_some_and(|tcp| tcp.occupies() > 0);
     }
 
@@ -51,17 +53,17 @@ impl Course {
     }
 
     /// Whether a segment lies beyond all that were seen.
-    pub(super) fn is_new(&self, tcp: Tcp) -> bool {
+    pub(super) fn is_new(&self, tcp: Peek) -> bool {
         self.newest.is_none_or(|(newest, _)| is_after(tcp.seq, newest))
     }
 
     /// Whether a segment has the number that comes next.
-    pub(super) fn is_next(&self, tcp: Tcp) -> bool {
+    pub(super) fn is_next(&self, tcp: Peek) -> bool {
         self.newest.is_some_and(|(_, end)| end == tcp.seq)
     }
 
     /// Whether a later segment acknowledges more.
-    pub(super) fn is_superseded(&self, tcp: Tcp) -> bool {
+    pub(super) fn is_superseded(&self, tcp: Peek) -> bool {
         self.newest_ack.is_some_and(|newest| is_after(newest, tcp.ack))
     }
 }

@@ -28,13 +28,14 @@ use self::queue::Queue;
 use super::config::{Config, Profile};
 use super::hop::Peer;
 use super::pacer::Pacer;
-use super::packet::{Packet, Tcp};
+use super::packet::Packet;
 use super::peer::PeerState;
 use super::pool::Pool;
 use super::stats::Stats;
 use super::window::Window;
 use super::wire::{self, COPIES, Data, FlowId, MAX_SPAN};
 use crate::ip::FlowKey;
+use crate::tcp::Peek;
 use crate::time::{Time, earliest};
 
 /// A flow towards a peer.
@@ -153,7 +154,7 @@ impl Sender {
     }
 
     /// Takes note of a packet that was refused, or that will not be sent any more.
-    pub(super) fn handle_loss(&mut self, tcp: Option<Tcp>) {
+    pub(super) fn handle_loss(&mut self, tcp: Option<Peek>) {
         self.course.handle_loss(tcp);
     }
 
@@ -165,7 +166,7 @@ impl Sender {
     pub(super) fn absorb(
         &mut self,
         now: Time,
-        tcp: Tcp,
+        tcp: Peek,
         packet: &[u8],
         header_len: usize,
         peer: &PeerState,
@@ -175,8 +176,8 @@ impl Sender {
         }
         let is_same = |held: &Packet| {
             held.tcp.is_some_and(|held| {
-                (held.seq, held.len, held.is_syn, held.is_fin)
-                    == (tcp.seq, tcp.len, tcp.is_syn, tcp.is_fin)
+                (held.seq, held.len, held.is_syn(), held.occupies())
+                    == (tcp.seq, tcp.len, tcp.is_syn(), tcp.occupies())
             })
         };
         if self.queue.replace(is_same, packet, header_len) {
@@ -193,7 +194,7 @@ impl Sender {
     }
 
     /// Whether a TCP reset is the connection's own: its number is the next one (RFC 5961, 3.2).
-    pub(super) fn believes_reset(&self, tcp: Tcp) -> bool {
+    pub(super) fn believes_reset(&self, tcp: Peek) -> bool {
         self.course.is_next(tcp)
     }
 

@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 
 use super::FLOWS;
-use crate::ip::{FlowKey, protocol};
+use crate::ip::FlowKey;
 use crate::rng::Rng;
-use crate::tcp::Flags;
-use crate::tcp::wire::HEADER;
+use crate::serial::is_after;
+use crate::tcp::Peek;
 
 /// What a packet is to a queue.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -33,31 +33,16 @@ pub(super) struct Hash([u64; 4]);
 pub(super) struct Progress(Option<(Tag, u32)>);
 
 impl Kind {
-    /// `offset` is where the transport header starts.
-    pub(super) fn of(
-        key: &FlowKey,
-        packet: &[u8],
-        offset: usize,
-        tag: Tag,
-        progress: &mut Progress,
-    ) -> Self {
-        const ENDS: u8 = Flags::FIN.0 | Flags::RST.0;
-
-        // Ports are missing where the transport header may be.
-        let is_tcp =
-            key.protocol == protocol::TCP && (key.source_port, key.destination_port) != (0, 0);
-        let segment = packet.get(offset..).filter(|_| is_tcp).unwrap_or_default();
-        let Some(fixed) = segment.first_chunk::<HEADER>() else { return Self::Other };
-        let (words, flags) = (fixed[12] >> 4, fixed[13]);
-        let payload = segment.len().saturating_sub(usize::from(words) * 4);
-        let seq = u32::from_be_bytes([fixed[4], fixed[5], fixed[6], fixed[7]]);
-        let end = seq.wrapping_add(u32::try_from(payload).unwrap_or(0));
-        if flags & Flags::SYN.0 != 0 {
+    /// What the TCP segment in a packet is, if there is one.
+    pub(super) fn of(segment: Option<Peek>, tag: Tag, progress: &mut Progress) -> Self {
+        let Some(segment) = segment else { return Self::Other };
+        let end = segment.seq.wrapping_add(segment.len);
+        if segment.is_syn() {
             progress.0 = Some((tag, end));
             Self::Opening
-        } else if payload > 0 {
+        } else if segment.len > 0 {
             if progress.reach(tag, end) { Self::Other } else { Self::Repeat }
-        } else if flags & ENDS == 0 {
+        } else if segment.occupies() == 0 && !segment.is_reset() {
             Self::PureAck
         } else {
             Self::Other
@@ -70,7 +55,7 @@ impl Progress {
     fn reach(&mut self, tag: Tag, end: u32) -> bool {
         if let Some((known, newest)) = self.0
             && known == tag
-            && end.wrapping_sub(newest).cast_signed() <= 0
+            && !is_after(end, newest)
         {
             return false;
         }

@@ -1,4 +1,4 @@
-//! Where inner packets wait for the tunnel: a short queue for each flow, served in turn.
+//! Where inner packets wait for the tunnel: a queue for each flow, served in turn.
 //!
 //! ```text
 //!                    ┌ flow ┐
@@ -6,8 +6,8 @@
 //!                    └ flow ┘     a quantum each in turn        mark or drop
 //! ```
 //!
-//! This is FQ-CoDel (RFC 8290) for a tunnel that shall not idle: see [`codel::Law`]. A flow that
-//! had nothing waiting goes before those that have, so that what is sparse passes at once.
+//! This is FQ-CoDel (RFC 8290) with targets for a tunnel that must not idle: see [`codel::Law`]. A flow
+//! that had nothing queued goes before those that had, so that sparse traffic passes at once.
 
 mod classify;
 mod codel;
@@ -24,13 +24,14 @@ use self::store::{Chain, Note, Store};
 use crate::contract::Refused;
 use crate::ip::{self, FlowKey, Header};
 use crate::rng::Rng;
+use crate::tcp::Peek;
 use crate::time::Time;
 
 /// Buckets of flows (RFC 8290, 5.2).
 const FLOWS: usize = 1_024;
 /// Octets that a flow may send in its turn: a packet of full size (RFC 8290, 5.2).
 const QUANTUM: usize = 1_500;
-/// Octets that a packet counts for besides its own: what is kept about it.
+/// Octets that each packet counts in addition to its own: the memory of its bookkeeping.
 const BOOKKEEPING: usize = 64;
 
 /// Inner packets on their way into the tunnel.
@@ -42,9 +43,9 @@ pub(super) struct Queue {
     flows: Vec<Flow>,
     /// Octets that wait, with their bookkeeping, by flow.
     backlogs: Vec<usize>,
-    /// One of the longest flows, and a backlog that none exceeds.
+    /// One of the longest flows, and an upper bound of all backlogs.
     longest: (usize, usize),
-    /// For the round-trip time that was last given.
+    /// The law, and the round-trip time that it was made for.
     law: (Duration, Law),
     new: VecDeque<usize>,
     old: VecDeque<usize>,
@@ -110,9 +111,9 @@ impl Queue {
         }
     }
 
-    /// Takes an inner packet; what follows its IP length is cut off.
+    /// Takes an inner packet, cut to the length that its IP header says.
     ///
-    /// Beyond the limit the longest flow loses its first packets.
+    /// When the limit is exceeded, the longest flow loses its first packets.
     pub(super) fn push(&mut self, now: Time, packet: &[u8]) -> Result<(), Refused> {
         let header = Header::parse(packet).map_err(|_| Refused::Malformed)?;
         let (key, offset) = FlowKey::of(&header, packet);
@@ -121,7 +122,8 @@ impl Queue {
         let index = tag.bucket();
 
         let flow = &mut self.flows[index];
-        let kind = Kind::of(&key, octets, offset, tag, &mut flow.progress);
+        let segment = Peek::of(&key, &header, packet, offset);
+        let kind = Kind::of(segment, tag, &mut flow.progress);
         self.stats.flows += usize::from(flow.packets.is_none());
         let note = Note { arrived: now, kind, ahead: self.backlogs[index] };
         self.store.append(&mut flow.packets, octets, note);
@@ -146,9 +148,9 @@ impl Queue {
 
     /// Appends the next packet to `out` if it is of at most `room` octets.
     ///
-    /// `round_trip` is that of the tunnel's path without queues, but with what repairing losses adds
-    /// to it: bulk flows may wait for a little more than that. `None` also when the next packet
-    /// is longer; it stays the next until a flow comes that goes before it.
+    /// `round_trip` is that of the tunnel's path without queues, plus the time that repairs take: bulk
+    /// flows may queue for a little more than that. `None` also when the next packet is longer than
+    /// `room`; it stays the next one unless a sparse flow goes before it.
     pub(super) fn pop(
         &mut self,
         now: Time,
@@ -173,7 +175,7 @@ impl Queue {
             let may_be_told = match kind {
                 Kind::Opening | Kind::PureAck => !is_sparse,
                 Kind::Other => true,
-                // It answers what the flow was told before, and a second loss means a timeout.
+                // A retransmission answers an earlier signal, and losing it would cost a timeout.
                 Kind::Repeat => false,
             };
             let wait = now.since(arrived);
@@ -259,7 +261,7 @@ impl Queue {
                 flow.credit += QUANTUM.cast_signed();
                 self.old.push_back(index);
             } else if is_new && !self.old.is_empty() {
-                // Else a flow of one packet at a time could stay before the old ones for ever.
+                // Otherwise a flow with one packet at a time would always go before the old ones.
                 self.old.push_back(index);
             } else {
                 flow.is_listed = false;
@@ -279,7 +281,7 @@ impl Queue {
         self.octets -= len;
     }
 
-    /// The longest flow, or one at least three quarters as long: looking for it takes time.
+    /// The longest flow, or one at least three quarters as long: the exact one takes time to find.
     fn longest(&mut self) -> usize {
         let (index, was) = self.longest;
         if self.backlogs[index] * 4 < was * 3 || was == 0 {
