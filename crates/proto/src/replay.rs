@@ -20,7 +20,7 @@ pub struct Window<const WORDS: usize> {
 
 /// Why a number is not taken.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum Refused {
+pub enum Stale {
     /// It was taken before.
     #[error("taken before")]
     Again,
@@ -51,22 +51,22 @@ impl<const WORDS: usize> Window<WORDS> {
     ///
     /// # Errors
     /// When it was, or is too old to tell.
-    pub fn check(&self, number: u64) -> Result<(), Refused> {
+    pub fn check(&self, number: u64) -> Result<(), Stale> {
         if number >= self.end {
             return Ok(());
         }
         if number.saturating_add(Self::BITS) < self.end {
-            return Err(Refused::TooOld);
+            return Err(Stale::TooOld);
         }
         let (word, bit) = Self::place(number);
-        if self.words[word] & bit == 0 { Ok(()) } else { Err(Refused::Again) }
+        if self.words[word] & bit == 0 { Ok(()) } else { Err(Stale::Again) }
     }
 
     /// Takes `number` and says whether it is the greatest so far.
     ///
     /// # Errors
     /// When it was taken, or is too old to tell.
-    pub fn take(&mut self, number: u64) -> Result<bool, Refused> {
+    pub fn take(&mut self, number: u64) -> Result<bool, Stale> {
         self.check(number)?;
         let is_newest = number >= self.end;
         if is_newest {
@@ -114,14 +114,14 @@ mod tests {
         let mut window = Window::new();
 
         assert_eq!(window.take(0), Ok(true));
-        assert_eq!(window.take(0), Err(Refused::Again));
+        assert_eq!(window.take(0), Err(Stale::Again));
         assert_eq!(window.take(BITS), Ok(true));
         assert_eq!(window.take(1), Ok(false));
         assert_eq!(window.take(BITS + 100), Ok(true));
-        assert_eq!(window.take(2), Err(Refused::TooOld));
+        assert_eq!(window.take(2), Err(Stale::TooOld));
         assert_eq!(window.take(101), Ok(false));
         assert_eq!(window.take(u64::MAX >> 1), Ok(true));
-        assert_eq!(window.take(BITS + 99), Err(Refused::TooOld));
+        assert_eq!(window.take(BITS + 99), Err(Stale::TooOld));
     }
 
     #[test]
@@ -161,8 +161,8 @@ mod tests {
                         prop_assert!(taken.insert(number));
                         prop_assert_eq!(is_newest, taken.last() == Some(&number));
                     }
-                    Err(Refused::Again) => prop_assert!(taken.contains(&number)),
-                    Err(Refused::TooOld) => prop_assert!(!is_near),
+                    Err(Stale::Again) => prop_assert!(taken.contains(&number)),
+                    Err(Stale::TooOld) => prop_assert!(!is_near),
                 }
                 greatest = greatest.max(number);
             }

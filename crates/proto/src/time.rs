@@ -76,7 +76,8 @@ impl fmt::Display for Time {
 }
 
 /// The duration in nanoseconds, at most 584 years.
-fn nanos(duration: Duration) -> u64 {
+#[must_use]
+pub fn nanos(duration: Duration) -> u64 {
     duration
         .as_secs()
         .saturating_mul(1_000_000_000)

@@ -83,7 +83,7 @@ pub enum Unsealed {
 
 /// Why a packet is not believed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum Refused {
+pub enum Untrusted {
     /// Nobody who has the key sent it, in this conversation, to us.
     #[error("forged")]
     Forged,
@@ -92,7 +92,7 @@ pub enum Refused {
     Malformed,
     /// It came before, or far too late.
     #[error("{0}")]
-    Replayed(#[from] replay::Refused),
+    Replayed(#[from] replay::Stale),
 }
 
 impl GroupKey {
@@ -182,22 +182,22 @@ impl Channel {
     ///
     /// # Errors
     /// When it is not to be believed; `out` is as it was.
-    pub fn open(&mut self, packet: &[u8], out: &mut Vec<u8>) -> Result<(), Refused> {
-        let header = Header::parse(packet).map_err(|_| Refused::Malformed)?;
+    pub fn open(&mut self, packet: &[u8], out: &mut Vec<u8>) -> Result<(), Untrusted> {
+        let header = Header::parse(packet).map_err(|_| Untrusted::Malformed)?;
         let sealed = &packet[..header.total_len];
         let Some((inner, &[n0, n1, n2, ref theirs @ ..])) = sealed.split_last_chunk::<TRAILER>()
         else {
-            return Err(Refused::Malformed);
+            return Err(Untrusted::Malformed);
         };
         if inner.len() < header.len {
-            return Err(Refused::Malformed);
+            return Err(Untrusted::Malformed);
         }
         let low = u32::from_be_bytes([0, n0, n1, n2]);
         let number = self.window.rebuild(0, 8 * 3, low);
         // First what costs less.
         self.window.check(number)?;
         if tag(&self.back, number, &header, inner) != u64::from_be_bytes(*theirs) {
-            return Err(Refused::Forged);
+            return Err(Untrusted::Forged);
         }
         self.window.take(number)?;
         out.clear();

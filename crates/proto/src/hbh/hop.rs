@@ -70,7 +70,20 @@ pub(super) enum Timer {
     Flow(Peer, FlowId),
 }
 
-/// A node's HBH.
+/// The HBH of one node, towards all its neighbours: a core as [`crate::contract`] describes it.
+///
+/// The driver routes. It hands a packet whose next hop speaks HBH to
+/// [`handle_packet`](Self::handle_packet), where it waits in the queue of its flow until the link to that
+/// neighbour has room. What a neighbour sends goes to [`handle_message`](Self::handle_message);
+/// the packets in it come back out of [`poll_restored`](Self::poll_restored), to be routed again.
+///
+/// - Facts in: [`add_peer`](Self::add_peer), [`remove_peer`](Self::remove_peer) and
+///   [`reroute`](Self::reroute) for what routing knows; `handle_packet`, `handle_message`,
+///   [`handle_link_report`](Self::handle_link_report).
+/// - Decisions out: `poll_restored` and [`poll_event`](Self::poll_event) after each of these and after
+///   timeouts, then [`poll_transmit`](Self::poll_transmit) for each link that has room.
+/// - Time: [`next_timeout`](Self::next_timeout) and [`handle_timeout`](Self::handle_timeout).
+/// - Getters: [`config`](Self::config), [`stats`](Self::stats).
 #[derive(Debug)]
 pub struct Hop {
     pub(super) config: Config,

@@ -25,7 +25,21 @@ const ICMP_BURST: u32 = 20;
 /// ... and how long until there may be one more.
 const ICMP_SPACING: Duration = Duration::from_millis(100);
 
-/// IP datagrams in, primitives out, and back.
+/// The IP client of a STANAG 5066 node: a core as [`crate::contract`] describes it.
+///
+/// Its driver holds the TCP connection to the node and says when it is there and when it is gone.
+/// Datagrams from the stack wait in a queue by priority, and are handed to the node a few at a time, so that
+/// the order can be decided late. It answers datagrams that it cannot carry with ICMP itself.
+///
+/// - Facts in: [`handle_connected`](Self::handle_connected),
+///   [`handle_disconnected`](Self::handle_disconnected), [`handle_octets`](Self::handle_octets) from the
+///   node; [`handle_packet`](Self::handle_packet) from the stack.
+/// - Decisions out: [`poll_packet`](Self::poll_packet) for the stack and
+///   [`poll_event`](Self::poll_event) after each of these, then [`poll_octets`](Self::poll_octets) while
+///   the connection has room.
+/// - Time: [`next_timeout`](Self::next_timeout) and [`handle_timeout`](Self::handle_timeout).
+/// - Getters: [`mtu`](Self::mtu), [`is_bound`](Self::is_bound), [`is_radio_off`](Self::is_radio_off),
+///   [`stats`](Self::stats).
 #[derive(Debug)]
 pub struct IpClient {
     config: Config,

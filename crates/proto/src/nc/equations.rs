@@ -1,4 +1,4 @@
-//! Equations that repairs left over, kept reduced until they solve for missing sources.
+//! Linear equations between missing sources, from repairs, in reduced form until they can be solved.
 //!
 //! ```text
 //!            missing sources, oldest first
@@ -24,7 +24,7 @@ pub(super) struct Equations {
     rows: Vec<Row>,
 }
 
-/// What became of an equation.
+/// Whether an equation was of use.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Outcome {
     /// It says something that was not known.
@@ -58,7 +58,8 @@ impl Equations {
         Outcome::Innovative
     }
 
-    /// Puts in what a source turned out to be. Sources that this solves are appended to `solved`.
+    /// Replaces a source by its symbol, which is now known. Sources that this solves are appended to
+    /// `solved`.
     pub(super) fn substitute(
         &mut self,
         source: u64,

@@ -1,16 +1,16 @@
-//! What the channel does to datagrams: how many it loses, and in what runs.
+//! Estimates how many datagrams the path loses, and how long the runs of losses are.
 //!
-//! Only counters come in that grow for ever, so a lost report loses nothing.
+//! Reports carry counters that only grow, so that nothing is lost with a lost report.
 
-/// Datagrams that the estimate remembers, about.
+/// About how many datagrams the estimate remembers.
 const MEMORY: f64 = 1_000.0;
-/// The same for the estimate that notices a change.
+/// The same for a short-term estimate, which notices when the path changes.
 const SHORT_MEMORY: f64 = 100.0;
-/// How many standard deviations apart the two have to be for a change.
+/// The path has changed when the two estimates are so many standard deviations apart.
 const CHANGE: f64 = 3.0;
-/// Datagrams that are taken to have come before the first.
+/// Prior count of datagrams that arrived: the first loss must not mean a bad path.
 const PRIOR: f64 = 10.0;
-/// Runs of losses before their length is believed.
+/// So many runs of losses are needed before their mean length counts.
 const RUNS: f64 = 4.0;
 const MAX_BURST: f64 = 64.0;
 
@@ -24,7 +24,7 @@ pub(super) struct Loss {
     short: Tally,
 }
 
-/// Sums that fade.
+/// Sums in which older datagrams weigh less.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     sent: f64,
@@ -33,8 +33,8 @@ struct Tally {
 }
 
 impl Loss {
-    /// Takes what the peer counted: the greatest number it received plus one, how many came, and
-    /// how many runs did not.
+    /// Takes what the peer counted: the greatest number it received plus one, datagrams that arrived,
+    /// and runs of datagrams that did not.
     pub(super) fn handle_counts(&mut self, newest: u64, received: u64, runs: u64) {
         if newest <= self.newest {
             return;
@@ -66,8 +66,8 @@ impl Loss {
         (self.long.lost / self.long.runs).clamp(1.0, MAX_BURST)
     }
 
-    /// How much more than independent losses these vary: the variance of the number lost of many,
-    /// over that of as many losses each on its own (Gilbert's model with all lost in a burst).
+    /// The index of dispersion: the variance of the number of losses among many datagrams, divided by
+    /// what it would be if each was lost independently (Gilbert's model, in which a burst loses all).
     pub(super) fn dispersion(&self) -> f64 {
         let independent = 1.0 / (1.0 - self.rate());
         (2.0 * self.burst().max(independent) * (1.0 - self.rate()) - 1.0).max(1.0)

@@ -1,4 +1,4 @@
-//! The greatest datagram that the path takes, found by probes (RFC 8899).
+//! Finds the longest datagram that the path carries, by probes (RFC 8899).
 //!
 //! ```text
 //!            reply                              tries used up
@@ -17,7 +17,7 @@ const SIZES: [usize; 16] = [
     1_280, 1_320, 1_360, 1_380, 1_400, 1_420, 1_440, 1_460, 1_472, 1_480, 1_492, 1_500, 2_304,
     4_352, 8_166, 9_000,
 ];
-/// Probes of one size before it is taken not to pass. A third may be lost by chance.
+/// A size does not pass when so many probes were not answered. A third may be lost by chance.
 const TRIES: u8 = 6;
 /// Between two probes while the round trip is not known.
 const UNKNOWN_INTERVAL: Duration = Duration::from_millis(250);
@@ -57,7 +57,7 @@ impl Search {
         self.confirmed
     }
 
-    /// Begins from the base: the path is another one.
+    /// Starts again from the base, because the path is another one.
     pub(super) fn restart(&mut self, now: Time) {
         self.confirmed = self.base;
         self.probe(now, self.ceiling);
@@ -94,7 +94,7 @@ impl Search {
         }
     }
 
-    /// Packets of the confirmed size do not seem to come through.
+    /// Packets of the confirmed size do not seem to arrive: the size is probed again.
     pub(super) fn verify(&mut self, now: Time) {
         if self.confirmed > self.base && matches!(self.state, State::Done { .. }) {
             self.probe(now, self.confirmed);
@@ -109,7 +109,7 @@ impl Search {
         }
         if tries == TRIES {
             if !is_heard {
-                // Nothing at all comes: that says nothing of sizes.
+                // Nothing at all arrives from the peer, so the size is not to blame.
                 self.probe(now, size);
             } else if size == self.confirmed {
                 self.confirmed = self.base;

@@ -9,30 +9,30 @@ use super::stats::Stats;
 use super::wire::{MAX_HOLES, Records};
 use crate::time::{Time, earliest};
 
-/// Sources before the first missing one that are kept, because a repair that is still on its way
-/// may count on them.
+/// How many sources before the first missing one are kept: a repair that is still on its way may
+/// cover them.
 const KEPT: u64 = 1_024;
-/// Equations that are kept at most.
+/// The most equations that are kept.
 const MAX_RANK: usize = 512;
-/// How fast the memory of reordering fades: it halves in this time.
+/// The half-life of what is remembered about reordering.
 const REORDERING_HALF_LIFE: Duration = Duration::from_secs(10);
 
 /// What is received of one direction.
 #[derive(Debug)]
 pub(super) struct Receiver {
-    /// Sources from the first missing one on that there is room for.
+    /// For how many sources from the first missing one on there is room.
     window: u64,
     /// How long a missing source is waited for.
     patience: Duration,
     /// The number of the first slot.
     base: u64,
     slots: VecDeque<Slot>,
-    /// Missing and not given up, and since when.
+    /// Missing sources that are not given up, and since when they are known to be missing.
     missing: BTreeMap<u64, Time>,
     equations: Equations,
     released: VecDeque<Vec<u8>>,
     pool: Vec<Vec<u8>>,
-    /// How late datagrams come that others overtook, and when that was learnt.
+    /// How late a datagram came that others had overtaken, and when that was measured.
     lateness: (Duration, Time),
 }
 
@@ -216,7 +216,7 @@ impl Receiver {
         self.base + self.slots.len() as u64
     }
 
-    /// What is missing, but for what may only be late; and when that would be overdue.
+    /// What to report as missing, and when the next source that may only be late counts as missing too.
     pub(super) fn holes(&self, now: Time) -> (Holes, Option<Time>) {
         let first_missing =
             self.missing.first_key_value().map_or(self.end(), |(&number, _)| number);
@@ -248,7 +248,7 @@ impl Receiver {
         (holes, ripe_at)
     }
 
-    /// How late a datagram may come that is not lost.
+    /// How late a datagram may come before it counts as lost.
     fn lateness(&self, now: Time) -> Duration {
         let (late, learnt) = self.lateness;
         let halvings = now.since(learnt).as_secs_f64() / REORDERING_HALF_LIFE.as_secs_f64();
@@ -372,7 +372,7 @@ impl Receiver {
         self.wake(number);
     }
 
-    /// Lets go of sources that no repair will count on any more.
+    /// Forgets sources that no repair will cover any more.
     fn trim(&mut self) {
         let first_missing =
             self.missing.first_key_value().map_or(self.end(), |(&number, _)| number);
@@ -381,7 +381,7 @@ impl Receiver {
         }
     }
 
-    /// Lets go of the oldest source though it may be missing.
+    /// Forgets the oldest source although it may be missing.
     fn evict(&mut self, stats: &mut Stats) {
         if self.missing.contains_key(&self.base) {
             self.give_up(self.base, stats);

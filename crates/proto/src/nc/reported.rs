@@ -40,7 +40,7 @@ impl Reported {
         newest: u64,
         first_missing: u64,
         report: &Report,
-    ) -> rate::Report {
+    ) -> rate::Feedback {
         let grow = |low: u32, bits: u32, before: u64| expand(low, bits, before).max(before);
         self.clock = grow(report.received_at, 32, self.clock);
         self.received = grow(report.received, 32, self.received);
@@ -50,7 +50,7 @@ impl Reported {
             self.first_missing = first_missing;
             self.stuck_since = now;
         }
-        rate::Report {
+        rate::Feedback {
             newest,
             newest_at: Duration::from_micros(self.clock),
             delay: reporter::delay_of(report),

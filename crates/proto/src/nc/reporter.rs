@@ -1,4 +1,4 @@
-//! What is told to the peer of what came from it, and when.
+//! Reports to the peer about what arrived from it: what they say, and when they are due.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use super::wire::Report;
 use crate::serial::{low16, low24, low32};
 use crate::time::{Time, earliest};
 
-/// Octets received after which a report is due at once.
+/// After so many octets a report is due at once.
 const BATCH: usize = 48_000;
-/// Octets received after which a report costs little beside them.
+/// From so many octets on a report costs little beside them, so it comes sooner.
 const WORTH: usize = 8_000;
 /// Bounds on how long a report waits.
 const MIN_DELAY: Duration = Duration::from_millis(1);
@@ -19,7 +19,7 @@ const UNKNOWN_DELAY: Duration = Duration::from_millis(5);
 /// One unit of a report's delay.
 const DELAY_UNIT: u128 = 32;
 
-/// Counts what came, and knows when to tell.
+/// Counts what arrived, and knows when to report it.
 #[derive(Debug, Default)]
 pub(super) struct Reporter {
     /// One past the greatest number received.
@@ -28,10 +28,10 @@ pub(super) struct Reporter {
     received: u64,
     marked: u64,
     runs: u64,
-    /// Octets that want a report and came since the last one.
+    /// Octets received since the last report that ask for one.
     unreported: usize,
     due: Option<Time>,
-    /// When what may only be late becomes missing.
+    /// When a source that may only be late counts as missing.
     ripe_at: Option<Time>,
     reported_at: Time,
 }
@@ -59,7 +59,7 @@ impl Reporter {
         false
     }
 
-    /// The datagram that was counted last, of so many octets, is to be reported.
+    /// The datagram that was counted last has so many octets and asks for a report.
     pub(super) fn handle_eliciting(
         &mut self,
         now: Time,
@@ -82,7 +82,7 @@ impl Reporter {
         self.next_timeout().is_some_and(|due| due <= now)
     }
 
-    /// Whether there is something to tell that was not told, though it is not due.
+    /// Whether there is something new to report, although it is not due yet.
     pub(super) fn has_news(&self, now: Time) -> bool {
         self.due.is_some() && now.since(self.reported_at) >= MIN_DELAY
     }
@@ -91,7 +91,7 @@ impl Reporter {
         earliest(self.due, self.ripe_at)
     }
 
-    /// The report, which is now told.
+    /// Makes the report; what it says is no longer due.
     pub(super) fn report(&mut self, now: Time, holes: Holes, ripe_at: Option<Time>) -> Report {
         self.unreported = 0;
         self.due = None;
@@ -115,7 +115,7 @@ impl Reporter {
     }
 }
 
-/// How long a report waits at most.
+/// The longest that a report waits.
 pub(super) fn longest_wait(rtt: Duration) -> Duration {
     delay(Some(rtt), 4)
 }

@@ -1,7 +1,7 @@
 //! The sending half: sources that are not acknowledged, and what to send next for them.
 //!
-//! Repairs and sources sent again are one budget: each is an equation that the peer may use. How
-//! many it lacks is reckoned from its last report and from what was sent since:
+//! A repair and a source sent again are both *equations*: either may make up for one lost source. How
+//! many equations the peer still lacks is estimated from its last report and from what was sent since:
 //!
 //! ```text
 //! deficit = missing - rank             reported
@@ -10,8 +10,8 @@
 //!         + z * sqrt(variance)         margin
 //! ```
 //!
-//! Above one half, an equation is sent: the oldest source that is known to be lost, as it is, or a
-//! repair over the window if none is.
+//! Above one half, an equation is sent: the oldest source that is known to be lost, or a repair over the
+//! window if none is known to be.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -20,17 +20,17 @@ use super::coefficients::Coefficients;
 use super::loss::Loss;
 use crate::time::Time;
 
-/// Sources that a repair covers at most: more do not stay in a second-level cache.
+/// The most sources that a repair covers: more would not stay in a second-level cache.
 pub(super) const MAX_REPAIR_WINDOW: u64 = 1_024;
 /// Datagrams that count as sent lately.
 const LATELY: usize = 16;
 /// The deficit from which an equation is sent.
 const THRESHOLD: f64 = 0.5;
 
-/// What was sent and may be needed again.
+/// Sources that may be needed again, and what is known of their fate.
 #[derive(Debug)]
 pub(super) struct Sender {
-    /// Sources at most.
+    /// The most sources that are kept.
     window: usize,
     /// The number of the first of `sources`.
     first: u64,
@@ -38,7 +38,7 @@ pub(super) struct Sender {
     /// What each datagram from number `log_start` on carried.
     log: VecDeque<Carried>,
     log_start: u64,
-    /// Of the log.
+    /// How many of the log are sources, and how many are equations.
     sources_since: u32,
     equations_since: u32,
     view: View,
@@ -62,18 +62,18 @@ pub(super) enum Carried {
     Source,
 }
 
-/// What the peer said last.
+/// What the last report said, brought up to date.
 #[derive(Debug, Default)]
 struct View {
-    /// Datagrams before this one had come, or are lost.
+    /// Datagrams before this number have arrived or are lost.
     horizon: u64,
-    /// Sources missing less equations at hand.
+    /// Missing sources, less the equations that the peer has for them.
     lacking: f64,
-    /// Sources that it lacks, as ranges, oldest first.
+    /// Missing sources as ranges (first, one past the last), oldest first.
     holes: VecDeque<(u64, u64)>,
 }
 
-/// A report, with numbers in full.
+/// What a report says of the sources, with numbers in full.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PeerView<'a> {
     /// One past the greatest datagram number received.
@@ -193,14 +193,14 @@ impl Sender {
         }
     }
 
-    /// Whether the peer lacks an equation, with a margin of `z` standard deviations.
+    /// Whether the peer is likely to lack an equation, with a margin of `z` standard deviations.
     pub(super) fn lacks(&self, loss: &Loss, z: f64) -> bool {
         !self.sources.is_empty() && self.deficit(loss, z) > THRESHOLD
     }
 
-    /// As [`Self::lacks`], while there is nothing else to send: of what was sent last, each part counts
-    /// for itself. Equations help no source that came after them, and none follows that would do with
-    /// more of them.
+    /// As [`Self::lacks`], for when there is nothing else to send: also looks at each tail of what was sent
+    /// last by itself. An equation does not help sources that were sent after it, and no later source will
+    /// bring equations that would.
     pub(super) fn lacks_lately(&self, loss: &Loss, z: f64) -> bool {
         let p = loss.rate();
         let (mut mean, mut variance) = (0.0, 0.0);
@@ -217,7 +217,7 @@ impl Sender {
         !self.sources.is_empty() && (is_short || self.deficit(loss, z) > THRESHOLD)
     }
 
-    /// How many equations the peer lacks when all that is under way has come.
+    /// How many equations the peer will lack once everything under way has arrived or is lost.
     pub(super) fn deficit(&self, loss: &Loss, z: f64) -> f64 {
         let p = loss.rate();
         let (sources, equations) = (f64::from(self.sources_since), f64::from(self.equations_since));
@@ -225,9 +225,8 @@ impl Sender {
         self.view.lacking + p * sources - (1.0 - p) * equations + z * variance.sqrt()
     }
 
-    /// Whether the peer lacks more than the equations under way will give it, whatever becomes of
-    /// the sources under way. Repairs under way cover what is known to be lost, and not sources that
-    /// came after them; so a source is sent again only then, lest it comes twice.
+    /// Whether the peer lacks more equations for its known losses than are under way. Only then is a
+    /// source sent again: otherwise it would probably arrive twice, recovered and resent.
     pub(super) fn lacks_known(&self, loss: &Loss) -> bool {
         self.view.lacking - (1.0 - loss.rate()) * f64::from(self.equations_since) > THRESHOLD
     }
@@ -249,7 +248,7 @@ impl Sender {
         Some((number, &source.symbol))
     }
 
-    /// Passes over holes that are acknowledged or on their way again.
+    /// Drops holes from the front that are acknowledged or whose source is on its way again.
     fn skip_carried(&mut self) {
         while let Some((start, end)) = self.view.holes.front_mut() {
             *start = (*start).max(self.first);
@@ -356,12 +355,12 @@ impl Sender {
     }
 }
 
-/// How many standard deviations of the losses under way are covered in advance while there is more
-/// to send.
+/// How many standard deviations of the expected losses are repaired in advance while there is more to
+/// send.
 ///
 /// An equation sent in advance may turn out to be needless; one sent after the report comes a round
-/// trip later. So the margin grows with the round trip, in shares of `patience`: what a TCP inside
-/// bears without a timeout. `docs/nc.md` has it in its place.
+/// trip later. So the margin grows with the round trip, relative to `patience`: the delay that a TCP
+/// inside bears without a timeout. `docs/nc.md` explains it.
 pub(super) fn margin(rtt: Duration, patience: Duration) -> f64 {
     let share = rtt.as_secs_f64() / patience.as_secs_f64().max(1e-3);
     (4.0 * share - 2.3).clamp(-2.0, 1.5)

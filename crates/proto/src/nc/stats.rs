@@ -23,7 +23,7 @@ pub struct Stats {
     pub refused_down: u64,
     /// Inner packets marked with congestion experienced.
     pub queue_marked: u64,
-    /// Inner packets dropped to hold a flow back that knows no ECN.
+    /// Inner packets dropped to slow down a flow without ECN.
     pub queue_dropped: u64,
     /// Inner packets dropped because the queue was full.
     pub queue_overflowed: u64,
@@ -46,7 +46,7 @@ pub struct Stats {
     pub repairs_sent: u64,
     /// Datagrams sent with nothing but a report.
     pub reports_sent: u64,
-    /// Times that reports stayed away.
+    /// Timeouts: no report came in time.
     pub timeouts: u64,
     /// Sources given up by the sender: too old.
     pub sources_expired: u64,
@@ -58,9 +58,9 @@ pub struct Stats {
     pub sources_recovered: u64,
     /// Sources given up by the receiver.
     pub sources_given_up: u64,
-    /// Repairs that said something new.
+    /// Repairs that brought something new.
     pub repairs_useful: u64,
-    /// Repairs that said nothing new.
+    /// Repairs that brought nothing new.
     pub repairs_redundant: u64,
     /// Repairs over sources that are no longer kept.
     pub repairs_stale: u64,

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::replay::{Refused, Window};
+use crate::replay::{Stale, Window};
 use crate::serial;
 use crate::time::Time;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
@@ -468,11 +468,11 @@ impl HeardOf {
     }
 }
 
-impl From<Refused> for Dropped {
-    fn from(refused: Refused) -> Self {
-        match refused {
-            Refused::Again => Self::Replayed,
-            Refused::TooOld => Self::TooOld,
+impl From<Stale> for Dropped {
+    fn from(stale: Stale) -> Self {
+        match stale {
+            Stale::Again => Self::Replayed,
+            Stale::TooOld => Self::TooOld,
         }
     }
 }

@@ -8,7 +8,7 @@ use super::clock::Clock;
 use super::config::{Config, Limit};
 use super::event::{Event, Events, State, TimedOut};
 use super::receiver::{Due, Receiver};
-use super::recovery::{Progress, Report};
+use super::recovery::{Acknowledgement, Progress};
 use super::sender::Sender;
 use super::seq::Seq;
 use super::stats::Stats;
@@ -18,7 +18,18 @@ use crate::ip::icmp;
 use crate::rng::Rng;
 use crate::time::Time;
 
-/// One end of a TCP connection (RFC 9293).
+/// One end of a TCP connection (RFC 9293): a core as [`crate::contract`] describes it.
+///
+/// It starts by [`connect`](Self::connect), or by [`accept`](Self::accept) with a SYN that came for a port
+/// on which the driver listens. It is over when [`state`](Self::state) is `Closed`.
+///
+/// - Facts in: [`handle_segment`](Self::handle_segment), [`handle_icmp`](Self::handle_icmp),
+///   [`handle_path_mtu`](Self::handle_path_mtu) from the network; [`write`](Self::write),
+///   [`read`](Self::read), [`close`](Self::close), [`abort`](Self::abort) from the application.
+/// - Decisions out: [`poll_event`](Self::poll_event) after each of these, then
+///   [`poll_transmit`](Self::poll_transmit) while the network has room.
+/// - Time: [`next_timeout`](Self::next_timeout) and [`handle_timeout`](Self::handle_timeout).
+/// - Getters: all others.
 #[derive(Clone, Debug)]
 pub struct Connection {
     pub(super) config: Config,
@@ -356,7 +367,7 @@ impl Connection {
     }
 
     /// Hands an acknowledgement to the send side, and sets the retransmission timer by it.
-    pub(super) fn take_ack(&mut self, now: Time, report: &Report, echo: Option<u32>) {
+    pub(super) fn take_ack(&mut self, now: Time, report: &Acknowledgement, echo: Option<u32>) {
         let clock = self.clock;
         let is_echoed = |at: Time| echo == Some(clock.show(at));
         match self.sender.handle_ack(now, report, is_echoed, &mut self.stats) {

@@ -3,7 +3,7 @@
 use super::connection::Connection;
 use super::event::{Event, State};
 use super::receiver::Due;
-use super::recovery::Report;
+use super::recovery::Acknowledgement;
 use super::seq::Seq;
 use super::wire::{Flags, SackBlocks, Segment};
 use crate::time::Time;
@@ -229,8 +229,13 @@ impl Connection {
         // What lies in the future is no echo of ours.
         let echo = timestamps.and_then(|it| Some((it.echo, self.clock.age(now, it.echo)?)));
         let sack = if self.agreed.sack { segment.options.sack } else { SackBlocks::default() };
-        let report =
-            Report { ack, is_bare, sack, ttl: segment.ttl, echo_age: echo.map(|(_, age)| age) };
+        let report = Acknowledgement {
+            ack,
+            is_bare,
+            sack,
+            ttl: segment.ttl,
+            echo_age: echo.map(|(_, age)| age),
+        };
         self.take_ack(now, &report, echo.map(|(value, _)| value));
     }
 

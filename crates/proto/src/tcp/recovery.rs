@@ -64,7 +64,7 @@ pub(super) struct Undo {
 
 /// An acknowledgement, as far as the send side is concerned.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Report {
+pub(super) struct Acknowledgement {
     /// The acknowledgement number.
     pub(super) ack: Seq,
     /// Whether it carries no data, no SYN, no FIN and no new window.
@@ -93,7 +93,7 @@ impl Sender {
     pub(super) fn handle_ack(
         &mut self,
         now: Time,
-        report: &Report,
+        report: &Acknowledgement,
         is_echoed: impl Fn(Time) -> bool,
         stats: &mut Stats,
     ) -> Progress {
@@ -133,7 +133,7 @@ impl Sender {
     }
 
     /// Returns how many octets the blocks report for the first time.
-    fn take_blocks(&mut self, report: &Report, stats: &mut Stats) -> u64 {
+    fn take_blocks(&mut self, report: &Acknowledgement, stats: &mut Stats) -> u64 {
         let blocks = report.sack.as_slice();
         let mut fresh = 0;
         for (index, &(from, to)) in blocks.iter().enumerate() {
@@ -160,7 +160,7 @@ impl Sender {
     fn handle_new_ack(
         &mut self,
         now: Time,
-        report: &Report,
+        report: &Acknowledgement,
         is_echoed: impl Fn(Time) -> bool,
         stats: &mut Stats,
     ) -> Progress {
@@ -212,7 +212,7 @@ impl Sender {
     fn take_time(
         &mut self,
         now: Time,
-        report: &Report,
+        report: &Acknowledgement,
         is_echoed: impl Fn(Time) -> bool,
         stats: &mut Stats,
     ) -> Option<Duration> {
@@ -237,7 +237,7 @@ impl Sender {
     }
 
     /// RFC 3522: what is acknowledged left before the timer expired, so it was only late.
-    fn undo_timeout(&mut self, now: Time, report: &Report, stats: &mut Stats) {
+    fn undo_timeout(&mut self, now: Time, report: &Acknowledgement, stats: &mut Stats) {
         let Some(Undo { at, cwnd, ssthresh }) = self.reaction.undo.take() else { return };
         // The age of an echo is known to a tick.
         let since = now.since(at) + self.config.timestamp_tick;

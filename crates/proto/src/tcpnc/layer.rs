@@ -13,7 +13,18 @@ use crate::rng::Rng;
 use crate::tcp::{Flags, Options, Segment};
 use crate::time::Time;
 
-/// The layer of one connection, both directions.
+/// The layer under one TCP connection, both directions: a core as [`crate::contract`] describes it.
+///
+/// What TCP sends goes in by [`handle_outgoing`](Self::handle_outgoing) and leaves by
+/// [`poll_transmit`](Self::poll_transmit), data as coded combinations. What the peer's layer sends goes in by
+/// [`handle_message`](Self::handle_message) and reaches TCP by [`poll_segment`](Self::poll_segment).
+///
+/// - Facts in: `handle_outgoing`, `handle_message`.
+/// - Decisions out: `poll_segment` after each of these, and TCP's answer to each segment back in; then
+///   `poll_transmit` while the network has room.
+/// - Time: [`next_timeout`](Self::next_timeout) and [`handle_timeout`](Self::handle_timeout).
+/// - Getters: [`stats`](Self::stats), [`config`](Self::config), [`loss`](Self::loss),
+///   [`window_size`](Self::window_size), [`held`](Self::held).
 #[derive(Clone, Debug)]
 pub struct Layer {
     config: Config,

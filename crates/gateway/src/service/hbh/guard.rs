@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proto::hbh::Peer;
-use proto::hbh::auth::{Channel, End, GroupKey, Refused, TRAILER};
+use proto::hbh::auth::{Channel, End, GroupKey, TRAILER, Untrusted};
 
 /// The key, and the conversations under it.
 #[derive(Debug)]
@@ -54,11 +54,11 @@ impl Guard {
         &'a mut self,
         peer: Peer,
         packet: &'a [u8],
-    ) -> Result<&'a [u8], Refused> {
+    ) -> Result<&'a [u8], Untrusted> {
         if self.key.is_none() {
             return Ok(packet);
         }
-        let channel = self.channels.get_mut(&peer).ok_or(Refused::Forged)?;
+        let channel = self.channels.get_mut(&peer).ok_or(Untrusted::Forged)?;
         channel.open(packet, &mut self.opened)?;
         Ok(&self.opened)
     }

@@ -67,11 +67,11 @@ impl Hbh {
 
         let packet = match self.guard.open(peer, packet) {
             Ok(packet) => packet,
-            Err(auth::Refused::Replayed(_)) => {
+            Err(auth::Untrusted::Replayed(_)) => {
                 self.counters.frames_replayed += 1;
                 return Ok(());
             }
-            Err(auth::Refused::Forged | auth::Refused::Malformed) => {
+            Err(auth::Untrusted::Forged | auth::Untrusted::Malformed) => {
                 self.counters.frames_forged += 1;
                 return Ok(());
             }

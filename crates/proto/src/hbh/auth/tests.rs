@@ -45,15 +45,15 @@ fn only_the_other_end_of_the_conversation_opens_a_packet_and_only_once() {
         (end(10, 1), end(20, 2)),
     ] {
         let mut other = key.channel(ours, theirs);
-        assert_eq!(other.open(&sealed, &mut out), Err(Refused::Forged), "{ours:?} {theirs:?}");
+        assert_eq!(other.open(&sealed, &mut out), Err(Untrusted::Forged), "{ours:?} {theirs:?}");
     }
     let mut stranger = GroupKey::new(&[8; KEY]).channel(end(20, 2), end(10, 1));
-    assert_eq!(stranger.open(&sealed, &mut out), Err(Refused::Forged));
+    assert_eq!(stranger.open(&sealed, &mut out), Err(Untrusted::Forged));
 
     assert_eq!(right.open(&sealed, &mut out), Ok(()));
     assert_eq!(out, plain);
     let again = right.open(&sealed, &mut out);
-    assert_eq!(again, Err(Refused::Replayed(replay::Refused::Again)));
+    assert_eq!(again, Err(Untrusted::Replayed(replay::Stale::Again)));
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn what_queues_may_change_is_believed_and_nothing_else() {
         }
 
         let mut out = Vec::new();
-        assert_eq!(right.open(&older, &mut out), Err(Refused::Forged));
+        assert_eq!(right.open(&older, &mut out), Err(Untrusted::Forged));
         assert_eq!(right.open(&marked, &mut out), Ok(()));
         assert_eq!(Header::parse(&out).unwrap().traffic_class & 3, 3, "the mark is kept");
     }
@@ -105,7 +105,7 @@ fn packets_may_overtake_each_other_by_the_window_and_no_more() {
     assert_eq!(right.open(&sealed[2], &mut out), Ok(()));
     assert_eq!(right.open(&sealed[3], &mut out), Ok(()));
     let late = right.open(&sealed[1], &mut out);
-    assert_eq!(late, Err(Refused::Replayed(replay::Refused::TooOld)));
+    assert_eq!(late, Err(Untrusted::Replayed(replay::Stale::TooOld)));
 }
 
 #[test]
@@ -132,11 +132,11 @@ fn what_has_no_trailer_is_refused() {
 
     for payload in [&b""[..], &[0; TRAILER - 1]] {
         let packet = packet("10.0.0.1", "10.0.0.2", payload);
-        assert_eq!(right.open(&packet, &mut Vec::new()), Err(Refused::Malformed));
+        assert_eq!(right.open(&packet, &mut Vec::new()), Err(Untrusted::Malformed));
     }
     let short = right.open(&packet("10.0.0.1", "10.0.0.2", &[0; TRAILER]), &mut Vec::new());
-    assert_eq!(short, Err(Refused::Forged));
-    assert_eq!(right.open(&[0x45; 12], &mut Vec::new()), Err(Refused::Malformed));
+    assert_eq!(short, Err(Untrusted::Forged));
+    assert_eq!(right.open(&[0x45; 12], &mut Vec::new()), Err(Untrusted::Malformed));
 }
 
 #[test]

@@ -1,21 +1,21 @@
-//! When a flow that queues for too long is told so: CoDel (RFC 8289).
+//! Decides when to signal congestion to a flow that has queued for too long: CoDel (RFC 8289).
 
 use std::time::Duration;
 
 use crate::time::Time;
 
-/// RFC 8289, 4.4: no queue is shorter than this on purpose.
+/// RFC 8289, 4.4: the target is never below this.
 const MIN_TARGET: Duration = Duration::from_millis(5);
 /// RFC 8289, 4.3.
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
-/// A tunnel that claims a longer round trip is not believed.
+/// Longer round trips are taken for this one.
 const MAX_ROUND_TRIP: Duration = Duration::from_secs(5);
-/// Longer waits are all alike.
+/// Longer waits make no difference.
 const MAX_WAIT: Duration = Duration::from_secs(3_600);
-/// Octets behind the one that leaves that a flow may always have: with fewer packets in flight
-/// its losses cost timeouts, and its acknowledgements are delayed.
+/// A flow may always have so many octets queued behind the packet that leaves: with fewer packets in
+/// flight its losses would cost timeouts, and its acknowledgements would be delayed.
 const ENOUGH: usize = 3 * super::QUANTUM;
-/// How soon after its last episode a flow is still remembered, in intervals (RFC 8289, 5.6).
+/// For how many intervals a flow's last episode of signals is remembered (RFC 8289, 5.6).
 const MEMORY: u32 = 16;
 
 /// How long packets may wait, for a path with some round-trip time.
@@ -23,9 +23,9 @@ const MEMORY: u32 = 16;
 pub(super) struct Law {
     /// A standing queue up to this is wanted.
     target: Duration,
-    /// How long it may be longer before anything happens.
+    /// How long the queue may exceed the target before the flow is signalled.
     interval: Duration,
-    /// With this in sight it is not waited for so long.
+    /// A queue that grows beyond this is signalled sooner.
     too_long: Duration,
 }
 
@@ -33,18 +33,20 @@ pub(super) struct Law {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leaving {
     pub(super) wait: Duration,
-    /// Octets of its flow that were before it when it came, and that are behind it now.
+    /// Octets of its flow that were queued when it arrived, and that are queued behind it now.
     pub(super) ahead: usize,
     pub(super) behind: usize,
+    /// Whether this packet may carry a signal.
     pub(super) may_be_told: bool,
 }
 
 /// The state of a flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Codel {
-    /// When the wait will have been too long for an interval.
+    /// When the queue will have exceeded the target for a whole interval.
     above_until: Option<Time>,
-    /// When the queue will have been growing out of hand for too long to be a stall of the tunnel.
+    /// When a queue that grows beyond all bounds will have done so for longer than a stall of the tunnel
+    /// could explain.
     runs_away_from: Option<Time>,
     is_signalling: bool,
     next_signal: Time,
@@ -56,13 +58,13 @@ pub(super) struct Codel {
 impl Law {
     /// For a path of this round-trip time without queues.
     ///
-    /// RFC 8289 means by its 5 ms that a flow shall lose a little of the rate for a short queue.
-    /// Here no other flow waits in it, so that nothing is won by that, and a tunnel that idles is
-    /// a loss. Reno stays busy after halving when the queue held a whole round trip, and BBR keeps
-    /// up to a quarter more than a round trip while it probes. Hence the target.
+    /// With its target of 5 ms RFC 8289 gives up some throughput for a short queue. Here each flow has
+    /// its own queue, so no other flow would gain from that, and an idle tunnel is a loss. Reno keeps the
+    /// path busy after it halves its window if the queue held a whole round trip; BBR queues up to a
+    /// quarter more than a round trip while it probes. Hence the target.
     ///
-    /// A signal at the head of the queue is answered a round trip later; the interval leaves another
-    /// one, for paths go on beyond the tunnel.
+    /// A signal at the head of the queue takes effect a round trip later. The interval allows another
+    /// round trip, because the path goes on beyond the tunnel.
     pub(super) fn new(round_trip: Duration) -> Self {
         let round_trip = round_trip.min(MAX_ROUND_TRIP);
         let target = (round_trip + round_trip / 4).max(MIN_TARGET);
@@ -77,7 +79,7 @@ impl Law {
 }
 
 impl Leaving {
-    /// How long the last packet will wait, if all goes on as it went for this one.
+    /// How long the last packet of the queue will wait if the flow is served as this packet was.
     fn outlook(&self) -> Duration {
         // A clock that jumps must not make more than a duration can hold.
         let wait = self.wait.min(MAX_WAIT);
@@ -86,7 +88,7 @@ impl Leaving {
 }
 
 impl Codel {
-    /// Whether the flow is to be told by the packet that leaves now, if it may be.
+    /// Whether the packet that leaves now is to carry a signal to its flow.
     pub(super) fn is_due(&mut self, now: Time, leaving: &Leaving, law: &Law) -> bool {
         if leaving.wait < law.target / 2 || leaving.behind < ENOUGH {
             self.calm();
@@ -94,7 +96,7 @@ impl Codel {
         }
         let outlook = leaving.outlook();
         let is_running_away = self.is_running_away(now, outlook, law);
-        // What was waited still rises while the sender already pauses.
+        // The wait of packets that leave still rises when the sender has already slowed down.
         if outlook.min(leaving.wait) < law.target && !is_running_away {
             self.above_until = None;
             self.is_signalling = false;
@@ -113,14 +115,14 @@ impl Codel {
         true
     }
 
-    /// The queue is short.
+    /// The queue is short: nothing to signal.
     fn calm(&mut self) {
         self.above_until = None;
         self.runs_away_from = None;
         self.is_signalling = false;
     }
 
-    /// Whether the queue grows as in slow start, and not for a moment only: it would double.
+    /// Whether the queue keeps growing as it does in slow start, when it would double each round trip.
     fn is_running_away(&mut self, now: Time, outlook: Duration, law: &Law) -> bool {
         if outlook < law.too_long {
             self.runs_away_from = None;
@@ -134,12 +136,12 @@ impl Codel {
             return false;
         }
         self.count = self.count.saturating_add(1);
-        // What a stall of the tunnel has put off is not made up for at once.
+        // Signals that a stall of the tunnel delayed are not all sent at once.
         self.next_signal = (self.next_signal + law.pause(self.count)).max(now);
         true
     }
 
-    /// An episode soon after another starts near the pace that the other ended with.
+    /// Begins an episode of signals; soon after another one it starts near the pace of that one's end.
     fn start(&mut self, now: Time, law: &Law) {
         let signals = self.count - self.first_count;
         let is_recent = now.since(self.next_signal) < MEMORY * law.interval;

@@ -1,4 +1,4 @@
-//! Packets in chains, in buffers that are used again: a steady flow allocates nothing.
+//! Packets in linked lists, in buffers that are reused: a steady flow allocates nothing.
 
 use super::classify::Kind;
 use crate::time::Time;
@@ -26,7 +26,7 @@ pub(super) struct Slot {
 pub(super) struct Note {
     pub(super) arrived: Time,
     pub(super) kind: Kind,
-    /// Octets of its flow that were before it when it came.
+    /// Octets of its flow that were queued when it arrived.
     pub(super) ahead: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What the window does: in each phase, at the end of a round trip, and at a sign of congestion.
+//! How the window changes: in each phase, at the end of a round trip, and at a sign of congestion.
 
 use std::time::Duration;
 
@@ -6,22 +6,23 @@ use super::compete::Compete;
 use super::round::Ended;
 use super::step::{Progress, Purpose, Step};
 use super::trial::SMALL;
-use super::{LEAST, Phase, Rate, Report};
+use super::{Feedback, LEAST, Phase, Rate};
 use crate::time::Time;
 
 /// The part of an error in the queue that a round trip corrects.
 const GAIN: f64 = 0.25;
-/// A queue that a cut of ours shortens by this part of what it should is ours.
+/// The queue is ours if a cut of our window shortens it by this part of what it should.
 const OWN: f64 = 0.8;
-/// And by less than this, another's.
+/// It is another flow's if the cut shortens it by less than this part.
 const OTHER: f64 = 0.35;
-/// As often as that in a row, before we compete for it.
+/// So many such results in a row make us compete.
 const FOREIGN: u32 = 2;
-/// A queue that is still longer than this, in targets, is looked at when the window has been lowered to
-/// this part.
+/// If the queue is still longer than this, in targets, when the window has been lowered to the part
+/// below, we look whose it is.
 const LONG: f64 = 1.15;
 const MADE_ROOM: f64 = 0.85;
-/// Datagrams in a window with which we never compete: what they do to a queue cannot be told.
+/// With fewer datagrams than this in the window we never compete: their effect on a queue is too small to
+/// measure.
 const FEW: f64 = 8.0;
 /// Round trips from one look at whose the queue is to the next.
 const LOOK: u32 = 16;
@@ -41,7 +42,7 @@ pub(super) enum Sign {
     Mark,
 }
 
-/// The queue is another's, it seems.
+/// Evidence that the queue is another flow's.
 #[derive(Clone, Copy, Debug)]
 struct Foreign {
     /// When a cut of ours last failed to shorten it, and how often in a row.
@@ -178,7 +179,7 @@ impl Rate {
     }
 
     /// Waits for what the small window makes of the losses.
-    pub(super) fn test(&mut self, now: Time, report: &Report) {
+    pub(super) fn test(&mut self, now: Time, report: &Feedback) {
         let fits = self.in_flight() <= self.window;
         let numbers = [report.newest, report.received, self.flight.next()];
         let Some(verdict) = self.blame.advance(now, numbers, fits, self.rtt()) else { return };
@@ -303,7 +304,7 @@ impl Rate {
         }
         // The part of a round trip that has passed.
         let part = (acked / self.window).min(1.0);
-        // A window that is not in use makes no queue, and is not taken away.
+        // A window that is not used makes no queue, so it is not reduced.
         if queue > 2.0 * target && is_using {
             let window = (self.window - rate * (queue - target)).max(self.window / 2.0);
             self.begin(Purpose::Excess, window, window, rate, queue);
@@ -335,8 +336,8 @@ impl Rate {
         }
     }
 
-    /// The queue shrank by a `share` of what it should have. Too little, again and again, and
-    /// another fills it.
+    /// The queue shrank by a `share` of what it should have. If that is too little several times in a
+    /// row, another flow fills it.
     fn note_share(&mut self, now: Time, share: f64, window: f64) {
         if share >= OTHER || window < FEW * self.datagram {
             self.standing.foreign = None;

@@ -37,17 +37,17 @@ use crate::time::Time;
 const INITIAL: f64 = 10.0;
 /// The window never falls below this, in datagrams.
 const LEAST: f64 = 4.0;
-/// How much faster than the window is worth a datagram may follow when too little is in flight.
+/// When less than the window is in flight, the pace may exceed the window's rate by this factor.
 const FASTEST: f64 = 1.25;
-/// The standing queue that is aimed at.
+/// The standing queue to aim at, in seconds.
 const QUEUE: f64 = 0.005;
-/// In datagrams, if that is more.
+/// The same in datagrams, if that is more.
 const QUEUE_DATAGRAMS: f64 = 4.0;
 /// Above this rate, in octets a second, the standing queue shrinks.
 const QUEUE_RATE: f64 = 10e6 / 8.0;
-/// But not below this.
+/// But not below this, in seconds.
 const QUEUE_LEAST: f64 = 0.001;
-/// As often as this reports may fail to come before the window is cut: they may be lost themselves.
+/// So many timeouts in a row cut the window; fewer may mean that only reports were lost.
 const SILENCES: u8 = 3;
 
 /// The rate of one direction.
@@ -58,31 +58,31 @@ pub(super) struct Rate {
     flight: Flight,
     path: Path,
     /// The newest report.
-    newest: Option<Report>,
+    newest: Option<Feedback>,
     /// Octets of a datagram: the greatest, that fades.
     datagram: f64,
-    /// Octets in flight that are aimed at.
+    /// The congestion window: octets in flight to aim at.
     window: f64,
     phase: Phase,
     step: Option<Step>,
     /// Growth in this round trip, when the queue has been empty.
     growth: f64,
-    /// The round trip ends with the report of this number.
+    /// The current round trip ends with the report of this datagram.
     round_end: u64,
     round: Round,
     ambient: Ambient,
     blame: Blame,
-    /// The greatest window of late; it fades.
+    /// The greatest window of late; older ones weigh less.
     peak: f64,
     standing: Standing,
-    /// Datagrams below this number were not held back by us.
+    /// Datagrams below this number were sent while the user, not the window, limited the rate.
     limited_until: u64,
     /// When loss or a mark may next lower the window.
     mark_at: Time,
     credit: Credit,
-    /// How often reports failed to come since the last one.
+    /// Timeouts since the last report.
     silences: u8,
-    /// Reports that made no sense.
+    /// Reports that contradict what was sent.
     pub(super) strange_reports: u64,
 }
 
@@ -95,7 +95,7 @@ enum Phase {
 
 /// What the peer says of what it received.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Report {
+pub(super) struct Feedback {
     /// The greatest number.
     pub(super) newest: u64,
     /// When it came, by the clock of the peer.
@@ -166,7 +166,7 @@ impl Rate {
     }
 
     /// What the peer reports. Older reports than one before, and what cannot be true, are ignored.
-    pub(super) fn handle_report(&mut self, now: Time, report: &Report) {
+    pub(super) fn handle_report(&mut self, now: Time, report: &Feedback) {
         self.earn(now);
         let before = self.newest;
         if before.is_some_and(|before| report.newest <= before.newest) {
@@ -193,8 +193,8 @@ impl Rate {
             self.path.handle_clock_change();
         }
         let queue = self.path.handle_delay(now, sent.at, at);
-        // After a pause or beside one, unless the path is busy all the same; what was sent with a full
-        // window shows what it is worth.
+        // Around a pause of the user samples say little, unless the path has a queue all the same, or
+        // the datagram was sent with a full window.
         let is_backlogged =
             self.path.queue().is_some_and(|queue| queue > self.target(self.nominal()) / 2.0);
         let is_paused = report.newest < self.limited_until && !is_backlogged;
@@ -235,7 +235,7 @@ impl Rate {
         self.window = self.window.clamp(LEAST * self.datagram, most.clamp(1e5, 1e12));
     }
 
-    /// No report came for several round trips: what is in flight is gone.
+    /// No report came in time: what is in flight counts as lost.
     pub(super) fn handle_timeout_loss(&mut self, now: Time) {
         self.earn(now);
         self.flight.give_up();
@@ -281,7 +281,7 @@ impl Rate {
         if credit > 0.0 {
             return Some(now);
         }
-        // A nanosecond more, that it is enough.
+        // One nanosecond more, so that rounding cannot leave too little.
         let wait = (-credit / self.pace()).min(1e6);
         Some(now + Duration::from_secs_f64(wait) + Duration::from_nanos(1))
     }
@@ -305,7 +305,7 @@ impl Rate {
         8.0 * self.nominal()
     }
 
-    /// Whether less is sent for a while, to see what becomes of the losses.
+    /// Whether the window is small for a while, to see whether losses become fewer.
     pub(super) fn is_testing(&self) -> bool {
         self.blame.is_testing()
     }
@@ -321,7 +321,7 @@ impl Rate {
         let fixed = (QUEUE * (QUEUE_RATE / rate).sqrt()).clamp(QUEUE_LEAST, QUEUE);
         let target = fixed.max(QUEUE_DATAGRAMS * self.datagram / rate).min(60.0);
         let noise = (2.0 * self.standing.noise - 0.4 * target).clamp(0.0, 0.1);
-        // Below two datagrams, there is no telling a queue from a datagram under way.
+        // A queue of less than two datagrams cannot be told from a datagram under way.
         let least = QUEUE_LEAST.max(2.0 * self.datagram / rate);
         (target + noise).min(self.standing.marked.max(least))
     }

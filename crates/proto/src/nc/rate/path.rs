@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::delay::{Least, Recent};
 use super::delivery::Delivery;
-use crate::time::Time;
+use crate::time::{Time, nanos};
 
 /// What is measured of the path.
 #[derive(Clone, Debug, Default)]
@@ -29,7 +29,8 @@ impl Path {
     pub(super) fn handle_round_trip(&mut self, now: Time, rtt: Duration) {
         self.rtt.handle_sample(rtt.as_secs_f64());
         let memory = self.memory();
-        self.rtt_least.handle_sample(now, nanos(rtt), memory / 2);
+        let nanos = i64::try_from(nanos(rtt)).unwrap_or(i64::MAX);
+        self.rtt_least.handle_sample(now, nanos, memory / 2);
     }
 
     /// Takes the delay of a datagram that was sent at `sent` and came `at`, by the peer's clock in
@@ -62,12 +63,12 @@ impl Path {
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
     }
 
-    /// How long a delay is remembered.
+    /// How long delays are remembered.
     pub(super) fn memory(&self) -> Duration {
         Duration::from_secs_f64((20.0 * self.rtt.smoothed).clamp(10.0, 200.0))
     }
 
-    /// How long a moment is: what the rate and the queue of now are taken over.
+    /// The time over which the current rate and queue are measured.
     pub(super) fn span(&self) -> Duration {
         Duration::from_secs_f64((self.rtt.smoothed / 2.0).clamp(0.001, 10.0))
     }
@@ -82,8 +83,4 @@ impl Rtt {
         self.variation += ((self.smoothed - sample).abs() - self.variation) / 4.0;
         self.smoothed += (sample - self.smoothed) / 8.0;
     }
-}
-
-fn nanos(duration: Duration) -> i64 {
-    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }

@@ -1,12 +1,12 @@
 //! What each round trip brought: datagrams sent, received and lost.
 
-use super::Report;
+use super::Feedback;
 
-/// Deviations by which a loss must exceed what is usual.
+/// A loss is unusual when it exceeds the usual one by so many deviations.
 const DEVIATIONS: f64 = 4.0;
 /// Datagrams over which the usual loss is averaged.
 const MEMORY: f64 = 300.0;
-/// Datagrams after which it is known.
+/// After so many datagrams the usual loss is known.
 const KNOWN: f64 = 100.0;
 
 /// Counts from the beginning of a round trip.
@@ -25,7 +25,7 @@ pub(super) struct Ended {
     pub(super) queue: f64,
 }
 
-/// Loss that is no sign of congestion.
+/// The usual loss, which is no sign of congestion.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ambient {
     pub(super) mean: f64,
@@ -33,13 +33,13 @@ pub(super) struct Ambient {
     counted: f64,
     /// The loss of late, whatever its cause.
     pub(super) recent: f64,
-    /// How far the loss of a round trip is from it, as a share of what independent losses give.
+    /// The mean deviation of a round trip's loss from it, relative to that of independent losses.
     spread: f64,
 }
 
 impl Round {
     /// The round trip ends with `report`, and the next one begins.
-    pub(super) fn end(&mut self, report: &Report) -> Option<Ended> {
+    pub(super) fn end(&mut self, report: &Feedback) -> Option<Ended> {
         let queue = self.queue;
         let from = self.from.replace((report.newest, report.received));
         self.queue = 0.0;
@@ -49,7 +49,7 @@ impl Round {
         Some(Ended { sent, lost: (sent - received).max(0.0), queue })
     }
 
-    /// What was counted is of no use: begin again.
+    /// Forgets what was counted so far.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
@@ -83,7 +83,7 @@ impl Ambient {
         self.counted >= KNOWN
     }
 
-    /// How far the losses of a round trip stray, as a multiple of independent ones.
+    /// How much the losses of a round trip vary, as a multiple of independent losses.
     pub(super) fn spread(&self) -> f64 {
         self.spread.clamp(1.0, 5.0)
     }

@@ -1,8 +1,8 @@
-//! Whose the losses are: those that a smaller window spares are ours.
+//! Finds out whether losses are caused by our own sending: those that a smaller window avoids are.
 //!
-//! A buffer that is shorter than the queue that is aimed at, or that stays full, shows no queue: only
-//! loss, like a radio's. So loss beyond what the path is known for is put to the test, before it
-//! counts as the path's.
+//! A buffer that is shorter than the queue to aim at, or that others keep full, shows no queue: only
+//! loss, as a radio does. So loss beyond the path's usual one is tested before it counts as the
+//! path's own.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const SLACK: f64 = 0.02;
 const SLACK_SHARE: f64 = 0.25;
 const DEVIATIONS: f64 = 1.5;
 const MEMORY: f64 = 300.0;
-/// Loss beyond this part of what gets through does not wait for its turn to be tested.
+/// Loss beyond this share of what gets through is tested at once.
 const GROSS: f64 = 0.3;
 /// The window of the test, as a part of what was received in a round trip.
 pub(super) const SMALL: f64 = 0.75;
@@ -30,7 +30,7 @@ const ROUND_TRIPS: u32 = 32;
 const ENOUGH: f64 = 0.1;
 /// The losses are ours when less than this part of them stays.
 const OURS: f64 = 0.3;
-/// And the path's after all, when more than this part stays although we take congestion into account.
+/// They are the path's after all when more than this part stays although we yield to congestion.
 const STAYING: f64 = 0.8;
 /// Round trips from one test to the next at least; twice as many after each that was needless.
 const PAUSE: u32 = 8;
@@ -42,7 +42,7 @@ pub(super) struct Blame {
     /// Their rate, as far as it was tested.
     path: f64,
     trial: Option<Trial>,
-    /// What was found to be ours, and whether it went away with the window.
+    /// Losses found to be ours, and whether they went away with the smaller window.
     ours: Option<Ours>,
     /// No test before this, and the pause after the next, in round trips.
     after: Time,

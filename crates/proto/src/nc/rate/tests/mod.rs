@@ -6,7 +6,7 @@ mod path;
 use std::time::Duration;
 
 use self::path::{Path, Peer, Sender, World};
-use super::{Rate, Report};
+use super::{Feedback, Rate};
 use crate::nc::Config;
 use crate::time::Time;
 
@@ -205,17 +205,20 @@ fn reports_that_cannot_be_true_change_nothing() {
     }
     let now = Time::ZERO + 100 * MS;
     let report =
-        Report { newest: 3, newest_at: 7 * MS, delay: Duration::ZERO, received: 4, marked: 0 };
+        Feedback { newest: 3, newest_at: 7 * MS, delay: Duration::ZERO, received: 4, marked: 0 };
 
-    rate.handle_report(now, &Report { newest: 10, ..report });
-    rate.handle_report(now, &Report { newest: u64::MAX, ..report });
-    rate.handle_report(now, &Report { newest_at: Duration::MAX, ..report });
-    rate.handle_report(now, &Report { delay: Duration::MAX, ..report });
+    rate.handle_report(now, &Feedback { newest: 10, ..report });
+    rate.handle_report(now, &Feedback { newest: u64::MAX, ..report });
+    rate.handle_report(now, &Feedback { newest_at: Duration::MAX, ..report });
+    rate.handle_report(now, &Feedback { delay: Duration::MAX, ..report });
     assert_eq!(rate.rtt(), Duration::ZERO);
 
-    rate.handle_report(now, &Report { newest: 6, received: u64::MAX, marked: u64::MAX, ..report });
-    rate.handle_report(now, &Report { newest: 7, newest_at: Duration::ZERO, ..report });
-    rate.handle_report(Time::ZERO, &Report { newest: 8, ..report });
+    rate.handle_report(
+        now,
+        &Feedback { newest: 6, received: u64::MAX, marked: u64::MAX, ..report },
+    );
+    rate.handle_report(now, &Feedback { newest: 7, newest_at: Duration::ZERO, ..report });
+    rate.handle_report(Time::ZERO, &Feedback { newest: 8, ..report });
     rate.reset(now);
     assert!(rate.rate().is_finite() && rate.next_send(now).is_some());
 }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
-use super::super::{Rate, Report};
+use super::super::{Feedback, Rate};
 use super::cubic::Cubic;
 use crate::nc::Config;
 use crate::rng::Rng;
@@ -275,7 +275,7 @@ impl World {
                 peer.heard = now;
                 peer.rate.handle_report(
                     now,
-                    &Report { newest, newest_at, delay: waited, received: count, marked },
+                    &Feedback { newest, newest_at, delay: waited, received: count, marked },
                 );
                 self.pump(flow);
             }
