@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use proto::crc;
 use proto::modem::lan::scan::{Found, scan};
 use proto::modem::lan::wire::MAX_PAYLOAD;
 use proto::modem::lan::{Config, Dce, Dte};
 use proto::modem::{Event, Transmit, Waveform};
-use proto::s5066::dts::crc;
 use proto::time::Time;
 
 const BLOCK: usize = 1_296;

@@ -264,11 +264,11 @@ fn framed(octets: &[u8], from: u8) -> Vec<u8> {
     let size = 6 + specific.len();
     header[3] = 1 << 5 | u8::try_from(size).expect("fifteen at most");
     header.extend_from_slice(specific);
-    let sum = proto::s5066::dts::crc::header(&header);
+    let sum = proto::crc::header(&header);
     let mut frame = vec![0x90, 0xeb];
     frame.extend_from_slice(&header);
     frame.extend_from_slice(&sum.to_le_bytes());
     frame.extend_from_slice(segment);
-    frame.extend_from_slice(&proto::s5066::dts::crc::segment(segment).to_le_bytes());
+    frame.extend_from_slice(&proto::crc::segment(segment).to_le_bytes());
     frame
 }

@@ -5,6 +5,7 @@
 
 pub mod budget;
 pub mod contract;
+pub mod crc;
 pub mod ethernet;
 pub mod hbh;
 pub mod ip;

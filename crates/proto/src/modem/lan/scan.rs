@@ -1,7 +1,7 @@
 //! Where packets begin and end in the stream of a connection, whatever else is in it.
 
 use super::wire::{CRC, HEADER, MAX_PAYLOAD, PREAMBLE, Packet};
-use crate::s5066::dts::crc;
+use crate::crc;
 
 /// What stands at the head of a stream of octets.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

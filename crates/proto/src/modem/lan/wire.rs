@@ -27,7 +27,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::s5066::dts::crc;
+use crate::crc;
 
 /// The version of the protocol.
 pub const VERSION: u8 = 12;

@@ -11,7 +11,6 @@
 //! decides when this station transmits, and tells them which of its transmissions it is.
 
 pub mod arq;
-pub mod crc;
 pub mod datagram;
 pub mod expedited;
 pub mod management;

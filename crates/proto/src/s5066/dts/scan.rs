@@ -239,7 +239,7 @@ mod tests {
         data(0).emit(&mut stream);
         // A warning has one octet of its own, not three.
         stream[2] = 0xf0;
-        let sum = super::super::crc::header(&stream[2..16]);
+        let sum = crate::crc::header(&stream[2..16]);
         stream[16..18].copy_from_slice(&sum.to_le_bytes());
         let mut scanner = Scanner::new();
         let mut rest = &stream[..];

@@ -3,7 +3,7 @@
 use super::{
     Body, CRC32, Coding, FIXED, Frame, Header, MAX_SEGMENT, Numbers, Reason, SYNC, Segment,
 };
-use crate::s5066::dts::crc;
+use crate::crc;
 
 impl Frame<'_> {
     /// Octets on the air.

@@ -5,8 +5,8 @@ use super::{
     LongAck, MAX_BITMAP, MAX_MESSAGE, MAX_PADDING, Management, Numbers, Reason, Reset, SYNC,
     Segment,
 };
+use crate::crc;
 use crate::s5066::Address;
-use crate::s5066::dts::crc;
 
 /// Why octets are no frame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::s5066::dts::crc;
+use crate::crc;
 
 const A: Address = Address::node(0x000a_141e);
 const B: Address = Address::node(0x000a_141f);

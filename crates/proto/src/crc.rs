@@ -1,4 +1,5 @@
-//! The two check sums of a frame (Annex C, sections 3.2.8 and 3.2.11).
+//! The two check sums of STANAG 5066 (Annex C, sections 3.2.8 and 3.2.11). The shorter one is also that
+//! of packets to a modem behind TCP (MIL-STD-188-110D, A.5.3).
 //!
 //! Both take the least significant bit of an octet first, start at zero, and go on the air low
 //! octet first.
