@@ -132,6 +132,20 @@ pub(crate) fn settle(core: &mut impl Core, now: Time) -> Result<(), TestCaseErro
     core.check()
 }
 
+/// Does what [`settle`] does with the deadlines of a core that its own bench drives.
+pub(crate) fn keeps_time<C>(
+    core: &mut C,
+    now: Time,
+    handle_timeout: fn(&mut C, Time),
+    next_timeout: fn(&C) -> Option<Time>,
+) {
+    handle_timeout(core, now);
+    let due = next_timeout(core);
+    assert!(due.is_none_or(|due| due > now), "due at {due:?} after handle_timeout({now:?})");
+    handle_timeout(core, now);
+    assert_eq!(next_timeout(core), due, "a repeated handle_timeout moved the deadline");
+}
+
 /// Sends until there is nothing more to send.
 fn send_all(core: &mut impl Core, now: Time) -> Result<(), TestCaseError> {
     prop_assert!(send(core, now, MOST_POLLS) < MOST_POLLS, "sending does not end");

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::link::{Closed, Link, Stats};
+use super::session::{Closed, Session, Stats};
 use super::wire::{Cause, MAX_DATA, Order, Packet, Setup, State, Status};
 use super::{PREFILL, PROBE, STATUS};
 use crate::modem::{Event, Transmit, Waveform};
@@ -18,11 +18,21 @@ pub struct Config {
     pub is_receiver_master: bool,
 }
 
-/// A modem's session with a station.
+/// A modem's session with a station (MIL-STD-188-110D, A.5.1).
+///
+/// It stands between a connection, whose driver gives it octets and sends those it has, and a
+/// transmitter and receiver. Call it in this order: one `handle_*`; [`Dce::poll_octets`] while the
+/// connection takes octets; [`Dce::poll_transmit`] whenever the transmitter wants a block, and when it is
+/// idle; then wait, at most until [`Dce::next_timeout`].
+///
+/// - facts: `handle_octets` of the station, `handle_modem` of transmitter and receiver,
+///   `handle_timeout`;
+/// - decisions: `poll_octets`, `poll_transmit`, `next_timeout`;
+/// - getters: `wants_octets`, `closed`, `stats`.
 #[derive(Debug)]
 pub struct Dce {
     config: Config,
-    link: Link,
+    session: Session,
     probe: Probe,
     state: State,
     /// Octets for the air.
@@ -65,7 +75,7 @@ impl Dce {
         let block = (config.waveform.block_bits() as usize).div_ceil(8);
         Self {
             config,
-            link: Link::new(now),
+            session: Session::new(now),
             probe: Probe::Waiting,
             state: State::Flushed,
             fifo: VecDeque::new(),
@@ -80,7 +90,7 @@ impl Dce {
 
     /// Takes octets from the station; hand in no more while [`Self::wants_octets`] is false.
     pub fn handle_octets(&mut self, now: Time, octets: &[u8]) {
-        self.link.handle_octets(octets);
+        self.session.handle_octets(octets);
         self.read(now);
     }
 
@@ -98,7 +108,7 @@ impl Dce {
                 if let Some(incoming) = self.incoming.as_mut().filter(|_| is_open) {
                     let has_begun = std::mem::replace(&mut incoming.has_begun, true);
                     let order = if has_begun { Order::Continuation } else { Order::First };
-                    self.link.transfer(now, order, &octets);
+                    self.session.transfer(now, order, &octets);
                 }
             }
             Event::Sent => {
@@ -112,9 +122,9 @@ impl Dce {
 
     /// Does what is due.
     pub fn handle_timeout(&mut self, now: Time) {
-        self.link.handle_timeout(now);
+        self.session.handle_timeout(now);
         match self.probe {
-            Probe::Sent { at } if at + PROBE <= now => self.link.close(Closed::Handshake),
+            Probe::Sent { at } if at + PROBE <= now => self.session.close(Closed::Handshake),
             Probe::Waiting | Probe::Sent { .. } | Probe::Answered => {}
         }
         if self.status_at.is_some_and(|at| at <= now) {
@@ -124,25 +134,25 @@ impl Dce {
 
     /// Appends octets for the station; false if there are none.
     pub fn poll_octets(&mut self, out: &mut Vec<u8>) -> bool {
-        self.link.poll_octets(out)
+        self.session.poll_octets(out)
     }
 
     /// What the transmitter is to do, as of a station: `room` octets are wanted for the next block.
     pub fn poll_transmit(&mut self, now: Time, room: usize, out: &mut Vec<u8>) -> Option<Transmit> {
         match self.air {
             Air::Off if self.state == State::Started || self.state == State::Draining => {
-                if self.link.closed().is_some() {
+                if self.session.closed().is_some() {
                     self.flush();
                     return None;
                 }
                 self.air = Air::Started;
-                self.link.stats.transmissions += 1;
+                self.session.stats.transmissions += 1;
                 return Some(Transmit::Start(self.config.waveform));
             }
             Air::Off | Air::Ended => return None,
             Air::Started => {}
         }
-        if self.link.closed().is_some() {
+        if self.session.closed().is_some() {
             self.fifo.clear();
             self.has_last = true;
         }
@@ -152,7 +162,7 @@ impl Dce {
         if self.fifo.len() < room && !self.has_last {
             self.state = State::DrainingForced;
             self.has_last = true;
-            self.link.stats.underruns += 1;
+            self.session.stats.underruns += 1;
         }
         if self.fifo.is_empty() {
             self.air = Air::Ended;
@@ -168,56 +178,56 @@ impl Dce {
     /// When [`Self::handle_timeout`] has something to do.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
-        if self.link.closed().is_some() {
+        if self.session.closed().is_some() {
             return None;
         }
         let probe = match self.probe {
             Probe::Sent { at } => Some(at + PROBE),
             Probe::Waiting | Probe::Answered => None,
         };
-        earliest(self.link.next_timeout(), earliest(probe, self.status_at))
+        earliest(self.session.next_timeout(), earliest(probe, self.status_at))
     }
 
     /// Whether there is room for more octets of the station. While there is none, do not read its
     /// connection.
     #[must_use]
     pub fn wants_octets(&self) -> bool {
-        self.link.closed().is_none() && self.has_space()
+        self.session.closed().is_none() && self.has_space()
     }
 
     /// Why the session is over; close the connection when all octets are sent, and ask
     /// [`Self::poll_transmit`] until a transmission under way has ended.
     #[must_use]
     pub fn closed(&self) -> Option<Closed> {
-        self.link.closed()
+        self.session.closed()
     }
 
     /// What the session counts.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.link.stats
+        self.session.stats
     }
 
     fn read(&mut self, now: Time) {
-        let input = self.link.take_input();
+        let input = self.session.take_input();
         let mut read = 0;
         while self.has_space() {
-            let packet = self.link.read(now, &input, &mut read);
-            if self.link.is_established() && self.probe == Probe::Waiting {
+            let packet = self.session.read(now, &input, &mut read);
+            if self.session.is_established() && self.probe == Probe::Waiting {
                 self.probe = Probe::Sent { at: now };
-                self.link.send(now, &Packet::Probe);
+                self.session.send(now, &Packet::Probe);
             }
             let Some(packet) = packet else { break };
             self.take(now, packet);
         }
-        if self.link.closed().is_none() {
-            self.link.keep(input, read);
+        if self.session.closed().is_none() {
+            self.session.keep(input, read);
         }
     }
 
     fn take(&mut self, now: Time, packet: Packet<'_>) {
         if self.probe != Probe::Answered && packet != Packet::Probe {
-            self.link.fail(now);
+            self.session.fail(now);
             return;
         }
         match packet {
@@ -242,8 +252,8 @@ impl Dce {
             Packet::RequestStatus => self.tell_status(now),
             Packet::Transfer { order, id, octets } => match self.refusal(order) {
                 Some(cause) => {
-                    self.link.stats.naks += 1;
-                    self.link.send(now, &Packet::Nak { cause, id });
+                    self.session.stats.naks += 1;
+                    self.session.send(now, &Packet::Nak { cause, id });
                 }
                 None => self.queue(now, order, octets),
             },
@@ -254,8 +264,8 @@ impl Dce {
             | Packet::InitialSetup(_)
             | Packet::Nak { .. }
             | Packet::Status(_)
-            | Packet::TransmitSetup { .. } => self.link.fail(now),
-            // The link takes these.
+            | Packet::TransmitSetup { .. } => self.session.fail(now),
+            // The session takes these.
             Packet::Connect { .. }
             | Packet::ConnectAck { .. }
             | Packet::Error
@@ -273,10 +283,10 @@ impl Dce {
             is_synchronous: true,
             asynchronous: [0; 4],
         };
-        self.link.send(now, &Packet::InitialSetup(setup));
+        self.session.send(now, &Packet::InitialSetup(setup));
         let waveform = self.config.waveform;
         let (bits_per_s, block_bits) = (waveform.bits_per_s(), waveform.block_bits());
-        self.link.send(now, &Packet::TransmitSetup { bits_per_s, block_bits });
+        self.session.send(now, &Packet::TransmitSetup { bits_per_s, block_bits });
         self.tell_status(now);
         self.tell_carrier(now);
     }
@@ -316,8 +326,8 @@ impl Dce {
     fn end_reception(&mut self, now: Time) {
         let Some(incoming) = self.incoming.take() else { return };
         if incoming.has_begun {
-            let id = self.link.id();
-            self.link.send(now, &Packet::Transfer { order: Order::Last, id, octets: &[] });
+            let id = self.session.id();
+            self.session.send(now, &Packet::Transfer { order: Order::Last, id, octets: &[] });
         }
         self.tell_carrier(now);
         if self.state == State::ArmedNotReady {
@@ -334,7 +344,7 @@ impl Dce {
         let numbers = waveform.flatten().map(|some| (some.bits_per_s(), some.block_bits()));
         let (bits_per_s, block_bits) = numbers.unwrap_or((0, 0));
         let is_on = waveform.is_some();
-        self.link.send(now, &Packet::Carrier { is_on, bits_per_s, block_bits });
+        self.session.send(now, &Packet::Carrier { is_on, bits_per_s, block_bits });
     }
 
     fn tell_status(&mut self, now: Time) {
@@ -353,7 +363,7 @@ impl Dce {
             critical_ms: if is_hungry { u32::try_from(time).unwrap_or(u32::MAX) } else { 0 },
             critical_octets: if is_hungry { count(block - self.fifo.len() % block) } else { 0 },
         };
-        self.link.send(now, &Packet::Status(status));
+        self.session.send(now, &Packet::Status(status));
         let is_busy = !matches!(self.state, State::Flushed);
         self.status_at = is_busy.then(|| now + STATUS);
     }

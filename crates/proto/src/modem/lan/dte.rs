@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::link::{Closed, Link, Stats};
+use super::session::{Closed, Session, Stats};
 use super::wire::{Order, Packet, State, Status};
 use super::{PREFILL, STATUS};
 use crate::modem::{Event, Waveform};
@@ -21,10 +21,20 @@ const ASK: (Duration, Duration) = (Duration::from_millis(50), Duration::from_mil
 /// Octets to keep in a modem of which we do not know the blocks.
 const UNKNOWN_BLOCK: usize = 512;
 
-/// A station's session with a modem.
+/// A station's session with a modem (MIL-STD-188-110D, A.5.1).
+///
+/// Call it in this order: one `handle_*` or command; [`Dte::poll_event`] until `None`;
+/// [`Dte::poll_octets`] while the connection takes octets; then wait, at most until
+/// [`Dte::next_timeout`]. A transmission is one `start`, then `supply` whenever there is
+/// [`Dte::room`], then `end`; [`Event::Sent`] tells that it has left.
+///
+/// - facts: `handle_octets` of the modem, `handle_timeout`;
+/// - commands: `start`, `supply`, `end`, `abort_reception`;
+/// - decisions: `poll_octets`, `poll_event`, `next_timeout`;
+/// - getters: the rest.
 #[derive(Debug)]
 pub struct Dte {
-    link: Link,
+    session: Session,
     /// Rate and block size of the modem's transmissions.
     setup: Option<(u32, u32)>,
     /// What the modem last said of its transmitter.
@@ -79,7 +89,7 @@ impl Dte {
     #[must_use]
     pub fn new(now: Time) -> Self {
         Self {
-            link: Link::new(now),
+            session: Session::new(now),
             setup: None,
             state: None,
             outgoing: None,
@@ -90,26 +100,26 @@ impl Dte {
 
     /// Takes octets from the modem.
     pub fn handle_octets(&mut self, now: Time, octets: &[u8]) {
-        self.link.handle_octets(octets);
-        let input = self.link.take_input();
+        self.session.handle_octets(octets);
+        let input = self.session.take_input();
         let mut read = 0;
-        while let Some(packet) = self.link.read(now, &input, &mut read) {
+        while let Some(packet) = self.session.read(now, &input, &mut read) {
             self.take(now, packet);
         }
-        self.link.keep(input, read);
+        self.session.keep(input, read);
         self.settle(now);
     }
 
     /// Begins a transmission. The modem's own setting rules: a difference is counted.
     pub fn start(&mut self, now: Time, waveform: Waveform) {
-        if self.outgoing.is_some() || self.link.closed().is_some() {
+        if self.outgoing.is_some() || self.session.closed().is_some() {
             return;
         }
         let wanted = (waveform.bits_per_s(), waveform.block_bits());
         if self.setup.is_some_and(|setup| setup != wanted) {
-            self.link.stats.other_waveforms += 1;
+            self.session.stats.other_waveforms += 1;
         }
-        self.link.stats.transmissions += 1;
+        self.session.stats.transmissions += 1;
         self.outgoing = Some(Outgoing::default());
         self.settle(now);
     }
@@ -117,12 +127,12 @@ impl Dte {
     /// Gives octets of the transmission, at most as many as there is [`Self::room`] for.
     pub fn supply(&mut self, now: Time, octets: &[u8]) {
         let taken = octets.len().min(self.room());
-        self.link.stats.refused_octets += (octets.len() - taken) as u64;
+        self.session.stats.refused_octets += (octets.len() - taken) as u64;
         let Some(outgoing) = self.outgoing.as_mut().filter(|_| taken > 0) else { return };
         outgoing.credit -= taken;
         let has_begun = std::mem::replace(&mut outgoing.has_begun, true);
         let order = if has_begun { Order::Continuation } else { Order::First };
-        self.link.transfer(now, order, &octets[..taken]);
+        self.session.transfer(now, order, &octets[..taken]);
         self.settle(now);
     }
 
@@ -138,13 +148,13 @@ impl Dte {
     /// Has the modem forget what it is receiving.
     pub fn abort_reception(&mut self, now: Time) {
         if self.incoming != Incoming::None {
-            self.link.send(now, &Packet::AbortReception);
+            self.session.send(now, &Packet::AbortReception);
         }
     }
 
     /// Does what is due.
     pub fn handle_timeout(&mut self, now: Time) {
-        self.link.handle_timeout(now);
+        self.session.handle_timeout(now);
         match self.incoming {
             Incoming::Tail { until } if until <= now => self.lose(),
             Incoming::None | Incoming::Carrier { .. } | Incoming::Tail { .. } => {}
@@ -154,7 +164,7 @@ impl Dte {
 
     /// Appends octets for the modem; false if there are none.
     pub fn poll_octets(&mut self, out: &mut Vec<u8>) -> bool {
-        self.link.poll_octets(out)
+        self.session.poll_octets(out)
     }
 
     /// What the modem has to tell.
@@ -168,7 +178,7 @@ impl Dte {
     /// When [`Self::handle_timeout`] has something to do.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
-        if self.link.closed().is_some() {
+        if self.session.closed().is_some() {
             return None;
         }
         let tail = match self.incoming {
@@ -176,7 +186,7 @@ impl Dte {
             Incoming::None | Incoming::Carrier { .. } => None,
         };
         let again = self.outgoing.as_ref().and_then(|outgoing| outgoing.again_at);
-        earliest(self.link.next_timeout(), earliest(tail, again))
+        earliest(self.session.next_timeout(), earliest(tail, again))
     }
 
     /// Octets that the modem can take now.
@@ -204,35 +214,35 @@ impl Dte {
     /// Whether the modem has told all that is needed to transmit.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.link.closed().is_none() && self.setup.is_some() && self.state.is_some()
+        self.session.closed().is_none() && self.setup.is_some() && self.state.is_some()
     }
 
     /// Why the session is over; close the connection when all octets are sent.
     #[must_use]
     pub fn closed(&self) -> Option<Closed> {
-        self.link.closed()
+        self.session.closed()
     }
 
     /// What the session counts.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.link.stats
+        self.session.stats
     }
 
     fn take(&mut self, now: Time, packet: Packet<'_>) {
         match packet {
-            Packet::Probe => self.link.send(now, &Packet::Probe),
+            Packet::Probe => self.session.send(now, &Packet::Probe),
             Packet::InitialSetup(_) => {}
             Packet::TransmitSetup { bits_per_s, block_bits } => {
                 self.setup = Some((bits_per_s, block_bits));
             }
             Packet::Status(status) => self.take_status(now, status),
             Packet::Nak { .. } => {
-                self.link.stats.naks += 1;
+                self.session.stats.naks += 1;
                 if let Some(outgoing) = &mut self.outgoing {
                     outgoing.is_cut = true;
                     outgoing.step = Step::Started;
-                    self.link.send(now, &Packet::RequestStatus);
+                    self.session.send(now, &Packet::RequestStatus);
                 }
             }
             Packet::Carrier { is_on: true, bits_per_s, block_bits } => {
@@ -253,9 +263,9 @@ impl Dte {
             Packet::Transfer { order, octets, .. } => self.receive(order, octets),
             // What only a station says.
             Packet::AbortReception | Packet::Arm | Packet::RequestStatus | Packet::Start => {
-                self.link.fail(now);
+                self.session.fail(now);
             }
-            // The link takes these.
+            // The session takes these.
             Packet::Connect { .. }
             | Packet::ConnectAck { .. }
             | Packet::Error
@@ -315,7 +325,7 @@ impl Dte {
                 }
                 if status.state == State::DrainingForced && !outgoing.is_cut {
                     outgoing.is_cut = true;
-                    self.link.stats.underruns += 1;
+                    self.session.stats.underruns += 1;
                 }
             }
         }
@@ -323,7 +333,7 @@ impl Dte {
 
     /// Takes the next step of the transmission.
     fn settle(&mut self, now: Time) {
-        if self.link.closed().is_some() {
+        if self.session.closed().is_some() {
             if self.outgoing.take().is_some() {
                 self.events.push_back(Event::Sent);
             }
@@ -341,8 +351,8 @@ impl Dte {
         if outgoing.step != Step::Arming && outgoing.is_ended && !is_told {
             // An empty transfer tells the end.
             let order = if outgoing.has_begun { Order::Last } else { Order::Only };
-            let id = self.link.id();
-            self.link.send(now, &Packet::Transfer { order, id, octets: &[] });
+            let id = self.session.id();
+            self.session.send(now, &Packet::Transfer { order, id, octets: &[] });
             outgoing.is_end_told = true;
         }
         if outgoing.again_at.is_some_and(|at| at > now) {
@@ -363,6 +373,6 @@ impl Dte {
             }
         };
         outgoing.again_at = Some(now + after);
-        self.link.send(now, &packet);
+        self.session.send(now, &packet);
     }
 }

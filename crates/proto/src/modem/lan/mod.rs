@@ -17,15 +17,15 @@
 
 mod dce;
 mod dte;
-mod link;
 pub mod scan;
+mod session;
 #[cfg(test)]
 mod tests;
 pub mod wire;
 
 pub use dce::{Config, Dce};
 pub use dte::Dte;
-pub use link::{Closed, Stats};
+pub use session::{Closed, Stats};
 
 use std::time::Duration;
 

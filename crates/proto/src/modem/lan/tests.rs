@@ -1,5 +1,6 @@
 //! Both ends of a session against each other, and against what should not be.
 
+mod contract;
 mod pair;
 
 use proptest::prelude::*;

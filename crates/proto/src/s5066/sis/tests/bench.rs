@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::contract::harness::keeps_time;
 use crate::s5066::Address;
 use crate::s5066::service::{Indication, Outcome, Request};
 use crate::s5066::sis::client::{self, Client, Send, SendId};
@@ -95,9 +96,10 @@ impl Bench {
             let next = timers.chain(self.server.next_timeout()).min();
             let Some(at) = next.filter(|at| *at <= end) else { break };
             self.now = self.now.max(at);
-            self.server.handle_timeout(self.now);
+            let now = self.now;
+            keeps_time(&mut self.server, now, Server::handle_timeout, Server::next_timeout);
             for (_, client) in &mut self.clients {
-                client.handle_timeout(self.now);
+                keeps_time(client, now, Client::handle_timeout, Client::next_timeout);
             }
         }
         self.now = end;

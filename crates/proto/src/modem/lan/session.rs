@@ -54,7 +54,7 @@ const BUFFER: usize = 4 << 20;
 
 /// One end of a session.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct Session {
     input: Vec<u8>,
     output: Vec<u8>,
     /// Until when CONNECT, and its acknowledgement, have to be here; `None`: they are.
@@ -67,9 +67,9 @@ pub(super) struct Link {
     pub(super) stats: Stats,
 }
 
-impl Link {
+impl Session {
     pub(super) fn new(now: Time) -> Self {
-        let mut link = Self {
+        let mut session = Self {
             input: Vec::new(),
             output: Vec::new(),
             connect_by: Some(now + HANDSHAKE),
@@ -80,8 +80,8 @@ impl Link {
             closed: None,
             stats: Stats::default(),
         };
-        link.send(now, &Packet::Connect { version: wire::VERSION });
-        link
+        session.send(now, &Packet::Connect { version: wire::VERSION });
+        session
     }
 
     /// Takes octets from the other end.
@@ -165,7 +165,7 @@ impl Link {
         self.input = input;
     }
 
-    /// The next packet that is for the user of this link, if there is a whole one from `read` on.
+    /// The next packet that is for the user of this session, if there is a whole one from `read` on.
     pub(super) fn read<'a>(
         &mut self,
         now: Time,
