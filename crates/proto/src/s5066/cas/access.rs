@@ -33,8 +33,8 @@ impl Access {
         }
     }
 
-    /// How long an exchange may last while nobody waits; `exchange` while somebody does. So asking
-    /// for others takes one part in [`WORTH`] of the time.
+    /// How long an exchange may last while nobody else waits; while somebody does, it is `exchange`.
+    /// Pausing to ask whether others wait then costs one part in [`WORTH`] of the time.
     #[must_use]
     pub fn longest_exchange(self, times: Times, exchange: Duration) -> Duration {
         exchange.max(self.wait_for_others(times) * WORTH)
@@ -52,5 +52,6 @@ pub struct Times {
     pub answer: Duration,
 }
 
-/// Exchanges last this many times as long as it takes to ask whether others wait, when nobody does.
+/// While nobody else waits, an exchange lasts this many times as long as the pause after it, in which
+/// others may begin.
 const WORTH: u32 = 40;

@@ -15,8 +15,8 @@
 //!  A: data ─ B: answer, data ─ A: answer, data ─ … ─ A: answer │ slots: who has not had its turn │ the rest
 //!  └──────────── exchange, shorter while others wait ──────────┘
 //! ```
-//! After a transmission of its own a station leaves the others the time
-//! to begin. How others are kept apart is [`Access`], after Annex K; its times are ours.
+//!
+//! After a transmission of its own a station leaves the others the time to begin. How others are kept apart is [`Access`], after Annex K; its times are ours.
 
 #[cfg(test)]
 mod tests;

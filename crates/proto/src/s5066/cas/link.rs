@@ -73,7 +73,10 @@ pub struct Owed {
     pub id: Option<u16>,
 }
 
-/// One end of a link.
+/// One end of a link: facts and silences in, C_PDUs and events out.
+///
+/// After each call ask [`Link::poll_event`] until it is `None`. [`Link::poll_owed`] is asked only when
+/// its C_PDU is sent at once, because it counts as a try.
 #[derive(Clone, Debug)]
 pub struct Link {
     config: Config,
@@ -131,7 +134,7 @@ impl Link {
         }
     }
 
-    /// Asks for a link; `id` is the number of its frames, so that repeats are known as such.
+    /// Asks for a link (Annex B, section 3.2.1); `id` is the number of its frames, so that repeats are known as such.
     ///
     /// A soft link that is up or asked for gives way to an exclusive one. `calls` are the requests
     /// sent before the call fails, if not as many as configured.
@@ -152,7 +155,7 @@ impl Link {
         self.owe_request();
     }
 
-    /// Ends the link.
+    /// Ends the link (Annex B, section 3.2.2).
     pub fn end(&mut self, reason: BreakReason) {
         match self.state {
             State::Up { is_exclusive, .. } => {
@@ -274,7 +277,7 @@ impl Link {
         }
     }
 
-    /// Ends a link that has been idle for long.
+    /// Ends a link that has been idle for long (A.3.2.1.2).
     pub fn handle_timeout(&mut self, now: Time) {
         if self.next_timeout().is_some_and(|at| at <= now) {
             self.end(BreakReason::NoMoreData);

@@ -5,19 +5,19 @@
 
 use std::collections::VecDeque;
 
-use super::arq::{self, Acked, Acknowledgement, Arrival, Cpdu, Repeat};
+use super::arq::{self, Acked, Acknowledgement, Cpdu, Repeat, Verdict};
 use super::wire::{Data, Expedited, Fsn, Numbers, Report};
 use crate::s5066::service::{Failure, Outcome, RequestId};
 use crate::time::Time;
 
 /// C_PDUs that may wait.
 const MAX_WAITING: usize = 64;
-/// Names of C_PDUs.
+/// Values of the four bits that name a C_PDU (Annex C, section 3.7).
 const IDS: u8 = 16;
 /// The most frames of a C_PDU, so that no number comes twice in one.
 const MAX_FRAMES: usize = 128;
 
-/// The sending end.
+/// The sending end: one C_PDU is sent and acknowledged before the next (Annex C, section 6.1.3).
 #[derive(Clone, Debug)]
 pub struct Sender {
     waiting: VecDeque<Cpdu>,
@@ -254,7 +254,7 @@ impl Receiver {
     }
 
     /// Takes a frame of the peer; its header is good.
-    pub fn handle_data(&mut self, expedited: &Expedited<'_>) -> Arrival {
+    pub fn handle_data(&mut self, expedited: &Expedited<'_>) -> Verdict {
         if self.id != Some(expedited.id) {
             self.given_up += u64::from(self.arq.held() > 0);
             self.arq = arq::Receiver::new(Numbers::Short);
@@ -270,7 +270,7 @@ impl Receiver {
             at_lower_edge: false,
             segment: expedited.segment,
         };
-        let arrival = self.arq.handle_data(Numbers::Short, &data).unwrap_or(Arrival::Bad);
+        let arrival = self.arq.handle_data(Numbers::Short, &data).unwrap_or(Verdict::Bad);
         self.delivered.extend(self.arq.poll_delivered().map(|c_pdu| c_pdu.octets));
         arrival
     }

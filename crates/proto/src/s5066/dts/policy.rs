@@ -9,18 +9,19 @@ use std::time::Duration;
 
 use crate::modem::Waveform;
 
-/// The longest segment (Annex C, section 3.2.8: ten bits of length).
+/// The longest segment (Annex C, section 3.2.10: ten bits of length).
 pub const MAX_SEGMENT: usize = 1023;
 /// The shortest that is worth its header.
 pub const MIN_SEGMENT: usize = 64;
-/// The longest transmission that an EOT of 8 bits can announce, in half seconds.
+/// The longest transmission that an EOT of 8 bits can announce, in half seconds (Annex C, section
+/// 3.2.3).
 pub const MAX_TRANSMISSION: Duration = Duration::from_millis(127_500);
 
-/// Frames after which what was seen counts for half.
+/// The estimate of losses forgets: a frame counts for half after this many others.
 const MEMORY: f64 = 300.0;
-/// Taken until something is known: segments begin at some 800 octets.
+/// Bit error rate assumed before any report, which makes segments of some 800 octets.
 const UNKNOWN: f64 = 4e-6;
-/// Losses that are taken to have been seen, so that none is not taken for a perfect link.
+/// Prior loss count: zero observed losses must not mean a perfect link.
 const CREDIT: f64 = 0.05;
 /// A frame takes at most this share of the longest transmission, so that slow links lose little
 /// with each.

@@ -47,17 +47,17 @@ pub use parse::Malformed;
 
 use crate::s5066::Address;
 
-/// The octets that a frame begins with (Maury-Styles, low octet first).
+/// The octets that a frame begins with: Maury-Styles, low octet first (Annex C, section 3.2).
 pub const SYNC: [u8; 2] = [0x90, 0xeb];
-/// The most octets of a C_PDU in one frame.
+/// The most octets of a C_PDU in one frame: their number has ten bits (Annex C, section 3.2.10).
 pub const MAX_SEGMENT: usize = 1023;
 /// The most octets that one padding frame adds to its header.
 pub const MAX_PADDING: usize = 1023;
-/// The most octets of an extended management message.
+/// The most octets of an extended management message (Annex C, section 3.9).
 pub const MAX_MESSAGE: usize = 23;
 /// The most octets of a frame: sync, addresses, header, segment, check sum.
 pub const MAX_FRAME: usize = SYNC.len() + 7 + 31 + MAX_SEGMENT + CRC32;
-/// Values of the 12 bits that name a C_PDU without ARQ.
+/// Values of the 12 bits that name a C_PDU without ARQ (Annex C, section 3.10).
 pub const DATAGRAM_IDS: u16 = 4096;
 
 /// Octets 0 to 3, and the CRC-16.
@@ -74,33 +74,33 @@ pub struct Frame<'a> {
     pub body: Body<'a>,
 }
 
-/// What every frame says.
+/// What every frame says (Annex C, section 3.2).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Header {
     /// The order wire.
     pub eow: Eow,
     /// Half seconds from the start of this frame to the end of the transmission, rounded up; 0 if
-    /// it has none.
+    /// it has none (section 3.2.3).
     pub eot: u8,
     /// For whom; a group only in datagrams.
     pub to: Address,
     /// From whom.
     pub from: Address,
-    /// Octets of both addresses together, 1 to 7; more are taken when they need it.
+    /// Octets of both addresses together, 1 to 7 (section 3.2.4); more are taken when they need it.
     pub address_size: u8,
 }
 
 /// What a frame is for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Body<'a> {
-    /// Kinds 1 and 5 are told apart by `is_expedited`.
+    /// Kinds 1 and 5, told apart by `is_expedited` (sections 3.4 and 3.8).
     Ack {
         /// Of expedited data.
         is_expedited: bool,
         /// What arrived.
         ack: Ack<'a>,
     },
-    /// Kinds 0 and 9; with an acknowledgement 2 and 11.
+    /// Kinds 0 and 9; with an acknowledgement 2 and 11 (sections 3.3 and 3.5).
     Data {
         /// How long numbers are, in both.
         numbers: Numbers,
@@ -109,34 +109,35 @@ pub enum Body<'a> {
         /// What arrived from the other side.
         ack: Option<Ack<'a>>,
     },
-    /// Kinds 7 and 8.
+    /// Kinds 7 and 8 (sections 3.10 and 3.11).
     Datagram(Datagram<'a>),
-    /// Kind 4.
+    /// Kind 4 (section 3.7).
     Expedited(Expedited<'a>),
-    /// Kind 13: what nobody has told us of; what follows its header is not part of it.
+    /// Kind 13 (EP10): an extension of a type that is not known here; octets after its header are not
+    /// part of it.
     Extension {
         /// The extended type.
         kind: u8,
         /// The rest of the header.
         octets: &'a [u8],
     },
-    /// Kind 10.
+    /// Kind 10: ours.
     LongAck(LongAck<'a>),
-    /// Kind 6.
+    /// Kind 6 (section 3.9).
     Management(Management<'a>),
-    /// Kind 14: octets to fill a block; at most [`MAX_PADDING`].
+    /// Kind 14 (EP2): octets to fill a block; at most [`MAX_PADDING`].
     Padding {
         /// How many follow the header.
         count: u16,
     },
-    /// Kinds 3 and 12.
+    /// Kinds 3 and 12 (section 3.6).
     Reset {
         /// How long numbers are.
         numbers: Numbers,
         /// What is to be reset.
         reset: Reset,
     },
-    /// Kind 15.
+    /// Kind 15 (section 3.12).
     Warning {
         /// The kind of the frame it is about, 4 bits.
         received: u8,
@@ -169,7 +170,7 @@ impl std::fmt::Debug for Segment<'_> {
     }
 }
 
-/// A piece of a C_PDU by selective-repeat ARQ.
+/// A segment of a C_PDU by selective-repeat ARQ (Annex C, section 3.3).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Data<'a> {
     /// The number of the frame.
@@ -178,9 +179,9 @@ pub struct Data<'a> {
     pub is_start: bool,
     /// It is the last piece.
     pub is_end: bool,
-    /// The C_PDU waits for those before it.
+    /// In-order delivery: the C_PDU waits for those sent before it.
     pub in_order: bool,
-    /// The C_PDU is to be forgotten.
+    /// The sender has given the C_PDU up: the receiver is to discard it.
     pub is_drop: bool,
     /// The number is the sender's upper window edge: the newest one sent.
     pub at_upper_edge: bool,
@@ -190,7 +191,7 @@ pub struct Data<'a> {
     pub segment: Segment<'a>,
 }
 
-/// A piece of an expedited C_PDU by ARQ.
+/// A segment of an expedited C_PDU by ARQ (Annex C, section 3.7).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Expedited<'a> {
     /// It is the first piece.
@@ -205,7 +206,8 @@ pub struct Expedited<'a> {
     pub segment: Segment<'a>,
 }
 
-/// A piece of a C_PDU without ARQ. It is for a group if the header's address is one.
+/// A segment of a C_PDU without ARQ (Annex C, sections 3.10 and 3.11). It is for a group if the
+/// header's address is one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Datagram<'a> {
     /// Kind 8, not 7.
@@ -224,7 +226,7 @@ pub struct Datagram<'a> {
     pub segment: Segment<'a>,
 }
 
-/// A management frame; its message begins in the order wire.
+/// A management frame (Annex C, section 3.9); its message begins in the order wire.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Management<'a> {
     /// The order wire holds a message to be acknowledged.
@@ -237,7 +239,7 @@ pub struct Management<'a> {
     pub extended: Option<&'a [u8]>,
 }
 
-/// What is to be reset.
+/// What is to be reset (Annex C, section 3.6).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Reset {
     /// All windows of both sides begin anew.
@@ -254,7 +256,7 @@ pub struct Reset {
     pub id: u8,
 }
 
-/// What was wrong with a frame.
+/// What was wrong with a frame (Annex C, section 3.12).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Reason {
     /// 2: it is no valid frame.

@@ -314,7 +314,7 @@ impl Node {
         let exclusive = others.clone().filter(|(_, peer)| is_exclusive_up(peer)).count();
         let has_room =
             others.by_ref().filter(|(_, peer)| peer.link.is_up()).count() < self.config.links;
-        // A second exclusive link may be made to negotiate about (Annex B, section 3.2.2).
+        // A second exclusive link may be made to negotiate about (Annex B, section 3).
         let most = usize::from(is_exclusive);
         if exclusive > most {
             Some(RejectReason::ExclusiveLink)

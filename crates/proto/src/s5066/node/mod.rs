@@ -56,7 +56,18 @@ use record::Records;
 use transmit::Turn;
 use waiting::Waiting;
 
-/// A STANAG 5066 node.
+/// A STANAG 5066 node: clients' connections above it, one half-duplex modem below.
+///
+/// Call it in this order: one `handle_*`; [`Node::poll_event`] until `None`, and [`Node::poll_octets`] of
+/// each client that is readable; [`Node::poll_transmit`] while the modem takes something; then wait, at
+/// most until [`Node::next_timeout`].
+///
+/// - facts of clients: `handle_connected`, `handle_octets`, `handle_disconnected`;
+/// - facts of the modem: `handle_modem`, `handle_modem_available`;
+/// - time: `handle_timeout`, `next_timeout`;
+/// - decisions: `poll_transmit`, `poll_octets`, `poll_event`, `poll_unclaimed`, `poll_record` once
+///   `record` was called;
+/// - getters: the rest.
 pub struct Node {
     config: Config,
     waveform: Waveform,
@@ -87,9 +98,9 @@ pub struct Node {
     stats: Stats,
 }
 
-/// How long a modem may say nothing about a transmission that is over, or while it receives:
-/// several of its longest blocks.
-const MODEM_PATIENCE: Duration = Duration::from_secs(60);
+/// A modem that says nothing for longer about a transmission that should be over, or while it
+/// receives, is taken to have ended it: several of its longest blocks.
+const LONGEST_MODEM_SILENCE: Duration = Duration::from_secs(60);
 /// Warnings owed at most.
 const MAX_WARNINGS: usize = 16;
 /// The highest priority (Annex A, section 2.1).
@@ -296,7 +307,7 @@ impl Node {
     fn modem_due(&self) -> Option<Time> {
         let turn = self.turn.as_ref().map(Turn::end);
         let reception = self.reception.as_ref().map(Reception::last);
-        turn.into_iter().chain(reception).min().map(|at| at + MODEM_PATIENCE)
+        turn.into_iter().chain(reception).min().map(|at| at + LONGEST_MODEM_SILENCE)
     }
 
     /// Fetches requests from the clients' side, the most urgent first: before a transmission as

@@ -17,8 +17,9 @@ use crate::time::Time;
 const MAX_COPIES: u8 = 3;
 /// Octets of a sequence number at most.
 const MAX_FSN: usize = 2;
-/// A datagram's pieces and repeats may take twice as long as they would alone, and this.
-const DATAGRAM_PATIENCE: Duration = Duration::from_secs(120);
+/// The reception window of a datagram is twice the time that its segments and repeats need alone, plus
+/// this.
+const DATAGRAM_SLACK: Duration = Duration::from_secs(120);
 
 impl Node {
     /// Puts the next frame into the transmission; false when it is full.
@@ -233,7 +234,7 @@ impl Node {
         };
         let alone = self.waveform.air_time(octets.len()) * (u32::from(repeats) + 1);
         let Request { id, to, expires, .. } = *request;
-        let window = alone * 2 + DATAGRAM_PATIENCE;
+        let window = alone * 2 + DATAGRAM_SLACK;
         let c_pdu =
             datagram::Cpdu { id, to, octets, is_expedited, in_order, repeats, window, expires };
         let pushed = self.outgoing.push(c_pdu);

@@ -20,14 +20,14 @@ pub(super) struct Trial {
     /// Reports in a row with hardly a loss.
     good: u32,
     /// How many it takes until a faster rate is tried.
-    patience: u32,
+    needed: u32,
     /// Whether the rate was raised and nothing has been heard since.
     is_new: bool,
 }
 
 /// Good reports before a faster rate is tried, at first and at most.
-const PATIENCE: u32 = 2;
-const MAX_PATIENCE: u32 = 64;
+const LEAST_REPORTS: u32 = 2;
+const MOST_REPORTS: u32 = 64;
 /// Losses that are hardly any.
 const FEW: f64 = 0.03;
 /// A report about fewer frames says little.
@@ -75,7 +75,7 @@ impl Node {
             return;
         }
         self.trial.good += 1;
-        if self.trial.good > self.trial.patience.max(PATIENCE)
+        if self.trial.good > self.trial.needed.max(LEAST_REPORTS)
             && let Some(faster) = self.waveform.faster()
         {
             self.trial.good = 0;
@@ -91,7 +91,7 @@ impl Node {
         }
         let Some(slower) = self.waveform.slower() else { return };
         if self.trial.is_new {
-            self.trial.patience = (self.trial.patience.max(PATIENCE) * 2).min(MAX_PATIENCE);
+            self.trial.needed = (self.trial.needed.max(LEAST_REPORTS) * 2).min(MOST_REPORTS);
         }
         self.trial.good = 0;
         self.trial.is_new = false;

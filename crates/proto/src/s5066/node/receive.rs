@@ -247,7 +247,7 @@ impl Node {
         }
     }
 
-    /// Takes a C_PDU about the link.
+    /// Takes a C_PDU about the link, which comes expedited and without ARQ (Annex B, section 3.1).
     fn handle_control(&mut self, now: Time, from: Address, datagram: &Datagram<'_>) {
         let Ok(c_pdu) = Cpdu::parse(datagram.segment.octets) else {
             self.stats.malformed += 1;
@@ -352,7 +352,7 @@ impl Node {
         }
     }
 
-    /// Windows do not fit: both must begin anew.
+    /// The windows of the two ends do not fit: both must begin anew (Annex C, section 6.2).
     fn lose_step(&mut self, from: Address) {
         if let Some(peer) = self.peers.get_mut(&from).filter(|peer| !peer.resets.is_open()) {
             self.stats.resets += 1;
@@ -376,7 +376,7 @@ impl Node {
         }
     }
 
-    /// Takes a message of the order wire that is acknowledged.
+    /// Takes a message of the order wire that is acknowledged (Annex C, section 3.9).
     fn handle_message(&mut self, from: Address, eow: Eow, management: &wire::Management<'_>) {
         if management.is_valid {
             self.asks_for_answer();
@@ -389,7 +389,7 @@ impl Node {
         self.settle_messages(from);
     }
 
-    /// Owes a warning, once for each kind of frame.
+    /// Owes a warning, once for each kind of frame (Annex C, section 3.12).
     fn warn(&mut self, to: Address, received: u8, reason: Reason) {
         let is_whole = self.reception.as_ref().is_some_and(|reception| reception.is_whole);
         // A call says it as well. It may have been heard, and only its answer lost: who takes the

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::time::{Time, earliest};
 
-/// An answer later than this is none.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Two to the same destination are this far apart at least.
+/// An answer that cannot be sent within this time is not sent.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// Least time between two to the same destination.
 pub(super) const SPACING: Duration = Duration::from_secs(120);
 
 /// One end of a connection.
@@ -46,7 +46,7 @@ impl KeepAlive {
     /// S_KEEP_ALIVE came from the other end.
     pub(super) fn handle_keep_alive(&mut self, now: Time) {
         let free_at = self.sent.map_or(now, |sent| sent + SPACING).max(now);
-        if free_at <= now + PATIENCE && self.answer_at.is_none() {
+        if free_at <= now + ANSWER_WITHIN && self.answer_at.is_none() {
             self.answer_at = Some(free_at);
         }
     }
@@ -82,6 +82,6 @@ impl KeepAlive {
 
     /// An answer may have to wait for its own spacing.
     fn give_up_at(&self) -> Option<Time> {
-        Some(self.asked? + SPACING + PATIENCE)
+        Some(self.asked? + SPACING + ANSWER_WITHIN)
     }
 }

@@ -29,7 +29,7 @@ mod window;
 
 pub use acknowledgement::Acknowledgement;
 pub use outgoing::{Acked, Backlog, Cpdu, Outgoing, Repeat, SenderStats};
-pub use receiver::{Arrival, Delivered, Receiver, ReceiverStats};
+pub use receiver::{Delivered, Receiver, ReceiverStats, Verdict};
 pub use sender::Sender;
 
 /// The most octets of a C_PDU: an S_PDU for the largest MTU, and headers.

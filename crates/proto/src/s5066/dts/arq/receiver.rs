@@ -17,7 +17,7 @@ pub struct Delivered {
 
 /// What a frame was.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Arrival {
+pub enum Verdict {
     /// Its segment is bad.
     Bad,
     /// It has arrived before.
@@ -49,7 +49,17 @@ pub struct ReceiverStats {
     pub resets: u64,
 }
 
-/// The receiving end of a link.
+/// The receiving end of a link: frames in, C_PDUs out, acknowledgements when they are asked for.
+///
+/// Give it each frame of data, then ask [`Receiver::poll_delivered`] until it is `None`. While
+/// [`Receiver::is_ack_due`], send what [`Receiver::acks`] or [`Receiver::ack`] says in the next
+/// transmission, and tell so by [`Receiver::handle_ack_sent`]. It waits for nothing, so it has no
+/// deadlines.
+///
+/// - facts: `handle_data`, `handle_ack_sent`;
+/// - commands: `reset`, `restart`, `resync`;
+/// - decisions: `poll_delivered`;
+/// - getters: `is_ack_due`, `acks`, `ack`, `numbers`, `held`, `stats`.
 #[derive(Clone, Debug)]
 pub struct Receiver {
     numbers: Numbers,
@@ -58,7 +68,7 @@ pub struct Receiver {
     /// From `lower` to the newest frame, RX UWE: which have arrived.
     arrived: VecDeque<bool>,
     /// Neighbours of one C_PDU that have arrived, by the first of them.
-    pieces: BTreeMap<u64, Piece>,
+    pieces: BTreeMap<u64, Stretch>,
     /// The segments of `pieces`.
     segments: BTreeMap<u64, Vec<u8>>,
     /// Whole C_PDUs that wait for what was sent before them, by their last frame.
@@ -72,7 +82,7 @@ pub struct Receiver {
 
 /// Frames of one C_PDU next to each other.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+struct Stretch {
     /// The last of them.
     last: u64,
     has_start: bool,
@@ -113,7 +123,7 @@ impl Receiver {
     /// # Errors
     /// When its number shows that the ends are out of step; then it takes and acknowledges nothing
     /// before the next reset.
-    pub fn handle_data(&mut self, numbers: Numbers, data: &Data<'_>) -> Result<Arrival, OutOfSync> {
+    pub fn handle_data(&mut self, numbers: Numbers, data: &Data<'_>) -> Result<Verdict, OutOfSync> {
         let at = match self.out_of_sync.map_or_else(|| self.check(numbers, data), Err) {
             Ok(at) => at,
             Err(error) => {
@@ -125,15 +135,15 @@ impl Receiver {
         self.is_ack_due = true;
         let Some(index) = at.checked_sub(self.lower).map(as_index) else {
             self.stats.duplicates += 1;
-            return Ok(Arrival::Duplicate);
+            return Ok(Verdict::Duplicate);
         };
         if self.arrived.get(index) == Some(&true) {
             self.stats.duplicates += 1;
-            return Ok(Arrival::Duplicate);
+            return Ok(Verdict::Duplicate);
         }
         if !data.segment.is_good && !data.is_drop {
             self.stats.bad += 1;
-            return Ok(Arrival::Bad);
+            return Ok(Verdict::Bad);
         }
 
         self.stats.frames += 1;
@@ -150,7 +160,7 @@ impl Receiver {
         if self.lower > lower {
             self.clear_below(lower);
         }
-        Ok(Arrival::New)
+        Ok(Verdict::New)
     }
 
     /// Acknowledgements were sent.
@@ -272,7 +282,7 @@ impl Receiver {
     /// Joins a frame with its neighbours; tells with which frame they begin.
     fn add(&mut self, at: u64, data: &Data<'_>) -> u64 {
         let fate = if data.is_drop { Fate::Drop } else { Fate::Deliver };
-        let mut piece = Piece {
+        let mut piece = Stretch {
             last: at,
             has_start: data.is_start,
             has_end: data.is_end,
@@ -380,7 +390,7 @@ impl Receiver {
     }
 }
 
-impl Piece {
+impl Stretch {
     /// This one and the one after it.
     fn joined(self, after: Self) -> Self {
         Self {

@@ -5,7 +5,7 @@ use super::{Fsn, Numbers, Segment};
 /// The most octets of a bitmap in a header.
 pub const MAX_BITMAP: usize = 16;
 
-/// An acknowledgement in a header.
+/// An acknowledgement in a header (Annex C, section 3.4).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Ack<'a> {
     /// The oldest frame that has not arrived.
@@ -35,7 +35,8 @@ impl<'a> Ack<'a> {
     }
 }
 
-/// An acknowledgement whose list is as long as a segment; several of them cover a window.
+/// An acknowledgement whose list is as long as a segment; several of them cover a window. It is ours:
+/// what EP5 says here is not public.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct LongAck<'a> {
     /// The oldest frame that has not arrived.

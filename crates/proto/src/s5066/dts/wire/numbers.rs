@@ -1,4 +1,4 @@
-//! Sequence numbers of frames: of 8 bits in Edition 3, of 16 with EP5.
+//! Sequence numbers of frames: of 8 bits in Edition 3 (Annex C, section 3.3), of 16 with EP5.
 
 /// How long the numbers of frames are.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -11,7 +11,7 @@ pub enum Numbers {
 }
 
 impl Numbers {
-    /// The largest window: half of the numbers.
+    /// The largest window: half of the numbers (Annex C, section 6.2).
     #[must_use]
     pub const fn max_window(self) -> u32 {
         match self {

@@ -1,4 +1,4 @@
-//! Clients take an access point and give it up (Annex A, sections 2.1 and 2.2.1 to 2.2.5).
+//! Clients take an access point and give it up (A.2.1.1 to A.2.1.5).
 
 use super::connection::{Binding, Queue};
 use super::{ClientId, Server};

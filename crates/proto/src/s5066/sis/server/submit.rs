@@ -14,7 +14,7 @@ use crate::s5066::sis::{
 };
 use crate::time::Time;
 
-/// The unit of the time to live.
+/// The unit of the time to live (A.2.1.6).
 const TTL_UNIT: Duration = Duration::from_secs(2);
 /// Octets of a U_PDU by which a remote confirmation is told from others.
 const KEPT: usize = 256;
@@ -80,7 +80,7 @@ impl Server {
         }
     }
 
-    /// Stops a client that has too much waiting.
+    /// Stops a client that has too much waiting, and lets it go on (A.2.1.14, A.2.1.15).
     pub(super) fn check_bounds(&mut self, now: Time, client: ClientId) {
         let Some(binding) = self.connections.get_mut(&client).and_then(|it| it.binding.as_mut())
         else {

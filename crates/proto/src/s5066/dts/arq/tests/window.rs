@@ -53,7 +53,7 @@ fn a_sender_has_at_most_a_window_of_unacknowledged_frames() {
         assert_eq!(sender.poll(Time::ZERO, 0, 1, 1), None);
 
         // The frame at its edge is the last that the receiver takes.
-        assert_eq!(take(&mut receiver, lower + window - 1), Ok(Arrival::New));
+        assert_eq!(take(&mut receiver, lower + window - 1), Ok(Verdict::New));
         // One more that is acknowledged makes room for one more.
         let ack = Ack { lwe: numbers.fsn(lower + 1), bitmap: &[] };
         sender.handle_ack(&ack.report(numbers), 0).unwrap();
@@ -80,17 +80,17 @@ fn a_number_is_new_in_the_window_and_nowhere_else() {
             let (_, mut receiver) = ends(numbers, lower);
             // The newest frame lies that far ahead of the lower edge; between them all are missing.
             if ahead > 0 {
-                assert_eq!(take(&mut receiver, lower + ahead), Ok(Arrival::New));
+                assert_eq!(take(&mut receiver, lower + ahead), Ok(Verdict::New));
             }
             let upper = if ahead == 0 { lower } else { lower + ahead + 1 };
             for after in around(numbers, ahead) {
                 // RX UWE - (W-1) <= FSN <= RX LWE + W-1.
                 let expected = if after < window {
                     let has_arrived = ahead > 0 && after == ahead;
-                    Ok(if has_arrived { Arrival::Duplicate } else { Arrival::New })
+                    Ok(if has_arrived { Verdict::Duplicate } else { Verdict::New })
                 } else {
                     match (lower + after).checked_sub(2 * window) {
-                        Some(at) if at + window >= upper => Ok(Arrival::Duplicate),
+                        Some(at) if at + window >= upper => Ok(Verdict::Duplicate),
                         _ => Err(OutOfSync::Number),
                     }
                 };
@@ -110,7 +110,7 @@ fn a_number_a_window_ahead_is_refused_while_the_newest_frame_lies_ahead() {
         let window = u64::from(numbers.max_window());
         take(&mut receiver, lower + 1).unwrap();
 
-        assert_eq!(take(&mut receiver.clone(), lower + window - 1), Ok(Arrival::New));
+        assert_eq!(take(&mut receiver.clone(), lower + window - 1), Ok(Verdict::New));
         assert_eq!(take(&mut receiver, lower + window), Err(OutOfSync::Number));
         assert_eq!(delivered(&mut receiver).len(), 1);
     }
@@ -127,7 +127,7 @@ fn a_number_just_before_the_window_brings_nothing_new() {
 
             // Before the first frame of all there is none that could come again.
             let expected =
-                if before <= lower { Ok(Arrival::Duplicate) } else { Err(OutOfSync::Number) };
+                if before <= lower { Ok(Verdict::Duplicate) } else { Err(OutOfSync::Number) };
             assert_eq!(arrival, expected, "{numbers:?}, {lower} - {before}");
             assert_eq!(delivered(&mut receiver), []);
             assert_eq!(receiver.held(), 0);
@@ -185,7 +185,7 @@ fn first_new(sender: &mut Sender) -> Option<Fsn> {
 }
 
 /// Takes a C_PDU of one frame.
-fn take(receiver: &mut Receiver, at: u64) -> Result<Arrival, OutOfSync> {
+fn take(receiver: &mut Receiver, at: u64) -> Result<Verdict, OutOfSync> {
     let numbers = receiver.numbers();
     let data = wire::Data { is_end: true, fsn: numbers.fsn(at), ..wire_data(0, true, &[7]) };
     receiver.handle_data(numbers, &data)

@@ -13,7 +13,7 @@ use crate::s5066::sis::spdu::{EndReason, SPdu};
 use crate::time::Time;
 
 impl Server {
-    /// A client wants a hard link.
+    /// A client wants a hard link (A.3.2.2.1).
     pub(in crate::s5066::sis::server) fn establish(
         &mut self,
         now: Time,
@@ -59,7 +59,7 @@ impl Server {
         }
     }
 
-    /// A client wants no hard link any more: the one that asked for it, or the other of type 2.
+    /// A client wants no hard link any more (A.3.2.2.2): the one that asked for it, or the other of type 2.
     pub(in crate::s5066::sis::server) fn terminate(
         &mut self,
         now: Time,

@@ -36,7 +36,7 @@ impl Server {
         }
     }
 
-    /// Asks the other node to end the hard link.
+    /// Asks the other node to end the hard link (A.3.2.2.2).
     pub(in crate::s5066::sis::server) fn end(&mut self, now: Time, reason: EndReason) {
         let Some(current) = self.links.current.as_ref() else { return };
         let remote = current.link.remote;
@@ -75,7 +75,7 @@ impl Server {
         }
     }
 
-    /// The link is made: asks the other node whether it may be hard.
+    /// The physical link is made: asks the other node whether it may be hard (A.3.2.2.1).
     pub(super) fn ask(&mut self, now: Time) {
         let Some(Claim { link, side: Side::Caller { sap }, .. }) = self.links.current else {
             return;

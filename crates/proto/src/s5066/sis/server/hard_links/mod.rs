@@ -88,7 +88,7 @@ impl HardLinks {
         self.current.as_ref().is_some_and(|current| current.rank < rank)
     }
 
-    /// Whether a U_PDU may go now: a hard link keeps others out.
+    /// Whether a U_PDU may go now: a hard link keeps others out, by its type (A.1.1.2).
     pub(super) fn permits(&self, from: Sap, to_sap: Sap, to: Address, is_arq: bool) -> bool {
         let Some(current) = self.current.as_ref().filter(|current| current.state == State::Up)
         else {
