@@ -21,6 +21,7 @@
 
 mod air;
 mod channel;
+mod config;
 mod curve;
 mod fading;
 mod medium;
@@ -32,6 +33,7 @@ mod tests;
 
 pub(crate) use air::Air;
 pub use channel::{Channel, NotAChannel, Variation};
-pub use medium::{Config, Medium, StationId, Stats, Timing};
+pub use config::{Config, StationId, Stats, Timing};
+pub use medium::Medium;
 pub use net::Net;
 pub use path::PathStats;
