@@ -172,27 +172,6 @@ pub struct NodeCounters {
     pub connections_refused: u64,
 }
 
-/// What happened at one end of a coded tunnel, outside of its core.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct TunnelCounters {
-    /// Packets refused because the path was down; their senders were told.
-    pub down: u64,
-    /// Packets refused as no IP packets.
-    pub malformed: u64,
-    /// Packets refused as too long; their senders were told, or they were cut.
-    pub too_big: u64,
-    /// Datagrams not sent because they were too long for the interface.
-    pub outer_too_big: u64,
-    /// Datagrams that were none of a tunnel.
-    pub unreadable: u64,
-    /// Times that the greatest inner packet changed.
-    pub mtu_changes: u64,
-    /// Times that the path went down.
-    pub path_downs: u64,
-    /// Times that the path came up.
-    pub path_ups: u64,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

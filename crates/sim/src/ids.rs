@@ -1,5 +1,7 @@
 //! How parts of a world are named.
 
+use serde::Serialize;
+
 /// A node.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct NodeId(pub(crate) u32);
@@ -17,7 +19,7 @@ pub struct LinkId(pub(crate) u32);
 pub struct AppId(pub(crate) u32);
 
 /// A tunnel between two nodes.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct TunnelId(pub(crate) u32);
 
 /// A frequency that HF stations share.

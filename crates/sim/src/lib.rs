@@ -23,17 +23,18 @@ mod transits;
 pub mod units;
 mod world;
 
-pub use counters::{ByClass, Class, NodeCounters, PortCounters, Tally, TunnelCounters};
+pub use counters::{ByClass, Class, NodeCounters, PortCounters, Tally};
 pub use engine::{Engine, MediumId, PacketId};
 pub use flows::FlowCounters;
 pub use ids::{AppId, HfId, LinkId, NodeId, PortId, TunnelId};
 pub use medium::hf;
 pub use medium::wire::channel;
 pub use node::service;
+pub use node::service::tunnel::{TunnelCounters, TunnelReport};
 pub use node::{CodingReport, InterfaceConfig, NextHop, NotAPrefix, Prefix};
 pub use summary::Summary;
 pub use transits::Transit;
 pub use world::{
     CarrierReport, Change, HfRecord, HfStation, LinkConfig, LinkReport, NodeReport, Report,
-    TcpncTunnel, TcpncTunnelConfig, TunnelReport, World,
+    TcpncTunnel, TcpncTunnelConfig, World,
 };

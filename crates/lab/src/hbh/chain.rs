@@ -12,6 +12,7 @@ use proto::time::Time;
 use proto::{hbh, tcp};
 use sim::app::{stream, transfer};
 use sim::channel::{self, GilbertElliott, Loss};
+use sim::service::hbh::Hbh;
 use sim::units::{BitRate, Probability};
 use sim::{AppId, InterfaceConfig, LinkConfig, NodeId, World};
 
@@ -361,7 +362,7 @@ fn drops(world: &World) -> [(Metric, Observation); 2] {
     let mut inside = report.total.dropped_inside.packets;
     let mut edge = report.total.dropped_at_edge.packets;
     for node in &report.nodes {
-        if let Some(hbh) = node.hbh {
+        for hbh in world.services::<Hbh>(node.node).map(Hbh::stats) {
             inside += hbh.packets_full_inside + hbh.packets_abandoned + hbh.packets_expired;
             edge += hbh.packets_full - hbh.packets_full_inside;
         }

@@ -303,7 +303,7 @@ impl<'a> Network<'a> {
             }
             frequencies.push(FrequencyReport::new(&self.world, *id, frequency, names));
         }
-        Report::new(seed, flows, stations, frequencies, &self.world.report())
+        Report::new(seed, flows, stations, frequencies, &self.world)
     }
 
     fn flow(

@@ -6,7 +6,9 @@ use super::hf::{FrequencyReport, HfReport};
 use proto::time::Time;
 use serde::Serialize;
 use sim::app::{stream, transfer};
-use sim::{LinkReport as LinkCounters, NodeReport as NodeCounters, TunnelReport as TunnelCounters};
+use sim::service::hbh::Hbh;
+use sim::service::tunnel::Tunnel;
+use sim::{LinkReport as LinkCounters, NodeReport as NodeCounters, World};
 
 /// What happened in a scenario.
 #[derive(Clone, Debug, Serialize)]
@@ -194,18 +196,19 @@ impl Report {
         flows: Vec<FlowReport>,
         hf: Vec<HfReport>,
         frequencies: Vec<FrequencyReport>,
-        world: &sim::Report,
+        world: &World,
     ) -> Self {
+        let counted = world.report();
         Self {
             seed,
-            ended_s: world.now.as_secs_f64(),
-            events: world.events,
-            hash: format!("{:016x}", world.hash),
+            ended_s: counted.now.as_secs_f64(),
+            events: counted.events,
+            hash: format!("{:016x}", counted.hash),
             flows,
             hf,
             frequencies,
-            links: world.links.iter().map(LinkReport::new).collect(),
-            nodes: world.nodes.iter().map(NodeReport::new).collect(),
+            links: counted.links.iter().map(LinkReport::new).collect(),
+            nodes: counted.nodes.iter().map(|node| NodeReport::new(world, node)).collect(),
         }
     }
 }
@@ -266,13 +269,13 @@ impl LinkReport {
 }
 
 impl NodeReport {
-    fn new(node: &NodeCounters) -> Self {
+    fn new(world: &World, node: &NodeCounters) -> Self {
         Self {
             name: node.name.clone(),
             forwarded: node.counters.forwarded,
             no_route: node.counters.no_route,
             too_big: node.counters.too_big,
-            hbh: node.hbh.map(|stats| HopReport {
+            hbh: world.services::<Hbh>(node.node).next().map(Hbh::stats).map(|stats| HopReport {
                 packets: stats.packets_taken,
                 data_sent: stats.data_sent,
                 data_repeated: stats.data_repeated,
@@ -287,16 +290,16 @@ impl NodeReport {
                 absorbed: stats.packets_absorbed,
                 congested: stats.congestion_received,
             }),
-            tunnels: node.tunnels.iter().map(TunnelReport::new).collect(),
+            tunnels: world.services::<Tunnel>(node.node).map(TunnelReport::new).collect(),
         }
     }
 }
 
 impl TunnelReport {
-    fn new(tunnel: &TunnelCounters) -> Self {
-        let stats = &tunnel.stats;
+    fn new(tunnel: &Tunnel) -> Self {
+        let sim::TunnelReport { peer, stats, .. } = tunnel.report();
         Self {
-            peer: tunnel.peer.clone(),
+            peer,
             packets_in: stats.packets_in,
             sources_sent: stats.sources_sent,
             sources_resent: stats.sources_resent,

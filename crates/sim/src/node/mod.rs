@@ -44,6 +44,10 @@ use table::Table;
 pub use table::{NextHop, NotAPrefix, Prefix};
 
 /// A node.
+///
+/// The world calls one `handle_*` for each event. Each does what the event is about, then settles:
+/// packets to the node itself, then services that were touched, until nothing is left to do at this
+/// instant. All that runs in a node has its deadlines behind the node's one wake-up.
 #[derive(Debug)]
 pub(crate) struct Node {
     id: NodeId,
@@ -162,6 +166,10 @@ impl Node {
         self.apps.push(Local { app, deadline });
         self.set_deadline(engine, deadline, self.apps[index].app.next_timeout());
         index
+    }
+
+    pub(crate) fn id(&self) -> NodeId {
+        self.id
     }
 
     pub(crate) fn app(&self, index: usize) -> &dyn App {

@@ -8,7 +8,7 @@ use proto::ip::{FlowKey, Header};
 use proto::time::Time;
 
 use super::deadlines::{DeadlineId, Owner};
-use super::service::{Hook, Service, Verdict, Way};
+use super::service::{Hook, Service, ServiceReport, Verdict, Way};
 use super::stack::Origin;
 use super::{NextHop, Node, Prefix};
 use crate::counters::Class;
@@ -78,6 +78,11 @@ impl Node {
         let changed = changed.map(change);
         self.settle(engine);
         changed
+    }
+
+    /// What its services tell of themselves.
+    pub(crate) fn reports(&self) -> impl Iterator<Item = ServiceReport> {
+        self.services.running.iter().filter_map(|running| running.service.report())
     }
 
     /// Packets that services hold beyond the engine's sight.

@@ -25,10 +25,15 @@ use crate::node::{Interface, Node};
 pub use build::LinkConfig;
 pub use hf::{HfRecord, HfStation};
 pub use plan::Change;
-pub use report::{LinkReport, NodeReport, Report, TunnelReport};
+pub use report::{LinkReport, NodeReport, Report};
 pub use tcpnc::{CarrierReport, TcpncTunnel, TcpncTunnelConfig};
 
 /// A network in virtual time.
+///
+/// It is built first: nodes, links and other media, routes, then services, which need the routes to
+/// their far ends, then applications. Then it runs, by [`World::run_until`], [`World::run`] or
+/// [`World::step`], and what [`World::at`] has planned happens on the way. Between any two steps it
+/// may be changed, and asked by [`World::report`], [`World::services`] and [`World::app`].
 #[derive(Debug)]
 pub struct World {
     seed: u64,

@@ -2,20 +2,17 @@
 
 use std::any::Any;
 
-use proto::hbh;
 use proto::ip::FlowKey;
-use proto::nc;
 use proto::tcp::Connection;
 use proto::time::Time;
 
 use super::World;
 use crate::app::{App, transfer};
-use crate::counters::{NodeCounters, PortCounters, TunnelCounters};
+use crate::counters::{NodeCounters, PortCounters};
 use crate::flows::{FlowCounters, Flows};
-use crate::ids::{AppId, LinkId, NodeId, PortId, TunnelId};
+use crate::ids::{AppId, LinkId, NodeId, PortId};
 use crate::node::Node;
-use crate::node::service::hbh::Hbh;
-use crate::node::service::tunnel::Tunnel;
+use crate::node::service::ServiceReport;
 use crate::transits::{Transit, Transits};
 
 /// All counters of a network at one time.
@@ -39,30 +36,13 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeReport {
     /// Which.
+    pub node: NodeId,
+    /// What it is called.
     pub name: String,
     /// In its IP stack.
     pub counters: NodeCounters,
-    /// In its HBH, if it runs that.
-    pub hbh: Option<hbh::Stats>,
-    /// In the tunnels that end here.
-    pub tunnels: Vec<TunnelReport>,
-}
-
-/// What happened at one end of a tunnel.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TunnelReport {
-    /// Which.
-    pub tunnel: TunnelId,
-    /// The other end's name.
-    pub peer: String,
-    /// The greatest packet that it takes now, in octets.
-    pub mtu: usize,
-    /// Outside of its core.
-    pub counters: TunnelCounters,
-    /// In its core.
-    pub stats: nc::Stats,
-    /// What its core knows of the path.
-    pub estimates: nc::Estimates,
+    /// In its services, in the order in which they were added.
+    pub services: Vec<ServiceReport>,
 }
 
 /// What happened in one direction of a link.
@@ -83,10 +63,10 @@ impl World {
     #[must_use]
     pub fn report(&self) -> Report {
         let nodes = self.nodes.iter().map(|node| NodeReport {
+            node: node.id(),
             name: node.name.clone(),
             counters: node.counters,
-            hbh: node.services::<Hbh>().next().map(|(_, hbh)| hbh.stats()),
-            tunnels: node.services().map(|(_, end)| TunnelReport::new(end)).collect(),
+            services: node.reports().collect(),
         });
         let mut links = Vec::new();
         for (index, link) in self.links.iter().enumerate() {
@@ -166,13 +146,6 @@ impl World {
         self.engine.transits.as_ref().map_or(&[], Transits::done)
     }
 
-    /// An end of a tunnel; `None` if it does not end there.
-    #[must_use]
-    pub fn tunnel(&self, node: NodeId, tunnel: TunnelId) -> Option<TunnelReport> {
-        let mut ends = self.services::<Tunnel>(node);
-        ends.find(|end| end.id() == tunnel).map(TunnelReport::new)
-    }
-
     /// An application; `None` if it is of another kind.
     #[must_use]
     pub fn app<A: App>(&self, app: AppId) -> Option<&A> {
@@ -202,18 +175,5 @@ impl World {
     pub fn connection(&self, app: AppId) -> Option<&Connection> {
         let (node, index) = self.apps[app.index()];
         self.nodes[node.index()].sockets.connections(index).next()
-    }
-}
-
-impl TunnelReport {
-    fn new(end: &Tunnel) -> Self {
-        Self {
-            tunnel: end.id(),
-            peer: end.peer().to_owned(),
-            mtu: end.core().mtu(),
-            counters: end.counters(),
-            stats: end.core().stats(),
-            estimates: end.core().estimates(),
-        }
     }
 }

@@ -9,7 +9,7 @@ use crate::engine::Port;
 use crate::ids::{NodeId, PortId, TunnelId};
 use crate::node::Prefix;
 use crate::node::service::hbh::{Hbh, link_of};
-use crate::node::service::tunnel::{End, Tunnel};
+use crate::node::service::tunnel::{End, Tunnel, TunnelReport};
 use crate::transits::Transits;
 
 /// The UDP port of the first tunnel.
@@ -59,6 +59,13 @@ impl World {
         let Some(index) = found.map(|(index, _)| index) else { return false };
         node.route_into(prefix, index);
         true
+    }
+
+    /// An end of a tunnel; `None` if it does not end there.
+    #[must_use]
+    pub fn tunnel(&self, node: NodeId, tunnel: TunnelId) -> Option<TunnelReport> {
+        let mut ends = self.services::<Tunnel>(node);
+        ends.find(|end| end.id() == tunnel).map(Tunnel::report)
     }
 
     /// Records from now on how long packets are inside this tunnel, for up to `limit` packets.

@@ -13,8 +13,9 @@ use proto::hbh::{self, Hop, Link, LinkReport, Peer, PeerConfig};
 use proto::ip::{FlowKey, Header, mss};
 use proto::rng::Rng;
 use proto::time::Time;
+use serde::Serialize;
 
-use super::{Hook, Service, Verdict, Way};
+use super::{Hook, Service, ServiceReport, Verdict, Way};
 use crate::counters::Class;
 use crate::engine::{Engine, PacketId};
 use crate::ids::PortId;
@@ -34,7 +35,7 @@ pub struct Hbh {
 }
 
 /// What happened outside of the core.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Counters {
     /// Packets not taken, for another reason than that the queue was full.
     pub refused: u64,
@@ -78,12 +79,6 @@ impl Hbh {
     #[must_use]
     pub fn stats(&self) -> hbh::Stats {
         self.core.stats()
-    }
-
-    /// What happened outside of its core.
-    #[must_use]
-    pub fn counters(&self) -> Counters {
-        self.counters
     }
 
     fn neighbour(&self, next: NextHop) -> Option<Neighbour> {
@@ -184,6 +179,18 @@ impl Service for Hbh {
 
     fn uses(&self, interface: usize) -> bool {
         self.neighbours.iter().any(|known| known.next.interface == interface)
+    }
+
+    fn report(&self) -> Option<ServiceReport> {
+        #[derive(Serialize)]
+        struct State {
+            #[serde(flatten)]
+            stats: hbh::Stats,
+            #[serde(flatten)]
+            counters: Counters,
+        }
+        let Self { counters, .. } = *self;
+        Some(ServiceReport::new("hbh", State { stats: self.stats(), counters }))
     }
 
     fn class_of(&self, protocol: u8, messages: &[u8]) -> Option<Class> {

@@ -12,8 +12,9 @@ use proto::s5066::Node;
 use proto::s5066::node::{self, Record};
 use proto::s5066::sis::ClientId;
 use proto::time::{Time, earliest};
+use serde_json::json;
 
-use super::{Service, Way};
+use super::{Service, ServiceReport, Way};
 use crate::capture::Direction;
 use crate::engine::{Engine, PacketId};
 use crate::hf::{Air, StationId};
@@ -219,6 +220,11 @@ impl Service for Station {
 
     fn uses(&self, interface: usize) -> bool {
         self.interface == interface
+    }
+
+    fn report(&self) -> Option<ServiceReport> {
+        let state = json!({ "client": self.client.stats(), "node": self.node.stats() });
+        Some(ServiceReport::new("hf", state))
     }
 
     /// One while the client has something to send or waits for a confirmation.

@@ -25,6 +25,8 @@ use std::net::IpAddr;
 use proto::ip::icmp::Error;
 use proto::ip::{FlowKey, Header};
 use proto::time::Time;
+use serde::Serialize;
+use serde_json::Value;
 
 use super::NextHop;
 use crate::counters::Class;
@@ -114,9 +116,34 @@ pub trait Service: Any + Debug + Send {
         None
     }
 
+    /// What it tells of itself, for [`crate::World::report`].
+    fn report(&self) -> Option<ServiceReport> {
+        None
+    }
+
     /// Packets that it holds in a way that [`crate::World::packets_under_way`] does not see.
     fn under_way(&self) -> usize {
         0
+    }
+}
+
+/// What a service tells of itself.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ServiceReport {
+    /// Which service.
+    pub service: &'static str,
+    /// Counters and levels by name.
+    pub state: Value,
+}
+
+impl ServiceReport {
+    /// The report of a service of this name.
+    ///
+    /// # Panics
+    /// When the state has keys that are not text.
+    pub fn new(service: &'static str, state: impl Serialize) -> Self {
+        let state = serde_json::to_value(state).expect("fields have names");
+        Self { service, state }
     }
 }
 

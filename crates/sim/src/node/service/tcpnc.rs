@@ -14,8 +14,9 @@ use proto::tcp::{self, Connection, Event, Flags, Segment, State};
 use proto::tcpnc::framing::{self, Deframer};
 use proto::tcpnc::{self, wire};
 use proto::time::Time;
+use serde_json::json;
 
-use super::{Hook, Service, Verdict, Way};
+use super::{Hook, Service, ServiceReport, Verdict, Way};
 use crate::engine::{Engine, PacketId};
 use crate::node::endpoint::{CodingReport, Endpoint};
 use crate::series::Series;
@@ -277,6 +278,17 @@ impl Service for Entry {
     fn far_end(&self) -> Option<IpAddr> {
         Some(self.end.remote.ip())
     }
+
+    fn report(&self) -> Option<ServiceReport> {
+        let EntryStats { packets, octets, overflowed, unconnected, .. } = self.stats;
+        let state = json!({
+            "octets": octets,
+            "overflowed": overflowed,
+            "packets": packets,
+            "unconnected": unconnected,
+        });
+        Some(ServiceReport::new("tcpnc-entry", state))
+    }
 }
 
 /// Where packets leave.
@@ -416,6 +428,12 @@ impl Service for Exit {
 
     fn next_timeout(&self) -> Option<Time> {
         self.end.endpoint.as_ref().and_then(Endpoint::next_timeout)
+    }
+
+    fn report(&self) -> Option<ServiceReport> {
+        let ExitStats { packets, octets, broken, .. } = self.stats;
+        let state = json!({ "broken": broken, "octets": octets, "packets": packets });
+        Some(ServiceReport::new("tcpnc-exit", state))
     }
 }
 

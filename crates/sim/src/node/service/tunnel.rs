@@ -20,9 +20,9 @@ use proto::ip::{FlowKey, Header, ecn, fragment, protocol, rewrite_v4_checksum, u
 use proto::nc::{self, Event};
 use proto::rng::Rng;
 use proto::time::Time;
+use serde::Serialize;
 
-use super::{Hook, Service, Verdict, Way};
-use crate::counters::TunnelCounters;
+use super::{Hook, Service, ServiceReport, Verdict, Way};
 use crate::engine::{Engine, PacketId};
 use crate::ids::{NodeId, TunnelId};
 use crate::node::stack::too_big;
@@ -49,6 +49,45 @@ pub struct Tunnel {
     message: Vec<u8>,
 }
 
+/// What happened at one end of a tunnel.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TunnelReport {
+    /// Which.
+    pub tunnel: TunnelId,
+    /// The other end's name.
+    pub peer: String,
+    /// The greatest packet that it takes now, in octets.
+    pub mtu: usize,
+    /// Outside of its core.
+    pub counters: TunnelCounters,
+    /// In its core.
+    pub stats: nc::Stats,
+    /// What its core knows of the path.
+    #[serde(skip)]
+    pub estimates: nc::Estimates,
+}
+
+/// What happened at one end of a coded tunnel, outside of its core.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct TunnelCounters {
+    /// Packets refused because the path was down; their senders were told.
+    pub down: u64,
+    /// Packets refused as no IP packets.
+    pub malformed: u64,
+    /// Packets refused as too long; their senders were told, or they were cut.
+    pub too_big: u64,
+    /// Datagrams not sent because they were too long for the interface.
+    pub outer_too_big: u64,
+    /// Datagrams that were none of a tunnel.
+    pub unreadable: u64,
+    /// Times that the greatest inner packet changed.
+    pub mtu_changes: u64,
+    /// Times that the path went down.
+    pub path_downs: u64,
+    /// Times that the path came up.
+    pub path_ups: u64,
+}
+
 /// Where one end of a tunnel is, and where the other.
 #[derive(Clone, Debug)]
 pub(crate) struct End {
@@ -72,20 +111,21 @@ impl Tunnel {
         }
     }
 
-    pub(crate) fn core(&self) -> &nc::Tunnel {
-        &self.core
-    }
-
-    pub(crate) fn counters(&self) -> TunnelCounters {
-        self.counters
+    /// What happened at this end.
+    #[must_use]
+    pub fn report(&self) -> TunnelReport {
+        TunnelReport {
+            tunnel: self.end.id,
+            peer: self.end.peer.clone(),
+            mtu: self.core.mtu(),
+            counters: self.counters,
+            stats: self.core.stats(),
+            estimates: self.core.estimates(),
+        }
     }
 
     pub(crate) fn id(&self) -> TunnelId {
         self.end.id
-    }
-
-    pub(crate) fn peer(&self) -> &str {
-        &self.end.peer
     }
 
     /// Takes a packet to be carried, or the pieces of one.
@@ -244,6 +284,10 @@ impl Service for Tunnel {
 
     fn next_timeout(&self) -> Option<Time> {
         self.core.next_timeout()
+    }
+
+    fn report(&self) -> Option<ServiceReport> {
+        Some(ServiceReport::new("tunnel", Self::report(self)))
     }
 
     fn far_end(&self) -> Option<IpAddr> {

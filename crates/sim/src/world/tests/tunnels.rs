@@ -3,6 +3,8 @@
 use proto::nc;
 
 use super::*;
+use crate::node::service::hbh::Hbh;
+use crate::node::service::tunnel::{Tunnel, TunnelReport};
 
 #[test]
 fn a_transfer_goes_through_a_tunnel_and_not_beside_it() {
@@ -18,8 +20,8 @@ fn a_transfer_goes_through_a_tunnel_and_not_beside_it() {
     let stats = world.transfer_sink(receiver).unwrap();
     assert_eq!((stats.octets, stats.corrupt), (60_000, 0));
     assert!(world.transfer_sender(sender).unwrap().acked.is_some());
-    let tunnel = |node| world.report().nodes.swap_remove(node).tunnels.swap_remove(0).stats;
-    let [there, back] = [near, far].map(|node| tunnel(node.index()));
+    let tunnel = |node| end(&world, node).stats;
+    let [there, back] = [near, far].map(tunnel);
     assert!(there.packets_in >= 40, "{there:?}");
     assert_eq!(there.packets_in, back.packets_out + there.queue_dropped);
     assert_eq!(back.packets_in, there.packets_out);
@@ -34,7 +36,7 @@ fn an_echo_is_answered_through_the_tunnel() {
     world.run_until(secs(5));
 
     assert_eq!(world.node_counters(source).unwanted, 1, "the reply, which nobody waits for");
-    assert_eq!(world.report().nodes[near.index()].tunnels[0].stats.packets_out, 1);
+    assert_eq!(end(&world, near).stats.packets_out, 1);
 }
 
 #[test]
@@ -52,9 +54,9 @@ fn a_packet_too_long_for_the_tunnel_is_cut_or_refused() {
         world.run_until(secs(5));
 
         let report = world.report();
-        let pieces = report.nodes[far.index()].tunnels[0].stats.packets_out;
+        let pieces = end(&world, far).stats.packets_out;
         assert_eq!(pieces, if dont_fragment { 0 } else { 2 });
-        assert_eq!(report.nodes[near.index()].tunnels[0].counters.too_big, 1);
+        assert_eq!(end(&world, near).counters.too_big, 1);
         let errors = report.nodes[source.index()].counters.errors_received;
         assert_eq!(errors, u64::from(dont_fragment));
     }
@@ -70,7 +72,7 @@ fn a_transfer_learns_the_mtu_of_the_tunnel() {
     world.run_until(secs(60));
 
     assert_eq!(world.transfer_sink(receiver).unwrap().octets, 50_000);
-    assert!(world.report().nodes[near.index()].tunnels[0].counters.too_big > 0);
+    assert!(end(&world, near).counters.too_big > 0);
 }
 
 #[test]
@@ -91,7 +93,7 @@ fn a_run_with_a_tunnel_is_a_function_of_its_seed() {
 #[test]
 fn transits_say_how_long_packets_were_inside() {
     let (mut world, [source, near, _, sink]) = tunnelled(1, &link(slow()));
-    let tunnel = world.report().nodes[near.index()].tunnels[0].tunnel;
+    let tunnel = end(&world, near).tunnel;
     world.record_transits(tunnel, 100);
     let sender = stream_to(&world, sink, 200, 10);
     world.add_app(source, stream::Sender::new(sender));
@@ -117,8 +119,8 @@ fn a_tunnel_over_one_hop_is_carried_by_hbh_there() {
         world.run_until(secs(30));
         let report = world.report();
         assert_eq!(world.app::<stream::Sink>(receiver).unwrap().stats().received, 100);
-        let [near, far] = [near, far].map(|node| report.nodes[node.index()].clone());
-        (near.tunnels[0].stats, near.hbh, far.tunnels[0].stats, report.hash)
+        let hbh = world.services::<Hbh>(near).next().map(Hbh::stats);
+        (end(&world, near).stats, hbh, end(&world, far).stats, report.hash)
     };
 
     let (alone, none, alone_there, hash) = run(false);
@@ -132,6 +134,11 @@ fn a_tunnel_over_one_hop_is_carried_by_hbh_there() {
     assert!(alone_there.sources_recovered > 0 && there.sources_recovered == 0);
     assert!(over.repairs_sent < alone.repairs_sent, "{over:?} {alone:?}");
     assert_ne!(hash, other);
+}
+
+/// The end of the only tunnel on a node.
+fn end(world: &World, node: NodeId) -> TunnelReport {
+    world.services::<Tunnel>(node).next().unwrap().report()
 }
 
 /// A source, two gateways with a tunnel over the given link, and a sink.
