@@ -200,7 +200,7 @@ pub fn parameters() -> Vec<Description> {
     let (address, waveform) = (Address::node(1), s5066::WAVEFORM.parse().expect("a waveform"));
     let simulated = node::Config::new(address, waveform);
     let client = proto::ipclient::Config::new(Vec::new());
-    let gateway = s5066::defaults(address, waveform);
+    let gateway = node::Config::behind_tcp(address, waveform);
     let slotted = Access::Slotted { position: 0, stations: 2 };
     vec![
         PARAMETERS.describe(&[("gateway", Config::without_services())]),

@@ -1,9 +1,7 @@
 //! The section `s5066`: a STANAG 5066 node of our own, on a modem outside.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::time::Duration;
 
-use proto::modem::Waveform;
 use proto::s5066::Address;
 use proto::s5066::cas::Access;
 use proto::s5066::node::{self, Rate};
@@ -23,26 +21,12 @@ pub struct S5066 {
     pub node: node::Config,
 }
 
-/// How long a modem may take from the command to transmit to its preamble, unless told otherwise:
-/// one behind TCP fills buffers before it transmits.
-const MODEM_START: Duration = Duration::from_millis(500);
 /// What documentation takes for the modem's.
 pub(super) const WAVEFORM: &str = "9600/short";
 /// Registered for STANAG 5066.
 const PORT: u16 = 5_066;
-/// More than the standard's five, and than the fifty that we promise.
-const CLIENTS: usize = 64;
 /// Nobody but its operator can change what a modem behind TCP transmits with.
 const RATES: [(&str, Rate); 2] = [("fixed", Rate::Modem), ("adaptive", Rate::Adaptive)];
-
-/// The node of a gateway, unless told otherwise.
-pub(super) fn defaults(address: Address, waveform: Waveform) -> node::Config {
-    let mut node = node::Config::new(address, waveform);
-    node.rate = Rate::Modem;
-    node.sis.max_clients = CLIENTS;
-    node.switching = MODEM_START;
-    node
-}
 
 /// Reads the section.
 pub(super) fn read(section: &Section<'_>) -> Result<S5066, Complaint> {
@@ -56,7 +40,7 @@ pub(super) fn read(section: &Section<'_>) -> Result<S5066, Complaint> {
     let listen = either(section, "listen", local, listen)?;
     let modem = modem(&section.needed("modem")?, listen)?;
     let waveform = section.needed("waveform")?;
-    let mut node = defaults(own, waveform.parsed()?);
+    let mut node = node::Config::behind_tcp(own, waveform.parsed()?);
     if let Some(rate) = section.get("rate")?
         && rate.word(&RATES)? == Rate::Adaptive
     {
@@ -73,8 +57,6 @@ pub(super) fn read(section: &Section<'_>) -> Result<S5066, Complaint> {
         let what = "slot is needed with access = \"slotted\": this station's, from 1";
         return Err(section.complain(what));
     }
-    // A modem behind TCP hands on whole blocks.
-    node.decoding = node.waveform.block_time();
     Ok(S5066 { listen, modem, node })
 }
 
@@ -101,6 +83,8 @@ fn modem(entry: &Entry<'_>, listen: SocketAddr) -> Result<SocketAddr, Complaint>
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use proto::s5066::node::Extensions;
 
     use super::super::Config;

@@ -72,9 +72,7 @@ pub(super) fn air(channel: Channel, key_up: Duration) -> Config {
 
 /// A node that knows how long its modem takes.
 pub(super) fn station(address: u32, waveform: Waveform, key_up: Duration) -> node::Config {
-    let decoding = Timing::default().decoder;
-    let config = node::Config::new(Address::node(address), waveform);
-    node::Config { switching: key_up, decoding, ..config }
+    Timing { key_up, ..Timing::default() }.station(Address::node(address), waveform)
 }
 
 /// What was taken of modems and channels where the paper is silent.

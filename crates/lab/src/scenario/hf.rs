@@ -8,7 +8,7 @@ use proto::s5066::parameters::PARAMETERS;
 use proto::s5066::{Address, node};
 use serde::Serialize;
 use settings::{Complaint, Section};
-use sim::hf::{Channel, Config, StationId};
+use sim::hf::{Channel, Config, StationId, Timing};
 use sim::{HfId, HfStation, NodeId, Prefix, World};
 
 use super::reader::Reader;
@@ -160,7 +160,8 @@ fn station(
 ) -> Result<node::Config, Complaint> {
     let number = |count: usize| u8::try_from(count).unwrap_or(u8::MAX);
     let slotted = Access::Slotted { position: number(position), stations: number(count) };
-    let mut config = node::Config::new(address, WAVEFORM.parse().expect("one of the catalogue"));
+    let waveform = WAVEFORM.parse().expect("one of the catalogue");
+    let mut config = Timing::default().station(address, waveform);
     if count > 2 {
         config.access = slotted;
     }

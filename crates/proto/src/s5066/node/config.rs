@@ -9,6 +9,10 @@ use super::super::{Address, sis};
 use super::introduction::Introduction;
 use crate::modem::Waveform;
 
+/// How long a modem behind TCP may take from the command to transmit to its preamble: it fills buffers
+/// before it transmits.
+const MODEM_START: Duration = Duration::from_millis(500);
+
 /// What a node is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -129,7 +133,7 @@ impl Extensions {
 }
 
 impl Config {
-    /// A node on a frequency that it shares with one other.
+    /// A node on a frequency that it shares with one other, whose modem begins at once.
     #[must_use]
     pub fn new(address: Address, waveform: Waveform) -> Self {
         Self {
@@ -153,6 +157,18 @@ impl Config {
             long_window: 32_768,
             short_window: 128,
             extensions: Extensions::ALL,
+        }
+    }
+
+    /// The same with a modem behind TCP: it takes its time, hands on whole blocks, and only its operator
+    /// can change what it transmits with.
+    #[must_use]
+    pub fn behind_tcp(address: Address, waveform: Waveform) -> Self {
+        Self {
+            rate: Rate::Modem,
+            switching: MODEM_START,
+            decoding: waveform.block_time(),
+            ..Self::new(address, waveform)
         }
     }
 

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use proto::modem::Waveform;
+use proto::s5066::{Address, node};
+
 use super::channel::Channel;
 
 /// A station, by its place in the medium.
@@ -30,6 +33,15 @@ impl Default for Timing {
             decoder: Duration::from_millis(50),
             propagation: Duration::from_millis(5),
         }
+    }
+}
+
+impl Timing {
+    /// A station whose node knows how long its modem takes here.
+    #[must_use]
+    pub fn station(&self, address: Address, waveform: Waveform) -> node::Config {
+        let config = node::Config::new(address, waveform);
+        node::Config { switching: self.key_up, decoding: self.decoder, ..config }
     }
 }
 

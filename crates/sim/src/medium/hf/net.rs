@@ -149,10 +149,10 @@ mod tests {
 
     use proto::modem::Waveform;
     use proto::rng::Rng;
+    use proto::s5066::Address;
     use proto::s5066::sis::{Client, ClientId, Sap, Service, client};
-    use proto::s5066::{Address, node};
 
-    use super::super::{Channel, Config};
+    use super::super::{Channel, Config, Timing};
     use super::*;
 
     #[test]
@@ -216,7 +216,7 @@ mod tests {
             let waveform: Waveform = waveform.parse().unwrap();
             let medium = Medium::new(Config { channel, ..Config::default() }, 2, seed);
             let nodes = [1, 2].map(|address| {
-                let config = node::Config::new(Address::node(address), waveform);
+                let config = Timing::default().station(Address::node(address), waveform);
                 let rng = Rng::stream(seed, &format!("node {address}"));
                 let mut node = Node::new(Time::ZERO, config, rng);
                 node.record(true);
