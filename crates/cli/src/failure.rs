@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
+use emulator::namespace::Unusable;
+
 /// What the user gave is wrong: a configuration, a scenario, an argument. Exit code 2.
 #[derive(Debug)]
 pub(crate) struct Misuse(String);
@@ -20,6 +22,15 @@ impl fmt::Display for Misuse {
 }
 
 impl std::error::Error for Misuse {}
+
+/// The error that ends a command because of a network namespace: the user named one that is not there,
+/// or something else is amiss.
+pub(crate) fn of_namespace(why: Unusable) -> anyhow::Error {
+    match why {
+        Unusable::Missing(_) => misuse(why),
+        Unusable::NotOne { .. } | Unusable::NotPermitted => why.into(),
+    }
+}
 
 /// Tells the user what went wrong, and the code to exit with.
 ///

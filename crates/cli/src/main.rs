@@ -7,7 +7,6 @@ mod hf;
 mod keygen;
 mod lab;
 mod link;
-mod namespace;
 mod parameters;
 mod reload;
 mod run;

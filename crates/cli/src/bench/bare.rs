@@ -16,7 +16,7 @@ use gateway::sys::port::{OFFLOAD, Port};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::namespaces::Namespaces;
-use crate::namespace;
+use emulator::namespace;
 
 /// Reached only through the forwarders, from the first namespace.
 pub(super) const ADDRESSES: [&str; 2] = ["10.8.0.2", "fd08::2"];

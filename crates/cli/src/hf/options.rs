@@ -6,8 +6,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use proto::modem::{Interleaver, Waveform};
+use proto::s5066::cas::Access;
 use proto::s5066::{Address, node};
-use sim::hf::Channel;
+use sim::hf::{Channel, Timing};
 use sim::units::Span;
 
 use super::file;
@@ -111,8 +112,7 @@ pub(super) struct Plan {
     pub(super) channel: Channel,
     pub(super) ends: [End; 2],
     pub(super) is_modem_only: bool,
-    pub(super) has_short_numbers: bool,
-    pub(super) parameters: NodeParameters,
+    pub(super) nodes: [node::Config; 2],
     pub(super) seed: Option<u64>,
     pub(super) duration: Option<Duration>,
     pub(super) capture: Option<PathBuf>,
@@ -195,7 +195,7 @@ impl Options {
         let interleaver = self.interleaver.unwrap_or_default();
         let waveform: Waveform =
             format!("{speed}/{interleaver}").parse().map_err(|why| format!("--speed: {why}"))?;
-        let mut node = node::Config::new(ADDRESSES[0], waveform);
+        let mut node = Timing::default().station(ADDRESSES[0], waveform);
         self.parameters.apply(&mut node).map_err(|refused| {
             let options: Vec<String> = refused.names.iter().map(|it| format!("--{it}")).collect();
             format!("{}: {refused}", options.join(" and "))
@@ -228,6 +228,14 @@ impl Options {
         if a == b {
             return Err(format!("--address-a and --address-b: both are {a}"));
         }
+        node.extensions.long_numbers &= !self.short_numbers;
+        let nodes = [(a, 0), (b, 1)].map(|(address, own)| {
+            let mut node = node::Config { address, ..node.clone() };
+            if let Access::Slotted { position, .. } = &mut node.access {
+                *position = own;
+            }
+            node
+        });
         let own =
             if self.modem_only { (self.modem_a, self.modem_b) } else { (self.sis_a, self.sis_b) };
         let (option, port) =
@@ -260,8 +268,7 @@ impl Options {
                 End { address: b, namespace: self.netns_b, listen: second },
             ],
             is_modem_only: self.modem_only,
-            has_short_numbers: self.short_numbers,
-            parameters: self.parameters,
+            nodes,
             seed: self.seed,
             duration: self.duration.map(|span| span.0),
             capture: self.capture,

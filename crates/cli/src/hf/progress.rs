@@ -3,9 +3,8 @@
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
+use emulator::hf::{Exchange, Tally};
 use proto::time::Time;
-
-use super::observer::Tally;
 
 /// The line, if anybody looks.
 pub(super) struct Progress {
@@ -22,18 +21,18 @@ impl Progress {
     }
 
     /// Shows what is new, if it is time.
-    pub(super) fn show(&mut self, now: Time, tallies: &[Tally; 2], delivered: &[u64; 2]) {
+    pub(super) fn show(&mut self, now: Time, exchange: &Exchange) {
         if self.next.is_none_or(|at| at > now) {
             return;
         }
         self.next = Some(now + EVERY);
         let mut line = format!("{:.0} s", now.as_secs_f64());
-        for (end, name) in ["A", "B"].into_iter().enumerate() {
-            let Tally { transmissions, data, repeats, .. } = tallies[end];
+        for (name, end) in ["A", "B"].into_iter().zip(exchange.outcomes()) {
+            let Tally { transmissions, data, repeats, .. } = end.tally;
             line += &format!(
                 " | {name}: {transmissions} transmissions, {data} frames, {repeats} again, {} \
                  octets delivered",
-                delivered[end]
+                end.octets_delivered
             );
         }
         // Nobody may be there to read it.

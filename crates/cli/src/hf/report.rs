@@ -3,10 +3,9 @@
 use std::io::{self, Write as _};
 use std::time::Duration;
 
-use proto::time::Time;
+use emulator::hf::{Outcome, Tally, utilisation};
 use serde_json::{Value, json};
 
-use super::observer::Tally;
 use super::options::Plan;
 
 /// Both nodes, at the end.
@@ -14,21 +13,7 @@ pub(super) struct Report<'a> {
     pub(super) plan: &'a Plan,
     pub(super) seed: u64,
     pub(super) elapsed: Duration,
-    pub(super) ends: [Node; 2],
-}
-
-/// One node.
-#[derive(Clone, Debug)]
-pub(super) struct Node {
-    pub(super) tally: Tally,
-    /// Octets of U_PDUs that its clients gave, and that were delivered to them.
-    pub(super) octets_taken: u64,
-    pub(super) octets_delivered: u64,
-    pub(super) u_pdus_delivered: u64,
-    pub(super) u_pdus_failed: u64,
-    /// Octets of zero that went out because this machine was late.
-    pub(super) underruns: u64,
-    pub(super) connections: gateway::bearer::server::Stats,
+    pub(super) ends: [Outcome; 2],
 }
 
 impl Report<'_> {
@@ -82,7 +67,7 @@ impl Report<'_> {
             out,
             "utilisation {:.1} %: octets delivered, of what fits between the first transmission \
              and the last",
-            self.utilisation() * 100.0
+            utilisation(&self.ends, self.plan.waveform) * 100.0
         )
     }
 
@@ -118,23 +103,10 @@ impl Report<'_> {
             "channel": self.plan.channel.to_string(),
             "seed": self.seed,
             "seconds": millis(self.elapsed),
-            "utilisation": (self.utilisation() * 1e4).round() / 1e4,
+            "utilisation": (utilisation(&self.ends, self.plan.waveform) * 1e4).round() / 1e4,
             "a": node(0),
             "b": node(1),
         })
-    }
-
-    /// Octets delivered, of those that the waveform carries between the first transmission and the
-    /// end of the last.
-    pub(super) fn utilisation(&self) -> f64 {
-        let tallies = || self.ends.iter().map(|node| node.tally);
-        let first = tallies().filter_map(|tally| tally.first).min();
-        let last = tallies().filter_map(|tally| tally.last).max();
-        let (Some(first), Some(last)) = (first, last) else { return 0.0 };
-        let seconds = Time::since(last, first).as_secs_f64();
-        let delivered: u64 = self.ends.iter().map(|node| node.octets_delivered).sum();
-        let carried = f64::from(self.plan.waveform.bits_per_s()) / 8.0 * seconds;
-        if carried > 0.0 { delivered as f64 / carried } else { 0.0 }
     }
 }
 

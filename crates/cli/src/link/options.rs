@@ -1,13 +1,12 @@
 //! What the emulated cable does, as given on the command line.
 
-use std::str::FromStr;
 use std::time::Duration;
 
+use emulator::link::{Direction, End};
 use proto::rng::Rng;
 use sim::channel::{Config, Loss};
 use sim::units::{BitRate, Span};
 
-use super::direction::Direction;
 use crate::failure::misuse;
 
 /// Frames that may wait for a slow link.
@@ -96,13 +95,6 @@ struct FromBToA {
     ba_queue: Option<usize>,
 }
 
-/// An interface, in a named network namespace or in ours.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct End {
-    pub(super) namespace: Option<String>,
-    pub(super) interface: String,
-}
-
 impl Args {
     /// Both directions, from A to B and from B to A.
     pub(super) fn directions(&self, seed: u64) -> anyhow::Result<[Direction; 2]> {
@@ -145,28 +137,3 @@ impl Args {
 
 /// What one direction has of its own.
 type Overrides<'a> = (Option<BitRate>, Option<Span>, Option<Span>, Option<&'a Loss>, Option<usize>);
-
-impl FromStr for End {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (namespace, interface) = match text.split_once(':') {
-            Some((namespace, interface)) => (Some(namespace), interface),
-            None => (None, text),
-        };
-        let is_name = |name: &str| !name.is_empty() && !name.contains(['/', ':']) && name != "..";
-        if !is_name(interface) || !namespace.is_none_or(is_name) {
-            return Err("an end is INTERFACE or NETNS:INTERFACE");
-        }
-        Ok(Self { namespace: namespace.map(str::to_owned), interface: interface.to_owned() })
-    }
-}
-
-impl std::fmt::Display for End {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.namespace {
-            Some(namespace) => write!(f, "{namespace}:{}", self.interface),
-            None => f.write_str(&self.interface),
-        }
-    }
-}

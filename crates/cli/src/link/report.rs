@@ -2,10 +2,10 @@
 
 use std::io::{self, Write as _};
 
+use emulator::link::Outcome;
 use serde_json::json;
 
 use super::options::Args;
-use super::worker::Outcome;
 
 /// Both directions, at the end.
 pub(super) struct Report<'a> {

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::bench::gateways::{self, Gateway};
 use crate::bench::namespaces::{Namespaces, Signals, this_program};
-use crate::namespace;
+use emulator::namespace;
 
 pub(super) const CLIENT: usize = 0;
 const GATEWAYS: [usize; 2] = [1, 3];

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 
 use super::network::{CLIENT, SERVER, SERVER_ADDRESS};
 use crate::bench::namespaces::Namespaces;
-use crate::namespace;
+use emulator::namespace;
 
 /// Octets of a request, and of a response.
 const MESSAGE: usize = 64;

@@ -3,48 +3,48 @@
 //! ```text
 //!  clients of A ⇄ Server ⇄ ┌───────────────┐ ⇄ Server ⇄ clients of B
 //!                          │ Net: node A ⇄ │
-//!              clock ────▶ │ medium ⇄ B    │ ────▶ Observer: captures, picture, counts
+//!              clock ────▶ │ medium ⇄ B    │ ────▶ Observer: captures, counts
 //!                          └───────────────┘
 //! ```
 
+use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use gateway::bearer::Server;
 use gateway::bearer::server::{Client, Core};
 use proto::modem;
 use proto::rng::Rng;
-use proto::s5066::cas::Access;
+use proto::s5066::node::Record;
 use proto::s5066::{Node, node};
 use proto::time::{Time, earliest};
-use sim::hf::{Medium, Net, StationId};
+use sim::hf::{Channel, Medium, Net, StationId};
 
 use super::observer::Observer;
-use super::options::Plan;
-use super::progress::Progress;
-use super::report;
-use super::stop::Stop;
+use super::outcome::Outcome;
+use crate::Stop;
 
 /// Two nodes at work.
-pub(super) struct Exchange {
+pub struct Exchange {
     net: Net,
     servers: [Server; 2],
     observer: Observer,
 }
 
 impl Exchange {
-    pub(super) fn new(plan: &Plan, servers: [Server; 2], seed: u64, observer: Observer) -> Self {
-        let config = sim::hf::Config { channel: plan.channel, ..sim::hf::Config::default() };
+    /// Two nodes that begin now; clients find them where the servers listen.
+    #[must_use]
+    pub fn new(
+        channel: Channel,
+        nodes: [node::Config; 2],
+        servers: [Server; 2],
+        seed: u64,
+        observer: Observer,
+    ) -> Self {
+        let config = sim::hf::Config { channel, ..sim::hf::Config::default() };
         let medium = Medium::new(config, 2, seed);
-        let nodes = ["a", "b"].iter().zip(&plan.ends).zip(0..).map(|((name, end), own)| {
-            let mut config = node::Config::new(end.address, plan.waveform);
-            config.sis.max_clients = super::CLIENTS;
-            plan.parameters.apply(&mut config).expect("the options were checked");
-            if let Access::Slotted { position, .. } = &mut config.access {
-                *position = own;
-            }
-            config.extensions.long_numbers &= !plan.has_short_numbers;
-            let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
-            config.sis.epoch = since_1970.unwrap_or_default();
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let nodes = ["a", "b"].iter().zip(nodes).map(|(name, mut config)| {
+            config.sis.epoch = since_1970;
             let rng = Rng::stream(seed, &format!("node {name}"));
             let mut node = Node::new(Time::ZERO, config, rng);
             node.record(true);
@@ -53,50 +53,57 @@ impl Exchange {
         Self { net: Net::new(medium, nodes.collect()), servers, observer }
     }
 
-    /// Runs until the end.
+    /// Does what is due, waits until `due` or until something happens, and does that. False at the end
+    /// of the run. `note` is told what the nodes send and hear: 0 is node A, 1 is B.
     ///
     /// # Errors
     /// When the kernel cannot wait.
-    pub(super) fn run(&mut self, stop: &Stop, progress: &mut Progress) -> anyhow::Result<()> {
-        loop {
-            let now = stop.now();
-            self.act(now);
-            progress.show(now, self.observer.tallies(), &self.delivered());
-            let due = [self.servers[0].next_timeout(), self.servers[1].next_timeout()]
-                .into_iter()
-                .chain([progress.next_timeout()])
-                .fold(self.net.next_timeout(), earliest);
-            let mut first = 0;
-            let ready = stop.wait(due, |fds| {
-                let before = fds.len();
-                self.servers[0].watch(self.net.node(StationId(0)), fds);
-                first = fds.len() - before;
-                self.servers[1].watch(self.net.node(StationId(1)), fds);
-            })?;
-            let Some(ready) = ready else { return Ok(()) };
-            let now = stop.now();
-            let (a, b) = ready.split_at(first);
-            for (end, ready) in [a, b].into_iter().enumerate() {
-                let mut core = At { net: &mut self.net, station: StationId(end) };
-                self.servers[end].handle_ready(now, ready, &mut core);
-            }
+    pub fn turn(
+        &mut self,
+        stop: &Stop,
+        due: Option<Time>,
+        note: impl FnMut(usize, &Record),
+    ) -> anyhow::Result<bool> {
+        self.act(stop.now(), note);
+        let due = [self.servers[0].next_timeout(), self.servers[1].next_timeout(), due]
+            .into_iter()
+            .fold(self.net.next_timeout(), earliest);
+        let mut first = 0;
+        let ready = stop.wait(due, |fds| {
+            let before = fds.len();
+            self.servers[0].watch(self.net.node(StationId(0)), fds);
+            first = fds.len() - before;
+            self.servers[1].watch(self.net.node(StationId(1)), fds);
+        })?;
+        let Some(ready) = ready else { return Ok(false) };
+        let now = stop.now();
+        let (a, b) = ready.split_at(first);
+        for (end, ready) in [a, b].into_iter().enumerate() {
+            let mut core = At { net: &mut self.net, station: StationId(end) };
+            self.servers[end].handle_ready(now, ready, &mut core);
         }
+        Ok(true)
     }
 
     /// Ends the run: what is on the air counts as far as it came.
-    pub(super) fn stop(&mut self, now: Time) {
+    ///
+    /// # Errors
+    /// When a capture could not be written.
+    pub fn stop(&mut self, now: Time, note: impl FnMut(usize, &Record)) -> io::Result<()> {
         for end in 0..2 {
             self.net.at(now, StationId(end), |node| node.handle_modem(now, modem::Event::Sent));
         }
-        self.note(now);
+        self.note(now, note);
+        self.observer.finish()
     }
 
-    /// What came of it.
-    pub(super) fn ends(&self) -> [report::Node; 2] {
+    /// What came of it so far.
+    #[must_use]
+    pub fn outcomes(&self) -> [Outcome; 2] {
         [0, 1].map(|end| {
             let station = StationId(end);
             let sis = self.net.node(station).sis().stats();
-            report::Node {
+            Outcome {
                 tally: self.observer.tallies()[end],
                 octets_taken: sis.octets_taken,
                 octets_delivered: sis.octets_delivered,
@@ -108,12 +115,8 @@ impl Exchange {
         })
     }
 
-    pub(super) fn observer(&mut self) -> &mut Observer {
-        &mut self.observer
-    }
-
     /// Does what is due, and gives clients what there is for them.
-    fn act(&mut self, now: Time) {
+    fn act(&mut self, now: Time, note: impl FnMut(usize, &Record)) {
         self.net.handle_timeout(now);
         for (end, server) in self.servers.iter_mut().enumerate() {
             let station = StationId(end);
@@ -128,20 +131,17 @@ impl Exchange {
                 }
             }
         }
-        self.note(now);
+        self.note(now, note);
     }
 
     /// Takes what the nodes have recorded.
-    fn note(&mut self, now: Time) {
+    fn note(&mut self, now: Time, mut note: impl FnMut(usize, &Record)) {
         for end in 0..2 {
             while let Some(record) = self.net.at(now, StationId(end), Node::poll_record) {
                 self.observer.note(end, &record);
+                note(end, &record);
             }
         }
-    }
-
-    fn delivered(&self) -> [u64; 2] {
-        [0, 1].map(|end| self.net.node(StationId(end)).sis().stats().octets_delivered)
     }
 }
 
@@ -177,16 +177,20 @@ mod tests {
     use proto::s5066::sis::client::{self, Send};
     use proto::s5066::sis::{self, Sap, Service};
 
-    use super::super::options::Options;
-    use super::super::report::Report;
+    use proto::s5066::Address;
+    use sim::hf::Timing;
+
+    use super::super::utilisation;
     use super::*;
 
     #[test]
     fn what_is_on_the_air_at_the_end_counts_as_far_as_it_came() {
-        let plan = Options::default().check().unwrap();
+        let waveform = "9600/short".parse().unwrap();
+        let nodes = [1, 2].map(|number| Timing::default().station(Address::node(number), waveform));
         let servers = [0, 1].map(|_| Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))));
-        let observer = Observer::new(None, true).unwrap();
-        let mut exchange = Exchange::new(&plan, servers.map(Result::unwrap), 1, observer);
+        let observer = Observer::new(None).unwrap();
+        let servers = servers.map(Result::unwrap);
+        let mut exchange = Exchange::new(Channel::Clear, nodes, servers, 1, observer);
         let mut clients = [0, 1].map(|end| {
             let core = At { net: &mut exchange.net, station: StationId(end) };
             let id = core
@@ -199,7 +203,7 @@ mod tests {
         carry(&mut exchange, Time::ZERO, &mut clients);
         for _ in 0..150 {
             let send = Send {
-                to: plan.ends[1].address,
+                to: Address::node(2),
                 to_sap: Sap::new(9),
                 priority: 0,
                 is_expedited: false,
@@ -215,23 +219,22 @@ mod tests {
         let mut now = Time::ZERO;
         loop {
             carry(&mut exchange, now, &mut clients);
-            exchange.act(now);
+            exchange.act(now, |_, _| {});
             match exchange.net.next_timeout() {
                 Some(next) if next <= end => now = now.max(next),
                 _ => break,
             }
         }
-        exchange.stop(end);
+        exchange.stop(end, |_, _| {}).unwrap();
 
-        let ends = exchange.ends();
+        let ends = exchange.outcomes();
         assert_eq!(ends.each_ref().map(|node| node.tally.transmissions), [2, 1]);
         let on_air: Duration = ends.iter().map(|node| node.tally.on_air).sum();
         assert!(
             on_air > Duration::from_secs(95) && on_air < Duration::from_secs(100),
             "{on_air:?}"
         );
-        let elapsed = end.since(Time::ZERO);
-        let utilisation = Report { plan: &plan, seed: 1, elapsed, ends }.utilisation();
+        let utilisation = utilisation(&ends, waveform);
         assert!((0.8..1.0).contains(&utilisation), "{utilisation}");
     }
 

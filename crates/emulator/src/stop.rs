@@ -13,18 +13,20 @@ use nix::sys::{prctl, signal};
 use proto::time::{Time, earliest};
 
 /// The clock of a run, and its end.
-pub(super) struct Stop {
+#[derive(Debug)]
+pub struct Stop {
     started: Instant,
     signals: SignalFd,
     at: Option<Time>,
 }
 
 impl Stop {
-    /// The run begins now, and ends at a signal or after `duration`.
+    /// The run begins now, and ends at a signal or after `duration`. Threads started later leave
+    /// signals to this one.
     ///
     /// # Errors
     /// When signals cannot be waited for.
-    pub(super) fn new(duration: Option<Duration>) -> anyhow::Result<Self> {
+    pub fn new(duration: Option<Duration>) -> anyhow::Result<Self> {
         // The kernel otherwise lets timers of ours be 50 us late; not having it is no harm.
         let _ = prctl::set_timerslack(1);
         let mask = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
@@ -35,7 +37,8 @@ impl Stop {
     }
 
     /// The time of the run.
-    pub(super) fn now(&self) -> Time {
+    #[must_use]
+    pub fn now(&self) -> Time {
         Time::ZERO + self.started.elapsed()
     }
 
@@ -43,7 +46,7 @@ impl Stop {
     ///
     /// # Errors
     /// When the kernel cannot wait.
-    pub(super) fn wait<'a>(
+    pub fn wait<'a>(
         &'a self,
         due: Option<Time>,
         watch: impl FnOnce(&mut Vec<PollFd<'a>>),

@@ -1,4 +1,4 @@
-//! What two nodes did: counted, captured, and kept for a picture.
+//! What two nodes did: counted and captured.
 
 use std::fs;
 use std::io;
@@ -6,45 +6,49 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
-use lab::figure::timeline::Span;
 use proto::s5066::node::{FrameKind, Record};
 use proto::time::Time;
 use sim::capture::{Capture, Direction, LinkType};
 
 /// Takes what the nodes record.
-pub(super) struct Observer {
+pub struct Observer {
     tallies: [Tally; 2],
     captures: Vec<Capture>,
     /// The time of the epoch, since 1970.
     epoch: Duration,
-    /// `None` when nobody wants a picture.
-    spans: Option<[Vec<Span>; 2]>,
 }
 
 /// What a node sent and heard.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Tally {
-    pub(super) transmissions: u64,
-    pub(super) on_air: Duration,
-    pub(super) first: Option<Time>,
-    pub(super) last: Option<Time>,
-    pub(super) data: u64,
-    pub(super) repeats: u64,
-    pub(super) acks: u64,
-    pub(super) control: u64,
-    pub(super) heard: u64,
-    pub(super) heard_damaged: u64,
+pub struct Tally {
+    /// Transmissions.
+    pub transmissions: u64,
+    /// How long they took.
+    pub on_air: Duration,
+    /// When the first began.
+    pub first: Option<Time>,
+    /// When the last ended.
+    pub last: Option<Time>,
+    /// Frames of data sent first.
+    pub data: u64,
+    /// Frames of data sent again.
+    pub repeats: u64,
+    /// Acknowledgements sent.
+    pub acks: u64,
+    /// Frames sent for links.
+    pub control: u64,
+    /// Frames heard.
+    pub heard: u64,
+    /// Those of them that were damaged.
+    pub heard_damaged: u64,
 }
 
-/// Spans of a picture at most; what comes later is not drawn.
-const SPANS: usize = 100_000;
-
 impl Observer {
-    /// With captures in `folder`, and spans for a picture, if they are wanted.
+    /// With captures in `folder`, if they are wanted.
     ///
     /// # Errors
     /// When a capture cannot be written.
-    pub(super) fn new(folder: Option<&Path>, has_picture: bool) -> anyhow::Result<Self> {
+    pub fn new(folder: Option<&Path>) -> anyhow::Result<Self> {
         let mut captures = Vec::new();
         if let Some(folder) = folder {
             fs::create_dir_all(folder)
@@ -61,7 +65,6 @@ impl Observer {
             tallies: [Tally::default(); 2],
             captures,
             epoch: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
-            spans: has_picture.then(Default::default),
         })
     }
 
@@ -86,26 +89,11 @@ impl Observer {
             }
         }
         self.capture(end, record);
-        if let Some(spans) = &mut self.spans
-            && spans[end].len() < SPANS
-        {
-            spans[end].extend(lab::hf::span(record));
-        }
     }
 
     /// What was counted of A and B.
     pub(super) fn tallies(&self) -> &[Tally; 2] {
         &self.tallies
-    }
-
-    /// What there is to draw, in the order of starts.
-    pub(super) fn take_spans(&mut self) -> Option<[Vec<Span>; 2]> {
-        let mut spans = self.spans.take()?;
-        for spans in &mut spans {
-            // That the transmitter was on is known last.
-            spans.sort_by(|a, b| a.start.total_cmp(&b.start));
-        }
-        Some(spans)
     }
 
     /// Writes out what is buffered.

@@ -38,13 +38,15 @@ pub(super) struct Worker<'a> {
 
 /// What one direction did, with what never came to the emulated link.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Outcome {
-    pub(super) stats: Stats,
-    /// Frames that the kernel dropped because we were too slow, and those that made no sense.
-    pub(super) missed: u64,
-    pub(super) malformed: u64,
+pub struct Outcome {
+    /// What came to it.
+    pub stats: Stats,
+    /// Frames that the kernel dropped because we were too slow.
+    pub missed: u64,
+    /// Frames that made no sense.
+    pub malformed: u64,
     /// Frames that the other interface did not take: longer than its MTU, or it is down or busy.
-    pub(super) refused: u64,
+    pub refused: u64,
 }
 
 impl Worker<'_> {

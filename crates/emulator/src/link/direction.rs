@@ -21,7 +21,7 @@ const MEMORY: usize = 64 << 20;
 
 /// Frames of one direction, between their reception and their sending.
 #[derive(Debug)]
-pub(super) struct Direction {
+pub struct Direction {
     channel: Channel,
     queue: VecDeque<Waiting>,
     queue_limit: usize,
@@ -34,21 +34,27 @@ pub(super) struct Direction {
 
 /// What happened to the frames of one direction.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Stats {
-    /// Frames that came in, and their octets without Ethernet's header.
-    pub(super) received: u64,
-    pub(super) received_octets: u64,
-    /// Frames put on the link, of which lost ones are a part, and how many carry IP.
-    pub(super) sent: u64,
-    pub(super) sent_ip: u64,
-    pub(super) sent_octets: u64,
-    pub(super) lost: u64,
+pub struct Stats {
+    /// Frames that came in.
+    pub received: u64,
+    /// Their octets without Ethernet's header.
+    pub received_octets: u64,
+    /// Frames put on the link, of which lost ones are a part.
+    pub sent: u64,
+    /// Those of them that carry IP.
+    pub sent_ip: u64,
+    /// Their octets.
+    pub sent_octets: u64,
+    /// Frames that the link lost.
+    pub lost: u64,
     /// Frames that got through.
-    pub(super) delivered: u64,
-    pub(super) delivered_octets: u64,
-    /// Frames that found the queue full, or the memory.
-    pub(super) queue_full: u64,
-    pub(super) memory_full: u64,
+    pub delivered: u64,
+    /// Their octets.
+    pub delivered_octets: u64,
+    /// Frames that found the queue full.
+    pub queue_full: u64,
+    /// Frames that found the memory full.
+    pub memory_full: u64,
 }
 
 #[derive(Debug)]
@@ -66,7 +72,9 @@ struct Flying {
 }
 
 impl Direction {
-    pub(super) fn new(config: Config, queue_limit: usize, rng: Rng) -> Self {
+    /// A direction whose queue takes `queue_limit` frames while another is sent.
+    #[must_use]
+    pub fn new(config: Config, queue_limit: usize, rng: Rng) -> Self {
         Self {
             channel: Channel::new(config, rng),
             queue: VecDeque::new(),
@@ -80,7 +88,7 @@ impl Direction {
     }
 
     /// Takes a whole frame, in as many parts as it comes.
-    pub(super) fn handle_frame(&mut self, now: Time, parts: &[&[u8]]) {
+    pub fn handle_frame(&mut self, now: Time, parts: &[&[u8]]) {
         self.handle_timeout(now);
         let len: usize = parts.iter().map(|part| part.len()).sum();
         self.stats.received += 1;
@@ -109,7 +117,7 @@ impl Direction {
     }
 
     /// Puts on the link what is due. Being late does no harm: frames leave when they should have.
-    pub(super) fn handle_timeout(&mut self, now: Time) {
+    pub fn handle_timeout(&mut self, now: Time) {
         while self.channel.idle_at() <= now
             && let Some(Waiting { arrived, frame }) = self.queue.pop_front()
         {
@@ -119,7 +127,7 @@ impl Direction {
 
     /// Replaces `out` by the next frame that has arrived and returns whether there was one.
     #[must_use]
-    pub(super) fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
+    pub fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
         self.handle_timeout(now);
         if self.flight.peek().is_none_or(|Reverse(first)| first.arrives_at > now) {
             return false;
@@ -134,14 +142,15 @@ impl Direction {
 
     /// When the next frame leaves the queue or arrives.
     #[must_use]
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         let departure = self.queue.front().map(|_| self.channel.idle_at());
         let arrival = self.flight.peek().map(|Reverse(first)| first.arrives_at);
         earliest(departure, arrival)
     }
 
+    /// What happened so far.
     #[must_use]
-    pub(super) fn stats(&self) -> Stats {
+    pub fn stats(&self) -> Stats {
         self.stats
     }
 

@@ -1,0 +1,61 @@
+//! A picture of who transmitted what and when.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context as _;
+use lab::figure::timeline::{Span, Station, Timeline, timeline_to_svg};
+use proto::s5066::node::Record;
+
+use super::options::Plan;
+
+/// What there is to draw, if anybody wants it.
+pub(super) struct Picture<'a> {
+    path: Option<&'a Path>,
+    spans: [Vec<Span>; 2],
+}
+
+/// Spans of a node at most; what comes later is not drawn.
+const SPANS: usize = 100_000;
+
+impl<'a> Picture<'a> {
+    /// Of nothing yet, to be drawn to `path`.
+    pub(super) fn new(path: Option<&'a Path>) -> Self {
+        Self { path, spans: Default::default() }
+    }
+
+    /// Takes a record of node A (0) or B (1).
+    pub(super) fn note(&mut self, end: usize, record: &Record) {
+        let spans = &mut self.spans[end];
+        if self.path.is_some() && spans.len() < SPANS {
+            spans.extend(lab::hf::span(record));
+        }
+    }
+
+    /// Draws who transmitted what.
+    pub(super) fn draw(mut self, plan: &Plan) -> anyhow::Result<()> {
+        let Some(path) = self.path else { return Ok(()) };
+        for spans in &mut self.spans {
+            // That the transmitter was on is known last.
+            spans.sort_by(|a, b| a.start.total_cmp(&b.start));
+        }
+        let stations = ["A", "B"].into_iter().zip(self.spans);
+        let timeline = Timeline {
+            name: "hf".to_owned(),
+            title: "Who transmitted when".to_owned(),
+            subtitle: format!(
+                "{} and {} with {}, channel {}",
+                plan.ends[0].address, plan.ends[1].address, plan.waveform, plan.channel
+            ),
+            stations: stations
+                .map(|(name, spans)| Station { name: name.to_owned(), spans })
+                .collect(),
+            note: "Data is sent again when it was lost, and to fill the last block of a \
+                   transmission. Between two transmissions the radios turn round, or nobody has \
+                   anything to say."
+                .to_owned(),
+        };
+        fs::write(path, timeline_to_svg(&timeline))
+            .with_context(|| format!("writing {}", path.display()))
+    }
+}

@@ -1,0 +1,38 @@
+//! What came of an exchange.
+
+use proto::modem::Waveform;
+use proto::time::Time;
+
+use super::observer::Tally;
+
+/// What came of one node.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What it sent and heard.
+    pub tally: Tally,
+    /// Octets of U_PDUs that its clients gave.
+    pub octets_taken: u64,
+    /// Octets of U_PDUs that were delivered to them.
+    pub octets_delivered: u64,
+    /// U_PDUs delivered to them.
+    pub u_pdus_delivered: u64,
+    /// U_PDUs of theirs that failed or expired.
+    pub u_pdus_failed: u64,
+    /// Octets of zero that went out because this machine was late.
+    pub underruns: u64,
+    /// Connections of its clients.
+    pub connections: gateway::bearer::server::Stats,
+}
+
+/// Octets delivered, of those that the waveform carries between the first transmission and the end
+/// of the last.
+#[must_use]
+pub fn utilisation(ends: &[Outcome; 2], waveform: Waveform) -> f64 {
+    let first = ends.iter().filter_map(|end| end.tally.first).min();
+    let last = ends.iter().filter_map(|end| end.tally.last).max();
+    let (Some(first), Some(last)) = (first, last) else { return 0.0 };
+    let seconds = Time::since(last, first).as_secs_f64();
+    let delivered: u64 = ends.iter().map(|end| end.octets_delivered).sum();
+    let carried = f64::from(waveform.bits_per_s()) / 8.0 * seconds;
+    if carried > 0.0 { delivered as f64 / carried } else { 0.0 }
+}
