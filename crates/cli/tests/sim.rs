@@ -130,7 +130,7 @@ fn a_wrong_scenario_is_one_line_and_code_2() {
         (chain.replace("loss = \"5%\"", "loss = \"150%\""), ":11: defaults.link.loss: \"150%\""),
         (chain.replace("[\"d\", \"e\"]", "[\"d\", \"f\"]"), "there is no node \"f\""),
         (chain.replace("delay = \"50ms\"", "delay = \"50\""), "a time with its unit"),
-        (chain.replace("queue = 50", "queues = 50"), "unknown field `queues`"),
+        (chain.replace("queue = 50", "queues = 50"), "queues: there is no such key; queue is"),
         (chain.replace("queue = 50", "queue = -1"), "queue"),
         ("nodes = ".to_owned(), ":1:"),
         ("\u{0}\u{1}[[[".to_owned(), ":1:"),

@@ -41,6 +41,7 @@ mod rtt;
 mod scoreboard;
 mod sender;
 mod seq;
+mod spelling;
 mod stats;
 #[cfg(test)]
 mod tests;

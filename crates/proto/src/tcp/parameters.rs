@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use super::config::{Config, FullAck, InitialWindow, KeepAlive, Limit};
-use super::congestion::{Algorithm, Growth};
+use super::config::{Config, FullAck, KeepAlive};
+use super::congestion::Algorithm;
+use super::spelling::{
+    GROWTH, INITIAL_WINDOW, LIMIT, algorithm, limit, set_growth, set_parsed, shown_growth,
+    shown_limit, shown_window, window,
+};
 use crate::parameter::{Kind, Parameter, Rule, Table, Value, named, names, word};
-use crate::quantity::Span;
 
 /// What users may set of TCP.
 pub static PARAMETERS: Table<Config> = Table {
@@ -14,7 +17,9 @@ pub static PARAMETERS: Table<Config> = Table {
         Parameter::new(
             "mss",
             Kind::Count { least: 32, most: 65_535, unit: "octets" },
-            "The MSS to announce and never exceed, TCP options included, so with timestamps a segment carries 12 fewer; without, what the MTU of the local link leaves (RFC 9293, 3.7.1).",
+            "The MSS to announce and never exceed, TCP options included, so with timestamps a \
+             segment carries 12 fewer; without, what the MTU of the local link leaves (RFC 9293, \
+             3.7.1).",
             |it| it.mss.into(),
             |it, to| it.mss = Some(to.count()),
         ),
@@ -49,7 +54,8 @@ pub static PARAMETERS: Table<Config> = Table {
         Parameter::new(
             "timestamps",
             Kind::Flag,
-            "Timestamps, for round-trip times and against wrapped sequence numbers (RFC 7323, 3 to 5).",
+            "Timestamps, for round-trip times and against wrapped sequence numbers (RFC 7323, 3 \
+             to 5).",
             |it| it.timestamps.into(),
             |it, to| it.timestamps = to.flag(),
         ),
@@ -63,7 +69,8 @@ pub static PARAMETERS: Table<Config> = Table {
         Parameter::new(
             "sack",
             Kind::Flag,
-            "Selective acknowledgements (RFC 2018) and recovery by them (RFC 6675); without, NewReno (RFC 6582).",
+            "Selective acknowledgements (RFC 2018) and recovery by them (RFC 6675); without, \
+             NewReno (RFC 6582).",
             |it| it.sack.into(),
             |it, to| it.sack = to.flag(),
         ),
@@ -91,21 +98,24 @@ pub static PARAMETERS: Table<Config> = Table {
         Parameter::new(
             "delayed-ack.segments",
             Kind::Count { least: 1, most: 1_000, unit: "" },
-            "At every how many segments an acknowledgement goes out, at the latest (RFC 5681, 4.2: 2).",
+            "At every how many segments an acknowledgement goes out, at the latest (RFC 5681, \
+             4.2: 2).",
             |it| it.delayed_ack.segments.into(),
             |it, to| it.delayed_ack.segments = to.count(),
         ),
         Parameter::new(
             "delayed-ack.delay",
             Kind::Period { least: Duration::ZERO, most: MINUTE },
-            "How long an acknowledgement may wait (RFC 5681, 4.2: below 500 ms); 0 acknowledges at once.",
+            "How long an acknowledgement may wait (RFC 5681, 4.2: below 500 ms); 0 acknowledges \
+             at once.",
             |it| it.delayed_ack.delay.into(),
             |it, to| it.delayed_ack.delay = to.period(),
         ),
         Parameter::new(
             "rto.initial",
             Kind::Period { least: SHORTEST, most: DAY },
-            "The retransmission timeout for data before the first round-trip time is known (RFC 6298, 2.1).",
+            "The retransmission timeout for data before the first round-trip time is known (RFC \
+             6298, 2.1).",
             |it| it.rto.initial.into(),
             |it, to| it.rto.initial = to.period(),
         ),
@@ -182,7 +192,8 @@ pub static PARAMETERS: Table<Config> = Table {
         Parameter::new(
             "rto.forgive",
             Kind::Flag,
-            "Whether any acknowledgement of new data ends backing off, not only one that gives a round-trip time (RFC 6298, 5.7).",
+            "Whether any acknowledgement of new data ends backing off, not only one that gives a \
+             round-trip time (RFC 6298, 5.7).",
             |it| it.rto.forgive.into(),
             |it, to| it.rto.forgive = to.flag(),
         ),
@@ -191,16 +202,22 @@ pub static PARAMETERS: Table<Config> = Table {
             Kind::Word(&["new-reno", "cubic"]),
             "Which congestion control: RFC 5681, or RFC 9438 with all that its RFCs recommend.",
             |it| algorithm(it.congestion),
-            |it, to| it.congestion = if to.text() == "cubic" { Algorithm::CUBIC } else { Algorithm::default() },
+            |it, to| {
+                it.congestion =
+                    if to.text() == "cubic" { Algorithm::CUBIC } else { Algorithm::default() }
+            },
         ),
         Parameter::<Config>::new(
             "growth",
-            Kind::Text { allowed: GROWTH, check: |text| read(text, growth, GROWTH), examples: &["per-ack", "1", "2"] },
-            "How the window grows: by one segment an acknowledgement, or by what is acknowledged, at most so many segments each time (RFC 3465).",
+            GROWTH,
+            "How the window grows: by one segment an acknowledgement, or by what is \
+             acknowledged, at most so many segments each time (RFC 3465).",
             |it| shown_growth(it.congestion),
             |it, to| set_growth(it, &to),
         )
-        .only_with("algorithm = \"new-reno\"", |it| matches!(it.congestion, Algorithm::NewReno { .. })),
+        .only_with("algorithm = \"new-reno\"", |it| {
+            matches!(it.congestion, Algorithm::NewReno { .. })
+        }),
         Parameter::<Config>::new(
             "fast-convergence",
             Kind::Flag,
@@ -269,7 +286,8 @@ pub static PARAMETERS: Table<Config> = Table {
         Parameter::new(
             "undo-timeouts",
             Kind::Flag,
-            "Whether a timeout is undone when timestamps show that nothing was lost (RFC 3522, RFC 4015).",
+            "Whether a timeout is undone when timestamps show that nothing was lost (RFC 3522, \
+             RFC 4015).",
             |it| it.undo_timeouts.into(),
             |it, to| it.undo_timeouts = to.flag(),
         ),
@@ -290,14 +308,16 @@ pub static PARAMETERS: Table<Config> = Table {
         Parameter::new(
             "impatient",
             Kind::Flag,
-            "Whether only the first partial acknowledgement restarts the timer (RFC 6582, 4); without SACK.",
+            "Whether only the first partial acknowledgement restarts the timer (RFC 6582, 4); \
+             without SACK.",
             |it| it.impatient.into(),
             |it, to| it.impatient = to.flag(),
         ),
         Parameter::new(
             "full-ack",
             Kind::Word(&names(&FULL_ACK)),
-            "How the window leaves fast recovery without SACK: without a burst, or at the slow-start threshold (RFC 6582, 3.2).",
+            "How the window leaves fast recovery without SACK: without a burst, or at the \
+             slow-start threshold (RFC 6582, 3.2).",
             |it| word(&FULL_ACK, &it.full_ack),
             |it, to| set_parsed(&mut it.full_ack, named(&FULL_ACK, to.text())),
         ),
@@ -332,7 +352,8 @@ pub static PARAMETERS: Table<Config> = Table {
         Parameter::new(
             "keep-alive.idle",
             Kind::Period { least: SHORTEST, most: DAY },
-            "Silence before the first probe; any of the three asks for probes, with 2 hours, 75 s and 9 unless given (RFC 1122, 4.2.3.6).",
+            "Silence before the first probe; any of the three asks for probes, with 2 hours, 75 \
+             s and 9 unless given (RFC 1122, 4.2.3.6).",
             |it| it.keep_alive.map(|it| it.idle).into(),
             |it, to| it.keep_alive.get_or_insert(KEEP_ALIVE).idle = to.period(),
         ),
@@ -389,19 +410,6 @@ pub static PARAMETERS: Table<Config> = Table {
 const CUBIC: &str = "algorithm = \"cubic\"";
 const FULL_ACK: [(&str, FullAck); 2] =
     [("flight", FullAck::Flight), ("ssthresh", FullAck::Ssthresh)];
-const GROWTH: &str = "\"per-ack\", or a number of segments from 1";
-const WINDOWS: &str = "a number of segments, \"14600 octets\", \"rfc5681\" or \"rfc6928\"";
-const INITIAL_WINDOW: Kind = Kind::Text {
-    allowed: WINDOWS,
-    check: |text| read(text, window, WINDOWS),
-    examples: &["10", "14600 octets", "rfc5681", "rfc6928"],
-};
-const LIMITS: &str = "a number of retransmissions, a time such as \"100s\", or \"never\"";
-const LIMIT: Kind = Kind::Text {
-    allowed: LIMITS,
-    check: |text| read(text, limit, LIMITS),
-    examples: &["15", "100s", "never"],
-};
 /// RFC 1122, 4.2.3.6, and what is usual.
 const KEEP_ALIVE: KeepAlive =
     KeepAlive { idle: Duration::from_secs(7_200), interval: Duration::from_secs(75), probes: 9 };
@@ -410,86 +418,8 @@ const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(86_400);
 
-fn read<T>(text: &str, read: fn(&str) -> Option<T>, allowed: &str) -> Result<(), String> {
-    match read(text) {
-        Some(_) => Ok(()),
-        None => Err(format!("{text:?} is not allowed: {allowed}")),
-    }
-}
-
-fn set_parsed<T>(to: &mut T, read: Option<T>) {
-    if let Some(read) = read {
-        *to = read;
-    }
-}
-
 fn is_cubic(config: &Config) -> bool {
     matches!(config.congestion, Algorithm::Cubic { .. })
-}
-
-fn algorithm(algorithm: Algorithm) -> Value {
-    let name = match algorithm {
-        Algorithm::Cubic { .. } => "cubic",
-        Algorithm::NewReno { .. } => "new-reno",
-    };
-    Value::Text(name.to_owned())
-}
-
-fn growth(text: &str) -> Option<Growth> {
-    match text.parse() {
-        Ok(limit @ 1..) => Some(Growth::Octets { limit }),
-        _ => (text == "per-ack").then_some(Growth::PerAck),
-    }
-}
-
-fn set_growth(config: &mut Config, to: &Value) {
-    if let Some(growth) = growth(to.text()) {
-        config.congestion = Algorithm::NewReno { growth };
-    }
-}
-
-fn shown_growth(algorithm: Algorithm) -> Value {
-    match algorithm {
-        Algorithm::Cubic { .. } => Value::Absent,
-        Algorithm::NewReno { growth: Growth::Octets { limit } } => Value::Text(limit.to_string()),
-        Algorithm::NewReno { growth: Growth::PerAck } => Value::Text("per-ack".to_owned()),
-    }
-}
-
-fn window(text: &str) -> Option<InitialWindow> {
-    match (text, text.strip_suffix("octets")) {
-        ("rfc5681", _) => Some(InitialWindow::Rfc5681),
-        ("rfc6928", _) => Some(InitialWindow::Rfc6928),
-        (_, Some(octets)) => octets.trim().parse().ok().map(InitialWindow::Octets),
-        (segments, None) => segments.parse().ok().map(InitialWindow::Segments),
-    }
-}
-
-fn shown_window(window: InitialWindow) -> Value {
-    Value::Text(match window {
-        InitialWindow::Octets(octets) => format!("{octets} octets"),
-        InitialWindow::Rfc5681 => "rfc5681".to_owned(),
-        InitialWindow::Rfc6928 => "rfc6928".to_owned(),
-        InitialWindow::Segments(segments) => segments.to_string(),
-    })
-}
-
-fn limit(text: &str) -> Option<Limit> {
-    match (text, text.parse()) {
-        ("never", _) => Some(Limit::Never),
-        (_, Ok(times)) => Some(Limit::Retransmissions(times)),
-        (time, Err(_)) => time.parse().ok().map(|Span(time)| Limit::Elapsed(time)),
-    }
-}
-
-/// What no text stands for is not shown.
-fn shown_limit(limit: Limit) -> Value {
-    Value::Text(match limit {
-        Limit::Elapsed(time) => Span(time).to_string(),
-        Limit::ElapsedSinceR1(_) => return Value::Absent,
-        Limit::Never => "never".to_owned(),
-        Limit::Retransmissions(times) => times.to_string(),
-    })
 }
 
 #[cfg(test)]

@@ -149,7 +149,7 @@ impl Hbh {
                 );
             }
         }
-        let key = config.read_group_key().context("group_key")?;
+        let key = config.read_group_key().context("group-key")?;
         if !is_same(&self.config, config) || !self.guard.has_key(key.as_ref()) {
             return Ok(Reload::Restart);
         }

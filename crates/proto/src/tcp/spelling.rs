@@ -1,0 +1,103 @@
+//! How algorithms, windows and limits are written.
+
+use super::config::{Config, InitialWindow, Limit};
+use super::congestion::{Algorithm, Growth};
+use crate::parameter::{Kind, Value};
+use crate::quantity::Span;
+
+pub(super) const GROWTH: Kind = Kind::Text {
+    allowed: GROWTHS,
+    check: |text| read(text, growth, GROWTHS),
+    examples: &["per-ack", "1", "2"],
+};
+const GROWTHS: &str = "\"per-ack\", or a number of segments from 1";
+const WINDOWS: &str = "a number of segments, \"14600 octets\", \"rfc5681\" or \"rfc6928\"";
+pub(super) const INITIAL_WINDOW: Kind = Kind::Text {
+    allowed: WINDOWS,
+    check: |text| read(text, window, WINDOWS),
+    examples: &["10", "14600 octets", "rfc5681", "rfc6928"],
+};
+const LIMITS: &str = "a number of retransmissions, a time such as \"100s\", or \"never\"";
+pub(super) const LIMIT: Kind = Kind::Text {
+    allowed: LIMITS,
+    check: |text| read(text, limit, LIMITS),
+    examples: &["15", "100s", "never"],
+};
+
+fn read<T>(text: &str, read: fn(&str) -> Option<T>, allowed: &str) -> Result<(), String> {
+    match read(text) {
+        Some(_) => Ok(()),
+        None => Err(format!("{text:?} is not allowed: {allowed}")),
+    }
+}
+
+pub(super) fn set_parsed<T>(to: &mut T, read: Option<T>) {
+    if let Some(read) = read {
+        *to = read;
+    }
+}
+
+pub(super) fn algorithm(algorithm: Algorithm) -> Value {
+    let name = match algorithm {
+        Algorithm::Cubic { .. } => "cubic",
+        Algorithm::NewReno { .. } => "new-reno",
+    };
+    Value::Text(name.to_owned())
+}
+
+fn growth(text: &str) -> Option<Growth> {
+    match text.parse() {
+        Ok(limit @ 1..) => Some(Growth::Octets { limit }),
+        _ => (text == "per-ack").then_some(Growth::PerAck),
+    }
+}
+
+pub(super) fn set_growth(config: &mut Config, to: &Value) {
+    if let Some(growth) = growth(to.text()) {
+        config.congestion = Algorithm::NewReno { growth };
+    }
+}
+
+pub(super) fn shown_growth(algorithm: Algorithm) -> Value {
+    match algorithm {
+        Algorithm::Cubic { .. } => Value::Absent,
+        Algorithm::NewReno { growth: Growth::Octets { limit } } => Value::Text(limit.to_string()),
+        Algorithm::NewReno { growth: Growth::PerAck } => Value::Text("per-ack".to_owned()),
+    }
+}
+
+pub(super) fn window(text: &str) -> Option<InitialWindow> {
+    match (text, text.strip_suffix("octets")) {
+        ("rfc5681", _) => Some(InitialWindow::Rfc5681),
+        ("rfc6928", _) => Some(InitialWindow::Rfc6928),
+        (_, Some(octets)) => octets.trim().parse().ok().map(InitialWindow::Octets),
+        (segments, None) => segments.parse().ok().map(InitialWindow::Segments),
+    }
+}
+
+pub(super) fn shown_window(window: InitialWindow) -> Value {
+    Value::Text(match window {
+        InitialWindow::Octets(octets) => format!("{octets} octets"),
+        InitialWindow::Rfc5681 => "rfc5681".to_owned(),
+        InitialWindow::Rfc6928 => "rfc6928".to_owned(),
+        InitialWindow::Segments(segments) => segments.to_string(),
+    })
+}
+
+pub(super) fn limit(text: &str) -> Option<Limit> {
+    match (text, text.parse()) {
+        ("never", _) => Some(Limit::Never),
+        (_, Ok(times)) => Some(Limit::Retransmissions(times)),
+        (time, Err(_)) => time.parse().ok().map(|Span(time)| Limit::Elapsed(time)),
+    }
+}
+
+/// What no text stands for is not shown.
+pub(super) fn shown_limit(limit: Limit) -> Value {
+    Value::Text(match limit {
+        Limit::Elapsed(time) => Span(time).to_string(),
+        Limit::ElapsedSinceR1(_) => return Value::Absent,
+        Limit::Never => "never".to_owned(),
+        Limit::Retransmissions(times) => times.to_string(),
+    })
+}
