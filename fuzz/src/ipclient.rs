@@ -4,8 +4,9 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use proto::ip::Prefix;
 use proto::ip::{Spec, protocol};
-use proto::ipclient::{self, IpClient, Prefix, Route};
+use proto::ipclient::{self, IpClient, Route};
 use proto::s5066::Address;
 use proto::s5066::service::{Failure, Indication, Outcome, Request};
 use proto::s5066::sis::{ClientId, Config, Server};

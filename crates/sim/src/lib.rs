@@ -31,7 +31,8 @@ pub use medium::hf;
 pub use medium::wire::channel;
 pub use node::service;
 pub use node::service::tunnel::{TunnelCounters, TunnelReport};
-pub use node::{CodingReport, InterfaceConfig, NextHop, NotAPrefix, Prefix};
+pub use node::{CodingReport, InterfaceConfig, NextHop};
+pub use proto::ip::Prefix;
 pub use summary::Summary;
 pub use transits::Transit;
 pub use world::{

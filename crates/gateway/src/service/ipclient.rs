@@ -70,10 +70,8 @@ struct Status {
 }
 
 fn core_config(config: &config::IpClient) -> ipclient::Config {
-    let routes = config.routes.iter().map(|route| {
-        let prefix = ipclient::Prefix::new(route.to.address(), route.to.bits());
-        ipclient::Route { prefix: prefix.expect("a checked prefix fits"), to: route.node }
-    });
+    let routes =
+        config.routes.iter().map(|route| ipclient::Route { prefix: route.to, to: route.node });
     ipclient::Config {
         addresses: config.addresses.iter().map(|prefix| prefix.address()).collect(),
         routes: routes.collect(),

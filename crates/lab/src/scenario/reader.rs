@@ -213,9 +213,10 @@ impl Reader<'_> {
     fn route(&self, section: &Section<'_>, links: &[Link]) -> Result<Route, Complaint> {
         let (node, to) = (section.needed("node")?, section.needed("to")?);
         let index = self.node(&node)?;
-        let target = match to.text()?.parse::<Prefix>() {
-            Ok(prefix) => Target::Prefix(prefix),
-            Err(_) => Target::Node(self.node(&to)?),
+        let target = match (to.text()?.parse(), to.text()?.parse()) {
+            (Ok(prefix), _) => Target::Prefix(prefix),
+            (_, Ok(address)) => Target::Prefix(Prefix::host(address)),
+            _ => Target::Node(self.node(&to)?),
         };
         let via = match (section.get("via")?, flag(section, "remove")?) {
             (Some(via), false) => {

@@ -1,5 +1,6 @@
 //! A block of addresses.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -17,6 +18,20 @@ pub struct Prefix {
 pub struct NoPrefix;
 
 impl Prefix {
+    /// The addresses that agree with this one in the first `bits` bits.
+    ///
+    /// # Errors
+    /// When the address has fewer bits.
+    pub fn new(address: IpAddr, bits: u8) -> Result<Self, NoPrefix> {
+        if bits > width(address) { Err(NoPrefix) } else { Ok(Self { address, bits }) }
+    }
+
+    /// The prefix that holds one address.
+    #[must_use]
+    pub fn host(address: IpAddr) -> Self {
+        Self { address, bits: width(address) }
+    }
+
     /// The address, with all its bits.
     #[must_use]
     pub fn address(&self) -> IpAddr {
@@ -41,6 +56,12 @@ impl Prefix {
             IpAddr::V6(_) => Ipv6Addr::from_bits(first).into(),
         };
         Self { address, bits: self.bits }
+    }
+
+    /// Whether it holds the address.
+    #[must_use]
+    pub fn contains(&self, address: IpAddr) -> bool {
+        self.overlaps(&Self::host(address))
     }
 
     /// Whether the two have an address in common.
@@ -80,14 +101,10 @@ impl FromStr for Prefix {
         let (address, bits) = text.split_once('/').ok_or(NoPrefix)?;
         let address: IpAddr = address.parse().map_err(|_| NoPrefix)?;
         let bits: u8 = bits.parse().map_err(|_| NoPrefix)?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        if bits > most {
-            return Err(NoPrefix);
-        }
         // IPv4 lives inside IPv6 here, where IPv6 itself cannot reach.
         match address {
             IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some() => Err(NoPrefix),
-            IpAddr::V4(_) | IpAddr::V6(_) => Ok(Self { address, bits }),
+            IpAddr::V4(_) | IpAddr::V6(_) => Self::new(address, bits),
         }
     }
 }
@@ -96,6 +113,26 @@ impl fmt::Display for Prefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.address, self.bits)
     }
+}
+
+/// IPv4 before IPv6, shorter before longer ones.
+impl Ord for Prefix {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let key =
+            |prefix: &Self| (prefix.address.is_ipv6(), prefix.bits, Self::number(prefix.address));
+        key(self).cmp(&key(other))
+    }
+}
+
+impl PartialOrd for Prefix {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The bits of an address.
+fn width(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
 }
 
 #[cfg(test)]
@@ -112,5 +149,18 @@ mod tests {
         let prefix: Prefix = "10.2.3.4/16".parse().unwrap();
         assert_eq!(prefix.network().to_string(), "10.2.0.0/16");
         assert_eq!(prefix.to_string(), "10.2.3.4/16");
+        assert_eq!(Prefix::new("10.2.3.4".parse().unwrap(), 33), Err(NoPrefix));
+    }
+
+    #[test]
+    fn a_prefix_holds_what_agrees_in_its_bits() {
+        let holds = |prefix: &str, address: &str| {
+            prefix.parse::<Prefix>().unwrap().contains(address.parse().unwrap())
+        };
+
+        assert!(holds("10.2.0.0/16", "10.2.255.1") && !holds("10.2.0.0/16", "10.3.0.1"));
+        assert!(holds("0.0.0.0/0", "192.0.2.1") && !holds("0.0.0.0/0", "fd00::1"));
+        assert!(holds("::/0", "fd00::1") && !holds("::/0", "192.0.2.1"));
+        assert!(holds("fd00::7/128", "fd00::7") && !holds("fd00::7/128", "fd00::8"));
     }
 }

@@ -25,4 +25,4 @@ mod tests;
 pub use client::{Event, IpClient};
 pub use config::{Class, Config, Stats, Transport};
 pub use parameters::{CLASS, PARAMETERS};
-pub use route::{NoSuchPrefix, Prefix, Route};
+pub use route::Route;

@@ -39,9 +39,9 @@ pub use interface::InterfaceConfig;
 pub(crate) use service::Service;
 use services::Services;
 use sockets::Sockets;
+pub use table::NextHop;
 pub(crate) use table::Route;
 use table::Table;
-pub use table::{NextHop, NotAPrefix, Prefix};
 
 /// A node.
 ///

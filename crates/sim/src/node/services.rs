@@ -4,13 +4,13 @@ use std::any::Any;
 use std::net::IpAddr;
 
 use proto::ip::icmp::Error;
-use proto::ip::{FlowKey, Header};
+use proto::ip::{FlowKey, Header, Prefix};
 use proto::time::Time;
 
 use super::deadlines::{DeadlineId, Owner};
 use super::service::{Hook, Service, ServiceReport, Verdict, Way};
 use super::stack::Origin;
-use super::{NextHop, Node, Prefix};
+use super::{NextHop, Node};
 use crate::counters::Class;
 use crate::engine::{Engine, PacketId};
 use crate::medium::LinkAddress;
@@ -94,7 +94,7 @@ impl Node {
     pub(super) fn service_to(&self, destination: IpAddr) -> Option<usize> {
         let prefixes = self.services.prefixes.iter();
         let matches = prefixes.filter(|(prefix, _)| prefix.contains(destination));
-        matches.map(|(prefix, index)| (prefix.len(), *index)).max().map(|(_, index)| index)
+        matches.map(|(prefix, index)| (prefix.bits(), *index)).max().map(|(_, index)| index)
     }
 
     /// Offers a packet to one service after the other; false if none has taken it.

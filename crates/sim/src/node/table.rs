@@ -1,19 +1,11 @@
 //! The forwarding table: longest prefix first, then lowest metric.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::IpAddr;
-use std::str::FromStr;
+
+use proto::ip::Prefix;
 
 use crate::medium::LinkAddress;
-
-/// A block of addresses.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Prefix {
-    is_v6: bool,
-    len: u8,
-    bits: u128,
-}
 
 /// Where a packet goes next: an interface, and whom to reach through it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -37,76 +29,6 @@ pub(crate) struct Route {
     pub(crate) via: Option<IpAddr>,
 }
 
-impl Prefix {
-    /// The block of the addresses that agree with `address` in the first `len` bits.
-    ///
-    /// # Panics
-    /// When `len` exceeds the bits of the address.
-    #[must_use]
-    pub fn new(address: IpAddr, len: u8) -> Self {
-        assert!(len <= width(address), "a prefix is no longer than an address");
-        let bits = bits(address) & mask(width(address), len);
-        Self { is_v6: address.is_ipv6(), len, bits }
-    }
-
-    /// The block that holds one address.
-    #[must_use]
-    pub fn host(address: IpAddr) -> Self {
-        Self::new(address, width(address))
-    }
-
-    /// The first address of the block.
-    pub(crate) fn address(self) -> IpAddr {
-        if self.is_v6 {
-            std::net::Ipv6Addr::from_bits(self.bits).into()
-        } else {
-            let bits = u32::try_from(self.bits).expect("an IPv4 prefix has 32 bits");
-            std::net::Ipv4Addr::from_bits(bits).into()
-        }
-    }
-
-    /// How many bits the addresses in the block agree in.
-    pub(crate) fn len(self) -> u8 {
-        self.len
-    }
-
-    /// Whether `address` is in the block.
-    #[must_use]
-    pub fn contains(self, address: IpAddr) -> bool {
-        address.is_ipv6() == self.is_v6 && Self::new(address, self.len) == self
-    }
-}
-
-impl fmt::Display for Prefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.address(), self.len)
-    }
-}
-
-/// Why text is not a prefix.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{0:?} is not a prefix such as 10.0.0.0/8 or fd00::/64")]
-pub struct NotAPrefix(String);
-
-impl FromStr for Prefix {
-    type Err = NotAPrefix;
-
-    /// Reads `address/length`, or an address alone, which is the block of that one.
-    fn from_str(text: &str) -> Result<Self, NotAPrefix> {
-        let refused = || NotAPrefix(text.to_owned());
-        let (address, len) = match text.split_once('/') {
-            Some((address, len)) => (address, Some(len.parse().map_err(|_| refused())?)),
-            None => (text, None),
-        };
-        let address: IpAddr = address.parse().map_err(|_| refused())?;
-        let len = len.unwrap_or(width(address));
-        if len > width(address) {
-            return Err(refused());
-        }
-        Ok(Self::new(address, len))
-    }
-}
-
 /// The forwarding table of a node.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
@@ -123,11 +45,12 @@ impl Table {
     /// Adds a route, or replaces the one with the same prefix and metric.
     pub(crate) fn add(&mut self, route: Route) {
         self.recent = [None; RECENT];
-        let routes = self.routes.entry(route.prefix).or_default();
+        let prefix = route.prefix.network();
+        let routes = self.routes.entry(prefix).or_default();
         routes.retain(|other| other.metric != route.metric);
         let place = routes.partition_point(|other| other.metric < route.metric);
         routes.insert(place, route);
-        let shape = (route.prefix.is_v6, route.prefix.len);
+        let shape = (prefix.address().is_ipv6(), prefix.bits());
         if let Err(place) = self.shapes.binary_search_by(|other| shape.cmp(other)) {
             self.shapes.insert(place, shape);
         }
@@ -136,7 +59,7 @@ impl Table {
     /// Removes the routes to exactly `prefix`, with any metric where that is `None`.
     pub(crate) fn remove(&mut self, prefix: Prefix, metric: Option<u32>) {
         self.recent = [None; RECENT];
-        if let Some(routes) = self.routes.get_mut(&prefix) {
+        if let Some(routes) = self.routes.get_mut(&prefix.network()) {
             routes.retain(|route| metric.is_some_and(|metric| metric != route.metric));
         }
     }
@@ -182,7 +105,8 @@ impl Table {
         self.shapes
             .iter()
             .filter(|(is_v6, _)| *is_v6 == destination.is_ipv6())
-            .filter_map(|(_, len)| self.routes.get(&Prefix::new(destination, *len)))
+            .filter_map(|(_, bits)| Prefix::new(destination, *bits).ok())
+            .filter_map(|prefix| self.routes.get(&prefix.network()))
             .flatten()
             .find_map(|&Route { interface, via, .. }| {
                 let neighbour = resolve(interface, via.unwrap_or(destination))?;
@@ -192,25 +116,12 @@ impl Table {
 }
 
 fn recent_slot(address: IpAddr) -> usize {
-    let bits = bits(address);
-    let folded = bits ^ (bits >> 8) ^ (bits >> 16);
-    usize::try_from(folded % RECENT as u128).expect("below 8")
-}
-
-fn width(address: IpAddr) -> u8 {
-    if address.is_ipv4() { 32 } else { 128 }
-}
-
-fn bits(address: IpAddr) -> u128 {
-    match address {
+    let bits = match address {
         IpAddr::V4(address) => u128::from(address.to_bits()),
         IpAddr::V6(address) => address.to_bits(),
-    }
-}
-
-fn mask(width: u8, len: u8) -> u128 {
-    let all = u128::MAX >> (128 - width);
-    all & !all.checked_shr(u32::from(len)).unwrap_or(0)
+    };
+    let folded = bits ^ (bits >> 8) ^ (bits >> 16);
+    usize::try_from(folded % RECENT as u128).expect("below 8")
 }
 
 #[cfg(test)]
@@ -252,22 +163,12 @@ mod tests {
     fn a_removed_route_is_gone_at_once() {
         let mut table = Table::default();
         let destination = "10.0.0.1".parse().unwrap();
-        table.add(route("10.0.0.1", 1, 0));
+        table.add(route("10.0.0.1/32", 1, 0));
         assert!(table.lookup(destination, everyone).is_some());
 
         table.remove("10.0.0.1/32".parse().unwrap(), None);
 
         assert_eq!(table.lookup(destination, everyone), None);
-    }
-
-    #[test]
-    fn a_prefix_is_read_as_it_is_written() {
-        for text in ["0.0.0.0/0", "10.1.0.0/16", "fd00:1::/32", "::/0", "10.0.0.1/32"] {
-            assert_eq!(text.parse::<Prefix>().unwrap().to_string(), text);
-        }
-        for text in ["", "10.0.0.1/33", "x/8", "10.0.0.0/", "fd00::/129"] {
-            assert!(text.parse::<Prefix>().is_err(), "{text}");
-        }
     }
 
     fn route(prefix: &str, metric: u32, interface: usize) -> Route {

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use proto::ip::Prefix;
 use proto::rng::Rng;
 
 use super::{World, small};
@@ -11,7 +12,7 @@ use crate::engine::MediumId;
 use crate::ids::{LinkId, NodeId, PortId};
 use crate::medium::Medium;
 use crate::medium::wire::Wire;
-use crate::node::{Interface, InterfaceConfig, Node, Prefix, Route, Service};
+use crate::node::{Interface, InterfaceConfig, Node, Route, Service};
 
 /// What a point-to-point link is like.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,8 +68,9 @@ impl World {
             let port = self.attach(node, medium, "eth", interface);
             for address in link_addresses(link, host) {
                 self.add_address(port, address);
-                let len = if address.is_ipv4() { 24 } else { 64 };
-                self.add_route(port, Prefix::new(address, len), None, 0);
+                let bits = if address.is_ipv4() { 24 } else { 64 };
+                let prefix = Prefix::new(address, bits).expect("an address has more bits");
+                self.add_route(port, prefix, None, 0);
             }
             port
         });

@@ -8,6 +8,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
+use proto::ip::Prefix;
 use proto::ipclient::{self, IpClient};
 use proto::rng::Rng;
 use proto::s5066::node::{self, Record};
@@ -17,8 +18,8 @@ use super::World;
 use crate::capture::LinkType;
 use crate::hf::{self, Air, StationId};
 use crate::ids::{HfId, NodeId, PortId};
+use crate::node::InterfaceConfig;
 use crate::node::service::hf::Station;
-use crate::node::{InterfaceConfig, Prefix};
 
 /// A station on a frequency, and the host that sends IP over it.
 #[derive(Clone, Debug)]
@@ -219,8 +220,6 @@ impl World {
         });
         for (prefix, via) in own.into_iter().chain(behind) {
             self.add_route(port, prefix, via, 0);
-            let prefix = ipclient::Prefix::new(prefix.address(), prefix.len());
-            let prefix = prefix.expect("a prefix is no longer than an address");
             client.routes.push(ipclient::Route { prefix, to: to.at });
         }
     }

@@ -1,9 +1,10 @@
 //! What changes in a network while it runs.
 
+use proto::ip::Prefix;
+
 use super::World;
 use crate::engine::Port;
 use crate::ids::{LinkId, NodeId};
-use crate::node::Prefix;
 
 /// A change at a time.
 #[derive(Clone, Debug, PartialEq)]

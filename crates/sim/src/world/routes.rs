@@ -3,9 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use proto::ip::Prefix;
+
 use super::World;
 use crate::ids::{NodeId, PortId};
-use crate::node::{Prefix, Route};
+use crate::node::Route;
 
 /// Leaves room below for routes that are set by hand.
 const METRIC: u32 = 1_000;

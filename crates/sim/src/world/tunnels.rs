@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 
+use proto::ip::Prefix;
 use proto::{hbh, nc};
 
 use super::World;
 use crate::engine::Port;
 use crate::ids::{NodeId, PortId, TunnelId};
-use crate::node::Prefix;
 use crate::node::service::hbh::{Hbh, link_of};
 use crate::node::service::tunnel::{End, Tunnel, TunnelReport};
 use crate::transits::Transits;

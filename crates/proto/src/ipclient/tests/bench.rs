@@ -2,8 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use crate::ip::Prefix;
 use crate::ip::{Header, Spec, protocol};
-use crate::ipclient::{Config, Event, IpClient, Prefix, Route};
+use crate::ipclient::{Config, Event, IpClient, Route};
 use crate::s5066::Address;
 use crate::s5066::service::{Indication, Mode, Outcome, Request};
 use crate::s5066::sis::primitive::Primitive;

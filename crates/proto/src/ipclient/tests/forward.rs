@@ -2,7 +2,7 @@
 
 use super::bench::{Bench, FAR, config, icmp, tell, u_pdu, udp};
 use crate::ip::{Header, Spec, protocol};
-use crate::ipclient::{Event, Prefix, Transport};
+use crate::ipclient::{Event, Transport};
 use crate::s5066::Address;
 use crate::s5066::service::{Failure, Outcome};
 
@@ -216,14 +216,4 @@ fn the_sender_is_told_that_the_other_node_has_no_client() {
     let stats = bench.client.stats();
     assert_eq!((stats.confirmed, stats.unreceived, stats.refused), (2, 2, 0));
     assert_eq!(bench.events, [Event::Unreceived { node: FAR }; 2]);
-}
-
-#[test]
-fn a_prefix_is_no_longer_than_an_address() {
-    let address = "10.0.0.0".parse().unwrap();
-
-    assert!(Prefix::new(address, 33).is_err());
-    assert!(Prefix::new(address, 0).unwrap().contains("192.0.2.1".parse().unwrap()));
-    assert!(!Prefix::new(address, 0).unwrap().contains("fd00::1".parse().unwrap()));
-    assert!(Prefix::new("::".parse().unwrap(), 0).unwrap().contains("fd00::1".parse().unwrap()));
 }
