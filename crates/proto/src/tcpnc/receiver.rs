@@ -182,3 +182,25 @@ fn read_prefix(packet: &[u8]) -> Option<(u32, u16)> {
     let fits = len > 0 && usize::from(len) <= payload.len();
     fits.then_some((u32::from_be_bytes([a, b, c, d]), len))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether a combination that brings nothing is told to TCP as a sign of a loss.
+    fn is_hole(acknowledges_redundancy: bool) -> Option<bool> {
+        let config = Config { acknowledges_redundancy, ..Config::default() };
+        let mut receiver = Receiver::new(&config);
+        let coded = [0, 0, 0, 1, 0, 1, 0x5a];
+        let sent = |id| Combination { first: 0, count: 1, back: 0, id, key: 7, coded: &coded };
+        let mut stats = Stats::default();
+        let _ = receiver.handle_combination(&sent(0), &mut stats);
+
+        receiver.handle_combination(&sent(1), &mut stats).map(|ack| ack.is_hole)
+    }
+
+    #[test]
+    fn redundancy_that_was_not_needed_looks_like_a_loss_only_where_asked() {
+        assert_eq!([false, true].map(is_hole), [Some(false), Some(true)]);
+    }
+}
