@@ -3,6 +3,8 @@
 //! Verdicts are written with these answers and follow one rule: a claim holds only when that is shown,
 //! and differs only when the contrary is shown.
 
+use std::fmt;
+
 use crate::claim::Verdict;
 
 /// What the runs say to a question. Ordered, so that "and" is the least and "or" the greatest.
@@ -52,10 +54,13 @@ impl Answer {
     }
 }
 
-impl From<bool> for Answer {
-    /// What is known without measuring.
-    fn from(is_so: bool) -> Self {
-        if is_so { Self::Yes } else { Self::No }
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::No => "no",
+            Self::Undecided => "undecided",
+            Self::Yes => "yes",
+        })
     }
 }
 

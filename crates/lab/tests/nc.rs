@@ -23,7 +23,7 @@ fn quick_claims_get_a_verdict_from_sensible_numbers() {
 
 #[test]
 fn no_session_gets_more_than_its_limit_and_ours_most_of_it() {
-    let Tested { finding, .. } = test("nc-one");
+    let Tested { finding, .. } = test("nc-goodput");
 
     for point in &finding.points {
         let limit = point.limit.expect("a session has one");

@@ -172,12 +172,12 @@ fn judge(runs: &Runs<Squeeze>) -> Finding {
     let checks = [
         Check::new(format!("without HBH more than {limit} are dropped inside"), plain),
         Check::new(
-            format!("the seed profile drops at most {limit} with constants that were tried"),
+            format!("the paper profile drops at most {limit} with constants that were tried"),
             some,
         ),
     ];
     let measured = format!(
-        "dropped inside the network at the worst bottleneck: {} without HBH, {} with the seed \
+        "dropped inside the network at the worst bottleneck: {} without HBH, {} with the paper \
          profile, {} with the default profile. {} runs.",
         listed(Carrier::Tcp),
         listed(Carrier::Seed),
@@ -201,7 +201,7 @@ fn judge(runs: &Runs<Squeeze>) -> Finding {
     });
     Finding {
         reason: format!(
-            "{}. The paper gives none of s, L, p and q: the seed profile stays below with {}; the \
+            "{}. The paper gives none of s, L, p and q: the paper profile stays below with {}; the \
              default profile {}",
             finding.reason,
             if reached.is_empty() { "none".to_owned() } else { reached.join(", ") },
@@ -238,11 +238,11 @@ fn figure(points: &[Point], name: &str, load: &str) -> Figure {
     }
 }
 
-/// What the seed profile drops inside with other constants.
+/// What the paper profile drops inside with other constants.
 fn sensitivity(runs: &Runs<Squeeze>) -> Table {
     let columns = [("TCP".to_owned(), Load::Transfer), ("UDP".to_owned(), Load::Datagrams)];
     let rows: Vec<_> = CONSTANTS.iter().map(|it| (it.name.to_owned(), it)).collect();
-    let title = "Dropped inside at the worst bottleneck, seed profile, by constants";
+    let title = "Dropped inside at the worst bottleneck, paper profile, by constants";
     Table::new(title, ("", &columns), &rows, |load, constants| {
         percent(most(runs, constants, Carrier::Seed, *load).mean)
     })

@@ -414,6 +414,16 @@ mod tests {
         assert_ne!(run(7), run(8));
     }
 
+    /// A change here changes every figure of the group.
+    #[test]
+    fn seeds_are_those_of_the_published_figures() {
+        let seed = |hbh| Chain::common(0.1, hbh).cell().seed(0, 0);
+        let hbh = |profile| Some(hbh::Config::new(profile));
+        let all = [None, hbh(hbh::Profile::Paper), hbh(hbh::Profile::Default)].map(seed);
+
+        assert_eq!(all, [4498980002144340570, 14543964385138470579, 1107482778272121581]);
+    }
+
     #[test]
     fn without_loss_the_genie_has_nothing_to_do() {
         let chain = Chain::common(0.0, None);

@@ -81,7 +81,7 @@ fn judge_delay(runs: &Runs<Trial>) -> Finding {
         &claimed,
         &better,
         format!(
-            "plain TCP takes this many times as long as TCP over HBH, seed profile: {}. Over our \
+            "plain TCP takes this many times as long as TCP over HBH, paper profile: {}. Over our \
              default profile: {}. The default profile takes at most {}. {} runs.",
             listed(shown, gain_of(Carrier::Seed)),
             listed(shown, gain_of(Carrier::Default)),
@@ -112,7 +112,7 @@ fn judge_delay(runs: &Runs<Trial>) -> Finding {
 
 const TITLE: &str = "Delivery of 100 kB over four lossy hops";
 
-/// The readings under which the gain of the seed profile is surely about two from some loss on.
+/// The readings under which the gain of the paper profile is surely about two from some loss on.
 fn showing(runs: &Runs<Trial>) -> String {
     let losses = READ_LOSSES.iter().copied().filter(|loss| *loss >= SOME_LOSS);
     let holds = |reading: &&'static Reading| {
@@ -140,7 +140,7 @@ fn readings_table(runs: &Runs<Trial>) -> Table {
     })
 }
 
-/// The gain of the seed profile over loss, under the readings that matter most.
+/// The gain of the paper profile over loss, under the readings that matter most.
 fn readings_figure(runs: &Runs<Trial>) -> Figure {
     let claimed = READ_LOSSES.map(|loss| Mark::exact(loss * 100.0, 2.0));
     let mut series = vec![Series::new("claimed", Ink::Goal, claimed)];
@@ -156,7 +156,7 @@ fn readings_figure(runs: &Runs<Trial>) -> Figure {
         name: "hbh-delay-readings".to_owned(),
         title: "What HBH gains depends on how the paper is read".to_owned(),
         subtitle: format!(
-            "Delay of plain TCP divided by that over HBH, seed profile, {} runs",
+            "Delay of plain TCP divided by that over HBH, paper profile, {} runs",
             runs.count()
         ),
         x: Axis::linear("Loss, of every link or end to end", PERCENT)
@@ -186,7 +186,7 @@ fn judge_lossless(runs: &Runs<Trial>) -> Finding {
         &faster(Carrier::Seed),
         &faster(Carrier::Default),
         format!(
-            "plain TCP without loss takes {} s; over the seed profile {}; over the default profile \
+            "plain TCP without loss takes {} s; over the paper profile {}; over the default profile \
              {}. {} runs.",
             mean(&clean),
             listed(shown, delay(Carrier::Seed)),

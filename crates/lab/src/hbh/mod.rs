@@ -70,7 +70,7 @@ impl Carrier {
     fn title(self) -> &'static str {
         match self {
             Self::Default => "HBH, default profile",
-            Self::Seed => "HBH, seed profile",
+            Self::Seed => "HBH, paper profile",
             Self::Tcp => "plain TCP",
         }
     }

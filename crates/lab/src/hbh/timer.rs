@@ -25,9 +25,9 @@ const FAR: u16 = 4;
 static CURVES: [Curve; 3] = [
     Curve {
         set: |config, millis| config.rto = Rto::fixed(Duration::from_millis(millis.into())),
-        ..curve("static", "seed profile, static RTO", Ink::Other(0), Profile::Paper)
+        ..curve("static", "paper profile, static RTO", Ink::Other(0), Profile::Paper)
     },
-    curve("seed", "seed profile, dynamic RTO", Ink::Seed, Profile::Paper),
+    curve("seed", "paper profile, dynamic RTO", Ink::Seed, Profile::Paper),
     curve("default", "default profile", Ink::Default, Profile::Default),
 ];
 
@@ -80,7 +80,7 @@ fn judge(runs: &Runs<Setting>) -> Finding {
     };
     let shown = [60, 120, 500, 2_000].map(|rto| format!("{rto} ms {}", text(fixed, rto)));
     let measured = format!(
-        "static {}. Dynamic, seed profile: {}; default profile: {}",
+        "static {}. Dynamic, paper profile: {}; default profile: {}",
         shown.join("; "),
         text(dynamic, VALUES[0]),
         text(ours, VALUES[0]),

@@ -66,7 +66,7 @@ fn judge_usage(runs: &Runs<Trial>) -> Finding {
     };
     let shown = [0.0, 0.01, 0.02];
     let measured = format!(
-        "in packets of plain TCP, the seed profile puts on the links {}; the default profile {}. \
+        "in packets of plain TCP, the paper profile puts on the links {}; the default profile {}. \
          The default profile sends at most {}. {} runs.",
         listed(shown, cost(Carrier::Seed)),
         listed(shown, cost(Carrier::Default)),
@@ -132,7 +132,7 @@ fn judge_growth(runs: &Runs<Trial>) -> Finding {
         ),
     ];
     let measured = format!(
-        "growth of packets, seed profile: {}; plain TCP: {}; default profile: {}. {} runs.",
+        "growth of packets, paper profile: {}; plain TCP: {}; default profile: {}. {} runs.",
         hbh.text(),
         tcp.text(),
         ours.text(),

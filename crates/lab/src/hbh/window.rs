@@ -16,8 +16,8 @@ const WASTEFUL: f64 = 1.25;
 
 /// The paper's profile at two losses, then ours.
 static CURVES: [Curve; 3] = [
-    curve("seed, 5 % loss", "seed profile, 5 % loss", Ink::Other(0), Profile::Paper, 0.05),
-    curve("seed", "seed profile, 10 % loss", Ink::Seed, Profile::Paper, 0.10),
+    curve("seed, 5 % loss", "paper profile, 5 % loss", Ink::Other(0), Profile::Paper, 0.05),
+    curve("seed", "paper profile, 10 % loss", Ink::Seed, Profile::Paper, 0.10),
     curve("default", "default profile, 10 % loss", Ink::Default, Profile::Default, 0.10),
 ];
 

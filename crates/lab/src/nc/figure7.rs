@@ -206,7 +206,8 @@ fn against(
 /// Whether all of them are near one.
 fn alike(ratios: &[(f64, Estimate)], what: &str) -> Vec<Check> {
     let check = |(loss, ratio): &(f64, Estimate)| {
-        let text = format!("the tunnel {what} {} at {}", grid::share(ratio), percent(*loss));
+        let text = format!("the tunnel {what} at {}", percent(*loss));
+        let text = text.replacen("so much", &grid::share(ratio), 1);
         Check::new(text, ratio.within([1.0 - NEARLY, 1.0 + NEARLY]))
     };
     ratios.iter().map(check).collect()
@@ -215,7 +216,7 @@ fn alike(ratios: &[(f64, Estimate)], what: &str) -> Vec<Check> {
 fn judge_three(runs: &Runs<Load>) -> Finding {
     let ratios = against(runs, goodput, 3);
     let mean = Estimate::mean_of(ratios.iter().map(|(_, ratio)| *ratio));
-    let near = alike(&ratios, "gets of what TCP/NC gets from end to end");
+    let near = alike(&ratios, "gets so much of what TCP/NC gets from end to end");
     let is_lower = Check::new(
         format!("the tunnel is lower in the mean ({})", grid::share(&mean)),
         mean.at_most(1.0),
@@ -239,8 +240,10 @@ fn judge_five(runs: &Runs<Load>) -> Finding {
         })
         .collect();
     let ratios = against(runs, kept, 5);
-    checks
-        .extend(alike(&ratios[1..], "keeps of its goodput, in what TCP/NC keeps from end to end,"));
+    checks.extend(alike(
+        &ratios[1..],
+        "keeps so much of its goodput, in what TCP/NC keeps from end to end,",
+    ));
     finding(runs, "nc-five", &[5], Finding::of(&checks, listed(runs, 5)))
 }
 

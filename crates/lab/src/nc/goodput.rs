@@ -2,7 +2,7 @@
 
 use super::grid::{self, GOAL, LOSSES, Load, SESSIONS};
 use super::{GROUP, Scheme, assumptions, measure};
-use crate::answer::Check;
+use crate::answer::{self, Check};
 use crate::claim::{Claim, Finding};
 use crate::grid::{Experiment, Runs};
 use crate::stats::Estimate;
@@ -44,14 +44,19 @@ fn judge(runs: &Runs<Load>) -> Finding {
     let with_headers = |load: &Load| goodput(load).times(1e6 / load.network().limit());
     let fairness = |load: &Load| runs.at(load, measure::FAIRNESS);
 
+    let share = |load: &Load, share: Estimate, of: &str| {
+        let what = format!("{:.3} of what the links allow{of} {}", share.mean, place(load));
+        Check::new(what, share.at_least(GOAL))
+    };
+    // Losses are masked when they take no more than must be lost. That headers cost nothing either is
+    // more than is claimed.
     let masks = ours().flat_map(|load| {
-        let share = ratio(&load);
-        let what = format!("{:.3} of what the links allow {}", share.mean, place(&load));
-        let reached = Check::new(what, share.at_least(GOAL));
         let what = format!("Jain's index is {:.3} {}", fairness(&load).mean, place(&load));
-        [reached, Check::new(what, fairness(&load).at_least(FAIR))]
+        let fair = Check::new(what, fairness(&load).at_least(FAIR));
+        [share(&load, with_headers(&load), " with our headers"), fair]
     });
     let masks: Vec<Check> = masks.collect();
+    let better: Vec<Check> = ours().map(|load| share(&load, ratio(&load), "")).collect();
     let lossy = ours().filter(|load| load.loss > 0.0);
     let unbeaten: Vec<Check> = lossy
         .flat_map(|load| {
@@ -98,6 +103,11 @@ fn judge(runs: &Runs<Load>) -> Finding {
         ],
         points,
         assumptions: assumptions(),
+        reason: format!(
+            "{}. Of what the links allow without headers it reaches {GOAL} everywhere: {}",
+            answer::reason(&claimed),
+            answer::holds(&better),
+        ),
         ..Finding::of(&claimed, measured)
     }
 }
@@ -107,18 +117,18 @@ mod tests {
     use super::*;
     use crate::claim::Verdict;
 
-    /// What is found where our tunnel reaches a share of what the links allow, and others 0.9.
+    /// What is found where our tunnel reaches a share of what its headers leave, and others 0.8.
     fn verdict(runs: u32, share: f64, fairness: f64) -> Verdict {
         judge(&Runs::made_up(Load::grid(&SESSIONS), runs, |load| {
-            let share = if load.scheme == Scheme::Ours { share } else { 0.9 };
-            let goodput = share * load.network().links_limit() / 1e6;
+            let share = if load.scheme == Scheme::Ours { share } else { 0.8 };
+            let goodput = share * load.network().limit() / 1e6;
             vec![(measure::GOODPUT, goodput), (measure::FAIRNESS, fairness)]
         }))
         .verdict
     }
 
     #[test]
-    fn masked_is_what_reaches_the_limit_of_the_links_for_every_session_alike() {
+    fn masked_is_what_reaches_what_headers_leave_for_every_session_alike() {
         assert_eq!(verdict(3, 0.96, 0.99), Verdict::Reproduced);
         assert_eq!(verdict(3, 0.94, 0.99), Verdict::Differs);
         assert_eq!(verdict(3, 0.96, 0.97), Verdict::Differs);

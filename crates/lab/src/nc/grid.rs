@@ -244,3 +244,19 @@ pub(super) fn share(estimate: &Estimate) -> String {
         None => mean(estimate),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A change here changes every figure of the group.
+    #[test]
+    fn seeds_are_those_of_the_published_figures() {
+        let all = Scheme::ALL.map(|scheme| Load::new(scheme, 1, 0.1).cell().seed(0, 0));
+
+        assert_eq!(
+            all,
+            [742154588098040030, 14522053593754527876, 12204105966489930000, 18005648483265733388]
+        );
+    }
+}

@@ -7,7 +7,8 @@ use proto::time::Time;
 use sim::app::ping;
 use sim::{Transit, TunnelReport, World};
 
-use super::network::{Built, Network};
+use super::build::Built;
+use super::network::Network;
 use crate::claim::{Metric, Outcome};
 use crate::grid::Cell;
 use crate::stats::Observation;
@@ -37,7 +38,7 @@ pub(super) const ANSWER_MEAN: Metric = "answer mean";
 /// Seconds to the slowest answer.
 pub(super) const ANSWER_MOST: Metric = "answer most";
 
-/// When runs on the seed's topology measure.
+/// When runs on the paper's topology measure.
 pub(super) const SEED_SPAN: Span =
     Span { warm_up: Duration::from_secs(5), window: Duration::from_secs(20) };
 /// Transits that a run keeps at most.

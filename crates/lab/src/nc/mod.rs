@@ -4,6 +4,7 @@
 //! Each file holds claims that look at the same runs. All run on the same [`network`].
 
 mod beyond;
+pub mod build;
 mod clean;
 mod fair;
 mod figure7;
@@ -104,7 +105,7 @@ impl Scheme {
     }
 }
 
-/// What was taken on the seed's topology where the paper is silent.
+/// What was taken on the paper's topology where the paper is silent.
 fn assumptions() -> Vec<String> {
     vec![
         "Goodput is what the applications receive: with our tunnel in 20 s, after 5 s that do not \

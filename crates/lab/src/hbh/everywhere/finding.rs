@@ -161,7 +161,7 @@ fn resumes(rows: &[Row]) -> Table {
     };
     Table {
         title: "Seconds from the link's return until the slowest flow goes on".to_owned(),
-        head: ["No.", "Place", "plain TCP", "seed profile", "default profile"]
+        head: ["No.", "Place", "plain TCP", "paper profile", "default profile"]
             .map(str::to_owned)
             .to_vec(),
         rows: out.iter().map(line).collect(),
