@@ -5,7 +5,7 @@ use std::time::Duration;
 use proto::hbh::auth::{self, End, GroupKey};
 use proto::hbh::hello::Hello;
 use proto::hbh::wire::{self, Message};
-use proto::hbh::{Config, Hop, Link, Peer, PeerConfig, Profile};
+use proto::hbh::{Config, Link, Node, Peer, PeerConfig, Profile};
 use proto::ip::{Checksum, Header, Spec, protocol, rewrite_v4_checksum};
 use proto::rng::Rng;
 use proto::time::Time;
@@ -99,7 +99,7 @@ pub fn node(input: &[u8]) {
     let Some((&flags, mut rest)) = input.split_first() else { return };
     let profile = if flags & 1 == 0 { Profile::Default } else { Profile::Paper };
     let config = Config { flows: 8, packets: 32, queue: 8, ..Config::new(profile) };
-    let mut hop = Hop::new(config, Rng::stream(1, "fuzz"));
+    let mut hop = Node::new(config, Rng::stream(1, "fuzz"));
     let local = "10.0.0.1".parse().expect("an address");
     let remote = "10.0.0.2".parse().expect("an address");
     hop.add_peer(Peer(1), PeerConfig { link: Link(0), local, remote, mtu: 576 });

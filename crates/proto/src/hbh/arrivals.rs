@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::config::Profile;
 use super::egress::Segment;
-use super::hop::{Hop, Peer, Timer};
+use super::node::{Node, Peer, Timer};
 use super::receiver::Receiver;
 use super::repair::Decoder;
 use super::transmit::seal;
@@ -19,7 +19,7 @@ const REPAIRED_FLOWS: usize = 256;
 /// here after all.
 const UNRETURNED: u16 = 64;
 
-impl Hop {
+impl Node {
     pub(super) fn handle_ack(&mut self, now: Time, peer: Peer, ack: &Ack<'_>) {
         self.stats.acks_received += 1;
         if ack.is_congested {

@@ -1,7 +1,7 @@
 //! What a node does with packets that the driver hands it.
 
 use super::config::Profile;
-use super::hop::{Hop, Peer};
+use super::node::{Node, Peer};
 use super::packet::Packet;
 use super::wire::{FlowId, HEADER};
 use crate::contract::Refused;
@@ -12,7 +12,7 @@ use crate::time::Time;
 /// Packets that were accepted and are between the driver's routing and their queue, at most.
 const ON_THEIR_WAY: usize = 256;
 
-impl Hop {
+impl Node {
     pub(super) fn take(&mut self, now: Time, peer: Peer, packet: &[u8]) -> Result<(), Refused> {
         let header = Header::parse(packet).map_err(|_| Refused::Malformed)?;
         let packet = &packet[..header.total_len];

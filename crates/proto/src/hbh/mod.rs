@@ -3,23 +3,23 @@
 //! ```text
 //!            handle_packet (towards a peer)         poll_transmit (a link has room)
 //!  routing ────────────────────────────────▶ ┌───────┐ ────────────────────────▶  link
-//!          ◀──────────────────────────────── │  Hop  │ ◀────────────────────────
+//!          ◀──────────────────────────────── │ Node  │ ◀────────────────────────
 //!            poll_restored                   └───────┘   handle_message (protocol 253)
 //!                                   next_timeout / handle_timeout
 //! ```
 //!
-//! Every node of the network runs one [`Hop`]. The driver decides where a packet goes: it hands a
-//! packet whose next hop speaks HBH to [`Hop::handle_packet`], and an HBH packet that a neighbour
-//! sent to [`Hop::handle_message`]; what [`Hop::poll_restored`] gives it routes.
+//! Every node of the network runs one [`Node`]. The driver decides where a packet goes: it hands a
+//! packet whose next hop speaks HBH to [`Node::handle_packet`], and an HBH packet that a neighbour
+//! sent to [`Node::handle_message`]; what [`Node::poll_restored`] gives it routes.
 
 mod arrivals;
 pub mod auth;
 mod config;
 mod egress;
 pub mod hello;
-mod hop;
 mod intake;
 pub mod neighbours;
+mod node;
 mod pacer;
 mod packet;
 mod parameters;
@@ -38,7 +38,7 @@ mod window;
 pub mod wire;
 
 pub use config::{Config, Profile, Redundancy, Rto};
-pub use hop::{Event, Hop, Link, LinkReport, Peer, PeerConfig};
+pub use node::{Event, Link, LinkReport, Node, Peer, PeerConfig};
 pub use packet::TCP_LIFETIME;
 pub use parameters::PARAMETERS;
 pub use repair::OVERHEAD;

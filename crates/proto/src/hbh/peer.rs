@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::config::{Config, Profile};
-use super::hop::{LinkReport, Peer, PeerConfig};
+use super::node::{LinkReport, Peer, PeerConfig};
 use super::rtt::Estimator;
 use super::sender::Learned;
 use super::wire::FlowId;

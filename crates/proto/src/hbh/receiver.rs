@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::config::Profile;
-use super::hop::Peer;
+use super::node::Peer;
 use super::pool::Pool;
 use super::repair::Decoder;
 use super::wire::{

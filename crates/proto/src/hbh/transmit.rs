@@ -1,7 +1,7 @@
 //! What a node sends next over a link: whose turn it is, and what rides along.
 
 use super::config::Profile;
-use super::hop::{Hop, Link, Peer};
+use super::node::{Link, Node, Peer};
 use super::peer::PeerState;
 use super::receiver::Receiver;
 use super::sender::Choice;
@@ -22,7 +22,7 @@ pub(super) struct Turn {
     choice: Choice,
 }
 
-impl Hop {
+impl Node {
     /// The peer on `link` to which an acknowledgement is overdue.
     pub(super) fn overdue(&self, link: Link) -> Option<Peer> {
         let peers = &self.links.get(&link)?.peers;

@@ -1,7 +1,7 @@
 //! What a node does as time passes: turns and deadlines of flows, and what is forgotten.
 
 use super::config::Profile;
-use super::hop::{Event, Hop, Peer, Timer, flows_of};
+use super::node::{Event, Node, Peer, Timer, flows_of};
 use super::sender::{Learned, Sender};
 use super::wire::FlowId;
 use crate::contract::Refused;
@@ -11,7 +11,7 @@ use crate::time::Time;
 /// Events that wait for the driver at most.
 const EVENTS: usize = 256;
 
-impl Hop {
+impl Node {
     /// A flow's silence or pause may have ended.
     pub(super) fn flow_is_due(&mut self, now: Time, peer: Peer, flow: FlowId) {
         let (Some(state), Some(sender)) =

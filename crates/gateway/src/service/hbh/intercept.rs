@@ -2,7 +2,7 @@
 
 use proto::contract::Refused;
 use proto::ethernet;
-use proto::hbh::{self, Hop, Peer};
+use proto::hbh::{self, Peer};
 use proto::ip::{self, Header, icmp, mss};
 use proto::time::Time;
 
@@ -163,7 +163,7 @@ impl Hbh {
 
 /// Cuts a packet into fragments that fit; false when it may not be cut.
 fn cut(
-    hop: &mut Hop,
+    hop: &mut hbh::Node,
     counters: &mut Counters,
     now: Time,
     peer: Peer,

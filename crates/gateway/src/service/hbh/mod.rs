@@ -35,7 +35,7 @@ use caps::Capability;
 use nix::poll::{PollFd, PollFlags};
 use proto::budget::Budget;
 use proto::ethernet::Mac;
-use proto::hbh::{self, Hop};
+use proto::hbh;
 use proto::ip::icmp;
 use proto::rng::Rng;
 use proto::time::{Time, earliest};
@@ -74,7 +74,7 @@ struct Hbh {
     /// First field, so dropped first: rules must go before the devices they point at.
     firewall: Firewall,
     config: Config,
-    hop: Hop,
+    hop: hbh::Node,
     neighbours: Neighbours,
     guard: Guard,
     complaints: Complaints,
@@ -146,7 +146,7 @@ impl Hbh {
             only: config.neighbours.clone(),
         };
         let mut hbh = Self {
-            hop: Hop::new(config.hbh, Rng::stream(seed, "hbh")),
+            hop: hbh::Node::new(config.hbh, Rng::stream(seed, "hbh")),
             neighbours: Neighbours::new(neighbours, Rng::stream(seed, "neighbours")),
             guard: Guard::new(group_key),
             complaints: Complaints::default(),

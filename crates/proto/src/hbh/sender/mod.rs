@@ -26,7 +26,7 @@ use self::course::Course;
 use self::flight::{Flight, State};
 use self::queue::Queue;
 use super::config::{Config, Profile};
-use super::hop::Peer;
+use super::node::Peer;
 use super::pacer::Pacer;
 use super::packet::Packet;
 use super::peer::PeerState;

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn flows_and_packets_stay_within_their_bounds() {
     let config = Config { flows: 16, packets: 40, queue: 10, ..Config::new(Profile::Default) };
-    let mut hop = Hop::new(config, Rng::stream(1, "hbh"));
+    let mut hop = Node::new(config, Rng::stream(1, "hbh"));
     hop.add_peer(Peer(1), peer_config(0));
 
     for port in 1..1000 {

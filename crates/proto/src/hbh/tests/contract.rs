@@ -46,7 +46,7 @@ fn input() -> impl Strategy<Value = Input> {
     ]
 }
 
-impl Core for Hop {
+impl Core for Node {
     type Input = Input;
 
     fn handle(&mut self, now: Time, input: Input) {
@@ -85,7 +85,7 @@ impl Core for Hop {
     }
 }
 
-impl harness::Peer for Hop {
+impl harness::Peer for Node {
     fn handle_octets(&mut self, now: Time, octets: &[u8]) {
         self.handle_message(now, Peer(0), octets);
     }
@@ -100,7 +100,7 @@ proptest! {
         let profile = if is_paper { Profile::Paper } else { Profile::Default };
         let ends = ["near", "far"].map(|end| {
             let config = Config { flows: 8, packets: 32, queue: 8, ..Config::new(profile) };
-            let mut hop = Hop::new(config, Rng::stream(1, end));
+            let mut hop = Node::new(config, Rng::stream(1, end));
             hop.add_peer(Peer(0), peer_config(0));
             hop
         });

@@ -1,4 +1,4 @@
-//! A line of nodes, the links between them, and a driver that keeps the contract of [`Hop`].
+//! A line of nodes, the links between them, and a driver that keeps the contract of [`Node`].
 //!
 //! ```text
 //!            Link(0)          Link(1)
@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::super::wire::{Ack, Data, Message};
-use super::super::{Config, Hop, Link, Peer, PeerConfig, Profile, Redundancy};
+use super::super::{Config, Link, Node, Peer, PeerConfig, Profile, Redundancy};
 use super::packets::{datagram, number_of};
 use crate::ip::Header;
 use crate::rng::Rng;
@@ -59,7 +59,7 @@ pub(super) struct Sent {
 /// Nodes, and links that carry one packet a slot each way.
 pub(super) struct Line {
     pub(super) now: Time,
-    pub(super) hops: Vec<Hop>,
+    pub(super) hops: Vec<Node>,
     /// How long a packet occupies each link.
     pub(super) slots: Vec<Duration>,
     /// Transmissions so far.
@@ -129,7 +129,7 @@ impl Line {
         loop {
             self.transmit(&mut fate);
             let arrival = self.flying.first_key_value().map(|(&(at, _), _)| at);
-            let timer = self.hops.iter().filter_map(Hop::next_timeout).min();
+            let timer = self.hops.iter().filter_map(Node::next_timeout).min();
             let free = self.busy_until.iter().flatten().copied().filter(|&at| at > self.now).min();
             let next = earliest(earliest(arrival, timer), free);
             if let Some(until) = self.until
@@ -234,9 +234,9 @@ impl Line {
         }
     }
 
-    fn start(&self, node: usize, config: Config) -> Hop {
+    fn start(&self, node: usize, config: Config) -> Node {
         let seed = node as u64 + 1_000 * self.restarts;
-        let mut hop = Hop::new(config, Rng::stream(seed, "hbh"));
+        let mut hop = Node::new(config, Rng::stream(seed, "hbh"));
         for neighbour in self.neighbours(node) {
             hop.add_peer(peer(neighbour), peer_config(link_of(node, neighbour).0));
         }

@@ -110,7 +110,7 @@ impl Story {
         line.run_for(Duration::from_secs(60), |_| Fate::ARRIVES);
         end.left = line.hops.iter().map(|hop| hop.stats().packets_held).sum();
         line.run(|_| Fate::ARRIVES);
-        end.timers = line.hops.iter().map(Hop::next_timeout).collect();
+        end.timers = line.hops.iter().map(Node::next_timeout).collect();
         for node in 0..line.hops.len() {
             end.count(&line.hops[node].stats());
         }

@@ -111,7 +111,7 @@ fn a_connection_keeps_a_bounded_number_of_segments_back_and_then_gives_up_the_ga
 }
 
 /// Gives A packets until it refuses one, and returns how many it took.
-fn fill(hop: &mut Hop, mut packets: impl FnMut(u32) -> Vec<u8>) -> u32 {
+fn fill(hop: &mut Node, mut packets: impl FnMut(u32) -> Vec<u8>) -> u32 {
     (0..10_000).find(|&n| hop.handle_packet(Time::ZERO, Peer(1), &packets(n)).is_err()).unwrap()
 }
 

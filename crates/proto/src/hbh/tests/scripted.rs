@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::wire::{self, Ack, Data, Echo, FlowId, Mask, Message, Repair, Seq, Transmission};
-use super::super::{Config, Hop, Link, Peer, repair, transmit};
+use super::super::{Config, Link, Node, Peer, repair, transmit};
 use super::line::peer_config;
 use super::packets::seq_of;
 use crate::ip::{Header, Spec, protocol};
@@ -16,14 +16,14 @@ const FLOW: FlowId = FlowId(7);
 /// A node to which a neighbour brings packets, and what it restores.
 pub(super) struct Arrivals {
     pub(super) now: Time,
-    pub(super) hop: Hop,
+    pub(super) hop: Node,
     seq: Seq,
 }
 
 impl Arrivals {
     /// Its neighbour is `Peer(0)`, at `Link(0)`.
     pub(super) fn new(config: Config) -> Self {
-        let mut hop = Hop::new(config, Rng::stream(1, "hbh"));
+        let mut hop = Node::new(config, Rng::stream(1, "hbh"));
         hop.add_peer(Peer(0), peer_config(0));
         Self { now: Time::ZERO, hop, seq: Seq(0) }
     }
@@ -123,7 +123,7 @@ pub(super) fn data(packet: &[u8]) -> Data<'_> {
 /// A node whose neighbour acknowledges what the test wants, as the test wants.
 pub(super) struct Answered {
     pub(super) now: Time,
-    pub(super) hop: Hop,
+    pub(super) hop: Node,
     /// When packets were sent.
     pub(super) sent_at: Vec<Time>,
     acks: BTreeMap<Time, Vec<u8>>,
@@ -133,7 +133,7 @@ pub(super) struct Answered {
 impl Answered {
     /// Its neighbour is `Peer(1)`, at `Link(0)`.
     pub(super) fn new(config: Config) -> Self {
-        let mut hop = Hop::new(config, Rng::stream(1, "hbh"));
+        let mut hop = Node::new(config, Rng::stream(1, "hbh"));
         hop.add_peer(Peer(1), peer_config(0));
         Self {
             now: Time::ZERO,

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use proto::contract::Refused;
-use proto::hbh::{self, Hop, Link, LinkReport, Peer, PeerConfig};
+use proto::hbh::{self, Link, LinkReport, Peer, PeerConfig};
 use proto::ip::{FlowKey, Header, mss};
 use proto::rng::Rng;
 use proto::time::Time;
@@ -26,7 +26,7 @@ use crate::node::stack::too_big;
 /// A node's HBH, and which neighbours speak it too.
 #[derive(Debug)]
 pub struct Hbh {
-    core: Hop,
+    core: hbh::Node,
     /// In order.
     neighbours: Vec<Neighbour>,
     /// Packets taken back from neighbours that are no longer their next hop.
@@ -54,7 +54,7 @@ struct Neighbour {
 impl Hbh {
     pub(crate) fn new(config: hbh::Config, rng: Rng) -> Self {
         Self {
-            core: Hop::new(config, rng),
+            core: hbh::Node::new(config, rng),
             neighbours: Vec::new(),
             orphans: VecDeque::new(),
             counters: Counters::default(),

@@ -85,7 +85,7 @@ pub(super) enum Timer {
 /// - Time: [`next_timeout`](Self::next_timeout) and [`handle_timeout`](Self::handle_timeout).
 /// - Getters: [`config`](Self::config), [`stats`](Self::stats).
 #[derive(Debug)]
-pub struct Hop {
+pub struct Node {
     pub(super) config: Config,
     pub(super) rng: Rng,
     pub(super) peers: BTreeMap<Peer, PeerState>,
@@ -107,7 +107,7 @@ pub struct Hop {
     pub(super) scratch: Vec<u8>,
 }
 
-impl Hop {
+impl Node {
     /// A node without peers. `rng` draws where flow numbers start.
     #[must_use]
     pub fn new(config: Config, rng: Rng) -> Self {
