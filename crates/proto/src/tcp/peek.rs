@@ -70,6 +70,7 @@ pub fn header_len(fixed: &[u8; HEADER]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ip::rewrite_v4_checksum;
     use crate::tcp::{Options, Segment, Timestamps};
 
     #[test]
@@ -106,6 +107,7 @@ mod tests {
         assert_eq!(look(&packet, 20 + 20), None);
         assert_eq!(look(&packet, 20 + 12), None);
         packet[6] |= 0x20;
+        rewrite_v4_checksum(&mut packet[..20]);
         assert_eq!(look(&packet, packet.len()), None);
     }
 }
