@@ -50,7 +50,7 @@ fn a_wrong_file_changes_nothing_and_says_what_is_wrong() {
     let output = net.nets.try_run(&net.nodes[0], &format!("{TRACKWAY} reload"));
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains(&format!("0.toml, line {line}: ")), "{said}");
+    assert!(said.contains(&format!("0.toml:{line}: ")), "{said}");
     assert!(said.contains("nonsense"), "{said}");
     net.gateway(0).signal(Signal::SIGHUP);
     net.gateway(0).wait_for("nothing has changed", SOON);
@@ -79,7 +79,7 @@ fn a_wrong_file_changes_nothing_and_says_what_is_wrong() {
 fn a_service_that_fails_starts_again_while_a_transfer_through_another_goes_on() {
     let mut net = Net::pair("--rate 10mbit --delay 5ms");
     for (node, interface) in ["eth1", "eth0"].into_iter().enumerate() {
-        net.write_config(node, &net.keys, &format!("interfaces = [\"{interface}\"]"));
+        net.write_config(node, &net.keys, &format!("hbh.interfaces = [\"{interface}\"]"));
     }
     net.start_all();
     net.expect_count(0, "neighbours", 1);

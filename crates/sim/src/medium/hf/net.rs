@@ -207,7 +207,7 @@ mod tests {
         received: Vec<Vec<u8>>,
         confirmed: usize,
         rejected: usize,
-        records: Vec<node::Record>,
+        records: Vec<proto::s5066::node::Record>,
         steps: u32,
     }
 
