@@ -20,7 +20,7 @@ pub(crate) fn message(input: &[u8]) {
     let packet = packet(input);
     let Some(read) = parse(&packet) else { return };
     let mut written = Vec::new();
-    read.emit(PROTOCOL, &mut written);
+    read.emit(&mut written);
 
     assert_eq!(parse(&written), Some(read));
 }

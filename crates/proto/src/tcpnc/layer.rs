@@ -243,17 +243,17 @@ impl Layer {
         self.stats.acks_sent += 1;
         let mut packet = self.spare.pop().unwrap_or_default();
         let body = Body::Ack(ack);
-        Message { source: self.local, destination: self.remote, body }
-            .emit(self.config.protocol, &mut packet);
+        let (source, destination, protocol) = (self.local, self.remote, self.config.protocol);
+        Message { source, destination, protocol, body }.emit(&mut packet);
         self.outbox.push_back(packet);
     }
 
     fn emit_combinations(&mut self) {
+        let (source, destination, protocol) = (self.local, self.remote, self.config.protocol);
         while let Some(combination) = self.sender.poll_combination(&mut self.stats) {
             let mut packet = self.spare.pop().unwrap_or_default();
             let body = Body::Combination(combination);
-            Message { source: self.local, destination: self.remote, body }
-                .emit(self.config.protocol, &mut packet);
+            Message { source, destination, protocol, body }.emit(&mut packet);
             self.outbox.push_back(packet);
         }
     }

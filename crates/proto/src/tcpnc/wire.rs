@@ -54,6 +54,8 @@ pub struct Message<'a> {
     pub source: SocketAddr,
     /// Whom it is for; of the same IP version.
     pub destination: SocketAddr,
+    /// The protocol number of the IP packet.
+    pub protocol: u8,
     /// What it says.
     pub body: Body<'a>,
 }
@@ -179,15 +181,17 @@ impl<'a> Message<'a> {
         Ok(Self {
             source: SocketAddr::new(source, u16_at(fixed, 2)),
             destination: SocketAddr::new(destination, u16_at(fixed, 4)),
+            protocol: header.protocol,
             body,
         })
     }
 
-    /// Appends the message as a whole IP packet with this protocol number.
+    /// Appends the message as a whole IP packet.
     ///
     /// # Panics
     /// When the coded packet is longer than an IP packet can carry.
-    pub fn emit(&self, protocol: u8, out: &mut Vec<u8>) {
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        let protocol = self.protocol;
         let (len, count) = match &self.body {
             Body::Ack(ack) => {
                 let runs = ack.runs.as_slice().len();

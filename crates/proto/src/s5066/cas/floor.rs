@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use super::access::{Access, Times};
 use crate::rng::Rng;
-use crate::time::Time;
+use crate::time::{Time, nanos};
 
 /// Whether this station may transmit.
 #[derive(Clone, Debug)]
@@ -347,7 +347,3 @@ const UNWANTED: u32 = 2;
 const MAX_BACKOFF: u32 = 4;
 /// The part of a slot in which one may still begin: clocks and timers are not exact.
 const SLACK: u64 = 4;
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::super::service::{Mode, Request, RequestId};
-use crate::time::Time;
+use crate::time::{Time, earliest};
 
 /// A queue of requests; of one priority the oldest goes first, expedited ones before all others.
 #[derive(Debug, Default)]
@@ -139,8 +139,4 @@ fn is_expedited(request: &Request) -> bool {
         Mode::ExpeditedArq | Mode::ExpeditedNonArq => true,
         Mode::Arq { .. } | Mode::NonArq { .. } => false,
     }
-}
-
-fn earliest(a: Option<Time>, b: Option<Time>) -> Option<Time> {
-    a.into_iter().chain(b).min()
 }

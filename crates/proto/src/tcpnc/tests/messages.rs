@@ -123,7 +123,8 @@ fn destination() -> SocketAddr {
 
 fn emit(body: &Body<'_>) -> Vec<u8> {
     let mut out = Vec::new();
-    Message { source: source(), destination: destination(), body: *body }.emit(PROTOCOL, &mut out);
+    let (source, destination) = (source(), destination());
+    Message { source, destination, protocol: PROTOCOL, body: *body }.emit(&mut out);
     out
 }
 
