@@ -82,15 +82,15 @@ impl Net {
         let end = &mut self.ends[at];
         while let Some(event) = end.peers.poll_event() {
             let said = match event {
-                Event::Established { is_new: true, .. } => "new".to_owned(),
+                Event::Established { is_new: true, peer, .. } => {
+                    end.numbers.remove(&peer);
+                    "new".to_owned()
+                }
                 Event::Established { is_new: false, .. } => "rekeyed".to_owned(),
                 Event::EndpointChanged { endpoint, .. } => format!("moved to {endpoint}"),
                 Event::Expired { .. } => "expired".to_owned(),
                 Event::GaveUp { .. } => "gave up".to_owned(),
             };
-            if said == "new" {
-                end.numbers.clear();
-            }
             self.trace.push(format!("{} {said}", end.name));
         }
         while let Some(outgoing) = end.peers.poll_transmit(self.now) {
