@@ -27,12 +27,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let counters: Map<String, Value> =
         serde_json::from_str(&status).context("the gateway's answer")?;
+    for service in counters.get("services").and_then(Value::as_array).into_iter().flatten() {
+        print_service(&mut out, service)?;
+    }
     let tunnels = counters.get("tunnels").and_then(Value::as_array);
     for tunnel in tunnels.into_iter().flatten() {
         print_tunnel(&mut out, tunnel)?;
-    }
-    for service in counters.get("services").and_then(Value::as_array).into_iter().flatten() {
-        print_service(&mut out, service)?;
     }
     for (name, value) in &counters {
         if let Value::Object(service) = value {

@@ -218,7 +218,7 @@ fn an_interface_that_goes_is_waited_for_while_a_transfer_by_another_goes_on() {
     let mut net = Net::chain(3);
     net.start_all();
     let (from, to) = (net.nodes[1].name.clone(), net.nodes[0].name.clone());
-    let transfer = Transfer::start(&net.nets, &from, (&to, "10.9.0.1"), 200_000_000);
+    let transfer = Transfer::start(&net.nets, &from, (&to, "10.9.0.1"), 2_000_000_000);
     transfer.wait_for(100_000, SOON);
 
     net.nets.run(&from, "ip link delete eth1");
@@ -231,7 +231,7 @@ fn an_interface_that_goes_is_waited_for_while_a_transfer_by_another_goes_on() {
     // Its other end, too.
     assert!(wait_until(SOON, || net.json(2)["hbh"]["state"] == "waits for eth0"));
 
-    let received = transfer.received();
+    transfer.wait_for(transfer.received() + 1_000_000, SOON);
     let other = net.nodes[2].name.clone();
     net.nets.cable((&from, "eth1"), (&other, "eth0"));
     net.nets.address(&from, "eth1", "10.9.1.1/24");
@@ -242,7 +242,7 @@ fn an_interface_that_goes_is_waited_for_while_a_transfer_by_another_goes_on() {
     Transfer::start(&net.nets, &other, (&from, "10.9.1.1"), 2_000_000).finish(SOON);
 
     assert!(net.count(1, "packets_intercepted") > before, "{}", net.status(1));
-    transfer.wait_for(received + 1_000_000, SOON);
+    transfer.wait_for(transfer.received() + 1_000_000, SOON);
     let services = net.json(1)["services"].clone();
     assert_eq!(services[0]["restarts"], 0, "{services}");
     assert_eq!(net.count(1, "neighbours_down"), 1, "{}", net.status(1));

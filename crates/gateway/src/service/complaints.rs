@@ -12,6 +12,7 @@ const PERIOD: Duration = Duration::from_secs(60);
 pub(crate) enum Subject {
     AddressDisputed,
     AddressMisplaced,
+    Firewall,
     HelloForged,
     KeyDiffers,
     NeighbourDown,
@@ -69,7 +70,7 @@ impl Subject {
             | Self::ProfileDiffers
             | Self::Unclaimed
             | Self::VersionDiffers => 1,
-            Self::NeighbourDown | Self::NeighbourUp => 30,
+            Self::Firewall | Self::NeighbourDown | Self::NeighbourUp => 30,
         }
     }
 }

@@ -22,7 +22,7 @@ use super::reload::Reloaded;
 
 const NAME: &[u8] = b"trackway";
 /// A client that does not write or read is not waited for.
-const PATIENCE: Duration = Duration::from_millis(100);
+const PATIENCE: Duration = Duration::from_secs(1);
 /// A gateway that reloads may have to wait for what it starts.
 const ANSWER: Duration = Duration::from_secs(60);
 

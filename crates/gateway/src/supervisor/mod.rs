@@ -104,7 +104,8 @@ impl Driver for Supervisor {
         for position in 0..self.slots.len() {
             if self.slots[position].retry_at().is_some_and(|at| at <= now) {
                 let config = Arc::clone(&self.config);
-                self.start(now, position, &config, true);
+                // It is tried again should that fail.
+                drop(self.start(now, position, &config, true));
             }
         }
         if self.metrics_at.is_some_and(|at| at <= now) {
@@ -157,14 +158,24 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Begins to start a service; it is tried again should that fail.
-    fn start(&mut self, now: Time, position: usize, config: &Arc<Config>, is_restart: bool) -> u64 {
+    /// Begins to start a service; a notice of the thread with this number says what came of it.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    fn start(
+        &mut self,
+        now: Time,
+        position: usize,
+        config: &Arc<Config>,
+        is_restart: bool,
+    ) -> anyhow::Result<u64> {
         self.workers += 1;
         let slot = &mut self.slots[position];
-        if let Err(why) = slot.start(self.workers, config, is_restart, &self.notices) {
-            slot.handle_failure(now, &why);
+        let started = slot.start(self.workers, config, is_restart, &self.notices);
+        if let Err(why) = &started {
+            slot.handle_failure(now, why);
         }
-        self.workers
+        started.map(|()| self.workers)
     }
 
     /// Starts a service and waits until it runs.
@@ -177,7 +188,7 @@ impl Supervisor {
         config: &Arc<Config>,
         is_restart: bool,
     ) -> anyhow::Result<()> {
-        let worker = self.start(self.clock.now(), position, config, is_restart);
+        let worker = self.start(self.clock.now(), position, config, is_restart)?;
         loop {
             let notice = self.noticed.recv().context("nobody tells what became of it")?;
             let is_about_it = notice.worker == worker;

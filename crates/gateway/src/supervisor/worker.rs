@@ -79,7 +79,7 @@ impl Worker {
         let thread = std::thread::Builder::new().name(job.kind.name.to_owned());
         let thread = thread.spawn(move || {
             let mut teller = Teller { id, notices, outcome: None };
-            teller.outcome = Some(run(&job, &taken, reactor_waker, &teller));
+            teller.outcome = Some(run(&job, &taken, &reactor_waker, &teller));
         });
         let thread = Some(thread.context("cannot start a thread")?);
         Ok(Self { id, orders, waker, thread })
@@ -150,15 +150,15 @@ impl Drop for Teller {
 fn run(
     job: &Job,
     orders: &Receiver<Order>,
-    waker: Arc<Waker>,
+    waker: &Arc<Waker>,
     teller: &Teller,
 ) -> anyhow::Result<()> {
     let Job { kind, config, is_restart } = job;
     rights::give_up(kind.rights)?;
     let clock = Clock::start();
-    let mut reactor = Reactor::new(clock, Arc::clone(&waker));
+    let mut reactor = Reactor::new(clock, Arc::clone(waker));
     let seed = draw_seed().context("cannot read /dev/urandom")?;
-    let setup = Setup { config, seed, clock, waker: &waker, is_restart: *is_restart };
+    let setup = Setup { config, seed, clock, waker, is_restart: *is_restart };
     let mut service = (kind.set_up)(&setup)?;
     teller.tell(News::Started);
     loop {

@@ -89,7 +89,7 @@ fn a_service_that_fails_starts_again_while_a_transfer_through_another_goes_on() 
     // The firewall of HBH is a program of its own.
     let gateway = net.pid(0);
     let nft = net.run(0, &format!("pgrep -P {gateway} nft"));
-    net.run(0, &format!("kill {}", nft.trim()));
+    net.run(0, &format!("kill -KILL {}", nft.trim()));
 
     let of_hbh = |net: &Net, what: &str| {
         let services = net.status(0)["services"].clone();

@@ -30,6 +30,8 @@ pub(super) struct Counters {
     pub(super) packets_full: u64,
     /// Packets that turned out to be no IP; dropped.
     pub(super) packets_malformed: u64,
+    /// HBH packets for a neighbour that has just gone, or whose conversation is used up; dropped.
+    pub(super) packets_unsealed: u64,
     /// Packets taken back from a neighbour because their route changed or it went down.
     pub(super) packets_rerouted: u64,
     /// ... of those, this node's own, sent again.
@@ -72,4 +74,22 @@ pub(super) struct Counters {
     pub(super) links_busy: u64,
     /// Changes of routes, links or addresses.
     pub(super) route_changes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::hbh::neighbours;
+
+    use super::*;
+    use crate::service::entries;
+
+    #[test]
+    fn every_counter_is_documented() {
+        let docs = include_str!("../../../../../docs/gateway.md");
+        let neighbours = entries("", &neighbours::Stats::default());
+
+        for (name, _) in entries("", &Counters::default()).into_iter().chain(neighbours) {
+            assert!(docs.contains(&format!("`{name}`")), "{name} is not in docs/gateway.md");
+        }
+    }
 }

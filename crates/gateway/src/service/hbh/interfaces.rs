@@ -9,7 +9,7 @@ use tracing::{info, warn};
 use super::port::Port;
 use super::release::Release;
 use super::{Hbh, SETTLE, ports};
-use crate::config::Config;
+use crate::config::{Config, Level};
 use crate::linux::links::{self, LinkState};
 use crate::service::Reload;
 
@@ -180,7 +180,7 @@ fn is_same(one: &Config, other: &Config) -> bool {
         tunnel: None,
         ip_client: None,
         s5066: None,
-        log: config.log,
+        log: Level::default(),
         metrics: None,
         ..config.clone()
     };

@@ -42,7 +42,7 @@ use proto::time::{Time, earliest};
 use serde::Serialize;
 use tracing::{debug, info, warn};
 
-use super::complaints::Complaints;
+use super::complaints::{Complaints, Subject};
 use super::{Kind, Reload, Report, Service, Setup, entries};
 use crate::config::Config;
 use crate::linux::firewall::{Firewall, Plan};
@@ -241,7 +241,9 @@ impl Driver for Hbh {
             self.ports.iter().map(|(at, _)| at).zip(of_ports.chunks_exact(2)).collect();
         if has_input(own[0]) {
             let complaints = self.firewall.complaints()?;
-            warn!(%complaints, "nft");
+            if let Some(left_out) = self.complaints.admit(now, Subject::Firewall) {
+                warn!(%complaints, left_out, "nft");
+            }
         }
         if has_input(own[1]) {
             self.take_changes(now)?;

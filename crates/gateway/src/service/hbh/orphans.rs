@@ -100,7 +100,10 @@ impl Hbh {
         };
         for (packet, from) in orphans {
             self.counters.packets_rerouted += 1;
-            let Ok(header) = Header::parse(&packet) else { continue };
+            let Ok(header) = Header::parse(&packet) else {
+                self.counters.packets_malformed += 1;
+                continue;
+            };
             let (flow, _) = FlowKey::of(&header, &packet);
             self.orphans.push_back(Orphan { packet, flow, from, silent, until: now + PATIENCE });
         }

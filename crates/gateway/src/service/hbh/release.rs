@@ -78,7 +78,7 @@ impl Hbh {
 
 fn deliver(ports: &Ports, (position, mac): Place, train: &[u8], counters: &mut Counters) {
     let port = ports.get(position);
-    if !port.is_some_and(|port| port.deliver(mac, train).is_ok()) {
+    if port.is_none_or(|port| port.deliver(mac, train).is_err()) {
         counters.packets_release_failed += 1;
     }
 }
