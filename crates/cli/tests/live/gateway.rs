@@ -198,7 +198,7 @@ fn a_running_gateway_keeps_two_capabilities_and_so_does_its_firewall() {
 
     let program = net.nodes[0].program.unwrap();
     let gateway = net.nets.program(program).pid().to_string();
-    let children = fs::read_to_string(format!("/proc/{gateway}/task/{gateway}/children")).unwrap();
+    let children = net.nets.run(&net.nodes[0].name, &format!("pgrep -P {gateway}"));
     let firewall = children.trim();
 
     for process in [&gateway[..], firewall] {

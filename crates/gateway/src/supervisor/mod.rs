@@ -193,21 +193,27 @@ impl Supervisor {
             let notice = self.noticed.recv().context("nobody tells what became of it")?;
             let is_about_it = notice.worker == worker;
             match self.handle_notice(notice) {
-                Some(why) if is_about_it => return Err(why),
-                _ if is_about_it => return Ok(()),
-                _ => {}
+                Some((_, why)) if is_about_it => return Err(why),
+                Some((name, why)) => complain(name, &why),
+                None if is_about_it => return Ok(()),
+                None => {}
             }
         }
     }
 
     fn take_notices(&mut self) {
         while let Ok(notice) = self.noticed.try_recv() {
-            self.handle_notice(notice);
+            if let Some((name, why)) = self.handle_notice(notice) {
+                complain(name, &why);
+            }
         }
     }
 
-    /// Takes what a thread has to say; returns why its service failed, if it did.
-    fn handle_notice(&mut self, Notice { worker, news }: Notice) -> Option<anyhow::Error> {
+    /// Takes what a thread has to say; returns which service failed and why, if one did.
+    fn handle_notice(
+        &mut self,
+        Notice { worker, news }: Notice,
+    ) -> Option<(&'static str, anyhow::Error)> {
         let now = self.clock.now();
         let is_its = |slot: &&mut Slot| slot.worker().is_some_and(|its| its.id == worker);
         // One that was stopped in the meantime has none.
@@ -220,7 +226,7 @@ impl Supervisor {
             News::Ended(outcome) => {
                 let why = outcome.err().unwrap_or_else(|| anyhow::anyhow!("it ended by itself"));
                 slot.handle_failure(now, &why);
-                Some(why)
+                Some((slot.kind.name, why))
             }
         }
     }
@@ -262,6 +268,10 @@ impl Supervisor {
         self.write_metrics(&status);
         info!(counters = %status.to_json().trim(), "gateway ends");
     }
+}
+
+fn complain(service: &str, why: &anyhow::Error) {
+    warn!(service, why = %format!("{why:#}"), "service failed: it is started again");
 }
 
 /// What tells the gateway to end or to read its configuration again; threads started later are not

@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use proto::time::Time;
 use serde::Serialize;
-use tracing::{info, warn};
+use tracing::info;
 
 use super::worker::{Job, Notices, Worker};
 use crate::config::Config;
@@ -127,9 +127,7 @@ impl Slot {
             }
             Life::Off | Life::Starting { .. } | Life::Waiting { .. } => self.turn(State::Failed),
         }
-        let why = format!("{why:#}");
-        warn!(service = self.kind.name, %why, again_in = ?self.patience, "service failed");
-        self.why = Some(why);
+        self.why = Some(format!("{why:#}"));
         self.life = Life::Waiting { until: now + self.patience };
         self.patience = (self.patience * 2).min(LONGEST);
     }
