@@ -71,7 +71,7 @@ const VALUES: &[(&str, bool)] = &[
 ];
 
 /// What a program says, from the key on.
-fn of_key(complaint: impl ToString) -> String {
+fn of_key(complaint: &impl ToString) -> String {
     let complaint = complaint.to_string();
     complaint.split_once(": ").map(|(_, rest)| rest.to_owned()).unwrap_or(complaint)
 }
@@ -84,8 +84,10 @@ fn both_programs_take_the_same_values_and_say_the_same_of_others() {
         let gateway = format!("[hbh]\ninterfaces = [\"wlan0\"]\n{text}\n");
         let gateway = gateway::Config::parse("a.toml", &gateway);
 
-        let (scenario, gateway) =
-            (scenario.map(drop).map_err(of_key), gateway.map(drop).map_err(of_key));
+        let (scenario, gateway) = (
+            scenario.map(drop).map_err(|complaint| of_key(&complaint)),
+            gateway.map(drop).map_err(|complaint| of_key(&complaint)),
+        );
 
         assert_eq!(scenario.is_ok(), *is_allowed, "{text}: {scenario:?}");
         assert_eq!(scenario, gateway, "{text}");
