@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::config::Profile;
 use super::egress::Segment;
-use super::node::{Node, Peer, Timer};
+use super::link::Peer;
+use super::node::{Node, Timer};
 use super::receiver::Receiver;
 use super::repair::Decoder;
 use super::transmit::seal;

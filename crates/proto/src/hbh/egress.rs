@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use super::node::Peer;
+use super::link::Peer;
 use super::pool::Pool;
 use crate::ip::FlowKey;
 use crate::serial;

@@ -1,7 +1,8 @@
 //! What a node does with packets that the driver hands it.
 
 use super::config::Profile;
-use super::node::{Node, Peer};
+use super::link::Peer;
+use super::node::Node;
 use super::packet::Packet;
 use super::wire::{FlowId, HEADER};
 use crate::contract::Refused;

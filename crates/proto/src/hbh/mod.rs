@@ -18,6 +18,7 @@ mod config;
 mod egress;
 pub mod hello;
 mod intake;
+mod link;
 pub mod neighbours;
 mod node;
 mod pacer;
@@ -38,7 +39,8 @@ mod window;
 pub mod wire;
 
 pub use config::{Config, Profile, Redundancy, Rto};
-pub use node::{Event, Link, LinkReport, Node, Peer, PeerConfig};
+pub use link::{Link, LinkReport, Peer, PeerConfig};
+pub use node::{Event, Node};
 pub use packet::TCP_LIFETIME;
 pub use parameters::PARAMETERS;
 pub use repair::OVERHEAD;

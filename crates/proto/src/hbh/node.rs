@@ -1,11 +1,10 @@
 //! A node's HBH: its peers, their flows, and the links that lead to them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::IpAddr;
-use std::time::Duration;
 
 use super::config::Config;
 use super::egress::Egress;
+use super::link::{Link, LinkReport, Peer, PeerConfig};
 use super::peer::{LinkState, PeerState};
 use super::pool::Pool;
 use super::receiver::Receiver;
@@ -16,38 +15,6 @@ use crate::contract::Refused;
 use crate::ip::{FlowKey, Header};
 use crate::rng::Rng;
 use crate::time::{Time, earliest};
-
-/// A neighbour that speaks HBH, numbered by the driver.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Peer(pub u32);
-
-/// A link that leads to one or more peers, numbered by the driver.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Link(pub u32);
-
-/// What the driver knows of a peer.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct PeerConfig {
-    /// The link that leads there.
-    pub link: Link,
-    /// Our address on that link, the source of acknowledgements.
-    pub local: IpAddr,
-    /// The peer's address, their destination; of the same version.
-    pub remote: IpAddr,
-    /// Octets of the longest IP packet that the link carries.
-    pub mtu: usize,
-}
-
-/// What the driver knows of the link to a peer from its own messages, such as hellos.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct LinkReport {
-    /// How many of the latest messages to the peer arrived.
-    pub arrived: u32,
-    /// How many did not.
-    pub lost: u32,
-    /// How long one takes to the peer and back, if that is known.
-    pub round_trip: Option<Duration>,
-}
 
 /// What the driver should know.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -3,9 +3,8 @@
 use std::collections::VecDeque;
 
 use super::config::{Config, Profile};
-use super::node::{LinkReport, Peer, PeerConfig};
+use super::link::{LinkReport, Peer, PeerConfig};
 use super::rtt::Estimator;
-use super::sender::Learned;
 use super::wire::FlowId;
 use crate::time::Time;
 
@@ -58,6 +57,18 @@ pub(super) struct Loss {
     delivered: f64,
     /// Whether all this is only what the driver reported.
     is_reported: bool,
+}
+
+/// What an acknowledgement told about the path to the peer.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Learned {
+    pub(super) delivered: u32,
+    pub(super) lost: u32,
+    /// Runs of losses, one after the other.
+    pub(super) runs: u32,
+    pub(super) recovered: u32,
+    pub(super) abandoned: u32,
+    pub(super) superseded: u32,
 }
 
 /// Repairs under way in a flow at most.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::config::Profile;
-use super::node::Peer;
+use super::link::Peer;
 use super::pool::Pool;
 use super::repair::Decoder;
 use super::wire::{

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::config::{Profile, Rto};
-use super::node::LinkReport;
+use super::link::LinkReport;
 
 /// What is known of the time to a peer and back.
 #[derive(Clone, Debug)]

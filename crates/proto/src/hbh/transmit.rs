@@ -1,7 +1,8 @@
 //! What a node sends next over a link: whose turn it is, and what rides along.
 
 use super::config::Profile;
-use super::node::{Link, Node, Peer};
+use super::link::{Link, Peer};
+use super::node::Node;
 use super::peer::PeerState;
 use super::receiver::Receiver;
 use super::sender::Choice;

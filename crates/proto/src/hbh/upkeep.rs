@@ -1,8 +1,10 @@
 //! What a node does as time passes: turns and deadlines of flows, and what is forgotten.
 
 use super::config::Profile;
-use super::node::{Event, Node, Peer, Timer, flows_of};
-use super::sender::{Learned, Sender};
+use super::link::Peer;
+use super::node::{Event, Node, Timer, flows_of};
+use super::peer::Learned;
+use super::sender::Sender;
 use super::wire::FlowId;
 use crate::contract::Refused;
 use crate::ip::FlowKey;

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use super::super::config::{Config, Profile};
+use super::super::peer::Learned;
 use super::super::pool::Pool;
 use super::super::rtt::Estimator;
 use super::super::wire::{Ack, COPIES, RECOVERED, Transmission};
+use super::Sender;
 use super::flight::State;
-use super::{Learned, Sender};
 use crate::time::Time;
 
 impl Sender {

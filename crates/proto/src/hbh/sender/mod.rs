@@ -26,10 +26,10 @@ use self::course::Course;
 use self::flight::{Flight, State};
 use self::queue::Queue;
 use super::config::{Config, Profile};
-use super::node::Peer;
+use super::link::Peer;
 use super::pacer::Pacer;
 use super::packet::Packet;
-use super::peer::PeerState;
+use super::peer::{Learned, PeerState};
 use super::pool::Pool;
 use super::stats::Stats;
 use super::window::Window;
@@ -102,18 +102,6 @@ pub(super) enum Choice {
     Repair,
     /// The packet at this place of the flight, because the link is idle.
     Spare(usize),
-}
-
-/// What an acknowledgement told about the path to the peer.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Learned {
-    pub(super) delivered: u32,
-    pub(super) lost: u32,
-    /// Runs of losses, one after the other.
-    pub(super) runs: u32,
-    pub(super) recovered: u32,
-    pub(super) abandoned: u32,
-    pub(super) superseded: u32,
 }
 
 impl Sender {

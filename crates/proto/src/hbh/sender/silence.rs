@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::super::config::{Config, PROBE_INTERVAL, Profile};
-use super::super::peer::PeerState;
+use super::super::peer::{Learned, PeerState};
 use super::super::pool::Pool;
+use super::Sender;
 use super::flight::State;
-use super::{Learned, Sender};
 use crate::time::Time;
 
 /// How many packets are sent after a first silence.
