@@ -1,11 +1,9 @@
 //! Congestion control: who decides how much may be in flight, behind one small trait.
 //!
-//! To add one, write its file, give it a variant in [`Algorithm`] and one in [`Controller`].
+//! To add one, write its file, give it a variant in [`Algorithm`] and one in `Controller`.
 
 use std::time::Duration;
 
-use super::cubic::Cubic;
-use super::newreno::NewReno;
 use crate::time::Time;
 
 /// Which congestion control, with its own parameters.
@@ -137,30 +135,4 @@ pub trait CongestionControl {
 
     /// Data was sent; a controller that paces sets `next_send` here.
     fn on_sent(&mut self, _now: Time, _window: &mut Window, _octets: u64) {}
-}
-
-/// The congestion control of a connection.
-#[derive(Clone, Debug)]
-pub(super) enum Controller {
-    Cubic(Cubic),
-    NewReno(NewReno),
-}
-
-impl Controller {
-    pub(super) fn new(algorithm: Algorithm) -> Self {
-        match algorithm {
-            Algorithm::Cubic { fast_convergence, hystart } => {
-                Self::Cubic(Cubic::new(fast_convergence, hystart))
-            }
-            Algorithm::NewReno { growth } => Self::NewReno(NewReno::new(growth)),
-        }
-    }
-
-    /// The algorithm behind its trait.
-    pub(super) fn get(&mut self) -> &mut dyn CongestionControl {
-        match self {
-            Self::Cubic(cubic) => cubic,
-            Self::NewReno(newreno) => newreno,
-        }
-    }
 }

@@ -14,7 +14,7 @@
 //! `poll_transmit` and `next_timeout`.
 //!
 //! Inside, `sender` and `receiver` are the two halves; `recovery` is what acknowledgements mean
-//! to the one, `reassembly` what payload means to the other; `input`, `output` and `timers` are
+//! to the one, `reassembly` what payload means to the other; `input`, `output` and `timeouts` are
 //! the state machine around them.
 
 mod agreed;
@@ -22,6 +22,7 @@ mod clock;
 mod config;
 mod congestion;
 mod connection;
+mod controller;
 mod cubic;
 mod event;
 mod flight;
@@ -33,6 +34,7 @@ mod output;
 mod parameters;
 mod peek;
 mod queue;
+mod reaction;
 mod reassembly;
 mod receiver;
 mod recovery;
@@ -43,8 +45,10 @@ mod sender;
 mod seq;
 mod spelling;
 mod stats;
+mod syn;
 #[cfg(test)]
 mod tests;
+mod timeouts;
 mod timers;
 pub mod wire;
 
@@ -55,7 +59,7 @@ pub use cubic::Cubic;
 pub use event::{Event, State, TimedOut};
 pub use newreno::NewReno;
 pub use parameters::PARAMETERS;
-pub use peek::{Peek, header_len};
+pub use peek::Peek;
 pub use rtt::Estimator;
 pub use stats::Stats;
-pub use wire::{Flags, Options, SackBlocks, Segment, Timestamps};
+pub use wire::{Flags, Options, SackBlocks, Segment, Timestamps, header_len};

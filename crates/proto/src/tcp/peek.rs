@@ -1,6 +1,6 @@
 //! A look at a segment that passes: what a queue or a gateway on its way wants to know of it.
 
-use super::wire::{Flags, HEADER};
+use super::wire::{Flags, HEADER, header_len};
 use crate::ip::{FlowKey, Header, protocol};
 
 /// What the fixed header of a segment says (RFC 9293, 3.1). Neither checksum nor options were looked at.
@@ -58,13 +58,6 @@ impl Peek {
     pub fn is_reset(self) -> bool {
         self.flags.has(Flags::RST)
     }
-}
-
-/// Octets of a segment's header, options included, as its fixed header says; what that says may be
-/// less than a header has, or more than there is.
-#[must_use]
-pub fn header_len(fixed: &[u8; HEADER]) -> usize {
-    usize::from(fixed[12] >> 4) * 4
 }
 
 #[cfg(test)]

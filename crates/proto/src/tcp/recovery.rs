@@ -5,62 +5,12 @@ use std::time::Duration;
 
 use super::config::FullAck;
 use super::congestion::{Ack, Verdict, Window};
+use super::reaction::{Recovery, Undo};
 use super::sender::{Kind, Next, Plan, Sender, Wait};
 use super::seq::Seq;
 use super::stats::Stats;
 use super::wire::SackBlocks;
 use crate::time::Time;
-
-/// What the sender does about losses and congestion, and what it has done.
-#[derive(Clone, Debug)]
-pub(super) struct Reaction {
-    pub(super) recovery: Option<Recovery>,
-    /// What was before a timeout that may have been needless.
-    undo: Option<Undo>,
-    /// No fast retransmit before the peer has acknowledged up to here.
-    pub(super) recover: Seq,
-    /// No further reduction by ECN before the peer has acknowledged up to here.
-    reduced_until: Seq,
-    /// Duplicate acknowledgements in a row.
-    pub(super) duplicates: u32,
-    /// Octets in flight that went by limited transmit.
-    pub(super) limited: u64,
-}
-
-impl Reaction {
-    pub(super) fn new(iss: Seq) -> Self {
-        Self {
-            recovery: None,
-            undo: None,
-            recover: iss,
-            reduced_until: iss,
-            duplicates: 0,
-            limited: 0,
-        }
-    }
-}
-
-/// A fast recovery.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Recovery {
-    /// It ends when everything below is acknowledged (RecoveryPoint).
-    point: Seq,
-    /// Beyond what was sent again (HighRxt).
-    high_rxt: Seq,
-    /// A last resort is allowed once this is passed (RescueRxt).
-    rescue_rxt: Seq,
-    /// Whether a partial acknowledgement came.
-    is_partial: bool,
-}
-
-/// What a needless timeout is undone to.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Undo {
-    /// When the timer first expired.
-    at: Time,
-    cwnd: u64,
-    ssthresh: u64,
-}
 
 /// An acknowledgement, as far as the send side is concerned.
 #[derive(Clone, Copy, Debug)]

@@ -10,11 +10,12 @@
 use std::time::Duration;
 
 use super::config::Config;
-use super::congestion::{Controller, Window};
+use super::congestion::Window;
+use super::controller::Controller;
 use super::flight::Flight;
 use super::offered::Offered;
 use super::queue::Queue;
-use super::recovery::Reaction;
+use super::reaction::Reaction;
 use super::rtt::Estimator;
 use super::scoreboard::Scoreboard;
 use super::seq::Seq;

@@ -14,7 +14,6 @@
 use std::net::SocketAddr;
 use std::ops::BitOr;
 
-use super::peek::header_len;
 use crate::ip::{self, ecn, protocol, pseudo_header};
 
 /// Octets of a header without options.
@@ -31,6 +30,13 @@ const KIND_WINDOW_SCALE: u8 = 3;
 const KIND_SACK_PERMITTED: u8 = 4;
 const KIND_SACK: u8 = 5;
 const KIND_TIMESTAMPS: u8 = 8;
+
+/// Octets of a segment's header, options included, as its fixed header says; what that says may be
+/// less than a header has, or more than there is.
+#[must_use]
+pub fn header_len(fixed: &[u8; HEADER]) -> usize {
+    usize::from(fixed[12] >> 4) * 4
+}
 
 /// The control bits.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
