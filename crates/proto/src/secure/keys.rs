@@ -5,9 +5,10 @@ use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use snow::params::DHChoice;
+use snow::resolvers::{CryptoResolver as _, DefaultResolver};
 
 use super::entropy::{Entropy, NoRandomness, draw};
-use super::noise;
 use crate::hbh::auth::GroupKey;
 
 const LEN: usize = 32;
@@ -61,7 +62,9 @@ impl PrivateKey {
     /// What others know this key by.
     #[must_use]
     pub fn public_key(&self) -> PublicKey {
-        PublicKey(noise::public_key(&self.0))
+        let mut dh = DefaultResolver.resolve_dh(&DHChoice::Curve25519).expect("built with X25519");
+        dh.set(&self.0);
+        PublicKey(dh.pubkey().try_into().expect("an X25519 key is 32 octets"))
     }
 
     pub(super) fn octets(&self) -> &[u8; LEN] {

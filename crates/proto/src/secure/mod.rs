@@ -19,15 +19,19 @@
 //!
 //! [`Peers`] belongs to one thread. A [`Sealer`] and an [`Opener`] may live on others.
 
+mod activity;
 mod data;
 mod entropy;
 mod guard;
 mod handshake;
 mod keys;
+mod local;
 mod noise;
+mod open;
 mod peer;
 mod peers;
 mod routes;
+mod seal;
 mod stats;
 #[cfg(test)]
 mod tests;
@@ -35,11 +39,14 @@ pub mod wire;
 
 use std::fmt;
 
-pub use data::{Heard, Opened, Opener, Sealer, Unsealed};
 pub use entropy::{Entropy, NoRandomness, Seeded};
 pub use keys::{GroupSecret, NoKey, PresharedKey, PrivateKey, PublicKey};
-pub use peers::{Event, Incoming, Outgoing, Peer, Peers, Unusable};
+pub use local::{Event, Outgoing};
+pub use open::{Heard, Opened, Opener};
+pub use peer::Peer;
+pub use peers::{Incoming, Peers, Unusable};
 pub use routes::{Overlap, Routes};
+pub use seal::{Sealer, Unsealed};
 pub use stats::{Dropped, Stats, Totals};
 pub use wire::{HEADER, OUTER_V4, OUTER_V6, OVERHEAD, TAG};
 

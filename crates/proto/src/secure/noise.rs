@@ -46,13 +46,6 @@ pub(super) struct Call {
     pub(super) payload: [u8; PAYLOAD],
 }
 
-/// The public key of a private one.
-pub(super) fn public_key(private: &[u8; 32]) -> [u8; 32] {
-    let mut dh = DefaultResolver.resolve_dh(&DHChoice::Curve25519).expect("built with X25519");
-    dh.set(private);
-    dh.pubkey().try_into().expect("an X25519 key is 32 octets")
-}
-
 /// Begins a handshake; `None` when there is no randomness.
 pub(super) fn call(
     local: &PrivateKey,

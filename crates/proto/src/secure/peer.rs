@@ -9,49 +9,52 @@
 //! A session that we asked for is current at once: its keys are confirmed to the other side by what
 //! we send next. Older sessions are opened until they end, so that nothing in flight is lost.
 
+mod called;
+mod calling;
 mod sessions;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::budget::Budget;
 use crate::time::{Time, earliest};
 
+use self::called::Called;
+use self::calling::Calling;
 use super::PeerId;
-use super::data::{Activity, Heard, Inbound, Outbound, ReceiveKey, Sealer, SendKey};
-use super::guard::{self, COOKIE_LIFE};
+use super::activity::Activity;
+use super::guard;
 use super::handshake::Handshake;
 use super::keys::{PresharedKey, PublicKey};
-use super::noise;
-use super::peers::{Event, Local, Peer};
-use super::stats::{Dropped, Stats};
-use super::wire::{Answer, Call, Cookie, Hello, Index, MAC, Reply};
+use super::local::{Event, Local};
+use super::open::{Heard, Inbound, ReceiveKey};
+use super::seal::{Outbound, Sealer, SendKey};
+use super::stats::Stats;
+use super::wire::Index;
 
-/// A session's age at which who asked for it asks for the next.
-const REKEY_AFTER: Duration = Duration::from_secs(120);
-/// The same for the other side, should that one not.
-const OTHERS_REKEY_AFTER: Duration = Duration::from_secs(165);
-/// What is added to these at most, so that both do not ask at once.
+/// What is added to the age at which a session is replaced, so that both sides do not ask at once.
 const REKEY_JITTER: Duration = Duration::from_secs(5);
 /// A session's age at which it ends.
 const REJECT_AFTER: Duration = Duration::from_secs(180);
-/// Unanswered calls for so long are told.
-const GIVE_UP_AFTER: Duration = Duration::from_secs(20);
-/// Calls to a peer of which we only learnt the address end after so long.
-const STOP_AFTER: Duration = Duration::from_secs(120);
 /// Between looks at what was sent and heard.
 const CHECK: Duration = Duration::from_secs(5);
 /// Data unanswered for so long are a reason to call: the peer may have lost its keys.
 const SILENCE: Duration = Duration::from_secs(15);
 /// Sessions of a peer at most: the current one, those before, one that is not confirmed.
 const MAX_SESSIONS: usize = 4;
-/// Of each a second: new calls, stale calls, repeated calls.
-const CALLS: u32 = 5;
-/// Answers looked at in a second.
-const ANSWERS: u32 = 20;
-/// Times in a row that we believe that our timestamp is stale.
-const MAX_STALE: u32 = 3;
+
+/// A peer as it is configured.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Peer {
+    /// What it is known by.
+    pub public_key: PublicKey,
+    /// A secret besides the keys, against those who may one day compute private keys.
+    pub preshared_key: Option<PresharedKey>,
+    /// Where it is called. Without, it has to call us.
+    pub endpoint: Option<SocketAddr>,
+    /// A sign of life after so much silence of ours, for address translators on the way.
+    pub keepalive: Option<Duration>,
+}
 
 /// A peer and all that is known of it.
 pub(super) struct Remote {
@@ -66,19 +69,8 @@ pub(super) struct Remote {
     life: Option<Life>,
     sessions: Vec<Session>,
     current: Option<Index>,
-    handshake: Option<Handshake>,
-    /// Since when calls are unanswered, and whether that was told.
-    failing: Option<(Time, bool)>,
-    calls_made: u32,
-    cookie: Option<([u8; MAC], Time)>,
-    /// The last timestamp that the peer said, and that we said to it.
-    heard_timestamp: u64,
-    said_timestamp: u64,
-    answered: Option<Answered>,
-    new_calls: Budget,
-    stale_calls: Budget,
-    repeated_calls: Budget,
-    answers: Budget,
+    calling: Calling,
+    called: Called,
     check_at: Time,
     stats: Stats,
 }
@@ -98,12 +90,6 @@ struct Session {
     expires: Time,
 }
 
-/// The last call that was answered. The answer is kept until the peer has it.
-struct Answered {
-    mac1: [u8; MAC],
-    answer: Option<Vec<u8>>,
-}
-
 impl Remote {
     pub(super) fn new(now: Time, id: PeerId, peer: &Peer) -> Self {
         Self {
@@ -118,160 +104,11 @@ impl Remote {
             life: None,
             sessions: Vec::new(),
             current: None,
-            handshake: None,
-            failing: None,
-            calls_made: 0,
-            cookie: None,
-            heard_timestamp: 0,
-            said_timestamp: 0,
-            answered: None,
-            new_calls: Budget::per_second(now, CALLS),
-            stale_calls: Budget::per_second(now, CALLS),
-            repeated_calls: Budget::per_second(now, CALLS),
-            answers: Budget::per_second(now, ANSWERS),
+            calling: Calling::new(now),
+            called: Called::new(now),
             check_at: now,
             stats: Stats::default(),
         }
-    }
-
-    /// Takes a call that the peer made, whenever that was.
-    pub(super) fn handle_call(
-        &mut self,
-        now: Time,
-        from: SocketAddr,
-        call: &Call<'_>,
-        heard: noise::Call,
-        hello: Hello,
-        local: &mut Local,
-    ) -> Result<(), Dropped> {
-        if hello.timestamp <= self.heard_timestamp {
-            // Replayed, or the peer's clock went back. Only the peer can read what it is told, and
-            // only an answer to a call that it waits for; so nothing else comes of a replay.
-            if self.stale_calls.spend(now) {
-                let reply = Reply::Stale { timestamp: self.heard_timestamp };
-                if let Some((_, noise)) = heard.answer(&self.preshared_key, &reply.emit()) {
-                    self.send_answer(from, call.sender, Index::new(0), &noise, local);
-                }
-            }
-            return Err(Dropped::Stale);
-        }
-        if !self.new_calls.spend(now) {
-            return Err(Dropped::Busy);
-        }
-        let inbound = self.inbound(hello.incarnation);
-        let next_number = match &self.life {
-            Some(life) if life.inbound.incarnation == hello.incarnation => {
-                life.outbound.next_number()
-            }
-            Some(_) | None => 0,
-        };
-        let reply = Reply::Taken { incarnation: local.incarnation, next_number };
-        let Some((keys, noise)) = heard.answer(&self.preshared_key, &reply.emit()) else {
-            return Err(Dropped::Busy);
-        };
-        self.heard_timestamp = hello.timestamp;
-        inbound.expect(hello.next_number);
-        // Only one session waits to be confirmed, so that calls alone never push out others.
-        self.remove_sessions(local, |session| !session.is_confirmed);
-        let index = self.free_index(local);
-        let rekey_at = now + OTHERS_REKEY_AFTER + local.rng.within(REKEY_JITTER);
-        self.add_session(now, (index, call.sender), &keys, inbound, false, rekey_at, local);
-        let answer = self.send_answer(from, call.sender, index, &noise, local);
-        self.answered = Some(Answered { mac1: *call.mac1, answer: Some(answer) });
-        self.stats.calls_answered += 1;
-        Ok(())
-    }
-
-    /// Whether the last call that was answered has this mac.
-    pub(super) fn has_answered(&self, mac1: &[u8; MAC]) -> bool {
-        self.answered.as_ref().is_some_and(|answered| answered.mac1 == *mac1)
-    }
-
-    /// The call that was answered last has come again.
-    pub(super) fn repeat_answer(
-        &mut self,
-        now: Time,
-        from: SocketAddr,
-        local: &mut Local,
-    ) -> Result<(), Dropped> {
-        let answer = self.answered.as_ref().and_then(|answered| answered.answer.clone());
-        let answer = answer.ok_or(Dropped::Replayed)?;
-        if !self.repeated_calls.spend(now) {
-            return Err(Dropped::Busy);
-        }
-        local.send(from, answer);
-        self.stats.calls_answered += 1;
-        Ok(())
-    }
-
-    /// Takes the answer to a call.
-    pub(super) fn handle_answer(
-        &mut self,
-        now: Time,
-        from: SocketAddr,
-        answer: &Answer<'_>,
-        local: &mut Local,
-    ) -> Result<(), Dropped> {
-        let Some(handshake) = self.handshake.as_mut().filter(|call| call.index == answer.index)
-        else {
-            return Err(Dropped::Unknown);
-        };
-        if !guard::is_mac(&local.mac_key, answer.before_mac1, answer.mac1) {
-            return Err(Dropped::NotForUs);
-        }
-        if !self.answers.spend(now) {
-            return Err(Dropped::Busy);
-        }
-        let Some((keys, payload)) = handshake.initiation.hear(answer.noise) else {
-            self.stats.bad_answers += 1;
-            return Err(Dropped::Forged);
-        };
-        let (index, stale) = (handshake.index, handshake.stale);
-        match Reply::parse(payload) {
-            None => {
-                self.stats.bad_answers += 1;
-                Err(Dropped::Malformed)
-            }
-            Some(Reply::Stale { timestamp }) => {
-                self.said_timestamp = self.said_timestamp.max(timestamp);
-                if stale < MAX_STALE {
-                    self.handshake = None;
-                    self.call(now, local);
-                    if let Some(handshake) = &mut self.handshake {
-                        handshake.stale = stale + 1;
-                    }
-                }
-                Ok(())
-            }
-            Some(Reply::Taken { incarnation, next_number }) => {
-                let inbound = self.inbound(incarnation);
-                inbound.expect(next_number);
-                inbound.set_endpoint(from);
-                let rekey_at = now + REKEY_AFTER + local.rng.within(REKEY_JITTER);
-                let indexes = (index, answer.sender);
-                self.add_session(now, indexes, &keys, inbound, true, rekey_at, local);
-                self.establish(now, index, from, local);
-                self.send_keepalive(now, local);
-                Ok(())
-            }
-        }
-    }
-
-    /// Takes a cookie: the peer is busy.
-    pub(super) fn handle_cookie(
-        &mut self,
-        now: Time,
-        cookie: &Cookie<'_>,
-        local: &mut Local,
-    ) -> Result<(), Dropped> {
-        let Some(handshake) = self.handshake.as_mut().filter(|call| call.index == cookie.index)
-        else {
-            return Err(Dropped::Unknown);
-        };
-        let opened = guard::open_cookie(&self.public_key, &handshake.mac1, cookie);
-        self.cookie = Some((opened.ok_or(Dropped::Forged)?, now));
-        handshake.handle_cookie(now, &mut local.rng);
-        Ok(())
     }
 
     /// Takes news of a session that came with a datagram.
@@ -283,7 +120,7 @@ impl Remote {
         };
         if !session.is_confirmed {
             session.is_confirmed = true;
-            if let Some(answered) = &mut self.answered {
+            if let Some(answered) = &mut self.called.answered {
                 answered.answer = None;
             }
             self.establish(now, heard.index, heard.from, local);
@@ -297,7 +134,7 @@ impl Remote {
         self.configured = Some(endpoint);
         if self.current.is_none() {
             self.endpoint = Some(endpoint);
-            self.handshake = None;
+            self.calling.handshake = None;
             self.call(now, local);
         }
     }
@@ -305,7 +142,7 @@ impl Remote {
     /// Acts on what is due.
     pub(super) fn handle_timeout(&mut self, now: Time, local: &mut Local) {
         self.end_sessions(now, local);
-        if self.handshake.as_ref().is_some_and(|call| call.resend_at() <= now) {
+        if self.calling.handshake.as_ref().is_some_and(|call| call.resend_at() <= now) {
             self.call_again(now, local);
         }
         let current = self.current;
@@ -323,7 +160,7 @@ impl Remote {
 
     /// When something is due.
     pub(super) fn next_timeout(&self) -> Option<Time> {
-        let mut next = self.handshake.as_ref().map(Handshake::resend_at);
+        let mut next = self.calling.handshake.as_ref().map(Handshake::resend_at);
         for session in &self.sessions {
             next = earliest(next, Some(session.expires));
             if Some(session.receive.index) == self.current {
@@ -331,13 +168,6 @@ impl Remote {
             }
         }
         next
-    }
-
-    /// Calls the peer, unless it is being called or nobody knows where it is.
-    pub(super) fn call(&mut self, now: Time, local: &mut Local) {
-        if self.handshake.is_none() {
-            self.make_call(now, local);
-        }
     }
 
     pub(super) fn sealer(&self) -> Option<Sealer> {
@@ -354,90 +184,6 @@ impl Remote {
 
     pub(super) fn stats(&self) -> Stats {
         self.stats
-    }
-
-    /// Makes a call in place of the one before, and says whether it could.
-    fn make_call(&mut self, now: Time, local: &mut Local) -> bool {
-        let Some(target) = self.target() else { return false };
-        let timestamp = local.timestamp(now).max(self.said_timestamp.saturating_add(1));
-        let next_number = self.life.as_ref().map_or(0, |life| life.outbound.next_number());
-        let hello = Hello { timestamp, incarnation: local.incarnation, next_number };
-        let message = noise::call(
-            &local.private_key,
-            &self.public_key,
-            &self.preshared_key,
-            &hello.emit(),
-            &mut *local.entropy,
-        );
-        let Some(message) = message else { return false };
-        self.said_timestamp = timestamp;
-        let index = self.free_index(local);
-        let cookie = self.fresh_cookie(now);
-        let (mut handshake, datagram) =
-            Handshake::new(now, index, message, &self.mac_key, cookie.as_ref(), &mut local.rng);
-        if let Some(previous) = &self.handshake {
-            handshake.go_on_from(now, previous, &mut local.rng);
-        }
-        self.handshake = Some(handshake);
-        self.failing.get_or_insert((now, false));
-        self.calls_made = self.calls_made.wrapping_add(1);
-        self.stats.calls_sent += 1;
-        local.send(target, datagram);
-        true
-    }
-
-    fn call_again(&mut self, now: Time, local: &mut Local) {
-        let failing_for = self.failing.map_or(Duration::ZERO, |(since, _)| now.since(since));
-        if failing_for >= GIVE_UP_AFTER
-            && let Some((_, is_told @ false)) = &mut self.failing
-        {
-            *is_told = true;
-            self.stats.gave_up += 1;
-            local.tell(Event::GaveUp { peer: self.id });
-        }
-        if self.configured.is_none() && failing_for >= STOP_AFTER {
-            self.handshake = None;
-            self.failing = None;
-            return;
-        }
-        if self.handshake.as_ref().is_some_and(|call| call.is_old(now))
-            && self.make_call(now, local)
-        {
-            return;
-        }
-        let (target, cookie) = (self.target(), self.fresh_cookie(now));
-        let Some(handshake) = &mut self.handshake else { return };
-        let datagram = handshake.repeat(now, &self.mac_key, cookie.as_ref(), &mut local.rng);
-        if let Some(target) = target {
-            self.stats.calls_sent += 1;
-            local.send(target, datagram);
-        }
-    }
-
-    /// Where to call: where the peer was last heard; if that is in vain, where it should be.
-    fn target(&self) -> Option<SocketAddr> {
-        let has_given_up = matches!(self.failing, Some((_, true)));
-        let is_configured_next = has_given_up && self.calls_made % 2 == 1;
-        let endpoint = if is_configured_next { None } else { self.endpoint };
-        endpoint.or(self.configured).or(self.endpoint)
-    }
-
-    fn fresh_cookie(&self, now: Time) -> Option<[u8; MAC]> {
-        self.cookie.filter(|(_, since)| now.since(*since) < COOKIE_LIFE).map(|(cookie, _)| cookie)
-    }
-
-    fn send_answer(
-        &mut self,
-        to: SocketAddr,
-        caller: Index,
-        index: Index,
-        noise: &[u8; noise::RESPONSE],
-        local: &mut Local,
-    ) -> Vec<u8> {
-        let mut answer = Answer::begin(caller, index, noise);
-        guard::append_mac1(&self.mac_key, &mut answer);
-        local.send(to, answer.clone());
-        answer
     }
 
     fn move_to(&mut self, endpoint: SocketAddr, local: &mut Local) {

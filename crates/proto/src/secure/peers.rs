@@ -1,6 +1,6 @@
 //! All peers of a gateway: the half that decides, on one thread.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,28 +9,17 @@ use std::time::Duration;
 use crate::rng::Rng;
 use crate::time::{Time, earliest};
 
-use super::data::{Heard, Opened, Opener, Sealer, Table, Unsealed};
-use super::entropy::{Entropy, NoRandomness, draw};
+use super::entropy::{Entropy, NoRandomness};
 use super::guard::{self, Guard, Verdict};
-use super::keys::{PresharedKey, PrivateKey, PublicKey};
+use super::keys::{PrivateKey, PublicKey};
+use super::local::{Event, Local, Outgoing};
 use super::noise;
-use super::peer::Remote;
+use super::open::{Heard, Opened, Opener, peer_of};
+use super::peer::{Peer, Remote};
+use super::seal::{Sealer, Unsealed};
 use super::stats::{Dropped, Stats, Totals};
 use super::wire::{Answer, Call, Cookie, Datagram, Hello, Index};
 use super::{Incarnation, MAX_PEERS, PeerId};
-
-/// A peer as it is configured.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Peer {
-    /// What it is known by.
-    pub public_key: PublicKey,
-    /// A secret besides the keys, against those who may one day compute private keys.
-    pub preshared_key: Option<PresharedKey>,
-    /// Where it is called. Without, it has to call us.
-    pub endpoint: Option<SocketAddr>,
-    /// A sign of life after so much silence of ours, for address translators on the way.
-    pub keepalive: Option<Duration>,
-}
 
 /// Why peers cannot be had.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -69,107 +58,6 @@ pub enum Incoming {
     },
 }
 
-/// A datagram of our own: handshake or keepalive.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Outgoing {
-    /// Where it goes.
-    pub to: SocketAddr,
-    /// Its octets.
-    pub datagram: Vec<u8>,
-}
-
-/// What the driver should know.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Event {
-    /// Keys were agreed on.
-    Established {
-        /// With whom.
-        peer: PeerId,
-        /// The peer's life.
-        incarnation: Incarnation,
-        /// It is another life than before: the core has to be made anew. Otherwise it is kept.
-        is_new: bool,
-    },
-    /// The peer is heard from another address.
-    EndpointChanged {
-        /// Who.
-        peer: PeerId,
-        /// Where it is now.
-        endpoint: SocketAddr,
-    },
-    /// The last keys are too old: nothing can be sealed until the next [`Event::Established`].
-    Expired {
-        /// Whose keys.
-        peer: PeerId,
-    },
-    /// The peer has not answered calls for a while. They go on if its address is configured.
-    GaveUp {
-        /// Who.
-        peer: PeerId,
-    },
-}
-
-impl Event {
-    /// Whom it is about.
-    #[must_use]
-    pub fn peer(&self) -> PeerId {
-        match *self {
-            Self::EndpointChanged { peer, .. }
-            | Self::Established { peer, .. }
-            | Self::Expired { peer }
-            | Self::GaveUp { peer } => peer,
-        }
-    }
-}
-
-/// Datagrams and events that may wait: so many, and more for each peer.
-const ROOM: usize = 64;
-const ROOM_PER_PEER: usize = 4;
-
-/// What every peer's part needs of the gateway.
-pub(super) struct Local {
-    pub(super) private_key: PrivateKey,
-    pub(super) mac_key: [u8; 32],
-    pub(super) incarnation: Incarnation,
-    pub(super) table: Arc<Table>,
-    pub(super) rng: Rng,
-    pub(super) entropy: Box<dyn Entropy>,
-    started: Time,
-    unix: Duration,
-    outgoing: VecDeque<Outgoing>,
-    events: VecDeque<Event>,
-    room: usize,
-    overflow: u64,
-}
-
-impl Local {
-    /// What a call says the time is, in nanoseconds since 1970: the clock as it was at the start,
-    /// and what has passed since. So it never goes back, whatever happens to the clock. A clock beyond
-    /// the year 2100 is not believed: those who heard it could not be told anything later.
-    pub(super) fn timestamp(&self, now: Time) -> u64 {
-        const LATEST: Duration = Duration::from_secs(4_102_444_800);
-        let unix = if self.unix < LATEST { self.unix } else { Duration::ZERO };
-        let time = unix.saturating_add(now.since(self.started));
-        u64::try_from(time.as_nanos()).unwrap_or(0)
-    }
-
-    pub(super) fn send(&mut self, to: SocketAddr, datagram: Vec<u8>) {
-        if self.outgoing.len() < self.room {
-            self.outgoing.push_back(Outgoing { to, datagram });
-        } else {
-            self.overflow += 1;
-        }
-    }
-
-    pub(super) fn tell(&mut self, event: Event) {
-        if self.events.len() < self.room {
-            self.events.push_back(event);
-        } else {
-            self.overflow += 1;
-        }
-    }
-}
-
 /// All peers of a gateway.
 pub struct Peers {
     local: Local,
@@ -200,29 +88,15 @@ impl Peers {
         if peers.len() > MAX_PEERS {
             return Err(Unusable::TooMany(peers.len()));
         }
-        let public_key = private_key.public_key();
-        let table = Table::new();
-        let guard = Guard::new(now, &public_key, &mut *entropy)?;
-        let local = Local {
-            private_key: private_key.clone(),
-            mac_key: guard::mac_key(&public_key),
-            incarnation: Incarnation(u64::from_be_bytes(draw(&mut *entropy)?)),
-            table: Arc::clone(&table),
-            rng,
-            entropy,
-            started: now,
-            unix,
-            outgoing: VecDeque::new(),
-            events: VecDeque::new(),
-            room: ROOM,
-            overflow: 0,
-        };
+        let guard = Guard::new(now, &private_key.public_key(), &mut *entropy)?;
+        let local = Local::new(now, unix, private_key, rng, entropy)?;
+        let opener = Opener::new(Arc::clone(&local.table));
         let mut all = Self {
             local,
             guard,
             remotes: Vec::new(),
             by_key: BTreeMap::new(),
-            opener: Opener::new(table),
+            opener,
             sealers: Vec::new(),
             totals: Totals::default(),
             next_timeout: None,
@@ -251,8 +125,7 @@ impl Peers {
         if free.is_none() {
             self.remotes.push(None);
             self.sealers.push(None);
-            self.local.table.grow();
-            self.local.room += ROOM_PER_PEER;
+            self.local.grow();
         }
         self.by_key.insert(peer.public_key, id);
         self.remotes[position].insert(Remote::new(now, id, peer)).call(now, &mut self.local);
@@ -488,5 +361,5 @@ impl Peers {
 
 /// The peer that an index was drawn for.
 fn owner(remotes: &mut [Option<Remote>], index: Index) -> Option<&mut Remote> {
-    remotes.get_mut(super::data::peer_of(index))?.as_mut()
+    remotes.get_mut(peer_of(index))?.as_mut()
 }

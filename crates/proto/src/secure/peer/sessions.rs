@@ -6,9 +6,10 @@ use std::sync::Arc;
 use crate::time::Time;
 
 use super::super::Incarnation;
-use super::super::data::{Inbound, Outbound, ReceiveKey, SLOT_BITS, SLOTS_PER_PEER, SendKey};
+use super::super::local::{Event, Local};
 use super::super::noise::Keys;
-use super::super::peers::{Event, Local};
+use super::super::open::{Inbound, ReceiveKey, SLOT_BITS, SLOTS_PER_PEER};
+use super::super::seal::{Outbound, SendKey};
 use super::super::wire::Index;
 use super::{Life, MAX_SESSIONS, REJECT_AFTER, Remote, Session};
 
@@ -81,8 +82,8 @@ impl Remote {
             self.stats.incarnations += 1;
         }
         self.current = Some(index);
-        self.handshake = None;
-        self.failing = None;
+        self.calling.handshake = None;
+        self.calling.failing = None;
         self.activity.forget_unanswered();
         self.check_at = now + self.check_interval();
         self.stats.sessions += 1;
@@ -146,7 +147,7 @@ impl Remote {
         let mask = (1 << SLOT_BITS) - 1;
         let taken = |place: u32| {
             let sessions = self.sessions.iter().map(|session| session.receive.index);
-            let handshake = self.handshake.as_ref().map(|call| call.index);
+            let handshake = self.calling.handshake.as_ref().map(|call| call.index);
             sessions.chain(handshake).any(|index| index.bits() & mask == place)
         };
         let place = (base..base + SLOTS_PER_PEER).find(|place| !taken(*place));

@@ -1,0 +1,147 @@
+//! What every peer's part needs of the gateway, and what it has for the driver.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::rng::Rng;
+use crate::time::Time;
+
+use super::entropy::{Entropy, NoRandomness, draw};
+use super::guard;
+use super::keys::PrivateKey;
+use super::open::Table;
+use super::{Incarnation, PeerId};
+
+/// Datagrams and events that may wait: so many, and more for each peer.
+const ROOM: usize = 64;
+const ROOM_PER_PEER: usize = 4;
+
+/// A datagram of our own: handshake or keepalive.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Outgoing {
+    /// Where it goes.
+    pub to: SocketAddr,
+    /// Its octets.
+    pub datagram: Vec<u8>,
+}
+
+/// What the driver should know.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Event {
+    /// Keys were agreed on.
+    Established {
+        /// With whom.
+        peer: PeerId,
+        /// The peer's life.
+        incarnation: Incarnation,
+        /// It is another life than before: the core has to be made anew. Otherwise it is kept.
+        is_new: bool,
+    },
+    /// The peer is heard from another address.
+    EndpointChanged {
+        /// Who.
+        peer: PeerId,
+        /// Where it is now.
+        endpoint: SocketAddr,
+    },
+    /// The last keys are too old: nothing can be sealed until the next [`Event::Established`].
+    Expired {
+        /// Whose keys.
+        peer: PeerId,
+    },
+    /// The peer has not answered calls for a while. They go on if its address is configured.
+    GaveUp {
+        /// Who.
+        peer: PeerId,
+    },
+}
+
+impl Event {
+    /// Whom it is about.
+    #[must_use]
+    pub fn peer(&self) -> PeerId {
+        match *self {
+            Self::EndpointChanged { peer, .. }
+            | Self::Established { peer, .. }
+            | Self::Expired { peer }
+            | Self::GaveUp { peer } => peer,
+        }
+    }
+}
+
+/// What every peer's part needs of the gateway.
+pub(super) struct Local {
+    pub(super) private_key: PrivateKey,
+    pub(super) mac_key: [u8; 32],
+    pub(super) incarnation: Incarnation,
+    pub(super) table: Arc<Table>,
+    pub(super) rng: Rng,
+    pub(super) entropy: Box<dyn Entropy>,
+    started: Time,
+    unix: Duration,
+    pub(super) outgoing: VecDeque<Outgoing>,
+    pub(super) events: VecDeque<Event>,
+    room: usize,
+    /// Datagrams and events for which there was none.
+    pub(super) overflow: u64,
+}
+
+impl Local {
+    /// A gateway without peers; `unix` is the time since 1970.
+    pub(super) fn new(
+        now: Time,
+        unix: Duration,
+        private_key: &PrivateKey,
+        rng: Rng,
+        mut entropy: Box<dyn Entropy>,
+    ) -> Result<Self, NoRandomness> {
+        Ok(Self {
+            private_key: private_key.clone(),
+            mac_key: guard::mac_key(&private_key.public_key()),
+            incarnation: Incarnation(u64::from_be_bytes(draw(&mut *entropy)?)),
+            table: Table::new(),
+            rng,
+            entropy,
+            started: now,
+            unix,
+            outgoing: VecDeque::new(),
+            events: VecDeque::new(),
+            room: ROOM,
+            overflow: 0,
+        })
+    }
+
+    /// Makes room for one more peer.
+    pub(super) fn grow(&mut self) {
+        self.table.grow();
+        self.room += ROOM_PER_PEER;
+    }
+
+    /// What a call says the time is, in nanoseconds since 1970: the clock as it was at the start,
+    /// and what has passed since. So it never goes back, whatever happens to the clock. A clock beyond
+    /// the year 2100 is not believed: those who heard it could not be told anything later.
+    pub(super) fn timestamp(&self, now: Time) -> u64 {
+        const LATEST: Duration = Duration::from_secs(4_102_444_800);
+        let unix = if self.unix < LATEST { self.unix } else { Duration::ZERO };
+        let time = unix.saturating_add(now.since(self.started));
+        u64::try_from(time.as_nanos()).unwrap_or(0)
+    }
+
+    pub(super) fn send(&mut self, to: SocketAddr, datagram: Vec<u8>) {
+        if self.outgoing.len() < self.room {
+            self.outgoing.push_back(Outgoing { to, datagram });
+        } else {
+            self.overflow += 1;
+        }
+    }
+
+    pub(super) fn tell(&mut self, event: Event) {
+        if self.events.len() < self.room {
+            self.events.push_back(event);
+        } else {
+            self.overflow += 1;
+        }
+    }
+}

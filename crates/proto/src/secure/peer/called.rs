@@ -1,0 +1,129 @@
+//! The calls of a peer, and what we answer.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::budget::Budget;
+use crate::time::Time;
+
+use super::super::guard;
+use super::super::local::Local;
+use super::super::noise;
+use super::super::stats::Dropped;
+use super::super::wire::{Answer, Call, Hello, Index, MAC, Reply};
+use super::{REKEY_JITTER, Remote};
+
+/// A session's age at which who was asked for it asks for the next, should the other side not.
+const OTHERS_REKEY_AFTER: Duration = Duration::from_secs(165);
+/// Calls of each kind that are answered in a second.
+const CALLS: u32 = 5;
+
+/// How answering a peer stands.
+pub(super) struct Called {
+    /// The last timestamp that the peer said.
+    heard_timestamp: u64,
+    pub(super) answered: Option<Answered>,
+    /// What may still be done of each: new calls, stale calls, repeated calls.
+    new: Budget,
+    stale: Budget,
+    repeated: Budget,
+}
+
+/// The last call that was answered. The answer is kept until the peer has it.
+pub(super) struct Answered {
+    mac1: [u8; MAC],
+    pub(super) answer: Option<Vec<u8>>,
+}
+
+impl Called {
+    pub(super) fn new(now: Time) -> Self {
+        let budget = Budget::per_second(now, CALLS);
+        Self { heard_timestamp: 0, answered: None, new: budget, stale: budget, repeated: budget }
+    }
+}
+
+impl Remote {
+    /// Takes a call that the peer made, whenever that was.
+    pub(in crate::secure) fn handle_call(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        call: &Call<'_>,
+        heard: noise::Call,
+        hello: Hello,
+        local: &mut Local,
+    ) -> Result<(), Dropped> {
+        if hello.timestamp <= self.called.heard_timestamp {
+            // Replayed, or the peer's clock went back. Only the peer can read what it is told, and
+            // only an answer to a call that it waits for; so nothing else comes of a replay.
+            if self.called.stale.spend(now) {
+                let reply = Reply::Stale { timestamp: self.called.heard_timestamp };
+                if let Some((_, noise)) = heard.answer(&self.preshared_key, &reply.emit()) {
+                    self.send_answer(from, call.sender, Index::new(0), &noise, local);
+                }
+            }
+            return Err(Dropped::Stale);
+        }
+        if !self.called.new.spend(now) {
+            return Err(Dropped::Busy);
+        }
+        let inbound = self.inbound(hello.incarnation);
+        let next_number = match &self.life {
+            Some(life) if life.inbound.incarnation == hello.incarnation => {
+                life.outbound.next_number()
+            }
+            Some(_) | None => 0,
+        };
+        let reply = Reply::Taken { incarnation: local.incarnation, next_number };
+        let Some((keys, noise)) = heard.answer(&self.preshared_key, &reply.emit()) else {
+            return Err(Dropped::Busy);
+        };
+        self.called.heard_timestamp = hello.timestamp;
+        inbound.expect(hello.next_number);
+        // Only one session waits to be confirmed, so that calls alone never push out others.
+        self.remove_sessions(local, |session| !session.is_confirmed);
+        let index = self.free_index(local);
+        let rekey_at = now + OTHERS_REKEY_AFTER + local.rng.within(REKEY_JITTER);
+        self.add_session(now, (index, call.sender), &keys, inbound, false, rekey_at, local);
+        let answer = self.send_answer(from, call.sender, index, &noise, local);
+        self.called.answered = Some(Answered { mac1: *call.mac1, answer: Some(answer) });
+        self.stats.calls_answered += 1;
+        Ok(())
+    }
+
+    /// Whether the last call that was answered has this mac.
+    pub(in crate::secure) fn has_answered(&self, mac1: &[u8; MAC]) -> bool {
+        self.called.answered.as_ref().is_some_and(|answered| answered.mac1 == *mac1)
+    }
+
+    /// The call that was answered last has come again.
+    pub(in crate::secure) fn repeat_answer(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        local: &mut Local,
+    ) -> Result<(), Dropped> {
+        let answer = self.called.answered.as_ref().and_then(|answered| answered.answer.clone());
+        let answer = answer.ok_or(Dropped::Replayed)?;
+        if !self.called.repeated.spend(now) {
+            return Err(Dropped::Busy);
+        }
+        local.send(from, answer);
+        self.stats.calls_answered += 1;
+        Ok(())
+    }
+
+    fn send_answer(
+        &mut self,
+        to: SocketAddr,
+        caller: Index,
+        index: Index,
+        noise: &[u8; noise::RESPONSE],
+        local: &mut Local,
+    ) -> Vec<u8> {
+        let mut answer = Answer::begin(caller, index, noise);
+        guard::append_mac1(&self.mac_key, &mut answer);
+        local.send(to, answer.clone());
+        answer
+    }
+}
