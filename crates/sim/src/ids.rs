@@ -14,6 +14,10 @@ pub struct PortId(pub(crate) u32);
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct LinkId(pub(crate) u32);
 
+/// A medium, by its place in the order in which they were added.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct MediumId(pub(crate) u32);
+
 /// An application.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct AppId(pub(crate) u32);

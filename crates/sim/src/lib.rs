@@ -24,9 +24,9 @@ pub mod units;
 mod world;
 
 pub use counters::{ByClass, Class, NodeCounters, PortCounters, Tally};
-pub use engine::{Engine, MediumId, PacketId};
+pub use engine::{Engine, PacketId};
 pub use flows::FlowCounters;
-pub use ids::{AppId, HfId, LinkId, NodeId, PortId, TunnelId};
+pub use ids::{AppId, HfId, LinkId, MediumId, NodeId, PortId, TunnelId};
 pub use medium::hf;
 pub use medium::wire::channel;
 pub use node::service;

@@ -7,8 +7,9 @@
 //!
 //! A node never touches another: all it can do to the world is to transmit.
 
-mod packets;
-mod queue;
+pub(crate) mod packets;
+pub(crate) mod port;
+pub(crate) mod queue;
 mod trace;
 
 use std::any::Any;
@@ -20,12 +21,13 @@ use proto::time::Time;
 use crate::capture::{Capture, Direction};
 use crate::counters::{Class, PortCounters};
 use crate::flows::Flows;
-use crate::ids::{NodeId, PortId};
+use crate::ids::{MediumId, NodeId, PortId};
 use crate::medium::{Delivery, LinkAddress, Medium};
 use crate::transits::Transits;
 
 pub use packets::PacketId;
 pub(crate) use packets::Packets;
+pub(crate) use port::Port;
 pub(crate) use queue::{Event, Kind, Queue, Sequence};
 pub(crate) use trace::Trace;
 
@@ -50,31 +52,11 @@ pub struct Engine {
     media: Vec<Attached>,
 }
 
-/// A medium, by its place in the order in which they were added.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct MediumId(pub(crate) u32);
-
 /// A medium and the order of its events.
 #[derive(Debug)]
 struct Attached {
     medium: Box<dyn Medium>,
     sequence: Sequence,
-}
-
-/// Where an interface is attached.
-#[derive(Debug)]
-pub(crate) struct Port {
-    pub(crate) node: NodeId,
-    /// The index of the interface in its node.
-    pub(crate) interface: usize,
-    pub(crate) medium: MediumId,
-    /// When it may transmit; [`Time::MAX`] while its medium does not know that yet.
-    pub(crate) idle_at: Time,
-    /// Whether its node is to be told of that.
-    pub(crate) awaits_idle: bool,
-    pub(crate) counters: PortCounters,
-    /// The captures that see its packets, and its number in each.
-    pub(crate) captures: Vec<(usize, u32)>,
 }
 
 impl Engine {

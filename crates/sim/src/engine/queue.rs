@@ -5,9 +5,8 @@ use std::collections::BinaryHeap;
 
 use proto::time::Time;
 
-use super::MediumId;
 use super::packets::PacketId;
-use crate::ids::{NodeId, PortId};
+use crate::ids::{MediumId, NodeId, PortId};
 
 /// Something that will happen.
 ///

@@ -4,9 +4,11 @@ use std::collections::VecDeque;
 
 use proto::time::Time;
 
-use crate::engine::{Event, Kind, MediumId, PacketId, Packets, Port, Queue, Sequence};
+use crate::engine::packets::{PacketId, Packets};
+use crate::engine::port::Port;
+use crate::engine::queue::{Event, Kind, Queue, Sequence};
 use crate::flows::Flows;
-use crate::ids::PortId;
+use crate::ids::{MediumId, PortId};
 
 /// What a medium can do to the world while it handles a packet or an event.
 #[derive(Debug)]

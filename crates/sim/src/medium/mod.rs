@@ -17,7 +17,7 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::net::IpAddr;
 
-use crate::engine::PacketId;
+use crate::engine::packets::PacketId;
 use crate::ids::PortId;
 
 pub use delivery::Delivery;

@@ -8,8 +8,7 @@ use proto::rng::Rng;
 
 use super::{World, small};
 use crate::channel::{self, Channel};
-use crate::engine::MediumId;
-use crate::ids::{LinkId, NodeId, PortId};
+use crate::ids::{LinkId, MediumId, NodeId, PortId};
 use crate::medium::Medium;
 use crate::medium::wire::Wire;
 use crate::node::{Interface, InterfaceConfig, Node, Route, Service};

@@ -17,9 +17,9 @@ use std::net::IpAddr;
 use proto::time::Time;
 
 use crate::app::App;
-use crate::engine::{Engine, Kind, MediumId, Port, Sequence};
+use crate::engine::{Engine, Kind, Port, Sequence};
 use crate::flows::Flows;
-use crate::ids::{AppId, LinkId, NodeId, PortId};
+use crate::ids::{AppId, LinkId, MediumId, NodeId, PortId};
 use crate::node::{Interface, Node};
 
 pub use build::LinkConfig;

@@ -16,7 +16,7 @@ use proto::modem::{Event, Transmit};
 use proto::time::Time;
 
 use super::{Medium as Radio, StationId};
-use crate::engine::PacketId;
+use crate::engine::packets::PacketId;
 use crate::ids::PortId;
 use crate::medium::{Delivery, LinkAddress, Medium, Neighbour};
 

@@ -5,7 +5,7 @@ pub mod channel;
 use std::net::IpAddr;
 
 use super::{Delivery, LinkAddress, Medium, Neighbour};
-use crate::engine::PacketId;
+use crate::engine::packets::PacketId;
 use crate::ids::PortId;
 use channel::Channel;
 

@@ -1,0 +1,22 @@
+//! What is known of the place where an interface meets its medium.
+
+use proto::time::Time;
+
+use crate::counters::PortCounters;
+use crate::ids::{MediumId, NodeId};
+
+/// Where an interface is attached.
+#[derive(Debug)]
+pub(crate) struct Port {
+    pub(crate) node: NodeId,
+    /// The index of the interface in its node.
+    pub(crate) interface: usize,
+    pub(crate) medium: MediumId,
+    /// When it may transmit; [`Time::MAX`] while its medium does not know that yet.
+    pub(crate) idle_at: Time,
+    /// Whether its node is to be told of that.
+    pub(crate) awaits_idle: bool,
+    pub(crate) counters: PortCounters,
+    /// The captures that see its packets, and its number in each.
+    pub(crate) captures: Vec<(usize, u32)>,
+}
