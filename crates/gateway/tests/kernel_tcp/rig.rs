@@ -1,10 +1,4 @@
-//! `proto::tcp` against the TCP of this machine's kernel, over a TUN device in a namespace.
-//!
-//! ```text
-//!   std::net sockets ── kernel TCP ── tun ══ losses, delays, doubles ══ Connection ── application
-//!       10.9.0.1, fd09::1            (a network namespace)              10.9.0.2, fd09::2
-//! ```
-#![expect(clippy::unwrap_used, reason = "a test fails where it panics")]
+//! One connection of ours and the kernel at the other end, in a network namespace.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -22,163 +16,11 @@ use proto::tcp::{Config, Connection, Event, Flags, Rto, Segment, State};
 use proto::time::{Time, earliest};
 use tun_rs::{DeviceBuilder, SyncDevice};
 
-const MEGABYTE: usize = 1_000_000;
 /// A case that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-#[test]
-#[ignore = "needs root: run by ./test"]
-fn octets_cross_both_ways_whoever_connects_and_whoever_closes() {
-    for is_v6 in [false, true] {
-        for config in configs() {
-            for (we_connect, we_close_first) in
-                [(true, true), (true, false), (false, true), (false, false)]
-            {
-                in_a_namespace(move || {
-                    let mut rig = Rig::new(config, Trouble::NONE);
-                    rig.exchange(is_v6, we_connect, we_close_first, MEGABYTE / 2);
-                });
-            }
-        }
-    }
-}
-
-#[test]
-#[ignore = "needs root: run by ./test"]
-fn octets_cross_a_path_that_loses_delays_and_doubles() {
-    for config in configs() {
-        for we_connect in [true, false] {
-            in_a_namespace(move || {
-                let mut rig = Rig::new(config, Trouble::MUCH);
-                rig.exchange(false, we_connect, we_connect, MEGABYTE / 4);
-            });
-        }
-    }
-}
-
-#[test]
-#[ignore = "needs root: run by ./test"]
-fn the_kernel_refuses_where_it_does_not_listen() {
-    in_a_namespace(|| {
-        let mut rig = Rig::new(quick(), Trouble::NONE);
-        rig.connect(kernel(false, 9));
-        rig.run_until("the kernel's refusal", |rig| rig.has(Event::Reset));
-    });
-}
-
-#[test]
-#[ignore = "needs root: run by ./test"]
-fn we_refuse_where_nobody_listens() {
-    in_a_namespace(|| {
-        // The kernel knocks where nobody listens, and gets the reset for no connection.
-        let mut rig = Rig::new(quick(), Trouble::NONE);
-        let knock = thread::spawn(|| TcpStream::connect(ours(false, 9)).map(|_| ()));
-        rig.run_until("our refusal", |_| knock.is_finished());
-        let error = knock.join().unwrap().unwrap_err();
-        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
-    });
-}
-
-#[test]
-#[ignore = "needs root: run by ./test"]
-fn a_reset_of_the_kernel_ends_our_end() {
-    in_a_namespace(|| {
-        let mut rig = Rig::new(quick(), Trouble::NONE);
-        let stream = rig.connected();
-        rig.send(b"never read");
-        rig.run_until("our data is there", |rig| rig.tcp().flight_size() == 0);
-        // A socket closed before its data is read sends a reset.
-        drop(stream);
-        rig.run_until("the kernel's reset", |rig| rig.has(Event::Reset));
-        assert_eq!(rig.tcp().state(), State::Closed);
-    });
-}
-
-#[test]
-#[ignore = "needs root: run by ./test"]
-fn our_reset_ends_the_kernels_end() {
-    in_a_namespace(|| {
-        let mut rig = Rig::new(quick(), Trouble::NONE);
-        let mut stream = rig.connected();
-        let reader = thread::spawn(move || stream.read(&mut [0]));
-        rig.tcp().abort();
-        rig.run_until("the kernel sees our reset", |_| reader.is_finished());
-        let error = reader.join().unwrap().unwrap_err();
-        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
-    });
-}
-
-#[test]
-#[ignore = "needs root: run by ./test"]
-fn we_go_on_after_the_kernel_has_closed() {
-    in_a_namespace(|| {
-        let mut rig = Rig::new(quick(), Trouble::NONE);
-        let stream = rig.connected();
-        stream.shutdown(Shutdown::Write).unwrap();
-        rig.run_until("the kernel's FIN", |rig| rig.has(Event::PeerClosed));
-        let reader = read_to_end(stream);
-        rig.send(&pattern(MEGABYTE));
-        rig.closes = true;
-        rig.run_until("our end", |rig| rig.has(Event::Closed) && reader.is_finished());
-        assert!(reader.join().unwrap() == pattern(MEGABYTE));
-    });
-}
-
-#[test]
-#[ignore = "needs root: run by ./test"]
-fn the_kernel_goes_on_after_we_have_closed() {
-    in_a_namespace(|| {
-        let mut rig = Rig::new(quick(), Trouble::NONE);
-        let mut stream = rig.connected();
-        rig.closes = true;
-        rig.run_until("our FIN is there", |rig| rig.tcp().state() == State::FinWait2);
-        let writer = thread::spawn(move || stream.write_all(&pattern(MEGABYTE)).unwrap());
-        // Once both ends have closed, time-wait leads to the end however late this is looked at.
-        rig.run_until("the kernel's FIN", |rig| rig.has(Event::PeerClosed));
-        writer.join().unwrap();
-        rig.run_until("our end", |rig| rig.has(Event::Closed));
-        assert!(rig.received == pattern(MEGABYTE));
-    });
-}
-
-#[test]
-#[ignore = "needs root: run by ./test"]
-fn the_kernel_closes_its_window_and_opens_it_again() {
-    in_a_namespace(|| {
-        let mut rig = Rig::new(quick(), Trouble::NONE);
-        let stream = rig.connected();
-        rig.send(&pattern(20 * MEGABYTE));
-        rig.run_until("the kernel's window is closed", |rig| {
-            rig.tcp().peer_window() < 1_000 && rig.tcp().stats().window_probes > 1
-        });
-        let reader = read_to_end(stream);
-        rig.closes = true;
-        rig.run_until("the end", |_| reader.is_finished());
-        assert!(reader.join().unwrap() == pattern(20 * MEGABYTE));
-    });
-}
-
-#[test]
-#[ignore = "needs root: run by ./test"]
-fn our_window_closes_and_opens_again() {
-    in_a_namespace(|| {
-        let mut rig = Rig::new(quick(), Trouble::NONE);
-        let mut stream = rig.connected();
-        rig.is_lazy = true;
-        let writer = thread::spawn(move || stream.write_all(&pattern(20 * MEGABYTE)).unwrap());
-        let full = quick().receive_buffer - 1_500;
-        rig.run_until("our window is closed", |rig| {
-            rig.tcp().readable() > full && rig.tcp().stats().out_of_window > 1
-        });
-        rig.is_lazy = false;
-        rig.run_until("the end", |rig| rig.has(Event::PeerClosed));
-        writer.join().unwrap();
-        assert!(rig.received == pattern(20 * MEGABYTE));
-    });
-}
-
 /// The default with timers that do not make a test wait.
-fn quick() -> Config {
+pub(crate) fn quick() -> Config {
     Config {
         time_wait: Duration::from_millis(100),
         rto: Rto {
@@ -194,7 +36,7 @@ fn quick() -> Config {
 }
 
 /// Each option on and off.
-fn configs() -> [Config; 6] {
+pub(crate) fn configs() -> [Config; 6] {
     let plain = Config {
         sack: false,
         timestamps: false,
@@ -214,19 +56,19 @@ fn configs() -> [Config; 6] {
 
 /// What happens to packets between the two ends.
 #[derive(Clone, Copy)]
-struct Trouble {
+pub(crate) struct Trouble {
     loss: f64,
     delay: f64,
     double: f64,
 }
 
 impl Trouble {
-    const NONE: Self = Self { loss: 0.0, delay: 0.0, double: 0.0 };
-    const MUCH: Self = Self { loss: 0.03, delay: 0.05, double: 0.02 };
+    pub(crate) const NONE: Self = Self { loss: 0.0, delay: 0.0, double: 0.0 };
+    pub(crate) const MUCH: Self = Self { loss: 0.03, delay: 0.05, double: 0.02 };
 }
 
 /// The driver of one connection.
-struct Rig {
+pub(crate) struct Rig {
     device: SyncDevice,
     start: Instant,
     config: Config,
@@ -240,20 +82,20 @@ struct Rig {
     count: u64,
     to_send: Vec<u8>,
     sent: usize,
-    received: Vec<u8>,
+    pub(crate) received: Vec<u8>,
     events: Vec<Event>,
-    closes: bool,
-    is_lazy: bool,
+    pub(crate) closes: bool,
+    pub(crate) is_lazy: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
+pub(crate) enum Way {
     In,
     Out,
 }
 
 impl Rig {
-    fn new(config: Config, trouble: Trouble) -> Self {
+    pub(crate) fn new(config: Config, trouble: Trouble) -> Self {
         let device = DeviceBuilder::new().name("peer0").mtu(1_500).build_sync().unwrap();
         device.set_nonblocking(true).unwrap();
         for arguments in [
@@ -283,7 +125,13 @@ impl Rig {
     }
 
     /// Moves `len` octets in both directions at once, then closes; all must arrive.
-    fn exchange(&mut self, is_v6: bool, we_connect: bool, we_close_first: bool, len: usize) {
+    pub(crate) fn exchange(
+        &mut self,
+        is_v6: bool,
+        we_connect: bool,
+        we_close_first: bool,
+        len: usize,
+    ) {
         let app = if we_connect {
             let listener = TcpListener::bind(kernel(is_v6, 0)).unwrap();
             self.connect(listener.local_addr().unwrap());
@@ -318,32 +166,32 @@ impl Rig {
     }
 
     /// Opens a connection to a kernel that listens; returns its socket.
-    fn connected(&mut self) -> TcpStream {
+    pub(crate) fn connected(&mut self) -> TcpStream {
         let listener = TcpListener::bind(kernel(false, 0)).unwrap();
         self.connect(listener.local_addr().unwrap());
         self.run_until("connected", |rig| rig.has(Event::Connected));
         listener.accept().unwrap().0
     }
 
-    fn connect(&mut self, remote: SocketAddr) {
+    pub(crate) fn connect(&mut self, remote: SocketAddr) {
         let local = ours(remote.is_ipv6(), 40_000);
         let now = self.now();
         self.tcp = Some(Connection::connect(now, self.config, local, remote, &mut self.rng));
     }
 
-    fn send(&mut self, octets: &[u8]) {
+    pub(crate) fn send(&mut self, octets: &[u8]) {
         self.to_send.extend_from_slice(octets);
     }
 
-    fn tcp(&mut self) -> &mut Connection {
+    pub(crate) fn tcp(&mut self) -> &mut Connection {
         self.tcp.as_mut().unwrap()
     }
 
-    fn has(&self, event: Event) -> bool {
+    pub(crate) fn has(&self, event: Event) -> bool {
         self.events.contains(&event)
     }
 
-    fn run_until(&mut self, what: &str, mut is_done: impl FnMut(&mut Self) -> bool) {
+    pub(crate) fn run_until(&mut self, what: &str, mut is_done: impl FnMut(&mut Self) -> bool) {
         let deadline = Instant::now() + PATIENCE;
         loop {
             self.settle();
@@ -367,14 +215,14 @@ impl Rig {
         }
     }
 
-    fn receive(&mut self) {
+    pub(crate) fn receive(&mut self) {
         let mut buffer = [0; 2_000];
         while let Ok(len) = self.device.recv(&mut buffer) {
             self.pass(Way::In, &buffer[..len]);
         }
     }
 
-    fn handle_due(&mut self) {
+    pub(crate) fn handle_due(&mut self) {
         let now = self.now();
         while let Some(entry) = self.late.first_entry().filter(|entry| entry.key().0 <= now) {
             let (way, packet) = entry.remove();
@@ -389,7 +237,7 @@ impl Rig {
     }
 
     /// A packet enters the path between the ends.
-    fn pass(&mut self, way: Way, packet: &[u8]) {
+    pub(crate) fn pass(&mut self, way: Way, packet: &[u8]) {
         let Trouble { loss, delay, double } = self.trouble;
         let copies = match (self.rng.chance(loss), self.rng.chance(double)) {
             (true, _) => 0,
@@ -407,7 +255,7 @@ impl Rig {
         }
     }
 
-    fn arrive(&mut self, way: Way, packet: &[u8]) {
+    pub(crate) fn arrive(&mut self, way: Way, packet: &[u8]) {
         if way == Way::Out {
             // A full device is one more loss.
             let _ = self.device.send(packet);
@@ -440,7 +288,7 @@ impl Rig {
     }
 
     /// What a driver does after each call.
-    fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         let now = self.now();
         let Some(tcp) = &mut self.tcp else { return };
         while let Some(event) = tcp.poll_event() {
@@ -468,13 +316,13 @@ impl Rig {
         }
     }
 
-    fn now(&self) -> Time {
+    pub(crate) fn now(&self) -> Time {
         Time::ZERO + self.start.elapsed()
     }
 }
 
 /// Runs a test in a network namespace of its own, which ends with its threads.
-fn in_a_namespace(test: impl FnOnce() + Send + 'static) {
+pub(crate) fn in_a_namespace(test: impl FnOnce() + Send + 'static) {
     let thread = thread::spawn(|| {
         unshare(CloneFlags::CLONE_NEWNET).unwrap();
         assert!(Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap().success());
@@ -485,7 +333,7 @@ fn in_a_namespace(test: impl FnOnce() + Send + 'static) {
     }
 }
 
-fn read_to_end(mut stream: TcpStream) -> JoinHandle<Vec<u8>> {
+pub(crate) fn read_to_end(mut stream: TcpStream) -> JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let mut octets = Vec::new();
         stream.read_to_end(&mut octets).unwrap();
@@ -493,17 +341,17 @@ fn read_to_end(mut stream: TcpStream) -> JoinHandle<Vec<u8>> {
     })
 }
 
-fn kernel(is_v6: bool, port: u16) -> SocketAddr {
+pub(crate) fn kernel(is_v6: bool, port: u16) -> SocketAddr {
     let address = if is_v6 { "fd09::1" } else { "10.9.0.1" };
     SocketAddr::new(address.parse().unwrap(), port)
 }
 
-fn ours(is_v6: bool, port: u16) -> SocketAddr {
+pub(crate) fn ours(is_v6: bool, port: u16) -> SocketAddr {
     let address = if is_v6 { "fd09::2" } else { "10.9.0.2" };
     SocketAddr::new(address.parse().unwrap(), port)
 }
 
 /// Octets that tell where in the stream they belong.
-fn pattern(len: usize) -> Vec<u8> {
+pub(crate) fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|at| u8::try_from((at * 31 + at / 251) % 256).unwrap()).collect()
 }

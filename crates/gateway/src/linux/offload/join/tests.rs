@@ -1,0 +1,189 @@
+use std::net::IpAddr;
+
+use proptest::prelude::*;
+use proto::ip::Spec;
+
+use super::*;
+use crate::linux::offload::Offload;
+
+const V4: [[u8; 4]; 2] = [[10, 0, 0, 1], [10, 0, 0, 2]];
+
+#[test]
+fn segments_that_follow_each_other_become_one_train() {
+    for is_v4 in [true, false] {
+        let packets: Vec<_> =
+            (0..5).map(|at| tcp(is_v4, 1_000, 1_000 + at * 100, TCP_ACK, 100)).collect();
+
+        let written = joined(&packets);
+
+        assert_eq!(written.len(), 1);
+        assert_eq!(cut(&written[0]), strip(&packets));
+    }
+}
+
+#[test]
+fn a_short_or_pushed_segment_is_the_last() {
+    let packets = [
+        tcp(true, 1, 0, TCP_ACK, 100),
+        tcp(true, 1, 100, TCP_ACK, 50),
+        tcp(true, 1, 150, TCP_ACK, 50),
+        tcp(true, 1, 200, TCP_ACK | TCP_PSH, 50),
+        tcp(true, 1, 250, TCP_ACK, 50),
+    ];
+
+    let written = joined(&packets);
+
+    let counts: Vec<_> = written.iter().map(|train| cut(train).len()).collect();
+    assert_eq!(counts, [2, 2, 1]);
+}
+
+#[test]
+fn what_differs_or_is_damaged_is_not_joined_but_stays_in_order() {
+    let mut damaged = tcp(true, 1, 100, TCP_ACK, 100);
+    *damaged.last_mut().unwrap() ^= 1;
+    let mut marked = tcp(true, 1, 100, TCP_ACK, 100);
+    marked[1] |= 3;
+    ip::rewrite_v4_checksum(&mut marked[..20]);
+    for second in [
+        tcp(true, 1, 100, TCP_ACK | 1, 100),
+        tcp(true, 1, 200, TCP_ACK, 100),
+        tcp(true, 1, 100, TCP_ACK, 101),
+        tcp(true, 1, 100, TCP_ACK, 0),
+        damaged,
+        marked,
+    ] {
+        let packets = [tcp(true, 1, 0, TCP_ACK, 100), second];
+
+        let written = joined(&packets);
+
+        let raw: Vec<_> = written.iter().map(|train| train[HEADER..].to_vec()).collect();
+        assert_eq!(raw, packets);
+    }
+}
+
+#[test]
+fn flows_that_take_turns_are_joined_each() {
+    let packets: Vec<_> =
+        (0..8).map(|at| tcp(true, 1 + at % 2, u32::from(at / 2) * 100, TCP_ACK, 100)).collect();
+
+    let written = joined(&packets);
+
+    assert_eq!(written.len(), 2);
+}
+
+#[test]
+fn datagrams_are_joined() {
+    let packets: Vec<_> = (0..3).map(|_| udp(100)).collect();
+
+    let written = joined(&packets);
+
+    assert_eq!(written.len(), 1);
+    assert_eq!(cut(&written[0]), strip(&packets));
+}
+
+#[test]
+fn datagrams_stay_alone_where_the_kernel_takes_no_trains_of_them() {
+    let packets: Vec<_> = (0..3).map(|_| udp(100)).collect();
+    let mut joiner = Joiner::new(false);
+
+    let mut written = Vec::new();
+    for packet in &packets {
+        joiner.push(packet, |train| written.push(train[HEADER..].to_vec()));
+    }
+    joiner.flush(|train| written.push(train[HEADER..].to_vec()));
+
+    assert_eq!(written, packets);
+}
+
+proptest! {
+    #[test]
+    fn no_packet_is_lost_or_changed_whatever_comes(
+        packets in prop::collection::vec(
+            (0_u16..3, 0_u32..4, any::<bool>(), prop::sample::select(vec![0_usize, 50, 100])),
+            0..40,
+        ),
+        noise in prop::collection::vec(any::<u8>(), 0..60),
+    ) {
+        let mut packets: Vec<_> = packets
+            .into_iter()
+            .map(|(port, at, push, len)| {
+                let flags = if push { TCP_ACK | TCP_PSH } else { TCP_ACK };
+                tcp(true, port, at * 100, flags, len)
+            })
+            .collect();
+        packets.push(noise);
+
+        let mut out: Vec<Vec<u8>> =
+            joined(&packets).iter().flat_map(|train| {
+                if train[0] == 0 { vec![train[HEADER..].to_vec()] } else { cut(train) }
+            }).collect();
+
+        let mut expected = strip(&packets);
+        let mut out_stripped = strip(&out);
+        expected.sort();
+        out_stripped.sort();
+        prop_assert_eq!(out_stripped, expected);
+        out.clear();
+    }
+}
+
+fn joined(packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let mut written = Vec::new();
+    let mut joiner = Joiner::new(true);
+    for packet in packets {
+        joiner.push(packet, |train| written.push(train.to_vec()));
+    }
+    joiner.flush(|train| written.push(train.to_vec()));
+    written
+}
+
+fn cut(train: &[u8]) -> Vec<Vec<u8>> {
+    let offload = Offload::parse(train, 0).unwrap();
+    let (mut packets, mut scratch) = (Vec::new(), Vec::new());
+    let mut packet = train[HEADER..].to_vec();
+    offload.segment(&mut packet, &mut scratch, |packet| packets.push(packet.to_vec())).unwrap();
+    strip(&packets)
+}
+
+/// Without what a train numbers anew: the identification, and with it the checksum.
+fn strip(packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let mut packets = packets.to_vec();
+    for packet in &mut packets {
+        if packet.len() >= 20 && packet[0] == 0x45 {
+            packet[4..6].fill(0);
+            packet[10..12].fill(0);
+        }
+    }
+    packets
+}
+
+fn tcp(is_v4: bool, port: u16, seq: u32, flags: u8, len: usize) -> Vec<u8> {
+    let mut segment = vec![0; 20 + len];
+    segment[..2].copy_from_slice(&port.to_be_bytes());
+    segment[4..8].copy_from_slice(&seq.to_be_bytes());
+    segment[12] = 5 << 4;
+    segment[TCP_FLAGS] = flags;
+    for (at, octet) in segment[20..].iter_mut().enumerate() {
+        *octet = u8::try_from(at % 251).unwrap();
+    }
+    packet(is_v4, protocol::TCP, segment, 16)
+}
+
+fn udp(len: usize) -> Vec<u8> {
+    let mut datagram = vec![7; 8 + len];
+    let total = u16::try_from(8 + len).unwrap();
+    datagram[4..6].copy_from_slice(&total.to_be_bytes());
+    packet(true, protocol::UDP, datagram, 6)
+}
+
+fn packet(is_v4: bool, protocol: u8, mut segment: Vec<u8>, sum_at: usize) -> Vec<u8> {
+    let ends =
+        if is_v4 { V4.map(IpAddr::from) } else { [IpAddr::from([1; 16]), IpAddr::from([2; 16])] };
+    segment[sum_at..sum_at + 2].fill(0);
+    let sum = pseudo_header(ends[0], ends[1], protocol, segment.len()).with(&segment).finish();
+    segment[sum_at..sum_at + 2].copy_from_slice(&sum.to_be_bytes());
+    let mut packet = Vec::new();
+    Spec::new(ends[0], ends[1], protocol).emit(segment.len(), &mut packet);
+    packet.extend_from_slice(&segment);
+    packet
+}
