@@ -5,8 +5,6 @@
 
 use std::fmt;
 
-use crate::claim::Verdict;
-
 /// What the runs say to a question. Ordered, so that "and" is the least and "or" the greatest.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Answer {
@@ -108,6 +106,30 @@ pub fn reason(checks: &[Check]) -> String {
         (!named.is_empty()).then(|| format!("{title}: {}{more}", named.join("; ")))
     });
     told.collect::<Vec<_>>().join(". ")
+}
+
+/// What became of a claim.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Verdict {
+    /// What we measure is better than what is claimed.
+    Beaten,
+    /// We measure something else.
+    Differs,
+    /// We measure what is claimed.
+    Reproduced,
+    /// The runs are too few to tell.
+    Undecided,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Beaten => "beaten",
+            Self::Differs => "differs",
+            Self::Reproduced => "reproduced",
+            Self::Undecided => "undecided",
+        })
+    }
 }
 
 impl Verdict {

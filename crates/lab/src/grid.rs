@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::claim::{Finding, Line, Metric, Outcome, Point};
+use crate::finding::{Finding, Line, Metric, Outcome, Point};
 use crate::runner;
 use crate::stats::{Estimate, Observation, Sample};
 

@@ -4,6 +4,7 @@ pub mod answer;
 pub mod campaign;
 pub mod claim;
 pub mod figure;
+pub mod finding;
 pub mod grid;
 pub mod hbh;
 pub mod hf;

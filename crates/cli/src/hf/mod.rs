@@ -10,6 +10,7 @@ mod report;
 
 use std::fs;
 use std::io::{self, Write as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
@@ -19,11 +20,40 @@ use gateway::bearer::Server;
 use proto::time::Time;
 
 use crate::failure;
-pub(crate) use options::Args;
-use options::{End, Plan};
+use options::{End, Options, Plan};
 use picture::Picture;
 use progress::Progress;
 use report::Report;
+
+/// Join two STANAG 5066 nodes by emulated HF modems and a channel, in real time.
+///
+/// Each node serves the subnetwork interface (SIS) on TCP, so that any client can be tried without
+/// a radio. Only the radio is emulated: waveforms take the time that they take. With --modem-only,
+/// there are two modems alone, which two nodes of anybody's reach by TCP (MIL-STD-188-110D,
+/// appendix A).
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  trackway hf --speed 9600 --ber 1e-5 --timeline exchange.svg
+  trackway hf --config examples/hf.toml --duration 60s
+
+The first runs until Ctrl-C; SIS clients connect to 127.0.0.1:5066 and 127.0.0.1:5067.")]
+pub(crate) struct Args {
+    /// A TOML file with any of the options below; those on the command line count more.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    options: Options,
+}
+
+impl Args {
+    /// Reads the file, and checks all together.
+    fn plan(self) -> anyhow::Result<Plan> {
+        let Self { config, options } = self;
+        let from_file =
+            config.map(|path| file::read(&path)).transpose().map_err(failure::misuse)?;
+        options.or(from_file.unwrap_or_default()).check().map_err(failure::misuse)
+    }
+}
 
 /// Runs the subcommand of `args`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {

@@ -11,29 +11,7 @@ use proto::s5066::{Address, node};
 use sim::hf::{Channel, Timing};
 use sim::units::Span;
 
-use super::file;
 use super::parameters::NodeParameters;
-use crate::failure::misuse;
-
-/// Join two STANAG 5066 nodes by emulated HF modems and a channel, in real time.
-///
-/// Each node serves the subnetwork interface (SIS) on TCP, so that any client can be tried without
-/// a radio. Only the radio is emulated: waveforms take the time that they take. With --modem-only,
-/// there are two modems alone, which two nodes of anybody's reach by TCP (MIL-STD-188-110D,
-/// appendix A).
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  trackway hf --speed 9600 --ber 1e-5 --timeline exchange.svg
-  trackway hf --config examples/hf.toml --duration 60s
-
-The first runs until Ctrl-C; SIS clients connect to 127.0.0.1:5066 and 127.0.0.1:5067.")]
-pub(crate) struct Args {
-    /// A TOML file with any of the options below; those on the command line count more.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    #[command(flatten)]
-    options: Options,
-}
 
 /// Everything that may be left out.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -150,18 +128,9 @@ const ADDRESSES: [Address; 2] = [Address::node(0x000a_141e), Address::node(0x000
 const SIS_PORT: u16 = 5_066;
 const MODEM_PORT: u16 = 3_000;
 
-impl Args {
-    /// Reads the file, and checks all together.
-    pub(super) fn plan(self) -> anyhow::Result<Plan> {
-        let Self { config, options } = self;
-        let from_file = config.map(|path| file::read(&path)).transpose().map_err(misuse)?;
-        options.or(from_file.unwrap_or_default()).check().map_err(misuse)
-    }
-}
-
 impl Options {
     /// These, and where they are silent, others.
-    fn or(self, other: Self) -> Self {
+    pub(super) fn or(self, other: Self) -> Self {
         // Of two ways to say how bad the channel is, the nearer one counts.
         let is_said = self.ber.is_some() || self.snr.is_some();
         let (ber, snr) = if is_said { (self.ber, self.snr) } else { (other.ber, other.snr) };

@@ -19,7 +19,6 @@ mod text;
 mod theme;
 pub mod timeline;
 
-use crate::claim::Point;
 use crate::stats::Estimate;
 
 pub use png::to_png;
@@ -131,30 +130,6 @@ impl Series {
     /// A curve that was not measured.
     pub fn new(name: impl Into<String>, ink: Ink, marks: impl IntoIterator<Item = Mark>) -> Self {
         Self { name: name.into(), ink, marks: marks.into_iter().collect() }
-    }
-
-    /// The curves of points, in the order in which they begin.
-    #[must_use]
-    pub fn of(points: &[Point]) -> Vec<Self> {
-        let mut names: Vec<&str> = Vec::new();
-        let mut all: Vec<Self> = Vec::new();
-        for Point { line, x, y, .. } in points {
-            let place = names.iter().position(|name| *name == line.series).unwrap_or_else(|| {
-                names.push(&line.series);
-                all.push(Self::new(&line.title, line.ink, []));
-                all.len() - 1
-            });
-            all[place].marks.push(Mark::measured(*x, y));
-        }
-        all
-    }
-
-    /// What physics allows, times a factor, where points of the first series have it.
-    #[must_use]
-    pub fn limit(points: &[Point], name: &str, ink: Ink, factor: f64) -> Self {
-        let first = points.first().map(|point| point.line.series.as_str());
-        let of_first = points.iter().filter(|point| Some(point.line.series.as_str()) == first);
-        Self::new(name, ink, of_first.filter_map(|it| Some(Mark::exact(it.x, it.limit? * factor))))
     }
 }
 

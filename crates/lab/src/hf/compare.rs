@@ -6,7 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::radio;
+use super::key_ups;
 use crate::claim::{Table, Verdict};
 use crate::stats::Estimate;
 
@@ -113,7 +113,7 @@ impl Radio {
 /// What all radios together mean, the fastest first. It counts what all have that are no slower than
 /// the published figures imply of theirs.
 pub(super) fn verdict(radios: &[Radio]) -> Verdict {
-    let comparable = radios.iter().filter(|it| it.key_up <= radio::as_published());
+    let comparable = radios.iter().filter(|it| it.key_up <= key_ups::as_published());
     match comparable.map(Radio::standing).min() {
         Some(Standing::Beaten) => Verdict::Beaten,
         Some(Standing::Tied) => Verdict::Reproduced,
@@ -151,10 +151,10 @@ pub(super) fn reason(radios: &[Radio]) -> String {
 pub(super) fn table(
     title: &str,
     lead: &[&str],
-    rows: impl Iterator<Item = (Vec<String>, String, [String; radio::COUNT])>,
+    rows: impl Iterator<Item = (Vec<String>, String, [String; key_ups::COUNT])>,
 ) -> Table {
     let mut head: Vec<String> = lead.iter().map(|&it| it.to_owned()).collect();
-    head.extend(radio::key_ups().map(seconds));
+    head.extend(key_ups::key_ups().map(seconds));
     head.push("published".to_owned());
     let rows = rows.map(|(mut row, published, measured)| {
         row.extend(measured);
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn what_only_fast_radios_beat_is_not_beaten() {
-        let like_published = radio::as_published().as_secs_f64();
+        let like_published = key_ups::as_published().as_secs_f64();
         let fast = radio(0.2, &[0.9, 0.9]);
         let among = |ours: [f64; 2]| {
             verdict(&[fast.clone(), radio(like_published, &ours), radio(60.0, &[0.1])])

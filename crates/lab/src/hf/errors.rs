@@ -7,7 +7,7 @@ use proto::ipclient::Transport;
 use super::compare::{self, Compared, Radio};
 use super::link::Link;
 use super::transfer::{TOTAL, UTILISATION, errored, limit, seconds, share};
-use super::{GROUP, published, radio, scientific};
+use super::{GROUP, key_ups, published, radio, scientific};
 use crate::answer::{self, Check};
 use crate::claim::{Claim, Exchange, Finding, Line, Point, Table, Verdict};
 use crate::figure::{Axis, Figure, Ink, Series};
@@ -90,7 +90,7 @@ impl Way {
 
 fn links() -> Vec<Link> {
     let of = |way: &'static Way| {
-        let keyed = move |ber| radio::key_ups().map(|key_up| way.keyed(ber, key_up));
+        let keyed = move |ber| key_ups::key_ups().map(|key_up| way.keyed(ber, key_up));
         ERRORS.into_iter().flat_map(keyed)
     };
     WAYS.iter().flat_map(of).collect()
@@ -141,7 +141,7 @@ fn judge(runs: &Runs<Link>) -> Finding {
             format!("{any} in any order, {one} in order at {ber:e}")
         })
         .collect();
-    let radios = radio::key_ups().map(|key_up| Radio { key_up, figures: compared(runs, key_up) });
+    let radios = key_ups::key_ups().map(|key_up| Radio { key_up, figures: compared(runs, key_up) });
     let verdict = match Verdict::of(answer::holds(&checks)) {
         Verdict::Reproduced => compare::verdict(&radios),
         otherwise => otherwise,
@@ -191,7 +191,7 @@ fn by_key_up(runs: &Runs<Link>) -> Table {
     let of = |way: &'static Way| {
         let pairs = ERRORS.iter().zip(way.published);
         pairs.map(move |(&ber, theirs)| {
-            let measured = radio::key_ups()
+            let measured = key_ups::key_ups()
                 .map(|key_up| share(&runs.at(&way.keyed(ber, key_up), UTILISATION)));
             let place = vec![way.title.to_owned(), scientific(ber)];
             (place, theirs.map_or("not viable".into(), |it| format!("{it:.3}")), measured)

@@ -11,7 +11,7 @@ use super::link::Link;
 use super::transfer::{
     BUFFER, BUFFERS, Published, Row, TIMES, TOTAL, UTILISATION, buffer, limit, seconds,
 };
-use super::{GROUP, radio};
+use super::{GROUP, key_ups, radio};
 use crate::claim::{Claim, Exchange, Finding, Line, Point};
 use crate::figure::{Axis, Figure, Ink, Series};
 use crate::grid::{Experiment, Runs};
@@ -112,7 +112,7 @@ impl Comparison {
 
     fn links(&self) -> Vec<Link> {
         let of = |row: Row| {
-            radio::key_ups().into_iter().flat_map(move |key_up| {
+            key_ups::key_ups().into_iter().flat_map(move |key_up| {
                 BUFFERS.map(|buffer| row.link(self.transport, key_up, buffer))
             })
         };
@@ -159,7 +159,7 @@ impl Comparison {
                         winners.join(" and ")
                     ),
                 },
-                radio::implied(),
+                key_ups::implied(),
             ),
             figures: self.figures(&points),
             tables: self.tables(runs),
@@ -171,8 +171,8 @@ impl Comparison {
     }
 
     /// All published figures beside ours with that buffer, radio by radio.
-    fn radios(&self, runs: &Runs<Link>, buffer: usize) -> [Radio; radio::COUNT] {
-        radio::key_ups().map(|key_up| {
+    fn radios(&self, runs: &Runs<Link>, buffer: usize) -> [Radio; key_ups::COUNT] {
+        key_ups::key_ups().map(|key_up| {
             let of = |&row: &Row| self.compared(runs, row, key_up, buffer);
             Radio { key_up, figures: self.rows.iter().flat_map(of).collect() }
         })
@@ -222,7 +222,7 @@ impl Comparison {
             [used].into_iter().chain(times).collect::<Vec<_>>()
         };
         let mut points = of(self.link(row, radio::FASTEST), String::new());
-        for key_up in radio::key_ups().into_iter().skip(1) {
+        for key_up in key_ups::key_ups().into_iter().skip(1) {
             let suffix = format!(", key-up {}", compare::seconds(key_up));
             points.extend(of(self.link(row, key_up), suffix));
         }

@@ -7,6 +7,7 @@ mod bulk;
 mod compare;
 mod errors;
 mod ipclient;
+mod key_ups;
 pub mod link;
 mod radio;
 mod s5066;

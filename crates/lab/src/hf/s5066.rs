@@ -8,9 +8,9 @@ use sim::hf::Channel;
 
 use super::bulk::Bulk;
 use super::compare::{self, Compared, Radio};
-use super::radio;
 use super::transfer::share;
 use super::{BIT_S, GROUP, UTILISATION, published, scientific};
+use super::{key_ups, radio};
 use crate::answer::Answer;
 use crate::claim::{Claim, Exchange, Finding, Line, Metric, Outcome, Point, Table};
 use crate::figure::{Axis, Figure, Ink, Mark, Series};
@@ -27,7 +27,7 @@ const ERROR_SPEED: u32 = 9_600;
 const ERRORS: [(f64, f64); 4] = [(0.0, 0.921), (1e-6, 0.921), (1e-5, 0.886), (1e-4, 0.559)];
 /// The shares of turnaround that it measured there.
 const PUBLISHED_TURNAROUND: [f64; 4] =
-    [radio::TURNAROUND, radio::TURNAROUND, radio::TURNAROUND, 0.058];
+    [key_ups::TURNAROUND, key_ups::TURNAROUND, key_ups::TURNAROUND, 0.058];
 /// What was asked of ours: at these speeds, and at these bit error rates.
 const SPEED_GOALS: [(u32, f64); 3] = [(300, 0.85), (9_600, 0.92), (240_000, 0.90)];
 const ERROR_GOALS: [(f64, f64); 2] = [(1e-5, 0.89), (1e-4, 0.60)];
@@ -97,7 +97,7 @@ fn outcome(bulk: &Bulk, seed: u64) -> Outcome {
 fn bulks() -> Vec<Bulk> {
     let clear = SPEEDS.map(|speed| bulk(speed, 0.0));
     let errors =
-        ERRORS.iter().flat_map(|&(ber, _)| radio::key_ups().map(|key_up| keyed(ber, key_up)));
+        ERRORS.iter().flat_map(|&(ber, _)| key_ups::key_ups().map(|key_up| keyed(ber, key_up)));
     clear.into_iter().chain(errors).collect()
 }
 
@@ -112,7 +112,7 @@ fn judge(runs: &Runs<Bulk>) -> Finding {
         .map(|&(ber, _)| point("s5066", (ber, BER), &bulk(ERROR_SPEED, ber), runs))
         .collect();
     let by_key_up = ERRORS.iter().flat_map(|&(ber, _)| {
-        radio::key_ups().map(|key_up| {
+        key_ups::key_ups().map(|key_up| {
             let x = (key_up.as_secs_f64(), KEY_UP);
             point(&format!("s5066, key-up, {}", scientific(ber)), x, &keyed(ber, key_up), runs)
         })
@@ -126,7 +126,7 @@ fn judge(runs: &Runs<Bulk>) -> Finding {
     let goals: Vec<Goal> = goals(data);
     let missed: Vec<String> =
         goals.iter().filter(|goal| goal.is_reached() == Answer::No).map(Goal::describe).collect();
-    let radios = radio::key_ups().map(|key_up| Radio { key_up, figures: compared(runs, key_up) });
+    let radios = key_ups::key_ups().map(|key_up| Radio { key_up, figures: compared(runs, key_up) });
 
     let said: Vec<String> = by_error.iter().map(|point| percent(point.y.mean)).collect();
     let measured = format!(
@@ -143,7 +143,7 @@ fn judge(runs: &Runs<Bulk>) -> Finding {
         reason: format!(
             "{}; {}; {}",
             compare::reason(&radios),
-            radio::implied(),
+            key_ups::implied(),
             if missed.is_empty() {
                 "with the fastest radio no goal is surely missed".to_owned()
             } else {

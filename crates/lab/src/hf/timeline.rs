@@ -8,6 +8,7 @@ use proto::time::Time;
 use sim::capture::{Capture, Direction, LinkType};
 
 use crate::figure::timeline::{Kind, Span, Station, Timeline};
+use crate::finding::Exchange;
 
 /// Who transmitted when, and what, from what each station recorded.
 #[must_use]
@@ -21,6 +22,15 @@ pub fn timeline(title: &str, stations: &[(String, Vec<Record>)]) -> Timeline {
             "Where no station transmits, they turn around: the last block is decoded, the answer \
                gathered, the transmitter switched on."
                 .to_owned(),
+    }
+}
+
+impl Exchange {
+    /// Its picture.
+    #[must_use]
+    pub fn timeline(&self) -> Timeline {
+        let timeline = timeline(&self.title, &self.stations);
+        Timeline { name: self.name.clone(), subtitle: self.subtitle.clone(), ..timeline }
     }
 }
 

@@ -11,7 +11,7 @@ use settings::{Complaint, Section};
 use sim::hf::{Channel, Config, StationId, Timing};
 use sim::{HfId, HfStation, NodeId, Prefix, World};
 
-use super::reader::Reader;
+use super::names::Reader;
 
 /// A frequency, checked.
 #[derive(Clone, Debug)]

@@ -8,6 +8,7 @@
 
 mod hf;
 pub mod link;
+mod names;
 mod network;
 mod plan;
 mod reader;

@@ -1,6 +1,6 @@
 //! From a file to a plan: every name known, every number sensible.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use sim::{InterfaceConfig, Prefix};
 
 use super::hf::Frequency;
 use super::link;
+use super::names::Reader;
 use super::plan::{Flow, Link, Node, Plan, Route, Routing, Stream, Target, Transfer, Tunnel};
 
 /// How long a scenario runs at most if it does not say.
@@ -34,14 +35,6 @@ const FIRST_PORT: u16 = 5_001;
 const ROUTINGS: [(&str, Routing); 3] =
     [("shortest", Routing::Shortest), ("follow", Routing::Follow), ("none", Routing::None)];
 
-/// A file while it is read.
-pub(super) struct Reader<'d> {
-    /// The nodes, in the order of the file.
-    names: BTreeMap<&'d str, usize>,
-    /// The nodes that have a link or are on HF, and so have addresses.
-    linked: BTreeSet<usize>,
-}
-
 /// Reads a whole file.
 pub(super) fn read(source: &Source) -> Result<Plan, Complaint> {
     let document = source.parse()?;
@@ -52,7 +45,7 @@ pub(super) fn read(source: &Source) -> Result<Plan, Complaint> {
             return Err(source.about(format!("{name}: {count} of them; allowed are {most}")));
         }
     }
-    let mut reader = Reader { names: names(&root)?, linked: BTreeSet::new() };
+    let mut reader = Reader::new(&root)?;
     let defaults = root.section("defaults")?;
     let links = reader.links(&root, defaults.as_ref())?;
     for frequency in root.sections("hf")? {
@@ -113,61 +106,7 @@ fn duration(root: &Section<'_>) -> Result<Duration, Complaint> {
     Ok(duration)
 }
 
-/// The nodes by name, in the order of the file.
-fn names<'d>(root: &Section<'d>) -> Result<BTreeMap<&'d str, usize>, Complaint> {
-    let nodes = root.needed("nodes")?;
-    let mut names = BTreeMap::new();
-    for (index, entry) in nodes.list()?.iter().enumerate() {
-        let name = entry.text()?;
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        if name.is_empty() || name.len() > 32 || !name.chars().all(is_plain) {
-            return Err(entry.complain(format!(
-                "\"{name}\" is not a node's name: up to 32 letters, digits, hyphens and underscores"
-            )));
-        }
-        if names.insert(name, index).is_some() {
-            return Err(entry.complain(format!("node \"{name}\" is there twice")));
-        }
-    }
-    if names.is_empty() {
-        return Err(nodes.complain("at least one node is needed"));
-    }
-    Ok(names)
-}
-
 impl Reader<'_> {
-    /// The node that an entry names.
-    pub(super) fn node(&self, entry: &Entry<'_>) -> Result<usize, Complaint> {
-        self.named(entry.text()?, |what| entry.complain(what))
-    }
-
-    /// The node of this name, or a complaint about it.
-    pub(super) fn named(
-        &self,
-        name: &str,
-        complain: impl Fn(String) -> Complaint,
-    ) -> Result<usize, Complaint> {
-        self.names.get(name).copied().ok_or_else(|| {
-            let known: Vec<&str> = self.names.keys().copied().collect();
-            complain(format!("there is no node \"{name}\"; the nodes are {}", abridged(&known)))
-        })
-    }
-
-    /// The node that an entry names, which has a link.
-    pub(super) fn linked_node(&self, entry: &Entry<'_>) -> Result<usize, Complaint> {
-        let node = self.node(entry)?;
-        self.expect_link(node, entry.text()?, entry)?;
-        Ok(node)
-    }
-
-    /// Complains about `place` if the node has no link.
-    fn expect_link(&self, node: usize, name: &str, place: &Entry<'_>) -> Result<(), Complaint> {
-        if self.linked.contains(&node) {
-            return Ok(());
-        }
-        Err(place.complain(format!("no link leads to \"{name}\"")))
-    }
-
     fn links(
         &mut self,
         root: &Section<'_>,
@@ -383,13 +322,6 @@ fn mtu(links: &[Link], from: usize, to: usize) -> usize {
     let own = links.iter().filter(|link| link.ends.contains(&from) || link.ends.contains(&to));
     let mtus = own.map(|link| link.config.near.mtu.min(link.config.far.mtu));
     mtus.min().unwrap_or(InterfaceConfig::default().mtu)
-}
-
-/// A list of names that fits in a sentence.
-fn abridged(names: &[&str]) -> String {
-    const MOST: usize = 10;
-    let shown = names.iter().take(MOST).copied().collect::<Vec<_>>().join(", ");
-    if names.len() > MOST { format!("{shown} and {} more", names.len() - MOST) } else { shown }
 }
 
 /// Ports that flows take at their receivers.

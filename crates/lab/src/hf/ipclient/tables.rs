@@ -5,11 +5,11 @@ use crate::claim::{Metric, Table};
 use crate::grid::Runs;
 use crate::hf::compare::{self, Standing};
 use crate::hf::link::Link;
-use crate::hf::radio;
 use crate::hf::transfer::{
     BUFFER, BUFFERS, CONFIRMED, CONNECT, LATENCY, Published, Row, TOTAL, UTILISATION, buffer,
     seconds, share,
 };
+use crate::hf::{key_ups, radio};
 
 impl Comparison {
     pub(super) fn tables(&self, runs: &Runs<Link>) -> Vec<Table> {
@@ -40,7 +40,7 @@ impl Comparison {
             _ => it.of(metric).to_string(),
         };
         let rows = self.rows.iter().map(|&row| {
-            let measured = radio::key_ups().map(|key_up| {
+            let measured = key_ups::key_ups().map(|key_up| {
                 let estimate = runs.at(&self.link(row, key_up), metric);
                 if metric == UTILISATION { share(&estimate) } else { seconds(&estimate) }
             });
@@ -52,7 +52,7 @@ impl Comparison {
     /// How many figures each buffer beats, ties and misses.
     fn standings(&self, runs: &Runs<Link>) -> Table {
         let mut head = vec!["socket buffer".to_owned()];
-        head.extend(radio::key_ups().map(compare::seconds));
+        head.extend(key_ups::key_ups().map(compare::seconds));
         let rows = BUFFERS.map(|octets| {
             let of = self.radios(runs, octets).map(|radio| {
                 [Standing::Beaten, Standing::Tied, Standing::Missed]

@@ -5,7 +5,7 @@ use crate::claim::{Metric, Point, Table};
 use crate::figure::{Axis, Figure, Ink, Mark, Series};
 use crate::grid::Runs;
 use crate::hf::bulk::Bulk;
-use crate::hf::{compare, radio, scientific};
+use crate::hf::{compare, key_ups, scientific};
 
 /// A share of the time by bit error rate.
 pub(super) fn table(
@@ -15,7 +15,8 @@ pub(super) fn table(
     published: [f64; ERRORS.len()],
 ) -> Table {
     let rows = ERRORS.iter().zip(published).map(|(&(ber, _), published)| {
-        let measured = radio::key_ups().map(|key_up| share(&runs.at(&keyed(ber, key_up), metric)));
+        let measured =
+            key_ups::key_ups().map(|key_up| share(&runs.at(&keyed(ber, key_up), metric)));
         (vec![scientific(ber)], format!("{published:.3}"), measured)
     });
     compare::table(title, &["bit error rate"], rows)
@@ -28,7 +29,7 @@ pub(super) fn figure(points: &[Point]) -> Figure {
         (2, Ink::Other(0), Ink::Trace(3)),
         (3, Ink::Tcp, Ink::Trace(2)),
     ];
-    let like_published = radio::as_published().as_secs_f64();
+    let like_published = key_ups::as_published().as_secs_f64();
     let mut series = vec![Series {
         name: "the key-up that its turnaround implies".to_owned(),
         ink: Ink::Goal,
@@ -38,7 +39,7 @@ pub(super) fn figure(points: &[Point]) -> Figure {
         let (ber, published) = ERRORS[place];
         let of = format!("s5066, key-up, {}", scientific(ber));
         let ours = points.iter().filter(|it| it.line.series == of);
-        let level = radio::key_ups().map(|key_up| Mark::exact(key_up.as_secs_f64(), published));
+        let level = key_ups::key_ups().map(|key_up| Mark::exact(key_up.as_secs_f64(), published));
         let what = if ber > 0.0 { format!("{ber:e}") } else { "clear".to_owned() };
         series.push(Series {
             name: format!("published, {what}"),

@@ -1,0 +1,221 @@
+//! What runs measure, and what they say about a claim.
+
+use proto::s5066::node::Record;
+
+use crate::answer::{self, Check, Verdict};
+use crate::figure::{Figure, Ink, Mark, Series};
+use crate::stats::{Estimate, Observation};
+use crate::words::mean;
+
+/// What a run measures: a name, the same wherever it is used.
+pub type Metric = &'static str;
+
+/// What one run measured.
+pub type Outcome = Vec<(Metric, Observation)>;
+
+/// What the runs say about a claim. Everything here is computed from them.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// Whether it holds.
+    pub verdict: Verdict,
+    /// What we measured, with intervals.
+    pub measured: String,
+    /// Why the verdict is what it is.
+    pub reason: String,
+    /// Every mean.
+    pub points: Vec<Point>,
+    /// Pictures of them.
+    pub figures: Vec<Figure>,
+    /// What depends on what the paper leaves open, and other numbers.
+    pub tables: Vec<Table>,
+    /// What stations did on the air, run by run that is shown.
+    pub exchanges: Vec<Exchange>,
+    /// What was taken where the paper says nothing.
+    pub assumptions: Vec<String>,
+}
+
+impl Finding {
+    /// That of a claim which holds where all these checks do; `measured` says what was seen.
+    #[must_use]
+    pub fn of(checks: &[Check], measured: String) -> Self {
+        Self {
+            verdict: Verdict::of(answer::holds(checks)),
+            measured,
+            reason: answer::reason(checks),
+            points: Vec::new(),
+            figures: Vec::new(),
+            tables: Vec::new(),
+            exchanges: Vec::new(),
+            assumptions: Vec::new(),
+        }
+    }
+
+    /// The same where something better than what is claimed may hold, if all of `better` does. The
+    /// reason follows from what is claimed.
+    #[must_use]
+    pub fn or_beaten(claimed: &[Check], better: &[Check], measured: String) -> Self {
+        let verdict = Verdict::or_beaten(answer::holds(claimed), answer::holds(better));
+        let reason = match verdict {
+            Verdict::Beaten => {
+                format!("{}; but: {}", answer::reason(claimed), answer::reason(better))
+            }
+            Verdict::Differs | Verdict::Reproduced | Verdict::Undecided => answer::reason(claimed),
+        };
+        Self { verdict, reason, ..Self::of(&[], measured) }
+    }
+}
+
+/// What stations did on the air in one run: it becomes a picture, and a capture of all frames.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exchange {
+    /// The name of its files.
+    pub name: String,
+    /// What it shows, in a few words.
+    pub title: String,
+    /// More, in one line.
+    pub subtitle: String,
+    /// The stations and what each recorded.
+    pub stations: Vec<(String, Vec<Record>)>,
+}
+
+/// A curve: what it is called, and how it looks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// The name of the series, for programs.
+    pub series: String,
+    /// What a figure calls it.
+    pub title: String,
+    /// How it is drawn.
+    pub ink: Ink,
+}
+
+impl Line {
+    /// A curve of this name.
+    pub fn new(series: impl Into<String>, title: impl Into<String>, ink: Ink) -> Self {
+        Self { series: series.into(), title: title.into(), ink }
+    }
+}
+
+/// A mean at one place of one series.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// Which series.
+    pub line: Line,
+    /// Where.
+    pub x: f64,
+    /// The unit of `x`.
+    pub x_unit: &'static str,
+    /// The mean.
+    pub y: Estimate,
+    /// The unit of `y`.
+    pub y_unit: &'static str,
+    /// What physics allows here.
+    pub limit: Option<f64>,
+    /// What a tighter bound allows here, which is measured itself.
+    pub limit2: Option<Estimate>,
+    /// How many sessions there are at once, where that is varied.
+    pub sessions: Option<u32>,
+    /// The name of the place, where `x` only numbers it.
+    pub cell: Option<String>,
+}
+
+impl Point {
+    /// A mean with its unit, somewhere.
+    #[must_use]
+    pub fn new(line: Line, x: (f64, &'static str), y: (Estimate, &'static str)) -> Self {
+        Self {
+            line,
+            x: x.0,
+            x_unit: x.1,
+            y: y.0,
+            y_unit: y.1,
+            limit: None,
+            limit2: None,
+            sessions: None,
+            cell: None,
+        }
+    }
+}
+
+/// A table of the report.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Table {
+    /// What it shows.
+    pub title: String,
+    /// The heads of its columns.
+    pub head: Vec<String>,
+    /// Its rows, as long as the head.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A row for each value of the second axis, a column for each of the first.
+    #[must_use]
+    pub fn new<C, R>(
+        title: impl Into<String>,
+        (corner, columns): (&str, &[(String, C)]),
+        rows: &[(String, R)],
+        text: impl Fn(&C, &R) -> String,
+    ) -> Self {
+        let head = columns.iter().map(|(name, _)| name.clone());
+        let row = |(name, row): &(String, R)| {
+            let texts = columns.iter().map(|(_, column)| text(column, row));
+            std::iter::once(name.clone()).chain(texts).collect()
+        };
+        Self {
+            title: title.into(),
+            head: std::iter::once(corner.to_owned()).chain(head).collect(),
+            rows: rows.iter().map(row).collect(),
+        }
+    }
+
+    /// The means of points: a row for each series, a column for each place.
+    #[must_use]
+    pub fn of(title: impl Into<String>, points: &[Point]) -> Self {
+        let mut places: Vec<f64> = Vec::new();
+        let mut rows: Vec<(String, &Line)> = Vec::new();
+        for point in points {
+            if !places.contains(&point.x) {
+                places.push(point.x);
+            }
+            if rows.iter().all(|(_, line)| line.series != point.line.series) {
+                rows.push((point.line.title.clone(), &point.line));
+            }
+        }
+        let unit = points.first().map_or("", |point| point.x_unit);
+        let columns: Vec<(String, f64)> = places
+            .into_iter()
+            .map(|x| (format!("{x:.4}").trim_end_matches('0').trim_end_matches('.').to_owned(), x))
+            .collect();
+        Self::new(title, (unit, &columns), &rows, |x, line| {
+            let found = points.iter().find(|it| it.x == *x && it.line.series == line.series);
+            found.map_or(String::new(), |point| mean(&point.y))
+        })
+    }
+}
+
+impl Series {
+    /// The curves of points, in the order in which they begin.
+    #[must_use]
+    pub fn of(points: &[Point]) -> Vec<Self> {
+        let mut names: Vec<&str> = Vec::new();
+        let mut all: Vec<Self> = Vec::new();
+        for Point { line, x, y, .. } in points {
+            let place = names.iter().position(|name| *name == line.series).unwrap_or_else(|| {
+                names.push(&line.series);
+                all.push(Self::new(&line.title, line.ink, []));
+                all.len() - 1
+            });
+            all[place].marks.push(Mark::measured(*x, y));
+        }
+        all
+    }
+
+    /// What physics allows, times a factor, where points of the first series have it.
+    #[must_use]
+    pub fn limit(points: &[Point], name: &str, ink: Ink, factor: f64) -> Self {
+        let first = points.first().map(|point| point.line.series.as_str());
+        let of_first = points.iter().filter(|point| Some(point.line.series.as_str()) == first);
+        Self::new(name, ink, of_first.filter_map(|it| Some(Mark::exact(it.x, it.limit? * factor))))
+    }
+}
