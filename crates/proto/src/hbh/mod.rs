@@ -21,6 +21,7 @@ mod intake;
 mod link;
 pub mod neighbours;
 mod node;
+pub mod orphans;
 mod pacer;
 mod packet;
 mod parameters;

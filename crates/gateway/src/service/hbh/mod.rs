@@ -51,11 +51,11 @@ use crate::linux::routes::Routes;
 use crate::reactor::{Driver, has_input};
 use crate::sys::{Raw, Received};
 use proto::hbh::neighbours::{self, Neighbours};
+use proto::hbh::orphans::Orphans;
 
 use counters::Counters;
 use guard::Guard;
 use known::KnownPeers;
-use orphans::{Missed, Orphans};
 use ports::Ports;
 use release::Release;
 
@@ -86,7 +86,6 @@ struct Hbh {
     raw: Raw,
     known: KnownPeers,
     orphans: Orphans,
-    missed: Missed,
     counters: Counters,
     reroute_at: Option<Time>,
     errors: Budget,
@@ -158,7 +157,6 @@ impl Hbh {
             raw,
             known: KnownPeers::default(),
             orphans: Orphans::default(),
-            missed: Missed::default(),
             firewall,
             counters: Counters::default(),
             reroute_at: None,
@@ -209,7 +207,7 @@ impl Driver for Hbh {
             self.reroute(now);
             self.settle_orphans(now);
         }
-        if self.orphans.front().is_some_and(|orphan| orphan.until <= now) {
+        if self.orphans.next_timeout().is_some_and(|at| at <= now) {
             self.settle_orphans(now);
         }
         self.release_restored(now);
@@ -218,7 +216,7 @@ impl Driver for Hbh {
     }
 
     fn next_timeout(&mut self) -> Option<Time> {
-        let orphans = self.orphans.front().map(|orphan| orphan.until);
+        let orphans = self.orphans.next_timeout();
         [self.neighbours.next_timeout(), self.reroute_at, self.ports.retry_at, orphans]
             .into_iter()
             .fold(self.hop.next_timeout(), earliest)
@@ -268,8 +266,8 @@ impl Service for Hbh {
         let levels = [
             ("neighbours", self.neighbours.peers().count() as u64),
             ("routes_asked", self.routes.asked),
-            ("packets_waiting", self.orphans.len() as u64),
-            ("segments_kept", self.missed.len() as u64),
+            ("packets_waiting", self.orphans.waiting() as u64),
+            ("segments_kept", self.orphans.kept() as u64),
         ];
         counters.extend(levels.map(|(name, value)| (name.to_owned(), value)));
         let absent: Vec<_> = self.ports.absent().into_iter().map(|(_, name)| name).collect();

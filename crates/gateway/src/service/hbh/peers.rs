@@ -49,7 +49,8 @@ impl Hbh {
                 }
                 debug!(%mac, address = %config.remote, ?peer, "neighbour");
                 self.reroute_at = earliest(self.reroute_at, Some(now + SETTLE));
-                self.give_back_missed(now, place);
+                self.orphans.handle_up(now, place);
+                self.give_back();
             }
             neighbours::Event::Down((position, mac), peer) => {
                 if self.known.up(peer).is_some() {
