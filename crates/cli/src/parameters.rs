@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use gateway::config;
 use lab::scenario::link;
 use proto::parameter::Description;
-use proto::{hbh, tcp};
+use proto::{hbh, tcp, tcpnc};
 use serde_json::{Map, Value, json};
 use settings::{page, schema};
 
@@ -63,6 +63,7 @@ fn tables() -> Vec<Description> {
     tables.push(hbh::PARAMETERS.describe(&profiles));
     tables.push(link::PARAMETERS.describe(&[("link", link::Direction::default())]));
     tables.push(tcp::PARAMETERS.describe(&[("tcp", tcp::Config::default())]));
+    tables.push(tcpnc::PARAMETERS.describe(&[("tcpnc", tcpnc::Config::default())]));
     tables.sort_by_key(|table| table.name);
     tables
 }

@@ -147,7 +147,8 @@ impl fmt::Display for Probability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Ten digits hide what the conversion from percent leaves behind.
         let percent = format!("{:.10}", self.0 * 100.0);
-        write!(f, "{}%", percent.trim_end_matches('0').trim_end_matches('.'))
+        let percent = format!("{}%", percent.trim_end_matches('0').trim_end_matches('.'));
+        if percent.parse() == Ok(*self) { f.write_str(&percent) } else { self.0.fmt(f) }
     }
 }
 
@@ -237,7 +238,7 @@ mod tests {
         for text in ["300kbit", "9600bit", "2gbit", "unlimited"] {
             assert_eq!(text.parse::<BitRate>().map(|rate| rate.to_string()).as_deref(), Ok(text));
         }
-        for text in ["7%", "0.1%", "12.5%", "0%"] {
+        for text in ["7%", "0.1%", "12.5%", "0%", "0.025996253574703254"] {
             assert_eq!(text.parse::<Probability>().map(|p| p.to_string()).as_deref(), Ok(text));
         }
         for text in ["50ms", "1.5s", "20µs"] {

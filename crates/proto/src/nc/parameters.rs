@@ -18,6 +18,13 @@ pub static PARAMETERS: Table<Config> = Table {
             |it, to| it.max_rate = bits_per_s(to.rate()),
         ),
         Parameter::new(
+            "base-mtu",
+            Kind::Count { least: 576, most: 1_500, unit: "octets" },
+            "An outer packet that surely passes: where the search for the path's MTU begins.",
+            |it| it.base_mtu.into(),
+            |it, to| it.base_mtu = to.count(),
+        ),
+        Parameter::new(
             "deadline",
             Kind::Period { least: Duration::from_millis(50), most: Duration::from_secs(60) },
             "How long a packet is worth recovering after it was sent first.",

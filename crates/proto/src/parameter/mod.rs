@@ -167,6 +167,23 @@ impl<C> Table<C> {
         Err(Refused { names: rule.names.to_vec(), what })
     }
 
+    /// What has to be set, in this order, for `base` to become `config`, as far as parameters go.
+    #[must_use]
+    pub fn differences(&self, base: &C, config: &C) -> Vec<(&'static str, Value)>
+    where
+        C: Clone,
+    {
+        let (mut made, mut all) = (base.clone(), Vec::new());
+        for Parameter { name, get, set, .. } in self.parameters {
+            let value = get(config);
+            if value != Value::Absent && value != get(&made) {
+                set(&mut made, value.clone());
+                all.push((*name, value));
+            }
+        }
+        all
+    }
+
     /// What documentation is made of; `profiles` are the columns of defaults.
     #[must_use]
     pub fn describe(&self, profiles: &[(&'static str, C)]) -> Description {
@@ -298,6 +315,14 @@ mod tests {
         assert_eq!(said(&[("low", 6)]), (vec!["low", "high"], together.to_owned()));
         let condition = "it is for loud = true".to_owned();
         assert_eq!(said(&[("loud", 0), ("high", 7)]), (vec!["high"], condition));
+    }
+
+    #[test]
+    fn differences_are_what_makes_one_config_of_another() {
+        let other = Config { low: 0, ..CONFIG };
+
+        assert_eq!(TABLE.differences(&CONFIG, &CONFIG), []);
+        assert_eq!(TABLE.differences(&CONFIG, &other), [("low", Value::Count(0))]);
     }
 
     #[test]

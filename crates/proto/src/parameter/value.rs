@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::quantity::BitRate;
+use crate::quantity::{BitRate, Probability};
 
 /// What a file or a command line says, before anyone knows what it is for.
 #[derive(Clone, Debug, PartialEq)]
@@ -248,8 +248,7 @@ impl fmt::Display for Value {
             Self::Span(least, most) => write!(f, "[{least}, {most}]"),
             Self::Number(number) => number.fmt(f),
             Self::Share(share) => {
-                let percent = format!("{:.4}", share * 100.0);
-                write!(f, "\"{}%\"", percent.trim_end_matches('0').trim_end_matches('.'))
+                write!(f, "\"{}\"", Probability::new(*share).unwrap_or_default())
             }
             Self::Period(period) => write!(f, "\"{}\"", Readable(*period)),
             Self::Rate(rate) => write!(f, "\"{rate}\""),
@@ -286,7 +285,8 @@ mod tests {
             (Value::Absent, "none"),
             (Value::Span(8, 8), "8"),
             (Value::Span(16, 127), "[16, 127]"),
-            (Value::Share(1.0 / 3.0), "\"33.3333%\""),
+            (Value::Share(0.125), "\"12.5%\""),
+            (Value::Share(1.0 / 3.0), "\"0.3333333333333333\""),
             (Value::Period(Duration::from_millis(1_500)), "\"1.5s\""),
             (Value::Period(Duration::from_secs(60)), "\"60s\""),
             (Value::Period(Duration::from_secs(600)), "\"10min\""),

@@ -20,6 +20,7 @@ mod decoder;
 pub mod framing;
 mod layer;
 mod loss;
+mod parameters;
 mod receiver;
 pub mod redundancy;
 mod sender;
@@ -31,6 +32,7 @@ pub mod wire;
 pub use config::Config;
 pub use layer::Layer;
 pub use loss::Estimator;
+pub use parameters::PARAMETERS;
 pub use stats::Stats;
 
 /// The IP protocol number of the layer's packets: for experiments (RFC 3692).
