@@ -3,6 +3,7 @@
 use std::ops::RangeFrom;
 
 use proto::ipclient;
+use proto::parameter::Value;
 use proto::s5066::cas::Access;
 use proto::s5066::parameters::PARAMETERS;
 use proto::s5066::{Address, node};
@@ -14,7 +15,7 @@ use sim::{HfId, HfStation, NodeId, Prefix, World};
 use super::names::Reader;
 
 /// A frequency, checked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Frequency {
     pub(super) channel: Channel,
     /// How the stations carry IP.
@@ -23,7 +24,7 @@ pub(super) struct Frequency {
 }
 
 /// A station, checked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Station {
     /// The node that it serves.
     pub(super) host: usize,
@@ -131,6 +132,20 @@ impl Frequency {
         Ok(Self { channel, client, stations })
     }
 
+    /// What has to be written of its parameters, which all stations have in common.
+    pub(super) fn differences(&self) -> Vec<(String, Value)> {
+        let client = ipclient::PARAMETERS
+            .differences(&ipclient::Config::new(Vec::new()), &self.client)
+            .into_iter()
+            .map(|(name, value)| (format!("ipclient.{name}"), value));
+        let station = self.stations.first().map(|first| {
+            let usual = usual(first.config.address, 0, self.stations.len());
+            PARAMETERS.differences(&usual, &first.config)
+        });
+        let station = station.into_iter().flatten();
+        station.map(|(name, value)| (name.to_owned(), value)).chain(client).collect()
+    }
+
     /// Builds it; `prefixes` tells the addresses of a node of the plan.
     pub(super) fn build(
         &self,
@@ -158,18 +173,27 @@ fn station(
     position: usize,
     count: usize,
 ) -> Result<node::Config, Complaint> {
-    let number = |count: usize| u8::try_from(count).unwrap_or(u8::MAX);
-    let slotted = Access::Slotted { position: number(position), stations: number(count) };
+    let mut config = usual(address, position, count);
+    section.apply(&PARAMETERS, &mut config)?;
+    if let Access::Slotted { .. } = config.access {
+        config.access = slotted(position, count);
+    }
+    Ok(config)
+}
+
+/// The same of one that nothing is said of.
+fn usual(address: Address, position: usize, count: usize) -> node::Config {
     let waveform = WAVEFORM.parse().expect("one of the catalogue");
     let mut config = Timing::default().station(address, waveform);
     if count > 2 {
-        config.access = slotted;
+        config.access = slotted(position, count);
     }
-    section.apply(&PARAMETERS, &mut config)?;
-    if let Access::Slotted { .. } = config.access {
-        config.access = slotted;
-    }
-    Ok(config)
+    config
+}
+
+fn slotted(position: usize, count: usize) -> Access {
+    let number = |count: usize| u8::try_from(count).unwrap_or(u8::MAX);
+    Access::Slotted { position: number(position), stations: number(count) }
 }
 
 impl FrequencyReport {

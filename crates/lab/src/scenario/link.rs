@@ -66,6 +66,14 @@ pub static PARAMETERS: Table<Direction> = Table {
             |it, to| it.channel.loss = to.text().parse().unwrap_or_default(),
         ),
         Parameter::new(
+            "repeat-at-once",
+            Kind::Flag,
+            "Whether what would be lost is sent again at once, as often as it takes: a link that \
+             never loses but is slower.",
+            |it| it.channel.repeat_at_once.into(),
+            |it, to| it.channel.repeat_at_once = to.flag(),
+        ),
+        Parameter::new(
             "framing",
             Kind::Count { least: 0, most: 65_535, unit: "octets" },
             "What is added to each packet on the link.",
@@ -115,7 +123,29 @@ impl Direction {
         }
         Ok(())
     }
+
+    /// Both directions of a link.
+    pub(super) fn of(link: &LinkConfig) -> [Self; 2] {
+        [(&link.there, link.near), (&link.back, link.far)]
+            .map(|(channel, interface)| Self { channel: channel.clone(), interface })
+    }
+
+    /// What has to be written of it.
+    pub(super) fn differences(&self) -> Vec<(&'static str, String)> {
+        let all = PARAMETERS.differences(&Self::default(), self).into_iter();
+        let mut all: Vec<_> = all.map(|(name, value)| (name, value.to_string())).collect();
+        let quoted = |time: Time| Value::from(time.since(Time::ZERO));
+        let span = |it: &Range<Time>| format!("[{}, {}]", quoted(it.start), quoted(it.end));
+        let down: Vec<String> = self.channel.outages.spans().iter().map(span).collect();
+        if !down.is_empty() {
+            all.push(("down", format!("[{}]", down.join(", "))));
+        }
+        all
+    }
 }
+
+/// What shortest paths count of a link that does not say.
+pub(super) const COST: u32 = 1;
 
 /// Reads a link: what holds for both directions, then what for one of them.
 pub(super) fn read(section: &Section<'_>, usual: &Direction) -> Result<LinkConfig, Complaint> {
@@ -131,7 +161,7 @@ pub(super) fn read(section: &Section<'_>, usual: &Direction) -> Result<LinkConfi
     let ((there, near), (back, far)) = (direction("there")?, direction("back")?);
     let cost = match section.get("cost")? {
         Some(cost) => cost.count(0..=u32::MAX.into())?,
-        None => 1,
+        None => COST,
     };
     Ok(LinkConfig { there, back, near, far, cost })
 }

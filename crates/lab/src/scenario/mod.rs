@@ -1,9 +1,10 @@
 //! Scenario files: a network and its traffic, described in TOML. `docs/scenario.md` explains them.
 //!
 //! ```text
-//!  text ──▶ Reader ──▶ Plan ──▶ World ──▶ Report
-//!          names,    addresses,  run, then
-//!          ranges    routes      read out
+//!  text ──▶ Reader ──▶ Plan ──▶ Built ──▶ Report
+//!    ▲     names,       │ ▲     a World,
+//!    └──── ranges ──────┘ │     run, then read out
+//!          to_toml       code
 //! ```
 
 mod hf;
@@ -15,11 +16,15 @@ mod reader;
 mod report;
 #[cfg(test)]
 mod tests;
+mod writer;
 
 use std::path::Path;
 
 pub use hf::{FrequencyReport, HfReport};
-pub use plan::Plan;
+pub use network::Built;
+pub use plan::{
+    Flow, Link, Node, Plan, Route, Routing, Stream, Target, TcpncTunnel, Transfer, Tunnel,
+};
 pub use report::{
     FlowReport, HopReport, LinkReport, NodeReport, Report, StreamReport, TransferReport,
 };

@@ -62,10 +62,12 @@ fn names<'d>(root: &Section<'d>) -> Result<BTreeMap<&'d str, usize>, Complaint> 
     let mut names = BTreeMap::new();
     for (index, entry) in nodes.list()?.iter().enumerate() {
         let name = entry.text()?;
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        if name.is_empty() || name.len() > 32 || !name.chars().all(is_plain) {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_' || c == ' ';
+        if name.trim() != name || name.is_empty() || name.len() > 32 || !name.chars().all(is_plain)
+        {
             return Err(entry.complain(format!(
-                "\"{name}\" is not a node's name: up to 32 letters, digits, hyphens and underscores"
+                "\"{name}\" is not a node's name: up to 32 letters, digits, hyphens, underscores \
+                 and spaces within"
             )));
         }
         if names.insert(name, index).is_some() {

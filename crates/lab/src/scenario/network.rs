@@ -3,15 +3,18 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use proto::time::Time;
-use sim::app::{stream, transfer};
+use sim::app::{echo, ping, stream, transfer};
 use sim::hf::StationId;
-use sim::{AppId, Change, HfId, LinkId, NodeId, Prefix, World};
+use sim::{
+    AppId, Change, HfId, LinkId, NodeId, Prefix, TcpncTunnel, TcpncTunnelConfig, TunnelId, World,
+};
 
 use super::hf::{FrequencyReport, HfReport};
-use super::plan::{Flow, Plan, Route, Routing, Stream, Target, Transfer};
+use super::plan::{self, Flow, Plan, Route, Routing, Stream, Target, Transfer};
 use super::report::{FlowReport, Report, StreamReport, TransferReport};
 
 /// How much of a run happens between two looks at whether it is over.
@@ -19,14 +22,25 @@ const STRIDES: u32 = 1_000;
 /// The first port that flows send from.
 const SOURCE_PORTS: u16 = 40_000;
 
-/// A plan, built.
-struct Network<'a> {
+/// A plan, built: the network, and what became of each part of the plan.
+#[derive(Debug)]
+pub struct Built<'a> {
     plan: &'a Plan,
-    world: World,
-    nodes: Vec<NodeId>,
+    /// The network.
+    pub world: World,
+    /// The nodes.
+    pub nodes: Vec<NodeId>,
+    /// The links.
+    pub links: Vec<LinkId>,
+    /// The coded tunnels.
+    pub tunnels: Vec<TunnelId>,
+    /// The TCP/NC tunnels.
+    pub tcpnc_tunnels: Vec<TcpncTunnel>,
     frequencies: Vec<HfId>,
-    transfers: Vec<[AppId; 2]>,
-    streams: Vec<[AppId; 2]>,
+    /// What sends and what receives each transfer.
+    pub transfers: Vec<[AppId; 2]>,
+    /// The same of each stream.
+    pub streams: Vec<[AppId; 2]>,
 }
 
 impl Plan {
@@ -36,7 +50,7 @@ impl Plan {
     /// When a capture cannot be written, or a flow has no address to go to.
     pub fn run(&self, seed: Option<u64>, captures: Option<&Path>) -> anyhow::Result<Report> {
         let seed = seed.unwrap_or(self.seed);
-        let mut network = Network::build(self, seed)?;
+        let mut network = self.build(seed)?;
         if let Some(folder) = captures {
             let failed = || format!("cannot capture into {}", folder.display());
             network.capture(folder).with_context(failed)?;
@@ -48,10 +62,26 @@ impl Plan {
         }
         Ok(network.report(seed))
     }
+
+    /// Builds the network, at time 0.
+    ///
+    /// # Errors
+    /// When a flow or a tunnel has no address to go to.
+    pub fn build(&self, seed: u64) -> anyhow::Result<Built<'_>> {
+        self.build_traced(seed, 0)
+    }
+
+    /// The same, which keeps so many points of each congestion window and send buffer over time.
+    ///
+    /// # Errors
+    /// As for [`Plan::build`].
+    pub fn build_traced(&self, seed: u64, points: usize) -> anyhow::Result<Built<'_>> {
+        Built::new(self, seed, points)
+    }
 }
 
-impl<'a> Network<'a> {
-    fn build(plan: &'a Plan, seed: u64) -> anyhow::Result<Self> {
+impl<'a> Built<'a> {
+    fn new(plan: &'a Plan, seed: u64, points: usize) -> anyhow::Result<Self> {
         let mut world = World::new(seed);
         let nodes: Vec<NodeId> = plan.nodes.iter().map(|node| world.add_node(&node.name)).collect();
         let links: Vec<LinkId> = plan
@@ -66,28 +96,42 @@ impl<'a> Network<'a> {
             plan,
             world,
             nodes,
+            links,
+            tunnels: Vec::new(),
+            tcpnc_tunnels: Vec::new(),
             frequencies: Vec::new(),
             transfers: Vec::new(),
             streams: Vec::new(),
         };
         network.add_frequencies();
-        network.add_addresses(&links)?;
+        network.add_addresses()?;
         network.add_routes();
         network.add_tunnels()?;
-        network.plan_outages(&links);
+        network.add_tcpnc_tunnels(points)?;
+        network.plan_outages();
         for (node, id) in plan.nodes.iter().zip(network.nodes.clone()) {
             if let Some(config) = node.hbh {
                 network.world.enable_hbh(id, config);
             }
+            if let Some(layer) = node.tcpnc {
+                network.world.enable_tcpnc(id, layer);
+            }
         }
-        network.add_flows()?;
+        for (transfer, port) in plan.transfers.iter().zip(SOURCE_PORTS..) {
+            let apps = network.add_transfer(transfer, port, points)?;
+            network.transfers.push(apps);
+        }
+        for (stream, port) in plan.streams.iter().zip(SOURCE_PORTS..) {
+            let apps = network.add_stream(stream, port)?;
+            network.streams.push(apps);
+        }
         Ok(network)
     }
 
     /// Addresses that the file gives, on the node's first interface.
-    fn add_addresses(&mut self, links: &[LinkId]) -> anyhow::Result<()> {
+    fn add_addresses(&mut self) -> anyhow::Result<()> {
         for (index, node) in self.plan.nodes.iter().enumerate() {
-            let mut ends = self.plan.links.iter().zip(links);
+            let mut ends = self.plan.links.iter().zip(&self.links);
             let port = ends.find_map(|(link, id)| {
                 let side = link.ends.iter().position(|end| *end == index)?;
                 Some(self.world.ends(*id)[side])
@@ -138,10 +182,8 @@ impl<'a> Network<'a> {
         for tunnel in &self.plan.tunnels {
             let [a, b] = tunnel.ends.map(|end| self.nodes[end]);
             let added = self.world.add_tunnel(a, b, tunnel.config);
-            let id = added.with_context(|| {
-                let [a, b] = tunnel.ends.map(|end| &self.plan.nodes[end].name);
-                format!("no addresses for the tunnel between \"{a}\" and \"{b}\"")
-            })?;
+            let id = added.with_context(|| self.no_addresses(tunnel.ends))?;
+            self.tunnels.push(id);
             for (end, behind) in [(a, &tunnel.behind[1]), (b, &tunnel.behind[0])] {
                 for node in behind {
                     let addresses: Vec<IpAddr> = self.world.addresses(self.nodes[*node]).collect();
@@ -152,6 +194,22 @@ impl<'a> Network<'a> {
             }
         }
         Ok(())
+    }
+
+    fn add_tcpnc_tunnels(&mut self, points: usize) -> anyhow::Result<()> {
+        for plan::TcpncTunnel { ends, tcp, layer } in &self.plan.tcpnc_tunnels {
+            let [near, far] = ends.map(|end| self.nodes[end]);
+            let usual = TcpncTunnelConfig::default();
+            let config = TcpncTunnelConfig { tcp: *tcp, layer: *layer, points, ..usual };
+            let added = self.world.add_tcpnc_tunnel(near, far, &config);
+            self.tcpnc_tunnels.push(added.with_context(|| self.no_addresses(*ends))?);
+        }
+        Ok(())
+    }
+
+    fn no_addresses(&self, ends: [usize; 2]) -> String {
+        let [a, b] = ends.map(|end| &self.plan.nodes[end].name);
+        format!("no addresses for the tunnel between \"{a}\" and \"{b}\"")
     }
 
     /// What a route means: one to every address of a node, or one to a prefix.
@@ -171,10 +229,10 @@ impl<'a> Network<'a> {
     }
 
     /// The ends of a link notice when both its directions are down, and routes may follow.
-    fn plan_outages(&mut self, links: &[LinkId]) {
-        for (link, id) in self.plan.links.iter().zip(links) {
+    fn plan_outages(&mut self) {
+        for (link, id) in self.plan.links.iter().zip(&self.links) {
             let down = link.config.there.outages.spans();
-            if down != link.config.back.outages.spans() {
+            if !link.is_noticed || down != link.config.back.outages.spans() {
                 continue;
             }
             for span in down {
@@ -190,27 +248,22 @@ impl<'a> Network<'a> {
         }
     }
 
-    fn add_flows(&mut self) -> anyhow::Result<()> {
-        for (index, transfer) in self.plan.transfers.iter().enumerate() {
-            let apps = self.add_transfer(transfer, source_port(index))?;
-            self.transfers.push(apps);
-        }
-        for (index, stream) in self.plan.streams.iter().enumerate() {
-            let apps = self.add_stream(stream, source_port(index))?;
-            self.streams.push(apps);
-        }
-        Ok(())
-    }
-
-    fn add_transfer(&mut self, transfer: &Transfer, port: u16) -> anyhow::Result<[AppId; 2]> {
+    fn add_transfer(
+        &mut self,
+        transfer: &Transfer,
+        port: u16,
+        points: usize,
+    ) -> anyhow::Result<[AppId; 2]> {
         let Transfer { flow, octets, tcp } = transfer;
         let destination = self.destination(flow)?;
         let sink = transfer::SinkConfig { tcp: *tcp, ..transfer::SinkConfig::new(flow.port) };
         let sender = transfer::SenderConfig {
-            port,
+            port: flow.from_port.unwrap_or(port),
+            octets: *octets,
             start: flow.start,
             tcp: *tcp,
-            ..transfer::SenderConfig::new(destination, *octets)
+            window_points: points,
+            ..transfer::SenderConfig::new(destination, 0)
         };
         Ok([
             self.world.add_app(self.nodes[flow.from], transfer::Sender::new(sender)),
@@ -219,9 +272,9 @@ impl<'a> Network<'a> {
     }
 
     fn add_stream(&mut self, stream: &Stream, port: u16) -> anyhow::Result<[AppId; 2]> {
-        let Stream { flow, payload, interval, stop, count, dscp } = stream;
+        let Stream { flow, payload, interval, stop, count, dscp, is_answered } = stream;
         let sender = stream::SenderConfig {
-            port,
+            port: flow.from_port.unwrap_or(port),
             destination: self.destination(flow)?,
             payload: *payload,
             interval: *interval,
@@ -230,10 +283,14 @@ impl<'a> Network<'a> {
             count: *count,
             dscp: *dscp,
         };
-        Ok([
-            self.world.add_app(self.nodes[flow.from], stream::Sender::new(sender)),
-            self.world.add_app(self.nodes[flow.to], stream::Sink::new(flow.port)),
-        ])
+        let [from, to] = [flow.from, flow.to].map(|node| self.nodes[node]);
+        Ok(if *is_answered {
+            let ping = self.world.add_app(from, ping::Ping::new(sender));
+            [ping, self.world.add_app(to, echo::Echo::new(flow.port))]
+        } else {
+            let sender = self.world.add_app(from, stream::Sender::new(sender));
+            [sender, self.world.add_app(to, stream::Sink::new(flow.port))]
+        })
     }
 
     fn destination(&self, flow: &Flow) -> anyhow::Result<SocketAddr> {
@@ -241,9 +298,18 @@ impl<'a> Network<'a> {
         let given = self.plan.nodes[flow.to].addresses.iter().copied();
         let own = self.world.addresses(self.nodes[flow.to]);
         let address = given.chain(own).find(wanted).ok_or_else(|| {
-            anyhow::anyhow!("flow \"{}\" goes to a node without an address", flow.name)
+            let name = &self.plan.nodes[flow.to].name;
+            anyhow::anyhow!("a flow goes to \"{name}\", which has no such address")
         })?;
         Ok(SocketAddr::new(address, flow.port))
+    }
+
+    /// Octets of applications that a sink has received.
+    #[must_use]
+    pub fn received(&self, sink: AppId) -> u64 {
+        let octets = self.world.transfer_sink(sink).map(|it| it.octets);
+        let datagrams = || self.world.app(sink).map(stream::Sink::stats).map(|it| it.octets);
+        octets.or_else(datagrams).unwrap_or_default()
     }
 
     fn capture(&mut self, folder: &Path) -> io::Result<()> {
@@ -258,26 +324,66 @@ impl<'a> Network<'a> {
 
     /// Runs until all flows are over and nothing is under way, or the time is up.
     fn run(&mut self) {
-        let end = Time::ZERO + self.plan.duration;
-        let stride = self.plan.duration / STRIDES;
-        while self.world.now() < end && !self.is_over() {
+        let (end, stride) = (self.end(), self.plan.duration / STRIDES);
+        self.run_until(end, stride, |built| {
+            built.transfers_are_over()
+                && built.streams_are_over()
+                && built.world.packets_under_way() == 0
+        });
+    }
+
+    /// What it was built from.
+    #[must_use]
+    pub fn plan(&self) -> &'a Plan {
+        self.plan
+    }
+
+    /// When the run ends at the latest.
+    #[must_use]
+    pub fn end(&self) -> Time {
+        Time::ZERO + self.plan.duration
+    }
+
+    /// Runs until `end`, or until `is_over` says so, which is asked once in a stride, or until
+    /// nothing is left to happen.
+    pub fn run_until(&mut self, end: Time, stride: Duration, is_over: impl Fn(&Self) -> bool) {
+        while self.world.now() < end && !is_over(self) {
             let Some(next) = self.world.next_event() else { break };
             let next = next.max(self.world.now() + stride);
             self.world.run_until(next.min(end));
         }
     }
 
-    fn is_over(&self) -> bool {
-        let now = self.world.now();
-        let transfers = self.transfers.iter().all(|[sender, _]| {
+    /// Whether the connection of every transfer has ended.
+    #[must_use]
+    pub fn transfers_are_over(&self) -> bool {
+        self.transfers.iter().all(|[sender, _]| {
             self.world.transfer_sender(*sender).is_none_or(|stats| stats.ended.is_some())
-        });
-        let streams = self.plan.streams.iter().zip(&self.streams).all(|(stream, [sender, _])| {
-            let sent = self.world.app(*sender).map(stream::Sender::stats).unwrap_or_default().sent;
+        })
+    }
+
+    fn streams_are_over(&self) -> bool {
+        let now = self.world.now();
+        self.plan.streams.iter().zip(&self.streams).all(|(stream, [sender, _])| {
             stream.stop.is_some_and(|stop| stop <= now)
-                || stream.count.is_some_and(|count| sent >= count)
-        });
-        transfers && streams && self.world.packets_under_way() == 0
+                || stream.count.is_some_and(|count| self.sent(*sender) >= count)
+        })
+    }
+
+    /// When the last octet of a transfer arrived, if all have.
+    #[must_use]
+    pub fn last_octet(&self, transfer: usize) -> Option<Time> {
+        let [_, sink] = self.transfers[transfer];
+        let octets = self.plan.transfers[transfer].octets?;
+        self.world.transfer_sink(sink).filter(|received| received.octets >= octets)?.last
+    }
+
+    /// Datagrams that the sender of a stream has sent.
+    #[must_use]
+    pub fn sent(&self, sender: AppId) -> u64 {
+        let answered = self.world.app(sender).map(ping::Ping::stats).map(|it| it.sent);
+        let plain = || self.world.app(sender).map(stream::Sender::stats).map(|it| it.sent);
+        answered.or_else(plain).unwrap_or_default()
     }
 
     fn report(&self, seed: u64) -> Report {
@@ -285,14 +391,17 @@ impl<'a> Network<'a> {
         for (transfer, [sender, sink]) in self.plan.transfers.iter().zip(&self.transfers) {
             let sent = self.world.transfer_sender(*sender).unwrap_or_default();
             let received = self.world.transfer_sink(*sink).unwrap_or_default();
-            let details = TransferReport::new(transfer.octets, &sent, &received);
-            flows.push(self.flow(&transfer.flow, Some(details), None));
+            let tcp = TransferReport::new(transfer.octets, &sent, &received);
+            flows.push(FlowReport { tcp: Some(tcp), ..self.flow("tcp", &transfer.flow) });
         }
         for (stream, [sender, sink]) in self.plan.streams.iter().zip(&self.streams) {
             let sent = self.world.app(*sender).map(stream::Sender::stats).unwrap_or_default();
             let received = self.world.app(*sink).map(stream::Sink::stats).unwrap_or_default();
-            let details = StreamReport::new(&sent, &received);
-            flows.push(self.flow(&stream.flow, None, Some(details)));
+            let udp = match self.world.app(*sender).map(ping::Ping::stats) {
+                Some(answers) => answers.into(),
+                None => StreamReport::new(&sent, &received),
+            };
+            flows.push(FlowReport { udp: Some(udp), ..self.flow("udp", &stream.flow) });
         }
         let (mut stations, mut frequencies) = (Vec::new(), Vec::new());
         for (frequency, id) in self.plan.frequencies.iter().zip(&self.frequencies) {
@@ -306,18 +415,8 @@ impl<'a> Network<'a> {
         Report::new(seed, flows, stations, frequencies, &self.world)
     }
 
-    fn flow(
-        &self,
-        flow: &Flow,
-        tcp: Option<TransferReport>,
-        udp: Option<StreamReport>,
-    ) -> FlowReport {
-        let name = |node: usize| self.plan.nodes[node].name.clone();
-        FlowReport { name: flow.name.clone(), from: name(flow.from), to: name(flow.to), tcp, udp }
+    fn flow(&self, kind: &str, flow: &Flow) -> FlowReport {
+        let [from, to] = [flow.from, flow.to].map(|node| self.plan.nodes[node].name.clone());
+        FlowReport { name: self.plan.name_of(kind, flow), from, to, tcp: None, udp: None }
     }
-}
-
-/// The port that the flow of this number sends from.
-fn source_port(index: usize) -> u16 {
-    u16::try_from(index).ok().and_then(|index| SOURCE_PORTS.checked_add(index)).unwrap_or(u16::MAX)
 }

@@ -1,99 +1,165 @@
-//! A scenario, checked: what can be built.
+//! A scenario as a value: built in code or read from a file, written to one, run.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
 use proto::time::Time;
-use proto::{hbh, nc, tcp};
-use sim::{LinkConfig, Prefix};
+use proto::{hbh, nc, tcp, tcpnc};
+use sim::{InterfaceConfig, LinkConfig, Prefix, TcpncTunnelConfig};
 
 use super::hf::Frequency;
 
-/// A network and its traffic, checked.
-#[derive(Clone, Debug)]
+/// How long a scenario runs at most if it does not say.
+pub(super) const DURATION: Duration = Duration::from_mins(10);
+
+/// A network and its traffic. Nodes are named by their place in the list.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    pub(super) duration: Duration,
-    pub(super) seed: u64,
-    pub(super) routing: Routing,
-    pub(super) nodes: Vec<Node>,
-    pub(super) links: Vec<Link>,
-    pub(super) routes: Vec<Route>,
-    pub(super) tunnels: Vec<Tunnel>,
+    /// When to stop at the latest.
+    pub duration: Duration,
+    /// Of all that is random.
+    pub seed: u64,
+    /// Who makes the routes that are not in `routes`.
+    pub routing: Routing,
+    /// The nodes.
+    pub nodes: Vec<Node>,
+    /// The links between them.
+    pub links: Vec<Link>,
+    /// Routes set by hand.
+    pub routes: Vec<Route>,
+    /// Coded tunnels.
+    pub tunnels: Vec<Tunnel>,
+    /// TCP/NC tunnels, as the paper has them.
+    pub tcpnc_tunnels: Vec<TcpncTunnel>,
     pub(super) frequencies: Vec<Frequency>,
-    pub(super) transfers: Vec<Transfer>,
-    pub(super) streams: Vec<Stream>,
+    /// Octets over TCP.
+    pub transfers: Vec<Transfer>,
+    /// Datagrams, also those that are answered.
+    pub streams: Vec<Stream>,
 }
 
-#[derive(Clone, Debug)]
-pub(super) struct Node {
-    pub(super) name: String,
-    pub(super) addresses: Vec<IpAddr>,
-    pub(super) hbh: Option<hbh::Config>,
+/// A host, a router, or both.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Node {
+    /// Its name, which names its random streams too.
+    pub name: String,
+    /// Addresses besides those of its links.
+    pub addresses: Vec<IpAddr>,
+    /// Its HBH.
+    pub hbh: Option<hbh::Config>,
+    /// The TCP/NC below its TCP.
+    pub tcpnc: Option<tcpnc::Config>,
 }
 
-#[derive(Clone, Debug)]
-pub(super) struct Link {
-    /// Indices of nodes.
-    pub(super) ends: [usize; 2],
-    pub(super) config: LinkConfig,
+/// A link between two nodes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Link {
+    /// The nodes.
+    pub ends: [usize; 2],
+    /// What it is like.
+    pub config: LinkConfig,
+    /// Whether its ends notice when both directions are down.
+    pub is_noticed: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Route {
-    pub(super) at: Time,
-    pub(super) node: usize,
-    pub(super) to: Target,
+/// A route that a node gets or loses.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Route {
+    /// When.
+    pub at: Time,
+    /// The node.
+    pub node: usize,
+    /// Where it leads.
+    pub to: Target,
     /// The neighbour; none ends the route.
-    pub(super) via: Option<usize>,
-    pub(super) metric: u32,
+    pub via: Option<usize>,
+    /// The lower wins.
+    pub metric: u32,
 }
 
-#[derive(Clone, Debug)]
-pub(super) struct Tunnel {
-    /// Indices of nodes.
-    pub(super) ends: [usize; 2],
-    /// The nodes behind each end.
-    pub(super) behind: [Vec<usize>; 2],
-    pub(super) config: nc::Config,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Target {
+/// Where a route leads.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Target {
+    /// To all addresses of a node.
     Node(usize),
+    /// To what has this prefix.
     Prefix(Prefix),
 }
 
+/// A coded tunnel between two nodes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tunnel {
+    /// The nodes.
+    pub ends: [usize; 2],
+    /// The nodes behind each end.
+    pub behind: [Vec<usize>; 2],
+    /// Its parameters.
+    pub config: nc::Config,
+}
+
+/// A TCP/NC tunnel from one node to another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TcpncTunnel {
+    /// Where packets enter, and where they leave.
+    pub ends: [usize; 2],
+    /// The TCP of both ends.
+    pub tcp: tcp::Config,
+    /// What is below it.
+    pub layer: tcpnc::Config,
+}
+
 /// What flows of all kinds have.
-#[derive(Clone, Debug)]
-pub(super) struct Flow {
-    pub(super) name: String,
-    pub(super) from: usize,
-    pub(super) to: usize,
-    pub(super) port: u16,
-    pub(super) ipv6: bool,
-    pub(super) start: Time,
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Flow {
+    /// What a report calls it; unless given, it follows from the nodes.
+    pub name: Option<String>,
+    /// The node that sends.
+    pub from: usize,
+    /// The node that receives.
+    pub to: usize,
+    /// The port at the receiver.
+    pub port: u16,
+    /// The port at the sender; unless given, from 40,000 on.
+    pub from_port: Option<u16>,
+    /// Whether it goes over IPv6.
+    pub ipv6: bool,
+    /// When it begins.
+    pub start: Time,
 }
 
-#[derive(Clone, Debug)]
-pub(super) struct Transfer {
-    pub(super) flow: Flow,
-    pub(super) octets: u64,
-    pub(super) tcp: tcp::Config,
+/// Octets over TCP.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Transfer {
+    /// From where to where.
+    pub flow: Flow,
+    /// How many; without, there is no end.
+    pub octets: Option<u64>,
+    /// The TCP of both ends.
+    pub tcp: tcp::Config,
 }
 
-#[derive(Clone, Debug)]
-pub(super) struct Stream {
-    pub(super) flow: Flow,
-    pub(super) payload: usize,
-    pub(super) interval: Duration,
-    pub(super) stop: Option<Time>,
-    pub(super) count: Option<u64>,
-    pub(super) dscp: u8,
+/// Datagrams at a constant rate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stream {
+    /// From where to where.
+    pub flow: Flow,
+    /// Octets of each.
+    pub payload: usize,
+    /// From one to the next.
+    pub interval: Duration,
+    /// When to stop.
+    pub stop: Option<Time>,
+    /// How many at most.
+    pub count: Option<u64>,
+    /// Their code point.
+    pub dscp: u8,
+    /// Whether the receiver sends each back.
+    pub is_answered: bool,
 }
 
-/// Who makes the routes that the file does not give.
+/// Who makes the routes that are not given.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) enum Routing {
+pub enum Routing {
     /// Shortest paths, found anew when a link goes down or up.
     Follow,
     /// Nobody.
@@ -101,4 +167,99 @@ pub(super) enum Routing {
     /// Shortest paths, found once.
     #[default]
     Shortest,
+}
+
+impl Plan {
+    /// A scenario without nodes.
+    #[must_use]
+    pub fn new(seed: u64, duration: Duration) -> Self {
+        Self {
+            duration,
+            seed,
+            routing: Routing::default(),
+            nodes: Vec::new(),
+            links: Vec::new(),
+            routes: Vec::new(),
+            tunnels: Vec::new(),
+            tcpnc_tunnels: Vec::new(),
+            frequencies: Vec::new(),
+            transfers: Vec::new(),
+            streams: Vec::new(),
+        }
+    }
+
+    /// Adds a node; its place.
+    pub fn add_node(&mut self, name: impl Into<String>) -> usize {
+        self.nodes.push(Node { name: name.into(), ..Node::default() });
+        self.nodes.len() - 1
+    }
+
+    /// Joins two nodes by a link; its place.
+    pub fn connect(&mut self, a: usize, b: usize, config: LinkConfig) -> usize {
+        self.links.push(Link { ends: [a, b], config, is_noticed: true });
+        self.links.len() - 1
+    }
+
+    /// Adds nodes in a row, called `n0` and on, with such a link between any two that follow each
+    /// other.
+    pub fn add_chain(&mut self, links: impl IntoIterator<Item = LinkConfig>) {
+        let mut near = self.add_node("n0");
+        for (link, number) in links.into_iter().zip(1..) {
+            let far = self.add_node(format!("n{number}"));
+            self.connect(near, far, link);
+            near = far;
+        }
+    }
+
+    /// What a report calls a flow of this kind.
+    pub(super) fn name_of(&self, kind: &str, flow: &Flow) -> String {
+        let [from, to] = [flow.from, flow.to].map(|node| &self.nodes[node].name);
+        flow.name.clone().unwrap_or_else(|| format!("{kind} {from} to {to}"))
+    }
+
+    /// The TCP of a transfer that says nothing of it: its MTU is the shortest of the links at both
+    /// ends.
+    pub(super) fn usual_tcp(links: &[Link], [from, to]: [usize; 2]) -> tcp::Config {
+        let own = links.iter().filter(|link| link.ends.contains(&from) || link.ends.contains(&to));
+        let mtus = own.map(|link| link.config.near.mtu.min(link.config.far.mtu));
+        let mtu = mtus.min().unwrap_or(InterfaceConfig::default().mtu);
+        tcp::Config { mtu, ..tcp::Config::default() }
+    }
+}
+
+impl TcpncTunnel {
+    /// The tunnel of the paper.
+    #[must_use]
+    pub fn new(ends: [usize; 2]) -> Self {
+        let TcpncTunnelConfig { tcp, layer, .. } = TcpncTunnelConfig::default();
+        Self { ends, tcp, layer }
+    }
+}
+
+impl Flow {
+    /// A flow to a port, from the beginning.
+    #[must_use]
+    pub fn new([from, to]: [usize; 2], port: u16) -> Self {
+        Self { from, to, port, ..Self::default() }
+    }
+
+    /// The same from another port.
+    #[must_use]
+    pub fn from_port(self, port: u16) -> Self {
+        Self { from_port: Some(port), ..self }
+    }
+
+    /// The same from this time on.
+    #[must_use]
+    pub fn starting(self, start: Time) -> Self {
+        Self { start, ..self }
+    }
+}
+
+impl Stream {
+    /// Datagrams with so many octets, one after each interval.
+    #[must_use]
+    pub fn new(flow: Flow, payload: usize, interval: Duration) -> Self {
+        Self { flow, payload, interval, stop: None, count: None, dscp: 0, is_answered: false }
+    }
 }

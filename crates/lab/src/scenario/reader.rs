@@ -4,35 +4,36 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use proto::parameter::Kind;
+use proto::parameter::{Kind, Table, Written};
 use proto::quantity::{BitRate, Span};
 use proto::time::Time;
-use proto::{hbh, nc, tcp};
+use proto::{hbh, nc, tcp, tcpnc};
 use settings::{Complaint, Entry, Section, Source};
-use sim::{InterfaceConfig, Prefix};
+use sim::Prefix;
 
 use super::hf::Frequency;
 use super::link;
 use super::names::Reader;
-use super::plan::{Flow, Link, Node, Plan, Route, Routing, Stream, Target, Transfer, Tunnel};
+use super::plan::{
+    DURATION, Flow, Link, Node, Plan, Route, Routing, Stream, Target, TcpncTunnel, Transfer, Tunnel,
+};
 
-/// How long a scenario runs at most if it does not say.
-const DURATION: Duration = Duration::from_mins(10);
 /// What a file may have of each list.
-const MOST: [(&str, usize); 7] = [
+const MOST: [(&str, usize); 8] = [
     ("nodes", 1_000),
     ("link", 10_000),
     ("tcp", 10_000),
     ("udp", 10_000),
     ("route", 100_000),
     ("tunnel", 1_000),
+    ("tcpnc-tunnel", 1_000),
     ("hf", 100),
 ];
 /// Six bits (RFC 2474).
 const MAX_DSCP: u64 = 63;
 /// The first port of flows that do not say theirs.
 const FIRST_PORT: u16 = 5_001;
-const ROUTINGS: [(&str, Routing); 3] =
+pub(super) const ROUTINGS: [(&str, Routing); 3] =
     [("shortest", Routing::Shortest), ("follow", Routing::Follow), ("none", Routing::None)];
 
 /// Reads a whole file.
@@ -59,6 +60,9 @@ pub(super) fn read(source: &Source) -> Result<Plan, Complaint> {
     let routes = routes.iter().map(|it| reader.route(it, &links)).collect::<Result<_, _>>()?;
     let tunnels = root.sections("tunnel")?;
     let tunnels = tunnels.iter().map(|it| reader.tunnel(it)).collect::<Result<_, _>>()?;
+    let tcpnc_tunnels = root.sections("tcpnc-tunnel")?;
+    let tcpnc_tunnels = tcpnc_tunnels.iter().map(|it| reader.tcpnc_tunnel(it));
+    let tcpnc_tunnels = tcpnc_tunnels.collect::<Result<_, _>>()?;
     let mut addresses = 1..;
     let frequencies = root.sections("hf")?;
     let frequencies = frequencies.iter().map(|it| Frequency::read(it, &reader, &mut addresses));
@@ -80,7 +84,7 @@ pub(super) fn read(source: &Source) -> Result<Plan, Complaint> {
     let streams = streams.collect::<Result<_, _>>()?;
     let plan = Plan {
         duration: duration(&root)?,
-        seed: number(&root, "seed", 1, i64::MAX.unsigned_abs())?,
+        seed: seed(&root)?,
         routing: match root.get("routing")? {
             Some(routing) => routing.word(&ROUTINGS)?,
             None => Routing::default(),
@@ -89,6 +93,7 @@ pub(super) fn read(source: &Source) -> Result<Plan, Complaint> {
         links,
         routes,
         tunnels,
+        tcpnc_tunnels,
         frequencies,
         transfers,
         streams,
@@ -104,6 +109,15 @@ fn duration(root: &Section<'_>) -> Result<Duration, Complaint> {
         return Err(entry.complain("a run takes more than no time"));
     }
     Ok(duration)
+}
+
+/// A number, in quotes if TOML has none so great.
+fn seed(root: &Section<'_>) -> Result<u64, Complaint> {
+    let Some(entry) = root.get("seed")? else { return Ok(1) };
+    match entry.written() {
+        Written::Text(_) => entry.parsed(),
+        _ => entry.count(0..=i64::MAX.unsigned_abs()),
+    }
 }
 
 impl Reader<'_> {
@@ -124,16 +138,24 @@ impl Reader<'_> {
                 return Err(b.complain("a link joins two different nodes"));
             }
             self.linked.extend(ends);
-            links.push(Link { ends, config: link::read(&section, &usual)? });
+            let is_noticed = section.get("noticed")?.map_or(Ok(true), |it| it.flag())?;
+            links.push(Link { ends, config: link::read(&section, &usual)?, is_noticed });
         }
         Ok(links)
     }
 
     fn nodes(&self, root: &Section<'_>) -> Result<Vec<Node>, Complaint> {
-        let common = hbh(root, None)?;
+        let hbh_of = |section: &Section<'_>, base: Option<hbh::Config>| {
+            let usual = hbh::Config::new(hbh::Profile::Default);
+            layer(section, "hbh", &hbh::PARAMETERS, base.unwrap_or(usual))
+        };
+        let tcpnc_of = |section: &Section<'_>, base: Option<tcpnc::Config>| {
+            layer(section, "tcpnc", &tcpnc::PARAMETERS, base.unwrap_or_default())
+        };
+        let (hbh, tcpnc) = (hbh_of(root, None)?.flatten(), tcpnc_of(root, None)?.flatten());
         let mut names: Vec<_> = self.names.iter().collect();
         names.sort_by_key(|(_, index)| **index);
-        let node = |name: &str| Node { name: name.to_owned(), addresses: Vec::new(), hbh: common };
+        let node = |name: &str| Node { name: name.to_owned(), hbh, tcpnc, ..Node::default() };
         let mut nodes: Vec<Node> = names.into_iter().map(|(name, _)| node(name)).collect();
         for entry in root.section("node")?.map(|it| it.entries()).unwrap_or_default() {
             let index = self.named(entry.name(), |what| entry.complain_of_key(what))?;
@@ -142,9 +164,8 @@ impl Reader<'_> {
                 self.expect_link(index, entry.name(), &address)?;
                 node.addresses.push(node_address(&address)?);
             }
-            if section.get("hbh")?.is_some() {
-                node.hbh = hbh(&section, common)?;
-            }
+            node.hbh = hbh_of(&section, hbh)?.unwrap_or(hbh);
+            node.tcpnc = tcpnc_of(&section, tcpnc)?.unwrap_or(tcpnc);
         }
         Ok(nodes)
     }
@@ -195,6 +216,18 @@ impl Reader<'_> {
         Ok(Tunnel { ends, behind: [behind(&near)?, behind(&far)?], config })
     }
 
+    fn tcpnc_tunnel(&self, section: &Section<'_>) -> Result<TcpncTunnel, Complaint> {
+        let ends = self.apart(section.needed("between")?.pair()?, "a tunnel")?;
+        let mut tunnel = TcpncTunnel::new(ends);
+        if let Some(options) = section.section("options")? {
+            options.apply(&tcp::PARAMETERS, &mut tunnel.tcp)?;
+        }
+        if let Some(below) = section.section("tcpnc")? {
+            below.apply(&tcpnc::PARAMETERS, &mut tunnel.layer)?;
+        }
+        Ok(tunnel)
+    }
+
     fn transfer(
         &self,
         section: &Section<'_>,
@@ -202,59 +235,59 @@ impl Reader<'_> {
         links: &[Link],
         ports: &mut Ports,
     ) -> Result<Transfer, Complaint> {
-        let flow = self.flow(section, "tcp", ports)?;
-        let mtu = mtu(links, flow.from, flow.to);
-        let mut tcp = tcp::Config { mtu, ..tcp::Config::default() };
+        let flow = self.flow(section, ports)?;
+        let mut tcp = Plan::usual_tcp(links, [flow.from, flow.to]);
         let options = section.section("options")?;
         for options in [usual, options.as_ref()].into_iter().flatten() {
             options.apply(&tcp::PARAMETERS, &mut tcp)?;
         }
         tcp.dscp = dscp(section)?.unwrap_or(tcp.dscp);
-        let octets = section.needed("octets")?.count(0..=i64::MAX.unsigned_abs())?;
-        Ok(Transfer { flow, octets, tcp })
+        Ok(Transfer { flow, octets: most(section, "octets")?, tcp })
     }
 
     fn stream(&self, section: &Section<'_>, ports: &mut Ports) -> Result<Stream, Complaint> {
-        let flow = self.flow(section, "udp", ports)?;
+        let flow = self.flow(section, ports)?;
         let payload = section.needed("payload")?.read(&PAYLOAD)?.count();
-        let rate = section.needed("rate")?;
-        let interval = match rate.quantity()? {
-            BitRate::Unlimited => {
-                return Err(rate.complain("a stream has a rate, such as 64kbit"));
+        let interval = match section.get("interval")? {
+            Some(interval) if section.get("rate")?.is_none() => interval.read(&INTERVAL)?.period(),
+            Some(interval) => return Err(interval.complain("a stream has either this or a rate")),
+            None => {
+                let rate = section.needed("rate")?;
+                match rate.quantity()? {
+                    BitRate::Unlimited => {
+                        return Err(rate.complain("a stream has a rate, such as 64kbit"));
+                    }
+                    rate => rate.time_for(payload),
+                }
             }
-            rate => rate.time_for(payload),
         };
         let stop = section.get("stop")?.map(|stop| stop.quantity()).transpose()?;
-        let count = section.get("count")?;
         Ok(Stream {
             flow,
             payload,
             interval,
             stop: stop.map(|Span(stop)| Time::ZERO + stop),
-            count: count.map(|count| count.count(0..=i64::MAX.unsigned_abs())).transpose()?,
+            count: most(section, "count")?,
             dscp: dscp(section)?.unwrap_or_default(),
+            is_answered: flag(section, "answered")?,
         })
     }
 
     /// What flows of all kinds have.
-    fn flow(
-        &self,
-        section: &Section<'_>,
-        kind: &str,
-        ports: &mut Ports,
-    ) -> Result<Flow, Complaint> {
+    fn flow(&self, section: &Section<'_>, ports: &mut Ports) -> Result<Flow, Complaint> {
         let ends = [section.needed("from")?, section.needed("to")?];
-        let [from_name, to_name] = [ends[0].text()?, ends[1].text()?];
         let place = ends[1].clone();
         let [from, to] = self.apart(ends, "a flow")?;
-        let asked = section.get("port")?.map(|port| port.count(1..=65_535)).transpose()?;
+        let port = |key| section.get(key)?.map(|port| port.count(1..=65_535)).transpose();
+        let (asked, from_port) = (port("port")?, port("from-port")?);
         let port = ports.take(to, asked).map_err(|what| place.complain(what))?;
         let name = section.get("name")?.map(|name| name.text()).transpose()?;
         Ok(Flow {
-            name: name.map_or_else(|| format!("{kind} {from_name} to {to_name}"), str::to_owned),
+            name: name.map(str::to_owned),
             from,
             to,
             port,
+            from_port,
             ipv6: flag(section, "ipv6")?,
             start: time(section, "start")?,
         })
@@ -273,15 +306,24 @@ impl Reader<'_> {
 /// Octets of a datagram.
 const PAYLOAD: Kind = Kind::Count { least: 16, most: 65_000, unit: "octets" };
 
-/// What a table says about HBH; what it does not say is as in `base`.
-fn hbh(section: &Section<'_>, base: Option<hbh::Config>) -> Result<Option<hbh::Config>, Complaint> {
-    let Some(entry) = section.get("hbh")? else { return Ok(None) };
-    let Some(parameters) = entry.switch()? else { return Ok(None) };
-    let mut config = base.unwrap_or_else(|| hbh::Config::new(hbh::Profile::Default));
+/// The time from one datagram to the next.
+const INTERVAL: Kind =
+    Kind::Period { least: Duration::from_nanos(1), most: Duration::from_secs(86_400) };
+
+/// What a table says about a protocol of nodes, and whether it does; what it does not say is as in
+/// `base`.
+fn layer<C>(
+    section: &Section<'_>,
+    key: &str,
+    table: &Table<C>,
+    mut base: C,
+) -> Result<Option<Option<C>>, Complaint> {
+    let Some(entry) = section.get(key)? else { return Ok(None) };
+    let Some(parameters) = entry.switch()? else { return Ok(Some(None)) };
     if let Some(parameters) = parameters {
-        parameters.apply(&hbh::PARAMETERS, &mut config)?;
+        parameters.apply(table, &mut base)?;
     }
-    Ok(Some(config))
+    Ok(Some(Some(base)))
 }
 
 fn node_address(entry: &Entry<'_>) -> Result<IpAddr, Complaint> {
@@ -300,6 +342,11 @@ fn flag(section: &Section<'_>, key: &str) -> Result<bool, Complaint> {
     section.get(key)?.map_or(Ok(false), |flag| flag.flag())
 }
 
+/// A number that may be missing.
+fn most(section: &Section<'_>, key: &str) -> Result<Option<u64>, Complaint> {
+    section.get(key)?.map(|it| it.count(0..=i64::MAX.unsigned_abs())).transpose()
+}
+
 fn number<T: Default + TryFrom<u64>>(
     section: &Section<'_>,
     key: &str,
@@ -315,13 +362,6 @@ fn number<T: Default + TryFrom<u64>>(
 fn time(section: &Section<'_>, key: &str) -> Result<Time, Complaint> {
     let span = section.get(key)?.map_or(Ok(Span::default()), |at| at.quantity())?;
     Ok(Time::ZERO + span.0)
-}
-
-/// The shortest MTU of the links at both ends of a flow.
-fn mtu(links: &[Link], from: usize, to: usize) -> usize {
-    let own = links.iter().filter(|link| link.ends.contains(&from) || link.ends.contains(&to));
-    let mtus = own.map(|link| link.config.near.mtu.min(link.config.far.mtu));
-    mtus.min().unwrap_or(InterfaceConfig::default().mtu)
 }
 
 /// Ports that flows take at their receivers.

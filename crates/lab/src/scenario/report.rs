@@ -5,7 +5,7 @@ use std::fmt;
 use super::hf::{FrequencyReport, HfReport};
 use proto::time::Time;
 use serde::Serialize;
-use sim::app::{stream, transfer};
+use sim::app::{ping, stream, transfer};
 use sim::service::hbh::Hbh;
 use sim::service::tunnel::Tunnel;
 use sim::{LinkReport as LinkCounters, NodeReport as NodeCounters, World};
@@ -55,8 +55,8 @@ pub struct FlowReport {
 /// A TCP transfer.
 #[derive(Clone, Debug, Serialize)]
 pub struct TransferReport {
-    /// Octets to send.
-    pub octets: u64,
+    /// Octets to send; null if there is no end to them.
+    pub octets: Option<u64>,
     /// Octets received in order.
     pub octets_received: u64,
     /// Seconds from the first SYN to the last octet; null if that did not arrive.
@@ -77,7 +77,8 @@ pub struct TransferReport {
     pub duplicates: u64,
 }
 
-/// A stream of datagrams.
+/// A stream of datagrams; of one that is answered, what the sender received back, and how long there
+/// and back took.
 #[derive(Clone, Debug, Serialize)]
 pub struct StreamReport {
     /// Datagrams sent.
@@ -86,7 +87,7 @@ pub struct StreamReport {
     pub received: u64,
     /// Received again.
     pub duplicates: u64,
-    /// Received after a later one.
+    /// Received after a later one; of answers also those that came again.
     pub reordered: u64,
     /// Mean seconds under way.
     pub delay_s: Option<f64>,
@@ -215,7 +216,7 @@ impl Report {
 
 impl TransferReport {
     pub(super) fn new(
-        octets: u64,
+        octets: Option<u64>,
         sent: &transfer::SenderStats,
         received: &transfer::SinkStats,
     ) -> Self {
@@ -224,7 +225,7 @@ impl TransferReport {
         Self {
             octets,
             octets_received: received.octets,
-            delay_s: elapsed.filter(|_| received.octets >= octets),
+            delay_s: elapsed.filter(|_| octets.is_some_and(|octets| received.octets >= octets)),
             goodput_bits_per_s: elapsed.map(|seconds| received.octets as f64 * 8.0 / seconds),
             connect_s: since(sent.established),
             end: sent.end.map(|end| format!("{end:?}")),
@@ -247,6 +248,21 @@ impl StreamReport {
             delay_s: some(received.delay.mean()),
             longest_delay_s: some(received.delay.max().as_secs_f64()),
             jitter_s: some(received.jitter),
+        }
+    }
+}
+
+impl From<ping::Stats> for StreamReport {
+    fn from(seen: ping::Stats) -> Self {
+        let some = |value: f64| (seen.answered > 0).then_some(value);
+        Self {
+            sent: seen.sent,
+            received: seen.answered,
+            duplicates: 0,
+            reordered: seen.late,
+            delay_s: some(seen.rtt.mean()),
+            longest_delay_s: some(seen.rtt.max().as_secs_f64()),
+            jitter_s: None,
         }
     }
 }
@@ -345,7 +361,10 @@ impl FlowReport {
             let goodput = tcp.goodput_bits_per_s.unwrap_or_default() / 1_000.0;
             return vec![
                 self.name.clone(),
-                format!("{} of {} octets", tcp.octets_received, tcp.octets),
+                match tcp.octets {
+                    Some(octets) => format!("{} of {octets} octets", tcp.octets_received),
+                    None => format!("{} octets", tcp.octets_received),
+                },
                 seconds(tcp.delay_s),
                 format!("{goodput:.1} kbit/s"),
                 format!("{} of {}", tcp.retransmissions, tcp.segments),

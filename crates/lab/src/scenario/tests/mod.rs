@@ -1,4 +1,5 @@
 mod hf;
+mod writing;
 
 use std::path::Path;
 use std::time::Duration;
@@ -145,8 +146,10 @@ nodes = ["a", "b"]
 duration = "2min"
 seed = 9
 routing = "none"
+tcpnc = { extra = 4, window = 9, target = 0.8, max-window = 50, initial-loss = "5%", period = 50, gain = 0.5, enhanced-retransmission = false, repair-target = 0, max-burst = 9, flush-after = "50ms", acknowledges-redundancy = true, max-packets = 500, receive-buffer = 70000, protocol = 253 }
 
 [node.b]
+tcpnc = false
 addresses = ["192.168.1.1", "fd12::1"]
 
 [node.a.hbh]
@@ -176,6 +179,8 @@ delay = "1ms"
 jitter = "0.5ms"
 reorder = true
 loss = "gilbert-elliott(mean=5%,burst=4)"
+repeat-at-once = true
+noticed = false
 framing = 20
 queue = 9
 queue-octets = 9000
@@ -197,6 +202,19 @@ node = "a"
 to = "b"
 remove = true
 
+[[tcpnc-tunnel]]
+between = ["a", "b"]
+options = { nagle = true }
+tcpnc = { extra = 2 }
+
+[[udp]]
+from = "a"
+to = "b"
+interval = "1s"
+payload = 100
+stop = "2s"
+answered = true
+
 [[udp]]
 name = "stream"
 from = "a"
@@ -216,6 +234,7 @@ to = "a"
 octets = 5
 start = "1s"
 port = 78
+from-port = 79
 ipv6 = true
 
 [tcp.options]
@@ -255,6 +274,7 @@ dscp = 9
 
     let plan = parse(text).expect("a scenario");
 
+    assert_eq!(plan.nodes[0].tcpnc.expect("asked for").window, Some(9));
     let hbh = plan.nodes[0].hbh.expect("asked for");
     assert_eq!((hbh.retries, hbh.window, hbh.queue, hbh.packets), (7, (2, 9), 9, 99));
     assert_eq!(hbh.rto.minimum, Duration::from_millis(5));
@@ -264,6 +284,7 @@ dscp = 9
     assert!(tcp.rto.forgive && tcp.keep_alive.is_some());
     assert_ne!(tcp.congestion, default.congestion);
     assert!(plan.run(None, None).is_ok());
+    assert!(plan.to_toml().is_ok());
 }
 
 #[test]
