@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use crate::finding::{Finding, Line, Metric, Outcome, Point};
 use crate::runner;
+use crate::scenario::{Built, Plan};
 use crate::stats::{Estimate, Observation, Sample};
 
 /// One scenario with all its parameters, to be run with many seeds.
@@ -21,13 +22,30 @@ pub struct Cell {
     draws: String,
     most: u32,
     work: Arc<dyn Fn(u64) -> Outcome + Send + Sync>,
+    plan: Option<Arc<dyn Fn(u64) -> Plan + Send + Sync>>,
 }
 
 impl Cell {
     /// A scenario that `work` runs with a seed. Cells of the same name are the same scenario: they
     /// are run once, for whoever asks. The seeds follow from the name.
     pub fn new(name: String, work: impl Fn(u64) -> Outcome + Send + Sync + 'static) -> Self {
-        Self { draws: name.clone(), most: u32::MAX, name, work: Arc::new(work) }
+        Self { draws: name.clone(), most: u32::MAX, name, work: Arc::new(work), plan: None }
+    }
+
+    /// The same of a scenario that can be written to a file: `plan` makes it with a seed, and
+    /// `measure` runs it.
+    pub fn of(
+        name: String,
+        plan: impl Fn(u64) -> Plan + Send + Sync + 'static,
+        measure: impl Fn(Built<'_>) -> Outcome + Send + Sync + 'static,
+    ) -> Self {
+        let plan = Arc::new(plan);
+        let built = Arc::clone(&plan);
+        let work = move |seed| {
+            let plan = built(seed);
+            measure(plan.build(seed).expect("every node of an experiment has a link"))
+        };
+        Self { plan: Some(plan), ..Self::new(name, work) }
     }
 
     /// The same with the seeds of the cell called `draws`: the two then meet the same chance.
@@ -63,7 +81,19 @@ impl Cell {
     /// Does run number `run` with the seeds of a family.
     #[must_use]
     pub fn run(&self, family: u32, run: u32) -> Outcome {
-        (self.work)(self.seed(family, run))
+        self.with_seed(self.seed(family, run))
+    }
+
+    /// Does the run with this seed.
+    #[must_use]
+    pub fn with_seed(&self, seed: u64) -> Outcome {
+        (self.work)(seed)
+    }
+
+    /// The scenario of the run with this seed; `None` where no file can describe it.
+    #[must_use]
+    pub fn plan(&self, seed: u64) -> Option<Plan> {
+        self.plan.as_ref().map(|plan| plan(seed))
     }
 }
 

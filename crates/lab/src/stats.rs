@@ -1,5 +1,7 @@
 //! Means over runs with their 95 % confidence intervals, honest about runs that did not end.
 
+use std::time::Duration;
+
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::answer::Answer;
@@ -20,6 +22,21 @@ impl Observation {
         match self {
             Self::AtLeast(value) | Self::Exact(value) => value,
         }
+    }
+
+    /// How long something took, of which nothing is known but that it took more than `limit`.
+    #[must_use]
+    pub fn seconds(took: Option<Duration>, limit: Duration) -> Self {
+        match took {
+            Some(took) => Self::Exact(took.as_secs_f64()),
+            None => Self::AtLeast(limit.as_secs_f64()),
+        }
+    }
+
+    /// A count, of a run that was over or was stopped.
+    #[must_use]
+    pub fn counted(count: u64, is_over: bool) -> Self {
+        if is_over { Self::Exact(count as f64) } else { Self::AtLeast(count as f64) }
     }
 }
 

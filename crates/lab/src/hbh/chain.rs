@@ -5,20 +5,19 @@
 //!  TCP or UDP                    sink
 //! ```
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use proto::time::Time;
 use proto::{hbh, tcp};
-use sim::app::{stream, transfer};
 use sim::channel::{self, GilbertElliott, Loss};
 use sim::service::hbh::Hbh;
 use sim::units::{BitRate, Probability};
-use sim::{AppId, InterfaceConfig, LinkConfig, NodeId, World};
+use sim::{AppId, InterfaceConfig, LinkConfig, World};
 
 use super::limits;
 use crate::claim::{Metric, Outcome};
 use crate::grid::Cell;
+use crate::scenario::{Built, Flow, Plan, Stream, Transfer};
 use crate::stats::Observation;
 use crate::tcp::as_ns3;
 
@@ -44,6 +43,8 @@ const HEADERS: u32 = 40;
 /// Octets of a SYN of ours: MSS, window scale and timestamps.
 const SYN: u32 = 60;
 const PORT: u16 = 9;
+/// How long a stream's last packets have time to arrive.
+const UNDER_WAY: Duration = Duration::from_secs(120);
 /// Later, a transfer counts as one that does not end.
 const TIME_LIMIT: Duration = Duration::from_secs(1_000_000);
 /// How much of a run happens between two looks at whether it is over.
@@ -156,7 +157,7 @@ impl Chain {
     /// It over other links, to be run.
     pub(super) fn cell_over(&self, air: Air) -> Cell {
         let chain = self.clone();
-        Cell::new(self.name_over(air), move |seed| chain.run(air, seed))
+        Cell::of(self.name_over(air), move |seed| chain.plan(air, seed), measure)
     }
 
     /// The least expected delay of its transfer.
@@ -197,21 +198,28 @@ impl Chain {
         }
     }
 
-    /// The network without traffic, and its two ends.
-    fn build(&self, air: Air, seed: u64) -> (World, NodeId, NodeId) {
-        let mut world = World::new(seed);
-        let nodes: Vec<NodeId> =
-            (0..=self.hops).map(|index| world.add_node(&format!("n{index}"))).collect();
-        for (link, pair) in nodes.windows(2).enumerate() {
-            world.connect(pair[0], pair[1], &self.link(link, air));
+    /// It with its traffic.
+    fn plan(&self, air: Air, seed: u64) -> Plan {
+        let mut plan = Plan::new(seed, TIME_LIMIT);
+        plan.add_chain((0..self.hops).map(|link| self.link(link, air)));
+        for node in &mut plan.nodes {
+            node.hbh = self.hbh;
         }
-        world.auto_routes();
-        if let Some(config) = self.hbh {
-            for node in &nodes {
-                world.enable_hbh(*node, config);
+        let flow = Flow::new([0, self.hops], PORT);
+        match self.traffic {
+            Traffic::Tcp(tcp) => {
+                let octets = Some(tcp.octets.into());
+                plan.transfers.push(Transfer { flow, octets, tcp: tcp.config() });
+            }
+            Traffic::Udp { bits_per_s, payload, span } => {
+                let rate = BitRate::from_bits_per_s(bits_per_s).unwrap_or_default();
+                let flow = flow.from_port(PORT + 1);
+                let stream = Stream::new(flow, payload, rate.time_for(payload));
+                plan.streams.push(Stream { stop: Some(Time::ZERO + span), ..stream });
+                plan.duration = span + UNDER_WAY;
             }
         }
-        (world, nodes[0], nodes[self.hops])
+        plan
     }
 
     fn link(&self, link: usize, air: Air) -> LinkConfig {
@@ -227,18 +235,6 @@ impl Chain {
         LinkConfig {
             back: channel(self.backward),
             ..LinkConfig::symmetric(channel(self.forward), interface)
-        }
-    }
-
-    /// One run.
-    fn run(&self, air: Air, seed: u64) -> Outcome {
-        let (world, from, to) = self.build(air, seed);
-        match self.traffic {
-            Traffic::Tcp(tcp) => tcp.run(world, from, to),
-            Traffic::Udp { bits_per_s, payload, span } => {
-                let rate = BitRate::from_bits_per_s(bits_per_s).unwrap_or_default();
-                stream(world, from, to, rate.time_for(payload), payload, span)
-            }
         }
     }
 }
@@ -273,87 +269,40 @@ impl Tcp {
             Kind::Current => current,
         }
     }
-
-    fn run(&self, mut world: World, from: NodeId, to: NodeId) -> Outcome {
-        let Some(address) = world.address(to) else { return Outcome::new() };
-        let octets = u64::from(self.octets);
-        let sender = transfer::SenderConfig {
-            tcp: self.config(),
-            ..transfer::SenderConfig::new(SocketAddr::new(address, PORT), octets)
-        };
-        let sink = transfer::SinkConfig { tcp: self.config(), ..transfer::SinkConfig::new(PORT) };
-        let sink = world.add_app(to, transfer::Sink::new(sink));
-        let sender = world.add_app(from, transfer::Sender::new(sender));
-
-        let limit = Time::ZERO + TIME_LIMIT;
-        while world.now() < limit && !has_ended(&world, sender) && world.next_event().is_some() {
-            let next = (world.now() + STRIDE).max(world.next_event().unwrap_or(limit));
-            world.run_until(next.min(limit));
-        }
-
-        let (sent, received) = (world.transfer_sender(sender), world.transfer_sink(sink));
-        let sent = sent.unwrap_or_default();
-        let received = received.unwrap_or_default();
-        let finish = received.last.filter(|_| received.octets >= octets);
-        let delay = match (finish, sent.started) {
-            (Some(finish), Some(start)) => Observation::Exact(finish.since(start).as_secs_f64()),
-            _ => Observation::AtLeast(TIME_LIMIT.as_secs_f64()),
-        };
-        let is_over = sent.ended.is_some() && finish.is_some();
-        let counted = |count: u64| {
-            if is_over {
-                Observation::Exact(count as f64)
-            } else {
-                Observation::AtLeast(count as f64)
-            }
-        };
-        let mut outcome = vec![
-            (DELAY, delay),
-            (PACKETS, counted(world.total().sent.total().packets)),
-            (RETRANSMITTED, counted(sent.tcp.retransmissions)),
-            (OFFERED, counted(sent.tcp.segments_sent)),
-        ];
-        outcome.extend(drops(&world));
-        outcome
-    }
 }
 
-/// Sends datagrams for `span` and waits for what is under way.
-fn stream(
-    mut world: World,
-    from: NodeId,
-    to: NodeId,
-    interval: Duration,
-    payload: usize,
-    span: Duration,
-) -> Outcome {
-    let Some(address) = world.address(to) else { return Outcome::new() };
-    let end = Time::ZERO + span;
-    let sender = stream::SenderConfig {
-        port: PORT + 1,
-        destination: SocketAddr::new(address, PORT),
-        payload,
-        interval,
-        start: Time::ZERO,
-        stop: Some(end),
-        count: None,
-        dscp: 0,
+/// One run.
+fn measure(mut built: Built<'_>) -> Outcome {
+    let end = built.end();
+    let mut outcome = match built.transfers.first().copied() {
+        Some([sender, _]) => {
+            built.run_until(end, STRIDE, Built::transfers_are_over);
+            of_transfer(&built, sender)
+        }
+        None => {
+            built.world.run_until(end);
+            let sent = built.streams.first().map_or(0, |[sender, _]| built.sent(*sender));
+            [(OFFERED, sent), (PACKETS, built.world.total().sent.total().packets)]
+                .map(|(metric, count)| (metric, Observation::Exact(count as f64)))
+                .into()
+        }
     };
-    world.add_app(to, stream::Sink::new(PORT));
-    let sender = world.add_app(from, stream::Sender::new(sender));
-    world.run_until(end + Duration::from_secs(120));
-
-    let sent = world.app(sender).map(stream::Sender::stats).unwrap_or_default().sent;
-    let mut outcome = vec![
-        (OFFERED, Observation::Exact(sent as f64)),
-        (PACKETS, Observation::Exact(world.total().sent.total().packets as f64)),
-    ];
-    outcome.extend(drops(&world));
+    outcome.extend(drops(&built.world));
     outcome
 }
 
-fn has_ended(world: &World, sender: AppId) -> bool {
-    world.transfer_sender(sender).is_none_or(|stats| stats.ended.is_some())
+fn of_transfer(built: &Built<'_>, sender: AppId) -> Outcome {
+    let sent = built.world.transfer_sender(sender).unwrap_or_default();
+    let last = built.last_octet(0);
+    let delay = last.zip(sent.started).map(|(last, start)| last.since(start));
+    let is_over = sent.ended.is_some() && last.is_some();
+    let counted = |count: u64| Observation::counted(count, is_over);
+    vec![
+        (DELAY, Observation::seconds(delay, TIME_LIMIT)),
+        (PACKETS, counted(built.world.total().sent.total().packets)),
+        (RETRANSMITTED, counted(sent.tcp.retransmissions)),
+        (OFFERED, counted(sent.tcp.segments_sent)),
+    ]
 }
 
 /// Where packets were dropped for want of room.
@@ -387,7 +336,7 @@ mod tests {
         for hops in [3, 4] {
             let chain = Chain { hops, ..Chain::common(0.0, None) };
 
-            let sent = value(&chain.run(Air::Independent, 1), PACKETS);
+            let sent = value(&chain.cell_over(Air::Independent).with_seed(1), PACKETS);
 
             assert!((sent - chain.packets_limit().expect("a transfer")).abs() < 1e-9, "{sent}");
         }
@@ -398,7 +347,7 @@ mod tests {
         for hbh in [None, Some(hbh::Config::new(hbh::Profile::Default))] {
             let chain = Chain::common(0.0, hbh);
 
-            let delay = value(&chain.run(Air::Independent, 1), DELAY);
+            let delay = value(&chain.cell_over(Air::Independent).with_seed(1), DELAY);
 
             let limit = chain.delay_limit().expect("a transfer");
             assert!((limit..1.5 * limit).contains(&delay), "{delay}");
@@ -409,7 +358,7 @@ mod tests {
     fn a_chain_is_a_function_of_its_seed() {
         let chain = Chain::common(0.05, Some(hbh::Config::new(hbh::Profile::Paper)));
 
-        let run = |seed| chain.run(Air::Independent, seed);
+        let run = |seed| chain.cell_over(Air::Independent).with_seed(seed);
         assert_eq!(run(7), run(7));
         assert_ne!(run(7), run(8));
     }
@@ -428,14 +377,17 @@ mod tests {
     fn without_loss_the_genie_has_nothing_to_do() {
         let chain = Chain::common(0.0, None);
 
-        assert_eq!(chain.run(Air::Genie, 1), chain.run(Air::Independent, 1));
+        assert_eq!(
+            chain.cell_over(Air::Genie).with_seed(1),
+            chain.cell_over(Air::Independent).with_seed(1)
+        );
     }
 
     #[test]
     fn over_the_genie_plain_tcp_repeats_nothing_and_is_slower_than_physics() {
         let chain = Chain::common(0.2, None);
 
-        let outcome = chain.run(Air::Genie, 1);
+        let outcome = chain.cell_over(Air::Genie).with_seed(1);
 
         assert!(value(&outcome, RETRANSMITTED) < 0.5, "{outcome:?}");
         let limit = chain.delay_limit().expect("a transfer");

@@ -14,6 +14,7 @@ use crate::answer::Check;
 use crate::claim::{Claim, Finding, Metric, Outcome, Point, Table};
 use crate::figure::{Axis, Figure, Ink, Mark, Series};
 use crate::grid::{Cell, Experiment, Place, Runs};
+use crate::scenario::{Built, Plan};
 use crate::stats::Observation;
 use crate::words::{mean, percent};
 
@@ -66,29 +67,30 @@ struct Steps;
 
 impl Place for Steps {
     fn cell(&self) -> Cell {
-        Cell::new(name(), |seed| outcome(&looks(seed)))
+        Cell::of(format!("lre {:?}", network()), plan, |built| outcome(&looks(built)))
     }
 }
 
-fn name() -> String {
-    format!("lre {:?}", scenario())
-}
-
-fn scenario() -> Network {
+fn network() -> Network {
     Load::new(Scheme::TcpNc, 1, 0.0).network()
 }
 
-fn looks(seed: u64) -> Vec<Look> {
+fn plan(seed: u64) -> Plan {
     let mut rng = Rng::stream(seed, "steps");
     let lost = (0..STEP * STEPS.len()).map(|packet| rng.chance(STEPS[packet / STEP].0));
-    let mut built = Network { loss: Loss::Trace(lost.collect()), ..scenario() }.build(seed);
-    let source = built.flows[0].from;
+    Network { loss: Loss::Trace(lost.collect()), ..network() }.plan(seed, TIME_LIMIT)
+}
+
+fn looks(mut built: Built<'_>) -> Vec<Look> {
+    let [source, _] = built.transfers[0];
+    let middle = network().middle(&built);
     let mut looks = Vec::new();
     loop {
         let next = built.world.now() + LOOK;
         built.world.run_until(next);
-        let packets = built.packets_on_middle();
-        if packets >= STEP * STEPS.len() || next > Time::ZERO + TIME_LIMIT {
+        let packets = built.world.port_counters(middle).sent.total().packets;
+        let packets = usize::try_from(packets).unwrap_or(usize::MAX);
+        if packets >= STEP * STEPS.len() || next > built.end() {
             return looks;
         }
         if let Some(layer) = built.world.coding(source) {
@@ -161,7 +163,8 @@ fn judge(runs: &Runs<Steps>) -> Finding {
 
 /// The estimate over time, in the run with the first seed.
 fn figure(runs: &Runs<Steps>) -> Figure {
-    let looks = looks(runs.first_seed(&Steps));
+    let seed = runs.first_seed(&Steps);
+    let looks = plan(seed).build(seed).map(looks).unwrap_or_default();
     let line = |value: &dyn Fn(&Look) -> f64| {
         looks.iter().map(|look| Mark::exact(look.at.as_secs_f64(), value(look))).collect()
     };

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use proto::nc;
 use proto::time::Time;
-use sim::app::ping;
-use sim::{Transit, TunnelReport, World};
+use sim::app::ping::{self, Ping};
+use sim::{AppId, Transit, TunnelReport};
 
-use super::build::Built;
+use super::build::GATEWAYS;
 use super::network::Network;
 use crate::claim::{Metric, Outcome};
 use crate::grid::Cell;
+use crate::scenario::Built;
 use crate::stats::Observation;
 
 /// Mbit/s of a session's application, the mean over the sessions.
@@ -46,100 +47,91 @@ const TRANSITS: usize = 1 << 20;
 
 /// When a run measures.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Span {
+pub(super) struct Span {
     /// What is not counted, at the beginning.
-    pub warm_up: Duration,
+    pub(super) warm_up: Duration,
     /// What is.
-    pub window: Duration,
+    pub(super) window: Duration,
 }
 
 /// What a run measured in its window.
 #[derive(Clone, Debug)]
-pub struct Measured {
+struct Measured {
     /// Bit/s of the application that arrived, of each session.
-    pub goodputs: Vec<f64>,
+    goodputs: Vec<f64>,
     /// Those of the flow beside the tunnel.
-    pub rival: Option<f64>,
+    rival: Option<f64>,
     /// How much longer packets were inside the tunnel than they must be, sorted; there only.
-    pub delays: Vec<Duration>,
+    delays: Vec<Duration>,
     /// Octets that the first gateway's side put on the middle.
-    pub outer: u64,
+    outer: u64,
     /// Octets of the packets that left the tunnel on the other side.
-    pub inner: u64,
+    inner: u64,
     /// The share of the packets that the send buffer of the paper's tunnel dropped, in the whole run.
-    pub overflowed: Option<f64>,
+    overflowed: Option<f64>,
     /// What became of requests, in the whole run.
-    pub requests: Option<ping::Stats>,
+    requests: Option<ping::Stats>,
     /// Segments that the inner TCPs sent again, in the whole run.
-    pub retransmissions: u64,
+    retransmissions: u64,
     /// The ends of the tunnel, at the end.
-    pub ends: Vec<TunnelReport>,
-    /// Events that the whole run took.
-    pub events: u64,
+    ends: Vec<TunnelReport>,
 }
 
 impl Measured {
-    /// Runs a network, `each` second with a look at it.
-    #[must_use]
-    pub fn run(
-        network: &Network,
-        seed: u64,
-        span: Span,
-        mut each: impl FnMut(&World, &Built),
-    ) -> Self {
-        let mut built = network.build(seed);
-        if let Some(tunnel) = built.tunnel {
+    /// Runs a network.
+    fn run(network: &Network, mut built: Built<'_>, span: Span) -> Self {
+        let tunnel = built.tunnels.first().copied();
+        if let Some(tunnel) = tunnel {
             built.world.record_transits(tunnel, TRANSITS);
         }
+        let gateways = GATEWAYS.map(|gateway| built.nodes[gateway]);
         let begin = Time::ZERO + span.warm_up;
-        built.run_until(begin, &mut each);
-        let before = Counts::of(&built);
-        let end = begin + span.window;
-        built.run_until(end, &mut each);
-        let after = Counts::of(&built);
+        built.world.run_until(begin);
+        let before = Counts::of(network, &built);
+        built.world.run_until(begin + span.window);
+        let after = Counts::of(network, &built);
 
         let goodput =
             |before: u64, after: u64| (after - before) as f64 * 8.0 / span.window.as_secs_f64();
         let goodputs = before.received.iter().zip(&after.received);
-        let crossed = |it: &&Transit| it.from == built.gateways[0] && it.left > begin;
+        let crossed = |it: &&Transit| it.from == gateways[0] && it.left > begin;
         let crossed: Vec<&Transit> = built.world.transits().iter().filter(crossed).collect();
         let extra = |it: &&Transit| it.took.saturating_sub(network.transit(it.octets));
         let mut delays: Vec<Duration> = crossed.iter().map(extra).collect();
         delays.sort_unstable();
-        let ends = built.gateways.iter().filter_map(|gateway| {
-            built.tunnel.and_then(|tunnel| built.world.tunnel(*gateway, tunnel))
-        });
+        let ends = gateways.into_iter().filter_map(|gateway| built.world.tunnel(gateway, tunnel?));
+        let sender = |[sender, _]: &[AppId; 2]| built.world.transfer_sender(*sender);
+        let senders = network.flows(&built).iter().filter_map(sender);
         Self {
             goodputs: goodputs.map(|(before, after)| goodput(*before, *after)).collect(),
             rival: before.rival.zip(after.rival).map(|(before, after)| goodput(before, after)),
             delays,
             outer: after.outer - before.outer,
             inner: crossed.iter().map(|it| it.octets as u64).sum(),
-            overflowed: built.overflowed(),
-            requests: built.requests.and_then(|app| built.world.app(app)).map(ping::Ping::stats),
-            retransmissions: built.flows.iter().map(|it| it.retransmissions(&built.world)).sum(),
+            overflowed: overflowed(&built),
+            requests: network
+                .requests(&built)
+                .and_then(|app| built.world.app(app))
+                .map(Ping::stats),
+            retransmissions: senders.map(|sent| sent.tcp.retransmissions).sum(),
             ends: ends.collect(),
-            events: built.world.events(),
         }
     }
 
     /// The mean over the sessions, in bit/s.
-    #[must_use]
-    pub fn goodput(&self) -> f64 {
+    fn goodput(&self) -> f64 {
         self.goodputs.iter().sum::<f64>() / self.goodputs.len().max(1) as f64
     }
 
     /// How alike the sessions fare, from 1 over their number to 1 (Jain's index).
-    #[must_use]
-    pub fn fairness(&self) -> f64 {
+    fn fairness(&self) -> f64 {
         let sum: f64 = self.goodputs.iter().sum();
         let squares: f64 = self.goodputs.iter().map(|it| it * it).sum();
         if squares == 0.0 { 0.0 } else { sum * sum / squares / self.goodputs.len() as f64 }
     }
 
     /// The delay that this share of the packets does not exceed; nothing where none passed.
-    #[must_use]
-    pub fn delay(&self, share: f64) -> Option<Duration> {
+    fn delay(&self, share: f64) -> Option<Duration> {
         let last = self.delays.len().checked_sub(1)?;
         #[expect(
             clippy::cast_possible_truncation,
@@ -151,8 +143,7 @@ impl Measured {
     }
 
     /// Outer octets sent for an inner octet delivered; nothing where none was.
-    #[must_use]
-    pub fn cost(&self) -> Option<f64> {
+    fn cost(&self) -> Option<f64> {
         (self.inner > 0).then(|| self.outer as f64 / self.inner as f64)
     }
 
@@ -181,8 +172,7 @@ impl Measured {
     }
 
     /// What the core of the first gateway counted.
-    #[must_use]
-    pub fn stats(&self) -> Option<nc::Stats> {
+    fn stats(&self) -> Option<nc::Stats> {
         self.ends.first().map(|end| end.stats)
     }
 }
@@ -191,51 +181,20 @@ impl Network {
     /// It, to be run.
     pub(super) fn cell(&self, span: Span) -> Cell {
         let network = self.clone();
-        Cell::new(format!("{self:?} {span:?}"), move |seed| {
-            Measured::run(&network, seed, span, |_, _| {}).outcome()
-        })
+        let planned = self.clone();
+        Cell::of(
+            format!("{self:?} {span:?}"),
+            move |seed| planned.plan(seed, span.warm_up + span.window),
+            move |built| Measured::run(&network, built, span).outcome(),
+        )
     }
 }
 
-impl Built {
-    fn run_until(&mut self, end: Time, each: &mut impl FnMut(&World, &Self)) {
-        while self.world.now() < end {
-            let next = (self.world.now() + Duration::from_secs(1)).min(end);
-            self.world.run_until(next);
-            each(&self.world, self);
-        }
-    }
-
-    /// Packets that were put on the middle so far, there.
-    #[must_use]
-    pub fn packets_on_middle(&self) -> usize {
-        let port = self.world.ends(self.middle)[0];
-        let packets = self.world.port_counters(port).sent.total().packets;
-        usize::try_from(packets).unwrap_or(usize::MAX)
-    }
-
-    /// Octets that wait at the first gateway now, where a tunnel knows of them.
-    #[must_use]
-    pub fn waiting_octets(&self) -> Option<u64> {
-        if let Some(tunnel) = self.tcpnc {
-            return Some(self.world.tunnel_buffer(tunnel).last().map_or(0, |(_, octets)| *octets));
-        }
-        let end = self.world.tunnel(self.gateways[0], self.tunnel?)?;
-        Some(end.estimates.queued as u64)
-    }
-
-    fn overflowed(&self) -> Option<f64> {
-        let entry = self.world.tcpnc_tunnel(self.tcpnc?)?.entry;
-        let all = entry.packets + entry.overflowed;
-        Some(entry.overflowed as f64 / all.max(1) as f64)
-    }
-
-    /// Octets that were put on the middle so far, there.
-    #[must_use]
-    pub fn outer_octets(&self) -> u64 {
-        let port = self.world.ends(self.middle)[0];
-        self.world.port_counters(port).sent.total().octets
-    }
+/// The share of the packets that the send buffer of the paper's tunnel had no room for.
+fn overflowed(built: &Built<'_>) -> Option<f64> {
+    let entry = built.world.tcpnc_tunnel(*built.tcpnc_tunnels.first()?)?.entry;
+    let all = entry.packets + entry.overflowed;
+    Some(entry.overflowed as f64 / all.max(1) as f64)
 }
 
 /// Counters at one time.
@@ -247,11 +206,13 @@ struct Counts {
 }
 
 impl Counts {
-    fn of(built: &Built) -> Self {
+    fn of(network: &Network, built: &Built<'_>) -> Self {
+        let flows = network.flows(built).iter();
+        let middle = built.world.port_counters(network.middle(built));
         Self {
-            received: built.flows.iter().map(|flow| flow.received(&built.world)).collect(),
-            rival: built.rival.map(|flow| flow.received(&built.world)),
-            outer: built.outer_octets(),
+            received: flows.map(|[_, sink]| built.received(*sink)).collect(),
+            rival: network.rival(built).map(|sink| built.received(sink)),
+            outer: middle.sent.total().octets,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! Each file holds claims that look at the same runs. All run on the same [`network`].
 
 mod beyond;
-pub mod build;
+mod build;
 mod clean;
 mod fair;
 mod figure7;
@@ -12,8 +12,8 @@ mod goodput;
 mod grid;
 mod long;
 mod lre;
-pub mod measure;
-pub mod network;
+mod measure;
+mod network;
 mod rto;
 mod traces;
 

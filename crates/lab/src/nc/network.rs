@@ -28,55 +28,55 @@ const TIMESTAMPS: usize = 12;
 /// Octets of acknowledgements without options for each packet, where every second is acknowledged.
 const ACKS: usize = TCP_HEADERS / 2;
 /// Octets that the tunnel's own header adds to a packet that it carries plain.
-pub const TUNNEL_HEADER: usize = 8;
+pub(super) const TUNNEL_HEADER: usize = 8;
 /// Octets of the longest packet that a tunnel takes whose own are of 1,500.
 const LONG_PACKET: usize = 1_438;
 
 /// What is alike in both directions of a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Wire {
+pub(super) struct Wire {
     /// Bits a second.
-    pub rate: BitRate,
+    pub(super) rate: BitRate,
     /// One way.
-    pub delay: Duration,
+    pub(super) delay: Duration,
 }
 
 /// The network and its traffic. All that can differ between two runs, but for the seed, is here.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Network {
+pub(super) struct Network {
     /// Pairs of a source and a sink.
-    pub sessions: usize,
+    pub(super) sessions: usize,
     /// Between hosts and gateways.
-    pub edge: Wire,
+    pub(super) edge: Wire,
     /// Between the gateways.
-    pub middle: Wire,
+    pub(super) middle: Wire,
     /// Loss on the middle in the direction of the data.
-    pub loss: Loss,
+    pub(super) loss: Loss,
     /// Loss on the middle against it.
-    pub loss_back: Loss,
+    pub(super) loss_back: Loss,
     /// Packets that wait before a link at most.
-    pub queue: usize,
+    pub(super) queue: usize,
     /// Octets of the IP packets of the sources when they are full.
-    pub packet: usize,
+    pub(super) packet: usize,
     /// Whether the middle starts a hop beyond the gateways.
-    pub is_hidden: bool,
+    pub(super) is_hidden: bool,
     /// Whether every sink is a source too, and every source a sink.
-    pub is_both_ways: bool,
+    pub(super) is_both_ways: bool,
     /// Whether one more source sends requests, which one more sink answers.
-    pub has_requests: bool,
+    pub(super) has_requests: bool,
     /// Points of each window and buffer over time to keep; 0 keeps none.
-    pub trace_points: usize,
+    pub(super) trace_points: usize,
     /// Who carries the packets between the gateways.
-    pub carrier: Carrier,
+    pub(super) carrier: Carrier,
     /// What the sessions are.
-    pub traffic: Traffic,
+    pub(super) traffic: Traffic,
     /// A plain TCP flow over the middle, beside the tunnel. Needs `is_hidden`.
-    pub rival: Option<Kind>,
+    pub(super) rival: Option<Kind>,
 }
 
 /// Who carries the packets between the gateways.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Carrier {
+pub(super) enum Carrier {
     /// The coded tunnel.
     Coded(nc::Config),
     /// Plain IP.
@@ -101,7 +101,7 @@ pub enum Carrier {
 
 /// What a session is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Traffic {
+pub(super) enum Traffic {
     /// A transfer without end.
     Tcp(Kind),
     /// Datagrams at this share of what the session can get at most.
@@ -113,12 +113,10 @@ pub enum Traffic {
 
 /// Which TCP hosts speak.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Kind {
-    /// As hosts have it today, with buffers for the longest path here.
-    Current,
-    /// The same with ECN.
+pub(super) enum Kind {
+    /// As hosts have it today, with buffers for the longest path here and ECN.
     CurrentEcn,
-    /// As hosts have it today, with CUBIC.
+    /// The same with CUBIC and without ECN.
     Cubic,
     /// As the paper has it: NewReno without window scaling, so at most 64 KB in flight, without
     /// timestamps, and with a minimum RTO of 1 s.
@@ -129,8 +127,7 @@ pub enum Kind {
 
 impl Kind {
     /// Its parameters in full packets of so many octets.
-    #[must_use]
-    pub fn config(self, packet: usize) -> tcp::Config {
+    pub(super) fn config(self, packet: usize) -> tcp::Config {
         // Announced with the options in it (RFC 9293, 3.7.1).
         let mss = u16::try_from(packet - TCP_HEADERS).unwrap_or(u16::MAX);
         let common = tcp::Config {
@@ -140,7 +137,7 @@ impl Kind {
             ..tcp::Config::default()
         };
         match self {
-            Self::Current | Self::CurrentEcn | Self::Cubic => tcp::Config {
+            Self::CurrentEcn | Self::Cubic => tcp::Config {
                 send_buffer: 8 << 20,
                 receive_buffer: 8 << 20,
                 max_holes: 4_096,
@@ -149,9 +146,7 @@ impl Kind {
                 ecn: self == Self::CurrentEcn,
                 congestion: match self {
                     Self::Cubic => tcp::Algorithm::CUBIC,
-                    Self::Current | Self::CurrentEcn | Self::Seed | Self::SeedScaled => {
-                        common.congestion
-                    }
+                    Self::CurrentEcn | Self::Seed | Self::SeedScaled => common.congestion,
                 },
                 ..common
             },
@@ -174,8 +169,7 @@ impl Kind {
 
 impl Network {
     /// The topology of the paper's Figure 6, section IV.
-    #[must_use]
-    pub fn seed(sessions: usize, loss: Loss, carrier: Carrier) -> Self {
+    pub(super) fn seed(sessions: usize, loss: Loss, carrier: Carrier) -> Self {
         Self {
             sessions,
             edge: Wire { rate: bits_per_s(1_000_000), delay: Duration::from_millis(1) },
@@ -196,8 +190,7 @@ impl Network {
 
     /// The long path: 10 Mbit/s, a round trip in which 500 packets of 1,500 octets are sent, one
     /// saturated session whose packets fill the tunnel's.
-    #[must_use]
-    pub fn long(loss: Loss, carrier: Carrier) -> Self {
+    pub(super) fn long(loss: Loss, carrier: Carrier) -> Self {
         const RATE: u64 = 10_000_000;
         const OUTER: usize = 1_500;
         let middle = bits_per_s(RATE);
@@ -220,8 +213,7 @@ impl Network {
     }
 
     /// Octets that the application gets out of a full packet.
-    #[must_use]
-    pub fn payload(&self) -> usize {
+    pub(super) fn payload(&self) -> usize {
         match self.traffic {
             Traffic::Tcp(Kind::Seed | Kind::SeedScaled) => self.packet - TCP_HEADERS,
             Traffic::Tcp(_) => self.packet - TCP_HEADERS - TIMESTAMPS,
@@ -230,8 +222,7 @@ impl Network {
     }
 
     /// Octets of a full packet on the middle.
-    #[must_use]
-    pub fn outer(&self) -> usize {
+    pub(super) fn outer(&self) -> usize {
         match self.carrier {
             Carrier::Coded(config) => self.packet + config.overhead + TUNNEL_HEADER,
             // What theirs add is for them to make up.
@@ -246,14 +237,12 @@ impl Network {
     /// The most that a session can get, in bit/s: what its edge lets through, or its share of what
     /// the middle does not lose, whichever is less, without headers, ours included, and where data goes
     /// both ways without the acknowledgements of the other way.
-    #[must_use]
-    pub fn limit(&self) -> f64 {
+    pub(super) fn limit(&self) -> f64 {
         self.limit_with(self.outer())
     }
 
     /// The same without our headers: what the links allow.
-    #[must_use]
-    pub fn links_limit(&self) -> f64 {
+    pub(super) fn links_limit(&self) -> f64 {
         self.limit_with(self.packet)
     }
 
@@ -268,8 +257,7 @@ impl Network {
     }
 
     /// The time from entering the tunnel to leaving it that nothing can better.
-    #[must_use]
-    pub fn transit(&self, octets: usize) -> Duration {
+    pub(super) fn transit(&self, octets: usize) -> Duration {
         self.middle.delay + self.middle.rate.time_for(octets + self.outer() - self.packet)
     }
 }

@@ -6,10 +6,12 @@ use proto::time::Time;
 use sim::app::transfer;
 
 use super::Scheme;
+use super::build::GATEWAYS;
 use super::grid::Load;
 use super::network::Network;
 use crate::figure::{Axis, Figure, Ink, Mark, Series};
 use crate::runner;
+use crate::scenario::Built;
 
 const LOSSES: [f64; 3] = [0.10, 0.15, 0.20];
 const SESSIONS: u32 = 2;
@@ -84,22 +86,33 @@ fn figure<'a>(
 
 fn trace(scheme: Scheme, loss: f64) -> Trace {
     let network = Network { trace_points: POINTS, ..Load::new(scheme, SESSIONS, loss).network() };
-    let mut built = network.build(runner::seed(&format!("{network:?}"), 0, 0));
-    let end = Time::ZERO + LENGTH;
+    let seed = runner::seed(&format!("{network:?}"), 0, 0);
+    let plan = network.plan(seed, LENGTH);
+    let built = plan.build_traced(seed, network.trace_points);
+    let mut built = built.expect("every node of an experiment has a link");
     let step = LENGTH / u32::try_from(POINTS).unwrap_or(1);
     let mut waiting = Vec::new();
-    while built.world.now() < end {
-        built.world.run_until((built.world.now() + step).min(end));
-        if let Some(octets) = built.waiting_octets() {
+    while built.world.now() < built.end() {
+        built.world.run_until((built.world.now() + step).min(built.end()));
+        if let Some(octets) = waiting_octets(&built) {
             waiting.push(mark(built.world.now(), octets as f64 / PACKET));
         }
     }
-    let first = built.flows.first().and_then(|flow| built.world.app(flow.from));
+    let first = network.flows(&built).first().and_then(|[from, _]| built.world.app(*from));
     let windows = first.map(transfer::Sender::windows).unwrap_or_default().iter();
     Trace {
         window: windows.map(|(at, octets)| mark(*at, *octets as f64 / SEGMENT)).collect(),
         waiting,
     }
+}
+
+/// Octets that wait at the first gateway now, where a tunnel knows of them.
+fn waiting_octets(built: &Built<'_>) -> Option<u64> {
+    if let Some(tunnel) = built.tcpnc_tunnels.first() {
+        return Some(built.world.tunnel_buffer(*tunnel).last().map_or(0, |(_, octets)| *octets));
+    }
+    let end = built.world.tunnel(built.nodes[GATEWAYS[0]], *built.tunnels.first()?)?;
+    Some(end.estimates.queued as u64)
 }
 
 fn mark(at: Time, value: f64) -> Mark {

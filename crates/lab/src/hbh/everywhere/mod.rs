@@ -48,7 +48,7 @@ impl Place for Try {
     fn cell(&self) -> Cell {
         let Self { scenario, carrier } = *self;
         let name = format!("{scenario}, {}", carrier.series());
-        Cell::new(name, move |seed| scenario.run(carrier, seed))
+        Cell::of(name, move |seed| scenario.plan(carrier, seed), run::measure)
             .with_draws_of(&scenario.name())
             .at_most(scenario.most_runs())
     }

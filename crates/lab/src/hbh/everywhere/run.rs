@@ -1,20 +1,19 @@
 //! One run of a scenario under one carrier.
 
-use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::time::Duration;
 
 use proto::rng::Rng;
 use proto::tcp;
 use proto::time::Time;
-use sim::app::{stream, transfer};
 use sim::channel::{self, Outages};
 use sim::units::BitRate;
-use sim::{AppId, InterfaceConfig, LinkConfig, NodeId, World};
+use sim::{AppId, InterfaceConfig, LinkConfig, World};
 
 use super::super::Carrier;
 use super::scenario::{Host, Jitter, Outage, Scenario};
 use crate::claim::{Metric, Outcome};
+use crate::scenario::{Built, Flow, Plan, Stream, Transfer};
 use crate::stats::Observation;
 use crate::tcp::{as_linux, as_ns3};
 
@@ -43,49 +42,30 @@ const TIMESTAMPS: u16 = 12;
 const PORT: u16 = 9;
 
 impl Scenario {
-    /// One run.
-    pub(super) fn run(&self, carrier: Carrier, seed: u64) -> Outcome {
+    /// It with a carrier. What else chance decides is drawn here: when the middle is down, and when
+    /// flows begin.
+    pub(super) fn plan(&self, carrier: Carrier, seed: u64) -> Plan {
         let mut rng = Rng::stream(seed, "scenario");
         let down = self.outage.map(|outage| self.span_of(outage, &mut rng));
-        let (mut world, from, to) = self.build(carrier, seed, down.as_ref());
-        let Some(address) = world.address(to) else { return Outcome::new() };
-        let flows = self.add_flows(&mut world, from, to, address, &mut rng);
-        let stream_end = self.has_stream.then(|| {
-            let start = Time::ZERO + rng.within(DATAGRAM_EVERY);
-            self.add_stream(&mut world, from, to, address, start)
-        });
-
-        let (limit, octets) = (Time::ZERO + TIME_LIMIT, u64::from(self.octets));
-        let resumed = down.map(|down| resume(&mut world, &flows, octets, down.end, limit));
-        while world.now() < limit && flows.iter().any(|flow| !flow.has_ended(&world)) {
-            let Some(next) = world.next_event() else { break };
-            world.run_until((world.now() + STRIDE).max(next).min(limit));
+        let mut plan = Plan::new(seed, TIME_LIMIT);
+        plan.add_chain((0..self.hops).map(|link| self.link_config(link, down.as_ref())));
+        // Nobody is told of an outage.
+        plan.links.iter_mut().for_each(|link| link.is_noticed = false);
+        plan.nodes.iter_mut().for_each(|node| node.hbh = carrier.config());
+        let (tcp, ends) = (self.tcp(), [0, self.hops]);
+        for index in 0..self.flows {
+            let start = if index == 0 { Duration::ZERO } else { rng.within(START) };
+            let flow = Flow::new(ends, PORT + index).starting(Time::ZERO + start);
+            plan.transfers.push(Transfer { flow, octets: Some(self.octets.into()), tcp });
         }
-        let last = world.now().max(stream_end.unwrap_or(Time::ZERO));
-        world.run_until(last + TAIL);
-
-        let delays: Option<Vec<Duration>> =
-            flows.iter().map(|flow| flow.delay(&world, octets)).collect();
-        let finish = delays.and_then(|delays| delays.into_iter().max());
-        let sent = world.total().sent.total().packets as f64;
-        let mut outcome = vec![
-            (
-                DELAY,
-                finish.map_or(Observation::AtLeast(TIME_LIMIT.as_secs_f64()), |finish| {
-                    Observation::Exact(finish.as_secs_f64())
-                }),
-            ),
-            (
-                PACKETS,
-                if flows.iter().all(|flow| flow.has_ended(&world)) {
-                    Observation::Exact(sent)
-                } else {
-                    Observation::AtLeast(sent)
-                },
-            ),
-        ];
-        outcome.extend(resumed.map(|resumed| (RESUME, resumed)));
-        outcome
+        if self.has_stream {
+            let (start, port) = (Time::ZERO + rng.within(DATAGRAM_EVERY), PORT + self.flows);
+            let span = (self.least_delay() * STREAM_SPAN).max(Duration::from_secs(1));
+            let flow = Flow::new(ends, port).from_port(port).starting(start);
+            let stream = Stream::new(flow, DATAGRAM, DATAGRAM_EVERY);
+            plan.streams.push(Stream { stop: Some(start + span), ..stream });
+        }
+        plan
     }
 
     /// When the middle is down: somewhere in what the transfer takes at least, so it is not over.
@@ -93,27 +73,6 @@ impl Scenario {
         let least = self.least_delay();
         let start = Time::ZERO + least.mul_f64(0.3) + rng.within(least.mul_f64(0.4));
         start..start + Duration::from_secs(u64::from(outage.seconds))
-    }
-
-    fn build(
-        &self,
-        carrier: Carrier,
-        seed: u64,
-        down: Option<&Range<Time>>,
-    ) -> (World, NodeId, NodeId) {
-        let mut world = World::new(seed);
-        let nodes: Vec<NodeId> =
-            (0..=self.hops).map(|index| world.add_node(&format!("n{index}"))).collect();
-        for (link, pair) in nodes.windows(2).enumerate() {
-            world.connect(pair[0], pair[1], &self.link_config(link, down));
-        }
-        world.auto_routes();
-        if let Some(config) = carrier.config() {
-            for node in &nodes {
-                world.enable_hbh(*node, config);
-            }
-        }
-        (world, nodes[0], nodes[self.hops])
     }
 
     fn link_config(&self, link: usize, down: Option<&Range<Time>>) -> LinkConfig {
@@ -146,62 +105,6 @@ impl Scenario {
         }
     }
 
-    fn add_flows(
-        &self,
-        world: &mut World,
-        from: NodeId,
-        to: NodeId,
-        address: IpAddr,
-        rng: &mut Rng,
-    ) -> Vec<Flow> {
-        let tcp = self.tcp();
-        let flow = |index: u16| {
-            let port = PORT + index;
-            let sender = transfer::SenderConfig {
-                port: 40_000 + index,
-                start: if index == 0 { Time::ZERO } else { Time::ZERO + rng.within(START) },
-                tcp,
-                ..transfer::SenderConfig::new(
-                    SocketAddr::new(address, port),
-                    u64::from(self.octets),
-                )
-            };
-            let sink = transfer::SinkConfig { tcp, ..transfer::SinkConfig::new(port) };
-            let sink = world.add_app(to, transfer::Sink::new(sink));
-            Flow { sink, sender: world.add_app(from, transfer::Sender::new(sender)) }
-        };
-        (0..self.flows).map(flow).collect()
-    }
-
-    /// Adds the stream of datagrams; when it ends.
-    fn add_stream(
-        &self,
-        world: &mut World,
-        from: NodeId,
-        to: NodeId,
-        address: IpAddr,
-        start: Time,
-    ) -> Time {
-        let span = (self.least_delay() * STREAM_SPAN).max(Duration::from_secs(1));
-        let end = start + span;
-        let port = PORT + self.flows;
-        world.add_app(to, stream::Sink::new(port));
-        world.add_app(
-            from,
-            stream::Sender::new(stream::SenderConfig {
-                port,
-                destination: SocketAddr::new(address, port),
-                payload: DATAGRAM,
-                interval: DATAGRAM_EVERY,
-                start,
-                stop: Some(end),
-                count: None,
-                dscp: 0,
-            }),
-        );
-        end
-    }
-
     fn tcp(&self) -> tcp::Config {
         let base = tcp::Config {
             mss: self.segment().map(|segment| segment + TIMESTAMPS),
@@ -225,41 +128,42 @@ impl Scenario {
     }
 }
 
-/// One transfer of a run.
-struct Flow {
-    sink: AppId,
-    sender: AppId,
-}
+/// One run.
+pub(super) fn measure(mut built: Built<'_>) -> Outcome {
+    let limit = built.end();
+    let middle = &built.plan().links[built.links.len() / 2].config;
+    let back = middle.there.outages.spans().first().map(|down| down.end);
+    let resumed = back.map(|back| resume(&mut built, back, limit));
+    built.run_until(limit, STRIDE, Built::transfers_are_over);
+    let stop = built.plan().streams.iter().filter_map(|stream| stream.stop).max();
+    let last = built.world.now().max(stop.unwrap_or(Time::ZERO));
+    built.world.run_until(last + TAIL);
 
-impl Flow {
-    fn has_ended(&self, world: &World) -> bool {
-        world.transfer_sender(self.sender).is_none_or(|stats| stats.ended.is_some())
-    }
-
-    fn received(&self, world: &World) -> u64 {
-        world.transfer_sink(self.sink).map_or(0, |stats| stats.octets)
-    }
-
-    /// From the start of the run to its last octet.
-    fn delay(&self, world: &World, octets: u64) -> Option<Duration> {
-        let received = world.transfer_sink(self.sink).filter(|stats| stats.octets >= octets)?;
-        Some(received.last?.since(Time::ZERO))
-    }
+    let delays = (0..built.transfers.len()).map(|flow| built.last_octet(flow));
+    let finish = delays.collect::<Option<Vec<Time>>>().and_then(|all| all.into_iter().max());
+    let delay = finish.map(|finish| finish.since(Time::ZERO));
+    let sent = built.world.total().sent.total().packets;
+    let mut outcome = vec![
+        (DELAY, Observation::seconds(delay, TIME_LIMIT)),
+        (PACKETS, Observation::counted(sent, built.transfers_are_over())),
+    ];
+    outcome.extend(resumed.map(|resumed| (RESUME, resumed)));
+    outcome
 }
 
 /// Runs until the link is back and every flow that has more to come has gone on; seconds from one
 /// to the other.
-fn resume(world: &mut World, flows: &[Flow], octets: u64, back: Time, limit: Time) -> Observation {
-    world.run_until(back);
-    let had = flows.iter().map(|flow| (flow, flow.received(world)));
-    let waiting: Vec<(&Flow, u64)> = had.filter(|(_, had)| *had < octets).collect();
+fn resume(built: &mut Built<'_>, back: Time, limit: Time) -> Observation {
+    built.world.run_until(back);
+    let flows = 0..built.transfers.len();
+    let unfinished = flows.filter(|flow| built.last_octet(*flow).is_none());
+    let sinks = unfinished.map(|flow| built.transfers[flow][1]);
+    let received = |world: &World, sink| world.transfer_sink(sink).map_or(0, |stats| stats.octets);
+    let waiting: Vec<(AppId, u64)> =
+        sinks.map(|sink| (sink, received(&built.world, sink))).collect();
     let have_gone_on =
-        |world: &World| waiting.iter().all(|(flow, had)| flow.received(world) > *had);
-    world.run(limit, have_gone_on);
-    let seconds = world.now().since(back).as_secs_f64();
-    if have_gone_on(world) {
-        Observation::Exact(seconds)
-    } else {
-        Observation::AtLeast(TIME_LIMIT.as_secs_f64())
-    }
+        |world: &World| waiting.iter().all(|(sink, had)| received(world, *sink) > *had);
+    built.world.run(limit, have_gone_on);
+    let took = built.world.now().since(back);
+    Observation::seconds(Some(took).filter(|_| have_gone_on(&built.world)), TIME_LIMIT)
 }

@@ -159,36 +159,40 @@ fn value(outcome: &Outcome, metric: crate::claim::Metric) -> Option<f64> {
     Some(found.1.value())
 }
 
+fn run(scenario: Scenario, carrier: Carrier, seed: u64) -> Outcome {
+    Try { scenario, carrier }.cell().with_seed(seed)
+}
+
 #[test]
 fn carriers_of_a_place_meet_the_same_chance() {
     let lossy = clean().losing(0.1);
-    let run = |carrier| Try { scenario: lossy, carrier }.cell().run(0, 3);
+    let numbered = |carrier| Try { scenario: lossy, carrier }.cell().run(0, 3);
 
-    assert_eq!(run(Carrier::Tcp), run(Carrier::Tcp));
+    assert_eq!(numbered(Carrier::Tcp), numbered(Carrier::Tcp));
     assert_eq!(
-        run(Carrier::Tcp),
-        lossy.run(Carrier::Tcp, crate::runner::seed(&lossy.name(), 0, 3))
+        numbered(Carrier::Tcp),
+        run(lossy, Carrier::Tcp, crate::runner::seed(&lossy.name(), 0, 3))
     );
     assert_eq!(
-        run(Carrier::Default),
-        lossy.run(Carrier::Default, crate::runner::seed(&lossy.name(), 0, 3))
+        numbered(Carrier::Default),
+        run(lossy, Carrier::Default, crate::runner::seed(&lossy.name(), 0, 3))
     );
 }
 
 #[test]
 fn an_outage_delays_by_at_least_its_length_and_is_felt_after_it() {
-    let before = value(&clean().run(Carrier::Tcp, 1), DELAY).expect("a delay");
+    let before = value(&run(clean(), Carrier::Tcp, 1), DELAY).expect("a delay");
 
-    let outcome = after_outage().run(Carrier::Tcp, 1);
+    let outcome = run(after_outage(), Carrier::Tcp, 1);
 
     assert!(value(&outcome, DELAY).expect("a delay") > before + 50.0, "{outcome:?}");
     assert!(value(&outcome, RESUME).expect("an outage") > 0.05, "{outcome:?}");
-    assert_eq!(value(&clean().run(Carrier::Tcp, 1), RESUME), None);
+    assert_eq!(value(&run(clean(), Carrier::Tcp, 1), RESUME), None);
 }
 
 #[test]
 fn three_flows_take_longer_and_a_stream_adds_its_packets() {
-    let run = |scenario: Scenario| scenario.run(Carrier::Tcp, 1);
+    let run = |scenario| run(scenario, Carrier::Tcp, 1);
     let one = run(clean());
 
     let three = run(Scenario { flows: 3, ..clean() });
@@ -209,7 +213,7 @@ fn every_host_gets_its_octets_over_every_link_under_every_carrier() {
                 let scenario = Scenario { octets: 10_000, ..Scenario::new(2, link, host) };
                 let least = scenario.least_delay().as_secs_f64();
 
-                let outcome = scenario.run(carrier, 1);
+                let outcome = run(scenario, carrier, 1);
 
                 let is_over = outcome.iter().all(|(_, seen)| matches!(seen, Exact(_)));
                 assert!(is_over, "{scenario} {carrier:?}: {outcome:?}");
