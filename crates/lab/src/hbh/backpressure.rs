@@ -50,7 +50,7 @@ impl PartialEq for Constants {
 /// Those that are taken, then others, one at a time.
 static CONSTANTS: [Constants; 10] = [
     Constants { name: "as taken", set: |_| {} },
-    Constants { name: "s = 5", set: |hbh| hbh.congestion = 5 },
+    Constants { name: "s = 5", set: |hbh| (hbh.congestion, hbh.clear) = (5, 5) },
     Constants { name: "s = 10", set: |hbh| hbh.congestion = 10 },
     Constants { name: "s = 40", set: |hbh| hbh.congestion = 40 },
     Constants { name: "L = 100", set: |hbh| hbh.queue = 100 },
