@@ -1,5 +1,6 @@
 //! `trackway lab`: experiments that reproduce published results.
 
+use std::fs;
 use std::io::{self, Write as _};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,9 @@ use ::lab::campaign::{self, Plan, Tested};
 use ::lab::claim::Claim;
 use ::lab::output;
 use ::lab::progress::Progress;
+use ::lab::replay::{self, Replay};
 use ::lab::runner;
+use anyhow::Context as _;
 use clap::Subcommand;
 
 use crate::failure::misuse;
@@ -59,6 +62,32 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+
+    /// Write what an experiment runs as scenario files, which `trackway sim run` runs again.
+    #[command(
+        after_help = "Example:\n  trackway lab scenario hbh-delay --cell 'over Genie' --run 3 --out \
+                      scenarios\n  trackway sim run scenarios/hbh-delay-90.toml"
+    )]
+    Scenario {
+        /// An experiment, a group of them, or `all`; `trackway lab list` names them.
+        name: String,
+
+        /// Only cells that have this text in their names, which the files begin with [default: all].
+        #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+        cell: String,
+
+        /// Which run of each cell; the first is 0.
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        run: u32,
+
+        /// Which family of seeds to draw with.
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        seed: u32,
+
+        /// Where to write them.
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+    },
 }
 
 /// Runs the subcommand of `args`.
@@ -90,8 +119,32 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
                 summary(&tested, out.as_deref())?;
             }
         }
+        Command::Scenario { name, cell, run, seed, out } => {
+            let chosen = campaign::select(&claims, &name).ok_or_else(|| unknown(&claims, &name))?;
+            let mut files = Vec::new();
+            for claim in &chosen {
+                files.extend(replay::scenarios(claim, &cell, seed, run)?);
+            }
+            if files.is_empty() {
+                let what = format!("{name}: no cell with \"{cell}\" in its name is a scenario");
+                return Err(misuse(what));
+            }
+            write_scenarios(&out, &files)?;
+        }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn write_scenarios(folder: &Path, files: &[Replay]) -> anyhow::Result<()> {
+    output::make_folder(folder)?;
+    let mut out = io::stdout().lock();
+    for Replay { file, cell, text } in files {
+        let path = folder.join(file);
+        let failed = || format!("cannot write {}", path.display());
+        fs::write(&path, text).with_context(failed)?;
+        writeln!(out, "{}: {cell}", path.display())?;
+    }
+    Ok(())
 }
 
 fn list(claims: &[Claim]) -> io::Result<()> {

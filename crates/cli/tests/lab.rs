@@ -60,6 +60,27 @@ fn json_is_one_object_a_line_whatever_the_number_of_jobs() {
 }
 
 #[test]
+fn a_run_is_written_as_a_scenario_that_runs_again() {
+    let folder = std::env::temp_dir().join(format!("trackway-cells-{}", std::process::id()));
+    let out = folder.to_str().expect("UTF-8");
+    let write = |claim| {
+        let cell =
+            ["--cell", "backward: 0.01, rate: 300000, bottleneck: None, queue: 50, hbh: None"];
+        trackway(&[&["lab", "scenario", claim, "--run", "1", "--out", out][..], &cell].concat())
+    };
+
+    let (written, refused) = (write("hbh-lossless"), write("hf-s5066"));
+
+    let text = stdout(&written);
+    let (file, cell) = text.trim().split_once(": ").expect("a file and its cell");
+    assert!(cell.starts_with("Chain { hops: 4, forward: 0.01"), "{text}");
+    let again = trackway(&["sim", "run", file]);
+    assert!(stdout(&again).contains("100000 of 100000 octets"), "{again:?}");
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    fs::remove_dir_all(folder).expect("it was made");
+}
+
+#[test]
 fn a_run_leaves_a_report_tables_and_pictures() {
     let folder = std::env::temp_dir().join(format!("trackway-lab-{}", std::process::id()));
     let out = folder.to_str().expect("UTF-8");

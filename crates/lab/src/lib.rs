@@ -11,6 +11,7 @@ pub mod hf;
 pub mod nc;
 pub mod output;
 pub mod progress;
+pub mod replay;
 pub mod runner;
 pub mod scenario;
 pub mod stats;

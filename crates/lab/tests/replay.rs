@@ -1,0 +1,65 @@
+//! Runs of experiments as scenario files, run again from those.
+
+use std::path::Path;
+
+use lab::campaign;
+use lab::claim::{Claim, Metric};
+use lab::grid::Cell;
+use lab::replay::scenarios;
+use lab::scenario::{Plan, TransferReport};
+
+/// The only experiment of this name.
+fn claim(id: &str) -> Claim {
+    campaign::select(&lab::claims(), id).expect("a claim")[0]
+}
+
+/// The transfer of run number 2 of a cell, run from its file, and what the cell says of a metric.
+fn replayed(id: &str, cell: &str, metric: Metric) -> (TransferReport, f64) {
+    let files = scenarios(&claim(id), cell, 0, 2).expect("it can be written");
+    let [file] = &files[..] else { panic!("{} cells have {cell} in their name", files.len()) };
+    let plan = Plan::parse(Path::new(&file.file), file.text.clone()).expect("a scenario");
+    let mut report = plan.run(None, None).expect("a report");
+
+    let cells = (claim(id).experiment)().cells;
+    let of_file = |it: &&Cell| it.name() == file.cell;
+    let outcome = cells.iter().find(of_file).expect("that of the file").run(0, 2);
+    let measured = outcome.iter().find(|(name, _)| *name == metric).expect("it is measured");
+    (report.flows.remove(0).tcp.expect("a transfer"), measured.1.value())
+}
+
+#[test]
+fn a_transfer_over_hbh_takes_as_long_as_its_experiment_said() {
+    let cell = "forward: 0.1, backward: 0.1, rate: 300000, bottleneck: None, queue: 50, hbh: Some(\
+                Config { profile: Default, protocol: 253, retries: 15, window: (16, 127)";
+
+    let (transfer, delay) = replayed("hbh-usage", cell, "delay");
+
+    assert_eq!(transfer.delay_s, Some(delay));
+}
+
+#[test]
+fn a_transfer_through_a_tunnel_receives_as_much_as_its_experiment_said() {
+    let cell = "loss: Random(Probability(0.2)), loss_back: None, queue: 100, packet: 1000, \
+                is_hidden: false, is_both_ways: false, has_requests: false, trace_points: 0, \
+                carrier: TcpNcTunnel { min_rto: 400ms }, traffic: Tcp(Seed), rival: None } \
+                Span { warm_up: 0ns";
+
+    let (transfer, goodput) = replayed("nc-one", cell, "goodput");
+
+    assert_eq!(transfer.octets_received as f64 * 8.0 / 200.0 / 1e6, goodput);
+    assert_eq!((transfer.octets, transfer.end), (None, None));
+}
+
+/// Writing reads what was written and compares.
+#[test]
+fn every_cell_of_hbh_and_nc_can_be_written() {
+    for claim in lab::claims().iter().filter(|claim| claim.group != "hf") {
+        let cells = (claim.experiment)().cells;
+        // Of the many of hbh-everywhere some are enough.
+        let step = 1 + cells.len() / 200;
+        for cell in cells.iter().step_by(step) {
+            let plan = cell.plan(cell.seed(0, 0)).expect("a scenario");
+            assert!(plan.to_toml().is_ok(), "{}: {:?}", cell.name(), plan.to_toml());
+        }
+    }
+}
