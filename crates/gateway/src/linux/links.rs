@@ -4,7 +4,6 @@ use std::io;
 use std::net::IpAddr;
 
 use nix::libc;
-use nix::net::if_::if_nametoindex;
 use proto::ethernet::Mac;
 
 use crate::linux::netlink::{self, Message, Netlink, Request};
@@ -34,13 +33,17 @@ impl LinkState {
     /// # Errors
     /// When the kernel does not answer.
     pub fn read(netlink: &mut Netlink, name: &str) -> io::Result<Option<Self>> {
-        let Ok(index) = if_nametoindex(name) else { return Ok(None) };
         let mut state = None;
-        let request = Request::get(libc::RTM_GETLINK, &link_fixed(index, 0, 0));
-        netlink.ask(&request, |message| state = parse_link(message))?;
+        // By its name: one whose number was asked for first may be gone before the second question.
+        let request = Request::get(libc::RTM_GETLINK, &link_fixed(0, 0, 0))
+            .with(libc::IFLA_IFNAME, name.as_bytes());
+        match netlink.ask(&request, |message| state = parse_link(message)) {
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
+            asked => asked?,
+        }
         let Some(mut state) = state else { return Ok(None) };
         netlink.ask(&Request::dump(libc::RTM_GETADDR, &[0; ADDRESS_FIXED]), |message| {
-            if let Some(address) = parse_address(message, index) {
+            if let Some(address) = parse_address(message, state.index) {
                 state.addresses.push(address);
             }
         })?;
