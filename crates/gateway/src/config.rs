@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use proto::hbh::Profile;
 use proto::hbh::auth::GroupKey;
-use proto::hbh::neighbours::Listed;
+use proto::hbh::neighbours::{HELLO_INTERVAL, HOLD_INTERVALS, LIMIT, Listed};
 use proto::ipclient::CLASS;
 use proto::nc;
 use proto::parameter::Description;
@@ -174,13 +174,13 @@ impl Config {
             hbh: proto::hbh::Config::new(Profile::Default),
             neighbours: None,
             group_key: None,
-            hello_interval: hbh::HELLO_INTERVAL,
-            hello_hold: hbh::HELLO_INTERVAL * hbh::HOLD_INTERVALS,
+            hello_interval: HELLO_INTERVAL,
+            hello_hold: HELLO_INTERVAL * HOLD_INTERVALS,
             plain_protocols: hbh::PLAIN_PROTOCOLS.to_vec(),
             plain_udp: hbh::PLAIN_UDP.to_vec(),
             clamp_mss: true,
             send_buffer: 32_768,
-            neighbour_limit: 256,
+            neighbour_limit: LIMIT,
             log: Level::default(),
             metrics: None,
         }

@@ -99,6 +99,7 @@ fn transfer(seed: u64, with_hbh: bool) -> World {
         for node in nodes {
             world.enable_hbh(node, hbh::Config::new(hbh::Profile::Default));
         }
+        world.meet();
     }
     add_transfer(&mut world, nodes[0], nodes[4]);
     world

@@ -37,6 +37,8 @@ pub enum Class {
     Data,
     /// HBH's own acknowledgements.
     HopAck,
+    /// HBH's hellos, with or without traffic.
+    Hello,
     /// ICMP, and the payload of protocols unknown to us.
     Other,
 }
@@ -69,7 +71,7 @@ impl Class {
 
 /// A tally for each class.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct ByClass([Tally; 4]);
+pub struct ByClass([Tally; 5]);
 
 impl ByClass {
     /// All classes together.
@@ -80,6 +82,15 @@ impl ByClass {
             total += tally;
         }
         total
+    }
+
+    /// All but hellos, which are sent with or without traffic.
+    #[must_use]
+    pub fn traffic(&self) -> Tally {
+        let (mut traffic, hellos) = (self.total(), self[Class::Hello]);
+        traffic.packets -= hellos.packets;
+        traffic.octets -= hellos.octets;
+        traffic
     }
 }
 

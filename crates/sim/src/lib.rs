@@ -36,6 +36,6 @@ pub use proto::ip::Prefix;
 pub use summary::Summary;
 pub use transits::Transit;
 pub use world::{
-    CarrierReport, Change, HfRecord, HfStation, LinkConfig, LinkReport, NodeReport, Report,
-    TcpncTunnel, TcpncTunnelConfig, World,
+    CarrierReport, Change, HfRecord, HfStation, LinkConfig, LinkReport, MEETING, NodeReport,
+    Report, TcpncTunnel, TcpncTunnelConfig, World,
 };

@@ -94,6 +94,7 @@ fn tshark_finds_the_checksums_of_tcp_right_with_and_without_hbh() {
         for node in nodes {
             world.capture_node(node, &folder.0).unwrap();
         }
+        world.meet();
         let to = SocketAddr::new(world.address(nodes[2]).unwrap(), 9);
         world.add_app(nodes[0], transfer::Sender::new(transfer::SenderConfig::new(to, 50_000)));
         let sink = world.add_app(nodes[2], transfer::Sink::new(transfer::SinkConfig::new(9)));

@@ -3,15 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
+use proto::hbh::neighbours::HOLD_INTERVALS;
 use proto::parameter::{Kind, Parameter, Rule, Table, Value};
 use settings::{Complaint, Section};
 
 use super::{Config, device, neighbours, some};
 
-/// Between two hellos, unless given.
-pub(super) const HELLO_INTERVAL: Duration = Duration::from_secs(2);
-/// Intervals of silence after which a neighbour is forgotten, unless given.
-pub(super) const HOLD_INTERVALS: u32 = 10;
 /// IGMP, EIGRP, OSPF, PIM, VRRP, and the MANET protocols' own (RFC 5498): neighbours to each other.
 pub(super) const PLAIN_PROTOCOLS: [u8; 6] = [2, 88, 89, 103, 112, 138];
 /// The same by UDP: the MANET protocols' own, RIP, RIPng, AODV, OLSR, TBRPF, BFD and its echo, Babel.

@@ -9,7 +9,7 @@ use proto::ip::Prefix;
 use proto::nc::{self, PARAMETERS};
 use proto::parameter::Kind;
 use proto::secure::{
-    self, MAX_PEERS, Overlap, PeerId, PresharedKey, PrivateKey, PublicKey, Routes,
+    self, MAX_PEERS, Overlap, PORT, PeerId, PresharedKey, PrivateKey, PublicKey, Routes,
 };
 use settings::{Complaint, Entry, Section};
 
@@ -108,7 +108,6 @@ fn owned(peers: &[Peer]) -> Vec<(PeerId, Prefix)> {
     numbered.flat_map(of_peer).collect()
 }
 
-const PORT: u16 = 51_900;
 const DEVICE: &str = "trackway-nc0";
 const MAX_ADDRESSES: usize = 16;
 /// Routes of a peer; looking for overlaps compares each with each.

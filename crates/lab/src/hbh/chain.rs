@@ -23,7 +23,8 @@ use crate::tcp::as_ns3;
 
 /// Seconds from the first SYN until the receiver has the last octet.
 pub(super) const DELAY: Metric = "delay";
-/// IP packets put on all links, lost ones and acknowledgements included.
+/// IP packets put on all links, lost ones and acknowledgements included; hellos, which go out with
+/// or without the flow, are not.
 pub(super) const PACKETS: Metric = "packets";
 /// Segments that TCP sent again.
 pub(super) const RETRANSMITTED: Metric = "retransmitted";
@@ -282,7 +283,7 @@ fn measure(mut built: Built<'_>) -> Outcome {
         None => {
             built.world.run_until(end);
             let sent = built.streams.first().map_or(0, |[sender, _]| built.sent(*sender));
-            [(OFFERED, sent), (PACKETS, built.world.total().sent.total().packets)]
+            [(OFFERED, sent), (PACKETS, built.world.total().sent.traffic().packets)]
                 .map(|(metric, count)| (metric, Observation::Exact(count as f64)))
                 .into()
         }
@@ -299,7 +300,7 @@ fn of_transfer(built: &Built<'_>, sender: AppId) -> Outcome {
     let counted = |count: u64| Observation::counted(count, is_over);
     vec![
         (DELAY, Observation::seconds(delay, TIME_LIMIT)),
-        (PACKETS, counted(built.world.total().sent.total().packets)),
+        (PACKETS, counted(built.world.total().sent.traffic().packets)),
         (RETRANSMITTED, counted(sent.tcp.retransmissions)),
         (OFFERED, counted(sent.tcp.segments_sent)),
     ]

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use proto::nc;
-use proto::time::Time;
 use sim::app::ping::{self, Ping};
 use sim::{AppId, Transit, TunnelReport};
 
@@ -85,7 +84,7 @@ impl Measured {
             built.world.record_transits(tunnel, TRANSITS);
         }
         let gateways = GATEWAYS.map(|gateway| built.nodes[gateway]);
-        let begin = Time::ZERO + span.warm_up;
+        let begin = built.begin() + span.warm_up;
         built.world.run_until(begin);
         let before = Counts::of(network, &built);
         built.world.run_until(begin + span.window);

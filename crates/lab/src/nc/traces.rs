@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use proto::time::Time;
 use sim::app::transfer;
 
 use super::Scheme;
@@ -91,17 +90,20 @@ fn trace(scheme: Scheme, loss: f64) -> Trace {
     let built = plan.build_traced(seed, network.trace_points);
     let mut built = built.expect("every node of an experiment has a link");
     let step = LENGTH / u32::try_from(POINTS).unwrap_or(1);
+    let begin = built.begin();
     let mut waiting = Vec::new();
     while built.world.now() < built.end() {
         built.world.run_until((built.world.now() + step).min(built.end()));
         if let Some(octets) = waiting_octets(&built) {
-            waiting.push(mark(built.world.now(), octets as f64 / PACKET));
+            waiting.push(mark(built.world.now().since(begin), octets as f64 / PACKET));
         }
     }
     let first = network.flows(&built).first().and_then(|[from, _]| built.world.app(*from));
     let windows = first.map(transfer::Sender::windows).unwrap_or_default().iter();
     Trace {
-        window: windows.map(|(at, octets)| mark(*at, *octets as f64 / SEGMENT)).collect(),
+        window: windows
+            .map(|(at, octets)| mark(at.since(begin), *octets as f64 / SEGMENT))
+            .collect(),
         waiting,
     }
 }
@@ -115,6 +117,6 @@ fn waiting_octets(built: &Built<'_>) -> Option<u64> {
     Some(end.estimates.queued as u64)
 }
 
-fn mark(at: Time, value: f64) -> Mark {
+fn mark(at: Duration, value: f64) -> Mark {
     Mark::exact(at.as_secs_f64(), value)
 }

@@ -10,7 +10,8 @@ use proto::time::Time;
 use sim::app::{echo, ping, stream, transfer};
 use sim::hf::StationId;
 use sim::{
-    AppId, Change, HfId, LinkId, NodeId, Prefix, TcpncTunnel, TcpncTunnelConfig, TunnelId, World,
+    AppId, Change, HfId, LinkId, MEETING, NodeId, Prefix, TcpncTunnel, TcpncTunnelConfig, TunnelId,
+    World,
 };
 
 use super::hf::{FrequencyReport, HfReport};
@@ -26,6 +27,8 @@ const SOURCE_PORTS: u16 = 40_000;
 #[derive(Debug)]
 pub struct Built<'a> {
     plan: &'a Plan,
+    /// How long the network ran before, so that neighbours and tunnels know each other.
+    before: Duration,
     /// The network.
     pub world: World,
     /// The nodes.
@@ -63,7 +66,8 @@ impl Plan {
         Ok(network.report(seed))
     }
 
-    /// Builds the network, at time 0.
+    /// Builds the network. Where HBH or tunnels run it has run for a while already: what the plan
+    /// calls time 0 is [`Built::begin`].
     ///
     /// # Errors
     /// When a flow or a tunnel has no address to go to.
@@ -82,6 +86,8 @@ impl Plan {
 
 impl<'a> Built<'a> {
     fn new(plan: &'a Plan, seed: u64, points: usize) -> anyhow::Result<Self> {
+        let has_services = !plan.tunnels.is_empty() || plan.nodes.iter().any(|it| it.hbh.is_some());
+        let before = if has_services { MEETING } else { Duration::ZERO };
         let mut world = World::new(seed);
         let nodes: Vec<NodeId> = plan.nodes.iter().map(|node| world.add_node(&node.name)).collect();
         let links: Vec<LinkId> = plan
@@ -89,11 +95,16 @@ impl<'a> Built<'a> {
             .iter()
             .map(|link| {
                 let [a, b] = link.ends.map(|end| nodes[end]);
-                world.connect(a, b, &link.config)
+                let mut config = link.config.clone();
+                for channel in [&mut config.there, &mut config.back] {
+                    channel.outages = channel.outages.later(before);
+                }
+                world.connect(a, b, &config)
             })
             .collect();
         let mut network = Self {
             plan,
+            before,
             world,
             nodes,
             links,
@@ -117,6 +128,7 @@ impl<'a> Built<'a> {
                 network.world.enable_tcpnc(id, layer);
             }
         }
+        network.world.run_until(network.begin());
         for (transfer, port) in plan.transfers.iter().zip(SOURCE_PORTS..) {
             let apps = network.add_transfer(transfer, port, points)?;
             network.transfers.push(apps);
@@ -173,7 +185,7 @@ impl<'a> Built<'a> {
         }
         for route in &self.plan.routes {
             for change in self.changes(*route) {
-                self.world.at(route.at, change);
+                self.world.at(route.at + self.before, change);
             }
         }
     }
@@ -239,6 +251,7 @@ impl<'a> Built<'a> {
                 for (time, change) in
                     [(span.start, Change::LinkDown(*id)), (span.end, Change::LinkUp(*id))]
                 {
+                    let time = time + self.before;
                     self.world.at(time, change);
                     if self.plan.routing == Routing::Follow {
                         self.world.at(time, Change::AutoRoutes);
@@ -260,7 +273,7 @@ impl<'a> Built<'a> {
         let sender = transfer::SenderConfig {
             port: flow.from_port.unwrap_or(port),
             octets: *octets,
-            start: flow.start,
+            start: flow.start + self.before,
             tcp: *tcp,
             window_points: points,
             ..transfer::SenderConfig::new(destination, 0)
@@ -278,8 +291,8 @@ impl<'a> Built<'a> {
             destination: self.destination(flow)?,
             payload: *payload,
             interval: *interval,
-            start: flow.start,
-            stop: *stop,
+            start: flow.start + self.before,
+            stop: stop.map(|stop| stop + self.before),
             count: *count,
             dscp: *dscp,
         };
@@ -338,10 +351,16 @@ impl<'a> Built<'a> {
         self.plan
     }
 
+    /// When the plan begins: its time 0.
+    #[must_use]
+    pub fn begin(&self) -> Time {
+        Time::ZERO + self.before
+    }
+
     /// When the run ends at the latest.
     #[must_use]
     pub fn end(&self) -> Time {
-        Time::ZERO + self.plan.duration
+        self.begin() + self.plan.duration
     }
 
     /// Runs until `end`, or until `is_over` says so, which is asked once in a stride, or until
@@ -365,7 +384,7 @@ impl<'a> Built<'a> {
     fn streams_are_over(&self) -> bool {
         let now = self.world.now();
         self.plan.streams.iter().zip(&self.streams).all(|(stream, [sender, _])| {
-            stream.stop.is_some_and(|stop| stop <= now)
+            stream.stop.is_some_and(|stop| stop + self.before <= now)
                 || stream.count.is_some_and(|count| self.sent(*sender) >= count)
         })
     }
@@ -412,7 +431,7 @@ impl<'a> Built<'a> {
             }
             frequencies.push(FrequencyReport::new(&self.world, *id, frequency, names));
         }
-        Report::new(seed, flows, stations, frequencies, &self.world)
+        Report::new(seed, flows, stations, frequencies, (&self.world, self.begin()))
     }
 
     fn flow(&self, kind: &str, flow: &Flow) -> FlowReport {

@@ -15,7 +15,7 @@ use sim::{LinkReport as LinkCounters, NodeReport as NodeCounters, World};
 pub struct Report {
     /// The seed of the run.
     pub seed: u64,
-    /// When the run ended, in simulated seconds.
+    /// When the run ended, in simulated seconds since the flows could begin.
     pub ended_s: f64,
     /// Events of the simulator.
     pub events: u64,
@@ -197,12 +197,12 @@ impl Report {
         flows: Vec<FlowReport>,
         hf: Vec<HfReport>,
         frequencies: Vec<FrequencyReport>,
-        world: &World,
+        (world, begin): (&World, Time),
     ) -> Self {
         let counted = world.report();
         Self {
             seed,
-            ended_s: counted.now.as_secs_f64(),
+            ended_s: counted.now.since(begin).as_secs_f64(),
             events: counted.events,
             hash: format!("{:016x}", counted.hash),
             flows,

@@ -40,18 +40,23 @@
 #[cfg(test)]
 mod tests;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::Profile;
 use super::auth::{GroupKey, HELLO_TAG};
 use crate::ethernet::Mac;
-use crate::ip::Checksum;
+use crate::ip::{Checksum, Spec};
 
 /// Addresses in a hello at most.
 pub const MAX_ADDRESSES: usize = 16;
 /// Neighbours in a hello at most.
 pub const MAX_NEIGHBOURS: usize = 32;
 
+/// All hosts on a link, for IPv4 and IPv6.
+const EVERYONE: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::new(224, 0, 0, 1)),
+    IpAddr::V6(Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1)),
+];
 const HEADER: usize = 36;
 const KIND: u8 = 0x80;
 const VERSION: u8 = 2;
@@ -244,6 +249,27 @@ impl Hello {
             rest = after;
         }
         if rest.is_empty() { Ok(hello) } else { Err(Malformed::Trailing { extra: rest.len() }) }
+    }
+
+    /// Appends the hello as an IP packet of this protocol number, from our first address to the
+    /// address of the same version among `theirs`, or else to all hosts on the link; false if we
+    /// have no address.
+    pub fn emit_packet(
+        &self,
+        protocol: u8,
+        theirs: &[IpAddr],
+        key: Option<&GroupKey>,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let Some(&own) = self.addresses.first() else { return false };
+        let like_ours = |address: &&IpAddr| address.is_ipv4() == own.is_ipv4();
+        let everyone = EVERYONE[usize::from(own.is_ipv6())];
+        let destination = theirs.iter().find(like_ours).copied().unwrap_or(everyone);
+        let mut payload = Vec::with_capacity(256);
+        self.emit(key, &mut payload);
+        Spec { ttl: 1, ..Spec::new(own, destination, protocol) }.emit(payload.len(), out);
+        out.extend_from_slice(&payload);
+        true
     }
 
     /// Appends the hello, with the tag of the group key if there is one; what is too much for one

@@ -50,6 +50,8 @@ pub use seal::{Sealer, Unsealed};
 pub use stats::{Dropped, Stats, Totals};
 pub use wire::{HEADER, OUTER_V4, OUTER_V6, OVERHEAD, TAG};
 
+/// The UDP port of gateways that are given no other.
+pub const PORT: u16 = 51_900;
 /// Peers of one gateway at most.
 pub const MAX_PEERS: usize = 1_024;
 

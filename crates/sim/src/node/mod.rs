@@ -143,6 +143,7 @@ impl Node {
     pub(crate) fn handle_link(&mut self, engine: &mut Engine, interface: usize, is_up: bool) {
         self.interfaces[interface].is_up = is_up;
         self.table.forget_recent();
+        self.tell_interface(engine, interface);
         if is_up {
             self.pump(engine, interface);
         } else {
@@ -151,6 +152,19 @@ impl Node {
             }
         }
         self.handle_routes_changed(engine);
+    }
+
+    /// Takes another address of an interface.
+    pub(crate) fn handle_address(
+        &mut self,
+        engine: &mut Engine,
+        interface: usize,
+        address: IpAddr,
+    ) {
+        self.interfaces[interface].addresses.push(address);
+        self.table.forget_recent();
+        self.tell_interface(engine, interface);
+        self.settle(engine);
     }
 
     /// Lets services look again at what they hold for a next hop that may have changed.

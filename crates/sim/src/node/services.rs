@@ -8,9 +8,9 @@ use proto::ip::{FlowKey, Header, Prefix};
 use proto::time::Time;
 
 use super::deadlines::{DeadlineId, Owner};
-use super::service::{Hook, Service, ServiceReport, Verdict, Way};
+use super::service::{Attachment, Hook, Service, ServiceReport, Verdict, Way};
 use super::stack::Origin;
-use super::{NextHop, Node};
+use super::{Interface, NextHop, Node};
 use crate::counters::Class;
 use crate::engine::{Engine, PacketId};
 use crate::medium::LinkAddress;
@@ -45,8 +45,22 @@ impl Node {
         let index = self.services.running.len();
         let deadline = self.deadlines.add(Owner::Service(index));
         self.services.running.push(Running { service, deadline, is_touched: true });
+        for interface in 0..self.interfaces.len() {
+            self.tell_interface(engine, interface);
+        }
         self.settle(engine);
         index
+    }
+
+    /// Tells all services what is known of an interface.
+    pub(super) fn tell_interface(&mut self, engine: &Engine, index: usize) {
+        let Interface { port, ref addresses, is_up, ref config, .. } = self.interfaces[index];
+        let has_neighbours = !engine.medium_of(port).neighbours(port).is_empty();
+        let attachment = Attachment { port, addresses, mtu: config.mtu, is_up, has_neighbours };
+        for running in &mut self.services.running {
+            running.service.handle_interface(engine.now, index, &attachment);
+            running.is_touched = true;
+        }
     }
 
     /// Routes a prefix into a service, whatever other routes say.
@@ -174,14 +188,18 @@ impl Node {
 
     /// Tells all services that routes have changed.
     pub(super) fn tell_routes(&mut self, engine: &Engine) {
+        for index in 0..self.services.running.len() {
+            self.tell_routes_to(engine, index);
+            self.services.running[index].is_touched = true;
+        }
+    }
+
+    fn tell_routes_to(&mut self, engine: &Engine, service: usize) {
         let Self { table, interfaces, services, .. } = self;
         let route = |destination| {
             table.search(destination, |index, via| interfaces[index].resolve(engine, via))
         };
-        for running in &mut services.running {
-            running.service.handle_routes(&route);
-            running.is_touched = true;
-        }
+        services.running[service].service.handle_routes(engine.now, &route);
     }
 
     /// Has services settled that send datagrams over an interface: one that waited for it may have
@@ -214,6 +232,9 @@ impl Node {
         let Some(index) = touched else { return false };
         self.services.running[index].is_touched = false;
         self.services.running[index].service.settle(engine);
+        if self.services.running[index].service.needs_routes() {
+            self.tell_routes_to(engine, index);
+        }
         while let Some((packet, way)) = self.services.running[index].service.poll_packet(engine) {
             self.enter(engine, packet, way);
         }
@@ -281,9 +302,14 @@ impl Node {
         engine: &mut Engine,
         interface: usize,
     ) -> Option<(PacketId, LinkAddress)> {
-        let services = self.services.running.iter_mut().map(|running| &mut running.service);
-        let mut over = services.filter(|service| service.uses(interface));
-        over.find_map(|service| service.poll_frame(engine, interface))
+        let running = self.services.running.iter_mut();
+        let mut over = running.filter(|running| running.service.uses(interface));
+        over.find_map(|running| {
+            let frame = running.service.poll_frame(engine, interface)?;
+            // What it has sent may change its deadline.
+            running.is_touched = true;
+            Some(frame)
+        })
     }
 
     /// A datagram that no other service has taken at the last hook.

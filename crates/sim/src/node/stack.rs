@@ -37,7 +37,7 @@ impl Node {
         };
         engine.packets.get_mut(packet).truncate(header.total_len);
 
-        if self.offer(engine, &Hook::Prerouting { from, header: &header }, packet) {
+        if self.offer(engine, &Hook::Prerouting { interface, from, header: &header }, packet) {
             return;
         }
         if self.is_local(header.destination) || is_for_all(header.destination) {

@@ -8,6 +8,7 @@ use proto::rng::Rng;
 
 use super::{World, small};
 use crate::channel::{self, Channel};
+use crate::engine::Port;
 use crate::ids::{LinkId, MediumId, NodeId, PortId};
 use crate::medium::Medium;
 use crate::medium::wire::Wire;
@@ -99,12 +100,12 @@ impl World {
 
     /// Adds an address to an interface; what leads there is for routes to say.
     pub fn add_address(&mut self, port: PortId, address: IpAddr) {
-        self.interface_mut(port).addresses.push(address);
-        let medium = self.engine.ports[port.index()].medium;
+        let Port { node, interface, medium, .. } = self.engine.ports[port.index()];
         self.engine.medium_mut(medium).handle_address(port, address);
-        for node in &mut self.nodes {
-            node.table.forget_recent();
+        for other in &mut self.nodes {
+            other.table.forget_recent();
         }
+        self.nodes[node.index()].handle_address(&mut self.engine, interface, address);
     }
 
     /// Adds a route to `prefix` by an interface: through the neighbour with the address `via`, or

@@ -2,7 +2,6 @@
 
 mod build;
 mod captures;
-mod hellos;
 mod hf;
 mod plan;
 mod report;
@@ -27,6 +26,7 @@ pub use hf::{HfRecord, HfStation};
 pub use plan::Change;
 pub use report::{LinkReport, NodeReport, Report};
 pub use tcpnc::{CarrierReport, TcpncTunnel, TcpncTunnelConfig};
+pub use tunnels::MEETING;
 
 /// A network in virtual time.
 ///
@@ -181,11 +181,6 @@ impl World {
     fn interface(&self, port: PortId) -> &Interface {
         let Port { node, interface, .. } = self.engine.ports[port.index()];
         &self.nodes[node.index()].interfaces[interface]
-    }
-
-    fn interface_mut(&mut self, port: PortId) -> &mut Interface {
-        let Port { node, interface, .. } = self.engine.ports[port.index()];
-        &mut self.nodes[node.index()].interfaces[interface]
     }
 }
 

@@ -49,12 +49,6 @@ impl World {
         self.call_ready();
     }
 
-    /// The ports of a node, and of each those that hear it and are up.
-    pub(super) fn neighbours(&self, node: NodeId) -> Vec<(PortId, PortId)> {
-        let edges = self.edges(node.index()).into_iter();
-        edges.map(|edge| (edge.near, edge.far)).collect()
-    }
-
     fn edges(&self, node: usize) -> Vec<Edge> {
         let up = self.nodes[node].interfaces.iter().filter(|interface| interface.is_up);
         let edges = up.flat_map(|interface| {

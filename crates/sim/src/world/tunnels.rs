@@ -1,33 +1,36 @@
 //! Services that need more than a node: HBH among neighbours, tunnels between two.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use proto::ip::Prefix;
+use proto::secure::{self, PrivateKey, Seeded};
+use proto::time::Time;
 use proto::{hbh, nc};
 
 use super::World;
-use crate::engine::Port;
-use crate::ids::{NodeId, PortId, TunnelId};
-use crate::node::service::hbh::{Hbh, link_of};
-use crate::node::service::tunnel::{End, Tunnel, TunnelReport};
+use crate::ids::{NodeId, TunnelId};
+use crate::node::service::hbh::Hbh;
+use crate::node::service::tunnel::{End, Keys, Tunnel, TunnelReport};
 use crate::transits::Transits;
 
-/// The UDP port of the first tunnel.
-const TUNNEL_PORT: u16 = 51_820;
+/// How long networks run before there is traffic: neighbours say hello some 32 times.
+pub const MEETING: Duration = Duration::from_secs(64);
 
 impl World {
-    /// Starts HBH on a node. Neighbours that run it too, now or later, become its peers; they have
-    /// said hello to each other for a minute then.
+    /// Starts HBH on a node: it says hello on all its interfaces, and neighbours that run HBH too
+    /// become its peers. Until then, and to all others, it sends plain IP.
     pub fn enable_hbh(&mut self, node: NodeId, config: hbh::Config) {
         let rng = self.stream(&format!("hbh {}", self.name(node)));
         self.start(node, Hbh::new(config, rng));
-        for (near, far) in self.neighbours(node) {
-            if self.services::<Hbh>(self.node_of(far)).next().is_some() {
-                self.add_hbh_peer(near, far);
-                self.add_hbh_peer(far, near);
-                self.greet(near, far);
-            }
-        }
+    }
+
+    /// Lets the network run for [`MEETING`], so that its services know each other before there is
+    /// traffic: neighbours have said hello and measured their links, tunnels have agreed on keys.
+    /// Returns the time of its end.
+    pub fn meet(&mut self) -> Time {
+        self.run_until(self.now() + MEETING);
+        self.now()
     }
 
     /// Builds a coded tunnel between two nodes: datagrams between the addresses with which they
@@ -35,15 +38,24 @@ impl World {
     /// [`World::route_into_tunnel`] to say. `None` if one of them has no address.
     pub fn add_tunnel(&mut self, a: NodeId, b: NodeId, config: nc::Config) -> Option<TunnelId> {
         let id = TunnelId(self.tunnels.into());
-        let port = TUNNEL_PORT.checked_add(self.tunnels)?;
+        let port = secure::PORT.checked_add(self.tunnels)?;
         let towards = self.address(b)?;
         let near = self.nodes[a.index()].source_for(&self.engine, towards)?;
         let far = self.nodes[b.index()].source_for(&self.engine, near)?;
         let [near, far] = [near, far].map(|address| SocketAddr::new(address, port));
-        for (node, peer, local, remote) in [(a, b, near, far), (b, a, far, near)] {
+        let [mut at_a, mut at_b] =
+            [a, b].map(|node| Seeded(self.stream(&format!("key {} {}", id.0, self.name(node)))));
+        let key_a = PrivateKey::generate(&mut at_a).ok()?;
+        let key_b = PrivateKey::generate(&mut at_b).ok()?;
+        let (public_a, public_b) = (key_a.public_key(), key_b.public_key());
+        let of_a = Keys { ours: key_a, theirs: public_b, entropy: at_a, is_caller: true };
+        let of_b = Keys { ours: key_b, theirs: public_a, entropy: at_b, is_caller: false };
+        for (node, peer, local, remote, keys) in [(a, b, near, far, of_a), (b, a, far, near, of_b)]
+        {
             let rng = self.stream(&format!("nc {} {}", id.0, self.name(node)));
             let end = End { id, node, local, remote, peer: self.name(peer).to_owned() };
-            self.start(node, Tunnel::new(self.engine.now, end, config, rng));
+            let tunnel = Tunnel::new(self.engine.now, end, keys, config, rng).ok()?;
+            self.start(node, tunnel);
         }
         self.tunnels += 1;
         Some(id)
@@ -71,22 +83,5 @@ impl World {
     /// Records from now on how long packets are inside this tunnel, for up to `limit` packets.
     pub fn record_transits(&mut self, tunnel: TunnelId, limit: usize) {
         self.engine.transits = Some(Transits::new(tunnel, limit));
-    }
-
-    fn add_hbh_peer(&mut self, near: PortId, far: PortId) {
-        let local = self.interface(near).addresses.first().copied();
-        let remote = local.and_then(|local| self.interface(far).address_like(local));
-        let (Some(local), Some(remote)) = (local, remote) else { return };
-        let Port { node, interface, .. } = self.engine.ports[near.index()];
-        let mtu = self.interface(near).config.mtu;
-        let peer = hbh::PeerConfig { link: link_of(interface), local, remote, mtu };
-        let node = &mut self.nodes[node.index()];
-        node.with_service(
-            &mut self.engine,
-            |_: &Hbh| true,
-            |hbh| {
-                hbh.add_peer(interface, far, peer);
-            },
-        );
     }
 }

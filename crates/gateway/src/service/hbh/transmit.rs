@@ -1,19 +1,11 @@
 //! What goes to neighbours: asked for only while their link has room.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
 use proto::ethernet::Mac;
 use proto::hbh::Link;
 use proto::hbh::hello::Hello;
-use proto::ip::Spec;
 use proto::time::Time;
 
 use super::Hbh;
-
-const ALL_HOSTS: [IpAddr; 2] = [
-    IpAddr::V4(Ipv4Addr::new(224, 0, 0, 1)),
-    IpAddr::V6(Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1)),
-];
 
 impl Hbh {
     pub(super) fn transmit(&mut self, now: Time) {
@@ -54,18 +46,10 @@ impl Hbh {
     /// Queues a hello; it needs no room, there are few.
     pub(super) fn push_hello(&mut self, position: usize, to: Mac, hello: &Hello) {
         let Some(port) = self.ports.get_mut(position) else { return };
-        let Some(&own) = port.state.addresses.first() else { return };
         let theirs = self.neighbours.addresses((position, to));
-        let everyone = ALL_HOSTS[usize::from(own.is_ipv6())];
-        let like_ours = |address: &&IpAddr| address.is_ipv4() == own.is_ipv4();
-        let destination = theirs.iter().find(like_ours).copied().unwrap_or(everyone);
-
-        let mut payload = Vec::new();
-        hello.emit(self.guard.key(), &mut payload);
         let mut packet = Vec::new();
-        let spec = Spec { ttl: 1, ..Spec::new(own, destination, self.config.hbh.protocol) };
-        spec.emit(payload.len(), &mut packet);
-        packet.extend_from_slice(&payload);
-        port.push(to, &packet);
+        if hello.emit_packet(self.config.hbh.protocol, theirs, self.guard.key(), &mut packet) {
+            port.push(to, &packet);
+        }
     }
 }

@@ -19,7 +19,7 @@ use crate::tcp::{as_linux, as_ns3};
 
 /// Seconds from the first SYN until the receiver has the last octet of the last flow.
 pub(super) const DELAY: Metric = "delay";
-/// IP packets put on all links.
+/// IP packets put on all links, but for hellos.
 pub(super) const PACKETS: Metric = "packets";
 /// Seconds from the link's return until the slowest flow goes on.
 pub(super) const RESUME: Metric = "resume";
@@ -133,16 +133,18 @@ pub(super) fn measure(mut built: Built<'_>) -> Outcome {
     let limit = built.end();
     let middle = &built.plan().links[built.links.len() / 2].config;
     let back = middle.there.outages.spans().first().map(|down| down.end);
-    let resumed = back.map(|back| resume(&mut built, back, limit));
+    let begin = built.begin();
+    let of_plan = |time: Time| begin + time.since(Time::ZERO);
+    let resumed = back.map(|back| resume(&mut built, of_plan(back), limit));
     built.run_until(limit, STRIDE, Built::transfers_are_over);
     let stop = built.plan().streams.iter().filter_map(|stream| stream.stop).max();
-    let last = built.world.now().max(stop.unwrap_or(Time::ZERO));
+    let last = built.world.now().max(stop.map_or(Time::ZERO, of_plan));
     built.world.run_until(last + TAIL);
 
     let delays = (0..built.transfers.len()).map(|flow| built.last_octet(flow));
     let finish = delays.collect::<Option<Vec<Time>>>().and_then(|all| all.into_iter().max());
-    let delay = finish.map(|finish| finish.since(Time::ZERO));
-    let sent = built.world.total().sent.total().packets;
+    let delay = finish.map(|finish| finish.since(begin));
+    let sent = built.world.total().sent.traffic().packets;
     let mut outcome = vec![
         (DELAY, Observation::seconds(delay, TIME_LIMIT)),
         (PACKETS, Observation::counted(sent, built.transfers_are_over())),

@@ -42,6 +42,12 @@ use neighbour::Neighbour;
 use reception::Departures;
 use sessions::Sessions;
 
+/// Between two hellos, unless given.
+pub const HELLO_INTERVAL: Duration = Duration::from_secs(2);
+/// Intervals of silence after which a neighbour is forgotten, unless given.
+pub const HOLD_INTERVALS: u32 = 10;
+/// Neighbours at most, unless given.
+pub const LIMIT: usize = 256;
 /// While a conversation is about to start, hellos are this frequent.
 const EAGER_INTERVAL: Duration = Duration::from_millis(300);
 /// For how long.
@@ -66,6 +72,15 @@ pub struct Config {
     pub limit: usize,
     /// If given, only gateways that have one of these addresses become neighbours.
     pub only: Option<Vec<Listed>>,
+}
+
+impl Config {
+    /// What holds unless given.
+    #[must_use]
+    pub fn new(profile: Profile) -> Self {
+        let (interval, limit) = (HELLO_INTERVAL, LIMIT);
+        Self { profile, interval, hold: interval * HOLD_INTERVALS, limit, only: None }
+    }
 }
 
 /// What changed.

@@ -25,11 +25,6 @@ impl Wire {
         Self { ports: Vec::with_capacity(2), channels, cost }
     }
 
-    /// What happens to packets from this port.
-    pub(crate) fn channel(&self, from: PortId) -> &channel::Config {
-        self.channels[self.side(from)].config()
-    }
-
     fn side(&self, port: PortId) -> usize {
         usize::from(self.ports[0] != port)
     }

@@ -1,21 +1,26 @@
-//! HBH in a node.
+//! HBH in a node: who speaks it is found out by hellos, as gateways do.
 //!
 //! ```text
-//!  Prerouting ─ protocol 253 ─▶ handle_message          poll_restored ─▶ input or forward
-//!  Postrouting ─ next hop speaks HBH ─▶ handle_packet   interface idle ─▶ poll_transmit
+//!  Prerouting ─ protocol 253 ─┬─ hello ─▶ neighbours ─▶ peers come and go
+//!                             └─▶ handle_message        poll_restored ─▶ input or forward
+//!  Postrouting ─ next hop is a peer ─▶ handle_packet    interface idle ─▶ hello, poll_transmit
 //! ```
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use proto::contract::Refused;
-use proto::hbh::{self, Link, LinkReport, Peer, PeerConfig};
+use proto::ethernet::Mac;
+use proto::hbh::hello::Hello;
+use proto::hbh::neighbours::{self, Neighbours, Place};
+use proto::hbh::orphans::{Orphan, Orphans};
+use proto::hbh::{self, Link, Peer, PeerConfig};
 use proto::ip::{FlowKey, Header, mss};
 use proto::rng::Rng;
-use proto::time::Time;
+use proto::time::{Time, earliest};
 use serde::Serialize;
 
-use super::{Hook, Service, ServiceReport, Verdict, Way};
+use super::{Attachment, Hook, Service, ServiceReport, Verdict, Way};
 use crate::counters::Class;
 use crate::engine::{Engine, PacketId};
 use crate::ids::PortId;
@@ -27,10 +32,17 @@ use crate::node::stack::too_big;
 #[derive(Debug)]
 pub struct Hbh {
     core: hbh::Node,
-    /// In order.
-    neighbours: Vec<Neighbour>,
+    neighbours: Neighbours,
+    /// By their places; those that HBH does not use are empty.
+    interfaces: Vec<Option<Interface>>,
+    /// Neighbours that are up, in the order in which they came.
+    peers: Vec<Known>,
+    /// Hellos that wait for their interface; they need no bound, there are few.
+    hellos: VecDeque<(usize, PacketId, LinkAddress)>,
     /// Packets taken back from neighbours that are no longer their next hop.
-    orphans: VecDeque<Vec<u8>>,
+    orphans: Orphans,
+    /// Whether packets that were taken back may have a way.
+    needs_routes: bool,
     counters: Counters,
 }
 
@@ -41,38 +53,46 @@ pub struct Counters {
     pub refused: u64,
     /// Packets given up after their last retry.
     pub gave_up: u64,
+    /// Hellos that could not be read.
+    pub hellos_malformed: u64,
+    /// HBH packets of stations that are no neighbours.
+    pub unknown_peer: u64,
+    /// Packets taken back from a neighbour, to go another way.
+    pub rerouted: u64,
+    /// Packets taken back that found no other way.
+    pub unrouted: u64,
 }
 
+/// An interface that HBH uses.
+#[derive(Clone, Debug)]
+struct Interface {
+    addresses: Vec<IpAddr>,
+    mtu: usize,
+}
+
+/// A neighbour that is up.
 #[derive(Clone, Copy, Debug)]
-struct Neighbour {
+struct Known {
+    peer: Peer,
+    place: Place,
     next: NextHop,
-    port: PortId,
     /// Of the interface.
     mtu: usize,
 }
 
 impl Hbh {
-    pub(crate) fn new(config: hbh::Config, rng: Rng) -> Self {
+    pub(crate) fn new(config: hbh::Config, mut rng: Rng) -> Self {
+        let hellos = Rng::stream(rng.bits(), "neighbours");
         Self {
             core: hbh::Node::new(config, rng),
-            neighbours: Vec::new(),
-            orphans: VecDeque::new(),
+            neighbours: Neighbours::new(neighbours::Config::new(config.profile), hellos),
+            interfaces: Vec::new(),
+            peers: Vec::new(),
+            hellos: VecDeque::new(),
+            orphans: Orphans::default(),
+            needs_routes: false,
             counters: Counters::default(),
         }
-    }
-
-    /// Adds a neighbour that speaks HBH.
-    pub(crate) fn add_peer(&mut self, interface: usize, port: PortId, config: PeerConfig) {
-        self.core.add_peer(Peer(port.0), config);
-        let next = NextHop { interface, neighbour: LinkAddress::Port(port) };
-        if !self.neighbours.iter().any(|known| known.next == next) {
-            self.neighbours.push(Neighbour { next, port, mtu: config.mtu });
-        }
-    }
-
-    /// Takes what is known of the link to a neighbour before the first packet.
-    pub(crate) fn handle_link_report(&mut self, port: PortId, report: LinkReport) {
-        self.core.handle_link_report(Peer(port.0), report);
     }
 
     /// What its core counted.
@@ -81,12 +101,22 @@ impl Hbh {
         self.core.stats()
     }
 
-    fn neighbour(&self, next: NextHop) -> Option<Neighbour> {
-        self.neighbours.iter().find(|known| known.next == next).copied()
+    /// How many neighbours speak HBH with it.
+    #[must_use]
+    pub fn peers(&self) -> usize {
+        self.peers.len()
+    }
+
+    fn known(&self, next: NextHop) -> Option<Known> {
+        self.peers.iter().find(|known| known.next == next).copied()
+    }
+
+    fn place_of(&self, peer: Peer) -> Option<Place> {
+        self.peers.iter().find(|known| known.peer == peer).map(|known| known.place)
     }
 
     fn send(&mut self, engine: &mut Engine, next: NextHop, packet: PacketId) -> Verdict {
-        let Some(Neighbour { port, mtu, .. }) = self.neighbour(next) else {
+        let Some(Known { peer, mtu, .. }) = self.known(next) else {
             return Verdict::Malformed;
         };
         let octets = engine.packets.get_mut(packet);
@@ -94,7 +124,7 @@ impl Hbh {
         if let Ok(header) = Header::parse(octets) {
             mss::clamp(&header, octets, mtu.saturating_sub(hbh::OVERHEAD));
         }
-        match self.core.handle_packet(engine.now, Peer(port.0), octets) {
+        match self.core.handle_packet(engine.now, peer, octets) {
             Err(Refused::TooBig { mtu }) => return Verdict::Refused(too_big(mtu)),
             Err(Refused::Down | Refused::Malformed) => self.counters.refused += 1,
             // Counted by HBH itself.
@@ -102,6 +132,78 @@ impl Hbh {
         }
         engine.packets.remove(packet);
         Verdict::Taken
+    }
+
+    /// Takes what the neighbour at `place` sent.
+    fn receive(&mut self, now: Time, place: Place, header: &Header, packet: &[u8]) {
+        let payload = &packet[header.len..header.total_len];
+        if Hello::is_one(payload) {
+            match Hello::parse(payload, None) {
+                Ok(hello) => self.neighbours.handle_hello(now, place, hello),
+                Err(_) => self.counters.hellos_malformed += 1,
+            }
+        } else if let Some(peer) = self.neighbours.peer_at(place) {
+            self.neighbours.handle_alive(now, place);
+            self.core.handle_message(now, peer, packet);
+        } else {
+            self.counters.unknown_peer += 1;
+        }
+    }
+
+    /// Takes who came and went.
+    fn take_neighbours(&mut self, now: Time) {
+        while let Some(event) = self.neighbours.poll_event() {
+            match event {
+                neighbours::Event::Up(place, peer) => {
+                    let Some(config) = self.peer_config(place) else { continue };
+                    self.core.add_peer(peer, config);
+                    let next = next_hop(place);
+                    self.peers.push(Known { peer, place, next, mtu: config.mtu });
+                    self.orphans.handle_up(now, place);
+                    self.needs_routes = true;
+                }
+                neighbours::Event::Down(place, peer) => {
+                    let Self { core, orphans, counters, .. } = self;
+                    core.remove_peer(peer, |packet, from| {
+                        counters.rerouted += 1;
+                        // What it restored or took is an IP packet.
+                        let _ = orphans.push(now, packet, from, Some((peer, place)));
+                    });
+                    self.peers.retain(|known| known.peer != peer);
+                    self.needs_routes = true;
+                }
+                neighbours::Event::Measured(peer, report) => {
+                    self.core.handle_link_report(peer, report);
+                }
+                neighbours::Event::Disputed(_)
+                | neighbours::Event::Incompatible(_)
+                | neighbours::Event::Misplaced(_) => {}
+            }
+        }
+    }
+
+    fn peer_config(&self, place @ (index, _): Place) -> Option<PeerConfig> {
+        let Interface { addresses, mtu } = self.interfaces.get(index)?.as_ref()?;
+        let theirs = self.neighbours.addresses(place);
+        let (local, remote) = addresses.iter().find_map(|&local| {
+            let remote = theirs.iter().find(|remote| remote.is_ipv4() == local.is_ipv4());
+            remote.map(|&remote| (local, remote))
+        })?;
+        Some(PeerConfig { link: link_of(index), local, remote, mtu: *mtu })
+    }
+
+    /// Says hello where it is time to, as soon as the interface has room.
+    fn say_hello(&mut self, engine: &mut Engine) {
+        let Self { core, neighbours, hellos, .. } = self;
+        for interface in 0..self.interfaces.len() {
+            while let Some((to, hello)) = neighbours.poll_transmit(engine.now, interface) {
+                let theirs = neighbours.addresses((interface, to));
+                let protocol = core.config().protocol;
+                let packet =
+                    engine.make(|octets| hello.emit_packet(protocol, theirs, None, octets));
+                hellos.extend(packet.map(|packet| (interface, packet, address_of(to))));
+            }
+        }
     }
 }
 
@@ -111,16 +213,16 @@ impl Service for Hbh {
     fn claims(&self, hook: &Hook<'_>, _octets: &[u8]) -> bool {
         match hook {
             Hook::Prerouting { header, .. } => header.protocol == self.core.config().protocol,
-            Hook::Postrouting { next } => self.neighbour(*next).is_some(),
+            Hook::Postrouting { next } => self.known(*next).is_some(),
             Hook::Diverted | Hook::Forward { .. } | Hook::Input { .. } => false,
         }
     }
 
     fn handle(&mut self, engine: &mut Engine, hook: &Hook<'_>, packet: PacketId) -> Verdict {
         match hook {
-            Hook::Prerouting { from, .. } => {
-                let octets = engine.packets.get(packet);
-                self.core.handle_message(engine.now, Peer(from.0), octets);
+            Hook::Prerouting { interface, from, header } => {
+                let place = (*interface, station(*from));
+                self.receive(engine.now, place, header, engine.packets.get(packet));
                 engine.packets.remove(packet);
                 Verdict::Taken
             }
@@ -129,32 +231,61 @@ impl Service for Hbh {
         }
     }
 
-    fn handle_routes(&mut self, route: &dyn Fn(IpAddr) -> Option<NextHop>) {
-        let Self { core, neighbours, orphans, .. } = self;
-        for &Neighbour { next, port, .. } in &*neighbours {
+    fn handle_interface(&mut self, now: Time, index: usize, attachment: &Attachment<'_>) {
+        let Attachment { port, addresses, mtu, is_up, has_neighbours } = *attachment;
+        if self.interfaces.len() <= index {
+            self.interfaces.resize(index + 1, None);
+        }
+        let used = Interface { addresses: addresses.to_vec(), mtu };
+        self.interfaces[index] = has_neighbours.then_some(used);
+        let is_running = is_up && has_neighbours;
+        self.neighbours.handle_interface(now, index, station(port), addresses, is_running);
+    }
+
+    fn needs_routes(&self) -> bool {
+        self.needs_routes
+    }
+
+    fn handle_routes(&mut self, now: Time, route: &dyn Fn(IpAddr) -> Option<NextHop>) {
+        self.needs_routes = false;
+        let Self { core, peers, orphans, counters, .. } = self;
+        for &Known { peer, next, .. } in &*peers {
             let is_moved =
                 |flow: &FlowKey, _| route(flow.destination).is_some_and(|now| now != next);
-            core.reroute(Peer(port.0), is_moved, |packet, _| {
-                orphans.push_back(packet.to_vec());
+            core.reroute(peer, is_moved, |packet, from| {
+                counters.rerouted += 1;
+                let _ = orphans.push(now, packet, from, None);
             });
         }
+        let has_way = |orphan: &Orphan| {
+            route(orphan.flow.destination).is_some_and(|next| {
+                let is_silent = orphan.silent.is_some_and(|(_, place)| next_hop(place) == next);
+                // It may have come back.
+                !is_silent || peers.iter().any(|known| known.next == next)
+            })
+        };
+        counters.unrouted += orphans.settle(now, has_way);
     }
 
     fn handle_timeout(&mut self, now: Time) {
         self.core.handle_timeout(now);
+        self.neighbours.handle_timeout(now);
+        self.needs_routes |= self.orphans.next_timeout().is_some_and(|at| at <= now);
     }
 
-    fn settle(&mut self, _engine: &mut Engine) {
+    fn settle(&mut self, engine: &mut Engine) {
         while let Some(event) = self.core.poll_event() {
             match event {
                 hbh::Event::GaveUp { packets, .. } => self.counters.gave_up += u64::from(packets),
             }
         }
+        self.take_neighbours(engine.now);
+        self.say_hello(engine);
     }
 
     fn poll_packet(&mut self, engine: &mut Engine) -> Option<(PacketId, Way)> {
-        if let Some(orphan) = self.orphans.pop_front() {
-            return Some((engine.packets.add_copy(&orphan), Way::Rerouted));
+        if let Some(Orphan { packet, .. }) = self.orphans.poll() {
+            return Some((engine.packets.add_copy(&packet), Way::Rerouted));
         }
         let restored = engine.make(|octets| self.core.poll_restored(octets).is_some())?;
         Some((restored, Way::Released))
@@ -165,20 +296,26 @@ impl Service for Hbh {
         engine: &mut Engine,
         interface: usize,
     ) -> Option<(PacketId, LinkAddress)> {
+        if let Some(index) = self.hellos.iter().position(|(at, ..)| *at == interface) {
+            return self.hellos.remove(index).map(|(_, packet, to)| (packet, to));
+        }
         let (now, mut to) = (engine.now, None);
         let frame = engine.make(|octets| {
             to = self.core.poll_transmit(now, link_of(interface), octets);
             to.is_some()
         })?;
-        Some((frame, LinkAddress::Port(PortId(to?.0))))
+        let place = self.place_of(to?)?;
+        self.neighbours.handle_sent(now, place);
+        Some((frame, address_of(place.1)))
     }
 
     fn next_timeout(&self) -> Option<Time> {
-        self.core.next_timeout()
+        let rest = earliest(self.neighbours.next_timeout(), self.orphans.next_timeout());
+        earliest(self.core.next_timeout(), rest)
     }
 
     fn uses(&self, interface: usize) -> bool {
-        self.neighbours.iter().any(|known| known.next.interface == interface)
+        self.interfaces.get(interface).is_some_and(Option::is_some)
     }
 
     fn report(&self) -> Option<ServiceReport> {
@@ -187,10 +324,13 @@ impl Service for Hbh {
             #[serde(flatten)]
             stats: hbh::Stats,
             #[serde(flatten)]
+            hellos: neighbours::Stats,
+            #[serde(flatten)]
             counters: Counters,
         }
         let Self { counters, .. } = *self;
-        Some(ServiceReport::new("hbh", State { stats: self.stats(), counters }))
+        let hellos = self.neighbours.stats();
+        Some(ServiceReport::new("hbh", State { stats: self.stats(), hellos, counters }))
     }
 
     fn class_of(&self, protocol: u8, messages: &[u8]) -> Option<Class> {
@@ -199,12 +339,35 @@ impl Service for Hbh {
 }
 
 /// HBH's name for an interface.
-pub(crate) fn link_of(interface: usize) -> Link {
+fn link_of(interface: usize) -> Link {
     Link(u32::try_from(interface).expect("a node has fewer interfaces"))
+}
+
+/// The hardware address of a port: one administered locally, with the port's number.
+fn station(PortId(port): PortId) -> Mac {
+    let [a, b, c, d] = port.to_be_bytes();
+    Mac([2, 0, a, b, c, d])
+}
+
+/// Whom a hardware address reaches.
+fn address_of(to: Mac) -> LinkAddress {
+    let Mac([_, _, a, b, c, d]) = to;
+    if to == Mac::EVERYONE {
+        LinkAddress::Broadcast
+    } else {
+        LinkAddress::Port(PortId(u32::from_be_bytes([a, b, c, d])))
+    }
+}
+
+fn next_hop((interface, mac): Place) -> NextHop {
+    NextHop { interface, neighbour: address_of(mac) }
 }
 
 /// The class of HBH messages: that of what the last one carries, if it carries something.
 fn class_of(mut messages: &[u8]) -> Class {
+    if Hello::is_one(messages) {
+        return Class::Hello;
+    }
     while let Some(&[flags, _, _, _, _, _, protocol, reserved]) =
         messages.first_chunk::<{ hbh::wire::HEADER }>()
     {

@@ -38,7 +38,7 @@ use crate::medium::LinkAddress;
 ///
 /// The node calls, for each packet at a hook, `claims` of one service after the other, and `handle`
 /// of the first that claims it. After any of the `handle` methods it settles the service: `settle`,
-/// then `poll_packet` until `None`, then `poll_frame` and `poll_datagram` while the interfaces that
+/// `handle_routes` if it needs routes, then `poll_packet` until `None`, then `poll_frame` and `poll_datagram` while the interfaces that
 /// the service sends over have room, then `next_timeout`.
 pub trait Service: Any + Debug + Send {
     /// Whether it takes a packet of these octets at this hook.
@@ -67,8 +67,17 @@ pub trait Service: Any + Debug + Send {
         false
     }
 
+    /// Takes what is now known of an interface of the node: when the service starts, and when
+    /// something of it changes.
+    fn handle_interface(&mut self, _now: Time, _index: usize, _attachment: &Attachment<'_>) {}
+
+    /// Whether `handle_routes` is to be called though no route has changed.
+    fn needs_routes(&self) -> bool {
+        false
+    }
+
     /// Looks again at what it holds: `route` tells where packets to a destination go now.
-    fn handle_routes(&mut self, _route: &dyn Fn(IpAddr) -> Option<NextHop>) {}
+    fn handle_routes(&mut self, _now: Time, _route: &dyn Fn(IpAddr) -> Option<NextHop>) {}
 
     /// Acts on what is due.
     fn handle_timeout(&mut self, _now: Time) {}
@@ -127,6 +136,21 @@ pub trait Service: Any + Debug + Send {
     }
 }
 
+/// An interface of the node, as its services know it.
+#[derive(Clone, Copy, Debug)]
+pub struct Attachment<'a> {
+    /// Its port at the medium.
+    pub port: PortId,
+    /// Its addresses.
+    pub addresses: &'a [IpAddr],
+    /// Octets of the longest IP packet.
+    pub mtu: usize,
+    /// Whether it is up.
+    pub is_up: bool,
+    /// Whether its medium has others for HBH to speak with.
+    pub has_neighbours: bool,
+}
+
 /// What a service tells of itself.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ServiceReport {
@@ -173,6 +197,8 @@ pub enum Hook<'a> {
     },
     /// It has come in and is not yet routed.
     Prerouting {
+        /// The interface by which it came.
+        interface: usize,
         /// The port of the neighbour that sent it.
         from: PortId,
         /// Its IP header.

@@ -1,25 +1,26 @@
 //! A coded tunnel in a node: prefixes are routed into it, its datagrams are UDP.
 //!
 //! ```text
-//!  Diverted ─ prefix routed into it ─▶ handle_packet    interface has room ─▶ poll_transmit
-//!  Input ─ UDP to its port ─▶ handle_datagram ─▶ poll_packet ─▶ input or forward
-//!
-//!  outer  0..20  20..28  28     29..32  32..36             36
-//!       +------+-------+------+-------+------------------+--------- - - +-----+
-//!       |  IP  |  UDP  | type | peer  | number, low bits | payload      | tag |
-//!       +------+-------+------+-------+------------------+--------- - - +-----+
+//!  Diverted ─ prefix routed into it ─▶ handle_packet    interface has room ─▶ poll_transmit ─▶ seal
+//!  Input ─ UDP to its port ─▶ open ─▶ handle_datagram ─▶ poll_packet ─▶ input or forward
 //! ```
 //!
-//! Nothing is sealed here: 16 octets stand for the cipher's tag.
+//! What it sends are the octets of a gateway ([`proto::secure::wire`]): the two ends call each other,
+//! agree on keys, and seal. Only the secrets are not: they follow from the seed of the run.
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use proto::contract::Refused;
 use proto::ip::icmp::Error;
 use proto::ip::{FlowKey, Header, ecn, fragment, protocol, rewrite_v4_checksum, udp};
 use proto::nc::{self, Event};
 use proto::rng::Rng;
-use proto::time::Time;
+use proto::secure::{
+    self, HEADER, Incarnation, Incoming, OUTER_V4, OUTER_V6, Peer, PeerId, Peers, PrivateKey,
+    PublicKey, Seeded, TAG, Unusable,
+};
+use proto::time::{Time, earliest};
 use serde::Serialize;
 
 use super::{Hook, Service, ServiceReport, Verdict, Way};
@@ -27,26 +28,27 @@ use crate::engine::{Engine, PacketId};
 use crate::ids::{NodeId, TunnelId};
 use crate::node::stack::too_big;
 
-/// The first octet of a datagram that carries data.
-const TYPE_DATA: u8 = 1;
-/// Octets before the payload: type, peer index, number.
-const HEADER: usize = 8;
-/// Octets of the tag of the usual ciphers.
-const TAG: usize = 16;
-/// Octets around the payload of an outer IPv4 packet.
-const OVERHEAD: usize = proto::ip::V4_HEADER + udp::HEADER + HEADER + TAG;
-
 /// One end of a tunnel.
-#[derive(Debug)]
 pub struct Tunnel {
     end: End,
-    core: nc::Tunnel,
-    /// The greatest number received.
-    greatest: u64,
+    config: nc::Config,
+    rng: Rng,
+    peers: Peers,
+    peer: PeerId,
+    /// From the first keys that were agreed on.
+    session: Option<Session>,
     counters: TunnelCounters,
-    /// Where payloads and datagrams are put together.
-    payload: Vec<u8>,
-    message: Vec<u8>,
+    /// A datagram that is put together or taken apart.
+    datagram: Vec<u8>,
+}
+
+/// A core, and the life of the peer that it belongs to.
+#[derive(Debug)]
+struct Session {
+    core: nc::Tunnel,
+    incarnation: Incarnation,
+    /// Whether there are keys that are young enough.
+    has_keys: bool,
 }
 
 /// What happened at one end of a tunnel.
@@ -56,8 +58,8 @@ pub struct TunnelReport {
     pub tunnel: TunnelId,
     /// The other end's name.
     pub peer: String,
-    /// The greatest packet that it takes now, in octets.
-    pub mtu: usize,
+    /// The greatest packet that it takes now, in octets; `None` until there are keys.
+    pub mtu: Option<usize>,
     /// Outside of its core.
     pub counters: TunnelCounters,
     /// In its core.
@@ -70,7 +72,7 @@ pub struct TunnelReport {
 /// What happened at one end of a coded tunnel, outside of its core.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct TunnelCounters {
-    /// Packets refused because the path was down; their senders were told.
+    /// Packets refused because the path was down or there were no keys; their senders were told.
     pub down: u64,
     /// Packets refused as no IP packets.
     pub malformed: u64,
@@ -78,7 +80,9 @@ pub struct TunnelCounters {
     pub too_big: u64,
     /// Datagrams not sent because they were too long for the interface.
     pub outer_too_big: u64,
-    /// Datagrams that were none of a tunnel.
+    /// Datagrams that were not sealed, for want of keys.
+    pub unsealed: u64,
+    /// Datagrams that could not be opened, or belong to another life of the other end.
     pub unreadable: u64,
     /// Times that the greatest inner packet changed.
     pub mtu_changes: u64,
@@ -99,28 +103,52 @@ pub(crate) struct End {
     pub(crate) peer: String,
 }
 
+/// What an end proves itself with.
+pub(crate) struct Keys {
+    pub(crate) ours: PrivateKey,
+    pub(crate) theirs: PublicKey,
+    /// Where secrets come from.
+    pub(crate) entropy: Seeded,
+    /// Whether this end calls the other, or waits to be called.
+    pub(crate) is_caller: bool,
+}
+
 impl Tunnel {
-    pub(crate) fn new(now: Time, end: End, config: nc::Config, rng: Rng) -> Self {
-        Self {
+    pub(crate) fn new(
+        now: Time,
+        end: End,
+        keys: Keys,
+        config: nc::Config,
+        mut rng: Rng,
+    ) -> Result<Self, Unusable> {
+        let Keys { ours, theirs, entropy, is_caller } = keys;
+        let endpoint = is_caller.then_some(end.remote);
+        let peer = Peer { public_key: theirs, preshared_key: None, endpoint, keepalive: None };
+        let spread = Rng::stream(rng.bits(), "secure");
+        let mut peers = Peers::new(now, Duration::ZERO, &ours, &[], spread, Box::new(entropy))?;
+        Ok(Self {
+            peer: peers.add_peer(now, &peer)?,
+            peers,
             end,
-            core: nc::Tunnel::new(now, config, rng),
-            greatest: 0,
+            config,
+            rng,
+            session: None,
             counters: TunnelCounters::default(),
-            payload: Vec::new(),
-            message: Vec::new(),
-        }
+            datagram: Vec::new(),
+        })
     }
 
     /// What happened at this end.
     #[must_use]
     pub fn report(&self) -> TunnelReport {
+        let core = self.session.as_ref().map(|session| &session.core);
         TunnelReport {
             tunnel: self.end.id,
             peer: self.end.peer.clone(),
-            mtu: self.core.mtu(),
+            mtu: core.map(nc::Tunnel::mtu),
             counters: self.counters,
-            stats: self.core.stats(),
-            estimates: self.core.estimates(),
+            stats: core.map(nc::Tunnel::stats).unwrap_or_default(),
+            estimates: core.map(nc::Tunnel::estimates).unwrap_or_default(),
         }
     }
 
@@ -128,9 +156,18 @@ impl Tunnel {
         self.end.id
     }
 
+    /// Its session, while there are keys.
+    fn session_mut(&mut self) -> Option<&mut Session> {
+        self.session.as_mut().filter(|session| session.has_keys)
+    }
+
     /// Takes a packet to be carried, or the pieces of one.
     fn enter(&mut self, engine: &mut Engine, octets: &[u8]) -> Result<(), Refused> {
-        let taken = self.core.handle_packet(engine.now, octets);
+        let now = engine.now;
+        let taken = match self.session_mut() {
+            Some(session) => session.core.handle_packet(now, octets),
+            None => Err(Refused::Down),
+        };
         match taken {
             Ok(()) => {
                 if let Some(transits) = &mut engine.transits {
@@ -170,17 +207,99 @@ impl Tunnel {
 
     /// Takes a datagram of the other end.
     fn receive(&mut self, now: Time, header: &Header, datagram: &udp::Datagram<'_>) {
-        let opened = datagram.payload.split_first_chunk::<HEADER>();
-        let opened =
-            opened.and_then(|(head, sealed)| Some((head, sealed.split_last_chunk::<TAG>()?)));
-        let Some((&[TYPE_DATA, _, _, _, a, b, c, d], (payload, _))) = opened else {
-            self.counters.unreadable += 1;
-            return;
-        };
-        let number = whole_number(self.greatest, u32::from_be_bytes([a, b, c, d]));
-        self.greatest = self.greatest.max(number);
-        let is_marked = header.traffic_class & ecn::CE == ecn::CE;
-        self.core.handle_datagram(now, number, is_marked, payload);
+        self.datagram.clear();
+        self.datagram.extend_from_slice(datagram.payload);
+        match self.peers.handle_datagram(now, datagram.source, &mut self.datagram) {
+            Incoming::Dropped(_) => self.counters.unreadable += 1,
+            Incoming::Nothing => {}
+            Incoming::Payload { incarnation, number, payload, .. } => {
+                self.take_events(now);
+                let is_marked = header.traffic_class & ecn::CE == ecn::CE;
+                let payload = &self.datagram[payload];
+                match self.session.as_mut().filter(|it| it.incarnation == incarnation) {
+                    Some(it) => it.core.handle_datagram(now, number, is_marked, payload),
+                    None => self.counters.unreadable += 1,
+                }
+            }
+        }
+    }
+
+    /// Acts on what the keys and the core say.
+    fn take_events(&mut self, now: Time) {
+        while let Some(event) = self.peers.poll_event() {
+            match event {
+                secure::Event::Established { incarnation, is_new, .. } => {
+                    self.establish(now, incarnation, is_new);
+                }
+                secure::Event::EndpointChanged { .. } => {
+                    if let Some(session) = &mut self.session {
+                        session.core.handle_path_changed(now);
+                    }
+                }
+                secure::Event::Expired { .. } => {
+                    if let Some(session) = &mut self.session {
+                        session.has_keys = false;
+                    }
+                }
+                secure::Event::GaveUp { .. } => {}
+            }
+        }
+        while let Some(session) = &mut self.session
+            && let Some(event) = session.core.poll_event()
+        {
+            match event {
+                Event::Mtu(_) => self.counters.mtu_changes += 1,
+                Event::PathDown => {
+                    self.counters.path_downs += 1;
+                    self.peers.handle_silence(now, self.peer);
+                }
+                Event::PathUp => self.counters.path_ups += 1,
+            }
+        }
+    }
+
+    fn establish(&mut self, now: Time, incarnation: Incarnation, is_new: bool) {
+        match &mut self.session {
+            Some(session) if !is_new => session.has_keys = true,
+            session => {
+                let rng = Rng::stream(self.rng.bits(), "core");
+                let core = nc::Tunnel::new(now, self.config, rng);
+                *session = Some(Session { core, incarnation, has_keys: true });
+            }
+        }
+    }
+
+    /// Octets around a payload in an outer packet.
+    fn overhead(&self) -> usize {
+        if self.end.local.is_ipv4() { OUTER_V4 } else { OUTER_V6 }
+    }
+
+    /// Puts the next datagram together: one of the handshake, or a sealed one that has room in an
+    /// outer packet of `mtu` octets; false if there is none.
+    fn next_datagram(&mut self, now: Time, mtu: usize) -> bool {
+        if let Some(outgoing) = self.peers.poll_transmit(now) {
+            self.datagram = outgoing.datagram;
+            return true;
+        }
+        loop {
+            let overhead = self.overhead();
+            let Self { session, datagram, peers, peer, counters, .. } = self;
+            let Some(session) = session.as_mut().filter(|session| session.has_keys) else {
+                return false;
+            };
+            let Some(transmit) = session.core.poll_transmit(now, datagram) else { return false };
+            if datagram.len() + overhead > mtu {
+                counters.outer_too_big += 1;
+                session.core.handle_too_big(now, datagram.len());
+                continue;
+            }
+            datagram.splice(0..0, [0; HEADER]);
+            datagram.extend_from_slice(&[0; TAG]);
+            if peers.seal(now, *peer, transmit.number, datagram).is_ok() {
+                return true;
+            }
+            counters.unsealed += 1;
+        }
     }
 
     /// Whether the datagrams of this flow are those of this end.
@@ -188,20 +307,6 @@ impl Tunnel {
         let source = SocketAddr::new(flow.source, flow.source_port);
         let destination = SocketAddr::new(flow.destination, flow.destination_port);
         flow.protocol == protocol::UDP && (source, destination) == (self.end.local, self.end.remote)
-    }
-
-    /// Writes the outer packet around the payload.
-    fn wrap(&mut self, number: u64, out: &mut Vec<u8>) {
-        let Self { end, message, payload, .. } = self;
-        message.clear();
-        message.push(TYPE_DATA);
-        message.extend_from_slice(&end.id.0.to_be_bytes()[1..]);
-        message.extend_from_slice(&number.to_be_bytes()[4..]);
-        message.extend_from_slice(payload);
-        message.extend_from_slice(&[0; TAG]);
-        let start = out.len();
-        udp::Datagram { source: end.local, destination: end.remote, payload: message }.emit(out);
-        set_ect(&mut out[start..]);
     }
 }
 
@@ -237,30 +342,30 @@ impl Service for Tunnel {
         if !self.is_between(flow) {
             return false;
         }
-        let payload = octets.checked_sub(OVERHEAD).filter(|_| self.end.local.is_ipv4());
-        if let (Some(Error::TooBig { .. }), Some(payload)) = (error, payload) {
-            self.core.handle_too_big(now, payload);
+        let payload = octets.checked_sub(OUTER_V4).filter(|_| self.end.local.is_ipv4());
+        if let (Some(Error::TooBig { .. }), Some(payload)) = (error, payload)
+            && let Some(session) = &mut self.session
+        {
+            session.core.handle_too_big(now, payload);
         }
         true
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        self.core.handle_timeout(now);
+        self.peers.handle_timeout(now);
+        if let Some(session) = self.session_mut() {
+            session.core.handle_timeout(now);
+        }
     }
 
-    fn settle(&mut self, _engine: &mut Engine) {
-        while let Some(event) = self.core.poll_event() {
-            match event {
-                Event::Mtu(_) => self.counters.mtu_changes += 1,
-                Event::PathDown => self.counters.path_downs += 1,
-                Event::PathUp => self.counters.path_ups += 1,
-            }
-        }
+    fn settle(&mut self, engine: &mut Engine) {
+        self.take_events(engine.now);
     }
 
     fn poll_packet(&mut self, engine: &mut Engine) -> Option<(PacketId, Way)> {
         let now = engine.now;
-        let packet = engine.make(|octets| self.core.poll_packet(now, octets))?;
+        let core = &mut self.session.as_mut()?.core;
+        let packet = engine.make(|octets| core.poll_packet(now, octets))?;
         if let Some(transits) = &mut engine.transits {
             transits.leave(now, self.end.id, self.end.node, engine.packets.get(packet));
         }
@@ -268,22 +373,22 @@ impl Service for Tunnel {
     }
 
     fn poll_datagram(&mut self, engine: &mut Engine, mtu: usize) -> Option<PacketId> {
-        loop {
-            self.payload.clear();
-            let transmit = self.core.poll_transmit(engine.now, &mut self.payload)?;
-            let packet = engine.packets.add();
-            self.wrap(transmit.number, engine.packets.get_mut(packet));
-            if engine.packets.get(packet).len() <= mtu {
-                return Some(packet);
-            }
-            self.counters.outer_too_big += 1;
-            self.core.handle_too_big(engine.now, self.payload.len());
-            engine.packets.remove(packet);
+        if !self.next_datagram(engine.now, mtu) {
+            return None;
         }
+        let End { local, remote, .. } = self.end;
+        let outer = udp::Datagram { source: local, destination: remote, payload: &self.datagram };
+        engine.make(|octets| {
+            outer.emit(octets);
+            set_ect(octets);
+            true
+        })
     }
 
     fn next_timeout(&self) -> Option<Time> {
-        self.core.next_timeout()
+        let session = self.session.as_ref().filter(|session| session.has_keys);
+        let of_core = session.and_then(|session| session.core.next_timeout());
+        earliest(self.peers.next_timeout(), of_core)
     }
 
     fn report(&self) -> Option<ServiceReport> {
@@ -305,26 +410,8 @@ fn set_ect(packet: &mut [u8]) {
     }
 }
 
-/// The number nearest to `greatest` that ends with these bits.
-fn whole_number(greatest: u64, low: u32) -> u64 {
-    let known = u32::try_from(greatest & u64::from(u32::MAX)).expect("32 bits");
-    let ahead = i64::from(low.wrapping_sub(known).cast_signed());
-    greatest.checked_add_signed(ahead).unwrap_or(u64::from(low))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_number_is_rebuilt_from_its_low_bits_around_every_wrap() {
-        for greatest in [0, 5, (1 << 32) - 1, 1 << 32, (7 << 32) + 3] {
-            for ahead in [-2_000_i64, -1, 0, 1, 2_000] {
-                let Some(number) = u64::checked_add_signed(greatest, ahead) else { continue };
-                let low = u32::try_from(number & u64::from(u32::MAX)).unwrap();
-
-                assert_eq!(whole_number(greatest, low), number);
-            }
-        }
+impl std::fmt::Debug for Tunnel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tunnel").field("end", &self.end).finish_non_exhaustive()
     }
 }

@@ -58,7 +58,7 @@ fn stream_to(world: &World, node: NodeId, payload: usize, count: u64) -> stream:
         destination: SocketAddr::new(world.address(node).unwrap(), 9),
         payload,
         interval: Duration::from_millis(100),
-        start: Time::ZERO,
+        start: world.now(),
         stop: None,
         count: Some(count),
         dscp: 0,
@@ -78,6 +78,11 @@ fn echo_request(from: IpAddr, to: IpAddr) -> Vec<u8> {
     Spec::new(from, to, protocol::ICMP).emit(8, &mut packet);
     packet.extend([8, 0, 0xf7, 0xff, 0, 0, 0, 0]);
     packet
+}
+
+/// Runs for so many seconds from now.
+fn run_for(world: &mut World, seconds: u64) {
+    world.run_until(world.now() + Duration::from_secs(seconds));
 }
 
 fn secs(seconds: u64) -> Time {

@@ -15,7 +15,7 @@ fn a_transfer_goes_through_a_tunnel_and_not_beside_it() {
     let receiver = world.add_app(sink, transfer::Sink::new(transfer::SinkConfig::new(9)));
     world.count_flows(16);
 
-    world.run_until(secs(60));
+    run_for(&mut world, 60);
 
     let stats = world.transfer_sink(receiver).unwrap();
     assert_eq!((stats.octets, stats.corrupt), (60_000, 0));
@@ -33,7 +33,7 @@ fn an_echo_is_answered_through_the_tunnel() {
     let (from, to) = (world.address(source).unwrap(), world.address(sink).unwrap());
 
     world.inject(source, &echo_request(from, to));
-    world.run_until(secs(5));
+    run_for(&mut world, 5);
 
     assert_eq!(world.node_counters(source).unwanted, 1, "the reply, which nobody waits for");
     assert_eq!(end(&world, near).stats.packets_out, 1);
@@ -51,7 +51,7 @@ fn a_packet_too_long_for_the_tunnel_is_cut_or_refused() {
         }
 
         world.inject(source, &packet);
-        world.run_until(secs(5));
+        run_for(&mut world, 5);
 
         let report = world.report();
         let pieces = end(&world, far).stats.packets_out;
@@ -69,7 +69,7 @@ fn a_transfer_learns_the_mtu_of_the_tunnel() {
     world.add_app(source, transfer::Sender::new(transfer::SenderConfig::new(to, 50_000)));
     let receiver = world.add_app(sink, transfer::Sink::new(transfer::SinkConfig::new(9)));
 
-    world.run_until(secs(60));
+    run_for(&mut world, 60);
 
     assert_eq!(world.transfer_sink(receiver).unwrap().octets, 50_000);
     assert!(end(&world, near).counters.too_big > 0);
@@ -82,7 +82,7 @@ fn a_run_with_a_tunnel_is_a_function_of_its_seed() {
         let to = SocketAddr::new(world.address(sink).unwrap(), 9);
         world.add_app(source, transfer::Sender::new(transfer::SenderConfig::new(to, 50_000)));
         world.add_app(sink, transfer::Sink::new(transfer::SinkConfig::new(9)));
-        world.run_until(secs(60));
+        run_for(&mut world, 60);
         world.report()
     };
 
@@ -99,7 +99,7 @@ fn transits_say_how_long_packets_were_inside() {
     world.add_app(source, stream::Sender::new(sender));
     world.add_app(sink, stream::Sink::new(9));
 
-    world.run_until(secs(10));
+    run_for(&mut world, 10);
 
     let transits = world.transits();
     assert_eq!(transits.len(), 10);
@@ -113,26 +113,35 @@ fn a_tunnel_over_one_hop_is_carried_by_hbh_there() {
         if with_hbh {
             hops::enable(&mut world, &[near, far], proto::hbh::Profile::Default);
         }
+        let state = |world: &World| {
+            let hbh = world.services::<Hbh>(near).next().map(Hbh::stats).unwrap_or_default();
+            (end(world, near).stats, end(world, far).stats, hbh)
+        };
+        let (near_before, far_before, hbh_before) = state(&world);
         let sender = stream_to(&world, sink, 200, 100);
         world.add_app(source, stream::Sender::new(sender));
         let receiver = world.add_app(sink, stream::Sink::new(9));
-        world.run_until(secs(30));
-        let report = world.report();
+        run_for(&mut world, 30);
         assert_eq!(world.app::<stream::Sink>(receiver).unwrap().stats().received, 100);
-        let hbh = world.services::<Hbh>(near).next().map(Hbh::stats);
-        (end(&world, near).stats, hbh, end(&world, far).stats, report.hash)
+
+        let (near_after, far_after, hbh) = state(&world);
+        let sent = near_after.datagrams_sent - near_before.datagrams_sent;
+        let carried = hbh.packets_taken - hbh_before.packets_taken;
+        // Beside data there are calls or answers, and keepalives.
+        let expected = if with_hbh { sent..=sent + 5 } else { 0..=0 };
+        assert!(expected.contains(&carried), "HBH carried {carried} of {sent}");
+        assert_eq!(hbh.data_repeated + hbh.repairs_sent > 0, with_hbh, "{hbh:?}");
+        let repairs = near_after.repairs_sent - near_before.repairs_sent;
+        let recovered = far_after.sources_recovered - far_before.sources_recovered;
+        (repairs, recovered, world.report().hash)
     };
 
-    let (alone, none, alone_there, hash) = run(false);
-    let (over, hbh, there, other) = run(true);
+    let (alone, recovered, hash) = run(false);
+    let (over, rest, other) = run(true);
 
-    assert_eq!(none, None);
-    let hbh = hbh.unwrap();
-    // The first has left when the tunnel was built, before there was HBH.
-    assert_eq!(hbh.packets_taken + 1, over.datagrams_sent);
-    assert!(hbh.data_repeated + hbh.repairs_sent > 0, "HBH makes up for the loss: {hbh:?}");
-    assert!(alone_there.sources_recovered > 0 && there.sources_recovered == 0);
-    assert!(over.repairs_sent < alone.repairs_sent, "{over:?} {alone:?}");
+    // HBH makes up for the loss; now and then a repair overtakes what HBH sends again.
+    assert!(rest * 2 < recovered, "{rest} recovered over HBH, {recovered} alone");
+    assert!(over < alone, "{over} repairs over HBH, {alone} alone");
     assert_ne!(hash, other);
 }
 
@@ -155,5 +164,6 @@ pub(super) fn tunnelled(seed: u64, middle: &LinkConfig) -> (World, [NodeId; 4]) 
         let prefix = Prefix::host(world.address(host).unwrap());
         assert!(world.route_into_tunnel(node, prefix, tunnel));
     }
+    world.meet();
     (world, nodes)
 }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use proto::time::Time;
 
@@ -35,6 +36,12 @@ impl Outages {
         let next = self.0.partition_point(|span| span.end <= now);
         let span = self.0.get(next)?;
         Some(if span.start > now { span.start } else { span.end })
+    }
+
+    /// The same, each so much later.
+    #[must_use]
+    pub fn later(&self, by: Duration) -> Self {
+        Self(self.0.iter().map(|span| span.start + by..span.end + by).collect())
     }
 
     /// The spans, in order.
