@@ -227,3 +227,34 @@ fn exchange(runs: &Runs<Link>) -> Exchange {
         stations: link.exchange(runs.first_seed(&link)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::Verdict::{self, Beaten, Differs, Reproduced, Undecided};
+
+    /// What is found where we measure what was published times `better`, in any order also times
+    /// `ahead`, and without ARQ at 1e-4 what is given.
+    fn verdict(runs: u32, better: f64, ahead: f64, unviable: f64) -> Verdict {
+        judge(&Runs::made_up(links(), runs, |link| {
+            let of = |way: &Way| {
+                let place = ERRORS.iter().position(|ber| way.keyed(*ber, link.key_up) == *link)?;
+                let ahead = if way.transport == ANY_ORDER.transport { ahead } else { 1.0 };
+                Some(way.published[place].map_or(unviable, |it| it * better * ahead))
+            };
+            vec![(UTILISATION, WAYS.iter().find_map(of).unwrap_or_default())]
+        }))
+        .verdict
+    }
+
+    #[test]
+    fn figures_decide_once_any_order_is_ahead_and_without_arq_is_not_viable() {
+        assert_eq!(verdict(3, 1.02, 1.1, 0.01), Beaten);
+        assert_eq!(
+            [verdict(3, 1.0, 1.1, 0.01), verdict(3, 0.98, 1.1, 0.01)],
+            [Reproduced, Differs]
+        );
+        assert_eq!(verdict(3, 1.02, 1.0, 0.01), Differs, "at 1e-4 the published one is behind");
+        assert_eq!([verdict(3, 1.02, 1.1, 0.1), verdict(1, 1.02, 1.1, 0.01)], [Differs, Undecided]);
+    }
+}

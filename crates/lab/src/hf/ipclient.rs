@@ -295,3 +295,41 @@ impl Comparison {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::Metric;
+    use crate::claim::Verdict::{self, Beaten, Differs, Reproduced, Undecided};
+
+    /// What is found where our utilisation is the published one times `better`, and our times are the
+    /// published ones over that; `late` is the same of the connect time alone.
+    fn verdict(comparison: &Comparison, runs: u32, better: f64, late: f64) -> Verdict {
+        let row_of = |link: &Link| {
+            let is_of =
+                |row: &&Row| row.link(comparison.transport, link.key_up, link.send_buffer) == *link;
+            comparison.rows.iter().find(is_of).and_then(|row| row.published)
+        };
+        let judged = comparison.judge(&Runs::made_up(comparison.links(), runs, |link| {
+            let Some(published) = row_of(link) else { return Vec::new() };
+            let time = |metric: Metric| {
+                let late = if metric == TIMES[0] { late } else { 1.0 };
+                (metric, published.of(metric) / better * late)
+            };
+            let used = (UTILISATION, published.utilisation * better);
+            std::iter::once(used).chain(TIMES.map(time)).collect()
+        }));
+        judged.verdict
+    }
+
+    #[test]
+    fn every_figure_of_a_table_has_to_be_reached() {
+        for table in [IP_CLIENT, WITHOUT_ARQ] {
+            let verdict = |runs, better, late| verdict(&table, runs, better, late);
+
+            assert_eq!([verdict(3, 1.02, 1.0), verdict(3, 1.0, 1.0)], [Beaten, Reproduced]);
+            assert_eq!([verdict(3, 0.98, 1.0), verdict(3, 1.02, 1.1)], [Differs, Differs]);
+            assert_eq!(verdict(1, 1.02, 1.0), Undecided);
+        }
+    }
+}

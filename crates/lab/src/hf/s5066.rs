@@ -339,3 +339,26 @@ fn exchange(runs: &Runs<Bulk>, ber: f64, file: &str) -> Exchange {
         stations: bulk.exchange(runs.first_seed(&bulk), SHOWN),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::Verdict::{self, Beaten, Differs, Reproduced, Undecided};
+
+    /// What is found where our utilisation is the published one times what `of` says of a key-up.
+    fn verdict(runs: u32, of: fn(Duration) -> f64) -> Verdict {
+        judge(&Runs::made_up(bulks(), runs, |it| {
+            let known =
+                ERRORS.iter().find(|(ber, _)| bulk(ERROR_SPEED, *ber).channel == it.channel);
+            vec![(DATA, known.map_or(0.0, |(_, published)| published * of(it.key_up)))]
+        }))
+        .verdict
+    }
+
+    #[test]
+    fn radios_as_fast_as_the_published_one_decide() {
+        assert_eq!([verdict(3, |_| 1.02), verdict(3, |_| 1.0)], [Beaten, Reproduced]);
+        assert_eq!([verdict(3, |_| 0.98), verdict(1, |_| 1.02)], [Differs, Undecided]);
+        assert_eq!(verdict(3, |it| if it > key_ups::as_published() { 0.5 } else { 1.02 }), Beaten);
+    }
+}

@@ -5,7 +5,9 @@ use std::time::Duration;
 use sim::hf::Channel;
 
 use super::scene::{Load, Scene, Served};
-use super::{config, jain};
+use super::{Case, JAIN, LONGEST, SHARE, Shared, config, jain, judge, places};
+use crate::claim::Verdict::{self, Differs, Reproduced, Undecided};
+use crate::grid::Runs;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const SPEEDS: [&str; 2] = ["9600", "300"];
@@ -137,4 +139,22 @@ fn median(served: &Served) -> Duration {
         served.waits.iter().map(|wait| wait.expect("it arrives")).collect();
     waits.sort_unstable();
     waits[waits.len() / 2]
+}
+
+/// What is found of a third station that waits so long for its turn, in its bound, and of a lone pair
+/// with such a share.
+fn verdict(runs: u32, turn: f64, pair: f64) -> Verdict {
+    let of = |Shared(case, speed, stations): &Shared| {
+        let bound = config(*speed, *stations).turn_bound().as_secs_f64();
+        let longest = if *case == Case::Turn { turn * bound } else { 4.0 };
+        let share = if *stations > 2 { pair } else { 0.96 };
+        vec![(LONGEST, longest), (JAIN, 0.99), (SHARE, share)]
+    };
+    judge(&Runs::made_up(places(), runs, of)).verdict
+}
+
+#[test]
+fn every_goal_of_a_shared_frequency_has_to_be_met() {
+    assert_eq!([verdict(3, 0.9, 0.95), verdict(1, 0.9, 0.95)], [Reproduced, Undecided]);
+    assert_eq!([verdict(3, 1.1, 0.95), verdict(3, 0.9, 0.9)], [Differs; 2]);
 }
