@@ -11,8 +11,8 @@ use proto::s5066::sis::server::{Backlog, Known};
 use proto::s5066::sis::spdu::SPdu;
 use proto::s5066::sis::stream::Stream;
 use proto::s5066::sis::{
-    ClientId, Config, Delivery, Event, NodeStatus, PeerState, Primitive, Sap, Server, Service,
-    Transmission, UnavailableReason,
+    ClientId, Config, Delivery, Event, FlowControl, Limits, NodeStatus, PeerState, Primitive, Sap,
+    Server, Service, Transmission, UnavailableReason,
 };
 use proto::time::Time;
 
@@ -62,12 +62,17 @@ struct Stage {
 /// Lets the input say what clients send, and what the layers below and other nodes do.
 pub(crate) fn server(input: &[u8]) {
     let config = Config {
-        flow_off: Backlog { octets: 10_000, u_pdus: 20 },
-        flow_on: Backlog { octets: 5_000, u_pdus: 10 },
-        flood: FLOOD,
-        max_unread: UNREAD,
-        max_clients: CLIENTS,
-        max_undecided: 20,
+        flow: FlowControl {
+            off: Backlog { octets: 10_000, u_pdus: 20 },
+            on: Backlog { octets: 5_000, u_pdus: 10 },
+            flood: FLOOD,
+        },
+        limits: Limits {
+            max_unread: UNREAD,
+            max_clients: CLIENTS,
+            max_undecided: 20,
+            ..Limits::default()
+        },
         keep_alive: Some(Duration::from_secs(200)),
         max_ttl: Some(Duration::from_secs(1_000)),
         ..Config::default()

@@ -10,7 +10,7 @@ use proto::s5066::sis::client::{self, Client, HardLinkEvent, SendId};
 use proto::s5066::sis::primitive::{HardLink, LinkKind};
 use proto::s5066::sis::server::Backlog;
 use proto::s5066::sis::{
-    ClientId, Config, Confirmation, Event, Sap, Server, Service, Transmission,
+    ClientId, Config, Confirmation, Event, FlowControl, Limits, Sap, Server, Service, Transmission,
 };
 use proto::time::Time;
 
@@ -65,9 +65,12 @@ impl Run {
     fn new() -> Self {
         let ends = NODES.map(|address| {
             let config = Config {
-                flow_off: Backlog { octets: 5_000, u_pdus: 10 },
-                flow_on: Backlog { octets: 2_000, u_pdus: 5 },
-                max_undecided: 8,
+                flow: FlowControl {
+                    off: Backlog { octets: 5_000, u_pdus: 10 },
+                    on: Backlog { octets: 2_000, u_pdus: 5 },
+                    ..FlowControl::default()
+                },
+                limits: Limits { max_undecided: 8, ..Limits::default() },
                 keep_alive: Some(Duration::from_secs(200)),
                 ..Config::default()
             };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use proto::ip::{Checksum, Header, Spec, icmp, protocol, pseudo_header};
 use proto::rng::Rng;
 use proto::tcp::{
-    Config, Connection, Flags, KeepAlive, Options, SackBlocks, Segment, State, Timestamps,
+    Config, Connection, Flags, KeepAlive, Offer, Options, SackBlocks, Segment, State, Timestamps,
 };
 use proto::time::Time;
 
@@ -60,16 +60,19 @@ pub(crate) fn connection(input: &[u8]) {
         send_buffer: 256 + usize::from(size) * 16,
         receive_buffer: 256 + usize::from(size) * 64,
         max_holes: 4,
-        timestamps: kind & 1 == 0,
-        sack: kind & 2 == 0,
-        ecn: kind & 4 != 0,
+        offer: Offer {
+            timestamps: kind & 1 == 0,
+            sack: kind & 2 == 0,
+            ecn: kind & 4 != 0,
+            window_scaling: kind & 32 == 0,
+            ..Offer::default()
+        },
         nagle: kind & 8 == 0,
         keep_alive: (kind & 16 != 0).then_some(KeepAlive {
             idle: Duration::from_secs(30),
             interval: Duration::from_secs(3),
             probes: 3,
         }),
-        window_scaling: kind & 32 == 0,
         ..Config::default()
     };
     let mut network = Network::new(config, kind & 64 != 0);

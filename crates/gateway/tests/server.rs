@@ -48,7 +48,7 @@ fn who_is_one_too_many_is_closed_at_once() {
 #[test]
 fn connections_that_never_bind_keep_no_client_out() {
     let mut config = node::Config::new(Address::node(1), "9600".parse().unwrap());
-    config.sis.max_clients = 4;
+    config.sis.limits.max_clients = 4;
     let node = Node::new(Time::ZERO, config, Rng::stream(1, "node"));
     let mut station = Station { server: server(), node };
     let mut client = station.connect();

@@ -2,20 +2,24 @@
 
 use std::time::Duration;
 
-use proto::tcp::{Algorithm, Config, DelayedAck, FullAck, Growth, Limit, Rto};
+use proto::tcp::{
+    Algorithm, Config, Congestion, DelayedAck, FullAck, Growth, Limit, LossRecovery, Offer, Rto,
+};
 
 /// The same parameters in the TCP of ns-3 3.37.
 #[must_use]
 pub fn as_ns3(config: Config) -> Config {
     Config {
-        sack: false,
-        duplicate_sack: false,
+        offer: Offer { sack: false, duplicate_sack: false, ..config.offer },
         nagle: false,
-        congestion: Algorithm::NewReno { growth: Growth::PerAck },
-        initial_window_after_syn_loss: config.initial_window,
-        restart_after_idle: false,
-        validate_window: false,
-        full_ack: FullAck::Ssthresh,
+        congestion: Congestion {
+            algorithm: Algorithm::NewReno { growth: Growth::PerAck },
+            window_after_syn_loss: config.congestion.initial_window,
+            restart_after_idle: false,
+            validate_window: false,
+            ..config.congestion
+        },
+        recovery: LossRecovery { full_ack: FullAck::Ssthresh, ..config.recovery },
         rto: Rto { time_repeats: false, forgive: true, ..config.rto },
         ..config
     }
@@ -29,11 +33,14 @@ pub fn as_linux(config: Config) -> Config {
         send_buffer: 4 << 20,
         receive_buffer: 3 << 20,
         max_holes: 4_096,
-        undo_timeouts: true,
-        // A handshake that was only slow is told by its timestamp from one that lost a segment.
-        initial_window_after_syn_loss: config.initial_window,
+        recovery: LossRecovery { undo_timeouts: true, ..config.recovery },
+        congestion: Congestion {
+            // A handshake that was only slow is told by its timestamp from one that lost a segment.
+            window_after_syn_loss: config.congestion.initial_window,
+            algorithm: Algorithm::CUBIC,
+            ..config.congestion
+        },
         delayed_ack: DelayedAck { segments: 2, delay: Duration::from_millis(40) },
-        congestion: Algorithm::CUBIC,
         rto: Rto {
             // What the deviation adds is never below the least RTO.
             min: LINUX_MIN_RTO,

@@ -123,8 +123,7 @@ fn fast(seed: u64) -> World {
 /// As in the programs for ns-3 that this is compared with: NewReno without SACK.
 fn add_transfer(world: &mut World, from: NodeId, to: NodeId) {
     let tcp = tcp::Config {
-        sack: false,
-        duplicate_sack: false,
+        offer: tcp::Offer { sack: false, duplicate_sack: false, ..tcp::Offer::default() },
         r2: tcp::Limit::Never,
         r2_syn: tcp::Limit::Never,
         ..tcp::Config::default()

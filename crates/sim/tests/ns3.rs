@@ -120,15 +120,20 @@ fn as_ns3(mss: u16) -> tcp::Config {
     tcp::Config {
         // ns-3 does not count the timestamps.
         mss: Some(mss + 12),
-        sack: false,
-        duplicate_sack: false,
+        offer: tcp::Offer { sack: false, duplicate_sack: false, ..tcp::Offer::default() },
         nagle: false,
-        congestion: tcp::Algorithm::NewReno { growth: tcp::Growth::PerAck },
-        initial_window: tcp::InitialWindow::Segments(10),
-        initial_window_after_syn_loss: tcp::InitialWindow::Segments(10),
-        restart_after_idle: false,
-        validate_window: false,
-        full_ack: tcp::FullAck::Ssthresh,
+        congestion: tcp::Congestion {
+            algorithm: tcp::Algorithm::NewReno { growth: tcp::Growth::PerAck },
+            initial_window: tcp::InitialWindow::Segments(10),
+            window_after_syn_loss: tcp::InitialWindow::Segments(10),
+            restart_after_idle: false,
+            validate_window: false,
+            ..tcp::Congestion::default()
+        },
+        recovery: tcp::LossRecovery {
+            full_ack: tcp::FullAck::Ssthresh,
+            ..tcp::LossRecovery::default()
+        },
         rto: tcp::Rto {
             syn: Duration::from_secs(3),
             time_repeats: false,

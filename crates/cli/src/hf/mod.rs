@@ -6,6 +6,7 @@ mod options;
 mod parameters;
 mod picture;
 mod progress;
+mod radio;
 mod report;
 
 use std::fs;

@@ -2,36 +2,47 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
-use proto::modem::{Interleaver, Waveform};
+use proto::modem::Waveform;
 use proto::s5066::cas::Access;
 use proto::s5066::{Address, node};
 use sim::hf::{Channel, Timing};
 use sim::units::Span;
 
 use super::parameters::NodeParameters;
+use super::radio::Radio;
 
 /// Everything that may be left out.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct Options {
-    /// Bits a second: 75 to 9600 (STANAG 4539), above that up to 240000 (48 kHz wideband) [default: 9600].
-    #[arg(long, value_name = "BIT/S", help_heading = "Radio")]
-    speed: Option<u32>,
-    /// ultra-short, very-short, short, medium, long or very-long [default: short].
-    #[arg(long, help_heading = "Radio")]
-    interleaver: Option<Interleaver>,
-    /// Share of wrong bits behind the modem's decoder, such as 1e-5 [default: 0].
-    #[arg(long, value_name = "RATE", help_heading = "Radio")]
-    ber: Option<BitErrorRate>,
-    /// Signal to noise ratio in 3 kHz (48 kHz for wideband), from which errors follow.
-    #[arg(long, value_name = "DB", allow_negative_numbers = true, help_heading = "Radio")]
-    snr: Option<Decibel>,
-    /// How the signal fades: good, moderate or poor, as CCIR has them; needs --snr.
-    #[arg(long, help_heading = "Radio")]
-    fading: Option<Fading>,
+    #[command(flatten)]
+    radio: Radio,
+    #[command(flatten)]
+    nodes: Nodes,
+    #[command(flatten)]
+    modems: Modems,
 
+    /// What the random choices derive from; without it, another each time.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// End after this long: 60s. Without it, at Ctrl-C.
+    #[arg(long)]
+    duration: Option<Span>,
+    /// Write the frames that each node sends and receives to a.pcapng and b.pcapng in this folder.
+    #[arg(long, value_name = "DIR")]
+    capture: Option<PathBuf>,
+    /// Draw who transmitted what and when, at the end.
+    #[arg(long, value_name = "FILE.svg")]
+    timeline: Option<PathBuf>,
+    /// Print the summary at the end as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The two nodes, and what is the same of both.
+#[derive(Clone, Debug, Default, clap::Args)]
+struct Nodes {
     /// Node address of A [default: 0.10.20.30].
     #[arg(long, value_name = "W.X.Y.Z", help_heading = "Nodes")]
     address_a: Option<Address>,
@@ -55,7 +66,11 @@ pub(super) struct Options {
     short_numbers: bool,
     #[command(flatten)]
     parameters: NodeParameters,
+}
 
+/// Modems without nodes.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+struct Modems {
     /// Only modems, for nodes elsewhere.
     #[arg(long, help_heading = "Modems alone")]
     modem_only: bool,
@@ -65,22 +80,6 @@ pub(super) struct Options {
     /// Where modem B listens [default: 127.0.0.1:3001, in another namespace 127.0.0.1:3000].
     #[arg(long, value_name = "IP:PORT", help_heading = "Modems alone")]
     modem_b: Option<SocketAddr>,
-
-    /// What the random choices derive from; without it, another each time.
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
-    /// End after this long: 60s. Without it, at Ctrl-C.
-    #[arg(long)]
-    duration: Option<Span>,
-    /// Write the frames that each node sends and receives to a.pcapng and b.pcapng in this folder.
-    #[arg(long, value_name = "DIR")]
-    capture: Option<PathBuf>,
-    /// Draw who transmitted what and when, at the end.
-    #[arg(long, value_name = "FILE.svg")]
-    timeline: Option<PathBuf>,
-    /// Print the summary at the end as one JSON object.
-    #[arg(long)]
-    json: bool,
 }
 
 /// Options that fit together.
@@ -106,23 +105,6 @@ pub(super) struct End {
     pub(super) listen: SocketAddr,
 }
 
-/// The share of wrong bits, 0 to a half.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct BitErrorRate(f64);
-
-/// A ratio of powers.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Decibel(f64);
-
-/// Two paths that fade, by delay and Doppler spread.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Fading {
-    Good,
-    Moderate,
-    Poor,
-}
-
-const SPEED: u32 = 9_600;
 const ADDRESSES: [Address; 2] = [Address::node(0x000a_141e), Address::node(0x000a_141f)];
 /// Registered for SIS, and suggested for modems; the one after it for B.
 const SIS_PORT: u16 = 5_066;
@@ -131,26 +113,10 @@ const MODEM_PORT: u16 = 3_000;
 impl Options {
     /// These, and where they are silent, others.
     pub(super) fn or(self, other: Self) -> Self {
-        // Of two ways to say how bad the channel is, the nearer one counts.
-        let is_said = self.ber.is_some() || self.snr.is_some();
-        let (ber, snr) = if is_said { (self.ber, self.snr) } else { (other.ber, other.snr) };
         Self {
-            speed: self.speed.or(other.speed),
-            interleaver: self.interleaver.or(other.interleaver),
-            ber,
-            snr,
-            fading: self.fading.or(if self.ber.is_some() { None } else { other.fading }),
-            address_a: self.address_a.or(other.address_a),
-            address_b: self.address_b.or(other.address_b),
-            sis_a: self.sis_a.or(other.sis_a),
-            sis_b: self.sis_b.or(other.sis_b),
-            netns_a: self.netns_a.or(other.netns_a),
-            netns_b: self.netns_b.or(other.netns_b),
-            modem_only: self.modem_only || other.modem_only,
-            short_numbers: self.short_numbers || other.short_numbers,
-            parameters: self.parameters.or(other.parameters),
-            modem_a: self.modem_a.or(other.modem_a),
-            modem_b: self.modem_b.or(other.modem_b),
+            radio: self.radio.or(other.radio),
+            nodes: self.nodes.or(other.nodes),
+            modems: self.modems.or(other.modems),
             seed: self.seed.or(other.seed),
             duration: self.duration.or(other.duration),
             capture: self.capture.or(other.capture),
@@ -160,31 +126,50 @@ impl Options {
     }
 
     pub(super) fn check(self) -> Result<Plan, String> {
-        let speed = self.speed.unwrap_or(SPEED);
-        let interleaver = self.interleaver.unwrap_or_default();
-        let waveform: Waveform =
-            format!("{speed}/{interleaver}").parse().map_err(|why| format!("--speed: {why}"))?;
+        let waveform = self.radio.waveform()?;
+        let channel = self.radio.channel()?;
+        let nodes = self.nodes.check(waveform)?;
+        let ends = listen_at(&self.nodes, &self.modems)?;
+        let [a, b] = &nodes;
+        let [at_a, at_b] = ends;
+        Ok(Plan {
+            waveform,
+            channel,
+            ends: [
+                End { address: a.address, namespace: self.nodes.netns_a, listen: at_a },
+                End { address: b.address, namespace: self.nodes.netns_b, listen: at_b },
+            ],
+            is_modem_only: self.modems.modem_only,
+            nodes,
+            seed: self.seed,
+            duration: self.duration.map(|span| span.0),
+            capture: self.capture,
+            timeline: self.timeline,
+            is_json: self.json,
+        })
+    }
+}
+
+impl Nodes {
+    fn or(self, other: Self) -> Self {
+        Self {
+            address_a: self.address_a.or(other.address_a),
+            address_b: self.address_b.or(other.address_b),
+            sis_a: self.sis_a.or(other.sis_a),
+            sis_b: self.sis_b.or(other.sis_b),
+            netns_a: self.netns_a.or(other.netns_a),
+            netns_b: self.netns_b.or(other.netns_b),
+            short_numbers: self.short_numbers || other.short_numbers,
+            parameters: self.parameters.or(other.parameters),
+        }
+    }
+
+    fn check(&self, waveform: Waveform) -> Result<[node::Config; 2], String> {
         let mut node = Timing::default().station(ADDRESSES[0], waveform);
         self.parameters.apply(&mut node).map_err(|refused| {
             let options: Vec<String> = refused.names.iter().map(|it| format!("--{it}")).collect();
             format!("{}: {refused}", options.join(" and "))
         })?;
-        let channel = match (self.ber, self.snr, self.fading) {
-            (Some(_), Some(_), _) => {
-                return Err("--ber and --snr: one of them says how bad the channel is".to_owned());
-            }
-            (_, None, Some(_)) => {
-                return Err(
-                    "--fading needs --snr: the ratio that the signal fades around".to_owned()
-                );
-            }
-            (None, None, None) => Channel::Clear,
-            (Some(BitErrorRate(rate)), None, None) => Channel::Ber(rate),
-            (None, Some(Decibel(snr_db)), None) => Channel::Awgn { snr_db },
-            (None, Some(Decibel(snr_db)), Some(Fading::Good)) => Channel::good(snr_db),
-            (None, Some(Decibel(snr_db)), Some(Fading::Moderate)) => Channel::moderate(snr_db),
-            (None, Some(Decibel(snr_db)), Some(Fading::Poor)) => Channel::poor(snr_db),
-        };
         let addresses = [self.address_a, self.address_b];
         let [a, b] = [0, 1].map(|end| addresses[end].unwrap_or(ADDRESSES[end]));
         for (address, name) in [(a, "a"), (b, "b")] {
@@ -198,89 +183,48 @@ impl Options {
             return Err(format!("--address-a and --address-b: both are {a}"));
         }
         node.extensions.long_numbers &= !self.short_numbers;
-        let nodes = [(a, 0), (b, 1)].map(|(address, own)| {
+        Ok([(a, 0), (b, 1)].map(|(address, own)| {
             let mut node = node::Config { address, ..node.clone() };
             if let Access::Slotted { position, .. } = &mut node.access {
                 *position = own;
             }
             node
-        });
-        let own =
-            if self.modem_only { (self.modem_a, self.modem_b) } else { (self.sis_a, self.sis_b) };
-        let (option, port) =
-            if self.modem_only { ("modem", MODEM_PORT) } else { ("sis", SIS_PORT) };
-        let unused = if self.modem_only {
-            [(self.sis_a, "sis-a"), (self.sis_b, "sis-b")]
-        } else {
-            [(self.modem_a, "modem-a"), (self.modem_b, "modem-b")]
-        };
-        if let Some((_, name)) = unused.into_iter().find(|(given, _)| given.is_some()) {
-            let where_to = if self.modem_only {
-                "modems alone have no clients: --modem-only"
-            } else {
-                "it is for --modem-only"
-            };
-            return Err(format!("--{name}: {where_to}"));
-        }
-        let has_namespaces = self.netns_a != self.netns_b;
-        let at = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
-        let first = own.0.unwrap_or(at(port));
-        let second = own.1.unwrap_or(at(if has_namespaces { port } else { port + 1 }));
-        if first == second && !has_namespaces && first.port() != 0 {
-            return Err(format!("--{option}-a and --{option}-b: both are {first}"));
-        }
-        Ok(Plan {
-            waveform,
-            channel,
-            ends: [
-                End { address: a, namespace: self.netns_a, listen: first },
-                End { address: b, namespace: self.netns_b, listen: second },
-            ],
-            is_modem_only: self.modem_only,
-            nodes,
-            seed: self.seed,
-            duration: self.duration.map(|span| span.0),
-            capture: self.capture,
-            timeline: self.timeline,
-            is_json: self.json,
-        })
+        }))
     }
 }
 
-impl FromStr for BitErrorRate {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let rate: Option<f64> = text.parse().ok();
-        rate.filter(|rate| (0.0..=0.5).contains(rate))
-            .map(Self)
-            .ok_or_else(|| format!("{text:?} is no bit error rate: 0 to 0.5, such as 1e-5"))
-    }
-}
-
-impl FromStr for Decibel {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let ratio: Option<f64> = text.parse().ok();
-        ratio
-            .filter(|ratio| (-40.0..=80.0).contains(ratio))
-            .map(Self)
-            .ok_or_else(|| format!("{text:?} is no ratio in dB: -40 to 80, such as 20"))
-    }
-}
-
-impl FromStr for Fading {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "good" => Ok(Self::Good),
-            "moderate" => Ok(Self::Moderate),
-            "poor" => Ok(Self::Poor),
-            _ => Err(format!("{text:?} is no fading: good, moderate or poor")),
+impl Modems {
+    fn or(self, other: Self) -> Self {
+        Self {
+            modem_only: self.modem_only || other.modem_only,
+            modem_a: self.modem_a.or(other.modem_a),
+            modem_b: self.modem_b.or(other.modem_b),
         }
     }
+}
+
+/// Where the two ends listen: the nodes for clients, or modems alone for nodes.
+fn listen_at(nodes: &Nodes, modems: &Modems) -> Result<[SocketAddr; 2], String> {
+    let sis = ("sis", [nodes.sis_a, nodes.sis_b], SIS_PORT);
+    let modem = ("modem", [modems.modem_a, modems.modem_b], MODEM_PORT);
+    let ((name, own, port), unused, why) = if modems.modem_only {
+        (modem, sis, "modems alone have no clients: --modem-only")
+    } else {
+        (sis, modem, "it is for --modem-only")
+    };
+    for (given, end) in unused.1.into_iter().zip(["a", "b"]) {
+        if given.is_some() {
+            return Err(format!("--{}-{end}: {why}", unused.0));
+        }
+    }
+    let has_namespaces = nodes.netns_a != nodes.netns_b;
+    let at = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
+    let first = own[0].unwrap_or(at(port));
+    let second = own[1].unwrap_or(at(if has_namespaces { port } else { port + 1 }));
+    if first == second && !has_namespaces && first.port() != 0 {
+        return Err(format!("--{name}-a and --{name}-b: both are {first}"));
+    }
+    Ok([first, second])
 }
 
 #[cfg(test)]
@@ -311,7 +255,10 @@ mod tests {
     fn the_command_line_counts_more_than_the_file() {
         let text = "speed = 300\nber = 1e-5\naddress-a = \"0.0.0.7\"\njson = true\n";
         let from_file = file::parse(text).unwrap();
-        let given = Options { snr: Some(Decibel(12.0)), speed: Some(600), ..Options::default() };
+        let given = Options {
+            radio: Radio { snr: Some(12.0), speed: Some(600), ..Radio::default() },
+            ..Options::default()
+        };
 
         let plan = given.or(from_file).check().unwrap();
 
@@ -323,8 +270,14 @@ mod tests {
 
     #[test]
     fn other_namespaces_have_the_port_of_their_own() {
-        let options = Options { netns_b: Some("b".to_owned()), ..Options::default() };
-        let modems = Options { modem_only: true, ..Options::default() };
+        let options = Options {
+            nodes: Nodes { netns_b: Some("b".to_owned()), ..Nodes::default() },
+            ..Options::default()
+        };
+        let modems = Options {
+            modems: Modems { modem_only: true, ..Modems::default() },
+            ..Options::default()
+        };
 
         let ends = options.check().unwrap().ends;
         let modems = modems.check().unwrap().ends.map(|end| end.listen.to_string());

@@ -105,10 +105,10 @@ impl Exchange {
             let sis = self.net.node(station).sis().stats();
             Outcome {
                 tally: self.observer.tallies()[end],
-                octets_taken: sis.octets_taken,
-                octets_delivered: sis.octets_delivered,
-                u_pdus_delivered: sis.u_pdus_delivered,
-                u_pdus_failed: sis.failed + sis.expired,
+                octets_taken: sis.submitted.octets_taken,
+                octets_delivered: sis.delivered.octets_delivered,
+                u_pdus_delivered: sis.delivered.u_pdus_delivered,
+                u_pdus_failed: sis.submitted.failed + sis.submitted.expired,
                 underruns: self.net.medium().stats(station).underrun_octets,
                 connections: *self.servers[end].stats(),
             }

@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(node.listen, "127.0.0.1:5066".parse().unwrap());
         let node = node.node;
         assert_eq!(node.address.to_string(), "0.10.20.30");
-        assert_eq!((node.waveform.bits_per_s(), node.sis.max_clients), (9_600, 64));
+        assert_eq!((node.waveform.bits_per_s(), node.sis.limits.max_clients), (9_600, 64));
         let default = node::Config::new(node.address, node.waveform);
         assert_eq!((node.longest, node.exchange), (default.longest, default.exchange));
         assert_eq!((node.link, node.extensions), (default.link, default.extensions));

@@ -141,7 +141,7 @@ fn the_kernel_closes_its_window_and_opens_it_again() {
         let stream = rig.connected();
         rig.send(&pattern(20 * MEGABYTE));
         rig.run_until("the kernel's window is closed", |rig| {
-            rig.tcp().peer_window() < 1_000 && rig.tcp().stats().window_probes > 1
+            rig.tcp().peer_window() < 1_000 && rig.tcp().stats().sent.window_probes > 1
         });
         let reader = read_to_end(stream);
         rig.closes = true;
@@ -160,7 +160,7 @@ fn our_window_closes_and_opens_again() {
         let writer = thread::spawn(move || stream.write_all(&pattern(20 * MEGABYTE)).unwrap());
         let full = quick().receive_buffer - 1_500;
         rig.run_until("our window is closed", |rig| {
-            rig.tcp().readable() > full && rig.tcp().stats().out_of_window > 1
+            rig.tcp().readable() > full && rig.tcp().stats().received.out_of_window > 1
         });
         rig.is_lazy = false;
         rig.run_until("the end", |rig| rig.has(Event::PeerClosed));

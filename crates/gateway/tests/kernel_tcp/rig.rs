@@ -12,7 +12,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, unshare};
 use proto::ip::{self, FlowKey, protocol};
 use proto::rng::Rng;
-use proto::tcp::{Config, Connection, Event, Flags, Rto, Segment, State};
+use proto::tcp::{Config, Connection, Event, Flags, LossRecovery, Offer, Rto, Segment, State};
 use proto::time::{Time, earliest};
 use tun_rs::{DeviceBuilder, SyncDevice};
 
@@ -38,19 +38,28 @@ pub(crate) fn quick() -> Config {
 /// Each option on and off.
 pub(crate) fn configs() -> [Config; 6] {
     let plain = Config {
-        sack: false,
-        timestamps: false,
-        window_scaling: false,
-        limited_transmit: false,
+        offer: Offer { sack: false, timestamps: false, window_scaling: false, ..quick().offer },
+        recovery: LossRecovery { limited_transmit: false, ..quick().recovery },
         ..quick()
     };
     [
         quick(),
         plain,
-        Config { sack: true, ..plain },
-        Config { timestamps: true, mss: Some(536), ..plain },
-        Config { ecn: true, nagle: false, receive_buffer: 5_000, send_buffer: 3_000, ..quick() },
-        Config { window_scaling: true, receive_buffer: 1 << 20, send_buffer: 1 << 20, ..plain },
+        Config { offer: Offer { sack: true, ..plain.offer }, ..plain },
+        Config { offer: Offer { timestamps: true, ..plain.offer }, mss: Some(536), ..plain },
+        Config {
+            offer: Offer { ecn: true, ..quick().offer },
+            nagle: false,
+            receive_buffer: 5_000,
+            send_buffer: 3_000,
+            ..quick()
+        },
+        Config {
+            offer: Offer { window_scaling: true, ..plain.offer },
+            receive_buffer: 1 << 20,
+            send_buffer: 1 << 20,
+            ..plain
+        },
     ]
 }
 

@@ -258,7 +258,10 @@ impl Tcp {
     fn config(&self) -> tcp::Config {
         let current = tcp::Config {
             mss: Some(self.segment + TIMESTAMPS),
-            initial_window: tcp::InitialWindow::Segments(self.initial_window),
+            congestion: tcp::Congestion {
+                initial_window: tcp::InitialWindow::Segments(self.initial_window),
+                ..tcp::Congestion::default()
+            },
             rto: tcp::Rto { syn: Duration::from_secs(3), min: self.min_rto, ..tcp::Rto::default() },
             // How long plain TCP takes is the question, not when it gives up.
             r2: tcp::Limit::Never,
@@ -301,8 +304,8 @@ fn of_transfer(built: &Built<'_>, sender: AppId) -> Outcome {
     vec![
         (DELAY, Observation::seconds(delay, TIME_LIMIT)),
         (PACKETS, counted(built.world.total().sent.traffic().packets)),
-        (RETRANSMITTED, counted(sent.tcp.retransmissions)),
-        (OFFERED, counted(sent.tcp.segments_sent)),
+        (RETRANSMITTED, counted(sent.tcp.sent.retransmissions)),
+        (OFFERED, counted(sent.tcp.sent.segments)),
     ]
 }
 
@@ -313,8 +316,10 @@ fn drops(world: &World) -> [(Metric, Observation); 2] {
     let mut edge = report.total.dropped_at_edge.packets;
     for node in &report.nodes {
         for hbh in world.services::<Hbh>(node.node).map(Hbh::stats) {
-            inside += hbh.packets_full_inside + hbh.packets_abandoned + hbh.packets_expired;
-            edge += hbh.packets_full - hbh.packets_full_inside;
+            inside += hbh.intake.packets_full_inside
+                + hbh.sent.packets_abandoned
+                + hbh.sent.packets_expired;
+            edge += hbh.intake.packets_full - hbh.intake.packets_full_inside;
         }
     }
     [

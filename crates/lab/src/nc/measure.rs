@@ -112,7 +112,7 @@ impl Measured {
                 .requests(&built)
                 .and_then(|app| built.world.app(app))
                 .map(Ping::stats),
-            retransmissions: senders.map(|sent| sent.tcp.retransmissions).sum(),
+            retransmissions: senders.map(|sent| sent.tcp.sent.retransmissions).sum(),
             ends: ends.collect(),
         }
     }
@@ -151,8 +151,9 @@ impl Measured {
         let mut outcome = vec![(GOODPUT, self.goodput() / 1e6), (FAIRNESS, self.fairness())];
         outcome.push((REPEATED, self.retransmissions as f64));
         let seconds = |share| self.delay(share).map(|delay| delay.as_secs_f64());
-        let repairs =
-            |stats: nc::Stats| stats.repairs_sent as f64 / stats.sources_sent.max(1) as f64;
+        let repairs = |stats: nc::Stats| {
+            stats.sent.repairs_sent as f64 / stats.sent.sources_sent.max(1) as f64
+        };
         let answered = |stats: &ping::Stats| stats.answered as f64 / stats.sent.max(1) as f64;
         let requests = self.requests.as_ref();
         let optional = [

@@ -143,22 +143,26 @@ impl Kind {
                 max_holes: 4_096,
                 // As Linux has it: the deviation's part of the RTO is never below its least RTO.
                 rto: tcp::Rto { min: MIN_RTO, granularity: MIN_RTO, ..common.rto },
-                ecn: self == Self::CurrentEcn,
-                congestion: match self {
-                    Self::Cubic => tcp::Algorithm::CUBIC,
-                    Self::CurrentEcn | Self::Seed | Self::SeedScaled => common.congestion,
+                offer: tcp::Offer { ecn: self == Self::CurrentEcn, ..common.offer },
+                congestion: tcp::Congestion {
+                    algorithm: match self {
+                        Self::Cubic => tcp::Algorithm::CUBIC,
+                        Self::CurrentEcn | Self::Seed | Self::SeedScaled => {
+                            common.congestion.algorithm
+                        }
+                    },
+                    ..common.congestion
                 },
                 ..common
             },
             Self::Seed => as_ns3(tcp::Config {
-                window_scaling: false,
-                timestamps: false,
+                offer: tcp::Offer { window_scaling: false, timestamps: false, ..common.offer },
                 send_buffer: 65_535,
                 receive_buffer: 65_535,
                 ..common
             }),
             Self::SeedScaled => tcp::Config {
-                window_scaling: true,
+                offer: tcp::Offer { window_scaling: true, ..Self::Seed.config(packet).offer },
                 send_buffer: 128 << 10,
                 receive_buffer: 128 << 10,
                 ..Self::Seed.config(packet)

@@ -242,17 +242,17 @@ impl HfReport {
             ack_octets: stats.sent.ack.octets,
             control_octets: stats.sent.control.octets,
             padding_octets: stats.sent.padding.octets,
-            packets_in: client.packets_in,
-            dropped: client.malformed
-                + client.no_route
-                + client.too_big
-                + client.queue_full
-                + client.expired
-                + client.unreachable
-                + client.refused
-                + client.forsaken,
-            confirmed: client.confirmed,
-            packets_out: client.packets_out,
+            packets_in: client.taken.packets_in,
+            dropped: client.taken.malformed
+                + client.taken.no_route
+                + client.taken.too_big
+                + client.taken.queue_full
+                + client.taken.expired
+                + client.handed.unreachable
+                + client.handed.refused
+                + client.handed.forsaken,
+            confirmed: client.handed.confirmed,
+            packets_out: client.received.packets_out,
         }
     }
 

@@ -241,7 +241,7 @@ impl Reader<'_> {
         for options in [usual, options.as_ref()].into_iter().flatten() {
             options.apply(&tcp::PARAMETERS, &mut tcp)?;
         }
-        tcp.dscp = dscp(section)?.unwrap_or(tcp.dscp);
+        tcp.ip.dscp = dscp(section)?.unwrap_or(tcp.ip.dscp);
         Ok(Transfer { flow, octets: most(section, "octets")?, tcp })
     }
 

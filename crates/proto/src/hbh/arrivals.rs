@@ -22,14 +22,14 @@ const UNRETURNED: u16 = 64;
 
 impl Node {
     pub(super) fn handle_ack(&mut self, now: Time, peer: Peer, ack: &Ack<'_>) {
-        self.stats.acks_received += 1;
+        self.stats.sent.acks_received += 1;
         if ack.is_congested {
-            self.stats.congestion_received += 1;
+            self.stats.sent.congestion_received += 1;
         }
         let (Some(state), Some(sender)) =
             (self.peers.get_mut(&peer), self.senders.get_mut(&(peer, ack.flow)))
         else {
-            self.stats.acks_stray += 1;
+            self.stats.sent.acks_stray += 1;
             return;
         };
         let before = sender.held();
@@ -51,7 +51,7 @@ impl Node {
         let id = (peer, data.flow);
         if !self.receivers.contains_key(&id) {
             if !self.has_room_for_receiver(now) {
-                self.stats.data_deferred += 1;
+                self.stats.received.data_deferred += 1;
                 return;
             }
             self.receivers.insert(id, Receiver::new(now, data, window, profile));
@@ -68,10 +68,10 @@ impl Node {
         let is_new = receiver.handle_data(now, data, patiences, window, profile, &mut self.pool);
         self.owe(now, peer, data.flow);
         if !is_new {
-            self.stats.data_duplicate += 1;
+            self.stats.received.data_duplicate += 1;
             return;
         }
-        self.stats.data_received += 1;
+        self.stats.received.data_received += 1;
         let packet = self.rebuild(header, data.payload, data.protocol);
         self.keep(id, data.seq, &packet, header.len(), data.has_hole);
         self.restore(now, id, packet, data.has_hole);
@@ -91,13 +91,13 @@ impl Node {
             || self.receivers.len() > REPAIRED_FLOWS
             || !self.receivers.contains_key(&id)
         {
-            self.stats.repairs_stray += 1;
+            self.stats.received.repairs_stray += 1;
             return;
         }
         if self.defers(now, id) {
             return;
         }
-        self.stats.repairs_received += 1;
+        self.stats.received.repairs_received += 1;
         let patience = self.patience(peer, false);
         let Some(receiver) = self.receivers.get_mut(&id) else { return };
         let is_needed =
@@ -132,7 +132,7 @@ impl Node {
                 .is_some_and(|sender| sender.backlog() >= self.config.queue);
         if is_full {
             receiver.owe(now);
-            self.stats.data_deferred += 1;
+            self.stats.received.data_deferred += 1;
             self.owe(now, id.0, id.1);
         }
         is_full
@@ -158,7 +158,7 @@ impl Node {
         if back > data.outstanding || !receiver.handle_recovered(seq) {
             return;
         }
-        self.stats.packets_recovered += 1;
+        self.stats.received.packets_recovered += 1;
         let packet = self.rebuild(header, octets, data.protocol);
         self.keep(id, seq, &packet, header.len(), false);
         self.restore(now, id, packet, false);
@@ -199,7 +199,7 @@ impl Node {
     /// Whether it goes on shows when packets of its flow come back to be sent to another peer.
     fn restore(&mut self, now: Time, id: (Peer, FlowId), packet: Vec<u8>, has_hole: bool) {
         let Ok(header) = Header::parse(&packet) else {
-            self.stats.messages_malformed += 1;
+            self.stats.received.messages_malformed += 1;
             self.pool.give(packet);
             return;
         };
@@ -237,7 +237,7 @@ impl Node {
             let (pool, len) = (&mut self.pool, header.len());
             receiver.decoder.handle_packet(seq, &packet, len, has_hole, pool);
             if receiver.handle_recovered(seq) {
-                self.stats.packets_recovered += 1;
+                self.stats.received.packets_recovered += 1;
                 self.restore(now, id, packet, has_hole);
             } else {
                 self.pool.give(packet);

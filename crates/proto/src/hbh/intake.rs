@@ -39,7 +39,7 @@ impl Node {
                 && let Some(sender) = self.senders.get_mut(&(peer, flow))
                 && sender.absorb(now, tcp, packet, header.len, state)
             {
-                self.stats.packets_absorbed += 1;
+                self.stats.intake.packets_absorbed += 1;
                 return Ok(());
             }
         }
@@ -51,7 +51,7 @@ impl Node {
         };
         if !has_room || self.held >= self.config.packets {
             sender.handle_loss(tcp);
-            self.stats.packets_full_inside += u64::from(upstream.is_some());
+            self.stats.intake.packets_full_inside += u64::from(upstream.is_some());
             return Err(Refused::Full);
         }
 
@@ -61,7 +61,7 @@ impl Node {
             && sender.backlog() >= self.config.congestion
             && mark_congestion(&mut octets)
         {
-            self.stats.packets_marked += 1;
+            self.stats.intake.packets_marked += 1;
         }
         let has_hole = tcp.is_some_and(|tcp| {
             upstream
@@ -106,7 +106,7 @@ impl Node {
                 let before = sender.held();
                 sender.take_back(&mut self.pool, |_| {});
                 self.held -= before - sender.held();
-                self.stats.packets_reset += (before - sender.held()) as u64;
+                self.stats.sent.packets_reset += (before - sender.held()) as u64;
             }
         }
     }

@@ -31,7 +31,7 @@ mod receiver;
 mod repair;
 mod rtt;
 mod sender;
-mod stats;
+pub mod stats;
 #[cfg(test)]
 mod tests;
 mod transmit;

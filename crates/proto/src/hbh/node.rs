@@ -9,7 +9,7 @@ use super::peer::{LinkState, PeerState};
 use super::pool::Pool;
 use super::receiver::Receiver;
 use super::sender::Sender;
-use super::stats::Stats;
+use super::stats::{Received, Stats};
 use super::wire::{self, FlowId, Message};
 use crate::contract::Refused;
 use crate::ip::{FlowKey, Header};
@@ -172,11 +172,11 @@ impl Node {
     pub fn handle_packet(&mut self, now: Time, peer: Peer, packet: &[u8]) -> Result<(), Refused> {
         let outcome = self.take(now, peer, packet);
         match outcome {
-            Ok(()) => self.stats.packets_taken += 1,
-            Err(Refused::Full) => self.stats.packets_full += 1,
-            Err(Refused::Malformed) => self.stats.packets_malformed += 1,
-            Err(Refused::TooBig { .. }) => self.stats.packets_too_big += 1,
-            Err(Refused::Down) => self.stats.packets_unknown_peer += 1,
+            Ok(()) => self.stats.intake.packets_taken += 1,
+            Err(Refused::Full) => self.stats.intake.packets_full += 1,
+            Err(Refused::Malformed) => self.stats.intake.packets_malformed += 1,
+            Err(Refused::TooBig { .. }) => self.stats.intake.packets_too_big += 1,
+            Err(Refused::Down) => self.stats.intake.packets_unknown_peer += 1,
         }
         outcome
     }
@@ -186,15 +186,15 @@ impl Node {
     /// The packets that it brings are asked for by `poll_restored`.
     pub fn handle_message(&mut self, now: Time, peer: Peer, packet: &[u8]) {
         let Ok(header) = Header::parse(packet) else {
-            self.stats.messages_malformed += 1;
+            self.stats.received.messages_malformed += 1;
             return;
         };
         if header.protocol != self.config.protocol {
-            self.stats.messages_malformed += 1;
+            self.stats.received.messages_malformed += 1;
             return;
         }
         if !self.peers.contains_key(&peer) {
-            self.stats.messages_unknown_peer += 1;
+            self.stats.received.messages_unknown_peer += 1;
             return;
         }
 
@@ -217,11 +217,11 @@ impl Node {
                     return;
                 }
                 Err(wire::Malformed::Checksum) => {
-                    self.stats.messages_damaged += 1;
+                    self.stats.received.messages_damaged += 1;
                     return;
                 }
                 Err(_) => {
-                    self.stats.messages_malformed += 1;
+                    self.stats.received.messages_malformed += 1;
                     return;
                 }
             }
@@ -307,8 +307,9 @@ impl Node {
     /// What happened so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
+        let received = Received { gaps_given_up: self.egress.given_up(), ..self.stats.received };
         Stats {
-            gaps_given_up: self.egress.given_up(),
+            received,
             flows: (self.senders.len() + self.receivers.len() + self.egress.flows()) as u64,
             packets_held: self.held as u64,
             ..self.stats

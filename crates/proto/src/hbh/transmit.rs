@@ -42,7 +42,8 @@ impl Node {
                 continue;
             };
             let before = sender.held();
-            self.stats.packets_expired += sender.expire(now, self.config.lifetime, &mut self.pool);
+            self.stats.sent.packets_expired +=
+                sender.expire(now, self.config.lifetime, &mut self.pool);
             self.held -= before - sender.held();
             let is_silent = self.peers.get(&peer).is_some_and(PeerState::is_silent);
             let Some(choice) = sender.choose(now, is_silent, &self.config) else {
@@ -114,11 +115,11 @@ impl Node {
                 break;
             }
             room -= acks.len() - before;
-            self.stats.acks_ridden += 1;
+            self.stats.received.acks_ridden += 1;
         }
         let Some(sender) = self.senders.get_mut(&(peer, flow)) else { return };
         let room = if is_patient { 0 } else { room };
-        let counted = (&self.config, &mut self.stats);
+        let counted = (&self.config, &mut self.stats.sent);
         let header_len = sender.transmit(now, choice, (&acks, room), is_patient, counted, out);
         seal(out, header_len, self.config.protocol);
         self.scratch = acks;
@@ -135,7 +136,7 @@ impl Node {
         let Some(sender) = self.senders.get_mut(&(peer, flow)) else { return };
         let header_len = sender.emit_repair(now, &mut self.scratch, out);
         seal(out, header_len, self.config.protocol);
-        self.stats.repairs_sent += 1;
+        self.stats.sent.repairs_sent += 1;
         self.attend(now, peer, flow);
     }
 
@@ -158,7 +159,7 @@ impl Node {
             }
         }
         seal(out, header_len, self.config.protocol);
-        self.stats.acks_sent += 1;
+        self.stats.received.acks_sent += 1;
     }
 
     /// Octets of the acknowledgement that has been owed to `peer` for longest.

@@ -23,7 +23,7 @@ impl Node {
         };
         sender.turn.timer = None;
         let before = sender.held();
-        self.stats.packets_expired += sender.expire(now, self.config.lifetime, &mut self.pool);
+        self.stats.sent.packets_expired += sender.expire(now, self.config.lifetime, &mut self.pool);
         let mut learned = Learned::default();
         if !state.is_silent() || state.probe_at <= now {
             let (config, pool) = (&self.config, &mut self.pool);
@@ -132,9 +132,9 @@ impl Node {
         if let Some(state) = self.peers.get_mut(&peer) {
             state.loss.learn(learned);
         }
-        self.stats.data_superseded += u64::from(learned.superseded);
+        self.stats.sent.data_superseded += u64::from(learned.superseded);
         if learned.abandoned > 0 {
-            self.stats.packets_abandoned += u64::from(learned.abandoned);
+            self.stats.sent.packets_abandoned += u64::from(learned.abandoned);
             if self.events.len() < EVENTS {
                 self.events.push_back(Event::GaveUp { peer, packets: learned.abandoned });
             }

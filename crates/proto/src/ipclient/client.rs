@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::config::{Config, Stats, Transport};
+use super::config::{Config, Transport};
 use super::pending::Pending;
 use super::queue::{Item, Pushed, Queue};
 use super::route::find;
+use super::stats::Stats;
 use super::tcp::Tcp;
 use crate::budget::Budget;
 use crate::ip::icmp::Error;
@@ -108,10 +109,10 @@ impl IpClient {
 
     /// Takes an IP datagram from the stack; it waits until the client is bound.
     pub fn handle_packet(&mut self, now: Time, packet: &[u8]) {
-        self.stats.packets_in += 1;
-        self.stats.octets_in += packet.len() as u64;
+        self.stats.taken.packets_in += 1;
+        self.stats.taken.octets_in += packet.len() as u64;
         let Ok(header) = Header::parse(packet) else {
-            self.stats.malformed += 1;
+            self.stats.taken.malformed += 1;
             return;
         };
         let packet = &packet[..header.total_len];
@@ -123,11 +124,11 @@ impl IpClient {
             let may_cut =
                 fragment(&header, packet, usize::from(mtu), |piece| pieces.push(piece.to_vec()));
             if !may_cut {
-                self.stats.too_big += 1;
+                self.stats.taken.too_big += 1;
                 self.complain(now, Error::TooBig { mtu }, packet);
                 return;
             }
-            self.stats.fragmented += 1;
+            self.stats.taken.fragmented += 1;
             for piece in pieces {
                 if let Ok(header) = Header::parse(&piece) {
                     self.enqueue(now, &header, &piece);
@@ -144,7 +145,7 @@ impl IpClient {
         };
         let other = self.config.other_multicast.filter(|_| is_multicast);
         let Some(to) = find(&self.config.routes, header.destination).or(other) else {
-            self.stats.no_route += 1;
+            self.stats.taken.no_route += 1;
             self.complain(now, Error::HostUnreachable, packet);
             return;
         };
@@ -156,15 +157,15 @@ impl IpClient {
             class.unicast
         };
 
-        self.stats.expired += self.queue.expire(now);
+        self.stats.taken.expired += self.queue.expire(now);
         let mut item = Item::new(packet, to, transport, class.priority);
         item.expires = class.ttl.map(|ttl| now + ttl);
         item.tcp = Tcp::of(header, packet).filter(|_| self.config.supersede);
         match self.queue.push(item) {
-            Pushed::Absorbed => self.stats.absorbed += 1,
-            Pushed::Full(dropped) => self.stats.queue_full += dropped,
+            Pushed::Absorbed => self.stats.taken.absorbed += 1,
+            Pushed::Full(dropped) => self.stats.taken.queue_full += dropped,
             Pushed::Queued => {}
-            Pushed::Superseded => self.stats.superseded += 1,
+            Pushed::Superseded => self.stats.taken.superseded += 1,
         }
     }
 
@@ -193,7 +194,7 @@ impl IpClient {
     fn handle_event(&mut self, now: Time, event: client::Event) {
         match event {
             client::Event::Bound { .. } => {
-                self.stats.binds += 1;
+                self.stats.handed.binds += 1;
                 self.patience = self.config.rebind.0;
                 self.events.push_back(Event::Bound { mtu: self.mtu() });
             }
@@ -204,7 +205,7 @@ impl IpClient {
             client::Event::Confirmed(id) => {
                 if let Some(tcp) = self.pending.handle_confirmed(now, id) {
                     self.queue.release(tcp);
-                    self.stats.confirmed += 1;
+                    self.stats.handed.confirmed += 1;
                 }
             }
             client::Event::Received(received) => self.receive(received),
@@ -215,17 +216,17 @@ impl IpClient {
             client::Event::Rejected { id, to, start, reason } => {
                 let handed = id.and_then(|id| self.pending.take(id));
                 match reason {
-                    UnidataReason::EXPIRED => self.stats.expired += 1,
-                    UnidataReason::NO_RESPONSE => self.stats.unreachable += 1,
-                    UnidataReason::MAY_HAVE_ARRIVED => self.stats.forsaken += 1,
-                    UnidataReason::TAKEN_BACK => self.stats.superseded += 1,
+                    UnidataReason::EXPIRED => self.stats.taken.expired += 1,
+                    UnidataReason::NO_RESPONSE => self.stats.handed.unreachable += 1,
+                    UnidataReason::MAY_HAVE_ARRIVED => self.stats.handed.forsaken += 1,
+                    UnidataReason::TAKEN_BACK => self.stats.taken.superseded += 1,
                     UnidataReason::SAP_NOT_BOUND => {
                         // Its node has it, whether that was confirmed before or not.
-                        self.stats.confirmed += u64::from(handed.is_some());
-                        self.stats.unreceived += 1;
+                        self.stats.handed.confirmed += u64::from(handed.is_some());
+                        self.stats.handed.unreceived += 1;
                         self.events.push_back(Event::Unreceived { node: to });
                     }
-                    _ => self.stats.refused += 1,
+                    _ => self.stats.handed.refused += 1,
                 }
                 self.queue.release(handed.as_ref().and_then(|handed| handed.tcp));
                 let packet = match handed {
@@ -262,15 +263,15 @@ impl IpClient {
         let is_whole = Header::parse(&u_pdu).is_ok_and(|header| header.total_len == u_pdu.len());
         // A client bound for errors would get them; this one is not, but the node may differ.
         if !is_whole || matches!(received.arrival, Arrival::NonArqWithErrors { .. }) {
-            self.stats.received_malformed += 1;
+            self.stats.received.received_malformed += 1;
             return;
         }
         if self.released_octets + u_pdu.len() > self.config.received {
-            self.stats.received_full += 1;
+            self.stats.received.received_full += 1;
             return;
         }
-        self.stats.packets_out += 1;
-        self.stats.octets_out += u_pdu.len() as u64;
+        self.stats.received.packets_out += 1;
+        self.stats.received.octets_out += u_pdu.len() as u64;
         self.release(u_pdu);
     }
 
@@ -289,7 +290,7 @@ impl IpClient {
     fn forsake(&mut self) {
         self.is_radio_off = false;
         for handed in self.pending.take_all() {
-            self.stats.forsaken += 1;
+            self.stats.handed.forsaken += 1;
             self.queue.release(handed.tcp);
         }
     }
@@ -304,21 +305,21 @@ impl IpClient {
         }
         let has_room = self.released_octets + packet.len() <= self.config.received;
         if !has_room || !self.errors.spend(now) {
-            self.stats.icmp_limited += 1;
+            self.stats.received.icmp_limited += 1;
             return;
         }
-        self.stats.icmp_sent += 1;
+        self.stats.received.icmp_sent += 1;
         self.release(packet);
     }
 
     /// Hands to the node what it may have.
     fn pump(&mut self, now: Time) {
-        self.stats.expired += self.queue.expire(now);
+        self.stats.taken.expired += self.queue.expire(now);
         while self.client.is_ready() && self.pending.has_room() {
             let Some(item) = self.queue.pop() else { return };
             let left = item.expires.map(|at| at.since(now));
             if left == Some(Duration::ZERO) {
-                self.stats.expired += 1;
+                self.stats.taken.expired += 1;
                 self.queue.release(item.tcp);
                 continue;
             }
@@ -338,8 +339,8 @@ impl IpClient {
                     if let Some(older) = replaced {
                         self.client.take_back(older);
                     }
-                    self.stats.handed += 1;
-                    self.stats.octets_handed += item.packet.len() as u64;
+                    self.stats.handed.packets += 1;
+                    self.stats.handed.octets += item.packet.len() as u64;
                     match item.transport {
                         Transport::Arq { .. } => {
                             self.pending.handle_sent(now, id, item.packet, item.tcp);
@@ -350,7 +351,7 @@ impl IpClient {
                 }
                 Err(client::NotSent::TooLarge { .. }) => {
                     // The node was bound anew, with a smaller MTU.
-                    self.stats.too_big += 1;
+                    self.stats.taken.too_big += 1;
                     self.queue.release(item.tcp);
                 }
                 Err(

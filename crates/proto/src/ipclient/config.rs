@@ -1,9 +1,7 @@
-//! What can be set, and what is counted.
+//! What can be set.
 
 use std::net::IpAddr;
 use std::time::Duration;
-
-use serde::Serialize;
 
 use super::route::Route;
 use crate::s5066::Address;
@@ -158,66 +156,4 @@ impl Config {
             Transmission::NonArq | Transmission::NonArqWithErrors => service,
         }
     }
-}
-
-/// Counters of an IP client since it started; the last three are levels.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct Stats {
-    /// Datagrams taken from the stack.
-    pub packets_in: u64,
-    /// Octets of them.
-    pub octets_in: u64,
-    /// Datagrams dropped: not IP.
-    pub malformed: u64,
-    /// Datagrams dropped: no node has the address.
-    pub no_route: u64,
-    /// Datagrams dropped: too long, and not to be fragmented.
-    pub too_big: u64,
-    /// Datagrams cut into fragments.
-    pub fragmented: u64,
-    /// Datagrams dropped: the queue was full.
-    pub queue_full: u64,
-    /// Datagrams dropped: they waited for too long, here or at the node.
-    pub expired: u64,
-    /// TCP segments dropped: the same is on its way.
-    pub absorbed: u64,
-    /// TCP acknowledgements dropped: a later one took their place.
-    pub superseded: u64,
-    /// Datagrams handed to the node.
-    pub handed: u64,
-    /// Octets of them.
-    pub octets_handed: u64,
-    /// Datagrams confirmed by the other node.
-    pub confirmed: u64,
-    /// Of those that were confirmed: datagrams that no client at the other node took.
-    pub unreceived: u64,
-    /// Datagrams dropped: the other node did not respond.
-    pub unreachable: u64,
-    /// Datagrams that the node refused for another reason.
-    pub refused: u64,
-    /// Datagrams whose fate is not known: the client was unbound or the link lost first.
-    pub forsaken: u64,
-    /// Datagrams received and given to the stack.
-    pub packets_out: u64,
-    /// Octets of them.
-    pub octets_out: u64,
-    /// U_PDUs received that are no datagram.
-    pub received_malformed: u64,
-    /// Datagrams received and dropped: the stack takes none.
-    pub received_full: u64,
-    /// ICMP errors given to the stack.
-    pub icmp_sent: u64,
-    /// ICMP errors not given: too many.
-    pub icmp_limited: u64,
-    /// Times that the client was bound.
-    pub binds: u64,
-    /// Octets that wait.
-    #[serde(rename = "octets_queued")]
-    pub queued: u64,
-    /// Octets that the node has without having confirmed them.
-    #[serde(rename = "octets_unconfirmed")]
-    pub unconfirmed: u64,
-    /// Octets that the node may have so.
-    #[serde(rename = "octets_window")]
-    pub window: u64,
 }

@@ -18,11 +18,13 @@ mod parameters;
 mod pending;
 mod queue;
 mod route;
+pub mod stats;
 mod tcp;
 #[cfg(test)]
 mod tests;
 
 pub use client::{Event, IpClient};
-pub use config::{Class, Config, Stats, Transport};
+pub use config::{Class, Config, Transport};
 pub use parameters::{CLASS, PARAMETERS};
 pub use route::Route;
+pub use stats::Stats;

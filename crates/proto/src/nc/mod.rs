@@ -27,7 +27,7 @@ mod reported;
 mod reporter;
 mod sender;
 mod silence;
-mod stats;
+pub mod stats;
 #[cfg(test)]
 mod tests;
 mod transmit;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::coefficients::Coefficients;
 use super::equations::{Equations, Outcome, Row};
-use super::stats::Stats;
+use super::stats::Received;
 use super::wire::{MAX_HOLES, Records};
 use crate::time::{Time, earliest};
 
@@ -88,7 +88,7 @@ impl Receiver {
         number: u64,
         symbol: &[u8],
         is_overtaken: bool,
-        stats: &mut Stats,
+        stats: &mut Received,
     ) {
         if !self.extend(now, number, stats) {
             return;
@@ -123,7 +123,7 @@ impl Receiver {
         number: u64,
         (first, count): (u64, u16),
         symbol: &[u8],
-        stats: &mut Stats,
+        stats: &mut Received,
     ) {
         let end = first + u64::from(count);
         if first < self.base {
@@ -173,7 +173,7 @@ impl Receiver {
     }
 
     /// The peer will not send sources before `floor` again.
-    pub(super) fn handle_floor(&mut self, now: Time, floor: u64, stats: &mut Stats) {
+    pub(super) fn handle_floor(&mut self, now: Time, floor: u64, stats: &mut Received) {
         if floor > self.end()
             && (floor - self.end() > self.window || !self.extend(now, floor - 1, stats))
         {
@@ -189,7 +189,7 @@ impl Receiver {
     }
 
     /// Gives up what has been missing for too long.
-    pub(super) fn handle_timeout(&mut self, now: Time, stats: &mut Stats) {
+    pub(super) fn handle_timeout(&mut self, now: Time, stats: &mut Received) {
         while let Some((&number, &since)) = self.missing.first_key_value() {
             if since + self.patience > now {
                 break;
@@ -256,7 +256,7 @@ impl Receiver {
     }
 
     /// Makes room up to `number`; false if it is out of all reach.
-    fn extend(&mut self, now: Time, number: u64, stats: &mut Stats) -> bool {
+    fn extend(&mut self, now: Time, number: u64, stats: &mut Received) -> bool {
         if number < self.base {
             stats.duplicates += 1;
             return false;
@@ -275,7 +275,7 @@ impl Receiver {
     }
 
     /// Gives up all that is there and begins anew at `number`.
-    fn restart(&mut self, number: u64, stats: &mut Stats) {
+    fn restart(&mut self, number: u64, stats: &mut Received) {
         while let Some((&missing, _)) = self.missing.first_key_value() {
             self.give_up(missing, stats);
         }
@@ -316,7 +316,7 @@ impl Receiver {
         true
     }
 
-    fn place_solved(&mut self, mut solved: Vec<(u64, Vec<u8>)>, stats: &mut Stats) {
+    fn place_solved(&mut self, mut solved: Vec<(u64, Vec<u8>)>, stats: &mut Received) {
         solved.sort_unstable_by_key(|&(number, _)| number);
         for (number, symbol) in solved {
             if number >= self.base && self.place(number, symbol) {
@@ -365,7 +365,7 @@ impl Receiver {
         self.released.push_back(buffer);
     }
 
-    fn give_up(&mut self, number: u64, stats: &mut Stats) {
+    fn give_up(&mut self, number: u64, stats: &mut Received) {
         self.missing.remove(&number);
         self.slots[index(number - self.base)].state = State::GivenUp;
         stats.sources_given_up += 1;
@@ -382,7 +382,7 @@ impl Receiver {
     }
 
     /// Forgets the oldest source although it may be missing.
-    fn evict(&mut self, stats: &mut Stats) {
+    fn evict(&mut self, stats: &mut Received) {
         if self.missing.contains_key(&self.base) {
             self.give_up(self.base, stats);
         }

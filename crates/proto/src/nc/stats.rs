@@ -7,6 +7,20 @@ use serde::Serialize;
 /// Counters of one tunnel. They only grow.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Stats {
+    /// Packets of the user.
+    #[serde(flatten)]
+    pub inner: Inner,
+    /// What was sent to the peer.
+    #[serde(flatten)]
+    pub sent: Sent,
+    /// What the peer sent.
+    #[serde(flatten)]
+    pub received: Received,
+}
+
+/// What became of the packets of the user.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Inner {
     /// Inner packets taken.
     pub packets_in: u64,
     /// Octets of those.
@@ -27,17 +41,15 @@ pub struct Stats {
     pub queue_dropped: u64,
     /// Inner packets dropped because the queue was full.
     pub queue_overflowed: u64,
+}
+
+/// What was sent to the peer, and what became of it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Sent {
     /// Datagrams sent.
     pub datagrams_sent: u64,
     /// Octets of those with all headers.
     pub octets_sent: u64,
-    /// Datagrams received.
-    pub datagrams_received: u64,
-    /// Datagrams that could not be read.
-    #[serde(rename = "datagrams_malformed")]
-    pub malformed: u64,
-    /// Reports that contradict what was sent.
-    pub impossible_reports: u64,
     /// Sources sent for the first time.
     pub sources_sent: u64,
     /// Sources sent again.
@@ -50,6 +62,18 @@ pub struct Stats {
     pub timeouts: u64,
     /// Sources given up by the sender: too old.
     pub sources_expired: u64,
+    /// Reports that contradict what was sent.
+    pub impossible_reports: u64,
+}
+
+/// What the peer sent.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Received {
+    /// Datagrams received.
+    pub datagrams_received: u64,
+    /// Datagrams that could not be read.
+    #[serde(rename = "datagrams_malformed")]
+    pub malformed: u64,
     /// Sources received plain.
     pub sources_received: u64,
     /// Sources received again.

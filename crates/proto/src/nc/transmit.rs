@@ -148,7 +148,7 @@ impl Tunnel {
     fn send_source(&mut self, now: Time, number: u64, out: &mut Vec<u8>) -> Option<Transmit> {
         let max = self.max_symbol();
         // Some may have come while longer ones fitted.
-        self.stats.refused_too_big += self.queue.drop_longer(max - RECORD_HEADER);
+        self.stats.inner.refused_too_big += self.queue.drop_longer(max - RECORD_HEADER);
         self.queue.next_size()?;
         let mut symbol = self.sender.buffer();
         let mut is_sparse = true;
@@ -179,7 +179,7 @@ impl Tunnel {
         {
             self.copy = self.copy.or(Some((number, now + self.idle_wait())));
         }
-        self.stats.sources_sent += 1;
+        self.stats.sent.sources_sent += 1;
         if !self.sender.has_unacknowledged() {
             self.reported.restart(now);
         }
@@ -196,7 +196,7 @@ impl Tunnel {
         let symbol = self.sender.again(number, self.next_number)?;
         let body = Body::Source { number: low24(number), symbol };
         Message { body, ..Message::default() }.emit(out);
-        self.stats.sources_resent += 1;
+        self.stats.sent.sources_resent += 1;
         Some(self.account(now, out, Carried::Other, false))
     }
 
@@ -216,20 +216,20 @@ impl Tunnel {
         if let Some((number, symbol)) = lost {
             let body = Body::Source { number: low24(number), symbol };
             Message { report, floor, wants_report, body }.emit(out);
-            self.stats.sources_resent += 1;
+            self.stats.sent.sources_resent += 1;
         } else {
             let mut symbol = std::mem::take(&mut self.symbol);
             let (first, count) = self.sender.repair(carrier, &mut symbol)?;
             let body = Body::Repair { first: low24(first), count, symbol: &symbol };
             Message { report, floor, wants_report, body }.emit(out);
             self.symbol = symbol;
-            self.stats.repairs_sent += 1;
+            self.stats.sent.repairs_sent += 1;
         }
         Some(self.account(now, out, Carried::Equation, false))
     }
 
     fn send_report(&mut self, now: Time, out: &mut Vec<u8>) -> Transmit {
-        self.stats.reports_sent += 1;
+        self.stats.sent.reports_sent += 1;
         self.send_control(now, Body::Empty, false, out)
     }
 
@@ -277,8 +277,8 @@ impl Tunnel {
         let number = self.next_number;
         self.next_number += 1;
         let octets = out.len() + self.config.overhead;
-        self.stats.datagrams_sent += 1;
-        self.stats.octets_sent += octets as u64;
+        self.stats.sent.datagrams_sent += 1;
+        self.stats.sent.octets_sent += octets as u64;
         self.sender.note(carried);
         self.rate.handle_sent(now, number, octets);
         if carried != Carried::Other {

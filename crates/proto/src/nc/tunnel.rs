@@ -15,7 +15,7 @@ use super::reported::Reported;
 use super::reporter::{self, Reporter};
 use super::sender::{PeerView, Sender};
 use super::silence::Silence;
-use super::stats::{Estimates, Stats};
+use super::stats::{Estimates, Inner, Stats};
 use super::wire::{Body, FLAGS, Message, RECORD_HEADER, REPAIR_HEADER, Report};
 use crate::contract::Refused;
 use crate::rng::Rng;
@@ -135,19 +135,19 @@ impl Tunnel {
     pub fn handle_packet(&mut self, now: Time, packet: &[u8]) -> Result<(), Refused> {
         self.seen = now;
         if self.liveness.is_down() {
-            self.stats.refused_down += 1;
+            self.stats.inner.refused_down += 1;
             return Err(Refused::Down);
         }
         if packet.len() > self.mtu() {
-            self.stats.refused_too_big += 1;
+            self.stats.inner.refused_too_big += 1;
             return Err(Refused::TooBig { mtu: self.mtu() });
         }
         if let Err(error) = self.queue.push(now, packet) {
-            self.stats.refused_malformed += 1;
+            self.stats.inner.refused_malformed += 1;
             return Err(error);
         }
-        self.stats.packets_in += 1;
-        self.stats.octets_in += packet.len() as u64;
+        self.stats.inner.packets_in += 1;
+        self.stats.inner.octets_in += packet.len() as u64;
         Ok(())
     }
 
@@ -156,12 +156,12 @@ impl Tunnel {
     /// read is counted.
     pub fn handle_datagram(&mut self, now: Time, number: u64, is_marked: bool, payload: &[u8]) {
         self.seen = now;
-        self.stats.datagrams_received += 1;
+        self.stats.received.datagrams_received += 1;
         let rtt = self.known_rtt();
         let is_overtaken = self.reporter.handle_datagram(now, number, is_marked, rtt);
         self.handle_heard(now);
         let Ok(message) = Message::parse(payload) else {
-            self.stats.malformed += 1;
+            self.stats.received.malformed += 1;
             return;
         };
         if let Some(report) = &message.report {
@@ -169,7 +169,7 @@ impl Tunnel {
         }
         if let Some(floor) = message.floor {
             let floor = expand(floor, 24, self.receiver.end());
-            self.receiver.handle_floor(now, floor, &mut self.stats);
+            self.receiver.handle_floor(now, floor, &mut self.stats.received);
         }
         let reference = self.receiver.end();
         match message.body {
@@ -180,11 +180,17 @@ impl Tunnel {
             Body::ProbeReply { size } => self.handle_probe_reply(now, usize::from(size)),
             Body::Repair { first, count, symbol } => {
                 let window = (expand(first, 24, reference), count);
-                self.receiver.handle_repair(now, number, window, symbol, &mut self.stats);
+                self.receiver.handle_repair(now, number, window, symbol, &mut self.stats.received);
             }
             Body::Source { number, symbol } => {
                 let number = expand(number, 24, reference);
-                self.receiver.handle_source(now, number, symbol, is_overtaken, &mut self.stats);
+                self.receiver.handle_source(
+                    now,
+                    number,
+                    symbol,
+                    is_overtaken,
+                    &mut self.stats.received,
+                );
             }
         }
         let carries = matches!(message.body, Body::Repair { .. } | Body::Source { .. });
@@ -215,7 +221,7 @@ impl Tunnel {
     /// Acts on what is due. Early and repeated calls do nothing.
     pub fn handle_timeout(&mut self, now: Time) {
         self.seen = now;
-        self.receiver.handle_timeout(now, &mut self.stats);
+        self.receiver.handle_timeout(now, &mut self.stats.received);
         self.mtu.handle_timeout(now);
         if self.oldest_expires_at().is_some_and(|at| at <= now) {
             let oldest = now - self.config.deadline + Duration::from_nanos(1);
@@ -223,7 +229,7 @@ impl Tunnel {
             self.note_given_up(count);
         }
         if self.silence_ends_at().is_some_and(|at| at <= now) {
-            self.stats.timeouts += 1;
+            self.stats.sent.timeouts += 1;
             let timeouts = self.silence.handle_timeout(now);
             self.sender.handle_silence();
             self.rate.handle_timeout_loss(now);
@@ -247,8 +253,8 @@ impl Tunnel {
         self.seen = now;
         let is_one = self.receiver.poll_packet(out);
         if is_one {
-            self.stats.packets_out += 1;
-            self.stats.octets_out += out.len() as u64;
+            self.stats.inner.packets_out += 1;
+            self.stats.inner.octets_out += out.len() as u64;
         }
         is_one
     }
@@ -284,13 +290,14 @@ impl Tunnel {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let queue = self.queue.stats();
-        Stats {
+        let inner = Inner {
             queue_marked: queue.marked,
             queue_dropped: queue.dropped_by_codel,
             queue_overflowed: queue.dropped_at_limit,
-            refused_down: self.stats.refused_down + queue.cleared,
-            ..self.stats
-        }
+            refused_down: self.stats.inner.refused_down + queue.cleared,
+            ..self.stats.inner
+        };
+        Stats { inner, ..self.stats }
     }
 
     /// What is known of the path.
@@ -321,7 +328,7 @@ impl Tunnel {
         let newest = expand(report.newest, 32, self.next_number);
         let end = newest + 1;
         if end > self.next_number {
-            self.stats.impossible_reports += 1;
+            self.stats.sent.impossible_reports += 1;
             return;
         }
         let first_missing = expand(report.first_missing, 24, self.sender.floor());
@@ -334,7 +341,7 @@ impl Tunnel {
             runs: &report.holes,
         };
         if self.sender.handle_report(&view).is_err() {
-            self.stats.impossible_reports += 1;
+            self.stats.sent.impossible_reports += 1;
             return;
         }
         let for_rate = self.reported.handle_report(now, newest, first_missing, report);
@@ -366,7 +373,7 @@ impl Tunnel {
     /// Accounts for sources that were given up. After the last of them no report is awaited: none
     /// would come to end the silence.
     fn note_given_up(&mut self, count: u64) {
-        self.stats.sources_expired += count;
+        self.stats.sent.sources_expired += count;
         if !self.sender.has_unacknowledged() {
             self.silence.handle_all_given_up();
         }

@@ -112,8 +112,8 @@ pub static PARAMETERS: Table<Config> = Table {
             "clients",
             Kind::Count { least: 1, most: 256, unit: "" },
             "Clients that may be connected at a time.",
-            |it| it.sis.max_clients.into(),
-            |it, to| it.sis.max_clients = to.count(),
+            |it| it.sis.limits.max_clients.into(),
+            |it, to| it.sis.limits.max_clients = to.count(),
         ),
         Parameter::new(
             "broadcast-only",

@@ -23,11 +23,11 @@ impl Agreed {
     /// What our SYN asks for.
     pub(super) fn offered(config: &Config) -> Self {
         Self {
-            timestamps: config.timestamps,
-            sack: config.sack,
-            ecn: config.ecn,
+            timestamps: config.offer.timestamps,
+            sack: config.offer.sack,
+            ecn: config.offer.ecn,
             peer_shift: 0,
-            scaling: config.window_scaling,
+            scaling: config.offer.window_scaling,
         }
     }
 }

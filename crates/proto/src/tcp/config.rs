@@ -20,50 +20,18 @@ pub struct Config {
     /// Holes kept among out-of-order octets; a segment that would make one more is dropped and
     /// counted, to be sent again; at least 1.
     pub max_holes: usize,
-    /// Window scaling (RFC 7323, 2).
-    pub window_scaling: bool,
-    /// Timestamps, for round-trip times and against wrapped sequence numbers (RFC 7323, 3 to 5).
-    pub timestamps: bool,
-    /// The tick of the timestamps clock, 1 ms to 1 s by RFC 7323, 5.4; at least 1 microsecond.
-    pub timestamp_tick: Duration,
-    /// Selective acknowledgements (RFC 2018) and recovery by them (RFC 6675); without, NewReno
-    /// (RFC 6582).
-    pub sack: bool,
-    /// Duplicate SACK: tell the sender what came twice (RFC 2883).
-    pub duplicate_sack: bool,
-    /// ECN (RFC 3168).
-    pub ecn: bool,
+    /// Extensions of TCP that are offered to the peer.
+    pub offer: Offer,
     /// Nagle's algorithm: no small segment while any data is unacknowledged (RFC 9293, 3.7.4).
     pub nagle: bool,
     /// When to acknowledge (RFC 5681, 4.2).
     pub delayed_ack: DelayedAck,
     /// The retransmission timer (RFC 6298).
     pub rto: Rto,
-    /// Which congestion control.
-    pub congestion: Algorithm,
-    /// The window to start with (RFC 6928, 2; RFC 5681, 3.1).
-    pub initial_window: InitialWindow,
-    /// The window to start with when the handshake lost a segment (RFC 5681, 3.1).
-    pub initial_window_after_syn_loss: InitialWindow,
-    /// The slow-start threshold to start with, in octets; `None` is without limit (RFC 5681, 3.1).
-    pub initial_ssthresh: Option<u64>,
-    /// Whether an idle time of one RTO sets the window back (RFC 5681, 4.1).
-    pub restart_after_idle: bool,
-    /// Whether the window stops growing while something else holds the sender (RFC 7661).
-    pub validate_window: bool,
-    /// Duplicate acknowledgements that mean a loss; 3 in RFC 5681, 3.2; at least 1.
-    pub duplicate_threshold: u32,
-    /// Send new data on the first duplicate acknowledgements (RFC 3042).
-    pub limited_transmit: bool,
-    /// Restart the retransmission timer only on the first partial acknowledgement, "impatient"
-    /// (RFC 6582, 4); without SACK only.
-    pub impatient: bool,
-    /// Whether a timeout is undone when the first acknowledgement after it echoes a timestamp from
-    /// before it: nothing was lost (RFC 3522), so the window is as before (RFC 4015); with
-    /// timestamps only.
-    pub undo_timeouts: bool,
-    /// How the window leaves fast recovery without SACK (RFC 6582, 3.2, step 3).
-    pub full_ack: FullAck,
+    /// The congestion window.
+    pub congestion: Congestion,
+    /// How losses are found and repaired.
+    pub recovery: LossRecovery,
     /// When to warn the application that the peer does not answer (R1; RFC 1122, 4.2.3.5: at
     /// least 3 retransmissions).
     pub r1: Limit,
@@ -78,6 +46,66 @@ pub struct Config {
     pub keep_alive: Option<KeepAlive>,
     /// Answers per second to segments that may be forged (RFC 5961, 7); at least 1.
     pub challenge_acks_per_s: u32,
+    /// Fields of the IP headers of our packets.
+    pub ip: IpFields,
+}
+
+/// Extensions of TCP that are offered to the peer; what both offer is used.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Offer {
+    /// Window scaling (RFC 7323, 2).
+    pub window_scaling: bool,
+    /// Timestamps, for round-trip times and against wrapped sequence numbers (RFC 7323, 3 to 5).
+    pub timestamps: bool,
+    /// The tick of the timestamps clock, 1 ms to 1 s by RFC 7323, 5.4; at least 1 microsecond.
+    pub timestamp_tick: Duration,
+    /// Selective acknowledgements (RFC 2018) and recovery by them (RFC 6675); without, NewReno
+    /// (RFC 6582).
+    pub sack: bool,
+    /// Duplicate SACK: tell the sender what came twice (RFC 2883).
+    pub duplicate_sack: bool,
+    /// ECN (RFC 3168).
+    pub ecn: bool,
+}
+
+/// How large the congestion window is, and how it changes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Congestion {
+    /// Which congestion control.
+    pub algorithm: Algorithm,
+    /// The window to start with (RFC 6928, 2; RFC 5681, 3.1).
+    pub initial_window: InitialWindow,
+    /// The window to start with when the handshake lost a segment (RFC 5681, 3.1).
+    pub window_after_syn_loss: InitialWindow,
+    /// The slow-start threshold to start with, in octets; `None` is without limit (RFC 5681, 3.1).
+    pub initial_ssthresh: Option<u64>,
+    /// Whether an idle time of one RTO sets the window back (RFC 5681, 4.1).
+    pub restart_after_idle: bool,
+    /// Whether the window stops growing while something else holds the sender (RFC 7661).
+    pub validate_window: bool,
+}
+
+/// How losses are found and repaired.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct LossRecovery {
+    /// Duplicate acknowledgements that mean a loss; 3 in RFC 5681, 3.2; at least 1.
+    pub duplicate_threshold: u32,
+    /// Send new data on the first duplicate acknowledgements (RFC 3042).
+    pub limited_transmit: bool,
+    /// Restart the retransmission timer only on the first partial acknowledgement, "impatient"
+    /// (RFC 6582, 4); without SACK only.
+    pub impatient: bool,
+    /// Whether a timeout is undone when the first acknowledgement after it echoes a timestamp from
+    /// before it: nothing was lost (RFC 3522), so the window is as before (RFC 4015); with
+    /// timestamps only.
+    pub undo_timeouts: bool,
+    /// How the window leaves fast recovery without SACK (RFC 6582, 3.2, step 3).
+    pub full_ack: FullAck,
+}
+
+/// Fields of the IP headers of our packets.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct IpFields {
     /// The TTL or hop limit of our packets.
     pub ttl: u8,
     /// The six DSCP bits of our packets, 0 to 63 (RFC 2474).
@@ -94,36 +122,64 @@ impl Default for Config {
             send_buffer: 131_072,
             receive_buffer: 131_072,
             max_holes: 256,
-            window_scaling: true,
-            timestamps: true,
-            timestamp_tick: Duration::from_millis(1),
-            sack: true,
-            duplicate_sack: true,
-            ecn: false,
+            offer: Offer::default(),
             nagle: true,
             delayed_ack: DelayedAck::default(),
             rto: Rto::default(),
-            congestion: Algorithm::default(),
-            initial_window: InitialWindow::Rfc6928,
-            initial_window_after_syn_loss: InitialWindow::Segments(1),
-            initial_ssthresh: None,
-            restart_after_idle: true,
-            validate_window: true,
-            duplicate_threshold: 3,
-            limited_transmit: true,
-            impatient: true,
-            undo_timeouts: false,
-            full_ack: FullAck::Flight,
+            congestion: Congestion::default(),
+            recovery: LossRecovery::default(),
             r1: Limit::Retransmissions(3),
             r2: Limit::Retransmissions(15),
             r2_syn: Limit::Elapsed(Duration::from_secs(180)),
             time_wait: Duration::from_secs(60),
             keep_alive: None,
             challenge_acks_per_s: 10,
-            ttl: 64,
-            dscp: 0,
-            dont_fragment: true,
+            ip: IpFields::default(),
         }
+    }
+}
+
+impl Default for Offer {
+    fn default() -> Self {
+        Self {
+            window_scaling: true,
+            timestamps: true,
+            timestamp_tick: Duration::from_millis(1),
+            sack: true,
+            duplicate_sack: true,
+            ecn: false,
+        }
+    }
+}
+
+impl Default for Congestion {
+    fn default() -> Self {
+        Self {
+            algorithm: Algorithm::default(),
+            initial_window: InitialWindow::Rfc6928,
+            window_after_syn_loss: InitialWindow::Segments(1),
+            initial_ssthresh: None,
+            restart_after_idle: true,
+            validate_window: true,
+        }
+    }
+}
+
+impl Default for LossRecovery {
+    fn default() -> Self {
+        Self {
+            duplicate_threshold: 3,
+            limited_transmit: true,
+            impatient: true,
+            undo_timeouts: false,
+            full_ack: FullAck::Flight,
+        }
+    }
+}
+
+impl Default for IpFields {
+    fn default() -> Self {
+        Self { ttl: 64, dscp: 0, dont_fragment: true }
     }
 }
 

@@ -108,7 +108,7 @@ impl Connection {
         rng: &mut Rng,
     ) -> Self {
         let mut connection = Self::new(now, config, local, remote, rng);
-        connection.stats.segments_received = 1;
+        connection.stats.received.segments = 1;
         connection.take_syn(now, syn);
         connection.state = State::SynReceived;
         connection
@@ -136,7 +136,7 @@ impl Connection {
             stats: Stats::default(),
             path_mtu: config.mtu,
             peer_mss: default_mss(local),
-            clock: Clock::new(u32::from_be_bytes([e, f, g, h]), config.timestamp_tick),
+            clock: Clock::new(u32::from_be_bytes([e, f, g, h]), config.offer.timestamp_tick),
             is_close_pending: false,
             due: Special { syn: true, ..Special::default() },
             is_syn_repeated: false,
@@ -166,7 +166,7 @@ impl Connection {
     /// Errors about what is not in flight are ignored (RFC 5927, 4.1). None ends a connection
     /// that is open; a port unreachable refuses one that is opening.
     pub fn handle_icmp(&mut self, now: Time, error: icmp::Error, seq: u32) {
-        self.stats.icmp_errors += 1;
+        self.stats.received.icmp_errors += 1;
         let place = self.sender.una.nearest(seq);
         if place < self.sender.una || place >= self.sender.max {
             return;
@@ -370,7 +370,7 @@ impl Connection {
     pub(super) fn take_ack(&mut self, now: Time, report: &Acknowledgement, echo: Option<u32>) {
         let clock = self.clock;
         let is_echoed = |at: Time| echo == Some(clock.show(at));
-        match self.sender.handle_ack(now, report, is_echoed, &mut self.stats) {
+        match self.sender.handle_ack(now, report, is_echoed, &mut self.stats.feedback) {
             Progress::Acked { restarts_timer } => {
                 self.timers.patience.reset(now);
                 if !self.sender.is_outstanding() {
@@ -426,10 +426,10 @@ impl Connection {
         let (since, count) = if is_over { (now, 0) } else { (since, count) };
         if count < self.config.challenge_acks_per_s.max(1) {
             self.challenges = Challenges { since, count: count + 1 };
-            self.stats.challenge_acks += 1;
+            self.stats.sent.challenge_acks += 1;
             self.receiver.due = Due::Now;
         } else {
-            self.stats.challenge_acks_held += 1;
+            self.stats.sent.challenge_acks_held += 1;
         }
     }
 

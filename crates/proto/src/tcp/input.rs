@@ -11,7 +11,7 @@ use crate::time::Time;
 impl Connection {
     /// Takes a segment of this connection.
     pub fn handle_segment(&mut self, now: Time, segment: &Segment<'_>) {
-        self.stats.segments_received += 1;
+        self.stats.received.segments += 1;
         match self.state {
             State::Closed => self.refuse(segment),
             State::SynSent => self.handle_in_syn_sent(now, segment),
@@ -32,7 +32,7 @@ impl Connection {
         let ack = self.sender.una.nearest(segment.ack);
         let is_acked = flags.has(Flags::ACK) && ack > self.sender.una && ack <= self.sender.max;
         if flags.has(Flags::ACK) && !is_acked {
-            self.stats.bad_acks += 1;
+            self.stats.received.bad_acks += 1;
             self.refuse(segment);
             return;
         }
@@ -40,7 +40,7 @@ impl Connection {
             if is_acked {
                 self.end(Event::Reset);
             } else {
-                self.stats.ignored_resets += 1;
+                self.stats.received.ignored_resets += 1;
             }
             return;
         }
@@ -115,11 +115,11 @@ impl Connection {
             return true;
         }
         let Some(timestamps) = segment.options.timestamps else {
-            self.stats.missing_timestamps += 1;
+            self.stats.received.missing_timestamps += 1;
             return false;
         };
         if self.receiver.is_old(now, timestamps.value) {
-            self.stats.paws_drops += 1;
+            self.stats.received.paws_drops += 1;
             if segment.payload.is_empty() {
                 // Most likely an acknowledgement that another overtook.
                 self.receiver.due = Due::Now;
@@ -141,25 +141,25 @@ impl Connection {
         let flags = segment.flags;
         if is_closed && !flags.has(Flags::SYN) {
             if len > 0 && !flags.has(Flags::RST) {
-                self.stats.out_of_window += 1;
+                self.stats.received.out_of_window += 1;
                 self.receiver.due = Due::Now;
             }
             return true;
         }
 
         if flags.has(Flags::RST) {
-            self.stats.ignored_resets += 1;
+            self.stats.received.ignored_resets += 1;
             return false;
         }
         if self.state == State::TimeWait && flags.has(Flags::FIN) {
             self.timers.time_wait = Some(now + self.config.time_wait);
         }
         if segment.payload.is_empty() || seq >= self.receiver.edge() {
-            self.stats.out_of_window += 1;
+            self.stats.received.out_of_window += 1;
             self.challenge(now);
         } else {
             // All of it was there: report it (RFC 2883).
-            self.receiver.take(now, &self.config, seq, segment.payload, &mut self.stats);
+            self.receiver.take(now, &self.config, seq, segment.payload, &mut self.stats.received);
         }
         false
     }
@@ -167,7 +167,7 @@ impl Connection {
     /// RFC 5961, 3.2.
     fn handle_reset(&mut self, now: Time, seq: Seq) {
         if seq != self.receiver.next() {
-            self.stats.ignored_resets += 1;
+            self.stats.received.ignored_resets += 1;
             self.challenge(now);
             return;
         }
@@ -188,7 +188,7 @@ impl Connection {
         let ack = self.sender.una.nearest(segment.ack);
         if self.state == State::SynReceived {
             if ack <= self.sender.una || ack > self.sender.max {
-                self.stats.bad_acks += 1;
+                self.stats.received.bad_acks += 1;
                 self.refuse(segment);
                 return false;
             }
@@ -196,7 +196,7 @@ impl Connection {
             self.establish(now);
         } else if ack > self.sender.max || ack + self.sender.offered.max_wnd < self.sender.una {
             // RFC 5961, 5.
-            self.stats.bad_acks += 1;
+            self.stats.received.bad_acks += 1;
             self.challenge(now);
             return false;
         } else if ack >= self.sender.una {
@@ -211,7 +211,7 @@ impl Connection {
             }
         }
         if segment.flags.has(Flags::ECE) && self.agreed.ecn && self.sender.handle_echo(now) {
-            self.stats.ecn_reductions += 1;
+            self.stats.feedback.ecn_reductions += 1;
             self.reduced = true;
         }
         self.step_by_fin_ack(now);
@@ -266,7 +266,7 @@ impl Connection {
                 self.receiver.echo = false;
             }
             if segment.is_congestion_marked() {
-                self.stats.ecn_marks += 1;
+                self.stats.received.ecn_marks += 1;
                 self.receiver.echo = true;
             }
         }
@@ -282,8 +282,13 @@ impl Connection {
         }
         let is_closed = self.receiver.window() == 0;
         if !segment.payload.is_empty() && !is_closed {
-            let octets =
-                self.receiver.take(now, &self.config, seq, segment.payload, &mut self.stats);
+            let octets = self.receiver.take(
+                now,
+                &self.config,
+                seq,
+                segment.payload,
+                &mut self.stats.received,
+            );
             self.events.readable |= octets > 0;
         }
         if flags.has(Flags::FIN) && !is_closed {

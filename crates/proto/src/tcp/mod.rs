@@ -44,7 +44,7 @@ mod scoreboard;
 mod sender;
 mod seq;
 mod spelling;
-mod stats;
+pub mod stats;
 mod syn;
 #[cfg(test)]
 mod tests;
@@ -52,7 +52,10 @@ mod timeouts;
 mod timers;
 pub mod wire;
 
-pub use config::{Config, DelayedAck, FullAck, InitialWindow, KeepAlive, Limit, Rto};
+pub use config::{
+    Config, Congestion, DelayedAck, FullAck, InitialWindow, IpFields, KeepAlive, Limit,
+    LossRecovery, Offer, Rto,
+};
 pub use congestion::{Ack, Algorithm, CongestionControl, Growth, Head, Verdict, Window};
 pub use connection::Connection;
 pub use cubic::Cubic;

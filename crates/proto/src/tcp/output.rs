@@ -114,8 +114,8 @@ impl Connection {
         let window = u16::try_from(self.config.receive_buffer).unwrap_or(u16::MAX);
         let ack = if is_answer { self.receiver.next().wire() } else { 0 };
         let seq = self.sender.iss().wire();
-        self.stats.data_segments_sent += 1;
-        self.stats.retransmissions += u64::from(self.is_syn_repeated);
+        self.stats.sent.data_segments += 1;
+        self.stats.sent.retransmissions += u64::from(self.is_syn_repeated);
         self.send(Segment { seq, ack, flags, window, options, ..self.blank() }, out);
         self.sender.sent_syn(now);
         self.timers.rto.get_or_insert(now + self.sender.rtt.rto());
@@ -144,7 +144,7 @@ impl Connection {
             flags,
             window: self.receiver.advertise(),
             options,
-            traffic_class: self.config.dscp << 2 | if is_marked { ecn::ECT_0 } else { 0 },
+            traffic_class: self.config.ip.dscp << 2 | if is_marked { ecn::ECT_0 } else { 0 },
             ..self.blank()
         };
         let (front, back) = self.sender.payload(plan);
@@ -152,11 +152,11 @@ impl Connection {
             out.extend_from_slice(front);
             out.extend_from_slice(back);
         });
-        self.stats.segments_sent += 1;
-        self.stats.data_segments_sent += 1;
-        self.stats.rescue_retransmissions += u64::from(plan.kind == Kind::Rescue);
+        self.stats.sent.segments += 1;
+        self.stats.sent.data_segments += 1;
+        self.stats.sent.rescue_retransmissions += u64::from(plan.kind == Kind::Rescue);
         self.receiver.acked();
-        self.sender.sent(now, plan, &mut self.stats);
+        self.sender.sent(now, plan, &mut self.stats.sent);
         if self.sender.is_outstanding() {
             self.timers.stop_probing();
             self.timers.rto.get_or_insert(now + self.sender.rtt.rto());
@@ -165,7 +165,7 @@ impl Connection {
 
     fn emit_ack(&mut self, now: Time, out: &mut Vec<u8>) {
         self.receiver.duplicates_due = self.receiver.duplicates_due.saturating_sub(1);
-        self.stats.acks_sent += 1;
+        self.stats.sent.acks += 1;
         let seq = self.sender.nxt.wire();
         self.emit_bare(now, seq, out);
         self.receiver.acked();
@@ -173,7 +173,7 @@ impl Connection {
 
     /// A segment before the window, that the peer must answer (RFC 9293, 3.8.4).
     fn emit_idle_probe(&mut self, now: Time, out: &mut Vec<u8>) {
-        self.stats.keep_alive_probes += 1;
+        self.stats.sent.keep_alive_probes += 1;
         let seq = (self.sender.una - 1).wire();
         self.emit_bare(now, seq, out);
     }
@@ -192,13 +192,13 @@ impl Connection {
     }
 
     fn emit_reset(&mut self, seq: u32, ack: Option<u32>, out: &mut Vec<u8>) {
-        self.stats.resets_sent += 1;
+        self.stats.sent.resets += 1;
         let flags = Flags::RST.with(Flags::ACK, ack.is_some());
         self.send(Segment { seq, ack: ack.unwrap_or(0), flags, ..self.blank() }, out);
     }
 
     fn send(&mut self, segment: Segment<'_>, out: &mut Vec<u8>) {
-        self.stats.segments_sent += 1;
+        self.stats.sent.segments += 1;
         segment.emit(out);
     }
 
@@ -207,7 +207,7 @@ impl Connection {
         let timestamps = self.agreed.timestamps.then(|| self.timestamps(now));
         let sack = if self.agreed.sack && self.receiver.reassembly.has_blocks() {
             let room = self.sack_room();
-            self.receiver.reassembly.sack_blocks(room, self.config.duplicate_sack)
+            self.receiver.reassembly.sack_blocks(room, self.config.offer.duplicate_sack)
         } else {
             super::wire::SackBlocks::default()
         };
@@ -241,9 +241,9 @@ impl Connection {
             urgent: 0,
             options: Options::default(),
             payload: &[],
-            ttl: self.config.ttl,
-            traffic_class: self.config.dscp << 2,
-            dont_fragment: self.config.dont_fragment,
+            ttl: self.config.ip.ttl,
+            traffic_class: self.config.ip.dscp << 2,
+            dont_fragment: self.config.ip.dont_fragment,
         }
     }
 }

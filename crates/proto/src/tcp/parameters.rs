@@ -48,45 +48,45 @@ pub static PARAMETERS: Table<Config> = Table {
             "window-scaling",
             Kind::Flag,
             "Window scaling (RFC 7323, 2).",
-            |it| it.window_scaling.into(),
-            |it, to| it.window_scaling = to.flag(),
+            |it| it.offer.window_scaling.into(),
+            |it, to| it.offer.window_scaling = to.flag(),
         ),
         Parameter::new(
             "timestamps",
             Kind::Flag,
             "Timestamps, for round-trip times and against wrapped sequence numbers (RFC 7323, 3 \
              to 5).",
-            |it| it.timestamps.into(),
-            |it, to| it.timestamps = to.flag(),
+            |it| it.offer.timestamps.into(),
+            |it, to| it.offer.timestamps = to.flag(),
         ),
         Parameter::new(
             "timestamp-tick",
             Kind::Period { least: Duration::from_micros(1), most: SECOND },
             "The tick of the timestamps clock (RFC 7323, 5.4).",
-            |it| it.timestamp_tick.into(),
-            |it, to| it.timestamp_tick = to.period(),
+            |it| it.offer.timestamp_tick.into(),
+            |it, to| it.offer.timestamp_tick = to.period(),
         ),
         Parameter::new(
             "sack",
             Kind::Flag,
             "Selective acknowledgements (RFC 2018) and recovery by them (RFC 6675); without, \
              NewReno (RFC 6582).",
-            |it| it.sack.into(),
-            |it, to| it.sack = to.flag(),
+            |it| it.offer.sack.into(),
+            |it, to| it.offer.sack = to.flag(),
         ),
         Parameter::new(
             "duplicate-sack",
             Kind::Flag,
             "Telling the sender what came twice (RFC 2883).",
-            |it| it.duplicate_sack.into(),
-            |it, to| it.duplicate_sack = to.flag(),
+            |it| it.offer.duplicate_sack.into(),
+            |it, to| it.offer.duplicate_sack = to.flag(),
         ),
         Parameter::new(
             "ecn",
             Kind::Flag,
             "Explicit congestion notification (RFC 3168).",
-            |it| it.ecn.into(),
-            |it, to| it.ecn = to.flag(),
+            |it| it.offer.ecn.into(),
+            |it, to| it.offer.ecn = to.flag(),
         ),
         Parameter::new(
             "nagle",
@@ -201,9 +201,9 @@ pub static PARAMETERS: Table<Config> = Table {
             "algorithm",
             Kind::Word(&["new-reno", "cubic"]),
             "Which congestion control: RFC 5681, or RFC 9438 with all that its RFCs recommend.",
-            |it| algorithm(it.congestion),
+            |it| algorithm(it.congestion.algorithm),
             |it, to| {
-                it.congestion =
+                it.congestion.algorithm =
                     if to.text() == "cubic" { Algorithm::CUBIC } else { Algorithm::default() }
             },
         ),
@@ -212,22 +212,22 @@ pub static PARAMETERS: Table<Config> = Table {
             GROWTH,
             "How the window grows: by one segment an acknowledgement, or by what is \
              acknowledged, at most so many segments each time (RFC 3465).",
-            |it| shown_growth(it.congestion),
+            |it| shown_growth(it.congestion.algorithm),
             |it, to| set_growth(it, &to),
         )
         .only_with("algorithm = \"new-reno\"", |it| {
-            matches!(it.congestion, Algorithm::NewReno { .. })
+            matches!(it.congestion.algorithm, Algorithm::NewReno { .. })
         }),
         Parameter::<Config>::new(
             "fast-convergence",
             Kind::Flag,
             "Whether a flow that lost ground gives way to newer ones (RFC 9438, 4.7).",
-            |it| match it.congestion {
+            |it| match it.congestion.algorithm {
                 Algorithm::Cubic { fast_convergence, .. } => fast_convergence.into(),
                 Algorithm::NewReno { .. } => Value::Absent,
             },
             |it, to| {
-                if let Algorithm::Cubic { fast_convergence, .. } = &mut it.congestion {
+                if let Algorithm::Cubic { fast_convergence, .. } = &mut it.congestion.algorithm {
                     *fast_convergence = to.flag();
                 }
             },
@@ -237,12 +237,12 @@ pub static PARAMETERS: Table<Config> = Table {
             "hystart",
             Kind::Flag,
             "Whether the first slow start ends when the round-trip time grows (RFC 9406).",
-            |it| match it.congestion {
+            |it| match it.congestion.algorithm {
                 Algorithm::Cubic { hystart, .. } => hystart.into(),
                 Algorithm::NewReno { .. } => Value::Absent,
             },
             |it, to| {
-                if let Algorithm::Cubic { hystart, .. } = &mut it.congestion {
+                if let Algorithm::Cubic { hystart, .. } = &mut it.congestion.algorithm {
                     *hystart = to.flag();
                 }
             },
@@ -252,74 +252,74 @@ pub static PARAMETERS: Table<Config> = Table {
             "initial-window",
             INITIAL_WINDOW,
             "The window to start with (RFC 6928, 2; RFC 5681, 3.1).",
-            |it| shown_window(it.initial_window),
-            |it, to| set_parsed(&mut it.initial_window, window(to.text())),
+            |it| shown_window(it.congestion.initial_window),
+            |it, to| set_parsed(&mut it.congestion.initial_window, window(to.text())),
         ),
         Parameter::new(
             "initial-window-after-syn-loss",
             INITIAL_WINDOW,
             "The window to start with when the handshake lost a segment (RFC 5681, 3.1).",
-            |it| shown_window(it.initial_window_after_syn_loss),
-            |it, to| set_parsed(&mut it.initial_window_after_syn_loss, window(to.text())),
+            |it| shown_window(it.congestion.window_after_syn_loss),
+            |it, to| set_parsed(&mut it.congestion.window_after_syn_loss, window(to.text())),
         ),
         Parameter::new(
             "initial-ssthresh",
             Kind::Count { least: 0, most: 1 << 40, unit: "octets" },
             "The slow-start threshold to start with; without, there is no limit (RFC 5681, 3.1).",
-            |it| it.initial_ssthresh.into(),
-            |it, to| it.initial_ssthresh = Some(to.count()),
+            |it| it.congestion.initial_ssthresh.into(),
+            |it, to| it.congestion.initial_ssthresh = Some(to.count()),
         ),
         Parameter::new(
             "restart-after-idle",
             Kind::Flag,
             "Whether an idle time of one timeout sets the window back (RFC 5681, 4.1).",
-            |it| it.restart_after_idle.into(),
-            |it, to| it.restart_after_idle = to.flag(),
+            |it| it.congestion.restart_after_idle.into(),
+            |it, to| it.congestion.restart_after_idle = to.flag(),
         ),
         Parameter::new(
             "validate-window",
             Kind::Flag,
             "Whether the window stops growing while something else holds the sender (RFC 7661).",
-            |it| it.validate_window.into(),
-            |it, to| it.validate_window = to.flag(),
+            |it| it.congestion.validate_window.into(),
+            |it, to| it.congestion.validate_window = to.flag(),
         ),
         Parameter::new(
             "undo-timeouts",
             Kind::Flag,
             "Whether a timeout is undone when timestamps show that nothing was lost (RFC 3522, \
              RFC 4015).",
-            |it| it.undo_timeouts.into(),
-            |it, to| it.undo_timeouts = to.flag(),
+            |it| it.recovery.undo_timeouts.into(),
+            |it, to| it.recovery.undo_timeouts = to.flag(),
         ),
         Parameter::new(
             "duplicate-threshold",
             Kind::Count { least: 1, most: 1_000, unit: "" },
             "Duplicate acknowledgements that mean a loss (RFC 5681, 3.2).",
-            |it| it.duplicate_threshold.into(),
-            |it, to| it.duplicate_threshold = to.count(),
+            |it| it.recovery.duplicate_threshold.into(),
+            |it, to| it.recovery.duplicate_threshold = to.count(),
         ),
         Parameter::new(
             "limited-transmit",
             Kind::Flag,
             "New data on the first duplicate acknowledgements (RFC 3042).",
-            |it| it.limited_transmit.into(),
-            |it, to| it.limited_transmit = to.flag(),
+            |it| it.recovery.limited_transmit.into(),
+            |it, to| it.recovery.limited_transmit = to.flag(),
         ),
         Parameter::new(
             "impatient",
             Kind::Flag,
             "Whether only the first partial acknowledgement restarts the timer (RFC 6582, 4); \
              without SACK.",
-            |it| it.impatient.into(),
-            |it, to| it.impatient = to.flag(),
+            |it| it.recovery.impatient.into(),
+            |it, to| it.recovery.impatient = to.flag(),
         ),
         Parameter::new(
             "full-ack",
             Kind::Word(&names(&FULL_ACK)),
             "How the window leaves fast recovery without SACK: without a burst, or at the \
              slow-start threshold (RFC 6582, 3.2).",
-            |it| word(&FULL_ACK, &it.full_ack),
-            |it, to| set_parsed(&mut it.full_ack, named(&FULL_ACK, to.text())),
+            |it| word(&FULL_ACK, &it.recovery.full_ack),
+            |it, to| set_parsed(&mut it.recovery.full_ack, named(&FULL_ACK, to.text())),
         ),
         Parameter::new(
             "r1",
@@ -382,22 +382,22 @@ pub static PARAMETERS: Table<Config> = Table {
             "ttl",
             Kind::Count { least: 1, most: 255, unit: "" },
             "The TTL or hop limit of packets.",
-            |it| it.ttl.into(),
-            |it, to| it.ttl = to.count(),
+            |it| it.ip.ttl.into(),
+            |it, to| it.ip.ttl = to.count(),
         ),
         Parameter::new(
             "dscp",
             Kind::Count { least: 0, most: 63, unit: "" },
             "The code point of packets (RFC 2474).",
-            |it| it.dscp.into(),
-            |it, to| it.dscp = to.count(),
+            |it| it.ip.dscp.into(),
+            |it, to| it.ip.dscp = to.count(),
         ),
         Parameter::new(
             "dont-fragment",
             Kind::Flag,
             "Whether IPv4 routers may not fragment packets (RFC 1191).",
-            |it| it.dont_fragment.into(),
-            |it, to| it.dont_fragment = to.flag(),
+            |it| it.ip.dont_fragment.into(),
+            |it, to| it.ip.dont_fragment = to.flag(),
         ),
     ],
     rules: &[Rule {
@@ -419,7 +419,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(86_400);
 
 fn is_cubic(config: &Config) -> bool {
-    matches!(config.congestion, Algorithm::Cubic { .. })
+    matches!(config.congestion.algorithm, Algorithm::Cubic { .. })
 }
 
 #[cfg(test)]
@@ -429,7 +429,8 @@ mod tests {
 
     #[test]
     fn each_row_sets_what_it_says() {
-        let cubic = Config { congestion: Algorithm::CUBIC, ..Config::default() };
+        let mut cubic = Config::default();
+        cubic.congestion.algorithm = Algorithm::CUBIC;
 
         prove(&PARAMETERS, &[Config::default(), cubic]);
     }

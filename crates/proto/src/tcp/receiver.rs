@@ -3,7 +3,7 @@
 use super::config::Config;
 use super::reassembly::{Arrival, Reassembly};
 use super::seq::Seq;
-use super::stats::Stats;
+use super::stats::Received;
 use crate::time::Time;
 
 /// The longest shift of the window field (RFC 7323, 2.3).
@@ -130,7 +130,7 @@ impl Receiver {
         config: &Config,
         seq: Seq,
         payload: &[u8],
-        stats: &mut Stats,
+        stats: &mut Received,
     ) -> u64 {
         let limit = self.fin.map_or(self.edge, |fin| fin.min(self.edge));
         let len = payload.len().min(limit.offset_from(seq));
@@ -141,7 +141,7 @@ impl Receiver {
                 0
             }
             Arrival::InOrder { octets, filled } => {
-                stats.octets_received += octets;
+                stats.octets += octets;
                 self.unacked += 1;
                 let is_enough = self.unacked >= config.delayed_ack.segments.max(1);
                 if filled || is_enough || config.delayed_ack.delay.is_zero() {

@@ -8,7 +8,7 @@ use super::congestion::{Ack, Verdict, Window};
 use super::reaction::{Recovery, Undo};
 use super::sender::{Kind, Next, Plan, Sender, Wait};
 use super::seq::Seq;
-use super::stats::Stats;
+use super::stats::Feedback;
 use super::wire::SackBlocks;
 use crate::time::Time;
 
@@ -45,7 +45,7 @@ impl Sender {
         now: Time,
         report: &Acknowledgement,
         is_echoed: impl Fn(Time) -> bool,
-        stats: &mut Stats,
+        stats: &mut Feedback,
     ) -> Progress {
         let fresh = if self.sack { self.take_blocks(report, stats) } else { 0 };
         if report.ack > self.una {
@@ -75,7 +75,8 @@ impl Sender {
         if verdict == Verdict::Retransmit {
             self.head_due = true;
         }
-        if self.reaction.duplicates >= self.config.duplicate_threshold.max(1) || self.is_head_lost()
+        if self.reaction.duplicates >= self.config.recovery.duplicate_threshold.max(1)
+            || self.is_head_lost()
         {
             return self.enter_recovery(now, stats);
         }
@@ -83,7 +84,7 @@ impl Sender {
     }
 
     /// Returns how many octets the blocks report for the first time.
-    fn take_blocks(&mut self, report: &Acknowledgement, stats: &mut Stats) -> u64 {
+    fn take_blocks(&mut self, report: &Acknowledgement, stats: &mut Feedback) -> u64 {
         let blocks = report.sack.as_slice();
         let mut fresh = 0;
         for (index, &(from, to)) in blocks.iter().enumerate() {
@@ -102,7 +103,7 @@ impl Sender {
             }
         }
         if fresh > 0 {
-            self.board.judge(self.config.duplicate_threshold.max(1), self.window.mss);
+            self.board.judge(self.config.recovery.duplicate_threshold.max(1), self.window.mss);
         }
         fresh
     }
@@ -112,7 +113,7 @@ impl Sender {
         now: Time,
         report: &Acknowledgement,
         is_echoed: impl Fn(Time) -> bool,
-        stats: &mut Stats,
+        stats: &mut Feedback,
     ) -> Progress {
         self.undo_timeout(now, report, stats);
         let octets = report.ack.since(self.una);
@@ -120,7 +121,7 @@ impl Sender {
         let was_syn = !self.is_syn_acked();
         stats.octets_acked += self.advance(report.ack);
         if self.sack && !self.board.is_empty() {
-            self.board.judge(self.config.duplicate_threshold.max(1), self.window.mss);
+            self.board.judge(self.config.recovery.duplicate_threshold.max(1), self.window.mss);
         }
         let rtt = self.take_time(now, report, is_echoed, stats);
         if was_syn {
@@ -164,7 +165,7 @@ impl Sender {
         now: Time,
         report: &Acknowledgement,
         is_echoed: impl Fn(Time) -> bool,
-        stats: &mut Stats,
+        stats: &mut Feedback,
     ) -> Option<Duration> {
         let landed = self.flight.land(report.ack, is_echoed);
         let clear = |at: Option<Time>| at.filter(|_| !landed.is_ambiguous);
@@ -187,10 +188,10 @@ impl Sender {
     }
 
     /// RFC 3522: what is acknowledged left before the timer expired, so it was only late.
-    fn undo_timeout(&mut self, now: Time, report: &Acknowledgement, stats: &mut Stats) {
+    fn undo_timeout(&mut self, now: Time, report: &Acknowledgement, stats: &mut Feedback) {
         let Some(Undo { at, cwnd, ssthresh }) = self.reaction.undo.take() else { return };
         // The age of an echo is known to a tick.
-        let since = now.since(at) + self.config.timestamp_tick;
+        let since = now.since(at) + self.config.offer.timestamp_tick;
         if report.echo_age.is_none_or(|age| age <= since) {
             return;
         }
@@ -203,7 +204,7 @@ impl Sender {
 
     fn is_window_limited(&self, flight: u64) -> bool {
         let Self { window, config, .. } = self;
-        !config.validate_window
+        !config.congestion.validate_window
             || if window.cwnd < window.ssthresh {
                 2 * flight >= window.cwnd
             } else {
@@ -223,7 +224,7 @@ impl Sender {
         if self.sack { self.una >= self.reaction.recover } else { self.una > self.reaction.recover }
     }
 
-    fn enter_recovery(&mut self, now: Time, stats: &mut Stats) -> Progress {
+    fn enter_recovery(&mut self, now: Time, stats: &mut Feedback) -> Progress {
         if !self.may_recover() {
             return Progress::None;
         }
@@ -232,7 +233,7 @@ impl Sender {
         self.controller.get().on_loss(now, &mut self.window, flight);
         if !self.sack {
             // The segments that have left the network (RFC 6582, 3.2, step 2).
-            let left = u64::from(self.config.duplicate_threshold.max(1));
+            let left = u64::from(self.config.recovery.duplicate_threshold.max(1));
             self.window.cwnd += left * self.window.mss;
         }
         self.reaction.recovery = Some(Recovery {
@@ -260,13 +261,13 @@ impl Sender {
             self.window.cwnd += mss;
         }
         self.head_due = true;
-        Progress::Acked { restarts_timer: !self.config.impatient || !recovery.is_partial }
+        Progress::Acked { restarts_timer: !self.config.recovery.impatient || !recovery.is_partial }
     }
 
     fn leave_recovery(&mut self, now: Time) {
         let flight = self.max.since(self.una);
         let window = &mut self.window;
-        window.cwnd = match self.config.full_ack {
+        window.cwnd = match self.config.recovery.full_ack {
             FullAck::Flight if !self.sack => {
                 window.ssthresh.min(flight.max(window.mss) + window.mss)
             }
@@ -283,7 +284,7 @@ impl Sender {
         if !self.is_syn_acked() {
             return;
         }
-        if self.config.undo_timeouts {
+        if self.config.recovery.undo_timeouts {
             let Window { cwnd, ssthresh, .. } = self.window;
             self.reaction.undo.get_or_insert(Undo { at: now, cwnd, ssthresh });
         }
@@ -328,7 +329,7 @@ impl Sender {
             let lost_below = self.board.lost_below().unwrap_or(self.una).max(self.una);
             return self.missing(lost_below, self.max) + self.missing(self.una, recovery.high_rxt);
         }
-        if self.config.limited_transmit || self.nxt < self.max {
+        if self.config.recovery.limited_transmit || self.nxt < self.max {
             self.missing(self.una, self.nxt)
         } else {
             self.nxt.since(self.una)

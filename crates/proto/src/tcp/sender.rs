@@ -19,7 +19,7 @@ use super::reaction::Reaction;
 use super::rtt::Estimator;
 use super::scoreboard::Scoreboard;
 use super::seq::Seq;
-use super::stats::Stats;
+use super::stats::Sent;
 use crate::time::Time;
 
 /// The send side of a connection.
@@ -115,7 +115,7 @@ impl Sender {
             flight: Flight::default(),
             rtt,
             window: Window { cwnd: 1, ssthresh: u64::MAX, mss: 1, next_send: None },
-            controller: Controller::new(config.congestion),
+            controller: Controller::new(config.congestion.algorithm),
             reaction: Reaction::new(iss),
             head_due: false,
             probing: false,
@@ -128,14 +128,14 @@ impl Sender {
         let config = &self.config;
         let initial = if syn_timed_out {
             self.rtt.start_after_syn_timeout();
-            config.initial_window_after_syn_loss
+            config.congestion.window_after_syn_loss
         } else {
             self.rtt.start();
-            config.initial_window
+            config.congestion.initial_window
         };
         self.window = Window {
             cwnd: initial.octets(mss).max(mss),
-            ssthresh: config.initial_ssthresh.unwrap_or(u64::MAX),
+            ssthresh: config.congestion.initial_ssthresh.unwrap_or(u64::MAX),
             mss,
             next_send: None,
         };
@@ -283,10 +283,10 @@ impl Sender {
     }
 
     /// A planned segment was sent.
-    pub(super) fn sent(&mut self, now: Time, plan: Plan, stats: &mut Stats) {
+    pub(super) fn sent(&mut self, now: Time, plan: Plan, stats: &mut Sent) {
         let end = plan.end();
         let is_again = plan.seq < self.max;
-        stats.octets_sent += plan.len as u64;
+        stats.octets += plan.len as u64;
         if is_again {
             stats.retransmissions += 1;
             stats.octets_retransmitted += plan.len as u64;
@@ -327,17 +327,17 @@ impl Sender {
     /// How far the first duplicate acknowledgements stretch the window without SACK (RFC 3042).
     fn limited_allowance(&self) -> u64 {
         let is_early =
-            !self.sack && self.reaction.recovery.is_none() && self.config.limited_transmit;
+            !self.sack && self.reaction.recovery.is_none() && self.config.recovery.limited_transmit;
         if is_early { u64::from(self.reaction.duplicates.min(2)) * self.window.mss } else { 0 }
     }
 
     /// Sets the window back after a silence (RFC 5681, 4.1).
     pub(super) fn restart_if_idle(&mut self, now: Time) {
-        if !self.config.restart_after_idle || self.max > self.una || self.unsent() == 0 {
+        if !self.config.congestion.restart_after_idle || self.max > self.una || self.unsent() == 0 {
             return;
         }
         if self.last_data_at.is_some_and(|at| now.since(at) > self.rtt.rto()) {
-            let initial = self.config.initial_window.octets(self.window.mss);
+            let initial = self.config.congestion.initial_window.octets(self.window.mss);
             self.window.cwnd = self.window.cwnd.min(initial.max(self.window.mss));
             self.last_data_at = Some(now);
         }

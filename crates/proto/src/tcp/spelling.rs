@@ -54,7 +54,7 @@ fn growth(text: &str) -> Option<Growth> {
 
 pub(super) fn set_growth(config: &mut Config, to: &Value) {
     if let Some(growth) = growth(to.text()) {
-        config.congestion = Algorithm::NewReno { growth };
+        config.congestion.algorithm = Algorithm::NewReno { growth };
     }
 }
 

@@ -3,42 +3,77 @@
 /// Counters of a connection.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Stats {
+    /// Segments sent.
+    pub sent: Sent,
+    /// Acknowledgements, losses and round trips.
+    pub feedback: Feedback,
+    /// Segments taken in.
+    pub received: Received,
+    /// Changes of the path MTU.
+    pub mtu_changes: u64,
+}
+
+/// What was sent.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Sent {
     /// Segments sent, all kinds.
-    pub segments_sent: u64,
+    pub segments: u64,
     /// Segments sent that carried payload, SYN or FIN, repeats included.
-    pub data_segments_sent: u64,
+    pub data_segments: u64,
     /// Segments sent that carried nothing but an acknowledgement.
-    pub acks_sent: u64,
-    /// Segments taken in, all kinds.
-    pub segments_received: u64,
+    pub acks: u64,
     /// Octets of payload sent, repeats included.
-    pub octets_sent: u64,
-    /// Octets of payload that the peer acknowledged.
-    pub octets_acked: u64,
-    /// Octets of payload taken in, in order, once each.
-    pub octets_received: u64,
+    pub octets: u64,
     /// Segments sent again, for whatever reason.
     pub retransmissions: u64,
     /// Octets of payload sent again.
     pub octets_retransmitted: u64,
+    /// New data sent on early duplicate acknowledgements (RFC 3042).
+    pub limited_transmits: u64,
+    /// Last resorts of a recovery by SACK (RFC 6675, NextSeg rule 4).
+    pub rescue_retransmissions: u64,
+    /// Probes of a closed window.
+    pub window_probes: u64,
+    /// Probes of an idle peer.
+    pub keep_alive_probes: u64,
+    /// Answers to segments that may be forged (RFC 5961).
+    pub challenge_acks: u64,
+    /// Such answers that the rate limit held back.
+    pub challenge_acks_held: u64,
+    /// Resets sent.
+    pub resets: u64,
+}
+
+/// What acknowledgements said, or their absence.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Feedback {
+    /// Octets of payload that the peer acknowledged.
+    pub octets_acked: u64,
     /// Expiries of the retransmission timer.
     pub timeouts: u64,
     /// Timeouts that were undone: nothing was lost (RFC 4015).
     pub timeouts_undone: u64,
     /// Recoveries that duplicate acknowledgements or SACK started.
     pub fast_retransmits: u64,
-    /// New data sent on early duplicate acknowledgements (RFC 3042).
-    pub limited_transmits: u64,
-    /// Last resorts of a recovery by SACK (RFC 6675, NextSeg rule 4).
-    pub rescue_retransmissions: u64,
     /// Duplicate acknowledgements taken in.
     pub duplicate_acks: u64,
     /// Segments that the peer reported as arrived twice (RFC 2883).
     pub spurious_retransmissions: u64,
-    /// Probes of a closed window.
-    pub window_probes: u64,
-    /// Probes of an idle peer.
-    pub keep_alive_probes: u64,
+    /// SACK blocks that make no sense.
+    pub bad_sack_blocks: u64,
+    /// Reductions of the window because of ECN.
+    pub ecn_reductions: u64,
+    /// Round-trip times taken.
+    pub rtt_samples: u64,
+}
+
+/// What was taken in.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Received {
+    /// Segments taken in, all kinds.
+    pub segments: u64,
+    /// Octets of payload taken in, in order, once each.
+    pub octets: u64,
     /// Segments that came out of order and were kept.
     pub out_of_order: u64,
     /// Segments with payload that was all there already.
@@ -53,24 +88,10 @@ pub struct Stats {
     pub missing_timestamps: u64,
     /// Acknowledgements of what was never sent, or of the far past (RFC 5961, 5).
     pub bad_acks: u64,
-    /// SACK blocks that make no sense.
-    pub bad_sack_blocks: u64,
-    /// Answers to segments that may be forged (RFC 5961).
-    pub challenge_acks: u64,
-    /// Such answers that the rate limit held back.
-    pub challenge_acks_held: u64,
     /// Resets taken in that were not believed.
     pub ignored_resets: u64,
-    /// Resets sent.
-    pub resets_sent: u64,
-    /// Reductions of the window because of ECN.
-    pub ecn_reductions: u64,
     /// Segments taken in with congestion experienced.
     pub ecn_marks: u64,
-    /// Changes of the path MTU.
-    pub mtu_changes: u64,
     /// ICMP errors taken in.
     pub icmp_errors: u64,
-    /// Round-trip times taken.
-    pub rtt_samples: u64,
 }

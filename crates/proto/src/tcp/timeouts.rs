@@ -62,7 +62,7 @@ impl Connection {
             self.give_up();
             return;
         }
-        self.stats.timeouts += 1;
+        self.stats.feedback.timeouts += 1;
         self.sender.handle_timeout(now, self.timers.patience.retransmissions == 1);
         self.timers.rto = Some(now + self.sender.rtt.rto());
         if matches!(self.state, State::SynReceived | State::SynSent) {

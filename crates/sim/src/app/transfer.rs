@@ -172,7 +172,7 @@ impl App for Sender {
         if self.stats.established.is_some() {
             self.write(now, connection);
         }
-        let is_acked = connection.stats().octets_acked >= self.written;
+        let is_acked = connection.stats().feedback.octets_acked >= self.written;
         if self.stats.written.is_some() && is_acked && self.stats.acked.is_none() {
             self.stats.acked = Some(now);
         }
@@ -299,7 +299,7 @@ impl App for Sink {
             } else {
                 buffer.len()
             };
-            let place = connection.stats().octets_received - connection.readable() as u64;
+            let place = connection.stats().received.octets - connection.readable() as u64;
             let len = connection.read(&mut buffer[..room]);
             if len == 0 {
                 break;

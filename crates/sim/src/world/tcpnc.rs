@@ -35,9 +35,12 @@ impl Default for TcpncTunnelConfig {
             tcp: tcp::Config {
                 mss: u16::try_from(segment).ok(),
                 send_buffer: 65_536 + 100 * 1_000,
-                window_scaling: false,
-                timestamps: false,
-                sack: false,
+                offer: tcp::Offer {
+                    window_scaling: false,
+                    timestamps: false,
+                    sack: false,
+                    ..tcp::Offer::default()
+                },
                 nagle: false,
                 rto: tcp::Rto { min: Duration::from_millis(400), ..tcp::Rto::default() },
                 ..tcp::Config::default()

@@ -81,7 +81,7 @@ fn a_call_to_nobody_leaves_the_others_their_links_and_their_turns() {
     // B has not said yet what it can do: it is called first.
     assert!(longest(B) < SECOND * 35, "{:?}", longest(B));
     assert!(longest(C) < SECOND * 20, "{:?}", longest(C));
-    assert_eq!(band.node(A).stats().links_broken, 0, "no link was ended for it");
+    assert_eq!(band.node(A).stats().links.links_broken, 0, "no link was ended for it");
 
     // It was lost a moment ago: it costs less now.
     let calls = band.node(A).stats().silences;

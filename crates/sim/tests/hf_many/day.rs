@@ -52,7 +52,7 @@ fn check(name: &str, access: &dyn Fn(u8) -> Access, seed: u64) {
     live(&mut band, 24);
     band.run_out(HOUR * 6);
 
-    let damaged: u64 = (0..STATIONS).map(|place| band.node(place).stats().damaged).sum();
+    let damaged: u64 = (0..STATIONS).map(|place| band.node(place).stats().received.damaged).sum();
     assert!(damaged > 0, "{name}: the sky is bad for some hours");
     let books = &band.books;
     assert_eq!(books.faults(), Vec::<String>::new(), "{name}");

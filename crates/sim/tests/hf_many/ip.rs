@@ -44,10 +44,13 @@ fn hosts_are_pinged_and_send_by_both_versions_of_ip() {
             assert_eq!(world.node_counters(hosts[0]).unwanted, 10, "the replies to the pings");
             for station in [0, 1].map(StationId) {
                 let stats = world.hf_client(hf, station).stats();
-                assert_eq!((stats.no_route, stats.malformed, stats.refused), (0, 0, 0));
+                assert_eq!(
+                    (stats.taken.no_route, stats.taken.malformed, stats.handed.refused),
+                    (0, 0, 0)
+                );
                 assert_eq!((stats.queued, stats.unconfirmed), (0, 0), "all is confirmed");
                 assert!(
-                    stats.superseded > 0,
+                    stats.taken.superseded > 0,
                     "acknowledgements wait where later ones replace them"
                 );
             }

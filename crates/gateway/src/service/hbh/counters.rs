@@ -5,6 +5,28 @@ use serde::Serialize;
 /// Counters of the data path; those of HBH and of the neighbours are their own.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub(super) struct Counters {
+    /// What the kernel handed over.
+    #[serde(flatten)]
+    pub(super) intercepted: Intercepted,
+    /// What the kernel was handed.
+    #[serde(flatten)]
+    pub(super) released: Released,
+    /// Frames on the interfaces.
+    #[serde(flatten)]
+    pub(super) received: Received,
+    /// Hellos that were dropped.
+    #[serde(flatten)]
+    pub(super) hellos: Hellos,
+    /// Frames to neighbours.
+    #[serde(flatten)]
+    pub(super) sent: Sent,
+    /// Changes of routes, links or addresses.
+    pub(super) route_changes: u64,
+}
+
+/// What became of the packets that the kernel handed over.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub(super) struct Intercepted {
     /// Frames taken from the kernel; one may be a train of many segments.
     pub(super) frames_intercepted: u64,
     /// Packets in them.
@@ -18,10 +40,6 @@ pub(super) struct Counters {
     pub(super) packets_plain: u64,
     /// Packets past HBH dropped because too many waited for the interface.
     pub(super) packets_plain_full: u64,
-    /// Packets handed to the kernel, which delivers, forwards, drops, or answers with an error.
-    pub(super) packets_released: u64,
-    /// Packets that the kernel did not take.
-    pub(super) packets_release_failed: u64,
     /// Packets too long for the next hop, cut into fragments.
     pub(super) packets_fragmented: u64,
     /// Packets too long for the next hop that may not be cut; dropped, the sender is told.
@@ -30,14 +48,6 @@ pub(super) struct Counters {
     pub(super) packets_full: u64,
     /// Packets that turned out to be no IP; dropped.
     pub(super) packets_malformed: u64,
-    /// HBH packets for a neighbour that has just gone, or whose conversation is used up; dropped.
-    pub(super) packets_unsealed: u64,
-    /// Packets taken back from a neighbour because their route changed or it went down.
-    pub(super) packets_rerouted: u64,
-    /// ... of those, this node's own, sent again.
-    pub(super) packets_returned: u64,
-    /// ... of those, given to the kernel although it had no route, after some seconds.
-    pub(super) packets_unrouted: u64,
     /// ICMP errors sent.
     pub(super) icmp_sent: u64,
     /// ICMP errors that could not be sent.
@@ -46,6 +56,26 @@ pub(super) struct Counters {
     pub(super) icmp_suppressed: u64,
     /// SYNs whose segment size was lowered.
     pub(super) syns_clamped: u64,
+}
+
+/// What the kernel was handed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub(super) struct Released {
+    /// Packets handed to the kernel, which delivers, forwards, drops, or answers with an error.
+    pub(super) packets_released: u64,
+    /// Packets that the kernel did not take.
+    pub(super) packets_release_failed: u64,
+    /// Packets taken back from a neighbour because their route changed or it went down.
+    pub(super) packets_rerouted: u64,
+    /// ... of those, this node's own, sent again.
+    pub(super) packets_returned: u64,
+    /// ... of those, given to the kernel although it had no route, after some seconds.
+    pub(super) packets_unrouted: u64,
+}
+
+/// Frames that came on the interfaces.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub(super) struct Received {
     /// Frames received from neighbours.
     pub(super) frames_received: u64,
     /// Frames for other stations; dropped.
@@ -58,6 +88,11 @@ pub(super) struct Counters {
     pub(super) frames_forged: u64,
     /// HBH packets of a neighbour that came before, or far too late; dropped.
     pub(super) frames_replayed: u64,
+}
+
+/// Hellos that were dropped.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub(super) struct Hellos {
     /// Hellos that cannot be read; dropped.
     pub(super) hellos_malformed: u64,
     /// Hellos of another version; dropped.
@@ -66,14 +101,19 @@ pub(super) struct Counters {
     pub(super) hellos_unauthenticated: u64,
     /// Hellos that claim our group key without having it; dropped.
     pub(super) hellos_forged: u64,
+}
+
+/// Frames to neighbours.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub(super) struct Sent {
     /// Frames sent to neighbours.
     pub(super) frames_sent: u64,
     /// Frames that the interface refused; dropped.
     pub(super) frames_send_failed: u64,
     /// Times the interface had no more room.
     pub(super) links_busy: u64,
-    /// Changes of routes, links or addresses.
-    pub(super) route_changes: u64,
+    /// HBH packets for a neighbour that has just gone, or whose conversation is used up; dropped.
+    pub(super) packets_unsealed: u64,
 }
 
 #[cfg(test)]

@@ -13,11 +13,11 @@ impl Hbh {
     pub(super) fn take_bad_hello(&mut self, now: Time, place: Place, why: Malformed) {
         let (subject, what) = match why {
             Malformed::Forged => {
-                self.counters.hellos_forged += 1;
+                self.counters.hellos.hellos_forged += 1;
                 (Subject::HelloForged, "a station without the group key forges hellos")
             }
             Malformed::Keyed | Malformed::Keyless | Malformed::OtherKey => {
-                self.counters.hellos_unauthenticated += 1;
+                self.counters.hellos.hellos_unauthenticated += 1;
                 let what = match why {
                     Malformed::Keyed => "a neighbour uses a group key, and we have none",
                     _ => "a neighbour uses another group key or none, and is reached by plain IP",
@@ -25,7 +25,7 @@ impl Hbh {
                 (Subject::KeyDiffers, what)
             }
             Malformed::Version(_) => {
-                self.counters.hellos_other_version += 1;
+                self.counters.hellos.hellos_other_version += 1;
                 let what = "a neighbour speaks another version of HBH and is reached by plain IP";
                 (Subject::VersionDiffers, what)
             }
@@ -36,7 +36,7 @@ impl Hbh {
             | Malformed::TooMany
             | Malformed::Trailing { .. }
             | Malformed::Truncated { .. } => {
-                self.counters.hellos_malformed += 1;
+                self.counters.hellos.hellos_malformed += 1;
                 debug!(station = %place.1, %why, "hello");
                 return;
             }

@@ -52,28 +52,28 @@ impl Hbh {
             Offload::parse(train, ethernet::HEADER),
             train.get(offload::HEADER..).and_then(ethernet::parse),
         ) else {
-            self.counters.frames_malformed += 1;
+            self.counters.intercepted.frames_malformed += 1;
             return;
         };
         if !to.is_station() {
-            self.counters.frames_stray += 1;
+            self.counters.intercepted.frames_stray += 1;
             return;
         }
         let peer = self.neighbours.peer_at((position, to));
-        self.counters.frames_intercepted += 1;
+        self.counters.intercepted.frames_intercepted += 1;
 
         let packet = &mut train[offload::HEADER + ethernet::HEADER..];
         let mut segment = std::mem::take(&mut self.buffers.segment);
         let mut too_big = None;
         let outcome = offload.segment(packet, &mut segment, |packet| {
-            self.counters.packets_intercepted += 1;
+            self.counters.intercepted.packets_intercepted += 1;
             let Some(peer) = peer.filter(|&peer| !self.is_for_itself(peer, packet)) else {
                 match self.ports.get_mut(position) {
                     Some(port) if !port.is_crowded() => {
-                        self.counters.packets_plain += 1;
+                        self.counters.intercepted.packets_plain += 1;
                         port.push(to, packet);
                     }
-                    _ => self.counters.packets_plain_full += 1,
+                    _ => self.counters.intercepted.packets_plain_full += 1,
                 }
                 return;
             };
@@ -85,7 +85,7 @@ impl Hbh {
         });
         self.buffers.segment = segment;
         if outcome.is_err() {
-            self.counters.frames_malformed += 1;
+            self.counters.intercepted.frames_malformed += 1;
         }
         if let Some((mtu, offender)) = too_big {
             self.complain(now, position, mtu, &offender);
@@ -115,23 +115,23 @@ impl Hbh {
         {
             let overhead = hbh::OVERHEAD + self.guard.overhead();
             let room = port.state.mtu.saturating_sub(overhead);
-            self.counters.syns_clamped += u64::from(mss::clamp(&header, packet, room));
+            self.counters.intercepted.syns_clamped += u64::from(mss::clamp(&header, packet, room));
         }
         match self.hop.handle_packet(now, peer, packet) {
             Ok(()) => None,
             Err(Refused::Full) => {
-                self.counters.packets_full += 1;
+                self.counters.intercepted.packets_full += 1;
                 None
             }
             Err(Refused::Down | Refused::Malformed) => {
-                self.counters.packets_malformed += 1;
+                self.counters.intercepted.packets_malformed += 1;
                 None
             }
             Err(Refused::TooBig { mtu }) => {
                 if cut(&mut self.hop, &mut self.counters, now, peer, packet, mtu) {
                     return None;
                 }
-                self.counters.packets_too_big += 1;
+                self.counters.intercepted.packets_too_big += 1;
                 Some(mtu)
             }
         }
@@ -144,7 +144,7 @@ impl Hbh {
         let own = port.and_then(|port| port.address_like(header.source));
         let Some(own) = own else { return };
         if !self.errors.spend(now) {
-            self.counters.icmp_suppressed += 1;
+            self.counters.intercepted.icmp_suppressed += 1;
             return;
         }
         let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
@@ -154,8 +154,8 @@ impl Hbh {
         {
             // As the kernel sends its own: by the routes, and OUTPUT, with an address of this node.
             match self.raw.send(&header, &message) {
-                Ok(()) => self.counters.icmp_sent += 1,
-                Err(_) => self.counters.icmp_failed += 1,
+                Ok(()) => self.counters.intercepted.icmp_sent += 1,
+                Err(_) => self.counters.intercepted.icmp_failed += 1,
             }
         }
     }
@@ -173,9 +173,9 @@ fn cut(
     let Ok(header) = Header::parse(packet) else { return false };
     let is_cut = ip::fragment(&header, packet, mtu, |fragment| {
         if hop.handle_packet(now, peer, fragment).is_err() {
-            counters.packets_full += 1;
+            counters.intercepted.packets_full += 1;
         }
     });
-    counters.packets_fragmented += u64::from(is_cut);
+    counters.intercepted.packets_fragmented += u64::from(is_cut);
     is_cut
 }

@@ -66,9 +66,9 @@ impl Hbh {
             Reason::Silence(peer) => self.known.get(peer).map(|known| (peer, known.place)),
         };
         for (packet, from) in orphans {
-            self.counters.packets_rerouted += 1;
+            self.counters.released.packets_rerouted += 1;
             if self.orphans.push(now, &packet, from, silent).is_err() {
-                self.counters.packets_malformed += 1;
+                self.counters.intercepted.packets_malformed += 1;
             }
         }
         self.settle_orphans(now);
@@ -78,7 +78,7 @@ impl Hbh {
     pub(super) fn settle_orphans(&mut self, now: Time) {
         let mut orphans = std::mem::take(&mut self.orphans);
         let unrouted = orphans.settle(now, |orphan| self.has_way(orphan));
-        self.counters.packets_unrouted += unrouted;
+        self.counters.released.packets_unrouted += unrouted;
         self.orphans = orphans;
         self.give_back();
     }
@@ -119,9 +119,9 @@ impl Hbh {
             ip::increment_ttl(&mut packet);
             self.release.push(&self.ports, known.place, &packet, &mut self.counters);
         } else if self.raw.send(&header, &packet).is_ok() {
-            self.counters.packets_returned += 1;
+            self.counters.released.packets_returned += 1;
         } else {
-            self.counters.packets_release_failed += 1;
+            self.counters.released.packets_release_failed += 1;
         }
     }
 }

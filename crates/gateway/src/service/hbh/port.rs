@@ -96,18 +96,18 @@ impl Port {
         while self.sent < self.waiting.len() {
             match self.link.send(&mut self.waiting, self.sent) {
                 Ok(0) => {
-                    counters.links_busy += 1;
+                    counters.sent.links_busy += 1;
                     self.room = FEW;
                     return false;
                 }
                 Ok(sent) => {
                     self.sent += sent;
-                    counters.frames_sent += sent as u64;
+                    counters.sent.frames_sent += sent as u64;
                 }
                 // One that is too long, or an interface that is down: not the next one's fault.
                 Err(_) => {
                     self.sent += 1;
-                    counters.frames_send_failed += 1;
+                    counters.sent.frames_send_failed += 1;
                 }
             }
         }

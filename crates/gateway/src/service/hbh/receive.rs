@@ -34,18 +34,18 @@ impl Hbh {
     }
 
     fn take_frame(&mut self, now: Time, position: usize, frame: &[u8]) -> anyhow::Result<()> {
-        self.counters.frames_received += 1;
+        self.counters.received.frames_received += 1;
         let Some((to, from, packet)) = ethernet::parse(frame) else {
-            self.counters.frames_not_hbh += 1;
+            self.counters.received.frames_not_hbh += 1;
             return Ok(());
         };
         let is_ours = self.ports.get(position).is_some_and(|port| port.mac == to);
         if !is_ours && to != Mac::EVERYONE {
-            self.counters.frames_foreign += 1;
+            self.counters.received.frames_foreign += 1;
             return Ok(());
         }
         let Ok(header) = Header::parse(packet) else {
-            self.counters.frames_not_hbh += 1;
+            self.counters.received.frames_not_hbh += 1;
             return Ok(());
         };
         let payload = &packet[header.len..header.total_len];
@@ -61,18 +61,18 @@ impl Hbh {
             return Ok(());
         }
         let Some(peer) = self.neighbours.peer_at((position, from)) else {
-            self.counters.frames_unknown_peer += 1;
+            self.counters.received.frames_unknown_peer += 1;
             return Ok(());
         };
 
         let packet = match self.guard.open(peer, packet) {
             Ok(packet) => packet,
             Err(auth::Untrusted::Replayed(_)) => {
-                self.counters.frames_replayed += 1;
+                self.counters.received.frames_replayed += 1;
                 return Ok(());
             }
             Err(auth::Untrusted::Forged | auth::Untrusted::Malformed) => {
-                self.counters.frames_forged += 1;
+                self.counters.received.frames_forged += 1;
                 return Ok(());
             }
         };

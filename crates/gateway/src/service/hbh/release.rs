@@ -36,7 +36,7 @@ impl Release {
             self.flush(ports, counters);
             self.from = Some(from);
         }
-        counters.packets_released += 1;
+        counters.released.packets_released += 1;
         self.joiner.push(packet, |train| deliver(ports, from, train, counters));
     }
 
@@ -56,14 +56,14 @@ impl Hbh {
         while let Some(peer) = self.hop.poll_restored(&mut packet) {
             is_any = true;
             let Some(place) = self.known.get(peer).map(|known| known.place) else {
-                self.counters.packets_release_failed += 1;
+                self.counters.released.packets_release_failed += 1;
                 continue;
             };
             // HBH in HBH: the packet socket would take it for what a neighbour sends.
             if Header::parse(&packet)
                 .is_ok_and(|header| header.protocol == self.config.hbh.protocol)
             {
-                self.counters.packets_malformed += 1;
+                self.counters.intercepted.packets_malformed += 1;
                 continue;
             }
             self.release.push(&self.ports, place, &packet, &mut self.counters);
@@ -79,6 +79,6 @@ impl Hbh {
 fn deliver(ports: &Ports, (position, mac): Place, train: &[u8], counters: &mut Counters) {
     let port = ports.get(position);
     if port.is_none_or(|port| port.deliver(mac, train).is_err()) {
-        counters.packets_release_failed += 1;
+        counters.released.packets_release_failed += 1;
     }
 }

@@ -33,7 +33,7 @@ impl Hbh {
                     self.neighbours.handle_sent(now, place);
                     port.push(place.1, &packet);
                 } else {
-                    self.counters.packets_unsealed += 1;
+                    self.counters.sent.packets_unsealed += 1;
                 }
             }
             if !port.is_busy() {

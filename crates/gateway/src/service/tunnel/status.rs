@@ -100,6 +100,6 @@ fn stats(link: &Link) -> Stats {
 
 /// Sources sent again and repairs, for each source.
 fn redundancy(stats: &Stats) -> f64 {
-    let extra = stats.sources_resent + stats.repairs_sent;
-    if stats.sources_sent == 0 { 0.0 } else { extra as f64 / stats.sources_sent as f64 }
+    let extra = stats.sent.sources_resent + stats.sent.repairs_sent;
+    if stats.sent.sources_sent == 0 { 0.0 } else { extra as f64 / stats.sent.sources_sent as f64 }
 }

@@ -114,7 +114,10 @@ impl Scenario {
             Host::Current => base,
             Host::Linux => as_linux(base),
             Host::Ns3 => as_ns3(tcp::Config {
-                initial_window: tcp::InitialWindow::Segments(10),
+                congestion: tcp::Congestion {
+                    initial_window: tcp::InitialWindow::Segments(10),
+                    ..base.congestion
+                },
                 rto: tcp::Rto {
                     syn: Duration::from_secs(3),
                     min: Duration::from_secs(1),

@@ -128,7 +128,7 @@ fn cubic_comes_whole_unless_parts_are_switched_off() {
     let congestion = |options: &str| {
         let text =
             CHAIN.replace("octets = 100_000", &format!("octets = 1\noptions = {{ {options} }}"));
-        parse(&text).expect("a scenario").transfers[0].tcp.congestion
+        parse(&text).expect("a scenario").transfers[0].tcp.congestion.algorithm
     };
 
     assert_eq!(congestion("algorithm = \"cubic\""), Algorithm::CUBIC);
@@ -280,7 +280,7 @@ dscp = 9
     assert_eq!(hbh.rto.minimum, Duration::from_millis(5));
     let tcp = &plan.transfers[0].tcp;
     let default = proto::tcp::Config::default();
-    assert_eq!((tcp.mss, tcp.ttl, tcp.mtu), (Some(500), 9, 1280));
+    assert_eq!((tcp.mss, tcp.ip.ttl, tcp.mtu), (Some(500), 9, 1280));
     assert!(tcp.rto.forgive && tcp.keep_alive.is_some());
     assert_ne!(tcp.congestion, default.congestion);
     assert!(plan.run(None, None).is_ok());
@@ -411,7 +411,7 @@ fn a_flow_has_a_code_point() {
     };
     let dscp = |added: &str| {
         let plan = flows(added).expect("a scenario");
-        (plan.transfers[0].tcp.dscp, plan.streams[0].dscp)
+        (plan.transfers[0].tcp.ip.dscp, plan.streams[0].dscp)
     };
 
     assert_eq!(dscp(""), (0, 0));
@@ -420,6 +420,7 @@ fn a_flow_has_a_code_point() {
         parse(&format!("{CHAIN}dscp = 8\noptions = {{ dscp = 9 }}")).expect("a scenario").transfers
             [0]
         .tcp
+        .ip
         .dscp,
         8
     );

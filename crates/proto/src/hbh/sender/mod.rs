@@ -31,7 +31,7 @@ use super::pacer::Pacer;
 use super::packet::Packet;
 use super::peer::{Learned, PeerState};
 use super::pool::Pool;
-use super::stats::Stats;
+use super::stats::Sent;
 use super::window::Window;
 use super::wire::{self, COPIES, Data, FlowId, MAX_SPAN};
 use crate::ip::FlowKey;
@@ -230,7 +230,7 @@ impl Sender {
         choice: Choice,
         (riders, room): (&[u8], usize),
         is_patient: bool,
-        (config, stats): (&Config, &mut Stats),
+        (config, stats): (&Config, &mut Sent),
         out: &mut Vec<u8>,
     ) -> usize {
         let index = match choice {

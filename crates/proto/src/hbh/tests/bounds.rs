@@ -15,7 +15,7 @@ fn flows_and_packets_stay_within_their_bounds() {
 
     let stats = hop.stats();
     assert_eq!((stats.flows, stats.packets_held), (16, 16));
-    assert_eq!(stats.packets_taken + stats.packets_full, 999);
+    assert_eq!(stats.intake.packets_taken + stats.intake.packets_full, 999);
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn a_burst_is_bounded_however_short_it_is() {
 
         let stats = pair.hops[A].stats();
         assert!(refused > 0, "{profile:?}");
-        assert_eq!((stats.packets_full, stats.packets_held), (refused, 1_000 - refused));
+        assert_eq!((stats.intake.packets_full, stats.packets_held), (refused, 1_000 - refused));
     }
 }
 
@@ -65,7 +65,7 @@ fn a_flow_is_remembered_for_as_long_as_a_copy_of_its_packets_may_come() {
     }
     node.bring_as(data(&packet), &packet);
     assert_eq!(node.restored().len(), 0, "the same packet after {:?}", node.now);
-    assert_eq!(node.hop.stats().data_duplicate, 1);
+    assert_eq!(node.hop.stats().received.data_duplicate, 1);
 
     for _ in 0..40 {
         node.wait(idle / 10);
@@ -107,7 +107,7 @@ fn a_repair_is_forgotten_with_the_packets_that_will_not_come() {
         node.bring_as(wire::Data { seq: wire::Seq(n), ..data(packet) }, packet);
     }
 
-    assert_eq!(node.hop.stats().packets_recovered, 0);
+    assert_eq!(node.hop.stats().received.packets_recovered, 0);
     assert_eq!(node.restored().len(), 1 + 253 + 2);
 }
 
@@ -122,7 +122,7 @@ fn repairs_that_wait_are_used_while_their_packets_may_come() {
     node.bring_as(wire::Data { seq: wire::Seq(2), outstanding, ..data(&packets[2]) }, &packets[2]);
 
     assert_eq!(node.restored_seqs(), [0, 200, 100]);
-    assert_eq!(node.hop.stats().packets_recovered, 1);
+    assert_eq!(node.hop.stats().received.packets_recovered, 1);
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn a_packet_that_has_waited_for_too_long_is_discarded_and_counted_but_a_segment_
             let stats = node.hop.stats();
             let expected = if is_late { sent } else { 1 };
             assert_eq!(count, expected, "{is_late}");
-            assert_eq!(stats.packets_expired + count as u64, 1, "{is_late}");
+            assert_eq!(stats.sent.packets_expired + count as u64, 1, "{is_late}");
             assert_eq!(stats.packets_held, count as u64, "{is_late}");
         }
     }
@@ -166,7 +166,7 @@ fn a_node_with_too_many_flows_uses_no_repairs_and_mixes_no_old_packets_in() {
     node.bring_repair(0, &[(wire::Seq(0), &packets[256]), (wire::Seq(1), &packets[257])]);
 
     assert_eq!(node.restored(), Vec::<Vec<u8>>::new());
-    assert_eq!(node.hop.stats().repairs_stray, 1);
+    assert_eq!(node.hop.stats().received.repairs_stray, 1);
     // Once there are fewer flows, what comes then is repaired again.
     for _ in 0..40 {
         node.wait(Duration::from_secs(10));

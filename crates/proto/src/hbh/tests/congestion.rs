@@ -21,7 +21,7 @@ fn a_sender_that_is_told_slows_down_before_the_queue_is_full() {
     assert!((config.congestion..config.queue).contains(&longest), "{longest} waited");
     assert!(there_later < on_later * 3 / 2, "{there_later} to B, {on_later} on from there");
     assert!(there < on + config.queue, "{there} to B, {on} on from there");
-    assert_eq!(line.hops[B].stats().data_deferred, 0);
+    assert_eq!(line.hops[B].stats().received.data_deferred, 0);
     assert_eq!(line.order(), (0..400).collect::<Vec<_>>());
 }
 
@@ -36,8 +36,8 @@ fn a_full_next_hop_is_told_to_the_sender_and_nothing_is_lost() {
     let (a, b) = (line.hops[A].stats(), line.hops[B].stats());
     let longest = line.log.iter().filter(|sent| sent.from == B).map(|sent| sent.backlog).max();
     assert_eq!(longest, Some(16), "the queue fills, and no further");
-    assert!(a.congestion_received > 0 && b.data_deferred > 0, "{a:?} {b:?}");
-    assert_eq!((line.refused, b.packets_full_inside, a.packets_abandoned), (0, 0, 0));
+    assert!(a.sent.congestion_received > 0 && b.received.data_deferred > 0, "{a:?} {b:?}");
+    assert_eq!((line.refused, b.intake.packets_full_inside, a.sent.packets_abandoned), (0, 0, 0));
     let mut numbers = line.order();
     numbers.sort_unstable();
     assert_eq!(numbers, (0..200).collect::<Vec<_>>());
@@ -51,8 +51,8 @@ fn a_packet_that_is_left_with_its_sender_is_not_given_up() {
 
     line.run(|_| Fate::ARRIVES);
 
-    assert!(line.hops[B].stats().data_deferred > 0);
-    assert_eq!(line.hops[A].stats().packets_abandoned, 0);
+    assert!(line.hops[B].stats().received.data_deferred > 0);
+    assert_eq!(line.hops[A].stats().sent.packets_abandoned, 0);
     assert_eq!(line.delivered.len(), 60);
 }
 
@@ -64,8 +64,8 @@ fn the_seed_is_told_too_and_what_does_not_fit_is_counted() {
     line.run(|_| Fate::ARRIVES);
 
     let (a, b) = (line.hops[A].stats(), line.hops[B].stats());
-    assert!(a.congestion_received > 0, "{a:?}");
-    assert_eq!(line.delivered.len() as u64 + b.packets_full_inside, 200);
+    assert!(a.sent.congestion_received > 0, "{a:?}");
+    assert_eq!(line.delivered.len() as u64 + b.intake.packets_full_inside, 200);
     assert!(line.delivered.len() > 150, "{}", line.delivered.len());
 }
 
@@ -224,7 +224,7 @@ fn a_packet_that_enters_a_long_queue_is_marked_if_its_sender_understands_that() 
         assert!(before.iter().all(|&mark| mark == sent), "{profile:?} {marks:?}");
         assert_eq!(behind, [expected; 5], "{profile:?}");
         let marked = if expected == CONGESTED { 5 } else { 0 };
-        assert_eq!(pair.hops[A].stats().packets_marked, marked, "{profile:?}");
+        assert_eq!(pair.hops[A].stats().intake.packets_marked, marked, "{profile:?}");
     }
 }
 
@@ -243,7 +243,7 @@ fn a_packet_that_a_peer_brought_is_not_marked() {
     line.run(|_| Fate::ARRIVES);
 
     assert!(line.between(B, C).any(|sent| sent.backlog > line.hops[B].config().congestion));
-    assert_eq!(line.hops[B].stats().packets_marked, 0);
+    assert_eq!(line.hops[B].stats().intake.packets_marked, 0);
     assert!(line.delivered.iter().all(|packet| packet[1] == 0b10));
 }
 

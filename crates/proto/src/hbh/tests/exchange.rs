@@ -62,7 +62,7 @@ fn a_packet_that_does_not_fit_is_refused_with_what_does() {
     let refused = hop.handle_packet(Time::ZERO, Peer(1), &packet);
 
     assert_eq!(refused, Err(Refused::TooBig { mtu: 1492 }));
-    assert_eq!(hop.stats().packets_too_big, 1);
+    assert_eq!(hop.stats().intake.packets_too_big, 1);
 }
 
 #[test]
@@ -86,7 +86,11 @@ fn damaged_and_foreign_packets_are_counted_and_dropped() {
 
     let stats = pair.hops[B].stats();
     assert_eq!(
-        (stats.messages_damaged, stats.messages_malformed, stats.messages_unknown_peer),
+        (
+            stats.received.messages_damaged,
+            stats.received.messages_malformed,
+            stats.received.messages_unknown_peer
+        ),
         (1, 2, 1)
     );
 }
@@ -104,8 +108,8 @@ fn acknowledgements_ride_on_packets_that_go_their_way() {
     pair.run(|_| Fate::ARRIVES);
 
     let stats = pair.hops[A].stats();
-    assert!(stats.acks_ridden >= 10, "{stats:?}");
-    assert!(stats.acks_sent <= 2, "{stats:?}");
+    assert!(stats.received.acks_ridden >= 10, "{stats:?}");
+    assert!(stats.received.acks_sent <= 2, "{stats:?}");
 }
 
 proptest! {

@@ -220,7 +220,7 @@ impl Line {
     /// back, counts twice.
     fn kept_for_order(&self, node: usize) -> u64 {
         let stats = self.hops[node].stats();
-        stats.data_received + stats.packets_recovered - self.restored[node]
+        stats.received.data_received + stats.received.packets_recovered - self.restored[node]
     }
 
     /// What docs/hbh.md says of limits.

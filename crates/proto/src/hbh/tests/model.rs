@@ -160,9 +160,9 @@ impl Mishap {
 
 impl End {
     fn count(&mut self, stats: &Stats) {
-        let given_up = stats.packets_abandoned + stats.packets_expired;
+        let given_up = stats.sent.packets_abandoned + stats.sent.packets_expired;
         self.counted += given_up;
-        self.is_disturbed |= given_up + stats.gaps_given_up > 0;
+        self.is_disturbed |= given_up + stats.received.gaps_given_up > 0;
     }
 }
 

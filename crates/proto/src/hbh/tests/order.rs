@@ -18,7 +18,7 @@ fn the_last_hop_puts_segments_in_order_and_gives_up_in_time() {
     assert_eq!(arrivals.restored_seqs(), []);
     arrivals.wait(Duration::from_secs(4));
     assert_eq!(arrivals.restored_seqs(), [start.wrapping_add(500)]);
-    assert_eq!(arrivals.hop.stats().gaps_given_up, 1);
+    assert_eq!(arrivals.hop.stats().received.gaps_given_up, 1);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn a_segment_behind_a_refused_one_is_not_waited_with() {
     assert_eq!(pair.delivered[before..], [behind]);
     let took = pair.delivered_at[before] - start.since(Time::ZERO);
     assert!(took <= DELAY + 2 * SLOT, "{took:?}");
-    assert_eq!(pair.hops[B].stats().gaps_given_up, 0);
+    assert_eq!(pair.hops[B].stats().received.gaps_given_up, 0);
 }
 
 #[test]
@@ -85,9 +85,9 @@ fn a_hole_is_told_even_when_its_packet_comes_by_a_repair() {
     // The segment behind the gap is lost.
     pair.run(|sent| Fate::lost_if(sent.number == 2));
 
-    assert_eq!(pair.hops[B].stats().packets_recovered, 1);
+    assert_eq!(pair.hops[B].stats().received.packets_recovered, 1);
     assert_eq!(pair.delivered.len(), 4);
-    assert_eq!(pair.hops[B].stats().gaps_given_up, 0);
+    assert_eq!(pair.hops[B].stats().received.gaps_given_up, 0);
 }
 
 #[test]

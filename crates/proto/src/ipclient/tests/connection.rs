@@ -52,7 +52,7 @@ fn a_client_that_was_unbound_binds_again_and_sends_what_waits() {
 
     let unbound = Event::Unbound(UnbindReason::PREEMPTED);
     assert_eq!(bench.events, [unbound, Event::Bound { mtu: 2_048 }]);
-    assert_eq!(bench.client.stats().forsaken, 1);
+    assert_eq!(bench.client.stats().handed.forsaken, 1);
     assert_eq!(bench.requests().len(), 1);
     assert_eq!(bench.client.next_timeout(), None);
 }
@@ -66,14 +66,14 @@ fn a_lost_connection_forsakes_what_the_node_has_and_keeps_what_waits() {
     bench.client.handle_disconnected(bench.now);
     bench.send(&udp([10, 0, 2, 9], 0, 200));
     assert!(!bench.client.is_bound());
-    assert_eq!((bench.client.stats().forsaken, bench.client.stats().unconfirmed), (1, 0));
+    assert_eq!((bench.client.stats().handed.forsaken, bench.client.stats().unconfirmed), (1, 0));
 
     bench.connect();
 
     let requests = bench.requests();
     assert_eq!(requests.len(), 1);
     bench.outcome(&requests[0], Outcome::Done);
-    assert_eq!(bench.client.stats().confirmed, 1);
+    assert_eq!(bench.client.stats().handed.confirmed, 1);
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn a_datagram_is_a_u_pdu_as_it_is() {
     assert_eq!(bench.client.stats().unconfirmed, 500);
     bench.outcome(&requests[0], Outcome::Done);
     assert_eq!(bench.client.stats().unconfirmed, 0);
-    assert_eq!(bench.client.stats().confirmed, 1);
+    assert_eq!(bench.client.stats().handed.confirmed, 1);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn nobody_is_told_of_an_unknown_group_but_the_sender_of_an_unknown_host() {
     let told: Vec<_> = bench.packets().iter().map(|packet| icmp(packet)).collect();
 
     assert_eq!(told, [(ICMP, 3, 1)]);
-    assert_eq!(bench.client.stats().no_route, 2);
+    assert_eq!(bench.client.stats().taken.no_route, 2);
     assert!(bench.requests().is_empty());
 }
 
@@ -110,7 +110,7 @@ fn what_is_too_long_is_cut_where_that_is_allowed() {
         })
         .collect();
     assert_eq!(told, [(2_044, 0, true), (2_044, 2_024, true), (952, 4_048, false)]);
-    assert_eq!(bench.client.stats().fragmented, 1);
+    assert_eq!(bench.client.stats().taken.fragmented, 1);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn the_sender_of_what_may_not_be_cut_is_told_the_mtu() {
     assert_eq!(told, [(ICMP, 3, 4), (protocol::ICMPV6, 2, 0)]);
     assert_eq!(packets[0][26..28], 2_048_u16.to_be_bytes());
     assert_eq!(packets[1][46..48], 2_048_u16.to_be_bytes());
-    assert_eq!(bench.client.stats().too_big, 2);
+    assert_eq!(bench.client.stats().taken.too_big, 2);
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn what_arrives_goes_to_the_stack_if_it_is_a_datagram() {
     bench.receive(&[&packet[..], b"more"].concat());
 
     assert_eq!(bench.packets(), [packet]);
-    assert_eq!(bench.client.stats().received_malformed, 3);
+    assert_eq!(bench.client.stats().received.received_malformed, 3);
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn what_is_no_datagram_is_not_sent() {
     }
 
     assert!(bench.requests().is_empty());
-    assert_eq!(bench.client.stats().malformed, 3);
+    assert_eq!(bench.client.stats().taken.malformed, 3);
 }
 
 #[test]
@@ -193,7 +193,10 @@ fn the_sender_is_told_that_the_node_does_not_respond_but_not_too_often() {
 
     assert_eq!(told, [(ICMP, 3, 1); 20]);
     let stats = bench.client.stats();
-    assert_eq!((stats.unreachable, stats.icmp_sent, stats.icmp_limited), (30, 20, 10));
+    assert_eq!(
+        (stats.handed.unreachable, stats.received.icmp_sent, stats.received.icmp_limited),
+        (30, 20, 10)
+    );
     assert_eq!(stats.unconfirmed, 0);
 }
 
@@ -214,6 +217,6 @@ fn the_sender_is_told_that_the_other_node_has_no_client() {
     let told: Vec<_> = bench.packets().iter().map(|packet| icmp(packet)).collect();
     assert_eq!(told, [(ICMP, 3, 1); 2]);
     let stats = bench.client.stats();
-    assert_eq!((stats.confirmed, stats.unreceived, stats.refused), (2, 2, 0));
+    assert_eq!((stats.handed.confirmed, stats.handed.unreceived, stats.handed.refused), (2, 2, 0));
     assert_eq!(bench.events, [Event::Unreceived { node: FAR }; 2]);
 }

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::bench::{Bench, config, tcp, udp};
 use crate::contract::harness::{self, Core};
+use crate::ipclient::stats::{Handed, Taken};
 use crate::ipclient::{Config, Stats};
 use crate::s5066::service::{Failure, Outcome, Request};
 use crate::tcp::wire::Flags;
@@ -160,20 +161,11 @@ proptest! {
 
 /// Pieces that entered the queue or were dropped before it.
 fn check(stats: &Stats) -> Result<(), TestCaseError> {
-    let Stats { packets_in, malformed, no_route, too_big, fragmented, .. } = *stats;
-    let Stats { queue_full, expired, absorbed, superseded, handed, .. } = *stats;
-    let Stats { confirmed, unreachable, refused, forsaken, .. } = *stats;
-    let outcomes = malformed
-        + no_route
-        + too_big
-        + queue_full
-        + absorbed
-        + superseded
-        + expired
-        + confirmed
-        + unreachable
-        + refused
-        + forsaken;
+    let Taken { packets_in, malformed, no_route, too_big, fragmented, .. } = stats.taken;
+    let Taken { queue_full, expired, absorbed, superseded, .. } = stats.taken;
+    let Handed { packets: handed, confirmed, unreachable, refused, forsaken, .. } = stats.handed;
+    let dropped = malformed + no_route + too_big + queue_full + absorbed + superseded + expired;
+    let outcomes = dropped + confirmed + unreachable + refused + forsaken;
     // A datagram of up to 3,000 octets makes two fragments at most.
     prop_assert!(outcomes >= packets_in && outcomes <= packets_in + fragmented, "{stats:?}");
     prop_assert!(handed <= outcomes);

@@ -25,7 +25,7 @@ fn the_highest_priority_goes_first_and_the_lowest_has_to_go() {
         ["0.0.0.2 Arq { in_order: true } 4: 403", "0.0.0.2 Arq { in_order: true } 2: 400"]
     );
     // Of the lowest, one found no room, and two made some.
-    assert_eq!(bench.client.stats().queue_full, 3);
+    assert_eq!(bench.client.stats().taken.queue_full, 3);
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn what_waited_for_too_long_is_not_sent_and_the_rest_of_its_time_goes_along() {
     let expires: Vec<_> = requests.iter().map(|request| request.expires).collect();
     // 19 s left, in units of 2 s.
     assert_eq!(expires, [None, Some(bench.now + Duration::from_secs(20))]);
-    assert_eq!(bench.client.stats().expired, 1);
+    assert_eq!(bench.client.stats().taken.expired, 1);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_segment_that_is_on_its_way_is_not_sent_again() {
     bench.send(&segment);
 
     assert_eq!(bench.requests().len(), 1);
-    assert_eq!(bench.client.stats().absorbed, 3);
+    assert_eq!(bench.client.stats().taken.absorbed, 3);
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn an_acknowledgement_that_the_node_has_not_begun_gives_way_to_a_later_one() {
 
     let requests = bench.requests();
     assert_eq!(acks(&requests), [20, 30]);
-    assert_eq!(bench.client.stats().superseded, 2);
+    assert_eq!(bench.client.stats().taken.superseded, 2);
 
     // Those are on the air: the next one does not take anything back.
     bench.send(&tcp(1, 40, ACK, b""));
@@ -92,7 +92,7 @@ fn an_acknowledgement_that_the_node_has_not_begun_gives_way_to_a_later_one() {
         bench.outcome(&request, Outcome::Done);
     }
     let stats = bench.client.stats();
-    assert_eq!((stats.handed, stats.superseded, stats.confirmed), (5, 2, 2));
+    assert_eq!((stats.handed.packets, stats.taken.superseded, stats.handed.confirmed), (5, 2, 2));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn without_arq_a_segment_is_on_its_way_until_it_is_handed_over() {
     bench.send(&segment);
 
     assert_eq!(bench.requests().len(), 1);
-    assert_eq!(bench.client.stats().absorbed, 1);
+    assert_eq!(bench.client.stats().taken.absorbed, 1);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_waiting_acknowledgement_gives_way_to_a_later_one() {
 
     // In the place of the first.
     assert_eq!(requests.iter().map(ack).collect::<Vec<_>>(), [Some(300), None]);
-    assert_eq!(bench.client.stats().superseded, 2);
+    assert_eq!(bench.client.stats().taken.superseded, 2);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn an_acknowledgement_that_says_something_else_is_kept() {
     let acks: Vec<_> = open(&mut bench).iter().map(ack).collect();
 
     assert_eq!(acks, [300, 300, 300, 400, 200, 500, 500].map(Some));
-    assert_eq!(bench.client.stats().superseded, 0);
+    assert_eq!(bench.client.stats().taken.superseded, 0);
 }
 
 #[test]
@@ -207,7 +207,10 @@ fn the_node_gets_what_it_confirms_in_the_horizon() {
 #[test]
 fn flow_control_of_the_node_is_heeded() {
     let flow = |u_pdus| Backlog { octets: 1 << 20, u_pdus };
-    let server = sis::Config { flow_off: flow(3), flow_on: flow(1), ..sis::Config::default() };
+    let server = sis::Config {
+        flow: sis::FlowControl { off: flow(3), on: flow(1), ..sis::FlowControl::default() },
+        ..sis::Config::default()
+    };
     let mut bench = Bench::unconnected(config(), server);
     bench.connect();
     for _ in 0..10 {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use crate::nc::coefficients::Coefficients;
 use crate::nc::receiver::Receiver;
-use crate::nc::stats::Stats;
+use crate::nc::stats::Received;
 use crate::nc::wire::fill_record_header;
 use crate::time::Time;
 
@@ -172,12 +172,12 @@ proptest! {
 /// A receiver and what it counts.
 struct End {
     receiver: Receiver,
-    stats: Stats,
+    stats: Received,
 }
 
 impl End {
     fn new() -> Self {
-        Self { receiver: Receiver::new(64, PATIENCE), stats: Stats::default() }
+        Self { receiver: Receiver::new(64, PATIENCE), stats: Received::default() }
     }
 
     fn source(&mut self, number: usize, sources: &[Vec<u8>]) {

@@ -24,8 +24,8 @@ fn packets_come_out_as_they_went_in() {
     path.run(secs(5));
 
     assert_eq!(path.taken_out(1), path.put_in);
-    assert_eq!(path.stats(0).repairs_sent, 0);
-    assert_eq!(path.stats(0).sources_resent, 0);
+    assert_eq!(path.stats(0).sent.repairs_sent, 0);
+    assert_eq!(path.stats(0).sent.sources_resent, 0);
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn losses_both_ways_are_made_good() {
 
         // While the rate is still being found the queue sheds some.
         let out = path.taken_out(1);
-        let shed = path.stats(0).queue_dropped;
+        let shed = path.stats(0).inner.queue_dropped;
         assert_eq!(out.len() as u64 + shed, 3_000, "loss {loss}: {:?}", path.stats(1));
         assert!(shed < 100, "loss {loss}: {shed}");
         let mut put_in = path.put_in.iter();
@@ -59,7 +59,7 @@ fn reports_do_not_keep_packets_back() {
     path.run(secs(12));
 
     let (answers, sent_at) = (&path.out[0], secs(10));
-    assert!(path.stats(1).reports_sent > 400, "{:?}", path.stats(1));
+    assert!(path.stats(1).sent.reports_sent > 400, "{:?}", path.stats(1));
     assert_eq!(answers.len(), 10, "{:?}", path.ends[1].estimates());
     for (index, (at, _)) in (0..).zip(answers) {
         let took = at.since(sent_at + 100 * MILLISECOND * index);
@@ -76,7 +76,7 @@ fn a_full_window_waits_for_reports() {
     path.feed(0, 2_000, 1_000, MILLISECOND);
     path.run(secs(10));
 
-    let shed = path.stats(0).queue_dropped;
+    let shed = path.stats(0).inner.queue_dropped;
     assert_eq!(path.out[1].len() as u64 + shed, 2_000, "{:?}", path.stats(0));
 }
 
@@ -94,7 +94,7 @@ fn packets_are_sent_after_all_before_them_were_given_up() {
     path.feed(0, 1, 500, MILLISECOND);
     path.run(secs(8));
 
-    assert_eq!(path.stats(0).sources_expired, 1);
+    assert_eq!(path.stats(0).sent.sources_expired, 1);
     assert_eq!(path.out[1].len(), 2, "{:?}", path.stats(0));
     assert!(path.out[1][1].0.since(sent_at) < 100 * MILLISECOND);
 }
@@ -108,11 +108,11 @@ fn a_dead_path_is_not_flooded() {
     path.loss = 1.0;
     path.feed(0, 1, 1_000, MILLISECOND);
     path.run(secs(1) + 500 * MILLISECOND);
-    let before = path.stats(0).datagrams_sent;
+    let before = path.stats(0).sent.datagrams_sent;
     path.feed(0, 20_000, 1_000, 50 * Duration::from_micros(1));
     path.run(secs(3));
 
-    let sent = path.stats(0).datagrams_sent - before;
+    let sent = path.stats(0).sent.datagrams_sent - before;
     assert!(sent < 100, "{sent} of 20,000");
 }
 

@@ -145,7 +145,7 @@ impl Node {
                     peer.resets.request();
                 }
                 peer.contact.silences = 0;
-                self.stats.links_made += 1;
+                self.stats.links.links_made += 1;
                 if is_exclusive && is_caller {
                     self.exclusive = Some(address);
                 }
@@ -156,7 +156,7 @@ impl Node {
                 // What cannot have arrived waits for the next link.
                 let numbers = peer.sender.numbers();
                 peer.start_anew(numbers);
-                self.stats.links_broken += 1;
+                self.stats.links.links_broken += 1;
                 self.sis.handle_link(now, LinkEvent::Broken { peer: address, is_exclusive });
             }
             link::Event::Refused(reason) => {
@@ -174,7 +174,7 @@ impl Node {
     }
 
     fn fail_call(&mut self, now: Time, address: Address, failure: Failure, has_answered: bool) {
-        self.stats.calls_failed += 1;
+        self.stats.links.calls_failed += 1;
         if let Some(peer) = self.peers.get_mut(&address) {
             peer.wants_exclusive = false;
         }
@@ -248,10 +248,10 @@ impl Node {
     /// Hands the S_PDU in a C_PDU to the clients' side; places of errors lose the C_PDU's header.
     fn indicate(&mut self, now: Time, arrived: &Arrived, mode: Mode) {
         let Ok(Cpdu::Data(s_pdu)) = Cpdu::parse(&arrived.octets) else {
-            self.stats.malformed += 1;
+            self.stats.received.malformed += 1;
             return;
         };
-        self.stats.delivered.add(s_pdu.len());
+        self.stats.s_pdus.delivered.add(s_pdu.len());
         if let Some(peer) = self.peers.get_mut(&arrived.from) {
             peer.link.handle_use(now);
         }

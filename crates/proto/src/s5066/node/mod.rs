@@ -24,7 +24,7 @@ mod produce;
 mod rate;
 mod receive;
 mod record;
-mod stats;
+pub mod stats;
 #[cfg(test)]
 mod tests;
 mod transmit;
@@ -322,7 +322,7 @@ impl Node {
             while self.waiting_octets(least) < room
                 && let Some(request) = self.sis.poll_request(now, least)
             {
-                self.stats.accepted.add(request.s_pdu.len());
+                self.stats.s_pdus.accepted.add(request.s_pdu.len());
                 self.take_request(now, request);
             }
         }
@@ -355,8 +355,8 @@ impl Node {
     /// Tells the clients' side what became of a request.
     fn tell(&mut self, now: Time, id: RequestId, outcome: Outcome) {
         match outcome {
-            Outcome::Done => self.stats.done += 1,
-            Outcome::Failed { .. } => self.stats.failed += 1,
+            Outcome::Done => self.stats.s_pdus.done += 1,
+            Outcome::Failed { .. } => self.stats.s_pdus.failed += 1,
         }
         self.sis.handle_outcome(now, id, outcome);
     }
@@ -383,7 +383,7 @@ impl Node {
                 let oldest =
                     idle.min_by_key(|(_, peer)| peer.contact.heard_at).map(|(address, _)| *address);
                 let Some(oldest) = oldest else {
-                    self.stats.too_many_peers += 1;
+                    self.stats.links.too_many_peers += 1;
                     return None;
                 };
                 self.peers.remove(&oldest);

@@ -141,16 +141,16 @@ impl Node {
             return;
         }
         if to != self.config.address && !to.is_group() {
-            self.stats.foreign += 1;
+            self.stats.received.foreign += 1;
             if let Some(reception) = &mut self.reception {
                 reception.has_others = true;
             }
             return;
         }
         if frame.is_good() {
-            self.stats.heard += 1;
+            self.stats.received.heard += 1;
         } else {
-            self.stats.damaged += 1;
+            self.stats.received.damaged += 1;
         }
         let own = self.config.extensions;
         let Some(peer) = self.peer_mut(from) else { return };
@@ -237,7 +237,7 @@ impl Node {
                 let turns = self.turns;
                 let Some(peer) = self.peers.get_mut(&from) else { return };
                 if peer.expedited.handle_ack(&ack.report(Numbers::Short), turns).is_none() {
-                    self.stats.stray_acks += 1;
+                    self.stats.received.stray_acks += 1;
                 }
             }
             Body::Management(management) => self.handle_message(from, frame.header.eow, management),
@@ -250,7 +250,7 @@ impl Node {
     /// Takes a C_PDU about the link, which comes expedited and without ARQ (Annex B, section 3.1).
     fn handle_control(&mut self, now: Time, from: Address, datagram: &Datagram<'_>) {
         let Ok(c_pdu) = Cpdu::parse(datagram.segment.octets) else {
-            self.stats.malformed += 1;
+            self.stats.received.malformed += 1;
             return;
         };
         let refusal = match c_pdu {
@@ -320,7 +320,7 @@ impl Node {
     }
 
     fn handle_warning(&mut self, from: Address, received: u8, reason: Reason) {
-        self.stats.warnings_heard += 1;
+        self.stats.received.warnings_heard += 1;
         let turns = self.turns;
         let Some(peer) = self.peers.get_mut(&from) else { return };
         match reason {

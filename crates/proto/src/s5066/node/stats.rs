@@ -15,6 +15,32 @@ pub struct Stats {
     /// Frames sent.
     #[serde(flatten, serialize_with = "frames")]
     pub sent: ByKind,
+    /// Frames heard.
+    #[serde(flatten)]
+    pub received: Received,
+    /// What clients sent and received.
+    #[serde(flatten)]
+    pub s_pdus: SPdus,
+    /// Links to other nodes.
+    #[serde(flatten)]
+    pub links: Links,
+    /// Answers that did not come.
+    pub silences: u64,
+    /// Resets of sequence numbers.
+    pub resets: u64,
+    /// Warnings sent.
+    pub warnings_sent: u64,
+    /// Records that nobody fetched, dropped.
+    pub records_dropped: u64,
+    /// Times that the modem did not tell what became of what it did.
+    pub modem_silences: u64,
+    /// Changes of the data rate.
+    pub rate_changes: u64,
+}
+
+/// Frames heard, and what was wrong with some.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Received {
     /// Good frames heard that were meant for this node or for all.
     #[serde(rename = "frames_heard")]
     pub heard: u64,
@@ -24,6 +50,18 @@ pub struct Stats {
     /// Good frames for others.
     #[serde(rename = "frames_foreign")]
     pub foreign: u64,
+    /// C_PDUs that made no sense, dropped.
+    #[serde(rename = "c_pdus_malformed")]
+    pub malformed: u64,
+    /// Acknowledgements of nothing that was sent.
+    pub stray_acks: u64,
+    /// Warnings heard.
+    pub warnings_heard: u64,
+}
+
+/// What clients sent and received.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct SPdus {
     /// S_PDUs taken from clients, and their octets.
     #[serde(skip)]
     pub accepted: Tally,
@@ -36,33 +74,19 @@ pub struct Stats {
     /// S_PDUs that arrived.
     #[serde(skip)]
     pub delivered: Tally,
-    /// Answers that did not come.
-    pub silences: u64,
+}
+
+/// Links to other nodes.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Links {
     /// Links made.
     pub links_made: u64,
     /// Links lost or broken.
     pub links_broken: u64,
     /// Calls refused or not answered.
     pub calls_failed: u64,
-    /// Resets of sequence numbers.
-    pub resets: u64,
-    /// Acknowledgements of nothing that was sent.
-    pub stray_acks: u64,
-    /// Warnings sent.
-    pub warnings_sent: u64,
-    /// Warnings heard.
-    pub warnings_heard: u64,
-    /// C_PDUs that made no sense, dropped.
-    #[serde(rename = "c_pdus_malformed")]
-    pub malformed: u64,
     /// Requests that found no place for another station.
     pub too_many_peers: u64,
-    /// Records that nobody fetched, dropped.
-    pub records_dropped: u64,
-    /// Times that the modem did not tell what became of what it did.
-    pub modem_silences: u64,
-    /// Changes of the data rate.
-    pub rate_changes: u64,
 }
 
 /// A number of things and their octets.

@@ -35,7 +35,7 @@ pub use reason::{
     BindReason, LinkReason, NodeStatus, TerminateReason, UnavailableReason, UnbindReason,
     UnidataReason,
 };
-pub use server::{Config, Event, Server, Stats};
+pub use server::{Config, Confirm, Event, FlowControl, Limits, Server, Stats};
 pub use ttd::Ttd;
 
 use std::fmt;

@@ -6,7 +6,9 @@ use super::pair::{CLIENT, SERVER, address};
 use crate::contract::harness::{self, Core};
 use crate::ip::{self, icmp};
 use crate::rng::Rng;
-use crate::tcp::{Config, Connection, Flags, Options, SackBlocks, Segment, State, Timestamps};
+use crate::tcp::{
+    Config, Connection, Flags, LossRecovery, Offer, Options, SackBlocks, Segment, State, Timestamps,
+};
 use crate::time::Time;
 
 const BUFFER: usize = 4_000;
@@ -48,18 +50,7 @@ proptest! {
         options: [bool; 6],
         steps in harness::steps(acts()),
     ) {
-        let config = Config {
-            timestamps: options[0],
-            sack: options[1],
-            window_scaling: options[2],
-            ecn: options[3],
-            nagle: options[4],
-            limited_transmit: options[5],
-            send_buffer: BUFFER,
-            receive_buffer: BUFFER,
-            max_holes: 4,
-            ..Config::default()
-        };
+        let config = Config { offer: Offer { timestamps: options[0], sack: options[1], window_scaling: options[2], ecn: options[3], ..Offer::default() }, nagle: options[4], recovery: LossRecovery { limited_transmit: options[5], ..LossRecovery::default() }, send_buffer: BUFFER, receive_buffer: BUFFER, max_holes: 4, ..Config::default() };
         let mut victim = Victim::new(config, is_passive);
         let now = victim.now;
         harness::keeps(&mut victim, now, steps)?;

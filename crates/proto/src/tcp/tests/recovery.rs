@@ -2,7 +2,9 @@
 
 use super::script::{ACK, NOTHING, Script, plain, with_sack};
 use crate::tcp::Algorithm;
-use crate::tcp::{Config, FullAck, Growth, InitialWindow, Limit, Timestamps};
+use crate::tcp::{
+    Config, Congestion, FullAck, Growth, InitialWindow, Limit, LossRecovery, Offer, Timestamps,
+};
 
 /// Ten segments in one window and no more; the third and the fifth are lost.
 fn ten_segments_up_to_the_partial_ack(config: Config) -> Script {
@@ -30,10 +32,13 @@ fn newreno_repairs_two_losses_of_a_window_with_partial_acks() {
     assert_eq!(script.peer(1, 10_001, ACK, 0), NOTHING);
     assert_eq!(script.tcp.cwnd(), 2_000, "the careful way out");
     assert!(!script.tcp.is_recovering());
-    assert_eq!(script.tcp.stats().fast_retransmits, 1);
+    assert_eq!(script.tcp.stats().feedback.fast_retransmits, 1);
     assert_eq!(script.tcp.next_timeout(), None);
 
-    let config = Config { full_ack: FullAck::Ssthresh, ..plain() };
+    let config = Config {
+        recovery: LossRecovery { full_ack: FullAck::Ssthresh, ..plain().recovery },
+        ..plain()
+    };
     let mut script = ten_segments_up_to_the_partial_ack(config);
     assert_eq!(script.peer(1, 10_001, ACK, 0), NOTHING);
     assert_eq!(script.tcp.cwnd(), 4_000, "the plain way out");
@@ -42,7 +47,10 @@ fn newreno_repairs_two_losses_of_a_window_with_partial_acks() {
 #[test]
 fn only_the_first_partial_ack_restarts_an_impatient_timer() {
     let timeout_after_two_partial_acks = |impatient| {
-        let mut script = Script::open(Config { impatient, ..plain() });
+        let mut script = Script::open(Config {
+            recovery: LossRecovery { impatient, ..plain().recovery },
+            ..plain()
+        });
         let _ = script.write(10_000);
         script.skip(100);
         let _ = script.peer(1, 1_001, ACK, 0);
@@ -70,14 +78,18 @@ fn duplicates_after_a_timeout_start_no_second_recovery() {
         assert_eq!(script.peer(1, 1, ACK, 0), NOTHING);
     }
 
-    assert_eq!(script.tcp.stats().fast_retransmits, 0);
+    assert_eq!(script.tcp.stats().feedback.fast_retransmits, 0);
     assert_eq!(script.tcp.cwnd(), 1_000);
 }
 
 #[test]
 fn a_timeout_that_was_needless_is_undone() {
     let window = |undo_timeouts, echo_of_repeat: u32| {
-        let mut script = Script::open(Config { undo_timeouts, timestamps: true, ..plain() });
+        let mut script = Script::open(Config {
+            recovery: LossRecovery { undo_timeouts, ..plain().recovery },
+            offer: Offer { timestamps: true, ..plain().offer },
+            ..plain()
+        });
         let sent_at = script.tcp.clock.show(script.now);
         let _ = script.write(9_000);
         let before = script.tcp.cwnd();
@@ -88,7 +100,7 @@ fn a_timeout_that_was_needless_is_undone() {
 
         let _ = script.peer(1, 1_977, ACK, 0);
 
-        (script.tcp.cwnd() > before, script.tcp.stats().timeouts_undone)
+        (script.tcp.cwnd() > before, script.tcp.stats().feedback.timeouts_undone)
     };
 
     assert_eq!(window(true, 0), (true, 1));
@@ -108,13 +120,20 @@ fn only_bare_acks_count_as_duplicates() {
         let _ = script.peer(at + 10, 1, ACK, 0);
     }
 
-    assert_eq!(script.tcp.stats().duplicate_acks, 1, "the first only: data and windows are news");
-    assert_eq!(script.tcp.stats().retransmissions, 0);
+    assert_eq!(
+        script.tcp.stats().feedback.duplicate_acks,
+        1,
+        "the first only: data and windows are news"
+    );
+    assert_eq!(script.tcp.stats().sent.retransmissions, 0);
 }
 
 #[test]
 fn limited_transmit_sends_new_data_on_the_first_two_duplicates() {
-    let config = Config { initial_window: InitialWindow::Segments(3), ..plain() };
+    let config = Config {
+        congestion: Congestion { initial_window: InitialWindow::Segments(3), ..plain().congestion },
+        ..plain()
+    };
     let mut script = Script::open(config);
     assert_eq!(script.write(10_000).len(), 3);
 
@@ -123,26 +142,38 @@ fn limited_transmit_sends_new_data_on_the_first_two_duplicates() {
     assert_eq!(script.tcp.cwnd(), 3_000);
     assert_eq!(script.peer(1, 1, ACK, 0)[0], ". 1+1000 ack 1");
     assert_eq!(script.tcp.ssthresh(), 2_000, "of the flight without the limited ones");
-    assert_eq!(script.tcp.stats().limited_transmits, 2);
+    assert_eq!(script.tcp.stats().sent.limited_transmits, 2);
 
-    let mut script = Script::open(Config { limited_transmit: false, ..config });
+    let mut script = Script::open(Config {
+        recovery: LossRecovery { limited_transmit: false, ..config.recovery },
+        ..config
+    });
     let _ = script.write(10_000);
     assert_eq!(script.peer(1, 1, ACK, 0), NOTHING);
 }
 
 #[test]
 fn limited_transmit_with_sack_needs_new_blocks() {
-    let config = Config { initial_window: InitialWindow::Segments(3), ..with_sack() };
+    let config = Config {
+        congestion: Congestion {
+            initial_window: InitialWindow::Segments(3),
+            ..with_sack().congestion
+        },
+        ..with_sack()
+    };
     let mut script = Script::open(config);
     let _ = script.write(10_000);
 
     assert_eq!(script.peer_sacks(1, &[(1_001, 2_001)]), [". 3001+1000 ack 1"]);
     assert_eq!(script.peer_sacks(1, &[(1_001, 2_001)]), NOTHING, "nothing new");
     assert_eq!(script.peer_sacks(1, &[(1_001, 3_001)]), [". 4001+1000 ack 1"]);
-    assert_eq!(script.tcp.stats().limited_transmits, 2);
-    assert_eq!(script.tcp.stats().duplicate_acks, 2);
+    assert_eq!(script.tcp.stats().sent.limited_transmits, 2);
+    assert_eq!(script.tcp.stats().feedback.duplicate_acks, 2);
 
-    let mut script = Script::open(Config { limited_transmit: false, ..config });
+    let mut script = Script::open(Config {
+        recovery: LossRecovery { limited_transmit: false, ..config.recovery },
+        ..config
+    });
     let _ = script.write(10_000);
     assert_eq!(script.peer_sacks(1, &[(1_001, 2_001)]), NOTHING);
 }
@@ -162,10 +193,11 @@ fn sack_repairs_every_hole_within_the_pipe() {
     // Twelve were sent: 2, 4 and 6 are held, 1 is lost and sent again, so nine are in the pipe.
     let mut blocks = [(5_001, 6_001), (3_001, 4_001), (1_001, 2_001)];
     for (to, sent) in [
-        (7_001, None),                       // 3 is lost: in the pipe are 1, 5, 8 to 12
-        (8_001, None),                       // 5 is lost: 1, 9 to 12
-        (9_001, Some(". 2001+1000 ack 1")),  // 1, 3, 10 to 12
-        (10_001, Some(". 4001+1000 ack 1")), // 1, 3, 5, 11, 12
+        (7_001, None),                      // 3 is lost: in the pipe are 1, 5, 8 to 12
+        (8_001, None),                      // 5 is lost: 1, 9 to 12
+        (9_001, Some(". 2001+1000 ack 1")), // 1, 3, 10 to 12
+        (10_001, Some(". 4001+1000 ack 1")),
+        // 1, 3, 5, 11, 12
     ] {
         blocks[0].1 = to;
         assert_eq!(script.peer_sacks(1, &blocks), sent.as_slice());
@@ -175,7 +207,7 @@ fn sack_repairs_every_hole_within_the_pipe() {
     assert_eq!(script.peer(1, 12_001, ACK, 0).len(), 4);
     assert!(!script.tcp.is_recovering());
     assert_eq!(script.tcp.cwnd(), 5_000);
-    assert_eq!(script.tcp.stats().retransmissions, 3);
+    assert_eq!(script.tcp.stats().sent.retransmissions, 3);
 }
 
 #[test]
@@ -187,7 +219,7 @@ fn many_octets_above_mean_lost_before_the_third_duplicate() {
     let sent = script.peer_sacks(1, &[(1_001, 4_001)]);
 
     assert_eq!(sent, [". 1+1000 ack 1"]);
-    assert_eq!(script.tcp.stats().fast_retransmits, 1);
+    assert_eq!(script.tcp.stats().feedback.fast_retransmits, 1);
 }
 
 #[test]
@@ -202,8 +234,8 @@ fn a_rescue_retransmission_repairs_a_lost_tail() {
     assert_eq!(script.peer_sacks(1, &[(1_001, 5_001)]), NOTHING);
     assert_eq!(script.peer_sacks(5_001, &[]), [". 5001+1000 ack 1"]);
 
-    assert_eq!(script.tcp.stats().rescue_retransmissions, 1);
-    assert_eq!(script.tcp.stats().timeouts, 0);
+    assert_eq!(script.tcp.stats().sent.rescue_retransmissions, 1);
+    assert_eq!(script.tcp.stats().feedback.timeouts, 0);
     assert_eq!(script.peer(1, 6_001, ACK, 0), NOTHING);
     assert_eq!(script.tcp.next_timeout(), None);
 }
@@ -241,17 +273,20 @@ fn blocks_that_make_no_sense_are_counted_and_ignored() {
     for block in [(2_001, 1_001), (1_001, 9_001), (0x8000_0000, 1)] {
         assert_eq!(script.peer_sacks(1, &[block]), NOTHING);
     }
-    assert_eq!(script.tcp.stats().bad_sack_blocks, 3);
+    assert_eq!(script.tcp.stats().feedback.bad_sack_blocks, 3);
     assert_eq!(script.peer_sacks(1_001, &[(1, 1_001)]), NOTHING);
-    assert_eq!(script.tcp.stats().spurious_retransmissions, 1, "arrived twice (RFC 2883)");
+    assert_eq!(script.tcp.stats().feedback.spurious_retransmissions, 1, "arrived twice (RFC 2883)");
 }
 
 #[test]
 fn the_window_grows_by_the_chosen_rule() {
     let cwnd_after_an_ack = |growth, ssthresh| {
         let mut script = Script::open(Config {
-            congestion: Algorithm::NewReno { growth },
-            initial_ssthresh: ssthresh,
+            congestion: Congestion {
+                algorithm: Algorithm::NewReno { growth },
+                initial_ssthresh: ssthresh,
+                ..plain().congestion
+            },
             ..plain()
         });
         let _ = script.write(20_000);
@@ -270,7 +305,10 @@ fn the_window_grows_by_the_chosen_rule() {
 #[test]
 fn the_window_does_not_grow_while_the_application_holds_back() {
     let cwnd = |validate_window| {
-        let mut script = Script::open(Config { validate_window, ..plain() });
+        let mut script = Script::open(Config {
+            congestion: Congestion { validate_window, ..plain().congestion },
+            ..plain()
+        });
         for round in 0..10 {
             let _ = script.write(1_000);
             let _ = script.peer(1, 1_001 + 1_000 * round, ACK, 0);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::pair::{CLIENT, SERVER, address};
 use crate::ip::{self, ecn};
 use crate::rng::Rng;
-use crate::tcp::{Config, Connection, Event, Flags, Options, Segment, Timestamps};
+use crate::tcp::{Config, Connection, Event, Flags, Offer, Options, Segment, Timestamps};
 use crate::time::Time;
 
 /// The peer's initial sequence number: near the wrap, which every test so crosses.
@@ -35,9 +35,7 @@ pub(super) struct Script {
 pub(super) fn plain() -> Config {
     Config {
         mss: Some(1_000),
-        timestamps: false,
-        sack: false,
-        window_scaling: false,
+        offer: Offer { timestamps: false, sack: false, window_scaling: false, ..Offer::default() },
         nagle: false,
         ..Config::default()
     }
@@ -45,7 +43,7 @@ pub(super) fn plain() -> Config {
 
 /// The same with SACK.
 pub(super) fn with_sack() -> Config {
-    Config { sack: true, ..plain() }
+    Config { offer: Offer { sack: true, ..plain().offer }, ..plain() }
 }
 
 /// What a peer of `plain` says in its SYN.
@@ -92,9 +90,9 @@ impl Script {
         let echo = script.tcp.clock.show(script.start);
         script.options = Options {
             mss: Some(config.mss.unwrap_or(1_460)),
-            window_scale: config.window_scaling.then_some(0),
-            sack_permitted: config.sack,
-            timestamps: config.timestamps.then_some(Timestamps { value: 1, echo }),
+            window_scale: config.offer.window_scaling.then_some(0),
+            sack_permitted: config.offer.sack,
+            timestamps: config.offer.timestamps.then_some(Timestamps { value: 1, echo }),
             ..Options::default()
         };
         let _ = script.peer(0, 1, SYN_ACK, 0);

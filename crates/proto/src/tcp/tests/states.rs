@@ -68,7 +68,7 @@ fn crossing_syns_between_two_of_us_carry_data() {
     assert!(pair.run_for(Duration::from_secs(200)), "{:#?}", pair.trace);
 
     assert!(pair.server.received == pattern(5_000) && pair.client.received == pattern(3_000));
-    assert_eq!(pair.client().stats().retransmissions, 0);
+    assert_eq!(pair.client().stats().sent.retransmissions, 0);
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn only_an_exact_reset_is_believed() {
     assert_eq!(script.tcp.state(), State::Established);
     assert_eq!(script.peer(1, 1, RST, 0), NOTHING);
     assert_eq!(script.events(), [Event::Reset]);
-    assert_eq!(script.tcp.stats().ignored_resets, 2);
+    assert_eq!(script.tcp.stats().received.ignored_resets, 2);
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn challenges_are_limited_per_second() {
     assert_eq!(answers, 3);
     script.skip(1_000);
     assert_eq!(script.peer(500, 0, SYN, 0).len(), 1);
-    assert_eq!(script.tcp.stats().challenge_acks_held, 7);
+    assert_eq!(script.tcp.stats().sent.challenge_acks_held, 7);
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn acknowledgements_of_the_future_and_of_the_far_past_are_challenged() {
 
     assert_eq!(script.peer(1, 102, ACK, 5), [". 101+0 ack 1"]);
     assert_eq!(script.peer(1, 0x8000_0000, ACK, 5), [". 101+0 ack 1"]);
-    assert_eq!(script.tcp.stats().bad_acks, 2);
+    assert_eq!(script.tcp.stats().received.bad_acks, 2);
     assert_eq!(script.tcp.readable(), 0, "nor is their data taken");
 }
 

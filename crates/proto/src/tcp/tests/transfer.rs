@@ -5,7 +5,10 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::pair::{DELAY, Pair, pattern};
-use crate::tcp::{Algorithm, Config, DelayedAck, Event, KeepAlive, Limit, Rto, Segment, State};
+use crate::tcp::{
+    Algorithm, Config, Congestion, DelayedAck, Event, KeepAlive, Limit, LossRecovery, Offer, Rto,
+    Segment, State,
+};
 
 #[test]
 fn a_clean_transfer_takes_no_retransmission() {
@@ -17,8 +20,8 @@ fn a_clean_transfer_takes_no_retransmission() {
     assert!(pair.run_for(Duration::from_secs(600)), "{:#?}", pair.trace);
 
     assert!(pair.server.received == pattern(1_000_000));
-    assert_eq!(pair.client().stats().retransmissions, 0);
-    assert_eq!(pair.server().stats().retransmissions, 0);
+    assert_eq!(pair.client().stats().sent.retransmissions, 0);
+    assert_eq!(pair.server().stats().sent.retransmissions, 0);
     pair.client.events.retain(|event| *event != Event::Writable);
     assert_eq!(pair.client.events, [Event::Connected, Event::PeerClosed, Event::Closed]);
     assert_eq!(pair.client().state(), State::Closed);
@@ -32,15 +35,24 @@ fn configs() -> impl Strategy<Value = Config> {
         (prop_oneof![1_usize..3_000, Just(131_072)], prop_oneof![1_usize..3_000, Just(131_072)]);
     (flags, buffers, 80_u16..1_460, 1_u32..4, 1_usize..6).prop_map(
         |(flags, (send_buffer, receive_buffer), mss, segments, max_holes)| Config {
-            timestamps: flags[0],
-            sack: flags[1],
-            window_scaling: flags[2],
+            offer: Offer {
+                timestamps: flags[0],
+                sack: flags[1],
+                window_scaling: flags[2],
+                ecn: flags[5],
+                duplicate_sack: flags[6],
+                ..Offer::default()
+            },
             nagle: flags[3],
-            limited_transmit: flags[4],
-            ecn: flags[5],
-            duplicate_sack: flags[6],
-            impatient: flags[7],
-            congestion: if flags[8] { Algorithm::CUBIC } else { Algorithm::default() },
+            recovery: LossRecovery {
+                limited_transmit: flags[4],
+                impatient: flags[7],
+                ..LossRecovery::default()
+            },
+            congestion: Congestion {
+                algorithm: if flags[8] { Algorithm::CUBIC } else { Algorithm::default() },
+                ..Congestion::default()
+            },
             max_holes: max_holes * max_holes * max_holes,
             send_buffer,
             receive_buffer,

@@ -6,7 +6,7 @@ use super::pair::{Pair, Side, pattern};
 use super::script::{ACK, FIN, NOTHING, SYN_ACK, Script, mss_option, plain, with_sack};
 use crate::ip::ecn;
 use crate::tcp::{
-    Config, DelayedAck, Event, Flags, Limit, Options, Segment, State, TimedOut, Timestamps,
+    Config, DelayedAck, Event, Flags, Limit, Offer, Options, Segment, State, TimedOut, Timestamps,
 };
 
 #[test]
@@ -77,7 +77,7 @@ fn too_many_holes_are_refused_and_counted() {
         let _ = script.peer(at, 1, ACK, 10);
     }
 
-    assert_eq!(script.tcp.stats().too_many_holes, 1);
+    assert_eq!(script.tcp.stats().received.too_many_holes, 1);
     assert_eq!(script.peer(1_011, 1, ACK, 10)[0], ". 1+0 ack 1 sack 1001-1021 sack 2001-2011");
 }
 
@@ -130,7 +130,7 @@ fn a_closed_window_is_probed_and_its_opening_ends_that() {
         [". 1+1000 ack 1", ". 1001+1000 ack 1", ". 2001+1000 ack 1"],
         "from the octet on that was refused"
     );
-    assert_eq!(script.tcp.stats().window_probes, 2);
+    assert_eq!(script.tcp.stats().sent.window_probes, 2);
 }
 
 #[test]
@@ -223,7 +223,11 @@ fn data_beyond_the_window_is_cut_off() {
 
 #[test]
 fn windows_are_scaled_after_the_handshake_when_both_agree() {
-    let config = Config { window_scaling: true, receive_buffer: 1 << 20, ..plain() };
+    let config = Config {
+        offer: Offer { window_scaling: true, ..plain().offer },
+        receive_buffer: 1 << 20,
+        ..plain()
+    };
     let mut script = Script::connect(config);
     script.is_verbose = true;
     assert_eq!(script.sent(), ["S 0+0 win 65535"]);
@@ -247,7 +251,8 @@ fn windows_are_scaled_after_the_handshake_when_both_agree() {
 
 #[test]
 fn timestamps_measure_what_was_sent_twice() {
-    let mut script = Script::open(Config { timestamps: true, ..plain() });
+    let mut script =
+        Script::open(Config { offer: Offer { timestamps: true, ..plain().offer }, ..plain() });
     assert_eq!(script.tcp.mss(), 988);
     let _ = script.write(500);
     assert_eq!(script.wait(1_000), ["1000: . 1+500 ack 1"]);
@@ -265,7 +270,8 @@ fn timestamps_measure_what_was_sent_twice() {
 /// The peer has the segment, its answers were lost: it echoes the timestamp of what it took first.
 #[test]
 fn an_echo_of_an_earlier_copy_gives_no_time() {
-    let mut script = Script::open(Config { timestamps: true, ..plain() });
+    let mut script =
+        Script::open(Config { offer: Offer { timestamps: true, ..plain().offer }, ..plain() });
     let _ = script.write(988);
     script.skip(10);
     let _ = script.write(988);
@@ -281,7 +287,8 @@ fn an_echo_of_an_earlier_copy_gives_no_time() {
 
 #[test]
 fn old_timestamps_are_dropped_and_acknowledged() {
-    let mut script = Script::open(Config { timestamps: true, ..plain() });
+    let mut script =
+        Script::open(Config { offer: Offer { timestamps: true, ..plain().offer }, ..plain() });
     let stamp = |script: &mut Script, value| {
         script.options.timestamps = Some(Timestamps { value, echo: 0 });
     };
@@ -291,13 +298,13 @@ fn old_timestamps_are_dropped_and_acknowledged() {
 
     stamp(&mut script, 999);
     assert_eq!(script.peer(101, 1, ACK, 100), [". 1+0 ack 101"]);
-    assert_eq!(script.tcp.stats().paws_drops, 1);
+    assert_eq!(script.tcp.stats().received.paws_drops, 1);
     stamp(&mut script, 1_000);
     let _ = script.peer(101, 1, ACK, 100);
     assert_eq!(script.tcp.readable(), 200);
     script.options.timestamps = None;
     assert_eq!(script.peer(201, 1, ACK, 100), NOTHING);
-    assert_eq!(script.tcp.stats().missing_timestamps, 1);
+    assert_eq!(script.tcp.stats().received.missing_timestamps, 1);
 
     let _ = script.wait(25 * 86_400_000);
     stamp(&mut script, 5);
@@ -319,7 +326,8 @@ fn the_initial_window_and_writable_room() {
 
 #[test]
 fn ecn_is_agreed_on_echoed_and_answered_once_a_window() {
-    let mut script = Script::connect(Config { ecn: true, ..plain() });
+    let mut script =
+        Script::connect(Config { offer: Offer { ecn: true, ..plain().offer }, ..plain() });
     script.is_verbose = true;
     assert_eq!(script.sent(), ["SEW 0+0 win 65535"]);
     script.options = mss_option();
@@ -336,14 +344,14 @@ fn ecn_is_agreed_on_echoed_and_answered_once_a_window() {
 
     let _ = script.peer(21, 1_001, ACK | Flags::ECE, 0);
     let _ = script.peer(21, 1_001, ACK | Flags::ECE, 0);
-    assert_eq!(script.tcp.stats().ecn_reductions, 1);
+    assert_eq!(script.tcp.stats().feedback.ecn_reductions, 1);
     assert_eq!(script.write(100), ["W. 2001+100 ack 21 win 65515 ect"]);
 
     // The peer acknowledged the last octet before that before it saw the W.
     let _ = script.peer(21, 2_001, ACK | Flags::ECE, 0);
-    assert_eq!(script.tcp.stats().ecn_reductions, 1);
+    assert_eq!(script.tcp.stats().feedback.ecn_reductions, 1);
     let _ = script.peer(21, 2_101, ACK | Flags::ECE, 0);
-    assert_eq!(script.tcp.stats().ecn_reductions, 2);
+    assert_eq!(script.tcp.stats().feedback.ecn_reductions, 2);
 }
 
 #[test]
@@ -361,7 +369,10 @@ fn a_controller_that_paces_holds_new_data_and_not_what_is_lost() {
 
 #[test]
 fn a_peer_that_does_not_know_ecn_gets_none() {
-    let mut script = Script::accept(Config { ecn: true, ..plain() }, mss_option());
+    let mut script = Script::accept(
+        Config { offer: Offer { ecn: true, ..plain().offer }, ..plain() },
+        mss_option(),
+    );
     script.is_verbose = true;
 
     assert_eq!(script.sent(), ["S. 0+0 ack 1 win 65535"]);
@@ -384,12 +395,12 @@ fn a_reader_that_wakes_up_late_gets_everything() {
     assert!(pair.run_for(Duration::from_secs(200)));
 
     assert!(pair.server.received == pattern(20_000));
-    assert_eq!(pair.client().stats().timeouts, 0);
+    assert_eq!(pair.client().stats().feedback.timeouts, 0);
 }
 
 #[test]
 fn with_ecn_all_new_data_says_so() {
-    let config = Config { ecn: true, ..Config::default() };
+    let config = Config { offer: Offer { ecn: true, ..Offer::default() }, ..Config::default() };
     let mut pair = Pair::new(config, config);
     pair.client.to_write = pattern(200_000);
     pair.client.closes = true;
@@ -404,5 +415,5 @@ fn with_ecn_all_new_data_says_so() {
     assert!(pair.run_for(Duration::from_secs(200)));
 
     assert!(pair.server.received == pattern(200_000));
-    assert!(pair.client().stats().retransmissions == 0);
+    assert!(pair.client().stats().sent.retransmissions == 0);
 }

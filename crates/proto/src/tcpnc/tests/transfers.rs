@@ -23,7 +23,7 @@ fn a_transfer_over_a_clean_network_sends_nothing_twice() {
     assert_eq!(server.received, 50_000);
     let stats = client.layer.stats();
     assert_eq!((stats.segments_again, stats.resent, stats.bad_acks), (0, 0, 0));
-    assert_eq!(client.tcp.stats().retransmissions, 0);
+    assert_eq!(client.tcp.stats().sent.retransmissions, 0);
     assert_eq!(client.layer.loss(), 0.0);
 }
 
@@ -36,8 +36,8 @@ fn losses_within_the_redundancy_are_hidden_from_tcp() {
 
         assert_eq!(network.ends[1].received, 200_000);
         let stats = network.ends[0].tcp.stats();
-        plain += stats.segments_sent;
-        masked += stats.retransmissions;
+        plain += stats.sent.segments;
+        masked += stats.sent.retransmissions;
     }
 
     // Of a tenth that is lost, a few come to TCP's notice.

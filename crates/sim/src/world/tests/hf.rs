@@ -40,7 +40,7 @@ fn a_transfer_crosses_every_channel() {
 
         let stats = world.transfer_sink(sink).unwrap();
         assert_eq!((stats.octets, stats.corrupt), (100_000, 0), "{channel}");
-        assert_eq!(world.hf_client(hf, StationId(0)).stats().refused, 0);
+        assert_eq!(world.hf_client(hf, StationId(0)).stats().handed.refused, 0);
     }
 }
 

@@ -148,9 +148,12 @@ fn network(seed: u64, loss: f64) -> (World, [NodeId; 4]) {
 fn start(world: &mut World, from: NodeId, to: NodeId, octets: u64) -> (AppId, AppId) {
     let tcp = tcp::Config {
         mtu: 1_000,
-        window_scaling: false,
-        timestamps: false,
-        sack: false,
+        offer: tcp::Offer {
+            window_scaling: false,
+            timestamps: false,
+            sack: false,
+            ..tcp::Offer::default()
+        },
         ..tcp::Config::default()
     };
     let destination = SocketAddr::new(world.address(to).unwrap(), 80);

@@ -10,7 +10,10 @@ fn a_transfer_over_a_clean_link_takes_what_a_hand_calculates() {
     let tcp = tcp::Config {
         mss: Some(1_012),
         nagle: false,
-        initial_window: tcp::InitialWindow::Segments(10),
+        congestion: tcp::Congestion {
+            initial_window: tcp::InitialWindow::Segments(10),
+            ..tcp::Congestion::default()
+        },
         ..tcp::Config::default()
     };
     let (sender, sink) = transfer(&mut world, &nodes, 10_000, tcp);
@@ -46,7 +49,7 @@ fn every_octet_arrives_once_in_order_whatever_is_lost() {
         let stats = world.transfer_sink(sink).unwrap();
         assert_eq!((stats.octets, stats.corrupt, stats.accepted), (60_000, 0, 1), "{seed}");
         let sender = world.transfer_sender(sender).unwrap();
-        repeats += sender.tcp.retransmissions;
+        repeats += sender.tcp.sent.retransmissions;
         assert!(sender.acked.unwrap() >= stats.last.unwrap());
         assert_eq!(sender.end, Some(tcp::Event::Closed));
     }

@@ -22,9 +22,9 @@ fn a_transfer_goes_through_a_tunnel_and_not_beside_it() {
     assert!(world.transfer_sender(sender).unwrap().acked.is_some());
     let tunnel = |node| end(&world, node).stats;
     let [there, back] = [near, far].map(tunnel);
-    assert!(there.packets_in >= 40, "{there:?}");
-    assert_eq!(there.packets_in, back.packets_out + there.queue_dropped);
-    assert_eq!(back.packets_in, there.packets_out);
+    assert!(there.inner.packets_in >= 40, "{there:?}");
+    assert_eq!(there.inner.packets_in, back.inner.packets_out + there.inner.queue_dropped);
+    assert_eq!(back.inner.packets_in, there.inner.packets_out);
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn an_echo_is_answered_through_the_tunnel() {
     run_for(&mut world, 5);
 
     assert_eq!(world.node_counters(source).unwanted, 1, "the reply, which nobody waits for");
-    assert_eq!(end(&world, near).stats.packets_out, 1);
+    assert_eq!(end(&world, near).stats.inner.packets_out, 1);
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_packet_too_long_for_the_tunnel_is_cut_or_refused() {
         run_for(&mut world, 5);
 
         let report = world.report();
-        let pieces = end(&world, far).stats.packets_out;
+        let pieces = end(&world, far).stats.inner.packets_out;
         assert_eq!(pieces, if dont_fragment { 0 } else { 2 });
         assert_eq!(end(&world, near).counters.too_big, 1);
         let errors = report.nodes[source.index()].counters.errors_received;
@@ -125,14 +125,15 @@ fn a_tunnel_over_one_hop_is_carried_by_hbh_there() {
         assert_eq!(world.app::<stream::Sink>(receiver).unwrap().stats().received, 100);
 
         let (near_after, far_after, hbh) = state(&world);
-        let sent = near_after.datagrams_sent - near_before.datagrams_sent;
-        let carried = hbh.packets_taken - hbh_before.packets_taken;
+        let sent = near_after.sent.datagrams_sent - near_before.sent.datagrams_sent;
+        let carried = hbh.intake.packets_taken - hbh_before.intake.packets_taken;
         // Beside data there are calls or answers, and keepalives.
         let expected = if with_hbh { sent..=sent + 5 } else { 0..=0 };
         assert!(expected.contains(&carried), "HBH carried {carried} of {sent}");
-        assert_eq!(hbh.data_repeated + hbh.repairs_sent > 0, with_hbh, "{hbh:?}");
-        let repairs = near_after.repairs_sent - near_before.repairs_sent;
-        let recovered = far_after.sources_recovered - far_before.sources_recovered;
+        assert_eq!(hbh.sent.data_repeated + hbh.sent.repairs_sent > 0, with_hbh, "{hbh:?}");
+        let repairs = near_after.sent.repairs_sent - near_before.sent.repairs_sent;
+        let recovered =
+            far_after.received.sources_recovered - far_before.received.sources_recovered;
         (repairs, recovered, world.report().hash)
     };
 

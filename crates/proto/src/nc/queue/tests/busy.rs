@@ -84,6 +84,9 @@ fn tcps() -> [(&'static str, Config); 4] {
     ]
 }
 
-fn tcp(congestion: Algorithm, ecn: bool) -> Config {
-    Config { congestion, ecn, receive_buffer: 4 << 20, ..Config::default() }
+fn tcp(algorithm: Algorithm, ecn: bool) -> Config {
+    let mut config = Config { receive_buffer: 4 << 20, ..Config::default() };
+    config.congestion.algorithm = algorithm;
+    config.offer.ecn = ecn;
+    config
 }

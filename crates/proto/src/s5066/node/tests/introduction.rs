@@ -119,7 +119,7 @@ fn who_changes_its_mind_about_what_is_ours_is_heeded_and_loses_nothing() {
         pair.run(MINUTE);
         assert_eq!(pair.confirmed(Side::A), [first]);
         assert!(kinds_sent(&mut pair, Side::A).contains(&9));
-        assert_eq!(pair.node(Side::A).stats().links_made, 1);
+        assert_eq!(pair.node(Side::A).stats().links.links_made, 1);
 
         let (now, a) = (pair.now, pair.node(Side::A).address());
         let mut warning = Vec::new();
@@ -134,7 +134,7 @@ fn who_changes_its_mind_about_what_is_ours_is_heeded_and_loses_nothing() {
         pair.run(MINUTE * 10);
         assert_eq!(lengths(&pair), [1_500, 1_500], "{reason:?}");
         assert_eq!(pair.confirmed(Side::A), [first, second], "{reason:?}");
-        assert_eq!(pair.node(Side::A).stats().links_made, 2, "{reason:?}");
+        assert_eq!(pair.node(Side::A).stats().links.links_made, 2, "{reason:?}");
     }
 }
 

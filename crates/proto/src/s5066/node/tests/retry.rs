@@ -62,7 +62,7 @@ fn what_waits_when_a_link_is_lost_goes_over_the_next_if_that_was_asked_for() {
         }
         // Eight transmissions of two minutes without an answer.
         pair.run(MINUTE * 40);
-        assert_eq!(pair.node(Side::A).stats().links_broken, 1);
+        assert_eq!(pair.node(Side::A).stats().links.links_broken, 1);
         pair.noise = Box::new(|_, _| {});
         pair.run(HOUR * 2);
 

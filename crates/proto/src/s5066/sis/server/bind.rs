@@ -18,13 +18,13 @@ impl Server {
         let service = match self.may_bind(client, sap, rank, service) {
             Ok(service) => service,
             Err(reason) => {
-                self.stats.binds_refused += 1;
+                self.stats.clients.binds_refused += 1;
                 self.send(now, client, &Primitive::BindRejected(reason));
                 return;
             }
         };
         if let Some(holder) = self.saps[usize::from(sap.number())] {
-            self.stats.preempted += 1;
+            self.stats.clients.preempted += 1;
             self.unbind(now, holder, Some(UnbindReason::PREEMPTED));
         }
         let Some(connection) = self.connections.get_mut(&client) else { return };
@@ -39,7 +39,7 @@ impl Server {
             expedited: 0,
         });
         self.saps[usize::from(sap.number())] = Some(client);
-        self.stats.binds += 1;
+        self.stats.clients.binds += 1;
         self.send(now, client, &Primitive::BindAccepted { sap, mtu: self.mtu() });
         self.introduce(now, client);
     }
@@ -77,7 +77,7 @@ impl Server {
 
     /// A request of a connection that is not bound: it is told so, and goes on at its own risk.
     pub(super) fn handle_unbound(&mut self, now: Time, client: ClientId) {
-        self.stats.unbound_requests += 1;
+        self.stats.clients.unbound_requests += 1;
         let told = Primitive::UnbindIndication(UnbindReason::BAD_PRIMITIVES);
         self.send(now, client, &told);
         self.handle_invalid(now, client);
@@ -90,7 +90,7 @@ impl Server {
         connection.bind_until = Some(now + self.config.bind_wait);
         self.saps[usize::from(binding.sap.number())] = None;
         for item in binding.queue.items() {
-            self.stats.dropped_unbound += 1;
+            self.stats.submitted.dropped_unbound += 1;
             if let Some(at) = item.expires {
                 self.deadlines.remove(&(at, item.id, client));
             }

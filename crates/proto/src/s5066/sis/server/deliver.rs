@@ -19,14 +19,14 @@ impl Server {
     pub fn handle_indication(&mut self, now: Time, indication: &Indication) {
         let from = indication.from;
         let Ok(s_pdu) = SPdu::parse(&indication.s_pdu) else {
-            self.stats.malformed += 1;
+            self.stats.delivered.malformed += 1;
             return;
         };
         let is_damaged = !indication.errored.is_empty() || !indication.missing.is_empty();
         match s_pdu {
             SPdu::Data(data) => self.deliver(now, indication, data),
             // Only U_PDUs may have errors.
-            _ if is_damaged => self.stats.malformed += 1,
+            _ if is_damaged => self.stats.delivered.malformed += 1,
             SPdu::DeliveryConfirm { from: source, to, u_pdu } => {
                 self.handle_delivery(now, from, [source, to], Which::Start(u_pdu), Ok(()));
             }
@@ -49,13 +49,13 @@ impl Server {
     fn deliver(&mut self, now: Time, indication: &Indication, data: Data<'_>) {
         let clock = self.clock(now);
         if data.ttd.is_some_and(|ttd| ttd.time(clock) + self.config.clock_error < clock) {
-            self.stats.received_late += 1;
+            self.stats.delivered.received_late += 1;
             return;
         }
         let client = self.saps[usize::from(data.to.number())];
         let bound = client.and_then(|client| Some((client, self.binding(client)?)));
         let Some((client, binding)) = bound else {
-            self.stats.not_bound += 1;
+            self.stats.delivered.not_bound += 1;
             self.unclaimed = Some((indication.from, data.to));
             let s_pdu = SPdu::DeliveryFail {
                 reason: SAP_NOT_BOUND,
@@ -71,7 +71,7 @@ impl Server {
         };
         let takes_errors = binding.service.transmission == Transmission::NonArqWithErrors;
         let Some(arrival) = arrival(indication, data.header(), takes_errors) else {
-            self.stats.received_damaged += 1;
+            self.stats.delivered.received_damaged += 1;
             return;
         };
 
@@ -95,8 +95,8 @@ impl Server {
         if self.binding(client).is_none() {
             return;
         }
-        self.stats.u_pdus_delivered += 1;
-        self.stats.octets_delivered += data.u_pdu.len() as u64;
+        self.stats.delivered.u_pdus_delivered += 1;
+        self.stats.delivered.octets_delivered += data.u_pdu.len() as u64;
         let s_pdu = match data.id {
             Some(id) => SPdu::CompactConfirm { from: data.from, to: data.to, id },
             None => SPdu::DeliveryConfirm {
@@ -129,7 +129,7 @@ impl Server {
     }
 
     fn start<'a>(&self, u_pdu: &'a [u8]) -> &'a [u8] {
-        &u_pdu[..u_pdu.len().min(self.config.air_prefix)]
+        &u_pdu[..u_pdu.len().min(self.config.confirm.air_prefix)]
     }
 }
 

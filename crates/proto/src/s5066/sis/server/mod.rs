@@ -9,16 +9,18 @@ mod outcomes;
 mod pending;
 mod questions;
 mod requests;
+pub mod stats;
 mod submit;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-pub use config::{Backlog, Config, Stats};
+pub use config::{Backlog, Config, Confirm, FlowControl, Limits};
 use connection::{Binding, Connection};
 use hard_links::HardLinks;
 use pending::{Own, Pending};
 pub use questions::Known;
+pub use stats::Stats;
 
 use super::keep_alive::{Due, KeepAlive};
 use super::outgoing::Outgoing;
@@ -129,8 +131,8 @@ impl Server {
     ///
     /// When all places are taken, the one that is unbound for the longest time gives way.
     pub fn handle_connected(&mut self, now: Time) -> Option<ClientId> {
-        if self.connections.len() >= self.config.max_clients && !self.give_way(now) {
-            self.stats.connections_refused += 1;
+        if self.connections.len() >= self.config.limits.max_clients && !self.give_way(now) {
+            self.stats.connections.refused += 1;
             return None;
         }
 
@@ -147,7 +149,7 @@ impl Server {
             binding: None,
         };
         self.connections.insert(client, connection);
-        self.stats.connections += 1;
+        self.stats.connections.taken += 1;
         Some(client)
     }
 
@@ -158,7 +160,7 @@ impl Server {
         let Some((&oldest, connection)) = unbound.min_by_key(|(_, one)| one.bind_until) else {
             return false;
         };
-        self.stats.closed_unbound += u64::from(!connection.is_closing);
+        self.stats.connections.closed_unbound += u64::from(!connection.is_closing);
         self.handle_disconnected(now, oldest);
         self.events.push_back(Event::Close(oldest));
         true
@@ -240,7 +242,7 @@ impl Server {
             self.keep_alive(now, client);
             let Some(connection) = self.connections.get_mut(&client) else { continue };
             if connection.bind_until.take_if(|until| *until <= now).is_some() {
-                self.stats.closed_unbound += 1;
+                self.stats.connections.closed_unbound += 1;
                 self.announce_close(client);
             }
         }
@@ -256,7 +258,7 @@ impl Server {
         match connection.keep_alive.handle_timeout(now) {
             Some(Due::Send) => self.send(now, client, &Primitive::KeepAlive),
             Some(Due::GiveUp) => {
-                self.stats.inactive += 1;
+                self.stats.clients.inactive += 1;
                 self.close(now, client, UnbindReason::INACTIVE);
             }
             None => {}
@@ -371,8 +373,8 @@ impl Server {
         if connection.is_closing {
             return;
         }
-        if connection.outgoing.len() > self.config.max_unread {
-            self.stats.closed_unread += 1;
+        if connection.outgoing.len() > self.config.limits.max_unread {
+            self.stats.connections.closed_unread += 1;
             self.close(now, client, UnbindReason::INACTIVE);
             return;
         }

@@ -18,7 +18,7 @@ impl Server {
         };
         match outcome {
             Outcome::Done if pending.confirmation == Confirmation::Client => {
-                let until = now + self.config.confirm_wait;
+                let until = now + self.config.confirm.wait;
                 pending.is_done = true;
                 pending.until = Some(until);
                 let client = pending.client;
@@ -27,8 +27,8 @@ impl Server {
             Outcome::Done => self.decide(now, id, Ok(())),
             Outcome::Failed { why, may_have_arrived } => {
                 match why {
-                    Failure::TakenBack => self.stats.taken_back += 1,
-                    _ => self.stats.failed += 1,
+                    Failure::TakenBack => self.stats.submitted.taken_back += 1,
+                    _ => self.stats.submitted.failed += 1,
                 }
                 let reason = match why {
                     _ if may_have_arrived => UnidataReason::MAY_HAVE_ARRIVED,
@@ -79,10 +79,10 @@ impl Server {
             && self.ours.contains(&peer)
         {
             // The other node has confirmed it, and found nobody to take it.
-            self.stats.unreceived += 1;
+            self.stats.submitted.unreceived += 1;
             self.reject(now, client, false, reason, to, peer, start);
         } else {
-            self.stats.stray_confirms += 1;
+            self.stats.submitted.stray_confirms += 1;
         }
     }
 
@@ -102,9 +102,9 @@ impl Server {
         }
         match result {
             Ok(()) => {
-                let u_pdu = &start[..start.len().min(self.config.confirm_prefix)];
+                let u_pdu = &start[..start.len().min(self.config.confirm.prefix)];
                 let confirm = UnidataConfirm { to_sap, to, u_pdu };
-                self.stats.confirmed += 1;
+                self.stats.submitted.confirmed += 1;
                 let primitive = if is_expedited {
                     Primitive::ExpeditedUnidataConfirm(confirm)
                 } else {
@@ -127,7 +127,7 @@ impl Server {
         to: Address,
         u_pdu: &[u8],
     ) {
-        let u_pdu = &u_pdu[..u_pdu.len().min(self.config.confirm_prefix)];
+        let u_pdu = &u_pdu[..u_pdu.len().min(self.config.confirm.prefix)];
         let rejected = UnidataRejected { reason, to_sap, to, u_pdu };
         let primitive = if is_expedited {
             Primitive::ExpeditedUnidataRejected(rejected)
@@ -145,14 +145,14 @@ impl Server {
             }
             self.deadlines.pop_first();
             if self.pending.contains_key(&id) {
-                self.stats.unconfirmed += 1;
+                self.stats.submitted.unconfirmed += 1;
                 self.decide(now, id, Err(UnidataReason::MAY_HAVE_ARRIVED));
                 continue;
             }
             while let Some(item) =
                 self.binding_mut(client).and_then(|binding| binding.queue.take_expired(now))
             {
-                self.stats.expired += 1;
+                self.stats.submitted.expired += 1;
                 self.give_back(now, client, &item, UnidataReason::EXPIRED);
             }
             self.check_bounds(now, client);
@@ -189,7 +189,7 @@ impl Server {
             if let Some(until) = one.until {
                 deadlines.remove(&(until, *id, client));
             }
-            stats.dropped_unbound += 1;
+            stats.submitted.dropped_unbound += 1;
             false
         });
     }

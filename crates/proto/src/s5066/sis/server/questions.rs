@@ -51,7 +51,7 @@ impl Server {
                     Some(waveform) if may_manage => {
                         self.commands.push_back(Command::AskRate { node, waveform });
                     }
-                    Some(_) | None => self.stats.management_refused += 1,
+                    Some(_) | None => self.stats.clients.management_refused += 1,
                 }
             }
             Some(Question::TakeBack { to, to_sap, start }) => {
@@ -89,7 +89,7 @@ impl Server {
             .queue
             .take_any(|item| item.to == to && item.to_sap == to_sap && begins(&item.u_pdu));
         if let Some(item) = taken {
-            self.stats.taken_back += 1;
+            self.stats.submitted.taken_back += 1;
             self.give_back(now, client, &item, UnidataReason::TAKEN_BACK);
             self.check_bounds(now, client);
         } else if let Some(id) = self.pending_of(client, to, to_sap, begins) {

@@ -19,8 +19,8 @@ impl Server {
                     Err(_) => self.handle_invalid(now, client),
                 },
                 Err(_) => {
-                    self.stats.invalid += 1;
-                    self.stats.closed_invalid += 1;
+                    self.stats.clients.invalid += 1;
+                    self.stats.connections.closed_invalid += 1;
                     self.close(now, client, UnbindReason::BAD_PRIMITIVES);
                     *stream = Stream::default();
                     return;
@@ -83,11 +83,11 @@ impl Server {
     }
 
     pub(super) fn handle_invalid(&mut self, now: Time, client: ClientId) {
-        self.stats.invalid += 1;
+        self.stats.clients.invalid += 1;
         let Some(connection) = self.connections.get_mut(&client) else { return };
         connection.invalid += 1;
-        if connection.invalid > self.config.max_invalid {
-            self.stats.closed_invalid += 1;
+        if connection.invalid > self.config.limits.max_invalid {
+            self.stats.connections.closed_invalid += 1;
             self.close(now, client, UnbindReason::BAD_PRIMITIVES);
         }
     }
@@ -105,7 +105,7 @@ impl Server {
         let is_management = |event: &&Event| matches!(event, Event::Management { .. });
         let waiting = self.events.iter().filter(is_management).count();
         if !may_manage || waiting >= MAX_MANAGEMENT {
-            self.stats.management_refused += 1;
+            self.stats.clients.management_refused += 1;
             return;
         }
         let Management { kind, body } = message;

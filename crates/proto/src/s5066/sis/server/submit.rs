@@ -36,7 +36,7 @@ impl Server {
         };
         let UnidataRequest { priority, to_sap, to, u_pdu, .. } = request;
         if u_pdu.len() > usize::from(self.mtu()) {
-            self.stats.too_large += 1;
+            self.stats.submitted.too_large += 1;
             self.reject(now, client, is_expedited, UnidataReason::TOO_LARGE, to_sap, to, u_pdu);
             return;
         }
@@ -45,7 +45,7 @@ impl Server {
             !(is_arq && (to.is_group() || self.config.is_broadcast_only)) && to != self.address
         };
         let Some(service) = service.ok().filter(may_be) else {
-            self.stats.no_mode += 1;
+            self.stats.submitted.no_mode += 1;
             self.reject(now, client, is_expedited, UnidataReason::NO_MODE, to_sap, to, u_pdu);
             return;
         };
@@ -67,8 +67,8 @@ impl Server {
         if let Some(at) = item.expires {
             self.deadlines.insert((at, id, client));
         }
-        self.stats.u_pdus_taken += 1;
-        self.stats.octets_taken += u_pdu.len() as u64;
+        self.stats.submitted.u_pdus_taken += 1;
+        self.stats.submitted.octets_taken += u_pdu.len() as u64;
         let Some(binding) = self.binding(client) else { return };
         let ends_link = self.links.gives_way_to(binding.rank, binding.sap, &item);
         let Some(binding) = self.binding_mut(client) else { return };
@@ -87,17 +87,17 @@ impl Server {
             return;
         };
         let backlog = binding.queue.backlog();
-        if binding.expedited > self.config.max_expedited {
-            self.stats.expedited_floods += 1;
+        if binding.expedited > self.config.limits.max_expedited {
+            self.stats.clients.expedited_floods += 1;
             self.unbind(now, client, Some(UnbindReason::TOO_MANY_EXPEDITED));
-        } else if backlog.exceeds(self.config.flood) {
-            self.stats.closed_flood += 1;
+        } else if backlog.exceeds(self.config.flow.flood) {
+            self.stats.connections.closed_flood += 1;
             self.close(now, client, UnbindReason::BAD_PRIMITIVES);
-        } else if backlog.exceeds(self.config.flow_off) && !binding.is_flow_off {
+        } else if backlog.exceeds(self.config.flow.off) && !binding.is_flow_off {
             binding.is_flow_off = true;
-            self.stats.flow_off += 1;
+            self.stats.clients.flow_off += 1;
             self.send(now, client, &Primitive::DataFlowOff);
-        } else if !backlog.exceeds(self.config.flow_on) && binding.is_flow_off {
+        } else if !backlog.exceeds(self.config.flow.on) && binding.is_flow_off {
             binding.is_flow_off = false;
             self.send(now, client, &Primitive::DataFlowOn);
         }
@@ -128,7 +128,7 @@ impl Server {
     fn take(&mut self, client: ClientId, class: usize) -> Option<Item> {
         let Self { connections, links, config, paused, .. } = self;
         let binding = connections.get_mut(&client)?.binding.as_mut()?;
-        if binding.undecided >= config.max_undecided {
+        if binding.undecided >= config.limits.max_undecided {
             return None;
         }
         let sap = binding.sap;
@@ -143,7 +143,7 @@ impl Server {
         let from = self.binding(client).map_or(Sap::new(0), |binding| binding.sap);
         let confirmation = item.service.confirmation;
         let is_confirmed = confirmation == Confirmation::Client;
-        let is_compact = self.config.compact_confirm || self.compact.contains(&item.to);
+        let is_compact = self.config.confirm.compact || self.compact.contains(&item.to);
         let ttd = item.expires.filter(|_| item.has_ttl && self.config.sends_ttd);
         let data = Data {
             priority: item.priority,
@@ -163,8 +163,8 @@ impl Server {
         let mut start = item.u_pdu;
         let kept = match confirmation {
             Confirmation::None => 0,
-            Confirmation::Node => self.config.confirm_prefix,
-            Confirmation::Client => self.config.confirm_prefix.max(KEPT),
+            Confirmation::Node => self.config.confirm.prefix,
+            Confirmation::Client => self.config.confirm.prefix.max(KEPT),
         };
         start.truncate(kept);
         start.shrink_to_fit();
@@ -185,7 +185,7 @@ impl Server {
         if let Some(binding) = self.binding_mut(client) {
             binding.undecided += 1;
         }
-        self.stats.u_pdus_sent += 1;
+        self.stats.submitted.u_pdus_sent += 1;
         Request {
             id: item.id,
             to,
@@ -206,7 +206,7 @@ impl Server {
         s_pdu: &SPdu<'_>,
     ) -> Option<RequestId> {
         if self.own.is_full() {
-            self.stats.answers_dropped += 1;
+            self.stats.delivered.answers_dropped += 1;
             return None;
         }
         let id = self.next_id();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::bench::{A, B, Bench, non_arq, to_b};
 use crate::s5066::sis::client::{self, NotSent};
 use crate::s5066::sis::primitive::Primitive;
-use crate::s5066::sis::{Config, Event, NodeStatus, Sap, Service, UnavailableReason};
+use crate::s5066::sis::{Config, Event, Limits, NodeStatus, Sap, Service, UnavailableReason};
 
 #[test]
 fn a_client_is_bound_and_gives_its_access_point_back() {
@@ -69,20 +69,26 @@ fn a_node_says_why_it_does_not_bind() {
 
 #[test]
 fn fifty_clients_connect_and_sixteen_are_bound() {
-    let mut bench = Bench::new(Config { max_clients: 50, ..Config::default() });
+    let mut bench = Bench::new(Config {
+        limits: Limits { max_clients: 50, ..Limits::default() },
+        ..Config::default()
+    });
     for number in 0..50 {
         bench.connect(client::Config::new(Sap::new(number)));
     }
 
     assert_eq!(bench.server.connections(), 50);
     assert_eq!(bench.server.bound().count(), 16);
-    assert_eq!(bench.server.stats().binds, 16);
-    assert_eq!(bench.server.stats().binds_refused, 34);
+    assert_eq!(bench.server.stats().clients.binds, 16);
+    assert_eq!(bench.server.stats().clients.binds_refused, 34);
 }
 
 #[test]
 fn who_does_not_bind_gives_way_to_a_new_connection_the_longest_unbound_first() {
-    let mut bench = Bench::new(Config { max_clients: 3, ..Config::default() });
+    let mut bench = Bench::new(Config {
+        limits: Limits { max_clients: 3, ..Limits::default() },
+        ..Config::default()
+    });
     for sap in [1, 2, 2] {
         bench.connect(client::Config::new(Sap::new(sap)));
         bench.wait(Duration::from_secs(1));
@@ -100,12 +106,15 @@ fn who_does_not_bind_gives_way_to_a_new_connection_the_longest_unbound_first() {
     assert_eq!((bench.server.connections(), bench.server.bound().count()), (3, 3));
     assert_eq!(refused, None, "all are bound");
     let stats = bench.server.stats();
-    assert_eq!((stats.closed_unbound, stats.connections_refused), (2, 1));
+    assert_eq!((stats.connections.closed_unbound, stats.connections.refused), (2, 1));
 }
 
 #[test]
 fn connections_that_nobody_closes_yet_are_no_more_than_may_be() {
-    let mut bench = Bench::new(Config { max_clients: 4, ..Config::default() });
+    let mut bench = Bench::new(Config {
+        limits: Limits { max_clients: 4, ..Limits::default() },
+        ..Config::default()
+    });
     bench.connect(client::Config::new(Sap::new(9)));
 
     let ids: Vec<_> = (0..100).map(|_| bench.server.handle_connected(bench.now)).collect();
@@ -127,7 +136,7 @@ fn a_connection_that_is_never_bound_is_closed() {
     bench.wait(Duration::from_secs(61));
 
     assert_eq!(bench.take_trace(), ["1: bound 2048", "0: closed"]);
-    assert_eq!(bench.server.stats().closed_unbound, 1);
+    assert_eq!(bench.server.stats().connections.closed_unbound, 1);
     assert_eq!(bench.server.next_timeout(), None);
 }
 
@@ -172,7 +181,7 @@ fn who_sends_to_an_access_point_that_nobody_has_is_told_of_once() {
 
     assert_eq!(far.server.poll_unclaimed(), Some((A, Sap::new(9))));
     assert_eq!(far.server.poll_unclaimed(), None);
-    assert_eq!(far.server.stats().not_bound, 1);
+    assert_eq!(far.server.stats().delivered.not_bound, 1);
 }
 
 #[test]
@@ -197,7 +206,7 @@ fn what_was_on_its_way_when_a_binding_ended_does_not_end_the_next() {
         ["0: unbound: pre-empted by a client of higher rank", "0: bound 2048"]
     );
     assert_eq!(bench.clients[0].1.stats().forsaken, 3);
-    assert_eq!(bench.server.stats().unbound_requests, 3);
+    assert_eq!(bench.server.stats().clients.unbound_requests, 3);
 }
 
 #[test]
@@ -237,7 +246,7 @@ fn a_client_that_does_not_answer_is_unbound_when_that_is_asked_for() {
     while let Some(at) = bench.server.next_timeout().filter(|_| bench.trace.is_empty()) {
         bench.now = at;
         bench.server.handle_timeout(at);
-        if bench.server.stats().inactive > 0 {
+        if bench.server.stats().clients.inactive > 0 {
             bench.run();
         }
     }
@@ -269,6 +278,6 @@ fn only_rank_15_manages() {
         event,
         Some(crate::s5066::sis::Event::Management { client: id, kind: 3, body: b"?".to_vec() })
     );
-    assert_eq!(bench.server.stats().management_refused, 1);
+    assert_eq!(bench.server.stats().clients.management_refused, 1);
     assert_eq!(bench.take_trace()[2..], ["1: message 4 [33]"]);
 }

@@ -8,14 +8,17 @@ use super::bench::{B, Bench, to_b};
 use crate::s5066::sis::client::{self, NotSent, Send};
 use crate::s5066::sis::primitive::{Primitive, UnidataRequest};
 use crate::s5066::sis::server::Backlog;
-use crate::s5066::sis::{Config, Delivery, Event, Sap, Server};
+use crate::s5066::sis::{Config, Delivery, Event, FlowControl, Limits, Sap, Server};
 use crate::time::Time;
 
 #[test]
 fn flow_goes_off_when_much_waits_and_on_when_little_does() {
     let config = Config {
-        flow_off: Backlog { octets: 1 << 20, u_pdus: 3 },
-        flow_on: Backlog { octets: 1 << 20, u_pdus: 1 },
+        flow: FlowControl {
+            off: Backlog { octets: 1 << 20, u_pdus: 3 },
+            on: Backlog { octets: 1 << 20, u_pdus: 1 },
+            ..FlowControl::default()
+        },
         ..Config::default()
     };
     let mut bench = Bench::new(config);
@@ -37,15 +40,17 @@ fn flow_goes_off_when_much_waits_and_on_when_little_does() {
     bench.run();
 
     assert_eq!(bench.take_trace(), ["0: bound 2048", "0: flow on"]);
-    assert_eq!(bench.server.stats().flow_off, 1);
+    assert_eq!(bench.server.stats().clients.flow_off, 1);
 }
 
 #[test]
 fn a_client_that_is_deaf_to_flow_control_is_closed_and_others_are_not() {
     let config = Config {
-        flow_off: Backlog { octets: 1_000, u_pdus: 100 },
-        flow_on: Backlog { octets: 500, u_pdus: 100 },
-        flood: Backlog { octets: 5_000, u_pdus: 100 },
+        flow: FlowControl {
+            off: Backlog { octets: 1_000, u_pdus: 100 },
+            on: Backlog { octets: 500, u_pdus: 100 },
+            flood: Backlog { octets: 5_000, u_pdus: 100 },
+        },
         ..Config::default()
     };
     let mut bench = Bench::new(config);
@@ -60,8 +65,8 @@ fn a_client_that_is_deaf_to_flow_control_is_closed_and_others_are_not() {
 
     let trace = bench.take_trace();
     assert_eq!(trace[2..], ["0: unbound: too many invalid primitives", "0: closed"]);
-    assert_eq!(bench.server.stats().closed_flood, 1);
-    assert_eq!(bench.server.stats().dropped_unbound, 6);
+    assert_eq!(bench.server.stats().connections.closed_flood, 1);
+    assert_eq!(bench.server.stats().submitted.dropped_unbound, 6);
     assert_eq!(bench.requests().len(), 1);
 }
 
@@ -98,7 +103,7 @@ fn what_cannot_be_read_closes_the_connection() {
         let expected = is_bound.then_some(unbound).into_iter().chain(["0: closed".to_owned()]);
         assert_eq!(bench.take_trace(), expected.collect::<Vec<_>>());
         assert_eq!(bench.server.connections(), 0);
-        assert_eq!(bench.server.stats().u_pdus_taken, 0);
+        assert_eq!(bench.server.stats().submitted.u_pdus_taken, 0);
     }
 }
 
@@ -132,12 +137,15 @@ fn requests_of_the_unbound_are_refused_and_in_the_end_the_connection_closed() {
     assert_eq!(out, [0x90, 0xeb, 0, 0, 2, 5, 3].repeat(11));
     assert_eq!(server.poll_event(), Some(Event::Readable(id)));
     assert_eq!(server.poll_event(), Some(Event::Close(id)));
-    assert_eq!(server.stats().u_pdus_taken, 0);
+    assert_eq!(server.stats().submitted.u_pdus_taken, 0);
 }
 
 #[test]
 fn a_client_that_does_not_read_is_closed() {
-    let mut bench = Bench::new(Config { max_unread: 1_000, ..Config::default() });
+    let mut bench = Bench::new(Config {
+        limits: Limits { max_unread: 1_000, ..Limits::default() },
+        ..Config::default()
+    });
     bench.connect(client::Config::new(Sap::new(9)));
     bench.send(0, to_b(&[7; 500]));
     let request = bench.requests().remove(0);
@@ -154,7 +162,7 @@ fn a_client_that_does_not_read_is_closed() {
     }
 
     assert!(bench.server.buffered() < 1_600);
-    assert_eq!(bench.server.stats().closed_unread, 1);
+    assert_eq!(bench.server.stats().connections.closed_unread, 1);
     assert_eq!(bench.server.bound().count(), 0);
 }
 
@@ -173,7 +181,7 @@ fn what_waits_of_a_client_goes_with_its_connection() {
     assert!(bench.server.poll_request(bench.now, 0).is_none());
     assert_eq!(bench.server.undecided(), 0);
     assert_eq!(bench.server.next_timeout(), None);
-    assert_eq!(bench.server.stats().dropped_unbound, 2);
+    assert_eq!(bench.server.stats().submitted.dropped_unbound, 2);
 }
 
 proptest! {
@@ -183,7 +191,7 @@ proptest! {
             (0_usize..3, prop::collection::vec(any::<u8>(), 0..60), 0_u8..40, 0_u64..400), 0..60),
     ) {
         let flood = Backlog { octets: 4_000, u_pdus: 20 };
-        let config = Config { flood, max_unread: 2_000, max_clients: 3, ..Config::default() };
+        let config = Config { flow: FlowControl { flood, ..FlowControl::default() }, limits: Limits { max_unread: 2_000, max_clients: 3, ..Limits::default() }, ..Config::default() };
         let mut server = Server::new(config, B);
         let mut now = Time::ZERO;
         let mut ids: Vec<_> = (0..3).map(|_| server.handle_connected(now).unwrap()).collect();

@@ -7,7 +7,7 @@ use crate::s5066::Address;
 use crate::s5066::service::{Failure, Indication, Mode, Outcome};
 use crate::s5066::sis::client::{self, Send};
 use crate::s5066::sis::spdu::{Data, SPdu};
-use crate::s5066::sis::{Config, Confirmation, Sap, Service, Transmission};
+use crate::s5066::sis::{Config, Confirm, Confirmation, Sap, Service, Transmission};
 
 #[test]
 fn the_node_confirms_what_the_other_node_has() {
@@ -133,7 +133,10 @@ fn across(config: Config, is_bound: bool, is_expedited: bool) -> (Vec<String>, V
 fn the_other_client_confirms() {
     let received = [format!("0: received hello, this is longer than the copy is from {A} Arq")];
     for compact_confirm in [false, true] {
-        let config = Config { compact_confirm, ..Config::default() };
+        let config = Config {
+            confirm: Confirm { compact: compact_confirm, ..Confirm::default() },
+            ..Config::default()
+        };
 
         let (near, far) = across(config, true, false);
 
@@ -153,7 +156,10 @@ fn the_other_client_confirms_what_is_expedited() {
 #[test]
 fn the_other_node_says_that_nobody_is_bound_there() {
     for compact_confirm in [false, true] {
-        let config = Config { compact_confirm, ..Config::default() };
+        let config = Config {
+            confirm: Confirm { compact: compact_confirm, ..Confirm::default() },
+            ..Config::default()
+        };
 
         let (near, far) = across(config, false, false);
 
@@ -183,7 +189,7 @@ fn larger_than_the_mtu_is_delivered_all_the_same() {
     bench.server.handle_indication(bench.now, &indication(&u_pdu, Mode::ExpeditedNonArq));
     bench.run();
 
-    assert_eq!(bench.server.stats().octets_delivered, 4_000);
+    assert_eq!(bench.server.stats().delivered.octets_delivered, 4_000);
     assert!(bench.take_trace()[0].contains("expedited"));
 }
 
@@ -195,7 +201,7 @@ fn errors_reach_only_those_who_take_them() {
     damaged.errored.push(4..6);
     damaged.missing.push(7..20);
     bench.server.handle_indication(bench.now, &damaged);
-    assert_eq!(bench.server.stats().received_damaged, 1);
+    assert_eq!(bench.server.stats().delivered.received_damaged, 1);
 
     bench.clients[0].1.unbind();
     let config = client::Config { service: with_errors, ..client::Config::new(Sap::IP_CLIENT) };
@@ -216,7 +222,7 @@ fn errors_reach_only_those_who_take_them() {
             ),
         ]
     );
-    assert_eq!(bench.server.stats().received_damaged, 2);
+    assert_eq!(bench.server.stats().delivered.received_damaged, 2);
 }
 
 fn indication(u_pdu: &[u8], mode: Mode) -> Indication {

@@ -27,7 +27,7 @@ fn a_link_of_type_0_is_made_used_by_all_and_ended() {
 
     assert!(pair.near.take_trace().is_empty());
     assert_eq!(pair.commands, ["make 0.10.20.31", "break 0.10.20.31"]);
-    assert_eq!(pair.near.server.stats().u_pdus_sent, 2);
+    assert_eq!(pair.near.server.stats().submitted.u_pdus_sent, 2);
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_link_of_type_2_is_for_two_clients_when_both_want_it() {
     pair.run();
 
     assert_eq!(pair.near.take_trace(), ["0: link terminated: terminated by the remote node"]);
-    assert_eq!(pair.near.server.stats().u_pdus_sent, 2);
+    assert_eq!(pair.near.server.stats().submitted.u_pdus_sent, 2);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::bench::{A, B, Bench, to_b};
 use crate::s5066::service::{Mode, Request};
 use crate::s5066::sis::client::{self, Send};
 use crate::s5066::sis::spdu::SPdu;
-use crate::s5066::sis::{Config, Confirmation, Sap, Service, Transmission};
+use crate::s5066::sis::{Config, Confirmation, Limits, Sap, Service, Transmission};
 use crate::s5066::{Address, service::Outcome};
 
 #[test]
@@ -112,7 +112,7 @@ fn what_is_too_old_is_not_sent_and_told_to_those_who_asked() {
     bench.wait(Duration::from_secs(11));
 
     assert_eq!(bench.take_trace(), ["0: rejected 1: time to live expired"]);
-    assert_eq!(bench.server.stats().expired, 2);
+    assert_eq!(bench.server.stats().submitted.expired, 2);
     let left: Vec<_> = bench.requests().iter().map(tell).collect();
     assert_eq!(left, ["1 c Arq { in_order: true } 0"]);
 }
@@ -130,7 +130,7 @@ fn the_time_to_live_goes_along_and_counts_at_the_other_end() {
     bench.indicate(B, &request);
 
     assert_eq!(bench.take_trace(), [format!("0: received a from {B} Arq")]);
-    assert_eq!(bench.server.stats().received_late, 1);
+    assert_eq!(bench.server.stats().delivered.received_late, 1);
 }
 
 #[test]
@@ -150,7 +150,10 @@ fn a_node_may_set_a_longest_time_to_live() {
 
 #[test]
 fn no_more_is_handed_down_than_may_be_undecided() {
-    let mut bench = Bench::new(Config { max_undecided: 2, ..Config::default() });
+    let mut bench = Bench::new(Config {
+        limits: Limits { max_undecided: 2, ..Limits::default() },
+        ..Config::default()
+    });
     bench.connect(client::Config::new(Sap::new(9)));
     for text in ["a", "b", "c"] {
         bench.send(0, to_b(text.as_bytes()));

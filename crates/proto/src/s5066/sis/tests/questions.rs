@@ -38,7 +38,10 @@ fn what_the_layers_below_have_is_taken_back_if_they_can() {
     bench.outcome(&requests[1], Outcome::not_arrived(Failure::TakenBack));
 
     assert_eq!(bench.take_trace(), ["0: confirmed 1", "0: rejected 2: taken back"]);
-    assert_eq!((bench.server.stats().taken_back, bench.server.stats().failed), (1, 0));
+    assert_eq!(
+        (bench.server.stats().submitted.taken_back, bench.server.stats().submitted.failed),
+        (1, 0)
+    );
 }
 
 #[test]
@@ -90,7 +93,7 @@ fn only_rank_15_asks_for_a_rate() {
         bench.run();
 
         assert_eq!(bench.server.poll_command(), asked);
-        assert_eq!(bench.server.stats().management_refused, u64::from(asked.is_none()));
+        assert_eq!(bench.server.stats().clients.management_refused, u64::from(asked.is_none()));
     }
 }
 
@@ -110,7 +113,7 @@ fn nonsense_counts_as_an_invalid_primitive() {
     bench.clients[0].1.manage(0x54, &[77]);
     bench.run();
 
-    assert_eq!(bench.server.stats().invalid, 1);
+    assert_eq!(bench.server.stats().clients.invalid, 1);
 }
 
 #[test]
@@ -130,7 +133,7 @@ fn a_node_of_ours_says_of_each_u_pdu_that_nobody_took_it() {
                 near.outcome(request, Outcome::Done);
             }
         }
-        assert_eq!(far.server.stats().not_bound, 2);
+        assert_eq!(far.server.stats().delivered.not_bound, 2);
         for told in far.requests() {
             near.indicate(B, &told);
         }
@@ -149,6 +152,6 @@ fn a_node_of_ours_says_of_each_u_pdu_that_nobody_took_it() {
             (true, false) => [1, 2].map(|id| format!("0: rejected {id}: {not_bound}")).to_vec(),
         };
         assert_eq!(near.take_trace(), expected, "{is_ours} {late}");
-        assert_eq!(near.server.stats().unreceived, if is_ours && late { 2 } else { 0 });
+        assert_eq!(near.server.stats().submitted.unreceived, if is_ours && late { 2 } else { 0 });
     }
 }

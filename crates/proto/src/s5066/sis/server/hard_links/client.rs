@@ -92,7 +92,7 @@ impl Server {
         match refusal {
             None => {
                 current.state = State::Up;
-                self.stats.hard_links += 1;
+                self.stats.clients.hard_links += 1;
                 self.send_link_pdu(link.remote, &SPdu::HardLinkConfirm);
                 self.yield_to_rank(now);
             }

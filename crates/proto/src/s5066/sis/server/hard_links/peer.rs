@@ -69,7 +69,7 @@ impl Server {
                 current.state = State::Up;
                 current.asked = None;
                 let (link, client, held) = (current.link, current.client, current.held.take());
-                self.stats.hard_links += 1;
+                self.stats.clients.hard_links += 1;
                 if let Some(client) = client {
                     let status = NodeStatus::ON;
                     self.send(now, client, &Primitive::HardLinkEstablished { status, link });
@@ -82,7 +82,7 @@ impl Server {
             }
             // It believes in a link that was given up here.
             SPdu::HardLinkConfirm if state.is_none() => {
-                self.stats.stray_confirms += 1;
+                self.stats.submitted.stray_confirms += 1;
                 self.send_link_pdu(peer, &SPdu::HardLinkTerminate(EndReason::CLIENT));
             }
             SPdu::HardLinkRejected(reason) if matches!(state, Some(State::Asking { .. })) => {
@@ -123,7 +123,7 @@ impl Server {
             | SPdu::Data(_)
             | SPdu::DeliveryConfirm { .. }
             | SPdu::DeliveryFail { .. }
-            | SPdu::CompactConfirm { .. } => self.stats.stray_confirms += 1,
+            | SPdu::CompactConfirm { .. } => self.stats.submitted.stray_confirms += 1,
         }
     }
 
@@ -164,7 +164,7 @@ impl Server {
                 State::Indicated { until: now + self.config.hard_link_answer }
             }
             None => {
-                self.stats.hard_links += 1;
+                self.stats.clients.hard_links += 1;
                 self.send_link_pdu(link.remote, &SPdu::HardLinkConfirm);
                 State::Up
             }
