@@ -28,10 +28,10 @@ impl Checksum {
         Self(add(self.0, u64::from(u16::from_be_bytes(sum.to_ne_bytes()))))
     }
 
-    /// Adds a 16-bit number.
+    /// Adds a number of one or more whole 16-bit words.
     #[must_use]
-    pub fn with_u16(self, value: u16) -> Self {
-        self.with(&value.to_be_bytes())
+    pub fn with_number(self, value: impl Into<u64>) -> Self {
+        Self(add(self.0, value.into()))
     }
 
     /// The checksum to write: the complement of the sum.
@@ -59,13 +59,13 @@ fn fold(mut sum: u64) -> u16 {
 pub fn pseudo_header(source: IpAddr, destination: IpAddr, protocol: u8, len: usize) -> Checksum {
     let sum = match (source, destination) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => {
-            Checksum::default().with(&source.octets()).with(&destination.octets())
+            Checksum::default().with_number(source.to_bits()).with_number(destination.to_bits())
         }
         (source, destination) => {
             Checksum::default().with(&v6_octets(source)).with(&v6_octets(destination))
         }
     };
-    sum.with_u16(u16::from(protocol)).with(&(len as u64).to_be_bytes())
+    sum.with_number(protocol).with_number(len as u64)
 }
 
 fn v6_octets(address: IpAddr) -> [u8; 16] {

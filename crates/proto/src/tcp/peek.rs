@@ -37,6 +37,7 @@ impl Peek {
 
     /// How much of the sequence space it takes.
     #[must_use]
+    #[inline]
     pub fn occupies(self) -> u32 {
         self.len + u32::from(self.flags.has(Flags::SYN)) + u32::from(self.flags.has(Flags::FIN))
     }

@@ -62,6 +62,7 @@ impl Flags {
 
     /// Whether all of `other` are set.
     #[must_use]
+    #[inline]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }

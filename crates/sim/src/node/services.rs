@@ -302,14 +302,19 @@ impl Node {
         engine: &mut Engine,
         interface: usize,
     ) -> Option<(PacketId, LinkAddress)> {
-        let running = self.services.running.iter_mut();
-        let mut over = running.filter(|running| running.service.uses(interface));
-        over.find_map(|running| {
-            let frame = running.service.poll_frame(engine, interface)?;
-            // What it has sent may change its deadline.
-            running.is_touched = true;
-            Some(frame)
-        })
+        for index in 0..self.services.running.len() {
+            let Running { service, deadline, .. } = &mut self.services.running[index];
+            if !service.uses(interface) {
+                continue;
+            }
+            if let Some(frame) = service.poll_frame(engine, interface) {
+                // What it has sent may change its deadline.
+                let (deadline, next) = (*deadline, service.next_timeout());
+                self.set_deadline(engine, deadline, next);
+                return Some(frame);
+            }
+        }
+        None
     }
 
     /// A datagram that no other service has taken at the last hook.

@@ -19,6 +19,7 @@
 
 mod admission;
 mod claims;
+mod hellos;
 mod neighbour;
 mod reception;
 mod sessions;
@@ -146,6 +147,8 @@ pub struct Neighbours {
     places: BTreeMap<Peer, Place>,
     by_address: BTreeMap<(usize, IpAddr), Peer>,
     next_peer: u32,
+    /// When something is due, at the earliest.
+    due: Option<Time>,
     events: VecDeque<Event>,
     stats: Stats,
 }
@@ -176,6 +179,7 @@ impl Neighbours {
             places: BTreeMap::new(),
             by_address: BTreeMap::new(),
             next_peer: 0,
+            due: None,
             events: VecDeque::new(),
             stats: Stats::default(),
         }
@@ -210,10 +214,16 @@ impl Neighbours {
                 self.forget(now, place);
             }
         }
+        self.note_due();
     }
 
     /// Takes a hello that the station at `place` sent.
     pub fn handle_hello(&mut self, now: Time, place: Place, hello: Hello) {
+        self.hear(now, place, hello);
+        self.note_due();
+    }
+
+    fn hear(&mut self, now: Time, place: Place, hello: Hello) {
         self.stats.hellos_received += 1;
         if hello.boot == self.boot || !place.1.is_station() || !self.interfaces[place.0].is_running
         {
@@ -283,11 +293,15 @@ impl Neighbours {
         if !neighbour.is_doubted && now.since(neighbour.heard) > DOUBT_AFTER {
             neighbour.is_doubted = true;
             neighbour.answer_at = Some(now);
+            self.due = earliest(self.due, Some(now));
         }
     }
 
     /// Acts on what is due.
     pub fn handle_timeout(&mut self, now: Time) {
+        if !self.is_due(now) {
+            return;
+        }
         let hold = self.config.hold;
         let silent: Vec<Place> = self
             .known
@@ -303,45 +317,17 @@ impl Neighbours {
                 self.forget(now, place);
             }
         }
+        self.note_due();
     }
 
     /// The next hello to send on an interface, and to whom.
     pub fn poll_transmit(&mut self, now: Time, interface: usize) -> Option<(Mac, Hello)> {
-        if !self.interfaces.get(interface).is_some_and(|interface| interface.is_running) {
+        if !self.is_due(now) {
             return None;
         }
-        if self.interfaces[interface].hello_at.is_some_and(|at| at <= now) {
-            let interval = if self.is_eager(now, interface) {
-                EAGER_INTERVAL.min(self.config.interval)
-            } else {
-                self.config.interval
-            };
-            // Jitter keeps gateways that started together apart.
-            let next = now + interval.mul_f64(0.75) + self.rng.within(interval / 2);
-            let wants_answer = self.known.range(places_on(interface)).next().is_none();
-            let (neighbours, is_partial) = self.heard(now, interface);
-            let number = self.interfaces[interface].departures.number(now);
-            let hello = self.hello(interface, wants_answer, is_partial, neighbours);
-            let hello = Hello { number, ..hello };
-            self.interfaces[interface].hello_at = Some(next);
-            self.stats.hellos_sent += 1;
-            return Some((Mac::EVERYONE, hello));
-        }
-        let (&place, neighbour) = self
-            .known
-            .range_mut(places_on(interface))
-            .find(|(_, neighbour)| neighbour.answer_at.is_some_and(|at| at <= now))?;
-        let interval = match neighbour.peer {
-            Some(_) => DOUBT_INTERVAL,
-            None => DOUBT_INTERVAL.max(self.config.interval / 4),
-        };
-        neighbour.answer_at = neighbour.is_doubted.then_some(now + interval);
-        neighbour.answered = now;
-        let challenger = neighbour.challenger.take();
-        let wants_answer = neighbour.peer.is_none() || neighbour.is_doubted || challenger.is_some();
-        let neighbours = challenger.into_iter().chain([neighbour.as_heard(now)]).collect();
-        self.stats.hellos_sent += 1;
-        Some((place.1, self.hello(interface, wants_answer, true, neighbours)))
+        let hello = self.next_hello(now, interface)?;
+        self.note_due();
+        Some(hello)
     }
 
     /// The hellos to leave with, which name all whom we hear.
@@ -363,12 +349,7 @@ impl Neighbours {
     /// When to call `handle_timeout`, then `poll_transmit`, at the latest.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
-        let hellos = self.interfaces.iter().filter_map(|interface| interface.hello_at).min();
-        let hold = self.config.hold;
-        self.known.values().fold(hellos, |at, neighbour| {
-            let due = earliest(neighbour.answer_at, Some(neighbour.expires_at(hold)));
-            earliest(at, due)
-        })
+        self.due
     }
 
     /// The neighbour at `place`, if it is up.
@@ -414,50 +395,18 @@ impl Neighbours {
         self.stats
     }
 
-    /// Whether a neighbour was heard a moment ago that is not up yet, or nobody was.
-    fn is_eager(&self, now: Time, interface: usize) -> bool {
-        self.known.range(places_on(interface)).any(|(_, neighbour)| {
-            neighbour.peer.is_none() && now.since(neighbour.first_heard) < EAGER_FOR
-        })
+    fn is_due(&self, now: Time) -> bool {
+        self.due.is_some_and(|due| due <= now)
     }
 
-    /// Those who are named in the next hello to everyone, and whether there are others.
-    fn heard(&mut self, now: Time, interface: usize) -> (Vec<Heard>, bool) {
-        let state = &mut self.interfaces[interface];
-        let all = || self.known.range(places_on(interface));
-        let named = state.named.take();
-        let later = all().filter(|((_, mac), _)| named.is_some_and(|named| *mac > named));
-        let earlier = all().filter(|((_, mac), _)| named.is_none_or(|named| *mac <= named));
-        let listed: Vec<_> = later.chain(earlier).take(MAX_NEIGHBOURS).collect();
-        let is_partial = all().nth(MAX_NEIGHBOURS).is_some();
-        if is_partial {
-            state.named = listed.last().map(|((_, mac), _)| *mac);
-        }
-        (listed.into_iter().map(|(_, neighbour)| neighbour.as_heard(now)).collect(), is_partial)
-    }
-
-    /// A hello to one station.
-    fn hello(
-        &mut self,
-        interface: usize,
-        wants_answer: bool,
-        is_partial: bool,
-        neighbours: Vec<Heard>,
-    ) -> Hello {
-        self.counter += 1;
-        let Interface { station, addresses, .. } = &self.interfaces[interface];
-        Hello {
-            profile: self.config.profile,
-            boot: self.boot,
-            counter: self.counter,
-            wants_answer,
-            is_goodbye: false,
-            is_partial,
-            number: 0,
-            station: *station,
-            addresses: addresses.clone(),
-            neighbours,
-        }
+    /// Computes anew when something is due. What is heard in the meantime makes it later only.
+    fn note_due(&mut self) {
+        let hellos = self.interfaces.iter().filter_map(|interface| interface.hello_at).min();
+        let hold = self.config.hold;
+        self.due = self.known.values().fold(hellos, |at, neighbour| {
+            let due = earliest(neighbour.answer_at, Some(neighbour.expires_at(hold)));
+            earliest(at, due)
+        });
     }
 }
 
