@@ -3,7 +3,7 @@
 use proto::s5066::node::Record;
 
 use crate::answer::{self, Check, Verdict};
-use crate::figure::{Figure, Ink, Mark, Series};
+use crate::figure::{Axis, Figure, Ink, Mark, Series};
 use crate::stats::{Estimate, Observation};
 use crate::words::mean;
 
@@ -153,19 +153,19 @@ impl Table {
     #[must_use]
     pub fn new<C, R>(
         title: impl Into<String>,
-        (corner, columns): (&str, &[(String, C)]),
-        rows: &[(String, R)],
+        (corner, columns): (&str, &[(impl ToString, C)]),
+        rows: &[(impl ToString, R)],
         text: impl Fn(&C, &R) -> String,
     ) -> Self {
-        let head = columns.iter().map(|(name, _)| name.clone());
-        let row = |(name, row): &(String, R)| {
-            let texts = columns.iter().map(|(_, column)| text(column, row));
-            std::iter::once(name.clone()).chain(texts).collect()
-        };
+        let head = columns.iter().map(|(name, _)| name.to_string());
+        let texts = |row| columns.iter().map(|(_, column)| text(column, row)).collect::<Vec<_>>();
         Self {
             title: title.into(),
             head: std::iter::once(corner.to_owned()).chain(head).collect(),
-            rows: rows.iter().map(row).collect(),
+            rows: rows
+                .iter()
+                .map(|(name, row)| [vec![name.to_string()], texts(row)].concat())
+                .collect(),
         }
     }
 
@@ -191,6 +191,28 @@ impl Table {
             let found = points.iter().find(|it| it.x == *x && it.line.series == line.series);
             found.map_or(String::new(), |point| mean(&point.y))
         })
+    }
+}
+
+impl Figure {
+    /// The curves of points, above what else is drawn; the subtitle ends with the number of runs.
+    #[must_use]
+    pub fn of(
+        points: &[Point],
+        below: Vec<Series>,
+        [name, title, subtitle]: [&str; 3],
+        [x, y]: [Axis; 2],
+    ) -> Self {
+        let runs = points.iter().map(|point| point.y.runs).max().unwrap_or_default();
+        Self {
+            name: name.to_owned(),
+            title: title.to_owned(),
+            subtitle: format!("{subtitle}, mean of {runs} runs"),
+            x,
+            y,
+            series: below.into_iter().chain(Series::of(points)).collect(),
+            note: String::new(),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use super::chain::{self, Chain, Tcp, Traffic};
 use super::{Carrier, GROUP};
 use crate::answer::{Answer, Check};
 use crate::claim::{Claim, Finding, Line, Metric, Point, Table};
-use crate::figure::{Axis, Figure, Ink, Series};
+use crate::figure::{Axis, Figure, Ink};
 use crate::grid::{Cell, Drawn, Experiment, Place, Runs};
 use crate::stats::Estimate;
 use crate::words::{mean, percent};
@@ -162,12 +162,10 @@ fn judge(runs: &Runs<Squeeze>) -> Finding {
     };
     let plain = LOADS.map(|load| most(runs, &CONSTANTS[0], Carrier::Tcp, load));
     let plain = Answer::any(plain.map(|it| it.at_most(NEAR_ZERO).negated()));
-    let reached: Vec<&str> = CONSTANTS
-        .iter()
-        .filter(|constants| near_zero(constants, Carrier::Seed) == Answer::Yes)
-        .map(|constants| constants.name)
-        .collect();
-    let some = Answer::any(CONSTANTS.iter().map(|it| near_zero(it, Carrier::Seed)));
+    let tried = CONSTANTS.each_ref().map(|it| (it.name, near_zero(it, Carrier::Seed)));
+    let reached = tried.iter().filter(|(_, answer)| *answer == Answer::Yes);
+    let reached: Vec<&str> = reached.map(|(name, _)| *name).collect();
+    let some = Answer::any(tried.map(|(_, answer)| answer));
     let limit = percent(NEAR_ZERO);
     let checks = [
         Check::new(format!("without HBH more than {limit} are dropped inside"), plain),
@@ -186,15 +184,11 @@ fn judge(runs: &Runs<Squeeze>) -> Finding {
     );
     let finding = Finding::of(&checks, measured);
     let is_drawn = |it: &Squeeze| *it.constants == CONSTANTS[0];
-    let points: Vec<Point> = runs
-        .places()
-        .iter()
-        .filter(|it| is_drawn(it))
-        .map(|it| {
-            let y = share(runs, it).times(100.0);
-            runs.point(it, chain::DROPPED_INSIDE, (y, "% dropped inside"))
-        })
-        .collect();
+    let point = |it: &Squeeze| {
+        let y = share(runs, it).times(100.0);
+        runs.point(it, chain::DROPPED_INSIDE, (y, "% dropped inside"))
+    };
+    let points: Vec<Point> = runs.places().iter().filter(|it| is_drawn(it)).map(point).collect();
     let [tcp, udp] = LOADS.map(|load| {
         let is_of = |it: &&Point| it.line.series.ends_with("udp") == (load == Load::Datagrams);
         points.iter().filter(is_of).cloned().collect::<Vec<_>>()
@@ -223,25 +217,24 @@ fn judge(runs: &Runs<Squeeze>) -> Finding {
 }
 
 fn figure(points: &[Point], name: &str, load: &str) -> Figure {
+    let x = Axis::linear("Rate of the slow link", "kbit/s");
+    let y = Axis::linear("Dropped after the first hop, share of packets sent", "%");
+    let title = "Packets dropped inside the network";
     Figure {
-        name: name.to_owned(),
-        title: "Packets dropped inside the network".to_owned(),
         subtitle: format!(
             "Chain of 5 nodes, 300 kbit/s, 50 ms, no loss, one slow link, {load}, {RUNS} runs"
         ),
-        x: Axis::linear("Rate of the slow link", "kbit/s"),
-        y: Axis::linear("Dropped after the first hop, share of packets sent", "%"),
-        series: Series::of(points),
         note: "Packets dropped where they enter the network are not counted: that is where \
                back-pressure puts them."
             .to_owned(),
+        ..Figure::of(points, Vec::new(), [name, title, ""], [x, y])
     }
 }
 
 /// What the paper profile drops inside with other constants.
 fn sensitivity(runs: &Runs<Squeeze>) -> Table {
-    let columns = [("TCP".to_owned(), Load::Transfer), ("UDP".to_owned(), Load::Datagrams)];
-    let rows: Vec<_> = CONSTANTS.iter().map(|it| (it.name.to_owned(), it)).collect();
+    let columns = [("TCP", Load::Transfer), ("UDP", Load::Datagrams)];
+    let rows = CONSTANTS.each_ref().map(|it| (it.name, it));
     let title = "Dropped inside at the worst bottleneck, paper profile, by constants";
     Table::new(title, ("", &columns), &rows, |load, constants| {
         percent(most(runs, constants, Carrier::Seed, *load).mean)
@@ -254,7 +247,6 @@ fn table(runs: &Runs<Squeeze>) -> Table {
         ("dropped at the edge", chain::DROPPED_AT_EDGE),
         ("dropped inside", chain::DROPPED_INSIDE),
     ];
-    let columns = columns.map(|(name, metric)| (name.to_owned(), metric));
     let all = runs.places().iter().filter(|it| *it.constants == CONSTANTS[0]);
     let rows: Vec<_> =
         all.map(|it| (format!("{}, {} kbit/s", it.line().title, it.rate), *it)).collect();

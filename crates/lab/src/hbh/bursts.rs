@@ -5,7 +5,7 @@ use super::trial::Trial;
 use super::{Carrier, DELAY_AXIS, GROUP, PERCENT, SECONDS, assumptions, listed};
 use crate::answer::Check;
 use crate::claim::{Claim, Finding, Table};
-use crate::figure::{Axis, Figure, Series};
+use crate::figure::{Axis, Figure};
 use crate::grid::{Experiment, Runs};
 use crate::stats::Estimate;
 use crate::words::{mean, percent};
@@ -55,21 +55,22 @@ fn judge(runs: &Runs<Trial>) -> Finding {
     let points = runs.points(chain::DELAY, SECONDS, |_| true);
     let title = format!("Delay with bursts of {BURST} over that with single losses");
     let columns = LOSSES.map(|loss| (percent(loss), loss));
-    let rows = Carrier::ALL.map(|carrier| (carrier.title().to_owned(), carrier));
+    let rows = Carrier::ALL.map(|carrier| (carrier.title(), carrier));
     Finding {
-        figures: vec![Figure {
-            name: "hbh-bursts".to_owned(),
-            title: "What losses in bursts cost".to_owned(),
-            subtitle: format!(
-                "100 kB over four lossy hops, bursts of {BURST}, mean of {} runs",
-                runs.count()
-            ),
-            x: Axis::linear("Loss of every link, each way", PERCENT)
-                .with_ticks(LOSSES.map(|loss| loss * 100.0)),
-            y: Axis::log(DELAY_AXIS, SECONDS),
-            series: Series::of(&points),
-            note: String::new(),
-        }],
+        figures: vec![Figure::of(
+            &points,
+            Vec::new(),
+            [
+                "hbh-bursts",
+                "What losses in bursts cost",
+                &format!("100 kB over four lossy hops, bursts of {BURST}"),
+            ],
+            [
+                Axis::linear("Loss of every link, each way", PERCENT)
+                    .with_ticks(LOSSES.map(|loss| loss * 100.0)),
+                Axis::log(DELAY_AXIS, SECONDS),
+            ],
+        )],
         tables: vec![Table::new(title, ("Carrier", &columns), &rows, |loss, carrier| {
             mean(&cost(runs, *carrier, *loss))
         })],

@@ -113,10 +113,9 @@ const COLUMNS: [(&str, Column); 8] = [
 ];
 
 fn table(runs: &Runs<Trial>) -> Table {
-    let columns = COLUMNS.map(|(name, value)| (name.to_owned(), value));
     let rows = LOSSES.map(|loss| (percent(loss), loss));
     let title = "The default profile in its bounds, and the goals";
-    Table::new(title, ("Loss", &columns), &rows, |value, loss| value(runs, *loss))
+    Table::new(title, ("Loss", &COLUMNS), &rows, |value, loss| value(runs, *loss))
 }
 
 fn figures(delays: &[Point], packets: &[Point]) -> Vec<Figure> {

@@ -108,19 +108,11 @@ fn figure(points: &[Point], name: &str, title: &str, y: Axis) -> Figure {
     let of_first = points.iter().filter(|point| Some(&point.line) == first.as_ref());
     let genie = of_first.filter_map(|it| Some(Mark::measured(it.x, it.limit2.as_ref()?)));
     let genie = Series::new("plain TCP, losses repeated at once", Ink::Genie, genie);
-    let mut series = vec![Series::limit(points, "physical limit", Ink::Limit, 1.0)];
-    series.extend(Some(genie).filter(|genie| !genie.marks.is_empty()));
-    series.extend(Series::of(points));
-    let runs = points.first().map_or(0, |point| point.y.runs);
-    Figure {
-        name: name.to_owned(),
-        title: title.to_owned(),
-        subtitle: format!("Chain of 5 nodes, links of 300 kbit/s and 50 ms, mean of {runs} runs"),
-        x: Axis::linear("Loss of every link, each way", PERCENT),
-        y,
-        series,
-        note: String::new(),
-    }
+    let limit = Series::limit(points, "physical limit", Ink::Limit, 1.0);
+    let below = [limit].into_iter().chain(Some(genie).filter(|it| !it.marks.is_empty())).collect();
+    let subtitle = "Chain of 5 nodes, links of 300 kbit/s and 50 ms";
+    let x = Axis::linear("Loss of every link, each way", PERCENT);
+    Figure::of(points, below, [name, title, subtitle], [x, y])
 }
 
 /// What delays are called on an axis.

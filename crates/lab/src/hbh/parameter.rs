@@ -127,19 +127,15 @@ pub(super) fn finding(
             Some(last) => points.iter().filter(|it| it.line == last.line).cloned().collect(),
             None => Vec::new(),
         };
-        let mut series = vec![Series::limit(&last, "physical limit", Ink::Limit, 1.0)];
-        series.extend(Series::of(points));
+        let below = vec![Series::limit(&last, "physical limit", Ink::Limit, 1.0)];
+        let name = format!("{}{suffix}", look.name);
         Figure {
-            name: format!("{}{suffix}", look.name),
-            title: look.title.to_owned(),
             subtitle: format!(
                 "100 kB over four hops, loss on every link each way, {} runs",
                 runs.count()
             ),
-            x: look.x.clone(),
-            y,
-            series,
             note: look.note.to_owned(),
+            ..Figure::of(points, below, [&name, look.title, ""], [look.x.clone(), y])
         }
     };
     let packets_axis = Axis::linear("IP packets put on all links", "");

@@ -10,7 +10,7 @@ use super::transfer::{TOTAL, UTILISATION, errored, limit, seconds, share};
 use super::{GROUP, key_ups, published, radio, scientific};
 use crate::answer::{self, Check};
 use crate::claim::{Claim, Exchange, Finding, Line, Point, Table, Verdict};
-use crate::figure::{Axis, Figure, Ink, Series};
+use crate::figure::{Axis, Figure, Ink};
 use crate::grid::{Experiment, Runs};
 use crate::words::percent;
 
@@ -202,19 +202,16 @@ fn by_key_up(runs: &Runs<Link>) -> Table {
 
 fn figure(points: &[Point]) -> Figure {
     let drawn = points.iter().map(|it| Point { x: it.x.max(NO_ERRORS), ..it.clone() });
-    let all = Series::of(&drawn.collect::<Vec<_>>());
-    Figure {
-        name: "hf-ipclient-ber".to_owned(),
-        title: "End-to-end TCP over IP Client with bit errors".to_owned(),
-        subtitle: format!(
-            "100 KiB at 9600 bit/s, mean of {} runs",
-            points.iter().map(|point| point.y.runs).max().unwrap_or_default()
-        ),
-        x: Axis::log("Bit error rate after decoding", ""),
-        y: Axis::linear("Utilisation", ""),
-        series: all,
-        note: String::new(),
-    }
+    Figure::of(
+        &drawn.collect::<Vec<_>>(),
+        Vec::new(),
+        [
+            "hf-ipclient-ber",
+            "End-to-end TCP over IP Client with bit errors",
+            "100 KiB at 9600 bit/s",
+        ],
+        [Axis::log("Bit error rate after decoding", ""), Axis::linear("Utilisation", "")],
+    )
 }
 
 /// What both stations did in the run with the first seed.

@@ -274,7 +274,7 @@ fn speed_figure(points: &[Point]) -> Figure {
         y: Axis { from_zero: false, ..Axis::linear("Utilisation", "") },
         series: vec![
             limit(points, |x| x),
-            Series { name: "the goal".to_owned(), ink: Ink::Goal, marks: goals.to_vec() },
+            Series::new("the goal", Ink::Goal, goals),
             curve(points, |x| x),
         ],
         note:
@@ -300,8 +300,8 @@ fn error_figure(points: &[Point]) -> Figure {
         y: Axis::linear("Utilisation", ""),
         series: vec![
             limit(points, place),
-            Series { name: "the goal".to_owned(), ink: Ink::Goal, marks: marks(&ERROR_GOALS) },
-            Series { name: "published".to_owned(), ink: Ink::Seed, marks: marks(&ERRORS) },
+            Series::new("the goal", Ink::Goal, marks(&ERROR_GOALS)),
+            Series::new("published", Ink::Seed, marks(&ERRORS)),
             curve(points, place),
         ],
         note:

@@ -159,24 +159,16 @@ fn figure(points: &[Point], sessions: u32) -> Figure {
         points.iter().filter(|it| it.sessions == Some(sessions)).cloned().collect();
     let is_ours = |it: &&Point| it.line.series == Scheme::Ours.series();
     let ours: Vec<Point> = points.iter().filter(is_ours).cloned().collect();
-    let mut series = vec![
+    let below = vec![
         Series::limit(&ours, "limit with our headers", Ink::Limit, 1.0),
         Series::limit(&ours, "the goal: 0.95 of it", Ink::Goal, GOAL),
     ];
-    series.extend(Series::of(&points));
     let plural = if sessions == 1 { "" } else { "s" };
-    let runs = points.first().map_or(0, |point| point.y.runs);
-    Figure {
-        name: format!("nc-beyond-{sessions}"),
-        title: format!("{sessions} session{plural} each way, losses each way"),
-        subtitle: format!(
-            "Edges of 1 Mbit/s and 1 ms, a lossy middle of 4 Mbit/s and 7 ms, mean of {runs} runs"
-        ),
-        x: Axis::linear("Loss of the middle link, each way", PERCENT),
-        y: Axis::linear("Goodput of a session", MBIT),
-        series,
-        note: String::new(),
-    }
+    let title = format!("{sessions} session{plural} each way, losses each way");
+    let x = Axis::linear("Loss of the middle link, each way", PERCENT);
+    let y = Axis::linear(grid::GOODPUT_AXIS, MBIT);
+    let name = format!("nc-beyond-{sessions}");
+    Figure::of(&points, below, [&name, &title, grid::TOPOLOGY], [x, y])
 }
 
 #[cfg(test)]

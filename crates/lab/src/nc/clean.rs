@@ -103,8 +103,8 @@ fn judge(runs: &Runs<Case>) -> Finding {
         ],
         note: names.collect::<Vec<_>>().join("; ") + ".",
     };
-    let rows: Vec<_> = runs.places().iter().map(|case| (case.name.clone(), case)).collect();
-    let columns = ["sent", "framing", "ratio"].map(|name| (name.to_owned(), name));
+    let rows: Vec<_> = runs.places().iter().map(|case| (&case.name, case)).collect();
+    let columns = ["sent", "framing", "ratio"].map(|name| (name, name));
     let title = "Octets on the middle, in the direction of the data, for an octet of inner packets";
     let table = Table::new(title, ("Case", &columns), &rows, |column, case| match *column {
         "sent" => grid::share(&runs.at(case, measure::COST)),

@@ -70,6 +70,9 @@ impl Place for Bottleneck {
     }
 }
 
+/// A row of the table.
+type Value<'a> = &'a dyn Fn(&Bottleneck) -> Estimate;
+
 fn judge(runs: &Runs<Bottleneck>) -> Finding {
     let ratio = |it: &Bottleneck| -> Estimate {
         runs.at(it, measure::GOODPUT).over(&runs.at(it, measure::RIVAL))
@@ -105,32 +108,30 @@ fn judge(runs: &Runs<Bottleneck>) -> Finding {
         .flat_map(|it| flows.each_ref().map(|flow| point(Bottleneck(it), flow)))
         .collect();
     let columns = DELAYS.map(|it| (format!("{} ms", 2 * it), Bottleneck(it)));
-    let rows = ["the tunnel", "the plain flow", "ratio", "repairs for a source"];
-    let rows = rows.map(|name| (name.to_owned(), name));
-    let table = Table::new("Goodput in Mbit/s", ("Round trip", &columns), &rows, |it, row| {
-        mean(&match *row {
-            "the tunnel" => runs.at(it, measure::GOODPUT),
-            "the plain flow" => runs.at(it, measure::RIVAL),
-            "ratio" => ratio(it),
-            _ => runs.at(it, measure::REPAIRS),
-        })
-    });
-    let mut series = vec![Series::limit(&points, "half of the limit", Ink::Limit, 1.0)];
-    series.extend(Series::of(&points));
+    let of = |metric| move |it: &Bottleneck| runs.at(it, metric);
+    let rows: [(&str, Value<'_>); 4] = [
+        ("the tunnel", &of(measure::GOODPUT)),
+        ("the plain flow", &of(measure::RIVAL)),
+        ("ratio", &ratio),
+        ("repairs for a source", &of(measure::REPAIRS)),
+    ];
+    let title = "Goodput in Mbit/s";
+    let table = Table::new(title, ("Round trip", &columns), &rows, |it, value| mean(&value(it)));
+    let below = vec![Series::limit(&points, "half of the limit", Ink::Limit, 1.0)];
     Finding {
-        figures: vec![Figure {
-            name: "nc-fair".to_owned(),
-            title: "The tunnel and one plain CUBIC flow at one bottleneck".to_owned(),
-            subtitle: format!(
-                "10 Mbit/s without loss, a queue of one round trip, CUBIC in the tunnel too, mean of \
-                 {} runs",
-                runs.count()
-            ),
-            x: Axis::log("Round trip", "ms").with_ticks(DELAYS.map(|it| f64::from(2 * it))),
-            y: Axis::linear("Goodput", MBIT),
-            series,
-            note: String::new(),
-        }],
+        figures: vec![Figure::of(
+            &points,
+            below,
+            [
+                "nc-fair",
+                "The tunnel and one plain CUBIC flow at one bottleneck",
+                "10 Mbit/s without loss, a queue of one round trip, CUBIC in the tunnel too",
+            ],
+            [
+                Axis::log("Round trip", "ms").with_ticks(DELAYS.map(|it| f64::from(2 * it))),
+                Axis::linear("Goodput", MBIT),
+            ],
+        )],
         tables: vec![table],
         points,
         assumptions: vec![

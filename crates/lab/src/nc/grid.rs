@@ -194,7 +194,7 @@ pub(super) fn figure(points: &[Point], name: &str, sessions: u32) -> Figure {
     };
     let points: Vec<Point> = points.iter().filter(is_taken).cloned().collect();
     let ours = points.iter().filter_map(|it| Some((it.x, it.limit2?.mean)));
-    let mut series = vec![
+    let below = vec![
         Series::limit(&points, "limit of the links", Ink::Limit, 1.0),
         Series::new(
             "0.95 of the limit with our headers",
@@ -202,23 +202,18 @@ pub(super) fn figure(points: &[Point], name: &str, sessions: u32) -> Figure {
             ours.map(|(x, limit)| Mark::exact(x, limit * GOAL)),
         ),
     ];
-    series.extend(Series::of(&points));
-    let runs = points.first().map_or(0, |point| point.y.runs);
-    Figure {
-        name: name.to_owned(),
-        title: match sessions {
-            1 => "Goodput of one session over a lossy link".to_owned(),
-            _ => format!("Goodput of each of {sessions} sessions over a lossy link"),
-        },
-        subtitle: format!(
-            "Edges of 1 Mbit/s and 1 ms, a lossy middle of 4 Mbit/s and 7 ms, mean of {runs} runs"
-        ),
-        x: Axis::linear("Loss of the middle link", PERCENT),
-        y: Axis::linear("Goodput of a session", MBIT),
-        series,
-        note: String::new(),
-    }
+    let title = match sessions {
+        1 => "Goodput of one session over a lossy link".to_owned(),
+        _ => format!("Goodput of each of {sessions} sessions over a lossy link"),
+    };
+    let x = Axis::linear("Loss of the middle link", PERCENT);
+    Figure::of(&points, below, [name, &title, TOPOLOGY], [x, Axis::linear(GOODPUT_AXIS, MBIT)])
 }
+
+/// What figures say of the paper's topology.
+pub(super) const TOPOLOGY: &str = "Edges of 1 Mbit/s and 1 ms, a lossy middle of 4 Mbit/s and 7 ms";
+/// What goodput is called on an axis.
+pub(super) const GOODPUT_AXIS: &str = "Goodput of a session";
 
 /// A row for each scheme and number of sessions, a column for each loss.
 pub(super) fn table(

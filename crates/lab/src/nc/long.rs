@@ -185,43 +185,37 @@ const COLUMNS: [(&str, Column); 6] = [
 ];
 
 fn table(runs: &Runs<Path>, saturated: &[&Path]) -> Table {
-    let columns = COLUMNS.map(|(name, value)| (name.to_owned(), value));
     let name = |path: &Path| format!("{}, {}", percent(path.loss), path.pattern());
     let rows: Vec<_> = saturated.iter().map(|path| (name(path), **path)).collect();
     let title = "The long path: goodput in limits, extra delay in round trips";
-    Table::new(title, ("Loss", &columns), &rows, |value, path| value(runs, path))
+    Table::new(title, ("Loss", &COLUMNS), &rows, |value, path| value(runs, path))
 }
 
 fn figures(shares: &[Point], delays: &[Point]) -> Vec<Figure> {
-    let runs = shares.first().map_or(0, |point| point.y.runs);
     let ticks = LOSSES.map(|loss| loss * 100.0);
-    let figure = |name: &str, title: &str, y, goals: Vec<Series>, points: &[Point]| Figure {
-        name: name.to_owned(),
-        title: title.to_owned(),
-        subtitle: format!("10 Mbit/s, a round trip of 0.6 s or 500 packets, mean of {runs} runs"),
-        x: Axis::linear("Loss of the middle link, in the mean", PERCENT).with_ticks(ticks),
-        y,
-        series: goals.into_iter().chain(Series::of(points)).collect(),
-        note: String::new(),
+    let figure = |points: &[Point], goals, name, title, y| {
+        let x = Axis::linear("Loss of the middle link, in the mean", PERCENT).with_ticks(ticks);
+        let subtitle = "10 Mbit/s, a round trip of 0.6 s or 500 packets";
+        Figure::of(points, goals, [name, title, subtitle], [x, y])
     };
     let level = |name: &str, ink, y| Series::new(name, ink, ticks.map(|x| Mark::exact(x, y)));
     vec![
         figure(
-            "nc-long",
-            "A long path, saturated: how much of it is used",
-            Axis { from_zero: false, ..Axis::linear("Goodput as a share of the limit", "") },
+            shares,
             vec![
                 level("the limit", Ink::Limit, 1.0),
                 level("the goal with independent losses", Ink::Goal, 0.95),
             ],
-            shares,
+            "nc-long",
+            "A long path, saturated: how much of it is used",
+            Axis { from_zero: false, ..Axis::linear("Goodput as a share of the limit", "") },
         ),
         figure(
+            delays,
+            vec![level("the goal: one round trip", Ink::Goal, 1.0)],
             "nc-long-delay",
             "A long path, saturated: how late packets are",
             Axis::linear("99th percentile of the extra delay", "round trips"),
-            vec![level("the goal: one round trip", Ink::Goal, 1.0)],
-            delays,
         ),
     ]
 }

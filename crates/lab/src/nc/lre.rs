@@ -116,7 +116,8 @@ fn outcome(looks: &[Look]) -> Outcome {
     outcome
 }
 
-type Column = fn(&Runs<Steps>, &Step) -> String;
+/// What a column of the table shows, times a factor.
+type Column = fn(&Step) -> (Metric, f64);
 
 fn judge(runs: &Runs<Steps>) -> Finding {
     let config = tcpnc::Config::default();
@@ -137,14 +138,14 @@ fn judge(runs: &Runs<Steps>) -> Finding {
         )
     });
     let columns: [(&str, Column); 2] = [
-        ("estimate, %", |runs, (_, estimated, _)| mean(&runs.at(&Steps, estimated).times(100.0))),
-        ("n taken, mean", |runs, (_, _, window)| mean(&runs.at(&Steps, window))),
+        ("estimate, %", |(_, estimated, _)| (*estimated, 100.0)),
+        ("n taken, mean", |(_, _, window)| (*window, 1.0)),
     ];
-    let columns = columns.map(|(name, value)| (name.to_owned(), value));
     let rows = STEPS.map(|step| (format!("{}, n = {}", percent(step.0), ideal(step.0)), step));
     let title = "What TCP/NC makes of a loss that changes";
-    let table = Table::new(title, ("Loss, and n for that", &columns), &rows, |value, step| {
-        value(runs, step)
+    let table = Table::new(title, ("Loss, and n for that", &columns), &rows, |of, step| {
+        let (metric, factor) = of(step);
+        mean(&runs.at(&Steps, metric).times(factor))
     });
     let measured = format!(
         "close is {} of the loss, and at least {}. {} runs.",
@@ -166,7 +167,7 @@ fn figure(runs: &Runs<Steps>) -> Figure {
     let seed = runs.first_seed(&Steps);
     let looks = plan(seed).build(seed).map(looks).unwrap_or_default();
     let line = |value: &dyn Fn(&Look) -> f64| {
-        looks.iter().map(|look| Mark::exact(look.at.as_secs_f64(), value(look))).collect()
+        looks.iter().map(|look| Mark::exact(look.at.as_secs_f64(), value(look))).collect::<Vec<_>>()
     };
     let true_loss = |look: &Look| STEPS[(look.packets / STEP).min(STEPS.len() - 1)].0 * 100.0;
     Figure {
@@ -176,12 +177,8 @@ fn figure(runs: &Runs<Steps>) -> Figure {
         x: Axis::linear("Time", "s"),
         y: Axis::linear("Loss of the middle link", PERCENT),
         series: vec![
-            Series { name: "true loss".to_owned(), ink: Ink::Limit, marks: line(&true_loss) },
-            Series {
-                name: "estimate".to_owned(),
-                ink: Ink::Trace(0),
-                marks: line(&|look| look.loss * 100.0),
-            },
+            Series::new("true loss", Ink::Limit, line(&true_loss)),
+            Series::new("estimate", Ink::Trace(0), line(&|look| look.loss * 100.0)),
         ],
         note: String::new(),
     }

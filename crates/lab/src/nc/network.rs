@@ -114,9 +114,7 @@ pub(super) enum Traffic {
 /// Which TCP hosts speak.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Kind {
-    /// As hosts have it today, with buffers for the longest path here and ECN.
-    CurrentEcn,
-    /// The same with CUBIC and without ECN.
+    /// As hosts have it today: CUBIC, with buffers for the longest path here.
     Cubic,
     /// As the paper has it: NewReno without window scaling, so at most 64 KB in flight, without
     /// timestamps, and with a minimum RTO of 1 s.
@@ -137,20 +135,14 @@ impl Kind {
             ..tcp::Config::default()
         };
         match self {
-            Self::CurrentEcn | Self::Cubic => tcp::Config {
+            Self::Cubic => tcp::Config {
                 send_buffer: 8 << 20,
                 receive_buffer: 8 << 20,
                 max_holes: 4_096,
                 // As Linux has it: the deviation's part of the RTO is never below its least RTO.
                 rto: tcp::Rto { min: MIN_RTO, granularity: MIN_RTO, ..common.rto },
-                offer: tcp::Offer { ecn: self == Self::CurrentEcn, ..common.offer },
                 congestion: tcp::Congestion {
-                    algorithm: match self {
-                        Self::Cubic => tcp::Algorithm::CUBIC,
-                        Self::CurrentEcn | Self::Seed | Self::SeedScaled => {
-                            common.congestion.algorithm
-                        }
-                    },
+                    algorithm: tcp::Algorithm::CUBIC,
                     ..common.congestion
                 },
                 ..common
@@ -199,20 +191,12 @@ impl Network {
         const OUTER: usize = 1_500;
         let middle = bits_per_s(RATE);
         Self {
-            sessions: 1,
             edge: Wire { rate: BitRate::Unlimited, delay: Duration::ZERO },
             middle: Wire { rate: middle, delay: middle.time_for(OUTER) * 250 },
-            loss,
-            loss_back: Loss::None,
             queue: 500,
             packet: LONG_PACKET,
-            is_hidden: false,
-            is_both_ways: false,
-            has_requests: false,
-            trace_points: 0,
-            carrier,
             traffic: Traffic::Udp { load: 0.95 },
-            rival: None,
+            ..Self::seed(1, loss, carrier)
         }
     }
 

@@ -8,7 +8,7 @@ use super::network::{Carrier, Network};
 use super::{GROUP, MBIT, Scheme, assumptions};
 use crate::answer::Check;
 use crate::claim::{Claim, Finding, Line, Metric, Table};
-use crate::figure::{Axis, Figure, Ink, Series};
+use crate::figure::{Axis, Figure, Ink};
 use crate::grid::{Cell, Drawn, Experiment, Place, Runs};
 use crate::words::{mean, percent};
 
@@ -113,19 +113,20 @@ fn judge(runs: &Runs<Timeout>) -> Finding {
     let points = runs.points(measure::GOODPUT, MBIT, |_| true);
     let repeated = runs.points(measure::REPEATED, "segments", |_| true);
     Finding {
-        figures: vec![Figure {
-            name: "nc-rto".to_owned(),
-            title: "When the tunnel's TCP sends again".to_owned(),
-            subtitle: format!(
-                "One session through the paper's tunnel, mean of {} runs",
-                runs.count()
-            ),
-            x: Axis::log("Minimum RTO of the tunnel; the source's is 1,000 ms", "ms")
-                .with_ticks(VALUES.map(f64::from)),
-            y: Axis::linear("Goodput", MBIT),
-            series: Series::of(&points),
-            note: String::new(),
-        }],
+        figures: vec![Figure::of(
+            &points,
+            Vec::new(),
+            [
+                "nc-rto",
+                "When the tunnel's TCP sends again",
+                "One session through the paper's tunnel",
+            ],
+            [
+                Axis::log("Minimum RTO of the tunnel; the source's is 1,000 ms", "ms")
+                    .with_ticks(VALUES.map(f64::from)),
+                Axis::linear("Goodput", MBIT),
+            ],
+        )],
         tables: vec![
             Table::of("Goodput in Mbit/s over the tunnel's minimum RTO", &points),
             Table::of("Segments that the source sent again", &repeated),

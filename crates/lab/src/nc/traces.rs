@@ -67,10 +67,9 @@ fn figure<'a>(
     (label, unit, note): (&str, &str, &str),
     lines: impl Iterator<Item = &'a Vec<Mark>>,
 ) -> Figure {
-    let series = LOSSES.iter().zip(lines).enumerate().map(|(index, (loss, marks))| Series {
-        name: format!("{} loss", crate::words::percent(*loss)),
-        ink: Ink::Trace(index),
-        marks: marks.clone(),
+    let series = LOSSES.iter().zip(lines).enumerate().map(|(index, (loss, marks))| {
+        let name = format!("{} loss", crate::words::percent(*loss));
+        Series::new(name, Ink::Trace(index), marks.iter().copied())
     });
     Figure {
         name: name.to_owned(),

@@ -181,12 +181,11 @@ fn sorted(
     ratios.sort_by(f64::total_cmp);
     let share = |index: usize| (index as f64 + 0.5) / ratios.len() as f64 * 100.0;
     let drawn = |(index, y): (usize, &f64)| Mark::exact(share(index), y.max(LEAST_DRAWN));
-    let marks = ratios.iter().enumerate().map(drawn);
-    Series { name: name.to_owned(), ink, marks: marks.collect() }
+    Series::new(name, ink, ratios.iter().enumerate().map(drawn))
 }
 
 fn level(name: String, ink: Ink, y: f64) -> Series {
-    Series { name, ink, marks: vec![Mark::exact(0.0, y), Mark::exact(100.0, y)] }
+    Series::new(name, ink, [0.0, 100.0].map(|x| Mark::exact(x, y)))
 }
 
 fn delay_figure(rows: &[Row]) -> Figure {

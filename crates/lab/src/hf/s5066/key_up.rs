@@ -30,27 +30,18 @@ pub(super) fn figure(points: &[Point]) -> Figure {
         (3, Ink::Tcp, Ink::Trace(2)),
     ];
     let like_published = key_ups::as_published().as_secs_f64();
-    let mut series = vec![Series {
-        name: "the key-up that its turnaround implies".to_owned(),
-        ink: Ink::Goal,
-        marks: [LEAST, 1.0].map(|y| Mark::exact(like_published, y)).to_vec(),
-    }];
+    let implied = [LEAST, 1.0].map(|y| Mark::exact(like_published, y));
+    let mut series =
+        vec![Series::new("the key-up that its turnaround implies", Ink::Goal, implied)];
     for (place, ink, line) in shown {
         let (ber, published) = ERRORS[place];
         let of = format!("s5066, key-up, {}", scientific(ber));
         let ours = points.iter().filter(|it| it.line.series == of);
         let level = key_ups::key_ups().map(|key_up| Mark::exact(key_up.as_secs_f64(), published));
         let what = if ber > 0.0 { format!("{ber:e}") } else { "clear".to_owned() };
-        series.push(Series {
-            name: format!("published, {what}"),
-            ink: line,
-            marks: level.to_vec(),
-        });
-        series.push(Series {
-            name: format!("ours, {what}"),
-            ink,
-            marks: ours.map(|it| Mark::measured(it.x, &it.y)).collect(),
-        });
+        series.push(Series::new(format!("published, {what}"), line, level));
+        let ours = ours.map(|it| Mark::measured(it.x, &it.y));
+        series.push(Series::new(format!("ours, {what}"), ink, ours));
     }
     Figure {
         name: "hf-s5066-key-up".to_owned(),

@@ -305,13 +305,11 @@ fn checks(runs: &Runs<Shared>, points: &[Point]) -> Vec<Check> {
 fn waiting(points: &[Point]) -> Figure {
     let series = |name: &str, of: &'static str, ink| {
         let marks = points.iter().filter(|it| it.line.series == of);
-        let marks = marks.map(|it| Mark::measured(it.x, &it.y)).collect();
-        Series { name: name.to_owned(), ink, marks }
+        Series::new(name, ink, marks.map(|it| Mark::measured(it.x, &it.y)))
     };
     let bound = |name: &str, of: &'static str, ink| {
         let marks = points.iter().filter(|it| it.line.series == of);
-        let marks = marks.filter_map(|it| Some(Mark::exact(it.x, it.limit?))).collect();
-        Series { name: name.to_owned(), ink, marks }
+        Series::new(name, ink, marks.filter_map(|it| Some(Mark::exact(it.x, it.limit?))))
     };
     Figure {
         name: "hf-shared-waits".to_owned(),
@@ -333,15 +331,12 @@ fn waiting(points: &[Point]) -> Figure {
 }
 
 fn by_priority(runs: &Runs<Shared>) -> Figure {
-    let series = |label: &str, metric, ink| Series {
-        name: label.to_owned(),
-        ink,
-        marks: PRIORITIES
-            .map(|priority| {
-                let place = Shared(Case::Priority(priority), SPEED, 2);
-                Mark::measured(f64::from(priority), &runs.at(&place, metric))
-            })
-            .to_vec(),
+    let series = |label: &str, metric, ink| {
+        let mark = |priority| {
+            let place = Shared(Case::Priority(priority), SPEED, 2);
+            Mark::measured(f64::from(priority), &runs.at(&place, metric))
+        };
+        Series::new(label, ink, PRIORITIES.map(mark))
     };
     Figure {
         name: "hf-shared-priorities".to_owned(),
@@ -359,14 +354,10 @@ fn by_priority(runs: &Runs<Shared>) -> Figure {
 }
 
 fn shares(runs: &Runs<Shared>) -> Figure {
-    let series = |label: &str, case, ink| Series {
-        name: label.to_owned(),
-        ink,
-        marks: STATIONS
-            .map(|stations| {
-                Mark::measured(stations as f64, &runs.at(&Shared(case, SPEED, stations), SHARE))
-            })
-            .to_vec(),
+    let series = |label: &str, case, ink| {
+        let share = |stations| runs.at(&Shared(case, SPEED, stations), SHARE);
+        let mark = |stations| Mark::measured(stations as f64, &share(stations));
+        Series::new(label, ink, STATIONS.map(mark))
     };
     Figure {
         name: "hf-shared-use".to_owned(),
