@@ -66,7 +66,7 @@ enum Command {
     /// Write what an experiment runs as scenario files, which `trackway sim run` runs again.
     #[command(
         after_help = "Example:\n  trackway lab scenario hbh-delay --cell 'over Genie' --run 3 --out \
-                      scenarios\n  trackway sim run scenarios/hbh-delay-90.toml"
+                      scenarios\n  trackway sim run scenarios/hbh-delay-31.toml"
     )]
     Scenario {
         /// An experiment, a group of them, or `all`; `trackway lab list` names them.
