@@ -13,6 +13,26 @@ use super::hf::Frequency;
 pub(super) const DURATION: Duration = Duration::from_mins(10);
 
 /// A network and its traffic. Nodes are named by their place in the list.
+///
+/// ```
+/// # use std::time::Duration;
+/// use lab::scenario::{Flow, Plan, Transfer};
+/// use proto::{hbh, tcp};
+///
+/// let mut plan = Plan::new(7, Duration::from_secs(60));
+/// plan.add_chain([sim::LinkConfig::default(), sim::LinkConfig::default()]);
+/// for node in &mut plan.nodes {
+///     node.hbh = Some(hbh::Config::new(hbh::Profile::Default));
+/// }
+/// let (flow, tcp) = (Flow::new([0, 2], 9), tcp::Config::default());
+/// plan.transfers.push(Transfer { flow, octets: Some(10_000), tcp });
+///
+/// assert!(plan.to_toml()?.contains("hbh = true"));
+/// let mut built = plan.build(plan.seed)?;
+/// built.run_until(built.end(), Duration::from_secs(1), |built| built.transfers_are_over());
+/// assert!(built.last_octet(0).is_some());
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// When to stop at the latest.
