@@ -150,10 +150,21 @@ impl Station {
         self.dial.watch(&mut fds);
         let (dialled, clients) = ready.split_at(fds.len());
         self.dial.handle_ready(now, dialled);
+        // Before anything is read: a modem may have spoken already, and is heard from the beginning.
+        self.follow_dial(now);
         if dialled.iter().any(|ready| !ready.is_empty()) {
             self.take_octets(now);
         }
         self.server.handle_ready(now, clients, &mut self.node);
+    }
+
+    /// Begins a session on a connection that is new, and forgets that of one that is lost.
+    fn follow_dial(&mut self, now: Time) {
+        match self.dial.poll_change() {
+            Some(Change::Up) => self.modem = Some(Dte::new(now)),
+            Some(Change::Down) => self.lose_modem(now),
+            None => {}
+        }
     }
 
     fn take_octets(&mut self, now: Time) {
@@ -167,11 +178,7 @@ impl Station {
     /// Does what is due, and carries what there is from one layer to the next.
     fn act(&mut self, now: Time) {
         self.dial.handle_timeout(now);
-        match self.dial.poll_change() {
-            Some(Change::Up) => self.modem = Some(Dte::new(now)),
-            Some(Change::Down) => self.lose_modem(now),
-            None => {}
-        }
+        self.follow_dial(now);
         self.server.handle_timeout(now, &mut self.node);
         if self.node.next_timeout().is_some_and(|at| at <= now) {
             self.node.handle_timeout(now);

@@ -124,6 +124,8 @@ impl Stage {
         let waveform: Waveform = waveform.parse().unwrap();
         let config = lan::Config { waveform, is_receiver_master: false };
         self.modem = Some((stream, Dce::new(self.now, config)));
+        // It may speak before the station sees that there is a connection.
+        self.turn_modem();
         self.run();
     }
 
