@@ -1,4 +1,6 @@
-//! The link emulator between two namespaces, against the clock and against theory.
+//! The link emulator between two namespaces, against theory and, in [`timed`], against the clock.
+
+mod timed;
 
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,51 +14,6 @@ use nix::sys::socket::sockopt::RcvBufForce;
 use serde_json::Value;
 
 use crate::namespaces::{Emulated, Namespaces, SOON, TRACKWAY, wait_until};
-use crate::turns::alone;
-
-#[test]
-#[ignore = "needs root: run by ./test"]
-fn frames_arrive_after_the_delay() {
-    let _alone = alone();
-    let mut cable = Cable::new("--delay 20ms");
-
-    // A busy machine makes frames late, never early, and not most of them every time: should it be
-    // half of the tries, 30 of them fail once in 1e9 runs.
-    let mut medians = Vec::new();
-    while medians.len() < 30 && !medians.iter().any(|median| *median < 0.0205) {
-        let delays = cable.probe(400, 100, Duration::from_millis(1)).delays();
-        assert_eq!(delays.len(), 400);
-        assert!(delays[0] >= 0.020, "shortest {} s", delays[0]);
-        medians.push(delays[200]);
-    }
-
-    assert!(medians.iter().any(|median| *median < 0.0205), "medians {medians:?} s");
-}
-
-#[test]
-#[ignore = "needs root: run by ./test"]
-fn frames_leave_at_the_rate() {
-    let _alone = alone();
-    let mut cable = Cable::new("--rate 10mbit --queue 5000");
-
-    // 1000 octets, 28 of UDP and IP, 14 of Ethernet.
-    let expected = 1_000.0 * 1_042.0 * 8.0 / 10e6;
-    let is_near = |took: &f64| (took / expected - 1.0).abs() < 0.01;
-    // What a thousand frames take, as most say: those that a busy machine makes late have no vote
-    // as long as they are few. Should they be many in a tenth of the tries, 10 of them fail once in
-    // 1e10 runs.
-    let mut medians = Vec::new();
-    while medians.len() < 10 && !medians.iter().any(is_near) {
-        let arrivals = cable.probe(2_000, 1_000, Duration::ZERO).arrivals;
-        assert_eq!(arrivals.len(), 2_000);
-        let took = |window: &[(u32, Instant)]| (window[1_000].1 - window[0].1).as_secs_f64();
-        let mut took: Vec<f64> = arrivals.windows(1_001).map(took).collect();
-        took.sort_by(f64::total_cmp);
-        medians.push(took[500]);
-    }
-
-    assert!(medians.iter().any(is_near), "{medians:?}, not {expected} s");
-}
 
 #[test]
 #[ignore = "needs root: run by ./test"]
@@ -88,27 +45,6 @@ fn the_same_seed_loses_the_same_frames() {
 
     assert_eq!(once, again);
     assert_ne!(once, other);
-}
-
-#[test]
-#[ignore = "needs root: run by ./test"]
-fn an_unlimited_link_carries_200_mbit_per_s_of_segmented_tcp() {
-    let _alone = alone();
-    let mut cable = Cable::new("");
-    cable.nets.start(&cable.right.clone(), "iperf3 -s -1 --forceflush", "listening");
-
-    let report =
-        cable.nets.run(&cable.left.clone(), "iperf3 -c 10.9.0.2 -t 3 -J --connect-timeout 5000");
-
-    let report: Value = serde_json::from_str(&report).unwrap();
-    let rate = report["end"]["sum_received"]["bits_per_second"].as_f64().unwrap();
-    assert!(rate > 200e6, "{rate} bit/s");
-    let report = cable.end();
-    for (direction, what) in
-        [("ab", "malformed"), ("ab", "refused"), ("ba", "malformed"), ("ba", "refused")]
-    {
-        assert_eq!(count(&report, direction, what), 0, "{direction} {what}: {report}");
-    }
 }
 
 #[test]
@@ -286,18 +222,6 @@ impl Cable {
         let (code, printed) = self.nets.program(self.link.program).stop();
         assert_eq!(code, Some(0), "{printed}");
         serde_json::from_str(printed.lines().last().unwrap()).unwrap()
-    }
-}
-
-impl Probe {
-    /// How long each datagram that came was on its way, the shortest first.
-    fn delays(&self) -> Vec<f64> {
-        let delay = |(number, at): &(u32, Instant)| {
-            (*at - self.sent[usize::try_from(*number).unwrap()]).as_secs_f64()
-        };
-        let mut delays: Vec<f64> = self.arrivals.iter().map(delay).collect();
-        delays.sort_by(f64::total_cmp);
-        delays
     }
 }
 

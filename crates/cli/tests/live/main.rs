@@ -15,4 +15,3 @@ mod routing;
 mod rules;
 mod transfer;
 mod tunnel;
-mod turns;

@@ -2,7 +2,7 @@
 //!
 //! Dropping them ends the programs and removes the namespaces, also when the test fails.
 //!
-//! Tests run side by side, but for those that measure time: they begin with [`turns::alone`].
+//! Tests run side by side, but for those that measure time: they are in modules called `timed`.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, UdpSocket};
@@ -17,8 +17,6 @@ use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
 use nix::unistd::Pid;
-
-use crate::turns::{self, Turn};
 
 /// The program under test.
 pub(crate) const TRACKWAY: &str = env!("CARGO_BIN_EXE_trackway");
@@ -37,8 +35,6 @@ pub(crate) struct Namespaces {
     prefix: String,
     namespaces: Vec<String>,
     programs: Vec<Program>,
-    /// Last, so that others begin when all is gone.
-    _turn: Option<Turn>,
 }
 
 /// A cable that a namespace of its own emulates, between its interfaces `a` and `b`.
@@ -61,8 +57,7 @@ impl Namespaces {
     pub(crate) fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let prefix = format!("twtest{}-{}", process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let turn = (!turns::is_alone()).then(turns::together);
-        Self { prefix, namespaces: Vec::new(), programs: Vec::new(), _turn: turn }
+        Self { prefix, namespaces: Vec::new(), programs: Vec::new() }
     }
 
     /// Makes a namespace with only its loopback up, and returns its full name.
@@ -200,6 +195,11 @@ impl Namespaces {
         let program = self.programs.len() - 1;
         self.programs[program].wait_for(ready, SOON);
         program
+    }
+
+    /// All that such a program has printed so far.
+    pub(crate) fn printed(&self, program: usize) -> String {
+        self.programs[program].printed()
     }
 
     /// A program that [`Self::start`] returned the number of.

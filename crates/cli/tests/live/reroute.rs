@@ -78,6 +78,7 @@ fn what_waits_in_transit_takes_the_new_route_and_counts_each_hop_once() {
     net.ip(1, "route add 10.9.9.0/24 via 10.9.1.2");
     net.start_all();
     net.expect_pings(0, "10.9.9.1", 1);
+    net.expect_none_held(1);
 
     net.signal(2, Signal::SIGSTOP);
     // Three routers: one too many would end it.
@@ -134,6 +135,7 @@ fn what_is_for_a_neighbour_itself_stays_plain() {
 fn held(net: &mut Net, happens: impl Fn(&Net)) {
     net.start_all();
     net.expect_pings(0, "10.9.2.2", 1);
+    net.expect_none_held(0);
 
     net.signal(1, Signal::SIGSTOP);
     let node = net.nodes[0].name.clone();
@@ -193,6 +195,12 @@ impl Net {
                 self.nets.try_run(&node.name, &format!("sysctl -qw {key}"));
             }
         }
+    }
+
+    /// Waits until nothing waits any more for an acknowledgement, as the last ping may.
+    fn expect_none_held(&self, node: usize) {
+        let is_none = wait_until(SOON, || self.count(node, "hbh_packets_held") == 0);
+        assert!(is_none, "{}", self.status(node));
     }
 
     fn ip(&self, node: usize, order: &str) {

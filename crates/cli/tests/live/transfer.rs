@@ -16,13 +16,18 @@ use crate::namespaces::{Namespaces, wait_until};
 const PATIENCE: Duration = Duration::from_secs(60);
 const PIECE: usize = 4_096;
 
+/// Octets of a transfer that goes on until it is told to end.
+pub(crate) const ENDLESS: usize = usize::MAX;
+
 /// A transfer under way. Its octets are its own: those of another are noticed.
 pub(crate) struct Transfer {
-    octets: usize,
+    /// How many are to be sent; none any more once it is to end.
+    octets: Arc<AtomicUsize>,
     received: Arc<AtomicUsize>,
-    sender: JoinHandle<io::Result<()>>,
+    /// How many were sent.
+    sender: Option<JoinHandle<io::Result<usize>>>,
     /// Whether all octets were the right ones.
-    receiver: JoinHandle<io::Result<bool>>,
+    receiver: Option<JoinHandle<io::Result<bool>>>,
 }
 
 impl Transfer {
@@ -72,11 +77,13 @@ impl Transfer {
         let key = to.port();
         let received = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&received);
+        let octets = Arc::new(AtomicUsize::new(octets));
+        let limit = Arc::clone(&octets);
         Self {
             octets,
             received,
-            sender: thread::spawn(move || send(stream, key, octets)),
-            receiver: thread::spawn(move || receive(accepted, key, &count)),
+            sender: Some(thread::spawn(move || send(stream, key, &limit))),
+            receiver: Some(thread::spawn(move || receive(accepted, key, &count))),
         }
     }
 
@@ -93,23 +100,35 @@ impl Transfer {
 
     /// Waits until all has arrived, and checks it.
     pub(crate) fn finish(self, at_most: Duration) {
-        self.wait_for(self.octets, at_most);
-        self.sender.join().unwrap().unwrap();
-        assert!(self.receiver.join().unwrap().unwrap(), "other octets arrived");
-        assert_eq!(self.received.load(Ordering::Relaxed), self.octets);
+        self.wait_for(self.octets.load(Ordering::Relaxed), at_most);
+        self.end();
+    }
+
+    /// Sends no more, waits until all that was sent has arrived, and checks it.
+    pub(crate) fn end(mut self) {
+        self.octets.store(0, Ordering::Relaxed);
+        let sent = self.sender.take().unwrap().join().unwrap().unwrap();
+        assert!(self.receiver.take().unwrap().join().unwrap().unwrap(), "other octets arrived");
+        assert_eq!(self.received(), sent);
     }
 }
 
-fn send(mut stream: TcpStream, key: u16, octets: usize) -> io::Result<()> {
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        self.octets.store(0, Ordering::Relaxed);
+    }
+}
+
+fn send(mut stream: TcpStream, key: u16, octets: &AtomicUsize) -> io::Result<usize> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut sent = 0;
-    while sent < octets {
-        let len = PIECE.min(octets - sent);
+    while let left @ 1.. = octets.load(Ordering::Relaxed).saturating_sub(sent) {
+        let len = PIECE.min(left);
         let piece: Vec<u8> = (sent..sent + len).map(|at| octet(key, at)).collect();
         stream.write_all(&piece)?;
         sent += len;
     }
-    Ok(())
+    Ok(sent)
 }
 
 fn receive(mut stream: TcpStream, key: u16, received: &AtomicUsize) -> io::Result<bool> {

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ::gateway::sys::port::{OFFLOAD, Port};
 use proto::ethernet::{self, Mac};
@@ -160,8 +160,13 @@ impl Air {
         }
     }
 
-    /// Says hello in this name, listens to what a says to that, and repeats the session it is told.
-    pub(crate) fn answer_in(&self, name: &mut Name) {
+    /// Says hello in this name, listens to what a says to that, and repeats the session it is told;
+    /// returns whether it was told one.
+    pub(crate) fn answer_in(&self, name: &mut Name) -> bool {
+        let taken = || -> u64 {
+            ["hellos_received", "hellos_unauthenticated"].iter().map(|it| self.count(0, it)).sum()
+        };
+        let before = taken();
         self.heard();
         name.counter += 1;
         self.send_hello(&name.hello(name.counter));
@@ -183,9 +188,9 @@ impl Air {
         name.counter += 1;
         let hello = name.hello(name.counter);
         self.send_hello(&Hello { neighbours: us.into_iter().collect(), ..hello });
-        // Until it was taken.
-        let begun = Instant::now();
-        wait_until(Duration::from_millis(50), || begun.elapsed() > Duration::from_millis(40));
+        let is_taken = wait_until(SOON, || taken() >= before + 2);
+        assert!(is_taken, "{}", self.status(0));
+        us.is_some()
     }
 
     /// All HBH frames that the attacker has heard since the last call.
@@ -216,9 +221,11 @@ impl Air {
         found.unwrap()
     }
 
-    pub(crate) fn ping(&self, from: usize, to: usize, count: u32) {
-        let said = self.try_ping(from, to, &format!("-c {count}"));
-        assert!(said.contains(" 0% packet loss"), "{said}\n{}", self.status(from));
+    pub(crate) fn ping(&self, from: usize, to: usize, count: u16) {
+        let [a, b, c, d] = ADDRESSES[to];
+        let to = format!("{a}.{b}.{c}.{d}");
+        let unanswered = self.nets.unanswered(&self.nodes[from], &to, count, 56);
+        assert!(unanswered.is_empty(), "{unanswered:?}\n{}", self.status(from));
     }
 
     pub(crate) fn try_ping(&self, from: usize, to: usize, args: &str) -> String {

@@ -103,7 +103,9 @@ impl Net {
 
     fn expect_state(&self, host: usize, service: &str, state: &str) {
         let comes = wait_until(SOON, || self.status(host)[service]["state"] == state);
-        assert!(comes, "{service} of {host} is not {state}: {}", self.status(host));
+        let printed = self.gateways[host].map(|gateway| self.nets.printed(gateway));
+        let status = self.status(host);
+        assert!(comes, "{service} of {host} is not {state}: {status}\n{}", printed.unwrap());
     }
 
     /// Expects the answer to one ping: ARQ repeats what the radio breaks.

@@ -12,12 +12,12 @@ const BABELD: &str = "/usr/sbin/babeld";
 const FRR: &str = "/usr/lib/frr";
 
 /// Whether babeld is installed; says that the test is skipped if not.
-pub(super) fn has_babel() -> bool {
+pub(crate) fn has_babel() -> bool {
     is_installed(BABELD, "babeld")
 }
 
 /// Whether FRR is installed; says that the test is skipped if not.
-pub(super) fn has_frr() -> bool {
+pub(crate) fn has_frr() -> bool {
     is_installed(&format!("{FRR}/ospfd"), "frr")
 }
 
@@ -33,7 +33,7 @@ fn is_installed(program: &str, package: &str) -> bool {
 /// Starts babeld on a node; its cost is said for each interface.
 ///
 /// It announces all addresses of the node, and takes a wire for dead after two lost hellos.
-pub(super) fn start_babel(network: &mut Network, node: usize, costs: &[u32]) -> usize {
+pub(crate) fn start_babel(network: &mut Network, node: usize, costs: &[u32]) -> usize {
     let folder = folder(network, node, "babel");
     let mut config = String::new();
     for (interface, cost) in network.nodes[node].interfaces.iter().zip(costs) {
@@ -52,7 +52,7 @@ pub(super) fn start_babel(network: &mut Network, node: usize, costs: &[u32]) -> 
 }
 
 /// What of FRR runs on a node.
-pub(super) struct Frr {
+pub(crate) struct Frr {
     folder: PathBuf,
     programs: Vec<usize>,
 }
@@ -60,7 +60,7 @@ pub(super) struct Frr {
 impl Frr {
     /// Starts OSPF on all interfaces, each a broadcast network of this cost, and single-hop BFD
     /// with `peers`: the address of each and the interface that leads there.
-    pub(super) fn start(
+    pub(crate) fn start(
         network: &mut Network,
         node: usize,
         costs: &[u32],
@@ -106,7 +106,7 @@ impl Frr {
     }
 
     /// What `vtysh` says to a command.
-    pub(super) fn ask(&self, network: &Network, node: usize, command: &str) -> String {
+    pub(crate) fn ask(&self, network: &Network, node: usize, command: &str) -> String {
         let folder = self.folder.to_string_lossy();
         let words = ["vtysh", "--vty_socket", &folder, "-c", command];
         let output = network.nets.try_words(&network.nodes[node].name, &words);
@@ -114,7 +114,7 @@ impl Frr {
     }
 
     /// Ends its daemons.
-    pub(super) fn stop(self, network: &mut Network) {
+    pub(crate) fn stop(self, network: &mut Network) {
         for program in self.programs.into_iter().rev() {
             network.nets.program(program).stop();
         }

@@ -12,10 +12,10 @@ fn errors_from_unknown_addresses_come_back_where_nothing_filters_them() {
     }
     let ask = |network: &Network| {
         let ends = format!("-I {} {}", address(0), address(3));
-        let expired = network.try_run(0, &format!("ping -c 1 -W 2 -t 2 {ends}"));
+        let expired = network.try_run(0, &format!("ping -c 1 -W 60 -t 2 {ends}"));
         // Longer than the next interface takes, and just as long.
-        let too_long = network.try_run(0, &format!("ping -c 1 -W 2 -M do -s 1372 {ends}"));
-        let longest = network.try_run(0, &format!("ping -c 1 -W 2 -M do -s 1272 {ends}"));
+        let too_long = network.try_run(0, &format!("ping -c 1 -W 60 -M do -s 1372 {ends}"));
+        let longest = network.try_run(0, &format!("ping -c 1 -W 60 -M do -s 1272 {ends}"));
         (expired, too_long, longest)
     };
 

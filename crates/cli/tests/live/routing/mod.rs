@@ -9,6 +9,4 @@ mod daemons;
 mod datagrams;
 mod errors;
 mod network;
-mod outages;
-mod rings;
-mod speed;
+mod timed;

@@ -11,21 +11,21 @@ use serde_json::Value;
 
 use crate::namespaces::{Namespaces, TRACKWAY, wait_until};
 
-pub(super) const SOON: Duration = Duration::from_secs(15);
+pub(crate) const SOON: Duration = Duration::from_secs(15);
 
 /// Nodes and links; all ends with it.
-pub(super) struct Network {
-    pub(super) nets: Namespaces,
-    pub(super) nodes: Vec<Node>,
+pub(crate) struct Network {
+    pub(crate) nets: Namespaces,
+    pub(crate) nodes: Vec<Node>,
     links: Vec<Link>,
     /// Where nodes keep files.
-    pub(super) folder: PathBuf,
+    pub(crate) folder: PathBuf,
 }
 
-pub(super) struct Node {
+pub(crate) struct Node {
     /// Its namespace.
-    pub(super) name: String,
-    pub(super) interfaces: Vec<String>,
+    pub(crate) name: String,
+    pub(crate) interfaces: Vec<String>,
     gateway: Option<usize>,
 }
 
@@ -38,17 +38,17 @@ struct Link {
 
 /// One TCP connection for some time.
 #[derive(Clone, Copy)]
-pub(super) struct Flow<'a> {
-    pub(super) from: usize,
-    pub(super) to: usize,
+pub(crate) struct Flow<'a> {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
     /// Its congestion control.
-    pub(super) control: &'a str,
-    pub(super) seconds: u32,
+    pub(crate) control: &'a str,
+    pub(crate) seconds: u32,
 }
 
 impl Network {
     /// Routers that are not joined yet.
-    pub(super) fn new(nodes: usize) -> Self {
+    pub(crate) fn new(nodes: usize) -> Self {
         let mut nets = Namespaces::new();
         let nodes: Vec<_> = (0..nodes)
             .map(|node| {
@@ -75,7 +75,7 @@ impl Network {
     }
 
     /// Nodes in a row, with routes to each other's loopback; `options` are those of each link.
-    pub(super) fn chain(options: &[&str]) -> Self {
+    pub(crate) fn chain(options: &[&str]) -> Self {
         let mut network = Self::new(options.len() + 1);
         for (link, options) in options.iter().enumerate() {
             network.join(link, link + 1, options);
@@ -93,7 +93,7 @@ impl Network {
     }
 
     /// Joins two nodes; the link's number is the next one.
-    pub(super) fn join(&mut self, a: usize, b: usize, options: &str) {
+    pub(crate) fn join(&mut self, a: usize, b: usize, options: &str) {
         let link = self.links.len();
         let air = self.nets.add(&format!("air{link}"));
         for (number, (node, inside)) in (1..).zip([(a, "a"), (b, "b")]) {
@@ -109,38 +109,38 @@ impl Network {
     }
 
     /// Nothing comes through a link any more, and its interfaces do not show it.
-    pub(super) fn cut_silently(&mut self, link: usize) {
+    pub(crate) fn cut_silently(&mut self, link: usize) {
         self.nets.program(self.links[link].emulator).stop();
     }
 
     /// Sends what emulates a link a signal: stopped, it carries nothing.
-    pub(super) fn signal_link(&mut self, link: usize, signal: Signal) {
+    pub(crate) fn signal_link(&mut self, link: usize, signal: Signal) {
         self.nets.program(self.links[link].emulator).signal(signal);
     }
 
     /// The first end of a link loses its carrier.
-    pub(super) fn cut_carrier(&mut self, link: usize) {
+    pub(crate) fn cut_carrier(&mut self, link: usize) {
         self.nets.run(&self.links[link].air, "ip link set dev a down");
     }
 
     /// Adds or replaces a route of a node.
-    pub(super) fn route(&self, node: usize, route: &str) {
+    pub(crate) fn route(&self, node: usize, route: &str) {
         self.run(node, &format!("ip route replace {route}"));
     }
 
-    pub(super) fn run(&self, node: usize, command: &str) -> String {
+    pub(crate) fn run(&self, node: usize, command: &str) -> String {
         self.nets.run(&self.nodes[node].name, command)
     }
 
     /// What a command that may fail printed.
-    pub(super) fn try_run(&self, node: usize, command: &str) -> String {
+    pub(crate) fn try_run(&self, node: usize, command: &str) -> String {
         let output = self.nets.try_run(&self.nodes[node].name, command);
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     /// Starts gateways and waits until they know each other; `options` are further lines of their
     /// configuration.
-    pub(super) fn start_gateways(&mut self, nodes: &[usize], options: &str) {
+    pub(crate) fn start_gateways(&mut self, nodes: &[usize], options: &str) {
         for &node in nodes {
             let Node { name, interfaces, .. } = &self.nodes[node];
             let file = self.folder.join(format!("{node}.toml"));
@@ -161,13 +161,13 @@ impl Network {
     }
 
     /// Sends a node's gateway a signal.
-    pub(super) fn signal(&mut self, node: usize, signal: Signal) {
+    pub(crate) fn signal(&mut self, node: usize, signal: Signal) {
         let gateway = self.nodes[node].gateway.unwrap();
         self.nets.program(gateway).signal(signal);
     }
 
     /// The rate of a TCP connection between two nodes' loopbacks, in Mbit/s.
-    pub(super) fn rate(&mut self, flow: Flow<'_>) -> f64 {
+    pub(crate) fn rate(&mut self, flow: Flow<'_>) -> f64 {
         let Flow { from, to, control, seconds } = flow;
         let name = self.nodes[to].name.clone();
         let server = self.nets.start(&name, "iperf3 -s -1 --forceflush", "listening");
@@ -185,25 +185,25 @@ impl Network {
     }
 
     /// The counters of a node's gateway that are not zero.
-    pub(super) fn status(&self, node: usize) -> String {
+    pub(crate) fn status(&self, node: usize) -> String {
         let status = self.try_run(node, &format!("{TRACKWAY} status"));
         let entries: Vec<_> = status.split_whitespace().collect();
         format!("node {node}: {}\n", entries.join(" "))
     }
 
     /// The counters of all gateways.
-    pub(super) fn statuses(&self) -> String {
+    pub(crate) fn statuses(&self) -> String {
         (0..self.nodes.len()).map(|node| self.status(node)).collect()
     }
 
-    pub(super) fn count(&self, node: usize, counter: &str) -> u64 {
+    pub(crate) fn count(&self, node: usize, counter: &str) -> u64 {
         let said = self.try_run(node, &format!("{TRACKWAY} status --json"));
         let status: Value = serde_json::from_str(&said).unwrap_or_default();
         status[counter].as_u64().unwrap_or_default()
     }
 
     /// Octets that an interface of a node has sent.
-    pub(super) fn octets_sent(&self, node: usize, interface: &str) -> u64 {
+    pub(crate) fn octets_sent(&self, node: usize, interface: &str) -> u64 {
         let file = format!("/sys/class/net/{interface}/statistics/tx_bytes");
         self.run(node, &format!("cat {file}")).trim().parse().unwrap()
     }
@@ -216,6 +216,6 @@ impl Drop for Network {
 }
 
 /// The address on a node's loopback.
-pub(super) fn address(node: usize) -> String {
+pub(crate) fn address(node: usize) -> String {
     format!("10.0.0.{}", node + 1)
 }

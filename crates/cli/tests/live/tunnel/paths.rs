@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::{Net, SOON};
 use crate::namespaces::{TRACKWAY, wait_until};
+use crate::transfer::ENDLESS;
 
 #[test]
 #[ignore = "needs root: run by ./test"]
@@ -62,12 +63,14 @@ fn a_path_that_swallows_long_packets_is_measured() {
     }
     net.start_all();
     net.expect_ping(0, "10.77.0.2");
-    let right = net.nodes[1].clone();
-    net.nets.start(&right, "iperf3 -s -1 --forceflush", "listening");
-    net.run(0, "iperf3 -c 10.77.0.2 -t 2 --connect-timeout 9000");
+    let mtu = |net: &Net| net.status(0)["tunnels"][0]["mtu"].as_u64().unwrap();
+    let is_found = wait_until(SOON, || {
+        net.transfer(0, 1, 500_000).finish(SOON);
+        mtu(&net) >= 1_280
+    });
 
-    let mtu = net.status(0)["tunnels"][0]["mtu"].as_u64().unwrap();
-    assert!((1_280..=1_400 - 52).contains(&mtu), "{}", net.status(0));
+    let mtu = mtu(&net);
+    assert!(is_found && mtu <= 1_400 - 52, "{}", net.status(0));
     let too_long = net.try_run(0, &format!("ping -c 2 -W 2 -M do -s {} 10.77.0.2", 1_400));
     assert!(too_long.contains(" 100% packet loss"), "{too_long}");
     let said = net.try_run(0, &format!("ping -c 1 -W 60 -M do -s {} 10.77.0.2", mtu - 28));
@@ -85,13 +88,13 @@ fn a_transfer_goes_on_when_the_interface_takes_only_shorter_datagrams() {
         mtu(&net) > 1_400
     });
     assert!(is_found, "{}", net.status(0));
-    // Three seconds, which is time for the next command on a machine that does other things too.
-    let transfer = net.transfer(0, 1, 8_000_000);
+    let transfer = net.transfer(0, 1, ENDLESS);
     transfer.wait_for(500_000, SOON);
 
     // The kernel refuses trains, then each of their datagrams.
     net.run(0, "ip link set dev eth1 mtu 1320");
-    transfer.finish(SOON);
+    transfer.wait_for(transfer.received() + 2_000_000, SOON);
+    transfer.end();
 
     assert!((1_200..=1_320 - 52).contains(&mtu(&net)), "{}", net.status(0));
     assert!(net.count(0, "tunnel_datagrams_refused") > 0, "{}", net.status(0));

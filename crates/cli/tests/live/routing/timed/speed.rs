@@ -1,10 +1,9 @@
 //! One TCP connection is as fast with gateways as without.
 
-use std::fmt::Write as _;
 use std::thread;
 
-use super::network::{Flow, Network};
-use crate::turns::alone;
+use super::expect_one_of_three;
+use crate::routing::network::{Flow, Network};
 
 const CLEAN: &str = "--rate 10mbit --delay 5ms";
 const SLOW: &str = "--rate 4mbit --delay 5ms";
@@ -70,13 +69,10 @@ fn losses_behind_the_last_gateway_are_not_hidden_from_bbr() {
 
 /// Expects this share of the rate without gateways from the first node to the last.
 ///
-/// Both are measured at the same time, so that they have the same machine. Where that was too busy for
-/// one of them by chance, it is so for all of three times hardly ever.
+/// Both are measured at the same time, so that they have the same machine.
 fn compare(links: &[&str], gateways: &[usize], control: &str, share: f64) {
-    let _alone = alone();
-    let flow = Flow { from: 0, to: links.len(), control, seconds: 10 };
-    let mut story = String::new();
-    for _ in 0..3 {
+    let flow = Flow { from: 0, to: links.len(), control, seconds: 5 };
+    expect_one_of_three(|| {
         let (mut plain, mut hbh) = (Network::chain(links), Network::chain(links));
         hbh.start_gateways(gateways, "");
         let (plain, rate) = thread::scope(|scope| {
@@ -84,11 +80,8 @@ fn compare(links: &[&str], gateways: &[usize], control: &str, share: f64) {
             let rate = hbh.rate(flow);
             (plain.join().unwrap(), rate)
         });
-        if rate >= share * plain {
-            return;
-        }
-        let statuses = hbh.statuses();
-        writeln!(story, "{plain:.2} Mbit/s plain, {rate:.2} Mbit/s by HBH\n{statuses}").unwrap();
-    }
-    panic!("{control}: less than {share} of plain TCP\n{story}");
+        let figures = format!("{plain:.2} Mbit/s plain, {rate:.2} Mbit/s by HBH, by {control}");
+
+        (rate >= share * plain, format!("{figures}\n{}", hbh.statuses()))
+    });
 }
