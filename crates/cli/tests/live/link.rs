@@ -23,7 +23,7 @@ fn frames_are_lost_as_often_as_asked_in_each_direction() {
 
     let arrived = cable.probe(sent, 100, Duration::from_micros(50)).arrivals.len();
 
-    // Five standard errors of a binomial, which it exceeds once in 1.7 million seeds.
+    // Five standard errors of a binomial, which one of 1.7 million seeds exceeds; this one does not.
     let bound = 5.0 * (0.1 * 0.9 / 20_000.0_f64).sqrt();
     let lost = 1.0 - arrived as f64 / 20_000.0;
     assert!((lost - 0.1).abs() < bound, "{lost}");

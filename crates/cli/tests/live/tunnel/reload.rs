@@ -57,14 +57,16 @@ fn a_wrong_file_changes_nothing_and_says_what_is_wrong() {
     net.gateway(0).wait_for("nothing has changed", SOON);
     net.expect_pings(0, "10.77.0.2", 3);
 
-    // What only the kernel can refuse.
+    // What only the kernel can refuse, behind what it takes.
     net.run(0, "ip route add 10.88.0.0/16 dev lo");
-    let taken = good.replace("\"10.77.0.2/32\"", "\"10.77.0.2/32\", \"10.88.0.0/16\"");
+    let taken =
+        good.replace("\"10.77.0.2/32\"", "\"10.77.0.2/32\", \"10.87.0.0/16\", \"10.88.0.0/16\"");
     fs::write(&file, taken).unwrap();
     let output = net.nets.try_run(&net.nodes[0], &format!("{TRACKWAY} reload"));
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("there is one already"), "{said}");
+    assert!(!net.run(0, "ip route").contains("10.87.0.0"), "half of it is done");
     net.expect_pings(0, "10.77.0.2", 3);
 
     fs::write(&file, good).unwrap();

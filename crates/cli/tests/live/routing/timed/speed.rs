@@ -8,10 +8,12 @@ use crate::routing::network::{Flow, Network};
 const CLEAN: &str = "--rate 10mbit --delay 5ms";
 const SLOW: &str = "--rate 4mbit --delay 5ms";
 const LOSSY: &str = "--rate 10mbit --delay 5ms --loss 3% --seed 5";
-/// Of HBH's rate over that without it, on links without loss: its headers cost 1 %.
-const CLEAN_SHARE: f64 = 0.95;
-/// On a link with loss, where the rate of one run differs from that of the next.
-const LOSSY_SHARE: f64 = 0.8;
+/// Of HBH's rate over that without it, on links without loss: its headers cost 1 %. For so many seconds.
+const CLEAN_SHARE: (f64, u32) = (0.95, 5);
+/// On a link with loss. In ten runs of 5 s CUBIC had 0.92 with a standard deviation of 0.09, which is half
+/// of that in 20 s: less than 0.8 once in 350 runs, and three times in a row once in 4e7. The other
+/// comparisons are further from their bounds.
+const LOSSY_SHARE: (f64, u32) = (0.8, 20);
 
 #[test]
 #[ignore = "needs root: run by ./test"]
@@ -70,8 +72,8 @@ fn losses_behind_the_last_gateway_are_not_hidden_from_bbr() {
 /// Expects this share of the rate without gateways from the first node to the last.
 ///
 /// Both are measured at the same time, so that they have the same machine.
-fn compare(links: &[&str], gateways: &[usize], control: &str, share: f64) {
-    let flow = Flow { from: 0, to: links.len(), control, seconds: 5 };
+fn compare(links: &[&str], gateways: &[usize], control: &str, (share, seconds): (f64, u32)) {
+    let flow = Flow { from: 0, to: links.len(), control, seconds };
     expect_one_of_three(|| {
         let (mut plain, mut hbh) = (Network::chain(links), Network::chain(links));
         hbh.start_gateways(gateways, "");
@@ -81,7 +83,6 @@ fn compare(links: &[&str], gateways: &[usize], control: &str, share: f64) {
             (plain.join().unwrap(), rate)
         });
         let figures = format!("{plain:.2} Mbit/s plain, {rate:.2} Mbit/s by HBH, by {control}");
-
         (rate >= share * plain, format!("{figures}\n{}", hbh.statuses()))
     });
 }
