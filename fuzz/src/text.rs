@@ -5,9 +5,9 @@ use std::path::Path;
 use std::str::{self, FromStr};
 use std::time::Duration;
 
+use proto::quantity::{BitRate, Probability, Span};
 use sim::Prefix;
 use sim::channel::Loss;
-use sim::units::{BitRate, Probability, Span};
 
 /// Reads the input as a scenario.
 pub(crate) fn scenario(input: &[u8]) {

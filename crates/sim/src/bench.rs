@@ -8,8 +8,8 @@ use proto::{hbh, tcp};
 
 use crate::app::{stream, transfer};
 use crate::channel::{self, Loss};
-use crate::units::{BitRate, Probability};
 use crate::{InterfaceConfig, LinkConfig, NodeId, World};
+use proto::quantity::{BitRate, Probability};
 
 /// A scenario to be timed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

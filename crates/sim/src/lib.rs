@@ -20,7 +20,6 @@ mod node;
 mod series;
 mod summary;
 mod transits;
-pub mod units;
 mod world;
 
 pub use counters::{ByClass, Class, NodeCounters, PortCounters, Tally};

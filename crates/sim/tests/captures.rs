@@ -6,10 +6,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use proto::hbh;
+use proto::quantity::Probability;
 use proto::time::Time;
 use sim::app::{echo, ping, stream, transfer};
 use sim::channel::{self, Loss};
-use sim::units::Probability;
 use sim::{InterfaceConfig, LinkConfig, World};
 
 #[test]

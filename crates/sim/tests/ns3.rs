@@ -9,11 +9,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use proto::quantity::{BitRate, Probability};
 use proto::tcp;
 use proto::time::Time;
 use sim::app::transfer;
 use sim::channel::{self, Loss};
-use sim::units::{BitRate, Probability};
 use sim::{InterfaceConfig, LinkConfig, World};
 
 const OCTETS: u64 = 100_000;

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use proto::modem::Waveform;
+use proto::quantity::Span;
 use proto::s5066::cas::Access;
 use proto::s5066::{Address, node};
 use sim::hf::{Channel, Timing};
-use sim::units::Span;
 
 use super::parameters::NodeParameters;
 use super::radio::Radio;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use emulator::link::{Direction, End};
+use proto::quantity::{BitRate, Span};
 use proto::rng::Rng;
 use sim::channel::{Config, Loss};
-use sim::units::{BitRate, Span};
 
 use crate::failure::misuse;
 

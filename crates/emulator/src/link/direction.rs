@@ -190,8 +190,8 @@ fn is_ip(frame: &[u8]) -> bool {
 mod tests {
     use std::time::Duration;
 
+    use proto::quantity::BitRate;
     use sim::channel::Loss;
-    use sim::units::BitRate;
 
     use super::*;
 

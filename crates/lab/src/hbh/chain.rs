@@ -7,11 +7,11 @@
 
 use std::time::Duration;
 
+use proto::quantity::{BitRate, Probability};
 use proto::time::Time;
 use proto::{hbh, tcp};
 use sim::channel::{self, GilbertElliott, Loss};
 use sim::service::hbh::Hbh;
-use sim::units::{BitRate, Probability};
 use sim::{AppId, InterfaceConfig, LinkConfig, World};
 
 use super::limits;

@@ -14,13 +14,13 @@ use std::time::Duration;
 
 use proto::ipclient::Transport;
 use proto::modem::Waveform;
+use proto::quantity::BitRate;
 use proto::s5066::cas::Access;
 use proto::s5066::node::Record;
 use proto::tcp;
 use proto::time::Time;
 use sim::app::transfer;
 use sim::hf::Channel;
-use sim::units::BitRate;
 use sim::{AppId, HfId, HfStation, InterfaceConfig, LinkConfig, Prefix, World, channel};
 
 use super::radio;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use proto::quantity::BitRate;
 use proto::rng::Rng;
 use proto::time::Time;
 use proto::{tcp, tcpnc};
 use sim::channel::{self, Loss};
-use sim::units::BitRate;
 use sim::{AppId, InterfaceConfig, LinkConfig, PortId};
 
 use super::network::{Carrier, Network, Traffic, UDP_HEADERS, Wire};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use proto::nc;
+use proto::quantity::BitRate;
 use sim::channel::Loss;
-use sim::units::BitRate;
 
 use super::measure::{self, Span};
 use super::network::{Carrier, Kind, Network, Traffic, Wire};

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
+use proto::quantity::Probability;
 use proto::tcpnc;
 use sim::channel::Loss;
-use sim::units::Probability;
 
 use super::measure::{self, SEED_SPAN, Span};
 use super::network::{Carrier, Kind, Network, Traffic};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use proto::nc;
+use proto::quantity::Probability;
 use sim::channel::{GilbertElliott, Loss};
-use sim::units::Probability;
 
 use super::grid::{random, share};
 use super::measure::{self, Span};

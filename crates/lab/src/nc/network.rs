@@ -11,9 +11,9 @@
 
 use std::time::Duration;
 
+use proto::quantity::BitRate;
 use proto::{nc, tcp, tcpnc};
 use sim::channel::Loss;
-use sim::units::BitRate;
 
 use crate::tcp::as_ns3;
 

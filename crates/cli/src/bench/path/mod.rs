@@ -19,7 +19,7 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 
 use lab::output::make_folder;
-use sim::units::Probability;
+use proto::quantity::Probability;
 
 use super::namespaces::{Signals, Transfer, check_programs, check_root};
 use crate::failure::misuse;

@@ -3,11 +3,11 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use proto::quantity::BitRate;
 use proto::rng::Rng;
 use proto::tcp;
 use proto::time::Time;
 use sim::channel::{self, Outages};
-use sim::units::BitRate;
 use sim::{AppId, InterfaceConfig, LinkConfig, World};
 
 use super::super::Carrier;

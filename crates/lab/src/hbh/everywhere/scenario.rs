@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use proto::quantity::Probability;
 use sim::channel::{BadLoss, GilbertElliott, Loss};
-use sim::units::Probability;
 
 use super::super::limits;
 use crate::words::percent;

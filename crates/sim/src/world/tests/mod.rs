@@ -21,8 +21,8 @@ use proto::time::Time;
 use super::*;
 use crate::app::{echo, ping, stream, transfer};
 use crate::channel::{self, Loss};
-use crate::units::{BitRate, Probability};
 use crate::{InterfaceConfig, Prefix};
+use proto::quantity::{BitRate, Probability};
 
 /// The paper's kind of link: 300 kbit/s, 50 ms.
 fn slow() -> channel::Config {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use proto::rng::Rng;
 use proto::time::Time;
 
-use crate::units::{BadQuantity, Probability, Span, decimal};
+use proto::quantity::{BadQuantity, Probability, Span, decimal};
 
 /// How packets come to be lost.
 ///

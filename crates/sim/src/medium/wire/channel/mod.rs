@@ -23,8 +23,8 @@ use proto::time::Time;
 pub use loss::{BadLoss, Fades, GilbertElliott, Loss};
 pub use outage::{BadOutages, Outages};
 
-use crate::units::{BitRate, bit_nanos};
 use loss::LossProcess;
+use proto::quantity::{BitRate, bit_nanos};
 
 /// What one direction of a link does to packets; by default nothing.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -7,7 +7,7 @@ use proto::rng::Rng;
 use proto::time::Time;
 
 use super::*;
-use crate::units::{BitRate, Probability};
+use proto::quantity::{BitRate, Probability};
 
 #[test]
 fn a_packet_takes_its_serialisation_and_the_delay() {
@@ -394,7 +394,7 @@ proptest! {
     fn no_text_makes_the_parsers_panic(text in ".{0,40}") {
         let _ = text.parse::<Loss>();
         let _ = text.parse::<BitRate>();
-        let _ = text.parse::<crate::units::Span>();
+        let _ = text.parse::<proto::quantity::Span>();
     }
 }
 
