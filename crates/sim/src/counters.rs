@@ -3,7 +3,7 @@
 use std::ops::{Add, AddAssign, Index, IndexMut};
 
 use proto::ip::{FlowKey, Header, protocol};
-use proto::tcpnc;
+use proto::{tcp, tcpnc};
 
 /// Packets and their octets, IP headers included.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -55,7 +55,7 @@ impl Class {
     pub(crate) fn of_transport(protocol: u8, payload: &[u8]) -> Self {
         match protocol {
             protocol::TCP => {
-                let header = payload.get(12).map_or(0, |offset| usize::from(offset >> 4) * 4);
+                let header = payload.first_chunk().map_or(0, tcp::header_len);
                 if payload.len() > header { Self::Data } else { Self::Ack }
             }
             protocol::UDP => Self::Data,

@@ -91,21 +91,6 @@ impl Tunnel {
         }
         Ok(Keys { private_key, peers })
     }
-
-    /// Which peer an inner address belongs to.
-    #[must_use]
-    pub fn routes(&self) -> Routes {
-        Routes::new(&owned(&self.peers)).expect("a checked configuration has no overlaps")
-    }
-}
-
-fn owned(peers: &[Peer]) -> Vec<(PeerId, Prefix)> {
-    let numbered = peers.iter().enumerate();
-    let of_peer = |(at, peer): (usize, &Peer)| {
-        let id = PeerId::new(at).expect("a checked configuration has not too many");
-        peer.routes.iter().map(move |route| (id, *route)).collect::<Vec<_>>()
-    };
-    numbered.flat_map(of_peer).collect()
 }
 
 const DEVICE: &str = "trackway-nc0";
@@ -269,7 +254,7 @@ mod tests {
         let [peer] = &tunnel.peers[..] else { panic!("{tunnel:?}") };
         assert_eq!((peer.endpoint, peer.keepalive, peer.parameters.max_rate), (None, None, None));
         assert_eq!(peer.parameters.deadline, Duration::from_secs(2));
-        assert_eq!(tunnel.routes().peer_for("10.2.3.4".parse().unwrap()), PeerId::new(0));
+        assert_eq!(peer.routes, ["10.2.0.0/16".parse().unwrap()]);
     }
 
     #[test]

@@ -1,15 +1,15 @@
 //! A service's thread, and the way to it.
 
-use std::fs::File;
-use std::io::{self, Read as _};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use proto::secure::Entropy as _;
 
 use crate::config::Config;
+use crate::keys;
 use crate::linux::rights;
 use crate::reactor::{Clock, Reactor, Waker};
 use crate::service::{Kind, Reload, Report, Service, Setup};
@@ -157,7 +157,9 @@ fn run(
     rights::give_up(kind.rights)?;
     let clock = Clock::start();
     let mut reactor = Reactor::new(clock, Arc::clone(waker));
-    let seed = draw_seed().context("cannot read /dev/urandom")?;
+    let mut seed = [0; 8];
+    keys::System.fill(&mut seed)?;
+    let seed = u64::from_ne_bytes(seed);
     let setup = Setup { config, seed, clock, waker, is_restart: *is_restart };
     let mut service = (kind.set_up)(&setup)?;
     teller.tell(News::Started);
@@ -185,11 +187,4 @@ fn obey(service: &mut dyn Service, clock: Clock, order: Order) -> bool {
         Order::Report(answer) => drop(answer.send(service.report(now))),
     }
     true
-}
-
-/// A seed that nobody can guess.
-fn draw_seed() -> io::Result<u64> {
-    let mut octets = [0; 8];
-    File::open("/dev/urandom")?.read_exact(&mut octets)?;
-    Ok(u64::from_ne_bytes(octets))
 }
