@@ -6,7 +6,7 @@ use proto::crc;
 use proto::modem::lan::scan::{Found, scan};
 use proto::modem::lan::wire::MAX_PAYLOAD;
 use proto::modem::lan::{Config, Dce, Dte};
-use proto::modem::{Event, Transmit, Waveform};
+use proto::modem::{Event, Keying, Waveform};
 use proto::time::Time;
 
 const BLOCK: usize = 1_296;
@@ -76,7 +76,7 @@ fn sessions(input: &[u8]) {
             14 => to_dte.truncate(len),
             _ => {
                 let mut out = Vec::new();
-                if dce.poll_transmit(now, BLOCK, &mut out) == Some(Transmit::End) {
+                if dce.poll_transmit(now, BLOCK, &mut out) == Some(Keying::End) {
                     dce.handle_modem(now, Event::Sent);
                 }
                 assert!(out.len() <= BLOCK);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use proto::rng::Rng;
-use proto::s5066::dts::arq::{Cpdu, Receiver, Repeat, Sender};
+use proto::s5066::dts::arq::{ArqPdu, Receiver, Repeat, Sender};
 use proto::s5066::dts::scan::{Heard, Scanner};
 use proto::s5066::dts::wire::{Body, Eow, Frame, Header, MAX_FRAME, Numbers};
 use proto::s5066::service::{Outcome, RequestId};
@@ -80,7 +80,7 @@ pub fn arq(input: &[u8]) {
                 let expires = (value & 3 == 0).then(|| Time::from_nanos(link.turn + 5));
                 let in_order = action & 8 != 0;
                 let is_retried = in_order && pushed % 3 == 0;
-                let c_pdu = Cpdu {
+                let c_pdu = ArqPdu {
                     id: RequestId(pushed),
                     octets,
                     in_order,

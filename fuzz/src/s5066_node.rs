@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use proto::modem::{Event, Transmit, Waveform};
+use proto::modem::{Event, Keying, Waveform};
 use proto::rng::Rng;
 use proto::s5066::dts::wire::Frame;
 use proto::s5066::node::{Config, Node, Record};
@@ -181,12 +181,12 @@ impl Run {
         assert!(self.node.links().count() <= 17);
         for _ in 0..3_000 {
             match self.node.poll_transmit(self.now, 4_096, &mut self.sent) {
-                Some(Transmit::Start(_)) => {
+                Some(Keying::Start(_)) => {
                     assert!(!self.is_transmitting);
                     self.is_transmitting = true;
                 }
-                Some(Transmit::Octets) => assert!(self.is_transmitting),
-                Some(Transmit::End) => {
+                Some(Keying::Octets) => assert!(self.is_transmitting),
+                Some(Keying::End) => {
                     assert!(self.is_transmitting);
                     self.is_transmitting = false;
                     self.sent.clear();

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use proto::s5066::Address;
 use proto::s5066::dts::wire::{
-    Ack, Body, Capabilities, Data, Datagram, Eow, Expedited, Extensions, Frame, Fsn, Header,
-    HighRate, Management, Numbers, RateRequest, Reason, Reset, Response, Segment,
+    Ack, Body, Capabilities, CpduSegment, Data, Datagram, Eow, Expedited, Extensions, Frame, Fsn,
+    Header, HighRate, Management, Numbers, RateRequest, Reason, Reset, Response,
 };
 use proto::time::Time;
 use sim::capture::{Capture, Direction, LinkType};
@@ -74,7 +74,7 @@ fn frames() -> Vec<(Frame<'static>, Vec<Field>)> {
         is_drop: false,
         at_upper_edge: true,
         at_lower_edge: false,
-        segment: Segment::new(&[0x5a; 300]),
+        segment: CpduSegment::new(&[0x5a; 300]),
     };
     let second = Data {
         fsn: Fsn(255),
@@ -84,7 +84,7 @@ fn frames() -> Vec<(Frame<'static>, Vec<Field>)> {
         is_drop: true,
         at_upper_edge: false,
         at_lower_edge: true,
-        segment: Segment::new(&[]),
+        segment: CpduSegment::new(&[]),
     };
     let ack = Ack { lwe: Fsn(200), bitmap: &[0x05, 0x80] };
     let numbers = Numbers::Short;
@@ -93,7 +93,7 @@ fn frames() -> Vec<(Frame<'static>, Vec<Field>)> {
         is_end: true,
         id: 13,
         fsn: 9,
-        segment: Segment::new(&[1, 2, 3]),
+        segment: CpduSegment::new(&[1, 2, 3]),
     };
     let datagram = Datagram {
         is_expedited: false,
@@ -102,7 +102,7 @@ fn frames() -> Vec<(Frame<'static>, Vec<Field>)> {
         size: 4000,
         offset: 3000,
         window: 600,
-        segment: Segment::new(&[7; 1000]),
+        segment: CpduSegment::new(&[7; 1000]),
     };
     let reset = Reset { is_full: true, id: 77, ..Reset::default() };
     let resync =

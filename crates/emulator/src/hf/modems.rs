@@ -10,7 +10,7 @@
 use gateway::bearer::Server;
 use gateway::bearer::server::{self, Client, Core};
 use proto::modem::lan::{Config, Dce};
-use proto::modem::{Transmit, Waveform};
+use proto::modem::{Keying, Waveform};
 use proto::time::{Time, earliest};
 use sim::hf::{Channel, Medium, StationId, Stats};
 
@@ -111,9 +111,9 @@ impl Modems {
         loop {
             self.buffer.clear();
             match session.poll_transmit(now, self.medium.room(station), &mut self.buffer) {
-                Some(Transmit::Start(waveform)) => self.medium.start(now, station, waveform),
-                Some(Transmit::Octets) => self.medium.supply(station, &self.buffer),
-                Some(Transmit::End) => self.medium.end(station),
+                Some(Keying::Start(waveform)) => self.medium.start(now, station, waveform),
+                Some(Keying::Octets) => self.medium.supply(station, &self.buffer),
+                Some(Keying::End) => self.medium.end(station),
                 None => return,
             }
         }

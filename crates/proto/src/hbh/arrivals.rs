@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::config::Profile;
-use super::egress::Segment;
+use super::egress::LeavingSegment;
 use super::link::Peer;
 use super::node::{Node, Timer};
 use super::receiver::Receiver;
@@ -222,7 +222,7 @@ impl Node {
             receiver.note_hole(tcp.seq);
         }
         let tcp = tcp.filter(|_| receiver.downstream.is_none());
-        let segment = tcp.map(|tcp| Segment { key, tcp, has_hole });
+        let segment = tcp.map(|tcp| LeavingSegment { key, tcp, has_hole });
         self.egress.handle_packet(now, id.0, packet, segment, self.config.hold, &mut self.pool);
         self.plan_sweep(now);
     }

@@ -31,7 +31,7 @@ pub(super) struct Egress {
 
 /// A TCP segment that leaves HBH here.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Segment {
+pub(super) struct LeavingSegment {
     pub(super) key: FlowKey,
     pub(super) tcp: Peek,
     /// Whether something before it will not come.
@@ -66,11 +66,12 @@ impl Egress {
         now: Time,
         from: Peer,
         octets: Vec<u8>,
-        segment: Option<Segment>,
+        segment: Option<LeavingSegment>,
         hold: Duration,
         pool: &mut Pool,
     ) {
-        let Some(Segment { key, tcp, has_hole }) = segment.filter(|_| !hold.is_zero()) else {
+        let Some(LeavingSegment { key, tcp, has_hole }) = segment.filter(|_| !hold.is_zero())
+        else {
             self.ready.push_back((from, octets));
             return;
         };

@@ -1,7 +1,7 @@
 //! HF modems as stations see them: waveforms, and the boundary to a modem.
 //!
 //! ```text
-//!             Transmit: Start, octets, End
+//!             Keying: Start, octets, End
 //!  station  ────────────────────────────────▶  modem ~~~ radio ~~~
 //!           ◀────────────────────────────────
 //!             Event: Carrier, Octets, Sent
@@ -33,7 +33,7 @@ pub enum Event {
 
 /// What a station has for its modem.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Transmit {
+pub enum Keying {
     /// Turn the transmitter on with this waveform, then ask for octets.
     Start(Waveform),
     /// Octets were appended to the buffer; at most as many as there was room for.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use proto::modem::{Event, Transmit, Waveform};
+use proto::modem::{Event, Keying, Waveform};
 use proto::s5066::Node;
 use proto::time::{Time, earliest};
 use sim::hf::{Config, Medium, StationId};
@@ -48,23 +48,23 @@ impl Station {
         is_idle: bool,
         room: usize,
         out: &mut Vec<u8>,
-    ) -> Option<Transmit> {
+    ) -> Option<Keying> {
         match self {
             Self::Node(node) => node.poll_transmit(now, room, out),
-            Self::Dead => (!is_idle).then_some(Transmit::End),
+            Self::Dead => (!is_idle).then_some(Keying::End),
             Self::Forger { waiting, sending, sent } => {
                 if is_idle {
                     let (waveform, octets) = waiting.pop_front()?;
                     (*sending, *sent) = (octets, 0);
-                    return Some(Transmit::Start(waveform));
+                    return Some(Keying::Start(waveform));
                 }
                 let piece = room.min(sending.len() - *sent);
                 if piece == 0 {
-                    return Some(Transmit::End);
+                    return Some(Keying::End);
                 }
                 out.extend_from_slice(&sending[*sent..*sent + piece]);
                 *sent += piece;
-                Some(Transmit::Octets)
+                Some(Keying::Octets)
             }
         }
     }

@@ -14,8 +14,8 @@ use proto::modem::Waveform;
 use proto::rng::Rng;
 use proto::s5066::Address;
 use proto::s5066::dts::wire::{
-    Ack, Body, Coding, Data, Datagram, Eow, Expedited, Frame, Fsn, Header, LongAck, Management,
-    Numbers, RateRequest, Reason, Reset, Segment,
+    Ack, Body, Coding, CpduSegment, Data, Datagram, Eow, Expedited, Frame, Fsn, Header, LongAck,
+    Management, Numbers, RateRequest, Reason, Reset,
 };
 use sim::hf;
 
@@ -202,7 +202,7 @@ fn acks(rng: &mut Rng, from: Address, out: &mut Vec<u8>) {
         let ack = Ack { lwe: Fsn(any(rng, 12)), bitmap: &bitmap[..usize::from(any(rng, 4))] };
         put(from, Eow::None, Body::Ack { is_expedited: rng.chance(0.3), ack }, out);
         let base = Fsn(ack.lwe.0 + any(rng, 4));
-        let list = Segment::new(&bitmap);
+        let list = CpduSegment::new(&bitmap);
         let (is_last, coding) =
             (rng.chance(0.5), [Coding::Bitmap, Coding::Runs][usize::from(any(rng, 2))]);
         put(
@@ -245,7 +245,7 @@ fn order_wire(rng: &mut Rng, from: Address, out: &mut Vec<u8>) {
 
 fn control(rng: &mut Rng, from: Address, out: &mut Vec<u8>, kinds: &[u8]) {
     let c_pdu = [kinds[usize::try_from(rng.below(kinds.len() as u64)).expect("few")]];
-    let segment = Segment::new(&c_pdu);
+    let segment = CpduSegment::new(&c_pdu);
     let id = any(rng, 4_096);
     let datagram = Datagram {
         is_expedited: true,
@@ -268,7 +268,7 @@ fn warnings(rng: &mut Rng, from: Address, out: &mut Vec<u8>) {
 fn data(rng: &mut Rng, from: Address, out: &mut Vec<u8>) {
     for _ in 0..4 {
         let octets: Vec<u8> = (0..any(rng, 60)).map(|_| octet(rng)).collect();
-        let segment = Segment::new(&octets);
+        let segment = CpduSegment::new(&octets);
         let numbers = [Numbers::Short, Numbers::Long][usize::from(any(rng, 2))];
         let body = match rng.below(3) {
             0 => Body::Data {

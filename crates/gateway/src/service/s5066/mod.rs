@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use caps::Capability;
 use nix::poll::{PollFd, PollFlags};
 use proto::modem::lan::Dte;
-use proto::modem::{Event, Transmit};
+use proto::modem::{Event, Keying};
 use proto::rng::Rng;
 use proto::s5066::{Node, node};
 use proto::time::{Time, earliest};
@@ -250,12 +250,12 @@ impl Station {
         while modem.is_ready() {
             self.buffer.clear();
             match self.node.poll_transmit(now, modem.room(), &mut self.buffer) {
-                Some(Transmit::Start(waveform)) => {
+                Some(Keying::Start(waveform)) => {
                     self.is_transmitting = true;
                     modem.start(now, waveform);
                 }
-                Some(Transmit::Octets) => modem.supply(now, &self.buffer),
-                Some(Transmit::End) => modem.end(now),
+                Some(Keying::Octets) => modem.supply(now, &self.buffer),
+                Some(Keying::End) => modem.end(now),
                 None => break,
             }
         }

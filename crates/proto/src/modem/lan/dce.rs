@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::session::{Closed, Session, Stats};
 use super::wire::{Cause, MAX_DATA, Order, Packet, Setup, State, Status};
 use super::{PREFILL, PROBE, STATUS};
-use crate::modem::{Event, Transmit, Waveform};
+use crate::modem::{Event, Keying, Waveform};
 use crate::time::{Time, earliest};
 
 /// What a modem offers.
@@ -138,7 +138,7 @@ impl Dce {
     }
 
     /// What the transmitter is to do, as of a station: `room` octets are wanted for the next block.
-    pub fn poll_transmit(&mut self, now: Time, room: usize, out: &mut Vec<u8>) -> Option<Transmit> {
+    pub fn poll_transmit(&mut self, now: Time, room: usize, out: &mut Vec<u8>) -> Option<Keying> {
         match self.air {
             Air::Off if self.state == State::Started || self.state == State::Draining => {
                 if self.session.closed().is_some() {
@@ -147,7 +147,7 @@ impl Dce {
                 }
                 self.air = Air::Started;
                 self.session.stats.transmissions += 1;
-                return Some(Transmit::Start(self.config.waveform));
+                return Some(Keying::Start(self.config.waveform));
             }
             Air::Off | Air::Ended => return None,
             Air::Started => {}
@@ -167,12 +167,12 @@ impl Dce {
         if self.fifo.is_empty() {
             self.air = Air::Ended;
             self.tell_status(now);
-            return Some(Transmit::End);
+            return Some(Keying::End);
         }
         out.extend(self.fifo.drain(..room.min(self.fifo.len())));
         self.tell_status(now);
         self.read(now);
-        Some(Transmit::Octets)
+        Some(Keying::Octets)
     }
 
     /// When [`Self::handle_timeout`] has something to do.

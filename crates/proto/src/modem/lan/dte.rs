@@ -39,14 +39,14 @@ pub struct Dte {
     setup: Option<(u32, u32)>,
     /// What the modem last said of its transmitter.
     state: Option<State>,
-    outgoing: Option<Outgoing>,
+    outgoing: Option<OutgoingBurst>,
     incoming: Incoming,
     events: VecDeque<Event>,
 }
 
 /// A transmission.
 #[derive(Debug, Default)]
-struct Outgoing {
+struct OutgoingBurst {
     step: Step,
     /// Octets that the modem can be given before it says more.
     credit: usize,
@@ -120,7 +120,7 @@ impl Dte {
             self.session.stats.other_waveforms += 1;
         }
         self.session.stats.transmissions += 1;
-        self.outgoing = Some(Outgoing::default());
+        self.outgoing = Some(OutgoingBurst::default());
         self.settle(now);
     }
 

@@ -10,7 +10,7 @@ use pair::{Pair, config, ms, names, waveform};
 use super::scan::{Found, scan};
 use super::wire::{Cause, Order, Packet};
 use super::*;
-use crate::modem::{Event, Transmit, Waveform};
+use crate::modem::{Event, Keying, Waveform};
 use crate::time::Time;
 
 #[test]
@@ -294,7 +294,7 @@ fn the_end_of_the_session_ends_what_was_under_way() {
     let events: Vec<_> = std::iter::from_fn(|| pair.dte.poll_event()).collect();
     assert_eq!(events, [Event::Sent]);
     let mut out = Vec::new();
-    assert_eq!(pair.dce.poll_transmit(pair.now, 1_296, &mut out), Some(Transmit::End));
+    assert_eq!(pair.dce.poll_transmit(pair.now, 1_296, &mut out), Some(Keying::End));
     assert_eq!(pair.dce.poll_transmit(pair.now, 1_296, &mut out), None);
 }
 
@@ -340,7 +340,7 @@ proptest! {
             to_dte.clear();
             let mut out = Vec::new();
             for _ in 0..4 {
-                if dce.poll_transmit(now, 1_296, &mut out) == Some(Transmit::End) {
+                if dce.poll_transmit(now, 1_296, &mut out) == Some(Keying::End) {
                     dce.handle_modem(now, Event::Sent);
                 }
             }

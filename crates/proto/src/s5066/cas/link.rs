@@ -75,10 +75,10 @@ pub struct Owed {
 
 /// One end of a link: facts and silences in, C_PDUs and events out.
 ///
-/// After each call ask [`Link::poll_event`] until it is `None`. [`Link::poll_owed`] is asked only when
+/// After each call ask [`PhysicalLink::poll_event`] until it is `None`. [`PhysicalLink::poll_owed`] is asked only when
 /// its C_PDU is sent at once, because it counts as a try.
 #[derive(Clone, Debug)]
-pub struct Link {
+pub struct PhysicalLink {
     config: Config,
     state: State,
     /// Whether the peer may be on a link that is none here: nothing of it was heard that rules it out.
@@ -120,7 +120,7 @@ enum State {
 /// C_PDUs owed at most: a peer that asks faster than we may transmit is answered once.
 const MAX_OWED: usize = 4;
 
-impl Link {
+impl PhysicalLink {
     /// A link that is down.
     #[must_use]
     pub fn new(config: Config) -> Self {

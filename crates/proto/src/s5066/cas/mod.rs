@@ -15,4 +15,4 @@ pub mod link;
 
 pub use access::{Access, Times};
 pub use floor::Floor;
-pub use link::Link;
+pub use link::PhysicalLink;

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use super::arq::{self, Acked, Acknowledgement, Cpdu, Repeat, Verdict};
+use super::arq::{self, Acked, Acknowledgement, ArqPdu, Repeat, Verdict};
 use super::wire::{Data, Expedited, Fsn, Numbers, Report};
 use crate::s5066::service::{Failure, Outcome, RequestId};
 use crate::time::Time;
@@ -20,8 +20,8 @@ const MAX_FRAMES: usize = 128;
 /// The sending end: one C_PDU is sent and acknowledged before the next (Annex C, section 6.1.3).
 #[derive(Clone, Debug)]
 pub struct Sender {
-    waiting: VecDeque<Cpdu>,
-    open: Option<Open>,
+    waiting: VecDeque<ArqPdu>,
+    open: Option<ExpeditedPdu>,
     next_id: u8,
     /// C_PDUs given up since an acknowledgement was heard.
     given_up: u8,
@@ -31,7 +31,7 @@ pub struct Sender {
 
 /// The C_PDU that is being sent.
 #[derive(Clone, Debug)]
-struct Open {
+struct ExpeditedPdu {
     request: RequestId,
     expires: Option<Time>,
     id: u8,
@@ -63,7 +63,7 @@ impl Sender {
     ///
     /// # Errors
     /// Gives it back when too many wait, or it is too long.
-    pub fn push(&mut self, c_pdu: Cpdu) -> Result<(), Cpdu> {
+    pub fn push(&mut self, c_pdu: ArqPdu) -> Result<(), ArqPdu> {
         if self.waiting.len() >= MAX_WAITING || c_pdu.octets.len() > arq::MAX_C_PDU {
             return Err(c_pdu);
         }
@@ -138,11 +138,11 @@ impl Sender {
         // A name that comes round must not be the last one that the peer knows.
         if self.open.is_none()
             && self.given_up + 1 < IDS
-            && let Some(Cpdu { id: request, octets, expires, .. }) = self.waiting.pop_front()
+            && let Some(ArqPdu { id: request, octets, expires, .. }) = self.waiting.pop_front()
         {
             let len = octets.len();
             let mut arq = arq::Sender::new(Numbers::Short, Numbers::Short.max_window());
-            let c_pdu = Cpdu {
+            let c_pdu = ArqPdu {
                 id: request,
                 octets,
                 in_order: false,
@@ -151,7 +151,7 @@ impl Sender {
                 is_retried: false,
             };
             arq.push(c_pdu).expect("it is not too long");
-            self.open = Some(Open { request, expires, id: self.next_id, len, arq });
+            self.open = Some(ExpeditedPdu { request, expires, id: self.next_id, len, arq });
             self.next_id = (self.next_id + 1) % IDS;
         }
         let open = self.open.as_mut()?;
@@ -362,7 +362,7 @@ mod tests {
         let mut sender = Sender::new();
         for id in 0..20 {
             let expires = Some(Time::from_nanos(id + 1));
-            sender.push(Cpdu { expires, ..c_pdu(id, 10) }).unwrap();
+            sender.push(ArqPdu { expires, ..c_pdu(id, 10) }).unwrap();
         }
 
         let sent = (0..20)
@@ -384,7 +384,7 @@ mod tests {
             let (mut sender, mut receiver) = (Sender::new(), Receiver::new());
             for (id, &len) in (0..).zip(&lengths) {
                 let expires = rng.chance(0.3).then(|| Time::from_nanos(rng.below(100)));
-                sender.push(Cpdu { expires, ..c_pdu(id, len) }).unwrap();
+                sender.push(ArqPdu { expires, ..c_pdu(id, len) }).unwrap();
             }
             let mut outcomes = Vec::new();
             for turn in 0..2000 {
@@ -424,10 +424,10 @@ mod tests {
         sender.handle_ack(&ack.in_header().report(Numbers::Short), turn).is_some()
     }
 
-    fn c_pdu(id: u64, len: usize) -> Cpdu {
+    fn c_pdu(id: u64, len: usize) -> ArqPdu {
         let mut octets = id.to_be_bytes().to_vec();
         octets.resize(8 + len, 7);
-        Cpdu {
+        ArqPdu {
             id: RequestId(id),
             octets,
             in_order: false,

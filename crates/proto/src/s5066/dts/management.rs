@@ -27,7 +27,7 @@ pub enum Sent {
 
 /// A frame to be sent: its order wire, and what is its own.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Outgoing<'a> {
+pub struct ManagementFrame<'a> {
     /// The order wire of the frame; any may be put in an acknowledgement.
     pub eow: Option<Eow>,
     /// The rest.
@@ -54,7 +54,7 @@ pub struct Stats {
 pub struct Messages {
     max_tries: u32,
     waiting: VecDeque<Message>,
-    open: Option<Open>,
+    open: Option<OpenMessage>,
     next_id: u8,
     heard: Option<u8>,
     owed: Option<u8>,
@@ -63,7 +63,7 @@ pub struct Messages {
 }
 
 #[derive(Clone, Debug)]
-struct Open {
+struct OpenMessage {
     message: Message,
     id: u8,
     tries: u32,
@@ -139,16 +139,16 @@ impl Messages {
     }
 
     /// The next frame for a transmission; what is given counts as sent.
-    pub fn poll(&mut self) -> Option<Outgoing<'_>> {
+    pub fn poll(&mut self) -> Option<ManagementFrame<'_>> {
         if let Some(id) = self.owed.take() {
             let (is_valid, is_ack) = (false, true);
             let management = wire::Management { is_valid, is_ack, id, extended: None };
-            return Some(Outgoing { eow: None, management });
+            return Some(ManagementFrame { eow: None, management });
         }
         if self.open.is_none()
             && let Some(message) = self.waiting.pop_front()
         {
-            self.open = Some(Open { message, id: self.next_id, tries: 0, is_due: true });
+            self.open = Some(OpenMessage { message, id: self.next_id, tries: 0, is_due: true });
             self.next_id = self.next_id.wrapping_add(1);
         }
         let open = self.open.as_mut().filter(|open| open.is_due)?;
@@ -161,7 +161,7 @@ impl Messages {
             id: open.id,
             extended: (!extended.is_empty()).then_some(extended),
         };
-        Some(Outgoing { eow: Some(open.message.eow), management })
+        Some(ManagementFrame { eow: Some(open.message.eow), management })
     }
 
     /// What became of a message.
@@ -200,7 +200,7 @@ mod tests {
             for turn in 0..24 {
                 let [near, far] = &mut ends;
                 let (from, to) = if turn % 2 == 0 { (near, far) } else { (far, near) };
-                while let Some(Outgoing { eow, management }) = from.poll() {
+                while let Some(ManagementFrame { eow, management }) = from.poll() {
                     if turn >= 8 || fate >> turn & 1 == 1 {
                         taken.extend(to.handle_management(eow.unwrap_or_default(), &management));
                     }

@@ -45,7 +45,7 @@ pub struct Stats {
 pub struct Resets {
     next_id: u8,
     max_tries: u32,
-    open: Option<Open>,
+    open: Option<OpenReset>,
     has_failed: bool,
     /// The last request of the other end.
     heard: Option<u8>,
@@ -55,7 +55,7 @@ pub struct Resets {
 
 /// A request that waits for its acknowledgement.
 #[derive(Clone, Copy, Debug)]
-struct Open {
+struct OpenReset {
     id: u8,
     tries: u32,
     is_due: bool,
@@ -87,7 +87,7 @@ impl Resets {
         let id = self.next_id.max(1);
         self.next_id = id.wrapping_add(1);
         self.has_failed = false;
-        self.open = Some(Open { id, tries: 0, is_due: true });
+        self.open = Some(OpenReset { id, tries: 0, is_due: true });
     }
 
     /// Takes a frame of the other end.

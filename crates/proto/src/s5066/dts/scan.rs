@@ -177,7 +177,7 @@ mod tests {
 
     use super::*;
     use crate::s5066::Address;
-    use crate::s5066::dts::wire::{Ack, Body, Data, Eow, Fsn, Numbers, Segment};
+    use crate::s5066::dts::wire::{Ack, Body, CpduSegment, Data, Eow, Fsn, Numbers};
 
     #[test]
     fn frames_are_found_between_what_is_none() {
@@ -212,7 +212,7 @@ mod tests {
         data(9).emit(&mut inner);
         let mut frame = data(1);
         let Body::Data { data: outer, .. } = &mut frame.body else { unreachable!() };
-        outer.segment = Segment { octets: &inner, is_good: false };
+        outer.segment = CpduSegment { octets: &inner, is_good: false };
         let mut stream = Vec::new();
         frame.emit(&mut stream);
         data(2).emit(&mut stream);
@@ -320,7 +320,7 @@ mod tests {
             is_drop: false,
             at_upper_edge: false,
             at_lower_edge: false,
-            segment: Segment::new(b"some octets of a C_PDU"),
+            segment: CpduSegment::new(b"some octets of a C_PDU"),
         };
         Frame { header, body: Body::Data { numbers: Numbers::Short, data, ack: None::<Ack<'_>> } }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::arq::{Cpdu, Receiver, Repeat, Sender};
+use super::arq::{ArqPdu, Receiver, Repeat, Sender};
 use super::reset::{Action, Resets};
 use super::scan::{Heard, Scanner};
 use super::wire::{Body, Eow, Frame, Header, Numbers};
@@ -103,8 +103,14 @@ impl End {
             octets.resize(octets.len() + usize::try_from(rng.below(300)).unwrap(), 0x90);
             let id = RequestId(self.next);
             self.next += 1;
-            let c_pdu =
-                Cpdu { id, octets, in_order: false, priority: 0, expires: None, is_retried: false };
+            let c_pdu = ArqPdu {
+                id,
+                octets,
+                in_order: false,
+                priority: 0,
+                expires: None,
+                is_retried: false,
+            };
             self.sender.push(c_pdu).unwrap();
         }
     }

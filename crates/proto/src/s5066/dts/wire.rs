@@ -148,14 +148,14 @@ pub enum Body<'a> {
 
 /// A part of a C_PDU, with its check sum.
 #[derive(Clone, Copy, Eq, PartialEq)]
-pub struct Segment<'a> {
+pub struct CpduSegment<'a> {
     /// At most [`MAX_SEGMENT`].
     pub octets: &'a [u8],
     /// Whether the CRC-32 holds.
     pub is_good: bool,
 }
 
-impl<'a> Segment<'a> {
+impl<'a> CpduSegment<'a> {
     /// A segment to be sent.
     #[must_use]
     pub const fn new(octets: &'a [u8]) -> Self {
@@ -163,10 +163,10 @@ impl<'a> Segment<'a> {
     }
 }
 
-impl std::fmt::Debug for Segment<'_> {
+impl std::fmt::Debug for CpduSegment<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mark = if self.is_good { "" } else { ", bad" };
-        write!(f, "Segment({} octets{mark})", self.octets.len())
+        write!(f, "CpduSegment({} octets{mark})", self.octets.len())
     }
 }
 
@@ -188,7 +188,7 @@ pub struct Data<'a> {
     /// The number is the sender's lower window edge: the oldest one not acknowledged.
     pub at_lower_edge: bool,
     /// The octets.
-    pub segment: Segment<'a>,
+    pub segment: CpduSegment<'a>,
 }
 
 /// A segment of an expedited C_PDU by ARQ (Annex C, section 3.7).
@@ -203,7 +203,7 @@ pub struct Expedited<'a> {
     /// Which piece, from 0.
     pub fsn: u8,
     /// The octets.
-    pub segment: Segment<'a>,
+    pub segment: CpduSegment<'a>,
 }
 
 /// A segment of a C_PDU without ARQ (Annex C, sections 3.10 and 3.11). It is for a group if the
@@ -223,7 +223,7 @@ pub struct Datagram<'a> {
     /// Half seconds during which pieces of it are still sent.
     pub window: u16,
     /// The octets.
-    pub segment: Segment<'a>,
+    pub segment: CpduSegment<'a>,
 }
 
 /// A management frame (Annex C, section 3.9); its message begins in the order wire.
@@ -303,7 +303,7 @@ impl<'a> Frame<'a> {
 
     /// The segment, if it has one.
     #[must_use]
-    pub const fn segment(&self) -> Option<Segment<'a>> {
+    pub const fn segment(&self) -> Option<CpduSegment<'a>> {
         match &self.body {
             Body::Data { data, .. } => Some(data.segment),
             Body::Datagram(datagram) => Some(datagram.segment),

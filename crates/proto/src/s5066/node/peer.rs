@@ -1,7 +1,7 @@
 //! What a node keeps of one other station.
 
 use super::super::cas::cpdu::Cpdu;
-use super::super::cas::{self, Link};
+use super::super::cas::{self, PhysicalLink};
 use super::super::dts::policy::Quality;
 use super::super::dts::wire::Numbers;
 use super::super::dts::{arq, expedited, management, reset};
@@ -16,7 +16,7 @@ use crate::time::Time;
 /// Another station.
 #[derive(Debug)]
 pub(super) struct Peer {
-    pub(super) link: Link,
+    pub(super) link: PhysicalLink,
     /// Requests that no frame has carried yet.
     pub(super) waiting: Waiting,
     pub(super) sender: arq::Sender,
@@ -51,7 +51,7 @@ impl Peer {
         let windows = [config.short_window, config.long_window];
         let window = window(windows, numbers);
         Self {
-            link: Link::new(cas::link::Config { idle: config.idle(), ..config.link }),
+            link: PhysicalLink::new(cas::link::Config { idle: config.idle(), ..config.link }),
             waiting: Waiting::default(),
             sender: arq::Sender::new(numbers, window),
             receiver: arq::Receiver::new(numbers),
@@ -350,12 +350,12 @@ const RESET_STEP: u8 = 37;
 pub(super) const ACK_LIST: usize = 128;
 
 /// The C_PDU of a request.
-fn c_pdu(request: &Request) -> arq::Cpdu {
+fn c_pdu(request: &Request) -> arq::ArqPdu {
     let mut octets = Vec::with_capacity(Cpdu::HEADER + request.s_pdu.len());
     Cpdu::Data(&request.s_pdu).emit(&mut octets);
     let in_order = matches!(request.mode, Mode::Arq { in_order: true });
     let Request { id, priority, expires, is_retried, .. } = *request;
-    arq::Cpdu { id, octets, in_order, priority, expires, is_retried }
+    arq::ArqPdu { id, octets, in_order, priority, expires, is_retried }
 }
 
 fn window([short, long]: [u32; 2], numbers: Numbers) -> u32 {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::cas::cpdu::Cpdu;
 use super::super::dts::datagram;
 use super::super::dts::policy::MAX_SEGMENT;
-use super::super::dts::wire::{Body, DATAGRAM_IDS, Datagram, Eow, MAX_PADDING, Segment};
+use super::super::dts::wire::{Body, CpduSegment, DATAGRAM_IDS, Datagram, Eow, MAX_PADDING};
 use super::super::service::{Mode, Request};
 use super::introduction::Introduction;
 use super::peer::ACK_LIST;
@@ -103,7 +103,7 @@ impl Node {
             size: 1,
             offset: 0,
             window: 0,
-            segment: Segment::new(&octets),
+            segment: CpduSegment::new(&octets),
         };
         let body = Body::Datagram(datagram);
         let makes = matches!(owed.c_pdu, Cpdu::Request { .. } | Cpdu::Accepted);
@@ -235,8 +235,16 @@ impl Node {
         let alone = self.waveform.air_time(octets.len()) * (u32::from(repeats) + 1);
         let Request { id, to, expires, .. } = *request;
         let window = alone * 2 + DATAGRAM_SLACK;
-        let c_pdu =
-            datagram::Cpdu { id, to, octets, is_expedited, in_order, repeats, window, expires };
+        let c_pdu = datagram::DatagramPdu {
+            id,
+            to,
+            octets,
+            is_expedited,
+            in_order,
+            repeats,
+            window,
+            expires,
+        };
         let pushed = self.outgoing.push(c_pdu);
         pushed.expect("a sender with nothing to send takes an S_PDU");
     }

@@ -18,7 +18,7 @@ use super::introduction::Introduction;
 use super::peer::Peer;
 use super::record::Records;
 use super::{Address, Config, FrameKind, Node, Record, Stats};
-use crate::modem::{Transmit, Waveform};
+use crate::modem::{Keying, Waveform};
 use crate::time::Time;
 
 /// A transmission under way.
@@ -80,7 +80,7 @@ impl Node {
 
     /// The next thing for the modem: asked while it transmits for us and has room, and when it is
     /// idle; `room` counts only while it transmits.
-    pub fn poll_transmit(&mut self, now: Time, room: usize, out: &mut Vec<u8>) -> Option<Transmit> {
+    pub fn poll_transmit(&mut self, now: Time, room: usize, out: &mut Vec<u8>) -> Option<Keying> {
         if self.turn.is_none() {
             return self.start(now);
         }
@@ -101,11 +101,11 @@ impl Node {
                     turn.buffer.clear();
                     turn.taken = 0;
                 }
-                return Some(Transmit::Octets);
+                return Some(Keying::Octets);
             }
             if turn.is_full {
                 turn.is_over = true;
-                return Some(Transmit::End);
+                return Some(Keying::End);
             }
             if room == 0 {
                 return None;
@@ -155,7 +155,7 @@ impl Node {
     }
 
     /// Starts a transmission if that is allowed and there is something to transmit.
-    fn start(&mut self, now: Time) -> Option<Transmit> {
+    fn start(&mut self, now: Time) -> Option<Keying> {
         self.start_at = self.next_start(now);
         self.start_at.take_if(|at| *at <= now)?;
         let urgency = self.urgency();
@@ -201,7 +201,7 @@ impl Node {
             is_last,
         });
         self.floor.handle_start(now, if is_last { None } else { Some(urgency) });
-        Some(Transmit::Start(waveform))
+        Some(Keying::Start(waveform))
     }
 
     /// How long a transmission may be: short before a call is answered, while others wait for their

@@ -16,7 +16,7 @@ pub mod client;
 mod delivery;
 mod keep_alive;
 mod messages;
-mod outgoing;
+mod output;
 pub mod primitive;
 mod reason;
 pub mod server;

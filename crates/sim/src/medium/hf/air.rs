@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
-use proto::modem::{Event, Transmit};
+use proto::modem::{Event, Keying};
 use proto::time::Time;
 
 use super::{Medium as Radio, StationId};
@@ -74,7 +74,7 @@ impl Air {
         delivery: &mut Delivery<'_>,
         station: StationId,
         buffer: &mut Vec<u8>,
-        poll: impl FnMut(usize, &mut Vec<u8>) -> Option<Transmit>,
+        poll: impl FnMut(usize, &mut Vec<u8>) -> Option<Keying>,
     ) {
         self.radio.serve(delivery.now(), station, buffer, poll);
         self.collect();

@@ -6,7 +6,7 @@
 //!            clock ─▶ └────────┘ ⇄ Node 2 ⇄ …
 //! ```
 
-use proto::modem::Transmit;
+use proto::modem::Keying;
 use proto::s5066::Node;
 use proto::time::{Time, earliest};
 
@@ -119,7 +119,7 @@ impl Medium {
         now: Time,
         station: StationId,
         buffer: &mut Vec<u8>,
-        mut poll: impl FnMut(usize, &mut Vec<u8>) -> Option<Transmit>,
+        mut poll: impl FnMut(usize, &mut Vec<u8>) -> Option<Keying>,
     ) {
         loop {
             let room = self.room(station);
@@ -128,10 +128,10 @@ impl Medium {
             }
             buffer.clear();
             match poll(room, buffer) {
-                Some(Transmit::Start(waveform)) => self.start(now, station, waveform),
-                Some(Transmit::Octets) if !buffer.is_empty() => self.supply(station, buffer),
-                Some(Transmit::End) if self.is_transmitting(station) => self.end(station),
-                Some(Transmit::Octets | Transmit::End) | None => return,
+                Some(Keying::Start(waveform)) => self.start(now, station, waveform),
+                Some(Keying::Octets) if !buffer.is_empty() => self.supply(station, buffer),
+                Some(Keying::End) if self.is_transmitting(station) => self.end(station),
+                Some(Keying::Octets | Keying::End) | None => return,
             }
         }
     }

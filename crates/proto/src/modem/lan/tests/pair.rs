@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::scan::{Found, scan};
 use super::super::wire::Packet;
 use super::super::{Config, Dce, Dte};
-use crate::modem::{Event, Transmit, Waveform};
+use crate::modem::{Event, Keying, Waveform};
 use crate::time::{Time, earliest};
 
 /// A station, a modem, and a transmitter that sends a block when its time is over.
@@ -79,9 +79,9 @@ impl Pair {
         while octets.len() < 1_296 && !self.is_last {
             let room = 1_296 - octets.len();
             match self.dce.poll_transmit(self.now, room, &mut octets) {
-                Some(Transmit::End) => self.is_last = true,
-                Some(Transmit::Octets) => {}
-                Some(Transmit::Start(_)) | None => panic!("the transmitter is on"),
+                Some(Keying::End) => self.is_last = true,
+                Some(Keying::Octets) => {}
+                Some(Keying::Start(_)) | None => panic!("the transmitter is on"),
             }
         }
         self.on_air.extend(octets);
@@ -102,7 +102,7 @@ impl Pair {
             }
             if self.block_at.is_none() {
                 let mut out = Vec::new();
-                if let Some(Transmit::Start(_)) = self.dce.poll_transmit(self.now, 0, &mut out) {
+                if let Some(Keying::Start(_)) = self.dce.poll_transmit(self.now, 0, &mut out) {
                     self.block_at = Some(self.now + ms(200));
                     self.is_last = false;
                 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::link::Link;
+use super::link::Bottleneck;
 use crate::tcp::{Algorithm, Config};
 
 const START: Duration = Duration::from_secs(2);
@@ -12,7 +12,7 @@ const SPAN: Duration = Duration::from_secs(20);
 fn one_flow_keeps_the_link_busy_and_waits_for_little_more_than_a_round_trip() {
     for (name, config) in tcps() {
         let delay = Duration::from_millis(50);
-        let mut link = Link::new(delay, &[config]).with_pings();
+        let mut link = Bottleneck::new(delay, &[config]).with_pings();
 
         let first = link.run(START, SPAN);
         let later = link.run(Duration::ZERO, SPAN);
@@ -29,7 +29,7 @@ fn one_flow_keeps_the_link_busy_and_waits_for_little_more_than_a_round_trip() {
 #[test]
 fn several_flows_share_a_busy_link() {
     for (name, config) in tcps() {
-        let mut link = Link::new(Duration::from_millis(20), &[config; 4]).with_pings();
+        let mut link = Bottleneck::new(Duration::from_millis(20), &[config; 4]).with_pings();
 
         let seen = link.run(START, SPAN);
 
@@ -43,7 +43,7 @@ fn several_flows_share_a_busy_link() {
 #[test]
 fn a_short_path_is_kept_busy_by_small_windows() {
     for (name, config) in tcps() {
-        let mut link = Link::new(Duration::from_millis(5), &[config; 2]);
+        let mut link = Bottleneck::new(Duration::from_millis(5), &[config; 2]);
 
         let seen = link.run(START, SPAN);
 
@@ -55,7 +55,7 @@ fn a_short_path_is_kept_busy_by_small_windows() {
 fn packets_held_back_for_order_leave_the_link_busy() {
     for (name, config) in tcps() {
         let delay = Duration::from_millis(50);
-        let mut link = Link::new(delay, &[config]).with_stalls(delay);
+        let mut link = Bottleneck::new(delay, &[config]).with_stalls(delay);
 
         let seen = link.run(START, SPAN);
 
@@ -68,7 +68,7 @@ fn packets_held_back_for_order_leave_the_link_busy() {
 fn a_window_of_two_round_trips_is_left_alone() {
     let receive_buffer = 250_000;
     let config = Config { receive_buffer, ..tcp(Algorithm::default(), false) };
-    let mut link = Link::new(Duration::from_millis(50), &[config]);
+    let mut link = Bottleneck::new(Duration::from_millis(50), &[config]);
 
     let seen = link.run(START, SPAN);
 

@@ -15,7 +15,7 @@ use crate::time::{Time, earliest};
 const RATE: f64 = 1.25e6;
 
 /// A link and the conversations over it.
-pub(super) struct Link {
+pub(super) struct Bottleneck {
     now: Time,
     queue: Queue,
     /// One way.
@@ -61,7 +61,7 @@ pub(super) struct Seen {
     pub(super) signals: u64,
 }
 
-impl Link {
+impl Bottleneck {
     /// Conversations over a link with `delay` each way.
     pub(super) fn new(delay: Duration, configs: &[Config]) -> Self {
         let now = Time::from_nanos(1_000_000_000);

@@ -5,11 +5,11 @@ use super::*;
 const SOFT: Cpdu<'static> = Cpdu::Request { is_exclusive: false };
 const ACCEPTED: Cpdu<'static> = Cpdu::Accepted;
 
-fn link() -> Link {
-    Link::new(Config::default())
+fn link() -> PhysicalLink {
+    PhysicalLink::new(Config::default())
 }
 
-fn story(link: &mut Link) -> Vec<String> {
+fn story(link: &mut PhysicalLink) -> Vec<String> {
     let owed = std::iter::from_fn(|| link.poll_owed()).map(|it| format!("send {:?}", it.c_pdu));
     let mut story: Vec<String> = owed.collect();
     story.extend(std::iter::from_fn(|| link.poll_event()).map(|it| format!("{it:?}")));
@@ -63,7 +63,7 @@ fn a_repeated_call_is_answered_again_and_a_new_one_starts_anew() {
 
 #[test]
 fn silence_means_calling_again_and_giving_up() {
-    let mut caller = Link::new(Config { calls: 2, ..Config::default() });
+    let mut caller = PhysicalLink::new(Config { calls: 2, ..Config::default() });
     let request = "send Request { is_exclusive: false }";
 
     caller.call(7, false, true, None);
@@ -78,7 +78,7 @@ fn silence_means_calling_again_and_giving_up() {
 
 #[test]
 fn a_call_after_one_that_failed_is_in_doubt_until_the_peer_has_spoken() {
-    let mut caller = Link::new(Config { calls: 1, breaks: 2, ..Config::default() });
+    let mut caller = PhysicalLink::new(Config { calls: 1, breaks: 2, ..Config::default() });
     let made = "Made { is_exclusive: false, is_caller: true, is_long: true, in_doubt: true }";
 
     caller.call(7, false, true, None);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::s5066::dts::wire::{
-    self, Ack, Body, Coding, Fsn, LongAck, MAX_BITMAP, Numbers, Run, Segment,
+    self, Ack, Body, Coding, CpduSegment, Fsn, LongAck, MAX_BITMAP, Numbers, Run,
 };
 
 /// An acknowledgement to be sent (Annex C, section 3.4; with long numbers, ours).
@@ -68,7 +68,7 @@ impl Acknowledgement {
         match self.list {
             List::InHeader => Body::Ack { is_expedited: false, ack: self.in_header() },
             List::Segment { base, is_last, coding } => {
-                let list = Segment::new(&self.octets);
+                let list = CpduSegment::new(&self.octets);
                 Body::LongAck(LongAck { lwe: self.lwe, base, is_last, coding, list })
             }
         }

@@ -28,7 +28,7 @@ mod tests;
 mod window;
 
 pub use acknowledgement::Acknowledgement;
-pub use outgoing::{Acked, Backlog, Cpdu, Outgoing, Repeat, SenderStats};
+pub use outgoing::{Acked, ArqBacklog, ArqPdu, DataFrame, Repeat, SenderStats};
 pub use receiver::{Delivered, Receiver, ReceiverStats, Verdict};
 pub use sender::Sender;
 

@@ -6,7 +6,7 @@ use crate::time::Time;
 
 /// A C_PDU to be sent.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Cpdu {
+pub struct ArqPdu {
     /// What the outcome will name.
     pub id: RequestId,
     /// The C_PDU.
@@ -23,7 +23,7 @@ pub struct Cpdu {
 
 /// A frame to be sent now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Outgoing<'a> {
+pub struct DataFrame<'a> {
     /// What it says.
     pub data: Data<'a>,
     /// Whether it was sent before.
@@ -45,7 +45,7 @@ pub struct Acked {
 
 /// What there is to be sent.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Backlog {
+pub struct ArqBacklog {
     /// Octets of C_PDUs that no frame has carried yet.
     pub unsent: usize,
     /// C_PDUs with such octets.
@@ -60,7 +60,7 @@ pub struct Backlog {
     pub window: usize,
 }
 
-impl Backlog {
+impl ArqBacklog {
     /// Whether nothing can be sent now.
     #[must_use]
     pub fn is_blocked(&self) -> bool {

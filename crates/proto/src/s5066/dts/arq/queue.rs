@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::outgoing::{Cpdu, SenderStats};
+use super::outgoing::{ArqPdu, SenderStats};
 use crate::s5066::service::{Failure, Outcome, RequestId};
 use crate::time::{Time, earliest};
 
@@ -29,7 +29,7 @@ pub(super) struct Queue {
 /// A C_PDU that is not finished.
 #[derive(Clone, Debug)]
 pub(super) struct Pending {
-    pub(super) c_pdu: Cpdu,
+    pub(super) c_pdu: ArqPdu,
     /// Octets of each piece but the last; 0 before the first is cut.
     pub(super) piece: usize,
     /// Octets that are cut.
@@ -71,7 +71,7 @@ pub(super) struct Piece {
 }
 
 impl Pending {
-    fn new(c_pdu: Cpdu) -> Self {
+    fn new(c_pdu: ArqPdu) -> Self {
         Self {
             c_pdu,
             piece: 0,
@@ -97,7 +97,7 @@ impl Pending {
 
 impl Queue {
     /// Takes a C_PDU to be cut from its beginning.
-    pub(super) fn push(&mut self, c_pdu: Cpdu) {
+    pub(super) fn push(&mut self, c_pdu: ArqPdu) {
         self.held += c_pdu.octets.len();
         self.unsent += c_pdu.octets.len();
         self.uncut += 1;

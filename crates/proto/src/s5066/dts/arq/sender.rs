@@ -1,10 +1,10 @@
 //! The sending end: what to send in a transmission, and what became of it.
 
-use super::outgoing::{Acked, Backlog, Cpdu, Outgoing, Repeat, SenderStats};
+use super::outgoing::{Acked, ArqBacklog, ArqPdu, DataFrame, Repeat, SenderStats};
 use super::queue::{Pending, Progress, Queue};
 use super::window::{Launch, Window};
 use super::{MAX_C_PDU, OutOfSync};
-use crate::s5066::dts::wire::{Data, MAX_SEGMENT, Numbers, Report, Segment};
+use crate::s5066::dts::wire::{CpduSegment, Data, MAX_SEGMENT, Numbers, Report};
 use crate::s5066::service::{Failure, Outcome, RequestId};
 use crate::time::Time;
 
@@ -55,12 +55,12 @@ impl Sender {
     /// # Errors
     /// Gives it back when it is longer than the other end takes, or enough is held; ask
     /// [`Sender::backlog`] before.
-    pub fn push(&mut self, c_pdu: Cpdu) -> Result<(), Cpdu> {
+    pub fn push(&mut self, c_pdu: ArqPdu) -> Result<(), ArqPdu> {
         if c_pdu.octets.len() > MAX_C_PDU || self.queue.held() + c_pdu.octets.len() > MAX_HELD {
             return Err(c_pdu);
         }
         let in_order = c_pdu.in_order && !self.queue.is_overtaken_by(c_pdu.priority);
-        self.queue.push(Cpdu { in_order, ..c_pdu });
+        self.queue.push(ArqPdu { in_order, ..c_pdu });
         Ok(())
     }
 
@@ -186,7 +186,7 @@ impl Sender {
         turn: u64,
         segment: usize,
         room: usize,
-    ) -> Option<Outgoing<'_>> {
+    ) -> Option<DataFrame<'_>> {
         self.handle_timeout(now);
         if self.out_of_sync.is_some() {
             return None;
@@ -208,7 +208,7 @@ impl Sender {
 
     /// A frame that may fill what is left of our transmission `turn`: the unacknowledged ones by
     /// turns, the oldest first.
-    pub fn poll_spare(&mut self, turn: u64, room: usize) -> Option<Outgoing<'_>> {
+    pub fn poll_spare(&mut self, turn: u64, room: usize) -> Option<DataFrame<'_>> {
         if self.out_of_sync.is_some() {
             return None;
         }
@@ -229,10 +229,10 @@ impl Sender {
 
     /// What there is to be sent.
     #[must_use]
-    pub fn backlog(&self) -> Backlog {
+    pub fn backlog(&self) -> ArqBacklog {
         let (unsent_c_pdus, unsent) = self.queue.unsent();
         let (due, due_octets) = self.window.due();
-        Backlog {
+        ArqBacklog {
             unsent,
             unsent_c_pdus,
             due,
@@ -355,7 +355,7 @@ impl Sender {
     }
 
     /// Sends the frame in this turn.
-    fn send(&mut self, at: u64, turn: u64) -> Outgoing<'_> {
+    fn send(&mut self, at: u64, turn: u64) -> DataFrame<'_> {
         let Launch { piece, is_repeat, at_lower_edge, at_upper_edge } =
             self.window.launch(at, turn);
         if is_repeat {
@@ -375,8 +375,8 @@ impl Sender {
             is_drop: pending.is_dropped(),
             at_upper_edge,
             at_lower_edge,
-            segment: Segment::new(octets.unwrap_or_default()),
+            segment: CpduSegment::new(octets.unwrap_or_default()),
         };
-        Outgoing { data, is_repeat }
+        DataFrame { data, is_repeat }
     }
 }

@@ -5,7 +5,7 @@ mod story;
 mod window;
 
 use super::*;
-use crate::s5066::dts::wire::{self, Body, Fsn, Numbers, Segment};
+use crate::s5066::dts::wire::{self, Body, CpduSegment, Fsn, Numbers};
 use crate::s5066::service::{Failure, Outcome, RequestId};
 use crate::time::Time;
 
@@ -26,7 +26,7 @@ fn a_c_pdu_is_cut_into_equal_pieces_and_delivered_whole() {
     assert!(receiver.is_ack_due());
     acknowledge(&mut sender, &receiver, 1).unwrap();
     assert_eq!(sender.poll_outcome(), Some((RequestId(1), Outcome::Done)));
-    assert_eq!(sender.backlog(), Backlog { window: 128, ..Backlog::default() });
+    assert_eq!(sender.backlog(), ArqBacklog { window: 128, ..ArqBacklog::default() });
 }
 
 #[test]
@@ -128,8 +128,8 @@ fn what_expires_is_dropped_at_both_ends() {
     let mut sender = Sender::new(Numbers::Short, 128);
     let mut receiver = Receiver::new(Numbers::Short);
     let expires = Some(Time::from_nanos(10));
-    sender.push(Cpdu { expires, ..c_pdu(1, 40, true) }).unwrap();
-    sender.push(Cpdu { expires, ..c_pdu(2, 40, true) }).unwrap();
+    sender.push(ArqPdu { expires, ..c_pdu(1, 40, true) }).unwrap();
+    sender.push(ArqPdu { expires, ..c_pdu(2, 40, true) }).unwrap();
     sender.push(c_pdu(3, 40, true)).unwrap();
     // Two of four pieces go out, one of them arrives.
     for _ in 0..2 {
@@ -157,7 +157,7 @@ fn what_expires_is_dropped_at_both_ends() {
         outcomes,
         [(RequestId(1), expired), (RequestId(2), expired), (RequestId(3), Outcome::Done),]
     );
-    assert_eq!(sender.backlog(), Backlog { window: 128, ..Backlog::default() });
+    assert_eq!(sender.backlog(), ArqBacklog { window: 128, ..ArqBacklog::default() });
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn of_what_fails_it_is_told_whether_it_may_have_arrived() {
     for id in 1..4 {
         sender.push(c_pdu(id, 20, true)).unwrap();
     }
-    sender.push(Cpdu { is_retried: true, ..c_pdu(4, 20, true) }).unwrap();
+    sender.push(ArqPdu { is_retried: true, ..c_pdu(4, 20, true) }).unwrap();
     // Two of two pieces of the first and the second, one of the third.
     transmit(&mut sender, 1, 10, &mut |_| {});
 
@@ -357,9 +357,9 @@ fn hostile_frames_do_not_fill_the_memory() {
     assert!(receiver.held() <= MAX_C_PDU, "{}", receiver.held());
 }
 
-fn c_pdu(id: u64, len: usize, in_order: bool) -> Cpdu {
+fn c_pdu(id: u64, len: usize, in_order: bool) -> ArqPdu {
     let octets = vec![id.to_le_bytes()[0]; len];
-    Cpdu { id: RequestId(id), octets, in_order, priority: 0, expires: None, is_retried: false }
+    ArqPdu { id: RequestId(id), octets, in_order, priority: 0, expires: None, is_retried: false }
 }
 
 /// Sends all there is in one turn, and tells it.
@@ -370,7 +370,7 @@ fn transmit(
     channel: &mut dyn FnMut(&wire::Data<'_>),
 ) -> Vec<String> {
     let mut sent = Vec::new();
-    while let Some(Outgoing { data, .. }) = sender.poll(Time::ZERO, turn, segment, 1023) {
+    while let Some(DataFrame { data, .. }) = sender.poll(Time::ZERO, turn, segment, 1023) {
         channel(&data);
         let flags = [(data.is_drop, "drop "), (data.is_start, "start "), (data.is_end, "end ")];
         let edges = [(data.at_lower_edge, " lower"), (data.at_upper_edge, " upper")];
@@ -416,6 +416,6 @@ fn wire_data(number: u16, is_start: bool, octets: &[u8]) -> wire::Data<'_> {
         is_drop: false,
         at_upper_edge: false,
         at_lower_edge: false,
-        segment: Segment::new(octets),
+        segment: CpduSegment::new(octets),
     }
 }

@@ -16,7 +16,7 @@ mod sender;
 mod tests;
 
 pub use receiver::{Arrived, Receiver, ReceiverStats};
-pub use sender::{Cpdu, Outgoing, Sender, SenderStats};
+pub use sender::{DatagramFrame, DatagramPdu, Sender, SenderStats};
 
 /// The unit of reception windows, in milliseconds.
 const WINDOW_UNIT_MS: u64 = 500;

@@ -82,14 +82,14 @@ pub struct Receiver {
 /// What one sender sends in one kind of frames.
 #[derive(Clone, Debug, Default)]
 struct Source {
-    open: BTreeMap<u16, Open>,
+    open: BTreeMap<u16, PartialPdu>,
     /// Numbers of C_PDUs that were handed on, and until when those are known.
     done: VecDeque<(u16, Time)>,
 }
 
 /// A C_PDU that is not handed on.
 #[derive(Clone, Debug)]
-struct Open {
+struct PartialPdu {
     to: Address,
     in_order: bool,
     octets: Vec<u8>,
@@ -149,7 +149,7 @@ impl Receiver {
         let open = source.open.entry(id).or_insert_with(|| {
             self.held += size;
             self.begun += 1;
-            Open {
+            PartialPdu {
                 to,
                 in_order: datagram.in_order,
                 octets: vec![0; size],
@@ -279,7 +279,7 @@ impl Receiver {
             self.held -= open.octets.len();
             let (errored, missing) = (open.ranges(State::Errored), open.ranges(State::Missing));
             let (from, is_expedited) = key;
-            let Open { to, in_order, octets, .. } = open;
+            let PartialPdu { to, in_order, octets, .. } = open;
             let arrived = Arrived { from, to, is_expedited, in_order, octets, errored, missing };
             let is_whole = arrived.is_whole();
             self.stats.whole += u64::from(is_whole);
@@ -295,7 +295,7 @@ impl Source {
         let is_before = |id: u16, other: u16| {
             id != other && other.wrapping_sub(id) % DATAGRAM_IDS < DATAGRAM_IDS / 2
         };
-        let may_go = |id: u16, open: &Open| {
+        let may_go = |id: u16, open: &PartialPdu| {
             let mut others = self.open.iter();
             open.is_over()
                 && !(open.in_order
@@ -305,7 +305,7 @@ impl Source {
     }
 }
 
-impl Open {
+impl PartialPdu {
     fn is_over(&self) -> bool {
         self.is_closed || self.good == self.octets.len()
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::WINDOW_UNIT_MS;
 use crate::s5066::Address;
 use crate::s5066::dts::arq::MAX_C_PDU;
-use crate::s5066::dts::wire::{DATAGRAM_IDS, Datagram, MAX_SEGMENT, Segment};
+use crate::s5066::dts::wire::{CpduSegment, DATAGRAM_IDS, Datagram, MAX_SEGMENT};
 use crate::s5066::service::{Failure, Outcome, RequestId};
 use crate::time::Time;
 
@@ -15,7 +15,7 @@ const MAX_WAITING: usize = 256;
 
 /// A C_PDU to be sent without acknowledgement.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Cpdu {
+pub struct DatagramPdu {
     /// What the outcome will name.
     pub id: RequestId,
     /// To whom: a node or a group.
@@ -36,7 +36,7 @@ pub struct Cpdu {
 
 /// A frame to be sent now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Outgoing<'a> {
+pub struct DatagramFrame<'a> {
     /// To whom.
     pub to: Address,
     /// What it says.
@@ -79,7 +79,7 @@ struct Queue {
 
 #[derive(Clone, Debug)]
 struct Waiting {
-    c_pdu: Cpdu,
+    c_pdu: DatagramPdu,
     /// What its first frame settled.
     begun: Option<Begun>,
 }
@@ -113,7 +113,7 @@ impl Sender {
     ///
     /// # Errors
     /// Gives it back when too many wait, or it is too long.
-    pub fn push(&mut self, c_pdu: Cpdu) -> Result<(), Cpdu> {
+    pub fn push(&mut self, c_pdu: DatagramPdu) -> Result<(), DatagramPdu> {
         let queue = &mut self.queues[usize::from(!c_pdu.is_expedited)];
         if queue.waiting.len() >= MAX_WAITING || c_pdu.octets.len() > MAX_C_PDU {
             return Err(c_pdu);
@@ -140,7 +140,7 @@ impl Sender {
     ///
     /// A C_PDU is cut into equal pieces of at most `segment` octets when it is begun. Between its
     /// repeats others of its kind are sent.
-    pub fn poll(&mut self, at: Time, segment: usize, room: usize) -> Option<Outgoing<'_>> {
+    pub fn poll(&mut self, at: Time, segment: usize, room: usize) -> Option<DatagramFrame<'_>> {
         self.handle_timeout(at);
         for index in 0..2 {
             let queue = &mut self.queues[index];
@@ -224,7 +224,7 @@ impl Sender {
         begun: Begun,
         len: usize,
         is_pass_over: bool,
-    ) -> Option<Outgoing<'_>> {
+    ) -> Option<DatagramFrame<'_>> {
         let queue = &mut self.queues[index].waiting;
         let waiting = if is_pass_over {
             let waiting = queue.pop_front()?;
@@ -248,9 +248,9 @@ impl Sender {
             size: u16::try_from(c_pdu.octets.len()).unwrap_or(u16::MAX),
             offset: u16::try_from(begun.offset).unwrap_or(u16::MAX),
             window: u16::try_from(left).unwrap_or(u16::MAX),
-            segment: Segment::new(&c_pdu.octets[begun.offset..begun.offset + len]),
+            segment: CpduSegment::new(&c_pdu.octets[begun.offset..begun.offset + len]),
         };
-        Some(Outgoing { to: c_pdu.to, datagram, is_repeat: begun.passes > 0 })
+        Some(DatagramFrame { to: c_pdu.to, datagram, is_repeat: begun.passes > 0 })
     }
 
     /// Tells the outcome of a C_PDU whose time is over.

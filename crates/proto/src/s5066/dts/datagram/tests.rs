@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::rng::Rng;
 use crate::s5066::Address;
-use crate::s5066::dts::wire::{Datagram, Segment};
+use crate::s5066::dts::wire::{CpduSegment, Datagram};
 use crate::s5066::service::{Failure, Outcome, RequestId};
 use crate::time::Time;
 
@@ -18,11 +18,12 @@ const TO: Address = Address::node(2);
 fn a_c_pdu_is_sent_as_often_as_asked_and_handed_on_once() {
     let mut sender = Sender::new(4095);
     let mut receiver = Receiver::new();
-    sender.push(Cpdu { repeats: 1, ..c_pdu(1, 100) }).unwrap();
+    sender.push(DatagramPdu { repeats: 1, ..c_pdu(1, 100) }).unwrap();
     sender.push(c_pdu(2, 10)).unwrap();
 
     let mut sent = Vec::new();
-    while let Some(Outgoing { to, datagram, is_repeat }) = sender.poll(at(sent.len()), 60, 100) {
+    while let Some(DatagramFrame { to, datagram, is_repeat }) = sender.poll(at(sent.len()), 60, 100)
+    {
         receiver.handle_datagram(at(sent.len()), FROM, to, &datagram);
         let Datagram { id, offset, window, .. } = datagram;
         sent.push((id, offset, window, is_repeat));
@@ -50,10 +51,10 @@ fn a_c_pdu_is_sent_as_often_as_asked_and_handed_on_once() {
 fn expedited_ones_go_first_and_count_for_themselves() {
     let mut sender = Sender::new(7);
     sender.push(c_pdu(1, 10)).unwrap();
-    sender.push(Cpdu { is_expedited: true, ..c_pdu(2, 10) }).unwrap();
+    sender.push(DatagramPdu { is_expedited: true, ..c_pdu(2, 10) }).unwrap();
 
     let mut kinds = Vec::new();
-    while let Some(Outgoing { datagram, .. }) = sender.poll(Time::ZERO, 60, 100) {
+    while let Some(DatagramFrame { datagram, .. }) = sender.poll(Time::ZERO, 60, 100) {
         kinds.push((datagram.is_expedited, datagram.id));
     }
 
@@ -70,7 +71,7 @@ fn what_waited_long_for_another_leaves_no_deadline_behind() {
         size: 4,
         offset: 0,
         window,
-        segment: Segment::new(octets),
+        segment: CpduSegment::new(octets),
     };
     receiver.handle_datagram(at(0), FROM, TO, &piece(1, 200, &[1, 1]));
     receiver.handle_datagram(at(0), FROM, TO, &piece(2, 2, &[2, 2]));
@@ -84,8 +85,8 @@ fn what_waited_long_for_another_leaves_no_deadline_behind() {
 #[test]
 fn nothing_is_sent_after_the_window_or_the_time_to_live() {
     let mut sender = Sender::new(0);
-    sender.push(Cpdu { repeats: 15, ..c_pdu(1, 10) }).unwrap();
-    sender.push(Cpdu { expires: Some(at(3)), ..c_pdu(2, 2000) }).unwrap();
+    sender.push(DatagramPdu { repeats: 15, ..c_pdu(1, 10) }).unwrap();
+    sender.push(DatagramPdu { expires: Some(at(3)), ..c_pdu(2, 2000) }).unwrap();
 
     assert!(sender.poll(at(0), 100, 100).is_some());
     assert!(sender.poll(at(2), 100, 100).is_some());
@@ -103,7 +104,7 @@ fn errors_and_gaps_are_told_when_the_window_closes() {
     let mut receiver = Receiver::new();
     let piece = |offset, is_good| Datagram {
         offset,
-        segment: Segment { octets: &[9; 10], is_good },
+        segment: CpduSegment { octets: &[9; 10], is_good },
         ..datagram(5, 40)
     };
     receiver.handle_datagram(at(0), FROM, TO, &piece(0, true));
@@ -127,7 +128,7 @@ fn errors_and_gaps_are_told_when_the_window_closes() {
 fn a_repeat_heals_what_was_damaged() {
     let mut receiver = Receiver::new();
     for is_good in [false, true] {
-        let segment = Segment { octets: &[9; 40], is_good };
+        let segment = CpduSegment { octets: &[9; 40], is_good };
         receiver.handle_datagram(at(0), FROM, TO, &Datagram { segment, ..datagram(5, 40) });
     }
 
@@ -139,7 +140,7 @@ fn the_order_is_that_of_the_numbers_until_a_window_closes() {
     let mut receiver = Receiver::new();
     let piece = |id, octets: &'static [u8]| Datagram {
         in_order: true,
-        segment: Segment::new(octets),
+        segment: CpduSegment::new(octets),
         ..datagram(id, 2)
     };
 
@@ -161,7 +162,7 @@ fn hostile_frames_do_not_fill_the_memory() {
     let octets = [0; 10];
     for number in 0..20_000_u16 {
         let from = Address::node(u32::from(number % 100));
-        let segment = Segment::new(&octets);
+        let segment = CpduSegment::new(&octets);
         let window = u16::MAX;
         let datagram = Datagram { window, segment, ..datagram(number / 3, 4112) };
         receiver.handle_datagram(at(0), from, TO, &datagram);
@@ -170,7 +171,7 @@ fn hostile_frames_do_not_fill_the_memory() {
     }
     assert!(receiver.stats().evicted > 0);
     for (size, offset, len) in [(0, 0, 0), (5, 0, 6), (5, 0, 0), (5, 65_535, 5), (65_535, 0, 5)] {
-        let segment = Segment::new(&octets[..len]);
+        let segment = CpduSegment::new(&octets[..len]);
         let datagram = Datagram { offset, segment, ..datagram(9, size) };
         receiver.handle_datagram(at(0), FROM, TO, &datagram);
     }
@@ -188,10 +189,10 @@ proptest! {
         let (mut sender, mut receiver) = (Sender::new(4090), Receiver::new());
         for (id, &(len, repeats, in_order)) in (0..).zip(&lengths) {
             let window = Duration::from_secs(3600);
-            sender.push(Cpdu { repeats, in_order, window, ..c_pdu(id, len) }).unwrap();
+            sender.push(DatagramPdu { repeats, in_order, window, ..c_pdu(id, len) }).unwrap();
         }
         let mut now = 0;
-        while let Some(Outgoing { to, datagram, .. }) = sender.poll(at(now), 200, 200) {
+        while let Some(DatagramFrame { to, datagram, .. }) = sender.poll(at(now), 200, 200) {
             for _ in 0..=rng.below(2) {
                 if rng.chance(loss) {
                     continue;
@@ -201,7 +202,7 @@ proptest! {
                 if !is_good {
                     octets[0] ^= 1;
                 }
-                let segment = Segment { octets: &octets, is_good };
+                let segment = CpduSegment { octets: &octets, is_good };
                 receiver.handle_datagram(at(now), FROM, to, &Datagram { segment, ..datagram });
             }
             now += usize::try_from(rng.below(3)).unwrap();
@@ -232,8 +233,8 @@ fn at(seconds: usize) -> Time {
     Time::ZERO + Duration::from_secs(seconds as u64)
 }
 
-fn c_pdu(id: u64, len: usize) -> Cpdu {
-    Cpdu {
+fn c_pdu(id: u64, len: usize) -> DatagramPdu {
+    DatagramPdu {
         id: RequestId(id),
         to: TO,
         octets: vec![id.to_le_bytes()[0]; len],
@@ -246,7 +247,7 @@ fn c_pdu(id: u64, len: usize) -> Cpdu {
 }
 
 fn datagram(id: u16, size: u16) -> Datagram<'static> {
-    let segment = Segment::new(&[]);
+    let segment = CpduSegment::new(&[]);
     let (is_expedited, in_order) = (false, false);
     Datagram { is_expedited, id, in_order, size, offset: 0, window: 20, segment }
 }

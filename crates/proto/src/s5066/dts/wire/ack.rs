@@ -1,6 +1,6 @@
 //! What acknowledgements say: bitmaps of the standard, and lists for windows of thousands.
 
-use super::{Fsn, Numbers, Segment};
+use super::{CpduSegment, Fsn, Numbers};
 
 /// The most octets of a bitmap in a header.
 pub const MAX_BITMAP: usize = 16;
@@ -48,7 +48,7 @@ pub struct LongAck<'a> {
     /// How the list is written.
     pub coding: Coding,
     /// The list; an empty one has no check sum.
-    pub list: Segment<'a>,
+    pub list: CpduSegment<'a>,
 }
 
 /// How a list is written.

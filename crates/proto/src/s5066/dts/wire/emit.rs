@@ -1,7 +1,7 @@
 //! Frames to octets.
 
 use super::{
-    Body, CRC32, Coding, FIXED, Frame, Header, MAX_SEGMENT, Numbers, Reason, SYNC, Segment,
+    Body, CRC32, Coding, CpduSegment, FIXED, Frame, Header, MAX_SEGMENT, Numbers, Reason, SYNC,
 };
 use crate::crc;
 
@@ -34,7 +34,7 @@ impl Frame<'_> {
         if let Body::Padding { count } = self.body {
             out.resize(out.len() + usize::from(count), 0);
         }
-        if let Some(Segment { octets, is_good }) = self.segment() {
+        if let Some(CpduSegment { octets, is_good }) = self.segment() {
             let sum = crc::segment(octets);
             out.extend_from_slice(octets);
             out.extend_from_slice(&if is_good { sum } else { !sum }.to_le_bytes());

@@ -1,9 +1,9 @@
 //! From octets to frames.
 
 use super::{
-    Ack, Body, CRC16, CRC32, Coding, Data, Datagram, Eow, Expedited, FIXED, Frame, Fsn, Header,
-    LongAck, MAX_BITMAP, MAX_MESSAGE, MAX_PADDING, Management, Numbers, Reason, Reset, SYNC,
-    Segment,
+    Ack, Body, CRC16, CRC32, Coding, CpduSegment, Data, Datagram, Eow, Expedited, FIXED, Frame,
+    Fsn, Header, LongAck, MAX_BITMAP, MAX_MESSAGE, MAX_PADDING, Management, Numbers, Reason, Reset,
+    SYNC,
 };
 use crate::crc;
 use crate::s5066::Address;
@@ -133,7 +133,7 @@ struct After<'a> {
 
 impl<'a> After<'a> {
     /// Takes a segment, or tells how many octets it needs.
-    fn segment(&mut self, flags: u8, low: u8) -> Result<Segment<'a>, usize> {
+    fn segment(&mut self, flags: u8, low: u8) -> Result<CpduSegment<'a>, usize> {
         let size = usize::from(u16::from_be_bytes([flags & 3, low]));
         let need = size + CRC32;
         match self.octets.get(..need) {
@@ -144,11 +144,11 @@ impl<'a> After<'a> {
                     Reading::AtEnd | Reading::Checked => crc::segment(octets).to_le_bytes() == sum,
                     Reading::Measured => true,
                 };
-                Ok(Segment { octets, is_good })
+                Ok(CpduSegment { octets, is_good })
             }
             None if self.reading == Reading::AtEnd => {
                 self.taken = self.octets.len();
-                Ok(Segment { octets: &self.octets[..size.min(self.taken)], is_good: false })
+                Ok(CpduSegment { octets: &self.octets[..size.min(self.taken)], is_good: false })
             }
             None => Err(need),
         }
@@ -259,7 +259,7 @@ fn body<'a>(
             let base = fields.fsn(numbers)?;
             fields.end()?;
             let list = match (flags & 3, low) {
-                (0, 0) => Ok(Segment::new(&[])),
+                (0, 0) => Ok(CpduSegment::new(&[])),
                 _ => after.segment(flags, low),
             };
             let coding = if flags & 0x40 != 0 { Coding::Runs } else { Coding::Bitmap };

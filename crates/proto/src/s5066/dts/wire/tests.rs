@@ -19,7 +19,7 @@ fn every_frame_is_the_octets_of_its_vector() {
         is_drop: false,
         at_upper_edge: false,
         at_lower_edge: false,
-        segment: Segment::new(C_PDU),
+        segment: CpduSegment::new(C_PDU),
     };
     let unordered = Data { fsn: Fsn(18), in_order: false, ..whole };
     let short = Numbers::Short;
@@ -57,7 +57,7 @@ fn every_frame_is_the_octets_of_its_vector() {
                     is_end: true,
                     id: 3,
                     fsn: 0,
-                    segment: Segment::new(C_PDU),
+                    segment: CpduSegment::new(C_PDU),
                 }),
             ),
             "90EB 400006E9 00A141E00A141F CC0900 3CFB 0002990048454C4C4F EABFA568",
@@ -92,7 +92,7 @@ fn every_frame_is_the_octets_of_its_vector() {
                     id: 5,
                     size: 1,
                     window: 8,
-                    segment: Segment::new(&[0x10]),
+                    segment: CpduSegment::new(&[0x10]),
                     ..datagram(true)
                 }),
             ),
@@ -137,7 +137,7 @@ fn the_long_frames_are_the_octets_of_the_document() {
         is_drop: false,
         at_upper_edge: true,
         at_lower_edge: false,
-        segment: Segment::new(b"HI"),
+        segment: CpduSegment::new(b"HI"),
     };
     let reset = Reset { is_rx_command: true, lwe: Fsn(0x0102), id: 3, ..Reset::default() };
     let list = LongAck {
@@ -145,14 +145,14 @@ fn the_long_frames_are_the_octets_of_the_document() {
         base: Fsn(0x1001),
         is_last: true,
         coding: Coding::Runs,
-        list: Segment::new(&[0x00, 0x81, 0x00, 0x02]),
+        list: CpduSegment::new(&[0x00, 0x81, 0x00, 0x02]),
     };
     let ack = Some(Ack { lwe: Fsn(0x0a0b), bitmap: &[1] });
     let numbers = Numbers::Long;
     let vectors = [
         (Body::Data { numbers, data, ack: None }, "9", "48 02 12 34"),
         (Body::LongAck(list), "A", "10 00 C0 04 10 01"),
-        (Body::LongAck(LongAck { list: Segment::new(&[]), ..list }), "A", "10 00 C0 00 10 01"),
+        (Body::LongAck(LongAck { list: CpduSegment::new(&[]), ..list }), "A", "10 00 C0 00 10 01"),
         (Body::Data { numbers, data, ack }, "B", "48 02 12 34 0A 0B 01"),
         (Body::Reset { numbers, reset }, "C", "02 01 02 03"),
         (Body::Extension { kind: 0xaa, octets: &[1, 2] }, "D", "AA 01 02"),
@@ -261,13 +261,13 @@ fn a_report_tells_the_runs_of_both_codings() {
         base: Fsn(0xffff),
         is_last: true,
         coding: Coding::Runs,
-        list: Segment::new(&[0x01, 0x81, 0x00, 0x00, 0x02]),
+        list: CpduSegment::new(&[0x01, 0x81, 0x00, 0x00, 0x02]),
     };
     assert_eq!(
         list.report().runs().collect::<Vec<_>>(),
         [arrived(false, 1), arrived(true, 128), arrived(true, 2)],
     );
-    let bad = LongAck { list: Segment { is_good: false, ..list.list }, ..list };
+    let bad = LongAck { list: CpduSegment { is_good: false, ..list.list }, ..list };
     assert_eq!(bad.report().runs().next(), None);
     assert!(!bad.report().is_last);
 }
@@ -309,7 +309,7 @@ proptest! {
 
         prop_assert_eq!(list.len(), 1 + ack::length_octets(len));
         let (lwe, base) = (Fsn(0), Fsn(0));
-        let (coding, list) = (Coding::Runs, Segment::new(&list));
+        let (coding, list) = (Coding::Runs, CpduSegment::new(&list));
         let report = LongAck { lwe, base, is_last: true, coding, list }.report();
         prop_assert_eq!(report.runs().collect::<Vec<_>>(), [Run { has_arrived: true, len }]);
     }
@@ -324,7 +324,7 @@ fn frame(eot: u8, to: Address, from: Address, body: Body<'_>) -> Frame<'_> {
 }
 
 fn datagram(is_expedited: bool) -> Datagram<'static> {
-    let segment = Segment::new(C_PDU);
+    let segment = CpduSegment::new(C_PDU);
     let (id, size, offset, window) = (0x123, 9, 0, 50);
     Datagram { is_expedited, id, in_order: false, size, offset, window, segment }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::{Config, Event, Node};
 use crate::contract::harness::keeps_time;
-use crate::modem::{self, Transmit, Waveform};
+use crate::modem::{self, Keying, Waveform};
 use crate::rng::Rng;
 use crate::s5066::Address;
 use crate::s5066::sis::client::SendId;
@@ -230,9 +230,9 @@ impl Pair {
         while !modem.ended && modem.block.len() < want {
             let room = want - modem.block.len();
             match node.poll_transmit(now, room, &mut modem.block) {
-                Some(Transmit::Octets) => {}
-                Some(Transmit::End) => modem.ended = true,
-                Some(Transmit::Start(_)) | None => break,
+                Some(Keying::Octets) => {}
+                Some(Keying::End) => modem.ended = true,
+                Some(Keying::Start(_)) | None => break,
             }
         }
         let done = now + waveform.block_time();
@@ -281,7 +281,7 @@ impl Pair {
             let is_idle = end.modem.transmitting.is_none() && end.modem.own.is_empty();
             if is_idle && self.has_modems {
                 let mut none = Vec::new();
-                if let Some(Transmit::Start(waveform)) = end.node.poll_transmit(now, 0, &mut none) {
+                if let Some(Keying::Start(waveform)) = end.node.poll_transmit(now, 0, &mut none) {
                     let waveform = self.set_to.unwrap_or(waveform);
                     let first = now + Duration::from_millis(200) + waveform.preamble();
                     end.modem.transmitting = Some((waveform, first, true));

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::keep_alive::{Due, KeepAlive};
 use super::messages::{self, Question};
-use super::outgoing::Outgoing;
+use super::output::OutputBuffer;
 use super::primitive::{HardLink, MAX_TTL, Management, Primitive, UnidataRequest};
 use super::stream::Stream;
 use super::{Confirmation, Delivery, LinkReason, NodeStatus, Sap, Service};
@@ -72,7 +72,7 @@ pub struct Client {
     config: Config,
     state: State,
     stream: Stream,
-    outgoing: Outgoing,
+    outgoing: OutputBuffer,
     keep_alive: KeepAlive,
     is_flow_on: bool,
     /// Whether the node knows management messages of ours.
@@ -160,7 +160,7 @@ impl Client {
             config,
             state: State::Disconnected,
             stream: Stream::default(),
-            outgoing: Outgoing::default(),
+            outgoing: OutputBuffer::default(),
             keep_alive: KeepAlive::new(Time::ZERO, None),
             is_flow_on: true,
             knows_ours: false,
@@ -175,7 +175,7 @@ impl Client {
     /// The connection to the node is there: asks to be bound.
     pub fn handle_connected(&mut self, now: Time) {
         self.stream = Stream::default();
-        self.outgoing = Outgoing::default();
+        self.outgoing = OutputBuffer::default();
         self.keep_alive = KeepAlive::new(now, self.config.keep_alive);
         self.bind();
     }
@@ -200,7 +200,7 @@ impl Client {
     pub fn handle_disconnected(&mut self) {
         self.forsake();
         self.state = State::Disconnected;
-        self.outgoing = Outgoing::default();
+        self.outgoing = OutputBuffer::default();
     }
 
     /// Takes octets from the node, in any pieces.

@@ -6,7 +6,7 @@ use super::config::Backlog;
 use crate::s5066::Address;
 use crate::s5066::service::RequestId;
 use crate::s5066::sis::keep_alive::KeepAlive;
-use crate::s5066::sis::outgoing::Outgoing;
+use crate::s5066::sis::output::OutputBuffer;
 use crate::s5066::sis::stream::Stream;
 use crate::s5066::sis::{Sap, Service};
 use crate::time::Time;
@@ -18,7 +18,7 @@ pub(super) const EXPEDITED: usize = 16;
 
 pub(super) struct Connection {
     pub(super) stream: Stream,
-    pub(super) outgoing: Outgoing,
+    pub(super) outgoing: OutputBuffer,
     /// Whether the driver knows that there is something to read.
     pub(super) is_announced: bool,
     pub(super) is_closing: bool,

@@ -23,7 +23,7 @@ pub use questions::Known;
 pub use stats::Stats;
 
 use super::keep_alive::{Due, KeepAlive};
-use super::outgoing::Outgoing;
+use super::output::OutputBuffer;
 use super::primitive::{Management, Primitive};
 use super::stream::Stream;
 use super::{NodeStatus, Sap, UnavailableReason, UnbindReason};
@@ -140,7 +140,7 @@ impl Server {
         self.next_client += 1;
         let connection = Connection {
             stream: Stream::default(),
-            outgoing: Outgoing::default(),
+            outgoing: OutputBuffer::default(),
             is_announced: false,
             is_closing: false,
             keep_alive: KeepAlive::new(now, self.config.keep_alive),

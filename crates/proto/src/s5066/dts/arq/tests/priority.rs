@@ -26,7 +26,7 @@ fn an_urgent_c_pdu_overtakes_the_rest_of_the_one_being_cut() {
         assert_eq!(receiver.poll_delivered().unwrap().octets, vec![1; 50]);
         acknowledge(&mut sender, &receiver, 1).unwrap();
         assert_eq!(outcomes(&mut sender), [(2, Outcome::Done), (1, Outcome::Done)]);
-        assert_eq!(sender.backlog(), Backlog { window: 128, ..Backlog::default() });
+        assert_eq!(sender.backlog(), ArqBacklog { window: 128, ..ArqBacklog::default() });
     }
 }
 
@@ -215,7 +215,7 @@ fn what_was_overtaken_and_expires_unsent_is_given_up_at_both_ends() {
         let mut sender = Sender::new(Numbers::Short, 128);
         let mut receiver = Receiver::new(Numbers::Short);
         let expires = Some(Time::from_nanos(10));
-        sender.push(Cpdu { expires, ..c_pdu(1, 30, true) }).unwrap();
+        sender.push(ArqPdu { expires, ..c_pdu(1, 30, true) }).unwrap();
         for _ in 0..sent_before {
             forward_one(&mut sender, &mut receiver, 1);
         }
@@ -238,14 +238,14 @@ fn what_was_overtaken_and_expires_unsent_is_given_up_at_both_ends() {
         let expired = Outcome::not_arrived(Failure::Expired);
         let expected = [(1, expired), (2, Outcome::Done), (3, Outcome::Done)];
         assert_eq!(outcomes(&mut sender), expected);
-        assert_eq!(sender.backlog(), Backlog { window: 128, ..Backlog::default() });
+        assert_eq!(sender.backlog(), ArqBacklog { window: 128, ..ArqBacklog::default() });
     }
 }
 
 #[test]
 fn what_was_overtaken_and_expired_is_not_begun_anew_by_a_reset() {
     let mut sender = Sender::new(Numbers::Short, 128);
-    sender.push(Cpdu { expires: Some(Time::from_nanos(10)), ..c_pdu(1, 30, true) }).unwrap();
+    sender.push(ArqPdu { expires: Some(Time::from_nanos(10)), ..c_pdu(1, 30, true) }).unwrap();
     sender.push(urgent(2, 10)).unwrap();
     assert!(sender.poll(Time::ZERO, 1, 10, 10).is_some());
     sender.handle_timeout(Time::from_nanos(10));
@@ -255,11 +255,11 @@ fn what_was_overtaken_and_expired_is_not_begun_anew_by_a_reset() {
     let expired = Outcome::not_arrived(Failure::Expired);
     let lost = Outcome::unknown(Failure::LinkLost);
     assert_eq!(outcomes(&mut sender), [(1, expired), (2, lost)]);
-    assert_eq!(sender.backlog(), Backlog { window: 128, ..Backlog::default() });
+    assert_eq!(sender.backlog(), ArqBacklog { window: 128, ..ArqBacklog::default() });
 }
 
-fn urgent(id: u64, len: usize) -> Cpdu {
-    Cpdu { priority: URGENT, ..c_pdu(id, len, true) }
+fn urgent(id: u64, len: usize) -> ArqPdu {
+    ArqPdu { priority: URGENT, ..c_pdu(id, len, true) }
 }
 
 /// Sends the next frame, of at most ten octets, to the other end.

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::NUMBERS;
 use crate::rng::Rng;
 use crate::s5066::Address;
-use crate::s5066::dts::arq::{Cpdu, Delivered, Receiver, Repeat, Sender};
+use crate::s5066::dts::arq::{ArqPdu, Delivered, Receiver, Repeat, Sender};
 use crate::s5066::dts::wire::{self, Body, Eow, Frame, Header, Numbers};
 use crate::s5066::service::{Outcome, RequestId};
 use crate::time::Time;
@@ -122,7 +122,7 @@ impl Story {
             octets.resize(octets.len() + len, 0x55);
             let expires = ttl.map(|ttl| Time::from_nanos(turn + ttl));
             self.sender
-                .push(Cpdu {
+                .push(ArqPdu {
                     id: RequestId(id),
                     octets,
                     in_order,

@@ -6,12 +6,12 @@ use super::primitive::Primitive;
 const CHUNK: usize = 16 * 1024;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Outgoing {
+pub(super) struct OutputBuffer {
     octets: Vec<u8>,
     start: usize,
 }
 
-impl Outgoing {
+impl OutputBuffer {
     pub(super) fn push(&mut self, primitive: &Primitive<'_>) {
         if self.start > self.octets.len() / 2 {
             self.octets.drain(..self.start);
