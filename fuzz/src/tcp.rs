@@ -241,7 +241,6 @@ impl Network {
         let most = self.own.config().send_buffer + 100;
         for sent in 0.. {
             assert!(sent < most, "{sent} segments at once: {:?}", self.own.stats());
-            self.packet.clear();
             if !self.own.poll_transmit(self.now, &mut self.packet) {
                 break;
             }

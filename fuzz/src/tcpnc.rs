@@ -50,7 +50,6 @@ pub(crate) fn layer(mut input: &[u8]) {
         let mut out = Vec::new();
         while layer.poll_transmit(now, &mut out) {
             Header::parse(&out).expect("a whole packet");
-            out.clear();
         }
         let mut segments = 0;
         while layer.poll_segment(now).is_some() {

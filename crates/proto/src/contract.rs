@@ -19,7 +19,8 @@
 //!   what to send is asked for by `poll_*`.
 //! - **Decisions out.** `poll_*(now, ...)` takes the next thing that the core has for the driver, and
 //!   `None` (or `false`, where nothing but octets is handed out) when there is none. Octets go to
-//!   `out: &mut Vec<u8>`, the last argument. `poll_event()` says what the driver should know;
+//!   `out: &mut Vec<u8>`, the last argument: a packet or datagram takes the place of what `out` holds,
+//!   octets of a stream (`poll_octets`, and what a modem transmits) are appended. `poll_event()` says what the driver should know;
 //!   `poll_transmit` decides what to send now, so it is called only while the bearer has room: what is
 //!   decided early is stale when it leaves.
 //! - **Time.** `next_timeout()` is when to call `handle_timeout(now)` at the latest.

@@ -155,12 +155,7 @@ fn send_all(core: &mut impl Core, now: Time) -> Result<(), TestCaseError> {
 /// Sends at most so many, and returns how many.
 fn send(core: &mut impl Core, now: Time, most: usize) -> usize {
     let mut out = Vec::new();
-    (0..most)
-        .take_while(|_| {
-            out.clear();
-            core.poll_transmit(now, &mut out)
-        })
-        .count()
+    (0..most).take_while(|_| core.poll_transmit(now, &mut out)).count()
 }
 
 /// Two cores, and what is under way between them.

@@ -228,7 +228,8 @@ impl Node {
         }
     }
 
-    /// Writes to `out` the next packet that a peer brought, restored, and returns the peer.
+    /// Puts the next packet that a peer brought, restored, in place of what `out` holds, and returns the
+    /// peer.
     ///
     /// The driver routes it: to this node, out of HBH, or on by `handle_packet`. Packets that go on
     /// come as they arrive, those that leave HBH here in order, so ask after timeouts too, until
@@ -259,7 +260,8 @@ impl Node {
         }
     }
 
-    /// Writes to `out` the next IP packet to send over `link`, and returns whom it is for.
+    /// Puts the next IP packet to send over `link` in place of what `out` holds, and returns whom it is
+    /// for.
     ///
     /// The choice is made now, so ask only while the link has room.
     #[must_use]

@@ -9,11 +9,12 @@ use crate::ip::ecn;
 use crate::time::Time;
 
 impl Connection {
-    /// Appends the next whole IP packet to `out`, and returns whether there was one.
+    /// Puts the next whole IP packet in place of what `out` holds; false when there is none.
     ///
     /// The choice is made now, so ask only while the bearer has room.
     #[must_use]
     pub fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
+        out.clear();
         if let Some((seq, ack)) = self.due.reset.take() {
             self.emit_reset(seq, ack, out);
             return true;

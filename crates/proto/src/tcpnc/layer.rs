@@ -136,15 +136,12 @@ impl Layer {
         self.emit_combinations();
     }
 
-    /// Appends the next whole IP packet for the network to `out`; false when there is none.
+    /// Puts the next whole IP packet for the network in place of what `out` holds; false when there is
+    /// none.
     #[must_use]
     pub fn poll_transmit(&mut self, _now: Time, out: &mut Vec<u8>) -> bool {
         let Some(mut packet) = self.outbox.pop_front() else { return false };
-        if out.is_empty() {
-            std::mem::swap(out, &mut packet);
-        } else {
-            out.extend_from_slice(&packet);
-        }
+        std::mem::swap(out, &mut packet);
         if self.spare.len() < LIMIT {
             packet.clear();
             self.spare.push(packet);

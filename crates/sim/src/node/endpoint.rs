@@ -48,7 +48,7 @@ impl Endpoint {
         self.connection.handle_segment(now, segment);
     }
 
-    /// Appends the next whole IP packet to `out`; `segment` is where TCP writes for the layer.
+    /// Puts the next whole IP packet in place of what `out` holds; `segment` is where TCP writes for the layer.
     pub(crate) fn poll_transmit(
         &mut self,
         now: Time,
@@ -60,7 +60,6 @@ impl Endpoint {
             if layer.poll_transmit(now, out) {
                 return true;
             }
-            segment.clear();
             if !self.connection.poll_transmit(now, segment) {
                 return false;
             }

@@ -75,8 +75,8 @@ pub struct Owed {
 
 /// One end of a link: facts and silences in, C_PDUs and events out.
 ///
-/// After each call ask [`PhysicalLink::poll_event`] until it is `None`. [`PhysicalLink::poll_owed`] is asked only when
-/// its C_PDU is sent at once, because it counts as a try.
+/// After each call ask [`PhysicalLink::poll_event`] until it is `None`. Ask [`PhysicalLink::poll_owed`]
+/// only when its C_PDU is sent at once, because it counts as a try.
 #[derive(Clone, Debug)]
 pub struct PhysicalLink {
     config: Config,

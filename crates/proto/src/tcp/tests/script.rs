@@ -150,7 +150,6 @@ impl Script {
                 self.iss = segment.seq;
             }
             lines.push(self.line(&segment));
-            out.clear();
         }
         lines
     }

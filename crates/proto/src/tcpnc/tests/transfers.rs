@@ -122,7 +122,6 @@ impl Network {
         let mut packet = Vec::new();
         assert!(client.poll_transmit(Time::ZERO, &mut packet));
         layers[0].handle_outgoing(Time::ZERO, &packet);
-        packet.clear();
         assert!(layers[0].poll_transmit(Time::ZERO, &mut packet));
         let header = Header::parse(&packet).unwrap();
         let syn = Segment::parse(&header, &packet, header.len).unwrap();
@@ -198,10 +197,8 @@ impl Network {
             if end.written == end.to_write && end.tcp.state() != State::SynSent {
                 end.tcp.close();
             }
-            packet.clear();
             while end.tcp.poll_transmit(self.now, &mut packet) {
                 end.layer.handle_outgoing(self.now, &packet);
-                packet.clear();
             }
             self.send(side);
             let end = &mut self.ends[side];

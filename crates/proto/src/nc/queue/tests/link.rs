@@ -213,7 +213,6 @@ impl Bottleneck {
         let mut packet = Vec::new();
         while talk.client.poll_transmit(now, &mut packet) {
             self.queue.push(now, &packet).unwrap();
-            packet.clear();
         }
         let Some(server) = &mut talk.server else { return };
         while let Some(event) = server.poll_event() {
