@@ -304,7 +304,10 @@ impl Service for Hbh {
             to = self.core.poll_transmit(now, link_of(interface), octets);
             to.is_some()
         })?;
-        let place = self.place_of(to?)?;
+        let Some(place) = to.and_then(|peer| self.place_of(peer)) else {
+            engine.remove(frame);
+            return None;
+        };
         self.neighbours.handle_sent(now, place);
         Some((frame, address_of(place.1)))
     }

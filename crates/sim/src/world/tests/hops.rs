@@ -4,6 +4,8 @@ use proto::hbh::{Config, Profile};
 
 use super::*;
 use crate::Class;
+use crate::channel::Outages;
+use crate::node::service::hbh::Hbh;
 
 #[test]
 fn datagrams_cross_a_lossy_chain_under_hbh() {
@@ -192,6 +194,49 @@ fn a_backlog_moves_packets_ahead_of_time() {
 
     assert_eq!(waiting(0), 1);
     assert_eq!(waiting(4), 5);
+}
+
+#[test]
+fn neighbours_find_each_other_by_hellos() {
+    let (mut world, nodes) = chain(3, 2, &link(lossy(0.1)));
+    for node in &nodes[..2] {
+        world.enable_hbh(*node, Config::new(Profile::Default));
+    }
+    assert_eq!(nodes[..2].iter().map(|node| peers(&world, *node)).sum::<usize>(), 0);
+
+    world.meet();
+
+    let found = nodes[..2].iter().map(|node| peers(&world, *node));
+    assert_eq!(found.collect::<Vec<_>>(), [1, 1], "the third node does not speak HBH");
+    assert!(world.total().sent[Class::Hello].packets > 60);
+}
+
+#[test]
+fn a_transfer_goes_on_when_its_neighbour_is_back() {
+    let begin = Time::ZERO + MEETING;
+    let down = begin + Duration::from_secs(3)..begin + Duration::from_secs(33);
+    let outages = Outages::new(vec![down.clone()]).unwrap();
+    let (mut world, nodes) = chain(1, 2, &link(channel::Config { outages, ..slow() }));
+    enable(&mut world, &nodes, Profile::Default);
+    let to = SocketAddr::new(world.address(nodes[2]).unwrap(), 9);
+    world.add_app(nodes[0], transfer::Sender::new(transfer::SenderConfig::new(to, 300_000)));
+    let sink = world.add_app(nodes[2], transfer::Sink::new(transfer::SinkConfig::new(9)));
+    let octets = |world: &World| world.transfer_sink(sink).unwrap().octets;
+
+    world.run_until(down.end);
+    let before = octets(&world);
+    let missed: Vec<_> = nodes.iter().map(|node| peers(&world, *node)).collect();
+    run_for(&mut world, 2);
+
+    assert_eq!(missed, [0, 0, 0], "they are given up after some seconds of silence");
+    assert!(octets(&world) > before, "segments that were kept go out at once");
+    run_for(&mut world, 60);
+    assert_eq!(octets(&world), 300_000);
+}
+
+/// With how many neighbours a node speaks HBH.
+fn peers(world: &World, node: NodeId) -> usize {
+    world.services::<Hbh>(node).map(Hbh::peers).sum()
 }
 
 pub(super) fn enable(world: &mut World, nodes: &[NodeId], profile: Profile) {

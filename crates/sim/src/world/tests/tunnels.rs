@@ -1,10 +1,15 @@
 //! Coded tunnels between nodes.
 
+use std::sync::{Arc, Mutex};
+
+use proto::ip::Header;
 use proto::nc;
+use proto::secure::{self, wire};
 
 use super::*;
 use crate::node::service::hbh::Hbh;
 use crate::node::service::tunnel::{Tunnel, TunnelReport};
+use crate::node::service::{Hook, Service};
 
 #[test]
 fn a_transfer_goes_through_a_tunnel_and_not_beside_it() {
@@ -144,6 +149,56 @@ fn a_tunnel_over_one_hop_is_carried_by_hbh_there() {
     assert!(rest * 2 < recovered, "{rest} recovered over HBH, {recovered} alone");
     assert!(over < alone, "{over} repairs over HBH, {alone} alone");
     assert_ne!(hash, other);
+}
+
+#[test]
+fn between_the_ends_go_the_datagrams_of_gateways() {
+    let mut world = World::new(1);
+    let nodes = ["source", "near", "middle", "far", "sink"].map(|name| world.add_node(name));
+    for pair in nodes.windows(2) {
+        world.connect(pair[0], pair[1], &link(slow()));
+    }
+    world.auto_routes();
+    let tap = Tap::default();
+    let seen = Arc::clone(&tap.0);
+    world.add_service(nodes[2], tap);
+    let tunnel = world.add_tunnel(nodes[1], nodes[3], nc::Config::default()).unwrap();
+    let sink = Prefix::host(world.address(nodes[4]).unwrap());
+    assert!(world.route_into_tunnel(nodes[1], sink, tunnel));
+    world.meet();
+    let sender = stream_to(&world, nodes[4], 200, 10);
+    world.add_app(nodes[0], stream::Sender::new(sender));
+    world.add_app(nodes[4], stream::Sink::new(9));
+    run_for(&mut world, 10);
+
+    let seen = seen.lock().unwrap();
+    let count = |kind| seen.iter().filter(|it| **it == kind).count();
+    assert_eq!((count("call"), count("answer")), (1, 1), "{seen:?}");
+    assert!(count("data") >= 10);
+    assert_eq!(count("other"), 0);
+}
+
+/// Looks at what passes by, and leaves it.
+#[derive(Debug, Default)]
+struct Tap(Arc<Mutex<Vec<&'static str>>>);
+
+impl Service for Tap {
+    fn claims(&self, hook: &Hook<'_>, octets: &[u8]) -> bool {
+        if let Hook::Forward { .. } = hook {
+            let header = Header::parse(octets).unwrap();
+            let datagram = udp::Datagram::parse(&header, octets, header.len).unwrap();
+            let ports = [datagram.source.port(), datagram.destination.port()];
+            self.0.lock().unwrap().push(match wire::Datagram::parse(datagram.payload) {
+                _ if ports != [secure::PORT; 2] => "other",
+                Ok(wire::Datagram::Answer(_)) => "answer",
+                Ok(wire::Datagram::Call(_)) => "call",
+                Ok(wire::Datagram::Data(_)) => "data",
+                Ok(wire::Datagram::Keepalive(_)) => "keepalive",
+                Ok(wire::Datagram::Cookie(_)) | Err(_) => "other",
+            });
+        }
+        false
+    }
 }
 
 /// The end of the only tunnel on a node.
