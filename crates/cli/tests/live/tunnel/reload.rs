@@ -23,6 +23,7 @@ fn peers_come_and_go_while_a_transfer_to_another_goes_on() {
     net.write_config(0, &net.keys, "");
     assert_eq!(net.run(0, &format!("{TRACKWAY} reload")), "tunnel: peer peer2 added\n");
     net.expect_ping(0, "10.77.0.3");
+    assert!(net.run(0, "ip route").contains("10.77.0.3"), "there is no route");
     net.write_config_with(0, &net.keys, "", 1..2);
     assert_eq!(net.run(0, &format!("{TRACKWAY} reload")), "tunnel: peer peer2 left\n");
     assert!(!net.run(0, "ip route").contains("10.77.0.3"), "the route is left");

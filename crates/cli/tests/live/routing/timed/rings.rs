@@ -79,11 +79,10 @@ fn silence(start_daemons: &dyn Fn(&mut Network), has_gateways: bool) -> (Duratio
             route.contains(&format!("dev {interface} "))
         })
     };
-    assert!(
-        wait_until(PATIENCE, || by(&network, "eth0")),
-        "no route by the shorter way\n{}",
-        network.statuses()
-    );
+    // Daemons that hear too little of each other on a busy machine do not find it.
+    if !wait_until(PATIENCE, || by(&network, "eth0")) {
+        return (Duration::MAX, format!("no route by the shorter way\n{}", network.statuses()));
+    }
     let names = [0, 3].map(|node| network.nodes[node].name.clone());
     let (target, source) = (address(3), address(0));
     let transfer =
