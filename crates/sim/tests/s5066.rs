@@ -6,7 +6,7 @@ use std::process::Command;
 use proto::s5066::Address;
 use proto::s5066::dts::wire::{
     Ack, Body, Capabilities, CpduSegment, Data, Datagram, Eow, Expedited, Extensions, Frame, Fsn,
-    Header, HighRate, Management, Numbers, RateRequest, Reason, Reset, Response,
+    Header, Management, Numbers, RateRequest, Reason, Reset, Response,
 };
 use proto::time::Time;
 use sim::capture::{Capture, Direction, LinkType};
@@ -107,7 +107,8 @@ fn frames() -> Vec<(Frame<'static>, Vec<Field>)> {
     let reset = Reset { is_full: true, id: 77, ..Reset::default() };
     let resync =
         Reset { is_rx_command: true, is_ack: true, lwe: Fsn(99), id: 3, ..Reset::default() };
-    let high_rate = HighRate { bits_per_s: 64_000, interleaver: 480 }.emit().to_vec().leak();
+    // 64,000 bit/s, and an interleaver of 480 hundredths of a second.
+    let high_rate: &[u8] = &[0, 0, 0xfa, 0x00, 0x01, 0xe0];
     let request = RateRequest { rate: 11, interleaver: 1, is_advice: true, is_tied: false };
     let refusal = Eow::RateResponse { response: Response::Refuse, reason: 3 };
     let capabilities = Capabilities::HIGH_RATE.with(Capabilities::RATE_CHANGE);
@@ -216,7 +217,7 @@ fn frames() -> Vec<(Frame<'static>, Vec<Field>)> {
         (
             7,
             high_rate_request,
-            message(true, Some(&*high_rate)),
+            message(true, Some(high_rate)),
             vec![
                 ("management.extended_message_flag", "1"),
                 ("management.message", "1"),

@@ -76,34 +76,46 @@ pub enum PeerState {
     Lost,
 }
 
+/// The body is none of ours.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("not a management message of ours")]
+pub(super) struct Malformed;
+
 const STATES: [PeerState; 4] =
     [PeerState::Down, PeerState::Calling, PeerState::Up, PeerState::Lost];
 
 impl<'a> Question<'a> {
     /// Reads the body of a message of this kind.
-    pub(super) fn parse(body: &'a [u8]) -> Option<Self> {
+    pub(super) fn parse(body: &'a [u8]) -> Result<Self, Malformed> {
         match *body {
             [TAKE_BACK, sap, a, b, c, d, ref start @ ..] if !start.is_empty() => {
                 let to = address([a, b, c, d]);
-                Some(Self::TakeBack { to, to_sap: Sap::new(sap), start })
+                Ok(Self::TakeBack { to, to_sap: Sap::new(sap), start })
             }
-            [PEER, a, b, c, d] => Some(Self::Peer(address([a, b, c, d]))),
+            [PEER, a, b, c, d] => Ok(Self::Peer(address([a, b, c, d]))),
             [RATE, a, b, c, d, rate, interleaver] => {
-                Some(Self::Rate { node: address([a, b, c, d]), rate, interleaver })
+                Ok(Self::Rate { node: address([a, b, c, d]), rate, interleaver })
             }
-            _ => None,
+            _ => Err(Malformed),
         }
     }
 
-    /// The body.
-    pub(super) fn emit(self) -> Vec<u8> {
+    /// Appends the body.
+    pub(super) fn emit(self, out: &mut Vec<u8>) {
         match self {
             Self::TakeBack { to, to_sap, start } => {
-                [&[TAKE_BACK, to_sap.number()], &octets(to)[..], start].concat()
+                out.extend([TAKE_BACK, to_sap.number()]);
+                out.extend(octets(to));
+                out.extend(start);
             }
-            Self::Peer(node) => [&[PEER], &octets(node)[..]].concat(),
+            Self::Peer(node) => {
+                out.push(PEER);
+                out.extend(octets(node));
+            }
             Self::Rate { node, rate, interleaver } => {
-                [&[RATE], &octets(node)[..], &[rate, interleaver]].concat()
+                out.push(RATE);
+                out.extend(octets(node));
+                out.extend([rate, interleaver]);
             }
         }
     }
@@ -111,29 +123,31 @@ impl<'a> Question<'a> {
 
 impl PeerStatus {
     /// Reads the body of an answer of this kind.
-    pub(super) fn parse(body: &[u8]) -> Option<Self> {
-        let (&[PEER, a, b, c, d, state], rest) = body.split_first_chunk()? else { return None };
-        let (words, []) = rest.as_chunks::<4>() else { return None };
-        let &[bits_per_s, backlog, own_backlog] = words else { return None };
-        Some(Self {
+    pub(super) fn parse(body: &[u8]) -> Result<Self, Malformed> {
+        let Some((&[PEER, a, b, c, d, state], rest)) = body.split_first_chunk() else {
+            return Err(Malformed);
+        };
+        let (&[bits_per_s, backlog, own_backlog], []) = rest.as_chunks::<4>() else {
+            return Err(Malformed);
+        };
+        Ok(Self {
             node: address([a, b, c, d]),
-            state: *STATES.get(usize::from(state))?,
+            state: *STATES.get(usize::from(state)).ok_or(Malformed)?,
             bits_per_s: u32::from_be_bytes(bits_per_s),
             backlog: u32::from_be_bytes(backlog),
             own_backlog: u32::from_be_bytes(own_backlog),
         })
     }
 
-    /// The body.
-    pub(super) fn emit(self) -> Vec<u8> {
+    /// Appends the body.
+    pub(super) fn emit(self, out: &mut Vec<u8>) {
         let state = STATES.iter().position(|state| *state == self.state).unwrap_or_default();
-        let mut body = vec![PEER];
-        body.extend(octets(self.node));
-        body.push(u8::try_from(state).unwrap_or_default());
+        out.push(PEER);
+        out.extend(octets(self.node));
+        out.push(u8::try_from(state).unwrap_or_default());
         for word in [self.bits_per_s, self.backlog, self.own_backlog] {
-            body.extend(word.to_be_bytes());
+            out.extend(word.to_be_bytes());
         }
-        body
     }
 }
 
@@ -160,12 +174,16 @@ mod tests {
         let taken = Question::TakeBack { to: NODE, to_sap: Sap::IP_CLIENT, start };
         let rate = Question::Rate { node: NODE, rate: 5, interleaver: 1 };
         for question in [taken, Question::Peer(NODE), rate] {
-            assert_eq!(Question::parse(&question.emit()), Some(question));
+            let mut body = Vec::new();
+            question.emit(&mut body);
+            assert_eq!(Question::parse(&body), Ok(question));
         }
         for state in STATES {
             let status =
                 PeerStatus { node: NODE, state, bits_per_s: 9_600, backlog: 7, own_backlog: 5 };
-            assert_eq!(PeerStatus::parse(&status.emit()), Some(status));
+            let mut body = Vec::new();
+            status.emit(&mut body);
+            assert_eq!(PeerStatus::parse(&body), Ok(status));
         }
     }
 
@@ -178,14 +196,15 @@ mod tests {
             backlog: 0,
             own_backlog: 0,
         };
-        let body = status.emit();
+        let mut body = Vec::new();
+        status.emit(&mut body);
         for len in 0..body.len() {
-            assert_eq!(PeerStatus::parse(&body[..len]), None);
+            assert_eq!(PeerStatus::parse(&body[..len]), Err(Malformed));
         }
-        assert_eq!(Question::parse(&[]), None);
-        assert_eq!(Question::parse(&[TAKE_BACK, 9, 0, 10, 20, 31]), None);
-        assert_eq!(Question::parse(&[PEER, 0, 10, 20]), None);
-        assert_eq!(Question::parse(&[RATE, 0, 10, 20, 31]), None);
-        assert_eq!(Question::parse(&[4, 0, 10, 20, 31]), None);
+        assert_eq!(Question::parse(&[]), Err(Malformed));
+        assert_eq!(Question::parse(&[TAKE_BACK, 9, 0, 10, 20, 31]), Err(Malformed));
+        assert_eq!(Question::parse(&[PEER, 0, 10, 20]), Err(Malformed));
+        assert_eq!(Question::parse(&[RATE, 0, 10, 20, 31]), Err(Malformed));
+        assert_eq!(Question::parse(&[4, 0, 10, 20, 31]), Err(Malformed));
     }
 }

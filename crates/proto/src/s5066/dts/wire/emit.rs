@@ -22,7 +22,7 @@ impl Frame<'_> {
         out.extend_from_slice(&SYNC);
         let start = out.len();
         let addresses = self.header.addresses();
-        let (eow_kind, eow) = self.header.eow.emit();
+        let (eow_kind, eow) = self.header.eow.bits();
         let sizes = addresses << 5 | (FIXED + self.body.len()) & 0x1f;
         out.extend_from_slice(&[self.kind() << 4 | eow_kind, eow, self.header.eot, low(sizes)]);
         let to = u64::from(self.header.to.value()) << (4 * addresses);

@@ -150,9 +150,9 @@ impl Extensions {
 }
 
 impl Eow {
-    /// Reads the twelve bits.
+    /// From the type, 4 bits, and the content.
     #[must_use]
-    pub fn parse(kind: u8, content: u8) -> Self {
+    pub fn from_bits(kind: u8, content: u8) -> Self {
         match kind & 0x0f {
             0 => Self::None,
             1 => Self::RateRequest(RateRequest {
@@ -184,7 +184,7 @@ impl Eow {
 
     /// The type, 4 bits, and the content.
     #[must_use]
-    pub fn emit(self) -> (u8, u8) {
+    pub fn bits(self) -> (u8, u8) {
         match self {
             Self::None => (0, 0),
             Self::RateRequest(RateRequest { rate, interleaver, is_advice, is_tied }) => {
@@ -210,38 +210,6 @@ impl Eow {
     }
 }
 
-/// The extended message of a high-rate change request.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct HighRate {
-    /// The rate.
-    pub bits_per_s: u32,
-    /// Length of the interleaver in hundredths of a second.
-    pub interleaver: u16,
-}
-
-impl HighRate {
-    /// Octets of the message.
-    pub const LEN: usize = 6;
-
-    /// Reads the extended message of a management frame; `None` if it is too short.
-    #[must_use]
-    pub fn parse(octets: &[u8]) -> Option<Self> {
-        let &[a, b, c, d, high, low] = octets.first_chunk::<{ Self::LEN }>()?;
-        Some(Self {
-            bits_per_s: u32::from_be_bytes([a, b, c, d]),
-            interleaver: u16::from_be_bytes([high, low]),
-        })
-    }
-
-    /// The octets.
-    #[must_use]
-    pub fn emit(self) -> [u8; Self::LEN] {
-        let [a, b, c, d] = self.bits_per_s.to_be_bytes();
-        let [high, low] = self.interleaver.to_be_bytes();
-        [a, b, c, d, high, low]
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -250,12 +218,12 @@ mod tests {
     fn every_order_wire_message_is_read_back() {
         for kind in 0..16 {
             for content in 0..=255 {
-                let eow = Eow::parse(kind, content);
+                let eow = Eow::from_bits(kind, content);
 
-                let (emitted_kind, emitted) = eow.emit();
+                let (emitted_kind, emitted) = eow.bits();
 
                 assert_eq!(emitted_kind, kind);
-                assert_eq!(Eow::parse(kind, emitted), eow);
+                assert_eq!(Eow::from_bits(kind, emitted), eow);
                 assert!(emitted == content || [0, 3].contains(&kind), "{eow:?}");
             }
         }
@@ -265,16 +233,7 @@ mod tests {
     fn an_advised_rate_is_the_octets_of_the_standard() {
         let advice = RateRequest { rate: 11, interleaver: 1, is_advice: true, is_tied: false };
 
-        assert_eq!(Eow::RateRequest(advice).emit(), (1, 0xb6));
+        assert_eq!(Eow::RateRequest(advice).bits(), (1, 0xb6));
         assert_eq!(RATES[11], 9600);
-    }
-
-    #[test]
-    fn a_high_rate_is_six_octets() {
-        let rate = HighRate { bits_per_s: 9600, interleaver: 480 };
-
-        assert_eq!(rate.emit(), [0, 0, 0x25, 0x80, 1, 0xe0]);
-        assert_eq!(HighRate::parse(&rate.emit()), Some(rate));
-        assert_eq!(HighRate::parse(&[0; 5]), None);
     }
 }

@@ -111,7 +111,7 @@ fn frame(octets: &[u8], reading: Reading) -> Result<(Frame<'_>, usize), Malforme
     let kind = first >> 4;
     let is_group = matches!(kind, 7 | 8) && specific.first().is_some_and(|flags| flags & 4 != 0);
     let header = Header {
-        eow: Eow::parse(first & 0x0f, content),
+        eow: Eow::from_bits(first & 0x0f, content),
         eot,
         to: if is_group { Address::group(to) } else { Address::node(to) },
         from: Address::node(from),

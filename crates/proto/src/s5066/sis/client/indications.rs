@@ -55,7 +55,7 @@ impl Client {
                 return;
             }
             Primitive::ManagementIndication(Management { kind: messages::KIND, body })
-                if let Some(status) = PeerStatus::parse(body) =>
+                if let Ok(status) = PeerStatus::parse(body) =>
             {
                 self.events.push_back(Event::Peer(status));
                 return;

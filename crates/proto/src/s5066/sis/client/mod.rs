@@ -297,7 +297,8 @@ impl Client {
     pub fn take_back(&mut self, id: SendId) -> bool {
         let sent = self.pending.find(id).filter(|_| self.knows_ours);
         let Some(Sent { to, to_sap, start, .. }) = sent else { return false };
-        let body = Question::TakeBack { to: *to, to_sap: *to_sap, start }.emit();
+        let mut body = Vec::new();
+        Question::TakeBack { to: *to, to_sap: *to_sap, start }.emit(&mut body);
         self.manage(messages::KIND, &body);
         true
     }
@@ -305,7 +306,7 @@ impl Client {
     /// Asks how it is with another node, for an [`Event::Peer`]; false if this node does not tell.
     pub fn ask_about(&mut self, node: Address) -> bool {
         if self.knows_ours {
-            self.manage(messages::KIND, &Question::Peer(node).emit());
+            self.ask_ours(Question::Peer(node));
         }
         self.knows_ours
     }
@@ -315,8 +316,14 @@ impl Client {
     pub fn ask_for_rate(&mut self, node: Address, waveform: Waveform) -> bool {
         let codes = waveform.rate_code().zip(waveform.interleaver_code());
         let Some((rate, interleaver)) = codes.filter(|_| self.knows_ours) else { return false };
-        self.manage(messages::KIND, &Question::Rate { node, rate, interleaver }.emit());
+        self.ask_ours(Question::Rate { node, rate, interleaver });
         true
+    }
+
+    fn ask_ours(&mut self, question: Question<'_>) {
+        let mut body = Vec::new();
+        question.emit(&mut body);
+        self.manage(messages::KIND, &body);
     }
 
     /// Tells or asks the node something, which it takes from rank 15 only.

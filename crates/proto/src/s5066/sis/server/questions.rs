@@ -42,10 +42,10 @@ impl Server {
             return false;
         }
         match Question::parse(message.body) {
-            Some(Question::Peer(node)) => {
+            Ok(Question::Peer(node)) => {
                 self.commands.push_back(Command::Describe { client, node });
             }
-            Some(Question::Rate { node, rate, interleaver }) => {
+            Ok(Question::Rate { node, rate, interleaver }) => {
                 let may_manage = self.binding(client).is_some_and(|binding| binding.rank == 15);
                 match Waveform::of_codes(rate, interleaver) {
                     Some(waveform) if may_manage => {
@@ -54,10 +54,10 @@ impl Server {
                     Some(_) | None => self.stats.clients.management_refused += 1,
                 }
             }
-            Some(Question::TakeBack { to, to_sap, start }) => {
+            Ok(Question::TakeBack { to, to_sap, start }) => {
                 self.take_back(now, client, to, to_sap, start);
             }
-            None => self.handle_invalid(now, client),
+            Err(_) => self.handle_invalid(now, client),
         }
         true
     }
@@ -73,7 +73,8 @@ impl Server {
         let word = |octets: usize| u32::try_from(octets).unwrap_or(u32::MAX);
         let Known { state, bits_per_s, backlog } = known;
         let (backlog, own_backlog) = (word(all + backlog), word(own));
-        let body = PeerStatus { node, state, bits_per_s, backlog, own_backlog }.emit();
+        let mut body = Vec::new();
+        PeerStatus { node, state, bits_per_s, backlog, own_backlog }.emit(&mut body);
         let answer = Management { kind: messages::KIND, body: &body };
         self.send(now, client, &Primitive::ManagementIndication(answer));
     }
