@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrIn};
 
 use crate::namespaces::{Namespaces, wait_until};
@@ -42,7 +43,8 @@ impl Transfer {
         Self::begin(nets, from, (to, address), octets, connect)
     }
 
-    /// As [`Self::start`], with the IPv4 address of the sender.
+    /// As [`Self::start`], with the IPv4 address of the sender. Where there is no route for a moment,
+    /// as while a routing daemon replaces one, it tries again.
     pub(crate) fn start_from(
         nets: &Namespaces,
         (from, source): (&str, &str),
@@ -52,12 +54,20 @@ impl Transfer {
         let source: Ipv4Addr = source.parse().unwrap();
         let connect = |to: &SocketAddr| {
             let SocketAddr::V4(to) = to else { panic!("{to} is not IPv4") };
-            let (family, flags) = (AddressFamily::Inet, SockFlag::SOCK_CLOEXEC);
-            let socket = socket::socket(family, SockType::Stream, flags, None).unwrap();
             let own = SockaddrIn::from(SocketAddrV4::new(source, 0));
-            socket::bind(socket.as_raw_fd(), &own).unwrap();
-            socket::connect(socket.as_raw_fd(), &SockaddrIn::from(*to)).unwrap();
-            TcpStream::from(socket)
+            let try_to = || {
+                let (family, flags) = (AddressFamily::Inet, SockFlag::SOCK_CLOEXEC);
+                let socket = socket::socket(family, SockType::Stream, flags, None)?;
+                socket::bind(socket.as_raw_fd(), &own)?;
+                socket::connect(socket.as_raw_fd(), &SockaddrIn::from(*to))?;
+                Ok(TcpStream::from(socket))
+            };
+            let mut tried = Err(Errno::ENETUNREACH);
+            wait_until(PATIENCE, || {
+                tried = try_to();
+                !matches!(tried, Err(Errno::ENETUNREACH))
+            });
+            tried.unwrap()
         };
         Self::begin(nets, from, to, octets, connect)
     }
