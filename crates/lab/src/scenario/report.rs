@@ -189,6 +189,10 @@ pub struct HopReport {
     pub absorbed: u64,
     /// Requests of neighbours to slow down.
     pub congested: u64,
+    /// Neighbours that speak HBH too.
+    pub neighbours: usize,
+    /// Times that one fell silent or started anew.
+    pub neighbours_down: u64,
 }
 
 impl Report {
@@ -284,6 +288,29 @@ impl LinkReport {
     }
 }
 
+impl HopReport {
+    fn new(hbh: &Hbh) -> Self {
+        let stats = hbh.stats();
+        Self {
+            packets: stats.intake.packets_taken,
+            data_sent: stats.sent.data_sent,
+            data_repeated: stats.sent.data_repeated,
+            data_spare: stats.sent.data_spare,
+            repairs_sent: stats.sent.repairs_sent,
+            recovered: stats.received.packets_recovered,
+            acks_sent: stats.received.acks_sent,
+            acks_ridden: stats.received.acks_ridden,
+            abandoned: stats.sent.packets_abandoned,
+            expired: stats.sent.packets_expired,
+            full: stats.intake.packets_full,
+            absorbed: stats.intake.packets_absorbed,
+            congested: stats.sent.congestion_received,
+            neighbours: hbh.peers(),
+            neighbours_down: hbh.hellos().neighbours_down,
+        }
+    }
+}
+
 impl NodeReport {
     fn new(world: &World, node: &NodeCounters) -> Self {
         Self {
@@ -291,21 +318,7 @@ impl NodeReport {
             forwarded: node.counters.forwarded,
             no_route: node.counters.no_route,
             too_big: node.counters.too_big,
-            hbh: world.services::<Hbh>(node.node).next().map(Hbh::stats).map(|stats| HopReport {
-                packets: stats.intake.packets_taken,
-                data_sent: stats.sent.data_sent,
-                data_repeated: stats.sent.data_repeated,
-                data_spare: stats.sent.data_spare,
-                repairs_sent: stats.sent.repairs_sent,
-                recovered: stats.received.packets_recovered,
-                acks_sent: stats.received.acks_sent,
-                acks_ridden: stats.received.acks_ridden,
-                abandoned: stats.sent.packets_abandoned,
-                expired: stats.sent.packets_expired,
-                full: stats.intake.packets_full,
-                absorbed: stats.intake.packets_absorbed,
-                congested: stats.sent.congestion_received,
-            }),
+            hbh: world.services::<Hbh>(node.node).next().map(HopReport::new),
             tunnels: world.services::<Tunnel>(node.node).map(TunnelReport::new).collect(),
         }
     }

@@ -101,6 +101,12 @@ impl Hbh {
         self.core.stats()
     }
 
+    /// What was counted of hellos.
+    #[must_use]
+    pub fn hellos(&self) -> neighbours::Stats {
+        self.neighbours.stats()
+    }
+
     /// How many neighbours speak HBH with it.
     #[must_use]
     pub fn peers(&self) -> usize {
@@ -332,8 +338,8 @@ impl Service for Hbh {
             counters: Counters,
         }
         let Self { counters, .. } = *self;
-        let hellos = self.neighbours.stats();
-        Some(ServiceReport::new("hbh", State { stats: self.stats(), hellos, counters }))
+        let state = State { stats: self.stats(), hellos: self.hellos(), counters };
+        Some(ServiceReport::new("hbh", state))
     }
 
     fn class_of(&self, protocol: u8, messages: &[u8]) -> Option<Class> {
