@@ -186,7 +186,7 @@ impl Net {
     }
 
     fn listen(&self, node: usize, address: &str) -> TcpListener {
-        self.nets.within(&self.nodes[node].name, || TcpListener::bind(address).unwrap())
+        self.nets.within(&self.nodes[node].name, || when_free(|| TcpListener::bind(address)))
     }
 
     /// Connects to a port that a listener of another node has, and returns who that says has come.
@@ -215,7 +215,7 @@ impl Net {
 
     /// Whether a datagram with this source, sent by a node, reaches a port of another.
     fn hears(&self, from: usize, source: &str, to: usize, destination: &str) -> bool {
-        let open = || UdpSocket::bind(destination).unwrap();
+        let open = || when_free(|| UdpSocket::bind(destination));
         let socket = self.nets.within(&self.nodes[to].name, open);
         socket.set_read_timeout(Some(SOON)).unwrap();
         let raw = self.nets.within(&self.nodes[from].name, || Raw::open().unwrap());
@@ -234,4 +234,18 @@ impl Net {
         let (len, _) = socket.recv_from(&mut heard).unwrap();
         &heard[..len] == b"forged"
     }
+}
+
+/// Opens a socket on a port whose last owner has closed it. A program that another test starts at that
+/// moment has a copy until it runs.
+fn when_free<T>(open: impl Fn() -> io::Result<T>) -> T {
+    let mut opened = open();
+    wait_until(SOON, || {
+        let is_used = opened.as_ref().is_err_and(|why| why.kind() == io::ErrorKind::AddrInUse);
+        if is_used {
+            opened = open();
+        }
+        !is_used
+    });
+    opened.unwrap()
 }
