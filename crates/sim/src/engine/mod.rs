@@ -50,6 +50,8 @@ pub struct Engine {
     /// How long packets are inside a tunnel, when asked for.
     pub(crate) transits: Option<Transits>,
     media: Vec<Attached>,
+    /// What the next packet is written to: most who are asked for one have none.
+    spare: Vec<u8>,
 }
 
 /// A medium and the order of its events.
@@ -105,12 +107,15 @@ impl Engine {
 
     /// A new packet, unless `write` has none.
     pub fn make(&mut self, write: impl FnOnce(&mut Vec<u8>) -> bool) -> Option<PacketId> {
-        let packet = self.packets.add();
-        if write(self.packets.get_mut(packet)) {
-            return Some(packet);
-        }
-        self.packets.remove(packet);
-        None
+        let mut octets = std::mem::take(&mut self.spare);
+        let packet = write(&mut octets).then(|| {
+            let packet = self.packets.add();
+            std::mem::swap(self.packets.get_mut(packet), &mut octets);
+            packet
+        });
+        octets.clear();
+        self.spare = octets;
+        packet
     }
 
     /// Ends a packet.

@@ -210,7 +210,9 @@ impl Node {
     fn settle(&mut self, engine: &mut Engine) {
         loop {
             if let Some(packet) = self.loopback.pop_front() {
-                self.input(engine, packet);
+                if let Some(header) = self.parse(engine, packet) {
+                    self.input(engine, &header, packet);
+                }
             } else if !self.settle_services(engine) {
                 break;
             }

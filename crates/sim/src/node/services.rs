@@ -4,7 +4,7 @@ use std::any::Any;
 use std::net::IpAddr;
 
 use proto::ip::icmp::Error;
-use proto::ip::{FlowKey, Header, Prefix};
+use proto::ip::{FlowKey, Prefix};
 use proto::time::Time;
 
 use super::deadlines::{DeadlineId, Owner};
@@ -382,15 +382,13 @@ impl Node {
             }
             Way::Out => self.output(engine, packet),
             Way::Released => {
-                let header = Header::parse(engine.packets.get(packet));
-                if header.is_ok_and(|header| self.is_local(header.destination)) {
-                    self.input(engine, packet);
-                } else {
-                    self.forward(engine, packet);
+                if let Some(header) = self.parse(engine, packet) {
+                    self.input_or_forward(engine, &header, packet);
                 }
             }
             Way::Rerouted => {
-                if let Some(next) = self.route_packet(engine, packet) {
+                let Some(header) = self.parse(engine, packet) else { return };
+                if let Some(next) = self.route_packet(engine, &header, packet) {
                     self.postrouting(engine, next, packet, Origin::Link);
                 }
             }

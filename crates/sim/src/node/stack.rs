@@ -30,33 +30,48 @@ impl Node {
         packet: PacketId,
     ) {
         engine.capture(self.interfaces[interface].port, packet, Direction::In);
-        let Ok(header) = Header::parse(engine.packets.get(packet)) else {
-            self.counters.malformed += 1;
-            engine.packets.remove(packet);
-            return;
-        };
+        let Some(header) = self.parse(engine, packet) else { return };
         engine.packets.get_mut(packet).truncate(header.total_len);
 
         if self.offer(engine, &Hook::Prerouting { interface, from, header: &header }, packet) {
             return;
         }
-        if self.is_local(header.destination) || is_for_all(header.destination) {
-            self.input(engine, packet);
+        if is_for_all(header.destination) {
+            self.input(engine, &header, packet);
         } else {
-            self.forward(engine, packet);
+            self.input_or_forward(engine, &header, packet);
+        }
+    }
+
+    /// The header of a packet; one that cannot be read is dropped.
+    pub(super) fn parse(&mut self, engine: &mut Engine, packet: PacketId) -> Option<Header> {
+        let header = Header::parse(engine.packets.get(packet));
+        if header.is_err() {
+            self.counters.malformed += 1;
+            engine.packets.remove(packet);
+        }
+        header.ok()
+    }
+
+    /// Gives a packet to this node's own protocols, or passes it on.
+    pub(super) fn input_or_forward(
+        &mut self,
+        engine: &mut Engine,
+        header: &Header,
+        packet: PacketId,
+    ) {
+        if self.is_local(header.destination) {
+            self.input(engine, header, packet);
+        } else {
+            self.forward(engine, header, packet);
         }
     }
 
     /// Gives a packet to this node's own protocols.
-    pub(super) fn input(&mut self, engine: &mut Engine, packet: PacketId) {
-        let Ok(header) = Header::parse(engine.packets.get(packet)) else {
-            self.counters.malformed += 1;
-            engine.packets.remove(packet);
-            return;
-        };
+    pub(super) fn input(&mut self, engine: &mut Engine, header: &Header, packet: PacketId) {
         self.counters.delivered += 1;
-        let (key, offset) = FlowKey::of(&header, engine.packets.get(packet));
-        if self.offer(engine, &Hook::Input { flow: &key, header: &header, offset }, packet) {
+        let (key, offset) = FlowKey::of(header, engine.packets.get(packet));
+        if self.offer(engine, &Hook::Input { flow: &key, header, offset }, packet) {
             return;
         }
         if header.fragment.is_some() || key.protocol == protocol::V6_FRAGMENT {
@@ -64,12 +79,12 @@ impl Node {
         } else {
             match key.protocol {
                 protocol::ICMP | protocol::ICMPV6 => {
-                    self.handle_icmp(engine, &header, offset, packet);
+                    self.handle_icmp(engine, header, offset, packet);
                 }
-                protocol::UDP => self.handle_udp(engine, &header, offset, packet),
-                protocol::TCP => self.handle_tcp(engine, &header, offset, packet),
+                protocol::UDP => self.handle_udp(engine, header, offset, packet),
+                protocol::TCP => self.handle_tcp(engine, header, offset, packet),
                 coded if self.sockets.speaks(coded) => {
-                    self.handle_coded(engine, &header, offset, packet);
+                    self.handle_coded(engine, header, offset, packet);
                 }
                 _ => self.counters.unwanted += 1,
             }
@@ -78,12 +93,7 @@ impl Node {
     }
 
     /// Passes a packet on that is for someone else.
-    pub(super) fn forward(&mut self, engine: &mut Engine, packet: PacketId) {
-        let Ok(header) = Header::parse(engine.packets.get(packet)) else {
-            self.counters.malformed += 1;
-            engine.packets.remove(packet);
-            return;
-        };
+    fn forward(&mut self, engine: &mut Engine, header: &Header, packet: PacketId) {
         if let Some(service) = self.service_to(header.destination) {
             if self.take_hop(engine, packet) {
                 self.counters.forwarded += 1;
@@ -91,7 +101,7 @@ impl Node {
             }
             return;
         }
-        let Some(next) = self.route_packet(engine, packet) else { return };
+        let Some(next) = self.route_packet(engine, header, packet) else { return };
         if self.take_hop(engine, packet) {
             self.counters.forwarded += 1;
             if !self.offer_forwarded(engine, next, packet) {
@@ -103,16 +113,12 @@ impl Node {
     /// Sends a packet of this node's own.
     pub(super) fn output(&mut self, engine: &mut Engine, packet: PacketId) {
         self.counters.originated += 1;
-        let Ok(header) = Header::parse(engine.packets.get(packet)) else {
-            self.counters.malformed += 1;
-            engine.packets.remove(packet);
-            return;
-        };
+        let Some(header) = self.parse(engine, packet) else { return };
         if self.is_local(header.destination) {
             self.loopback.push_back(packet);
         } else if let Some(service) = self.service_to(header.destination) {
             self.hand(engine, service, &Hook::Diverted, packet);
-        } else if let Some(next) = self.route_packet(engine, packet) {
+        } else if let Some(next) = self.route_packet(engine, &header, packet) {
             self.postrouting(engine, next, packet, Origin::Local);
         }
     }
@@ -121,10 +127,10 @@ impl Node {
     pub(super) fn route_packet(
         &mut self,
         engine: &mut Engine,
+        header: &Header,
         packet: PacketId,
     ) -> Option<NextHop> {
-        let destination = Header::parse(engine.packets.get(packet)).ok()?.destination;
-        let next = self.route(engine, destination);
+        let next = self.route(engine, header.destination);
         if next.is_none() {
             self.counters.no_route += 1;
             self.refuse(engine, Error::HostUnreachable, packet);
