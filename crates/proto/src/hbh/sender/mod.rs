@@ -325,7 +325,7 @@ impl Sender {
     ) -> Option<Time> {
         let is_idle = self.queue.is_empty() && self.flight.lost == 0;
         let held = if is_idle { None } else { self.pacer.held_until(now) };
-        let spare = self.spare_at(peer, config).filter(|&at| at > now);
+        let spare = self.spare_timeout(now, peer, config);
         earliest(earliest(self.silence_ends(peer, config), held), spare)
     }
 

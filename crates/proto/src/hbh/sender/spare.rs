@@ -19,6 +19,10 @@ impl Sender {
         peer: &PeerState,
         config: &Config,
     ) -> Option<Choice> {
+        // Cheap, and mostly enough: no packet needs less quiet than data.
+        if self.quiet_after(peer, config.redundancy.quiet_data()) > now {
+            return None;
+        }
         self.spare_at(peer, config).filter(|&at| at <= now)?;
         let (index, longest) = self.covered().fold((0, 0), |(_, longest), (index, packet)| {
             (index, longest.max(packet.octets.len()))
@@ -36,8 +40,27 @@ impl Sender {
         Some(Choice::Repair)
     }
 
+    /// When idle time may begin to be used for what flies, if that is later than `now`.
+    pub(super) fn spare_timeout(
+        &self,
+        now: Time,
+        peer: &PeerState,
+        config: &Config,
+    ) -> Option<Time> {
+        // No packet needs more quiet than an acknowledgement.
+        if self.quiet_after(peer, config.redundancy.quiet_ack()) <= now {
+            return None;
+        }
+        self.spare_at(peer, config).filter(|&at| at > now)
+    }
+
+    /// This share of the shortest round trip after the last packet.
+    fn quiet_after(&self, peer: &PeerState, share: f64) -> Time {
+        self.last_packet + peer.rtt.shortest().unwrap_or_default().mul_f64(share)
+    }
+
     /// From when on idle time may be used for what flies; `None` if it needs nothing.
-    pub(super) fn spare_at(&self, peer: &PeerState, config: &Config) -> Option<Time> {
+    fn spare_at(&self, peer: &PeerState, config: &Config) -> Option<Time> {
         if self.flight.flying == 0 || peer.is_silent() || !peer.needs_repairs(config) {
             return None;
         }
@@ -56,8 +79,7 @@ impl Sender {
         } else {
             config.redundancy.quiet_data()
         };
-        let quiet = peer.rtt.shortest().unwrap_or_default().mul_f64(quiet);
-        (!is_enough).then(|| self.last_packet + quiet)
+        (!is_enough).then(|| self.quiet_after(peer, quiet))
     }
 
     /// The flying packets that others are held up by, the newest of them, in order: segments, and
