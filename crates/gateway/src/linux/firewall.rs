@@ -8,31 +8,18 @@
 //! the pipe to it closes, however we end, and the kernel removes the table of an owner that is
 //! gone: traffic is plain again, and nothing stays behind.
 
-use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, ChildStderr, ChildStdin, Command, Stdio};
-use std::time::{Duration, Instant};
-
-use anyhow::{Context as _, bail, ensure};
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use proto::ethernet::Mac;
 
-/// Name of the table.
-pub const TABLE: &str = "trackway";
+use super::nft::{Nft, TABLE};
 
 /// Mark of the packets that come from us: never intercepted.
 pub const MARK: u32 = 0x7472_776b;
 
-/// A word that `nft` does not know: its complaint about it means that it has read all before.
-const MARKER: &str = "trackway_marker";
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How long the rest of a complaint may take.
-const REST: Duration = Duration::from_millis(100);
-/// What `nft` may say before we stop listening.
-const SAID: usize = 64 << 10;
+/// What the kernel must have for the table.
+const NEEDS: &str = "Linux 5.16 or newer with NFT_FWD_NETDEV and NETFILTER_EGRESS, and nftables 1.0.1 \
+                     or newer built with its command line, are needed";
 
 /// What to intercept.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -47,13 +34,11 @@ pub struct Plan {
     pub limit: usize,
 }
 
-/// The table, and the process that owns it.
+/// The table at work.
 #[derive(Debug)]
 pub struct Firewall {
     plan: Plan,
-    nft: Child,
-    orders: ChildStdin,
-    complaints: ChildStderr,
+    nft: Nft,
 }
 
 impl Firewall {
@@ -63,34 +48,8 @@ impl Firewall {
     /// # Errors
     /// When `nft` is missing or refuses.
     pub fn set_up(plan: Plan, interfaces: &[(usize, &str, String)]) -> anyhow::Result<Self> {
-        let mut nft = Command::new("nft")
-            .arg("-i")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            // Where it cannot leave a history of our orders.
-            .env("HOME", "/dev/null")
-            // Ctrl-C is for us: neighbours are told before the table goes.
-            .process_group(0)
-            .spawn()
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::NotFound => anyhow::anyhow!(
-                    "the program `nft` is missing: install nftables (`apt install nftables`)"
-                ),
-                _ => anyhow::anyhow!("cannot start `nft`: {error}"),
-            })?;
-        let (Some(orders), Some(complaints)) = (nft.stdin.take(), nft.stderr.take()) else {
-            bail!("no pipe to `nft`");
-        };
-        for pipe in [orders.as_fd(), complaints.as_fd()] {
-            fcntl(pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).context("pipe to `nft`")?;
-        }
-        let mut firewall = Self { plan, nft, orders, complaints };
-        firewall.order(&firewall.plan.script(interfaces))?;
-        firewall.order(&format!("{MARKER}\n"))?;
-        let said = firewall.listen_for(MARKER)?;
-        ensure!(!said.contains("rror"), "{}", explain(&said));
-        Ok(firewall)
+        let nft = Nft::start("netdev", &plan.script(interfaces), NEEDS)?;
+        Ok(Self { plan, nft })
     }
 
     /// Adds an interface.
@@ -98,9 +57,7 @@ impl Firewall {
     /// # Errors
     /// When `nft` has ended.
     pub fn attach(&mut self, position: usize, name: &str, device: &str) -> anyhow::Result<()> {
-        let mut orders = self.plan.attach(position, name, device).join("; ");
-        orders.push('\n');
-        self.order(&orders)
+        self.nft.order(&self.plan.attach(position, name, device))
     }
 
     /// Removes an interface, also one that is gone, and the kernel has removed half of it.
@@ -115,7 +72,7 @@ impl Firewall {
             orders.push(format!("delete chain netdev {TABLE} {chain}"));
         }
         orders.push(format!("delete set netdev {TABLE} neighbours{position}"));
-        self.order(&(orders.join("; ") + "\n"))
+        self.nft.order(&orders)
     }
 
     /// Intercepts what leaves for a neighbour on the interface at `position`.
@@ -123,7 +80,7 @@ impl Firewall {
     /// # Errors
     /// When `nft` has ended.
     pub fn add_neighbour(&mut self, position: usize, mac: Mac) -> anyhow::Result<()> {
-        self.order(&format!("add element netdev {TABLE} neighbours{position} {{ {mac} }}\n"))
+        self.change_neighbours("add", position, mac)
     }
 
     /// Lets what leaves for a neighbour go plain again.
@@ -131,7 +88,11 @@ impl Firewall {
     /// # Errors
     /// When `nft` has ended.
     pub fn remove_neighbour(&mut self, position: usize, mac: Mac) -> anyhow::Result<()> {
-        self.order(&format!("delete element netdev {TABLE} neighbours{position} {{ {mac} }}\n"))
+        self.change_neighbours("delete", position, mac)
+    }
+
+    fn change_neighbours(&mut self, verb: &str, position: usize, mac: Mac) -> anyhow::Result<()> {
+        self.nft.order(&[format!("{verb} element netdev {TABLE} neighbours{position} {{ {mac} }}")])
     }
 
     /// What `nft` has said since it was asked last, which is nothing but complaints.
@@ -139,78 +100,24 @@ impl Firewall {
     /// # Errors
     /// When `nft` has ended.
     pub fn complaints(&mut self) -> anyhow::Result<String> {
-        let mut said = Vec::new();
-        let mut buffer = [0; 4096];
-        loop {
-            match self.complaints.read(&mut buffer) {
-                Ok(0) => bail!("`nft` has ended, and the table `{TABLE}` with it"),
-                Ok(len) if said.len() < SAID => said.extend_from_slice(&buffer[..len]),
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => return Err(error).context("reading from `nft`"),
-            }
-        }
-        Ok(String::from_utf8_lossy(&said).into_owned())
-    }
-
-    fn order(&mut self, order: &str) -> anyhow::Result<()> {
-        self.orders.write_all(order.as_bytes()).context("`nft` takes no orders")
-    }
-
-    fn listen_for(&mut self, word: &str) -> anyhow::Result<String> {
-        let mut said = String::new();
-        let deadline = Instant::now() + PATIENCE;
-        while !is_complete(&said, word) {
-            let left = deadline.saturating_duration_since(Instant::now());
-            ensure!(!left.is_zero(), "`nft -i` does not answer");
-            let is_heard = said.contains(word);
-            let wait = if is_heard { REST } else { left };
-            let timeout = PollTimeout::try_from(wait).unwrap_or(PollTimeout::MAX);
-            let ready =
-                poll(&mut [PollFd::new(self.complaints.as_fd(), PollFlags::POLLIN)], timeout)?;
-            if ready == 0 && is_heard {
-                break;
-            }
-            said += &self.complaints().with_context(|| explain(&said))?;
-        }
-        // The marker's own complaint comes in several lines; none before it is about the marker.
-        let before = said.find(word).unwrap_or(said.len());
-        let start = said[..before].rfind("Error: syntax error").unwrap_or(before);
-        said.truncate(start);
-        Ok(said)
+        self.nft.complaints()
     }
 }
 
 impl AsFd for Firewall {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.complaints.as_fd()
-    }
-}
-
-impl Drop for Firewall {
-    fn drop(&mut self) {
-        // Its end takes the table along; waiting means that it is gone when we are.
-        let _ = self.orders.write_all(b"quit\n");
-        let deadline = Instant::now() + Duration::from_secs(1);
-        while Instant::now() < deadline {
-            if !matches!(self.nft.try_wait(), Ok(None)) {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let _ = self.nft.kill();
-        let _ = self.nft.wait();
+        self.nft.as_fd()
     }
 }
 
 impl Plan {
-    /// The table as one line of orders, which `nft` carries out as a whole or not at all.
-    fn script(&self, interfaces: &[(usize, &str, String)]) -> String {
+    /// The orders that make the table.
+    fn script(&self, interfaces: &[(usize, &str, String)]) -> Vec<String> {
         let mut orders = vec![format!("add table netdev {TABLE} {{ flags owner; }}")];
         for (position, interface, device) in interfaces {
             orders.extend(self.attach(*position, interface, device));
         }
-        orders.join("; ") + "\n"
+        orders
     }
 
     /// The orders that add an interface.
@@ -262,41 +169,9 @@ fn listed(numbers: &[impl ToString]) -> String {
     numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether the complaint about `word` has ended, with a line that points at it.
-fn is_complete(said: &str, word: &str) -> bool {
-    let after = said.split_once(word).map_or("", |(_, after)| after);
-    after.split_once('^').is_some_and(|(_, rest)| rest.contains('\n'))
-}
-
-/// What to do about a complaint of `nft`.
-fn explain(said: &str) -> String {
-    let complaint =
-        said.lines().find(|line| line.contains("rror")).unwrap_or("no complaint").trim();
-    let remedy = if said.contains("not permitted") {
-        "root, or the capability CAP_NET_ADMIN, is needed"
-    } else if said.contains("exists") || said.contains("busy") {
-        "a table `trackway` exists already: another gateway runs here, or `nft delete table netdev \
-         trackway` removes it"
-    } else {
-        "Linux 5.16 or newer with NFT_FWD_NETDEV and NETFILTER_EGRESS, and nftables 1.0.1 or newer \
-         built with its command line, are needed"
-    };
-    format!("cannot make the nftables table `{TABLE}`: {remedy} (nft says: {complaint})")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_complaint_is_complete_with_the_line_that_points_at_it() {
-        let complaint = "Error: syntax error, unexpected newline\nword\n    ^^^^\n";
-
-        for (end, _) in complaint.char_indices() {
-            assert!(!is_complete(&complaint[..end], "word"), "after {end} octets");
-        }
-        assert!(is_complete(complaint, "word"));
-    }
 
     #[test]
     fn the_table_is_this() {
@@ -331,6 +206,6 @@ mod tests {
             r"add rule netdev trackway ingress0 meta l4proto 253 counter drop",
         ];
         let interfaces = [(0, "wlan0", "trackway0".to_owned())];
-        assert_eq!(plan.script(&interfaces), expected.join("; ") + "\n");
+        assert_eq!(plan.script(&interfaces), expected);
     }
 }

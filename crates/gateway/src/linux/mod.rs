@@ -4,6 +4,7 @@ pub(crate) mod device;
 pub mod firewall;
 pub mod links;
 pub mod netlink;
+pub(crate) mod nft;
 pub mod offload;
 pub(crate) mod redirect;
 pub(crate) mod rights;
