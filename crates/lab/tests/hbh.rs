@@ -25,7 +25,7 @@ fn every_claim_gets_a_verdict_from_sensible_numbers() {
         }
     }
     assert_slower_than_physics(&tested);
-    assert_ahead_of_seed(&tested);
+    assert_ahead_of_paper(&tested);
     let html = output::to_html(&tested, "a test");
     assert!(tested.iter().all(|one| html.contains(&format!("<section id=\"{}\"", one.claim.id))));
 }
@@ -39,7 +39,7 @@ fn assert_slower_than_physics(tested: &[Tested]) {
 }
 
 /// Our profile is ahead of the paper's at every loss, in delay and in packets.
-fn assert_ahead_of_seed(tested: &[Tested]) {
+fn assert_ahead_of_paper(tested: &[Tested]) {
     for id in ["hbh-delay", "hbh-usage"] {
         let mut by_loss: BTreeMap<String, BTreeMap<&str, f64>> = BTreeMap::new();
         for point in points(tested, id) {
@@ -49,7 +49,7 @@ fn assert_ahead_of_seed(tested: &[Tested]) {
                 .insert(&point.line.series, point.y.mean);
         }
         for (loss, means) in by_loss {
-            assert!(means["default"] < means["seed"], "{id} at {loss} %: {means:?}");
+            assert!(means["default"] < means["paper"], "{id} at {loss} %: {means:?}");
         }
     }
 }

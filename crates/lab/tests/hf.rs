@@ -35,7 +35,8 @@ fn no_transfer_gets_more_than_its_limit_and_all_but_the_unviable_end() {
     for id in ["hf-nonarq", "hf-ipclient-ber"] {
         let Tested { finding, .. } = test(id);
 
-        let ours = finding.points.iter().filter(|point| !point.line.series.starts_with("seed"));
+        let ours =
+            finding.points.iter().filter(|point| !point.line.series.starts_with("published"));
         for point in ours.filter(|point| point.y_unit == "utilisation") {
             let limit = point.limit.expect("a transfer has one");
             assert!(point.y.mean < limit, "{id}: {point:?}");

@@ -107,8 +107,8 @@ pub enum Ink {
     Limit,
     /// Any other, counted from 0.
     Other(usize),
-    /// The `seed` profile.
-    Seed,
+    /// The paper profile of HBH, or a published figure.
+    Paper,
     /// Plain TCP.
     Tcp,
     /// A quantity over time, counted from 0: a line without markers.

@@ -22,8 +22,8 @@ fn example() -> Figure {
         series: vec![
             Series { name: "plain TCP".into(), ink: Ink::Tcp, marks: measured(4.0, true) },
             Series {
-                name: "HBH, seed profile".into(),
-                ink: Ink::Seed,
+                name: "HBH, paper profile".into(),
+                ink: Ink::Paper,
                 marks: measured(1.4, false),
             },
             Series {

@@ -62,7 +62,7 @@ pub(super) fn look(ink: Ink) -> Look {
             let (colour, marker) = OTHERS[index % OTHERS.len()];
             solid(colour, marker)
         }
-        Ink::Seed => solid("#e69f00", Marker::Square),
+        Ink::Paper => solid("#e69f00", Marker::Square),
         Ink::Trace(index) => {
             let colour = TRACES[index % TRACES.len()];
             Look { colour, marker: Marker::Nothing, dashes: None, width: 1.5 }

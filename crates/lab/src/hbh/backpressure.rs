@@ -92,7 +92,7 @@ fn squeezes() -> Vec<Squeeze> {
     }
     for constants in &CONSTANTS[1..] {
         for load in LOADS {
-            let carrier = Carrier::Seed;
+            let carrier = Carrier::Paper;
             all.extend(RATES.map(|rate| Squeeze { load, carrier, constants, rate }));
         }
     }
@@ -162,7 +162,7 @@ fn judge(runs: &Runs<Squeeze>) -> Finding {
     };
     let plain = LOADS.map(|load| most(runs, &CONSTANTS[0], Carrier::Tcp, load));
     let plain = Answer::any(plain.map(|it| it.at_most(NEAR_ZERO).negated()));
-    let tried = CONSTANTS.each_ref().map(|it| (it.name, near_zero(it, Carrier::Seed)));
+    let tried = CONSTANTS.each_ref().map(|it| (it.name, near_zero(it, Carrier::Paper)));
     let reached = tried.iter().filter(|(_, answer)| *answer == Answer::Yes);
     let reached: Vec<&str> = reached.map(|(name, _)| *name).collect();
     let some = Answer::any(tried.map(|(_, answer)| answer));
@@ -178,7 +178,7 @@ fn judge(runs: &Runs<Squeeze>) -> Finding {
         "dropped inside the network at the worst bottleneck: {} without HBH, {} with the paper \
          profile, {} with the default profile. {} runs.",
         listed(Carrier::Tcp),
-        listed(Carrier::Seed),
+        listed(Carrier::Paper),
         listed(Carrier::Default),
         runs.count(),
     );
@@ -237,7 +237,7 @@ fn sensitivity(runs: &Runs<Squeeze>) -> Table {
     let rows = CONSTANTS.each_ref().map(|it| (it.name, it));
     let title = "Dropped inside at the worst bottleneck, paper profile, by constants";
     Table::new(title, ("", &columns), &rows, |load, constants| {
-        percent(most(runs, constants, Carrier::Seed, *load).mean)
+        percent(most(runs, constants, Carrier::Paper, *load).mean)
     })
 }
 
@@ -276,12 +276,12 @@ mod tests {
     use super::*;
     use crate::claim::Verdict;
 
-    /// What is found where plain IP drops a tenth inside, and the paper's profile what `seed` says.
-    fn verdict(runs: u32, seed: fn(&Squeeze) -> f64) -> Verdict {
+    /// What is found where plain IP drops a tenth inside, and the paper's profile what `paper` gives.
+    fn verdict(runs: u32, paper: fn(&Squeeze) -> f64) -> Verdict {
         judge(&Runs::made_up(squeezes(), runs, |it| {
             let inside = match it.carrier {
                 Carrier::Default => 0.0,
-                Carrier::Seed => seed(it),
+                Carrier::Paper => paper(it),
                 Carrier::Tcp => 100.0,
             };
             vec![(chain::OFFERED, 1_000.0), (chain::DROPPED_INSIDE, inside)]

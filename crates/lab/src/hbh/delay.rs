@@ -68,7 +68,7 @@ fn gain(runs: &Runs<Trial>, trial: Trial) -> Estimate {
 fn judge_delay(runs: &Runs<Trial>) -> Finding {
     let gain_of = |carrier| move |loss| gain(runs, Trial::new(carrier, loss));
     let check = |loss: f64, ask: fn(&Estimate) -> Answer| {
-        let gain = gain_of(Carrier::Seed)(loss);
+        let gain = gain_of(Carrier::Paper)(loss);
         Check::new(format!("{} times as fast at {}", mean(&gain), percent(loss)), ask(&gain))
     };
     let lossy = || LOSSES.into_iter().filter(|loss| *loss > 0.0);
@@ -83,7 +83,7 @@ fn judge_delay(runs: &Runs<Trial>) -> Finding {
         format!(
             "plain TCP takes this many times as long as TCP over HBH, paper profile: {}. Over our \
              default profile: {}. The default profile takes at most {}. {} runs.",
-            listed(shown, gain_of(Carrier::Seed)),
+            listed(shown, gain_of(Carrier::Paper)),
             listed(shown, gain_of(Carrier::Default)),
             worst_ratio(&all),
             runs.count(),
@@ -116,7 +116,7 @@ const TITLE: &str = "Delivery of 100 kB over four lossy hops";
 fn showing(runs: &Runs<Trial>) -> String {
     let losses = READ_LOSSES.iter().copied().filter(|loss| *loss >= SOME_LOSS);
     let holds = |reading: &&'static Reading| {
-        let trial = |loss| Trial { reading, ..Trial::new(Carrier::Seed, loss) };
+        let trial = |loss| Trial { reading, ..Trial::new(Carrier::Paper, loss) };
         Answer::all(losses.clone().map(|loss| gain(runs, trial(loss)).within(ABOUT_TWICE)))
             == Answer::Yes
     };
@@ -129,7 +129,7 @@ fn readings_table(runs: &Runs<Trial>) -> Table {
     let columns = READ_LOSSES.map(|loss| (percent(loss), loss));
     let mut rows = Vec::new();
     for reading in &READINGS {
-        for carrier in [Carrier::Seed, Carrier::Default] {
+        for carrier in [Carrier::Paper, Carrier::Default] {
             let trial = Trial { reading, ..Trial::new(carrier, 0.0) };
             rows.push((format!("{}: {}", reading.name, carrier.title()), trial));
         }
@@ -146,9 +146,9 @@ fn readings_figure(runs: &Runs<Trial>) -> Figure {
     let mut series = vec![Series::new("claimed", Ink::Goal, claimed)];
     for (index, reading) in READINGS[..DRAWN].iter().enumerate() {
         let gains = READ_LOSSES
-            .map(|loss| (loss, gain(runs, Trial { reading, ..Trial::new(Carrier::Seed, loss) })));
+            .map(|loss| (loss, gain(runs, Trial { reading, ..Trial::new(Carrier::Paper, loss) })));
         let known = gains.iter().filter(|(_, gain)| gain.runs > 0);
-        let ink = if index == 0 { Ink::Seed } else { Ink::Other(index - 1) };
+        let ink = if index == 0 { Ink::Paper } else { Ink::Other(index - 1) };
         let marks = known.map(|(loss, gain)| Mark::measured(loss * 100.0, gain));
         series.push(Series::new(reading.name, ink, marks));
     }
@@ -180,16 +180,16 @@ fn judge_lossless(runs: &Runs<Trial>) -> Finding {
     };
     let packets = |carrier, loss| at(runs, carrier, loss, chain::PACKETS);
     let least = packets(Carrier::Tcp, 0.0);
-    let more = Answer::all(range().map(|it| least.below(&packets(Carrier::Seed, it))));
+    let more = Answer::all(range().map(|it| least.below(&packets(Carrier::Paper, it))));
     let shown = [0.0, 0.05, 0.10];
     let finding = Finding::or_beaten(
-        &faster(Carrier::Seed),
+        &faster(Carrier::Paper),
         &faster(Carrier::Default),
         format!(
             "plain TCP without loss takes {} s; over the paper profile {}; over the default profile \
              {}. {} runs.",
             mean(&clean),
-            listed(shown, delay(Carrier::Seed)),
+            listed(shown, delay(Carrier::Paper)),
             listed(shown, delay(Carrier::Default)),
             runs.count(),
         ),
@@ -250,20 +250,20 @@ mod tests {
 
     #[test]
     fn lossless_is_a_matter_of_the_delay_of_plain_tcp_without_loss() {
-        let seed = |seed: f64, ours: f64| {
+        let verdicts = |paper: f64, ours: f64| {
             verdict(judge_lossless, 5, move |it, loss| {
                 if loss > KNEE {
                     99.0
-                } else if it == Carrier::Seed {
-                    seed
+                } else if it == Carrier::Paper {
+                    paper
                 } else {
                     ours
                 }
             })
         };
 
-        assert_eq!(seed(9.0, 11.0), Verdict::Reproduced);
-        assert_eq!(seed(11.0, 9.0), Verdict::Beaten);
-        assert_eq!(seed(11.0, 11.0), Verdict::Differs);
+        assert_eq!(verdicts(9.0, 11.0), Verdict::Reproduced);
+        assert_eq!(verdicts(11.0, 9.0), Verdict::Beaten);
+        assert_eq!(verdicts(11.0, 11.0), Verdict::Differs);
     }
 }

@@ -146,7 +146,7 @@ mod tests {
                 (chain::DELAY, 10.0 * delay(it.loss)),
                 (chain::PACKETS, packets * fewest(it.loss)),
             ],
-            Carrier::Seed | Carrier::Tcp => vec![(chain::DELAY, 10.0)],
+            Carrier::Paper | Carrier::Tcp => vec![(chain::DELAY, 10.0)],
         }))
     }
 

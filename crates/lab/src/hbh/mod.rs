@@ -49,19 +49,19 @@ enum Carrier {
     /// Plain IP.
     Tcp,
     /// HBH as the paper has it.
-    Seed,
+    Paper,
     /// HBH, our profile.
     Default,
 }
 
 impl Carrier {
-    const ALL: [Self; 3] = [Self::Tcp, Self::Seed, Self::Default];
+    const ALL: [Self; 3] = [Self::Tcp, Self::Paper, Self::Default];
 
     /// What the series is called.
     fn series(self) -> &'static str {
         match self {
             Self::Default => "default",
-            Self::Seed => "seed",
+            Self::Paper => "paper",
             Self::Tcp => "tcp",
         }
     }
@@ -70,7 +70,7 @@ impl Carrier {
     fn title(self) -> &'static str {
         match self {
             Self::Default => "HBH, default profile",
-            Self::Seed => "HBH, paper profile",
+            Self::Paper => "HBH, paper profile",
             Self::Tcp => "plain TCP",
         }
     }
@@ -78,7 +78,7 @@ impl Carrier {
     fn ink(self) -> Ink {
         match self {
             Self::Default => Ink::Default,
-            Self::Seed => Ink::Seed,
+            Self::Paper => Ink::Paper,
             Self::Tcp => Ink::Tcp,
         }
     }
@@ -90,7 +90,7 @@ impl Carrier {
     fn config(self) -> Option<Config> {
         match self {
             Self::Default => Some(Config::new(Profile::Default)),
-            Self::Seed => Some(Config::new(Profile::Paper)),
+            Self::Paper => Some(Config::new(Profile::Paper)),
             Self::Tcp => None,
         }
     }
@@ -130,7 +130,7 @@ fn worst_ratio(points: &[Point]) -> String {
 
 /// What was taken in the common scenario where the paper is silent.
 fn assumptions() -> Vec<String> {
-    let seed = Config::new(Profile::Paper);
+    let paper = Config::new(Profile::Paper);
     let common = Chain::common(0.0, None);
     vec![
         format!(
@@ -141,12 +141,12 @@ fn assumptions() -> Vec<String> {
         format!(
             "W, s, L, p and q are not given: W = {}, s = {}, L = {} packets, p = {} kbit/s, \
              q = {} are taken, and R = {}, where the paper has its minimum.",
-            seed.window.1,
-            seed.congestion,
-            seed.queue,
-            seed.rate_increase / 1000.0,
-            seed.rate_decrease,
-            seed.retries,
+            paper.window.1,
+            paper.congestion,
+            paper.queue,
+            paper.rate_increase / 1000.0,
+            paper.rate_decrease,
+            paper.retries,
         ),
         "TCP is NewReno with segments of 536 octets, an initial window of 10 segments, delayed \
          acknowledgements (2 segments, 200 ms), a minimum RTO of 1 s, 3 s for the SYN, timestamps \

@@ -20,9 +20,9 @@ const LEAST: f64 = 1.1;
 
 /// The paper's profile at every loss, then ours.
 static CURVES: [Curve; 4] = [
-    curve("seed", "paper profile, 10 % loss", Ink::Other(0), Profile::Paper, 0.10),
-    curve("seed, 20 % loss", "paper profile, 20 % loss", Ink::Seed, Profile::Paper, 0.20),
-    curve("seed, 30 % loss", "paper profile, 30 % loss", Ink::Other(1), Profile::Paper, 0.30),
+    curve("paper", "paper profile, 10 % loss", Ink::Other(0), Profile::Paper, 0.10),
+    curve("paper, 20 % loss", "paper profile, 20 % loss", Ink::Paper, Profile::Paper, 0.20),
+    curve("paper, 30 % loss", "paper profile, 30 % loss", Ink::Other(1), Profile::Paper, 0.30),
     curve("default, 20 % loss", "default profile, 20 % loss", Ink::Default, Profile::Default, 0.20),
 ];
 

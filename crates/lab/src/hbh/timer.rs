@@ -27,7 +27,7 @@ static CURVES: [Curve; 3] = [
         set: |config, millis| config.rto = Rto::fixed(Duration::from_millis(millis.into())),
         ..curve("static", "paper profile, static RTO", Ink::Other(0), Profile::Paper)
     },
-    curve("seed", "paper profile, dynamic RTO", Ink::Seed, Profile::Paper),
+    curve("paper", "paper profile, dynamic RTO", Ink::Paper, Profile::Paper),
     curve("default", "default profile", Ink::Default, Profile::Default),
 ];
 

@@ -58,7 +58,7 @@ fn judge_usage(runs: &Runs<Trial>) -> Finding {
             hbh.over(&plain)
         }
     };
-    let low = LOSSES.map(|loss| (loss, cost(Carrier::Seed)(loss)));
+    let low = LOSSES.map(|loss| (loss, cost(Carrier::Paper)(loss)));
     let low: Vec<_> = low.into_iter().filter(|(loss, _)| *loss <= LOW_LOSS).collect();
     let checks = |ask: fn(&Estimate) -> Answer| -> Vec<Check> {
         let what = |loss, cost| format!("{} times the packets at {}", mean(cost), percent(loss));
@@ -68,7 +68,7 @@ fn judge_usage(runs: &Runs<Trial>) -> Finding {
     let measured = format!(
         "in packets of plain TCP, the paper profile puts on the links {}; the default profile {}. \
          The default profile sends at most {}. {} runs.",
-        listed(shown, cost(Carrier::Seed)),
+        listed(shown, cost(Carrier::Paper)),
         listed(shown, cost(Carrier::Default)),
         worst_ratio(&points(runs, chain::PACKETS, PACKETS)),
         runs.count(),

@@ -16,8 +16,8 @@ const WASTEFUL: f64 = 1.25;
 
 /// The paper's profile at two losses, then ours.
 static CURVES: [Curve; 3] = [
-    curve("seed, 5 % loss", "paper profile, 5 % loss", Ink::Other(0), Profile::Paper, 0.05),
-    curve("seed", "paper profile, 10 % loss", Ink::Seed, Profile::Paper, 0.10),
+    curve("paper, 5 % loss", "paper profile, 5 % loss", Ink::Other(0), Profile::Paper, 0.05),
+    curve("paper", "paper profile, 10 % loss", Ink::Paper, Profile::Paper, 0.10),
     curve("default", "default profile, 10 % loss", Ink::Default, Profile::Default, 0.10),
 ];
 
@@ -47,13 +47,13 @@ pub(super) fn claim() -> Claim {
 }
 
 fn judge(runs: &Runs<Setting>) -> Finding {
-    let seeds = &CURVES[..2];
+    let paper = &CURVES[..2];
     let slowdown =
         |curve: &'static Curve, w| curve.delay(runs, w).over(&curve.delay(runs, curve.best(runs)));
     let large =
         |curve: &'static Curve| curve.delay(runs, curve.best(runs)).below(&curve.delay(runs, 127));
     let fewer = |curve: &'static Curve| curve.packets(runs, 127).below(&curve.packets(runs, 2));
-    let mut checks: Vec<Check> = seeds
+    let mut checks: Vec<Check> = paper
         .iter()
         .map(|curve| {
             let what = format!("W = 1 takes {WASTEFUL} times the least delay ({})", curve.title);
@@ -62,7 +62,7 @@ fn judge(runs: &Runs<Setting>) -> Finding {
         .collect();
     checks.push(Check::new(
         "W = 127 takes longer than the best W at one of the losses",
-        Answer::any(seeds.iter().map(large)),
+        Answer::any(paper.iter().map(large)),
     ));
     let described = CURVES.each_ref().map(|curve| {
         let best = curve.best(runs);

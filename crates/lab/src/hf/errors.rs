@@ -44,7 +44,7 @@ const IN_ORDER: Way = Way {
 const ANY_ORDER: Way = Way {
     series: "arq-any-order",
     title: "ARQ, any order",
-    inks: [Ink::Seed, Ink::Trace(1)],
+    inks: [Ink::Paper, Ink::Trace(1)],
     transport: Transport::Arq { in_order: false },
     published: [Some(0.584), Some(0.576), Some(0.447), Some(0.236)],
 };
@@ -75,7 +75,7 @@ impl Way {
 
     fn published_line(&self) -> Line {
         let (series, title) =
-            (format!("seed-{}", self.series), format!("{}: published", self.title));
+            (format!("published-{}", self.series), format!("{}: published", self.title));
         Line::new(series, title, self.inks[1])
     }
 

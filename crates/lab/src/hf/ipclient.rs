@@ -201,12 +201,12 @@ impl Comparison {
     }
 
     fn points(&self, runs: &Runs<Link>, row: Row) -> Vec<Point> {
-        let (ours, seed) =
-            (format!("{}-{}", self.series, row.speed), format!("seed-{}", row.speed));
+        let (ours, theirs) =
+            (format!("{}-{}", self.series, row.speed), format!("published-{}", row.speed));
         let point = |series: String, y: Estimate, y_unit, limit| {
             let is_ours = series.starts_with(self.series);
             let (title, ink) =
-                if is_ours { ("ours", Ink::Default) } else { ("published", Ink::Seed) };
+                if is_ours { ("ours", Ink::Default) } else { ("published", Ink::Paper) };
             let line = Line::new(series, title, ink);
             let x = (f64::from(row.kilobytes), KILOBYTES);
             Point { limit, ..Point::new(line, x, (y, y_unit)) }
@@ -230,16 +230,16 @@ impl Comparison {
             let link = row.link(self.transport, radio::FASTEST, other);
             points.extend(of(link, format!(", {}", buffer(other))));
         }
-        let theirs = |published: Published| {
+        let of_published = |published: Published| {
             let used = super::published(published.utilisation);
-            let used = point(seed.clone(), used, super::UTILISATION, None);
+            let used = point(theirs.clone(), used, super::UTILISATION, None);
             let times = TIMES.map(|metric| {
                 let y = super::published(published.of(metric));
-                point(format!("{seed}-{metric}"), y, SECONDS, None)
+                point(format!("{theirs}-{metric}"), y, SECONDS, None)
             });
             [used].into_iter().chain(times).collect::<Vec<_>>()
         };
-        points.extend(row.published.into_iter().flat_map(theirs));
+        points.extend(row.published.into_iter().flat_map(of_published));
         points
     }
 
@@ -248,7 +248,7 @@ impl Comparison {
         let mut speeds: Vec<u32> = self.rows.iter().map(|row| row.speed).collect();
         speeds.dedup();
         let figure = |speed: u32| {
-            let names = [format!("{}-{speed}", self.series), format!("seed-{speed}")];
+            let names = [format!("{}-{speed}", self.series), format!("published-{speed}")];
             let of = points
                 .iter()
                 .filter(|it| it.y_unit == super::UTILISATION && names.contains(&it.line.series));

@@ -118,10 +118,10 @@ fn judge(runs: &Runs<Bulk>) -> Finding {
         })
     });
     let by_key_up: Vec<Point> = by_key_up.collect();
-    let seed = ERRORS.iter().map(|&(ber, utilisation)| Point {
+    let theirs = ERRORS.iter().map(|&(ber, utilisation)| Point {
         y: published(utilisation),
         limit: None,
-        ..point("seed", (ber, BER), &bulk(ERROR_SPEED, ber), runs)
+        ..point("published", (ber, BER), &bulk(ERROR_SPEED, ber), runs)
     });
     let goals: Vec<Goal> = goals(data);
     let missed: Vec<String> =
@@ -161,7 +161,7 @@ fn judge(runs: &Runs<Bulk>) -> Finding {
             exchange(runs, 0.0, "hf-s5066-clear"),
             exchange(runs, 1e-4, "hf-s5066-errors"),
         ],
-        points: by_speed.iter().chain(&by_error).chain(&by_key_up).cloned().chain(seed).collect(),
+        points: by_speed.iter().chain(&by_error).chain(&by_key_up).cloned().chain(theirs).collect(),
         assumptions: super::assumptions(),
         ..Finding::of(&[], measured)
     }
@@ -178,7 +178,7 @@ fn compared(runs: &Runs<Bulk>, key_up: Duration) -> Vec<Compared> {
 
 fn point(series: &str, x: (f64, &'static str), bulk: &Bulk, runs: &Runs<Bulk>) -> Point {
     let line = match series {
-        "seed" => Line::new(series, "published", Ink::Seed),
+        "published" => Line::new(series, "published", Ink::Paper),
         _ => Line::new(series, "ours", Ink::Default),
     };
     Point { limit: Some(bulk.limit()), ..Point::new(line, x, (runs.at(bulk, DATA), UTILISATION)) }
@@ -301,7 +301,7 @@ fn error_figure(points: &[Point]) -> Figure {
         series: vec![
             limit(points, place),
             Series::new("the goal", Ink::Goal, marks(&ERROR_GOALS)),
-            Series::new("published", Ink::Seed, marks(&ERRORS)),
+            Series::new("published", Ink::Paper, marks(&ERRORS)),
             curve(points, place),
         ],
         note:

@@ -87,7 +87,7 @@ impl Scheme {
             Self::Ours => Ink::Default,
             Self::Tcp => Ink::Tcp,
             Self::TcpNc => Ink::Other(0),
-            Self::TcpNcTunnel => Ink::Seed,
+            Self::TcpNcTunnel => Ink::Paper,
         }
     }
 

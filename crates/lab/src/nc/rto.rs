@@ -59,7 +59,7 @@ impl Place for Timeout {
 impl Drawn for Timeout {
     fn line(&self) -> Line {
         let loss = percent(self.loss);
-        let ink = if self.loss > LOSSES[0] { Ink::Other(0) } else { Ink::Seed };
+        let ink = if self.loss > LOSSES[0] { Ink::Other(0) } else { Ink::Paper };
         Line::new(
             format!("tcpnc-tunnel, {loss} loss"),
             format!("the paper's tunnel, {loss} loss"),

@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn a_field_with_a_comma_stays_one_field() {
-        assert_eq!(quoted("seed, 3 hops"), "\"seed, 3 hops\"");
+        assert_eq!(quoted("paper, 3 hops"), "\"paper, 3 hops\"");
         assert_eq!(quoted("say \"x\""), "\"say \"\"x\"\"\"");
         assert_eq!(quoted("tcp"), "tcp");
     }

@@ -35,7 +35,7 @@ fn goodput(measured: &[Measured]) -> Figure {
         series("limit in the tunnel", Ink::Limit, marks(measured, ours("cubic")).limit()),
         series("asked", Ink::Goal, marks(measured, ours("cubic")).asked()),
         series("plain cubic", Ink::Tcp, mbit(marks(measured, plain("cubic")))),
-        series("plain bbr", Ink::Seed, mbit(marks(measured, plain("bbr")))),
+        series("plain bbr", Ink::Paper, mbit(marks(measured, plain("bbr")))),
         series("tunnel, reno", Ink::Other(1), mbit(marks(measured, ours("reno")))),
         series("tunnel, bbr", Ink::Other(2), mbit(marks(measured, ours("bbr")))),
         series("tunnel, cubic", Ink::Default, mbit(marks(measured, ours("cubic")))),

@@ -22,10 +22,10 @@ const HEAD: [&str; 10] = [
     "Place",
     "Runs",
     "Plain TCP [s]",
-    "Delay, seed / plain",
+    "Delay, paper / plain",
     "Delay, default / plain",
     "Packets, plain",
-    "Packets, seed / plain",
+    "Packets, paper / plain",
     "Packets, default / plain",
     "Misses",
 ];
@@ -112,7 +112,7 @@ fn reason(short: &[&Row], open: usize, places: usize) -> String {
 
 fn points(rows: &[Row]) -> Vec<Point> {
     let mut points = Vec::new();
-    for carrier in [Carrier::Default, Carrier::Seed] {
+    for carrier in [Carrier::Default, Carrier::Paper] {
         let named = |what: &str| format!("{}-{what}", carrier.series());
         let ratio =
             |row: &Row, what, ratio: Ratio| point(row, named(what), carrier, (ratio.value, TIMES));
@@ -121,7 +121,7 @@ fn points(rows: &[Row]) -> Vec<Point> {
     }
     for (carrier, series) in [
         (Carrier::Default, "outage-resume"),
-        (Carrier::Seed, "seed-outage-resume"),
+        (Carrier::Paper, "paper-outage-resume"),
         (Carrier::Tcp, "tcp-outage-resume"),
     ] {
         let resume = |row: &Row| {
@@ -202,8 +202,8 @@ fn delay_figure(rows: &[Row]) -> Figure {
         series: vec![
             level("as plain TCP".to_owned(), Ink::Limit, 1.0),
             level(format!("goal without loss: {CLEAN_DELAY}"), Ink::Goal, CLEAN_DELAY),
-            series("seed, no loss", Ink::Trace(1), Row::is_clean, Carrier::Seed),
-            series("seed, loss", Ink::Trace(2), is_lossy, Carrier::Seed),
+            series("paper, no loss", Ink::Trace(1), Row::is_clean, Carrier::Paper),
+            series("paper, loss", Ink::Trace(2), is_lossy, Carrier::Paper),
             series("default, no loss", Ink::Trace(0), Row::is_clean, Carrier::Default),
             series("default, loss", Ink::Trace(4), is_lossy, Carrier::Default),
         ],
@@ -226,8 +226,8 @@ fn packets_figure(rows: &[Row]) -> Figure {
         series: vec![
             level("as plain TCP".to_owned(), Ink::Limit, 1.0),
             level(format!("goal without loss: {CLEAN_PACKETS}"), Ink::Goal, CLEAN_PACKETS),
-            series("seed, no loss", Ink::Trace(1), Row::is_clean, Carrier::Seed),
-            series("seed, loss", Ink::Trace(2), is_lossy, Carrier::Seed),
+            series("paper, no loss", Ink::Trace(1), Row::is_clean, Carrier::Paper),
+            series("paper, loss", Ink::Trace(2), is_lossy, Carrier::Paper),
             series("default, no loss", Ink::Trace(0), Row::is_clean, Carrier::Default),
             series("default, loss", Ink::Trace(4), is_lossy, Carrier::Default),
         ],

@@ -132,10 +132,10 @@ impl Row {
             self.scenario.name(),
             self.delays[0].runs.to_string(),
             mean(&self.delays[0]),
-            self.delay(Carrier::Seed).text(),
+            self.delay(Carrier::Paper).text(),
             self.delay(Carrier::Default).text(),
             number(self.packets[0].mean),
-            self.packets(Carrier::Seed).text(),
+            self.packets(Carrier::Paper).text(),
             self.packets(Carrier::Default).text(),
             misses.join(", "),
         ]

@@ -32,7 +32,7 @@ fn made_up(
         let ours = ours(&it.scenario);
         let (delay, packets, resume) = match it.carrier {
             Carrier::Default => (Exact(ours.delays[run as usize]), ours.packets, ours.resume),
-            Carrier::Seed | Carrier::Tcp => (plain, 100.0, 2.0),
+            Carrier::Paper | Carrier::Tcp => (plain, 100.0, 2.0),
         };
         vec![(DELAY, delay), (PACKETS, Exact(packets)), (RESUME, Exact(resume))]
     })

@@ -322,7 +322,7 @@ fn waiting(points: &[Point]) -> Figure {
             bound("bound of a turn", "turn", Ink::Limit),
             bound("bound against bulk", "urgent-other", Ink::Goal),
             series("a third station's turn", "turn", Ink::Tcp),
-            series("urgent, against bulk", "urgent-other", Ink::Seed),
+            series("urgent, against bulk", "urgent-other", Ink::Paper),
             series("urgent, with bulk", "urgent-same", Ink::Default),
         ],
         note: "Bounds are what the configuration tells (Config::turn_bound, urgent_bound_against)."
@@ -346,7 +346,7 @@ fn by_priority(runs: &Runs<Shared>) -> Figure {
         y: Axis::log("Wait", "s"),
         series: vec![
             series("longest", LONGEST, Ink::Tcp),
-            series("95 of 100 at most", MOST, Ink::Seed),
+            series("95 of 100 at most", MOST, Ink::Paper),
             series("half at most", MEDIAN, Ink::Default),
         ],
         note: String::new(),
@@ -367,7 +367,7 @@ fn shares(runs: &Runs<Shared>) -> Figure {
         y: Axis::linear("Utilisation", ""),
         series: vec![
             series("a flow from each to the next", Case::Ring, Ink::Tcp),
-            series("a flow for each two", Case::Flows, Ink::Seed),
+            series("a flow for each two", Case::Flows, Ink::Paper),
             series("one flow, the others silent", Case::Pair, Ink::Default),
         ],
         note: String::new(),
