@@ -1,7 +1,7 @@
-//! What the paper leaves to others: both directions at once, and sessions of more than one kind.
+//! What the paper leaves to future work: both directions at once, and sessions of several kinds.
 
 use super::grid::{self, GOAL, Load, random};
-use super::measure::{self, SEED_SPAN};
+use super::measure::{self, STEADY_SPAN};
 use super::network::Network;
 use super::{GROUP, MBIT, PERCENT, Scheme, assumptions};
 use crate::answer::Check;
@@ -24,12 +24,12 @@ pub(super) fn claim() -> Claim {
     }
 }
 
-/// Who uses the tunnel, where losses are on both ways.
+/// A use of the tunnel, with losses in both directions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Use {
-    /// So many sessions both ways.
+    /// This many sessions, each with data in both directions.
     BothWays(u32, Scheme, f64),
-    /// Requests and answers beside transfers that leave nothing of the middle.
+    /// Requests and answers beside transfers that fill the middle link.
     Beside(Scheme, f64),
 }
 
@@ -65,7 +65,7 @@ impl Use {
 
 impl Place for Use {
     fn cell(&self) -> Cell {
-        self.network().cell(SEED_SPAN)
+        self.network().cell(STEADY_SPAN)
     }
 }
 
@@ -110,8 +110,8 @@ fn judge(runs: &Runs<Use>) -> Finding {
     let measured = format!(
         "with sessions and losses both ways our tunnel reaches at least {least:.3} of the limit that \
          its headers leave. Of requests beside five transfers, at 20 % loss each way, plain IP \
-         answers {} in the mean, our tunnel {}: who can do without the lost ones may pass beside the \
-         tunnel, all others gain by it. {} runs.",
+         answers {} in the mean, our tunnel {}: an application that can do without the lost ones may \
+         bypass the tunnel, all others gain by it. {} runs.",
         asked(Scheme::Tcp),
         asked(Scheme::Ours),
         runs.count(),
@@ -161,7 +161,7 @@ fn figure(points: &[Point], sessions: u32) -> Figure {
     let ours: Vec<Point> = points.iter().filter(is_ours).cloned().collect();
     let below = vec![
         Series::limit(&ours, "limit with our headers", Ink::Limit, 1.0),
-        Series::limit(&ours, "the goal: 0.95 of it", Ink::Goal, GOAL),
+        Series::limit(&ours, "the goal: 0.95 of the limit", Ink::Goal, GOAL),
     ];
     let plural = if sessions == 1 { "" } else { "s" };
     let title = format!("{sessions} session{plural} each way, losses each way");

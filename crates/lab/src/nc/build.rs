@@ -1,4 +1,4 @@
-//! The scenario of a network, and where to look at it while it runs.
+//! The scenario of a network, and its nodes and applications that are measured.
 
 use std::time::Duration;
 
@@ -12,24 +12,24 @@ use sim::{AppId, InterfaceConfig, LinkConfig, PortId};
 use super::network::{Carrier, Network, Traffic, UDP_HEADERS, Wire};
 use crate::scenario::{Built, Flow, Plan, Stream, TcpncTunnel, Transfer, Tunnel};
 
-/// Octets of a request, and of its answer.
+/// Octets of a request, and also of its answer.
 const REQUEST: usize = 64;
 /// The time from one request to the next.
 const REQUEST_INTERVAL: Duration = Duration::from_millis(100);
 const REQUEST_PORT: u16 = 7_000;
 /// The port of the first sink.
 const PORT: u16 = 9_000;
-/// What ports of sinks are greater by against the direction of the data.
+/// The offset of port numbers for sessions against the direction of the data.
 const BACK: u16 = 1_000;
 /// The port of the flow beside the tunnel.
 const RIVAL_PORT: u16 = 8_000;
-/// Sources start within this time.
+/// Each source starts at a random time within this.
 const START: Duration = Duration::from_millis(100);
-/// The gateways of every scenario.
+/// The indices of the gateways in every scenario.
 pub(super) const GATEWAYS: [usize; 2] = [0, 1];
 
 impl Network {
-    /// It as a scenario that ends after so long. When sources start is drawn here.
+    /// A scenario of this network that ends after `duration`, with random starts of its sources.
     pub(super) fn plan(&self, seed: u64, duration: Duration) -> Plan {
         let mut plan = Plan::new(seed, duration);
         let [near, far] = ["near", "far"].map(|name| plan.add_node(name));
@@ -63,7 +63,7 @@ impl Network {
             let starts_at = Time::ZERO + start.within(START);
             self.add_flow(&mut plan, Flow::new(pair, port).from_port(port).starting(starts_at));
             if self.is_both_ways {
-                // Ports of its own: it is not the other end of the first.
+                // It has ports of its own because it is not the other end of the first flow.
                 let (back, port) = ([pair[1], pair[0]], port + BACK);
                 self.add_flow(&mut plan, Flow::new(back, port).from_port(port).starting(starts_at));
             }
@@ -135,8 +135,8 @@ impl Network {
         }
     }
 
-    /// What sends and what receives in each session: with both ways each of them twice, there and
-    /// back.
+    /// The sender and the receiver of each session; with traffic both ways a session has two
+    /// entries, first that in the direction of the data.
     pub(super) fn flows<'b>(&self, built: &'b Built<'_>) -> &'b [[AppId; 2]] {
         let flows = match self.traffic {
             Traffic::Tcp(_) => &built.transfers,
@@ -145,17 +145,17 @@ impl Network {
         &flows[..self.sessions * if self.is_both_ways { 2 } else { 1 }]
     }
 
-    /// What sends requests.
+    /// The application that sends requests.
     pub(super) fn requests(&self, built: &Built<'_>) -> Option<AppId> {
         built.streams.last().map(|[asks, _]| *asks).filter(|_| self.has_requests)
     }
 
-    /// What receives beside the tunnel.
+    /// The receiver of the flow beside the tunnel.
     pub(super) fn rival(&self, built: &Built<'_>) -> Option<AppId> {
         built.transfers.last().map(|[_, sink]| *sink).filter(|_| self.rival.is_some())
     }
 
-    /// Where data enters the lossy link.
+    /// The port at which data enters the middle link.
     pub(super) fn middle(&self, built: &Built<'_>) -> PortId {
         built.world.ends(built.links[if self.is_hidden { 2 } else { 0 }])[0]
     }
@@ -168,5 +168,5 @@ impl Wire {
     }
 }
 
-/// A link that is never in the way.
+/// A link that never limits the traffic.
 const FAST: Wire = Wire { rate: BitRate::Unlimited, delay: Duration::ZERO };

@@ -1,4 +1,4 @@
-//! What the tunnel costs where nothing is lost.
+//! The cost of the tunnel on a link without loss.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use proto::nc;
 use sim::channel::Loss;
 
 use super::grid::{self, Load};
-use super::measure::{self, SEED_SPAN, Span};
+use super::measure::{self, STEADY_SPAN, Span};
 use super::network::{Carrier, Kind, Network, Traffic};
 use super::{GROUP, Scheme, assumptions};
 use crate::answer::Check;
@@ -29,7 +29,7 @@ pub(super) fn claim() -> Claim {
     }
 }
 
-/// A network without loss, what it is called, and when it is measured.
+/// A network without loss, its name in the results, and the time in which it is measured.
 #[derive(Clone, Debug, PartialEq)]
 struct Case {
     name: String,
@@ -38,10 +38,10 @@ struct Case {
 }
 
 fn cases() -> Vec<Case> {
-    let seed = grid::SESSIONS.map(|n| {
+    let paper = grid::SESSIONS.map(|n| {
         let plural = if n == 1 { "" } else { "s" };
-        let name = format!("seed's topology, {n} session{plural}");
-        Case { name, network: Load::new(Scheme::Ours, n, 0.0).network(), span: SEED_SPAN }
+        let name = format!("the paper's topology, {n} session{plural}");
+        Case { name, network: Load::new(Scheme::Ours, n, 0.0).network(), span: STEADY_SPAN }
     });
     let config = nc::Config { base_mtu: 1_500, ..nc::Config::default() };
     let long = [
@@ -53,11 +53,11 @@ fn cases() -> Vec<Case> {
         let network = Network { traffic, ..Network::long(Loss::None, Carrier::Coded(config)) };
         Case { name: name.to_owned(), network, span: LONG_SPAN }
     });
-    seed.into_iter().chain(long).collect()
+    paper.into_iter().chain(long).collect()
 }
 
 impl Case {
-    /// Octets of framing and packets for an octet of packets.
+    /// Outer octets of a full packet for each of its inner octets.
     fn framing(&self) -> f64 {
         self.network.outer() as f64 / self.network.packet as f64
     }
@@ -73,7 +73,7 @@ fn judge(runs: &Runs<Case>) -> Finding {
     let ratio = |case: &Case| runs.at(case, measure::COST).times(1.0 / case.framing());
     let check = |case: &Case| {
         let ratio: Estimate = ratio(case);
-        let what = format!("{} of {GOAL} times: {}", grid::share(&ratio), case.name);
+        let what = format!("{}, {GOAL} allowed: {}", grid::share(&ratio), case.name);
         Check::new(what, ratio.at_most(GOAL))
     };
     let checks: Vec<Check> = runs.places().iter().map(check).collect();
@@ -89,13 +89,13 @@ fn judge(runs: &Runs<Case>) -> Finding {
     let names = points.iter().map(|point| format!("{:.0}: {}", point.x, point.line.series));
     let figure = Figure {
         name: "nc-clean".to_owned(),
-        title: "What the tunnel sends without loss, in what its framing needs".to_owned(),
+        title: "What the tunnel sends without loss, relative to what its framing needs".to_owned(),
         subtitle: format!(
-            "Octets on the middle in the direction of the data, mean of {} runs",
+            "Octets on the middle link in the direction of the data, mean of {} runs",
             runs.count()
         ),
         x: Axis::linear("Case", "").with_ticks(points.iter().map(|point| point.x)),
-        y: Axis { from_zero: false, ..Axis::linear("Octets sent, in octets of framing alone", "") },
+        y: Axis { from_zero: false, ..Axis::linear("Octets sent, relative to framing alone", "") },
         series: vec![
             Series::new("framing alone", Ink::Limit, line(1.0)),
             Series::new("the goal: 1 % more", Ink::Goal, line(GOAL)),
@@ -105,7 +105,7 @@ fn judge(runs: &Runs<Case>) -> Finding {
     };
     let rows: Vec<_> = runs.places().iter().map(|case| (&case.name, case)).collect();
     let columns = ["sent", "framing", "ratio"].map(|name| (name, name));
-    let title = "Octets on the middle, in the direction of the data, for an octet of inner packets";
+    let title = "Octets on the middle link, in the direction of the data, per inner octet";
     let table = Table::new(title, ("Case", &columns), &rows, |column, case| match *column {
         "sent" => grid::share(&runs.at(case, measure::COST)),
         "framing" => format!("{:.3}", case.framing()),

@@ -16,12 +16,12 @@ use crate::grid::{Cell, Experiment, Place, Runs};
 use crate::stats::Estimate;
 use crate::words::mean;
 
-/// One way, in ms.
+/// One-way delays in ms.
 const DELAYS: [u32; 4] = [5, 10, 25, 50];
 const RATE: u64 = 10_000_000;
-/// What one flow may get, in what the other gets, to get "about as much".
+/// The ratios of two goodputs that count as "about as much".
 const ABOUT: [f64; 2] = [0.8, 1.25];
-/// Repairs for a source that pass where all loss is congestion.
+/// The most repair packets for each source packet where all loss is congestion.
 const REPAIRS: f64 = 0.05;
 const SPAN: Span = Span { warm_up: Duration::from_secs(20), window: Duration::from_secs(40) };
 
@@ -36,7 +36,7 @@ pub(super) fn claim() -> Claim {
     }
 }
 
-/// A clean bottleneck with a queue of one round trip, a hop beyond the gateways; the delay in ms.
+/// A bottleneck a hop beyond the gateways, by its one-way delay in ms; its queue holds a round trip.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Bottleneck(u32);
 
@@ -58,7 +58,7 @@ impl Bottleneck {
         }
     }
 
-    /// In ms.
+    /// The round-trip time in ms.
     fn round_trip(self) -> u32 {
         2 * self.0
     }
@@ -70,7 +70,7 @@ impl Place for Bottleneck {
     }
 }
 
-/// A row of the table.
+/// The value that a row of the table shows.
 type Value<'a> = &'a dyn Fn(&Bottleneck) -> Estimate;
 
 fn judge(runs: &Runs<Bottleneck>) -> Finding {

@@ -1,4 +1,4 @@
-//! What the paper reads off its Figure 7: the schemes against each other.
+//! The claims that the paper derives from its Figure 7: comparisons of the schemes.
 
 use super::grid::{self, LOSSES, Load, READ_LOSSES, Reading};
 use super::{GROUP, Scheme, assumptions, measure, traces};
@@ -8,11 +8,11 @@ use crate::grid::{Experiment, Runs};
 use crate::stats::Estimate;
 use crate::words::{mean, percent};
 
-/// What is left of the goodput without loss when it "hardly falls".
+/// The least share of the goodput without loss that counts as "hardly falls".
 const HARDLY: f64 = 0.9;
-/// Up to here two sessions hardly suffer.
+/// The highest loss at which the goodput of two sessions hardly falls.
 const KNEE: f64 = 0.15;
-/// How far two goodputs differ, as a share, that are "nearly equal".
+/// The largest relative difference of two goodputs that counts as "nearly equal".
 const NEARLY: f64 = 0.15;
 
 pub(super) fn claims() -> [Claim; 5] {
@@ -60,7 +60,7 @@ fn goodput(runs: &Runs<Load>, load: &Load) -> Estimate {
     runs.at(load, measure::GOODPUT)
 }
 
-/// What is left of the goodput without loss.
+/// The goodput as a share of the goodput without loss.
 fn kept(runs: &Runs<Load>, load: &Load) -> Estimate {
     goodput(runs, load).over(&goodput(runs, &Load { loss: 0.0, ..*load }))
 }
@@ -69,7 +69,7 @@ fn lossy() -> impl Iterator<Item = f64> {
     LOSSES.into_iter().filter(|loss| *loss > 0.0)
 }
 
-/// Whether a scheme is ahead of another at every loss.
+/// Checks that `high` has more goodput than `low` at every loss.
 fn ahead(runs: &Runs<Load>, low: Load, high: Load) -> Vec<Check> {
     let check = |loss| {
         let [below, above] = [low, high].map(|load| goodput(runs, &Load { loss, ..load }));
@@ -80,7 +80,7 @@ fn ahead(runs: &Runs<Load>, low: Load, high: Load) -> Vec<Check> {
     lossy().map(check).collect()
 }
 
-/// Whether a scheme keeps most of its goodput at these losses.
+/// Checks that a scheme keeps most of its goodput at these losses.
 fn keeps(runs: &Runs<Load>, load: Load, losses: impl Iterator<Item = f64>) -> Vec<Check> {
     let check = |loss| {
         let kept = kept(runs, &Load { loss, ..load });
@@ -95,7 +95,7 @@ fn keeps(runs: &Runs<Load>, load: Load, losses: impl Iterator<Item = f64>) -> Ve
     losses.map(check).collect()
 }
 
-/// The goodputs at some losses, of every scheme.
+/// The goodputs of every scheme at some losses, as text.
 fn listed(runs: &Runs<Load>, sessions: u32) -> String {
     let of = |scheme: Scheme| {
         let one = |loss| format!("{:.2}", goodput(runs, &Load::new(scheme, sessions, loss)).mean);
@@ -108,7 +108,7 @@ fn listed(runs: &Runs<Load>, sessions: u32) -> String {
     )
 }
 
-/// The finding with all goodputs.
+/// Completes a finding with all goodputs as points, figures and tables.
 fn finding(runs: &Runs<Load>, name: &str, sessions: &[u32], finding: Finding) -> Finding {
     let points = grid::points(runs);
     let figures = sessions.iter().map(|n| {
@@ -124,7 +124,7 @@ fn finding(runs: &Runs<Load>, name: &str, sessions: &[u32], finding: Finding) ->
     Finding { figures: figures.collect(), tables, points, assumptions: assumptions(), ..finding }
 }
 
-/// A metric of the paper's schemes, by reading.
+/// A table of a metric of the paper's schemes under each reading.
 fn readings(runs: &Runs<Load>, sessions: u32, title: &str, metric: Metric, factor: f64) -> Table {
     let columns = READ_LOSSES.map(|loss| (percent(loss), loss));
     let mut rows = Vec::new();
@@ -134,7 +134,7 @@ fn readings(runs: &Runs<Load>, sessions: u32, title: &str, metric: Metric, facto
             rows.push((format!("{}: {}", scheme.title(), reading.name()), load));
         }
     }
-    let title = format!("{title}, by what is counted and what the paper leaves open");
+    let title = format!("{title}, by reading of what the paper leaves open");
     Table::new(title, ("Loss", &columns), &rows, |loss, load| {
         mean(&runs.at(&Load { loss: *loss, ..*load }, metric).times(factor))
     })
@@ -184,13 +184,13 @@ fn judge_two(runs: &Runs<Load>) -> Finding {
     ]);
     let finding = finding(runs, "nc-two", &[2], Finding::of(&checks, listed(runs, 2)));
     let (mut tables, mut figures) = (finding.tables, finding.figures);
-    let title = "Packets that the tunnel's send buffer had no room for, %";
+    let title = "Packets dropped because the tunnel's send buffer was full, %";
     tables.push(readings(runs, 2, title, measure::OVERFLOWED, 100.0));
     figures.extend(traces::figures());
     Finding { tables, figures, ..finding }
 }
 
-/// The tunnel's goodput over that of TCP/NC from end to end.
+/// The ratio of the tunnel's goodput to that of TCP/NC from end to end.
 fn against(
     runs: &Runs<Load>,
     value: fn(&Runs<Load>, &Load) -> Estimate,
@@ -203,7 +203,7 @@ fn against(
     LOSSES.map(of).to_vec()
 }
 
-/// Whether all of them are near one.
+/// Checks that all ratios are nearly 1.
 fn alike(ratios: &[(f64, Estimate)], what: &str) -> Vec<Check> {
     let check = |(loss, ratio): &(f64, Estimate)| {
         let text = format!("the tunnel {what} at {}", percent(*loss));
@@ -232,7 +232,7 @@ fn judge_five(runs: &Runs<Load>) -> Finding {
         .map(|scheme| {
             let repeated = runs.at(&Load::paper(*scheme, 5, 0.0), measure::REPEATED);
             let what = format!(
-                "over {} the sources send segments again without loss ({})",
+                "over {} the sources retransmit segments without loss ({})",
                 scheme.title(),
                 mean(&repeated),
             );
@@ -253,8 +253,8 @@ mod tests {
     use crate::claim::Verdict;
     use Verdict::{Beaten, Differs, Reproduced, Undecided};
 
-    /// What is found where the schemes have these goodputs, and the send buffer of the paper's tunnel
-    /// overflows above 15 %.
+    /// The verdict if the schemes have these goodputs, and the send buffer of the paper's tunnel
+    /// overflows above 15 % loss.
     fn verdict(
         judge: fn(&Runs<Load>) -> Finding,
         loads: Vec<Load>,

@@ -1,4 +1,4 @@
-//! The whole grid: what the tunnel is to reach in every cell.
+//! The claim about the whole grid: our tunnel must reach its goal at every place.
 
 use super::grid::{self, GOAL, LOSSES, Load, SESSIONS};
 use super::{GROUP, Scheme, assumptions, measure};
@@ -8,7 +8,7 @@ use crate::grid::{Experiment, Runs};
 use crate::stats::Estimate;
 use crate::words::percent;
 
-/// How alike the sessions are to fare.
+/// The least Jain's index that counts as fair.
 const FAIR: f64 = 0.98;
 
 pub(super) fn claim() -> Claim {
@@ -22,7 +22,7 @@ pub(super) fn claim() -> Claim {
     }
 }
 
-/// Our tunnel at every place.
+/// The places of our tunnel.
 fn ours() -> impl Iterator<Item = Load> {
     SESSIONS.into_iter().flat_map(|n| LOSSES.map(|loss| Load::new(Scheme::Ours, n, loss)))
 }
@@ -31,7 +31,7 @@ fn place(load: &Load) -> String {
     format!("with {} at {}", load.sessions, percent(load.loss))
 }
 
-/// The least over the places, and where.
+/// The least value of our tunnel over all places, and its place.
 fn least(value: impl Fn(&Load) -> Estimate) -> String {
     let all = ours().map(|load| (value(&load).mean, load));
     let least = all.min_by(|a, b| a.0.total_cmp(&b.0));
@@ -48,8 +48,8 @@ fn judge(runs: &Runs<Load>) -> Finding {
         let what = format!("{:.3} of what the links allow{of} {}", share.mean, place(load));
         Check::new(what, share.at_least(GOAL))
     };
-    // Losses are masked when they take no more than must be lost. That headers cost nothing either is
-    // more than is claimed.
+    // The claim is that losses are masked, so the limit here allows for our headers. Whether the
+    // goal is reached without that allowance is only reported.
     let masks = ours().flat_map(|load| {
         let what = format!("Jain's index is {:.3} {}", fairness(&load).mean, place(&load));
         let fair = Check::new(what, fairness(&load).at_least(FAIR));
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
     use crate::claim::Verdict;
 
-    /// What is found where our tunnel reaches a share of what its headers leave, and others 0.8.
+    /// The verdict if our tunnel reaches `share` of what its headers leave, and others reach 0.8.
     fn verdict(runs: u32, share: f64, fairness: f64) -> Verdict {
         judge(&Runs::made_up(Load::grid(&SESSIONS), runs, |load| {
             let share = if load.scheme == Scheme::Ours { share } else { 0.8 };
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn masked_is_what_reaches_what_headers_leave_for_every_session_alike() {
+    fn every_session_must_reach_the_goal_and_all_must_get_alike() {
         assert_eq!(verdict(3, 0.96, 0.99), Verdict::Reproduced);
         assert_eq!(verdict(3, 0.94, 0.99), Verdict::Differs);
         assert_eq!(verdict(3, 0.96, 0.97), Verdict::Differs);

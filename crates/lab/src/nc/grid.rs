@@ -1,5 +1,5 @@
-//! Goodput on the paper's topology over the loss, the sessions and the scheme: the runs that most
-//! claims look at.
+//! Goodput on the paper's topology by loss, number of sessions and scheme: most claims are judged
+//! by these runs.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use proto::quantity::Probability;
 use proto::tcpnc;
 use sim::channel::Loss;
 
-use super::measure::{self, SEED_SPAN, Span};
+use super::measure::{self, STEADY_SPAN, Span};
 use super::network::{Carrier, Kind, Network, Traffic};
 use super::{MBIT, PERCENT, Scheme, TUNNEL_RTO};
 use crate::claim::{Line, Metric, Point, Table};
@@ -16,38 +16,38 @@ use crate::grid::{Cell, Drawn, Place, Runs};
 use crate::stats::Estimate;
 use crate::words::{mean, percent};
 
-/// Sessions at once.
+/// The numbers of simultaneous sessions.
 pub(super) const SESSIONS: [u32; 4] = [1, 2, 3, 5];
-/// Loss of the middle link, there.
+/// The loss rates of the middle link in the direction of the data.
 pub(super) const LOSSES: [f64; 7] = [0.0, 0.05, 0.10, 0.15, 0.20, 0.25, 0.30];
-/// Where readings of the paper are compared.
+/// The loss rates at which different readings of the paper are compared.
 pub(super) const READ_LOSSES: [f64; 5] = [0.0, 0.10, 0.15, 0.20, 0.30];
-/// The share of the limit that our tunnel is to reach.
+/// The share of the limit that our tunnel must reach.
 pub(super) const GOAL: f64 = 0.95;
-/// Runs at most of readings that no claim is judged by.
+/// The most runs of a reading that decides no claim.
 const READ_RUNS: u32 = 10;
 
-/// From the start on, as long as most of the paper's transfers of 100 MB take here.
+/// Counts from the start, for about as long as the paper's transfers of 100 MB take here.
 pub(super) const PAPER_SPAN: Span =
     Span { warm_up: Duration::ZERO, window: Duration::from_secs(200) };
 
-/// How runs are done where the paper leaves something open.
+/// An interpretation of what the paper does not specify.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Reading {
-    /// 20 s after 5 s: what our tunnel is measured by.
+    /// Goodput counts for 20 s after a warm-up of 5 s: our tunnel is judged by this.
     Taken,
-    /// Counted from the start over 200 s: what the paper's schemes are judged by.
+    /// Goodput counts from the start, for 200 s: the paper's schemes are judged by this.
     Paper,
-    /// The same, and hosts have ns-3's buffers of 128 KiB and scale windows.
+    /// Like `Paper`, with window scaling and ns-3's buffers of 128 KiB at the hosts.
     Buffers,
-    /// The same as `Paper`, and every redundant arrival is told to TCP as a duplicate.
+    /// Like `Paper`, and TCP sees a duplicate acknowledgement for every redundant packet.
     Literal,
-    /// The same as `Paper`, and coding windows of up to 255 packets.
+    /// Like `Paper`, with coding windows of up to 255 packets.
     LongWindow,
 }
 
 impl Reading {
-    /// All that count from the start.
+    /// The readings that count from the start.
     pub(super) const OF_PAPER: [Self; 4] =
         [Self::Paper, Self::Buffers, Self::Literal, Self::LongWindow];
 
@@ -62,7 +62,7 @@ impl Reading {
     }
 }
 
-/// A place of the grid.
+/// One place of the grid.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Load {
     pub(super) reading: Reading,
@@ -76,18 +76,18 @@ impl Load {
         Self { reading: Reading::Taken, scheme, sessions, loss }
     }
 
-    /// As the paper measured it.
+    /// The place as the paper measured it.
     pub(super) fn paper(scheme: Scheme, sessions: u32, loss: f64) -> Self {
         Self { reading: Reading::Paper, ..Self::new(scheme, sessions, loss) }
     }
 
-    /// All schemes at every loss with so many sessions.
+    /// Every scheme at every loss, with these numbers of sessions.
     pub(super) fn grid(sessions: &[u32]) -> Vec<Self> {
         let of = |n: u32| Scheme::ALL.map(|scheme| LOSSES.map(|loss| Self::new(scheme, n, loss)));
         sessions.iter().flat_map(|n| of(*n)).flatten().collect()
     }
 
-    /// The same, and the paper's schemes under every reading.
+    /// The grid with this number of sessions, and the paper's schemes under every reading.
     pub(super) fn readings(sessions: u32) -> Vec<Self> {
         let mut all = Self::grid(&[sessions]);
         for scheme in Scheme::PAPER {
@@ -106,7 +106,7 @@ impl Load {
 
     pub(super) fn network(&self) -> Network {
         let mut network =
-            Network::seed(self.sessions as usize, random(self.loss), self.scheme.carrier());
+            Network::paper(self.sessions as usize, random(self.loss), self.scheme.carrier());
         let layer = tcpnc::Config::default();
         let layer = match self.reading {
             Reading::Taken | Reading::Paper => return network,
@@ -129,7 +129,7 @@ impl Load {
 impl Place for Load {
     fn cell(&self) -> Cell {
         match self.reading {
-            Reading::Taken => self.network().cell(SEED_SPAN),
+            Reading::Taken => self.network().cell(STEADY_SPAN),
             Reading::Paper => self.network().cell(PAPER_SPAN),
             Reading::Buffers | Reading::Literal | Reading::LongWindow => {
                 self.network().cell(PAPER_SPAN).at_most(READ_RUNS)
@@ -164,7 +164,7 @@ impl Drawn for Load {
     }
 }
 
-/// Each packet is lost with this probability.
+/// Independent losses with this probability.
 pub(super) fn random(loss: f64) -> Loss {
     Loss::random(Probability::new(loss).unwrap_or(Probability::ONE))
 }
@@ -174,7 +174,7 @@ pub(super) fn ratio(runs: &Runs<Load>, load: &Load) -> Estimate {
     runs.at(load, measure::GOODPUT).times(1e6 / load.network().links_limit())
 }
 
-/// The goodputs; those of our tunnel also with the limit that our headers leave.
+/// The goodputs; points of our tunnel also have the limit that its headers leave.
 pub(super) fn points(runs: &Runs<Load>) -> Vec<Point> {
     let of = |load: &Load| {
         let goodput = (runs.at(load, measure::GOODPUT), MBIT);
@@ -186,7 +186,7 @@ pub(super) fn points(runs: &Runs<Load>) -> Vec<Point> {
     runs.places().iter().map(of).collect()
 }
 
-/// Goodput over loss for so many sessions: a quarter of the paper's Figure 7.
+/// Goodput over loss with this number of sessions: one of the four plots of the paper's Figure 7.
 pub(super) fn figure(points: &[Point], name: &str, sessions: u32) -> Figure {
     let is_taken = |it: &&Point| {
         let names = Scheme::ALL.map(Scheme::series);
@@ -210,12 +210,12 @@ pub(super) fn figure(points: &[Point], name: &str, sessions: u32) -> Figure {
     Figure::of(&points, below, [name, &title, TOPOLOGY], [x, Axis::linear(GOODPUT_AXIS, MBIT)])
 }
 
-/// What figures say of the paper's topology.
+/// The subtitle of figures about the paper's topology.
 pub(super) const TOPOLOGY: &str = "Edges of 1 Mbit/s and 1 ms, a lossy middle of 4 Mbit/s and 7 ms";
-/// What goodput is called on an axis.
+/// The axis label of goodput.
 pub(super) const GOODPUT_AXIS: &str = "Goodput of a session";
 
-/// A row for each scheme and number of sessions, a column for each loss.
+/// A table with a row for each number of sessions and scheme, and a column for each loss.
 pub(super) fn table(
     title: &str,
     sessions: &[u32],
@@ -232,7 +232,7 @@ pub(super) fn table(
     })
 }
 
-/// A share near 1, with digits enough to tell it from 1.
+/// A share near 1, written with enough digits to tell it from 1.
 pub(super) fn share(estimate: &Estimate) -> String {
     match estimate.ci95 {
         Some(half) => format!("{:.3} ± {half:.3}", estimate.mean),

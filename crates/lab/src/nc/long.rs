@@ -1,4 +1,4 @@
-//! A path so long that losses must be masked before anyone can tell of them.
+//! A path so long that losses must be repaired before feedback about them can arrive.
 
 use std::time::Duration;
 
@@ -18,17 +18,17 @@ use crate::stats::Estimate;
 use crate::words::percent;
 
 const LOSSES: [f64; 6] = [0.0, 0.01, 0.05, 0.10, 0.15, 0.20];
-/// Packets of a burst of losses, in the mean.
+/// The mean length of a burst of losses, in packets.
 const BURST: f64 = 4.0;
-/// The round trip, in seconds: 500 packets of 1,500 octets at 10 Mbit/s.
+/// The round-trip time in seconds, in which 10 Mbit/s carry 500 packets of 1,500 octets.
 const ROUND_TRIP: f64 = 0.6;
 const SPAN: Span = Span { warm_up: Duration::from_secs(10), window: Duration::from_secs(20) };
-/// Where a CUBIC flow inside is looked at too.
+/// The loss rates at which a CUBIC flow through the tunnel is measured too.
 const CUBIC_LOSSES: [f64; 3] = [0.0, 0.10, 0.20];
 
-/// What is offered, in limits.
+/// The offered load as a multiple of the limit.
 const LOAD: f64 = 1.05;
-/// Octets that wait to enter the tunnel at most: 52 ms of the link.
+/// The capacity of the queue before the tunnel, in octets: 52 ms of the link.
 const SHORT_QUEUE: usize = 65_536;
 
 pub(super) fn claim() -> Claim {
@@ -43,11 +43,11 @@ pub(super) fn claim() -> Claim {
     }
 }
 
-/// What crosses the path, at which loss.
+/// The traffic over the path, and the losses of the path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Path {
     in_bursts: bool,
-    /// One CUBIC flow instead of more datagrams than can arrive.
+    /// Whether the traffic is one CUBIC flow instead of more datagrams than can arrive.
     is_cubic: bool,
     loss: f64,
 }
@@ -71,19 +71,19 @@ impl Path {
             true => bursts().map_or(Loss::None, Loss::GilbertElliott),
             false => random(self.loss),
         };
-        // The path MTU is known from the start.
+        // The tunnel knows the path MTU from the start.
         let config = nc::Config { base_mtu: 1_500, ..nc::Config::default() };
         if self.is_cubic {
             let traffic = Traffic::Tcp(Kind::Cubic);
             return Network { traffic, ..Network::long(loss, Carrier::Coded(config)) };
         }
-        // A queue that is short, for it is never empty.
+        // The queue is never empty and adds its length to the delay, so it is short.
         let config = nc::Config { queue: SHORT_QUEUE, ..config };
         let traffic = Traffic::Udp { load: LOAD };
         Network { traffic, ..Network::long(loss, Carrier::Coded(config)) }
     }
 
-    /// The share of the limit to reach.
+    /// The share of the limit that must be reached.
     fn goal(&self) -> f64 {
         if self.in_bursts { 0.90 } else { 0.95 }
     }
@@ -118,7 +118,7 @@ fn ratio(runs: &Runs<Path>, path: &Path) -> Estimate {
     runs.at(path, measure::GOODPUT).times(1e6 / path.network().limit())
 }
 
-/// A delay in round trips.
+/// A delay as a multiple of the round-trip time.
 fn delay(runs: &Runs<Path>, path: &Path, metric: Metric) -> Estimate {
     runs.at(path, metric).times(1.0 / ROUND_TRIP)
 }
@@ -187,7 +187,7 @@ const COLUMNS: [(&str, Column); 6] = [
 fn table(runs: &Runs<Path>, saturated: &[&Path]) -> Table {
     let name = |path: &Path| format!("{}, {}", percent(path.loss), path.pattern());
     let rows: Vec<_> = saturated.iter().map(|path| (name(path), **path)).collect();
-    let title = "The long path: goodput in limits, extra delay in round trips";
+    let title = "The long path: goodput as a share of the limit, extra delay in round trips";
     Table::new(title, ("Loss", &COLUMNS), &rows, |value, path| value(runs, path))
 }
 
@@ -207,14 +207,14 @@ fn figures(shares: &[Point], delays: &[Point]) -> Vec<Figure> {
                 level("the goal with independent losses", Ink::Goal, 0.95),
             ],
             "nc-long",
-            "A long path, saturated: how much of it is used",
+            "A saturated long path: goodput",
             Axis { from_zero: false, ..Axis::linear("Goodput as a share of the limit", "") },
         ),
         figure(
             delays,
             vec![level("the goal: one round trip", Ink::Goal, 1.0)],
             "nc-long-delay",
-            "A long path, saturated: how late packets are",
+            "A saturated long path: extra delay of packets",
             Axis::linear("99th percentile of the extra delay", "round trips"),
         ),
     ]
@@ -226,7 +226,7 @@ mod tests {
     use crate::claim::Verdict;
 
     #[test]
-    fn goodput_and_delay_have_goals_and_bursts_one_of_their_own() {
+    fn goodput_and_delay_have_goals_and_bursts_have_a_lower_one() {
         let verdict = |runs, single: f64, bursts: f64, late: f64| {
             judge(&Runs::made_up(paths(), runs, |path| {
                 let share = if path.in_bursts { bursts } else { single };

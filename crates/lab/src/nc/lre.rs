@@ -18,7 +18,7 @@ use crate::scenario::{Built, Plan};
 use crate::stats::Observation;
 use crate::words::{mean, percent};
 
-/// A loss, and what is measured while it lasts: the estimate, and the window taken from it.
+/// A loss rate, and the metrics while it lasts: the estimate, and the coding window taken from it.
 type Step = (f64, Metric, Metric);
 const STEPS: [Step; 4] = [
     (0.05, "loss 1", "window 1"),
@@ -26,25 +26,25 @@ const STEPS: [Step; 4] = [
     (0.10, "loss 3", "window 3"),
     (0.02, "loss 4", "window 4"),
 ];
-/// Packets on the link before the next loss.
+/// Packets that cross the link in each step.
 const STEP: usize = 6_000;
 const LOOK: Duration = Duration::from_millis(500);
-/// Later, a run counts as it is.
+/// A run that has not finished its steps ends after this.
 const TIME_LIMIT: Duration = Duration::from_secs(1_000);
-/// How far off an estimate may be: a share of the loss, and at least so much.
+/// The allowed error of an estimate: a share of the loss rate, but at least the second number.
 const CLOSE: (f64, f64) = (0.25, 0.01);
 
-/// An estimate at a time.
+/// A sample of the estimate.
 struct Look {
     at: Time,
-    /// Packets that the link had carried.
+    /// Packets that the link had carried until then.
     packets: usize,
     loss: f64,
     window: usize,
 }
 
 impl Look {
-    /// The step that it is in, once half of that is over.
+    /// The step in whose second half the sample was taken; `None` in a first half.
     fn settled_in(&self) -> Option<usize> {
         (self.packets % STEP >= STEP / 2).then_some(self.packets / STEP)
     }
@@ -61,7 +61,7 @@ pub(super) fn claim() -> Claim {
     }
 }
 
-/// The only place: all steps in one run.
+/// The only place of the experiment: one run goes through all steps.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Steps;
 
@@ -116,7 +116,7 @@ fn outcome(looks: &[Look]) -> Outcome {
     outcome
 }
 
-/// What a column of the table shows, times a factor.
+/// The metric that a column of the table shows, and a factor for it.
 type Column = fn(&Step) -> (Metric, f64);
 
 fn judge(runs: &Runs<Steps>) -> Finding {
@@ -125,7 +125,8 @@ fn judge(runs: &Runs<Steps>) -> Finding {
     let (share, floor) = CLOSE;
     let checks = STEPS.map(|(loss, estimated, _)| {
         let (estimate, off) = (runs.at(&Steps, estimated), (share * loss).max(floor));
-        let what = format!("{} is taken for {} %", percent(loss), mean(&estimate.times(100.0)));
+        let what =
+            format!("{} loss is estimated as {} %", percent(loss), mean(&estimate.times(100.0)));
         Check::new(what, estimate.within([loss - off, loss + off]))
     });
     let points = STEPS.iter().zip(1_u8..).map(|((loss, estimated, _), step)| Point {
@@ -139,11 +140,11 @@ fn judge(runs: &Runs<Steps>) -> Finding {
     });
     let columns: [(&str, Column); 2] = [
         ("estimate, %", |(_, estimated, _)| (*estimated, 100.0)),
-        ("n taken, mean", |(_, _, window)| (*window, 1.0)),
+        ("n chosen, mean", |(_, _, window)| (*window, 1.0)),
     ];
     let rows = STEPS.map(|step| (format!("{}, n = {}", percent(step.0), ideal(step.0)), step));
-    let title = "What TCP/NC makes of a loss that changes";
-    let table = Table::new(title, ("Loss, and n for that", &columns), &rows, |of, step| {
+    let title = "How TCP/NC follows a loss rate that changes";
+    let table = Table::new(title, ("Loss, and the right n", &columns), &rows, |of, step| {
         let (metric, factor) = of(step);
         mean(&runs.at(&Steps, metric).times(factor))
     });

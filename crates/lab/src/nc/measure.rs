@@ -1,4 +1,4 @@
-//! What is measured of a network while it is in its steady state.
+//! The measurements of a run, mostly taken in a window of time after a warm-up.
 
 use std::time::Duration;
 
@@ -13,71 +13,71 @@ use crate::grid::Cell;
 use crate::scenario::Built;
 use crate::stats::Observation;
 
-/// Mbit/s of a session's application, the mean over the sessions.
+/// Mbit/s that a session's application receives, as the mean over the sessions.
 pub(super) const GOODPUT: Metric = "goodput";
-/// Jain's index of the sessions.
+/// Jain's fairness index of the sessions.
 pub(super) const FAIRNESS: Metric = "fairness";
-/// Seconds that half of the packets take longer than they must, at most.
+/// The median of the extra delay inside the tunnel, in seconds.
 pub(super) const P50: Metric = "delay p50";
-/// Seconds that 99 of 100 packets take longer than they must, at most.
+/// The 99th percentile of the extra delay inside the tunnel, in seconds.
 pub(super) const P99: Metric = "delay p99";
-/// Octets on the middle for one of the packets that left the tunnel.
+/// Octets sent on the middle link for each octet of packets that left the tunnel.
 pub(super) const COST: Metric = "cost";
-/// Segments that the sources sent again, in the whole run.
+/// Segments that the sources retransmitted in the whole run.
 pub(super) const REPEATED: Metric = "repeated";
-/// The share of the packets that the send buffer of the paper's tunnel had no room for.
+/// The share of packets dropped because the send buffer of the paper's tunnel was full.
 pub(super) const OVERFLOWED: Metric = "overflowed";
-/// Mbit/s of the flow beside the tunnel.
+/// Mbit/s of the plain flow beside the tunnel.
 pub(super) const RIVAL: Metric = "rival";
-/// Repairs for a source, in the whole run.
+/// Repair packets for each source packet, in the whole run.
 pub(super) const REPAIRS: Metric = "repairs";
-/// The share of the requests that were answered.
+/// The share of requests that were answered.
 pub(super) const ANSWERED: Metric = "answered";
-/// Seconds to an answer, the mean.
+/// The mean time from a request to its answer, in seconds.
 pub(super) const ANSWER_MEAN: Metric = "answer mean";
-/// Seconds to the slowest answer.
+/// The longest time from a request to its answer, in seconds.
 pub(super) const ANSWER_MOST: Metric = "answer most";
 
-/// When runs on the paper's topology measure.
-pub(super) const SEED_SPAN: Span =
+/// 20 s after a warm-up of 5 s: the time in which most runs on the paper's topology measure.
+pub(super) const STEADY_SPAN: Span =
     Span { warm_up: Duration::from_secs(5), window: Duration::from_secs(20) };
-/// Transits that a run keeps at most.
+/// The most packets of a run whose time inside the tunnel is kept.
 const TRANSITS: usize = 1 << 20;
 
-/// When a run measures.
+/// The time in which a run measures.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Span {
-    /// What is not counted, at the beginning.
+    /// The time at the beginning that does not count.
     pub(super) warm_up: Duration,
-    /// What is.
+    /// The time that counts, after the warm-up.
     pub(super) window: Duration,
 }
 
-/// What a run measured in its window.
+/// The measurements of a run, taken in its window unless they say otherwise.
 #[derive(Clone, Debug)]
 struct Measured {
-    /// Bit/s of the application that arrived, of each session.
+    /// Bit/s that the application of each session received.
     goodputs: Vec<f64>,
-    /// Those of the flow beside the tunnel.
+    /// Bit/s of the plain flow beside the tunnel.
     rival: Option<f64>,
-    /// How much longer packets were inside the tunnel than they must be, sorted; there only.
+    /// The extra delay of packets inside the tunnel in the direction of the data, sorted.
     delays: Vec<Duration>,
-    /// Octets that the first gateway's side put on the middle.
+    /// Octets that the first gateway's side sent on the middle link.
     outer: u64,
     /// Octets of the packets that left the tunnel on the other side.
     inner: u64,
-    /// The share of the packets that the send buffer of the paper's tunnel dropped, in the whole run.
+    /// The share of packets that the send buffer of the paper's tunnel dropped, in the whole run.
     overflowed: Option<f64>,
-    /// What became of requests, in the whole run.
+    /// Requests and their answers, in the whole run.
     requests: Option<ping::Stats>,
-    /// Segments that the inner TCPs sent again, in the whole run.
+    /// Segments that the sources retransmitted, in the whole run.
     retransmissions: u64,
-    /// The ends of the tunnel, at the end.
+    /// Reports of both ends of the tunnel, at the end of the run.
     ends: Vec<TunnelReport>,
 }
 
 impl Measured {
-    /// Runs a network.
+    /// Runs a network and measures.
     fn run(network: &Network, mut built: Built<'_>, span: Span) -> Self {
         let tunnel = built.tunnels.first().copied();
         if let Some(tunnel) = tunnel {
@@ -122,14 +122,14 @@ impl Measured {
         self.goodputs.iter().sum::<f64>() / self.goodputs.len().max(1) as f64
     }
 
-    /// How alike the sessions fare, from 1 over their number to 1 (Jain's index).
+    /// Jain's fairness index of the sessions: 1 when all have the same goodput.
     fn fairness(&self) -> f64 {
         let sum: f64 = self.goodputs.iter().sum();
         let squares: f64 = self.goodputs.iter().map(|it| it * it).sum();
         if squares == 0.0 { 0.0 } else { sum * sum / squares / self.goodputs.len() as f64 }
     }
 
-    /// The delay that this share of the packets does not exceed; nothing where none passed.
+    /// A quantile of the extra delay; `None` if no packet passed.
     fn delay(&self, share: f64) -> Option<Duration> {
         let last = self.delays.len().checked_sub(1)?;
         #[expect(
@@ -141,12 +141,12 @@ impl Measured {
         self.delays.get(place).copied()
     }
 
-    /// Outer octets sent for an inner octet delivered; nothing where none was.
+    /// Outer octets sent for each inner octet delivered; `None` if none was delivered.
     fn cost(&self) -> Option<f64> {
         (self.inner > 0).then(|| self.outer as f64 / self.inner as f64)
     }
 
-    /// All of it, for a claim.
+    /// The measurements as metrics of a claim.
     fn outcome(&self) -> Outcome {
         let mut outcome = vec![(GOODPUT, self.goodput() / 1e6), (FAIRNESS, self.fairness())];
         outcome.push((REPEATED, self.retransmissions as f64));
@@ -171,14 +171,14 @@ impl Measured {
         outcome.into_iter().map(|(metric, value)| (metric, Observation::Exact(value))).collect()
     }
 
-    /// What the core of the first gateway counted.
+    /// The counters of the first gateway's tunnel.
     fn stats(&self) -> Option<nc::Stats> {
         self.ends.first().map(|end| end.stats)
     }
 }
 
 impl Network {
-    /// It, to be run.
+    /// The cell that runs this network and measures in `span`.
     pub(super) fn cell(&self, span: Span) -> Cell {
         let network = self.clone();
         let planned = self.clone();
@@ -190,7 +190,7 @@ impl Network {
     }
 }
 
-/// The share of the packets that the send buffer of the paper's tunnel had no room for.
+/// The share of packets dropped because the send buffer of the paper's tunnel was full.
 fn overflowed(built: &Built<'_>) -> Option<f64> {
     let entry = built.world.tcpnc_tunnel(*built.tcpnc_tunnels.first()?)?.entry;
     let all = entry.packets + entry.overflowed;

@@ -1,5 +1,5 @@
 //! The claims about the coded tunnel (Ha et al., "Masking Lossy Networks by TCP Tunnel with Network
-//! Coding"), and what we ask of ours beyond them.
+//! Coding"), and the goals that our own tunnel has beyond them.
 //!
 //! Each file holds claims that look at the same runs. All run on the same [`network`].
 
@@ -32,7 +32,7 @@ const MBIT: &str = "Mbit/s";
 /// The minimum RTO of the paper's tunnel, section III-B.
 const TUNNEL_RTO: Duration = Duration::from_millis(400);
 
-/// The claims: those of the paper, then ours.
+/// All claims about tunnels: those of the paper, then ours.
 #[must_use]
 pub fn claims() -> Vec<Claim> {
     let mut claims = vec![goodput::claim()];
@@ -45,24 +45,24 @@ pub fn claims() -> Vec<Claim> {
 /// How packets get over the lossy link.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Scheme {
-    /// Through our tunnel.
+    /// Packets travel through our tunnel.
     Ours,
-    /// As TCP sends them.
+    /// No tunnel: TCP's packets cross the link as they are.
     Tcp,
-    /// TCP/NC from end to end.
+    /// The hosts speak TCP/NC with each other.
     TcpNc,
-    /// Through the TCP/NC tunnel of the paper.
+    /// Packets travel through the TCP/NC tunnel of the paper.
     TcpNcTunnel,
 }
 
 impl Scheme {
     const ALL: [Self; 4] = [Self::Tcp, Self::TcpNc, Self::TcpNcTunnel, Self::Ours];
-    /// Those of the paper.
+    /// The schemes that the paper proposes.
     const PAPER: [Self; 2] = [Self::TcpNc, Self::TcpNcTunnel];
-    /// Those that carry both directions alike.
+    /// The schemes that carry both directions in the same way.
     const BEYOND: [Self; 2] = [Self::Tcp, Self::Ours];
 
-    /// What the series is called.
+    /// The name of the series in the results.
     fn series(self) -> &'static str {
         match self {
             Self::Ours => "ours",
@@ -72,7 +72,7 @@ impl Scheme {
         }
     }
 
-    /// What a figure calls it.
+    /// The name in figures.
     fn title(self) -> &'static str {
         match self {
             Self::Ours => "our tunnel",
@@ -105,7 +105,7 @@ impl Scheme {
     }
 }
 
-/// What was taken on the paper's topology where the paper is silent.
+/// The assumptions made where the paper does not say how it measured.
 fn assumptions() -> Vec<String> {
     vec![
         "Goodput is what the applications receive: with our tunnel in 20 s, after 5 s that do not \
@@ -116,9 +116,9 @@ fn assumptions() -> Vec<String> {
          link only, in the direction of the data, each packet on its own."
             .to_owned(),
         "TCP of the hosts is NewReno without SACK, timestamps and window scaling, so at most 64 KB in \
-         flight, with a minimum RTO of 1 s, and in all else that of ns-3, the paper's simulator. It \
+         flight, with a minimum RTO of 1 s, and otherwise that of ns-3, the paper's simulator. It \
          never gives up. The TCP of the paper's tunnel follows current RFCs where the paper is \
-         silent; ns-3's constants there change nothing that shows."
+         silent; ns-3's constants there make no visible difference."
             .to_owned(),
         "The limit of a session is what its edge link lets through, or its share of what the middle \
          does not lose, whichever is less, without the headers of TCP and IP. What a tunnel adds is \

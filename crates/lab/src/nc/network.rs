@@ -7,7 +7,7 @@
 //!  source n ──┘     gateway └── left and right only if hidden ───┘ gateway
 //! ```
 //!
-//! The middle starts at the gateways themselves, or a hop beyond, where no gateway sees its queue.
+//! The middle link starts at the gateways, or a hop beyond them, where no gateway sees its queue.
 
 use std::time::Duration;
 
@@ -19,62 +19,62 @@ use crate::tcp::as_ns3;
 
 /// Octets of IPv4 and UDP headers.
 pub(super) const UDP_HEADERS: usize = 28;
-/// The least RTO of a current TCP.
+/// The minimum RTO of a current TCP.
 const MIN_RTO: Duration = Duration::from_millis(200);
 /// Octets of IPv4 and TCP headers.
 const TCP_HEADERS: usize = 40;
 /// Octets of TCP's timestamps option, as padded.
 const TIMESTAMPS: usize = 12;
-/// Octets of acknowledgements without options for each packet, where every second is acknowledged.
+/// Octets of acknowledgements for each data packet: one without options for every second packet.
 const ACKS: usize = TCP_HEADERS / 2;
-/// Octets that the tunnel's own header adds to a packet that it carries plain.
+/// Octets of the tunnel's own header before an uncoded packet.
 pub(super) const TUNNEL_HEADER: usize = 8;
-/// Octets of the longest packet that a tunnel takes whose own are of 1,500.
+/// Octets of the longest inner packet of a tunnel whose outer packets have 1,500 octets.
 const LONG_PACKET: usize = 1_438;
 
-/// What is alike in both directions of a link.
+/// The properties that both directions of a link share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Wire {
-    /// Bits a second.
+    /// Bits per second.
     pub(super) rate: BitRate,
-    /// One way.
+    /// The one-way propagation delay.
     pub(super) delay: Duration,
 }
 
-/// The network and its traffic. All that can differ between two runs, but for the seed, is here.
+/// The network and its traffic: everything that can differ between two runs, except the seed.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Network {
-    /// Pairs of a source and a sink.
+    /// The number of pairs of a source and a sink.
     pub(super) sessions: usize,
-    /// Between hosts and gateways.
+    /// The links between hosts and gateways.
     pub(super) edge: Wire,
-    /// Between the gateways.
+    /// The link between the gateways.
     pub(super) middle: Wire,
-    /// Loss on the middle in the direction of the data.
+    /// Loss on the middle link in the direction of the data.
     pub(super) loss: Loss,
-    /// Loss on the middle against it.
+    /// Loss on the middle link in the opposite direction.
     pub(super) loss_back: Loss,
-    /// Packets that wait before a link at most.
+    /// The capacity of every link's queue, in packets.
     pub(super) queue: usize,
-    /// Octets of the IP packets of the sources when they are full.
+    /// Octets of a source's full IP packet.
     pub(super) packet: usize,
-    /// Whether the middle starts a hop beyond the gateways.
+    /// Whether the middle link starts a hop beyond the gateways.
     pub(super) is_hidden: bool,
-    /// Whether every sink is a source too, and every source a sink.
+    /// Whether every sink is also a source, and every source also a sink.
     pub(super) is_both_ways: bool,
-    /// Whether one more source sends requests, which one more sink answers.
+    /// Whether an additional source sends requests, which an additional sink answers.
     pub(super) has_requests: bool,
-    /// Points of each window and buffer over time to keep; 0 keeps none.
+    /// How many points of each window and buffer to record over time; 0 records none.
     pub(super) trace_points: usize,
-    /// Who carries the packets between the gateways.
+    /// How packets get from gateway to gateway.
     pub(super) carrier: Carrier,
-    /// What the sessions are.
+    /// The traffic of each session.
     pub(super) traffic: Traffic,
-    /// A plain TCP flow over the middle, beside the tunnel. Needs `is_hidden`.
+    /// A plain TCP flow over the middle link, beside the tunnel. It needs `is_hidden`.
     pub(super) rival: Option<Kind>,
 }
 
-/// Who carries the packets between the gateways.
+/// How packets get from gateway to gateway.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Carrier {
     /// The coded tunnel.
@@ -83,50 +83,50 @@ pub(super) enum Carrier {
     Plain,
     /// TCP/NC on the hosts, over plain IP.
     TcpNc,
-    /// The TCP/NC tunnel of the paper, there; plain IP back.
+    /// The TCP/NC tunnel of the paper in the direction of the data; plain IP in the other.
     TcpNcTunnel {
         /// The least RTO of its TCP.
         min_rto: Duration,
     },
-    /// The same with another layer below it than the usual one.
+    /// The TCP/NC tunnel of the paper with other parameters of the coding layer.
     TcpNcTunnelWith {
         /// The least RTO of its TCP.
         min_rto: Duration,
-        /// The layer.
+        /// The parameters of the coding layer.
         layer: tcpnc::Config,
     },
-    /// TCP/NC on the hosts with another layer than the usual one.
+    /// TCP/NC on the hosts with other parameters of the coding layer.
     TcpNcWith(tcpnc::Config),
 }
 
-/// What a session is.
+/// The traffic of a session.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Traffic {
-    /// A transfer without end.
+    /// A TCP transfer that never ends.
     Tcp(Kind),
-    /// Datagrams at this share of what the session can get at most.
+    /// UDP datagrams at a constant rate.
     Udp {
-        /// 1 is the limit itself.
+        /// The rate as a share of the session's limit.
         load: f64,
     },
 }
 
-/// Which TCP hosts speak.
+/// The TCP of the hosts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Kind {
-    /// As hosts have it today: CUBIC, with buffers for the longest path here.
+    /// A TCP of today: CUBIC, with buffers for the longest path here.
     Cubic,
-    /// As the paper has it: NewReno without window scaling, so at most 64 KB in flight, without
+    /// The paper's TCP: NewReno without window scaling, so at most 64 KB in flight, without
     /// timestamps, and with a minimum RTO of 1 s.
     Seed,
-    /// The same with window scaling and the buffers that ns-3 has by default.
+    /// The paper's TCP with window scaling and ns-3's default buffers.
     SeedScaled,
 }
 
 impl Kind {
-    /// Its parameters in full packets of so many octets.
+    /// The parameters of this TCP when a full packet has `packet` octets.
     pub(super) fn config(self, packet: usize) -> tcp::Config {
-        // Announced with the options in it (RFC 9293, 3.7.1).
+        // The announced MSS includes options (RFC 9293, 3.7.1).
         let mss = u16::try_from(packet - TCP_HEADERS).unwrap_or(u16::MAX);
         let common = tcp::Config {
             mss: Some(mss),
@@ -139,7 +139,7 @@ impl Kind {
                 send_buffer: 8 << 20,
                 receive_buffer: 8 << 20,
                 max_holes: 4_096,
-                // As Linux has it: the deviation's part of the RTO is never below its least RTO.
+                // As in Linux, the deviation's part of the RTO is never below the minimum RTO.
                 rto: tcp::Rto { min: MIN_RTO, granularity: MIN_RTO, ..common.rto },
                 congestion: tcp::Congestion {
                     algorithm: tcp::Algorithm::CUBIC,
@@ -165,7 +165,7 @@ impl Kind {
 
 impl Network {
     /// The topology of the paper's Figure 6, section IV.
-    pub(super) fn seed(sessions: usize, loss: Loss, carrier: Carrier) -> Self {
+    pub(super) fn paper(sessions: usize, loss: Loss, carrier: Carrier) -> Self {
         Self {
             sessions,
             edge: Wire { rate: bits_per_s(1_000_000), delay: Duration::from_millis(1) },
@@ -184,8 +184,8 @@ impl Network {
         }
     }
 
-    /// The long path: 10 Mbit/s, a round trip in which 500 packets of 1,500 octets are sent, one
-    /// saturated session whose packets fill the tunnel's.
+    /// The long path: 10 Mbit/s, a bandwidth-delay product of 500 packets of 1,500 octets, and one
+    /// saturated session whose packets fill those of the tunnel.
     pub(super) fn long(loss: Loss, carrier: Carrier) -> Self {
         const RATE: u64 = 10_000_000;
         const OUTER: usize = 1_500;
@@ -196,11 +196,11 @@ impl Network {
             queue: 500,
             packet: LONG_PACKET,
             traffic: Traffic::Udp { load: 0.95 },
-            ..Self::seed(1, loss, carrier)
+            ..Self::paper(1, loss, carrier)
         }
     }
 
-    /// Octets that the application gets out of a full packet.
+    /// Octets of application data in a full packet.
     pub(super) fn payload(&self) -> usize {
         match self.traffic {
             Traffic::Tcp(Kind::Seed | Kind::SeedScaled) => self.packet - TCP_HEADERS,
@@ -209,11 +209,11 @@ impl Network {
         }
     }
 
-    /// Octets of a full packet on the middle.
+    /// Octets of a full packet on the middle link, with the tunnel's headers.
     pub(super) fn outer(&self) -> usize {
         match self.carrier {
             Carrier::Coded(config) => self.packet + config.overhead + TUNNEL_HEADER,
-            // What theirs add is for them to make up.
+            // The limit does not allow for the headers of the paper's schemes.
             Carrier::Plain
             | Carrier::TcpNc
             | Carrier::TcpNcTunnel { .. }
@@ -222,19 +222,19 @@ impl Network {
         }
     }
 
-    /// The most that a session can get, in bit/s: what its edge lets through, or its share of what
-    /// the middle does not lose, whichever is less, without headers, ours included, and where data goes
-    /// both ways without the acknowledgements of the other way.
+    /// The highest goodput of a session, in bit/s: the lesser of its edge's rate and its share of
+    /// what the middle link delivers. All headers are subtracted, ours too, and with data both ways
+    /// also the acknowledgements of the opposite direction.
     pub(super) fn limit(&self) -> f64 {
         self.limit_with(self.outer())
     }
 
-    /// The same without our headers: what the links allow.
+    /// [`Self::limit`] with our headers not subtracted: what the links alone allow.
     pub(super) fn links_limit(&self) -> f64 {
         self.limit_with(self.packet)
     }
 
-    /// The same where packets have so many octets on the middle.
+    /// [`Self::limit`] for packets of `outer` octets on the middle link.
     fn limit_with(&self, outer: usize) -> f64 {
         let payload = self.payload() as f64;
         let share = (1.0 - self.loss.mean()) / self.sessions as f64;
@@ -244,7 +244,7 @@ impl Network {
         edge.min(middle)
     }
 
-    /// The time from entering the tunnel to leaving it that nothing can better.
+    /// The least time that a packet needs from entering the tunnel to leaving it.
     pub(super) fn transit(&self, octets: usize) -> Duration {
         self.middle.delay + self.middle.rate.time_for(octets + self.outer() - self.packet)
     }

@@ -12,11 +12,11 @@ use crate::figure::{Axis, Figure, Ink};
 use crate::grid::{Cell, Drawn, Experiment, Place, Runs};
 use crate::words::{mean, percent};
 
-/// Minimum RTOs, in ms; that of the sources is 1,000.
+/// The minimum RTOs of the tunnel that are tried, in ms.
 const VALUES: [u32; 5] = [200, CHOSEN, 700, SOURCES, 1_500];
-/// The paper's.
+/// The tunnel's minimum RTO in the paper, in ms.
 const CHOSEN: u32 = 400;
-/// That of the sources.
+/// The minimum RTO of the sources, in ms.
 const SOURCES: u32 = 1_000;
 const LOSSES: [f64; 2] = [0.20, 0.30];
 
@@ -90,7 +90,7 @@ fn judge(runs: &Runs<Timeout>) -> Finding {
         };
         [
             Check::new(
-                text("the source sends fewer segments again", repeats.map(|it| mean(&it))),
+                text("the source retransmits fewer segments", repeats.map(|it| mean(&it))),
                 repeats[0].below(&repeats[1]),
             ),
             Check::new(
@@ -104,7 +104,7 @@ fn judge(runs: &Runs<Timeout>) -> Finding {
     };
     let measured = LOSSES.map(|loss| {
         format!(
-            "at {} loss {} Mbit/s with 400 and with 1,000 ms, {} segments sent again by the source",
+            "at {} loss {} Mbit/s with 400 and with 1,000 ms, {} segments retransmitted by the source",
             percent(loss),
             shown(loss, measure::GOODPUT),
             shown(loss, measure::REPEATED),
@@ -118,7 +118,7 @@ fn judge(runs: &Runs<Timeout>) -> Finding {
             Vec::new(),
             [
                 "nc-rto",
-                "When the tunnel's TCP sends again",
+                "Goodput over the minimum RTO of the tunnel's TCP",
                 "One session through the paper's tunnel",
             ],
             [
@@ -129,7 +129,7 @@ fn judge(runs: &Runs<Timeout>) -> Finding {
         )],
         tables: vec![
             Table::of("Goodput in Mbit/s over the tunnel's minimum RTO", &points),
-            Table::of("Segments that the source sent again", &repeated),
+            Table::of("Segments that the source retransmitted", &repeated),
         ],
         points,
         assumptions: assumptions(),

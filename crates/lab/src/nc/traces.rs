@@ -1,4 +1,4 @@
-//! Windows and buffers over time, as in the paper's Figures 8 to 10: of the run with the first seed.
+//! Windows and buffers over time in the run with the first seed, as in the paper's Figures 8 to 10.
 
 use std::time::Duration;
 
@@ -15,22 +15,22 @@ use crate::scenario::Built;
 const LOSSES: [f64; 3] = [0.10, 0.15, 0.20];
 const SESSIONS: u32 = 2;
 const LENGTH: Duration = Duration::from_secs(120);
-/// Points of a line.
+/// The number of points of a line.
 const POINTS: usize = 600;
 /// Octets of a segment's payload.
 const SEGMENT: f64 = 960.0;
 /// Octets of a packet.
 const PACKET: f64 = 1_000.0;
 
-/// What is drawn of one run.
+/// The lines that are drawn of one run.
 struct Trace {
     /// The congestion window of the first session, in segments.
     window: Vec<Mark>,
-    /// What waits at the gateway, in packets.
+    /// The data that waits at the gateway, in packets.
     waiting: Vec<Mark>,
 }
 
-/// Figures 8, 9 and 10, and the same of our tunnel.
+/// The paper's Figures 8, 9 and 10, and the same of our tunnel.
 pub(super) fn figures() -> Vec<Figure> {
     let run = |scheme: Scheme| LOSSES.map(|loss| trace(scheme, loss));
     let (nc, tunnel, ours) = (run(Scheme::TcpNc), run(Scheme::TcpNcTunnel), run(Scheme::Ours));
@@ -45,19 +45,15 @@ pub(super) fn figures() -> Vec<Figure> {
         windows("nc-two-window-tcpnc", Scheme::TcpNc, &nc),
         windows("nc-two-window-tunnel", Scheme::TcpNcTunnel, &tunnel),
         windows("nc-two-window-ours", Scheme::Ours, &ours),
-        buffers(
-            "nc-two-buffer-tunnel",
-            "What waits in the send buffer of the paper's tunnel",
-            &tunnel,
-        ),
-        buffers("nc-two-buffer-ours", "What waits in the queue of our tunnel", &ours),
+        buffers("nc-two-buffer-tunnel", "Send buffer of the paper's tunnel", &tunnel),
+        buffers("nc-two-buffer-ours", "Queue of our tunnel", &ours),
     ]
 }
 
 const WINDOW: (&str, &str, &str) = (
     "Congestion window of one of two sources",
     "segments",
-    "Of a wider window only 68 segments are used: those of 64 KB.",
+    "At most 68 segments of a window are used, because 64 KB may be in flight.",
 );
 const WAITING: (&str, &str, &str) = ("Waiting at the gateway", "packets", "");
 
@@ -107,7 +103,7 @@ fn trace(scheme: Scheme, loss: f64) -> Trace {
     }
 }
 
-/// Octets that wait at the first gateway now, where a tunnel knows of them.
+/// Octets that wait at the first gateway now; `None` without a tunnel.
 fn waiting_octets(built: &Built<'_>) -> Option<u64> {
     if let Some(tunnel) = built.tcpnc_tunnels.first() {
         return Some(built.world.tunnel_buffer(*tunnel).last().map_or(0, |(_, octets)| *octets));
