@@ -30,7 +30,7 @@ pub struct HfStation {
     pub node: node::Config,
     /// The IP client; routes to the other stations are added.
     pub client: ipclient::Config,
-    /// What others reach through it, beside the host's address on this frequency.
+    /// Networks that others reach through it, in addition to the host's addresses on this frequency.
     pub behind: Vec<Prefix>,
     /// The interface.
     pub interface: InterfaceConfig,
@@ -50,16 +50,16 @@ impl HfStation {
     }
 }
 
-/// Something that a station did or heard on the air.
+/// A transmission or reception of a station.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct HfRecord {
-    /// Who.
+    /// The station.
     pub station: StationId,
-    /// What.
+    /// The transmission or reception.
     pub record: Record,
 }
 
-/// What others reach through a station.
+/// The addresses and networks that others reach through a station.
 struct Reached {
     at: Address,
     own: [IpAddr; 2],
@@ -69,8 +69,8 @@ struct Reached {
 impl World {
     /// Adds a frequency with these stations.
     ///
-    /// Of frequency `n`, station `s` (from 0) gets the addresses `10.255.n.(s + 1)` and
-    /// `fd00:ffff:n::(s + 1)`; all stations get routes to each other, and to what is behind each.
+    /// Station `s` (from 0) of frequency `n` gets the addresses `10.255.n.(s + 1)` and
+    /// `fd00:ffff:n::(s + 1)`; all stations get routes to each other, and to the networks behind each.
     pub fn add_hf(&mut self, config: hf::Config, stations: Vec<HfStation>) -> HfId {
         let index = self.frequencies.len();
         let seed = self.stream(&format!("hf {index}")).bits();
@@ -113,7 +113,7 @@ impl World {
         HfId(super::small(index))
     }
 
-    /// Changes one direction between two stations.
+    /// Changes the channel from one station to another.
     pub fn set_hf_channel(
         &mut self,
         hf: HfId,
@@ -127,15 +127,15 @@ impl World {
         });
     }
 
-    /// Keeps from now on what stations do and hear, for [`World::poll_hf_record`].
+    /// Records from now on what stations transmit and receive, for [`World::poll_hf_record`].
     pub fn record_hf(&mut self, hf: HfId) {
         for station in self.hf_stations(hf) {
             self.with_station(hf, station, Station::record);
         }
     }
 
-    /// The next record of those that are kept, up to about a million of each station: the first
-    /// station's first.
+    /// The next record, those of the first station first. At most about a million are kept for each
+    /// station.
     pub fn poll_hf_record(&mut self, hf: HfId) -> Option<HfRecord> {
         self.hf_stations(hf).into_iter().find_map(|station| {
             let record = self.with_station(hf, station, Station::poll_record)??;
@@ -146,7 +146,7 @@ impl World {
     /// Captures the D_PDUs that stations send and hear into `folder`/`hf-n.pcapng`.
     ///
     /// # Errors
-    /// When the file cannot be made.
+    /// If the file cannot be created.
     pub fn capture_hf(&mut self, hf: HfId, folder: &Path) -> io::Result<()> {
         let stations = self.hf_stations(hf);
         let host = |station: &StationId| self.name(self.node_of(self.hf_port(hf, *station)));
@@ -162,7 +162,7 @@ impl World {
     /// The radio channel of a frequency.
     ///
     /// # Panics
-    /// When the frequency is one of another world.
+    /// If the frequency belongs to another world.
     #[must_use]
     pub fn hf_medium(&self, hf: HfId) -> &hf::Medium {
         let (medium, _) = &self.frequencies[hf.index()];
@@ -211,7 +211,7 @@ impl World {
         self.nodes[node.index()].with_service(&mut self.engine, is_it, change)
     }
 
-    /// Adds the routes to a station and to what is behind it, in the host and in its IP client.
+    /// Adds the routes to a station and to the networks behind it, in the host and in its IP client.
     fn route_to_station(&mut self, port: PortId, to: &Reached, client: &mut ipclient::Config) {
         let own = to.own.map(|address| (Prefix::host(address), None));
         let behind = to.behind.iter().map(|prefix| {

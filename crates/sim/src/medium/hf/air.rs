@@ -1,4 +1,4 @@
-//! The frequency as a medium of a network: what its stations' modems do.
+//! The frequency as a medium of a network, which each station's modem accesses.
 //!
 //! ```text
 //!  IP ─ transmit ─▶ outbox ─ poll_packet ─▶ service of the station ─ serve ─▶ Medium ─▶ ...
@@ -6,8 +6,8 @@
 //!                              call ─ poll_event ──┘ ◀────────── events ────────┘
 //! ```
 //!
-//! A modem carries octets and no packets, so a packet for a station waits here, in no time, for the
-//! service that speaks STANAG 5066 with the others.
+//! A modem carries octets and not packets. A packet for a station therefore waits in the outbox until
+//! the STANAG 5066 service of the station takes it, at the same instant.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -20,13 +20,13 @@ use crate::engine::packets::PacketId;
 use crate::ids::PortId;
 use crate::medium::{Delivery, LinkAddress, Medium, Neighbour};
 
-/// Stations on a frequency, each a port.
+/// A frequency whose stations are ports of the network.
 #[derive(Debug)]
 pub(crate) struct Air {
     radio: Radio,
     stations: Vec<Station>,
     addresses: BTreeMap<IpAddr, PortId>,
-    /// When the wake-up comes; `None` when none is on its way.
+    /// The time of the scheduled wake-up, if one is scheduled.
     wake: Option<Time>,
 }
 
@@ -38,7 +38,7 @@ struct Station {
 }
 
 impl Air {
-    /// A frequency; each of its stations is still to be attached.
+    /// A frequency whose stations must still be attached.
     pub(crate) fn new(radio: Radio) -> Self {
         Self { radio, stations: Vec::new(), addresses: BTreeMap::new(), wake: None }
     }
@@ -48,27 +48,27 @@ impl Air {
         &self.radio
     }
 
-    /// The radio channel and the modems, to change channels.
+    /// The radio channel and the modems, so that channels can be changed.
     pub(crate) fn radio_mut(&mut self) -> &mut Radio {
         &mut self.radio
     }
 
-    /// The next packet that IP has for a station.
+    /// The next packet that a station's host wants to send.
     pub(crate) fn poll_packet(&mut self, station: StationId) -> Option<PacketId> {
         self.stations[station.0].outbox.pop_front()
     }
 
-    /// The next thing that a station's modem has to tell.
+    /// The next event of a station's modem.
     pub(crate) fn poll_event(&mut self, station: StationId) -> Option<Event> {
         self.stations[station.0].events.pop_front()
     }
 
-    /// Whether a station's modem has something to tell.
+    /// Whether a station's modem has an event.
     pub(crate) fn has_event(&self, station: StationId) -> bool {
         !self.stations[station.0].events.is_empty()
     }
 
-    /// Asks a station what to transmit; see [`Radio::serve`].
+    /// Polls a station for data to transmit; see [`Radio::serve`].
     pub(crate) fn serve(
         &mut self,
         delivery: &mut Delivery<'_>,
@@ -81,7 +81,7 @@ impl Air {
         self.plan(delivery);
     }
 
-    /// Hands events to the stations that they are for.
+    /// Sorts the medium's events by station.
     fn collect(&mut self) {
         while let Some((station, event)) = self.radio.poll_event() {
             self.stations[station.0].events.push_back(event);
@@ -124,7 +124,7 @@ impl Medium for Air {
     fn handle_event(&mut self, delivery: &mut Delivery<'_>, _token: u32) {
         let now = delivery.now();
         if self.wake != Some(now) {
-            // An earlier one took its place.
+            // An earlier wake-up has replaced this one.
             return;
         }
         self.wake = None;
@@ -142,7 +142,7 @@ impl Medium for Air {
         self.addresses.get(&address).copied().map(LinkAddress::Port)
     }
 
-    /// None: which station reaches which is for the routes of their IP clients to say.
+    /// No neighbours: the routes of the IP clients determine which station reaches which.
     fn neighbours(&self, _port: PortId) -> Vec<Neighbour> {
         Vec::new()
     }

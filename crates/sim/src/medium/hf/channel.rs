@@ -1,46 +1,45 @@
-//! What happens to a signal between two stations, as people write it: `clear`, `ber:1e-5`,
-//! `awgn:21`, `poor:30`.
+//! The channel between two stations, and its notation: `clear`, `ber:1e-5`, `awgn:21`, `poor:30`.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// One direction between two stations.
+/// The channel from one station to another.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Channel {
-    /// Steady noise at a ratio of signal to noise, in the waveform's bandwidth.
+    /// Additive white Gaussian noise.
     Awgn {
-        /// Signal to noise in dB.
+        /// The signal-to-noise ratio in the waveform's bandwidth, in dB.
         snr_db: f64,
     },
-    /// Bits are wrong with this probability, 0 to 0.5, each on its own, after the decoder.
+    /// Independent bit errors after the decoder, with this probability from 0 to 0.5.
     Ber(f64),
     /// No errors.
     #[default]
     Clear,
     /// Two paths of equal mean power that fade independently (Watterson).
     Fading {
-        /// Mean signal to noise in dB.
+        /// The mean signal-to-noise ratio in dB.
         snr_db: f64,
         /// The Doppler spread: twice the standard deviation of the Doppler spectrum.
         doppler_hz: f64,
-        /// What changes over tens of seconds.
+        /// A slow variation of the mean signal-to-noise ratio, over tens of seconds.
         variation: Option<Variation>,
     },
-    /// Nothing is heard.
+    /// The receiver hears nothing.
     Silent,
 }
 
-/// Swings of the mean ratio of signal to noise: a Gaussian process in dB.
+/// A slow variation of the mean signal-to-noise ratio: a Gaussian process in dB.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Variation {
     /// Its standard deviation.
     pub deviation_db: f64,
-    /// After this time the correlation is down to 1/e.
+    /// The time after which the correlation has fallen to 1/e.
     pub correlation: Duration,
 }
 
-/// Why a text is no channel.
+/// A text does not describe a channel.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
     "{0:?} is no HF channel: write clear, silent, ber:1e-5 (0 to 0.5), or a signal to noise ratio \
@@ -48,27 +47,27 @@ pub struct Variation {
 )]
 pub struct NotAChannel(String);
 
-/// ITU-R F.520 and the CCIR's three channels: names and Doppler spreads. Their delays, 0.5, 1 and
-/// 2 ms, do not matter here: all are longer than a symbol and within what equalisers span.
-const SKIES: [(&str, f64); 3] = [("good", 0.1), ("moderate", 0.5), ("poor", 1.0)];
+/// Names and Doppler spreads of the three CCIR channels (ITU-R F.520). Their delay spreads of 0.5, 1
+/// and 2 ms make no difference here: all are longer than a symbol and within an equaliser's span.
+const CCIR_CHANNELS: [(&str, f64); 3] = [("good", 0.1), ("moderate", 0.5), ("poor", 1.0)];
 
 impl Channel {
     /// CCIR good: 0.5 ms, 0.1 Hz.
     #[must_use]
     pub const fn good(snr_db: f64) -> Self {
-        Self::Fading { snr_db, doppler_hz: SKIES[0].1, variation: None }
+        Self::Fading { snr_db, doppler_hz: CCIR_CHANNELS[0].1, variation: None }
     }
 
     /// CCIR moderate: 1 ms, 0.5 Hz.
     #[must_use]
     pub const fn moderate(snr_db: f64) -> Self {
-        Self::Fading { snr_db, doppler_hz: SKIES[1].1, variation: None }
+        Self::Fading { snr_db, doppler_hz: CCIR_CHANNELS[1].1, variation: None }
     }
 
     /// CCIR poor, ITU-R F.1487 mid-latitude disturbed: 2 ms, 1 Hz.
     #[must_use]
     pub const fn poor(snr_db: f64) -> Self {
-        Self::Fading { snr_db, doppler_hz: SKIES[2].1, variation: None }
+        Self::Fading { snr_db, doppler_hz: CCIR_CHANNELS[2].1, variation: None }
     }
 }
 
@@ -98,7 +97,7 @@ impl FromStr for Channel {
         if name == "awgn" {
             return Ok(Self::Awgn { snr_db: value });
         }
-        let sky = SKIES.iter().find(|(known, _)| *known == name).ok_or_else(refused)?;
+        let sky = CCIR_CHANNELS.iter().find(|(known, _)| *known == name).ok_or_else(refused)?;
         Ok(Self::Fading { snr_db: value, doppler_hz: sky.1, variation: None })
     }
 }
@@ -110,7 +109,7 @@ impl fmt::Display for Channel {
             Self::Ber(ber) => write!(f, "ber:{ber:e}"),
             Self::Clear => f.write_str("clear"),
             Self::Fading { snr_db, doppler_hz, variation } => {
-                match SKIES.iter().find(|(_, known)| *known == doppler_hz) {
+                match CCIR_CHANNELS.iter().find(|(_, known)| *known == doppler_hz) {
                     Some((name, _)) => write!(f, "{name}:{snr_db}")?,
                     None => write!(f, "fading {doppler_hz} Hz:{snr_db}")?,
                 }
@@ -129,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_channel_is_read_as_it_is_written() {
+    fn a_written_channel_is_read_back() {
         for text in ["clear", "silent", "ber:1e-5", "awgn:21", "good:25.5", "poor:-3"] {
             assert_eq!(text.parse::<Channel>().unwrap().to_string(), text);
         }
@@ -137,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_channel_is_refused() {
+    fn a_text_that_describes_no_channel_is_refused() {
         for text in ["", "ber", "ber:0.6", "ber:-1", "ber:nan", "awgn:inf", "poor:99", "sky:3"] {
             assert!(text.parse::<Channel>().is_err(), "{text}");
         }

@@ -1,4 +1,4 @@
-//! What a frequency is like, and what its stations count.
+//! The properties of a frequency, and the counters of its stations.
 
 use std::time::Duration;
 
@@ -7,21 +7,21 @@ use proto::s5066::{Address, node};
 
 use super::channel::Channel;
 
-/// A station, by its place in the medium.
+/// A station, identified by its index in the medium.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct StationId(pub usize);
 
-/// How long what is not on the air takes. Ours: together the least turnaround that equipment is
-/// said to reach, 150 to 200 ms.
+/// Delays of the equipment and of propagation. The defaults add up to the shortest turnaround that
+/// equipment is said to reach, 150 to 200 ms.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Timing {
-    /// From the command to transmit until the preamble begins: relay, amplifier, level control.
+    /// The time from the command to transmit until the preamble begins.
     pub key_up: Duration,
-    /// From the end of the last block until the station listens again.
+    /// The time from the end of the last block until the station listens again.
     pub key_down: Duration,
-    /// From the end of a block at the receiver until its octets are there.
+    /// The time from the end of a block at the receiver until its octets are decoded.
     pub decoder: Duration,
-    /// From station to station; 3.3 ms for 1,000 km.
+    /// The propagation delay between two stations: 3.3 ms for each 1,000 km.
     pub propagation: Duration,
 }
 
@@ -37,7 +37,7 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// A station whose node knows how long its modem takes here.
+    /// The configuration of a node that knows these delays of its modem.
     #[must_use]
     pub fn station(&self, address: Address, waveform: Waveform) -> node::Config {
         let config = node::Config::new(address, waveform);
@@ -45,31 +45,31 @@ impl Timing {
     }
 }
 
-/// What a medium is like.
+/// The properties of a medium.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Config {
-    /// Between any two stations, unless told otherwise.
+    /// The channel between any two stations, unless it is changed for a pair.
     pub channel: Channel,
-    /// Delays.
+    /// Delays of the equipment and of propagation.
     pub timing: Timing,
 }
 
-/// What a station did and met.
+/// The counters of a station.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Stats {
     /// Transmissions begun.
     pub transmissions: u64,
     /// Blocks sent.
     pub blocks: u64,
-    /// Octets of zero sent because the station was late.
+    /// Zero octets sent because the station supplied its data too late.
     pub underrun_octets: u64,
-    /// Octets that were offered when there was no room.
+    /// Octets refused because there was no room.
     pub refused_octets: u64,
-    /// Commands to transmit while a transmission was under way.
+    /// Commands to transmit refused because a transmission was under way.
     pub refused_starts: u64,
-    /// Transmissions whose preamble another one hid, or that were on when listening began.
+    /// Transmissions whose preamble was missed: it collided, or the station began to listen too late.
     pub unreadable: u64,
-    /// Receptions given up to transmit.
+    /// Receptions aborted because the station began to transmit.
     pub receptions_cut: u64,
     /// Ends of message that were not recognised.
     pub missed_ends: u64,

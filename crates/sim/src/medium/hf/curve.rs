@@ -1,4 +1,4 @@
-//! How many bits are wrong at which ratio of signal to noise.
+//! The bit error rate as a function of the signal-to-noise ratio.
 //!
 //! ```text
 //!  lg BER   0.5 ──╮
@@ -14,21 +14,21 @@
 
 use proto::modem::{Family, Waveform};
 
-/// Decades of BER for a dB near 1e-5: convolutional code of constraint length 7, soft decisions.
+/// Decades of BER per dB near 1e-5: convolutional code of constraint length 7, soft decisions.
 const SLOPE: f64 = 1.4;
-/// Below this, there are no errors.
+/// A bit error rate below this counts as no errors.
 const NEGLIGIBLE: f64 = 1e-10;
 
-/// What a waveform needs.
+/// The SNR that a waveform needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Curve {
     /// SNR in dB for a BER of 1e-5 without fading.
     pub(super) awgn_db: f64,
-    /// What fading costs beyond what an ideal receiver would lose, in dB.
+    /// The extra SNR in dB that a real receiver needs on a fading channel, beyond an ideal one.
     pub(super) loss_db: f64,
 }
 
-/// Rate, AWGN, and loss such that the requirement for the poor channel is just met.
+/// Rate, `awgn_db`, and the `loss_db` with which the requirement for the poor channel is just met.
 ///
 /// 3,200 to 9,600: MIL-STD-188-110D, table C-XVII: AWGN 9, 13, 16, 19, 21, poor 14, 19, 23, 27,
 /// 31 dB. 600 to 2,400 poor: 110C, table XX: 7, 11, 18 dB. The rest of these and all slower:
@@ -77,7 +77,7 @@ impl Curve {
         Self { awgn_db, loss_db }
     }
 
-    /// The share of bits that are wrong, 0 to 0.5.
+    /// The bit error rate, 0 to 0.5.
     pub(super) fn ber(self, snr_db: f64) -> f64 {
         let ber = libm::exp10(-5.0 - SLOPE * (snr_db - self.awgn_db));
         if ber < NEGLIGIBLE { 0.0 } else { ber.min(0.5) }

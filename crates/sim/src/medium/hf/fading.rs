@@ -1,18 +1,18 @@
 //! Gaussian processes with a Gaussian spectrum, as sums of sinusoids.
 //!
-//! The frequencies are one from each of equally likely bands of the spectrum, so every run has the
-//! spectrum asked for, and a value at any time is had without those before it.
+//! The spectrum is divided into equally likely bands, and one frequency is drawn from each, so every
+//! run has the right spectrum. The value at any time can be computed without earlier values.
 
 use proto::rng::Rng;
 use proto::time::Time;
 
-/// Sinusoids in a sum: enough for fades of 20 dB to be as deep and as frequent as Rayleigh's.
+/// The number of sinusoids: enough that fades of 20 dB are as frequent as with Rayleigh fading.
 const SINUSOIDS: usize = 24;
 
 /// A complex Gaussian process with mean power 1, as its sinusoids.
 #[derive(Clone, Debug)]
 pub(super) struct Process {
-    /// Radians a second, and radians at time 0.
+    /// For each sinusoid, radians per second and the phase at time 0.
     sinusoids: [(f64, f64); SINUSOIDS],
 }
 
@@ -83,7 +83,7 @@ impl Complex {
     }
 }
 
-/// Where the standard normal distribution reaches `p`, by bisection; within 8 either way.
+/// The `p`-quantile of the standard normal distribution, found by bisection between -8 and 8.
 fn normal_quantile(p: f64) -> f64 {
     let (mut low, mut high) = (-8.0, 8.0);
     for _ in 0..60 {

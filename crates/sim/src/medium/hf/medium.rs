@@ -13,9 +13,9 @@ use super::config::{Config, StationId, Stats, Timing};
 use super::path::{Path, PathStats};
 use super::signal::Signal;
 
-/// How long before a block its octets are asked for: time for a real-time driver to come.
+/// How long before a block begins its octets are requested, so that a real-time driver is in time.
 const LEAD: Duration = Duration::from_millis(50);
-/// Transmissions that are remembered to find collisions.
+/// The most past transmissions that are remembered to detect collisions.
 const SPANS: usize = 64;
 
 /// Stations on one frequency.
@@ -23,10 +23,10 @@ const SPANS: usize = 64;
 pub struct Medium {
     config: Config,
     stations: Vec<Station>,
-    /// From each station to each.
+    /// The paths from each station to each other.
     paths: Vec<Path>,
     signals: BTreeMap<u64, Signal>,
-    /// When transmissions were on the air, the last ones.
+    /// When the latest transmissions were on the air.
     spans: VecDeque<Span>,
     agenda: BinaryHeap<Reverse<Entry>>,
     entries: u64,
@@ -40,24 +40,24 @@ pub struct Medium {
 #[derive(Debug, Default)]
 struct Station {
     state: State,
-    /// When it last stopped to transmit.
+    /// When it last stopped transmitting.
     listens_since: Time,
     stats: Stats,
 }
 
-/// What a station's one antenna does.
+/// The state of a station's radio, which cannot receive while it transmits.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 enum State {
-    /// Listening; nothing is there.
+    /// It listens and receives no signal.
     #[default]
     Idle,
-    /// Receiving; `is_deaf`: the preamble was not understood, so no octets come out.
+    /// It receives a signal; `is_deaf` if the preamble was not recognised, so no octets come out.
     Receiving { signal: u64, is_deaf: bool },
-    /// Transmitting until the end of the transmission and `key_down`.
+    /// It transmits, until `key_down` after the end of the transmission.
     Transmitting { signal: u64 },
 }
 
-/// When something was on the air at its sender.
+/// The time for which a transmission was on the air at its sender.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     signal: u64,
@@ -66,7 +66,7 @@ struct Span {
     until: Option<Time>,
 }
 
-/// Something to do, in the order of time and then of making.
+/// A scheduled step; steps at the same time happen in the order in which they were scheduled.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct Entry {
     at: Time,
@@ -76,24 +76,24 @@ struct Entry {
 
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Step {
-    /// The octets of a block are wanted.
+    /// The octets of a block are requested from the sender.
     Ask { signal: u64, block: u32 },
-    /// A block begins: what has not come is too late.
+    /// A block begins, and octets that have not come are too late.
     Begin { signal: u64, block: u32 },
     /// A preamble ends at a listener.
     Detect { signal: u64, listener: usize },
     /// A block is decoded at a listener.
     Deliver { signal: u64, listener: usize, block: u32, is_last: bool },
-    /// A listener finds that a signal is gone.
+    /// A listener notices the end of a signal.
     Lose { signal: u64, listener: usize },
     /// A station listens again.
     Release { signal: u64 },
-    /// Nobody needs a signal any more.
+    /// A signal is no longer needed and is removed.
     Forget { signal: u64 },
 }
 
 impl Medium {
-    /// A medium with this many stations, all silent; `seed` decides noise and fading.
+    /// A medium with this many silent stations; noise and fading follow from `seed`.
     #[must_use]
     pub fn new(config: Config, stations: usize, seed: u64) -> Self {
         let pairs = (0..stations * stations).map(|pair| (pair / stations, pair % stations));
@@ -113,7 +113,7 @@ impl Medium {
         }
     }
 
-    /// Changes one direction between two stations; its fading begins anew.
+    /// Changes the channel from one station to another and restarts its fading.
     pub fn set_channel(&mut self, from: StationId, to: StationId, channel: Channel) {
         let stats = self.path(from.0, to.0).stats;
         let index = from.0 * self.stations.len() + to.0;
@@ -121,9 +121,9 @@ impl Medium {
         self.paths[index].stats = stats;
     }
 
-    /// A station turns its transmitter on. What it was receiving is lost to it.
+    /// Turns a station's transmitter on. A reception under way is aborted.
     ///
-    /// While it transmits, this does nothing and is counted.
+    /// While the station transmits, the call is refused and counted.
     pub fn start(&mut self, now: Time, station: StationId, waveform: Waveform) {
         let StationId(index) = station;
         match self.stations[index].state {
@@ -157,7 +157,7 @@ impl Medium {
         self.plan(first, Step::Begin { signal: id, block: 0 });
     }
 
-    /// Takes octets of a station's transmission, at most as many as there is [`Self::room`] for.
+    /// Takes octets of a station's transmission, at most as many as [`Self::room`] returns.
     pub fn supply(&mut self, station: StationId, octets: &[u8]) {
         let refused = match self.signal_of(station) {
             Some(signal) => signal.supply(octets),
@@ -173,7 +173,7 @@ impl Medium {
         }
     }
 
-    /// Does what is due by `now`.
+    /// Carries out all steps that are due by `now`.
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some(Reverse(entry)) = self.agenda.peek() {
             if entry.at > now {
@@ -185,19 +185,19 @@ impl Medium {
         }
     }
 
-    /// What a station's modem has to tell.
+    /// The next event of a station's modem.
     pub fn poll_event(&mut self) -> Option<(StationId, Event)> {
         self.events.pop_front()
     }
 
-    /// When [`Self::handle_timeout`] has something to do.
+    /// When the next step is due.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
         self.agenda.peek().map(|Reverse(entry)| entry.at)
     }
 
-    /// Octets that the modem of a station wants now: what is missing of the next block, from a
-    /// short time before it begins.
+    /// The number of octets that a station's modem requests now: those missing from the next block,
+    /// once that is about to begin.
     #[must_use]
     pub fn room(&self, station: StationId) -> usize {
         match self.stations[station.0].state {
@@ -206,7 +206,7 @@ impl Medium {
         }
     }
 
-    /// Stations.
+    /// The number of stations.
     #[must_use]
     pub fn stations(&self) -> usize {
         self.stations.len()
@@ -224,13 +224,13 @@ impl Medium {
         self.stations.iter().all(|station| station.state == State::Idle)
     }
 
-    /// What a station did and met.
+    /// The counters of a station.
     #[must_use]
     pub fn stats(&self, station: StationId) -> Stats {
         self.stations[station.0].stats
     }
 
-    /// What passed from one station to another.
+    /// The counters of the path from one station to another.
     #[must_use]
     pub fn path_stats(&self, from: StationId, to: StationId) -> PathStats {
         self.path(from.0, to.0).stats
@@ -272,7 +272,7 @@ impl Medium {
         let missing = signal.fill();
         let is_last = signal.is_last(block);
         let end = signal.block_start(block + 1);
-        // Listeners are behind by less than this many blocks.
+        // Listeners lag behind the sender by less than this many blocks.
         let behind = (decoder + propagation).as_nanos() / waveform.block_time().as_nanos() + 2;
         signal.forget_before(block.saturating_sub(u32::try_from(behind).unwrap_or(u32::MAX)));
         let stats = &mut self.stations[station].stats;
@@ -289,7 +289,7 @@ impl Medium {
                 span.until = Some(end);
             }
             self.plan(end + key_down, Step::Release { signal: id });
-            // One block more for those that miss the end of the message.
+            // Listeners that miss the end of the message take one more block.
             let forgotten = heard.max(end + key_down) + waveform.block_time() * 2;
             self.plan(forgotten, Step::Forget { signal: id });
         } else {
@@ -298,7 +298,7 @@ impl Medium {
         }
     }
 
-    /// A preamble has passed a listener.
+    /// The preamble has ended at a listener.
     fn detect(&mut self, at: Time, id: u64, listener: usize) {
         if self.stations[listener].state != State::Idle {
             return;
@@ -319,7 +319,7 @@ impl Medium {
         self.lock(listener, id, (!is_deaf).then_some(waveform));
     }
 
-    /// A listener begins to receive a signal whose preamble it understood or not.
+    /// A listener begins to receive a signal; `waveform` is `None` if it missed the preamble.
     fn lock(&mut self, listener: usize, signal: u64, waveform: Option<Waveform>) {
         let is_deaf = waveform.is_none();
         self.stations[listener].state = State::Receiving { signal, is_deaf };
@@ -327,7 +327,7 @@ impl Medium {
         self.events.push_back((StationId(listener), Event::CarrierDetected { waveform }));
     }
 
-    /// A block has passed a listener's decoder.
+    /// A listener has decoded a block.
     fn deliver(&mut self, at: Time, id: u64, listener: usize, block: u32, is_last: bool) {
         let State::Receiving { signal, is_deaf } = self.stations[listener].state else { return };
         if signal != id {
@@ -370,7 +370,7 @@ impl Medium {
         }
     }
 
-    /// A listener has received all there is of a signal.
+    /// A listener has received all of a signal.
     fn lose(&mut self, at: Time, id: u64, listener: usize) {
         match self.stations[listener].state {
             State::Receiving { signal, .. } if signal == id => {
@@ -382,7 +382,7 @@ impl Medium {
         }
     }
 
-    /// A station has transmitted all it had.
+    /// A station has ended its transmission and listens again.
     fn release(&mut self, at: Time, id: u64) {
         let Some(signal) = self.signals.get(&id) else { return };
         let station = signal.station;
@@ -392,7 +392,7 @@ impl Medium {
         self.look_around(at, station);
     }
 
-    /// A listener that has just become idle may find a signal past its preamble.
+    /// Lets a listener that has just become idle detect a signal whose preamble is already over.
     fn look_around(&mut self, at: Time, listener: usize) {
         let propagation = self.config.timing.propagation;
         let found = self.signals.iter().find(|(_, signal)| {
@@ -408,7 +408,7 @@ impl Medium {
         }
     }
 
-    /// Whether anybody else is on the air, as `listener` hears it, between these two times.
+    /// Whether another transmission reaches `listener` between these two times.
     fn is_disturbed(&self, id: u64, listener: usize, from: Time, until: Time) -> bool {
         let propagation = self.config.timing.propagation;
         self.spans.iter().any(|span| {

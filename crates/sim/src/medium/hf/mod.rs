@@ -1,4 +1,4 @@
-//! Stations on one HF frequency: half duplex, whole interleaver blocks, and a sky between them.
+//! Stations on one HF frequency: half-duplex radios, whole interleaver blocks, noise and fading.
 //!
 //! ```text
 //!   start, supply, end     ┌────────┐   Path for each ordered pair:
@@ -16,8 +16,8 @@
 //!                            (after propagation)   (after propagation and decoding)
 //! ```
 //!
-//! The medium is a function of time and of what it is given, so that it runs in virtual and in
-//! real time. Its constants and their sources are in `docs/hf-channel.md`.
+//! The medium reads no clock, so it runs in virtual and in real time. Its constants and their
+//! sources are in `docs/hf-channel.md`.
 
 mod air;
 mod channel;

@@ -22,15 +22,15 @@ pub struct Net {
 
 struct Station {
     node: Node,
-    /// Whether something was handed in since it was last asked what there is to transmit.
+    /// Whether the node has got input since it was last polled for data to transmit.
     is_touched: bool,
 }
 
 impl Net {
-    /// The nodes, each the station with its place.
+    /// Puts each node on the station with the same index.
     ///
     /// # Panics
-    /// When the medium has another number of stations.
+    /// If the medium has a different number of stations.
     #[must_use]
     pub fn new(medium: Medium, nodes: Vec<Node>) -> Self {
         assert_eq!(medium.stations(), nodes.len(), "a station for each node");
@@ -38,8 +38,7 @@ impl Net {
         Self { medium, nodes: nodes.collect(), buffer: Vec::new() }
     }
 
-    /// Lets a client, or whoever drives it, do something with a node; then carries what comes of
-    /// that to the medium.
+    /// Calls `act` with a node, and then carries what results from it to the medium.
     pub fn at<T>(&mut self, now: Time, station: StationId, act: impl FnOnce(&mut Node) -> T) -> T {
         let Station { node, is_touched } = &mut self.nodes[station.0];
         *is_touched = true;
@@ -48,7 +47,7 @@ impl Net {
         done
     }
 
-    /// Does what is due by `now`; afterwards nodes may have something for their clients.
+    /// Acts on all deadlines up to `now`; afterwards nodes may have output for their clients.
     pub fn handle_timeout(&mut self, now: Time) {
         self.medium.handle_timeout(now);
         for (index, Station { node, is_touched }) in self.nodes.iter_mut().enumerate() {
@@ -61,7 +60,7 @@ impl Net {
         self.settle(now);
     }
 
-    /// When [`Self::handle_timeout`] has something to do.
+    /// The next deadline of the medium and the nodes.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
         let nodes = self.nodes.iter().filter_map(|station| station.node.next_timeout());
@@ -79,18 +78,18 @@ impl Net {
         (0..self.nodes.len()).map(StationId)
     }
 
-    /// What they share.
+    /// The medium.
     #[must_use]
     pub fn medium(&self) -> &Medium {
         &self.medium
     }
 
-    /// What they share, to change its channels.
+    /// The medium, so that its channels can be changed.
     pub fn medium_mut(&mut self) -> &mut Medium {
         &mut self.medium
     }
 
-    /// Carries events and octets between medium and nodes until nothing is left.
+    /// Carries events and octets between the medium and the nodes until none are left.
     fn settle(&mut self, now: Time) {
         loop {
             while let Some((station, event)) = self.medium.poll_event() {
@@ -112,8 +111,8 @@ impl Net {
 }
 
 impl Medium {
-    /// Asks who owns a station what to transmit, while it is idle or wants octets; `poll` is like
-    /// [`Node::poll_transmit`].
+    /// Calls `poll`, which is like [`Node::poll_transmit`], while the station is idle or requests
+    /// octets, and passes its decisions to the medium.
     pub fn serve(
         &mut self,
         now: Time,
@@ -255,7 +254,7 @@ mod tests {
                 ttl: Duration::ZERO,
                 u_pdu: octets,
             };
-            // A client that is full loses it: only the measurement sends that much.
+            // A client with a full queue drops the message, which only matters to bulk measurements.
             let _ = self.clients[0].1.send(send);
             self.settle();
         }

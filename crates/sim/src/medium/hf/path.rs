@@ -1,4 +1,4 @@
-//! One direction between two stations at work.
+//! The path from one station to another: its noise, fading and bit errors over time.
 
 use std::time::Duration;
 
@@ -15,16 +15,16 @@ const SAMPLES_A_CYCLE: f64 = 8.0;
 /// The fewest and the most samples of the fading in a block.
 const SAMPLES: (f64, f64) = (4.0, 64.0);
 
-/// What passed a path.
+/// The counters of a path.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct PathStats {
-    /// Blocks that a listener took in.
+    /// Blocks that the listener received.
     pub blocks: u64,
     /// User bits in them.
     pub bits: u64,
-    /// Bits of these that were wrong, without those of collisions.
+    /// Wrong bits among them, except those that collisions caused.
     pub wrong_bits: u64,
-    /// Blocks that others transmitted into.
+    /// Blocks that collided with another transmission.
     pub collided_blocks: u64,
     /// Preambles too weak to be recognised.
     pub missed_preambles: u64,
@@ -46,7 +46,7 @@ struct Fading {
 }
 
 impl Path {
-    /// A path; `rng` is for it alone.
+    /// A path that draws its fading and errors from `rng`.
     pub(super) fn new(channel: Channel, mut rng: Rng) -> Self {
         let mut fading = Rng::stream(rng.bits(), "fading");
         let errors = Rng::stream(rng.bits(), "errors");
@@ -82,7 +82,7 @@ impl Path {
         }
     }
 
-    /// The share of bits that are wrong in a block that began at `start`.
+    /// The bit error rate of a block that began at `start`.
     pub(super) fn ber(&self, waveform: Waveform, start: Time) -> f64 {
         match self.channel {
             Channel::Ber(ber) => ber,
@@ -96,7 +96,7 @@ impl Path {
         }
     }
 
-    /// Turns bits over; returns how many.
+    /// Inverts random bits, each with probability `ber`; returns how many.
     pub(super) fn corrupt(&mut self, ber: f64, octets: &mut [u8]) -> u64 {
         if ber <= 0.0 {
             return 0;
@@ -127,11 +127,11 @@ impl Path {
         !self.errors.chance(1.0 - libm::exp(32.0 * libm::log1p(-ber)))
     }
 
-    /// The SNR in dB of a steady channel over which an ideal receiver does as well as over this one
-    /// from `start` on; `None` where there is no noise.
+    /// The SNR in dB of a channel without fading over which an ideal receiver would perform as well
+    /// as over this one for `time` from `start` on; `None` without noise.
     ///
-    /// At each instant, the two paths are equalised without loss: the capacity, averaged over the
-    /// frequencies of the band. Over the time, interleaving and code make the average capacity.
+    /// It is the SNR with the same capacity. The capacity is averaged over the band, because the
+    /// equaliser combines both paths without loss, and over time, because the code is interleaved.
     fn snr_db(&self, start: Time, time: Duration, loss_db: f64) -> Option<f64> {
         let (snr_db, doppler_hz) = match self.channel {
             Channel::Awgn { snr_db } => return Some(snr_db),
@@ -169,7 +169,7 @@ impl Path {
 mod tests {
     use super::*;
 
-    /// The requirements for the poor channel: `curve` names their tables.
+    /// The standards' requirements for the poor channel; their tables are named in `curve`.
     const POOR: [(&str, f64); 22] = [
         ("75/long", -1.0),
         ("150/long", 3.0),

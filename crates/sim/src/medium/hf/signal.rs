@@ -1,4 +1,4 @@
-//! A transmission: which octets are in which block, and when that is on the air.
+//! A transmission: which octets each block holds, and when each block is on the air.
 //!
 //! ```text
 //!  octets  |0       |1       |2       |3   ...     a block need not be whole octets (75 bit/s: 45
@@ -8,7 +8,7 @@
 use proto::modem::Waveform;
 use proto::time::Time;
 
-/// Octets that a signal keeps before it lets go of those that are of no more use.
+/// Octets that a signal keeps before it discards those that are no longer needed.
 const COMPACT: usize = 1 << 16;
 
 /// A transmission under way.
@@ -23,7 +23,7 @@ pub(super) struct Signal {
     /// The octets from number `base` on.
     octets: Vec<u8>,
     base: usize,
-    /// Blocks whose octets were asked for.
+    /// The number of blocks whose octets were requested.
     pub(super) asked: u32,
     /// Whether the station has given its last octet.
     pub(super) is_ended: bool,
@@ -57,19 +57,19 @@ impl Signal {
         self.first + self.waveform.block_time() * block
     }
 
-    /// Octets that the blocks asked for still want.
+    /// Octets that are missing from the requested blocks.
     pub(super) fn room(&self) -> usize {
         if self.is_ended { 0 } else { self.wanted() - self.len() }
     }
 
-    /// Takes octets; returns how many there was no room for.
+    /// Takes octets; returns how many did not fit.
     pub(super) fn supply(&mut self, octets: &[u8]) -> usize {
         let taken = octets.len().min(self.room());
         self.octets.extend_from_slice(&octets[..taken]);
         octets.len() - taken
     }
 
-    /// Fills what was asked for and did not come with zeros; returns how many octets.
+    /// Fills the requested blocks with zeros where octets are missing; returns how many.
     pub(super) fn fill(&mut self) -> usize {
         let missing = self.room();
         self.octets.resize(self.octets.len() + missing, 0);
@@ -81,8 +81,8 @@ impl Signal {
         self.is_ended && block + 1 >= self.waveform.blocks(self.len())
     }
 
-    /// Appends the octets that a receiver gets out of a block; those after the last one only
-    /// `with_end`: the end of message and the fill.
+    /// Appends the octets that a receiver decodes from a block. The end of message and the fill after
+    /// the station's last octet are included only if `with_end` is set.
     pub(super) fn copy_block(&self, block: u32, with_end: bool, out: &mut Vec<u8>) {
         let bits = self.waveform.block_bits() as usize;
         let block = block as usize;
@@ -99,7 +99,7 @@ impl Signal {
         }
     }
 
-    /// Lets go of the octets of blocks before this one.
+    /// Discards the octets of blocks before this one.
     pub(super) fn forget_before(&mut self, block: u32) {
         let until = block as usize * self.waveform.block_bits() as usize / 8;
         let unused = until.saturating_sub(self.base).min(self.octets.len());
@@ -109,17 +109,17 @@ impl Signal {
         }
     }
 
-    /// The buffer, to be used again.
+    /// The buffer, so that it can be reused.
     pub(super) fn into_buffer(self) -> Vec<u8> {
         self.octets
     }
 
-    /// Octets given so far.
+    /// The number of octets supplied so far.
     fn len(&self) -> usize {
         self.base + self.octets.len()
     }
 
-    /// Octets that fill the blocks asked for.
+    /// The number of octets that fill the requested blocks.
     fn wanted(&self) -> usize {
         let bits = self.asked as usize * self.waveform.block_bits() as usize;
         bits.div_ceil(8).max(self.len())
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_that_are_not_whole_octets_share_them_out_without_loss() {
+    fn blocks_that_are_not_whole_octets_lose_none() {
         let waveform: Waveform = "75/short".parse().unwrap();
         let mut signal = Signal::new(0, waveform, Time::ZERO, Vec::new());
         let octets: Vec<u8> = (0..100).collect();
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missed_end_of_message_comes_out_with_the_fill() {
+    fn a_missed_end_of_message_is_received_with_the_fill() {
         let waveform: Waveform = "9600/ultra-short".parse().unwrap();
         let mut signal = Signal::new(0, waveform, Time::ZERO, Vec::new());
         signal.asked = 1;
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_transmission_does_not_keep_what_is_over() {
+    fn a_long_transmission_discards_the_octets_of_past_blocks() {
         let waveform: Waveform = "240000/short".parse().unwrap();
         let mut signal = Signal::new(0, waveform, Time::ZERO, Vec::new());
         for block in 0..100_u32 {

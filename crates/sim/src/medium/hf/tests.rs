@@ -1,4 +1,4 @@
-//! The medium against its timeline, its error rates, and the requirements of the standard.
+//! Tests of the medium's timing and error rates, and of the requirements of the standard.
 
 use proto::modem::{Event, Waveform};
 use proto::time::Time;
@@ -10,7 +10,7 @@ const B: StationId = StationId(1);
 const C: StationId = StationId(2);
 
 #[test]
-fn a_transmission_takes_what_the_waveform_says() {
+fn a_transmission_lasts_as_long_as_its_waveform_requires() {
     let mut medium = medium(Channel::Clear, 2);
     let waveform = waveform("9600/short");
     let octets: Vec<u8> = (0..2_000_u32).map(|n| (n % 251) as u8).collect();
@@ -32,7 +32,7 @@ fn a_transmission_takes_what_the_waveform_says() {
 }
 
 #[test]
-fn octets_are_asked_for_shortly_before_their_block() {
+fn octets_are_requested_shortly_before_their_block() {
     let mut medium = medium(Channel::Clear, 2);
     let waveform = waveform("1200/short");
     let mut asked = Vec::new();
@@ -74,7 +74,7 @@ fn a_station_that_is_late_sends_zeros() {
 }
 
 #[test]
-fn who_transmits_hears_nothing_and_two_at_once_spoil_each_other() {
+fn a_transmitting_station_hears_nothing_and_two_transmissions_collide() {
     let mut medium = medium(Channel::Clear, 3);
     let octets = vec![5; 1_000];
 
@@ -93,7 +93,7 @@ fn who_transmits_hears_nothing_and_two_at_once_spoil_each_other() {
 }
 
 #[test]
-fn a_late_transmission_spoils_only_the_blocks_that_it_overlaps() {
+fn a_collision_corrupts_only_the_blocks_that_overlap() {
     let mut medium = medium(Channel::Clear, 3);
     let waveform = waveform("9600/short");
     let ours = vec![5; waveform.octets(4)];
@@ -120,7 +120,7 @@ fn a_late_transmission_spoils_only_the_blocks_that_it_overlaps() {
 }
 
 #[test]
-fn a_station_out_of_range_hears_nothing_and_disturbs_nobody() {
+fn a_station_out_of_range_hears_nothing_and_causes_no_collision() {
     let mut medium = medium(Channel::Clear, 3);
     medium.set_channel(B, C, Channel::Silent);
     let octets = vec![5; 1_000];
@@ -133,7 +133,7 @@ fn a_station_out_of_range_hears_nothing_and_disturbs_nobody() {
 }
 
 #[test]
-fn the_bit_error_rate_is_the_one_asked_for() {
+fn the_bit_error_rate_is_the_configured_one() {
     for (ber, octets) in [(1e-5, 6_000_000), (1e-3, 500_000), (0.1, 100_000)] {
         let mut medium = medium(Channel::Ber(ber), 2);
         let sent = vec![0x5a; octets];
@@ -191,7 +191,7 @@ fn the_requirement_for_the_poor_channel_is_met_with_the_longest_interleaver() {
 }
 
 #[test]
-fn a_longer_interleaver_and_a_better_sky_help() {
+fn a_longer_interleaver_and_a_better_channel_lower_the_error_rate() {
     let errors = |channel, name| {
         let (mut wrong, mut bits) = (0, 0);
         for seed in 0..10 {
@@ -225,7 +225,7 @@ fn a_signal_in_the_noise_is_not_detected() {
 }
 
 #[test]
-fn an_end_that_is_not_recognised_is_found_a_block_later() {
+fn a_missed_end_of_message_is_noticed_a_block_later() {
     let mut medium = medium(Channel::Ber(0.5), 2);
 
     medium.start(Time::ZERO, A, waveform("9600/short"));
@@ -249,7 +249,7 @@ fn the_same_seed_gives_the_same_errors() {
     assert_ne!(run(7), run(8));
 }
 
-/// What stations were told.
+/// The events that stations got, as text.
 #[derive(Default)]
 struct Story {
     lines: Vec<String>,
@@ -265,7 +265,7 @@ impl Story {
     }
 }
 
-/// Runs until `end` or until nothing is left; stations that transmit send what waits and end.
+/// Runs until `end` or until no step is left; a station sends its waiting octets when it transmits.
 fn drive(medium: &mut Medium, waiting: &mut [Option<Vec<u8>>], end: Time) -> Story {
     let mut story = Story::default();
     while let Some(now) = medium.next_timeout().filter(|&next| next <= end) {

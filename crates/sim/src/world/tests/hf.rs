@@ -63,11 +63,11 @@ fn hosts_behind_stations_reach_each_other() {
     world.inject(a, &echo_request(from, to));
     world.run_until(secs(60));
 
-    assert_eq!(world.node_counters(a).unwanted, 1, "the reply, which nobody waits for");
+    assert_eq!(world.node_counters(a).unwanted, 1, "the reply, which no application waits for");
 }
 
 #[test]
-fn an_unreachable_station_is_told_of() {
+fn an_unreachable_station_is_reported_to_the_sender() {
     let (mut world, hosts, _) = pair(4, "9600", Channel::Silent);
     let (from, to) = (world.address(hosts[0]).unwrap(), world.address(hosts[1]).unwrap());
 
