@@ -1,4 +1,4 @@
-//! What the subnetwork interface asks of the layers below it, and what they answer.
+//! The messages between the subnetwork interface and the layers below it.
 //!
 //! ```text
 //!           Request ──▶          Outcome ◀── one for each request
@@ -12,11 +12,11 @@ use super::Address;
 use crate::modem::Waveform;
 use crate::time::Time;
 
-/// A connection to a client; never used again.
+/// A connection to a client; the number is never reused.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ClientId(pub u32);
 
-/// Names a request until its outcome is told; never used again.
+/// The number of a request until its outcome is reported; it is never reused.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct RequestId(pub u64);
 
@@ -53,46 +53,46 @@ pub enum Mode {
 /// An S_PDU to be carried.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Request {
-    /// What the outcome will name.
+    /// The number that the outcome will have.
     pub id: RequestId,
-    /// To whom; a group only without ARQ.
+    /// The destination, which is a group only without ARQ.
     pub to: Address,
-    /// How.
+    /// The way in which it travels.
     pub mode: Mode,
-    /// 0 to 15, the highest.
+    /// The priority from 0 to 15, the highest.
     pub priority: u8,
-    /// When it is of no more use.
+    /// When its time to live ends.
     pub expires: Option<Time>,
-    /// Whether it is tried again, as long as it is of use, when its peer does not answer or refuses a
-    /// link, and it surely did not arrive.
+    /// Whether it is retried within its time to live, if its peer does not answer or refuses a link, and
+    /// it certainly did not arrive.
     pub is_retried: bool,
     /// The S_PDU.
     pub s_pdu: Vec<u8>,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Outcome {
-    /// The peer has all of it; without ARQ: it was sent as often as asked.
+    /// The peer has received all of it; without ARQ, it was sent as often as requested.
     Done,
     /// It failed.
     Failed {
-        /// Why.
+        /// The reason.
         why: Failure,
-        /// Whether all of it was sent, so that the peer may have it nevertheless; otherwise it surely
-        /// has not.
+        /// Whether all of it was sent, so that the peer may have received it nevertheless; otherwise it
+        /// certainly did not.
         may_have_arrived: bool,
     },
 }
 
 impl Outcome {
-    /// Of what surely did not arrive.
+    /// The failure of a request that certainly did not arrive.
     #[must_use]
     pub const fn not_arrived(why: Failure) -> Self {
         Self::Failed { why, may_have_arrived: false }
     }
 
-    /// Of what may have arrived.
+    /// The failure of a request that may have arrived.
     #[must_use]
     pub const fn unknown(why: Failure) -> Self {
         Self::Failed { why, may_have_arrived: true }
@@ -104,22 +104,22 @@ impl Outcome {
 pub enum Failure {
     /// Its time to live ended.
     Expired,
-    /// The peer answers nobody.
+    /// The peer did not answer.
     NoResponse,
     /// The peer refused a link.
     Refused,
     /// The link was lost or reset.
     LinkLost,
-    /// Who asked for it has taken it back.
+    /// The client withdrew it.
     TakenBack,
 }
 
 /// An S_PDU that arrived.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Indication {
-    /// Who sent it.
+    /// The sender.
     pub from: Address,
-    /// To whom: this node or a group.
+    /// The destination: this node or a group.
     pub to: Address,
     /// How it came; the sender's repeats are not known and 0.
     pub mode: Mode,
@@ -131,10 +131,10 @@ pub struct Indication {
     pub missing: Vec<Range<u16>>,
 }
 
-/// What the subnetwork interface wants of the layers below.
+/// A command of the subnetwork interface to the layers below.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Command {
-    /// Make an exclusive link, on which hard links live.
+    /// Make an exclusive link, which hard links need.
     MakeExclusive {
         /// With whom.
         peer: Address,
@@ -151,24 +151,24 @@ pub enum Command {
         /// With what.
         waveform: Waveform,
     },
-    /// Tell a client how it is with a node.
+    /// Report the state of a node to a client.
     Describe {
         /// Whom.
         client: ClientId,
         /// Which.
         node: Address,
     },
-    /// Give up a request, if nothing of it was sent.
+    /// Withdraw a request, if nothing of it was sent.
     TakeBack {
         /// Which.
         id: RequestId,
     },
 }
 
-/// What happens to links.
+/// A change of a link.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum LinkEvent {
-    /// A link is up: a soft one, or the exclusive one that was asked for, or that the peer made.
+    /// A link was made: a soft one, or an exclusive one that was requested or that the peer made.
     Made {
         /// With whom.
         peer: Address,
@@ -177,14 +177,14 @@ pub enum LinkEvent {
         /// Whether this node called.
         is_caller: bool,
     },
-    /// The exclusive link that was asked for cannot be had.
+    /// The requested exclusive link could not be made.
     NotMade {
         /// With whom.
         peer: Address,
         /// Whether the peer answered.
         has_answered: bool,
     },
-    /// A link is down.
+    /// A link was ended or lost.
     Broken {
         /// With whom.
         peer: Address,

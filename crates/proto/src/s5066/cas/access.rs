@@ -8,22 +8,22 @@ pub enum Access {
     /// Two stations that alternate.
     #[default]
     PointToPoint,
-    /// Any number: each waits for a random time once the frequency is free.
+    /// Any number of stations: each waits for a random time once the frequency is free.
     Jitter {
         /// The longest wait.
         limit: Duration,
     },
-    /// A few stations, each in slots of its own, over and over, once the frequency is free.
+    /// A few stations, each with slots of its own, which repeat once the frequency is free.
     Slotted {
-        /// This station's place, from 0.
+        /// The index of this station's slot, from 0.
         position: u8,
-        /// How many there are.
+        /// The number of stations.
         stations: u8,
     },
 }
 
 impl Access {
-    /// How long those wait who have had a turn, for those who have not.
+    /// How long stations that have had a turn wait for those that have not.
     #[must_use]
     pub fn wait_for_others(self, times: Times) -> Duration {
         match self {
@@ -33,25 +33,25 @@ impl Access {
         }
     }
 
-    /// How long an exchange may last while nobody else waits; while somebody does, it is `exchange`.
-    /// Pausing to ask whether others wait then costs one part in [`WORTH`] of the time.
+    /// The longest exchange while nobody else waits; while somebody does, it is `exchange`. The pause
+    /// in which others may begin takes one part in [`PAUSE_SHARE`] of the time.
     #[must_use]
     pub fn longest_exchange(self, times: Times, exchange: Duration) -> Duration {
-        exchange.max(self.wait_for_others(times) * WORTH)
+        exchange.max(self.wait_for_others(times) * PAUSE_SHARE)
     }
 }
 
-/// How long things take on this frequency.
+/// Durations on this frequency.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Times {
-    /// Between the end of what was heard and our answer, for the layers above to answer too.
+    /// The delay of our answer after a reception, so that the layers above can answer too.
     pub gather: Duration,
-    /// From the decision to transmit until others notice: switching, preamble, and some.
+    /// The time from the decision to transmit until others notice: switching, preamble, a margin.
     pub slot: Duration,
-    /// From the end of a transmission until an answer to it must have begun.
+    /// The time from the end of a transmission until an answer to it must have begun.
     pub answer: Duration,
 }
 
 /// While nobody else waits, an exchange lasts this many times as long as the pause after it, in which
 /// others may begin.
-const WORTH: u32 = 40;
+const PAUSE_SHARE: u32 = 40;

@@ -22,15 +22,15 @@ pub enum Cpdu<'a> {
     Accepted,
     /// A link ends.
     Break(BreakReason),
-    /// The end of a link was heard of.
+    /// The end of a link is confirmed.
     BreakConfirm,
     /// An S_PDU.
     Data(&'a [u8]),
     /// A link is refused.
     Rejected(RejectReason),
-    /// A link is asked for.
+    /// A link is requested.
     Request {
-        /// Whether it keeps others out: for hard links.
+        /// Whether it is exclusive, as hard links need.
         is_exclusive: bool,
     },
 }
@@ -38,7 +38,7 @@ pub enum Cpdu<'a> {
 /// Why a link is refused; numbers without a name are kept.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RejectReason {
-    /// Not said.
+    /// No reason is given.
     Unknown,
     /// The station only broadcasts.
     BroadcastOnly,
@@ -53,7 +53,7 @@ pub enum RejectReason {
 /// Why a link ends; numbers without a name are kept.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum BreakReason {
-    /// Not said.
+    /// No reason is given.
     Unknown,
     /// The layer above asked for it.
     HigherLayer,
@@ -70,10 +70,10 @@ pub enum BreakReason {
 /// Why octets are no C_PDU.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Malformed {
-    /// There is not even a type.
+    /// There are no octets.
     #[error("a C_PDU of no octets")]
     Empty,
-    /// Types 0 to 5 exist.
+    /// The type is not one of 0 to 5.
     #[error("unknown C_PDU type {0}")]
     Type(u8),
 }
@@ -87,7 +87,7 @@ impl<'a> Cpdu<'a> {
     /// Reads the C_PDU that fills `octets`.
     ///
     /// # Errors
-    /// When it has no type that exists.
+    /// When its type is missing or unknown.
     pub fn parse(octets: &'a [u8]) -> Result<Self, Malformed> {
         let Some((&first, rest)) = octets.split_first() else { return Err(Malformed::Empty) };
         let low = first & 0xf;

@@ -1,4 +1,4 @@
-//! Who may transmit when, on a frequency that all share.
+//! The right to transmit on a shared frequency.
 //!
 //! ```text
 //!   others transmit │gather│ reply of whom │ slots, or jitter: everybody else
@@ -7,16 +7,16 @@
 //!    announced: EOT, Annex C, section 3.2.3
 //! ```
 //!
-//! Nobody transmits into what is heard or into what was announced. Whom the last transmission asks
-//! for an answer goes first, and may ask in turn: an exchange. When it has lasted for long, whoever
-//! has had a turn in it only answers, and the others begin.
+//! Nobody transmits during a reception or before an announced end. The station that must answer the
+//! last transmission goes first, and may ask for an answer itself: this is an exchange. After a long
+//! exchange, a station that has had a turn in it only answers, so that others can begin.
 //!
 //! ```text
 //!  A: data ─ B: answer, data ─ A: answer, data ─ … ─ A: answer │ slots: who has not had its turn │ the rest
 //!  └──────────── exchange, shorter while others wait ──────────┘
 //! ```
 //!
-//! After a transmission of its own a station leaves the others the time to begin. How others are kept apart is [`Access`], after Annex K; its times are ours.
+//! After its own transmission a station gives the others, kept apart by [`Access`], time to begin.
 
 #[cfg(test)]
 mod tests;
@@ -32,46 +32,46 @@ use crate::time::{Time, nanos};
 pub struct Floor {
     access: Access,
     times: Times,
-    /// How long an exchange may last while others wait.
+    /// The longest exchange while others wait.
     exchange: Duration,
     rng: Rng,
     is_transmitting: bool,
     hears_carrier: bool,
-    /// When earlier transmissions end, as announced.
+    /// The announced end of earlier transmissions.
     announced: Time,
-    /// When the one that is heard ends, as announced.
+    /// The announced end of the present reception.
     heard: Option<Time>,
     /// When the frequency last became free.
     free_at: Time,
-    /// Before that we keep silent though the frequency is free.
+    /// The time before which we do not transmit, although the frequency is free.
     not_before: Time,
-    /// Whether the last that was heard asked us for an answer.
+    /// Whether the last reception asks us for an answer.
     owes_answer: bool,
-    /// An answer must have begun by then.
+    /// The time by which an awaited answer must have begun.
     awaited: Option<Time>,
-    /// Whether what was awaited is in what is heard, and asks for nothing in turn: then this station
-    /// may go on, in the slot for an answer.
+    /// Whether the present reception has the awaited answer and asks for none itself. Then this
+    /// station may continue, in the slot for an answer.
     is_answered: bool,
     goes_on: bool,
-    /// Answers that did not come, in a row.
+    /// The number of successive answers that did not come.
     silences: u32,
     current: Exchange,
-    /// The highest priority at which this station has had a turn since all had one: with what is not
-    /// above it, others go first.
+    /// The highest priority at which this station has had a turn since all had one. Others go before
+    /// data that is not above it.
     served: Option<u8>,
-    /// Exchanges in a row that nobody began who had waited.
+    /// The number of successive exchanges that no waiting station began.
     unwanted: u32,
 }
 
-/// The exchange that is going on, or the last one.
+/// The present exchange, or the last one.
 #[derive(Clone, Copy, Debug, Default)]
 struct Exchange {
     begun: Time,
     /// Whether this station has had a turn in it.
     has_had_part: bool,
-    /// Whether this station has added to an answer that was to end it.
+    /// Whether this station has added data to an answer that was to end the exchange.
     has_added: bool,
-    /// Whether this station goes on without the answer that was awaited.
+    /// Whether this station continues without the awaited answer.
     is_repeated: bool,
 }
 
@@ -101,14 +101,14 @@ impl Floor {
         }
     }
 
-    /// Things take other times from now on: the waveform has changed.
+    /// Changes the durations, because the waveform has changed.
     pub fn set_times(&mut self, times: Times) {
         self.times = times;
     }
 
-    /// Somebody transmits.
+    /// A reception begins.
     pub fn handle_carrier(&mut self, now: Time) {
-        // What was begun is noticed half a slot later, or most of one.
+        // A transmission is noticed half a slot after its begin, or most of a slot.
         let Times { gather, slot, .. } = self.times;
         if now > self.free_at + gather + slot + slot / 4 {
             self.begin_exchange(now - slot * 2 / 3);
@@ -118,28 +118,28 @@ impl Floor {
         self.hears_carrier = true;
     }
 
-    /// A frame said that its transmission ends at `end`; of several the earliest is nearest to the
-    /// truth, because each rounds up.
+    /// A frame announced that its transmission ends at `end`. The earliest of several announcements is
+    /// the most accurate, because each rounds up.
     pub fn handle_announcement(&mut self, end: Time) {
         self.heard = Some(self.heard.map_or(end, |heard| heard.min(end)));
     }
 
-    /// What was heard has ended; `answers` tells whether it asked this station for an answer,
-    /// `has_others` whether it had something for others, who then may have been asked.
+    /// The reception has ended; `answers` if it asks this station for an answer, `has_others` if it had
+    /// frames for other stations, which may have to answer.
     pub fn handle_carrier_lost(&mut self, now: Time, answers: bool, has_others: bool) {
         self.is_answered &= !has_others;
         self.hears_carrier = false;
         self.set_free(now.max(self.announced()), answers);
     }
 
-    /// What was awaited has come.
+    /// The awaited answer has come.
     pub fn handle_answer(&mut self) {
         self.is_answered |= self.awaited.is_some();
         self.awaited = None;
         self.silences = 0;
     }
 
-    /// This station starts to transmit, not only an answer but data of the priority `turn`, if any.
+    /// This station starts to transmit; `turn` is the priority of its data, `None` for only an answer.
     pub fn handle_start(&mut self, now: Time, turn: Option<u8>) {
         let is_repeated = std::mem::take(&mut self.current.is_repeated);
         if !self.owes_answer && !self.may_go_on(now) && !is_repeated {
@@ -153,10 +153,10 @@ impl Floor {
         self.awaited = None;
     }
 
-    /// This station has transmitted; `asks` tells whether somebody must answer.
+    /// This station has transmitted; `asks` if another must answer.
     ///
-    /// For the others the frequency is free at `end`: when they have decoded the last block, and
-    /// what was announced to them has passed. Slots count from there.
+    /// The frequency is free for the others at `end`: when they have decoded the last block and the
+    /// announced end has passed. Slots count from there.
     pub fn handle_sent(&mut self, now: Time, end: Time, asks: bool) {
         self.is_transmitting = false;
         self.free_at = end;
@@ -172,8 +172,8 @@ impl Floor {
         };
     }
 
-    /// Whether this station, which is asked for an answer, shall only answer: the exchange has
-    /// lasted for long, and it has had its turn.
+    /// Whether this station, which must answer, should only answer, because the exchange was long and
+    /// the station has had its turn.
     #[must_use]
     pub fn must_yield(&self, now: Time) -> bool {
         self.owes_answer
@@ -182,18 +182,18 @@ impl Floor {
             && now.since(self.current.begun) >= self.longest_exchange()
     }
 
-    /// Whether it has added something to an answer that was to end the exchange.
+    /// Whether this station has added data to an answer that was to end the exchange.
     #[must_use]
     pub fn has_added(&self) -> bool {
         self.current.has_added
     }
 
-    /// It adds something to such an answer.
+    /// This station adds data to such an answer.
     pub fn handle_added(&mut self) {
         self.current.has_added = true;
     }
 
-    /// Whether this station, whose question was answered, may go on before others begin.
+    /// Whether this station, which got its answer, may continue before others begin.
     fn may_go_on(&self, now: Time) -> bool {
         let Times { gather, slot, .. } = self.times;
         self.goes_on
@@ -202,18 +202,18 @@ impl Floor {
             && now.since(self.current.begun) < self.longest_exchange()
     }
 
-    /// This station was asked for an answer and has none.
+    /// This station must answer but has nothing to send.
     pub fn yield_turn(&mut self) {
         self.owes_answer = false;
     }
 
-    /// Whether stations wait for others.
+    /// Whether stations wait for their turn.
     #[must_use]
     pub fn is_contended(&self) -> bool {
         self.access != Access::PointToPoint && self.unwanted < UNWANTED
     }
 
-    /// How long an exchange may last: longer while nobody waits, so that asking costs little.
+    /// The longest exchange: longer while nobody waits, so that pauses for others cost little.
     fn longest_exchange(&self) -> Duration {
         if self.is_contended() {
             self.exchange
@@ -222,7 +222,7 @@ impl Floor {
         }
     }
 
-    /// How long this station waits for those who have not had a turn, with something of this priority.
+    /// How long this station, with data of this priority, waits for those that have not had a turn.
     fn wait_of(&self, urgency: u8) -> Duration {
         let is_served = self.served.is_some_and(|served| served >= urgency);
         if is_served { self.wait_for_others() } else { Duration::ZERO }
@@ -232,13 +232,13 @@ impl Floor {
         self.access.wait_for_others(self.times)
     }
 
-    /// Somebody begins an exchange in a slot, or after a random wait.
+    /// A station begins an exchange in a slot, or after a random wait.
     fn begin_exchange(&mut self, at: Time) {
         let Times { gather, slot, .. } = self.times;
         self.current = Exchange { begun: at, ..Exchange::default() };
         let is_late = at > self.free_at + gather + slot / 2 + self.wait_for_others();
         if is_late {
-            // All had their turn who wanted it.
+            // Every station that wanted a turn has had one.
             self.served = None;
             self.unwanted = self.unwanted.saturating_add(1);
         } else {
@@ -246,7 +246,7 @@ impl Floor {
         }
     }
 
-    /// Whether an answer that is awaited has not come; true once for each.
+    /// Whether an awaited answer did not come; true once for each.
     pub fn poll_silence(&mut self, now: Time) -> bool {
         if self.hears_carrier || self.awaited.is_none_or(|awaited| awaited > now) {
             return false;
@@ -254,19 +254,19 @@ impl Floor {
         self.awaited = None;
         self.current.is_repeated = true;
         self.silences = self.silences.saturating_add(1);
-        // Two that spoke at once heard neither: the next time only one shall.
+        // Two stations may have collided, so next time they must not begin at the same moment.
         let most = match self.access {
             Access::PointToPoint => self.times.slot * (1 << self.silences.min(MAX_BACKOFF)),
             Access::Jitter { limit } => limit,
-            // In slots they are kept apart.
+            // Slots already keep stations apart.
             Access::Slotted { .. } => Duration::ZERO,
         };
         self.not_before = now + self.rng.within(most);
         true
     }
 
-    /// When this station may start to transmit something of priority `urgency`, at `now` or later;
-    /// `None` while that depends on what will be heard.
+    /// When this station may start to transmit data of priority `urgency`, at `now` or later; `None`
+    /// while that depends on the present reception.
     #[must_use]
     pub fn next_start(&self, now: Time, urgency: u8) -> Option<Time> {
         if self.is_transmitting || self.hears_carrier || self.awaited.is_some() {
@@ -286,13 +286,13 @@ impl Floor {
         }
     }
 
-    /// When to look again whether an answer has come.
+    /// When to call [`Self::poll_silence`] again.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
         self.awaited.filter(|_| !self.hears_carrier)
     }
 
-    /// Whether the frequency is free as far as is known.
+    /// Whether the frequency is free, as far as this station knows.
     #[must_use]
     pub fn is_free(&self, now: Time) -> bool {
         !self.is_transmitting && !self.hears_carrier && self.announced() <= now
@@ -318,7 +318,7 @@ impl Floor {
             Access::Jitter { limit } => at + gather + slot + self.rng.within(limit),
             Access::Slotted { .. } => at,
         };
-        // Others were heard instead of what was awaited: that is waited for no longer than needed.
+        // Others were heard instead of the awaited answer: wait for it at least until their end.
         if let Some(awaited) = &mut self.awaited {
             *awaited = (*awaited).max(at);
         }
@@ -329,7 +329,7 @@ impl Floor {
         let slot = nanos(self.times.slot).max(1);
         let round = slot * u64::from(stations.max(1));
         // The first slot after the frequency became free is for an answer.
-        // Then come those who have not had a turn, then those who have.
+        // Then come stations that have not had a turn, then the others.
         let first =
             self.free_at + self.times.gather + others + self.times.slot * (u32::from(position) + 1);
         let since = nanos(from.since(first));
@@ -341,9 +341,9 @@ impl Floor {
     }
 }
 
-/// So many exchanges in a row that nobody began who had waited mean that nobody waits.
+/// After this many successive exchanges that no waiting station began, nobody is assumed to wait.
 const UNWANTED: u32 = 2;
-/// Doublings of the random wait at most.
+/// The most doublings of the random wait.
 const MAX_BACKOFF: u32 = 4;
-/// The part of a slot in which one may still begin: clocks and timers are not exact.
+/// The part of a slot in which a station may still begin, because clocks and timers are inexact.
 const SLACK: u64 = 4;

@@ -9,8 +9,8 @@
 //!    └──────────────────────────────────  Breaking ◀──────────────────┘
 //! ```
 //!
-//! Time is counted in silences, not seconds: a turn on this radio may last two minutes, so whoever
-//! runs the link says when an answer should have come and did not.
+//! Retries count missing answers, not seconds: a transmission may last two minutes, so the driver of
+//! the link reports when an answer should have come and did not.
 
 #[cfg(test)]
 mod tests;
@@ -21,12 +21,12 @@ use std::time::Duration;
 use super::cpdu::{BreakReason, Cpdu, RejectReason};
 use crate::time::Time;
 
-/// How patient a link is.
+/// Retries and the idle time of a link.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Config {
     /// Requests sent before a call fails, at least 1.
     pub calls: u32,
-    /// Breaks sent before a link is taken as broken, at least 1.
+    /// Breaks sent before a link counts as broken, at least 1.
     pub breaks: u32,
     /// How long a link stays up without use.
     pub idle: Duration,
@@ -38,10 +38,10 @@ impl Default for Config {
     }
 }
 
-/// What happened to a link.
+/// A change of a link.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Event {
-    /// It is up; numbers start anew in both directions unless told otherwise.
+    /// It is up, and sequence numbers restart in both directions.
     Made {
         /// Whether others are kept out.
         is_exclusive: bool,
@@ -49,13 +49,13 @@ pub enum Event {
         is_caller: bool,
         /// Whether sequence numbers are long.
         is_long: bool,
-        /// Whether the peer may still be on an earlier link, or have taken data of this one: numbers
-        /// are right only after a reset.
+        /// Whether the peer may still be on an earlier link, or may have received data of this one.
+        /// Then sequence numbers agree only after a reset.
         in_doubt: bool,
     },
     /// The peer refused.
     Refused(RejectReason),
-    /// The call was never answered.
+    /// No request was answered.
     Unanswered,
     /// It was up and is down.
     Broken {
@@ -64,16 +64,16 @@ pub enum Event {
     },
 }
 
-/// A C_PDU that is owed to the peer.
+/// A C_PDU that must be sent to the peer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Owed {
     /// The C_PDU.
     pub c_pdu: Cpdu<'static>,
-    /// The number that its frame carries, where that matters: repeats of a call keep theirs.
+    /// The number of its frame, if it matters: repetitions of a call keep their number.
     pub id: Option<u16>,
 }
 
-/// One end of a link: facts and silences in, C_PDUs and events out.
+/// One end of a link: it takes C_PDUs and missing answers, and gives C_PDUs and events.
 ///
 /// After each call ask [`PhysicalLink::poll_event`] until it is `None`. Ask [`PhysicalLink::poll_owed`]
 /// only when its C_PDU is sent at once, because it counts as a try.
@@ -81,7 +81,7 @@ pub struct Owed {
 pub struct PhysicalLink {
     config: Config,
     state: State,
-    /// Whether the peer may be on a link that is none here: nothing of it was heard that rules it out.
+    /// Whether the peer may have a link that does not exist here.
     in_doubt: bool,
     /// The number of the last request that was accepted.
     accepted: Option<u16>,
@@ -104,12 +104,12 @@ enum State {
         /// Whether it replaces a soft link that was up at both ends.
         was_up: bool,
         sent: u32,
-        /// Requests sent before the call fails.
+        /// Requests that may still be sent before the call fails.
         left: u32,
     },
     Down,
     Up {
-        /// The number of the request that made it, where the peer called.
+        /// The number of the request that made it, if the peer called.
         id: Option<u16>,
         is_exclusive: bool,
         is_long: bool,
@@ -117,7 +117,7 @@ enum State {
     },
 }
 
-/// C_PDUs owed at most: a peer that asks faster than we may transmit is answered once.
+/// The most C_PDUs that wait: a peer that asks faster than we may transmit is answered once.
 const MAX_OWED: usize = 4;
 
 impl PhysicalLink {
@@ -136,8 +136,8 @@ impl PhysicalLink {
 
     /// Asks for a link (Annex B, section 3.2.1); `id` is the number of its frames, so that repeats are known as such.
     ///
-    /// A soft link that is up or asked for gives way to an exclusive one. `calls` are the requests
-    /// sent before the call fails, if not as many as configured.
+    /// An exclusive link replaces a soft one that is up or requested. `calls` is the number of requests
+    /// before the call fails, if it differs from the configuration.
     pub fn call(&mut self, id: u16, is_exclusive: bool, is_long: bool, calls: Option<u32>) {
         match self.state {
             State::Up { is_exclusive: false, .. } if is_exclusive => {
@@ -167,7 +167,7 @@ impl PhysicalLink {
             State::Calling { is_exclusive, sent, .. } => {
                 self.state = State::Down;
                 self.owed.clear();
-                // The peer may have accepted it, and would keep others out.
+                // The peer may have accepted it, and would keep other stations out.
                 if is_exclusive && sent > 0 {
                     self.state = State::Breaking { is_exclusive, reason, sent: 0 };
                     self.owe(Cpdu::Break(reason), None);
@@ -177,13 +177,13 @@ impl PhysicalLink {
         }
     }
 
-    /// Takes the peer's word that it has no link.
+    /// Takes the peer's warning that it has no link.
     pub fn handle_not_connected(&mut self) {
         self.forget();
         self.in_doubt = false;
     }
 
-    /// Takes it as down without a word: the peer is gone.
+    /// Takes the link down without telling the peer, which is gone.
     pub fn forget(&mut self) {
         if let State::Up { is_exclusive, .. } = self.state {
             self.events.push_back(Event::Broken { is_exclusive });
@@ -192,8 +192,8 @@ impl PhysicalLink {
         self.owed.clear();
     }
 
-    /// Takes a C_PDU of the peer; `id` is the number of its frame, `is_long` whether the peer asks for
-    /// or accepts a link with long sequence numbers, `refusal` what a request gets.
+    /// Takes a C_PDU of the peer. `id` is the number of its frame, `is_long` tells whether the peer
+    /// requests or accepts long sequence numbers, and `refusal` is the reason to refuse a request.
     pub fn handle_c_pdu(
         &mut self,
         now: Time,
@@ -207,7 +207,7 @@ impl PhysicalLink {
                 self.handle_request(now, id, is_exclusive, is_long, refusal);
             }
             Cpdu::Accepted => {
-                // Nothing else than this call is left that it could answer.
+                // It can only be the answer to this call.
                 if let State::Calling { in_doubt, was_up: true, .. } = &mut self.state {
                     *in_doubt = false;
                 }
@@ -246,14 +246,14 @@ impl PhysicalLink {
         self.handle_accepted(now, is_long);
     }
 
-    /// Notes that data passed.
+    /// Notes that data was sent or received.
     pub fn handle_use(&mut self, now: Time) {
         if let State::Up { used_at, .. } = &mut self.state {
             *used_at = now;
         }
     }
 
-    /// Acts on the lack of an answer to what was sent.
+    /// Acts on a missing answer.
     pub fn handle_silence(&mut self) {
         match self.state {
             State::Calling { sent, left, .. } if sent > 0 => {

@@ -1,4 +1,4 @@
-//! What a node is, and how it behaves where the standard leaves it free.
+//! The configuration of a node: its address, and its behaviour where the standard leaves a choice.
 
 use std::time::Duration;
 
@@ -9,88 +9,88 @@ use super::super::{Address, sis};
 use super::introduction::Introduction;
 use crate::modem::Waveform;
 
-/// How long a modem behind TCP may take from the command to transmit to its preamble: it fills buffers
-/// before it transmits.
+/// The longest time from the command to transmit until the preamble of a modem behind TCP, which
+/// fills its buffers first.
 const MODEM_START: Duration = Duration::from_millis(500);
 
-/// What a node is.
+/// The configuration of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Its address.
+    /// The node's address.
     pub address: Address,
-    /// What it transmits with, or begins with.
+    /// The waveform that it transmits with, at least until the data rate changes.
     pub waveform: Waveform,
-    /// Who decides that it transmits with another.
+    /// How the data rate changes.
     pub rate: Rate,
-    /// What its clients may do.
+    /// The configuration of the interface for clients.
     pub sis: sis::Config,
-    /// How patient its links are.
+    /// The timeouts and retries of its links.
     pub link: cas::link::Config,
     /// How it shares the frequency.
     pub access: Access,
-    /// Links at most; one more is refused.
+    /// The most links at a time; further ones are refused.
     pub links: usize,
-    /// Stations remembered at most; the longest unheard without a link are forgotten.
+    /// The most stations that are remembered. Beyond it, the station that was silent for longest and
+    /// has no link is forgotten.
     pub peers: usize,
-    /// Between the end of what was heard and the answer, so that applications' own answers go
-    /// along.
+    /// The delay of an answer after a reception, so that applications' own answers go along with it.
     pub gather: Duration,
-    /// The modem's way from receiving to transmitting and back.
+    /// The time that the modem needs to switch between receiving and transmitting.
     pub switching: Duration,
-    /// From the end of a block until the modem has decoded it.
+    /// The time from the end of a block until the modem has decoded it.
     pub decoding: Duration,
     /// The longest transmission, up to 127.5 s.
     pub longest: Duration,
-    /// How long stations may answer each other with data while others wait for their turn; whoever
-    /// has had one after that only answers. Also the longest transmission then.
+    /// How long two stations may answer each other with data while others wait; a station that has
+    /// transmitted after that only answers. Also the longest transmission meanwhile.
     pub exchange: Duration,
-    /// The longest transmission while something more urgent goes to or comes from this station.
+    /// The longest transmission while this station sends or receives more urgent messages.
     pub longest_beside_urgent: Duration,
-    /// How often an acknowledgement is sent in one transmission, at least 1.
+    /// How many copies of an acknowledgement one transmission has, at least 1.
     pub ack_copies: u8,
-    /// Transmissions without an answer after which a link is lost, at least 1.
+    /// The number of successive unanswered transmissions after which a link is lost, at least 1.
     pub silences: u32,
-    /// Octets of the two addresses in a frame at least, 1 to 7; more where they need it.
+    /// The least octets of the two addresses in a frame, 1 to 7; longer addresses take more.
     pub address_octets: u8,
-    /// Segments that may be on their way with long numbers, up to 32,768.
+    /// The most unacknowledged segments with long sequence numbers, up to 32,768.
     pub long_window: u32,
-    /// Segments that may be on their way with short numbers, up to 128.
+    /// The most unacknowledged segments with short sequence numbers, up to 128.
     pub short_window: u32,
-    /// What it can do beyond Edition 3, with stations that say that they can too.
+    /// Extensions of Edition 3 that it uses with stations which announce them too.
     pub extensions: Extensions,
 }
 
-/// Whether the data rate follows the channel.
+/// How the data rate changes.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Rate {
-    /// Always the configured waveform, unless the peer asks for another.
+    /// The configured waveform is kept, unless the peer asks for another.
     #[default]
     Fixed,
-    /// Faster while little is lost, slower when much is: for waveforms whose preamble names them,
-    /// and modems that take each transmission's from us.
+    /// The rate rises while few frames are lost, and falls when many are. This needs waveforms that
+    /// their preamble identifies, and a modem that takes the waveform of each transmission from us.
     Adaptive,
-    /// Whatever the modem is set to, which neither we nor peers can change: it tells, and
-    /// [`super::Node::handle_waveform`] passes that on.
+    /// The modem determines the waveform, and neither we nor peers can change it. The driver reports
+    /// it by [`super::Node::handle_waveform`].
     Modem,
 }
 
-/// What a node can do beyond Edition 3: the enhancements EP2, 3, 5, 9 and 11.
+/// The extensions of Edition 3 that a node supports: the enhancements EP2, 3, 5, 9 and 11.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Extensions {
-    /// EP2: padding frames, in a layout of ours.
+    /// EP2: padding frames, in our own layout.
     pub padding: bool,
-    /// EP3: data in the transmission that asks for the link.
+    /// EP3: data in the same transmission as the request for a link.
     pub pipelined: bool,
-    /// EP5: sequence numbers of 16 bits, in layouts of ours.
+    /// EP5: sequence numbers of 16 bits, in our own layouts.
     pub long_numbers: bool,
     /// EP9: compact confirmations between clients.
     pub compact: bool,
-    /// EP11: segments of one C_PDU of several lengths.
+    /// EP11: segments of different lengths in one C_PDU.
     pub variable_segments: bool,
 }
 
 impl Extensions {
-    /// All of them.
+    /// All extensions.
     pub const ALL: Self = Self {
         padding: true,
         pipelined: true,
@@ -98,7 +98,7 @@ impl Extensions {
         compact: true,
         variable_segments: true,
     };
-    /// None of them: Edition 3.
+    /// No extensions: plain Edition 3.
     pub const NONE: Self = Self {
         padding: false,
         pipelined: false,
@@ -107,7 +107,7 @@ impl Extensions {
         variable_segments: false,
     };
 
-    /// Those whose layouts are public, as the order wire writes them (EP7).
+    /// The extensions with public layouts, as an engineering orderwire message lists them (EP7).
     pub(super) fn profiles(self) -> Profiles {
         let pairs = [
             (self.pipelined, Profiles::PIPELINING),
@@ -118,14 +118,14 @@ impl Extensions {
         has.fold(Profiles::default(), |all, (_, one)| all.with(one))
     }
 
-    /// Takes what a station says in the order wire, where `own` can do it too.
+    /// Takes the extensions that a station announces by orderwire, if `own` has them too.
     pub(super) fn learn_profiles(&mut self, own: Self, profiles: Profiles) {
         self.pipelined = own.pipelined && profiles.has(Profiles::PIPELINING);
         self.compact = own.compact && profiles.has(Profiles::COMPACT_CONFIRM);
         self.variable_segments = own.variable_segments && profiles.has(Profiles::VARIABLE_SEGMENTS);
     }
 
-    /// Takes what a station says of the layouts that are ours; without a word it knows none.
+    /// Takes a station's announcement of our own layouts; without one it knows none of them.
     pub(super) fn learn_ours(&mut self, own: Self, said: Option<Introduction>) {
         self.padding = own.padding && said.is_some_and(|said| said.padding);
         self.long_numbers = own.long_numbers && said.is_some_and(|said| said.long_numbers);
@@ -133,7 +133,7 @@ impl Extensions {
 }
 
 impl Config {
-    /// A node on a frequency that it shares with one other, whose modem begins at once.
+    /// A node that shares its frequency with one other, and whose modem transmits at once.
     #[must_use]
     pub fn new(address: Address, waveform: Waveform) -> Self {
         Self {
@@ -160,8 +160,8 @@ impl Config {
         }
     }
 
-    /// The same with a modem behind TCP: it takes its time, hands on whole blocks, and only its operator
-    /// can change what it transmits with.
+    /// This configuration with a modem behind TCP, which starts slowly, delivers whole blocks, and
+    /// whose waveform only its operator can change.
     #[must_use]
     pub fn behind_tcp(address: Address, waveform: Waveform) -> Self {
         Self {
@@ -172,38 +172,38 @@ impl Config {
         }
     }
 
-    /// After this time at most a station that has something to send has its turn, as long as all are
-    /// heard: one pair may have begun when nobody waited, and goes on until each end has had its last
-    /// transmission; of the others each may have an exchange before.
+    /// The longest time until a station with data to send has its turn, if all stations hear each
+    /// other. One pair may have begun when nobody waited and continues until each end has had its last
+    /// transmission; each other station may have an exchange before.
     #[must_use]
     pub fn turn_bound(&self) -> Duration {
         let others = match self.access {
             Access::PointToPoint => 0,
-            Access::Jitter { .. } => MANY,
+            Access::Jitter { .. } => ASSUMED_OTHERS,
             Access::Slotted { stations, .. } => u32::from(stations).saturating_sub(2),
         };
         let alone = self.access.longest_exchange(self.times(self.waveform), self.exchange);
         alone + self.longest * 2 + self.exchange * 3 * others
     }
 
-    /// How long a short U_PDU that is more urgent than all else takes at most beside bulk that goes the
-    /// same way: the answer to a transmission that has just ended, a slot, and its own transmission.
+    /// The longest delay of a short U_PDU of the highest priority beside bulk data in the same
+    /// direction: the answer to a transmission that has just ended, a slot, and its own transmission.
     #[must_use]
     pub fn urgent_bound(&self) -> Duration {
         let times = self.times(self.waveform);
         let slots = self.access.wait_for_others(times);
-        let own = self.switching + self.waveform.air_time(SHORT) + self.decoding;
+        let own = self.switching + self.waveform.air_time(SHORT_MESSAGE) + self.decoding;
         times.answer + own + times.gather + slots + own
     }
 
-    /// The same beside bulk that goes the other way, once the station that sends it has heard
-    /// something as urgent a short while ago.
+    /// The longest delay beside bulk data in the opposite direction, if the sender of that has
+    /// received an equally urgent message recently.
     #[must_use]
     pub fn urgent_bound_against(&self) -> Duration {
         self.switching + self.longest_beside_urgent + self.urgent_bound()
     }
 
-    /// How long a soft link stays up without data: not only until others have had their turn.
+    /// How long a soft link stays up without data: at least until others have had their turn.
     pub(super) fn idle(&self) -> Duration {
         match self.access {
             Access::PointToPoint => self.link.idle,
@@ -213,24 +213,24 @@ impl Config {
         }
     }
 
-    /// How long things take on the air with this waveform.
+    /// The durations on the air with this waveform.
     pub(super) fn times(&self, waveform: Waveform) -> cas::Times {
-        // Until a preamble is recognised: switching, the preamble, and what modems need for it.
+        // A preamble is recognised after switching, the preamble itself, and the modem's delay.
         let slot = self.switching + waveform.preamble() + RECOGNITION;
-        // The last block must be decoded at the far end before an answer can begin; what is
-        // announced is announced in half seconds.
+        // The far end must decode the last block before it answers, and the end is announced in half
+        // seconds.
         let answer = self.decoding + ANNOUNCED + self.gather + slot + MARGIN;
         cas::Times { gather: self.gather, slot, answer }
     }
 }
 
-/// Octets on the air of a U_PDU of some hundred octets.
-const SHORT: usize = 200;
-/// Other stations on a frequency where nobody says how many there are.
-const MANY: u32 = 8;
-/// From the end of a preamble until a modem tells of it, at most.
+/// Octets on the air of a short message: a U_PDU of about 100 octets.
+const SHORT_MESSAGE: usize = 200;
+/// The assumed number of other stations where the configuration does not tell it.
+const ASSUMED_OTHERS: u32 = 8;
+/// The longest time from the end of a preamble until a modem reports it.
 const RECOGNITION: Duration = Duration::from_millis(300);
-/// What the announced end of a transmission may lie behind its end.
+/// The most by which the announced end of a transmission may be later than its end.
 const ANNOUNCED: Duration = Duration::from_millis(500);
-/// For travel, and clocks.
+/// A margin for propagation and for inaccurate clocks.
 const MARGIN: Duration = Duration::from_millis(200);

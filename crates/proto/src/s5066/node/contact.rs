@@ -1,32 +1,32 @@
-//! Whether another station is there: when it was heard, what it left unanswered, how long it is let be.
+//! The presence of another station: when it was heard, what it left unanswered, and how long to
+//! pause before it is tried again.
 
 use std::time::Duration;
 
 use crate::time::Time;
 
-/// How long what is to be tried again waits after a failure, at first and at most: a call costs others
-/// a few seconds.
+/// The pause before retries to a station that failed; a call costs other stations a few seconds.
 const PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// What is known of another station's presence.
+/// The presence of another station.
 #[derive(Debug)]
 pub(super) struct Contact {
     pub(super) heard_at: Time,
-    /// Our last transmission that it acknowledged something after.
+    /// The number of our latest transmission that it has acknowledged.
     pub(super) acked_turn: u64,
-    /// Answers that did not come, in a row.
+    /// The number of successive answers that did not come.
     pub(super) silences: u32,
-    /// Whether nothing was heard of it since a call or a link failed.
+    /// Whether it has not been heard since a call or a link failed.
     pub(super) is_lost: bool,
-    /// What is to be tried again waits until then.
+    /// When retries may begin, if they pause.
     pauses_until: Option<Time>,
-    /// How long it waits after the next failure.
+    /// How long retries pause after the next failure.
     pause: Duration,
 }
 
 impl Contact {
-    /// With a station that was never heard.
+    /// The presence of a station that was never heard.
     pub(super) fn new() -> Self {
         Self {
             heard_at: Time::ZERO,
@@ -38,7 +38,7 @@ impl Contact {
         }
     }
 
-    /// Something was heard of it; returns whether that ends a pause.
+    /// Notes that it was heard; returns whether that ends a pause.
     pub(super) fn handle_heard(&mut self, now: Time) -> bool {
         self.heard_at = now;
         self.is_lost = false;
@@ -51,13 +51,13 @@ impl Contact {
         self.pauses_until.take_if(|until| *until <= now).is_some()
     }
 
-    /// Lets it be for a while, longer each time that nothing was heard before the next failure.
+    /// Begins a pause. Pauses get longer until the station is heard again.
     pub(super) fn pause(&mut self, now: Time) {
         self.pauses_until = Some(now + self.pause);
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
-    /// Whether it is let be.
+    /// Whether retries to it pause.
     pub(super) fn is_pausing(&self) -> bool {
         self.pauses_until.is_some()
     }

@@ -1,4 +1,4 @@
-//! Links and outcomes: what the layers below tell the clients' side, and what that wants of them.
+//! Links and outcomes: events from the lower layers to the clients' side, and its commands to them.
 
 use super::super::cas::cpdu::{BreakReason, Cpdu, RejectReason};
 use std::ops::Range;
@@ -16,7 +16,7 @@ use super::{Address, Node};
 use crate::time::Time;
 
 impl Node {
-    /// Carries out what the clients' side wants.
+    /// Carries out the commands of the clients' side.
     pub(super) fn take_commands(&mut self, now: Time) {
         while let Some(command) = self.sis.poll_command() {
             match command {
@@ -47,7 +47,7 @@ impl Node {
         }
     }
 
-    /// How it is with a node.
+    /// The state of another node, for clients that ask.
     fn describe(&self, node: Address) -> Known {
         let peer = self.peers.get(&node);
         let state = match peer {
@@ -60,7 +60,7 @@ impl Node {
         Known { state, bits_per_s: self.waveform.bits_per_s(), backlog }
     }
 
-    /// Gives up a request of which nothing was sent.
+    /// Withdraws a request if nothing of it was sent.
     fn take_back(&mut self, now: Time, id: RequestId) {
         let Self { peers, datagrams, .. } = self;
         let waiting = peers.values_mut().map(|peer| &mut peer.waiting).chain([datagrams]);
@@ -72,8 +72,8 @@ impl Node {
         }
     }
 
-    /// Calls for exclusive links that are wanted, once what has begun on soft ones is over, and ends
-    /// the soft links beside one in the same way (Annex B, section 3.2.2).
+    /// Calls for the requested exclusive links once data under way on soft links is finished, and then
+    /// also ends soft links beside an exclusive one (Annex B, section 3.2.2).
     pub(super) fn settle_exclusive(&mut self, now: Time) {
         let wanted = self.peers.iter().filter(|(_, peer)| peer.wants_exclusive);
         for address in wanted.map(|(address, _)| *address).collect::<Vec<_>>() {
@@ -84,8 +84,8 @@ impl Node {
                 self.sis.handle_link(now, event);
                 continue;
             }
-            // On a soft link that is up the call is part of a transmission: until that begins the other
-            // end may send.
+            // On an established soft link the call is part of a transmission, and the other end may
+            // send until that begins.
             let may_call = !peer.has_begun() && !peer.is_ack_due && self.turn.is_none();
             if peer.link.is_down() || peer.link.is_calling() && may_call {
                 self.call_exclusive(now, address);
@@ -115,12 +115,12 @@ impl Node {
         self.settle_links(now);
     }
 
-    /// Whether an exclusive link is up, not only asked for.
+    /// Whether an exclusive link is established, not only requested.
     pub(super) fn is_exclusive(&self) -> bool {
         self.peers.values().any(|peer| peer.link.is_up() && peer.link.is_exclusive())
     }
 
-    /// Acts on what happened to links.
+    /// Acts on the events of links.
     pub(super) fn settle_links(&mut self, now: Time) {
         let addresses: Vec<Address> = self.peers.keys().copied().collect();
         for address in addresses {
@@ -153,7 +153,7 @@ impl Node {
                 self.sis.handle_link(now, event);
             }
             link::Event::Broken { is_exclusive } => {
-                // What cannot have arrived waits for the next link.
+                // Requests that cannot have arrived wait for the next link.
                 let numbers = peer.sender.numbers();
                 peer.start_anew(numbers);
                 self.stats.links.links_broken += 1;
@@ -182,9 +182,9 @@ impl Node {
         self.sis.handle_link(now, LinkEvent::NotMade { peer: address, has_answered });
     }
 
-    /// Gives up all that was to be sent to a peer, but for what is to be tried again.
+    /// Fails all requests to a peer, except those that may be retried.
     fn fail_peer(&mut self, now: Time, address: Address, failure: Failure) {
-        // Stations that stay away leave room for others.
+        // Absent stations must leave room for others.
         let pausing = self.peers.values().filter(|peer| peer.contact.is_pausing()).count();
         let may_retry = pausing < self.config.peers / 2;
         let Some(peer) = self.peers.get_mut(&address) else { return };
@@ -196,7 +196,7 @@ impl Node {
         }
     }
 
-    /// Tells the clients' side what became of requests.
+    /// Reports the outcomes of requests to the clients' side.
     pub(super) fn report(&mut self, now: Time) {
         let addresses: Vec<Address> = self.peers.keys().copied().collect();
         for address in addresses {
@@ -217,7 +217,7 @@ impl Node {
         }
     }
 
-    /// Hands C_PDUs that arrived to the clients' side.
+    /// Delivers received C_PDUs to the clients' side.
     pub(super) fn deliver(&mut self, now: Time) {
         let addresses: Vec<Address> = self.peers.keys().copied().collect();
         for from in addresses {
@@ -266,7 +266,7 @@ impl Node {
         self.sis.handle_indication(now, &indication);
     }
 
-    /// Acts on the lack of an answer to the last transmission.
+    /// Acts on the missing answer to the last transmission.
     pub(super) fn handle_silence(&mut self, now: Time) {
         self.stats.silences += 1;
         let Some(address) = self.asked.take() else { return };
@@ -281,7 +281,7 @@ impl Node {
         }
     }
 
-    /// Makes due again what a peer was asked and has not answered, whether or not it was heard.
+    /// Repeats what a peer was asked and has not answered, whether or not it was heard.
     pub(super) fn follow_up(&mut self, address: Address) {
         let turns = self.turns;
         let Some(peer) = self.peers.get_mut(&address) else { return };
@@ -294,7 +294,7 @@ impl Node {
         }
     }
 
-    /// The peer answers nobody, or does not understand: all that was for it fails.
+    /// Drops the link to a peer that does not answer or does not understand us; its requests fail.
     fn lose_link(&mut self, now: Time, address: Address) {
         if let Some(peer) = self.peers.get_mut(&address) {
             peer.link.forget();
@@ -303,13 +303,13 @@ impl Node {
         self.fail_peer(now, address, Failure::NoResponse);
     }
 
-    /// Why a request for a link is refused, if it is.
+    /// The reason to refuse a request for a link, if there is one.
     pub(super) fn refusal(&self, from: Address, is_exclusive: bool) -> Option<RejectReason> {
         if self.config.sis.is_broadcast_only {
             return Some(RejectReason::BroadcastOnly);
         }
         let mut others = self.peers.iter().filter(|(address, _)| **address != from);
-        // One that is only asked for may never be.
+        // A link that is only requested may never be established.
         let is_exclusive_up = |peer: &Peer| peer.link.is_up() && peer.link.is_exclusive();
         let exclusive = others.clone().filter(|(_, peer)| is_exclusive_up(peer)).count();
         let has_room =
@@ -326,7 +326,7 @@ impl Node {
     }
 }
 
-/// Places in a C_PDU as places in its S_PDU.
+/// Converts octet ranges of a C_PDU to ranges of the S_PDU in it.
 fn inside(places: &[Range<u16>]) -> Vec<Range<u16>> {
     let header = 1;
     let moved = places
@@ -335,7 +335,7 @@ fn inside(places: &[Range<u16>]) -> Vec<Range<u16>> {
     moved.filter(|place| !place.is_empty()).collect()
 }
 
-/// A C_PDU that came with acknowledgement.
+/// A complete C_PDU that came by ARQ.
 fn whole(from: Address, to: Address, octets: Vec<u8>) -> Arrived {
     Arrived {
         from,

@@ -12,8 +12,8 @@
 //!   handle_modem, poll_transmit          one modem
 //! ```
 //!
-//! Frames are made as the modem asks for them, so what goes next is decided late; how long a
-//! transmission is, is decided when it starts, because its end is announced in every frame.
+//! Frames are built when the modem requests them, so the choice of the next frame is made late. The
+//! length of a transmission is chosen when it starts, because every frame announces its end.
 
 mod config;
 mod contact;
@@ -74,23 +74,23 @@ pub struct Node {
     sis: sis::Server,
     floor: Floor,
     peers: BTreeMap<Address, Peer>,
-    /// Without acknowledgement, to anybody.
+    /// Requests without acknowledgement, to all destinations.
     datagrams: Waiting,
     outgoing: datagram::Sender,
     assembly: datagram::Receiver,
     scanner: Scanner,
     reception: Option<Reception>,
     turn: Option<Turn>,
-    /// When the next transmission may start, if there is something to transmit and it may not yet.
+    /// When the next transmission may start, if something must wait for that.
     start_at: Option<Time>,
     trial: rate::Trial,
-    /// Transmissions so far.
+    /// The number of transmissions so far.
     turns: u64,
-    /// Whom the last transmission asked for an answer.
+    /// The station that must answer the last transmission.
     asked: Option<Address>,
-    /// With whom an exclusive link was last made from here.
+    /// The peer of the last exclusive link that this node called for.
     exclusive: Option<Address>,
-    /// Warnings owed: to whom, about which kind of frame, why.
+    /// Warnings to be sent: the destination, the frame type that they are about, and the reason.
     warnings: VecDeque<(Address, u8, Reason)>,
     /// The number of the next C_PDU that is sent expedited and without acknowledgement.
     next_id: u16,
@@ -98,14 +98,14 @@ pub struct Node {
     stats: Stats,
 }
 
-/// A modem that says nothing for longer about a transmission that should be over, or while it
-/// receives, is taken to have ended it: several of its longest blocks.
+/// A modem that is silent for longer while it receives, or after the expected end of a transmission,
+/// is assumed to have ended it. This is several times the longest block.
 const LONGEST_MODEM_SILENCE: Duration = Duration::from_secs(60);
-/// Warnings owed at most.
+/// The most warnings that wait to be sent.
 const MAX_WARNINGS: usize = 16;
 /// The highest priority (Annex A, section 2.1).
 const MAX_PRIORITY: u8 = 15;
-/// Octets of C_PDUs that wait here at least, of each priority, however slow the radio is.
+/// The least capacity for waiting C_PDUs of each priority in octets, even if the radio is slow.
 const LEAST_WAITING: usize = 64 << 10;
 
 impl Node {
@@ -140,12 +140,12 @@ impl Node {
         }
     }
 
-    /// Takes a connection of a client; `None` when there are too many.
+    /// Takes a client's connection; `None` when there are too many.
     pub fn handle_connected(&mut self, now: Time) -> Option<ClientId> {
         self.sis.handle_connected(now)
     }
 
-    /// Takes octets of a client.
+    /// Takes octets from a client.
     pub fn handle_octets(&mut self, now: Time, client: ClientId, octets: &[u8]) {
         self.sis.handle_octets(now, client, octets);
         self.settle(now);
@@ -157,7 +157,7 @@ impl Node {
         self.settle(now);
     }
 
-    /// Takes what the modem tells.
+    /// Takes an event of the modem.
     pub fn handle_modem(&mut self, now: Time, event: modem::Event) {
         match event {
             modem::Event::CarrierDetected { waveform } => self.begin_reception(now, waveform, true),
@@ -168,15 +168,15 @@ impl Node {
         self.settle(now);
     }
 
-    /// Takes whether there is a modem, which clients are told of; until told otherwise there is one.
-    /// What they send waits until there is one again.
+    /// Takes whether there is a modem; initially there is one. Clients are told, and their data waits
+    /// until there is one again.
     pub fn handle_modem_available(&mut self, now: Time, is_available: bool) {
         let status = if is_available { NodeStatus::ON } else { NodeStatus::OFF };
         self.sis.handle_availability(now, status, UnavailableReason::UNSPECIFIED);
         self.settle(now);
     }
 
-    /// Acts on what is due.
+    /// Acts on all deadlines up to `now`.
     pub fn handle_timeout(&mut self, now: Time) {
         self.sis.handle_timeout(now);
         self.assembly.handle_timeout(now);
@@ -184,7 +184,7 @@ impl Node {
             if peer.contact.handle_timeout(now) {
                 self.sis.handle_pause(*address, false);
             }
-            // A hard link stays for as long as its clients want it.
+            // A hard link stays up as long as its clients want it.
             let is_hard = peer.link.is_exclusive() && self.sis.is_hard_linked(*address);
             let is_quiet = now.since(peer.contact.heard_at) >= self.config.link.idle;
             if is_hard && is_quiet && peer.link.is_up() && !peer.has_data() {
@@ -207,36 +207,36 @@ impl Node {
         self.settle(now);
     }
 
-    /// What goes to a client: appends a bounded piece to `out`, false when there is nothing.
+    /// Appends a bounded number of octets for a client to `out`; false when there are none.
     pub fn poll_octets(&mut self, now: Time, client: ClientId, out: &mut Vec<u8>) -> bool {
         self.sis.poll_octets(now, client, out)
     }
 
-    /// What the driver of the clients' connections does next.
+    /// The next instruction for the driver of the clients' connections.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.sis.poll_event()
     }
 
-    /// Who sent a U_PDU for an access point that no client is bound to, and which; the last since
-    /// this was asked before.
+    /// The sender and the access point of the last U_PDU since the previous call for which no client
+    /// was bound.
     pub fn poll_unclaimed(&mut self) -> Option<(Address, Sap)> {
         self.sis.poll_unclaimed()
     }
 
-    /// Records from now on what happens on the air, or stops it.
+    /// Starts or stops recording what happens on the air.
     pub fn record(&mut self, is_on: bool) {
         self.records = is_on.then(Records::default);
     }
 
-    /// What happened on the air.
+    /// The next record of what happened on the air.
     pub fn poll_record(&mut self) -> Option<Record> {
         self.records.as_mut()?.pop()
     }
 
     /// When to call [`Node::handle_timeout`] and then [`Node::poll_transmit`] at the latest.
     ///
-    /// After [`Node::handle_timeout`] it is later than that. What may be transmitted already has no
-    /// deadline: it waits for the modem, so ask after each call, and when there is a modem again.
+    /// After [`Node::handle_timeout`] it is later than that. Data that may already be transmitted has
+    /// no deadline, so poll after each call, and when there is a modem again.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
         let links = self.peers.values().filter_map(|peer| peer.link.next_timeout()).min();
@@ -263,36 +263,36 @@ impl Node {
         self.config.address
     }
 
-    /// What it transmits with now.
+    /// The waveform that it transmits with now.
     #[must_use]
     pub fn waveform(&self) -> Waveform {
         self.waveform
     }
 
-    /// After this time at most it has its turn: [`Config::turn_bound`] with what it transmits with.
+    /// The longest time until it has its turn: [`Config::turn_bound`] with its present waveform.
     #[must_use]
     pub fn turn_bound(&self) -> Duration {
         self.config.turn_bound()
     }
 
-    /// What it has counted.
+    /// The node's counters.
     #[must_use]
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    /// What its clients' side has counted.
+    /// The counters of its clients' side.
     #[must_use]
     pub fn sis(&self) -> &sis::Server {
         &self.sis
     }
 
-    /// The stations that a link is up with.
+    /// The stations to which a link is established.
     pub fn links(&self) -> impl Iterator<Item = Address> {
         self.peers.iter().filter(|(_, peer)| peer.link.is_up()).map(|(address, _)| *address)
     }
 
-    /// Carries between the layers what each has for the other.
+    /// Carries commands, events and requests between the layers.
     fn settle(&mut self, now: Time) {
         self.settle_links(now);
         self.deliver(now);
@@ -303,16 +303,16 @@ impl Node {
         self.start_at = self.next_start(now).filter(|&at| at > now);
     }
 
-    /// When the modem must have told what became of what it does.
+    /// The deadline for the modem to report the end of what it does.
     fn modem_due(&self) -> Option<Time> {
         let turn = self.turn.as_ref().map(Turn::end);
         let reception = self.reception.as_ref().map(Reception::last);
         turn.into_iter().chain(reception).min().map(|at| at + LONGEST_MODEM_SILENCE)
     }
 
-    /// Fetches requests from the clients' side, the most urgent first: before a transmission as
-    /// much as it can carry, while one goes on hardly any. So whoever comes then has its turn in
-    /// the next one. What is less urgent takes nobody's room.
+    /// Fetches requests from the clients' side, the most urgent first: before a transmission as many
+    /// as it can carry, and during one hardly any, so that later clients get a share of the next.
+    /// Less urgent requests take no room from more urgent ones.
     fn pull(&mut self, now: Time) {
         let room = match self.turn {
             Some(_) => LEAST_WAITING,
@@ -345,14 +345,14 @@ impl Node {
         }
     }
 
-    /// Octets that wait of this priority and above; what is to be tried again takes nobody's room.
+    /// Waiting octets of at least this priority, without requests that pause before a retry.
     fn waiting_octets(&self, least: u8) -> usize {
         let peers = self.peers.values().filter(|peer| !peer.contact.is_pausing());
         let peers = peers.map(|peer| peer.waiting.octets(least));
         self.datagrams.octets(least) + peers.sum::<usize>()
     }
 
-    /// Tells the clients' side what became of a request.
+    /// Reports the outcome of a request to the clients' side.
     fn tell(&mut self, now: Time, id: RequestId, outcome: Outcome) {
         match outcome {
             Outcome::Done => self.stats.s_pdus.done += 1,
@@ -361,7 +361,7 @@ impl Node {
         self.sis.handle_outcome(now, id, outcome);
     }
 
-    /// Gives up requests that waited too long.
+    /// Fails requests whose time to live has ended.
     fn expire(&mut self, now: Time) {
         let mut expired = self.datagrams.expire(now);
         self.outgoing.handle_timeout(now);
@@ -375,7 +375,7 @@ impl Node {
         }
     }
 
-    /// The station with this address; one is forgotten for a new one if need be.
+    /// The station with this address; a new one may replace another.
     fn peer_mut(&mut self, address: Address) -> Option<&mut Peer> {
         if !self.peers.contains_key(&address) {
             if self.peers.len() >= self.config.peers {
@@ -395,7 +395,7 @@ impl Node {
         self.peers.get_mut(&address)
     }
 
-    /// How long sequence numbers of new links are: short ones cannot fill a fast transmission.
+    /// The length of sequence numbers of new links: short ones cannot fill a fast transmission.
     fn numbers(&self) -> Numbers {
         let frames = policy::octets_in(self.waveform, self.config.longest) / policy::MAX_SEGMENT;
         if self.config.extensions.long_numbers && frames > FEW_FRAMES {
@@ -418,8 +418,8 @@ impl Node {
     }
 }
 
-/// The longest frames in a transmission for which a window of 128 is enough, though errors make
-/// frames shorter.
+/// The most frames of full length in a transmission for which a window of 128 is enough, even when
+/// errors make frames shorter.
 const FEW_FRAMES: usize = 24;
 
 /// A random number below `limit`.

@@ -1,4 +1,4 @@
-//! What a node keeps of one other station.
+//! The state that a node keeps for another station.
 
 use super::super::cas::cpdu::Cpdu;
 use super::super::cas::{self, PhysicalLink};
@@ -17,7 +17,7 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) link: PhysicalLink,
-    /// Requests that no frame has carried yet.
+    /// Requests of which no frame has carried anything yet.
     pub(super) waiting: Waiting,
     pub(super) sender: arq::Sender,
     pub(super) receiver: arq::Receiver,
@@ -26,22 +26,22 @@ pub(super) struct Peer {
     pub(super) messages: management::Messages,
     pub(super) resets: reset::Resets,
     pub(super) quality: Quality,
-    /// What it said that it can do, and we can too.
+    /// The extensions that it has announced and we have too.
     pub(super) extensions: Extensions,
-    /// Whether it has sent what must be acknowledged.
+    /// Whether it has sent data that must be acknowledged.
     pub(super) is_ack_due: bool,
     pub(super) contact: Contact,
-    /// Whether the link with it shall be exclusive: called for when what has begun is over.
+    /// Whether an exclusive link is wanted; the call is made once data under way is finished.
     pub(super) wants_exclusive: bool,
-    /// Whether nothing new is begun with it, for an exclusive link, its own or another's.
+    /// Whether no new data is begun, because an exclusive link to it or to another is wanted.
     pub(super) is_finishing: bool,
-    /// What it asked us to transmit with, until it knows that we accept.
+    /// The waveform that it asked us for, until it knows that we accept.
     pub(super) wanted_rate: Option<Waveform>,
-    /// Our transmission that last had data for it.
+    /// The number of our latest transmission with data for it.
     pub(super) served: u64,
     pub(super) lately: Lately,
     windows: [u32; 2],
-    /// The first number of the next link's resets, and how often one is asked for.
+    /// The first number of this link's resets, and the number of requests for a reset.
     reset_id: u8,
     tries: u32,
 }
@@ -74,19 +74,19 @@ impl Peer {
         }
     }
 
-    /// Calls it; numbers begin anew.
+    /// Calls it; sequence numbers restart.
     pub(super) fn call(&mut self, id: u16, is_exclusive: bool, numbers: Numbers) {
-        // Long numbers are asked for, but not used before it is known that the station reads them.
+        // Long numbers are requested, but not used before the station has announced them.
         let is_readable = self.extensions.long_numbers || !self.extensions.pipelined;
         let numbers = if is_readable { numbers } else { Numbers::Short };
-        // One that was not there a moment ago is asked less often, so that it costs others little.
+        // A station that was lost is called fewer times, to cost other stations little.
         let calls = self.contact.is_lost.then_some(CALLS_OF_LOST);
         self.link.call(id, is_exclusive, numbers == Numbers::Long, calls);
         self.start_anew(numbers);
         self.contact.silences = 0;
     }
 
-    /// Both windows begin anew.
+    /// Restarts both windows.
     pub(super) fn start_anew(&mut self, numbers: Numbers) {
         let window = window(self.windows, numbers);
         self.sender.restart(numbers, window);
@@ -98,7 +98,7 @@ impl Peer {
         self.is_ack_due = false;
     }
 
-    /// Both windows of the link begin anew.
+    /// Restarts both windows during a link.
     pub(super) fn reset(&mut self, numbers: Numbers) {
         if numbers == self.sender.numbers() {
             self.sender.reset();
@@ -110,10 +110,10 @@ impl Peer {
         }
     }
 
-    /// Our window begins anew, with numbers that the peer can read.
+    /// Restarts our window with numbers that the peer can read.
     pub(super) fn change_numbers(&mut self, numbers: Numbers) {
         if self.sender.numbers() != numbers {
-            // It can read none of what has been sent since the call.
+            // It can read nothing that was sent since the call.
             self.sender.reset_since(0);
             self.start_anew(numbers);
         }
@@ -122,11 +122,11 @@ impl Peer {
     /// Hands the sender a request.
     pub(super) fn push(&mut self, request: &Request) {
         let pushed = self.sender.push(c_pdu(request));
-        // It is given the next one when it has none, and all come from clients' U_PDUs.
+        // It gets the next one only when it has none, and each comes from a client's U_PDU.
         pushed.expect("a sender without a backlog takes an S_PDU");
     }
 
-    /// Hands the expedited sender what is expedited, as much as it takes.
+    /// Hands the expedited sender as many expedited requests as it takes.
     pub(super) fn push_expedited(&mut self) {
         while self.begins_new()
             && !self.expedited.is_due()
@@ -138,8 +138,8 @@ impl Peer {
         }
     }
 
-    /// Hands the sender the next request when it has none, or when it is more urgent than all that
-    /// the sender has.
+    /// Hands the sender the next request if it has none, or if the request is more urgent than all
+    /// that it has.
     pub(super) fn push_waiting(&mut self) {
         while self.begins_new()
             && let Some(priority) = self.waiting.first_if(false).map(|it| it.priority)
@@ -150,8 +150,8 @@ impl Peer {
         }
     }
 
-    /// Gives up all that was to be sent to it; but if `may_retry`, what is to be tried again waits for a
-    /// while, longer each time that nothing was heard before the next failure.
+    /// Fails all requests to it and returns them. With `may_retry`, requests that may be retried stay
+    /// and pause for a while; the pause gets longer until the station is heard again.
     pub(super) fn fail(&mut self, now: Time, failure: Failure, may_retry: bool) -> Vec<Request> {
         self.sender.fail(failure, may_retry);
         self.expedited.fail(failure);
@@ -178,12 +178,12 @@ impl Peer {
             || self.expedited.is_unanswered()
     }
 
-    /// Whether something can be sent now that it must answer.
+    /// Whether something that it must answer can be sent now.
     pub(super) fn wants_answer(&self) -> bool {
         self.is_urgent() || self.can_begin() && self.has_frames()
     }
 
-    /// The highest priority of what is to be sent to it, new or again.
+    /// The highest priority among requests and retransmissions for it.
     pub(super) fn urgency(&self) -> u8 {
         if self.is_called_exclusively() {
             return MAX_PRIORITY;
@@ -192,54 +192,54 @@ impl Peer {
         waiting.max(self.sender.urgency())
     }
 
-    /// The lowest: that of what fills transmissions.
+    /// The lowest priority among them, which is that of data that fills transmissions.
     pub(super) fn least_urgency(&self) -> u8 {
         let waiting = self.waiting.last_if(false).map(|request| request.priority);
         waiting.unwrap_or_else(|| self.sender.urgency())
     }
 
-    /// Whether there are frames of data to be sent, new or again.
+    /// Whether there is data to be transmitted or retransmitted.
     fn has_frames(&self) -> bool {
         let backlog = self.sender.backlog();
         let has_waiting =
             |expedited| self.begins_new() && self.waiting.first_if(expedited).is_some();
         let is_new = backlog.unsent_c_pdus > 0 && self.takes_new() || has_waiting(false);
-        // One at a time (Annex C, section 3.4).
+        // Only one expedited C_PDU may be unacknowledged (Annex C, section 3.4).
         let is_next = has_waiting(true) && !self.expedited.is_unanswered();
         backlog.due > 0 || is_new && backlog.window > 0 || self.expedited.is_due() || is_next
     }
 
-    /// Whether new data may be begun: before a call is answered, what was sent once is enough.
+    /// Whether new data may be sent: before a call is answered, each segment is sent only once.
     pub(super) fn takes_new(&self) -> bool {
         !self.link.is_calling() || self.contact.silences == 0
     }
 
-    /// Whether requests that wait may be begun.
+    /// Whether waiting requests may be handed to the sender.
     fn begins_new(&self) -> bool {
         self.takes_new() && !self.is_finishing
     }
 
-    /// Whether an exclusive link with it is on its way.
+    /// Whether a call for an exclusive link with it is unanswered.
     pub(super) fn is_called_exclusively(&self) -> bool {
         self.wants_exclusive || self.link.is_calling() && self.link.is_exclusive()
     }
 
-    /// Whether the call for an exclusive link may go, after acknowledgements for the soft one.
+    /// Whether the call for an exclusive link must be sent, after acknowledgements for the soft one.
     pub(super) fn owes_exclusive(&self) -> bool {
         self.wants_exclusive && !self.has_begun()
     }
 
-    /// Whether data can go to it now, if need be after a call in the same transmission.
+    /// Whether data can be sent to it now, perhaps after a call in the same transmission.
     fn can_begin(&self) -> bool {
         self.link.is_down() && !self.contact.is_pausing() || self.may_send()
     }
 
-    /// Whether a frame of data goes to it now.
+    /// Whether a data frame for it can be sent now.
     pub(super) fn sends_data(&self) -> bool {
         self.may_send() && self.has_frames()
     }
 
-    /// Whether that is about the link itself.
+    /// Whether a frame about the link itself is to be sent.
     pub(super) fn is_urgent(&self) -> bool {
         self.owes_request()
             || self.owes_exclusive()
@@ -252,19 +252,19 @@ impl Peer {
         self.is_ack_due || self.link.owed().is_some() || self.wants_answer()
     }
 
-    /// Whether the next C_PDU for the link asks for an answer.
+    /// Whether the next C_PDU about the link asks for an answer.
     pub(super) fn owes_request(&self) -> bool {
         let owed = self.link.owed();
         owed.is_some_and(|owed| matches!(owed.c_pdu, Cpdu::Request { .. } | Cpdu::Break(_)))
     }
 
-    /// Whether data may go to it.
+    /// Whether data may be sent to it.
     pub(super) fn may_send(&self) -> bool {
         let may_pipeline = self.link.may_pipeline() && self.extensions.pipelined;
         (self.link.is_up() || may_pipeline) && !self.resets.is_open()
     }
 
-    /// When a pause ends, or the next of what waits or is on its way expires.
+    /// When a pause ends, or when the next request expires.
     pub(super) fn next_timeout(&self) -> Option<Time> {
         [
             self.contact.next_timeout(),
@@ -282,9 +282,9 @@ impl Peer {
         self.link.is_down() && !self.has_work() && !self.has_data()
     }
 
-    /// Octets on the air of what goes now about the link, of messages and resets; what asks for an
-    /// answer, and those after it, only goes into a transmission that is for it. `header` is what a
-    /// frame of data adds to its segment.
+    /// Octets on the air of the link control, messages and resets to be sent now. Frames that ask for
+    /// an answer, and those after them, count only if the transmission is for this peer. `header` is
+    /// the overhead of a data frame.
     pub(super) fn control_len(&self, header: usize, introduces: bool, is_for_it: bool) -> usize {
         let c_pdu = header + Node::DATAGRAM_EXTRA;
         let both = if introduces { c_pdu + header } else { c_pdu };
@@ -302,14 +302,14 @@ impl Peer {
         link.max(exclusive) + others * header
     }
 
-    /// Octets on the air of one acknowledgement of all that it sent.
+    /// Octets on the air of one acknowledgement of all its data.
     pub(super) fn ack_len(&self, header: usize) -> usize {
         let acks = self.receiver.acks(ACK_LIST);
         acks.iter().map(|ack| header + ack.size()).sum()
     }
 
-    /// Octets on the air of what is to be sent with acknowledgement: `header` is what a frame
-    /// adds to its segment.
+    /// Octets on the air of the data to be sent with acknowledgement; `header` is the overhead of a
+    /// data frame.
     pub(super) fn data_len(&self, header: usize, segment: usize) -> usize {
         if !self.may_send() {
             return 0;
@@ -342,11 +342,11 @@ impl Peer {
     }
 }
 
-/// Requests to a station that was lost: one may be spoilt by noise or by another station.
+/// Requests for a link to a station that was lost: noise or a collision may destroy one of them.
 const CALLS_OF_LOST: u32 = 2;
-/// Numbers of resets between one link and the next, so that a late one is not taken for a new one.
+/// The step of reset numbers between successive links, so that a late reset is recognised as old.
 const RESET_STEP: u8 = 37;
-/// Octets of an acknowledgement's list at most, so that few bit errors hit it.
+/// The longest list of an acknowledgement in octets: in short frames bit errors are rare.
 pub(super) const ACK_LIST: usize = 128;
 
 /// The C_PDU of a request.

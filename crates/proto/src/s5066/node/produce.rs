@@ -1,4 +1,4 @@
-//! What goes into a transmission, frame by frame, as late as the modem asks.
+//! The frames of a transmission, built one by one when the modem requests octets.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use super::transmit::Turn;
 use super::{Address, Extensions, FrameKind, Node};
 use crate::time::Time;
 
-/// Copies of acknowledgements at the end at most.
+/// The most copies of acknowledgements at the end of a transmission.
 const MAX_COPIES: u8 = 3;
-/// Octets of a sequence number at most.
+/// The most octets of a sequence number.
 const MAX_FSN: usize = 2;
-/// The reception window of a datagram is twice the time that its segments and repeats need alone, plus
-/// this.
+/// Added to the reception window of a datagram, which is otherwise twice the time on the air of its
+/// segments and their repetitions.
 const DATAGRAM_SLACK: Duration = Duration::from_secs(120);
 
 impl Node {
-    /// Puts the next frame into the transmission; false when it is full.
+    /// Appends the next frame to the transmission; false when it is full.
     pub(super) fn produce(&mut self, now: Time) -> bool {
         self.produce_control()
             || self.produce_ack()
@@ -54,7 +54,7 @@ impl Node {
         data_to.is_some_and(|to| self.produce_message(to) || self.produce_reset(to))
     }
 
-    /// The next message of the order wire, or the acknowledgement of one.
+    /// The next orderwire message, or the acknowledgement of one.
     fn produce_message(&mut self, to: Address) -> bool {
         let profiles = self.profiles();
         let Self { peers, turn: Some(turn), config, stats, records, .. } = self else {
@@ -70,7 +70,7 @@ impl Node {
         turn.put(config, stats, records, FrameKind::Control, to, eow, body)
     }
 
-    /// The next frame about the windows beginning anew.
+    /// The next reset, or acknowledgement of one.
     fn produce_reset(&mut self, to: Address) -> bool {
         let Self { peers, turn: Some(turn), config, stats, records, .. } = self else {
             return false;
@@ -84,7 +84,7 @@ impl Node {
         turn.put(config, stats, records, FrameKind::Control, to, Eow::None, body)
     }
 
-    /// The next C_PDU about a link, twice if it makes or ends one: all depends on it.
+    /// The next C_PDU about a link; one that makes or ends it is sent twice, as all depends on it.
     fn produce_link(&mut self, to: Address) -> bool {
         let Some(owed) = self.peers.get_mut(&to).and_then(|peer| peer.link.poll_owed()) else {
             return false;
@@ -112,7 +112,7 @@ impl Node {
         let introduction = introduction.filter(|_| makes).map(Introduction::octets);
         let eow = self.profiles();
         let copies = if asks || makes { 2 } else { 1 };
-        // All of them ahead: the first C_PDU that is heard decides.
+        // All copies come before the C_PDUs, because the first C_PDU that is heard counts.
         for octets in introduction.iter().flat_map(|octets| std::iter::repeat_n(octets, copies)) {
             self.put(FrameKind::Control, to, eow, Introduction::body(octets));
         }
@@ -159,7 +159,7 @@ impl Node {
         self.produce_control()
     }
 
-    /// Tells a peer what has arrived from it.
+    /// Acknowledges the data of a peer.
     fn acknowledge(&mut self, to: Address) -> bool {
         let Some(peer) = self.peers.get_mut(&to) else { return false };
         let acks = peer.receiver.acks(ACK_LIST);
@@ -195,8 +195,8 @@ impl Node {
         turn.put(config, stats, records, kind, to, Eow::None, Body::Expedited(expedited))
     }
 
-    /// The next frame without acknowledgement; while data with it waits, those get half of a
-    /// transmission.
+    /// The next frame without acknowledgement; such frames get half of a transmission while data with
+    /// acknowledgement waits.
     fn produce_datagram(&mut self) -> bool {
         let header = self.header_len(None) + Self::DATAGRAM_EXTRA;
         if self.turn.as_ref().is_some_and(|turn| turn.is_last) {
@@ -277,8 +277,8 @@ impl Node {
         turn.put(config, stats, records, kind, to, Eow::None, body)
     }
 
-    /// Fills the last block: acknowledgements and link control once more, data once more; if more
-    /// than a block would stay empty, padding, because the end was announced.
+    /// Fills the last block with copies of acknowledgements, link control and data. If more than a
+    /// block would stay empty, padding follows, because the end was announced.
     fn produce_fill(&mut self) -> bool {
         let Some(turn) = &mut self.turn else { return false };
         let rest = turn.rest();
@@ -320,8 +320,8 @@ impl Node {
         self.put(FrameKind::Padding, to, Eow::None, Body::Padding { count })
     }
 
-    /// What this node can do beyond Edition 3, which does not know the message: told with calls and
-    /// answers to them (EP7).
+    /// The extensions of this node, which calls and answers to them announce (EP7). Edition 3 does not
+    /// have this message.
     fn profiles(&self) -> Eow {
         match self.config.extensions {
             Extensions::NONE => Eow::None,

@@ -1,10 +1,10 @@
-//! How fast this node transmits: as its peers ask, as they advise, or as the channel bears
+//! The data rate of this node: requested by its peers, advised by them, or adapted to the channel
 //! (Annex C, section 3.11; EP4).
 //!
-//! Waveforms whose preamble names them need no agreement: the sender just changes. It goes down
-//! when a slower rate would carry more, or nobody answers; up after a while without losses, and
-//! waits longer each time that this was wrong. Where the modem does not take the rate from its
-//! station, the node follows the modem and refuses what peers ask for.
+//! Waveforms that their preamble identifies need no agreement: the sender just changes. It slows down
+//! when a slower rate would carry more, or when nobody answers. It speeds up after some time without
+//! losses, and waits longer after each wrong attempt. If the modem does not take the rate from its
+//! station, the node follows the modem and refuses requests of peers.
 
 use std::time::Duration;
 
@@ -14,27 +14,27 @@ use super::{Address, Node, Rate};
 use crate::modem::Waveform;
 use crate::time::Time;
 
-/// What is known of the rate.
+/// The state of rate adaptation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Trial {
-    /// Reports in a row with hardly a loss.
+    /// The number of successive reports with few losses.
     good: u32,
-    /// How many it takes until a faster rate is tried.
+    /// The number of such reports before a faster rate is tried.
     needed: u32,
-    /// Whether the rate was raised and nothing has been heard since.
+    /// Whether the rate was raised and no report has come since.
     is_new: bool,
 }
 
-/// Good reports before a faster rate is tried, at first and at most.
+/// The number of good reports before a faster rate is tried, at first and at most.
 const LEAST_REPORTS: u32 = 2;
 const MOST_REPORTS: u32 = 64;
-/// Losses that are hardly any.
+/// The share of lost frames up to which a report is good.
 const FEW: f64 = 0.03;
-/// A report about fewer frames says little.
+/// The least frames of a report that counts.
 const LEAST_FRAMES: u32 = 5;
 
 impl Node {
-    /// Asks a peer to transmit to us with another waveform; one without a code is not asked for.
+    /// Asks a peer to transmit to us with another waveform; false if that is impossible.
     pub fn request_rate(&mut self, peer: Address, waveform: Waveform) -> bool {
         let (Some(rate), Some(interleaver)) = (waveform.rate_code(), waveform.interleaver_code())
         else {
@@ -45,8 +45,8 @@ impl Node {
         self.peer_mut(peer).is_some_and(|peer| peer.messages.push(message).is_ok())
     }
 
-    /// Takes what the modem transmits with from the next transmission on, which somebody has set
-    /// there; `decoding` as in [`super::Config`].
+    /// Takes the waveform that somebody has set at the modem, and that counts from the next
+    /// transmission on; `decoding` as in [`super::Config`].
     pub fn handle_waveform(&mut self, now: Time, waveform: Waveform, decoding: Duration) {
         self.config.waveform = waveform;
         self.config.decoding = decoding;
@@ -55,7 +55,7 @@ impl Node {
         self.settle(now);
     }
 
-    /// Takes what an acknowledgement said of frames.
+    /// Takes an acknowledgement's report of sent and lost frames.
     pub(super) fn rate_by_report(&mut self, frames: u32, lost: u32) {
         if self.config.rate != Rate::Adaptive || frames < LEAST_FRAMES {
             return;
@@ -98,14 +98,14 @@ impl Node {
         self.set_waveform(slower);
     }
 
-    /// Takes a message about the rate that the peer wants acknowledged.
+    /// Takes a message about the rate that needs an acknowledgement.
     pub(super) fn handle_rate_message(&mut self, from: Address, eow: Eow) {
         let answer = match eow {
             Eow::RateRequest(request) if !request.is_advice => match self.waveform_of(request) {
                 Some(_) => Eow::RateResponse { response: Response::Accept, reason: 0 },
                 None => Eow::RateResponse { response: Response::Refuse, reason: CANNOT },
             },
-            // The peer has changed to what we asked for: it shall know that we hear it.
+            // The peer has changed to the requested rate and must learn that we hear it.
             Eow::RateResponse { response: Response::Accept, .. } => {
                 Eow::RateResponse { response: Response::Confirm, reason: 0 }
             }
@@ -132,7 +132,7 @@ impl Node {
         let _ = peer.messages.push(Message { eow: answer, extended: Vec::new() });
     }
 
-    /// Takes what became of our messages: once the peer knows that we accept, the rate changes.
+    /// Takes the outcome of our messages: once the peer knows that we accept, the rate changes.
     pub(super) fn settle_messages(&mut self, from: Address) {
         while let Some(sent) = self.peers.get_mut(&from).and_then(|it| it.messages.poll_sent()) {
             let accept = Eow::RateResponse { response: Response::Accept, reason: 0 };
@@ -145,7 +145,7 @@ impl Node {
         }
     }
 
-    /// Follows an advice, where the rate may change.
+    /// Follows a peer's advice, if the rate may change.
     pub(super) fn take_advice(&mut self, advice: RateRequest) {
         if self.config.rate == Rate::Adaptive
             && advice.is_advice
@@ -172,5 +172,5 @@ impl Node {
     }
 }
 
-/// Neither the rate nor the interleaver can be changed to that.
+/// The refusal that neither this rate nor this interleaver is possible.
 const CANNOT: u8 = 4;

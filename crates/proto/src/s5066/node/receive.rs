@@ -1,4 +1,4 @@
-//! Frames in: from the modem's octets to the machines of the peer that sent them.
+//! Reception: from the modem's octets to the state machines of the peer that sent the frames.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::{Address, Extensions, MAX_WARNINGS, Node, Record};
 use crate::modem::Waveform;
 use crate::time::Time;
 
-/// What is being received.
+/// A reception under way.
 #[derive(Debug)]
 pub(super) struct Reception {
     /// When the preamble ended.
@@ -21,16 +21,16 @@ pub(super) struct Reception {
     /// When the modem last gave octets.
     last: Time,
     waveform: Waveform,
-    /// Whether its beginning was heard. Of one that was not, an earlier life of this node may have
-    /// taken frames: to say that it knows no link would have them sent again.
+    /// Whether its beginning was heard. Otherwise this node may have taken frames of it before a
+    /// restart, and a warning that there is no link would have them sent again.
     is_whole: bool,
     /// Whether a frame asks this station for an answer.
     asks: bool,
-    /// Whether there was something in it for others.
+    /// Whether it had frames for other stations.
     has_others: bool,
-    /// Who was heard to say something to this station.
+    /// The stations that sent frames to this one.
     heard: BTreeSet<Address>,
-    /// What stations said of the layouts that are ours.
+    /// The announcements of our own layouts that stations made.
     introduced: BTreeMap<Address, Introduction>,
 }
 
@@ -41,11 +41,11 @@ impl Reception {
     }
 }
 
-/// The longest half seconds of an EOT.
+/// The unit of the EOT.
 const HALF_SECOND: Duration = Duration::from_millis(500);
 
 impl Node {
-    /// Somebody transmits.
+    /// Begins a reception.
     pub(super) fn begin_reception(
         &mut self,
         now: Time,
@@ -69,7 +69,7 @@ impl Node {
 
     /// Takes octets that the modem has decoded.
     pub(super) fn receive(&mut self, now: Time, octets: &[u8]) {
-        // A modem that does not tell of carriers still means that somebody transmits.
+        // A modem may deliver octets without reporting a carrier before.
         if self.reception.is_none() {
             self.begin_reception(now, None, false);
         }
@@ -84,7 +84,7 @@ impl Node {
         self.scanner = scanner;
     }
 
-    /// What was heard has ended.
+    /// Ends the reception.
     pub(super) fn end_reception(&mut self, now: Time) {
         let mut scanner = std::mem::take(&mut self.scanner);
         while let Some(heard) = scanner.flush() {
@@ -100,7 +100,7 @@ impl Node {
 }
 
 impl Node {
-    /// Takes what the scanner found.
+    /// Takes a frame, or a damaged one, from the scanner.
     fn hear(&mut self, now: Time, heard: Heard<'_>) {
         match heard {
             Heard::Frame { frame, octets, place } => {
@@ -122,8 +122,8 @@ impl Node {
         }
     }
 
-    /// Takes the announced end of the transmission: it counts from the frame's first bit, which
-    /// was on the air when the bits before it had passed since the preamble.
+    /// Takes the announced end of the transmission. It counts from the frame's first bit, whose time
+    /// on the air follows from the number of bits since the preamble.
     fn announce(&mut self, header: &Header, place: u64) {
         let Some(reception) = &self.reception else { return };
         if header.eot == 0 || header.from == self.config.address {
@@ -206,7 +206,7 @@ impl Node {
                 }
                 peer.is_ack_due = true;
                 if peer.receiver.handle_data(*numbers, data).is_err() {
-                    self.lose_step(from);
+                    self.resynchronise(from);
                 }
             }
             Body::Ack { is_expedited: false, ack } => {
@@ -265,17 +265,17 @@ impl Node {
         let Some(peer) = self.peers.get_mut(&from) else { return };
         let is_accepted = c_pdu == Cpdu::Accepted && peer.link.is_calling();
         if is_accepted || matches!(c_pdu, Cpdu::Request { .. }) {
-            // One that says nothing now may have changed since it did.
+            // A station without an introduction now may have lost the ability since its last one.
             peer.extensions.learn_ours(own, said);
             self.sis.handle_introduced(from, said.is_some());
-            // Its introduction may have been lost: nobody knows whether it has read what went along.
+            // Its introduction may have been lost: it may not have read data sent with the call.
             if is_accepted && said.is_none() && peer.link.is_long() {
                 peer.sender.reset_since(u64::MAX);
             }
         }
         let is_long = own.long_numbers && said.is_some_and(|said| said.is_long);
         peer.link.handle_c_pdu(now, c_pdu, datagram.id, is_long, refusal);
-        // What follows in this transmission may need the link.
+        // Later frames of this transmission may need the link.
         self.settle_links(now);
     }
 
@@ -287,7 +287,7 @@ impl Node {
                 self.warn(from, ACK_ONLY, Reason::NotConnected);
                 return;
             }
-            // Our call was heard: only its own answer was lost.
+            // Our call was heard, and only the answer to it was lost.
             peer.link.handle_implied(now, report.numbers == Numbers::Long);
             self.settle_links(now);
         }
@@ -306,11 +306,11 @@ impl Node {
                     self.rate_by_report(frames, acked.lost);
                 }
             }
-            Err(_) => self.lose_step(from),
+            Err(_) => self.resynchronise(from),
         }
     }
 
-    /// Takes an extension frame: what a station says of the layouts that are ours.
+    /// Takes an extension frame, in which a station announces our own layouts.
     fn handle_extension(&mut self, from: Address, kind: u8, octets: &[u8]) {
         if let Some(said) = Introduction::parse(kind, octets)
             && let Some(reception) = &mut self.reception
@@ -324,16 +324,16 @@ impl Node {
         let turns = self.turns;
         let Some(peer) = self.peers.get_mut(&from) else { return };
         match reason {
-            // It has forgotten the link, or never had it: call again, what is left is sent then.
+            // It has no link with us: call again, and send the remaining data then.
             Reason::NotConnected if peer.link.is_up() => {
                 peer.sender.reset_since(turns);
                 peer.link.handle_not_connected();
             }
-            // It did not hear the call that came with the data.
+            // It missed the call that came with the data.
             Reason::NotConnected if peer.link.is_calling() => {
                 peer.sender.repeat_unanswered(turns, Repeat::All);
             }
-            // It does not read what is ours: what it was sent in that layout, it has not taken.
+            // It does not read our own layouts, so it has not taken data in them.
             Reason::UnknownKind | Reason::Invalid if matches!(received, LONG_DATA..=LONG_RESET) => {
                 peer.extensions.learn_ours(Extensions::NONE, None);
                 if peer.link.is_up() && peer.link.is_long() {
@@ -352,8 +352,8 @@ impl Node {
         }
     }
 
-    /// The windows of the two ends do not fit: both must begin anew (Annex C, section 6.2).
-    fn lose_step(&mut self, from: Address) {
+    /// Restarts both windows because those of the two ends do not agree (Annex C, section 6.2).
+    fn resynchronise(&mut self, from: Address) {
         if let Some(peer) = self.peers.get_mut(&from).filter(|peer| !peer.resets.is_open()) {
             self.stats.resets += 1;
             peer.resets.request();
@@ -376,7 +376,7 @@ impl Node {
         }
     }
 
-    /// Takes a message of the order wire that is acknowledged (Annex C, section 3.9).
+    /// Takes an orderwire message that needs an acknowledgement (Annex C, section 3.9).
     fn handle_message(&mut self, from: Address, eow: Eow, management: &wire::Management<'_>) {
         if management.is_valid {
             self.asks_for_answer();
@@ -389,11 +389,11 @@ impl Node {
         self.settle_messages(from);
     }
 
-    /// Owes a warning, once for each kind of frame (Annex C, section 3.12).
+    /// Queues a warning, once for each type of frame (Annex C, section 3.12).
     fn warn(&mut self, to: Address, received: u8, reason: Reason) {
         let is_whole = self.reception.as_ref().is_some_and(|reception| reception.is_whole);
-        // A call says it as well. It may have been heard, and only its answer lost: who takes the
-        // link for gone then takes again what went along with the call.
+        // A call tells the peer as well. If it was heard and only its answer lost, a peer that took
+        // the link for lost would take the data sent with the call a second time.
         let is_calling = self.peers.get(&to).is_some_and(|peer| peer.link.is_calling());
         if reason == Reason::NotConnected && (!is_whole || is_calling) {
             return;
@@ -411,7 +411,7 @@ impl Node {
     }
 }
 
-/// The type of a warning, which is never answered by one.
+/// The type of a warning, which is never answered by another warning.
 const WARNING: u8 = 15;
 /// The type of an acknowledgement.
 const ACK_ONLY: u8 = 1;

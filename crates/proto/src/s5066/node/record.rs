@@ -1,4 +1,4 @@
-//! What a node did on the air, for pictures and captures.
+//! Records of a node's activity on the air, for timelines and captures.
 
 use std::collections::VecDeque;
 
@@ -6,14 +6,14 @@ use super::Stats;
 use crate::modem::Waveform;
 use crate::time::Time;
 
-/// Something that a node did or heard.
+/// Something that a node sent or received.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Record {
-    /// A frame came from another node.
+    /// A frame was received from another node.
     Heard {
-        /// When the modem had it.
+        /// When the modem delivered it.
         at: Time,
-        /// Whether all of it is right.
+        /// Whether it has no errors.
         is_good: bool,
         /// All octets from the synchronisation on.
         octets: Vec<u8>,
@@ -24,34 +24,34 @@ pub enum Record {
         start: Time,
         /// When the last block ended.
         end: Time,
-        /// What with.
+        /// The waveform.
         waveform: Waveform,
     },
-    /// A frame went out.
+    /// A frame was sent.
     Sent {
         /// When its first bit was on the air.
         start: Time,
-        /// When its last bit was.
+        /// When its last bit was on the air.
         end: Time,
-        /// What it was for.
+        /// Its purpose.
         kind: FrameKind,
         /// All octets from the synchronisation on.
         octets: Vec<u8>,
     },
 }
 
-/// What a frame was for.
+/// The purpose of a frame.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum FrameKind {
-    /// An acknowledgement and nothing else.
+    /// Only an acknowledgement.
     Ack,
     /// Links, management, resets, warnings.
     Control,
-    /// Data for the first time.
+    /// The first transmission of data.
     Data,
-    /// Nothing: it fills a block.
+    /// No content; the frame fills a block.
     Padding,
-    /// Data again.
+    /// A retransmission of data.
     Repeat,
 }
 
@@ -59,7 +59,7 @@ pub enum FrameKind {
 #[derive(Debug, Default)]
 pub(super) struct Records(VecDeque<Record>);
 
-/// Records kept at most.
+/// The most records that are kept.
 const MAX_RECORDS: usize = 1 << 20;
 
 impl Records {

@@ -1,10 +1,10 @@
-//! What a node counts.
+//! The counters of a node.
 
 use serde::{Serialize, Serializer};
 
 use super::record::FrameKind;
 
-/// What a node has counted since its start; octets on the air are those of frames.
+/// The counters of a node since its start; octets on the air are those of frames.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Stats {
     /// Transmissions made.
@@ -18,21 +18,21 @@ pub struct Stats {
     /// Frames heard.
     #[serde(flatten)]
     pub received: Received,
-    /// What clients sent and received.
+    /// S_PDUs of clients.
     #[serde(flatten)]
     pub s_pdus: SPdus,
     /// Links to other nodes.
     #[serde(flatten)]
     pub links: Links,
-    /// Answers that did not come.
+    /// Transmissions whose expected answer did not come.
     pub silences: u64,
     /// Resets of sequence numbers.
     pub resets: u64,
     /// Warnings sent.
     pub warnings_sent: u64,
-    /// Records that nobody fetched, dropped.
+    /// Records dropped because nobody fetched them.
     pub records_dropped: u64,
-    /// Times that the modem did not tell what became of what it did.
+    /// Times that the modem did not report the end of what it did.
     pub modem_silences: u64,
     /// Changes of the data rate.
     pub rate_changes: u64,
@@ -41,37 +41,37 @@ pub struct Stats {
 /// Frames heard, and what was wrong with some.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Received {
-    /// Good frames heard that were meant for this node or for all.
+    /// Frames without errors heard for this node or for all nodes.
     #[serde(rename = "frames_heard")]
     pub heard: u64,
-    /// Frames heard for this node whose header was good and whose segment was not.
+    /// Frames heard for this node with an intact header and a damaged segment.
     #[serde(rename = "frames_damaged")]
     pub damaged: u64,
-    /// Good frames for others.
+    /// Frames without errors heard for other nodes.
     #[serde(rename = "frames_foreign")]
     pub foreign: u64,
-    /// C_PDUs that made no sense, dropped.
+    /// Malformed C_PDUs, dropped.
     #[serde(rename = "c_pdus_malformed")]
     pub malformed: u64,
-    /// Acknowledgements of nothing that was sent.
+    /// Acknowledgements of data that was not sent.
     pub stray_acks: u64,
     /// Warnings heard.
     pub warnings_heard: u64,
 }
 
-/// What clients sent and received.
+/// S_PDUs of clients.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct SPdus {
     /// S_PDUs taken from clients, and their octets.
     #[serde(skip)]
     pub accepted: Tally,
-    /// S_PDUs that the peer acknowledged, or that were sent where nobody acknowledges.
+    /// S_PDUs that the peer acknowledged, or that were sent without acknowledgement.
     #[serde(rename = "s_pdus_done")]
     pub done: u64,
-    /// S_PDUs that failed, told to their owners.
+    /// S_PDUs that failed, which was reported to their clients.
     #[serde(rename = "s_pdus_failed")]
     pub failed: u64,
-    /// S_PDUs that arrived.
+    /// S_PDUs received, and their octets.
     #[serde(skip)]
     pub delivered: Tally,
 }
@@ -85,7 +85,7 @@ pub struct Links {
     pub links_broken: u64,
     /// Calls refused or not answered.
     pub calls_failed: u64,
-    /// Requests that found no place for another station.
+    /// Requests that failed because too many stations were remembered.
     pub too_many_peers: u64,
 }
 
@@ -98,18 +98,18 @@ pub struct Tally {
     pub octets: u64,
 }
 
-/// Frames by what they were for.
+/// Frames by purpose.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ByKind {
     /// Acknowledgements.
     pub ack: Tally,
     /// Links, management, resets, warnings.
     pub control: Tally,
-    /// Data for the first time.
+    /// First transmissions of data.
     pub data: Tally,
     /// Padding.
     pub padding: Tally,
-    /// Data again.
+    /// Retransmissions of data.
     pub repeat: Tally,
 }
 

@@ -1,4 +1,4 @@
-//! Nodes that talk over a modem without noise, or with as much as a test wants.
+//! Tests of two nodes that communicate over modems, without noise or with some.
 
 mod doubt;
 mod introduction;
@@ -45,7 +45,7 @@ fn a_u_pdu_to_a_known_station_crosses_in_one_transmission_that_also_asks_for_the
 }
 
 #[test]
-fn much_data_crosses_a_noisy_channel_once_each_and_in_order() {
+fn over_a_noisy_channel_all_data_arrives_once_and_in_order() {
     for (waveform, errors_per_octet) in [("9600", 3e-4), ("300", 3e-4), ("2400", 0.0)] {
         let mut pair = Pair::new(waveform, |_| {});
         make_noise(&mut pair, errors_per_octet);
@@ -76,7 +76,7 @@ fn both_directions_take_turns() {
 }
 
 #[test]
-fn nobody_there_is_told_and_later_somebody_is_found() {
+fn an_absent_peer_is_reported_and_found_when_it_appears() {
     let mut pair = Pair::new("9600", |_| {});
     pair.noise = Box::new(|_, octets| octets.fill(0));
     let lost = pair.send(Side::A, b"into the void");
@@ -84,7 +84,7 @@ fn nobody_there_is_told_and_later_somebody_is_found() {
 
     assert_eq!(pair.rejected(Side::A), [(Some(lost), UnidataReason::NO_RESPONSE)]);
     let calls = pair.transmissions();
-    assert_eq!(calls, [5, 0], "so many calls are made");
+    assert_eq!(calls, [5, 0], "the configured number of calls is made");
 
     pair.noise = Box::new(|_, _| {});
     let found = pair.send(Side::A, b"hello again");
@@ -95,7 +95,7 @@ fn nobody_there_is_told_and_later_somebody_is_found() {
 }
 
 #[test]
-fn the_urgent_overtakes_what_waits_and_the_late_expires() {
+fn urgent_requests_overtake_waiting_ones_and_late_ones_expire() {
     let mut pair = Pair::new("300", |_| {});
     for number in 0..10 {
         pair.send(Side::A, &[number; 500]);
@@ -147,7 +147,7 @@ fn expedited_data_goes_first_with_and_without_acknowledgement() {
 }
 
 #[test]
-fn a_restarted_peer_is_called_again_and_nothing_is_confirmed_that_it_did_not_get() {
+fn a_restarted_peer_is_called_again_and_only_received_data_is_confirmed() {
     for restarts in [Side::A, Side::B] {
         let mut pair = Pair::new("2400", |_| {});
         let before = pair.send(Side::A, &[1; 2_000]);
@@ -185,7 +185,7 @@ fn a_hard_link_is_made_and_keeps_until_it_is_ended() {
 }
 
 #[test]
-fn a_modem_that_tells_nothing_does_not_silence_a_node_for_good() {
+fn a_modem_that_reports_nothing_does_not_block_a_node_forever() {
     let mut pair = Pair::new("9600", |_| {});
     let waveform = pair.node(Side::A).waveform();
     let carrier = modem::Event::CarrierDetected { waveform: Some(waveform) };
@@ -200,7 +200,7 @@ fn a_modem_that_tells_nothing_does_not_silence_a_node_for_good() {
 }
 
 #[test]
-fn what_waits_for_a_modem_wakes_nobody_and_goes_when_there_is_one() {
+fn data_that_waits_for_a_modem_has_no_deadline_and_is_sent_once_there_is_one() {
     let accesses = [
         |_| Access::PointToPoint,
         |_| Access::Jitter { limit: Duration::from_secs(5) },
@@ -210,7 +210,7 @@ fn what_waits_for_a_modem_wakes_nobody_and_goes_when_there_is_one() {
         let mut pair = Pair::new("9600", |config| config.access = access(config.address));
         pair.has_modems = false;
         let id = pair.send(Side::A, b"HELLO");
-        // Each deadline is checked to be over once it was acted on.
+        // `run` checks that each deadline is over once it was acted on.
         pair.run(HOUR);
         assert_eq!(pair.transmissions(), [0, 0]);
 
@@ -251,7 +251,7 @@ fn the_announced_end_is_the_true_one_rounded_up() {
 }
 
 #[test]
-fn a_recorded_exchange_tells_data_from_repeats_and_acknowledgements() {
+fn a_record_distinguishes_data_retransmissions_and_acknowledgements() {
     let mut pair = Pair::new("9600", |_| {});
     make_noise(&mut pair, 1e-3);
     for number in 0..30 {
@@ -320,12 +320,12 @@ proptest! {
     }
 }
 
-/// Octets of what B received.
+/// The lengths of the U_PDUs that B received.
 fn lengths(pair: &Pair) -> Vec<usize> {
     pair.received(Side::B).iter().map(Vec::len).collect()
 }
 
-/// Bit errors, each on its own.
+/// Independent bit errors.
 fn make_noise(pair: &mut Pair, errors_per_octet: f64) {
     let mut rng = Rng::stream(7, "noise");
     pair.noise = Box::new(move |_, octets| {
@@ -337,7 +337,7 @@ fn make_noise(pair: &mut Pair, errors_per_octet: f64) {
     });
 }
 
-/// A kind of trouble: none, bit errors, more of them, lost blocks, silence.
+/// One of several impairments: none, few or many bit errors, lost blocks, silence.
 fn trouble_the_air(pair: &mut Pair, trouble: u32, seed: u64) {
     let mut rng = Rng::stream(seed, "trouble");
     pair.noise = match trouble {

@@ -1,4 +1,4 @@
-//! Frames out: when a transmission starts, how long it is, and what goes into it.
+//! Transmission: when it starts, how long it is, and which stations it is for.
 //!
 //! ```text
 //!  preamble | control  acks  expedited  again, new, datagrams ...   | fill: acks, again, padding |
@@ -39,47 +39,47 @@ pub(super) struct Turn {
     /// Frames that the modem has not taken.
     buffer: Vec<u8>,
     taken: usize,
-    /// Nothing more will be put into it.
+    /// Whether no more frames will be added.
     is_full: bool,
-    /// The end was told to the modem.
+    /// Whether the modem was told its end.
     is_over: bool,
-    /// Who is asked for an answer.
+    /// The station that must answer.
     pub(super) asks: Option<Address>,
-    /// Who gets data with acknowledgement.
+    /// The station that gets data with acknowledgement.
     pub(super) data_to: Option<Address>,
-    /// Acknowledgements still to be sent at the beginning.
+    /// The stations to be acknowledged at the beginning.
     pub(super) acks: Vec<Address>,
-    /// Frames of data that still take an acknowledgement along.
+    /// The number of following data frames that also carry an acknowledgement.
     pub(super) riding: u8,
-    /// To whom acknowledgements went, for repeating them.
+    /// The stations acknowledged so far, for copies of the acknowledgements.
     pub(super) acked: Vec<Address>,
-    /// Copies made of what fills the end.
+    /// The number of copies made to fill the end.
     pub(super) copies: u8,
     /// Octets of frames without acknowledgement.
     pub(super) datagrams: usize,
-    /// Whether it ends an exchange: it answers, and asks nobody.
+    /// Whether it ends an exchange, so that it only answers and needs no answer.
     pub(super) is_last: bool,
 }
 
-/// How long data may go on before a call was answered.
+/// The longest transmission with data before a call is answered.
 const PIPELINED: Duration = Duration::from_secs(30);
-/// What may go along with an answer that ends an exchange, at most.
+/// The most data on the air that may go along with an answer that ends an exchange.
 const ADDED: Duration = Duration::from_secs(5);
-/// Octets of a frame of data with a long number, but for addresses and segment.
+/// Octets of a data frame with a long number, without addresses and segment.
 const FRAME: usize = 16;
-/// Octets that an acknowledgement's header has more at most than that of data.
+/// The most octets by which an acknowledgement's header is longer than that of data.
 const ACK_EXTRA: usize = 4;
 /// The unit of the EOT.
 const HALF_SECOND: Duration = Duration::from_millis(500);
-/// What is announced lies behind the end by less.
+/// The announced end is later than the true one by less than this.
 const ANNOUNCED: Duration = HALF_SECOND;
 
 impl Node {
-    /// Octets that a datagram's header has more than that of data.
+    /// Octets by which a datagram's header is longer than that of data.
     pub(super) const DATAGRAM_EXTRA: usize = 6;
 
-    /// The next thing for the modem: asked while it transmits for us and has room, and when it is
-    /// idle; `room` counts only while it transmits.
+    /// The next instruction for the modem. Poll while it transmits for us and has room, and while it
+    /// is idle; `room` counts only while it transmits.
     pub fn poll_transmit(&mut self, now: Time, room: usize, out: &mut Vec<u8>) -> Option<Keying> {
         if self.turn.is_none() {
             return self.start(now);
@@ -140,7 +140,7 @@ impl Node {
         self.stats.keyed_nanos += u64::try_from(keyed.as_nanos()).unwrap_or(u64::MAX);
         self.note(|| Record::Keyed { start: turn.start, end, waveform: turn.waveform });
         self.asked = turn.asks;
-        // Others wait for the end that was announced, even when less was left to be sent.
+        // Others wait for the announced end, even if the transmission ended earlier.
         let decoded = now + self.config.decoding;
         let heard = decoded.max(turn.announced.min(turn.end + ANNOUNCED));
         self.floor.handle_sent(now, heard, turn.asks.is_some());
@@ -162,7 +162,7 @@ impl Node {
         let (data_to, is_last) = self.choose(now);
         let wanted = self.wanted(data_to, is_last);
         if wanted == 0 {
-            // There is nothing to answer: others may begin.
+            // There is nothing to answer, so others may begin.
             self.floor.yield_turn();
             return None;
         }
@@ -204,14 +204,14 @@ impl Node {
         Some(Keying::Start(waveform))
     }
 
-    /// How long a transmission may be: short before a call is answered, while others wait for their
-    /// turn, and while something more urgent goes one way or the other.
+    /// The longest allowed transmission: short before a call is answered, while others wait for their
+    /// turn, and while more urgent messages are sent or received.
     fn longest(&self, now: Time, data_to: Option<Address>) -> Duration {
         let longest = self.config.longest;
         let peer = data_to.and_then(|to| self.peers.get(&to));
         let is_called = peer.is_some_and(|peer| !peer.link.is_up());
         let urgency = peer.map_or(0, Peer::least_urgency);
-        // What is more urgent and for the same station goes along at once, unless it is expedited.
+        // Urgent data for the same station goes into this transmission, unless it is expedited.
         let is_beside_urgent = self.peers.iter().any(|(address, peer)| {
             let out =
                 if Some(*address) == data_to { &peer.lately.expedited } else { &peer.lately.sent };
@@ -227,8 +227,8 @@ impl Node {
         .fold(longest, Duration::min)
     }
 
-    /// Who gets data in the next transmission, and whether it shall only answer. After a long exchange
-    /// little may still go along with the answer, once.
+    /// The station that gets data in the next transmission, and whether this must only answer. After a
+    /// long exchange, a little data may go along with the answer once.
     fn choose(&mut self, now: Time) -> (Option<Address>, bool) {
         let must_yield = self.floor.must_yield(now);
         if must_yield && self.floor.has_added() {
@@ -244,9 +244,9 @@ impl Node {
         (to, false)
     }
 
-    /// Who gets data with acknowledgement next: the most urgent, then who answers, then the longest
-    /// not served. A call is as urgent as what it is made for; after one for an exclusive link that
-    /// was not answered, others go first once. Beside an exclusive link no other one is called for.
+    /// The next station to get data with acknowledgement: that with the most urgent data, then one
+    /// that answers, then the least recently served. A call is as urgent as its data. An unanswered
+    /// call for an exclusive link lets others go first once; beside such a link nobody else is called.
     fn choose_peer(&mut self) -> Option<Address> {
         let (is_exclusive, turns) = (self.is_exclusive(), self.turns);
         let may = |peer: &Peer| !is_exclusive || peer.link.is_exclusive() || !peer.link.is_down();
@@ -267,7 +267,7 @@ impl Node {
         Some(to)
     }
 
-    /// Octets that what is to be transmitted takes.
+    /// The octets that wait for this transmission, with their overhead.
     fn wanted(&self, data_to: Option<Address>, is_last: bool) -> usize {
         let header = self.header_len(data_to);
         let introduces = Introduction::new(self.config.extensions, false).is_some();
@@ -285,7 +285,7 @@ impl Node {
         control + acks + datagrams + data
     }
 
-    /// Octets on the air of all that goes without acknowledgement.
+    /// Octets on the air of all data without acknowledgement.
     fn datagrams_len(&self) -> usize {
         let header = |to| self.header_len(to) + Self::DATAGRAM_EXTRA;
         let begun = self.outgoing.backlog();
@@ -300,7 +300,7 @@ impl Node {
         begun + begun.div_ceil(MAX_SEGMENT) * header(None) + waiting.sum::<usize>()
     }
 
-    /// Octets of a frame of data around its segment.
+    /// Octets of a data frame without its segment.
     pub(super) fn header_len(&self, to: Option<Address>) -> usize {
         let to = to.map_or(7, Address::half_octets);
         let addresses = to.max(self.config.address.half_octets());
@@ -318,17 +318,17 @@ impl Turn {
         self.end
     }
 
-    /// Octets that are still free.
+    /// The free octets.
     pub(super) fn rest(&self) -> usize {
         self.room - self.used
     }
 
-    /// Octets of all frames.
+    /// The octets that its blocks hold for frames.
     pub(super) fn room(&self) -> usize {
         self.room
     }
 
-    /// Octets of a block.
+    /// The octets of a block.
     pub(super) fn block(&self) -> usize {
         self.waveform.block_bits() as usize / 8
     }
@@ -338,7 +338,7 @@ impl Turn {
         self.time_of(self.used)
     }
 
-    /// Puts a frame into the transmission; false if it does not fit.
+    /// Appends a frame to the transmission; false if it does not fit.
     #[expect(clippy::too_many_arguments, reason = "parts of a node that are borrowed apart")]
     pub(super) fn put(
         &mut self,

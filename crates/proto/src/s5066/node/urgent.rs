@@ -1,40 +1,40 @@
-//! Whether something urgent has passed lately.
+//! The memory of recent urgent messages.
 //!
-//! Who has something urgent cannot say so while another transmits. So after the first urgent message
-//! transmissions of what is less urgent are short for a while.
+//! A station cannot announce an urgent message while another transmits. So after the first urgent
+//! message, transmissions of less urgent data are short for a while.
 
 use std::time::Duration;
 
 use super::MAX_PRIORITY;
 use crate::time::Time;
 
-/// How long one message counts: longer than the pauses of a conversation by hand.
+/// How long a message is remembered: longer than the pauses in a conversation of operators.
 const MEMORY: Duration = Duration::from_secs(600);
 
-/// What passed between this node and another station.
+/// The recent urgent messages between this node and another station.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lately {
-    /// What came from it.
+    /// Messages received from it.
     pub(super) received: Urgent,
-    /// What it was to be sent.
+    /// Messages to be sent to it.
     pub(super) sent: Urgent,
-    /// Expedited requests among that: one at a time, each with its own answer.
+    /// Expedited requests among these, which are sent one at a time and each need an answer.
     pub(super) expedited: Urgent,
 }
 
-/// Until when something of each priority counts.
+/// The time until which the last message of each priority is remembered.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Urgent {
     until: [Time; MAX_PRIORITY as usize + 1],
 }
 
 impl Urgent {
-    /// Something of this priority goes or has come.
+    /// Remembers a message of this priority.
     pub(super) fn note(&mut self, now: Time, priority: u8) {
         self.until[usize::from(priority.min(MAX_PRIORITY))] = now + MEMORY;
     }
 
-    /// Whether something above this priority went or came lately.
+    /// Whether a message above this priority is remembered.
     pub(super) fn is_above(&self, priority: u8, now: Time) -> bool {
         self.until.iter().skip(usize::from(priority) + 1).any(|until| *until > now)
     }

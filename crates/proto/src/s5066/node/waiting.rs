@@ -13,14 +13,14 @@ pub(super) struct Waiting {
     /// Octets of each priority.
     octets: [usize; PRIORITIES],
     pushed: u64,
-    /// Expiries of those that have one, at least: the earliest is not after it.
+    /// A time that no request expires before; `None` if none expires.
     next_expiry: Option<Time>,
 }
 
 /// Priorities, from 0.
 pub(super) const PRIORITIES: usize = 16;
 
-/// Expedited, priority, age.
+/// The order of the queue: expedited requests first, then by priority, then by age.
 type Key = (Reverse<bool>, Reverse<u8>, u64);
 
 impl Waiting {
@@ -32,7 +32,7 @@ impl Waiting {
         self.requests.insert(key, request);
     }
 
-    /// The most urgent.
+    /// The most urgent request.
     pub(super) fn first(&self) -> Option<&Request> {
         self.requests.first_key_value().map(|(_, request)| request)
     }
@@ -43,7 +43,7 @@ impl Waiting {
         Some(request)
     }
 
-    /// The most urgent of those that are, or are not, expedited.
+    /// Removes the most urgent request among expedited or other ones.
     pub(super) fn pop_if(&mut self, expedited: bool) -> Option<Request> {
         let (&key, _) = self.of(expedited).next()?;
         let request = self.requests.remove(&key)?;
@@ -51,17 +51,17 @@ impl Waiting {
         Some(request)
     }
 
-    /// The same, where it is.
+    /// The most urgent request among expedited or other ones.
     pub(super) fn first_if(&self, expedited: bool) -> Option<&Request> {
         self.of(expedited).next().map(|(_, request)| request)
     }
 
-    /// The least urgent of them.
+    /// The least urgent request among expedited or other ones.
     pub(super) fn last_if(&self, expedited: bool) -> Option<&Request> {
         self.of(expedited).next_back().map(|(_, request)| request)
     }
 
-    /// Those that are, or are not, expedited, the most urgent first.
+    /// All expedited or all other requests, the most urgent first.
     pub(super) fn iter_if(&self, expedited: bool) -> impl Iterator<Item = &Request> {
         self.of(expedited).map(|(_, request)| request)
     }
@@ -72,7 +72,7 @@ impl Waiting {
         self.requests.range(first..=last)
     }
 
-    /// Takes out this one.
+    /// Removes the request with this number.
     pub(super) fn remove(&mut self, id: RequestId) -> Option<Request> {
         let (&key, _) = self.requests.iter().find(|(_, request)| request.id == id)?;
         let request = self.requests.remove(&key)?;
@@ -80,7 +80,7 @@ impl Waiting {
         Some(request)
     }
 
-    /// Takes out what has expired.
+    /// Removes all expired requests.
     pub(super) fn expire(&mut self, now: Time) -> Vec<Request> {
         if self.next_expiry.is_none_or(|next| next > now) {
             return Vec::new();
@@ -100,7 +100,7 @@ impl Waiting {
         expired
     }
 
-    /// Takes out all; but if `may_retry`, what is to be tried again stays.
+    /// Removes all requests; with `may_retry`, those that may be retried stay.
     pub(super) fn give_up(&mut self, may_retry: bool) -> Vec<Request> {
         let is_given_up = |_: &Key, request: &mut Request| !(may_retry && request.is_retried);
         let given_up: Vec<_> = self.requests.extract_if(.., is_given_up).collect();
@@ -111,7 +111,7 @@ impl Waiting {
         given_up.into_iter().map(|(_, request)| request).collect()
     }
 
-    /// All, the most urgent first.
+    /// All requests, the most urgent first.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Request> {
         self.requests.values()
     }
@@ -120,7 +120,7 @@ impl Waiting {
         self.next_expiry
     }
 
-    /// Octets of this priority and above.
+    /// The octets of requests with at least this priority.
     pub(super) fn octets(&self, priority: u8) -> usize {
         self.octets.iter().skip(usize::from(priority)).sum()
     }

@@ -1,5 +1,5 @@
-//! Ends of which one does not know what became of a link: nothing arrives twice, and nothing that
-//! did not arrive is confirmed.
+//! Two ends that disagree about the state of a link: nothing arrives twice, and nothing is confirmed
+//! that did not arrive.
 
 use super::*;
 
@@ -7,13 +7,13 @@ use super::*;
 const A: Address = Address::node(0x0a_141e);
 
 #[test]
-fn what_went_with_a_call_whose_answer_was_lost_arrives_once() {
+fn data_sent_with_a_call_whose_answer_was_lost_arrives_once() {
     let mut pair = Pair::new("9600", |_| {});
     let id = pair.send(Side::A, &[1; 500]);
     while pair.received(Side::B).is_empty() {
         pair.run(Duration::from_millis(10));
     }
-    // Of the answer the link's and all acknowledgements are lost, but data behind them is heard.
+    // The acceptance of the link and all acknowledgements are lost, but later data is heard.
     let mut lost = 2_000;
     pair.noise = Box::new(move |_, octets| {
         let len = octets.len().min(lost);
@@ -34,7 +34,7 @@ fn what_went_with_a_call_whose_answer_was_lost_arrives_once() {
 #[test]
 fn a_link_that_only_the_other_end_has_confirms_nothing() {
     let mut pair = Pair::new("9600", |config| config.link.idle = MINUTE);
-    // They know each other, so that data goes along with the next call.
+    // The stations know each other's extensions, so data goes along with the next call.
     pair.send(Side::A, &[0; 60]);
     pair.run(MINUTE * 5);
     assert_eq!(pair.node(Side::A).links().count(), 0);
@@ -47,9 +47,9 @@ fn a_link_that_only_the_other_end_has_confirms_nothing() {
         pair.send(Side::A, &[number; 60]);
     }
     pair.run(MINUTE * 10);
-    assert_eq!(pair.rejected(Side::A).len(), 3, "nobody seems to answer");
+    assert_eq!(pair.rejected(Side::A).len(), 3, "nobody answers");
 
-    // The next call is not heard, only what goes along with it, if anything does.
+    // The next call is lost, but data sent with it is heard.
     let mut is_first = true;
     pair.noise = Box::new(move |_, octets| {
         if sender(octets) == Some(A) && std::mem::take(&mut is_first) {
@@ -68,15 +68,15 @@ fn a_link_that_only_the_other_end_has_confirms_nothing() {
 }
 
 #[test]
-fn who_may_not_speak_to_a_station_transmits_nothing_for_it() {
-    // Nor does the hard link ask meanwhile whether the other end is there.
+fn nothing_is_transmitted_for_a_station_that_an_exclusive_link_keeps_out() {
+    // The hard link does not probe the other end meanwhile either.
     let mut pair = Pair::new("2400", |config| config.link.idle = HOUR * 2);
     let link = HardLink { kind: LinkKind::Reserved, priority: 1, remote_sap: SAP, remote: B };
     pair.client(Side::A).establish(link);
     pair.run(MINUTE * 10);
     let [before, _] = pair.transmissions();
 
-    // While the link with B keeps all others out.
+    // The link with B keeps all others out meanwhile.
     let (other, slow) = (Address::node(0x0a_1420), "600".parse().expect("a waveform"));
     assert!(pair.node(Side::A).request_rate(other, slow));
     pair.run(HOUR);

@@ -19,18 +19,18 @@ pub(super) enum Side {
 }
 
 pub(super) const SAP: Sap = Sap::new(13);
-/// From the end of a block until it is decoded.
+/// The time from the end of a block until it is decoded.
 const DECODING: Duration = Duration::from_millis(50);
 
 /// Two nodes on one frequency.
 pub(super) struct Pair {
     pub(super) now: Time,
     ends: [End; 2],
-    /// Whether the nodes have modems that they could begin to transmit with.
+    /// Whether the nodes have modems and could begin to transmit.
     pub(super) has_modems: bool,
-    /// What the modems transmit with, whatever the nodes want.
+    /// The waveform that the modems use, whatever the nodes want.
     pub(super) set_to: Option<Waveform>,
-    /// What changes octets on the way.
+    /// Changes octets on the air.
     pub(super) noise: Box<Noise>,
 }
 
@@ -46,14 +46,14 @@ struct End {
     modem: Modem,
 }
 
-/// A transmitter, and what the other side's receiver hears of it.
+/// A transmitter, and the events that it causes.
 #[derive(Default)]
 struct Modem {
     /// The waveform, when the next block begins, and whether that is the first.
     transmitting: Option<(Waveform, Time, bool)>,
     ended: bool,
     block: Vec<u8>,
-    /// What the other side hears, and we of ourselves.
+    /// Events of the other side's modem and of our own, with their times.
     heard: Vec<(Time, modem::Event)>,
     own: Vec<(Time, modem::Event)>,
 }
@@ -84,7 +84,7 @@ impl Pair {
         self.send_as(side, octets, |_| {})
     }
 
-    /// Sends with what `change` makes of that.
+    /// Sends with parameters that `change` modifies.
     pub(super) fn send_as(
         &mut self,
         side: Side,
@@ -106,7 +106,7 @@ impl Pair {
         id
     }
 
-    /// A node stops and starts anew, with a new client; what its modem sends ends with noise.
+    /// Restarts a node with a new client; a transmission of its modem ends in noise.
     pub(super) fn restart(&mut self, side: Side) {
         let now = self.now;
         let end = &mut self.ends[side as usize];
@@ -137,7 +137,7 @@ impl Pair {
         &self.ends[side as usize].received
     }
 
-    /// What was confirmed, in the order of that.
+    /// The confirmed U_PDUs, in the order of their confirmations.
     pub(super) fn confirmed(&self, side: Side) -> Vec<SendId> {
         let confirmed = self.ends[side as usize].events.iter().filter_map(|event| match event {
             client::Event::Confirmed(id) => Some(*id),
@@ -146,7 +146,7 @@ impl Pair {
         confirmed.collect()
     }
 
-    /// What was rejected, and why.
+    /// The rejected U_PDUs, and the reasons.
     pub(super) fn rejected(&self, side: Side) -> Vec<(Option<SendId>, UnidataReason)> {
         let rejected = self.ends[side as usize].events.iter().filter_map(|event| match event {
             client::Event::Rejected { id, reason, .. } => Some((*id, *reason)),
@@ -188,7 +188,7 @@ impl Pair {
         self.ends.iter().filter_map(of).min()
     }
 
-    /// What is due at one end.
+    /// Acts on the deadlines of one end.
     fn step(&mut self, index: usize) {
         let now = self.now;
         let end = &mut self.ends[index];
@@ -225,7 +225,7 @@ impl Pair {
         }
         let bits = waveform.block_bits() as usize;
         let End { node, modem, .. } = &mut self.ends[index];
-        // Whole octets of a block; what a block cannot hold of the end goes into another.
+        // A block takes whole octets; the rest of the last frame goes into another block.
         let want = bits / 8;
         while !modem.ended && modem.block.len() < want {
             let room = want - modem.block.len();

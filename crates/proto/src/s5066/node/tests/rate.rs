@@ -1,4 +1,4 @@
-//! What a node transmits with.
+//! Tests of the data rate.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn the_rate_follows_the_channel() {
     for number in 0..20 {
         pair.send(Side::A, &[number; 1_000]);
     }
-    // What the noise does to fast waveforms it does not do to slow ones.
+    // The noise damages only fast waveforms.
     pair.noise = Box::new(|_, octets| {
         if octets.len() > 700 {
             octets.fill(0);
@@ -24,7 +24,7 @@ fn the_rate_follows_the_channel() {
 }
 
 #[test]
-fn a_rate_that_the_peer_asks_for_is_taken() {
+fn a_rate_that_the_peer_requests_is_used() {
     let mut pair = Pair::new("2400", |_| {});
     let (peer, slow) = (pair.node(Side::A).address(), "600".parse().expect("a waveform"));
     assert!(pair.node(Side::B).request_rate(peer, slow));
@@ -36,7 +36,7 @@ fn a_rate_that_the_peer_asks_for_is_taken() {
 }
 
 #[test]
-fn a_rate_that_the_modem_rules_changes_neither_by_losses_nor_by_the_peer() {
+fn a_rate_that_the_modem_determines_changes_neither_by_losses_nor_by_the_peer() {
     let mut pair = Pair::new("2400", |config| config.rate = Rate::Modem);
     let (peer, slow) = (pair.node(Side::A).address(), "600".parse().expect("a waveform"));
     let waveform = pair.node(Side::A).waveform();
@@ -55,7 +55,7 @@ fn a_rate_that_the_modem_rules_changes_neither_by_losses_nor_by_the_peer() {
 }
 
 #[test]
-fn times_follow_what_the_modem_transmits_with() {
+fn timeouts_follow_the_modems_waveform() {
     let mut pair = Pair::new("9600", |config| config.rate = Rate::Modem);
     let slow: Waveform = "300/long".parse().expect("a waveform");
     pair.set_to = Some(slow);
@@ -72,7 +72,7 @@ fn times_follow_what_the_modem_transmits_with() {
 
     assert_eq!(pair.received(Side::B).len(), 11);
     assert!(pair.confirmed(Side::A).contains(&last));
-    // Nobody waits too little for an answer, and no transmission is longer than it may be.
+    // Everybody waits long enough for an answer, and no transmission is too long.
     assert_eq!(pair.node(Side::A).stats().silences, 0);
     let mut longest = Duration::ZERO;
     while let Some(record) = pair.node(Side::A).poll_record() {

@@ -1,14 +1,14 @@
-//! What is tried again, for how long, and what is not.
+//! Tests of retries: which requests are retried, and for how long.
 
 use super::*;
 
 #[test]
-fn what_did_not_arrive_before_the_other_node_was_gone_is_tried_again_within_its_time() {
+fn undelivered_requests_to_a_lost_node_are_retried_within_their_time_to_live() {
     for (is_asked, gone) in [(true, MINUTE * 3), (true, HOUR), (false, HOUR)] {
         let mut pair = Pair::new("9600", |_| {});
         pair.send(Side::A, b"so that both are known");
         pair.run(MINUTE);
-        // From now on nothing is heard of the other.
+        // From now on neither node hears the other.
         pair.noise = Box::new(|_, octets| octets.fill(0));
         let repeats = u8::from(is_asked);
         let ids: Vec<client::SendId> = (0..200_u8)
@@ -48,7 +48,7 @@ fn what_did_not_arrive_before_the_other_node_was_gone_is_tried_again_within_its_
 }
 
 #[test]
-fn what_waits_when_a_link_is_lost_goes_over_the_next_if_that_was_asked_for() {
+fn requests_that_wait_when_a_link_is_lost_use_the_next_one_if_they_may_be_retried() {
     for repeats in [1, 0] {
         let mut pair = Pair::new("1200", |_| {});
         pair.send(Side::A, b"so that both are known");
@@ -77,7 +77,7 @@ fn what_waits_when_a_link_is_lost_goes_over_the_next_if_that_was_asked_for() {
 }
 
 #[test]
-fn what_is_not_to_be_tried_again_is_rejected_when_a_call_is_not_answered() {
+fn requests_without_retries_are_rejected_when_a_call_is_not_answered() {
     let mut pair = Pair::new("9600", |_| {});
     pair.noise = Box::new(|_, octets| octets.fill(0));
     let id = pair.send(Side::A, b"HELLO");
@@ -88,7 +88,7 @@ fn what_is_not_to_be_tried_again_is_rejected_when_a_call_is_not_answered() {
 }
 
 #[test]
-fn a_station_that_stays_away_is_called_less_and_less() {
+fn an_absent_station_is_called_less_and_less_often() {
     let mut pair = Pair::new("9600", |_| {});
     pair.noise = Box::new(|_, octets| octets.fill(0));
     pair.send_as(Side::A, b"HELLO", |send| {
@@ -114,7 +114,7 @@ fn a_station_that_stays_away_is_called_less_and_less() {
 }
 
 #[test]
-fn stations_that_stay_away_leave_room_for_others() {
+fn absent_stations_leave_room_for_others() {
     let mut pair = Pair::new("9600", |config| config.peers = 4);
     for number in 1..12 {
         pair.send_as(Side::A, b"x", |send| {
