@@ -1,4 +1,4 @@
-//! What can be set.
+//! The configuration of a tunnel.
 
 use std::time::Duration;
 
@@ -7,25 +7,25 @@ use crate::secure;
 /// The parameters of a tunnel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
-    /// Octets of an outer IP packet that surely pass, 576 to 65 535: where the search for the path
-    /// MTU begins.
+    /// Octets of an outer IP packet that certainly fits the path, 576 to 65 535: the search for the
+    /// path MTU begins there.
     pub base_mtu: usize,
     /// Octets of an outer IP packet that the local interface takes; the search ends there.
     pub max_mtu: usize,
     /// Octets that the driver adds to a datagram, [`secure::OUTER_V4`] unless it goes by IPv6.
     pub overhead: usize,
-    /// How long a packet is worth recovering after it was sent first; then it is given up.
+    /// How long after its first transmission a packet is recovered before it is given up.
     pub deadline: Duration,
-    /// How much delay a packet bears before the transport inside sends it again: the least timeout
-    /// of a TCP. The longer the round trip is beside it, the more is repaired in advance.
+    /// The delay after which the inner transport retransmits a packet: the minimum RTO of a TCP. The
+    /// longer the round trip is in comparison, the more repairs are sent in advance.
     pub patience: Duration,
-    /// Octets that wait to be sent, at most, over all flows.
+    /// The capacity of the queue over all flows, in octets.
     pub queue: usize,
-    /// Sources that may be unacknowledged at a time, 1 to 8 192.
+    /// The most unacknowledged sources, 1 to 8 192.
     pub window: usize,
-    /// Outer rate that is never exceeded, in bit/s; `None` to find it.
+    /// The highest allowed outer rate in bit/s; `None` for no limit.
     pub max_rate: Option<f64>,
-    /// How long a peer may be silent, though it was sent something, until the path is down.
+    /// The longest silence of a peer that was sent something, before the path counts as down.
     pub dead_after: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Whether the peer is there: it is asked while it is silent, and the path is down when it stays silent.
+//! Detection of a lost peer: a silent peer is probed, and the path is down when it stays silent.
 //!
 //! ```text
 //!            data sent                  silent for dead_after
@@ -11,16 +11,16 @@ use std::time::Duration;
 
 use crate::time::{Time, earliest};
 
-/// Between two questions to a peer that is silent.
+/// The time between two probes of a silent peer.
 const ASK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the silence of the peer means.
+/// The state of the peer's silence.
 #[derive(Debug)]
 pub(super) struct Liveness {
-    /// A peer that is silent for so long is gone.
+    /// The silence after which a peer counts as lost.
     dead_after: Duration,
     state: State,
-    /// When the peer is to be asked for a sign of life.
+    /// When the peer is probed next.
     ask_at: Option<Time>,
 }
 
@@ -38,25 +38,25 @@ impl Liveness {
         Self { dead_after, state: State::Heard, ask_at: None }
     }
 
-    /// Something came from the peer; returns whether the path had been down.
+    /// Something was received from the peer; returns whether the path was down before.
     pub(super) fn handle_heard(&mut self) -> bool {
         self.ask_at = None;
         std::mem::replace(&mut self.state, State::Heard) == State::Down
     }
 
-    /// Something was sent that the peer answers.
+    /// Something that the peer answers was sent.
     pub(super) fn handle_sent(&mut self, now: Time) {
         if self.state == State::Heard {
             self.state = State::Unanswered(now);
         }
     }
 
-    /// Has the peer asked at once.
+    /// Probes the peer at once.
     pub(super) fn ask(&mut self, now: Time) {
         self.ask_at = earliest(self.ask_at, Some(now));
     }
 
-    /// Whether the peer is to be asked now; the next question is then due later.
+    /// Whether the peer must be probed now; the next probe is then scheduled.
     pub(super) fn poll_question(&mut self, now: Time) -> bool {
         let is_due = self.ask_at.is_some_and(|at| at <= now);
         if is_due {
@@ -79,7 +79,7 @@ impl Liveness {
         self.state == State::Down
     }
 
-    /// When the path is down unless the peer is heard.
+    /// When the path counts as down unless the peer is heard.
     pub(super) fn next_timeout(&self) -> Option<Time> {
         match self.state {
             State::Down | State::Heard => None,
@@ -87,7 +87,7 @@ impl Liveness {
         }
     }
 
-    /// When the next question may be sent.
+    /// When the next probe may be sent.
     pub(super) fn next_question(&self) -> Option<Time> {
         self.ask_at
     }

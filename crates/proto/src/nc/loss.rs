@@ -1,16 +1,16 @@
-//! Estimates how many datagrams the path loses, and how long the runs of losses are.
+//! Estimates the loss rate of the path and the length of loss bursts.
 //!
-//! Reports carry counters that only grow, so that nothing is lost with a lost report.
+//! Reports carry totals, so a lost report loses no information.
 
-/// About how many datagrams the estimate remembers.
+/// The memory of the estimate, in datagrams.
 const MEMORY: f64 = 1_000.0;
-/// The same for a short-term estimate, which notices when the path changes.
+/// The memory of a short-term estimate, which detects changes of the path.
 const SHORT_MEMORY: f64 = 100.0;
-/// The path has changed when the two estimates are so many standard deviations apart.
+/// The path has changed if the two estimates differ by this many standard deviations.
 const CHANGE: f64 = 3.0;
 /// Prior count of datagrams that arrived: the first loss must not mean a bad path.
 const PRIOR: f64 = 10.0;
-/// So many runs of losses are needed before their mean length counts.
+/// The number of loss bursts from which their mean length counts.
 const RUNS: f64 = 4.0;
 const MAX_BURST: f64 = 64.0;
 
@@ -33,8 +33,8 @@ struct Tally {
 }
 
 impl Loss {
-    /// Takes what the peer counted: the greatest number it received plus one, datagrams that arrived,
-    /// and runs of datagrams that did not.
+    /// Takes the totals of the peer: the greatest number received plus one, datagrams received, and
+    /// bursts of lost datagrams.
     pub(super) fn handle_counts(&mut self, newest: u64, received: u64, runs: u64) {
         if newest <= self.newest {
             return;
@@ -58,7 +58,7 @@ impl Loss {
         self.long.rate()
     }
 
-    /// The mean length of a run of losses, in datagrams, at least 1.
+    /// The mean length of a loss burst, in datagrams, at least 1.
     pub(super) fn burst(&self) -> f64 {
         if self.long.runs < RUNS {
             return 1.0;

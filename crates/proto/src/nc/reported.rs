@@ -1,4 +1,4 @@
-//! What the peer has reported so far, as numbers that do not wrap.
+//! The totals that the peer has reported, as numbers that do not wrap.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use crate::time::Time;
 /// Without progress for this long, or four round trips, the path MTU is in doubt.
 const STUCK: Duration = Duration::from_secs(1);
 
-/// The counters of the peer, and how far its sources have come.
+/// The totals of the peer, and its progress with sources.
 #[derive(Debug)]
 pub(super) struct Reported {
     /// The peer's clock when the newest datagram came, in microseconds.
     clock: u64,
-    /// Datagrams that it received.
+    /// The number of datagrams that it received.
     received: u64,
-    /// Of those, how many came with congestion experienced.
+    /// The number of these that came with congestion experienced.
     marked: u64,
-    /// Runs of datagrams that it did not receive.
+    /// The number of loss bursts.
     runs: u64,
     /// The first source that it misses.
     first_missing: u64,
-    /// Since when that has not changed, although sources were sent.
+    /// The time since which that has not changed although sources were sent.
     stuck_since: Time,
 }
 
@@ -33,7 +33,7 @@ impl Reported {
         Self { clock: 0, received: 0, marked: 0, runs: 0, first_missing: 0, stuck_since: now }
     }
 
-    /// Takes a report about the datagrams up to `newest`; returns what it says about the rate.
+    /// Takes a report about the datagrams up to `newest`; returns its part for the rate control.
     pub(super) fn handle_report(
         &mut self,
         now: Time,
@@ -59,7 +59,7 @@ impl Reported {
         }
     }
 
-    /// Starts the time anew after which the peer counts as stuck.
+    /// Restarts the time after which the peer counts as stuck.
     pub(super) fn restart(&mut self, now: Time) {
         self.stuck_since = now;
     }
@@ -69,7 +69,7 @@ impl Reported {
         self.stuck_since + STUCK.max(4 * rtt)
     }
 
-    /// Datagrams that the peer received, and runs of those that it did not.
+    /// The number of datagrams that the peer received, and of loss bursts.
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.received, self.runs)
     }

@@ -1,4 +1,4 @@
-//! Reports to the peer about what arrived from it: what they say, and when they are due.
+//! Reports to the peer about its datagrams: their content, and when they are due.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use super::wire::Report;
 use crate::serial::{low16, low24, low32};
 use crate::time::{Time, earliest};
 
-/// After so many octets a report is due at once.
+/// The octets received after which a report is due at once.
 const BATCH: usize = 48_000;
-/// From so many octets on a report costs little beside them, so it comes sooner.
+/// The octets received after which a report comes sooner, because it costs little in comparison.
 const WORTH: usize = 8_000;
-/// Bounds on how long a report waits.
+/// The least and the longest delay of a report.
 const MIN_DELAY: Duration = Duration::from_millis(1);
 const MAX_DELAY: Duration = Duration::from_millis(25);
-/// How long it waits while the round trip is not known.
+/// The delay of a report while the round trip is unknown.
 const UNKNOWN_DELAY: Duration = Duration::from_millis(5);
 /// One unit of a report's delay.
 const DELAY_UNIT: u128 = 32;
 
-/// Counts what arrived, and knows when to report it.
+/// Counts received datagrams and schedules reports.
 #[derive(Debug, Default)]
 pub(super) struct Reporter {
     /// One past the greatest number received.
@@ -28,7 +28,7 @@ pub(super) struct Reporter {
     received: u64,
     marked: u64,
     runs: u64,
-    /// Octets received since the last report that ask for one.
+    /// Octets of datagrams since the last report that ask for one.
     unreported: usize,
     due: Option<Time>,
     /// When a source that may only be late counts as missing.
@@ -37,7 +37,7 @@ pub(super) struct Reporter {
 }
 
 impl Reporter {
-    /// Counts a datagram; says whether one with a greater number came before.
+    /// Counts a datagram; returns whether one with a greater number came before.
     pub(super) fn handle_datagram(
         &mut self,
         now: Time,
@@ -59,7 +59,7 @@ impl Reporter {
         false
     }
 
-    /// The datagram that was counted last has so many octets and asks for a report.
+    /// The datagram counted last has this many octets and asks for a report.
     pub(super) fn handle_eliciting(
         &mut self,
         now: Time,
@@ -82,7 +82,7 @@ impl Reporter {
         self.next_timeout().is_some_and(|due| due <= now)
     }
 
-    /// Whether there is something new to report, although it is not due yet.
+    /// Whether there is something new to report, even if no report is due yet.
     pub(super) fn has_news(&self, now: Time) -> bool {
         self.due.is_some() && now.since(self.reported_at) >= MIN_DELAY
     }
@@ -91,7 +91,7 @@ impl Reporter {
         earliest(self.due, self.ripe_at)
     }
 
-    /// Makes the report; what it says is no longer due.
+    /// Makes the report and resets what is due.
     pub(super) fn report(&mut self, now: Time, holes: Holes, ripe_at: Option<Time>) -> Report {
         self.unreported = 0;
         self.due = None;
@@ -115,7 +115,7 @@ impl Reporter {
     }
 }
 
-/// The longest that a report waits.
+/// The longest delay of a report.
 pub(super) fn longest_wait(rtt: Duration) -> Duration {
     delay(Some(rtt), 4)
 }
@@ -125,7 +125,7 @@ fn delay(rtt: Option<Duration>, share: u32) -> Duration {
     rtt.map_or(UNKNOWN_DELAY, |rtt| (rtt / share).clamp(MIN_DELAY, MAX_DELAY))
 }
 
-/// How long a report waited at the peer.
+/// The delay of a report at the peer.
 pub(super) fn delay_of(report: &Report) -> Duration {
     Duration::from_micros(u64::from(report.delay) * 32)
 }

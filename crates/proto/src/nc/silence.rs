@@ -1,12 +1,12 @@
-//! Reports that stay away: how long the sender waits for one, and what it may send meanwhile.
+//! The retransmission timer: how long the sender waits for a report, and what it may send meanwhile.
 
 use std::time::Duration;
 
 use crate::time::Time;
 
-/// How often the time to wait for a report doubles, at most.
+/// The most doublings of the timeout.
 const MAX_BACKOFF: u32 = 6;
-/// Datagrams that may be sent each time that reports stay away.
+/// The number of datagrams that may be sent after each timeout.
 const ALLOWANCE: u8 = 2;
 
 /// The retransmission timer: it runs while sources are not acknowledged.
@@ -14,9 +14,9 @@ const ALLOWANCE: u8 = 2;
 pub(super) struct Silence {
     /// Since when a report is awaited; `None` while there is nothing to report.
     awaiting: Option<Time>,
-    /// Times in a row that no report came in time.
+    /// The number of successive timeouts.
     timeouts: u32,
-    /// Datagrams that may be sent until the next timeout, once there was one.
+    /// The number of datagrams that may still be sent before the next timeout.
     allowance: u8,
     /// When a source or an equation was last sent.
     last_sent: Time,
@@ -40,18 +40,18 @@ impl Silence {
         self.awaiting = has_unacknowledged.then_some(now);
     }
 
-    /// No source is left that a report could acknowledge.
+    /// No unacknowledged source is left.
     pub(super) fn handle_all_given_up(&mut self) {
         self.timeouts = 0;
         self.awaiting = None;
     }
 
-    /// The path is up again: the time for a report starts anew.
+    /// The path is up again: the timer restarts.
     pub(super) fn handle_path_up(&mut self, now: Time) {
         self.awaiting = self.awaiting.map(|_| now);
     }
 
-    /// No report came in time; returns how often in a row.
+    /// No report came in time; returns the number of successive timeouts.
     pub(super) fn handle_timeout(&mut self, now: Time) -> u32 {
         self.timeouts += 1;
         self.allowance = ALLOWANCE;
@@ -66,7 +66,7 @@ impl Silence {
         Some(since + wait * (1 << self.timeouts.min(MAX_BACKOFF)))
     }
 
-    /// Whether a timeout was the last that was heard of the peer's reports.
+    /// Whether no report has come since the last timeout.
     pub(super) fn is_on(&self) -> bool {
         self.timeouts > 0
     }

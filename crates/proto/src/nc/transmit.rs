@@ -1,9 +1,9 @@
-//! What one end of a tunnel sends next.
+//! The choice of the next datagram that one end of a tunnel sends.
 //!
 //! ```text
 //!   1  a probe for the path MTU, or the reply to one
-//!   2  a question to a peer that is silent
-//!   3  a report that is due and cannot ride on data
+//!   2  a probe of a silent peer
+//!   3  a report that is due and cannot be sent with data
 //!      as the rate allows:
 //!   4    the copy of a small source
 //!   5    an equation (a source again, or a repair) that the peer is likely to lack
@@ -23,15 +23,15 @@ use super::wire::{
 use crate::serial::low24;
 use crate::time::Time;
 
-/// How many standard deviations more are covered in advance while there is nothing else to send.
+/// The additional margin in standard deviations while there is nothing else to send.
 const IDLE_MARGIN: f64 = 1.5;
-/// The same after a small source: its repairs cost little, and a request may wait for its answer.
+/// The additional margin after a small source: its repairs cost little, and it may be a request.
 const SMALL_IDLE_MARGIN: f64 = 3.2;
-/// A source that has been missing for so many round trips is sent again before new sources, even if the
-/// repairs under way should suffice: a repair that also covers younger losses helps only once all of
-/// them can be solved.
+/// A source missing for this many round trips is retransmitted before new sources, even if the repairs
+/// under way should suffice: a repair that also covers younger losses helps only once all of them can
+/// be solved.
 const OLD: f64 = 3.0;
-/// Round trips more that packets may wait in the queue while the rate is held back to test losses.
+/// Additional round trips that packets may wait in the queue while the rate is low to test losses.
 const TESTING: f64 = 2.0;
 /// From this loss rate on, flows regularly stall while a source is recovered.
 const NOTICEABLE_LOSS: f64 = 0.005;
@@ -45,8 +45,8 @@ const MAX_IDLE_WAIT: Duration = Duration::from_millis(10);
 const SMALL_SHARE: usize = 8;
 
 impl Tunnel {
-    /// Puts the payload of the next datagram in place of what `out` holds; `None` while there is nothing
-    /// to send or the rate forbids it (then [`Tunnel::next_timeout`] says until when).
+    /// Replaces `out` by the payload of the next datagram; `None` while there is nothing to send or the
+    /// rate forbids it (then [`Tunnel::next_timeout`] tells until when).
     ///
     /// The choice is made now, so ask only while the bearer has room.
     pub fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
@@ -78,7 +78,7 @@ impl Tunnel {
         self.reporter.is_due(now).then(|| self.send_report(now, out))
     }
 
-    /// When each kind of datagram may go; a time that has passed says that it may go now.
+    /// When each kind of datagram may be sent, which may be in the past.
     pub(super) fn next_transmissions(&self) -> [Option<Time>; 5] {
         let (copy, data) = if !self.liveness.is_down() && self.silence.may_send() {
             (self.next_copy(), self.next_data())
@@ -89,13 +89,13 @@ impl Tunnel {
         [self.mtu.next_probe(), self.liveness.next_question(), reporter, copy, data]
     }
 
-    /// When the copy of a small source may go.
+    /// When the copy of a small source may be sent.
     fn next_copy(&self) -> Option<Time> {
         let (_, at) = self.copy?;
         Some(self.next_send(self.seen)?.max(at))
     }
 
-    /// When a source or an equation may go.
+    /// When a source or an equation may be sent.
     fn next_data(&self) -> Option<Time> {
         // While the window is full, only a report helps.
         let has_next = !self.queue.is_empty() && self.sender.next_source().is_some();
@@ -115,10 +115,10 @@ impl Tunnel {
         self.next_send(now).is_some_and(|at| at <= now)
     }
 
-    /// When the rate lets a source or an equation go; `None` while too much is in flight.
+    /// When the rate allows a source or an equation; `None` while too much is in flight.
     ///
-    /// What fills the window may be nothing but reports, which nobody reports: a source has to go
-    /// for the peer to say what it has.
+    /// The window may be full of reports, which are not reported themselves. Then a source must be
+    /// sent so that the peer reports.
     fn next_send(&self, now: Time) -> Option<Time> {
         self.rate.next_send(now).or((!self.sender.has_unacknowledged()).then_some(now))
     }
@@ -147,7 +147,7 @@ impl Tunnel {
     /// Fills a source with packets that wait, and sends it.
     fn send_source(&mut self, now: Time, number: u64, out: &mut Vec<u8>) -> Option<Transmit> {
         let max = self.max_symbol();
-        // Some may have come while longer ones fitted.
+        // Some packets may have come while longer ones still fitted.
         self.stats.inner.refused_too_big += self.queue.drop_longer(max - RECORD_HEADER);
         self.queue.next_size()?;
         let mut symbol = self.sender.buffer();
@@ -160,8 +160,7 @@ impl Tunnel {
                 break;
             };
             is_sparse &= popped.is_sparse && !popped.is_pure_ack;
-            // A pure acknowledgement waits for nothing, and nothing waits for it: what it says, the
-            // next one says too.
+            // A pure acknowledgement needs no order: a later one acknowledges the same data.
             let wait = if popped.is_pure_ack {
                 0
             } else {
@@ -190,8 +189,8 @@ impl Tunnel {
         Some(self.account(now, out, Carried::Source, false))
     }
 
-    /// Sends a source again that nobody asked for. It replaces no other source, so it is not an equation
-    /// that the peer may count on.
+    /// Sends a second copy of a source unasked. It can make up for no other source, so it does not count
+    /// as an equation.
     fn send_copy(&mut self, now: Time, number: u64, out: &mut Vec<u8>) -> Option<Transmit> {
         let symbol = self.sender.again(number, self.next_number)?;
         let body = Body::Source { number: low24(number), symbol };
@@ -200,7 +199,7 @@ impl Tunnel {
         Some(self.account(now, out, Carried::Other, false))
     }
 
-    /// Sends a source again, or a repair.
+    /// Retransmits a source or sends a repair.
     fn send_equation(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
         let carrier = self.next_number;
         let limit = self.max_symbol();
@@ -233,7 +232,7 @@ impl Tunnel {
         self.send_control(now, Body::Empty, false, out)
     }
 
-    /// Whether a report can ride on what is sent next.
+    /// Whether the next datagram has room for a report.
     fn has_room_for_report(&mut self) -> bool {
         let lacks = self.sender.lacks(&self.loss, self.margin());
         let next = self.queue.next_size().filter(|_| !lacks);
@@ -256,7 +255,7 @@ impl Tunnel {
         transmit
     }
 
-    /// The report and the floor, where they are wanted and there is room beside `body` octets.
+    /// The report and the floor, if they are wanted and fit beside `body` octets.
     fn extras(&mut self, now: Time, body: usize) -> (Option<Report>, Option<u32>) {
         let mut room = (self.max_symbol() + REPAIR_HEADER).saturating_sub(body);
         let floor = (self.sender.floor() > self.reported.first_missing() && room >= FLOOR)
@@ -292,7 +291,7 @@ impl Tunnel {
         margin(self.rate.rtt(), self.config.patience)
     }
 
-    /// How long packets may wait in the queue: a round trip, and more where losses stall flows. While a
+    /// How long packets may wait in the queue: a round trip, and more if losses stall flows. While a
     /// source is recovered, the flows that wait for it send nothing, and the queue keeps the path busy.
     fn stalling_rtt(&self) -> Duration {
         let p = self.loss.rate();
@@ -301,12 +300,12 @@ impl Tunnel {
         self.rate.min_rtt().mul_f64(1.0 + stalls)
     }
 
-    /// Whether a source is missing that was sent long ago, and is not on its way.
+    /// Whether a source that was sent long ago is missing and not in flight.
     fn has_old_hole(&mut self, now: Time) -> bool {
         self.sender.has_old_hole(now - self.rate.rtt().mul_f64(OLD))
     }
 
-    /// Whether a source of so many octets is small beside a full one.
+    /// Whether a source of this many octets is small compared with a full one.
     fn is_small(&self, octets: usize) -> bool {
         octets <= self.max_symbol() / SMALL_SHARE
     }
@@ -316,7 +315,7 @@ impl Tunnel {
         self.margin() + if is_small { SMALL_IDLE_MARGIN } else { IDLE_MARGIN }
     }
 
-    /// When a repair may be sent though nothing asks for it.
+    /// When a repair may be sent in advance because the sender is idle.
     fn idle_at(&self) -> Time {
         self.silence.last_sent() + self.idle_wait()
     }

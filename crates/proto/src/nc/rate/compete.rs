@@ -1,4 +1,4 @@
-//! The window beside flows that fill every buffer: CUBIC (RFC 9438).
+//! The window while competing with flows that fill every buffer: CUBIC (RFC 9438).
 
 use std::time::Duration;
 
@@ -8,27 +8,27 @@ use crate::time::Time;
 const C: f64 = 0.4;
 const BETA: f64 = 0.7;
 
-/// Since the last sign of congestion.
+/// The state since the last sign of congestion.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Compete {
-    /// The window at the sign, in octets, and after the cut.
+    /// The window in octets at the sign of congestion, and after the cut.
     most: f64,
     after_cut: f64,
     cut_at: Time,
-    /// What a Reno flow would have.
+    /// The window that a Reno flow would have.
     reno: f64,
-    /// Whether the bottleneck shows no queue, only loss.
+    /// Whether congestion at the bottleneck shows by loss alone, without a queue.
     pub(super) is_by_loss: bool,
-    /// Round trips in a row with a short queue.
+    /// The number of successive round trips with a short queue.
     pub(super) quiet: u32,
-    /// Round trips to the next look at whose the queue is.
+    /// Round trips until the next check whether the queue is ours.
     pub(super) look_in: u32,
-    /// Looks in a row that found it to be ours.
+    /// The number of successive checks that found the queue to be ours.
     pub(super) own: u32,
 }
 
 impl Compete {
-    /// Begins after `most` octets in flight were too much.
+    /// Begins after congestion with `most` octets in flight.
     pub(super) fn new(now: Time, most: f64, window: f64) -> Self {
         let look_in = 8;
         Self {
@@ -43,7 +43,7 @@ impl Compete {
         }
     }
 
-    /// The window after a sign of congestion, of which `part` stays.
+    /// The window after a sign of congestion, which reduces it to `part` of its size.
     pub(super) fn cut(&mut self, now: Time, window: f64, part: f64) -> f64 {
         // Fast convergence: RFC 9438, 4.7.
         let most = if window < self.most { window * (1.0 + BETA) / 2.0 } else { window };
@@ -52,7 +52,7 @@ impl Compete {
         self.after_cut
     }
 
-    /// The window after `acked` octets more.
+    /// The window after `acked` more octets were acknowledged.
     pub(super) fn grow(
         &mut self,
         now: Time,
@@ -72,7 +72,7 @@ impl Compete {
         (window + (target - window) * part).max(self.reno)
     }
 
-    /// Whether the window has long passed where congestion was met.
+    /// Whether the window is far beyond the size at which congestion was met.
     pub(super) fn is_beyond(&self, window: f64) -> bool {
         window > 1.3 * self.most
     }

@@ -1,4 +1,4 @@
-//! How the window changes: in each phase, at the end of a round trip, and at a sign of congestion.
+//! Changes of the window: in each phase, at the end of a round trip, and at a sign of congestion.
 
 use std::time::Duration;
 
@@ -9,61 +9,61 @@ use super::trial::SMALL;
 use super::{Feedback, LEAST, Phase, Rate};
 use crate::time::Time;
 
-/// The part of an error in the queue that a round trip corrects.
+/// The part of the queue's deviation from its target that each round trip corrects.
 const GAIN: f64 = 0.25;
-/// The queue is ours if a cut of our window shortens it by this part of what it should.
+/// The queue is ours if a cut of our window has at least this part of the expected effect.
 const OWN: f64 = 0.8;
-/// It is another flow's if the cut shortens it by less than this part.
+/// The queue is another flow's if the cut has less than this part of the expected effect.
 const OTHER: f64 = 0.35;
-/// So many such results in a row make us compete.
+/// The number of successive such results after which we compete.
 const FOREIGN: u32 = 2;
-/// If the queue is still longer than this, in targets, when the window has been lowered to the part
-/// below, we look whose it is.
+/// If the queue is still longer than this multiple of its target after the window was lowered to the
+/// part below, we check whether it is ours.
 const LONG: f64 = 1.15;
 const MADE_ROOM: f64 = 0.85;
-/// With fewer datagrams than this in the window we never compete: their effect on a queue is too small to
+/// With fewer datagrams in the window we never compete: their effect on a queue is too small to
 /// measure.
 const FEW: f64 = 8.0;
-/// Round trips from one look at whose the queue is to the next.
+/// Round trips between checks whether the queue is ours.
 const LOOK: u32 = 16;
-/// Round trips in a row with a short queue, after which there is nothing to compete for.
+/// The number of successive round trips with a short queue after which we stop competing.
 const QUIET: u32 = 8;
-/// The same where no queue shows in any case.
+/// The same number where congestion never shows as a queue.
 const LONG_QUIET: u32 = 64;
-/// The greatest growth in a round trip, of the window, out of the start.
+/// The largest relative growth of the window in a round trip after startup.
 const GROWTH: f64 = 0.4;
 
-/// What says that a queue is too long.
+/// A sign of congestion.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Sign {
-    /// More than the path loses by itself.
+    /// More loss than the path's own.
     Loss,
-    /// Congestion experienced.
+    /// An ECN mark: congestion experienced.
     Mark,
 }
 
 /// Evidence that the queue is another flow's.
 #[derive(Clone, Copy, Debug)]
 struct Foreign {
-    /// When a cut of ours last failed to shorten it, and how often in a row.
+    /// When our last cut failed to shorten the queue, and the number of successive failures.
     at: Time,
     times: u32,
-    /// Our greatest window meanwhile.
+    /// Our largest window meanwhile.
     most: f64,
 }
 
-/// The queue that stands before the bottleneck: how it behaves, and whose it seems to be.
+/// The standing queue before the bottleneck, and the evidence of whose it is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Standing {
-    /// How much the least delay changes from one round trip to the next, in seconds.
+    /// The change of the minimum delay from one round trip to the next, in seconds.
     pub(super) noise: f64,
     /// The queue at the end of the last round trip.
     last_queue: f64,
     /// When the queue was last nearly empty.
     empty_at: Time,
-    /// A queue that was marked, in seconds; we keep below it for a while.
+    /// The length of a queue that was marked, in seconds; we stay below it for a while.
     pub(super) marked: f64,
-    /// The window since when the queue has been longer than it should be.
+    /// The window when the queue became longer than its target.
     yielded_from: Option<f64>,
     foreign: Option<Foreign>,
 }
@@ -80,14 +80,14 @@ impl Standing {
         }
     }
 
-    /// The path changed.
+    /// Forgets everything, because the path changed.
     pub(super) fn forget(&mut self, now: Time) {
         *self = Self { last_queue: self.last_queue, ..Self::new(now) };
     }
 }
 
 impl Rate {
-    /// Looks at what a round trip brought.
+    /// Acts on the results of a round trip.
     pub(super) fn end_round(&mut self, now: Time, ended: &Ended) {
         let nominal = self.nominal();
         let rate = self.path.delivery.rate().unwrap_or(nominal);
@@ -138,7 +138,7 @@ impl Rate {
         }
     }
 
-    /// A sign of congestion. What was sent before gives no second one.
+    /// Acts on a sign of congestion. Data sent before it gives no second sign.
     pub(super) fn yield_way(&mut self, now: Time, sign: Sign) {
         if now < self.mark_at {
             return;
@@ -169,7 +169,7 @@ impl Rate {
             }
             Phase::Cruise | Phase::Startup => {
                 if sign == Sign::Mark {
-                    // The queue is marked where it is shorter than we like it.
+                    // The bottleneck marks a queue that is shorter than our target.
                     self.standing.marked = 0.7 * queue;
                 }
                 self.window *= part;
@@ -178,7 +178,7 @@ impl Rate {
         };
     }
 
-    /// Waits for what the small window makes of the losses.
+    /// Waits for the effect of the small window on the losses.
     pub(super) fn test(&mut self, now: Time, report: &Feedback) {
         let fits = self.in_flight() <= self.window;
         let numbers = [report.newest, report.received, self.flight.next()];
@@ -204,7 +204,7 @@ impl Rate {
         }
     }
 
-    /// Takes its share beside flows that fill the buffer.
+    /// Competes for a share with flows that fill the buffer.
     pub(super) fn compete(
         &mut self,
         now: Time,
@@ -251,7 +251,7 @@ impl Rate {
         self.phase = Phase::Compete(compete);
     }
 
-    /// Doubles in each round trip, until the queue grows.
+    /// Doubles the window in each round trip until the queue grows.
     pub(super) fn start(&mut self, acked: f64, is_limited: bool) {
         if !is_limited {
             self.window += acked;
@@ -304,7 +304,7 @@ impl Rate {
         }
         // The part of a round trip that has passed.
         let part = (acked / self.window).min(1.0);
-        // A window that is not used makes no queue, so it is not reduced.
+        // An unused window causes no queue, so it is not reduced.
         if queue > 2.0 * target && is_using {
             let window = (self.window - rate * (queue - target)).max(self.window / 2.0);
             self.begin(Purpose::Excess, window, window, rate, queue);
@@ -324,11 +324,11 @@ impl Rate {
                 self.standing.yielded_from = None;
             }
             if self.window < MADE_ROOM * *self.standing.yielded_from.get_or_insert(self.window) {
-                // We have made room, and the queue is as long as it was.
+                // We have yielded, and the queue is as long as before.
                 self.standing.yielded_from = None;
                 self.begin(Purpose::Look, 0.75 * self.window, self.window, rate, queue);
             } else if now.since(self.standing.empty_at) > self.path.memory() / 2 && !is_limited {
-                // A glance at the path without our queue.
+                // A short drain shows the path without our queue.
                 self.standing.empty_at = now;
                 let low = (self.window - rate * 1.25 * queue).max(self.window / 2.0);
                 self.begin(Purpose::Drain, low, self.window, rate, queue);
@@ -336,8 +336,8 @@ impl Rate {
         }
     }
 
-    /// The queue shrank by a `share` of what it should have. If that is too little several times in a
-    /// row, another flow fills it.
+    /// Takes the `share` of the expected effect that a cut had on the queue. Several successive small
+    /// shares mean that another flow fills the queue.
     fn note_share(&mut self, now: Time, share: f64, window: f64) {
         if share >= OTHER || window < FEW * self.datagram {
             self.standing.foreign = None;
@@ -359,7 +359,7 @@ impl Rate {
         }
     }
 
-    /// Cuts the window to `low` until that is seen to act, then sets it to `after`.
+    /// Cuts the window to `low` until the effect is measured, then sets it to `after`.
     fn begin(&mut self, purpose: Purpose, low: f64, after: f64, rate: f64, queue: f64) {
         self.growth = 0.0;
         let low = low.max(LEAST * self.datagram);

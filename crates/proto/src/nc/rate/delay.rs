@@ -1,14 +1,14 @@
-//! Delays: their minimum over a long time, and over a short one.
+//! The minimum delay over a long time and over a short one.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::time::Time;
 
-/// Samples that [`Recent`] keeps, at most.
+/// The most samples that [`Recent`] keeps.
 const SAMPLES: usize = 64;
 
-/// The least delay of the last one to two `half` times, in nanoseconds.
+/// The minimum delay of the last one to two `half` periods, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Least {
     halves: Option<Halves>,
@@ -37,10 +37,10 @@ impl Least {
     }
 }
 
-/// The least delay of the last moments, in nanoseconds.
+/// The minimum delay of a short recent time, in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recent {
-    /// Delays that no later one is below; they rise.
+    /// The samples without a later smaller one, in ascending order.
     samples: VecDeque<(Time, i64)>,
 }
 

@@ -1,12 +1,12 @@
-//! How fast what was sent arrives, by the clock of the peer.
+//! The delivery rate, by the clock of the peer.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Samples to a span, about.
+/// The approximate number of samples in a span.
 const SAMPLES: u32 = 16;
 
-/// The advance of the newest datagram, counted in octets sent, so that loss does not slow it.
+/// The progress of the newest datagram received, in octets sent, so that loss does not lower the rate.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Delivery {
     samples: VecDeque<Sample>,
@@ -19,9 +19,9 @@ struct Sample {
 }
 
 impl Delivery {
-    /// Up to `octets` had been sent when the datagram was that came `at`.
+    /// Takes the arrival at `at` of a datagram that was sent when `octets` had been sent in total.
     pub(super) fn handle_sample(&mut self, at: Duration, octets: u64, span: Duration) {
-        // The last one moves until it is far enough from the one before.
+        // The last sample is replaced until it is far enough from the one before.
         if let [.., before, last] = self.samples.make_contiguous()
             && last.at.saturating_sub(before.at) < span / SAMPLES
         {
@@ -29,7 +29,7 @@ impl Delivery {
         } else {
             self.samples.push_back(Sample { at, octets });
         }
-        // One stays that is older than the span, to measure from.
+        // One sample older than the span stays, as the start of the measurement.
         while self.samples.len() > 2
             && (self.samples.len() > 2 * SAMPLES as usize
                 || at.saturating_sub(self.samples[1].at) >= span)
@@ -38,12 +38,12 @@ impl Delivery {
         }
     }
 
-    /// Forgets all: the sender paused, or the clock of the peer was set.
+    /// Forgets all samples: the sender paused, or the clock of the peer was set.
     pub(super) fn clear(&mut self) {
         self.samples.clear();
     }
 
-    /// Octets a second; `None` before two samples.
+    /// The rate in octets per second; `None` before two samples.
     pub(super) fn rate(&self) -> Option<f64> {
         let (first, last) = (self.samples.front()?, self.samples.back()?);
         let elapsed = last.at.saturating_sub(first.at);

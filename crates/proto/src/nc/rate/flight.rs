@@ -1,10 +1,10 @@
-//! What was sent and not yet reported.
+//! Datagrams that were sent and not yet reported.
 
 use std::collections::VecDeque;
 
 use crate::time::Time;
 
-/// Datagrams that are remembered, at most: 6 MiB.
+/// The most datagrams that are remembered: 6 MiB.
 const LIMIT: usize = 1 << 18;
 
 /// The datagrams after the newest one that the peer has reported, by number.
@@ -15,22 +15,22 @@ pub(super) struct Flight {
     sent: VecDeque<Sent>,
     /// Octets sent since the start.
     total: u64,
-    /// Octets up to the newest datagram that left: reported, or taken as gone.
+    /// Octets up to the newest datagram that was reported or counts as lost.
     left: u64,
 }
 
-/// One datagram.
+/// A sent datagram.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Sent {
     pub(super) at: Time,
-    /// Octets sent since the start, with this one.
+    /// Octets sent since the start, including this one.
     pub(super) total: u64,
     /// Whether the window was full.
     pub(super) is_full: bool,
 }
 
 impl Flight {
-    /// Remembers that `number` was sent. Numbers that were left out count as nothing sent.
+    /// Remembers that `number` was sent. Skipped numbers count as no octets.
     pub(super) fn handle_sent(&mut self, now: Time, number: u64, octets: usize, is_full: bool) {
         if self.sent.is_empty() || number < self.next() || number - self.next() > LIMIT as u64 {
             self.sent.clear();
@@ -43,8 +43,8 @@ impl Flight {
         self.push(now, is_full);
     }
 
-    /// Forgets all up to `number`, which is the newest that the peer has; `None` if it is not a
-    /// datagram of this flight.
+    /// Forgets all datagrams up to `number`, the newest that the peer has, and returns that; `None` if
+    /// it is not in flight.
     pub(super) fn take(&mut self, number: u64) -> Option<Sent> {
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
         let sent = *self.sent.get(index)?;
@@ -54,7 +54,7 @@ impl Flight {
         Some(sent)
     }
 
-    /// Takes all as gone. A late report of it still counts.
+    /// Counts all datagrams as lost. Late reports of them still count.
     pub(super) fn give_up(&mut self) {
         self.left = self.total;
     }
@@ -64,17 +64,17 @@ impl Flight {
         self.first + self.sent.len() as u64
     }
 
-    /// Octets on their way.
+    /// Octets in flight.
     pub(super) fn octets(&self) -> u64 {
         self.total - self.left
     }
 
-    /// Octets up to the newest that left.
+    /// Octets up to the newest datagram that was reported or counts as lost.
     pub(super) fn left(&self) -> u64 {
         self.left
     }
 
-    /// Whether no more may be sent before a report.
+    /// Whether no more datagrams may be sent before a report.
     pub(super) fn is_full(&self) -> bool {
         self.sent.len() >= LIMIT && self.octets() > 0
     }

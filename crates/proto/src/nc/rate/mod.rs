@@ -1,4 +1,4 @@
-//! How fast one direction of a tunnel sends: it fills the path, with a short queue, whatever is lost.
+//! Rate control of one direction of a tunnel: it fills the path with a short queue despite loss.
 //!
 //! ```text
 //!   Startup ──queue grows──▶ Cruise ──queue is not ours──▶ Compete
@@ -6,8 +6,8 @@
 //!                              ╰─▶ Step: the window is cut, what follows is measured
 //! ```
 //!
-//! A window on what is in flight finds the rate, pacing spreads it. Loss that was there all along
-//! counts as sent; `docs/rate-control.md` has the reasons.
+//! A congestion window determines the rate, and pacing spreads the datagrams. The path's usual loss
+//! is no sign of congestion; `docs/rate-control.md` has the reasons.
 
 mod compete;
 mod control;
@@ -39,50 +39,50 @@ const INITIAL: f64 = 10.0;
 const LEAST: f64 = 4.0;
 /// When less than the window is in flight, the pace may exceed the window's rate by this factor.
 const FASTEST: f64 = 1.25;
-/// The standing queue to aim at, in seconds.
+/// The target of the standing queue, in seconds.
 const QUEUE: f64 = 0.005;
-/// The same in datagrams, if that is more.
+/// The least target of the standing queue in datagrams.
 const QUEUE_DATAGRAMS: f64 = 4.0;
-/// Above this rate, in octets a second, the standing queue shrinks.
+/// Above this rate, in octets per second, the target gets shorter.
 const QUEUE_RATE: f64 = 10e6 / 8.0;
-/// But not below this, in seconds.
+/// The least target of the standing queue, in seconds.
 const QUEUE_LEAST: f64 = 0.001;
-/// So many timeouts in a row cut the window; fewer may mean that only reports were lost.
+/// The number of successive timeouts that cut the window; fewer may mean that only reports were lost.
 const SILENCES: u8 = 3;
 
 /// The rate of one direction.
 #[derive(Clone, Debug)]
 pub(super) struct Rate {
-    /// Octets a second that are never exceeded.
+    /// The highest allowed rate, in octets per second.
     max_rate: f64,
     flight: Flight,
     path: Path,
     /// The newest report.
     newest: Option<Feedback>,
-    /// Octets of a datagram: the greatest, that fades.
+    /// The decaying maximum of a datagram's octets.
     datagram: f64,
-    /// The congestion window: octets in flight to aim at.
+    /// The congestion window: the target of octets in flight.
     window: f64,
     phase: Phase,
     step: Option<Step>,
-    /// Growth in this round trip, when the queue has been empty.
+    /// The growth of the window in this round trip while the queue has been empty.
     growth: f64,
     /// The current round trip ends with the report of this datagram.
     round_end: u64,
     round: Round,
     ambient: Ambient,
     blame: Blame,
-    /// The greatest window of late; older ones weigh less.
+    /// The decaying maximum of the window.
     peak: f64,
     standing: Standing,
     /// Datagrams below this number were sent while the user, not the window, limited the rate.
     limited_until: u64,
-    /// When loss or a mark may next lower the window.
+    /// The earliest time at which loss or an ECN mark may lower the window again.
     mark_at: Time,
     credit: Credit,
     /// Timeouts since the last report.
     silences: u8,
-    /// Reports that contradict what was sent.
+    /// The number of reports that contradict what was sent.
     pub(super) strange_reports: u64,
 }
 
@@ -93,27 +93,27 @@ enum Phase {
     Startup,
 }
 
-/// What the peer says of what it received.
+/// The peer's report of the datagrams that it received.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Feedback {
-    /// The greatest number.
+    /// The greatest datagram number received.
     pub(super) newest: u64,
-    /// When it came, by the clock of the peer.
+    /// When that datagram came, by the clock of the peer.
     pub(super) newest_at: Duration,
-    /// How long the report then waited.
+    /// How long the report waited after that.
     pub(super) delay: Duration,
-    /// Datagrams in all.
+    /// The total number of datagrams received.
     pub(super) received: u64,
-    /// Datagrams in all that came with congestion experienced.
+    /// The total number of datagrams received with congestion experienced.
     pub(super) marked: u64,
 }
 
-/// What pacing allows.
+/// The credit of pacing.
 #[derive(Clone, Copy, Debug)]
 struct Credit {
-    /// Octets that may be sent at once; owed when negative.
+    /// Octets that may be sent at once; a debt when negative.
     octets: f64,
-    /// When that was so.
+    /// The time of that credit.
     at: Time,
 }
 
@@ -145,7 +145,7 @@ impl Rate {
         }
     }
 
-    /// A datagram of `octets` on the wire was sent; numbers count up by 1.
+    /// A datagram of `octets` on the wire was sent; successive numbers differ by 1.
     pub(super) fn handle_sent(&mut self, now: Time, number: u64, octets: usize) {
         self.earn(now);
         self.credit.octets -= octets as f64;
@@ -165,7 +165,7 @@ impl Rate {
         self.limited_until = self.flight.next();
     }
 
-    /// What the peer reports. Older reports than one before, and what cannot be true, are ignored.
+    /// Takes a report of the peer. Outdated and impossible reports are ignored.
     pub(super) fn handle_report(&mut self, now: Time, report: &Feedback) {
         self.earn(now);
         let before = self.newest;
@@ -193,7 +193,7 @@ impl Rate {
             self.path.handle_clock_change();
         }
         let queue = self.path.handle_delay(now, sent.at, at);
-        // Around a pause of the user samples say little, unless the path has a queue all the same, or
+        // Samples around a pause of the user show no capacity, unless the path has a queue anyway or
         // the datagram was sent with a full window.
         let is_backlogged =
             self.path.queue().is_some_and(|queue| queue > self.target(self.nominal()) / 2.0);
@@ -235,7 +235,7 @@ impl Rate {
         self.window = self.window.clamp(LEAST * self.datagram, most.clamp(1e5, 1e12));
     }
 
-    /// No report came in time: what is in flight counts as lost.
+    /// No report came in time: all octets in flight count as lost.
     pub(super) fn handle_timeout_loss(&mut self, now: Time) {
         self.earn(now);
         self.flight.give_up();
@@ -250,7 +250,7 @@ impl Rate {
         }
     }
 
-    /// The path changed: what was learnt of it is forgotten.
+    /// The path changed: everything learnt about it is forgotten.
     pub(super) fn reset(&mut self, now: Time) {
         self.earn(now);
         self.path = Path::default();
@@ -267,7 +267,7 @@ impl Rate {
         self.limited_until = self.flight.next();
     }
 
-    /// When the next datagram may be sent, at once if that is past; `None` while too much is in
+    /// When the next datagram may be sent, which may be in the past; `None` while too much is in
     /// flight.
     pub(super) fn next_send(&self, now: Time) -> Option<Time> {
         let hard = match self.phase {
@@ -281,12 +281,12 @@ impl Rate {
         if credit > 0.0 {
             return Some(now);
         }
-        // One nanosecond more, so that rounding cannot leave too little.
+        // One nanosecond is added, so that rounding cannot leave too little credit.
         let wait = (-credit / self.pace()).min(1e6);
         Some(now + Duration::from_secs_f64(wait) + Duration::from_nanos(1))
     }
 
-    /// Smoothed; zero before the first report.
+    /// The smoothed round-trip time; zero before the first report.
     pub(super) fn rtt(&self) -> Duration {
         Duration::from_secs_f64(self.path.rtt.smoothed)
     }
@@ -295,17 +295,17 @@ impl Rate {
         Duration::from_secs_f64(self.path.rtt.variation)
     }
 
-    /// The least of the last seconds.
+    /// The minimum round-trip time of the last seconds.
     pub(super) fn min_rtt(&self) -> Duration {
         self.path.min_rtt()
     }
 
-    /// What the path is thought to carry, in bit/s.
+    /// The estimated capacity of the path, in bit/s.
     pub(super) fn rate(&self) -> f64 {
         8.0 * self.nominal()
     }
 
-    /// Whether the window is small for a while, to see whether losses become fewer.
+    /// Whether the window is temporarily small, to test whether this avoids losses.
     pub(super) fn is_testing(&self) -> bool {
         self.blame.is_testing()
     }
@@ -315,23 +315,23 @@ impl Rate {
         self.flight.octets() as f64
     }
 
-    /// The queue that is aimed at with `rate`, in seconds.
+    /// The target of the queue at `rate`, in seconds.
     fn target(&self, rate: f64) -> f64 {
         let rate = rate.max(1.0);
         let fixed = (QUEUE * (QUEUE_RATE / rate).sqrt()).clamp(QUEUE_LEAST, QUEUE);
         let target = fixed.max(QUEUE_DATAGRAMS * self.datagram / rate).min(60.0);
         let noise = (2.0 * self.standing.noise - 0.4 * target).clamp(0.0, 0.1);
-        // A queue of less than two datagrams cannot be told from a datagram under way.
+        // A queue shorter than two datagrams cannot be distinguished from a datagram in transmission.
         let least = QUEUE_LEAST.max(2.0 * self.datagram / rate);
         (target + noise).min(self.standing.marked.max(least))
     }
 
-    /// The window in each round trip, in octets a second.
+    /// The rate of one window per round trip, in octets per second.
     fn nominal(&self) -> f64 {
         (self.window / self.path.rtt.smoothed.max(1e-5)).min(self.max_rate)
     }
 
-    /// Octets a second to send now.
+    /// The present pacing rate, in octets per second.
     fn pace(&self) -> f64 {
         let full = self.in_flight() / self.window;
         let factor = match (self.phase, self.step) {
@@ -343,7 +343,7 @@ impl Rate {
         (self.nominal() * factor).min(self.max_rate).max(1.0)
     }
 
-    /// Octets that may be saved up.
+    /// The most credit of pacing, in octets.
     fn burst(&self) -> f64 {
         let pace = self.pace();
         let least = (pace * 0.02).clamp(2.0 * self.datagram, INITIAL * self.datagram);

@@ -1,4 +1,4 @@
-//! What reports tell of the path: round trip, delay in one direction, and rate of delivery.
+//! Measurements of the path by reports: round-trip time, one-way delay and delivery rate.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use super::delay::{Least, Recent};
 use super::delivery::Delivery;
 use crate::time::{Time, nanos};
 
-/// What is measured of the path.
+/// The measurements of the path.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Path {
     pub(super) rtt: Rtt,
     rtt_least: Least,
-    /// The delay to the peer, by two clocks: only differences mean something.
+    /// The one-way delay to the peer by two clocks, of which only differences have a meaning.
     delay: Least,
     recent: Recent,
     pub(super) delivery: Delivery,
@@ -25,7 +25,7 @@ pub(super) struct Rtt {
 }
 
 impl Path {
-    /// Takes the round trip that a report shows.
+    /// Takes a round-trip time measured by a report.
     pub(super) fn handle_round_trip(&mut self, now: Time, rtt: Duration) {
         self.rtt.handle_sample(rtt.as_secs_f64());
         let memory = self.memory();
@@ -33,8 +33,8 @@ impl Path {
         self.rtt_least.handle_sample(now, nanos, memory / 2);
     }
 
-    /// Takes the delay of a datagram that was sent at `sent` and came `at`, by the peer's clock in
-    /// nanoseconds. Returns by how many seconds it is above the least.
+    /// Takes the one-way delay of a datagram that was sent at `sent` and came at `at`, by the peer's
+    /// clock in nanoseconds. Returns its excess over the minimum in seconds.
     pub(super) fn handle_delay(&mut self, now: Time, sent: Time, at: i64) -> f64 {
         let delay = at.saturating_sub(i64::try_from(sent.as_nanos()).unwrap_or(i64::MAX));
         let memory = self.memory();
@@ -44,7 +44,7 @@ impl Path {
         delay.saturating_sub(least) as f64 / 1e9
     }
 
-    /// The clock of the peer was set back: what was measured by it is forgotten.
+    /// Forgets what was measured by the clock of the peer, because that was set back.
     pub(super) fn handle_clock_change(&mut self) {
         self.delay = Least::default();
         self.recent = Recent::default();
@@ -57,7 +57,7 @@ impl Path {
         Some(forward.max(0.0))
     }
 
-    /// The least round trip of the last seconds.
+    /// The minimum round-trip time of the last seconds.
     pub(super) fn min_rtt(&self) -> Duration {
         let nanos = self.rtt_least.get().unwrap_or(0);
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))

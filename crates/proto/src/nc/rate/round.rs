@@ -1,19 +1,19 @@
-//! What each round trip brought: datagrams sent, received and lost.
+//! Datagrams sent, received and lost in each round trip, and the usual loss of the path.
 
 use super::Feedback;
 
-/// A loss is unusual when it exceeds the usual one by so many deviations.
+/// A loss is unusual if it exceeds the usual one by this many deviations.
 const DEVIATIONS: f64 = 4.0;
-/// Datagrams over which the usual loss is averaged.
+/// The number of datagrams over which the usual loss is averaged.
 const MEMORY: f64 = 300.0;
-/// After so many datagrams the usual loss is known.
+/// The number of datagrams after which the usual loss is known.
 const KNOWN: f64 = 100.0;
 
 /// Counts from the beginning of a round trip.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Round {
     from: Option<(u64, u64)>,
-    /// The longest queue that was met, in seconds.
+    /// The longest queue in this round trip, in seconds.
     pub(super) queue: f64,
 }
 
@@ -29,9 +29,9 @@ pub(super) struct Ended {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ambient {
     pub(super) mean: f64,
-    /// Datagrams that it is the mean of, as long as they are few.
+    /// The number of datagrams that it is averaged over, while they are few.
     counted: f64,
-    /// The loss of late, whatever its cause.
+    /// The recent loss, whatever its cause.
     pub(super) recent: f64,
     /// The mean deviation of a round trip's loss from it, relative to that of independent losses.
     spread: f64,
@@ -49,14 +49,14 @@ impl Round {
         Some(Ended { sent, lost: (sent - received).max(0.0), queue })
     }
 
-    /// Forgets what was counted so far.
+    /// Forgets all counts.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
 }
 
 impl Ambient {
-    /// Takes in the loss of a round trip, congestion or not.
+    /// Takes the loss of a round trip with or without congestion.
     pub(super) fn note(&mut self, round: &Ended) {
         if round.sent >= 1.0 {
             let part = (round.sent / MEMORY).min(0.25);
@@ -64,7 +64,7 @@ impl Ambient {
         }
     }
 
-    /// Takes in the loss of a round trip without congestion.
+    /// Takes the loss of a round trip without congestion.
     pub(super) fn learn(&mut self, round: &Ended) {
         if round.sent < 1.0 {
             return;
@@ -78,17 +78,17 @@ impl Ambient {
         self.mean = self.mean.clamp(0.0, 0.95);
     }
 
-    /// Whether enough was seen to tell what is usual.
+    /// Whether enough datagrams were counted to know the usual loss.
     pub(super) fn is_known(&self) -> bool {
         self.counted >= KNOWN
     }
 
-    /// How much the losses of a round trip vary, as a multiple of independent losses.
+    /// The deviation of a round trip's losses, as a multiple of that of independent losses.
     pub(super) fn spread(&self) -> f64 {
         self.spread.clamp(1.0, 5.0)
     }
 
-    /// Whether a round trip lost more than this explains.
+    /// Whether a round trip lost more than the usual loss explains.
     pub(super) fn is_exceeded(&self, round: &Ended) -> bool {
         if !self.is_known() {
             return false;

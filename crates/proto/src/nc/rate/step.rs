@@ -1,39 +1,39 @@
-//! A cut of the window whose effect on the queue is awaited.
+//! A cut of the window whose effect on the queue is measured.
 
-/// What is cut, and what was seen since.
+/// A cut, and the measurements since.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     pub(super) purpose: Purpose,
-    /// The window before, during and after it.
+    /// The window before, during and after the cut.
     pub(super) before: f64,
     low: f64,
     after: f64,
-    /// By how much the queue shrinks if all of it is ours, in seconds.
+    /// The expected reduction of the queue if all of it is ours, in seconds.
     expected: f64,
-    /// What the last datagrams before the cut met, which end with the number `start`.
+    /// The queue that the last datagrams before the cut met; the last of them has the number `start`.
     queue_before: f64,
     queue_least: f64,
     start: u64,
-    /// The first number sent when no more was in flight than the smaller window.
+    /// The first number sent once the data in flight fitted the smaller window.
     low_from: Option<u64>,
-    /// The effect is seen when this is reported.
+    /// The number whose report ends the measurement.
     until: Option<u64>,
 }
 
-/// Why a window is cut.
+/// The purpose of a cut.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Purpose {
-    /// To see the path without our queue.
+    /// It measures the path without our queue.
     Drain,
     /// The queue is too long.
     Excess,
-    /// To see whose the queue is.
+    /// It checks whether the queue is ours.
     Look,
-    /// The start went too far.
+    /// The window grew too far in startup.
     Settle,
 }
 
-/// What a step does to the window.
+/// The progress of a step.
 pub(super) enum Progress {
     Done,
     /// Set the window to this.
@@ -63,7 +63,7 @@ impl Step {
         }
     }
 
-    /// The peer has `newest`, `next` is the number to be sent next.
+    /// Takes the newest number that the peer has, and the next number to be sent.
     pub(super) fn advance(
         &mut self,
         in_flight: f64,
@@ -96,13 +96,13 @@ impl Step {
         }
     }
 
-    /// Whether what is in flight has yet to fall.
+    /// Whether the data in flight still exceeds the smaller window.
     pub(super) fn is_falling(&self) -> bool {
         self.low_from.is_none()
     }
 
-    /// The part of the expected effect that came: our share of the bottleneck. `None` if the queue
-    /// was too short to tell.
+    /// The measured part of the expected effect, which is our share of the bottleneck; `None` if the
+    /// queue was too short to measure it.
     pub(super) fn share(&self) -> Option<f64> {
         let possible = self.expected.min(self.queue_before);
         (possible > 0.001).then(|| (self.queue_before - self.queue_least) / possible)

@@ -1,7 +1,7 @@
-//! Finds out whether losses are caused by our own sending: those that a smaller window avoids are.
+//! A test whether our own sending causes losses: if it does, a smaller window avoids them.
 //!
-//! A buffer that is shorter than the queue to aim at, or that others keep full, shows no queue: only
-//! loss, as a radio does. So loss beyond the path's usual one is tested before it counts as the
+//! A buffer that is shorter than the target of the queue, or that others keep full, shows congestion
+//! only by loss, and a radio has loss as well. So additional loss is tested before it counts as the
 //! path's own.
 
 use std::time::Duration;
@@ -9,57 +9,57 @@ use std::time::Duration;
 use super::round::Ended;
 use crate::time::Time;
 
-/// Loss that is put to the test exceeds that of the path by this, by this part of it, and by so many
-/// deviations of a mean over so many datagrams.
+/// Loss is tested if it exceeds that of the path by this amount, by this part of it, and by this many
+/// deviations of a mean over this many datagrams.
 const SLACK: f64 = 0.02;
 const SLACK_SHARE: f64 = 0.25;
 const DEVIATIONS: f64 = 1.5;
 const MEMORY: f64 = 300.0;
-/// Loss beyond this share of what gets through is tested at once.
+/// Loss beyond this share of the received datagrams is tested at once.
 const GROSS: f64 = 0.3;
-/// The window of the test, as a part of what was received in a round trip.
+/// The window of the test, as a part of the data received in a round trip.
 pub(super) const SMALL: f64 = 0.75;
-/// Losses that the test should meet if they are the path's, were they independent.
+/// The expected number of losses in a test if they are independent losses of the path.
 const EXPECTED: f64 = 25.0;
-/// But it takes no more datagrams than so many small windows, and no fewer than this.
+/// The most datagrams of a test, in small windows, and the fewest.
 const LONGEST: f64 = 14.0;
 const LEAST: f64 = 60.0;
-/// A test ends after so many round trips in any case.
+/// The most round trips of a test.
 const ROUND_TRIPS: u32 = 32;
-/// With this part of them there is a verdict in any case.
+/// The part of its datagrams after which a test has a verdict even if it is ended early.
 const ENOUGH: f64 = 0.1;
-/// The losses are ours when less than this part of them stays.
+/// Losses are ours if less than this part of them remains in the test.
 const OURS: f64 = 0.3;
-/// They are the path's after all when more than this part stays although we yield to congestion.
+/// Losses are the path's after all if more than this part remains although we yield to congestion.
 const STAYING: f64 = 0.8;
-/// Round trips from one test to the next at least; twice as many after each that was needless.
+/// The least number of round trips between tests; it doubles after each needless test.
 const PAUSE: u32 = 8;
 const LONGEST_PAUSE: u32 = 256;
 
-/// What is known of the path's own losses.
+/// The path's own losses, and the tests of them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Blame {
-    /// Their rate, as far as it was tested.
+    /// The tested loss rate of the path.
     path: f64,
     trial: Option<Trial>,
-    /// Losses found to be ours, and whether they went away with the smaller window.
+    /// Losses found to be ours, and their course since the window was cut.
     ours: Option<Ours>,
-    /// No test before this, and the pause after the next, in round trips.
+    /// The time before which there is no test, and the pause after the next test in round trips.
     after: Time,
     pause: u32,
 }
 
-/// A test: the window is small for a while.
+/// A test, during which the window is small.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
     window_before: f64,
     loss_before: f64,
-    /// Datagrams that it takes.
+    /// The number of datagrams that it takes.
     datagrams: f64,
     until: Time,
     /// The number of the first datagram sent with the small window, once what is in flight fits it.
     from: Option<u64>,
-    /// The newest number and the count of those received when that was reported.
+    /// The newest number and the count of received datagrams when the first one was reported.
     base: Option<(u64, u64)>,
 }
 
@@ -72,19 +72,19 @@ struct Ours {
     lost: f64,
 }
 
-/// What a test found.
+/// The verdict of a test.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Verdict {
     pub(super) is_ours: bool,
-    /// What the path is now taken to lose by itself.
+    /// The loss rate that now counts as the path's own.
     pub(super) loss: f64,
     /// The window before it, in octets.
     pub(super) window: f64,
 }
 
 impl Blame {
-    /// A round trip has ended in which the window was kept small for the losses' sake. Returns their
-    /// rate when they have not become fewer: they are the path's after all.
+    /// A round trip has ended in which the window was kept small because of losses. Returns their rate
+    /// if they have not become fewer, because then they are the path's after all.
     pub(super) fn refuted(&mut self, ended: &Ended) -> Option<f64> {
         let ours = self.ours.as_mut()?;
         ours.sent += ended.sent;
@@ -102,9 +102,9 @@ impl Blame {
         Some(self.path)
     }
 
-    /// A round trip of `rtt` has ended, and a `loss` is to be ignored that strays by `spread`. Returns
-    /// the window to test it with if it is suspect: `used` octets of the `window` fill the
-    /// path, a `datagram` at a time.
+    /// A round trip of `rtt` has ended; `loss`, with deviation `spread`, would count as the path's own.
+    /// Returns the window of a test if the loss must be tested: `used` octets of the `window` fill the
+    /// path, in datagrams of `datagram` octets.
     pub(super) fn handle_round(
         &mut self,
         now: Time,
@@ -142,8 +142,8 @@ impl Blame {
         self.trial.is_some()
     }
 
-    /// The test goes on: the peer has `received` datagrams up to `newest`, `next` is to be sent next,
-    /// and what is in flight fits the small window or does not yet.
+    /// Continues the test: the peer has `received` datagrams up to `newest`, `next` will be sent next,
+    /// and the data in flight fits the small window or does not yet.
     pub(super) fn advance(
         &mut self,
         now: Time,
@@ -186,7 +186,7 @@ impl Blame {
         Some(Verdict { is_ours, loss: self.path, window })
     }
 
-    /// Ends a test that came to nothing.
+    /// Ends a test early.
     pub(super) fn abandon(&mut self, now: Time, rtt: Duration) -> Option<Verdict> {
         let trial = self.trial.take()?;
         self.pause = (2 * self.pause).clamp(PAUSE, LONGEST_PAUSE);
