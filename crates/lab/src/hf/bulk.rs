@@ -1,7 +1,7 @@
-//! Two nodes and a client on each: one sends all that its node takes, as fast as it may.
+//! Two nodes with a client each: one client sends as much data as its node takes.
 //!
-//! What the frequency was used for is measured from the start of one transmission of the sender to
-//! the start of a later one, so that every transmission counts with the answer to it.
+//! The use of the frequency is measured from the start of one transmission of the sender to the start
+//! of a later one, so that every transmission counts with its answer.
 
 use std::time::Duration;
 
@@ -25,43 +25,43 @@ const FRAME: usize = 16;
 const SENDER: StationId = StationId(0);
 const RECEIVER: StationId = StationId(1);
 const SAP: Sap = Sap::new(12);
-/// Nothing takes longer: a link over which nothing passes any more.
+/// The time after which a run counts as stuck.
 const LONGEST: Duration = Duration::from_secs(6 * 3_600);
 
-/// Who sends over what.
+/// A run of bulk data over a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Bulk {
     pub waveform: Waveform,
     pub channel: Channel,
-    /// From the command to transmit until the preamble, at both stations.
+    /// The time from the command to transmit until the preamble, at both stations.
     pub key_up: Duration,
-    /// Transmissions before it is measured: the call, and those that find the length of segments.
+    /// Transmissions before the measurement: the call, and those that adapt the length of segments.
     pub skipped: u64,
     /// Transmissions that are measured.
     pub measured: u64,
 }
 
-/// What the time of the measured transmissions was used for, as shares that make one together.
+/// The use of the time of the measured transmissions, as shares that add up to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Use {
-    /// U_PDUs that arrived.
+    /// U_PDUs that were delivered.
     pub data: f64,
     /// Headers of all layers, and acknowledgements.
     pub protocol: f64,
-    /// All that is not blocks of the sender: preambles, both turns, the answer.
+    /// Time without blocks of the sender: preambles, both turnarounds, the answer.
     pub turnaround: f64,
-    /// Octets of blocks that no frame fills, or padding does.
+    /// Octets of blocks without frames, or with padding frames.
     pub padding: f64,
-    /// Frames sent again.
+    /// Retransmitted frames.
     pub loss: f64,
-    /// Seconds of a transmission with its answer, in the mean.
+    /// The mean time of a transmission with its answer, in seconds.
     pub cycle_s: f64,
 }
 
-/// Simulates bulk data over a link until the sender has made so many transmissions; gives the
-/// seconds that passed there. For those who want to know how fast the simulator is.
+/// Simulates bulk data over a link until the sender has made this many transmissions, and returns
+/// the simulated seconds. It serves to measure the speed of the simulator.
 ///
-/// `None` when the link broke before.
+/// The result is `None` if the link was lost before.
 #[must_use]
 pub fn simulate_bulk(
     waveform: Waveform,
@@ -84,7 +84,7 @@ impl Bulk {
         Self { waveform, channel, key_up: radio::FASTEST, skipped: 5, measured: 10 }
     }
 
-    /// Runs it; `None` when not all transmissions came about.
+    /// Runs it; `None` if not all transmissions were made.
     pub(super) fn run(&self, seed: u64) -> Option<Use> {
         let mut pair = Pair::new(self, seed);
         let from = pair.run_until(self.skipped)?;
@@ -92,7 +92,7 @@ impl Bulk {
         Some(self.between(&from, &until))
     }
 
-    /// What both stations did on the air while so many transmissions were made, the call included.
+    /// The records of both stations during this many transmissions, including the call.
     pub(super) fn exchange(&self, seed: u64, transmissions: u64) -> Vec<(String, Vec<Record>)> {
         let mut pair = Pair::new(self, seed);
         for station in [SENDER, RECEIVER] {
@@ -106,8 +106,8 @@ impl Bulk {
         vec![("sender".to_owned(), records(SENDER)), ("receiver".to_owned(), records(RECEIVER))]
     }
 
-    /// The share that U_PDUs could have at most: transmissions of full length, one block in answer,
-    /// the medium's delays, the best length of segments, each frame that is lost sent again.
+    /// The highest possible share of U_PDUs: transmissions of full length, answers of one block, the
+    /// medium's delays, the best length of segments, one retransmission of each lost frame.
     pub(super) fn limit(&self) -> f64 {
         let block = self.waveform.block_time();
         let timing = radio::air(self.channel, self.key_up).timing;
@@ -124,9 +124,9 @@ impl Bulk {
         sent / cycle * best
     }
 
-    /// The key-up with which so much of the time is not blocks of the sender, where transmissions
-    /// last `longest` and all else takes what it takes here. Half of the seconds that are more than
-    /// here are one key-up.
+    /// The key-up with which `turnaround` of the time has no blocks of the sender, if transmissions last
+    /// `longest` and everything else is as in this run. Each cycle has two key-ups, so half of the
+    /// additional time is one.
     pub(super) fn key_up_of(&self, turnaround: f64, longest: Duration, seed: u64) -> Duration {
         let used = self.run(seed).expect("a clear link carries bulk");
         let wanted = self.sent(longest) * turnaround / (1.0 - turnaround);
@@ -134,7 +134,7 @@ impl Bulk {
         Duration::from_secs_f64((self.key_up.as_secs_f64() + more / 2.0).max(0.0))
     }
 
-    /// The longest that a transmission may be.
+    /// The longest allowed transmission.
     pub(super) fn longest(&self) -> Duration {
         radio::station(1, self.waveform, self.key_up).longest
     }
@@ -175,9 +175,9 @@ impl Bulk {
 #[derive(Clone, Copy, Debug)]
 struct Snapshot {
     at: Time,
-    /// What the sending node has counted.
+    /// The counters of the sending node.
     stats: Stats,
-    /// Octets of U_PDUs that the receiving client has.
+    /// Octets of U_PDUs that the receiving client has received.
     delivered: u64,
 }
 
@@ -211,7 +211,7 @@ impl Pair {
         pair
     }
 
-    /// Runs until the transmission with this number, from 0, starts; `None` when it never does.
+    /// Runs until the transmission with this number, from 0, starts; `None` if it never does.
     fn run_until(&mut self, transmission: u64) -> Option<Snapshot> {
         while self.net.medium().stats(SENDER).transmissions <= transmission {
             let next = self.net.next_timeout().filter(|next| *next <= Time::ZERO + LONGEST)?;

@@ -1,7 +1,7 @@
-//! How measured figures stand to published ones, radio by radio.
+//! Comparison of measured figures with published ones, for radios of different key-up times.
 //!
-//! A radio that takes long from the command to transmit until it does makes every turn longer. Nobody
-//! knows what the published figures were measured with, so ours are judged with several.
+//! A radio that is slow from the command to transmit until it does so makes every turnaround longer.
+//! The radio of the published figures is unknown, so ours are judged with several.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use super::key_ups;
 use crate::claim::{Table, Verdict};
 use crate::stats::Estimate;
 
-/// Figures that differ by no more than this share of the published one are tied: the white paper's own
-/// two figures of STANAG 5066 on a clear link, 92.1 and 93 %, differ by that.
+/// Figures that differ by no more than this share of the published one are tied. The white paper's own
+/// two figures of STANAG 5066 on a clear link, 92.1 and 93 %, differ by as much.
 const TIE: f64 = 0.01;
-/// Figures that a verdict names where more of them are to blame.
+/// The most figures that a verdict names.
 const NAMED: usize = 4;
 
-/// How figures stand to the published ones, from the worst.
+/// The comparison of a figure with the published one, the worst first.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Standing {
     Missed,
-    /// The runs are too few to tell whether it is missed.
+    /// The runs are too few to decide whether it is missed.
     Undecided,
     Tied,
     Beaten,
@@ -40,20 +40,20 @@ impl fmt::Display for Standing {
 /// A figure of ours beside the published one.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Compared {
-    /// Both, and where.
+    /// Both figures and their place, as text.
     pub(super) what: String,
     pub(super) standing: Standing,
 }
 
 impl Compared {
-    /// A figure that is better the greater it is.
+    /// A figure that is better if it is larger.
     pub(super) fn share(place: &str, ours: &Estimate, theirs: f64) -> Self {
         let what = format!("{:.3} of {theirs:.3} {place}", ours.mean);
         let standing = standing(ours.low() - theirs, ours.high() - theirs, theirs);
         Self { what, standing }
     }
 
-    /// A time in seconds, written as `measured`.
+    /// A time in seconds, which is better if it is shorter; `measured` is its text.
     pub(super) fn time(place: &str, measured: &str, ours: &Estimate, theirs: f64) -> Self {
         let what = format!("{measured} s of {theirs} s {place}");
         let standing = standing(theirs - ours.high(), theirs - ours.low(), theirs);
@@ -61,7 +61,7 @@ impl Compared {
     }
 }
 
-/// What an advantage that is certain to lie in a range means.
+/// The comparison for an advantage with this confidence interval.
 fn standing(least: f64, most: f64, published: f64) -> Standing {
     let tie = TIE * published;
     if least > tie {
@@ -75,7 +75,7 @@ fn standing(least: f64, most: f64, published: f64) -> Standing {
     }
 }
 
-/// All figures that are judged, of stations whose radios key up in the same time.
+/// All judged figures of stations with the same key-up.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Radio {
     pub(super) key_up: Duration,
@@ -83,17 +83,17 @@ pub(super) struct Radio {
 }
 
 impl Radio {
-    /// That of the figure which stands worst.
+    /// The worst comparison of a figure.
     pub(super) fn standing(&self) -> Standing {
         self.figures.iter().map(|it| it.standing).min().unwrap_or(Standing::Tied)
     }
 
-    /// How many figures stand so.
+    /// The number of figures with this comparison.
     pub(super) fn count(&self, standing: Standing) -> usize {
         self.figures.iter().filter(|it| it.standing == standing).count()
     }
 
-    /// The figures which stand worst.
+    /// The figures with the worst comparison, as text.
     fn worst(&self) -> String {
         let standing = self.standing();
         let worst: Vec<&str> = self
@@ -110,8 +110,8 @@ impl Radio {
     }
 }
 
-/// What all radios together mean, the fastest first. It counts what all have that are no slower than
-/// the published figures imply of theirs.
+/// The verdict over all radios, the fastest first. Only radios count that are no slower than the
+/// published figures imply for theirs.
 pub(super) fn verdict(radios: &[Radio]) -> Verdict {
     let comparable = radios.iter().filter(|it| it.key_up <= key_ups::as_published());
     match comparable.map(Radio::standing).min() {
@@ -122,7 +122,7 @@ pub(super) fn verdict(radios: &[Radio]) -> Verdict {
     }
 }
 
-/// With which radios the published figures are beaten, tied and missed.
+/// The reason of the verdict: the radios with which figures are beaten, tied and missed.
 pub(super) fn reason(radios: &[Radio]) -> String {
     let groups: Vec<&[Radio]> =
         radios.chunk_by(|one, next| one.standing() == next.standing()).collect();
@@ -146,8 +146,8 @@ pub(super) fn reason(radios: &[Radio]) -> String {
     told.collect::<Vec<_>>().join("; ")
 }
 
-/// A table with a column for each key-up: `rows` have what leads them, what is published, and what is
-/// measured by key-up.
+/// A table with a column for each key-up. Each of `rows` has its leading cells, the published figure,
+/// and the measured ones by key-up.
 pub(super) fn table(
     title: &str,
     lead: &[&str],
@@ -164,7 +164,7 @@ pub(super) fn table(
     Table { title: format!("{title}, by key-up"), head, rows: rows.collect() }
 }
 
-/// A key-up, in words.
+/// A key-up as text.
 pub(super) fn seconds(key_up: Duration) -> String {
     format!("{} s", key_up.as_secs_f64())
 }
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_fast_radios_beat_is_not_beaten() {
+    fn a_figure_that_only_fast_radios_beat_is_not_beaten() {
         let like_published = key_ups::as_published().as_secs_f64();
         let fast = radio(0.2, &[0.9, 0.9]);
         let among = |ours: [f64; 2]| {
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mixed_outcome_is_named_by_what_stands_worst() {
+    fn a_mixed_outcome_is_named_by_its_worst_figure() {
         let mixed = [radio(0.2, &[0.9, 0.7, 0.8])];
 
         assert_eq!(verdict(&mixed), Verdict::Differs);

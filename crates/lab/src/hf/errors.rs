@@ -16,17 +16,17 @@ use crate::words::percent;
 
 /// Octets of the transfer: 100 KiB.
 const OCTETS: u64 = 102_400;
-/// Utilisation below which nobody would use it.
+/// The utilisation below which a way to send is not viable.
 const VIABLE: f64 = 0.05;
-/// Where no errors are drawn on a logarithmic axis.
+/// The place of a link without errors on a logarithmic axis.
 const NO_ERRORS: f64 = 1e-7;
 const BER: &str = "bit error rate";
 
-/// A way to send, and what was published of it.
+/// A way to send, and its published figures.
 struct Way {
     series: &'static str,
     title: &'static str,
-    /// Of ours, and of what was published.
+    /// The inks of our figures and of the published ones.
     inks: [Ink; 2],
     transport: Transport,
     /// By bit error rate; `None` is "not viable".
@@ -96,7 +96,7 @@ fn links() -> Vec<Link> {
     WAYS.iter().flat_map(of).collect()
 }
 
-/// The figures that were published beside ours with that key-up.
+/// The comparisons of our figures with this key-up with the published ones.
 fn compared(runs: &Runs<Link>, key_up: Duration) -> Vec<Compared> {
     let of = |way: &'static Way| {
         let pairs = ERRORS.iter().zip(way.published);
@@ -214,7 +214,7 @@ fn figure(points: &[Point]) -> Figure {
     )
 }
 
-/// What both stations did in the run with the first seed.
+/// The records of both stations in the run with the first seed.
 fn exchange(runs: &Runs<Link>) -> Exchange {
     let link = IN_ORDER.link(ERRORS[3]);
     Exchange {
@@ -230,8 +230,8 @@ mod tests {
     use super::*;
     use crate::claim::Verdict::{self, Beaten, Differs, Reproduced, Undecided};
 
-    /// What is found where we measure what was published times `better`, in any order also times
-    /// `ahead`, and without ARQ at 1e-4 what is given.
+    /// The verdict if we measure the published figures times `better`, in any order also times `ahead`,
+    /// and `unviable` without ARQ at 1e-4.
     fn verdict(runs: u32, better: f64, ahead: f64, unviable: f64) -> Verdict {
         judge(&Runs::made_up(links(), runs, |link| {
             let of = |way: &Way| {

@@ -48,7 +48,7 @@ const ARQ: [Row; 15] = [
     row(300, 1, 0.322, 48.7, 82.9, 55.1),
     row(300, 10, 0.394, 110.0, 677.0, 603.0),
 ];
-/// Its table without ARQ.
+/// The white paper's table without ARQ.
 const NON_ARQ: [Row; 4] = [
     row(9_600, 1, 0.058, 13.4, 14.5, 4.1),
     row(9_600, 10, 0.193, 20.5, 43.1, 26.7),
@@ -105,7 +105,7 @@ const WITHOUT_ARQ: Comparison = Comparison {
 };
 
 impl Comparison {
-    /// The transfer that is judged with this key-up.
+    /// The transfer that is judged for radios with this key-up.
     fn link(&self, row: Row, key_up: Duration) -> Link {
         row.link(self.transport, key_up, BUFFER)
     }
@@ -170,7 +170,7 @@ impl Comparison {
         }
     }
 
-    /// All published figures beside ours with that buffer, radio by radio.
+    /// The comparisons of our figures with this buffer with the published ones, for each radio.
     fn radios(&self, runs: &Runs<Link>, buffer: usize) -> [Radio; key_ups::COUNT] {
         key_ups::key_ups().map(|key_up| {
             let of = |&row: &Row| self.compared(runs, row, key_up, buffer);
@@ -190,7 +190,7 @@ impl Comparison {
         let place = format!("for {}", row.place());
         let used = runs.at(&link, UTILISATION);
         let mut compared = vec![Compared::share(&place, &used, published.utilisation)];
-        // Nothing arrives in no time.
+        // A published time of 0 s was only too short for its digits.
         let times = TIMES.into_iter().filter(|&metric| published.of(metric) > 0.0);
         compared.extend(times.map(|metric| {
             let ours = runs.at(&link, metric);
@@ -278,7 +278,7 @@ impl Comparison {
         speeds.into_iter().map(figure).collect()
     }
 
-    /// What both stations did in the run with the first seed.
+    /// The records of both stations in the run with the first seed.
     fn exchange(&self, runs: &Runs<Link>) -> Exchange {
         let row = self.rows[self.shown];
         let link = self.link(row, radio::FASTEST);
@@ -302,8 +302,8 @@ mod tests {
     use crate::claim::Metric;
     use crate::claim::Verdict::{self, Beaten, Differs, Reproduced, Undecided};
 
-    /// What is found where our utilisation is the published one times `better`, and our times are the
-    /// published ones over that; `late` is the same of the connect time alone.
+    /// The verdict if our utilisation is the published one times `better`, and our times are the
+    /// published ones divided by `better`; the connect time is also multiplied by `late`.
     fn verdict(comparison: &Comparison, runs: u32, better: f64, late: f64) -> Verdict {
         let row_of = |link: &Link| {
             let is_of =

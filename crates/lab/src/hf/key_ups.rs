@@ -1,4 +1,4 @@
-//! How fast radios key up that are compared, and what published figures say of the radio behind them.
+//! The key-ups of the compared radios, and the key-up that the published figures imply.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -7,15 +7,14 @@ use super::bulk::Bulk;
 use super::radio::FASTEST;
 use crate::words::percent;
 
-/// How long the fastest TCP handshake of the white paper took: 10 MB over IP Client at 240000 bit/s.
+/// The shortest TCP handshake of the white paper, for 10 MB over IP Client at 240000 bit/s.
 const HANDSHAKE: Duration = Duration::from_millis(3_800);
-/// How many key-ups are compared.
+/// The number of key-ups that are compared.
 pub(super) const COUNT: usize = 5;
-/// The share of the time that the white paper's STANAG 5066 turned around in, on a clear link of
-/// 9600 bit/s.
+/// The share of turnaround of the white paper's STANAG 5066 on a clear link of 9600 bit/s.
 pub(super) const TURNAROUND: f64 = 0.053;
-/// The time of 128 segments of 600 octets at 9600 bit/s: what the white paper's stations send at once
-/// if their numbers have 8 bits.
+/// The time of 128 segments of 600 octets at 9600 bit/s: the longest transmission of the white paper's
+/// stations if their sequence numbers have 8 bits.
 const SHORT_WINDOW: Duration = Duration::from_secs(64);
 
 /// The key-ups that are compared, the fastest first.
@@ -25,14 +24,14 @@ pub(super) fn key_ups() -> [Duration; COUNT] {
     all
 }
 
-/// The key-up that the published share of turnaround implies, if transmissions there are as long as
-/// they may be. In tenths of a second.
+/// The key-up that the published share of turnaround implies for transmissions of the longest allowed
+/// time, rounded to tenths of a second.
 pub(super) fn as_published() -> Duration {
     static KEY_UP: LazyLock<Duration> = LazyLock::new(|| implied_by(Bulk::clear(9_600).longest()));
     *KEY_UP
 }
 
-/// What the published figures say about the radio that they were measured with.
+/// The key-up that the published figures imply, as text.
 pub(super) fn implied() -> String {
     format!(
         "the published share of turnaround, {}, implies a key-up of {} s if transmissions last {} s \
@@ -48,7 +47,7 @@ pub(super) fn implied() -> String {
     )
 }
 
-/// The key-up that the published share of turnaround implies of transmissions that last `longest`.
+/// The key-up that the published share of turnaround implies for transmissions of length `longest`.
 fn implied_by(longest: Duration) -> Duration {
     let key_up = Bulk::clear(9_600).key_up_of(TURNAROUND, longest, 1);
     Duration::from_millis(100).mul_f64((key_up.as_secs_f64() * 10.0).round())

@@ -6,8 +6,8 @@
 //!  sender         IpClient, Node     Node, IpClient    sink, which confirms
 //! ```
 //!
-//! The stations have spoken with each other half an hour before, so they know what the other can do,
-//! and their link is down again when the transfer begins.
+//! The stations had a link half an hour before, so they know each other's extensions. That link is
+//! down again when the transfer begins.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -27,19 +27,19 @@ use super::radio;
 use crate::tcp::as_linux;
 
 const PORT: u16 = 5_001;
-/// Where the octet goes by which the stations get to know each other.
+/// The port for an octet that lets the stations learn each other's extensions.
 const FIRST_PORT: u16 = 5_002;
-/// When the transfer begins, from which all times count.
+/// The begin of the transfer, from which all times count.
 const BEGIN: Time = Time::from_nanos(1_800 * 1_000_000_000);
 
 /// A transfer over a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Link {
-    /// What both stations transmit with.
+    /// The waveform of both stations.
     pub waveform: Waveform,
-    /// What happens on the way.
+    /// The channel between the stations.
     pub channel: Channel,
-    /// From the command to transmit until the preamble, at both stations.
+    /// The time from the command to transmit until the preamble, at both stations.
     pub key_up: Duration,
     /// How the IP clients send.
     pub transport: Transport,
@@ -49,11 +49,11 @@ pub struct Link {
     pub octets: u64,
     /// Octets of the sender's socket buffer.
     pub send_buffer: usize,
-    /// When it is given up.
+    /// The time after which the transfer is given up.
     pub limit: Duration,
 }
 
-/// What became of a transfer; times are since its beginning, in seconds.
+/// The outcome of a transfer; times count from its begin, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Transfer {
     /// When the connection was established.
@@ -62,9 +62,9 @@ pub struct Transfer {
     pub delivered_s: Option<f64>,
     /// When the confirmation had arrived.
     pub total_s: Option<f64>,
-    /// How long the last octet took from when TCP took it until it arrived.
+    /// The time of the last octet from the sender's TCP to its delivery.
     pub latency_s: Option<f64>,
-    /// What the sender's TCP counted.
+    /// The counters of the sender's TCP.
     pub tcp: tcp::Stats,
 }
 
@@ -77,7 +77,7 @@ impl Link {
         built.transfer()
     }
 
-    /// What both stations did on the air.
+    /// The records of both stations.
     #[must_use]
     pub fn exchange(&self, seed: u64) -> Vec<(String, Vec<Record>)> {
         let mut built = self.build(seed);
@@ -180,7 +180,7 @@ impl Built {
     }
 }
 
-/// What a station recorded, with times since the transfer began.
+/// A station's record with times that count from the begin of the transfer.
 fn from_begin(record: Record) -> Record {
     let since = |at: Time| Time::ZERO + at.since(BEGIN);
     match record {

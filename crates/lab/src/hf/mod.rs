@@ -1,5 +1,5 @@
-//! The claims about HF radio ("TCP over HF Radio", a white paper): what STANAG 5066 makes of a
-//! link, alone and below IP.
+//! The claims about HF radio ("TCP over HF Radio", a white paper): the utilisation of a link by
+//! STANAG 5066, alone and below IP.
 //!
 //! Each file holds claims that look at the same runs.
 
@@ -29,10 +29,10 @@ pub use timeline::{capture, span, timeline};
 const GROUP: &str = "hf";
 const BIT_S: &str = "bit/s";
 const UTILISATION: &str = "utilisation";
-/// Runs on a clear link, where all are alike.
+/// The number of runs on a clear link, where all runs give nearly the same.
 const ALIKE: u32 = 2;
 
-/// The claims.
+/// All claims about HF radio.
 #[must_use]
 pub fn claims() -> Vec<Claim> {
     let mut claims = vec![s5066::claim()];
@@ -42,7 +42,7 @@ pub fn claims() -> Vec<Claim> {
     claims
 }
 
-/// A number that others measured, of runs that we do not know.
+/// A published figure, with an unknown number of runs.
 fn published(mean: f64) -> Estimate {
     Estimate { mean, ci95: None, runs: 0, censored: 0 }
 }
@@ -62,7 +62,7 @@ fn station(address: u32, waveform: Waveform) -> node::Config {
     radio::station(address, waveform, radio::FASTEST)
 }
 
-/// What was taken of a link where the paper is silent.
+/// The assumptions about a link where the paper does not say how it measured.
 fn assumptions() -> Vec<String> {
     let mut all = air_assumptions();
     all.push(
@@ -74,7 +74,7 @@ fn assumptions() -> Vec<String> {
     all
 }
 
-/// What was taken of transfers where the paper is silent.
+/// The assumptions about transfers where the paper does not say how it measured.
 fn transfer_assumptions() -> Vec<String> {
     let mut all = air_assumptions();
     all.extend([

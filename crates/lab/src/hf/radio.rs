@@ -1,4 +1,4 @@
-//! How fast a station's radio is, and what its modem and the air are like besides.
+//! The radio of a station: its key-up, its modem, and the channel.
 
 use std::time::Duration;
 
@@ -6,8 +6,7 @@ use proto::modem::Waveform;
 use proto::s5066::{Address, node};
 use sim::hf::{Channel, Config, Timing};
 
-/// From receiving to transmitting: what is said to be the least that equipment reaches is 150 to
-/// 200 ms.
+/// The shortest key-up: equipment is said to reach 150 to 200 ms from receiving to transmitting.
 pub(super) const FASTEST: Duration = Duration::from_millis(200);
 
 /// The frequency of stations whose radios key up in this time.
@@ -15,12 +14,12 @@ pub(super) fn air(channel: Channel, key_up: Duration) -> Config {
     Config { channel, timing: Timing { key_up, ..Timing::default() } }
 }
 
-/// A node that knows how long its modem takes.
+/// A node that knows the delays of its modem.
 pub(super) fn station(address: u32, waveform: Waveform, key_up: Duration) -> node::Config {
     Timing { key_up, ..Timing::default() }.station(Address::node(address), waveform)
 }
 
-/// What was taken of modems and channels where the paper is silent.
+/// The assumptions about modems and channels where the paper does not say how it measured.
 pub(super) fn air_assumptions() -> Vec<String> {
     let timing = Timing::default();
     vec![

@@ -1,4 +1,4 @@
-//! What STANAG 5066 alone makes of a link that is never idle, by speed and by bit error rate.
+//! The utilisation of a saturated link by STANAG 5066 alone, by speed and by bit error rate.
 
 mod key_up;
 
@@ -21,28 +21,28 @@ use crate::words::{number, percent};
 /// Speeds on a clear link; the last is wideband.
 const SPEEDS: [u32; 12] =
     [75, 150, 300, 600, 1_200, 2_400, 3_200, 4_800, 6_400, 8_000, 9_600, 240_000];
-/// The speed at which bit errors are tried.
+/// The speed of runs with bit errors.
 const ERROR_SPEED: u32 = 9_600;
 /// Bit error rates there, and the utilisation that the white paper measured.
 const ERRORS: [(f64, f64); 4] = [(0.0, 0.921), (1e-6, 0.921), (1e-5, 0.886), (1e-4, 0.559)];
-/// The shares of turnaround that it measured there.
+/// The shares of turnaround that the white paper measured at these bit error rates.
 const PUBLISHED_TURNAROUND: [f64; 4] =
     [key_ups::TURNAROUND, key_ups::TURNAROUND, key_ups::TURNAROUND, 0.058];
-/// What was asked of ours: at these speeds, and at these bit error rates.
+/// The goals for our utilisation, by speed and by bit error rate.
 const SPEED_GOALS: [(u32, f64); 3] = [(300, 0.85), (9_600, 0.92), (240_000, 0.90)];
 const ERROR_GOALS: [(f64, f64); 2] = [(1e-5, 0.89), (1e-4, 0.60)];
-/// Where no errors are drawn on a logarithmic axis.
+/// The place of a link without errors on a logarithmic axis.
 const NO_ERRORS: f64 = 1e-7;
 /// Transmissions before a run is measured, and those that are.
 const SKIPPED: u64 = 5;
 const MEASURED: u64 = 40;
-/// Runs at most with errors and a slow radio.
+/// The most runs with errors and a slow radio.
 const KEYED_RUNS: u32 = 5;
-/// Transmissions in the picture.
+/// The number of transmissions in the timeline.
 const SHOWN: u64 = 5;
 
 const DATA: Metric = "data";
-/// What the rest of the time goes into, and what tables call it.
+/// The uses of the rest of the time, and their names in tables.
 const REST: [(Metric, &str); 4] = [
     ("protocol", "protocol"),
     (TURNAROUND, "turnaround"),
@@ -167,7 +167,7 @@ fn judge(runs: &Runs<Bulk>) -> Finding {
     }
 }
 
-/// The figures that were published beside ours with that key-up.
+/// The comparisons of our figures with this key-up with the published ones.
 fn compared(runs: &Runs<Bulk>, key_up: Duration) -> Vec<Compared> {
     let compare = |&(ber, theirs): &(f64, f64)| {
         let place = if ber > 0.0 { format!("at {ber:e}") } else { "clear".to_owned() };
@@ -187,7 +187,7 @@ fn point(series: &str, x: (f64, &'static str), bulk: &Bulk, runs: &Runs<Bulk>) -
 const BER: &str = "bit error rate";
 const KEY_UP: &str = "s of key-up";
 
-/// What is asked of ours somewhere, and what we measured.
+/// A goal at some place, and our measurement.
 struct Goal {
     place: String,
     asked: f64,
@@ -239,7 +239,7 @@ fn goal_table(goals: &[Goal]) -> Table {
     }
 }
 
-/// Where the time goes, as the white paper divides it.
+/// The use of the time, divided as in the white paper.
 fn table(runs: &Runs<Bulk>) -> Table {
     let mut head = vec!["speed".to_owned(), BER.to_owned(), "utilisation".to_owned()];
     head.extend(REST.map(|(_, title)| title.to_owned()));
@@ -258,14 +258,14 @@ fn table(runs: &Runs<Bulk>) -> Table {
         ]);
         row
     });
-    Table { title: "What the time is used for".to_owned(), head, rows: rows.collect() }
+    Table { title: "Use of the time".to_owned(), head, rows: rows.collect() }
 }
 
 fn speed_figure(points: &[Point]) -> Figure {
     let goals = SPEED_GOALS.map(|(speed, asked)| Mark::exact(f64::from(speed), asked));
     Figure {
         name: "hf-s5066-speed".to_owned(),
-        title: "What STANAG 5066 makes of a clear link".to_owned(),
+        title: "Utilisation of a clear link by STANAG 5066".to_owned(),
         subtitle: format!(
             "Bulk from one node to another, acknowledged, short interleaver, mean of {} runs",
             points[0].y.runs
@@ -291,7 +291,7 @@ fn error_figure(points: &[Point]) -> Figure {
     };
     Figure {
         name: "hf-s5066-errors".to_owned(),
-        title: "What STANAG 5066 makes of a link with bit errors".to_owned(),
+        title: "Utilisation of a link with bit errors by STANAG 5066".to_owned(),
         subtitle: format!(
             "Bulk at {ERROR_SPEED} bit/s, acknowledged, short interleaver, mean of {} runs",
             most_runs(points)
@@ -311,7 +311,7 @@ fn error_figure(points: &[Point]) -> Figure {
     }
 }
 
-/// Runs of the points that have most.
+/// The largest number of runs of a point.
 fn most_runs(points: &[Point]) -> u32 {
     points.iter().map(|point| point.y.runs).max().unwrap_or_default()
 }
@@ -345,7 +345,7 @@ mod tests {
     use super::*;
     use crate::claim::Verdict::{self, Beaten, Differs, Reproduced, Undecided};
 
-    /// What is found where our utilisation is the published one times what `of` says of a key-up.
+    /// The verdict if our utilisation is the published one times the factor `of` a key-up.
     fn verdict(runs: u32, of: fn(Duration) -> f64) -> Verdict {
         judge(&Runs::made_up(bulks(), runs, |it| {
             let known =

@@ -1,4 +1,4 @@
-//! From what nodes did on the air to a picture and to a capture.
+//! Pictures and captures of the records of nodes.
 
 use std::io;
 use std::path::Path;
@@ -10,7 +10,7 @@ use sim::capture::{Capture, Direction, LinkType};
 use crate::figure::timeline::{Kind, Span, Station, Timeline};
 use crate::finding::Exchange;
 
-/// Who transmitted when, and what, from what each station recorded.
+/// A timeline of all transmissions, made from the records of each station.
 #[must_use]
 pub fn timeline(title: &str, stations: &[(String, Vec<Record>)]) -> Timeline {
     Timeline {
@@ -60,12 +60,12 @@ pub fn capture(path: &Path, stations: &[(String, Vec<Record>)]) -> io::Result<()
 
 fn station(name: &str, records: &[Record]) -> Station {
     let mut spans: Vec<Span> = records.iter().filter_map(span).collect();
-    // What was on the air for the whole time is known last and drawn first.
+    // A transmission is recorded after its frames, but drawn before them.
     spans.sort_by(|a, b| a.start.total_cmp(&b.start));
     Station { name: name.to_owned(), spans }
 }
 
-/// What a record shows in a picture; nothing for what was heard.
+/// The span of a record in a picture; `None` for receptions.
 #[must_use]
 pub fn span(record: &Record) -> Option<Span> {
     let (start, end, kind) = match record {

@@ -1,4 +1,4 @@
-//! Runs of a transfer, and how they compare with a published one.
+//! Runs of a transfer, and their comparison with a published one.
 
 use proto::ipclient::Transport;
 use proto::modem::Waveform;
@@ -13,28 +13,28 @@ use crate::grid::{Cell, Place};
 use crate::stats::{Estimate, Observation};
 use crate::words::number;
 
-/// Data delivered in the time that it took, of what the speed is.
+/// The goodput of a transfer as a share of the speed.
 pub(super) const UTILISATION: Metric = "utilisation";
-/// Until the connection was established.
+/// The time until the connection was established.
 pub(super) const CONNECT: Metric = "connect";
-/// Until all data was delivered.
+/// The time until all data was delivered.
 pub(super) const TOTAL: Metric = "total";
-/// Until the confirmation of that had come back.
+/// The time until the confirmation of all data was back.
 pub(super) const CONFIRMED: Metric = "confirmed";
-/// From when TCP took the last octet until it was delivered.
+/// The time of the last octet from the sender's TCP to its delivery.
 pub(super) const LATENCY: Metric = "latency";
 
 /// The times, in the order in which the white paper has them.
 pub(super) const TIMES: [Metric; 3] = [CONNECT, TOTAL, LATENCY];
 
-/// Octets of the sender's socket buffers that are tried; the last is what Linux may enlarge it to.
+/// The sizes of the sender's socket buffer that are tried; the last is the default limit of Linux.
 pub(super) const BUFFERS: [usize; 5] = [32 << 10, 64 << 10, 128 << 10, 256 << 10, 4 << 20];
-/// The one that all figures are judged with: of those that miss nothing of the table for ARQ with the
-/// fastest radio, the one that carries most. The tables without ARQ and with errors had no say.
+/// The size that all figures are judged with. Among those that miss no figure of the table for ARQ with
+/// the fastest radio it has the highest utilisation; the other tables were not considered.
 pub(super) const BUFFER: usize = 64 << 10;
-/// Runs at most with errors and a slow radio.
+/// The most runs with errors and a slow radio.
 const KEYED_RUNS: u32 = 5;
-/// No transfer here takes as long as that, unless it fails.
+/// The time after which a transfer counts as failed.
 const LIMIT: Duration = Duration::from_secs(8 * 3_600);
 
 /// A row of a published table.
@@ -46,7 +46,7 @@ pub(super) struct Row {
     pub published: Option<Published>,
 }
 
-/// What was published of a transfer; times in seconds.
+/// The published figures of a transfer; times are in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Published {
     pub utilisation: f64,
@@ -56,7 +56,7 @@ pub(super) struct Published {
 }
 
 impl Published {
-    /// A figure of it.
+    /// The published figure for a metric.
     pub(super) fn of(self, metric: Metric) -> f64 {
         match metric {
             CONNECT => self.connect,
@@ -82,7 +82,7 @@ impl Row {
         }
     }
 
-    /// Where it is, in words.
+    /// The size and the speed of the transfer as text.
     pub(super) fn place(self) -> String {
         format!("{} kB at {} bit/s", self.kilobytes, self.speed)
     }
@@ -140,7 +140,7 @@ fn outcome(link: &Link, transfer: &Transfer) -> Outcome {
     ]
 }
 
-/// What a transfer without end would reach at most: raw STANAG 5066 less the headers of TCP and IP.
+/// The limit of an endless transfer: raw STANAG 5066 less the headers of TCP and IP.
 pub(super) fn limit(link: &Link) -> f64 {
     let bulk = Bulk {
         waveform: link.waveform,
@@ -153,7 +153,7 @@ pub(super) fn limit(link: &Link) -> f64 {
     bulk.limit() * (packet - headers) / packet
 }
 
-/// A share, with as many digits as the published ones and its interval if that shows.
+/// A share with as many digits as the published ones, and its interval if that is not negligible.
 pub(super) fn share(estimate: &Estimate) -> String {
     match estimate.ci95 {
         Some(half) if half >= 0.0005 => format!("{:.3} ± {half:.3}", estimate.mean),
@@ -161,7 +161,7 @@ pub(super) fn share(estimate: &Estimate) -> String {
     }
 }
 
-/// A time, with its interval if that shows.
+/// A time, with its interval if that is not negligible.
 pub(super) fn seconds(estimate: &Estimate) -> String {
     match estimate.ci95 {
         _ if estimate.is_lower_bound() => format!("at least {}", number(estimate.mean)),
@@ -170,7 +170,7 @@ pub(super) fn seconds(estimate: &Estimate) -> String {
     }
 }
 
-/// A buffer, in words.
+/// The size of a buffer as text.
 pub(super) fn buffer(octets: usize) -> String {
     match octets >> 20 {
         0 => format!("{} KB", octets >> 10),

@@ -1,4 +1,4 @@
-//! What a radio that is slow to key up costs, beside what was published.
+//! The utilisation with radios that are slow to key up, compared with the published one.
 
 use super::{ERROR_SPEED, ERRORS, keyed, share};
 use crate::claim::{Metric, Point, Table};
@@ -22,7 +22,7 @@ pub(super) fn table(
     compare::table(title, &["bit error rate"], rows)
 }
 
-/// Ours over the key-up, what was published as level lines.
+/// Our utilisation over the key-up, with the published one as level lines.
 pub(super) fn figure(points: &[Point]) -> Figure {
     let shown = [
         (0, Ink::Default, Ink::Trace(0)),
@@ -45,7 +45,7 @@ pub(super) fn figure(points: &[Point]) -> Figure {
     }
     Figure {
         name: "hf-s5066-key-up".to_owned(),
-        title: "What a radio that is slow to key up costs".to_owned(),
+        title: "The cost of a radio that is slow to key up".to_owned(),
         subtitle: format!(
             "Bulk by STANAG 5066 at {ERROR_SPEED} bit/s, acknowledged, by bit error rate"
         ),

@@ -1,4 +1,4 @@
-//! How stations share a frequency: who waits for how long, who gets how much, and what that costs.
+//! Sharing of a frequency by several stations: waiting times, shares, and costs.
 
 mod scene;
 #[cfg(test)]
@@ -22,22 +22,22 @@ use crate::words::number;
 use scene::{Kind, Load, Scene, Served};
 
 const SPEEDS: [u32; 4] = [300, 1_200, 9_600, 240_000];
-/// Where numbers of stations are tried.
+/// The speed at which different numbers of stations are tried.
 const SPEED: u32 = 9_600;
 const STATIONS: [usize; 4] = [2, 4, 6, 8];
-/// Of the messages beside bulk.
+/// The priorities of messages beside bulk data.
 const PRIORITIES: [u8; 5] = [0, 4, 8, 12, 15];
 const MINUTE: Duration = Duration::from_secs(60);
-/// A run, and its beginning that is not counted for shares.
+/// The length of a run, and of its beginning that does not count for shares.
 const TIME: Duration = Duration::from_secs(3_600);
 const SKIPPED: Duration = Duration::from_secs(900);
-/// The same of wideband, which carries in this time what the others do in days.
+/// The same for wideband, which carries as much in this time as the others in days.
 const WIDEBAND: u32 = 240_000;
 const WIDEBAND_TIME: Duration = Duration::from_secs(1_200);
 const WIDEBAND_SKIPPED: Duration = Duration::from_secs(300);
 /// Runs at most.
 const RUNS: u32 = 10;
-/// Shares are compared over so long.
+/// The time over which shares are compared.
 const SHARED: Duration = Duration::from_secs(600);
 
 const SHARE: Metric = "share";
@@ -47,12 +47,12 @@ const MOST: Metric = "most";
 const LONGEST: Metric = "longest";
 const FIRST: Metric = "first";
 
-/// What was asked of it: seconds in the same direction and in the other, by speed.
+/// The goals by speed: seconds of waiting in the same direction and in the other.
 const WAIT_GOALS: [(u32, f64, f64); 2] = [(9_600, 5.0, 25.0), (300, 30.0, 60.0)];
 const JAIN_GOAL: f64 = 0.95;
-/// What a lone pair may lose for the others.
+/// The least share of its goodput that a lone pair keeps when other stations may transmit.
 const PAIR_GOAL: f64 = 0.97;
-/// What bulk alone shall have at [`SPEED`].
+/// The goal for the utilisation of bulk data alone at [`SPEED`].
 const BULK_GOAL: f64 = 0.95;
 
 pub(super) fn claim() -> Claim {
@@ -67,7 +67,7 @@ pub(super) fn claim() -> Claim {
     }
 }
 
-/// What is sent, at a speed among some stations.
+/// The traffic of a case.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Case {
     /// One flow of bulk; the others are silent.
@@ -78,13 +78,13 @@ enum Case {
     Ring,
     /// Messages of the highest priority beside bulk that goes the same way.
     UrgentSame,
-    /// ... that goes the other way.
+    /// Messages of the highest priority beside bulk that goes the other way.
     UrgentOther,
     /// Messages of a priority beside bulk that goes the same way.
     Priority(u8),
-    /// A message now and then from a third station while two never pause.
+    /// Occasional messages from a third station while two never pause.
     Turn,
-    /// Messages beside others for a station that does not exist.
+    /// Messages beside messages for a station that does not exist.
     Dead,
 }
 
@@ -160,9 +160,9 @@ fn outcome(case: Case, speed: u32, stations: usize, seed: u64) -> Outcome {
     outcome
 }
 
-/// How long messages took: in the middle, 95 of 100, the longest, and the first.
+/// The waiting times of messages: the median, the 95th percentile, the longest, and the first.
 fn waits(served: &Served, skipped: usize) -> Outcome {
-    // What did not arrive in time took longer than the run.
+    // A message that did not arrive counts as if it took the whole run.
     let seconds = |wait: &Option<Duration>| wait.map_or(TIME.as_secs_f64(), |it| it.as_secs_f64());
     let first = served.waits.first().map(seconds);
     let mut waits: Vec<f64> = served.waits.iter().skip(skipped).map(seconds).collect();
@@ -173,7 +173,7 @@ fn waits(served: &Served, skipped: usize) -> Outcome {
     known.map(|(metric, wait)| (metric, Observation::Exact(wait))).collect()
 }
 
-/// How equal shares are: 1 when all are the same, 1/n when one has all (Jain, Chiu, Hawe, 1984).
+/// The fairness of shares: 1 if all are equal, 1/n if one has all (Jain, Chiu, Hawe, 1984).
 fn jain(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();
@@ -207,12 +207,12 @@ fn places() -> Vec<Shared> {
     all
 }
 
-/// How stations are kept apart: two alternate, more have slots.
+/// The access to the frequency: two stations alternate, more have slots.
 fn access(position: u8, stations: u8) -> Access {
     if stations == 2 { Access::PointToPoint } else { Access::Slotted { position, stations } }
 }
 
-/// What the configuration of a station tells.
+/// The configuration of a station, which computes bounds.
 fn config(speed: u32, stations: usize) -> Config {
     let stations = u8::try_from(stations).expect("few stations");
     Config { access: access(0, stations), ..station(1, waveform(speed)) }

@@ -1,4 +1,4 @@
-//! Several stations on one frequency, clients on each, and what each of them has of it.
+//! Several stations on one frequency with clients, and the service that each client gets.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use sim::hf::{Channel, Medium, Net, StationId};
 
 use super::super::{air, bulk, station};
 
-/// Stations on a frequency, and who sends what to whom.
+/// Stations on a frequency, and the loads between them.
 #[derive(Clone, Debug)]
 pub(super) struct Scene {
     pub waveform: Waveform,
@@ -35,25 +35,25 @@ pub(super) struct Load {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
-    /// All that the node takes, in U_PDUs of the greatest size.
+    /// As much as the node takes, in U_PDUs of the greatest size.
     Bulk,
-    /// Messages at random times, with this mean interval, from a time on.
+    /// Messages at random times after `begin`, with this mean interval.
     Messages { octets: usize, every: Duration, begin: Duration },
 }
 
-/// What became of a load.
+/// The outcome of a load.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Served {
-    /// When each octet count arrived.
+    /// The times of arrivals, and their octets.
     pub arrivals: Vec<(Time, usize)>,
-    /// How long each message took; `None` where it did not arrive in time.
+    /// The time that each message took; `None` if it did not arrive in time.
     pub waits: Vec<Option<Duration>>,
     /// When each was sent.
     pub sent: Vec<Time>,
 }
 
-/// How long what was sent last may take.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// The time that a run continues for the last messages.
+const DRAIN_TIME: Duration = Duration::from_secs(300);
 /// Messages begin with their number.
 const NUMBER: usize = 4;
 
@@ -69,7 +69,7 @@ impl Load {
 }
 
 impl Served {
-    /// How many messages were sent before the first had arrived: nobody could know of them.
+    /// The number of messages sent before the first had arrived, of which the receiver did not know.
     pub(super) fn unannounced(&self) -> usize {
         let known = self.sent.first().zip(self.waits.first().copied().flatten());
         let known = known.map_or(Time::MAX, |(&sent, wait)| sent + wait);
@@ -85,11 +85,11 @@ impl Served {
 }
 
 impl Scene {
-    /// Runs it for so long; a message is given up when it has not arrived a while later.
+    /// Runs the loads for `time`, and then waits a while for messages that have not arrived.
     pub(super) fn run(&self, time: Duration, seed: u64) -> Vec<Served> {
         let mut run = Run::new(self, seed);
         run.until = Time::ZERO + time;
-        run.run(Time::ZERO + time + PATIENCE);
+        run.run(Time::ZERO + time + DRAIN_TIME);
         run.loads.into_iter().map(|load| load.served).collect()
     }
 }
@@ -98,11 +98,11 @@ struct Run {
     net: Net,
     now: Time,
     loads: Vec<Driven>,
-    /// When no more messages are sent.
+    /// The time after which no more messages are sent.
     until: Time,
 }
 
-/// A load at work.
+/// A load and its state.
 struct Driven {
     load: Load,
     sap: Sap,

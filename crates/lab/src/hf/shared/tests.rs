@@ -1,4 +1,4 @@
-//! Scheduling on a frequency that several stations share.
+//! Tests of scheduling on a frequency that several stations share.
 
 use std::time::Duration;
 
@@ -42,21 +42,21 @@ fn a_third_station_has_its_turn_within_the_bound() {
 }
 
 #[test]
-fn a_lone_pair_hardly_pays_for_the_others() {
+fn a_lone_pair_loses_little_to_silent_stations() {
     for speed in SPEEDS {
         let run = |stations| {
             let scene = scene(speed, stations, vec![Load::bulk(0, 1)]);
             shares(speed, &scene.run(MINUTE * 40, 1), MINUTE * 10, MINUTE * 40)[0]
         };
 
-        // Two stations have no others to ask.
+        // Two stations need no pauses for others.
         let (alone, among_four) = (run(2), run(4));
         assert!(among_four > 0.97 * alone, "{speed}: {among_four} of {alone}");
     }
 }
 
 #[test]
-fn a_ring_hands_the_frequency_on() {
+fn stations_in_a_ring_share_equally() {
     for speed in SPEEDS {
         let ring = (0..4).map(|at| Load::bulk(at, (at + 1) % 4)).collect();
         let served = scene(speed, 4, ring).run(MINUTE * 60, 1);
@@ -77,7 +77,7 @@ fn expedited_data_and_bulk_both_go_on() {
 }
 
 #[test]
-fn a_dead_station_holds_nobody_up() {
+fn a_dead_station_delays_no_other() {
     for (speed, most) in [("9600", 10), ("300", 25)] {
         let dead = Load { priority: 0, ..Load::urgent(0, 9, MINUTE) };
         let served = scene(speed, 4, vec![Load::urgent(0, 1, MINUTE), dead]).run(MINUTE * 40, 1);
@@ -88,7 +88,7 @@ fn a_dead_station_holds_nobody_up() {
 }
 
 #[test]
-fn what_is_urgent_overtakes_bulk_in_the_same_direction() {
+fn urgent_messages_overtake_bulk_in_the_same_direction() {
     for (speed, most) in [("9600", 5), ("300", 30)] {
         for seed in 1..=3 {
             let loads = vec![Load::bulk(0, 1), Load::urgent(0, 1, MINUTE)];
@@ -101,7 +101,7 @@ fn what_is_urgent_overtakes_bulk_in_the_same_direction() {
 }
 
 #[test]
-fn transmissions_are_short_while_something_urgent_comes_the_other_way() {
+fn transmissions_are_short_while_urgent_messages_come_from_the_other_side() {
     for (speed, most) in [("9600", 25), ("300", 60)] {
         let loads = vec![Load::bulk(0, 1), Load::urgent(1, 0, MINUTE)];
         let served = scene(speed, 2, loads).run(MINUTE * 30, 1);
@@ -113,7 +113,7 @@ fn transmissions_are_short_while_something_urgent_comes_the_other_way() {
     }
 }
 
-/// A message now and then, among stations that never pause.
+/// Occasional messages among stations that never pause.
 fn late(from: usize, to: usize) -> Load {
     Load { priority: 0, ..Load::urgent(from, to, MINUTE * 5) }
 }
@@ -123,7 +123,7 @@ fn scene(speed: &str, stations: usize, loads: Vec<Load>) -> Scene {
     Scene { waveform, channel: Channel::Clear, stations, loads }
 }
 
-/// What share of the speed each load had.
+/// The share of the speed that each load had.
 fn shares(speed: &str, served: &[Served], from: Duration, until: Duration) -> Vec<f64> {
     let bits = speed.parse::<f64>().expect("a number") * (until - from).as_secs_f64();
     served.iter().map(|load| load.octets(from, until) as f64 * 8.0 / bits).collect()
