@@ -1,6 +1,6 @@
-//! The coefficients of a repair: a function of its datagram's number, so that none need be sent.
+//! The coefficients of a repair, which follow from its datagram's number and so need not be sent.
 
-/// As many non-zero elements of GF(2^8) as are asked for.
+/// A generator of non-zero elements of GF(2^8).
 ///
 /// The generator is `SplitMix64` (Steele, Lea, Flood, "Fast splittable pseudorandom number
 /// generators", 2014), an octet at a time, zeros skipped.
@@ -12,7 +12,7 @@ pub(super) struct Coefficients {
 }
 
 impl Coefficients {
-    /// Those of the repair in datagram `number`.
+    /// The coefficients of the repair in datagram `number`.
     pub(super) fn of(number: u64) -> Self {
         Self { state: number.wrapping_mul(0xd134_2543_de82_ef95), word: 0, left: 0 }
     }

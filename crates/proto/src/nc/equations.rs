@@ -13,7 +13,7 @@ use gf::{accumulate, inverse, multiply, scale};
 /// The sum of `coefficient * source` over `entries` is `symbol`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Row {
-    /// By number, none zero.
+    /// The non-zero coefficients by source number.
     pub(super) entries: Vec<(u64, u8)>,
     pub(super) symbol: Vec<u8>,
 }
@@ -24,17 +24,17 @@ pub(super) struct Equations {
     rows: Vec<Row>,
 }
 
-/// Whether an equation was of use.
+/// Whether an equation was useful.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Outcome {
-    /// It says something that was not known.
+    /// It adds information.
     Innovative,
-    /// It follows from what was there.
+    /// It follows from the equations that were there.
     Redundant,
 }
 
 impl Equations {
-    /// How many independent equations there are.
+    /// The number of independent equations.
     pub(super) fn rank(&self) -> usize {
         self.rows.len()
     }
@@ -83,7 +83,7 @@ impl Equations {
         self.take_solved(solved);
     }
 
-    /// Drops what needs sources before `number`, which nobody will learn any more.
+    /// Drops equations with sources before `number`, which can no longer be recovered.
     pub(super) fn forget_before(&mut self, number: u64) {
         self.rows.retain(|row| row.pivot() >= number);
     }

@@ -1,4 +1,4 @@
-//! The coded tunnel: loss disappears between two gateways.
+//! The coded tunnel, which repairs losses between two gateways.
 //!
 //! ```text
 //!   inner IP     handle_packet  ┌────────┐  poll_transmit    sealed, in UDP

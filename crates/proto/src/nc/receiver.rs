@@ -9,30 +9,30 @@ use super::stats::Received;
 use super::wire::{MAX_HOLES, Records};
 use crate::time::{Time, earliest};
 
-/// How many sources before the first missing one are kept: a repair that is still on its way may
-/// cover them.
+/// The number of sources that are kept before the first missing one: a repair in flight may cover
+/// them.
 const KEPT: u64 = 1_024;
 /// The most equations that are kept.
 const MAX_RANK: usize = 512;
-/// The half-life of what is remembered about reordering.
+/// The half-life of the measured reordering.
 const REORDERING_HALF_LIFE: Duration = Duration::from_secs(10);
 
-/// What is received of one direction.
+/// The receiving half of one direction.
 #[derive(Debug)]
 pub(super) struct Receiver {
-    /// For how many sources from the first missing one on there is room.
+    /// The capacity in sources, from the first missing one on.
     window: u64,
-    /// How long a missing source is waited for.
+    /// How long to wait for a missing source.
     patience: Duration,
     /// The number of the first slot.
     base: u64,
     slots: VecDeque<Slot>,
-    /// Missing sources that are not given up, and since when they are known to be missing.
+    /// Missing sources that are not given up, and the times when they were first known to be missing.
     missing: BTreeMap<u64, Time>,
     equations: Equations,
     released: VecDeque<Vec<u8>>,
     pool: Vec<Vec<u8>>,
-    /// How late a datagram came that others had overtaken, and when that was measured.
+    /// The lateness of a reordered datagram, and when it was measured.
     lateness: (Duration, Time),
 }
 
@@ -54,7 +54,7 @@ enum State {
     Present(Vec<u8>),
 }
 
-/// What a report says of the sources.
+/// The part of a report about sources.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Holes {
     pub(super) first_missing: u64,
@@ -172,7 +172,7 @@ impl Receiver {
         self.trim();
     }
 
-    /// The peer will not send sources before `floor` again.
+    /// The peer will not retransmit sources before `floor`.
     pub(super) fn handle_floor(&mut self, now: Time, floor: u64, stats: &mut Received) {
         if floor > self.end()
             && (floor - self.end() > self.window || !self.extend(now, floor - 1, stats))
@@ -216,7 +216,7 @@ impl Receiver {
         self.base + self.slots.len() as u64
     }
 
-    /// What to report as missing, and when the next source that may only be late counts as missing too.
+    /// The missing sources to report, and when the next source that may only be late counts as missing.
     pub(super) fn holes(&self, now: Time) -> (Holes, Option<Time>) {
         let first_missing =
             self.missing.first_key_value().map_or(self.end(), |(&number, _)| number);
@@ -255,7 +255,7 @@ impl Receiver {
         late.mul_f64(libm::exp2(-halvings)).min(self.patience / 4)
     }
 
-    /// Makes room up to `number`; false if it is out of all reach.
+    /// Makes room up to `number`; false if it is too far away.
     fn extend(&mut self, now: Time, number: u64, stats: &mut Received) -> bool {
         if number < self.base {
             stats.duplicates += 1;
@@ -274,7 +274,7 @@ impl Receiver {
         number >= self.base
     }
 
-    /// Gives up all that is there and begins anew at `number`.
+    /// Gives up all sources and restarts at `number`.
     fn restart(&mut self, number: u64, stats: &mut Received) {
         while let Some((&missing, _)) = self.missing.first_key_value() {
             self.give_up(missing, stats);
@@ -290,7 +290,7 @@ impl Receiver {
         self.slots[index(number - self.base)].state == State::GivenUp
     }
 
-    /// Puts a symbol in its slot and releases what can be; false if it was there.
+    /// Puts a symbol into its slot and releases what is complete; false if it was there already.
     fn place(&mut self, number: u64, symbol: Vec<u8>) -> bool {
         let at = index(number - self.base);
         if matches!(self.slots[at].state, State::Present(_)) {
@@ -338,7 +338,7 @@ impl Receiver {
         }
     }
 
-    /// Releases what waited for `number`, and what waited for that.
+    /// Releases packets that waited for `number`, directly or indirectly.
     fn wake(&mut self, number: u64) {
         let mut awake = vec![number];
         while let Some(number) = awake.pop() {
@@ -372,7 +372,7 @@ impl Receiver {
         self.wake(number);
     }
 
-    /// Forgets sources that no repair will cover any more.
+    /// Forgets sources that no further repair will cover.
     fn trim(&mut self) {
         let first_missing =
             self.missing.first_key_value().map_or(self.end(), |(&number, _)| number);

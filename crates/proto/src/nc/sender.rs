@@ -22,12 +22,12 @@ use crate::time::Time;
 
 /// The most sources that a repair covers: more would not stay in a second-level cache.
 pub(super) const MAX_REPAIR_WINDOW: u64 = 1_024;
-/// Datagrams that count as sent lately.
+/// The number of latest datagrams whose tails are examined separately.
 const LATELY: usize = 16;
 /// The deficit from which an equation is sent.
 const THRESHOLD: f64 = 0.5;
 
-/// Sources that may be needed again, and what is known of their fate.
+/// Sources that may need a retransmission, and what is known about their delivery.
 #[derive(Debug)]
 pub(super) struct Sender {
     /// The most sources that are kept.
@@ -38,7 +38,7 @@ pub(super) struct Sender {
     /// What each datagram from number `log_start` on carried.
     log: VecDeque<Carried>,
     log_start: u64,
-    /// How many of the log are sources, and how many are equations.
+    /// The numbers of sources and of equations in the log.
     sources_since: u32,
     equations_since: u32,
     view: View,
@@ -48,21 +48,21 @@ pub(super) struct Sender {
 #[derive(Debug)]
 struct Source {
     symbol: Vec<u8>,
-    /// When it was sent first.
+    /// The time of its first transmission.
     sent_at: Time,
-    /// The datagram that carried it last.
+    /// The datagram that carried it most recently.
     carried_by: u64,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Carried {
-    /// A repair, or a source that was sent before.
+    /// A repair, or a retransmitted source.
     Equation,
     Other,
     Source,
 }
 
-/// What the last report said, brought up to date.
+/// The last report, updated by what was sent since.
 #[derive(Debug, Default)]
 struct View {
     /// Datagrams before this number have arrived or are lost.
@@ -73,7 +73,7 @@ struct View {
     holes: VecDeque<(u64, u64)>,
 }
 
-/// What a report says of the sources, with numbers in full.
+/// The part of a report about sources, with full numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PeerView<'a> {
     /// One past the greatest datagram number received.
@@ -105,7 +105,7 @@ impl Sender {
         }
     }
 
-    /// Takes what the peer reports.
+    /// Takes a report of the peer.
     pub(super) fn handle_report(&mut self, report: &PeerView<'_>) -> Result<(), Impossible> {
         let log_end = self.log_start + self.log.len() as u64;
         if report.horizon > log_end || report.end > self.end() || report.first_missing > report.end
@@ -127,7 +127,7 @@ impl Sender {
             at = start + u64::from(len);
             self.view.holes.push_back((start, at));
         }
-        // The peer does not know of sources that were lost after the newest that it knows.
+        // The peer does not know sources that were lost after the newest one it received.
         let mut end = report.end.max(self.first);
         while end < self.end() && self.source(end).carried_by < report.horizon {
             end += 1;
@@ -140,7 +140,7 @@ impl Sender {
         Ok(())
     }
 
-    /// All that was sent is taken to be lost.
+    /// Counts everything in flight as lost.
     pub(super) fn handle_silence(&mut self) {
         let end = self.log_start + self.log.len() as u64;
         self.forget_log(end);
@@ -238,7 +238,7 @@ impl Sender {
         self.sources.get(index(start - self.first)).is_some_and(|source| source.sent_at < time)
     }
 
-    /// The oldest source that is known to be lost since it was sent last; it is now carried by
+    /// The oldest source whose latest transmission is known to be lost; it is now carried by
     /// `carried_by`.
     pub(super) fn next_lost(&mut self, carried_by: u64) -> Option<(u64, &[u8])> {
         self.skip_carried();

@@ -22,13 +22,13 @@ use crate::rng::Rng;
 use crate::serial::expand;
 use crate::time::{Time, earliest};
 
-/// The round trip before any is known.
+/// The assumed round trip before the first measurement.
 const UNKNOWN_RTT: Duration = Duration::from_millis(500);
-/// A report is waited for at least this much longer than a round trip.
+/// The least time beyond a round trip that the sender waits for a report.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
-/// The receiver waits this much longer for a source than the sender repairs it.
+/// How much longer the receiver waits for a source than the sender repairs it.
 const GRACE: Duration = Duration::from_millis(500);
-/// Timeouts in a row after which the path MTU is verified, and the peer is asked for a sign of life.
+/// The number of successive timeouts after which the path MTU is verified and the peer is probed.
 const DOUBTS: u32 = 2;
 
 /// One end of a tunnel to one peer: a core as [`crate::contract`] describes it.
@@ -50,10 +50,10 @@ pub struct Tunnel {
     pub(super) config: Config,
     pub(super) stats: Stats,
     events: VecDeque<Event>,
-    /// The last time that the driver told.
+    /// The latest time that the driver passed in.
     pub(super) seen: Time,
 
-    // What goes out.
+    // Sending.
     pub(super) queue: Queue,
     pub(super) order: FlowOrder,
     pub(super) sender: Sender,
@@ -63,19 +63,19 @@ pub struct Tunnel {
     pub(super) silence: Silence,
     /// The number of the next datagram.
     pub(super) next_number: u64,
-    /// A small source that is sent again unasked, and when.
+    /// A small source of which a second copy is sent unasked, and when.
     pub(super) copy: Option<(u64, Time)>,
     /// Memory for a repair.
     pub(super) symbol: Vec<u8>,
 
-    // What comes in.
+    // Receiving.
     pub(super) receiver: Receiver,
     pub(super) reporter: Reporter,
 
     // The path.
     pub(super) liveness: Liveness,
     pub(super) mtu: Search,
-    /// The size of a probe that came and is to be answered.
+    /// The size of a received probe that must be answered.
     pub(super) probe_reply: Option<u16>,
 }
 
@@ -200,7 +200,7 @@ impl Tunnel {
         }
     }
 
-    /// The path has changed: the peer's address or our own. What was learnt of it is forgotten.
+    /// The path has changed: the peer's address or our own. Everything learnt about it is forgotten.
     pub fn handle_path_changed(&mut self, now: Time) {
         self.seen = now;
         self.rate.reset(now);
@@ -218,7 +218,7 @@ impl Tunnel {
         self.note_mtu(before);
     }
 
-    /// Acts on what is due. Early and repeated calls do nothing.
+    /// Acts on all deadlines up to `now`. Early and repeated calls do nothing.
     pub fn handle_timeout(&mut self, now: Time) {
         self.seen = now;
         self.receiver.handle_timeout(now, &mut self.stats.received);
@@ -275,7 +275,7 @@ impl Tunnel {
             self.stuck_at(),
             self.liveness.next_timeout(),
         ];
-        // What could have gone before now waits for the bearer, not for time.
+        // Datagrams that could have been sent before now wait for the bearer, not for time.
         let transmissions = self.next_transmissions().map(|at| at.filter(|at| *at > self.seen));
         deadlines.into_iter().chain(transmissions).fold(None, earliest)
     }
@@ -300,7 +300,7 @@ impl Tunnel {
         Stats { inner, ..self.stats }
     }
 
-    /// What is known of the path.
+    /// The estimates of the path.
     #[must_use]
     pub fn estimates(&self) -> Estimates {
         Estimates {
@@ -315,7 +315,7 @@ impl Tunnel {
         }
     }
 
-    /// Something came from the peer, so the path works.
+    /// Something was received from the peer, so the path works.
     fn handle_heard(&mut self, now: Time) {
         self.mtu.handle_heard();
         if self.liveness.handle_heard() {
@@ -357,7 +357,7 @@ impl Tunnel {
         self.note_mtu(before);
     }
 
-    /// Tells the driver when another length of packets fits than before.
+    /// Tells the driver when the longest inner packet has changed.
     fn note_mtu(&mut self, before: usize) {
         let mtu = self.mtu();
         if mtu == before {
@@ -384,7 +384,7 @@ impl Tunnel {
         self.sender.oldest_sent_at().map(|at| at + self.config.deadline)
     }
 
-    /// When reports have stayed away for too long.
+    /// When the retransmission timer expires.
     fn silence_ends_at(&self) -> Option<Time> {
         if !self.sender.has_unacknowledged() || self.liveness.is_down() {
             return None;
