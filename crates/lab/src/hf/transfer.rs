@@ -123,8 +123,22 @@ impl Place for Link {
             _ => KEYED_RUNS,
         };
         let work = move |seed| outcome(&link, &link.run(seed));
-        Cell::new(format!("transfer {link:?}"), work).at_most(most)
+        Cell::new(name(self), work).at_most(most)
     }
+}
+
+/// The name of its cell, and so the seed of its runs: other words for the same would be other figures.
+fn name(link: &Link) -> String {
+    let Link { waveform, channel, key_up, is_slotted, octets, send_buffer, limit, .. } = link;
+    let transport = match link.transport {
+        Transport::Arq { in_order } => format!("Arq {{ in_order: {in_order} }}"),
+        Transport::NonArq { repeats } => format!("NonArq {{ repeats: {repeats} }}"),
+    };
+    format!(
+        "transfer Link {{ waveform: {waveform:?}, channel: {channel:?}, key_up: {key_up:?}, \
+         transport: {transport}, is_slotted: {is_slotted}, octets: {octets}, \
+         send_buffer: {send_buffer}, limit: {limit:?} }}"
+    )
 }
 
 fn outcome(link: &Link, transfer: &Transfer) -> Outcome {
@@ -175,5 +189,26 @@ pub(super) fn buffer(octets: usize) -> String {
     match octets >> 20 {
         0 => format!("{} KB", octets >> 10),
         megabytes => format!("{megabytes} MB"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_stay_what_they_were() {
+        let name = |transport| name(&errored(1e-4, transport, 102_400, radio::FASTEST));
+        let told = |transport: &str, is_slotted: bool| {
+            format!(
+                "transfer Link {{ waveform: Waveform {{ family: Stanag4539, bits_per_s: 9600, \
+                 interleaver: Short }}, channel: Ber(0.0001), key_up: 200ms, \
+                 transport: {transport}, is_slotted: {is_slotted}, octets: 102400, \
+                 send_buffer: 65536, limit: 28800s }}"
+            )
+        };
+
+        assert_eq!(name(Transport::Arq { in_order: true }), told("Arq { in_order: true }", false));
+        assert_eq!(name(Transport::NonArq { repeats: 0 }), told("NonArq { repeats: 0 }", true));
     }
 }
