@@ -119,9 +119,15 @@ impl Run {
             *octet ^= 1 << (value & 7);
         }
         let to = if value & 1 == 0 { NEAR } else { Address::BROADCAST };
-        let mode = request.mode;
-        let (errored, missing) = (Vec::new(), Vec::new());
-        let indication = Indication { from: FAR, to, mode, s_pdu, errored, missing };
+        let indication = Indication {
+            from: FAR,
+            to,
+            mode: request.mode,
+            is_expedited: request.is_expedited,
+            s_pdu,
+            errored: Vec::new(),
+            missing: Vec::new(),
+        };
         self.server.handle_indication(self.now, &indication);
     }
 

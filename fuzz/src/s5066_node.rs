@@ -9,7 +9,7 @@ use proto::rng::Rng;
 use proto::s5066::dts::wire::Frame;
 use proto::s5066::node::{Config, Node, Record};
 use proto::s5066::sis::client::{self, Client, SendId};
-use proto::s5066::sis::{Sap, Service, UnidataReason};
+use proto::s5066::sis::{Mode, Sap, Service, UnidataReason};
 use proto::s5066::{Address, sis};
 use proto::time::Time;
 
@@ -142,7 +142,7 @@ impl Run {
             to_sap: SAP,
             priority: value & 0x0f,
             is_expedited: value & 0x10 != 0,
-            service: Some(Service { in_order: value & 0x20 == 0, ..Service::ARQ }),
+            service: Some(Service::of(Mode::Arq { in_order: value & 0x20 == 0 })),
             ttl: Duration::from_secs(u64::from(value & 0x40)),
             u_pdu: &vec![value; 1 + usize::from(value) * 8],
         };

@@ -4,15 +4,15 @@
 use std::time::Duration;
 
 use proto::s5066::Address;
-use proto::s5066::service::{Command, Failure, Indication, LinkEvent, Mode, Outcome, Request};
+use proto::s5066::service::{Command, Failure, Indication, LinkEvent, Outcome, Request};
 use proto::s5066::sis::client::{self, Client};
 use proto::s5066::sis::primitive::ENVELOPE;
 use proto::s5066::sis::server::{Backlog, Known};
 use proto::s5066::sis::spdu::SPdu;
 use proto::s5066::sis::stream::Stream;
 use proto::s5066::sis::{
-    ClientId, Config, Delivery, Event, FlowControl, Limits, NodeStatus, PeerState, Primitive, Sap,
-    Server, Service, Transmission, UnavailableReason,
+    ClientId, Config, Delivery, Event, FlowControl, Limits, Mode, NodeStatus, PeerState, Primitive,
+    Sap, Server, Service, UnavailableReason,
 };
 use proto::time::Time;
 
@@ -115,8 +115,7 @@ impl Stage {
                 let service: Delivery = if value & 1 == 0 {
                     Service::ARQ.into()
                 } else {
-                    let transmission = Transmission::NonArqWithErrors;
-                    Service { transmission, ..Service::NON_ARQ }.into()
+                    Service { takes_errors: true, ..Service::NON_ARQ }.into()
                 };
                 let mut bind = Vec::new();
                 let sap = Sap::new(value >> 4);
@@ -147,16 +146,13 @@ impl Stage {
             // What this node sends comes back from another.
             10 => {
                 if let Some(request) = self.below.first() {
-                    let (mode, s_pdu) = (request.mode, request.s_pdu.clone());
-                    self.indicate(mode, s_pdu, value);
+                    let Request { mode, is_expedited, ref s_pdu, .. } = *request;
+                    self.indicate(mode, is_expedited, s_pdu.clone(), value);
                 }
                 return after;
             }
-            11 => self.indicate(Mode::ExpeditedArq, octets.to_vec(), 0),
-            12 => {
-                let mode = Mode::NonArq { in_order: false, repeats: 0 };
-                self.indicate(mode, octets.to_vec(), action);
-            }
+            11 => self.indicate(Mode::Arq { in_order: true }, true, octets.to_vec(), 0),
+            12 => self.indicate(Mode::ONCE, false, octets.to_vec(), action),
             13 => {
                 self.now += Duration::from_secs(u64::from(value));
                 return after;
@@ -190,11 +186,12 @@ impl Stage {
         }
     }
 
-    fn indicate(&mut self, mode: Mode, s_pdu: Vec<u8>, damage: u8) {
+    fn indicate(&mut self, mode: Mode, is_expedited: bool, s_pdu: Vec<u8>, damage: u8) {
         let mut indication = Indication {
             from: FAR,
             to: if damage & 0x80 == 0 { NEAR } else { Address::BROADCAST },
             mode,
+            is_expedited,
             s_pdu,
             errored: Vec::new(),
             missing: Vec::new(),

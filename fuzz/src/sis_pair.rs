@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use proto::s5066::Address;
-use proto::s5066::service::{Command, Failure, Indication, LinkEvent, Mode, Outcome, Request};
+use proto::s5066::service::{Command, Failure, Indication, LinkEvent, Outcome, Request};
 use proto::s5066::sis::client::{self, Client, HardLinkEvent, SendId};
 use proto::s5066::sis::primitive::{HardLink, LinkKind};
 use proto::s5066::sis::server::Backlog;
 use proto::s5066::sis::{
-    ClientId, Config, Confirmation, Event, FlowControl, Limits, Sap, Server, Service, Transmission,
+    ClientId, Config, Confirmation, Event, FlowControl, Limits, Mode, Sap, Server, Service,
 };
 use proto::time::Time;
 
@@ -141,15 +141,16 @@ impl Run {
     }
 
     fn send(&mut self, end: usize, user: usize, value: u8) {
-        let transmission =
-            if value & 0x0c == 0x0c { Transmission::NonArq } else { Transmission::Arq };
-        let confirmation = match (transmission, value & 3) {
-            (Transmission::Arq, 1) => Confirmation::Node,
-            (Transmission::Arq, 2 | 3) => Confirmation::Client,
+        let in_order = value & 0x10 == 0;
+        let is_arq = value & 0x0c != 0x0c;
+        let mode =
+            if is_arq { Mode::Arq { in_order } } else { Mode::NonArq { in_order, repeats: 0 } };
+        let confirmation = match value & 3 {
+            1 if is_arq => Confirmation::Node,
+            2 | 3 if is_arq => Confirmation::Client,
             _ => Confirmation::None,
         };
-        let in_order = value & 0x10 == 0;
-        let service = Service { transmission, confirmation, in_order, repeats: 0 };
+        let service = Service { confirmation, ..Service::of(mode) };
         let mut u_pdu = self.sent.to_be_bytes().to_vec();
         u_pdu.resize(NAME + usize::from(value) * 8, value);
         let user = &mut self.ends[end].users[user];
@@ -194,8 +195,9 @@ impl Run {
             to: request.to,
             mode: match request.mode {
                 Mode::NonArq { in_order, .. } => Mode::NonArq { in_order, repeats: 0 },
-                mode @ (Mode::Arq { .. } | Mode::ExpeditedArq | Mode::ExpeditedNonArq) => mode,
+                mode @ Mode::Arq { .. } => mode,
             },
+            is_expedited: request.is_expedited,
             s_pdu: request.s_pdu.clone(),
             errored: Vec::new(),
             missing: Vec::new(),

@@ -11,8 +11,8 @@ use proto::s5066::sis::primitive::{
     UnidataRejected, UnidataRequest,
 };
 use proto::s5066::sis::{
-    BindReason, LinkReason, NodeStatus, Sap, Service, TerminateReason, Transmission,
-    UnavailableReason, UnbindReason, UnidataReason,
+    BindReason, LinkReason, Mode, NodeStatus, Sap, Service, TerminateReason, UnavailableReason,
+    UnbindReason, UnidataReason,
 };
 use proto::tcp::{Flags, Options, Segment};
 use proto::time::Time;
@@ -89,9 +89,9 @@ fn tshark_puts_primitives_together_that_segments_cut() {
 
 /// All 27, in the order of their types.
 fn primitives() -> Vec<(Primitive<'static>, Fields)> {
-    let service = Service { in_order: false, ..Service::ARQ };
-    let repeated =
-        Service { transmission: Transmission::NonArqWithErrors, repeats: 3, ..Service::NON_ARQ };
+    let service = Service::of(Mode::Arq { in_order: false });
+    let repeated = Service::of(Mode::NonArq { in_order: false, repeats: 3 });
+    let repeated = Service { takes_errors: true, ..repeated };
     let link = HardLink { kind: LinkKind::Exclusive, priority: 3, remote_sap: IP, remote: A };
     let message = Management { kind: 7, body: b"go" };
     let request = UnidataRequest {

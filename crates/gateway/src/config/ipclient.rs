@@ -156,7 +156,7 @@ fn classes(section: &Section<'_>, parameters: &mut ipclient::Config) -> Result<(
 
 #[cfg(test)]
 mod tests {
-    use proto::ipclient::Transport;
+    use proto::s5066::sis::Mode;
 
     use super::super::Config;
     use super::*;
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!((client.parameters.sap.number(), client.parameters.mtu), (9, 2_048));
         assert_eq!(client.device, "trackway-hf0");
         let class = client.parameters.classes[0];
-        assert_eq!(class.unicast, Transport::Arq { in_order: true });
+        assert_eq!(class.unicast, Mode::Arq { in_order: true });
         assert_eq!(class.ttl, Some(Duration::from_secs(600)));
         let nodes: Vec<_> = client.routes.iter().map(|route| route.node.to_string()).collect();
         assert_eq!(nodes, ["0.10.20.31", "0.10.20.31"]);
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(client.routes[2].node, Address::BROADCAST);
         for dscp in [46, 34] {
             let class = client.parameters.classes[dscp];
-            assert_eq!((class.priority, class.unicast), (13, Transport::NonArq { repeats: 0 }));
+            assert_eq!((class.priority, class.unicast), (13, Mode::ONCE));
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use proto::modem::Waveform;
 use proto::rng::Rng;
 use proto::s5066::node::{Record, Stats};
-use proto::s5066::sis::{Client, ClientId, Sap, Service, client};
+use proto::s5066::sis::{Client, ClientId, Mode, Sap, Service, client};
 use proto::s5066::{Address, Node};
 use proto::time::Time;
 use sim::hf::{Channel, Medium, Net, StationId};
@@ -262,7 +262,7 @@ impl Pair {
             to_sap: SAP,
             priority: 0,
             is_expedited: false,
-            service: Some(Service { in_order: false, ..Service::ARQ }),
+            service: Some(Service::of(Mode::Arq { in_order: false })),
             ttl: Duration::ZERO,
             u_pdu: &self.u_pdu,
         };

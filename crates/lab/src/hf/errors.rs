@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proto::ipclient::Transport;
+use proto::s5066::sis::Mode;
 
 use super::compare::{self, Compared, Radio};
 use super::link::Link;
@@ -28,7 +28,7 @@ struct Way {
     title: &'static str,
     /// The inks of our figures and of the published ones.
     inks: [Ink; 2],
-    transport: Transport,
+    mode: Mode,
     /// By bit error rate; `None` is "not viable".
     published: [Option<f64>; 4],
 }
@@ -38,21 +38,21 @@ const IN_ORDER: Way = Way {
     series: "arq-in-order",
     title: "ARQ, in order",
     inks: [Ink::Default, Ink::Trace(0)],
-    transport: Transport::Arq { in_order: true },
+    mode: Mode::Arq { in_order: true },
     published: [Some(0.562), Some(0.539), Some(0.400), Some(0.247)],
 };
 const ANY_ORDER: Way = Way {
     series: "arq-any-order",
     title: "ARQ, any order",
     inks: [Ink::Paper, Ink::Trace(1)],
-    transport: Transport::Arq { in_order: false },
+    mode: Mode::Arq { in_order: false },
     published: [Some(0.584), Some(0.576), Some(0.447), Some(0.236)],
 };
 const NON_ARQ: Way = Way {
     series: "non-arq",
     title: "without ARQ",
     inks: [Ink::Tcp, Ink::Trace(2)],
-    transport: Transport::NonArq { repeats: 0 },
+    mode: Mode::ONCE,
     published: [Some(0.563), Some(0.466), Some(0.349), None],
 };
 static WAYS: [Way; 3] = [IN_ORDER, ANY_ORDER, NON_ARQ];
@@ -84,7 +84,7 @@ impl Way {
     }
 
     fn keyed(&self, ber: f64, key_up: Duration) -> Link {
-        errored(ber, self.transport, OCTETS, key_up)
+        errored(ber, self.mode, OCTETS, key_up)
     }
 }
 
@@ -236,7 +236,7 @@ mod tests {
         judge(&Runs::made_up(links(), runs, |link| {
             let of = |way: &Way| {
                 let place = ERRORS.iter().position(|ber| way.keyed(*ber, link.key_up) == *link)?;
-                let ahead = if way.transport == ANY_ORDER.transport { ahead } else { 1.0 };
+                let ahead = if way.mode == ANY_ORDER.mode { ahead } else { 1.0 };
                 Some(way.published[place].map_or(unviable, |it| it * better * ahead))
             };
             vec![(UTILISATION, WAYS.iter().find_map(of).unwrap_or_default())]

@@ -4,7 +4,7 @@ mod tables;
 
 use std::time::Duration;
 
-use proto::ipclient::Transport;
+use proto::s5066::sis::Mode;
 
 use super::compare::{self, Compared, Radio, Standing};
 use super::link::Link;
@@ -83,7 +83,7 @@ pub(super) fn claims() -> [Claim; 2] {
 struct Comparison {
     id: &'static str,
     series: &'static str,
-    transport: Transport,
+    mode: Mode,
     rows: &'static [Row],
     /// The row that is shown as a timeline.
     shown: usize,
@@ -92,29 +92,24 @@ struct Comparison {
 const IP_CLIENT: Comparison = Comparison {
     id: "hf-ipclient",
     series: "arq",
-    transport: Transport::Arq { in_order: true },
+    mode: Mode::Arq { in_order: true },
     rows: &ARQ,
     shown: 7,
 };
-const WITHOUT_ARQ: Comparison = Comparison {
-    id: "hf-nonarq",
-    series: "non-arq",
-    transport: Transport::NonArq { repeats: 0 },
-    rows: &NON_ARQ,
-    shown: 2,
-};
+const WITHOUT_ARQ: Comparison =
+    Comparison { id: "hf-nonarq", series: "non-arq", mode: Mode::ONCE, rows: &NON_ARQ, shown: 2 };
 
 impl Comparison {
     /// The transfer that is judged for radios with this key-up.
     fn link(&self, row: Row, key_up: Duration) -> Link {
-        row.link(self.transport, key_up, BUFFER)
+        row.link(self.mode, key_up, BUFFER)
     }
 
     fn links(&self) -> Vec<Link> {
         let of = |row: Row| {
-            key_ups::key_ups().into_iter().flat_map(move |key_up| {
-                BUFFERS.map(|buffer| row.link(self.transport, key_up, buffer))
-            })
+            key_ups::key_ups()
+                .into_iter()
+                .flat_map(move |key_up| BUFFERS.map(|buffer| row.link(self.mode, key_up, buffer)))
         };
         self.rows.iter().flat_map(|&row| of(row)).collect()
     }
@@ -186,7 +181,7 @@ impl Comparison {
         buffer: usize,
     ) -> Vec<Compared> {
         let Some(published) = row.published else { return Vec::new() };
-        let link = row.link(self.transport, key_up, buffer);
+        let link = row.link(self.mode, key_up, buffer);
         let place = format!("for {}", row.place());
         let used = runs.at(&link, UTILISATION);
         let mut compared = vec![Compared::share(&place, &used, published.utilisation)];
@@ -227,7 +222,7 @@ impl Comparison {
             points.extend(of(self.link(row, key_up), suffix));
         }
         for other in BUFFERS.into_iter().filter(|&other| other != BUFFER) {
-            let link = row.link(self.transport, radio::FASTEST, other);
+            let link = row.link(self.mode, radio::FASTEST, other);
             points.extend(of(link, format!(", {}", buffer(other))));
         }
         let of_published = |published: Published| {
@@ -261,9 +256,9 @@ impl Comparison {
                 title: format!("End-to-end TCP over IP Client at {speed} bit/s"),
                 subtitle: format!(
                     "{}, a clear link, key-up {}, socket buffer {}",
-                    match self.transport {
-                        Transport::Arq { .. } => "With ARQ",
-                        Transport::NonArq { .. } => "Without ARQ, access in slots",
+                    match self.mode {
+                        Mode::Arq { .. } => "With ARQ",
+                        Mode::NonArq { .. } => "Without ARQ, access in slots",
                     },
                     compare::seconds(radio::FASTEST),
                     buffer(BUFFER),
@@ -285,9 +280,9 @@ impl Comparison {
         Exchange {
             name: format!("{}-timeline", self.id),
             title: format!("{} by TCP over IP Client", row.place()),
-            subtitle: match self.transport {
-                Transport::Arq { .. } => "With ARQ: handshake, slow start, confirmation".to_owned(),
-                Transport::NonArq { .. } => {
+            subtitle: match self.mode {
+                Mode::Arq { .. } => "With ARQ: handshake, slow start, confirmation".to_owned(),
+                Mode::NonArq { .. } => {
                     "Without ARQ: handshake, slow start, confirmation".to_owned()
                 }
             },
@@ -307,7 +302,7 @@ mod tests {
     fn verdict(comparison: &Comparison, runs: u32, better: f64, late: f64) -> Verdict {
         let row_of = |link: &Link| {
             let is_of =
-                |row: &&Row| row.link(comparison.transport, link.key_up, link.send_buffer) == *link;
+                |row: &&Row| row.link(comparison.mode, link.key_up, link.send_buffer) == *link;
             comparison.rows.iter().find(is_of).and_then(|row| row.published)
         };
         let judged = comparison.judge(&Runs::made_up(comparison.links(), runs, |link| {

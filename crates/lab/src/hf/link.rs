@@ -12,11 +12,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use proto::ipclient::Transport;
 use proto::modem::Waveform;
 use proto::quantity::BitRate;
 use proto::s5066::cas::Access;
 use proto::s5066::node::Record;
+use proto::s5066::sis::Mode;
 use proto::tcp;
 use proto::time::Time;
 use sim::app::transfer;
@@ -42,7 +42,7 @@ pub struct Link {
     /// The time from the command to transmit until the preamble, at both stations.
     pub key_up: Duration,
     /// How the IP clients send.
-    pub transport: Transport,
+    pub mode: Mode,
     /// How the stations share the frequency.
     pub is_slotted: bool,
     /// Octets to be transferred.
@@ -109,7 +109,7 @@ impl Link {
             }
             let mut station = HfStation::new(host, config);
             station.behind = vec![Prefix::host(behind)];
-            station.client.set_unicast(self.transport);
+            station.client.set_unicast(self.mode);
             station
         });
         let hf = world.add_hf(radio::air(self.channel, self.key_up), stations.collect());

@@ -1,7 +1,7 @@
 //! Runs of a transfer, and their comparison with a published one.
 
-use proto::ipclient::Transport;
 use proto::modem::Waveform;
+use proto::s5066::sis::Mode;
 use sim::hf::Channel;
 use std::time::Duration;
 
@@ -69,13 +69,13 @@ impl Published {
 
 impl Row {
     /// The transfer over a clear link.
-    pub(super) fn link(self, transport: Transport, key_up: Duration, send_buffer: usize) -> Link {
+    pub(super) fn link(self, mode: Mode, key_up: Duration, send_buffer: usize) -> Link {
         Link {
             waveform: waveform(self.speed),
             channel: Channel::Clear,
             key_up,
-            transport,
-            is_slotted: is_slotted(transport),
+            mode,
+            is_slotted: is_slotted(mode),
             octets: u64::from(self.kilobytes) * 1_000,
             send_buffer,
             limit: LIMIT,
@@ -89,13 +89,13 @@ impl Row {
 }
 
 /// A transfer with bit errors.
-pub(super) fn errored(ber: f64, transport: Transport, octets: u64, key_up: Duration) -> Link {
+pub(super) fn errored(ber: f64, mode: Mode, octets: u64, key_up: Duration) -> Link {
     Link {
         waveform: waveform(9_600),
         channel: if ber > 0.0 { Channel::Ber(ber) } else { Channel::Clear },
         key_up,
-        transport,
-        is_slotted: is_slotted(transport),
+        mode,
+        is_slotted: is_slotted(mode),
         octets,
         send_buffer: BUFFER,
         limit: LIMIT,
@@ -103,10 +103,10 @@ pub(super) fn errored(ber: f64, transport: Transport, octets: u64, key_up: Durat
 }
 
 /// The white paper shares the frequency in slots where nothing is acknowledged.
-fn is_slotted(transport: Transport) -> bool {
-    match transport {
-        Transport::Arq { .. } => false,
-        Transport::NonArq { .. } => true,
+fn is_slotted(mode: Mode) -> bool {
+    match mode {
+        Mode::Arq { .. } => false,
+        Mode::NonArq { .. } => true,
     }
 }
 
@@ -130,9 +130,9 @@ impl Place for Link {
 /// The name of its cell, and so the seed of its runs: other words for the same would be other figures.
 fn name(link: &Link) -> String {
     let Link { waveform, channel, key_up, is_slotted, octets, send_buffer, limit, .. } = link;
-    let transport = match link.transport {
-        Transport::Arq { in_order } => format!("Arq {{ in_order: {in_order} }}"),
-        Transport::NonArq { repeats } => format!("NonArq {{ repeats: {repeats} }}"),
+    let transport = match link.mode {
+        Mode::Arq { in_order } => format!("Arq {{ in_order: {in_order} }}"),
+        Mode::NonArq { repeats, .. } => format!("NonArq {{ repeats: {repeats} }}"),
     };
     format!(
         "transfer Link {{ waveform: {waveform:?}, channel: {channel:?}, key_up: {key_up:?}, \
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn seeds_stay_what_they_were() {
-        let name = |transport| name(&errored(1e-4, transport, 102_400, radio::FASTEST));
+        let name = |mode| name(&errored(1e-4, mode, 102_400, radio::FASTEST));
         let told = |transport: &str, is_slotted: bool| {
             format!(
                 "transfer Link {{ waveform: Waveform {{ family: Stanag4539, bits_per_s: 9600, \
@@ -208,7 +208,7 @@ mod tests {
             )
         };
 
-        assert_eq!(name(Transport::Arq { in_order: true }), told("Arq { in_order: true }", false));
-        assert_eq!(name(Transport::NonArq { repeats: 0 }), told("NonArq { repeats: 0 }", true));
+        assert_eq!(name(Mode::Arq { in_order: true }), told("Arq { in_order: true }", false));
+        assert_eq!(name(Mode::ONCE), told("NonArq { repeats: 0 }", true));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::config::{Config, Transport};
+use super::config::Config;
 use super::pending::Pending;
 use super::queue::{Item, Pushed, Queue};
 use super::route::find;
@@ -16,7 +16,7 @@ use crate::ip::{Header, fragment};
 use crate::s5066::Address;
 use crate::s5066::sis::client::{self, Client, Send};
 use crate::s5066::sis::primitive::Arrival;
-use crate::s5066::sis::{BindReason, NodeStatus, UnbindReason, UnidataReason};
+use crate::s5066::sis::{BindReason, Mode, NodeStatus, Service, UnbindReason, UnidataReason};
 use crate::time::{Time, earliest};
 
 /// Octets that wait for the socket at most: what is there cannot be reconsidered.
@@ -87,7 +87,7 @@ impl IpClient {
     pub fn new(now: Time, config: Config) -> Self {
         let client = client::Config {
             rank: config.rank,
-            service: config.service(),
+            service: Service::of(config.classes[0].unicast),
             max_unsent: MAX_UNSENT,
             ..client::Config::new(config.sap)
         };
@@ -151,14 +151,14 @@ impl IpClient {
         };
         let class = self.config.classes[usize::from(header.traffic_class >> 2)];
         // A multicast address may belong to a single node, and then have ARQ.
-        let transport = if to.is_group() {
-            Transport::NonArq { repeats: class.group_repeats }
+        let mode = if to.is_group() {
+            Mode::NonArq { in_order: false, repeats: class.group_repeats }
         } else {
             class.unicast
         };
 
         self.stats.taken.expired += self.queue.expire(now);
-        let mut item = Item::new(packet, to, transport, class.priority);
+        let mut item = Item::new(packet, to, mode, class.priority);
         item.expires = class.ttl.map(|ttl| now + ttl);
         item.tcp = Tcp::of(header, packet).filter(|_| self.config.supersede);
         match self.queue.push(item) {
@@ -328,7 +328,7 @@ impl IpClient {
                 to_sap: self.config.sap,
                 priority: item.priority,
                 is_expedited: false,
-                service: Some(item.transport.service()),
+                service: Some(Service::of(item.mode)),
                 ttl: left.unwrap_or_default(),
                 u_pdu: &item.packet,
             };
@@ -341,12 +341,12 @@ impl IpClient {
                     }
                     self.stats.handed.packets += 1;
                     self.stats.handed.octets += item.packet.len() as u64;
-                    match item.transport {
-                        Transport::Arq { .. } => {
+                    match item.mode {
+                        Mode::Arq { .. } => {
                             self.pending.handle_sent(now, id, item.packet, item.tcp);
                         }
                         // Nothing will tell what becomes of it.
-                        Transport::NonArq { .. } => self.queue.release(item.tcp),
+                        Mode::NonArq { .. } => self.queue.release(item.tcp),
                     }
                 }
                 Err(client::NotSent::TooLarge { .. }) => {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::route::Route;
 use crate::s5066::Address;
-use crate::s5066::sis::{Confirmation, Sap, Service, Transmission};
+use crate::s5066::sis::{Mode, Sap};
 
 /// The parameters of an IP client.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,55 +45,11 @@ pub struct Class {
     /// 0 to 15, the highest.
     pub priority: u8,
     /// To a node.
-    pub unicast: Transport,
+    pub unicast: Mode,
     /// To a group: times it is sent again, 0 to 15.
     pub group_repeats: u8,
     /// How long it is of use, waiting included; `None` for ever.
     pub ttl: Option<Duration>,
-}
-
-/// With or without acknowledgement.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Transport {
-    /// Repeated until acknowledged.
-    Arq {
-        /// Whether datagrams wait at the receiver for those sent before them.
-        in_order: bool,
-    },
-    /// Sent once and `repeats` times again, 0 to 15.
-    NonArq {
-        /// How often again.
-        repeats: u8,
-    },
-}
-
-impl Transport {
-    /// What users call them.
-    pub(super) const NAMES: [&str; 3] = ["arq", "arq-any-order", "non-arq"];
-
-    /// What users call it.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Arq { in_order: true } => "arq",
-            Self::Arq { in_order: false } => "arq-any-order",
-            Self::NonArq { .. } => "non-arq",
-        }
-    }
-
-    /// The one that is called so; without ARQ it repeats so often.
-    pub(super) fn named(name: &str, repeats: u8) -> Self {
-        match name {
-            "non-arq" => Self::NonArq { repeats },
-            name => Self::Arq { in_order: name != "arq-any-order" },
-        }
-    }
-
-    pub(super) fn service(self) -> Service {
-        match self {
-            Self::Arq { in_order } => Service { in_order, ..Service::ARQ },
-            Self::NonArq { repeats } => Service { repeats, ..Service::NON_ARQ },
-        }
-    }
 }
 
 impl Config {
@@ -110,7 +66,7 @@ impl Config {
                 // Annex F, table 9: twice the class selector.
                 priority: u8::try_from(dscp >> 3).unwrap_or_default() * 2,
                 // To TCP, what overtakes a datagram that is sent again looks like its loss.
-                unicast: Transport::Arq { in_order: true },
+                unicast: Mode::Arq { in_order: true },
                 group_repeats: 0,
                 ttl: None,
             }),
@@ -125,7 +81,7 @@ impl Config {
     }
 
     /// Carries all to nodes like this.
-    pub fn set_unicast(&mut self, unicast: Transport) {
+    pub fn set_unicast(&mut self, unicast: Mode) {
         for class in &mut self.classes {
             class.unicast = unicast;
         }
@@ -135,7 +91,7 @@ impl Config {
     pub fn set_repeats(&mut self, times: u8) {
         for class in &mut self.classes {
             class.group_repeats = times;
-            if let Transport::NonArq { repeats } = &mut class.unicast {
+            if let Mode::NonArq { repeats, .. } = &mut class.unicast {
                 *repeats = times;
             }
         }
@@ -145,15 +101,6 @@ impl Config {
     pub fn set_ttl(&mut self, ttl: Option<Duration>) {
         for class in &mut self.classes {
             class.ttl = ttl;
-        }
-    }
-
-    /// What the client is bound with: that of DSCP 0.
-    pub(super) fn service(&self) -> Service {
-        let service = self.classes[0].unicast.service();
-        match service.transmission {
-            Transmission::Arq => Service { confirmation: Confirmation::Node, ..service },
-            Transmission::NonArq | Transmission::NonArqWithErrors => service,
         }
     }
 }

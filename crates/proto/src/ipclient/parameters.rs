@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::config::{Class, Config, Transport};
+use super::config::{Class, Config};
 use crate::parameter::{Kind, Parameter, Table, Value};
-use crate::s5066::sis::Sap;
+use crate::s5066::sis::{Mode, Sap};
 
 /// What users may set of IP over STANAG 5066.
 pub static PARAMETERS: Table<Config> = Table {
@@ -41,11 +41,11 @@ pub static PARAMETERS: Table<Config> = Table {
         ),
         Parameter::new(
             "unicast",
-            Kind::Word(&Transport::NAMES),
+            Kind::Word(&MODES),
             "How datagrams to one node travel: acknowledged and in order, acknowledged and as they \
              arrive, or not acknowledged.",
-            |it| Value::Text(it.classes[0].unicast.name().to_owned()),
-            |it, to| it.set_unicast(Transport::named(to.text(), it.classes[0].group_repeats)),
+            |it| name(it.classes[0].unicast),
+            |it, to| it.set_unicast(mode(to.text(), it.classes[0].group_repeats)),
         ),
         Parameter::new(
             "ttl",
@@ -79,14 +79,37 @@ pub static CLASS: Table<Class> = Table {
         ),
         Parameter::new(
             "unicast",
-            Kind::Word(&Transport::NAMES),
+            Kind::Word(&MODES),
             "How datagrams to one node travel.",
-            |it| Value::Text(it.unicast.name().to_owned()),
-            |it, to| it.unicast = Transport::named(to.text(), it.group_repeats),
+            |it| name(it.unicast),
+            |it, to| it.unicast = mode(to.text(), it.group_repeats),
         ),
     ],
     rules: &[],
 };
+
+/// How a datagram travels to one node.
+const MODES: [&str; 3] = ["arq", "arq-any-order", "non-arq"];
+
+fn name(mode: Mode) -> Value {
+    let [in_order, any_order, non_arq] = MODES;
+    let name = match mode {
+        Mode::Arq { in_order: true } => in_order,
+        Mode::Arq { in_order: false } => any_order,
+        Mode::NonArq { .. } => non_arq,
+    };
+    Value::Text(name.to_owned())
+}
+
+/// The one of this name; without ARQ it repeats so often.
+fn mode(name: &str, repeats: u8) -> Mode {
+    let [_, any_order, non_arq] = MODES;
+    if name == non_arq {
+        Mode::NonArq { in_order: false, repeats }
+    } else {
+        Mode::Arq { in_order: name != any_order }
+    }
+}
 
 /// The field has 20 bits of 2 s.
 const LONGEST: Duration = Duration::from_secs(1_296_000);

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::config::Transport;
 use super::tcp::{Identity, Tcp};
 use crate::ip::FlowKey;
 use crate::s5066::Address;
+use crate::s5066::sis::Mode;
 use crate::time::Time;
 
 const PRIORITIES: usize = 16;
@@ -30,7 +30,7 @@ pub(super) struct Item {
     number: u64,
     pub(super) packet: Vec<u8>,
     pub(super) to: Address,
-    pub(super) transport: Transport,
+    pub(super) mode: Mode,
     pub(super) priority: u8,
     pub(super) expires: Option<Time>,
     pub(super) tcp: Option<Tcp>,
@@ -176,8 +176,8 @@ impl Queue {
 }
 
 impl Item {
-    pub(super) fn new(packet: &[u8], to: Address, transport: Transport, priority: u8) -> Self {
+    pub(super) fn new(packet: &[u8], to: Address, mode: Mode, priority: u8) -> Self {
         let packet = packet.to_vec();
-        Self { number: 0, packet, to, transport, priority, expires: None, tcp: None }
+        Self { number: 0, packet, to, mode, priority, expires: None, tcp: None }
     }
 }

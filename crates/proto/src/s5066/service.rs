@@ -29,25 +29,32 @@ impl RequestId {
     }
 }
 
-/// How an S_PDU travels.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// With or without acknowledgement.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Mode {
     /// Repeated until acknowledged.
     Arq {
         /// Whether it waits at the receiver for those sent before it.
         in_order: bool,
     },
-    /// Repeated until acknowledged, one S_PDU at a time, before all others.
-    ExpeditedArq,
-    /// Sent without acknowledgement, before all others.
-    ExpeditedNonArq,
-    /// Sent without acknowledgement.
+    /// Sent a given number of times.
     NonArq {
         /// Whether it waits at the receiver for those sent before it.
         in_order: bool,
         /// Times that it is sent again, 0 to 15.
         repeats: u8,
     },
+}
+
+impl Mode {
+    /// Sent once, and delivered as it arrives.
+    pub const ONCE: Self = Self::NonArq { in_order: false, repeats: 0 };
+
+    /// Whether it is repeated until acknowledged.
+    #[must_use]
+    pub const fn is_arq(self) -> bool {
+        matches!(self, Self::Arq { .. })
+    }
 }
 
 /// An S_PDU to be carried.
@@ -59,6 +66,8 @@ pub struct Request {
     pub to: Address,
     /// The way in which it travels.
     pub mode: Mode,
+    /// Whether it goes before all others; with ARQ one at a time.
+    pub is_expedited: bool,
     /// The priority from 0 to 15, the highest.
     pub priority: u8,
     /// When its time to live ends.
@@ -123,6 +132,8 @@ pub struct Indication {
     pub to: Address,
     /// How it came; the sender's repeats are not known and 0.
     pub mode: Mode,
+    /// Whether it went before all others.
+    pub is_expedited: bool,
     /// The S_PDU, zeros where octets are missing.
     pub s_pdu: Vec<u8>,
     /// Octets of `s_pdu` that arrived with errors; only without ARQ.

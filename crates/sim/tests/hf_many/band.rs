@@ -6,7 +6,7 @@ use std::time::Duration;
 use proto::modem::Waveform;
 use proto::rng::Rng;
 use proto::s5066::sis::client::SendId;
-use proto::s5066::sis::{Client, ClientId, Sap, Service, client};
+use proto::s5066::sis::{Client, ClientId, Mode, Sap, Service, client};
 use proto::s5066::{Address, Node, node};
 use proto::time::Time;
 use sim::hf::{self, StationId};
@@ -122,7 +122,7 @@ impl Band {
             to_sap: SAP,
             priority,
             is_expedited,
-            service: Some(Service { in_order, ..Service::ARQ }),
+            service: Some(Service::of(Mode::Arq { in_order })),
             ttl: Duration::ZERO,
             u_pdu: &key.u_pdu(len),
         };

@@ -75,7 +75,7 @@ impl Comparison {
         head.push("published".to_owned());
         let rows = self.rows.iter().map(|&row| {
             let measured = BUFFERS.map(|octets| {
-                let link = row.link(self.transport, radio::FASTEST, octets);
+                let link = row.link(self.mode, radio::FASTEST, octets);
                 let [used, latency] = [UTILISATION, LATENCY].map(|it| runs.at(&link, it));
                 format!("{}, {} s", share(&used), seconds(&latency))
             });

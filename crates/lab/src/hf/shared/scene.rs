@@ -6,7 +6,7 @@ use std::time::Duration;
 use proto::modem::Waveform;
 use proto::rng::Rng;
 use proto::s5066::node::Config;
-use proto::s5066::sis::{Client, ClientId, Sap, Service, client};
+use proto::s5066::sis::{Client, ClientId, Mode, Sap, Service, client};
 use proto::s5066::{Address, Node};
 use proto::time::{Time, earliest};
 use sim::hf::{Channel, Medium, Net, StationId};
@@ -216,7 +216,7 @@ impl Driven {
             to_sap: self.sap,
             priority: self.load.priority,
             is_expedited: self.load.is_expedited,
-            service: Some(Service { in_order: false, ..Service::ARQ }),
+            service: Some(Service::of(Mode::Arq { in_order: false })),
             ttl: Duration::ZERO,
             u_pdu: &u_pdu,
         };

@@ -117,9 +117,15 @@ impl Bench {
         };
         let mut s_pdu = Vec::new();
         SPdu::Data(data).emit(&mut s_pdu);
-        let (errored, missing) = (Vec::new(), Vec::new());
-        let mode = Mode::Arq { in_order: false };
-        let indication = Indication { from: FAR, to: NEAR, mode, s_pdu, errored, missing };
+        let indication = Indication {
+            from: FAR,
+            to: NEAR,
+            mode: Mode::Arq { in_order: false },
+            is_expedited: false,
+            s_pdu,
+            errored: Vec::new(),
+            missing: Vec::new(),
+        };
         self.server.handle_indication(self.now, &indication);
         self.run();
     }
@@ -130,9 +136,15 @@ impl Bench {
         let (from, to) = (Sap::IP_CLIENT, Sap::IP_CLIENT);
         let mut s_pdu = Vec::new();
         SPdu::DeliveryFail { reason: 1, from, to, u_pdu: start }.emit(&mut s_pdu);
-        let (errored, missing) = (Vec::new(), Vec::new());
-        let mode = Mode::Arq { in_order: false };
-        let indication = Indication { from: FAR, to: NEAR, mode, s_pdu, errored, missing };
+        let indication = Indication {
+            from: FAR,
+            to: NEAR,
+            mode: Mode::Arq { in_order: false },
+            is_expedited: false,
+            s_pdu,
+            errored: Vec::new(),
+            missing: Vec::new(),
+        };
         self.server.handle_indication(self.now, &indication);
         self.run();
     }

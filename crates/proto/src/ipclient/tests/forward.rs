@@ -2,9 +2,9 @@
 
 use super::bench::{Bench, FAR, config, icmp, tell, u_pdu, udp};
 use crate::ip::{Header, Spec, protocol};
-use crate::ipclient::{Event, Transport};
+use crate::ipclient::Event;
 use crate::s5066::Address;
-use crate::s5066::service::{Failure, Outcome};
+use crate::s5066::service::{Failure, Mode, Outcome};
 
 const ICMP: u8 = protocol::ICMP;
 
@@ -57,10 +57,10 @@ fn dscp_gives_the_priority_and_the_destination_the_mode() {
 #[test]
 fn all_that_can_be_set_of_a_class_is_heeded() {
     let mut config = config();
-    config.classes[46].unicast = Transport::NonArq { repeats: 2 };
+    config.classes[46].unicast = Mode::NonArq { in_order: false, repeats: 2 };
     config.classes[46].priority = 15;
     config.classes[46].group_repeats = 3;
-    config.classes[8].unicast = Transport::Arq { in_order: true };
+    config.classes[8].unicast = Mode::Arq { in_order: true };
     config.other_multicast = Some(Address::BROADCAST);
     let mut bench = Bench::new(config);
     for (dscp, to) in [(46, [10, 0, 2, 9]), (46, [239, 1, 0, 1]), (8, [10, 0, 2, 9]), (0, [255; 4])]

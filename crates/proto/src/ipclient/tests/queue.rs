@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::bench::{Bench, config, tcp, tcp_with, tell, u_pdu, udp};
-use crate::ipclient::{Config, Transport};
-use crate::s5066::service::{Outcome, Request};
+use crate::ipclient::Config;
+use crate::s5066::service::{Mode, Outcome, Request};
 use crate::s5066::sis;
 use crate::s5066::sis::server::Backlog;
 use crate::tcp::wire::{Flags, Options, SackBlocks};
@@ -98,7 +98,7 @@ fn an_acknowledgement_that_the_node_has_not_begun_gives_way_to_a_later_one() {
 #[test]
 fn without_arq_a_segment_is_on_its_way_until_it_is_handed_over() {
     let mut config = config();
-    config.set_unicast(Transport::NonArq { repeats: 0 });
+    config.set_unicast(Mode::ONCE);
     let mut bench = closed(config);
     let segment = tcp(1, 1, ACK, b"data");
     bench.send(&segment);

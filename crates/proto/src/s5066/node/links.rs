@@ -232,15 +232,12 @@ impl Node {
                 self.peers.get_mut(&from).and_then(|peer| peer.expedited_in.poll_delivered())
             {
                 let arrived = whole(from, self.config.address, octets);
-                self.indicate(now, &arrived, Mode::ExpeditedArq);
+                let arrived = Arrived { is_expedited: true, ..arrived };
+                self.indicate(now, &arrived, Mode::Arq { in_order: true });
             }
         }
         while let Some(arrived) = self.assembly.poll_arrived() {
-            let mode = if arrived.is_expedited {
-                Mode::ExpeditedNonArq
-            } else {
-                Mode::NonArq { in_order: arrived.in_order, repeats: 0 }
-            };
+            let mode = Mode::NonArq { in_order: arrived.in_order, repeats: 0 };
             self.indicate(now, &arrived, mode);
         }
     }
@@ -261,8 +258,9 @@ impl Node {
             peer.lately.received.note(now, data.priority);
         }
         let (errored, missing) = (inside(&arrived.errored), inside(&arrived.missing));
-        let Arrived { from, to, .. } = *arrived;
-        let indication = Indication { from, to, mode, s_pdu: s_pdu.to_vec(), errored, missing };
+        let Arrived { from, to, is_expedited, .. } = *arrived;
+        let s_pdu = s_pdu.to_vec();
+        let indication = Indication { from, to, mode, is_expedited, s_pdu, errored, missing };
         self.sis.handle_indication(now, &indication);
     }
 

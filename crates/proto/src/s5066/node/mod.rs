@@ -331,11 +331,11 @@ impl Node {
     fn take_request(&mut self, now: Time, request: Request) {
         let (id, to) = (request.id, request.to);
         match request.mode {
-            Mode::ExpeditedNonArq | Mode::NonArq { .. } => self.datagrams.push(request),
-            Mode::Arq { .. } | Mode::ExpeditedArq => match self.peer_mut(to) {
+            Mode::NonArq { .. } => self.datagrams.push(request),
+            Mode::Arq { .. } => match self.peer_mut(to) {
                 Some(peer) => {
                     peer.lately.sent.note(now, request.priority);
-                    if request.mode == Mode::ExpeditedArq {
+                    if request.is_expedited {
                         peer.lately.expedited.note(now, request.priority);
                     }
                     peer.waiting.push(request);

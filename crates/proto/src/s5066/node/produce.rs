@@ -227,13 +227,12 @@ impl Node {
     fn push_datagram(&mut self, request: &Request) {
         let mut octets = Vec::with_capacity(Cpdu::HEADER + request.s_pdu.len());
         Cpdu::Data(&request.s_pdu).emit(&mut octets);
-        let (is_expedited, in_order, repeats) = match request.mode {
-            Mode::NonArq { in_order, repeats } => (false, in_order, repeats),
-            Mode::Arq { in_order } => (false, in_order, 0),
-            Mode::ExpeditedArq | Mode::ExpeditedNonArq => (true, false, 0),
+        let (in_order, repeats) = match request.mode {
+            Mode::NonArq { in_order, repeats } => (in_order, repeats),
+            Mode::Arq { in_order } => (in_order, 0),
         };
         let alone = self.waveform.air_time(octets.len()) * (u32::from(repeats) + 1);
-        let Request { id, to, expires, .. } = *request;
+        let Request { id, to, is_expedited, expires, .. } = *request;
         let window = alone * 2 + DATAGRAM_SLACK;
         let c_pdu = datagram::DatagramPdu {
             id,

@@ -19,7 +19,7 @@ use crate::s5066::cas::Access;
 use crate::s5066::dts::wire::{Body, Eow, Extensions as Profiles, Frame, Header, Reason};
 use crate::s5066::sis::client::HardLinkEvent;
 use crate::s5066::sis::primitive::{HardLink, LinkKind};
-use crate::s5066::sis::{Service, UnidataReason, client};
+use crate::s5066::sis::{Mode, Service, UnidataReason, client};
 use pair::{Pair, SAP, Side};
 
 /// The address of side B.
@@ -290,7 +290,7 @@ proptest! {
                 let number = u8::try_from(sent.len()).expect("fewer than 256");
                 let u_pdu = vec![number; 100 + 13 * usize::from(number)];
                 let id = pair.send_as(Side::A, &u_pdu, |send| {
-                    send.service = Some(Service { in_order, ..Service::ARQ });
+                    send.service = Some(Service::of(Mode::Arq { in_order }));
                 });
                 sent.push((id, u_pdu));
             }

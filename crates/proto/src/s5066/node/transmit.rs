@@ -292,7 +292,7 @@ impl Node {
         let waiting = self.datagrams.iter().map(|request| {
             let times = match request.mode {
                 Mode::NonArq { repeats, .. } => usize::from(repeats) + 1,
-                Mode::Arq { .. } | Mode::ExpeditedArq | Mode::ExpeditedNonArq => 1,
+                Mode::Arq { .. } => 1,
             };
             let len = Cpdu::HEADER + request.s_pdu.len();
             times * (len + len.div_ceil(MAX_SEGMENT) * header(Some(request.to)))

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::super::service::{Mode, Request, RequestId};
+use super::super::service::{Request, RequestId};
 use crate::time::{Time, earliest};
 
 /// A queue of requests; of one priority the oldest goes first, expedited ones before all others.
@@ -27,7 +27,7 @@ impl Waiting {
     pub(super) fn push(&mut self, request: Request) {
         self.octets[priority(&request)] += request.s_pdu.len();
         self.next_expiry = earliest(self.next_expiry, request.expires);
-        let key = (Reverse(is_expedited(&request)), Reverse(request.priority), self.pushed);
+        let key = (Reverse(request.is_expedited), Reverse(request.priority), self.pushed);
         self.pushed += 1;
         self.requests.insert(key, request);
     }
@@ -132,11 +132,4 @@ impl Waiting {
 
 fn priority(request: &Request) -> usize {
     usize::from(request.priority).min(PRIORITIES - 1)
-}
-
-fn is_expedited(request: &Request) -> bool {
-    match request.mode {
-        Mode::ExpeditedArq | Mode::ExpeditedNonArq => true,
-        Mode::Arq { .. } | Mode::NonArq { .. } => false,
-    }
 }

@@ -8,6 +8,8 @@
 //!  +----------+----------+--------------+----------+---------+
 //! ```
 
+use crate::s5066::service::Mode;
+
 /// The 12 bits as they came; [`Delivery::service`] reads them.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Delivery(u16);
@@ -15,27 +17,15 @@ pub struct Delivery(u16);
 /// How a U_PDU is to be carried.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Service {
-    /// With which transmission mode.
-    pub transmission: Transmission,
+    /// With or without ARQ.
+    pub mode: Mode,
     /// Who confirms it; only with ARQ.
     pub confirmation: Confirmation,
-    /// Whether it waits for those sent before it.
-    pub in_order: bool,
-    /// Without ARQ: times it is sent again, 0 to 15. With ARQ the standard has no use for it; to a node
-    /// of ours any but 0 says that it is tried again, while its time to live lasts, when the other node
-    /// does not answer.
-    pub repeats: u8,
-}
-
-/// With or without acknowledgement.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum Transmission {
-    /// Repeated until acknowledged.
-    Arq,
-    /// Sent a given number of times.
-    NonArq,
-    /// Sent a given number of times, and delivered with errors too.
-    NonArqWithErrors,
+    /// Whether it is tried again, while its time to live lasts, when the other node does not answer;
+    /// only with ARQ. The standard has no use for the repeats of ARQ: to a node of ours any but 0 say this.
+    pub is_retried: bool,
+    /// Whether what has errors is delivered too; only without ARQ.
+    pub takes_errors: bool,
 }
 
 /// Who confirms a U_PDU.
@@ -99,11 +89,12 @@ impl Delivery {
     /// # Errors
     /// When that is the default, or nothing that there is.
     pub fn service(self) -> Result<Service, NotDeliverable> {
-        let transmission = match self.0 >> 8 {
+        let in_order = self.0 & AS_IT_ARRIVES == 0;
+        let repeats = u8::try_from(self.0 & 0x0f).unwrap_or_default();
+        let (mode, takes_errors) = match self.0 >> 8 {
             0 => return Err(NotDeliverable::Default),
-            1 => Transmission::Arq,
-            2 => Transmission::NonArq,
-            3 => Transmission::NonArqWithErrors,
+            1 => (Mode::Arq { in_order }, false),
+            mode @ (2 | 3) => (Mode::NonArq { in_order, repeats }, mode == 3),
             other => {
                 let mode = u8::try_from(other).unwrap_or(u8::MAX);
                 return Err(NotDeliverable::UndefinedMode(mode));
@@ -118,53 +109,42 @@ impl Delivery {
             2 => Confirmation::Client,
             _ => return Err(NotDeliverable::UndefinedConfirmation),
         };
-        let is_arq = transmission == Transmission::Arq;
-        if !is_arq && confirmation != Confirmation::None {
+        if !mode.is_arq() && confirmation != Confirmation::None {
             return Err(NotDeliverable::ConfirmedNonArq);
         }
-        let repeats = u8::try_from(self.0 & 0x0f).unwrap_or_default();
-        Ok(Service { transmission, confirmation, in_order: self.0 & AS_IT_ARRIVES == 0, repeats })
+        let is_retried = mode.is_arq() && repeats > 0;
+        Ok(Service { mode, confirmation, is_retried, takes_errors })
     }
 }
 
 impl Service {
     /// Repeated until acknowledged, in order, confirmed by the node.
-    pub const ARQ: Self = Self {
-        transmission: Transmission::Arq,
-        confirmation: Confirmation::Node,
-        in_order: true,
-        repeats: 0,
-    };
+    pub const ARQ: Self = Self::of(Mode::Arq { in_order: true });
     /// Sent once.
-    pub const NON_ARQ: Self = Self {
-        transmission: Transmission::NonArq,
-        confirmation: Confirmation::None,
-        in_order: false,
-        repeats: 0,
-    };
-}
+    pub const NON_ARQ: Self = Self::of(Mode::ONCE);
 
-impl Service {
-    /// Whether it is tried again when the other node does not answer.
+    /// In this mode; with ARQ the node confirms.
     #[must_use]
-    pub fn is_retried(self) -> bool {
-        self.transmission == Transmission::Arq && self.repeats > 0
+    pub const fn of(mode: Mode) -> Self {
+        let confirmation = if mode.is_arq() { Confirmation::Node } else { Confirmation::None };
+        Self { mode, confirmation, is_retried: false, takes_errors: false }
     }
 }
 
 impl From<Service> for Delivery {
     fn from(service: Service) -> Self {
-        let mode = match service.transmission {
-            Transmission::Arq => 1,
-            Transmission::NonArq => 2,
-            Transmission::NonArqWithErrors => 3,
+        let (mode, in_order, repeats) = match service.mode {
+            Mode::Arq { in_order } => (1, in_order, u8::from(service.is_retried)),
+            Mode::NonArq { in_order, repeats } => {
+                (2 + u16::from(service.takes_errors), in_order, repeats & 0x0f)
+            }
         };
         let confirmation = match service.confirmation {
             Confirmation::None => 0,
             Confirmation::Node => 1,
             Confirmation::Client => 2,
         };
-        let order = if service.in_order { 0 } else { AS_IT_ARRIVES };
-        Self(mode << 8 | confirmation << 6 | order | u16::from(service.repeats & 0x0f))
+        let order = if in_order { 0 } else { AS_IT_ARRIVES };
+        Self(mode << 8 | confirmation << 6 | order | u16::from(repeats))
     }
 }

@@ -26,9 +26,9 @@ pub mod stream;
 mod tests;
 mod ttd;
 
-pub use super::service::ClientId;
+pub use super::service::{ClientId, Mode};
 pub use client::Client;
-pub use delivery::{Confirmation, Delivery, NotDeliverable, Service, Transmission};
+pub use delivery::{Confirmation, Delivery, NotDeliverable, Service};
 pub use messages::{PeerState, PeerStatus};
 pub use primitive::Primitive;
 pub use reason::{

@@ -250,7 +250,7 @@ mod tests {
                 to_sap: SAP,
                 priority: 0,
                 is_expedited: false,
-                service: Some(Service { in_order: true, ..Service::ARQ }),
+                service: Some(Service::ARQ),
                 ttl: Duration::ZERO,
                 u_pdu: octets,
             };

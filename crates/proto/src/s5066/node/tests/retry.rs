@@ -4,17 +4,16 @@ use super::*;
 
 #[test]
 fn undelivered_requests_to_a_lost_node_are_retried_within_their_time_to_live() {
-    for (is_asked, gone) in [(true, MINUTE * 3), (true, HOUR), (false, HOUR)] {
+    for (is_retried, gone) in [(true, MINUTE * 3), (true, HOUR), (false, HOUR)] {
         let mut pair = Pair::new("9600", |_| {});
         pair.send(Side::A, b"so that both are known");
         pair.run(MINUTE);
         // From now on neither node hears the other.
         pair.noise = Box::new(|_, octets| octets.fill(0));
-        let repeats = u8::from(is_asked);
         let ids: Vec<client::SendId> = (0..200_u8)
             .map(|number| {
                 pair.send_as(Side::A, &[number; 2_000], |send| {
-                    send.service = Some(Service { repeats, ..Service::ARQ });
+                    send.service = Some(Service { is_retried, ..Service::ARQ });
                     send.ttl = MINUTE * 30;
                 })
             })
@@ -29,7 +28,7 @@ fn undelivered_requests_to_a_lost_node_are_retried_within_their_time_to_live() {
         let arrived = pair.confirmed(Side::A).len() - 1;
         assert_eq!(arrived + rejected.len(), ids.len(), "each has one outcome");
         let unknown = rejected.iter().filter(|(_, it)| *it == UnidataReason::MAY_HAVE_ARRIVED);
-        match (is_asked, gone == HOUR) {
+        match (is_retried, gone == HOUR) {
             (true, false) => {
                 assert_eq!(unknown.count(), rejected.len(), "{reasons:?}");
                 assert!(arrived > 10, "{arrived}");
@@ -49,14 +48,14 @@ fn undelivered_requests_to_a_lost_node_are_retried_within_their_time_to_live() {
 
 #[test]
 fn requests_that_wait_when_a_link_is_lost_use_the_next_one_if_they_may_be_retried() {
-    for repeats in [1, 0] {
+    for is_retried in [true, false] {
         let mut pair = Pair::new("1200", |_| {});
         pair.send(Side::A, b"so that both are known");
         pair.run(MINUTE);
         pair.noise = Box::new(|_, octets| octets.fill(0));
         for number in 0..200_u8 {
             pair.send_as(Side::A, &[number; 2_000], |send| {
-                send.service = Some(Service { repeats, ..Service::ARQ });
+                send.service = Some(Service { is_retried, ..Service::ARQ });
                 send.ttl = HOUR * 3;
             });
         }
@@ -71,8 +70,8 @@ fn requests_that_wait_when_a_link_is_lost_use_the_next_one_if_they_may_be_retrie
         let unknown = rejected.iter().filter(|(_, it)| *it == UnidataReason::MAY_HAVE_ARRIVED);
         let unknown = unknown.count();
         assert!((5..120).contains(&unknown), "{unknown}");
-        assert_eq!(confirmed > 0, repeats > 0, "{confirmed}");
-        assert_eq!(rejected.len() == unknown, repeats > 0, "{rejected:?}");
+        assert_eq!(confirmed > 0, is_retried, "{confirmed}");
+        assert_eq!(rejected.len() == unknown, is_retried, "{rejected:?}");
     }
 }
 
@@ -92,7 +91,7 @@ fn an_absent_station_is_called_less_and_less_often() {
     let mut pair = Pair::new("9600", |_| {});
     pair.noise = Box::new(|_, octets| octets.fill(0));
     pair.send_as(Side::A, b"HELLO", |send| {
-        send.service = Some(Service { repeats: 1, ..Service::ARQ });
+        send.service = Some(Service { is_retried: true, ..Service::ARQ });
         send.ttl = HOUR * 10;
     });
     pair.run(HOUR);
@@ -119,7 +118,7 @@ fn absent_stations_leave_room_for_others() {
     for number in 1..12 {
         pair.send_as(Side::A, b"x", |send| {
             send.to = Address::node(number);
-            send.service = Some(Service { repeats: 1, ..Service::ARQ });
+            send.service = Some(Service { is_retried: true, ..Service::ARQ });
             send.ttl = HOUR * 10;
         });
     }

@@ -3,7 +3,7 @@
 use super::connection::{Binding, Queue};
 use super::{ClientId, Server};
 use crate::s5066::sis::primitive::Primitive;
-use crate::s5066::sis::{BindReason, Delivery, Sap, Service, Transmission, UnbindReason};
+use crate::s5066::sis::{BindReason, Delivery, Sap, Service, UnbindReason};
 use crate::time::Time;
 
 impl Server {
@@ -62,7 +62,7 @@ impl Server {
             return Err(BindReason::NO_RESOURCES);
         }
         let service = service.service().map_err(|_| BindReason::NO_RESOURCES)?;
-        if self.config.is_broadcast_only && service.transmission == Transmission::Arq {
+        if self.config.is_broadcast_only && service.mode.is_arq() {
             return Err(BindReason::NO_ARQ);
         }
         let holder = self.saps[usize::from(sap.number())];

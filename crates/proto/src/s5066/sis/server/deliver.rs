@@ -4,11 +4,10 @@ use std::ops::Range;
 
 use super::Server;
 use super::pending::Which;
-use crate::s5066::Address;
-use crate::s5066::service::{Indication, Mode};
+use crate::s5066::service::Indication;
+use crate::s5066::sis::UnidataReason;
 use crate::s5066::sis::primitive::{Arrival, Block, Primitive, UnidataIndication};
 use crate::s5066::sis::spdu::{Data, SPdu};
-use crate::s5066::sis::{Transmission, UnidataReason};
 use crate::time::Time;
 
 /// Why a U_PDU could not be delivered, between nodes.
@@ -64,18 +63,17 @@ impl Server {
                 u_pdu: self.start(data.u_pdu),
             };
             // A node of ours tells one of ours of each that it has acknowledged in vain.
-            let is_told = matches!(indication.mode, Mode::Arq { .. } | Mode::ExpeditedArq)
-                && self.ours.contains(&indication.from);
+            let is_told = indication.mode.is_arq() && self.ours.contains(&indication.from);
             self.answer_data(indication, data, &s_pdu, is_told);
             return;
         };
-        let takes_errors = binding.service.transmission == Transmission::NonArqWithErrors;
+        let takes_errors = binding.service.takes_errors;
         let Some(arrival) = arrival(indication, data.header(), takes_errors) else {
             self.stats.delivered.received_damaged += 1;
             return;
         };
 
-        let is_expedited = is_expedited(indication.mode);
+        let is_expedited = indication.is_expedited;
         let told = UnidataIndication {
             priority: if is_expedited { 0 } else { data.priority },
             to_sap: data.to,
@@ -119,13 +117,7 @@ impl Server {
         if !(data.is_confirmed || is_told) || indication.to.is_group() {
             return;
         }
-        let mode = if is_expedited(indication.mode) {
-            Mode::ExpeditedArq
-        } else {
-            Mode::Arq { in_order: false }
-        };
-        let to: Address = indication.from;
-        let _ = self.send_own(to, mode, data.priority, s_pdu);
+        let _ = self.send_own(indication.from, indication.is_expedited, data.priority, s_pdu);
     }
 
     fn start<'a>(&self, u_pdu: &'a [u8]) -> &'a [u8] {
@@ -133,14 +125,10 @@ impl Server {
     }
 }
 
-fn is_expedited(mode: Mode) -> bool {
-    matches!(mode, Mode::ExpeditedArq | Mode::ExpeditedNonArq)
-}
-
 /// How it came; `None` when it has errors that the client does not take, or the header has some.
 fn arrival(indication: &Indication, header: usize, takes_errors: bool) -> Option<Arrival> {
     let Indication { mode, s_pdu, errored, missing, .. } = indication;
-    if matches!(mode, Mode::Arq { .. } | Mode::ExpeditedArq) {
+    if mode.is_arq() {
         return Some(Arrival::Arq);
     }
     if errored.is_empty() && missing.is_empty() && !takes_errors {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::ClientId;
 use super::connection::EXPEDITED;
 use crate::s5066::Address;
-use crate::s5066::service::{Mode, Request};
+use crate::s5066::service::Request;
 use crate::s5066::sis::{Confirmation, Sap};
 use crate::time::Time;
 
@@ -50,10 +50,7 @@ impl Own {
     }
 
     pub(super) fn push(&mut self, request: Request) {
-        let class = match request.mode {
-            Mode::ExpeditedArq | Mode::ExpeditedNonArq => EXPEDITED,
-            Mode::Arq { .. } | Mode::NonArq { .. } => usize::from(request.priority),
-        };
+        let class = if request.is_expedited { EXPEDITED } else { usize::from(request.priority) };
         self.len += 1;
         self.classes.entry(class).or_default().push_back(request);
     }

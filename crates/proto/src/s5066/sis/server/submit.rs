@@ -9,9 +9,7 @@ use crate::s5066::Address;
 use crate::s5066::service::{Mode, Request, RequestId};
 use crate::s5066::sis::primitive::{MAX_TTL, Primitive, UnidataRequest};
 use crate::s5066::sis::spdu::{Data, EndReason, SPdu};
-use crate::s5066::sis::{
-    Confirmation, Sap, Service, Transmission, Ttd, UnbindReason, UnidataReason,
-};
+use crate::s5066::sis::{Confirmation, Sap, Service, Ttd, UnbindReason, UnidataReason};
 use crate::time::Time;
 
 /// The unit of the time to live (A.2.1.6).
@@ -41,7 +39,7 @@ impl Server {
             return;
         }
         let may_be = |service: &Service| {
-            let is_arq = service.transmission == Transmission::Arq;
+            let is_arq = service.mode.is_arq();
             !(is_arq && (to.is_group() || self.config.is_broadcast_only)) && to != self.address
         };
         let Some(service) = service.ok().filter(may_be) else {
@@ -133,7 +131,7 @@ impl Server {
         }
         let sap = binding.sap;
         binding.queue.take(class, |item| {
-            let is_arq = item.service.transmission == Transmission::Arq;
+            let is_arq = item.service.mode.is_arq();
             !(is_arq && paused.contains(&item.to))
                 && links.permits(sap, item.to_sap, item.to, is_arq)
         })
@@ -169,7 +167,7 @@ impl Server {
         start.truncate(kept);
         start.shrink_to_fit();
         let (to, to_sap, is_expedited) = (item.to, item.to_sap, item.is_expedited);
-        let is_arq = item.service.transmission == Transmission::Arq;
+        let is_arq = item.service.mode.is_arq();
         let pending = Pending {
             client,
             to,
@@ -186,22 +184,27 @@ impl Server {
             binding.undecided += 1;
         }
         self.stats.submitted.u_pdus_sent += 1;
+        let mode = match item.service.mode {
+            Mode::NonArq { .. } if is_expedited => Mode::ONCE,
+            mode => mode,
+        };
         Request {
             id: item.id,
             to,
-            mode: mode(item.service, is_expedited),
+            mode,
+            is_expedited,
             priority: if is_expedited { 15 } else { item.priority },
             expires: item.expires,
-            is_retried: item.service.is_retried() && item.expires.is_some(),
+            is_retried: item.service.is_retried && item.expires.is_some(),
             s_pdu,
         }
     }
 
-    /// An S_PDU of the node's own; what it is called, unless too many wait.
+    /// An S_PDU of the node's own, with ARQ; what it is called, unless too many wait.
     pub(super) fn send_own(
         &mut self,
         to: Address,
-        mode: Mode,
+        is_expedited: bool,
         priority: u8,
         s_pdu: &SPdu<'_>,
     ) -> Option<RequestId> {
@@ -212,20 +215,16 @@ impl Server {
         let id = self.next_id();
         let mut octets = Vec::new();
         s_pdu.emit(&mut octets);
-        let (expires, is_retried) = (None, false);
-        self.own.push(Request { id, to, mode, priority, expires, is_retried, s_pdu: octets });
+        self.own.push(Request {
+            id,
+            to,
+            mode: Mode::Arq { in_order: false },
+            is_expedited,
+            priority,
+            expires: None,
+            is_retried: false,
+            s_pdu: octets,
+        });
         Some(id)
-    }
-}
-
-fn mode(service: Service, is_expedited: bool) -> Mode {
-    let Service { in_order, repeats, .. } = service;
-    match (service.transmission, is_expedited) {
-        (Transmission::Arq, false) => Mode::Arq { in_order },
-        (Transmission::Arq, true) => Mode::ExpeditedArq,
-        (Transmission::NonArq | Transmission::NonArqWithErrors, false) => {
-            Mode::NonArq { in_order, repeats }
-        }
-        (Transmission::NonArq | Transmission::NonArqWithErrors, true) => Mode::ExpeditedNonArq,
     }
 }

@@ -132,6 +132,7 @@ impl Bench {
             from,
             to: request.to,
             mode: request.mode,
+            is_expedited: request.is_expedited,
             s_pdu: request.s_pdu.clone(),
             errored: Vec::new(),
             missing: Vec::new(),

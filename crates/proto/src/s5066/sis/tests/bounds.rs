@@ -153,6 +153,7 @@ fn a_client_that_does_not_read_is_closed() {
         from: B,
         to: B,
         mode: request.mode,
+        is_expedited: request.is_expedited,
         s_pdu: request.s_pdu.clone(),
         errored: Vec::new(),
         missing: Vec::new(),

@@ -7,7 +7,7 @@ use crate::s5066::Address;
 use crate::s5066::service::{Failure, Indication, Mode, Outcome};
 use crate::s5066::sis::client::{self, Send};
 use crate::s5066::sis::spdu::{Data, SPdu};
-use crate::s5066::sis::{Config, Confirm, Confirmation, Sap, Service, Transmission};
+use crate::s5066::sis::{Config, Confirm, Confirmation, Sap, Service};
 
 #[test]
 fn the_node_confirms_what_the_other_node_has() {
@@ -66,7 +66,7 @@ fn what_may_have_arrived_is_told_from_what_did_not() {
 #[test]
 fn only_who_sets_a_time_to_live_and_asks_for_it_is_tried_again() {
     let mut bench = Bench::with_clients(&[9]);
-    let again = Some(Service { repeats: 1, ..Service::ARQ });
+    let again = Some(Service { is_retried: true, ..Service::ARQ });
     let minute = Duration::from_secs(60);
     bench.send(0, Send { service: again, ttl: minute, ..to_b(b"a") });
     bench.send(0, Send { service: again, ..to_b(b"b") });
@@ -186,7 +186,8 @@ fn a_confirmation_that_does_not_come_is_a_rejection() {
 fn larger_than_the_mtu_is_delivered_all_the_same() {
     let mut bench = Bench::with_clients(&[9]);
     let u_pdu = vec![b'x'; 4_000];
-    bench.server.handle_indication(bench.now, &indication(&u_pdu, Mode::ExpeditedNonArq));
+    let expedited = Indication { is_expedited: true, ..indication(&u_pdu) };
+    bench.server.handle_indication(bench.now, &expedited);
     bench.run();
 
     assert_eq!(bench.server.stats().delivered.octets_delivered, 4_000);
@@ -195,9 +196,9 @@ fn larger_than_the_mtu_is_delivered_all_the_same() {
 
 #[test]
 fn errors_reach_only_those_who_take_them() {
-    let with_errors = Service { transmission: Transmission::NonArqWithErrors, ..Service::NON_ARQ };
+    let with_errors = Service { takes_errors: true, ..Service::NON_ARQ };
     let mut bench = Bench::with_clients(&[9]);
-    let mut damaged = indication(b"HELLO", Mode::NonArq { in_order: false, repeats: 0 });
+    let mut damaged = indication(b"HELLO");
     damaged.errored.push(4..6);
     damaged.missing.push(7..20);
     bench.server.handle_indication(bench.now, &damaged);
@@ -225,7 +226,8 @@ fn errors_reach_only_those_who_take_them() {
     assert_eq!(bench.server.stats().delivered.received_damaged, 2);
 }
 
-fn indication(u_pdu: &[u8], mode: Mode) -> Indication {
+/// A U_PDU that came without ARQ.
+fn indication(u_pdu: &[u8]) -> Indication {
     let mut s_pdu = Vec::new();
     SPdu::Data(Data {
         priority: 0,
@@ -237,5 +239,13 @@ fn indication(u_pdu: &[u8], mode: Mode) -> Indication {
         u_pdu,
     })
     .emit(&mut s_pdu);
-    Indication { from: B, to: A, mode, s_pdu, errored: Vec::new(), missing: Vec::new() }
+    Indication {
+        from: B,
+        to: A,
+        mode: Mode::ONCE,
+        is_expedited: false,
+        s_pdu,
+        errored: Vec::new(),
+        missing: Vec::new(),
+    }
 }

@@ -6,7 +6,7 @@ use super::bench::{A, B, Bench, to_b};
 use crate::s5066::service::{Mode, Request};
 use crate::s5066::sis::client::{self, Send};
 use crate::s5066::sis::spdu::SPdu;
-use crate::s5066::sis::{Config, Confirmation, Limits, Sap, Service, Transmission};
+use crate::s5066::sis::{Config, Confirmation, Limits, Sap, Service};
 use crate::s5066::{Address, service::Outcome};
 
 #[test]
@@ -24,7 +24,7 @@ fn expedited_goes_first_then_priority_then_clients_in_turn_then_age() {
     assert_eq!(
         order,
         [
-            "1 g ExpeditedArq 15",
+            "1 g expedited Arq { in_order: true } 15",
             "2 e Arq { in_order: true } 9",
             "1 a Arq { in_order: true } 3",
             "2 d Arq { in_order: true } 3",
@@ -38,8 +38,9 @@ fn expedited_goes_first_then_priority_then_clients_in_turn_then_age() {
 #[test]
 fn a_request_overrides_the_service_of_the_bind() {
     let mut bench = Bench::with_clients(&[1]);
-    let non_arq = Service { repeats: 2, in_order: true, ..Service::NON_ARQ };
-    let client = Service { confirmation: Confirmation::Client, in_order: false, ..Service::ARQ };
+    let non_arq = Service::of(Mode::NonArq { in_order: true, repeats: 2 });
+    let as_it_arrives = Service::of(Mode::Arq { in_order: false });
+    let client = Service { confirmation: Confirmation::Client, ..as_it_arrives };
     bench.send(0, to_b(b"a"));
     bench.send(0, Send { service: Some(non_arq), ..to_b(b"b") });
     bench.send(0, Send { service: Some(client), ..to_b(b"c") });
@@ -50,7 +51,7 @@ fn a_request_overrides_the_service_of_the_bind() {
     assert_eq!(
         order,
         [
-            "1 d ExpeditedNonArq 15",
+            "1 d expedited NonArq { in_order: false, repeats: 0 } 15",
             "1 a Arq { in_order: true } 0",
             "1 b NonArq { in_order: true, repeats: 2 } 0",
             "1 c Arq { in_order: false } 0",
@@ -63,11 +64,7 @@ fn what_cannot_be_delivered_is_rejected_at_once() {
     let mut bench = Bench::with_clients(&[1]);
     bench.send(0, Send { to: Address::BROADCAST, ..to_b(b"group") });
     bench.send(0, Send { to: A, ..to_b(b"self") });
-    let strange = Service {
-        transmission: Transmission::NonArq,
-        confirmation: Confirmation::Node,
-        ..Service::ARQ
-    };
+    let strange = Service { confirmation: Confirmation::Node, ..Service::NON_ARQ };
     bench.send(0, Send { service: Some(strange), ..to_b(b"confirmed") });
     // The client's own check is gone round.
     let octets = {
@@ -169,6 +166,7 @@ fn no_more_is_handed_down_than_may_be_undecided() {
 fn tell(request: &Request) -> String {
     let Ok(SPdu::Data(data)) = SPdu::parse(&request.s_pdu) else { return "no data".into() };
     let text = String::from_utf8_lossy(data.u_pdu);
-    let mode: Mode = request.mode;
-    format!("{} {text} {mode:?} {}", data.from, request.priority)
+    let Request { mode, is_expedited, priority, .. } = request;
+    let expedited = if *is_expedited { "expedited " } else { "" };
+    format!("{} {text} {expedited}{mode:?} {priority}", data.from)
 }

@@ -10,8 +10,8 @@ use crate::s5066::sis::primitive::{
 use crate::s5066::sis::spdu::{self, Data, EndReason, SPdu};
 use crate::s5066::sis::stream::{Broken, Stream};
 use crate::s5066::sis::{
-    BindReason, Confirmation, Delivery, LinkReason, NodeStatus, NotDeliverable, Sap, Service,
-    TerminateReason, Transmission, Ttd, UnavailableReason, UnbindReason, UnidataReason,
+    BindReason, Confirmation, Delivery, LinkReason, Mode, NodeStatus, NotDeliverable, Sap, Service,
+    TerminateReason, Ttd, UnavailableReason, UnbindReason, UnidataReason,
 };
 
 const A: Address = Address::node(0x000a_141e);
@@ -20,7 +20,7 @@ const IP: Sap = Sap::IP_CLIENT;
 
 #[test]
 fn what_tshark_accepted_is_written_and_read() {
-    let as_it_arrives = Service { in_order: false, ..Service::ARQ };
+    let as_it_arrives = Service::of(Mode::Arq { in_order: false });
     let vectors = [
         (
             Primitive::BindRequest { sap: IP, rank: 5, service: as_it_arrives.into() },
@@ -244,10 +244,10 @@ fn a_service_is_what_the_bits_say() {
     assert_eq!(
         service(0x323),
         Ok(Service {
-            transmission: Transmission::NonArqWithErrors,
+            mode: Mode::NonArq { in_order: false, repeats: 3 },
             confirmation: Confirmation::None,
-            in_order: false,
-            repeats: 3,
+            is_retried: false,
+            takes_errors: true,
         })
     );
     assert_eq!(service(0x0ff), Err(NotDeliverable::Default));

@@ -2,7 +2,7 @@
 
 use super::{Claim, Side, State, Wanted};
 use crate::s5066::Address;
-use crate::s5066::service::{ClientId, Command, Mode, Outcome, RequestId};
+use crate::s5066::service::{ClientId, Command, Outcome, RequestId};
 use crate::s5066::sis::primitive::{HardLink, Primitive};
 use crate::s5066::sis::server::Server;
 use crate::s5066::sis::spdu::{EndReason, SPdu};
@@ -194,6 +194,6 @@ impl Server {
     }
 
     pub(super) fn send_link_pdu(&mut self, to: Address, s_pdu: &SPdu<'_>) -> Option<RequestId> {
-        self.send_own(to, Mode::ExpeditedArq, PRIORITY, s_pdu)
+        self.send_own(to, true, PRIORITY, s_pdu)
     }
 }

@@ -25,8 +25,8 @@ use std::cmp::{Ordering, Reverse};
 use super::connection::Item;
 use crate::s5066::Address;
 use crate::s5066::service::{ClientId, RequestId};
+use crate::s5066::sis::Sap;
 use crate::s5066::sis::primitive::{HardLink, LinkKind};
-use crate::s5066::sis::{Sap, Transmission};
 use crate::time::Time;
 
 #[derive(Default)]
@@ -79,7 +79,7 @@ struct Wanted {
 impl HardLinks {
     /// Whether a client's U_PDU ends the hard link, because that keeps it out and is of lower rank.
     pub(super) fn gives_way_to(&self, rank: u8, from: Sap, item: &Item) -> bool {
-        let is_arq = item.service.transmission == Transmission::Arq;
+        let is_arq = item.service.mode.is_arq();
         self.is_below(rank) && !self.permits(from, item.to_sap, item.to, is_arq)
     }
 
