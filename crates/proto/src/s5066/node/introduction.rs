@@ -11,7 +11,6 @@
 //!
 //! Who does not know the frame warns of it or ignores it, and is sent nothing that is ours.
 
-use super::super::dts::wire::Body;
 use super::Extensions;
 
 /// What a station says of the layouts that are ours.
@@ -26,13 +25,16 @@ pub(super) struct Introduction {
 }
 
 /// The extension's type.
-const EXTENSION: u8 = 0x54;
+pub(super) const KIND: u8 = 0x54;
 const NAME: [u8; 4] = *b"TRKW";
 const PADDING: u8 = 1;
 const LONG: u8 = 1 << 1;
 const LINK_LONG: u8 = 1 << 2;
-/// Octets of an introduction.
-const LEN: usize = NAME.len() + 1;
+
+/// The extension is another's, or damaged.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("not an introduction of ours")]
+pub(super) struct Malformed;
 
 impl Introduction {
     /// Of a station that can do this, for a link with such numbers; none if it has nothing of ours.
@@ -41,30 +43,25 @@ impl Introduction {
         (padding || long_numbers).then_some(Self { padding, long_numbers, is_long })
     }
 
-    /// From an extension frame; `None` if that is another's, or damaged.
-    pub(super) fn parse(kind: u8, octets: &[u8]) -> Option<Self> {
-        let (name, rest) = octets.split_first_chunk()?;
-        let &[flags] = rest else { return None };
-        (kind == EXTENSION && *name == NAME).then_some(Self {
+    /// Reads an extension of this kind.
+    pub(super) fn parse(octets: &[u8]) -> Result<Self, Malformed> {
+        let Some((&NAME, &[flags])) = octets.split_first_chunk() else { return Err(Malformed) };
+        Ok(Self {
             padding: flags & PADDING != 0,
             long_numbers: flags & LONG != 0,
             is_long: flags & LINK_LONG != 0,
         })
     }
 
-    /// The octets of the frame.
-    pub(super) fn octets(self) -> [u8; LEN] {
+    /// Appends the extension.
+    pub(super) fn emit(self, out: &mut Vec<u8>) {
         let flag = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
-        let [a, b, c, d] = NAME;
-        let flags = flag(self.padding, PADDING)
-            | flag(self.long_numbers, LONG)
-            | flag(self.is_long, LINK_LONG);
-        [a, b, c, d, flags]
-    }
-
-    /// The frame with these octets.
-    pub(super) fn body(octets: &[u8; LEN]) -> Body<'_> {
-        Body::Extension { kind: EXTENSION, octets }
+        out.extend(NAME);
+        out.push(
+            flag(self.padding, PADDING)
+                | flag(self.long_numbers, LONG)
+                | flag(self.is_long, LINK_LONG),
+        );
     }
 }
 
@@ -78,18 +75,17 @@ mod tests {
             let [padding, long_numbers, is_long] = [1, 2, 4].map(|bit| flags & bit != 0);
             let said = Introduction { padding, long_numbers, is_long };
 
-            assert_eq!(Introduction::parse(EXTENSION, &said.octets()), Some(said));
+            let mut octets = Vec::new();
+            said.emit(&mut octets);
+            assert_eq!(Introduction::parse(&octets), Ok(said));
         }
     }
 
     #[test]
     fn what_others_say_in_such_a_frame_is_not_believed() {
-        let ours = Introduction { padding: true, long_numbers: true, is_long: true }.octets();
-
-        assert_eq!(Introduction::parse(EXTENSION + 1, &ours), None);
-        assert_eq!(Introduction::parse(EXTENSION, b"trkw\x07"), None);
-        assert_eq!(Introduction::parse(EXTENSION, &ours[..4]), None);
-        assert_eq!(Introduction::parse(EXTENSION, b"TRKW\x07\x00"), None);
+        for octets in [&b"trkw\x07"[..], b"TRKW", b"TRKW\x07\x00"] {
+            assert_eq!(Introduction::parse(octets), Err(Malformed));
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::super::dts::datagram;
 use super::super::dts::policy::MAX_SEGMENT;
 use super::super::dts::wire::{Body, CpduSegment, DATAGRAM_IDS, Datagram, Eow, MAX_PADDING};
 use super::super::service::{Mode, Request};
-use super::introduction::Introduction;
+use super::introduction::{self, Introduction};
 use super::peer::ACK_LIST;
 use super::transmit::Turn;
 use super::{Address, Extensions, FrameKind, Node};
@@ -108,13 +108,16 @@ impl Node {
         let body = Body::Datagram(datagram);
         let makes = matches!(owed.c_pdu, Cpdu::Request { .. } | Cpdu::Accepted);
         let is_long = self.peers.get(&to).is_some_and(|peer| peer.link.is_long());
-        let introduction = Introduction::new(self.config.extensions, is_long);
-        let introduction = introduction.filter(|_| makes).map(Introduction::octets);
         let eow = self.profiles();
         let copies = if asks || makes { 2 } else { 1 };
-        // All copies come before the C_PDUs, because the first C_PDU that is heard counts.
-        for octets in introduction.iter().flat_map(|octets| std::iter::repeat_n(octets, copies)) {
-            self.put(FrameKind::Control, to, eow, Introduction::body(octets));
+        if makes && let Some(said) = Introduction::new(self.config.extensions, is_long) {
+            let mut octets = Vec::new();
+            said.emit(&mut octets);
+            let body = Body::Extension { kind: introduction::KIND, octets: &octets };
+            // All copies come before the C_PDUs, because the first C_PDU that is heard counts.
+            for _ in 0..copies {
+                self.put(FrameKind::Control, to, eow, body);
+            }
         }
         for _ in 0..copies {
             if !self.put(FrameKind::Control, to, eow, body) {

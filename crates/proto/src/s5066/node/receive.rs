@@ -8,7 +8,7 @@ use super::super::dts::arq::Repeat;
 use super::super::dts::reset::Action;
 use super::super::dts::scan::Heard;
 use super::super::dts::wire::{self, Body, Datagram, Eow, Frame, Header, Numbers, Reason, Report};
-use super::introduction::Introduction;
+use super::introduction::{self, Introduction};
 use super::{Address, Extensions, MAX_WARNINGS, Node, Record};
 use crate::modem::Waveform;
 use crate::time::Time;
@@ -242,8 +242,10 @@ impl Node {
             }
             Body::Management(management) => self.handle_message(from, frame.header.eow, management),
             Body::Reset { numbers, reset } => self.handle_reset(from, *numbers, reset),
-            Body::Extension { kind, octets } => self.handle_extension(from, *kind, octets),
-            Body::Padding { .. } => {}
+            Body::Extension { kind: introduction::KIND, octets } => {
+                self.handle_introduction(from, octets);
+            }
+            Body::Extension { .. } | Body::Padding { .. } => {}
         }
     }
 
@@ -310,9 +312,9 @@ impl Node {
         }
     }
 
-    /// Takes an extension frame, in which a station announces our own layouts.
-    fn handle_extension(&mut self, from: Address, kind: u8, octets: &[u8]) {
-        if let Some(said) = Introduction::parse(kind, octets)
+    /// Takes an introduction, in which a station announces our own layouts.
+    fn handle_introduction(&mut self, from: Address, octets: &[u8]) {
+        if let Ok(said) = Introduction::parse(octets)
             && let Some(reception) = &mut self.reception
         {
             reception.introduced.insert(from, said);
