@@ -5,7 +5,7 @@ use std::time::Duration;
 use proto::hbh::auth::{self, End, GroupKey};
 use proto::hbh::hello::Hello;
 use proto::hbh::wire::{self, Message};
-use proto::hbh::{Config, Link, Node, Peer, PeerConfig, Profile};
+use proto::hbh::{Config, Link, Peer, PeerConfig, Profile, Relay};
 use proto::ip::{Checksum, Header, Spec, protocol, rewrite_v4_checksum};
 use proto::rng::Rng;
 use proto::time::Time;
@@ -99,10 +99,10 @@ pub fn node(input: &[u8]) {
     let Some((&flags, mut rest)) = input.split_first() else { return };
     let profile = if flags & 1 == 0 { Profile::Default } else { Profile::Paper };
     let config = Config { flows: 8, packets: 32, queue: 8, ..Config::new(profile) };
-    let mut hop = Node::new(config, Rng::stream(1, "fuzz"));
+    let mut relay = Relay::new(config, Rng::stream(1, "fuzz"));
     let local = "10.0.0.1".parse().expect("an address");
     let remote = "10.0.0.2".parse().expect("an address");
-    hop.add_peer(Peer(1), PeerConfig { link: Link(0), local, remote, mtu: 576 });
+    relay.add_peer(Peer(1), PeerConfig { link: Link(0), local, remote, mtu: 576 });
 
     let mut now = Time::ZERO;
     let mut out = Vec::new();
@@ -114,35 +114,35 @@ pub fn node(input: &[u8]) {
             0 => {
                 Spec::new(remote, local, protocol::EXPERIMENT).emit(octets.len(), &mut packet);
                 packet.extend(with_checksum(octets));
-                hop.handle_message(now, Peer(1), &packet);
+                relay.handle_message(now, Peer(1), &packet);
             }
             1 => {
                 Spec::new(local, remote, protocol::TCP).emit(octets.len(), &mut packet);
                 packet.extend_from_slice(octets);
-                let _ = hop.handle_packet(now, Peer(1), &packet);
+                let _ = relay.handle_packet(now, Peer(1), &packet);
             }
             2 => {
                 Spec::new(local, remote, protocol::TCP).emit(octets.len(), &mut packet);
                 packet.extend_from_slice(octets);
-                hop.reroute(Peer(1), |_, _| true, |_, _| {});
+                relay.reroute(Peer(1), |_, _| true, |_, _| {});
             }
-            3 => hop.handle_message(now, Peer(1), octets),
+            3 => relay.handle_message(now, Peer(1), octets),
             4 => now += Duration::from_millis(u64::from(len)),
-            _ => while hop.poll_transmit(now, Link(0), &mut out).is_some() {},
+            _ => while relay.poll_transmit(now, Link(0), &mut out).is_some() {},
         }
-        hop.handle_timeout(now);
-        assert!(hop.next_timeout().is_none_or(|at| at > now));
+        relay.handle_timeout(now);
+        assert!(relay.next_timeout().is_none_or(|at| at > now));
         // Every other packet goes on, by the peer that it came from.
         let mut goes_on = false;
-        while hop.poll_restored(&mut out).is_some() {
+        while relay.poll_restored(&mut out).is_some() {
             goes_on = !goes_on;
             if goes_on {
                 let restored = out.clone();
-                let _ = hop.handle_packet(now, Peer(1), &restored);
+                let _ = relay.handle_packet(now, Peer(1), &restored);
             }
         }
-        while hop.poll_event().is_some() {}
-        let stats = hop.stats();
+        while relay.poll_event().is_some() {}
+        let stats = relay.stats();
         assert!(stats.packets_held <= 32, "{stats:?}");
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::config::Profile;
 use super::egress::LeavingSegment;
 use super::link::Peer;
-use super::node::{Node, Timer};
 use super::receiver::Receiver;
+use super::relay::{Relay, Timer};
 use super::repair::Decoder;
 use super::transmit::seal;
 use super::wire::{Ack, Data, FlowId, Repair, Seq};
@@ -20,7 +20,7 @@ const REPAIRED_FLOWS: usize = 256;
 /// here after all.
 const UNRETURNED: u16 = 64;
 
-impl Node {
+impl Relay {
     pub(super) fn handle_ack(&mut self, now: Time, peer: Peer, ack: &Ack<'_>) {
         self.stats.sent.acks_received += 1;
         if ack.is_congested {

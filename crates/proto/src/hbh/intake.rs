@@ -2,8 +2,8 @@
 
 use super::config::Profile;
 use super::link::Peer;
-use super::node::Node;
 use super::packet::Packet;
+use super::relay::Relay;
 use super::wire::{FlowId, HEADER};
 use crate::contract::Refused;
 use crate::ip::{FlowKey, Header, mark_congestion};
@@ -13,7 +13,7 @@ use crate::time::Time;
 /// Packets that were accepted and are between the driver's routing and their queue, at most.
 const ON_THEIR_WAY: usize = 256;
 
-impl Node {
+impl Relay {
     pub(super) fn take(&mut self, now: Time, peer: Peer, packet: &[u8]) -> Result<(), Refused> {
         let header = Header::parse(packet).map_err(|_| Refused::Malformed)?;
         let packet = &packet[..header.total_len];

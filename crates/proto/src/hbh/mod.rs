@@ -3,14 +3,14 @@
 //! ```text
 //!            handle_packet (towards a peer)         poll_transmit (a link has room)
 //!  routing ────────────────────────────────▶ ┌───────┐ ────────────────────────▶  link
-//!          ◀──────────────────────────────── │ Node  │ ◀────────────────────────
+//!          ◀──────────────────────────────── │ Relay │ ◀────────────────────────
 //!            poll_restored                   └───────┘   handle_message (protocol 253)
 //!                                   next_timeout / handle_timeout
 //! ```
 //!
-//! Every node of the network runs one [`Node`]. The driver decides where a packet goes: it hands a
-//! packet whose next hop speaks HBH to [`Node::handle_packet`], and an HBH packet that a neighbour
-//! sent to [`Node::handle_message`]; what [`Node::poll_restored`] gives it routes.
+//! Every node of the network runs one [`Relay`]. The driver decides where a packet goes: it hands a
+//! packet whose next hop speaks HBH to [`Relay::handle_packet`], and an HBH packet that a neighbour
+//! sent to [`Relay::handle_message`]; what [`Relay::poll_restored`] gives it routes.
 
 mod arrivals;
 pub mod auth;
@@ -20,7 +20,6 @@ pub mod hello;
 mod intake;
 mod link;
 pub mod neighbours;
-mod node;
 pub mod orphans;
 mod pacer;
 mod packet;
@@ -28,6 +27,7 @@ mod parameters;
 mod peer;
 mod pool;
 mod receiver;
+mod relay;
 mod repair;
 mod rtt;
 mod sender;
@@ -41,8 +41,8 @@ pub mod wire;
 
 pub use config::{Config, Profile, Redundancy, Rto};
 pub use link::{Link, LinkReport, Peer, PeerConfig};
-pub use node::{Event, Node};
 pub use packet::TCP_LIFETIME;
 pub use parameters::PARAMETERS;
+pub use relay::{Event, Relay};
 pub use repair::OVERHEAD;
 pub use stats::Stats;

@@ -2,9 +2,9 @@
 
 use super::config::Profile;
 use super::link::{Link, Peer};
-use super::node::Node;
 use super::peer::PeerState;
 use super::receiver::Receiver;
+use super::relay::Relay;
 use super::sender::Choice;
 use super::wire::FlowId;
 use crate::ip::{Spec, rewrite_v4_checksum};
@@ -23,7 +23,7 @@ pub(super) struct Turn {
     choice: Choice,
 }
 
-impl Node {
+impl Relay {
     /// The peer on `link` to which an acknowledgement is overdue.
     pub(super) fn overdue(&self, link: Link) -> Option<Peer> {
         let peers = &self.links.get(&link)?.peers;

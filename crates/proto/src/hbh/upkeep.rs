@@ -2,8 +2,8 @@
 
 use super::config::Profile;
 use super::link::Peer;
-use super::node::{Event, Node, Timer, flows_of};
 use super::peer::Learned;
+use super::relay::{Event, Relay, Timer, flows_of};
 use super::sender::Sender;
 use super::wire::FlowId;
 use crate::contract::Refused;
@@ -13,7 +13,7 @@ use crate::time::Time;
 /// Events that wait for the driver at most.
 const EVENTS: usize = 256;
 
-impl Node {
+impl Relay {
     /// A flow's silence or pause may have ended.
     pub(super) fn flow_is_due(&mut self, now: Time, peer: Peer, flow: FlowId) {
         let (Some(state), Some(sender)) =

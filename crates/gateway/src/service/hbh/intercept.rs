@@ -117,7 +117,7 @@ impl Hbh {
             let room = port.state.mtu.saturating_sub(overhead);
             self.counters.intercepted.syns_clamped += u64::from(mss::clamp(&header, packet, room));
         }
-        match self.hop.handle_packet(now, peer, packet) {
+        match self.relay.handle_packet(now, peer, packet) {
             Ok(()) => None,
             Err(Refused::Full) => {
                 self.counters.intercepted.packets_full += 1;
@@ -128,7 +128,7 @@ impl Hbh {
                 None
             }
             Err(Refused::TooBig { mtu }) => {
-                if cut(&mut self.hop, &mut self.counters, now, peer, packet, mtu) {
+                if cut(&mut self.relay, &mut self.counters, now, peer, packet, mtu) {
                     return None;
                 }
                 self.counters.intercepted.packets_too_big += 1;
@@ -163,7 +163,7 @@ impl Hbh {
 
 /// Cuts a packet into fragments that fit; false when it may not be cut.
 fn cut(
-    hop: &mut hbh::Node,
+    relay: &mut hbh::Relay,
     counters: &mut Counters,
     now: Time,
     peer: Peer,
@@ -172,7 +172,7 @@ fn cut(
 ) -> bool {
     let Ok(header) = Header::parse(packet) else { return false };
     let is_cut = ip::fragment(&header, packet, mtu, |fragment| {
-        if hop.handle_packet(now, peer, fragment).is_err() {
+        if relay.handle_packet(now, peer, fragment).is_err() {
             counters.intercepted.packets_full += 1;
         }
     });

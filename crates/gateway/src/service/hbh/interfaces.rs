@@ -117,7 +117,7 @@ impl Hbh {
         let peers: Vec<_> = self.neighbours.peers().filter(|(_, at)| at.0 == position).collect();
         for (peer, place) in peers {
             if let Some(config) = self.peer_config(place) {
-                self.hop.add_peer(peer, config);
+                self.relay.add_peer(peer, config);
             }
         }
         Ok(())

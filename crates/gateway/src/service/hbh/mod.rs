@@ -74,7 +74,7 @@ struct Hbh {
     /// First field, so dropped first: rules must go before the devices they point at.
     firewall: Firewall,
     config: Config,
-    hop: hbh::Node,
+    relay: hbh::Relay,
     neighbours: Neighbours,
     guard: Guard,
     complaints: Complaints,
@@ -145,7 +145,7 @@ impl Hbh {
             only: config.neighbours.clone(),
         };
         let mut hbh = Self {
-            hop: hbh::Node::new(config.hbh, Rng::stream(seed, "hbh")),
+            relay: hbh::Relay::new(config.hbh, Rng::stream(seed, "hbh")),
             neighbours: Neighbours::new(neighbours, Rng::stream(seed, "neighbours")),
             guard: Guard::new(group_key),
             complaints: Complaints::default(),
@@ -193,10 +193,10 @@ impl Driver for Hbh {
         if self.ports.retry_at.is_some_and(|at| at <= now) {
             self.find_absent(now)?;
         }
-        if self.hop.next_timeout().is_some_and(|at| at <= now) {
-            self.hop.handle_timeout(now);
+        if self.relay.next_timeout().is_some_and(|at| at <= now) {
+            self.relay.handle_timeout(now);
         }
-        while let Some(event) = self.hop.poll_event() {
+        while let Some(event) = self.relay.poll_event() {
             let hbh::Event::GaveUp { peer, packets } = event;
             debug!(?peer, packets, "gave up");
         }
@@ -219,7 +219,7 @@ impl Driver for Hbh {
         let orphans = self.orphans.next_timeout();
         [self.neighbours.next_timeout(), self.reroute_at, self.ports.retry_at, orphans]
             .into_iter()
-            .fold(self.hop.next_timeout(), earliest)
+            .fold(self.relay.next_timeout(), earliest)
     }
 
     fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
@@ -262,7 +262,7 @@ impl Service for Hbh {
     fn report(&self, _now: Time) -> Report {
         let mut counters = entries("", &self.counters);
         counters.extend(entries("", &self.neighbours.stats()));
-        counters.extend(entries("hbh_", &self.hop.stats()));
+        counters.extend(entries("hbh_", &self.relay.stats()));
         let levels = [
             ("neighbours", self.neighbours.peers().count() as u64),
             ("routes_asked", self.routes.asked),

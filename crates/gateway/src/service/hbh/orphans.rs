@@ -32,7 +32,7 @@ impl Hbh {
         let peers: Vec<_> = self.neighbours.peers().map(|(peer, _)| peer).collect();
         for peer in peers {
             let mut orphans = Vec::new();
-            let Self { hop, routes, ports, neighbours, known, .. } = self;
+            let Self { relay, routes, ports, neighbours, known, .. } = self;
             let is_moved = |flow: &FlowKey, from: Option<Peer>| {
                 let came_by = from.and_then(|from| known.get(from));
                 let came_by = came_by.and_then(|known| ports.get(known.place.0));
@@ -46,7 +46,7 @@ impl Hbh {
                     NextHop::Nowhere => false,
                 }
             };
-            hop.reroute(peer, is_moved, |packet, from| orphans.push((packet.to_vec(), from)));
+            relay.reroute(peer, is_moved, |packet, from| orphans.push((packet.to_vec(), from)));
             self.adopt(now, orphans, Reason::Known);
         }
     }

@@ -38,7 +38,7 @@ impl Hbh {
                     self.complain_of(now, Subject::NoAddress, place, what);
                     return Ok(());
                 };
-                self.hop.add_peer(peer, config);
+                self.relay.add_peer(peer, config);
                 let addresses = self.neighbours.addresses(place).to_vec();
                 self.known.add(peer, Known { place, addresses });
                 self.guard.add_peer(peer, ours, theirs);
@@ -61,7 +61,7 @@ impl Hbh {
                     info!(%interface, ?peer, left_out, "neighbour gone");
                 }
                 let mut orphans = Vec::new();
-                self.hop.remove_peer(peer, |packet, from| orphans.push((packet.to_vec(), from)));
+                self.relay.remove_peer(peer, |packet, from| orphans.push((packet.to_vec(), from)));
                 self.known.remove(peer);
                 self.guard.remove_peer(peer);
                 self.adopt(now, orphans, reason.unwrap_or(Reason::Silence(peer)));
@@ -74,7 +74,9 @@ impl Hbh {
                 let what = "a neighbour runs another profile of HBH and is reached by plain IP";
                 self.complain_of(now, Subject::ProfileDiffers, place, what);
             }
-            neighbours::Event::Measured(peer, report) => self.hop.handle_link_report(peer, report),
+            neighbours::Event::Measured(peer, report) => {
+                self.relay.handle_link_report(peer, report);
+            }
             neighbours::Event::Misplaced(place) => {
                 let what = "a station claims an address that `neighbours` gives to another";
                 self.complain_of(now, Subject::AddressMisplaced, place, what);

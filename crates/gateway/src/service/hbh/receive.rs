@@ -77,7 +77,7 @@ impl Hbh {
             }
         };
         self.neighbours.handle_alive(now, (position, from));
-        self.hop.handle_message(now, peer, packet);
+        self.relay.handle_message(now, peer, packet);
         Ok(())
     }
 }

@@ -53,7 +53,7 @@ impl Hbh {
     pub(super) fn release_restored(&mut self, now: Time) {
         let mut packet = std::mem::take(&mut self.buffers.packet);
         let mut is_any = false;
-        while let Some(peer) = self.hop.poll_restored(&mut packet) {
+        while let Some(peer) = self.relay.poll_restored(&mut packet) {
             is_any = true;
             let Some(place) = self.known.get(peer).map(|known| known.place) else {
                 self.counters.released.packets_release_failed += 1;

@@ -25,7 +25,7 @@ impl Hbh {
         let mut packet = std::mem::take(&mut self.buffers.packet);
         while port.flush(&mut self.counters) {
             while port.has_room()
-                && let Some(peer) = self.hop.poll_transmit(now, link, &mut packet)
+                && let Some(peer) = self.relay.poll_transmit(now, link, &mut packet)
             {
                 if let Some(place) = self.neighbours.place_of(peer)
                     && self.guard.seal(peer, &mut packet)

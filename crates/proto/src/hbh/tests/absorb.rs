@@ -13,7 +13,7 @@ fn a_segment_that_is_on_its_way_is_not_sent_again() {
     pair.run(|_| Fate::ARRIVES);
 
     assert_eq!(pair.delivered.len(), 3);
-    assert_eq!(pair.hops[A].stats().intake.packets_absorbed, 2);
+    assert_eq!(pair.relays[A].stats().intake.packets_absorbed, 2);
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn a_reset_discards_what_waits_for_the_connection() {
     pair.run(|_| Fate::ARRIVES);
 
     assert_eq!(pair.delivered.len(), 1);
-    assert_eq!(pair.hops[A].stats().sent.packets_reset, 2);
+    assert_eq!(pair.relays[A].stats().sent.packets_reset, 2);
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn only_the_same_segment_is_absorbed() {
             let (count, absorbed) = if is_same { (1, 1) } else { (2, 0) };
             let name = format!("{waits:?} {comes:?} {is_sent}");
             assert_eq!(pair.delivered.len() - before, count, "{name}");
-            assert_eq!(pair.hops[A].stats().intake.packets_absorbed, absorbed, "{name}");
+            assert_eq!(pair.relays[A].stats().intake.packets_absorbed, absorbed, "{name}");
         }
     }
 }
@@ -94,7 +94,7 @@ fn a_syn_that_is_repeated_after_data_goes_out_again() {
     pair.run(|_| Fate::ARRIVES);
 
     assert_eq!(pair.delivered.len(), 3);
-    assert_eq!(pair.hops[A].stats().intake.packets_absorbed, 0);
+    assert_eq!(pair.relays[A].stats().intake.packets_absorbed, 0);
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_segment_that_was_sent_is_absorbed_for_a_round_trip() {
 
         pair.give(&segment(1_000, 100, 0));
 
-        let absorbed = pair.hops[A].stats().intake.packets_absorbed;
+        let absorbed = pair.relays[A].stats().intake.packets_absorbed;
         assert_eq!(absorbed, u64::from(is_absorbed), "{later:?} after");
     }
 }
@@ -145,6 +145,6 @@ fn a_new_connection_owes_nothing_to_the_numbers_of_the_one_before() {
     let first = pair.sent;
     pair.run(|sent| Fate::lost_if(sent.number == first));
 
-    assert_eq!(pair.hops[A].stats().sent.data_superseded, 0);
+    assert_eq!(pair.relays[A].stats().sent.data_superseded, 0);
     assert_eq!(pair.delivered.len(), 3);
 }

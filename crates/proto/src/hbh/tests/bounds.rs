@@ -5,15 +5,15 @@ use super::*;
 #[test]
 fn flows_and_packets_stay_within_their_bounds() {
     let config = Config { flows: 16, packets: 40, queue: 10, ..Config::new(Profile::Default) };
-    let mut hop = Node::new(config, Rng::stream(1, "hbh"));
-    hop.add_peer(Peer(1), peer_config(0));
+    let mut relay = Relay::new(config, Rng::stream(1, "hbh"));
+    relay.add_peer(Peer(1), peer_config(0));
 
     for port in 1..1000 {
         let packet = datagram(&format!("10.0.0.1:{port}"), "10.9.0.2:2", 0);
-        let _ = hop.handle_packet(Time::ZERO, Peer(1), &packet);
+        let _ = relay.handle_packet(Time::ZERO, Peer(1), &packet);
     }
 
-    let stats = hop.stats();
+    let stats = relay.stats();
     assert_eq!((stats.flows, stats.packets_held), (16, 16));
     assert_eq!(stats.intake.packets_taken + stats.intake.packets_full, 999);
 }
@@ -25,9 +25,9 @@ fn idle_flows_are_forgotten_and_the_timers_end() {
 
     pair.run(|_| Fate::ARRIVES);
 
-    assert_eq!(pair.hops[A].stats().flows, 0);
-    assert_eq!(pair.hops[B].stats().flows, 0);
-    assert_eq!(pair.hops[A].next_timeout(), None);
+    assert_eq!(pair.relays[A].stats().flows, 0);
+    assert_eq!(pair.relays[B].stats().flows, 0);
+    assert_eq!(pair.relays[A].next_timeout(), None);
 }
 
 #[test]
@@ -39,10 +39,10 @@ fn a_burst_is_bounded_however_short_it_is() {
         let mut refused = 0;
         for number in 0..1_000 {
             let packet = datagram("10.0.0.1:1", "10.9.0.2:2", number);
-            refused += u64::from(pair.hops[A].handle_packet(pair.now, Peer(1), &packet).is_err());
+            refused += u64::from(pair.relays[A].handle_packet(pair.now, Peer(1), &packet).is_err());
         }
 
-        let stats = pair.hops[A].stats();
+        let stats = pair.relays[A].stats();
         assert!(refused > 0, "{profile:?}");
         assert_eq!((stats.intake.packets_full, stats.packets_held), (refused, 1_000 - refused));
     }
@@ -61,16 +61,16 @@ fn a_flow_is_remembered_for_as_long_as_a_copy_of_its_packets_may_come() {
     // Its sender forgets it after `idle`; the receiver later, in any case.
     for _ in 0..18 {
         node.wait(idle / 10);
-        node.hop.handle_timeout(node.now);
+        node.relay.handle_timeout(node.now);
     }
     node.bring_as(data(&packet), &packet);
     assert_eq!(node.restored().len(), 0, "the same packet after {:?}", node.now);
-    assert_eq!(node.hop.stats().received.data_duplicate, 1);
+    assert_eq!(node.relay.stats().received.data_duplicate, 1);
 
     for _ in 0..40 {
         node.wait(idle / 10);
     }
-    assert_eq!(node.hop.stats().flows, 0);
+    assert_eq!(node.relay.stats().flows, 0);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn a_repair_is_forgotten_with_the_packets_that_will_not_come() {
         node.bring_as(wire::Data { seq: wire::Seq(n), ..data(packet) }, packet);
     }
 
-    assert_eq!(node.hop.stats().received.packets_recovered, 0);
+    assert_eq!(node.relay.stats().received.packets_recovered, 0);
     assert_eq!(node.restored().len(), 1 + 253 + 2);
 }
 
@@ -122,7 +122,7 @@ fn repairs_that_wait_are_used_while_their_packets_may_come() {
     node.bring_as(wire::Data { seq: wire::Seq(2), outstanding, ..data(&packets[2]) }, &packets[2]);
 
     assert_eq!(node.restored_seqs(), [0, 200, 100]);
-    assert_eq!(node.hop.stats().received.packets_recovered, 1);
+    assert_eq!(node.relay.stats().received.packets_recovered, 1);
 }
 
 #[test]
@@ -131,12 +131,12 @@ fn a_packet_that_has_waited_for_too_long_is_discarded_and_counted_but_a_segment_
     for (packet, sent) in [(datagram("10.0.0.1:1", "10.9.0.2:2", 0), 0), (segment(0, 100, 0), 1)] {
         for is_late in [false, true] {
             let mut node = Answered::new(config);
-            node.hop.handle_packet(node.now, Peer(1), &packet).unwrap();
+            node.relay.handle_packet(node.now, Peer(1), &packet).unwrap();
 
             node.now += config.lifetime + Duration::from_secs(u64::from(is_late));
             let count = std::iter::from_fn(|| node.send()).count();
 
-            let stats = node.hop.stats();
+            let stats = node.relay.stats();
             let expected = if is_late { sent } else { 1 };
             assert_eq!(count, expected, "{is_late}");
             assert_eq!(stats.sent.packets_expired + count as u64, 1, "{is_late}");
@@ -166,7 +166,7 @@ fn a_node_with_too_many_flows_uses_no_repairs_and_mixes_no_old_packets_in() {
     node.bring_repair(0, &[(wire::Seq(0), &packets[256]), (wire::Seq(1), &packets[257])]);
 
     assert_eq!(node.restored(), Vec::<Vec<u8>>::new());
-    assert_eq!(node.hop.stats().received.repairs_stray, 1);
+    assert_eq!(node.relay.stats().received.repairs_stray, 1);
     // Once there are fewer flows, what comes then is repaired again.
     for _ in 0..40 {
         node.wait(Duration::from_secs(10));

@@ -7,7 +7,7 @@ const SLOW: Duration = Duration::from_millis(100);
 #[test]
 fn a_sender_that_is_told_slows_down_before_the_queue_is_full() {
     let mut line = bottleneck(Profile::Default, 150);
-    let config = *line.hops[B].config();
+    let config = *line.relays[B].config();
     line.send(0..400);
 
     line.run_for(Duration::from_secs(20), |_| Fate::ARRIVES);
@@ -21,7 +21,7 @@ fn a_sender_that_is_told_slows_down_before_the_queue_is_full() {
     assert!((config.congestion..config.queue).contains(&longest), "{longest} waited");
     assert!(there_later < on_later * 3 / 2, "{there_later} to B, {on_later} on from there");
     assert!(there < on + config.queue, "{there} to B, {on} on from there");
-    assert_eq!(line.hops[B].stats().received.data_deferred, 0);
+    assert_eq!(line.relays[B].stats().received.data_deferred, 0);
     assert_eq!(line.order(), (0..400).collect::<Vec<_>>());
 }
 
@@ -33,7 +33,7 @@ fn a_full_next_hop_is_told_to_the_sender_and_nothing_is_lost() {
 
     line.run(|_| Fate::ARRIVES);
 
-    let (a, b) = (line.hops[A].stats(), line.hops[B].stats());
+    let (a, b) = (line.relays[A].stats(), line.relays[B].stats());
     let longest = line.log.iter().filter(|sent| sent.from == B).map(|sent| sent.backlog).max();
     assert_eq!(longest, Some(16), "the queue fills, and no further");
     assert!(a.sent.congestion_received > 0 && b.received.data_deferred > 0, "{a:?} {b:?}");
@@ -51,8 +51,8 @@ fn a_packet_that_is_left_with_its_sender_is_not_given_up() {
 
     line.run(|_| Fate::ARRIVES);
 
-    assert!(line.hops[B].stats().received.data_deferred > 0);
-    assert_eq!(line.hops[A].stats().sent.packets_abandoned, 0);
+    assert!(line.relays[B].stats().received.data_deferred > 0);
+    assert_eq!(line.relays[A].stats().sent.packets_abandoned, 0);
     assert_eq!(line.delivered.len(), 60);
 }
 
@@ -63,7 +63,7 @@ fn the_seed_is_told_too_and_what_does_not_fit_is_counted() {
 
     line.run(|_| Fate::ARRIVES);
 
-    let (a, b) = (line.hops[A].stats(), line.hops[B].stats());
+    let (a, b) = (line.relays[A].stats(), line.relays[B].stats());
     assert!(a.sent.congestion_received > 0, "{a:?}");
     assert_eq!(line.delivered.len() as u64 + b.intake.packets_full_inside, 200);
     assert!(line.delivered.len() > 150, "{}", line.delivered.len());
@@ -71,9 +71,9 @@ fn the_seed_is_told_too_and_what_does_not_fit_is_counted() {
 
 #[test]
 fn congestion_is_told_at_once_and_its_end_as_well() {
-    let config = bottleneck(Profile::Default, 100).hops[B].config().to_owned();
+    let config = bottleneck(Profile::Default, 100).relays[B].config().to_owned();
     let mut node = Arrivals::new(config);
-    node.hop.add_peer(Peer(2), peer_config(1));
+    node.relay.add_peer(Peer(2), peer_config(1));
 
     // The first packet shows that the flow goes on.
     let mut told = Vec::new();
@@ -81,7 +81,7 @@ fn congestion_is_told_at_once_and_its_end_as_well() {
         assert_eq!(node.answer(), None, "{n} packets wait, and nothing is urgent");
         node.bring(&datagram("10.0.0.1:1", "10.9.0.2:2", 0));
         for packet in node.restored() {
-            node.hop.handle_packet(node.now, Peer(2), &packet).unwrap();
+            node.relay.handle_packet(node.now, Peer(2), &packet).unwrap();
         }
     }
     // By a timer, so that a driver which sends on the other link looks here as well.
@@ -90,7 +90,7 @@ fn congestion_is_told_at_once_and_its_end_as_well() {
     let mut out = Vec::new();
     for left in (config.clear..config.congestion).rev() {
         assert_eq!(node.answer(), None, "before {left} wait");
-        assert!(node.hop.poll_transmit(node.now, Link(1), &mut out).is_some());
+        assert!(node.relay.poll_transmit(node.now, Link(1), &mut out).is_some());
     }
     node.wait(Duration::from_nanos(1));
     told.push((config.clear, node.answer().expect("news").is_congested));
@@ -101,7 +101,7 @@ fn congestion_is_told_at_once_and_its_end_as_well() {
 #[test]
 fn between_the_two_marks_a_queue_stays_what_it_was_called() {
     let mut line = bottleneck(Profile::Default, 100);
-    let config = *line.hops[B].config();
+    let config = *line.relays[B].config();
     line.send(0..200);
 
     line.run(|_| Fate::ARRIVES);
@@ -125,7 +125,7 @@ fn between_the_two_marks_a_queue_stays_what_it_was_called() {
 #[test]
 fn the_end_of_congestion_is_told() {
     let mut line = bottleneck(Profile::Default, 100);
-    let config = *line.hops[B].config();
+    let config = *line.relays[B].config();
     // All of it fits there, so that nothing but the news makes B speak at the end.
     line.send(0..16);
 
@@ -224,7 +224,7 @@ fn a_packet_that_enters_a_long_queue_is_marked_if_its_sender_understands_that() 
         assert!(before.iter().all(|&mark| mark == sent), "{profile:?} {marks:?}");
         assert_eq!(behind, [expected; 5], "{profile:?}");
         let marked = if expected == CONGESTED { 5 } else { 0 };
-        assert_eq!(pair.hops[A].stats().intake.packets_marked, marked, "{profile:?}");
+        assert_eq!(pair.relays[A].stats().intake.packets_marked, marked, "{profile:?}");
     }
 }
 
@@ -234,16 +234,16 @@ fn a_packet_that_a_peer_brought_is_not_marked() {
     let mut packet = datagram("10.0.0.1:1", "10.9.0.2:2", 0);
     packet[1] = 0b10;
     rewrite_v4_checksum(&mut packet[..20]);
-    line.hops[A] =
-        Line::pair(Config { congestion: 1_000, ..*line.hops[A].config() }).hops.swap_remove(A);
+    line.relays[A] =
+        Line::pair(Config { congestion: 1_000, ..*line.relays[A].config() }).relays.swap_remove(A);
     for _ in 0..60 {
         line.give(&packet);
     }
 
     line.run(|_| Fate::ARRIVES);
 
-    assert!(line.between(B, C).any(|sent| sent.backlog > line.hops[B].config().congestion));
-    assert_eq!(line.hops[B].stats().intake.packets_marked, 0);
+    assert!(line.between(B, C).any(|sent| sent.backlog > line.relays[B].config().congestion));
+    assert_eq!(line.relays[B].stats().intake.packets_marked, 0);
     assert!(line.delivered.iter().all(|packet| packet[1] == 0b10));
 }
 
@@ -258,7 +258,7 @@ fn congested(config: Config, link: (Duration, Duration)) -> Answered {
     let mut node = Answered::new(config);
     for n in 0..1_000 {
         let packet = long_datagram("10.0.0.1:1", "10.9.0.2:2", n, 1_300);
-        node.hop.handle_packet(Time::ZERO, Peer(1), &packet).unwrap();
+        node.relay.handle_packet(Time::ZERO, Peer(1), &packet).unwrap();
     }
     node.run_for(Duration::from_secs(1), link, false);
     node

@@ -46,7 +46,7 @@ fn input() -> impl Strategy<Value = Input> {
     ]
 }
 
-impl Core for Node {
+impl Core for Relay {
     type Input = Input;
 
     fn handle(&mut self, now: Time, input: Input) {
@@ -85,7 +85,7 @@ impl Core for Node {
     }
 }
 
-impl harness::Peer for Node {
+impl harness::Peer for Relay {
     fn handle_octets(&mut self, now: Time, octets: &[u8]) {
         self.handle_message(now, Peer(0), octets);
     }
@@ -100,9 +100,9 @@ proptest! {
         let profile = if is_paper { Profile::Paper } else { Profile::Default };
         let ends = ["near", "far"].map(|end| {
             let config = Config { flows: 8, packets: 32, queue: 8, ..Config::new(profile) };
-            let mut hop = Node::new(config, Rng::stream(1, end));
-            hop.add_peer(Peer(0), peer_config(0));
-            hop
+            let mut relay = Relay::new(config, Rng::stream(1, end));
+            relay.add_peer(Peer(0), peer_config(0));
+            relay
         });
         harness::keeps(&mut Pair::new(ends), Time::ZERO, steps)?;
     }

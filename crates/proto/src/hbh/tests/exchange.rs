@@ -14,7 +14,7 @@ fn a_packet_comes_out_as_it_went_in() {
             pair.run(|_| Fate::ARRIVES);
 
             assert_eq!(pair.delivered, [packet]);
-            assert_eq!(pair.hops[A].stats().packets_held, 0);
+            assert_eq!(pair.relays[A].stats().packets_held, 0);
         }
     }
 }
@@ -26,7 +26,7 @@ fn on_the_wire_it_is_protocol_253_with_eight_octets_more() {
     pair.give(&packet);
     let mut out = Vec::new();
 
-    let to = pair.hops[A].poll_transmit(pair.now, Link(0), &mut out);
+    let to = pair.relays[A].poll_transmit(pair.now, Link(0), &mut out);
 
     let header = Header::parse(&out).unwrap();
     assert_eq!(to, Some(Peer(1)));
@@ -53,16 +53,16 @@ fn every_protocol_comes_through() {
 
 #[test]
 fn a_packet_that_does_not_fit_is_refused_with_what_does() {
-    let mut hop = Line::pair(Config::new(Profile::Default)).hops.swap_remove(A);
+    let mut relay = Line::pair(Config::new(Profile::Default)).relays.swap_remove(A);
     let mut packet = Vec::new();
     let payload = [0; 1500 - 28];
     let (source, destination) = ("10.0.0.1:1".parse().unwrap(), "10.9.0.2:2".parse().unwrap());
     udp::Datagram { source, destination, payload: &payload }.emit(&mut packet);
 
-    let refused = hop.handle_packet(Time::ZERO, Peer(1), &packet);
+    let refused = relay.handle_packet(Time::ZERO, Peer(1), &packet);
 
     assert_eq!(refused, Err(Refused::TooBig { mtu: 1492 }));
-    assert_eq!(hop.stats().intake.packets_too_big, 1);
+    assert_eq!(relay.stats().intake.packets_too_big, 1);
 }
 
 #[test]
@@ -70,11 +70,11 @@ fn damaged_and_foreign_packets_are_counted_and_dropped() {
     let mut pair = Line::pair(Config::new(Profile::Default));
     let mut message = Vec::new();
     pair.send(0..1);
-    assert!(pair.hops[A].poll_transmit(Time::ZERO, Link(0), &mut message).is_some());
+    assert!(pair.relays[A].poll_transmit(Time::ZERO, Link(0), &mut message).is_some());
     let mut out = Vec::new();
     let mut take = |octets: &[u8], from| {
-        pair.hops[B].handle_message(Time::ZERO, from, octets);
-        assert_eq!(pair.hops[B].poll_restored(&mut out), None);
+        pair.relays[B].handle_message(Time::ZERO, from, octets);
+        assert_eq!(pair.relays[B].poll_restored(&mut out), None);
     };
 
     let mut flipped = message.clone();
@@ -84,7 +84,7 @@ fn damaged_and_foreign_packets_are_counted_and_dropped() {
     take(&datagram("10.0.0.1:1", "10.9.0.2:2", 0), Peer(0));
     take(&message, Peer(77));
 
-    let stats = pair.hops[B].stats();
+    let stats = pair.relays[B].stats();
     assert_eq!(
         (
             stats.received.messages_damaged,
@@ -102,12 +102,12 @@ fn acknowledgements_ride_on_packets_that_go_their_way() {
         let there = datagram("10.0.0.1:1", "10.9.0.2:2", number);
         let back = datagram("10.9.0.2:2", "10.0.0.1:1", number);
         pair.give(&there);
-        pair.hops[B].handle_packet(pair.now, Peer(0), &back).unwrap();
+        pair.relays[B].handle_packet(pair.now, Peer(0), &back).unwrap();
     }
 
     pair.run(|_| Fate::ARRIVES);
 
-    let stats = pair.hops[A].stats();
+    let stats = pair.relays[A].stats();
     assert!(stats.received.acks_ridden >= 10, "{stats:?}");
     assert!(stats.received.acks_sent <= 2, "{stats:?}");
 }
@@ -124,9 +124,9 @@ proptest! {
             .emit(octets.len(), &mut message);
         message.extend_from_slice(&octets);
 
-        pair.hops[B].handle_message(Time::ZERO, Peer(0), &message);
-        pair.hops[B].handle_message(Time::ZERO, Peer(0), &octets);
-        let _ = pair.hops[A].handle_packet(Time::ZERO, Peer(1), &octets);
+        pair.relays[B].handle_message(Time::ZERO, Peer(0), &message);
+        pair.relays[B].handle_message(Time::ZERO, Peer(0), &octets);
+        let _ = pair.relays[A].handle_packet(Time::ZERO, Peer(1), &octets);
         pair.run(|_| Fate::ARRIVES);
     }
 }

@@ -1,4 +1,4 @@
-//! A line of nodes, the links between them, and a driver that keeps the contract of [`Node`].
+//! A line of nodes, the links between them, and a driver that keeps the contract of [`Relay`].
 //!
 //! ```text
 //!            Link(0)          Link(1)
@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::super::wire::{Ack, Data, Message};
-use super::super::{Config, Link, Node, Peer, PeerConfig, Profile, Redundancy};
+use super::super::{Config, Link, Peer, PeerConfig, Profile, Redundancy, Relay};
 use super::packets::{datagram, number_of};
 use crate::ip::Header;
 use crate::rng::Rng;
@@ -59,7 +59,7 @@ pub(super) struct Sent {
 /// Nodes, and links that carry one packet a slot each way.
 pub(super) struct Line {
     pub(super) now: Time,
-    pub(super) hops: Vec<Node>,
+    pub(super) relays: Vec<Relay>,
     /// How long a packet occupies each link.
     pub(super) slots: Vec<Duration>,
     /// Transmissions so far.
@@ -92,7 +92,7 @@ impl Line {
         assert_eq!(configs.len(), slots.len() + 1);
         let mut line = Self {
             now: Time::ZERO,
-            hops: Vec::new(),
+            relays: Vec::new(),
             slots: slots.to_vec(),
             sent: 0,
             log: Vec::new(),
@@ -106,8 +106,8 @@ impl Line {
             flying: BTreeMap::new(),
         };
         for (node, &config) in configs.iter().enumerate() {
-            let hop = line.start(node, config);
-            line.hops.push(hop);
+            let relay = line.start(node, config);
+            line.relays.push(relay);
         }
         line
     }
@@ -121,7 +121,7 @@ impl Line {
 
     /// Gives A a packet, which it takes.
     pub(super) fn give(&mut self, packet: &[u8]) {
-        self.hops[A].handle_packet(self.now, Peer(1), packet).unwrap();
+        self.relays[A].handle_packet(self.now, Peer(1), packet).unwrap();
     }
 
     /// Runs until nothing is left to happen, or until `until`.
@@ -129,7 +129,7 @@ impl Line {
         loop {
             self.transmit(&mut fate);
             let arrival = self.flying.first_key_value().map(|(&(at, _), _)| at);
-            let timer = self.hops.iter().filter_map(Node::next_timeout).min();
+            let timer = self.relays.iter().filter_map(Relay::next_timeout).min();
             let free = self.busy_until.iter().flatten().copied().filter(|&at| at > self.now).min();
             let next = earliest(earliest(arrival, timer), free);
             if let Some(until) = self.until
@@ -142,9 +142,9 @@ impl Line {
             assert!(next > self.now || arrival == Some(next), "time must pass");
             self.now = next;
             self.arrive();
-            for node in 0..self.hops.len() {
-                self.hops[node].handle_timeout(self.now);
-                let next = self.hops[node].next_timeout();
+            for node in 0..self.relays.len() {
+                self.relays[node].handle_timeout(self.now);
+                let next = self.relays[node].next_timeout();
                 assert!(next.is_none_or(|at| at > self.now), "a driver would spin");
                 self.route(node);
             }
@@ -163,7 +163,7 @@ impl Line {
     /// what they had for it in again.
     pub(super) fn restart(&mut self, node: usize, is_noticed: bool) {
         self.restarts += 1;
-        self.hops[node] = self.start(node, *self.hops[node].config());
+        self.relays[node] = self.start(node, *self.relays[node].config());
         self.restored[node] = 0;
         if is_noticed {
             for neighbour in self.neighbours(node).collect::<Vec<_>>() {
@@ -176,8 +176,8 @@ impl Line {
     pub(super) fn meet_again(&mut self, node: usize, neighbour: usize) {
         let mut orphans = Vec::new();
         let orphan = |packet: &[u8], _| orphans.push(packet.to_vec());
-        self.hops[node].remove_peer(peer(neighbour), orphan);
-        self.hops[node].add_peer(peer(neighbour), peer_config(link_of(node, neighbour).0));
+        self.relays[node].remove_peer(peer(neighbour), orphan);
+        self.relays[node].add_peer(peer(neighbour), peer_config(link_of(node, neighbour).0));
         self.hand_in(node, neighbour, &orphans);
     }
 
@@ -185,7 +185,7 @@ impl Line {
     pub(super) fn reroute(&mut self, node: usize, neighbour: usize) {
         let mut orphans = Vec::new();
         let orphan = |packet: &[u8], _| orphans.push(packet.to_vec());
-        self.hops[node].reroute(peer(neighbour), |_, _| true, orphan);
+        self.relays[node].reroute(peer(neighbour), |_, _| true, orphan);
         self.hand_in(node, neighbour, &orphans);
     }
 
@@ -201,32 +201,32 @@ impl Line {
 
     /// Packets that wait at a node, not counting those that were sent.
     pub(super) fn backlog(&self, node: usize) -> usize {
-        self.hops[node].senders.values().map(|sender| sender.backlog()).sum()
+        self.relays[node].senders.values().map(|sender| sender.backlog()).sum()
     }
 
     /// Packets that a node has: those that wait or are not acknowledged, and at
     /// most those kept for order.
     pub(super) fn held(&self, node: usize) -> u64 {
-        self.hops[node].stats().packets_held + self.kept_for_order(node)
+        self.relays[node].stats().packets_held + self.kept_for_order(node)
     }
 
     /// What all nodes have, and what is in the air.
     pub(super) fn on_their_way(&self) -> u64 {
-        let held: u64 = (0..self.hops.len()).map(|node| self.held(node)).sum();
+        let held: u64 = (0..self.relays.len()).map(|node| self.held(node)).sum();
         held + self.flying.len() as u64
     }
 
     /// Segments that came and have not left. One that came twice, after its sender had handed it
     /// back, counts twice.
     fn kept_for_order(&self, node: usize) -> u64 {
-        let stats = self.hops[node].stats();
+        let stats = self.relays[node].stats();
         stats.received.data_received + stats.received.packets_recovered - self.restored[node]
     }
 
     /// What docs/hbh.md says of limits.
     fn assert_bounds(&self) {
-        for (node, hop) in self.hops.iter().enumerate() {
-            let (stats, config) = (hop.stats(), hop.config());
+        for (node, relay) in self.relays.iter().enumerate() {
+            let (stats, config) = (relay.stats(), relay.config());
             assert!(stats.packets_held <= config.packets as u64, "{stats:?}");
             // One table for each direction, and one connection here.
             assert!(stats.flows <= 2 * config.flows as u64 + 1, "{stats:?}");
@@ -234,13 +234,13 @@ impl Line {
         }
     }
 
-    fn start(&self, node: usize, config: Config) -> Node {
+    fn start(&self, node: usize, config: Config) -> Relay {
         let seed = node as u64 + 1_000 * self.restarts;
-        let mut hop = Node::new(config, Rng::stream(seed, "hbh"));
+        let mut relay = Relay::new(config, Rng::stream(seed, "hbh"));
         for neighbour in self.neighbours(node) {
-            hop.add_peer(peer(neighbour), peer_config(link_of(node, neighbour).0));
+            relay.add_peer(peer(neighbour), peer_config(link_of(node, neighbour).0));
         }
-        hop
+        relay
     }
 
     fn neighbours(&self, node: usize) -> impl Iterator<Item = usize> + use<> {
@@ -250,7 +250,7 @@ impl Line {
 
     fn hand_in(&mut self, node: usize, neighbour: usize, packets: &[Vec<u8>]) {
         for packet in packets {
-            let taken = self.hops[node].handle_packet(self.now, peer(neighbour), packet);
+            let taken = self.relays[node].handle_packet(self.now, peer(neighbour), packet);
             self.refused += u64::from(taken.is_err());
         }
     }
@@ -269,7 +269,7 @@ impl Line {
             for (direction, from, to) in [(0, link, link + 1), (1, link + 1, link)] {
                 let mut octets = Vec::new();
                 if self.busy_until[link][direction] > self.now
-                    || self.hops[from]
+                    || self.relays[from]
                         .poll_transmit(self.now, link_of(from, to), &mut octets)
                         .is_none()
                 {
@@ -296,14 +296,14 @@ impl Line {
             && entry.key().0 <= self.now
         {
             let (from, to, octets) = entry.remove();
-            self.hops[to].handle_message(self.now, peer(from), &octets);
+            self.relays[to].handle_message(self.now, peer(from), &octets);
             self.route(to);
         }
     }
 
     fn route(&mut self, node: usize) {
         let mut out = Vec::new();
-        while let Some(Peer(from)) = self.hops[node].poll_restored(&mut out) {
+        while let Some(Peer(from)) = self.relays[node].poll_restored(&mut out) {
             self.restored[node] += 1;
             let is_ahead = usize::try_from(from).unwrap() < node;
             if is_ahead && node < self.slots.len() {

@@ -108,11 +108,11 @@ impl Story {
         line.run_for(Duration::from_millis(500), fate);
 
         line.run_for(Duration::from_secs(60), |_| Fate::ARRIVES);
-        end.left = line.hops.iter().map(|hop| hop.stats().packets_held).sum();
+        end.left = line.relays.iter().map(|relay| relay.stats().packets_held).sum();
         line.run(|_| Fate::ARRIVES);
-        end.timers = line.hops.iter().map(Node::next_timeout).collect();
-        for node in 0..line.hops.len() {
-            end.count(&line.hops[node].stats());
+        end.timers = line.relays.iter().map(Relay::next_timeout).collect();
+        for node in 0..line.relays.len() {
+            end.count(&line.relays[node].stats());
         }
         end.counted += line.refused;
         let number =
@@ -128,7 +128,7 @@ impl Story {
             } else {
                 datagram("10.0.0.1:1", "10.9.0.2:2", end.taken)
             };
-            let taken = line.hops[A].handle_packet(line.now, Peer(1), &packet);
+            let taken = line.relays[A].handle_packet(line.now, Peer(1), &packet);
             end.taken += u32::from(taken.is_ok());
         }
     }
@@ -143,7 +143,7 @@ impl Mishap {
         match self {
             Self::Restart { node, is_noticed } => {
                 let node = node.min(last);
-                end.count(&line.hops[node].stats());
+                end.count(&line.relays[node].stats());
                 end.counted += line.held(node);
                 line.restart(node, is_noticed);
             }

@@ -18,19 +18,19 @@ fn the_last_hop_puts_segments_in_order_and_gives_up_in_time() {
     assert_eq!(arrivals.restored_seqs(), []);
     arrivals.wait(Duration::from_secs(4));
     assert_eq!(arrivals.restored_seqs(), [start.wrapping_add(500)]);
-    assert_eq!(arrivals.hop.stats().received.gaps_given_up, 1);
+    assert_eq!(arrivals.relay.stats().received.gaps_given_up, 1);
 }
 
 #[test]
 fn what_comes_back_to_be_sent_on_is_not_put_in_order() {
     let mut arrivals = Arrivals::new(Config::new(Profile::Default));
-    arrivals.hop.add_peer(Peer(2), peer_config(1));
+    arrivals.relay.add_peer(Peer(2), peer_config(1));
     arrivals.bring(&segment(1_000, 100, 0));
     arrivals.bring(&segment(1_200, 100, 0));
     assert_eq!(arrivals.restored_seqs(), [1_000]);
 
     // What is kept back goes at once when the flow turns out to go on.
-    arrivals.hop.handle_packet(Time::ZERO, Peer(2), &segment(1_000, 100, 0)).unwrap();
+    arrivals.relay.handle_packet(Time::ZERO, Peer(2), &segment(1_000, 100, 0)).unwrap();
     assert_eq!(arrivals.restored_seqs(), [1_200]);
     arrivals.bring(&segment(1_400, 100, 0));
     assert_eq!(arrivals.restored_seqs(), [1_400]);
@@ -47,7 +47,7 @@ fn what_comes_back_to_be_sent_on_is_not_put_in_order() {
 #[test]
 fn a_segment_behind_a_refused_one_is_not_waited_with() {
     let mut pair = Line::pair(Config { queue: 4, ..quiet(Profile::Default) });
-    let taken = fill(&mut pair.hops[A], |n| segment(n * 100, 100, 0));
+    let taken = fill(&mut pair.relays[A], |n| segment(n * 100, 100, 0));
     pair.run(|_| Fate::ARRIVES);
     let before = pair.delivered.len();
 
@@ -59,7 +59,7 @@ fn a_segment_behind_a_refused_one_is_not_waited_with() {
     assert_eq!(pair.delivered[before..], [behind]);
     let took = pair.delivered_at[before] - start.since(Time::ZERO);
     assert!(took <= DELAY + 2 * SLOT, "{took:?}");
-    assert_eq!(pair.hops[B].stats().received.gaps_given_up, 0);
+    assert_eq!(pair.relays[B].stats().received.gaps_given_up, 0);
 }
 
 #[test]
@@ -85,9 +85,9 @@ fn a_hole_is_told_even_when_its_packet_comes_by_a_repair() {
     // The segment behind the gap is lost.
     pair.run(|sent| Fate::lost_if(sent.number == 2));
 
-    assert_eq!(pair.hops[B].stats().received.packets_recovered, 1);
+    assert_eq!(pair.relays[B].stats().received.packets_recovered, 1);
     assert_eq!(pair.delivered.len(), 4);
-    assert_eq!(pair.hops[B].stats().received.gaps_given_up, 0);
+    assert_eq!(pair.relays[B].stats().received.gaps_given_up, 0);
 }
 
 #[test]
@@ -111,8 +111,8 @@ fn a_connection_keeps_a_bounded_number_of_segments_back_and_then_gives_up_the_ga
 }
 
 /// Gives A packets until it refuses one, and returns how many it took.
-fn fill(hop: &mut Node, mut packets: impl FnMut(u32) -> Vec<u8>) -> u32 {
-    (0..10_000).find(|&n| hop.handle_packet(Time::ZERO, Peer(1), &packets(n)).is_err()).unwrap()
+fn fill(relay: &mut Relay, mut packets: impl FnMut(u32) -> Vec<u8>) -> u32 {
+    (0..10_000).find(|&n| relay.handle_packet(Time::ZERO, Peer(1), &packets(n)).is_err()).unwrap()
 }
 
 #[test]

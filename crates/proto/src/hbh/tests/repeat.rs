@@ -10,7 +10,7 @@ fn ours_repeats_a_packet_as_soon_as_a_later_one_is_acknowledged() {
     pair.run(|sent| Fate::lost_if(sent.is_data() && sent.number == 0));
 
     assert_eq!(pair.order(), [1, 2, 3, 0]);
-    assert_eq!(pair.hops[A].stats().sent.data_repeated, 1);
+    assert_eq!(pair.relays[A].stats().sent.data_repeated, 1);
     // Overtaken at 70 ms; the acknowledgement waits 20 ms and takes 50; then 50 more.
     assert!(pair.delivered_at[3] < Duration::from_millis(250), "{:?}", pair.delivered_at);
 }
@@ -50,8 +50,8 @@ fn a_packet_is_sent_r_times_more_and_no_oftener() {
 
         pair.run(|_| Fate::LOST);
 
-        assert_eq!(pair.hops[A].stats().sent.data_sent, 4, "{profile:?}");
-        assert_eq!(pair.hops[A].stats().sent.packets_abandoned, 1);
+        assert_eq!(pair.relays[A].stats().sent.data_sent, 4, "{profile:?}");
+        assert_eq!(pair.relays[A].stats().sent.packets_abandoned, 1);
     }
 }
 
@@ -63,7 +63,7 @@ fn no_more_than_w_fly() {
         let mut out = Vec::new();
 
         let flying =
-            std::iter::from_fn(|| pair.hops[A].poll_transmit(Time::ZERO, Link(0), &mut out));
+            std::iter::from_fn(|| pair.relays[A].poll_transmit(Time::ZERO, Link(0), &mut out));
 
         assert_eq!(flying.count(), 5, "{profile:?}");
     }
@@ -80,8 +80,8 @@ fn a_packet_given_up_does_not_freeze_the_acknowledgements() {
         pair.run(|sent| Fate::lost_if(is_lost(sent)));
 
         assert_eq!(pair.log.iter().filter(|&sent| is_lost(sent)).count(), 3, "{profile:?}");
-        assert_eq!(pair.hops[A].stats().sent.packets_abandoned, 1);
-        assert_eq!(pair.hops[A].poll_event(), Some(Event::GaveUp { peer: Peer(1), packets: 1 }));
+        assert_eq!(pair.relays[A].stats().sent.packets_abandoned, 1);
+        assert_eq!(pair.relays[A].poll_event(), Some(Event::GaveUp { peer: Peer(1), packets: 1 }));
         let mut numbers = pair.order();
         numbers.sort_unstable();
         let expected: Vec<u32> = (0..600).filter(|&number| number != 300).collect();
@@ -108,7 +108,7 @@ fn no_number_is_more_than_127_ahead_of_the_lowest_outstanding_one() {
     let mut out = Vec::new();
 
     // W does not hold acknowledgements.
-    let flying = std::iter::from_fn(|| pair.hops[A].poll_transmit(Time::ZERO, Link(0), &mut out));
+    let flying = std::iter::from_fn(|| pair.relays[A].poll_transmit(Time::ZERO, Link(0), &mut out));
 
     assert_eq!(flying.count(), usize::from(wire::MAX_SPAN));
 }
@@ -181,10 +181,10 @@ fn a_link_that_does_not_keep_order_is_learnt_and_its_late_packets_are_not_repeat
 
     let mut repeats = Vec::new();
     for _ in 0..8 {
-        let before = pair.hops[A].stats().sent.data_repeated;
+        let before = pair.relays[A].stats().sent.data_repeated;
         pair.send(0..500);
         pair.run_for(SLOT * 600, fate);
-        repeats.push(pair.hops[A].stats().sent.data_repeated - before);
+        repeats.push(pair.relays[A].stats().sent.data_repeated - before);
     }
 
     assert_eq!(pair.delivered.len(), 4_000);
@@ -198,7 +198,7 @@ fn an_echo_of_an_older_copy_does_not_stand_for_the_newest() {
         let mut node = Answered::new(quiet(Profile::Default));
         for number in 0..3 {
             let packet = datagram("10.0.0.1:1", "10.9.0.2:2", number);
-            node.hop.handle_packet(node.now, Peer(1), &packet).unwrap();
+            node.relay.handle_packet(node.now, Peer(1), &packet).unwrap();
         }
         let first: Vec<_> = std::iter::from_fn(|| node.send()).collect();
         node.expire();

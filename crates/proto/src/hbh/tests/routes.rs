@@ -7,14 +7,14 @@ fn what_is_not_acknowledged_can_take_another_way() {
     let mut pair = Line::pair(quiet(Profile::Default));
     pair.send(0..3);
     let mut out = Vec::new();
-    assert!(pair.hops[A].poll_transmit(pair.now, Link(0), &mut out).is_some());
+    assert!(pair.relays[A].poll_transmit(pair.now, Link(0), &mut out).is_some());
 
     let mut orphans = Vec::new();
-    pair.hops[A].remove_peer(Peer(1), |packet, _| orphans.push(number_of(packet)));
+    pair.relays[A].remove_peer(Peer(1), |packet, _| orphans.push(number_of(packet)));
 
     assert_eq!(orphans, [0, 1, 2]);
-    assert_eq!(pair.hops[A].stats().packets_held, 0);
-    assert_eq!(pair.hops[A].poll_transmit(pair.now, Link(0), &mut out), None);
+    assert_eq!(pair.relays[A].stats().packets_held, 0);
+    assert_eq!(pair.relays[A].poll_transmit(pair.now, Link(0), &mut out), None);
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn only_flows_that_have_moved_are_taken_back() {
             asked += 1;
             is_moved
         };
-        pair.hops[A].reroute(Peer(1), ask, |packet, _| orphans.push(number_of(packet)));
+        pair.relays[A].reroute(Peer(1), ask, |packet, _| orphans.push(number_of(packet)));
     }
 
     // Of a flow without packets nobody asks.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::wire::{self, Ack, Data, Echo, FlowId, Mask, Message, Repair, Seq, Transmission};
-use super::super::{Config, Link, Node, Peer, repair, transmit};
+use super::super::{Config, Link, Peer, Relay, repair, transmit};
 use super::line::peer_config;
 use super::packets::seq_of;
 use crate::ip::{Header, Spec, protocol};
@@ -16,16 +16,16 @@ const FLOW: FlowId = FlowId(7);
 /// A node to which a neighbour brings packets, and what it restores.
 pub(super) struct Arrivals {
     pub(super) now: Time,
-    pub(super) hop: Node,
+    pub(super) relay: Relay,
     seq: Seq,
 }
 
 impl Arrivals {
     /// Its neighbour is `Peer(0)`, at `Link(0)`.
     pub(super) fn new(config: Config) -> Self {
-        let mut hop = Node::new(config, Rng::stream(1, "hbh"));
-        hop.add_peer(Peer(0), peer_config(0));
-        Self { now: Time::ZERO, hop, seq: Seq(0) }
+        let mut relay = Relay::new(config, Rng::stream(1, "hbh"));
+        relay.add_peer(Peer(0), peer_config(0));
+        Self { now: Time::ZERO, relay, seq: Seq(0) }
     }
 
     /// The next packet comes, and the neighbour waits for nothing before it.
@@ -59,13 +59,13 @@ impl Arrivals {
 
     pub(super) fn wait(&mut self, duration: Duration) {
         self.now += duration;
-        self.hop.handle_timeout(self.now);
+        self.relay.handle_timeout(self.now);
     }
 
     /// What was restored.
     pub(super) fn restored(&mut self) -> Vec<Vec<u8>> {
         let mut out = Vec::new();
-        std::iter::from_fn(|| self.hop.poll_restored(&mut out).map(|_| out.clone())).collect()
+        std::iter::from_fn(|| self.relay.poll_restored(&mut out).map(|_| out.clone())).collect()
     }
 
     /// The sequence numbers of what was restored.
@@ -76,7 +76,7 @@ impl Arrivals {
     /// What it tells the neighbour now.
     pub(super) fn answer(&mut self) -> Option<Answer> {
         let mut out = Vec::new();
-        self.hop.poll_transmit(self.now, Link(0), &mut out)?;
+        self.relay.poll_transmit(self.now, Link(0), &mut out)?;
         let header = Header::parse(&out).unwrap();
         match Message::split_first(&out[header.len..]).unwrap().0 {
             Message::Ack(ack) => Some(Answer {
@@ -90,7 +90,7 @@ impl Arrivals {
 
     fn take(&mut self, mut message: Vec<u8>) {
         transmit::seal(&mut message, 20, protocol::EXPERIMENT);
-        self.hop.handle_message(self.now, Peer(0), &message);
+        self.relay.handle_message(self.now, Peer(0), &message);
     }
 }
 
@@ -123,7 +123,7 @@ pub(super) fn data(packet: &[u8]) -> Data<'_> {
 /// A node whose neighbour acknowledges what the test wants, as the test wants.
 pub(super) struct Answered {
     pub(super) now: Time,
-    pub(super) hop: Node,
+    pub(super) relay: Relay,
     /// When packets were sent.
     pub(super) sent_at: Vec<Time>,
     acks: BTreeMap<Time, Vec<u8>>,
@@ -133,11 +133,11 @@ pub(super) struct Answered {
 impl Answered {
     /// Its neighbour is `Peer(1)`, at `Link(0)`.
     pub(super) fn new(config: Config) -> Self {
-        let mut hop = Node::new(config, Rng::stream(1, "hbh"));
-        hop.add_peer(Peer(1), peer_config(0));
+        let mut relay = Relay::new(config, Rng::stream(1, "hbh"));
+        relay.add_peer(Peer(1), peer_config(0));
         Self {
             now: Time::ZERO,
-            hop,
+            relay,
             sent_at: Vec::new(),
             acks: BTreeMap::new(),
             free_at: Time::ZERO,
@@ -147,7 +147,7 @@ impl Answered {
     /// What it sends now, as flow, number, copy, and whether it asks for an acknowledgement.
     pub(super) fn send(&mut self) -> Option<(FlowId, Seq, u8, bool)> {
         let mut out = Vec::new();
-        self.hop.poll_transmit(self.now, Link(0), &mut out)?;
+        self.relay.poll_transmit(self.now, Link(0), &mut out)?;
         let header = Header::parse(&out).unwrap();
         match Message::split_first(&out[header.len..]).unwrap().0 {
             Message::Data(data) => Some((data.flow, data.seq, data.copy, data.wants_ack)),
@@ -158,13 +158,13 @@ impl Answered {
     /// Takes an acknowledgement of what lies before `next`, after this transmission came.
     pub(super) fn hear(&mut self, flow: FlowId, next: Seq, of: Transmission) {
         let message = ham(flow, next, of, false);
-        self.hop.handle_message(self.now, Peer(1), &message);
+        self.relay.handle_message(self.now, Peer(1), &message);
     }
 
     /// Jumps to the next thing that is due.
     pub(super) fn expire(&mut self) {
-        self.now = self.hop.next_timeout().unwrap();
-        self.hop.handle_timeout(self.now);
+        self.now = self.relay.next_timeout().unwrap();
+        self.relay.handle_timeout(self.now);
     }
 
     /// Runs over a link that takes a packet each `slot`; everything is acknowledged after
@@ -187,15 +187,15 @@ impl Answered {
             }
             let ack = self.acks.first_key_value().map(|(&at, _)| at);
             let free = (self.free_at > self.now).then_some(self.free_at);
-            let next = earliest(earliest(ack, free), self.hop.next_timeout());
+            let next = earliest(earliest(ack, free), self.relay.next_timeout());
             let Some(next) = next.filter(|&next| next <= end) else { break };
             self.now = next;
             while let Some(entry) = self.acks.first_entry()
                 && *entry.key() <= self.now
             {
-                self.hop.handle_message(self.now, Peer(1), &entry.remove());
+                self.relay.handle_message(self.now, Peer(1), &entry.remove());
             }
-            self.hop.handle_timeout(self.now);
+            self.relay.handle_timeout(self.now);
         }
         self.now = end;
     }

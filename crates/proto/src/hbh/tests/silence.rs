@@ -19,7 +19,7 @@ fn after_an_outage_of_any_length_packets_arrive_within_a_second() {
         assert_eq!(pair.delivered.len(), 8, "{outage} s");
         let last = pair.delivered_at[7];
         assert!(last < Duration::from_secs(outage + 1), "{outage} s: {last:?}");
-        assert_eq!(pair.hops[A].stats().sent.packets_abandoned, 0);
+        assert_eq!(pair.relays[A].stats().sent.packets_abandoned, 0);
         // And the silence was not filled with repeats.
         assert!(sent as u64 <= 60 + 3 * outage, "{outage} s: {sent}");
     }

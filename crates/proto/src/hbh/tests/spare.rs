@@ -12,26 +12,26 @@ fn an_idle_lossy_link_sends_segments_twice_and_a_clean_one_does_not() {
         pair.run(|_| Fate::ARRIVES);
     };
     send(&mut pair, 0);
-    assert_eq!(pair.hops[A].stats().sent.data_spare, 1, "nothing is known of the link yet");
+    assert_eq!(pair.relays[A].stats().sent.data_spare, 1, "nothing is known of the link yet");
 
     for number in 1..41 {
         send(&mut pair, number);
     }
 
-    assert!(pair.hops[A].stats().sent.data_spare < 20, "{:?}", pair.hops[A].stats());
+    assert!(pair.relays[A].stats().sent.data_spare < 20, "{:?}", pair.relays[A].stats());
     assert_eq!(pair.delivered.len(), 41);
 }
 
 #[test]
 fn what_the_driver_reports_of_a_link_counts_until_packets_tell_more() {
     let copies = |line: &mut Line, number: u32| {
-        let before = line.hops[A].stats().sent.data_spare;
+        let before = line.relays[A].stats().sent.data_spare;
         line.give(&segment(number * 100, 100, 0));
         line.run(|_| Fate::ARRIVES);
-        line.hops[A].stats().sent.data_spare - before
+        line.relays[A].stats().sent.data_spare - before
     };
     let report = |line: &mut Line, arrived, lost| {
-        line.hops[A].handle_link_report(Peer(1), LinkReport { arrived, lost, round_trip: None });
+        line.relays[A].handle_link_report(Peer(1), LinkReport { arrived, lost, round_trip: None });
     };
     let mut pair = Line::pair(Config::new(Profile::Default));
 
@@ -60,7 +60,7 @@ fn a_repair_makes_a_loss_good_without_a_round_trip() {
 
     pair.run(|sent| Fate::lost_if(sent.number == 2));
 
-    let (a, b) = (pair.hops[A].stats(), pair.hops[B].stats());
+    let (a, b) = (pair.relays[A].stats(), pair.relays[B].stats());
     assert_eq!((b.received.packets_recovered, a.sent.data_repeated), (1, 0), "{a:?} {b:?}");
     assert_eq!(pair.delivered.len(), 8);
     let last = pair.delivered_at.last().unwrap();
@@ -77,7 +77,7 @@ fn datagrams_wait_for_nothing_and_are_sent_once() {
 
     pair.run(|_| Fate::ARRIVES);
 
-    assert_eq!(pair.hops[A].stats().sent.data_sent, 5);
+    assert_eq!(pair.relays[A].stats().sent.data_sent, 5);
 }
 
 #[test]
@@ -92,8 +92,8 @@ fn an_acknowledgement_carries_older_ones_over_a_lossy_link() {
 
     let numbers: Vec<u32> = pair.delivered.iter().map(|it| number_acknowledged(it)).collect();
     assert_eq!(numbers, [100, 200, 300, 400]);
-    assert_eq!(pair.hops[A].stats().sent.data_repeated, 0);
-    assert_eq!(pair.hops[B].stats().received.packets_recovered, 3);
+    assert_eq!(pair.relays[A].stats().sent.data_repeated, 0);
+    assert_eq!(pair.relays[B].stats().received.packets_recovered, 3);
 }
 
 #[test]
@@ -107,8 +107,8 @@ fn a_superseded_acknowledgement_is_not_sent_again() {
     // More are lost than one carries.
     pair.run(|sent| Fate::lost_if(sent.number < 8));
 
-    assert_eq!(pair.hops[A].stats().sent.data_repeated, 0);
-    assert_eq!(pair.hops[A].stats().sent.data_superseded, 5);
+    assert_eq!(pair.relays[A].stats().sent.data_repeated, 0);
+    assert_eq!(pair.relays[A].stats().sent.data_superseded, 5);
     assert_eq!(pair.delivered.last().map(|last| number_acknowledged(last)), Some(900));
-    assert_eq!(pair.hops[A].stats().packets_held, 0);
+    assert_eq!(pair.relays[A].stats().packets_held, 0);
 }

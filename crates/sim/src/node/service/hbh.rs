@@ -31,7 +31,7 @@ use crate::node::stack::too_big;
 /// A node's HBH, and which neighbours speak it too.
 #[derive(Debug)]
 pub struct Hbh {
-    core: hbh::Node,
+    core: hbh::Relay,
     neighbours: Neighbours,
     /// By their places; those that HBH does not use are empty.
     interfaces: Vec<Option<Interface>>,
@@ -84,7 +84,7 @@ impl Hbh {
     pub(crate) fn new(config: hbh::Config, mut rng: Rng) -> Self {
         let hellos = Rng::stream(rng.bits(), "neighbours");
         Self {
-            core: hbh::Node::new(config, rng),
+            core: hbh::Relay::new(config, rng),
             neighbours: Neighbours::new(neighbours::Config::new(config.profile), hellos),
             interfaces: Vec::new(),
             peers: Vec::new(),

@@ -1,4 +1,4 @@
-//! A node's HBH: its peers, their flows, and the links that lead to them.
+//! The relay of a node: its peers, their flows, and the links that lead to them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -52,7 +52,7 @@ pub(super) enum Timer {
 /// - Time: [`next_timeout`](Self::next_timeout) and [`handle_timeout`](Self::handle_timeout).
 /// - Getters: [`config`](Self::config), [`stats`](Self::stats).
 #[derive(Debug)]
-pub struct Node {
+pub struct Relay {
     pub(super) config: Config,
     pub(super) rng: Rng,
     pub(super) peers: BTreeMap<Peer, PeerState>,
@@ -74,8 +74,8 @@ pub struct Node {
     pub(super) scratch: Vec<u8>,
 }
 
-impl Node {
-    /// A node without peers. `rng` draws where flow numbers start.
+impl Relay {
+    /// A relay without peers. `rng` draws where flow numbers start.
     #[must_use]
     pub fn new(config: Config, rng: Rng) -> Self {
         Self {
