@@ -30,7 +30,7 @@ pub(crate) trait Core: Debug {
     /// Takes one thing that needs no bearer, such as an event; false when there is none.
     fn poll(&mut self, now: Time) -> bool;
 
-    /// Appends one thing to send to `out`; false when there is none.
+    /// Appends one thing to send to `out`, which is empty; false when there is none.
     fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> bool;
 
     fn next_timeout(&self) -> Option<Time>;
@@ -155,7 +155,11 @@ fn send_all(core: &mut impl Core, now: Time) -> Result<(), TestCaseError> {
 /// Sends at most so many, and returns how many.
 fn send(core: &mut impl Core, now: Time, most: usize) -> usize {
     let mut out = Vec::new();
-    (0..most).take_while(|_| core.poll_transmit(now, &mut out)).count()
+    let mut sends = |_: &usize| {
+        out.clear();
+        core.poll_transmit(now, &mut out)
+    };
+    (0..most).take_while(|count| sends(count)).count()
 }
 
 /// Two cores, and what is under way between them.
