@@ -49,7 +49,7 @@ pub struct Header {
     pub total_len: usize,
 }
 
-/// The place of a fragment in its IPv4 packet.
+/// The place of a fragment in its packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Fragment {
     /// Octets before this fragment's payload.
@@ -57,7 +57,7 @@ pub struct Fragment {
     /// Whether more follow.
     pub more: bool,
     /// The packet's identification.
-    pub ident: u16,
+    pub ident: u32,
 }
 
 /// Why octets are not an IP packet.
@@ -122,7 +122,7 @@ impl Header {
         let fragment = Fragment {
             offset: usize::from(flags & V4_OFFSET) * 8,
             more: flags & V4_MORE_FRAGMENTS != 0,
-            ident: u16::from_be_bytes([fixed[4], fixed[5]]),
+            ident: u16::from_be_bytes([fixed[4], fixed[5]]).into(),
         };
         Ok(Self {
             source: v4_address(&fixed[12..16]),

@@ -23,6 +23,8 @@ pub enum Error {
     HostUnreachable,
     /// Nothing listens on the port.
     PortUnreachable,
+    /// A rule of an administrator forbids it (RFC 1812, 5.2.7.1; RFC 4443, 3.1).
+    Prohibited,
     /// The packet is longer than `mtu` and may not be fragmented (RFC 1191; RFC 8201).
     TooBig {
         /// Octets that do fit.
@@ -37,6 +39,7 @@ impl Error {
         match self {
             Self::HostUnreachable => (3, 1, 0),
             Self::PortUnreachable => (3, 3, 0),
+            Self::Prohibited => (3, 13, 0),
             Self::TooBig { mtu } => (3, 4, u32::from(mtu)),
             Self::TtlExceeded => (11, 0, 0),
         }
@@ -46,6 +49,7 @@ impl Error {
         match self {
             Self::HostUnreachable => (1, 3, 0),
             Self::PortUnreachable => (1, 4, 0),
+            Self::Prohibited => (1, 1, 0),
             Self::TooBig { mtu } => (2, 0, u32::from(mtu)),
             Self::TtlExceeded => (3, 0, 0),
         }

@@ -17,7 +17,7 @@ mod tests;
 pub mod udp;
 
 pub use checksum::{Checksum, pseudo_header};
-pub use flow::FlowKey;
+pub use flow::{FlowKey, Transport};
 pub use fragment::fragment;
 pub use header::{
     Fragment, Header, Malformed, Spec, V4_HEADER, V6_HEADER, decrement_ttl, increment_ttl,
