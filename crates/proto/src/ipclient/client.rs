@@ -4,19 +4,20 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::config::Config;
+use super::config::{Config, Override};
 use super::pending::Pending;
 use super::queue::{Item, Pushed, Queue};
-use super::route::find;
+use super::route::Route;
 use super::stats::Stats;
 use super::tcp::Tcp;
 use crate::budget::Budget;
 use crate::ip::icmp::Error;
-use crate::ip::{Header, fragment};
+use crate::ip::{self, Header, fragment, protocol};
 use crate::s5066::Address;
 use crate::s5066::sis::client::{self, Client, Send};
 use crate::s5066::sis::primitive::Arrival;
 use crate::s5066::sis::{BindReason, Mode, NodeStatus, Service, UnbindReason, UnidataReason};
+use crate::tcp::Segment;
 use crate::time::{Time, earliest};
 
 /// Octets that wait for the socket at most: what is there cannot be reconsidered.
@@ -109,6 +110,11 @@ impl IpClient {
 
     /// Takes an IP datagram from the stack; it waits until the client is bound.
     pub fn handle_packet(&mut self, now: Time, packet: &[u8]) {
+        self.handle_packet_with(now, packet, Override::default());
+    }
+
+    /// The same for a datagram of which a rule says more than its class.
+    pub fn handle_packet_with(&mut self, now: Time, packet: &[u8], said: Override) {
         self.stats.taken.packets_in += 1;
         self.stats.taken.octets_in += packet.len() as u64;
         let Ok(header) = Header::parse(packet) else {
@@ -118,7 +124,7 @@ impl IpClient {
         let packet = &packet[..header.total_len];
         let mtu = self.mtu();
         if packet.len() <= usize::from(mtu) {
-            self.enqueue(now, &header, packet);
+            self.enqueue(now, &header, packet, said);
         } else {
             let mut pieces = Vec::new();
             let may_cut =
@@ -131,25 +137,22 @@ impl IpClient {
             self.stats.taken.fragmented += 1;
             for piece in pieces {
                 if let Ok(header) = Header::parse(&piece) {
-                    self.enqueue(now, &header, &piece);
+                    self.enqueue(now, &header, &piece, said);
                 }
             }
         }
         self.pump(now);
     }
 
-    fn enqueue(&mut self, now: Time, header: &Header, packet: &[u8]) {
-        let is_multicast = match header.destination {
-            IpAddr::V4(address) => address.is_multicast() || address.is_broadcast(),
-            IpAddr::V6(address) => address.is_multicast(),
-        };
-        let other = self.config.other_multicast.filter(|_| is_multicast);
-        let Some(to) = find(&self.config.routes, header.destination).or(other) else {
+    fn enqueue(&mut self, now: Time, header: &Header, packet: &[u8], said: Override) {
+        let other = self.config.other_multicast.filter(|_| is_multicast(header.destination));
+        let route = Route::find(&self.config.routes, header.destination);
+        let Some(to) = route.map(|route| route.to).or(other) else {
             self.stats.taken.no_route += 1;
             self.complain(now, Error::HostUnreachable, packet);
             return;
         };
-        let class = self.config.classes[usize::from(header.traffic_class >> 2)];
+        let class = self.config.classes[usize::from(header.traffic_class >> 2)].with(said);
         // A multicast address may belong to a single node, and then have ARQ.
         let mode = if to.is_group() {
             Mode::NonArq { in_order: false, repeats: class.group_repeats }
@@ -166,6 +169,20 @@ impl IpClient {
             Pushed::Full(dropped) => self.stats.taken.queue_full += dropped,
             Pushed::Queued => {}
             Pushed::Superseded => self.stats.taken.superseded += 1,
+        }
+    }
+
+    /// Tells the sender of a datagram that a rule blocks it: by a reset if it is a TCP segment and
+    /// `by_reset`, by ICMP otherwise. Both count against the same bound as other errors.
+    pub fn refuse(&mut self, now: Time, packet: &[u8], by_reset: bool) {
+        let Some(segment) = whole_segment(packet).filter(|_| by_reset) else {
+            self.complain(now, Error::Prohibited, packet);
+            return;
+        };
+        if let Some(reset) = segment.reset_for() {
+            let mut answer = Vec::new();
+            reset.emit(&mut answer);
+            self.stats.received.resets_sent += u64::from(self.answer(now, answer));
         }
     }
 
@@ -300,16 +317,20 @@ impl IpClient {
         let is_v4 = offender.first().is_some_and(|first| first >> 4 == 4);
         let own = self.config.addresses.iter().find(|address| address.is_ipv4() == is_v4);
         let mut packet = Vec::new();
-        if !own.is_some_and(|own| error.emit(*own, offender, &mut packet)) {
-            return;
+        if own.is_some_and(|own| error.emit(*own, offender, &mut packet)) {
+            self.stats.received.icmp_sent += u64::from(self.answer(now, packet));
         }
+    }
+
+    /// Gives the stack an error, if there may be one more now.
+    fn answer(&mut self, now: Time, packet: Vec<u8>) -> bool {
         let has_room = self.released_octets + packet.len() <= self.config.received;
         if !has_room || !self.errors.spend(now) {
             self.stats.received.icmp_limited += 1;
-            return;
+            return false;
         }
-        self.stats.received.icmp_sent += 1;
         self.release(packet);
+        true
     }
 
     /// Hands to the node what it may have.
@@ -432,5 +453,21 @@ impl IpClient {
         stats.unconfirmed = self.pending.octets() as u64;
         stats.window = self.pending.window() as u64;
         stats
+    }
+}
+
+/// The TCP segment that a datagram is, if it is whole and to one host.
+fn whole_segment(packet: &[u8]) -> Option<Segment<'_>> {
+    let header = Header::parse(packet).ok()?;
+    let transport = ip::Transport::of(&header, packet);
+    let is_whole = transport.protocol == protocol::TCP && transport.fragment.is_none();
+    let is_to_a_host = !is_multicast(header.destination);
+    Segment::parse(&header, packet, transport.offset).ok().filter(|_| is_whole && is_to_a_host)
+}
+
+fn is_multicast(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_multicast() || address.is_broadcast(),
+        IpAddr::V6(address) => address.is_multicast(),
     }
 }

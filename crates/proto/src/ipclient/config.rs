@@ -52,6 +52,27 @@ pub struct Class {
     pub ttl: Option<Duration>,
 }
 
+/// What a rule says of a single datagram, whatever the class of its DSCP says.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Override {
+    /// In place of the priority of its class.
+    pub priority: Option<u8>,
+    /// In place of its time to live; zero is for ever.
+    pub ttl: Option<Duration>,
+}
+
+impl Class {
+    /// The class with what a rule says of a datagram.
+    #[must_use]
+    pub fn with(self, said: Override) -> Self {
+        Self {
+            priority: said.priority.unwrap_or(self.priority),
+            ttl: said.ttl.map_or(self.ttl, |ttl| Some(ttl).filter(|ttl| !ttl.is_zero())),
+            ..self
+        }
+    }
+}
+
 impl Config {
     /// A client with these routes, the standard's priorities and ARQ in order to nodes.
     #[must_use]

@@ -24,7 +24,7 @@ mod tcp;
 mod tests;
 
 pub use client::{Event, IpClient};
-pub use config::{Class, Config};
+pub use config::{Class, Config, Override};
 pub use parameters::{CLASS, PARAMETERS};
 pub use route::Route;
 pub use stats::Stats;

@@ -6,7 +6,7 @@ use super::tcp::{Identity, Tcp};
 use crate::ip::FlowKey;
 use crate::s5066::Address;
 use crate::s5066::sis::Mode;
-use crate::time::Time;
+use crate::time::{Time, earliest};
 
 const PRIORITIES: usize = 16;
 
@@ -17,6 +17,8 @@ pub(super) struct Queue {
     octets: usize,
     next: u64,
     classes: [VecDeque<Item>; PRIORITIES],
+    /// Nothing of what waits expires before; `None` while nothing does.
+    expires: Option<Time>,
     /// Segments that wait here, or that the node has without having confirmed them.
     segments: BTreeSet<Identity>,
     /// Where a flow's last acknowledgement waits.
@@ -56,6 +58,7 @@ impl Queue {
             octets: 0,
             next: 0,
             classes: std::array::from_fn(|_| VecDeque::new()),
+            expires: None,
             segments: BTreeSet::new(),
             acks: BTreeMap::new(),
         }
@@ -63,6 +66,7 @@ impl Queue {
 
     /// Takes a datagram. When there is no room, the youngest of the lowest priority has to go.
     pub(super) fn push(&mut self, mut item: Item) -> Pushed {
+        self.expires = earliest(self.expires, item.expires);
         let class = usize::from(item.priority) % PRIORITIES;
         match item.tcp {
             Some(Tcp::Data(identity)) if self.segments.contains(&identity) => {
@@ -128,6 +132,7 @@ impl Queue {
 
     /// Puts back what was taken last.
     pub(super) fn put_back(&mut self, item: Item) {
+        self.expires = earliest(self.expires, item.expires);
         self.octets += item.packet.len();
         if let Some(Tcp::Ack { flow, .. }) = item.tcp {
             let class = usize::from(item.priority) % PRIORITIES;
@@ -143,18 +148,29 @@ impl Queue {
         }
     }
 
-    /// Drops the oldest of each priority as long as they are of no more use; how many.
+    /// Drops what is of no more use; how many.
     pub(super) fn expire(&mut self, now: Time) -> u64 {
-        let mut expired = 0;
-        for class in 0..PRIORITIES {
-            let is_expired = |item: &mut Item| item.expires.is_some_and(|at| at <= now);
-            while let Some(item) = self.classes[class].pop_front_if(is_expired) {
-                self.octets -= item.packet.len();
-                self.forget(&item);
-                expired += 1;
+        if self.expires.is_none_or(|at| at > now) {
+            return 0;
+        }
+        self.expires = None;
+        let mut expired = Vec::new();
+        for class in &mut self.classes {
+            let is_expired = |item: &Item| item.expires.is_some_and(|at| at <= now);
+            for item in std::mem::take(class) {
+                if is_expired(&item) {
+                    expired.push(item);
+                } else {
+                    self.expires = earliest(self.expires, item.expires);
+                    class.push_back(item);
+                }
             }
         }
-        expired
+        for item in &expired {
+            self.octets -= item.packet.len();
+            self.forget(item);
+        }
+        expired.len() as u64
     }
 
     pub(super) fn octets(&self) -> usize {

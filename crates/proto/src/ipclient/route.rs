@@ -14,8 +14,11 @@ pub struct Route {
     pub to: Address,
 }
 
-/// The node or group of the longest prefix that holds the address.
-pub(super) fn find(routes: &[Route], address: IpAddr) -> Option<Address> {
-    let fitting = routes.iter().filter(|route| route.prefix.contains(address));
-    fitting.max_by_key(|route| route.prefix.bits()).map(|route| route.to)
+impl Route {
+    /// The route of the longest prefix that holds the address.
+    #[must_use]
+    pub fn find(routes: &[Self], address: IpAddr) -> Option<&Self> {
+        let fitting = routes.iter().filter(|route| route.prefix.contains(address));
+        fitting.max_by_key(|route| route.prefix.bits())
+    }
 }

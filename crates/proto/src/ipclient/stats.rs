@@ -86,6 +86,8 @@ pub struct Received {
     pub received_full: u64,
     /// ICMP errors given to the stack.
     pub icmp_sent: u64,
-    /// ICMP errors not given: too many.
+    /// TCP resets given to the stack.
+    pub resets_sent: u64,
+    /// ICMP errors and resets not given: too many.
     pub icmp_limited: u64,
 }

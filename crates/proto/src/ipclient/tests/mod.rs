@@ -5,3 +5,4 @@ mod connection;
 mod forward;
 mod property;
 mod queue;
+mod ruled;
