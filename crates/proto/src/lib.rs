@@ -16,6 +16,7 @@ pub mod parameter;
 pub mod quantity;
 pub mod replay;
 pub mod rng;
+pub mod rules;
 pub mod s5066;
 pub mod secure;
 pub mod serial;

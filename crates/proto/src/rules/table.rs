@@ -1,0 +1,252 @@
+//! The rules in their order, and what they counted.
+
+use std::ops::AddAssign;
+
+use serde::Serialize;
+
+use super::flow::Flow;
+use super::fragments::Fragments;
+use super::rule::{Action, Options, Refusal, Rule, Service};
+use super::selector::Field;
+use crate::ip::{Header, Prefix, Transport, protocol};
+
+/// What a table is made from.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Config {
+    /// The rules, each name once; the first that matches decides.
+    pub rules: Vec<Rule>,
+    /// The networks with a peer that splits TCP: what no rule gives to a service goes there if it is TCP.
+    pub split: Vec<Prefix>,
+    /// Whether anything passes at all; without, every flow is refused ([`Refusal::Reset`]).
+    pub is_enabled: bool,
+}
+
+/// Rules with their counters.
+///
+/// It decides without allocating. What it remembers of fragments is bounded.
+#[derive(Clone, Debug)]
+pub struct Table {
+    config: Config,
+    /// A place for each rule, and one for what no rule matched.
+    counters: Vec<Counters>,
+    fragments: Fragments,
+    stats: Stats,
+}
+
+/// What a rule decided.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Counters {
+    /// Packets or connections.
+    pub hits: u64,
+    /// Octets of them.
+    pub octets: u64,
+    /// Of the hits, those that were blocked.
+    pub blocked: u64,
+}
+
+/// What is counted beside the rules.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Stats {
+    /// Fragments whose first was not seen, or forgotten: they were decided on as packets without ports.
+    pub fragments_orphaned: u64,
+}
+
+/// What becomes of a flow, and by which rule.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Decision<'t> {
+    /// The rule that matches; `None` when none does.
+    pub rule: Option<&'t Rule>,
+    /// What becomes of it.
+    pub verdict: Verdict<'t>,
+}
+
+/// What becomes of a flow.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Verdict<'t> {
+    /// It is dropped.
+    Block {
+        /// What its sender is told.
+        refusal: Refusal,
+        /// Why.
+        cause: Cause,
+    },
+    /// A service carries it.
+    Pass {
+        /// Which.
+        service: Service,
+        /// How.
+        options: &'t Options,
+    },
+}
+
+/// Why a flow is blocked.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Cause {
+    /// The rule says so.
+    Blocked,
+    /// The rule is disabled.
+    RuleDisabled,
+    /// All traffic is.
+    TrafficDisabled,
+}
+
+/// Why a decision is as it is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Explanation<'t> {
+    /// The rules before it, each with the field that the flow does not fit.
+    pub passed_over: Vec<(&'t Rule, Field)>,
+    /// The decision.
+    pub decision: Decision<'t>,
+}
+
+impl AddAssign for Counters {
+    fn add_assign(&mut self, more: Self) {
+        self.hits += more.hits;
+        self.octets += more.octets;
+        self.blocked += more.blocked;
+    }
+}
+
+impl Config {
+    /// The rule of this name.
+    pub fn find_mut(&mut self, name: &str) -> Option<&mut Rule> {
+        self.rules.iter_mut().find(|rule| rule.name == name)
+    }
+
+    /// The places of rules that can never decide, each with that of one before it that has all its flows.
+    pub fn shadowed(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.rules.iter().enumerate().filter_map(|(at, rule)| {
+            let covers = |before: &Rule| before.selector.covers(&rule.selector);
+            self.rules[..at].iter().position(covers).map(|before| (at, before))
+        })
+    }
+
+    /// Which rule matches, and which field of each before it did not.
+    #[must_use]
+    pub fn explain(&self, flow: &Flow<'_>) -> Explanation<'_> {
+        let matching = self.position(flow);
+        let before = &self.rules[..matching.unwrap_or(self.rules.len())];
+        let misfit = |rule: &'_ Rule| rule.selector.misfit(flow);
+        let passed_over = before.iter().filter_map(|rule| Some((rule, misfit(rule)?))).collect();
+        Explanation { passed_over, decision: self.decision(matching, flow) }
+    }
+
+    fn position(&self, flow: &Flow<'_>) -> Option<usize> {
+        self.rules.iter().position(|rule| rule.selector.misfit(flow).is_none())
+    }
+
+    fn decision(&self, position: Option<usize>, flow: &Flow<'_>) -> Decision<'_> {
+        let rule = position.and_then(|at| self.rules.get(at));
+        let block = |refusal, cause| Verdict::Block { refusal, cause };
+        let verdict = match rule.map(|rule| (&rule.action, rule.is_enabled)) {
+            Some((Action::Block(refusal), true)) => block(*refusal, Cause::Blocked),
+            _ if !self.is_enabled => block(Refusal::Reset, Cause::TrafficDisabled),
+            Some((_, false)) => block(Refusal::Reset, Cause::RuleDisabled),
+            Some((Action::Pass(options), true)) => self.pass(options, flow),
+            None => self.pass(Options::AUTOMATIC, flow),
+        };
+        Decision { rule, verdict }
+    }
+
+    fn pass<'t>(&self, options: &'t Options, flow: &Flow<'_>) -> Verdict<'t> {
+        let automatic = || {
+            let is_split = self.split.iter().any(|network| network.contains(flow.destination));
+            if flow.protocol == protocol::TCP && is_split {
+                Service::HfPep
+            } else {
+                Service::IpClient
+            }
+        };
+        Verdict::Pass { service: options.service.unwrap_or_else(automatic), options }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { rules: Vec::new(), split: Vec::new(), is_enabled: true }
+    }
+}
+
+impl Table {
+    /// A table that has not decided anything yet.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        let counters = vec![Counters::default(); config.rules.len() + 1];
+        Self { config, counters, fragments: Fragments::default(), stats: Stats::default() }
+    }
+
+    /// Follows other rules from now on; those that stay, by their names, go on counting.
+    pub fn replace(&mut self, config: Config) {
+        let mut counters: Vec<Counters> = config
+            .rules
+            .iter()
+            .map(|rule| self.counters().find(|(name, _)| *name == Some(rule.name.as_str())))
+            .map(|kept| kept.map_or_else(Counters::default, |(_, counters)| counters))
+            .collect();
+        counters.extend(self.counters.last());
+        *self = Self { stats: self.stats, counters, ..Self::new(config) };
+    }
+
+    /// Decides on a packet, and counts it.
+    ///
+    /// The fragments of a packet share the decision on the first. One whose first was not seen has no
+    /// ports, so that it matches no rule about ports.
+    pub fn handle_packet(
+        &mut self,
+        header: &Header,
+        packet: &[u8],
+        interface: Option<&str>,
+    ) -> Decision<'_> {
+        let transport = Transport::of(header, packet);
+        let flow = Flow::of(header, packet, &transport, interface);
+        let matching = match transport.fragment {
+            Some(fragment) if fragment.offset > 0 => {
+                self.fragments.find(&flow, fragment).unwrap_or_else(|| {
+                    self.stats.fragments_orphaned += 1;
+                    self.config.position(&flow)
+                })
+            }
+            Some(fragment) => {
+                let matching = self.config.position(&flow);
+                self.fragments.handle_first(&flow, fragment, matching);
+                matching
+            }
+            None => self.config.position(&flow),
+        };
+        self.count(matching, &flow, header.total_len)
+    }
+
+    /// Decides on a flow, and counts it as one hit of so many octets.
+    pub fn decide(&mut self, flow: &Flow<'_>, octets: usize) -> Decision<'_> {
+        self.count(self.config.position(flow), flow, octets)
+    }
+
+    fn count(&mut self, position: Option<usize>, flow: &Flow<'_>, octets: usize) -> Decision<'_> {
+        let decision = self.config.decision(position, flow);
+        let place = position.unwrap_or(self.config.rules.len());
+        if let Some(counters) = self.counters.get_mut(place) {
+            counters.hits += 1;
+            counters.octets += octets as u64;
+            counters.blocked += u64::from(matches!(decision.verdict, Verdict::Block { .. }));
+        }
+        decision
+    }
+
+    /// What it follows.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What each rule counted, by its name; `None` for what no rule matched.
+    pub fn counters(&self) -> impl Iterator<Item = (Option<&str>, Counters)> {
+        let names = self.config.rules.iter().map(|rule| Some(&*rule.name));
+        names.chain([None]).zip(self.counters.iter().copied())
+    }
+
+    /// What is counted beside them.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+}
