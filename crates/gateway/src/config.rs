@@ -3,6 +3,7 @@
 mod hbh;
 pub mod ipclient;
 mod neighbours;
+mod rules;
 pub mod s5066;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,8 @@ use settings::{Complaint, Entry, Section, Source};
 use crate::keys;
 pub use hbh::PARAMETERS;
 pub use ipclient::IpClient;
+pub(crate) use rules::NO_RULE;
+pub use rules::Rules;
 pub use s5066::S5066;
 pub use tunnel::{BadKeyFile, Keys, Peer, Tunnel};
 
@@ -40,6 +43,8 @@ pub struct Config {
     pub ip_client: Option<IpClient>,
     /// A STANAG 5066 node on a modem outside, if there is one.
     pub s5066: Option<S5066>,
+    /// Which service carries what, and how.
+    pub rules: Rules,
     /// The parameters of HBH.
     pub hbh: proto::hbh::Config,
     /// The only neighbours that HBH is spoken with; `None` for all that speak it.
@@ -148,6 +153,7 @@ impl Config {
         let ip_client = root.section("ipclient")?;
         config.ip_client = ip_client.map(|section| ipclient::read(&section)).transpose()?;
         config.s5066 = root.section("s5066")?.map(|section| s5066::read(&section)).transpose()?;
+        config.rules = rules::read(&root, &config)?;
         if let Some(level) = root.get("log")? {
             config.log = level.word(&LEVELS)?;
         }
@@ -171,6 +177,7 @@ impl Config {
             tunnel: None,
             ip_client: None,
             s5066: None,
+            rules: Rules::default(),
             hbh: proto::hbh::Config::new(Profile::Default),
             neighbours: None,
             group_key: None,
@@ -184,6 +191,12 @@ impl Config {
             log: Level::default(),
             metrics: None,
         }
+    }
+
+    /// What is allowed and probably not meant, with file and line.
+    #[must_use]
+    pub fn warnings(&self) -> &[Complaint] {
+        &self.rules.warnings
     }
 
     fn has_services(&self) -> bool {
@@ -206,6 +219,7 @@ pub fn parameters() -> Vec<Description> {
         PARAMETERS.describe(&[("gateway", Config::without_services())]),
         nc::PARAMETERS.describe(&[("tunnel", nc::Config::default())]),
         CLASS.describe(&[("class", client.classes[0])]),
+        proto::rules::PARAMETERS.describe(&[("rule", proto::rules::Options::default())]),
         proto::ipclient::PARAMETERS
             .describe(&[("[ipclient]", ipclient::defaults()), ("[[hf]]", client)]),
         proto::s5066::parameters::PARAMETERS

@@ -7,11 +7,13 @@
 //!   bearer       TCP connections that services ride on, made and accepted
 //!   linux        the kernel's own: links, routes, devices, nftables, offload
 //!   config       the configuration               keys     key files, and secrets from the system
+//!   explain      what becomes of a flow, and why
 //!   sys          system calls without a safe wrapper
 //! ```
 
 pub mod bearer;
 pub mod config;
+pub mod explain;
 pub mod keys;
 pub mod linux;
 mod reactor;
@@ -20,4 +22,6 @@ mod supervisor;
 pub mod sys;
 
 pub use config::Config;
-pub use supervisor::{Reloaded, ask_reload, ask_status, run};
+pub use supervisor::{
+    Reloaded, Switched, ask_explanation, ask_reload, ask_status, ask_switch, run,
+};

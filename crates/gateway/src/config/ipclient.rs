@@ -35,6 +35,18 @@ pub struct Route {
     pub node: Address,
 }
 
+impl IpClient {
+    /// The parameters of its core.
+    pub(crate) fn core(&self) -> ipclient::Config {
+        let routes = self.routes.iter().map(|it| ipclient::Route { prefix: it.to, to: it.node });
+        ipclient::Config {
+            addresses: self.addresses.iter().map(Prefix::address).collect(),
+            routes: routes.collect(),
+            ..self.parameters.clone()
+        }
+    }
+}
+
 const PORT: u16 = 5_066;
 const DEVICE: &str = "trackway-hf0";
 const TIME_TO_LIVE: Duration = Duration::from_secs(600);

@@ -1,6 +1,7 @@
 //! What the gateway needs of the kernel: asked for and changed by netlink, nftables and devices.
 
 pub(crate) mod device;
+pub(crate) mod entrances;
 pub mod firewall;
 pub mod links;
 pub mod netlink;

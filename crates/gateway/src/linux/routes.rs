@@ -60,6 +60,13 @@ impl Routes {
         answer.unwrap_or(NextHop::Nowhere)
     }
 
+    /// The next hop of what this node itself sends to an address.
+    pub fn towards(&mut self, destination: IpAddr) -> NextHop {
+        let (source, protocol) = (destination, protocol::NONE);
+        let flow = FlowKey { source, destination, protocol, source_port: 0, destination_port: 0 };
+        self.ask(&flow, None, None).unwrap_or(NextHop::Nowhere)
+    }
+
     fn ask(
         &mut self,
         flow: &FlowKey,

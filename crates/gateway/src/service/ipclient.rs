@@ -1,7 +1,8 @@
 //! IP over a STANAG 5066 server: the TUN device on one side, the server's socket on the other.
 //!
 //! ```text
-//!   TUN device ⇄ IpClient ⇄ Dial ─TCP 5066─ server
+//!   TUN device ─▶ rules ─▶ IpClient ⇄ Dial ─TCP 5066─ server
+//!              ◀──────────
 //! ```
 //!
 //! One thread: the radio is slower than any thread. While there is no server, datagrams wait as
@@ -13,7 +14,9 @@ use std::os::fd::AsFd as _;
 use anyhow::Context as _;
 use caps::Capability;
 use nix::poll::{PollFd, PollFlags};
-use proto::ipclient::{self, Event, IpClient};
+use proto::ip::Header;
+use proto::ipclient::{Event, IpClient, Override};
+use proto::rules::{self, Options, Refusal, Table, Verdict};
 use proto::time::{Time, earliest};
 use serde::Serialize;
 use tracing::{debug, info, warn};
@@ -24,6 +27,7 @@ use crate::bearer::Dial;
 use crate::bearer::dial::Change;
 use crate::config::{self, Config};
 use crate::linux::device::{Device, Wanted};
+use crate::linux::entrances::Entrances;
 use crate::linux::netlink::Netlink;
 use crate::reactor::{Driver, has_input};
 use crate::sys::Tap;
@@ -40,6 +44,9 @@ struct Client {
     config: config::IpClient,
     tun: Tap,
     dial: Dial,
+    rules: Table,
+    /// Where packets come from, if a rule asks for it.
+    entrances: Option<Entrances>,
     client: IpClient,
     buffer: Vec<u8>,
     received: Box<[u8]>,
@@ -52,6 +59,8 @@ struct Counters {
     device_reads: u64,
     device_writes: u64,
     device_refused: u64,
+    /// Packets dropped: another service should have taken them before they got here.
+    packets_misplaced: u64,
 }
 
 /// Octets taken from the server, or a packet from the device, in one go.
@@ -69,14 +78,10 @@ struct Status {
     octets_unconfirmed: u64,
 }
 
-fn core_config(config: &config::IpClient) -> ipclient::Config {
-    let routes =
-        config.routes.iter().map(|route| ipclient::Route { prefix: route.to, to: route.node });
-    ipclient::Config {
-        addresses: config.addresses.iter().map(|prefix| prefix.address()).collect(),
-        routes: routes.collect(),
-        ..config.parameters.clone()
-    }
+/// What tells the interfaces that packets enter by, if a rule asks for one.
+fn entrances(rules: &rules::Config) -> anyhow::Result<Option<Entrances>> {
+    let asks = rules.rules.iter().any(|rule| !rule.selector.interfaces.is_empty());
+    asks.then(Entrances::open).transpose().context("cannot ask the kernel")
 }
 
 impl Client {
@@ -99,7 +104,9 @@ impl Client {
         Ok(Self {
             tun,
             dial: Dial::new(Time::ZERO, config.server),
-            client: IpClient::new(Time::ZERO, core_config(&config)),
+            rules: Table::new(setup.config.rules.table.clone()),
+            entrances: entrances(&setup.config.rules.table)?,
+            client: IpClient::new(Time::ZERO, config.core()),
             buffer: Vec::new(),
             received: vec![0; READ].into_boxed_slice(),
             counters: Counters::default(),
@@ -113,9 +120,37 @@ impl Client {
             let len = self.tun.read(&mut self.received).context("reading the device")?;
             let Some(len) = len else { break };
             self.counters.device_reads += 1;
-            self.client.handle_packet(now, &self.received[..len]);
+            self.take_packet(now, len);
         }
         Ok(())
+    }
+
+    /// Does with a packet what the rules say.
+    fn take_packet(&mut self, now: Time, len: usize) {
+        let packet = &self.received[..len];
+        let Ok(header) = Header::parse(packet) else {
+            // It counts them.
+            self.client.handle_packet(now, packet);
+            return;
+        };
+        let entrances = self.entrances.as_mut();
+        let interface = entrances.and_then(|it| it.find(now, header.source));
+        match self.rules.handle_packet(&header, packet, interface).verdict {
+            Verdict::Block { refusal: Refusal::Silent, .. } => {}
+            Verdict::Block { refusal: Refusal::Prohibited, .. } => {
+                self.client.refuse(now, packet, false);
+            }
+            Verdict::Block { refusal: Refusal::Reset, .. } => {
+                self.client.refuse(now, packet, true);
+            }
+            Verdict::Pass { service: rules::Service::IpClient, options } => {
+                let Options { priority, ttl, .. } = *options;
+                self.client.handle_packet_with(now, packet, Override { priority, ttl });
+            }
+            Verdict::Pass { service: rules::Service::HfPep, .. } => {
+                self.counters.packets_misplaced += 1;
+            }
+        }
     }
 
     fn take_octets(&mut self, now: Time) {
@@ -226,10 +261,51 @@ impl Service for Client {
             ("ipclient_connects".to_owned(), dialled.connected),
             ("ipclient_connections_lost".to_owned(), dialled.lost),
         ]);
-        Report::new(counters, "ipclient", &status)
+        counters.extend(entries("rules_", &self.rules.stats()));
+        let rules = self.rules.counters();
+        let rules = rules.map(|(name, counted)| (name.map(str::to_owned), counted)).collect();
+        Report { rules, ..Report::new(counters, "ipclient", &status) }
     }
 
     fn reload(&mut self, _now: Time, config: &Config) -> anyhow::Result<Reload> {
-        Ok(Reload::unless_same(config.ip_client.as_ref() == Some(&self.config)))
+        if config.ip_client.as_ref() != Some(&self.config) {
+            return Ok(Reload::Restart);
+        }
+        let rules = &config.rules.table;
+        if rules == self.rules.config() {
+            return Ok(Reload::Taken(Vec::new()));
+        }
+        self.entrances = entrances(rules)?;
+        let changes = changes(self.rules.config(), rules);
+        self.rules.replace(rules.clone());
+        Ok(Reload::Taken(changes))
     }
+}
+
+/// What differs between rules, for an operator.
+fn changes(old: &rules::Config, new: &rules::Config) -> Vec<String> {
+    let said = |is_enabled| if is_enabled { "enabled" } else { "disabled" };
+    let mut changes = Vec::new();
+    if old.is_enabled != new.is_enabled {
+        changes.push(format!("traffic {}", said(new.is_enabled)));
+    }
+    for rule in &new.rules {
+        match old.rules.iter().find(|before| before.name == rule.name) {
+            None => changes.push(format!("rule {}: new", rule.name)),
+            Some(before) if before == rule => {}
+            Some(before)
+                if (&before.selector, &before.action) == (&rule.selector, &rule.action) =>
+            {
+                changes.push(format!("rule {}: {}", rule.name, said(rule.is_enabled)));
+            }
+            Some(_) => changes.push(format!("rule {}: changed", rule.name)),
+        }
+    }
+    let is_gone = |rule: &&rules::Rule| new.rules.iter().all(|other| other.name != rule.name);
+    changes
+        .extend(old.rules.iter().filter(is_gone).map(|rule| format!("rule {}: gone", rule.name)));
+    if changes.is_empty() {
+        changes.push("rules: another order".to_owned());
+    }
+    changes
 }

@@ -1,5 +1,6 @@
 //! What a service says of itself, as values; text is made of them in one place, by the supervisor.
 
+use proto::rules::Counters;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -15,6 +16,8 @@ pub(crate) struct Report {
     pub(crate) status: Option<(&'static str, Value)>,
     /// Numbers that stand for one of several.
     pub(crate) samples: Vec<Sample>,
+    /// What the rules counted that it follows; no name for what none matched.
+    pub(crate) rules: Vec<(Option<String>, Counters)>,
 }
 
 /// A number that stands for one of several.
@@ -29,7 +32,7 @@ pub(crate) struct Sample {
 impl Report {
     pub(crate) fn new(counters: Vec<Entry>, name: &'static str, status: &impl Serialize) -> Self {
         let status = serde_json::to_value(status).ok().map(|status| (name, status));
-        Self { counters, status, samples: Vec::new() }
+        Self { counters, status, ..Self::default() }
     }
 }
 

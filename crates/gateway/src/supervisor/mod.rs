@@ -11,6 +11,7 @@ mod control;
 mod reload;
 mod slot;
 mod status;
+mod traffic;
 mod worker;
 
 use std::os::fd::AsFd as _;
@@ -31,12 +32,14 @@ use crate::linux::rights;
 use crate::reactor::{Clock, Driver, Reactor, Waker, has_input};
 use crate::service::SERVICES;
 
-pub use control::{ask_reload, ask_status};
+pub use control::{ask_explanation, ask_reload, ask_status, ask_switch};
 pub use reload::Reloaded;
+pub use traffic::Switched;
 
 use control::{Control, Request};
 use slot::Slot;
 use status::Status;
+use traffic::Traffic;
 use worker::{News, Notice, Notices};
 
 const METRICS_INTERVAL: Duration = Duration::from_secs(5);
@@ -44,7 +47,9 @@ const METRICS_INTERVAL: Duration = Duration::from_secs(5);
 /// A running gateway.
 struct Supervisor {
     file: PathBuf,
+    /// What is in force: the file's, and what was switched since.
     config: Arc<Config>,
+    traffic: Traffic,
     set_level: Box<dyn FnMut(Level)>,
     slots: Vec<Slot>,
     notices: Notices,
@@ -75,6 +80,7 @@ pub fn run(
     let mut supervisor = Supervisor {
         file: file.to_owned(),
         set_level: Box::new(set_level),
+        traffic: Traffic::default(),
         slots: SERVICES.iter().map(Slot::new).collect(),
         notices: Notices { sender, waker: Arc::clone(&waker) },
         noticed,
@@ -88,6 +94,7 @@ pub fn run(
     };
     // Services start with the rights with which they are started again.
     rights::give_up(&rights::needed(&supervisor.config))?;
+    warn_of(&supervisor.config);
     supervisor.start_all()?;
     let mut reactor = Reactor::new(clock, waker);
     while !supervisor.is_over {
@@ -131,12 +138,16 @@ impl Driver for Supervisor {
         if has_input(ready[1])
             && let Some((client, request)) = self.control.accept()
         {
-            let answer = match request {
-                Request::Status => self.status().to_json(),
-                Request::Reload if client.may_change() => self.reload(now).to_json(),
-                Request::Reload => Reloaded::Forbidden.to_json(),
-            };
-            client.answer(&answer);
+            match request {
+                Request::Explain(question) => client.answer(&question.explain(&self.config)),
+                Request::Reload if client.may_change() => client.answer(&self.reload(now)),
+                Request::Reload => client.answer(&Reloaded::Forbidden),
+                Request::Status => client.answer(&self.status()),
+                Request::Switch(switch) if client.may_change() => {
+                    client.answer(&self.switch(now, switch));
+                }
+                Request::Switch(_) => client.answer(&Switched::Forbidden),
+            }
         }
         Ok(())
     }
@@ -247,7 +258,9 @@ impl Supervisor {
         let asked = Instant::now();
         let workers = self.slots.iter().filter_map(Slot::running);
         let pending: Vec<_> = workers.map(worker::Worker::ask_report).collect();
-        let reports = pending.into_iter().filter_map(|report| report.wait(asked)).collect();
+        let mut reports: Vec<_> =
+            pending.into_iter().filter_map(|report| report.wait(asked)).collect();
+        reports.extend(self.traffic.reports(&self.config, &reports));
         let slots = self.slots.iter().filter(|slot| !slot.is_off());
         Status::new(slots.map(Slot::status).collect(), reports)
     }
@@ -267,6 +280,13 @@ impl Supervisor {
         }
         self.write_metrics(&status);
         info!(counters = %status.to_json().trim(), "gateway ends");
+    }
+}
+
+/// Says what of a configuration is allowed and probably not meant.
+fn warn_of(config: &Config) {
+    for warning in config.warnings() {
+        warn!(%warning, "probably not as it was meant");
     }
 }
 

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
 use super::Supervisor;
+use super::traffic::{Switch, Switched};
 use crate::config::Config;
 use crate::service::Reload;
 
@@ -32,17 +33,15 @@ pub enum Reloaded {
     Refused(String),
 }
 
-impl Reloaded {
-    pub(super) fn to_json(&self) -> String {
-        serde_json::to_string(self).expect("texts can be written")
-    }
-}
-
 impl Supervisor {
     /// Reads the configuration again, and puts it in force.
     pub(super) fn reload(&mut self, now: Time) -> Reloaded {
         let config = match Config::read(&self.file) {
-            Ok(config) => Arc::new(config),
+            Ok(mut config) => {
+                self.traffic.apply(&mut config.rules.table);
+                super::warn_of(&config);
+                Arc::new(config)
+            }
             Err(why) => {
                 warn!(%why, "configuration not read again: nothing has changed");
                 return Reloaded::Invalid(why.to_string());
@@ -73,6 +72,36 @@ impl Supervisor {
         }
     }
 
+    /// Switches traffic on or off.
+    pub(super) fn switch(&mut self, now: Time, switch: Switch) -> Switched {
+        let mut config = Config::clone(&self.config);
+        let rules = &config.rules.table.rules;
+        if let Some(wanted) = &switch.rule
+            && rules.iter().all(|rule| rule.name != *wanted)
+        {
+            return Switched::Unknown(rules.iter().map(|rule| rule.name.clone()).collect());
+        }
+        let before = self.traffic.clone();
+        self.traffic.switch(switch);
+        self.traffic.apply(&mut config.rules.table);
+        let config = Arc::new(config);
+        match self.apply(now, &config, true) {
+            Ok(changes) => {
+                self.config = config;
+                info!(?changes, "traffic switched");
+                Switched::Changed(changes)
+            }
+            Err(why) => {
+                self.traffic = before;
+                let old = Arc::clone(&self.config);
+                if let Err(why) = self.apply(now, &old, false) {
+                    warn!(why = %format!("{why:#}"), "not all is as before");
+                }
+                Switched::Refused(format!("{why:#}"))
+            }
+        }
+    }
+
     /// Brings all services to a configuration, and says what has changed.
     ///
     /// # Errors
@@ -87,7 +116,7 @@ impl Supervisor {
         let mut fault = None;
         for slot in &mut self.slots {
             if !slot.is_off() && !(slot.kind.is_wanted)(config) {
-                slot.stop();
+                self.traffic.end(slot);
                 changes.push(format!("{}: ended", slot.kind.name));
             }
         }
@@ -124,7 +153,7 @@ impl Supervisor {
         if fault.is_none() || !is_strict {
             // All make room before the first takes it.
             for &(position, _) in &anew {
-                self.slots[position].stop();
+                self.traffic.end(&mut self.slots[position]);
             }
             for (position, is_restart) in anew {
                 let name = self.slots[position].kind.name;

@@ -1,0 +1,356 @@
+//! What becomes of a flow, and why: the rules that it passes, the one that decides, the service, and whom
+//! that sends it to.
+
+use std::net::{IpAddr, SocketAddr};
+
+use proto::ip::protocol;
+use proto::ipclient::{Override, Route};
+use proto::rules::{
+    self, Cause, Decision, Field, Flow, NoProtocol, Options, Protocol, Refusal, Rule, Service,
+    Verdict,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::config::Config;
+
+/// A flow that somebody asks about.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Question {
+    /// The transport protocol.
+    pub protocol: u8,
+    /// Where it comes from.
+    pub source: IpAddr,
+    /// Where it goes.
+    pub destination: IpAddr,
+    /// The source and the destination port, if it has ports.
+    pub ports: Option<(u16, u16)>,
+    /// The code point, 0 to 63.
+    pub dscp: u8,
+    /// The interface that it enters by, if that matters.
+    pub interface: Option<String>,
+}
+
+/// Why texts are no flow.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum BadQuestion {
+    /// Neither an address nor one with a port.
+    #[error("{0:?} is no address such as 10.1.2.3, 10.1.2.3:5000 or [fd00::1]:443")]
+    Address(String),
+    /// A port where there are none.
+    #[error("{0} has no ports: 10.1.2.3, not 10.1.2.3:5000")]
+    Port(Protocol),
+    /// No port where there is one.
+    #[error("{0} has ports: 10.1.2.3:5000 or [fd00::1]:443, from and to")]
+    PortMissing(Protocol),
+    /// No protocol.
+    #[error("{0:?} is no protocol: {1}")]
+    Protocol(String, NoProtocol),
+    /// IPv4 and IPv6.
+    #[error("no packet has IPv4 on one side and IPv6 on the other")]
+    Versions,
+}
+
+/// What becomes of a flow, and why.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Explanation {
+    /// The rules before the one that decides.
+    pub passed_over: Vec<PassedOver>,
+    /// The rule that decides; none if no rule matches.
+    pub rule: Option<String>,
+    /// What becomes of it.
+    pub outcome: Outcome,
+}
+
+/// A rule that does not match.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct PassedOver {
+    /// Its name.
+    pub rule: String,
+    /// The first key of it that the flow does not fit.
+    pub key: String,
+    /// What the flow has there.
+    pub has: String,
+    /// What the rule asks for.
+    pub wanted: String,
+}
+
+/// What becomes of a flow.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// It is blocked.
+    Block {
+        /// What its sender gets.
+        told: String,
+        /// Why.
+        why: String,
+    },
+    /// A service carries it.
+    Pass {
+        /// Which.
+        service: String,
+        /// Why that one.
+        why: String,
+        /// How.
+        treatment: Treatment,
+        /// Whom it is sent to; none if nobody is behind that service for its destination.
+        via: Option<Via>,
+    },
+}
+
+/// How a service carries a flow; what is not said there is none of, or the service's own choice.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Treatment {
+    /// Whether it is compressed.
+    pub compression: Option<bool>,
+    /// 0 to 15, the highest.
+    pub priority: Option<u8>,
+    /// Seconds that a packet is of use; none for ever.
+    pub ttl_s: Option<u64>,
+    /// The TLS profile.
+    pub tls: Option<String>,
+}
+
+/// Whom a flow is sent to.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Via {
+    /// The network of the configuration that its destination is in.
+    pub network: String,
+    /// The node, or the group of nodes.
+    pub node: String,
+}
+
+impl Question {
+    /// Reads a flow: `tcp`, `10.1.2.3:5000`, `10.9.0.1:443`.
+    ///
+    /// # Errors
+    /// When it cannot be one.
+    pub fn parse(protocol: &str, from: &str, to: &str) -> Result<Self, BadQuestion> {
+        let named: Protocol =
+            protocol.parse().map_err(|why| BadQuestion::Protocol(protocol.to_owned(), why))?;
+        let ((source, source_port), (destination, port)) = (end(from)?, end(to)?);
+        if source.is_ipv4() != destination.is_ipv4() {
+            return Err(BadQuestion::Versions);
+        }
+        let number = named.number(source.is_ipv4());
+        let has_ports = matches!(number, protocol::TCP | protocol::UDP);
+        let ports = match (source_port, port) {
+            (Some(source), Some(destination)) if has_ports => Some((source, destination)),
+            (None, None) if !has_ports => None,
+            _ if has_ports => return Err(BadQuestion::PortMissing(named)),
+            _ => return Err(BadQuestion::Port(named)),
+        };
+        Ok(Self { protocol: number, source, destination, ports, dscp: 0, interface: None })
+    }
+
+    /// What becomes of it by a configuration.
+    #[must_use]
+    pub fn explain(&self, config: &Config) -> Explanation {
+        let flow = self.flow();
+        let rules::Explanation { passed_over, decision } = config.rules.table.explain(&flow);
+        let passed_over = passed_over.into_iter().map(|(rule, field)| PassedOver {
+            rule: rule.name.clone(),
+            key: field.name().to_owned(),
+            has: has(&flow, field),
+            wanted: wanted(rule, field),
+        });
+        Explanation {
+            passed_over: passed_over.collect(),
+            rule: decision.rule.map(|rule| rule.name.clone()),
+            outcome: self.outcome(&decision, config),
+        }
+    }
+
+    fn flow(&self) -> Flow<'_> {
+        Flow {
+            source: self.source,
+            destination: self.destination,
+            protocol: self.protocol,
+            ports: self.ports,
+            dscp: self.dscp,
+            interface: self.interface.as_deref(),
+        }
+    }
+
+    fn outcome(&self, decision: &Decision<'_>, config: &Config) -> Outcome {
+        let (service, options) = match decision.verdict {
+            Verdict::Block { refusal, cause } => {
+                let told = match refusal {
+                    Refusal::Silent => "nothing",
+                    Refusal::Reset if self.protocol == protocol::TCP => "a TCP reset",
+                    Refusal::Prohibited | Refusal::Reset => "ICMP administratively prohibited",
+                };
+                let why = match cause {
+                    Cause::Blocked => "the rule blocks it",
+                    Cause::RuleDisabled => "the rule is disabled",
+                    Cause::TrafficDisabled => "all traffic is disabled",
+                };
+                return Outcome::Block { told: told.to_owned(), why: why.to_owned() };
+            }
+            Verdict::Pass { service, options } => (service, options),
+        };
+        let why = match (options.service, service) {
+            (Some(_), _) => "the rule names it",
+            (None, Service::HfPep) => "a peer of its destination splits TCP",
+            (None, Service::IpClient) if self.protocol == protocol::TCP => {
+                "no peer of its destination splits TCP"
+            }
+            (None, Service::IpClient) => "only TCP is split",
+        };
+        let (treatment, via) = match service {
+            Service::HfPep => (Treatment::of(options), None),
+            Service::IpClient => self.by_ip_client(options, config),
+        };
+        let (service, why) = (service.name().to_owned(), why.to_owned());
+        Outcome::Pass { service, why, treatment, via }
+    }
+
+    fn by_ip_client(&self, options: &Options, config: &Config) -> (Treatment, Option<Via>) {
+        let treatment = Treatment { compression: None, ..Treatment::of(options) };
+        let Some(client) = &config.ip_client else { return (treatment, None) };
+        let client = client.core();
+        let said = Override { priority: options.priority, ttl: options.ttl };
+        let class = client.classes[usize::from(self.dscp) % client.classes.len()].with(said);
+        let via = Route::find(&client.routes, self.destination)
+            .map(|route| Via { network: route.prefix.to_string(), node: route.to.to_string() });
+        let ttl_s = class.ttl.map(|ttl| ttl.as_secs());
+        (Treatment { priority: Some(class.priority), ttl_s, ..treatment }, via)
+    }
+}
+
+impl Treatment {
+    /// What a rule says.
+    fn of(options: &Options) -> Self {
+        let Options { compression, priority, ttl, ref tls, .. } = *options;
+        let ttl_s = ttl.map(|ttl| ttl.as_secs()).filter(|seconds| *seconds > 0);
+        Self { compression, priority, ttl_s, tls: tls.clone() }
+    }
+}
+
+/// An address, and the port behind it if there is one.
+fn end(text: &str) -> Result<(IpAddr, Option<u16>), BadQuestion> {
+    if let Ok(socket) = text.parse::<SocketAddr>() {
+        return Ok((socket.ip(), Some(socket.port())));
+    }
+    let address = text.parse().map_err(|_| BadQuestion::Address(text.to_owned()))?;
+    Ok((address, None))
+}
+
+/// What a flow has of a field.
+fn has(flow: &Flow<'_>, field: Field) -> String {
+    let port = |port: Option<u16>| port.map_or("no port".to_owned(), |port| port.to_string());
+    match field {
+        Field::Protocol => Protocol::Number(flow.protocol).to_string(),
+        Field::Interface => flow.interface.unwrap_or("not known").to_owned(),
+        Field::From => flow.source.to_string(),
+        Field::To => flow.destination.to_string(),
+        Field::FromPort => port(flow.ports.map(|(source, _)| source)),
+        Field::ToPort => port(flow.ports.map(|(_, destination)| destination)),
+        Field::Dscp => flow.dscp.to_string(),
+    }
+}
+
+/// What a rule asks for in a field.
+fn wanted(rule: &Rule, field: Field) -> String {
+    fn list<T: ToString>(values: &[T]) -> String {
+        values.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
+    }
+    let selector = &rule.selector;
+    match field {
+        Field::Protocol => selector.protocol.as_ref().map_or(String::new(), Protocol::to_string),
+        Field::Interface => selector.interfaces.join(", "),
+        Field::From => list(&selector.sources),
+        Field::To => list(&selector.destinations),
+        Field::FromPort => selector.source_ports.to_string(),
+        Field::ToPort => selector.destination_ports.to_string(),
+        Field::Dscp => list(&selector.dscps),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"
+        [ipclient]
+        addresses = ["10.66.0.1/24"]
+        ttl = "10min"
+        [[ipclient.route]]
+        node = "0.10.20.31"
+        to = ["10.2.0.0/16", "10.66.0.2/32"]
+        [[rule]]
+        name = "dns"
+        protocol = "udp"
+        to-port = 53
+        block = "icmp"
+        [[rule]]
+        name = "ping"
+        protocol = "icmp"
+        ttl = "10s"
+        [[rule]]
+        name = "ssh"
+        to-port = 22
+        priority = 9
+        enabled = false
+    "#;
+
+    fn explain(protocol: &str, from: &str, to: &str) -> Explanation {
+        let config = Config::parse("a.toml", TEXT).unwrap();
+        Question::parse(protocol, from, to).unwrap().explain(&config)
+    }
+
+    #[test]
+    fn what_passes_is_told_with_its_service_and_node() {
+        let told = explain("icmp", "10.1.2.3", "10.2.0.7");
+
+        assert_eq!(told.rule.as_deref(), Some("ping"));
+        let [PassedOver { rule, key, has, wanted }] = &told.passed_over[..] else { panic!() };
+        let over = (&**rule, &**key, &**has, &**wanted);
+        assert_eq!(over, ("dns", "protocol", "protocol 1", "udp"));
+        let Outcome::Pass { service, why, treatment, via } = told.outcome else { panic!() };
+        assert_eq!((&*service, &*why), ("ipclient", "only TCP is split"));
+        assert_eq!((treatment.priority, treatment.ttl_s), (Some(0), Some(10)));
+        let expected = Via { network: "10.2.0.0/16".to_owned(), node: "0.10.20.31".to_owned() };
+        assert_eq!(via, Some(expected));
+    }
+
+    #[test]
+    fn what_no_rule_matches_has_the_class_of_its_code_point_and_may_lead_nowhere() {
+        let config = Config::parse("a.toml", TEXT).unwrap();
+        let question = Question::parse("tcp", "10.1.2.3:5000", "10.9.0.1:443").unwrap();
+        let told = Question { dscp: 46, ..question }.explain(&config);
+
+        assert_eq!((told.rule, told.passed_over.len()), (None, 3));
+        let Outcome::Pass { why, treatment, via, .. } = told.outcome else { panic!() };
+        assert_eq!((&*why, via), ("no peer of its destination splits TCP", None));
+        assert_eq!((treatment.priority, treatment.ttl_s), (Some(10), Some(600)));
+    }
+
+    #[test]
+    fn what_is_blocked_is_told_with_the_reason() {
+        let told = |protocol, to| match explain(protocol, "10.1.2.3:5000", to).outcome {
+            Outcome::Block { told, why } => format!("{told}: {why}"),
+            outcome @ Outcome::Pass { .. } => panic!("{outcome:?}"),
+        };
+
+        let icmp = "ICMP administratively prohibited";
+        assert_eq!(told("udp", "10.2.0.7:53"), format!("{icmp}: the rule blocks it"));
+        assert_eq!(told("udp", "10.2.0.7:22"), format!("{icmp}: the rule is disabled"));
+        assert_eq!(told("tcp", "10.2.0.7:22"), "a TCP reset: the rule is disabled");
+    }
+
+    #[test]
+    fn what_is_no_flow_is_refused_with_what_is_meant() {
+        for (protocol, from, to, expected) in [
+            ("tpc", "::1", "::1", "\"tpc\" is no protocol: \"tcp\", \"udp\", \"icmp\", or"),
+            ("tcp", "10.0.0.1", "10.0.0.2:4", "tcp has ports: 10.1.2.3:5000 or"),
+            ("icmp", "10.0.0.1:4", "10.0.0.2", "icmp has no ports"),
+            ("47", "10.0.0.1:4", "10.0.0.2", "protocol 47 has no ports"),
+            ("udp", "10.0.0.1:4", "[fd00::1]:4", "no packet has IPv4 on one side"),
+            ("udp", "a:4", "[fd00::1]:4", "\"a:4\" is no address such as"),
+        ] {
+            let said = Question::parse(protocol, from, to).unwrap_err().to_string();
+            assert!(said.starts_with(expected), "{said}\nnot\n{expected}");
+        }
+    }
+}
