@@ -9,6 +9,8 @@ use gateway::Config;
 use crate::failure;
 
 /// Check a gateway's configuration and start nothing.
+///
+/// What is allowed and probably not meant, such as a rule that never decides, is warned of.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  trackway check examples/hbh.toml")]
 pub(crate) struct Args {
@@ -19,7 +21,10 @@ pub(crate) struct Args {
 /// Checks the file.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { file } = args;
-    Config::read(&file).map_err(failure::misuse)?;
+    let config = Config::read(&file).map_err(failure::misuse)?;
+    for warning in config.warnings() {
+        writeln!(std::io::stderr(), "warning: {warning}")?;
+    }
     writeln!(std::io::stdout(), "{}: all right", file.display())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -2,6 +2,7 @@
 
 mod bench;
 mod check;
+mod explain;
 mod failure;
 mod hf;
 mod keygen;
@@ -35,6 +36,7 @@ struct Cli {
 enum Command {
     Bench(bench::Args),
     Check(check::Args),
+    Explain(explain::Args),
     Hf(Box<hf::Args>),
     Keygen(keygen::Args),
     Lab(lab::Args),
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Bench(args) => bench::run(args),
         Command::Check(args) => check::run(args),
+        Command::Explain(args) => explain::run(args),
         Command::Hf(args) => hf::run(*args),
         Command::Keygen(args) => keygen::run(args),
         Command::Lab(args) => lab::run(args),

@@ -39,6 +39,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             print_state(&mut out, name, service)?;
         }
     }
+    for rule in counters.get("rules").and_then(Value::as_array).into_iter().flatten() {
+        print_rule(&mut out, rule)?;
+    }
     for (name, value) in &counters {
         if value.is_number() && value != 0 {
             writeln!(out, "{name:<28} {value:>14}")?;
@@ -80,6 +83,21 @@ fn print_state(
         }
     }
     writeln!(out)?;
+    Ok(())
+}
+
+/// What a rule decided, in a line.
+fn print_rule(out: &mut impl Write, rule: &Value) -> anyhow::Result<()> {
+    let text = |key: &str| rule[key].as_str().unwrap_or("-");
+    writeln!(
+        out,
+        "rule {}: {}, hits {}, octets {}, blocked {}",
+        text("name"),
+        text("state"),
+        rule["hits"],
+        rule["octets"],
+        rule["blocked"],
+    )?;
     Ok(())
 }
 

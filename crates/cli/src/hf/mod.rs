@@ -8,6 +8,7 @@ mod picture;
 mod progress;
 mod radio;
 mod report;
+mod traffic;
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -25,6 +26,7 @@ use options::{End, Options, Plan};
 use picture::Picture;
 use progress::Progress;
 use report::Report;
+use traffic::Traffic;
 
 /// Join two STANAG 5066 nodes by emulated HF modems and a channel, in real time.
 ///
@@ -32,13 +34,21 @@ use report::Report;
 /// a radio. Only the radio is emulated: waveforms take the time that they take. With --modem-only,
 /// there are two modems alone, which two nodes of anybody's reach by TCP (MIL-STD-188-110D,
 /// appendix A).
+///
+/// `trackway hf disable` and `enable` are about the gateway that runs here, and its traffic over HF.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:
   trackway hf --speed 9600 --ber 1e-5 --timeline exchange.svg
   trackway hf --config examples/hf.toml --duration 60s
+  trackway hf disable web
 
-The first runs until Ctrl-C; SIS clients connect to 127.0.0.1:5066 and 127.0.0.1:5067.")]
+The first runs until Ctrl-C; SIS clients connect to 127.0.0.1:5066 and 127.0.0.1:5067."
+)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    traffic: Option<Traffic>,
     /// A TOML file with any of the options below; those on the command line count more.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -49,7 +59,7 @@ pub(crate) struct Args {
 impl Args {
     /// Reads the file, and checks all together.
     fn plan(self) -> anyhow::Result<Plan> {
-        let Self { config, options } = self;
+        let Self { config, options, .. } = self;
         let from_file =
             config.map(|path| file::read(&path)).transpose().map_err(failure::misuse)?;
         options.or(from_file.unwrap_or_default()).check().map_err(failure::misuse)
@@ -58,6 +68,9 @@ impl Args {
 
 /// Runs the subcommand of `args`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if let Some(traffic) = args.traffic {
+        return traffic::run(traffic);
+    }
     let plan = args.plan()?;
     let seed = plan.seed.unwrap_or_else(any_seed);
     let servers = [listen(&plan.ends[0])?, listen(&plan.ends[1])?];

@@ -1,0 +1,100 @@
+//! `trackway explain`: what becomes of a flow by the rules of a gateway, and why.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use gateway::Config;
+use gateway::explain::{Explanation, Outcome, PassedOver, Question, Treatment, Via};
+
+use crate::failure;
+
+/// Tell which rule decides on a flow, in which service it ends, whom that sends it to, and why.
+///
+/// The gateway that runs in this network namespace is asked, as its traffic is switched now; with
+/// --config, a file is read and no gateway is needed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  trackway explain tcp 10.1.2.3:5000 10.9.0.1:443
+  trackway explain icmp 10.1.2.3 10.9.0.1 --config examples/rules.toml")]
+pub(crate) struct Args {
+    /// The protocol: tcp, udp, icmp, or a number.
+    protocol: String,
+    /// Where it comes from: 10.1.2.3:5000, [fd00::1]:5000; without ports, only the address.
+    from: String,
+    /// Where it goes.
+    to: String,
+    /// The interface that it enters by.
+    #[arg(long, value_name = "NAME")]
+    interface: Option<String>,
+    /// Its code point, 0 to 63.
+    #[arg(long, value_name = "N", default_value_t = 0,
+          value_parser = clap::value_parser!(u8).range(0..64))]
+    dscp: u8,
+    /// The configuration, a TOML file; without, that of the gateway that runs here.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print one JSON object, and nothing else.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Explains a flow.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let Args { protocol, from, to, interface, dscp, config, json } = args;
+    let question = Question::parse(&protocol, &from, &to).map_err(failure::misuse)?;
+    let question = Question { interface, dscp, ..question };
+    let explanation = match config {
+        Some(file) => question.explain(&Config::read(&file).map_err(failure::misuse)?),
+        None => gateway::ask_explanation(question)?,
+    };
+    let mut out = std::io::stdout().lock();
+    if json {
+        writeln!(out, "{}", serde_json::to_string(&explanation)?)?;
+    } else {
+        print(&mut out, &explanation)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(out: &mut impl Write, explanation: &Explanation) -> anyhow::Result<()> {
+    let Explanation { passed_over, rule, outcome } = explanation;
+    for PassedOver { rule, key, has, wanted } in passed_over {
+        writeln!(out, "rule {rule}: no, {key} is {has}, not {wanted}")?;
+    }
+    match rule {
+        Some(rule) => writeln!(out, "rule {rule}: matches")?,
+        None => writeln!(out, "no rule matches: the automatic choice")?,
+    }
+    match outcome {
+        Outcome::Block { told, why } => writeln!(out, "blocked: {why}; its sender gets {told}")?,
+        Outcome::Pass { service, why, treatment, via } => {
+            writeln!(out, "service {service}: {why}")?;
+            match via {
+                Some(Via { network, node }) => {
+                    writeln!(out, "to node {node}, which has {network}")?;
+                }
+                None => {
+                    writeln!(out, "to nobody: no network of the configuration has the address")?;
+                }
+            }
+            let told = tell(treatment);
+            if !told.is_empty() {
+                writeln!(out, "with {told}")?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn tell(treatment: &Treatment) -> String {
+    let Treatment { compression, priority, ttl_s, tls } = treatment;
+    let compression = compression.map(|it| if it { "compression" } else { "no compression" });
+    let told = [
+        priority.map(|priority| format!("priority {priority}")),
+        ttl_s.map(|seconds| format!("a time to live of {seconds} s")),
+        compression.map(str::to_owned),
+        tls.as_ref().map(|profile| format!("TLS profile {profile}")),
+    ];
+    told.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,55 @@
+//! `trackway hf enable` and `disable`: the traffic of the gateway that runs here, or of one of its rules.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use gateway::Switched;
+
+use crate::failure;
+
+/// What to do with the traffic of the gateway that runs here.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub(super) enum Traffic {
+    /// Carry traffic over HF again, until the gateway ends or `disable`.
+    #[command(after_help = "Example:\n  trackway hf enable web")]
+    Enable {
+        /// Only that of this rule.
+        rule: Option<String>,
+    },
+    /// Refuse traffic over HF with TCP resets and ICMP, until the gateway ends or `enable`.
+    #[command(after_help = "Example:\n  trackway hf disable web")]
+    Disable {
+        /// Only that of this rule.
+        rule: Option<String>,
+    },
+}
+
+/// Asks the gateway, and prints what has changed.
+pub(super) fn run(traffic: Traffic) -> anyhow::Result<ExitCode> {
+    let (rule, is_enabled) = match traffic {
+        Traffic::Enable { rule } => (rule, true),
+        Traffic::Disable { rule } => (rule, false),
+    };
+    let wanted = rule.clone().unwrap_or_default();
+    match gateway::ask_switch(rule, is_enabled)? {
+        Switched::Changed(changes) => {
+            let mut out = std::io::stdout().lock();
+            if changes.is_empty() {
+                writeln!(out, "nothing has changed")?;
+            }
+            for change in changes {
+                writeln!(out, "{change}")?;
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Switched::Unknown(rules) if rules.is_empty() => {
+            Err(failure::misuse(format!("{wanted}: the gateway has no rules")))
+        }
+        Switched::Unknown(rules) => {
+            let there_are = rules.join(", ");
+            Err(failure::misuse(format!("{wanted}: there is no such rule; there are {there_are}")))
+        }
+        Switched::Refused(why) => anyhow::bail!("nothing has changed: {why}"),
+        Switched::Forbidden => anyhow::bail!("only root and the gateway's user may do this"),
+    }
+}
