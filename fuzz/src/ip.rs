@@ -1,6 +1,7 @@
 //! IP packets: what parses can be looked into, cut and answered.
 
 use proto::ip::{self, FlowKey, Header, icmp, udp};
+use proto::rules::{Config, Table};
 
 /// Reads the input as a packet and does to it all that a router may do.
 pub fn packet(input: &[u8]) {
@@ -12,6 +13,10 @@ pub fn packet(input: &[u8]) {
     if let Ok(datagram) = udp::Datagram::parse(&header, input, offset) {
         assert!(datagram.payload.len() + udp::HEADER <= header.total_len);
     }
+
+    let mut rules = Table::new(Config::default());
+    rules.handle_packet(&header, input, None);
+    assert_eq!(rules.counters().map(|(_, counted)| counted.hits).sum::<u64>(), 1);
 
     let mut forwarded = input.to_vec();
     if ip::decrement_ttl(&mut forwarded) {
