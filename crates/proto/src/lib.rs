@@ -3,6 +3,7 @@
 //! Every core keeps the [`contract`] with the driver that runs it: the simulator in virtual time, or
 //! the gateway in real time.
 
+pub mod backoff;
 pub mod budget;
 pub mod contract;
 pub mod crc;
@@ -20,6 +21,7 @@ pub mod rules;
 pub mod s5066;
 pub mod secure;
 pub mod serial;
+pub mod slep;
 pub mod tcp;
 pub mod tcpnc;
 pub mod time;

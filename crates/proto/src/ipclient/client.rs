@@ -10,6 +10,7 @@ use super::queue::{Item, Pushed, Queue};
 use super::route::Route;
 use super::stats::Stats;
 use super::tcp::Tcp;
+use crate::backoff::Backoff;
 use crate::budget::Budget;
 use crate::ip::icmp::Error;
 use crate::ip::{self, Header, fragment, protocol};
@@ -56,7 +57,7 @@ pub struct IpClient {
     /// Whether the node has told that it can neither send nor receive.
     is_radio_off: bool,
     rebind_at: Option<Time>,
-    patience: Duration,
+    patience: Backoff,
     events: VecDeque<Event>,
     stats: Stats,
 }
@@ -101,7 +102,7 @@ impl IpClient {
             errors: Budget::new(now, ICMP_BURST, ICMP_SPACING),
             is_radio_off: false,
             rebind_at: None,
-            patience: config.rebind.0,
+            patience: Backoff::new(config.rebind),
             events: VecDeque::new(),
             stats: Stats::default(),
             config,
@@ -212,7 +213,7 @@ impl IpClient {
         match event {
             client::Event::Bound { .. } => {
                 self.stats.handed.binds += 1;
-                self.patience = self.config.rebind.0;
+                self.patience.succeed();
                 self.events.push_back(Event::Bound { mtu: self.mtu() });
             }
             client::Event::Close => {
@@ -298,8 +299,7 @@ impl IpClient {
     }
 
     fn rebind_later(&mut self, now: Time) {
-        self.rebind_at = Some(now + self.patience);
-        self.patience = (self.patience * 2).min(self.config.rebind.1);
+        self.rebind_at = Some(now + self.patience.fail());
     }
 
     /// The binding is over: what the node had is nobody's any more, and what it told of itself was

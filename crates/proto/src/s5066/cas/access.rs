@@ -34,7 +34,7 @@ impl Access {
     }
 
     /// The longest exchange while nobody else waits; while somebody does, it is `exchange`. The pause
-    /// in which others may begin takes one part in [`PAUSE_SHARE`] of the time.
+    /// in which others may begin takes one part in `PAUSE_SHARE` of the time.
     #[must_use]
     pub fn longest_exchange(self, times: Times, exchange: Duration) -> Duration {
         exchange.max(self.wait_for_others(times) * PAUSE_SHARE)

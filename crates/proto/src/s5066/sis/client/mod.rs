@@ -3,6 +3,7 @@
 mod event;
 mod indications;
 mod unconfirmed;
+mod window;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -20,6 +21,7 @@ use crate::time::Time;
 pub use event::{Event, HardLinkEvent, Received};
 pub use unconfirmed::SendId;
 use unconfirmed::{Sent, Unconfirmed};
+pub use window::{Share, Window};
 
 /// The parameters of a client.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -401,6 +403,12 @@ impl Client {
             && self.is_flow_on
             && self.outgoing.len() <= self.config.max_unsent
             && self.pending.len() < self.config.max_pending
+    }
+
+    /// Whether the node is one of ours, which says of a U_PDU that failed whether it may have arrived.
+    #[must_use]
+    pub fn is_node_ours(&self) -> bool {
+        self.knows_ours
     }
 
     /// U_PDUs without a confirmation yet.

@@ -1,0 +1,83 @@
+//! How much a node may have without having confirmed it.
+//!
+//! What a node has can be neither dropped nor overtaken in most of them: so it gets as much as it
+//! confirms in the horizon, and no more. With `ahead` octets unconfirmed when a U_PDU was handed over,
+//! itself included, and confirmed after `time`, the node does `ahead / time`.
+
+use std::time::Duration;
+
+use crate::time::Time;
+
+/// The window until the node has confirmed anything.
+const INITIAL: usize = 16 << 10;
+
+/// The octets that a node has without having confirmed them, and how many it may have.
+#[derive(Debug)]
+pub struct Window {
+    bounds: (usize, usize),
+    horizon: Duration,
+    size: usize,
+    octets: usize,
+}
+
+/// What is kept of a U_PDU that was handed over.
+#[derive(Clone, Copy, Debug)]
+pub struct Share {
+    at: Time,
+    octets: usize,
+    ahead: usize,
+}
+
+impl Window {
+    /// A window between these `bounds` that holds what the node confirms in the `horizon`.
+    #[must_use]
+    pub fn new(bounds: (usize, usize), horizon: Duration) -> Self {
+        let size = INITIAL.max(bounds.0).min(bounds.1);
+        Self { bounds, horizon, size, octets: 0 }
+    }
+
+    /// The node has a U_PDU of so many octets; give back what this returns when it has it no more.
+    pub fn handle_sent(&mut self, now: Time, octets: usize) -> Share {
+        self.octets += octets;
+        Share { at: now, octets, ahead: self.octets }
+    }
+
+    /// The node has confirmed it.
+    pub fn handle_confirmed(&mut self, now: Time, share: Share) {
+        let unconfirmed = self.octets;
+        self.handle_gone(share);
+        let time = now.since(share.at).as_millis().max(1);
+        let sample = share.ahead as u128 * self.horizon.as_millis() / time;
+        let sample = usize::try_from(sample).unwrap_or(usize::MAX).min(self.bounds.1);
+        // Few octets that took their time say nothing of what the node could have done.
+        let had_enough = share.ahead.max(unconfirmed) >= self.size / 2;
+        if had_enough || sample > self.size {
+            // A quarter of the way to what the sample says.
+            let size = self.size - self.size / 4 + sample / 4;
+            self.size = size.max(self.bounds.0).min(self.bounds.1);
+        }
+    }
+
+    /// The node has it no more, and has not confirmed it.
+    pub fn handle_gone(&mut self, share: Share) {
+        self.octets -= share.octets;
+    }
+
+    /// Whether the node may have another U_PDU.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.octets < self.size
+    }
+
+    /// What the node has.
+    #[must_use]
+    pub fn octets(&self) -> usize {
+        self.octets
+    }
+
+    /// What the node may have.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.size
+    }
+}

@@ -1,0 +1,404 @@
+//! The end of all streams of a process.
+
+mod incoming;
+mod outcome;
+mod outgoing;
+mod timing;
+mod user;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use super::config::Config;
+use super::peer::{Closed, Owed, Peer};
+use super::reason::Reason;
+use super::schedule::Ready;
+use super::stats::Stats;
+use super::stream::{Stream, StreamId};
+use super::timers::{Timer, Timers};
+use super::wire::{Addresses, Name};
+use crate::backoff::Backoff;
+use crate::rng::Rng;
+use crate::s5066::Address;
+use crate::s5066::sis::client::{self, Client, SendId, Share, Window};
+use crate::s5066::sis::{BindReason, UnbindReason};
+use crate::time::{Time, earliest};
+
+/// Octets that wait for the socket at most: what is there cannot be reconsidered.
+const MAX_UNSENT: usize = 16 << 10;
+
+/// Streams to other nodes over one client of a STANAG 5066 node: a core as [`crate::contract`]
+/// describes it.
+///
+/// Its driver holds the TCP connection to the node and says when it is there and when it is gone.
+/// Streams survive that, and all that the node may lose.
+///
+/// - Facts in: [`handle_connected`](Self::handle_connected),
+///   [`handle_disconnected`](Self::handle_disconnected), [`handle_octets`](Self::handle_octets) from the
+///   node.
+/// - Commands of the user: [`open`](Self::open), [`write`](Self::write), [`finish`](Self::finish),
+///   [`reset`](Self::reset), [`read`](Self::read).
+/// - Decisions out: [`poll_event`](Self::poll_event), then [`poll_octets`](Self::poll_octets) while the
+///   connection has room.
+/// - Time: [`next_timeout`](Self::next_timeout) and [`handle_timeout`](Self::handle_timeout).
+/// - Getters: [`mtu`](Self::mtu), [`is_bound`](Self::is_bound), [`is_readable`](Self::is_readable),
+///   [`room`](Self::room), [`status`](Self::status), [`stats`](Self::stats).
+#[derive(Debug)]
+pub struct Slep {
+    config: Config,
+    client: Client,
+    /// Tells this process from those that were here before.
+    epoch: u16,
+    started: Time,
+    rng: Rng,
+    peers: BTreeMap<Address, Peer>,
+    streams: BTreeMap<StreamId, Stream>,
+    /// Streams so far.
+    counted: u64,
+    ready: Ready,
+    /// Nodes that something is to be said to.
+    talks: VecDeque<Address>,
+    /// What the node has.
+    handed: BTreeMap<SendId, Handed>,
+    window: Window,
+    kept: Kept,
+    timers: Timers,
+    rebind_at: Option<Time>,
+    patience: Backoff,
+    events: VecDeque<Event>,
+    stats: Stats,
+}
+
+/// What is kept of all streams.
+#[derive(Debug, Default)]
+struct Kept {
+    /// Octets that wait to be sent or acknowledged.
+    sent: usize,
+    /// Octets that were received and not read.
+    received: usize,
+    /// Streams whose users could not write because of that, not of the stream's own bound.
+    blocked: BTreeSet<StreamId>,
+    /// Streams of which parts were dropped because of that.
+    starved: BTreeSet<StreamId>,
+}
+
+/// A U_PDU that the node has.
+#[derive(Debug)]
+struct Handed {
+    to: Address,
+    what: What,
+    share: Share,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Hello { is_question: bool },
+    Owed(Name, Owed),
+    Part(StreamId, u64),
+}
+
+/// What is known of a U_PDU that the node has no more.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Loss {
+    /// It did not arrive.
+    NotArrived,
+    /// It may have arrived.
+    MayHaveArrived,
+    /// It may have arrived, and may still do so.
+    MayCome,
+}
+
+/// What the driver and the user should know.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Event {
+    /// The other end of a stream that was opened here has it.
+    Accepted(StreamId),
+    /// The node takes U_PDUs.
+    Bound,
+    /// The connection is to be closed, and made again: what the node says cannot be read.
+    Close,
+    /// Both ends have finished a stream, and each has all of the other: it is no more.
+    Finished(StreamId),
+    /// Another node has opened a stream.
+    Opened {
+        /// The stream.
+        stream: StreamId,
+        /// The other node.
+        from: Address,
+        /// Which users it is between.
+        addresses: Addresses,
+    },
+    /// There is something to read, or the end.
+    Readable(StreamId),
+    /// The node does not bind the client, which will ask again.
+    Refused(BindReason),
+    /// A stream is broken: it is no more.
+    Reset(StreamId, Reason),
+    /// The node has unbound the client, which will ask again.
+    Unbound(UnbindReason),
+    /// There is room again after a stream had taken less than it was given.
+    Writable(StreamId),
+}
+
+impl Slep {
+    /// One whose connection to its node is to be made.
+    #[must_use]
+    pub fn new(now: Time, config: Config, mut rng: Rng) -> Self {
+        let client = client::Config {
+            rank: config.rank,
+            service: config.service(),
+            max_unsent: MAX_UNSENT,
+            ..client::Config::new(config.sap)
+        };
+        Self {
+            client: Client::new(client),
+            epoch: crate::serial::low16(rng.bits()),
+            started: now,
+            rng,
+            peers: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            counted: 0,
+            ready: Ready::default(),
+            talks: VecDeque::new(),
+            handed: BTreeMap::new(),
+            window: Window::new(config.node_window, config.horizon),
+            kept: Kept::default(),
+            timers: Timers::default(),
+            rebind_at: None,
+            patience: Backoff::new(config.times.rebind),
+            events: VecDeque::new(),
+            stats: Stats::default(),
+            config,
+        }
+    }
+
+    /// The connection to the node is there.
+    pub fn handle_connected(&mut self, now: Time) {
+        self.rebind_at = None;
+        self.client.handle_connected(now);
+    }
+
+    /// The connection to the node is gone. Streams wait for another one.
+    pub fn handle_disconnected(&mut self, now: Time) {
+        self.client.handle_disconnected();
+        self.rebind_at = None;
+        self.forsake(now);
+    }
+
+    /// Takes octets from the node.
+    pub fn handle_octets(&mut self, now: Time, octets: &[u8]) {
+        self.client.handle_octets(now, octets);
+        self.handle_events(now);
+    }
+
+    fn handle_events(&mut self, now: Time) {
+        while let Some(event) = self.client.poll_event() {
+            match event {
+                client::Event::Bound { .. } => {
+                    self.stats.handed.binds += 1;
+                    self.patience.succeed();
+                    self.events.push_back(Event::Bound);
+                    self.ask_all(now);
+                }
+                client::Event::Close => {
+                    self.forsake(now);
+                    self.events.push_back(Event::Close);
+                }
+                client::Event::Confirmed(id) => self.handle_confirmed(now, id),
+                client::Event::Received(received) => self.receive(now, &received),
+                client::Event::Refused(reason) => {
+                    self.events.push_back(Event::Refused(reason));
+                    self.rebind_at = Some(now + self.patience.fail());
+                }
+                client::Event::Rejected { id, to, start, reason } => {
+                    self.handle_rejected(now, id, to, &start, reason);
+                }
+                client::Event::Unbound(reason) => {
+                    self.forsake(now);
+                    self.events.push_back(Event::Unbound(reason));
+                    self.rebind_at = Some(now + self.patience.fail());
+                }
+                client::Event::Availability { .. }
+                | client::Event::FlowOn
+                | client::Event::HardLink(_)
+                | client::Event::Management { .. }
+                | client::Event::Peer(_) => {}
+            }
+        }
+    }
+
+    /// Acts on what is due. Early and repeated calls do nothing.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.client.handle_timeout(now);
+        self.handle_events(now);
+        if self.rebind_at.take_if(|at| *at <= now).is_some() {
+            self.client.rebind();
+        }
+        while let Some(timer) = self.timers.take(now) {
+            match timer {
+                Timer::Peer(address) => self.check_peer(now, address),
+                Timer::Stream(id) => self.check_stream(now, id),
+            }
+        }
+    }
+
+    /// Appends octets for the node; whether there were any.
+    ///
+    /// What to send is decided now, so ask only while the connection has room, and after all that the user
+    /// has to say at this time was written.
+    pub fn poll_octets(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
+        self.pump(now);
+        self.client.poll_octets(now, out)
+    }
+
+    /// What the driver and the user should know.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When to call [`Self::handle_timeout`] at the latest.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Time> {
+        let own = earliest(self.rebind_at, self.timers.next());
+        earliest(own, self.client.next_timeout())
+    }
+
+    /// Octets of a U_PDU at most.
+    #[must_use]
+    pub fn mtu(&self) -> u16 {
+        self.client.mtu().map_or(self.config.mtu, |mtu| mtu.min(self.config.mtu))
+    }
+
+    /// Whether the node takes U_PDUs.
+    #[must_use]
+    pub fn is_bound(&self) -> bool {
+        self.client.mtu().is_some()
+    }
+
+    /// Counters and levels.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        Stats {
+            live: self.streams.len() as u64,
+            unacknowledged: self.kept.sent as u64,
+            unread: self.kept.received as u64,
+            unconfirmed: self.window.octets() as u64,
+            window: self.window.size() as u64,
+            ..self.stats
+        }
+    }
+
+    /// What is known of a node; `None` if no more can be remembered.
+    fn peer(&mut self, now: Time, address: Address) -> Option<&mut Peer> {
+        if !self.peers.contains_key(&address) {
+            if self.peers.len() >= self.config.limits.peers {
+                let idle = self.peers.iter().filter(|(_, peer)| peer.is_idle());
+                let oldest = *idle.min_by_key(|(_, peer)| peer.last_word)?.0;
+                if let Some(mut peer) = self.peers.remove(&oldest) {
+                    self.timers.clear(&mut peer.timer, Timer::Peer(oldest));
+                }
+            }
+            let peer = Peer::new(now, &self.config, &mut self.rng);
+            self.peers.insert(address, peer);
+        }
+        self.peers.get_mut(&address)
+    }
+
+    /// Notes what is to be said to a node about a stream.
+    fn owe(&mut self, address: Address, name: Name, owed: Owed) {
+        let Some(peer) = self.peers.get_mut(&address) else { return };
+        if !peer.owe(name, owed) {
+            self.stats.handed.unanswered += 1;
+        }
+        self.talk(address);
+    }
+
+    fn owe_hello(&mut self, address: Address, is_question: bool) {
+        let Some(peer) = self.peers.get_mut(&address) else { return };
+        peer.owe_hello(is_question);
+        self.talk(address);
+    }
+
+    /// Lists a node that something is to be said to.
+    fn talk(&mut self, address: Address) {
+        let Some(peer) = self.peers.get_mut(&address) else { return };
+        if peer.owes_anything() && peer.waits_until.is_none() && !peer.is_listed {
+            peer.is_listed = true;
+            self.talks.push_back(address);
+        }
+    }
+
+    /// Lists a stream that has something to send.
+    fn list(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get_mut(&id)
+            && stream.is_ready()
+            && !stream.turn.is_listed
+        {
+            stream.turn.is_listed = true;
+            self.ready.push(stream.priority(), id);
+        }
+    }
+
+    /// Notes when a stream is to be looked at.
+    fn watch(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get_mut(&id) {
+            let at = stream.check_at(&self.config);
+            self.timers.set(&mut stream.check.timer, Some(at), Timer::Stream(id));
+        }
+    }
+
+    /// A stream is over: for what reason, if not because both ends had finished.
+    fn end(&mut self, id: StreamId, reason: Option<Reason>) {
+        let Some(mut stream) = self.streams.remove(&id) else { return };
+        self.timers.clear(&mut stream.check.timer, Timer::Stream(id));
+        self.kept.sent -= stream.sending.octets();
+        self.kept.received -= stream.receiving.octets();
+        self.kept.blocked.remove(&id);
+        self.kept.starved.remove(&id);
+        let Stream { peer: address, name, epoch, .. } = stream;
+        let end = reason.map_or_else(|| Ok(stream.receiving.credit()), Err);
+        let most = self.config.limits.closed;
+        if let Some(peer) = self.peers.get_mut(&address) {
+            peer.close(name, Closed { epoch, end }, most);
+        }
+        self.make_room();
+    }
+
+    /// A stream is broken: the user is told, and the other end if it does not know.
+    fn break_off(&mut self, id: StreamId, reason: Reason, is_told: bool) {
+        let Some(stream) = self.streams.get(&id) else { return };
+        let (address, name) = (stream.peer, stream.name);
+        self.end(id, Some(reason));
+        self.events.push_back(Event::Reset(id, reason));
+        if is_told {
+            self.owe(address, name, Owed::Reset(reason));
+        }
+    }
+
+    /// Tells users and other ends that had to wait for room when there is some.
+    fn make_room(&mut self) {
+        let limits = &self.config.limits;
+        if self.kept.sent <= limits.sent / 4 * 3 {
+            let blocked = std::mem::take(&mut self.kept.blocked);
+            self.events.extend(blocked.into_iter().map(Event::Writable));
+        }
+        if self.kept.received <= limits.received / 4 * 3 {
+            for id in std::mem::take(&mut self.kept.starved) {
+                self.ask(id);
+            }
+        }
+    }
+
+    /// Tells the other end of a stream what has come, and lets it say the same.
+    fn ask(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get(&id) {
+            let (address, name) = (stream.peer, stream.name);
+            self.owe(address, name, Owed::State { is_question: true, is_answer: false });
+        }
+    }
+
+    /// Seconds since this process started.
+    fn uptime(&self, now: Time) -> Duration {
+        now.since(self.started)
+    }
+}

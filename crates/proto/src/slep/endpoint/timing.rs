@@ -1,0 +1,113 @@
+//! What is done because time has passed.
+
+use super::Slep;
+use crate::s5066::Address;
+use crate::slep::reason::Reason;
+use crate::slep::stream::StreamId;
+use crate::slep::timers::Timer;
+use crate::time::{Time, earliest};
+
+/// Questions without an answer after which a stream may be given up, ...
+const MOST_UNANSWERED: u32 = 5;
+/// ... and for how many times as long as a node that is not there: this one is, and is slow.
+const PATIENCE: u32 = 4;
+
+impl Slep {
+    /// A node that waited is tried again.
+    pub(super) fn wake(&mut self, address: Address) {
+        let Some(peer) = self.peers.get_mut(&address) else { return };
+        if peer.waits_until.take().is_none() {
+            return;
+        }
+        for id in std::mem::take(&mut peer.parked) {
+            if let Some(stream) = self.streams.get(&id) {
+                self.ready.push(stream.priority(), id);
+            }
+        }
+        self.talk(address);
+    }
+
+    /// Notes when a node is to be looked at.
+    pub(super) fn watch_peer(&mut self, address: Address) {
+        let times = &self.config.times;
+        let Some(peer) = self.peers.get_mut(&address) else { return };
+        let early = peer.oldest_early().map(|since| since + times.early);
+        let given_up = peer.failing_since.map(|since| since + times.give_up);
+        let at = earliest(earliest(early, given_up), peer.waits_until);
+        self.timers.set(&mut peer.timer, at, Timer::Peer(address));
+    }
+
+    pub(super) fn check_peer(&mut self, now: Time, address: Address) {
+        let times = self.config.times;
+        let Some(peer) = self.peers.get_mut(&address) else { return };
+        peer.timer = None;
+        self.stats.received.parts_early += peer.expire_early(now - times.early);
+        let is_given_up = peer.failing_since.is_some_and(|since| since + times.give_up <= now);
+        if is_given_up {
+            // With a node there will be another failure, if there is something to fail.
+            peer.failing_since = self.client.mtu().is_none().then_some(now);
+            let ids: Vec<StreamId> = peer.streams.values().copied().collect();
+            for id in ids {
+                let waits =
+                    self.streams.get(&id).is_some_and(|stream| !stream.sending.is_settled());
+                if waits {
+                    self.give_up(id);
+                }
+            }
+        }
+        let peer = self.peers.get(&address);
+        if peer.is_some_and(|peer| peer.waits_until.is_some_and(|at| at <= now)) {
+            self.wake(address);
+        }
+        let has_streams = self.peers.get(&address).is_some_and(|peer| !peer.streams.is_empty());
+        if let Some(peer) = self.peers.get_mut(&address)
+            && !has_streams
+        {
+            peer.failing_since = None;
+        }
+        self.watch_peer(address);
+    }
+
+    pub(super) fn check_stream(&mut self, now: Time, id: StreamId) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        stream.check.timer = None;
+        if stream.check_at(&self.config) <= now {
+            let peer = self.peers.get(&stream.peer);
+            let is_waiting = peer.is_some_and(|peer| peer.waits_until.is_some());
+            stream.check.since = now;
+            // Without a way to the other end nobody can be asked, and it is not its fault.
+            if !is_waiting && self.client.mtu().is_some() {
+                if stream.check.unanswered == 0 {
+                    stream.check.first_asked = now;
+                }
+                stream.check.unanswered += 1;
+                let waited = now.since(stream.check.first_asked);
+                let is_patient = waited < self.config.times.give_up * PATIENCE;
+                if stream.check.unanswered > MOST_UNANSWERED && !is_patient {
+                    self.give_up(id);
+                    return;
+                }
+                self.ask_more(id);
+            }
+        }
+        self.watch(id);
+    }
+
+    fn ask_more(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.get(&id) else { return };
+        let address = stream.peer;
+        let is_new = stream.is_initiator() && stream.opening.handed.is_none();
+        let wants_process = stream.is_in_doubt() && stream.opening.is_unknown;
+        if !is_new {
+            self.ask(id);
+        }
+        if wants_process {
+            self.owe_hello(address, true);
+        }
+    }
+
+    fn give_up(&mut self, id: StreamId) {
+        self.stats.streams.unreachable += 1;
+        self.break_off(id, Reason::UNREACHABLE, true);
+    }
+}

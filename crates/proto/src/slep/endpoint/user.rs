@@ -1,0 +1,180 @@
+//! What the user of streams does.
+
+use super::{Event, Slep};
+use crate::s5066::Address;
+use crate::slep::config::Options;
+use crate::slep::peer::Owed;
+use crate::slep::reason::Reason;
+use crate::slep::receive::Read;
+use crate::slep::stream::{NotOpened, Status, Stream, StreamId};
+use crate::slep::wire::Addresses;
+use crate::time::Time;
+
+impl Slep {
+    /// Opens a stream. What is written before octets are next polled goes with the opening.
+    ///
+    /// # Errors
+    /// When there are too many, or it is to a group.
+    pub fn open(
+        &mut self,
+        now: Time,
+        to: Address,
+        addresses: Addresses,
+        options: Options,
+    ) -> Result<StreamId, NotOpened> {
+        if to.is_group() {
+            return Err(NotOpened::Group);
+        }
+        let limits = self.config.limits;
+        let has_room = self.streams.len() < limits.streams;
+        let name = self
+            .peer(now, to)
+            .filter(|peer| has_room && peer.streams.len() < limits.streams_of_peer);
+        let Some(name) = name.and_then(|peer| peer.name()) else {
+            self.stats.streams.refused += 1;
+            return Err(NotOpened::Full);
+        };
+        let stream = Stream::new(now, &self.config, to, name, self.epoch, addresses, options);
+        self.stats.streams.opened += 1;
+        let id = self.add(stream);
+        self.list(id);
+        Ok(id)
+    }
+
+    /// Adds a stream.
+    pub(super) fn add(&mut self, mut stream: Stream) -> StreamId {
+        self.counted += 1;
+        let id = StreamId(self.counted);
+        stream.turn.interactive = self.config.interactive;
+        if let Some(peer) = self.peers.get_mut(&stream.peer) {
+            peer.streams.insert(stream.name, id);
+        }
+        self.streams.insert(id, stream);
+        self.watch(id);
+        id
+    }
+
+    /// Carries a stream like this from now on.
+    pub fn set_options(&mut self, id: StreamId, options: Options) {
+        if let Some(stream) = self.streams.get_mut(&id) {
+            stream.options = options;
+        }
+    }
+
+    /// Takes octets to be sent, and returns how many. When that is not all, [`Event::Writable`] tells that
+    /// there is room again.
+    pub fn write(&mut self, id: StreamId, octets: &[u8]) -> usize {
+        let Some(stream) = self.streams.get_mut(&id) else { return 0 };
+        if stream.sending.is_finished() || octets.is_empty() {
+            return 0;
+        }
+        let limits = &self.config.limits;
+        let of_stream = limits.unsent.saturating_sub(stream.sending.unsent());
+        let of_all = limits.sent.saturating_sub(self.kept.sent);
+        if stream.sending.is_idle() {
+            stream.turn.interactive = self.config.interactive;
+        }
+        let taken = stream.sending.write(octets, of_stream.min(of_all));
+        if taken < octets.len() {
+            if of_all < of_stream {
+                self.kept.blocked.insert(id);
+            } else {
+                stream.notices.wants_room = true;
+            }
+        }
+        self.kept.sent += taken;
+        stream.traffic.written += taken as u64;
+        self.stats.streams.octets_in += taken as u64;
+        self.list(id);
+        taken
+    }
+
+    /// Octets that [`Self::write`] takes.
+    #[must_use]
+    pub fn room(&self, id: StreamId) -> usize {
+        let Some(stream) = self.streams.get(&id) else { return 0 };
+        if stream.sending.is_finished() {
+            return 0;
+        }
+        let limits = &self.config.limits;
+        let of_stream = limits.unsent.saturating_sub(stream.sending.unsent());
+        of_stream.min(limits.sent.saturating_sub(self.kept.sent))
+    }
+
+    /// Says that nothing more will be written.
+    pub fn finish(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get_mut(&id) {
+            stream.sending.finish();
+            self.list(id);
+        }
+    }
+
+    /// Breaks a stream off: what was not delivered is lost, and it is no more.
+    pub fn reset(&mut self, id: StreamId, reason: Reason) {
+        let Some(stream) = self.streams.get(&id) else { return };
+        let (address, name) = (stream.peer, stream.name);
+        self.stats.streams.cancelled += 1;
+        self.end(id, Some(reason));
+        self.owe(address, name, Owed::Reset(reason));
+    }
+
+    /// Appends at most `most` octets that arrived to `out`.
+    pub fn read(&mut self, id: StreamId, out: &mut Vec<u8>, most: usize) -> Read {
+        let Some(stream) = self.streams.get_mut(&id) else { return Read::default() };
+        let before = stream.receiving.octets();
+        let read = stream.receiving.read(out, most);
+        stream.notices.is_readable = false;
+        stream.traffic.read += read.octets as u64;
+        self.kept.received -= before - stream.receiving.octets();
+        self.stats.streams.octets_out += read.octets as u64;
+        self.tell(id);
+        self.make_room();
+        self.finish_both(id);
+        read
+    }
+
+    /// How each stream is, the oldest first.
+    pub fn status(&self, now: Time) -> impl Iterator<Item = Status> {
+        self.streams.iter().map(move |(id, stream)| {
+            let peer = self.peers.get(&stream.peer);
+            let is_waiting = peer.is_some_and(|peer| peer.waits_until.is_some());
+            Status {
+                stream: *id,
+                peer: stream.peer,
+                addresses: stream.addresses,
+                is_initiator: stream.is_initiator(),
+                is_accepted: stream.has_heard || !stream.is_initiator(),
+                age: now.since(stream.since),
+                waits_for: stream.waits_for(is_waiting || self.client.mtu().is_none()),
+                unacknowledged: stream.sending.octets(),
+                unread: stream.receiving.octets(),
+                traffic: stream.traffic,
+            }
+        })
+    }
+
+    /// Whether there is something to read, or the end.
+    #[must_use]
+    pub fn is_readable(&self, id: StreamId) -> bool {
+        self.streams.get(&id).is_some_and(|stream| stream.receiving.is_readable())
+    }
+
+    /// Lets the other end know how far a stream has come, if that is of use to it.
+    pub(super) fn tell(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.get(&id) else { return };
+        if stream.receiving.has_news() {
+            let (address, name) = (stream.peer, stream.name);
+            self.owe(address, name, Owed::State { is_question: false, is_answer: false });
+        }
+    }
+
+    /// Ends a stream that both ends have finished.
+    pub(super) fn finish_both(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.get(&id) else { return };
+        if stream.sending.is_done() && stream.receiving.is_done() {
+            self.end(id, None);
+            self.stats.streams.finished += 1;
+            self.events.push_back(Event::Finished(id));
+        }
+    }
+}

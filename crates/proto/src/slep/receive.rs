@@ -1,0 +1,192 @@
+//! One direction of a stream, as its receiver sees it.
+//!
+//! ```text
+//!      read │ in order, unread │ missing, later                    │ not allowed
+//!  ─────────┼──────────────────┼───────────────────────────────────┼───────────▶
+//!                             next                               limit
+//! ```
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::wire::{Credit, FIRST_LIMIT, MOST_RANGES, Part, Ranges};
+use crate::serial;
+
+#[derive(Debug)]
+pub(super) struct Receiving {
+    window: u64,
+    next: u64,
+    /// In order and unread; of the first, `offset` octets were read.
+    unread: VecDeque<Piece>,
+    offset: usize,
+    later: BTreeMap<u64, Piece>,
+    /// The number of the last part, when it is known.
+    last: Option<u64>,
+    has_read_end: bool,
+    /// What the other end was told: `next` and `limit`.
+    told: (u64, u64),
+    octets: usize,
+}
+
+#[derive(Debug)]
+struct Piece {
+    data: Box<[u8]>,
+}
+
+/// What became of a part.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Taken {
+    /// Its number is not allowed.
+    Beyond,
+    /// There is no room for it.
+    Full,
+    /// It was there already.
+    Known,
+    /// It is new, and has so many octets.
+    New(usize),
+}
+
+/// What was read.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Read {
+    /// How many octets.
+    pub octets: usize,
+    /// Whether nothing comes after them.
+    pub is_end: bool,
+}
+
+impl Receiving {
+    pub(super) fn new(window: u16) -> Self {
+        Self {
+            window: window.into(),
+            next: 0,
+            unread: VecDeque::new(),
+            offset: 0,
+            later: BTreeMap::new(),
+            last: None,
+            has_read_end: false,
+            told: (0, FIRST_LIMIT.into()),
+            octets: 0,
+        }
+    }
+
+    /// Takes a part. Without room it takes only what the user can read at once and waits for: otherwise
+    /// those parts that wait for it would have the room for ever.
+    pub(super) fn take(&mut self, part: &Part<'_>, has_room: bool) -> Taken {
+        let number = serial::expand(part.number.into(), 16, self.next);
+        if number < self.next || self.later.contains_key(&number) {
+            return Taken::Known;
+        }
+        let is_behind_end = self.last.is_some_and(|last| number > last);
+        let is_no_end = part.is_last
+            && self.later.last_key_value().is_some_and(|(greatest, _)| *greatest > number);
+        if number >= self.told.1 || is_behind_end || is_no_end {
+            return Taken::Beyond;
+        }
+        let is_awaited = number == self.next && self.unread.is_empty();
+        if !has_room && !is_awaited {
+            return Taken::Full;
+        }
+        if part.is_last {
+            self.last = Some(number);
+        }
+        self.octets += part.data.len();
+        self.later.insert(number, Piece { data: part.data.into() });
+        while let Some(piece) = self.later.remove(&self.next) {
+            self.next += 1;
+            if !piece.data.is_empty() {
+                self.unread.push_back(piece);
+            }
+        }
+        Taken::New(part.data.len())
+    }
+
+    /// Appends at most `most` octets to `out`.
+    pub(super) fn read(&mut self, out: &mut Vec<u8>, most: usize) -> Read {
+        let mut left = most;
+        while left > 0
+            && let Some(piece) = self.unread.front()
+        {
+            let rest = &piece.data[self.offset..];
+            let taken = rest.len().min(left);
+            out.extend_from_slice(&rest[..taken]);
+            left -= taken;
+            self.offset += taken;
+            if self.offset == piece.data.len() {
+                self.octets -= piece.data.len();
+                self.offset = 0;
+                self.unread.pop_front();
+            }
+        }
+        if self.unread.is_empty() {
+            self.unread = VecDeque::new();
+        }
+        self.has_read_end = self.is_complete() && self.unread.is_empty();
+        Read { octets: most - left, is_end: self.has_read_end }
+    }
+
+    /// What is to be told to the other end now.
+    pub(super) fn credit(&mut self) -> Credit {
+        self.told = (self.next, self.limit());
+        let [next, limit] = [self.told.0, self.told.1].map(serial::low16);
+        Credit { next, limit }
+    }
+
+    fn limit(&self) -> u64 {
+        (self.next - self.unread.len() as u64 + self.window).max(self.told.1)
+    }
+
+    /// What arrived above `next`, in at most so many ranges.
+    pub(super) fn ranges(&self, most: usize) -> Vec<[u8; 4]> {
+        let most = most.min(MOST_RANGES);
+        let mut ranges: Vec<(u64, u64)> = Vec::new();
+        for number in self.later.keys() {
+            let is_full = ranges.len() == most;
+            match ranges.last_mut() {
+                Some((first, count)) if *first + *count == *number => *count += 1,
+                _ if is_full => break,
+                _ => ranges.push((*number, 1)),
+            }
+        }
+        let octets = |(first, count)| Ranges::octets(serial::low16(first), serial::low16(count));
+        ranges.into_iter().map(octets).collect()
+    }
+
+    /// Whether the other end should be told how far this is: it has no more to say, or a quarter of what
+    /// it was allowed has come and it would be allowed that much again.
+    pub(super) fn has_news(&self) -> bool {
+        let advance = self.next - self.told.0;
+        let is_end = advance > 0 && self.is_complete();
+        let growth = self.limit() - self.told.1;
+        is_end || growth * 4 >= self.window.max(1) && advance * 4 >= self.told.1 - self.told.0
+    }
+
+    /// Whether data the other way should tell how far this is.
+    pub(super) fn has_advanced(&self) -> bool {
+        self.next > self.told.0
+    }
+
+    /// Whether something is missing that is known to have been sent.
+    pub(super) fn has_gap(&self) -> bool {
+        !self.later.is_empty()
+    }
+
+    /// Whether all has come.
+    pub(super) fn is_complete(&self) -> bool {
+        self.last.is_some_and(|last| self.next > last)
+    }
+
+    /// Whether there is something to read, or the end to be read.
+    pub(super) fn is_readable(&self) -> bool {
+        !self.unread.is_empty() || self.is_complete() && !self.has_read_end
+    }
+
+    /// Whether the user has read all, to the end.
+    pub(super) fn is_done(&self) -> bool {
+        self.has_read_end
+    }
+
+    /// Octets that are kept.
+    pub(super) fn octets(&self) -> usize {
+        self.octets
+    }
+}

@@ -1,0 +1,112 @@
+//! What is counted.
+
+use serde::Serialize;
+
+/// Counters of a SLEP since it started; the last ones are levels.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Stats {
+    /// Streams.
+    #[serde(flatten)]
+    pub streams: Streams,
+    /// U_PDUs that the node was given.
+    #[serde(flatten)]
+    pub handed: Handed,
+    /// U_PDUs that the node delivered.
+    #[serde(flatten)]
+    pub received: Received,
+    /// Streams that are there.
+    #[serde(rename = "streams_live")]
+    pub live: u64,
+    /// Octets that wait to be sent, or for the other end to say that it has them.
+    #[serde(rename = "octets_unacknowledged")]
+    pub unacknowledged: u64,
+    /// Octets that arrived and were not read.
+    #[serde(rename = "octets_unread")]
+    pub unread: u64,
+    /// Octets that the node has without having confirmed them.
+    #[serde(rename = "octets_unconfirmed")]
+    pub unconfirmed: u64,
+    /// Octets that the node may have so.
+    #[serde(rename = "octets_window")]
+    pub window: u64,
+}
+
+/// Streams.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Streams {
+    /// Streams opened here.
+    #[serde(rename = "streams_opened")]
+    pub opened: u64,
+    /// Streams taken from other nodes.
+    #[serde(rename = "streams_taken")]
+    pub taken: u64,
+    /// Streams that both ends finished.
+    #[serde(rename = "streams_finished")]
+    pub finished: u64,
+    /// Streams that the user reset.
+    #[serde(rename = "streams_cancelled")]
+    pub cancelled: u64,
+    /// Streams that the other end reset, or does not know any more.
+    #[serde(rename = "streams_broken")]
+    pub broken: u64,
+    /// Streams given up because the other end did not answer.
+    #[serde(rename = "streams_unreachable")]
+    pub unreachable: u64,
+    /// Streams refused to the user or to another node: too many.
+    #[serde(rename = "streams_refused")]
+    pub refused: u64,
+    /// Octets taken from users.
+    #[serde(rename = "stream_octets_in")]
+    pub octets_in: u64,
+    /// Octets given to users.
+    #[serde(rename = "stream_octets_out")]
+    pub octets_out: u64,
+}
+
+/// U_PDUs that the node was given.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Handed {
+    /// U_PDUs handed to the node.
+    #[serde(rename = "handed")]
+    pub u_pdus: u64,
+    /// Octets of them.
+    #[serde(rename = "octets_handed")]
+    pub octets: u64,
+    /// Parts of streams among them.
+    #[serde(rename = "parts_handed")]
+    pub parts: u64,
+    /// Parts that the node had confirmed and that had to be sent again.
+    pub parts_repaired: u64,
+    /// U_PDUs confirmed by the other node.
+    pub confirmed: u64,
+    /// U_PDUs that the node gave back.
+    pub rejected: u64,
+    /// U_PDUs whose fate is not known: the client was unbound or the connection lost first.
+    pub forsaken: u64,
+    /// Times that another node was asked what it has.
+    pub asked: u64,
+    /// Times that the client was bound.
+    pub binds: u64,
+    /// Answers to unknown streams that were not given: too many.
+    pub unanswered: u64,
+}
+
+/// U_PDUs that the node delivered.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Received {
+    /// U_PDUs received.
+    #[serde(rename = "received")]
+    pub u_pdus: u64,
+    /// U_PDUs that are none of ours.
+    pub received_malformed: u64,
+    /// U_PDUs dropped: from one node more than can be remembered.
+    pub received_stranger: u64,
+    /// Parts that had come before.
+    pub parts_again: u64,
+    /// Parts dropped: there was no room. They will be sent again.
+    pub parts_full: u64,
+    /// Parts dropped: not allowed, or of a stream of an earlier process.
+    pub parts_stray: u64,
+    /// Parts dropped: the first of their stream did not come in time, or too many waited for it.
+    pub parts_early: u64,
+}

@@ -1,0 +1,4 @@
+mod bench;
+mod property;
+mod streams;
+mod wire;

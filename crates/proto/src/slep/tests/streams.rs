@@ -1,0 +1,170 @@
+//! Streams, one thing at a time.
+
+use std::time::Duration;
+
+use super::bench::{Bench, Fate, NODES};
+use crate::slep::{Addresses, Config, Event, Options, Read, Reason, StreamId};
+
+fn bench() -> Bench {
+    let mut bench = Bench::new(&Config::default());
+    bench.events(0);
+    bench.events(1);
+    bench
+}
+
+fn open(bench: &mut Bench, octets: &[u8]) -> StreamId {
+    let addresses = Addresses { to: 3, from: 4 };
+    let slep = &mut bench.ends[0].slep;
+    let id = slep.open(bench.now, NODES[1], addresses, Options::default()).unwrap();
+    assert_eq!(slep.write(id, octets), octets.len());
+    id
+}
+
+fn opened(bench: &mut Bench) -> StreamId {
+    let events = bench.events(1);
+    let Some(Event::Opened { stream, from, addresses }) = events.first() else {
+        panic!("{events:?}");
+    };
+    assert_eq!((*from, *addresses), (NODES[0], Addresses { to: 3, from: 4 }));
+    *stream
+}
+
+fn read(bench: &mut Bench, at: usize, id: StreamId) -> (Vec<u8>, Read) {
+    let mut out = Vec::new();
+    let read = bench.ends[at].slep.read(id, &mut out, usize::MAX);
+    (out, read)
+}
+
+#[test]
+fn a_request_and_its_answer_are_a_u_pdu_each_way_and_one_to_close() {
+    let mut bench = bench();
+    let here = open(&mut bench, b"question");
+    bench.ends[0].slep.finish(here);
+
+    bench.run();
+    assert_eq!(bench.air.len(), 1);
+    bench.carry(0, Fate::Arrives);
+    // What answers at once need not be told of.
+    let there = {
+        bench.run_to_nodes();
+        let mut socket = Vec::new();
+        std::mem::swap(&mut socket, bench.socket(1));
+        bench.ends[1].slep.handle_octets(bench.now, &socket);
+        bench.run_events(1);
+        opened(&mut bench)
+    };
+    assert_eq!(
+        read(&mut bench, 1, there),
+        (b"question".to_vec(), Read { octets: 8, is_end: true })
+    );
+    bench.ends[1].slep.write(there, b"answer");
+    bench.ends[1].slep.finish(there);
+    bench.run();
+    assert_eq!(bench.air.len(), 1 + 1, "the state and the answer");
+    bench.deliver();
+
+    assert_eq!(bench.events(0), [Event::Accepted(here), Event::Readable(here)],);
+    assert_eq!(read(&mut bench, 0, here), (b"answer".to_vec(), Read { octets: 6, is_end: true }));
+    bench.deliver();
+    assert_eq!(bench.events(0), [Event::Finished(here)]);
+    assert!(bench.events(1).contains(&Event::Finished(there)));
+    let stats = bench.ends[0].slep.stats();
+    assert_eq!((stats.live, stats.unacknowledged, stats.unread), (0, 0, 0));
+    assert_eq!(stats.handed.u_pdus, 2);
+}
+
+#[test]
+fn a_reset_tells_its_reason() {
+    let mut bench = bench();
+    let here = open(&mut bench, b"question");
+    bench.deliver();
+    let there = opened(&mut bench);
+    bench.events(0);
+
+    bench.ends[1].slep.reset(there, Reason::TARGET_REFUSED);
+    bench.deliver();
+
+    assert_eq!(bench.events(0), [Event::Reset(here, Reason::TARGET_REFUSED)]);
+    assert_eq!(bench.ends[0].slep.stats().live + bench.ends[1].slep.stats().live, 0);
+}
+
+#[test]
+fn a_node_that_does_not_answer_is_tried_again_later_and_given_up_at_last() {
+    let mut bench = bench();
+    let here = open(&mut bench, b"question");
+    bench.run();
+
+    bench.carry(0, Fate::Fails);
+    bench.run();
+    assert!(bench.air.is_empty());
+    bench.pass(Duration::from_secs(5));
+    assert_eq!(bench.air.len(), 1);
+    while bench.ends[0].slep.stats().live > 0 {
+        bench.carry(0, Fate::Fails);
+        let due = bench.next_timeout().unwrap();
+        bench.now = due;
+        bench.run();
+    }
+
+    let waited = bench.now.since(crate::time::Time::ZERO) - Duration::from_secs(1_000);
+    assert!((900..1_100).contains(&waited.as_secs()), "{waited:?}");
+    assert_eq!(bench.events(0), [Event::Reset(here, Reason::UNREACHABLE)]);
+}
+
+#[test]
+fn what_the_far_client_lost_is_sent_again_when_it_is_back() {
+    let mut bench = bench();
+    let here = open(&mut bench, b"one ");
+    bench.deliver();
+    let there = opened(&mut bench);
+    bench.ends[0].slep.write(here, b"two");
+    bench.run();
+    bench.carry(0, Fate::Arrives);
+    bench.run_to_nodes();
+
+    bench.disconnect(1);
+    bench.connect(1);
+    bench.deliver();
+
+    assert_eq!(read(&mut bench, 1, there).0, b"one two");
+}
+
+#[test]
+fn an_opening_in_doubt_is_not_taken_by_a_process_that_came_later() {
+    let mut bench = bench();
+    let here = open(&mut bench, b"pay once");
+    bench.run();
+    bench.carry(0, Fate::MayHave(true));
+    bench.run();
+    let there = opened(&mut bench);
+    assert_eq!(read(&mut bench, 1, there).0, b"pay once");
+
+    bench.pass(Duration::from_secs(1));
+    bench.restart(1);
+    for _ in 0..4 {
+        bench.deliver();
+        bench.pass(Duration::from_secs(60));
+    }
+
+    let events = bench.events(1);
+    assert!(!events.iter().any(|event| matches!(event, Event::Opened { .. })), "{events:?}");
+    assert_eq!(bench.events(0), [Event::Reset(here, Reason::RESTARTED)]);
+}
+
+#[test]
+fn an_opening_in_doubt_goes_again_to_a_process_that_was_there_before() {
+    let mut bench = bench();
+    bench.pass(Duration::from_secs(10));
+    let here = open(&mut bench, b"pay once");
+    bench.run();
+    bench.carry(0, Fate::MayHave(false));
+
+    for _ in 0..4 {
+        bench.deliver();
+        bench.pass(Duration::from_secs(60));
+    }
+
+    let there = opened(&mut bench);
+    assert_eq!(read(&mut bench, 1, there).0, b"pay once");
+    assert_eq!(bench.events(0).first(), Some(&Event::Accepted(here)));
+}
