@@ -49,14 +49,20 @@ impl KeyFile {
 /// # Errors
 /// When it cannot be read, holds no key, or is open to everyone.
 pub fn read<Key: FromStr<Err = NoKey>>(path: &Path) -> Result<Key, KeyFile> {
-    let mode = fs::metadata(path)?.permissions().mode() & 0o7777;
-    if mode & 0o007 != 0 {
-        return Err(KeyFile::Open { mode });
-    }
+    refuse_open(path)?;
     Ok(fs::read_to_string(path)?.parse()?)
 }
 
-/// Writes a key in base64 to a new file that only its owner reads, mode 0600.
+/// Refuses a key file that is open to everyone.
+///
+/// # Errors
+/// When it is, or is not there.
+pub fn refuse_open(path: &Path) -> Result<(), KeyFile> {
+    let mode = fs::metadata(path)?.permissions().mode() & 0o7777;
+    if mode & 0o007 == 0 { Ok(()) } else { Err(KeyFile::Open { mode }) }
+}
+
+/// Writes a key as text to a new file that only its owner reads, mode 0600.
 ///
 /// # Errors
 /// When there is such a file already, or it cannot be written.

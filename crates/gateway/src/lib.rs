@@ -8,6 +8,7 @@
 //!   linux        the kernel's own: links, routes, devices, nftables, offload
 //!   config       the configuration               keys     key files, and secrets from the system
 //!   explain      what becomes of a flow, and why
+//!   tls          the ends of TLS for TCP relays: sessions, certificates, Auth IDs
 //!   sys          system calls without a safe wrapper
 //! ```
 
@@ -20,6 +21,7 @@ mod reactor;
 mod service;
 mod supervisor;
 pub mod sys;
+pub mod tls;
 
 pub use config::Config;
 pub use supervisor::{

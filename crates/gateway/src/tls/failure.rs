@@ -1,0 +1,108 @@
+//! Why a session could not be made, or broke.
+
+use rustls::{AlertDescription, CertificateError, Error, PeerMisbehaved};
+
+/// Why a session could not be made, or broke. It names nobody, so that it can be logged.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Failure {
+    /// The server chose another ALPN protocol than the one the local client already has.
+    #[error("the server does not speak the application protocol (ALPN) that the client was given")]
+    AlpnMismatch,
+    /// The client offers protocols, and the profile allows none of them.
+    #[error("the profile allows none of the application protocols (ALPN) that the client offers")]
+    AlpnRefused,
+    /// A certificate is malformed, or its signature is wrong.
+    #[error("a certificate of the other side is malformed or its signature is wrong")]
+    BadCertificate,
+    /// TCP ended without a `close_notify`: what is missing nobody knows.
+    #[error("the connection ended without close_notify, so data may be missing")]
+    Cut,
+    /// TCP ended during the handshake.
+    #[error("the connection ended during the handshake")]
+    EndedEarly,
+    /// A certificate is too old.
+    #[error("a certificate of the other side has expired")]
+    Expired,
+    /// The far gateway sent a server name or protocol that cannot be one.
+    #[error("the far gateway sent a server name or application protocol that cannot be one")]
+    InvalidName,
+    /// The client shows no certificate, and the profile demands one.
+    #[error("the client shows no certificate, which the profile demands")]
+    NoClientCertificate,
+    /// The client does not speak TLS.
+    #[error("what the client sent is not TLS")]
+    NotTls,
+    /// A certificate is not valid yet.
+    #[error("a certificate of the other side is not valid yet")]
+    NotYetValid,
+    /// The hello of the client, or a message of the handshake, is longer than any should be.
+    #[error("a message of the handshake is longer than is taken")]
+    Oversized,
+    /// The other side ended the session with this alert.
+    #[error("the other side refused with the alert {0:?}")]
+    PeerRefused(AlertDescription),
+    /// The caller waited long enough for the handshake.
+    #[error("the handshake took longer than is waited")]
+    TimedOut,
+    /// The far gateway names an Auth ID that has no target here.
+    #[error("the Auth ID of the far gateway has no target in the profile")]
+    UnknownAuthId,
+    /// No trust anchor vouches for a certificate.
+    #[error("a certificate of the other side is issued by none of the trust anchors")]
+    UnknownCa,
+    /// The client asks for a server that the profile's certificate does not name.
+    #[error("the client asks for a server name (SNI) that the profile's certificate does not have")]
+    UnknownName,
+    /// The certificate of the client is good, and matches no rule.
+    #[error("the certificate of the client matches no auth rule of the profile")]
+    UnmatchedClient,
+    /// No version or cipher suite in common.
+    #[error("the two sides have no TLS version or cipher suite in common")]
+    Unsupported,
+    /// The other side breaks the protocol.
+    #[error("the other side breaks the TLS protocol")]
+    Violation,
+    /// The certificate of the server does not name the server.
+    #[error("the certificate of the server is for another name")]
+    WrongName,
+    /// A certificate is for another use: a client's shown by a server, or the other way round.
+    #[error("a certificate of the other side is not meant for this use")]
+    WrongUse,
+}
+
+impl From<&Error> for Failure {
+    fn from(error: &Error) -> Self {
+        match error {
+            Error::NoCertificatesPresented => Self::NoClientCertificate,
+            Error::InvalidCertificate(why) => of_certificate(why),
+            Error::AlertReceived(AlertDescription::NoApplicationProtocol)
+            | Error::PeerMisbehaved(PeerMisbehaved::SelectedUnofferedApplicationProtocol) => {
+                Self::AlpnMismatch
+            }
+            Error::AlertReceived(alert) => Self::PeerRefused(*alert),
+            Error::PeerIncompatible(_) => Self::Unsupported,
+            Error::PeerSentOversizedRecord => Self::Oversized,
+            // The library may add to its errors; what else there is today is a broken message.
+            _ => Self::Violation,
+        }
+    }
+}
+
+fn of_certificate(why: &CertificateError) -> Failure {
+    match why {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => Failure::Expired,
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            Failure::NotYetValid
+        }
+        CertificateError::UnknownIssuer => Failure::UnknownCa,
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            Failure::WrongName
+        }
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            Failure::WrongUse
+        }
+        // Only our own verifier says this.
+        CertificateError::ApplicationVerificationFailure => Failure::UnmatchedClient,
+        _ => Failure::BadCertificate,
+    }
+}
