@@ -7,6 +7,7 @@ mod rules;
 pub mod s5066;
 #[cfg(test)]
 mod tests;
+mod tls;
 pub mod tunnel;
 
 use std::path::{Path, PathBuf};
@@ -25,6 +26,7 @@ use proto::secure::GroupSecret;
 use settings::{Complaint, Entry, Section, Source};
 
 use crate::keys;
+use crate::tls::Profile as TlsProfile;
 pub use hbh::PARAMETERS;
 pub use ipclient::IpClient;
 pub(crate) use rules::NO_RULE;
@@ -45,6 +47,8 @@ pub struct Config {
     pub s5066: Option<S5066>,
     /// Which service carries what, and how.
     pub rules: Rules,
+    /// How TLS ends at this gateway, for rules that say so.
+    pub tls: Vec<TlsProfile>,
     /// The parameters of HBH.
     pub hbh: proto::hbh::Config,
     /// The only neighbours that HBH is spoken with; `None` for all that speak it.
@@ -153,6 +157,7 @@ impl Config {
         let ip_client = root.section("ipclient")?;
         config.ip_client = ip_client.map(|section| ipclient::read(&section)).transpose()?;
         config.s5066 = root.section("s5066")?.map(|section| s5066::read(&section)).transpose()?;
+        config.tls = tls::read(&root, folder)?;
         config.rules = rules::read(&root, &config)?;
         if let Some(level) = root.get("log")? {
             config.log = level.word(&LEVELS)?;
@@ -178,6 +183,7 @@ impl Config {
             ip_client: None,
             s5066: None,
             rules: Rules::default(),
+            tls: Vec::new(),
             hbh: proto::hbh::Config::new(Profile::Default),
             neighbours: None,
             group_key: None,
