@@ -13,6 +13,7 @@ mod reload;
 mod run;
 mod sim;
 mod status;
+mod tls;
 
 use std::alloc::System;
 use std::process::ExitCode;
@@ -46,6 +47,7 @@ enum Command {
     Run(run::Args),
     Sim(sim::Args),
     Status(status::Args),
+    Tls(tls::Args),
 }
 
 fn main() -> ExitCode {
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Sim(args) => sim::run(args),
         Command::Status(args) => status::run(args),
+        Command::Tls(args) => tls::run(args),
     };
     outcome.unwrap_or_else(|error| failure::report(&error))
 }
