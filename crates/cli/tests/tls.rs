@@ -29,6 +29,7 @@ fn an_authority_issues_and_a_check_says_what_is_wrong() {
         ("--ca pki/ca.crt pki/tak.example.crt --name 10.9.0.1", 0, "good until 20"),
         ("--ca pki/ca.crt pki/tak.example.crt --name tik.example", 1, "and not for tik.example"),
         ("--ca other/ca.crt pki/tak.example.crt", 1, "issued by CN=Exercise CA, and nothing leads"),
+        ("--ca pki/ca.crt pki/ca.crt", 1, "an authority's own certificate"),
         ("--ca pki/ca.crt pki/tak.example.crt --client", 1, "not meant for a client"),
         (
             "--ca pki/ca.crt pki/bob@unit.example.crt --client --name bob@unit.example",

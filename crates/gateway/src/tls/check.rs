@@ -74,6 +74,9 @@ pub fn check(
             format!("for {listed}, and not for {}", name.unwrap_or_default())
         }
         Some(Failure::WrongUse) => format!("not meant for a {wanted}, perhaps for a {other}"),
+        Some(Failure::BadCertificate) if parsed.first().is_some_and(|it| it.is_ca()) => {
+            format!("an authority's own certificate (CA:TRUE), which no {wanted} can show")
+        }
         Some(failure) => failure.to_string(),
     };
     Ok(Verdict { names, issuer, until, failure, sentence })

@@ -11,8 +11,8 @@ pub enum Failure {
     /// The client offers protocols, and the profile allows none of them.
     #[error("the profile allows none of the application protocols (ALPN) that the client offers")]
     AlpnRefused,
-    /// A certificate is malformed, or its signature is wrong.
-    #[error("a certificate of the other side is malformed or its signature is wrong")]
+    /// A certificate is malformed, its signature is wrong, or it is an authority's own.
+    #[error("a certificate of the other side is malformed, wrongly signed, or an authority's own")]
     BadCertificate,
     /// TCP ended without a `close_notify`: what is missing nobody knows.
     #[error("the connection ended without close_notify, so data may be missing")]

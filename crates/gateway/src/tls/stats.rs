@@ -24,7 +24,7 @@ pub struct Stats {
 /// Sessions that failed for a certificate of the other side.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct CertificateFailures {
-    /// Malformed, or with a wrong signature.
+    /// Malformed, with a wrong signature, or an authority's own.
     pub certificate_bad: u64,
     /// Too old.
     pub certificate_expired: u64,
