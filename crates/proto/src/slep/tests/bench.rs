@@ -95,6 +95,7 @@ impl Bench {
         let Some((from, request)) = self.air.remove(which) else { return };
         if matches!(fate, Fate::Arrives | Fate::MayHave(true)) {
             let indication = Indication {
+                is_expedited: false,
                 from: NODES[from],
                 to: request.to,
                 mode: request.mode,
