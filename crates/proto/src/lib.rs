@@ -9,6 +9,7 @@ pub mod contract;
 pub mod crc;
 pub mod ethernet;
 pub mod hbh;
+pub mod hfpep;
 pub mod ip;
 pub mod ipclient;
 pub mod modem;

@@ -1,0 +1,24 @@
+//! What can be set.
+
+use std::time::Duration;
+
+use super::wire::MAGIC;
+use crate::slep;
+
+/// The parameters of an HF-PEP.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Of the streams below.
+    pub slep: slep::Config,
+    /// The first octet of each stream.
+    pub magic: u8,
+    /// How long a connection may be silent before its stream is opened without data. Opening and
+    /// data go in one transmission, which saves a turn there and back.
+    pub first_data: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { slep: slep::Config::default(), magic: MAGIC, first_data: Duration::from_millis(150) }
+    }
+}

@@ -1,0 +1,24 @@
+//! TCP connections over HF radio: HF-PEP (STANAG 5066 Annex X) over streams of [SLEP](crate::slep).
+//!
+//! ```text
+//!  client ══ TCP ══ initiator ~~~~~~~~ HF, a SLEP stream ~~~~~~~~ responder ══ TCP ══ server
+//!                     open, write ─▶ opening, octets, end ─▶ Event::Connect, read
+//! ```
+//!
+//! Each end ends TCP by itself; only what the connection carries goes over the radio, behind an
+//! [opening](Opening) that says whom it is for. What can be set, and what was decided, is in
+//! `docs/hfpep.md`.
+
+mod config;
+mod pep;
+mod session;
+pub mod stats;
+#[cfg(test)]
+mod tests;
+pub mod wire;
+
+pub use config::Config;
+pub use pep::{Event, HfPep};
+pub use session::{Phase, SessionId};
+pub use stats::Stats;
+pub use wire::{Opening, Target, Tls};

@@ -1,0 +1,390 @@
+//! The performance enhancing proxy itself.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::config::Config;
+use super::session::{Phase, Session, SessionId, Stage};
+use super::stats::Stats;
+use super::wire::{MAX_NAME, Opening};
+use crate::rng::Rng;
+use crate::s5066::Address;
+use crate::s5066::sis::{BindReason, UnbindReason};
+use crate::slep::{self, Addresses, NotOpened, Options, Read, Reason, Slep, StreamId};
+use crate::time::{Time, earliest};
+
+/// Octets of an opening at most: head, IPv6 addresses, ports, name and protocol.
+const MAX_OPENING: usize = 2 + 4 + 32 + 2 + MAX_NAME + 1 + 255;
+
+/// An HF-PEP: a core as [`crate::contract`] describes it.
+///
+/// Its driver holds the TCP connection to the STANAG 5066 node, as that of
+/// [`IpClient`](crate::ipclient::IpClient) does, and the TCP connections that are carried. Either end may
+/// open one: it is then the initiator, and the other end the responder, which connects to the target.
+///
+/// - Facts in: [`handle_connected`](Self::handle_connected),
+///   [`handle_disconnected`](Self::handle_disconnected), [`handle_octets`](Self::handle_octets) from the
+///   node; [`open`](Self::open), [`accept`](Self::accept), [`write`](Self::write),
+///   [`read`](Self::read), [`finish`](Self::finish), [`reset`](Self::reset) from the connections.
+/// - Decisions out: [`poll_event`](Self::poll_event) after each of these, then
+///   [`poll_octets`](Self::poll_octets) while the connection to the node has room.
+/// - Time: [`next_timeout`](Self::next_timeout) and [`handle_timeout`](Self::handle_timeout).
+/// - Getters: all others.
+#[derive(Debug)]
+pub struct HfPep {
+    config: Config,
+    slep: Slep,
+    sessions: BTreeMap<SessionId, Session>,
+    of_stream: BTreeMap<StreamId, SessionId>,
+    /// Connections that wait for their first data, by when they wait no longer.
+    gathering: BTreeSet<(Time, SessionId)>,
+    next: u64,
+    events: VecDeque<Event>,
+    stats: Stats,
+}
+
+/// What the driver should know.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Event {
+    /// The node takes what is to be sent.
+    Bound,
+    /// The connection to the node is to be closed, and made again: what it says cannot be read.
+    Close,
+    /// Another end asks for a connection: [`HfPep::accept`] says that it is there, [`HfPep::reset`] why
+    /// not.
+    Connect {
+        /// The connection.
+        session: SessionId,
+        /// The other end.
+        from: Address,
+        /// To whom.
+        opening: Opening,
+    },
+    /// Both ends have finished, and each has all of the other: it is no more.
+    Finished(SessionId),
+    /// There is something to read, or the end.
+    Readable(SessionId),
+    /// The node does not bind the client, which will ask again.
+    Refused(BindReason),
+    /// A connection is broken: it is no more.
+    Reset(SessionId, Reason),
+    /// The node has unbound the client, which will ask again.
+    Unbound(UnbindReason),
+    /// There is room again after less was taken than was given.
+    Writable(SessionId),
+}
+
+impl HfPep {
+    /// One whose connection to its node is to be made.
+    #[must_use]
+    pub fn new(now: Time, config: Config, rng: Rng) -> Self {
+        Self {
+            slep: Slep::new(now, config.slep.clone(), rng),
+            config,
+            sessions: BTreeMap::new(),
+            of_stream: BTreeMap::new(),
+            gathering: BTreeSet::new(),
+            next: 0,
+            events: VecDeque::new(),
+            stats: Stats::default(),
+        }
+    }
+
+    /// The connection to the node is there.
+    pub fn handle_connected(&mut self, now: Time) {
+        self.slep.handle_connected(now);
+    }
+
+    /// The connection to the node is gone. Connections wait for another one.
+    pub fn handle_disconnected(&mut self, now: Time) {
+        self.slep.handle_disconnected(now);
+        self.settle(now);
+    }
+
+    /// Takes octets from the node.
+    pub fn handle_octets(&mut self, now: Time, octets: &[u8]) {
+        self.slep.handle_octets(now, octets);
+        self.settle(now);
+    }
+
+    /// Opens a connection. Its stream is opened with the first data, or when that does not come.
+    ///
+    /// # Errors
+    /// When there are too many.
+    pub fn open(
+        &mut self,
+        now: Time,
+        peer: Address,
+        opening: Opening,
+        options: Options,
+    ) -> Result<SessionId, NotOpened> {
+        if peer.is_group() {
+            return Err(NotOpened::Group);
+        }
+        if self.sessions.len() >= self.config.slep.limits.streams {
+            return Err(NotOpened::Full);
+        }
+        let until = now + self.config.first_data;
+        let session = self.add(now, peer, Stage::Gathering { opening, options, until });
+        self.gathering.insert((until, session));
+        self.stats.sessions_opened += 1;
+        Ok(session)
+    }
+
+    fn add(&mut self, now: Time, peer: Address, stage: Stage) -> SessionId {
+        self.next += 1;
+        let session = SessionId(self.next);
+        self.sessions.insert(session, Session { peer, stage, since: now });
+        session
+    }
+
+    /// Opens the stream of a connection that waited for its first data.
+    fn launch(&mut self, now: Time, id: SessionId) -> Option<StreamId> {
+        let session = self.sessions.get_mut(&id)?;
+        let Stage::Gathering { opening, options, until } = &session.stage else { return None };
+        let mut head = Vec::new();
+        opening.emit(self.config.magic, &mut head);
+        self.gathering.remove(&(*until, id));
+        match self.slep.open(now, session.peer, Addresses::default(), *options) {
+            Ok(stream) => {
+                // A stream that was just opened takes so little.
+                let _ = self.slep.write(stream, &head);
+                session.stage = Stage::Open { stream, data: Vec::new() };
+                self.of_stream.insert(stream, id);
+                Some(stream)
+            }
+            Err(_) => {
+                self.end(id, Event::Reset(id, Reason::NO_ROOM));
+                None
+            }
+        }
+    }
+
+    /// The connection that an [`Event::Connect`] asked for is there.
+    pub fn accept(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        if let Stage::Connecting { stream, data } = &mut session.stage {
+            let (stream, data) = (*stream, std::mem::take(data));
+            let is_readable = !data.is_empty() || self.slep.is_readable(stream);
+            session.stage = Stage::Open { stream, data };
+            if is_readable {
+                self.events.push_back(Event::Readable(id));
+            }
+        }
+    }
+
+    /// Takes octets of a connection, and returns how many. When that is not all,
+    /// [`Event::Writable`] tells that there is room again.
+    pub fn write(&mut self, now: Time, id: SessionId, octets: &[u8]) -> usize {
+        let Some(session) = self.sessions.get(&id) else { return 0 };
+        let stream = match session.stage {
+            Stage::Gathering { .. } if octets.is_empty() => return 0,
+            Stage::Gathering { .. } => {
+                let Some(stream) = self.launch(now, id) else { return 0 };
+                self.stats.opened_with_data += 1;
+                stream
+            }
+            Stage::Open { stream, .. } => stream,
+            Stage::Arriving { .. } | Stage::Connecting { .. } => return 0,
+        };
+        self.slep.write(stream, octets)
+    }
+
+    /// Octets that [`Self::write`] takes.
+    #[must_use]
+    pub fn room(&self, id: SessionId) -> usize {
+        match self.sessions.get(&id).map(|session| &session.stage) {
+            Some(Stage::Gathering { .. }) => self.config.slep.limits.unsent,
+            Some(Stage::Open { stream, .. }) => self.slep.room(*stream),
+            Some(Stage::Arriving { .. } | Stage::Connecting { .. }) | None => 0,
+        }
+    }
+
+    /// Says that nothing more will be written to a connection.
+    pub fn finish(&mut self, now: Time, id: SessionId) {
+        let Some(session) = self.sessions.get(&id) else { return };
+        let stream = session.stream().or_else(|| self.launch(now, id));
+        if let Some(stream) = stream {
+            self.slep.finish(stream);
+        }
+        self.settle(now);
+    }
+
+    /// Breaks a connection off.
+    pub fn reset(&mut self, id: SessionId, reason: Reason) {
+        let Some(session) = self.sessions.remove(&id) else { return };
+        match session.stage {
+            // The other end has never heard of it.
+            Stage::Gathering { until, .. } => {
+                self.gathering.remove(&(until, id));
+            }
+            Stage::Arriving { stream, .. }
+            | Stage::Connecting { stream, .. }
+            | Stage::Open { stream, .. } => {
+                self.of_stream.remove(&stream);
+                self.slep.reset(stream, reason);
+            }
+        }
+        self.stats.sessions_reset += 1;
+    }
+
+    /// Appends at most `most` octets that arrived for a connection to `out`.
+    pub fn read(&mut self, now: Time, id: SessionId, out: &mut Vec<u8>, most: usize) -> Read {
+        let Some(session) = self.sessions.get_mut(&id) else { return Read::default() };
+        let Stage::Open { stream, data } = &mut session.stage else { return Read::default() };
+        let stream = *stream;
+        let early = data.len().min(most);
+        out.extend(data.drain(..early));
+        let is_left = !data.is_empty();
+        if data.is_empty() {
+            *data = Vec::new();
+        }
+        let mut read = Read { octets: early, is_end: false };
+        if !is_left {
+            let rest = self.slep.read(stream, out, most - early);
+            read = Read { octets: early + rest.octets, is_end: rest.is_end };
+        }
+        self.settle(now);
+        read
+    }
+
+    /// Takes what happened to streams.
+    fn settle(&mut self, now: Time) {
+        while let Some(event) = self.slep.poll_event() {
+            match event {
+                slep::Event::Accepted(_) => {}
+                slep::Event::Bound => self.events.push_back(Event::Bound),
+                slep::Event::Close => self.events.push_back(Event::Close),
+                slep::Event::Refused(reason) => self.events.push_back(Event::Refused(reason)),
+                slep::Event::Unbound(reason) => self.events.push_back(Event::Unbound(reason)),
+                slep::Event::Opened { stream, from, addresses } => {
+                    if addresses == Addresses::default() {
+                        let stage = Stage::Arriving { stream, head: Vec::new() };
+                        let session = self.add(now, from, stage);
+                        self.of_stream.insert(stream, session);
+                        self.stats.sessions_received += 1;
+                    } else {
+                        self.slep.reset(stream, Reason::NO_SERVICE);
+                    }
+                }
+                slep::Event::Readable(stream) => {
+                    if let Some(&id) = self.of_stream.get(&stream) {
+                        self.handle_readable(id);
+                    }
+                }
+                slep::Event::Writable(stream) => {
+                    let writable = self.of_stream.get(&stream).map(|&id| Event::Writable(id));
+                    self.events.extend(writable);
+                }
+                slep::Event::Finished(stream) => {
+                    if let Some(id) = self.of_stream.remove(&stream) {
+                        self.stats.sessions_finished += 1;
+                        self.end(id, Event::Finished(id));
+                    }
+                }
+                slep::Event::Reset(stream, reason) => {
+                    if let Some(id) = self.of_stream.remove(&stream) {
+                        self.stats.sessions_reset += 1;
+                        self.end(id, Event::Reset(id, reason));
+                    }
+                }
+            }
+        }
+    }
+
+    /// A connection is no more; the user is told if it knows of it.
+    fn end(&mut self, id: SessionId, event: Event) {
+        let ended = self.sessions.remove(&id);
+        let is_known = |it: &Session| !matches!(it.stage, Stage::Arriving { .. });
+        if ended.as_ref().is_some_and(is_known) {
+            self.events.push_back(event);
+        }
+    }
+
+    fn handle_readable(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        match &mut session.stage {
+            Stage::Arriving { stream, head } => {
+                let (stream, from) = (*stream, session.peer);
+                let read = self.slep.read(stream, head, MAX_OPENING - head.len());
+                match Opening::split_first(self.config.magic, head) {
+                    Ok(None) if !read.is_end => {}
+                    Ok(Some((opening, data))) => {
+                        let data = data.to_vec();
+                        session.stage = Stage::Connecting { stream, data };
+                        self.events.push_back(Event::Connect { session: id, from, opening });
+                    }
+                    Ok(None) | Err(_) => {
+                        self.stats.openings_malformed += 1;
+                        self.of_stream.remove(&stream);
+                        self.sessions.remove(&id);
+                        self.slep.reset(stream, Reason::PROTOCOL_ERROR);
+                    }
+                }
+            }
+            // It is told when the connection is there.
+            Stage::Connecting { .. } | Stage::Gathering { .. } => {}
+            Stage::Open { .. } => self.events.push_back(Event::Readable(id)),
+        }
+    }
+
+    /// Acts on what is due. Early and repeated calls do nothing.
+    pub fn handle_timeout(&mut self, now: Time) {
+        while let Some(&(until, id)) = self.gathering.first()
+            && until <= now
+        {
+            self.gathering.pop_first();
+            let _ = self.launch(now, id);
+        }
+        self.slep.handle_timeout(now);
+        self.settle(now);
+    }
+
+    /// Appends octets for the node; whether there were any.
+    pub fn poll_octets(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
+        let has_some = self.slep.poll_octets(now, out);
+        self.settle(now);
+        has_some
+    }
+
+    /// What the driver should know.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When to call [`Self::handle_timeout`] at the latest.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Time> {
+        let gathering = self.gathering.first().map(|(until, _)| *until);
+        earliest(gathering, self.slep.next_timeout())
+    }
+
+    /// Whether the node takes U_PDUs.
+    #[must_use]
+    pub fn is_bound(&self) -> bool {
+        self.slep.is_bound()
+    }
+
+    /// How far a connection is, with whom, and since when there is one.
+    #[must_use]
+    pub fn session(&self, id: SessionId) -> Option<(Phase, Address, Time)> {
+        self.sessions.get(&id).map(|session| (session.phase(), session.peer, session.since))
+    }
+
+    /// The stream of a connection, if it has one.
+    #[must_use]
+    pub fn stream(&self, id: SessionId) -> Option<StreamId> {
+        self.sessions.get(&id)?.stream()
+    }
+
+    /// The streams below.
+    #[must_use]
+    pub fn slep(&self) -> &Slep {
+        &self.slep
+    }
+
+    /// Counters.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        Stats { sessions: self.sessions.len() as u64, ..self.stats }
+    }
+}

@@ -1,0 +1,64 @@
+//! A connection that is carried.
+
+use super::wire::Opening;
+use crate::s5066::Address;
+use crate::slep::{Options, StreamId};
+use crate::time::Time;
+
+/// Names a connection of this process; never used again.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct SessionId(pub u64);
+
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) peer: Address,
+    pub(super) stage: Stage,
+    pub(super) since: Time,
+}
+
+/// How far a connection is.
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// Opened here; its stream waits for the first data.
+    Gathering { opening: Opening, options: Options, until: Time },
+    /// Opened by the other end, whose opening is not whole yet.
+    Arriving { stream: StreamId, head: Vec<u8> },
+    /// Opened by the other end; the user is connecting to the target. What came behind the opening
+    /// is kept.
+    Connecting { stream: StreamId, data: Vec<u8> },
+    /// It carries octets. What came behind the opening and was not read yet goes first.
+    Open { stream: StreamId, data: Vec<u8> },
+}
+
+/// How far a connection is, for who looks at it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Phase {
+    /// It waits for the first data, which goes with the opening.
+    Gathering,
+    /// The opening has not arrived as a whole.
+    Arriving,
+    /// The connection to the target is being made.
+    Connecting,
+    /// It carries octets.
+    Open,
+}
+
+impl Session {
+    pub(super) fn stream(&self) -> Option<StreamId> {
+        match self.stage {
+            Stage::Gathering { .. } => None,
+            Stage::Arriving { stream, .. }
+            | Stage::Connecting { stream, .. }
+            | Stage::Open { stream, .. } => Some(stream),
+        }
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        match self.stage {
+            Stage::Gathering { .. } => Phase::Gathering,
+            Stage::Arriving { .. } => Phase::Arriving,
+            Stage::Connecting { .. } => Phase::Connecting,
+            Stage::Open { .. } => Phase::Open,
+        }
+    }
+}

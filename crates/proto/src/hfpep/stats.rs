@@ -1,0 +1,22 @@
+//! What is counted.
+
+use serde::Serialize;
+
+/// What an HF-PEP counted since it started.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Stats {
+    /// Connections opened here.
+    pub sessions_opened: u64,
+    /// Of these, connections whose stream was opened with data.
+    pub opened_with_data: u64,
+    /// Connections that another end has opened.
+    pub sessions_received: u64,
+    /// Connections that both ends have finished.
+    pub sessions_finished: u64,
+    /// Connections that were broken off.
+    pub sessions_reset: u64,
+    /// Streams that began with something else than an opening.
+    pub openings_malformed: u64,
+    /// Connections there are.
+    pub sessions: u64,
+}
