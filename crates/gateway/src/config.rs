@@ -1,6 +1,7 @@
 //! The gateway's configuration: one TOML file, checked as a whole before anything starts.
 
 mod hbh;
+pub mod hfpep;
 pub mod ipclient;
 mod neighbours;
 mod rules;
@@ -28,6 +29,7 @@ use settings::{Complaint, Entry, Section, Source};
 use crate::keys;
 use crate::tls::Profile as TlsProfile;
 pub use hbh::PARAMETERS;
+pub use hfpep::HfPep;
 pub use ipclient::IpClient;
 pub(crate) use rules::NO_RULE;
 pub use rules::Rules;
@@ -43,6 +45,8 @@ pub struct Config {
     pub tunnel: Option<Tunnel>,
     /// IP over a STANAG 5066 server, if there is one.
     pub ip_client: Option<IpClient>,
+    /// TCP connections over a STANAG 5066 server, if there are any.
+    pub hf_pep: Option<HfPep>,
     /// A STANAG 5066 node on a modem outside, if there is one.
     pub s5066: Option<S5066>,
     /// Which service carries what, and how.
@@ -156,6 +160,7 @@ impl Config {
         config.tunnel = tunnel.map(|section| tunnel::read(&section, folder)).transpose()?;
         let ip_client = root.section("ipclient")?;
         config.ip_client = ip_client.map(|section| ipclient::read(&section)).transpose()?;
+        config.hf_pep = root.section("hfpep")?.map(|section| hfpep::read(&section)).transpose()?;
         config.s5066 = root.section("s5066")?.map(|section| s5066::read(&section)).transpose()?;
         config.tls = tls::read(&root, folder)?;
         config.rules = rules::read(&root, &config)?;
@@ -169,7 +174,7 @@ impl Config {
         document.finish()?;
         if !config.has_services() {
             return Err(source.about(
-                "nothing to do: a section [hbh], [tunnel], [ipclient] or [s5066] is needed",
+                "nothing to do: a section [hbh], [tunnel], [ipclient], [hfpep] or [s5066] is needed",
             ));
         }
         Ok(config)
@@ -181,6 +186,7 @@ impl Config {
             interfaces: Vec::new(),
             tunnel: None,
             ip_client: None,
+            hf_pep: None,
             s5066: None,
             rules: Rules::default(),
             tls: Vec::new(),
@@ -209,6 +215,7 @@ impl Config {
         !self.interfaces.is_empty()
             || self.tunnel.is_some()
             || self.ip_client.is_some()
+            || self.hf_pep.is_some()
             || self.s5066.is_some()
     }
 }

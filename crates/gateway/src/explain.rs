@@ -198,11 +198,18 @@ impl Question {
             (None, Service::IpClient) => "only TCP is split",
         };
         let (treatment, via) = match service {
-            Service::HfPep => (Treatment::of(options), None),
+            Service::HfPep => (Treatment::of(options), self.by_pep(config)),
             Service::IpClient => self.by_ip_client(options, config),
         };
         let (service, why) = (service.name().to_owned(), why.to_owned());
         Outcome::Pass { service, why, treatment, via }
+    }
+
+    /// The peer that a connection goes to.
+    fn by_pep(&self, config: &Config) -> Option<Via> {
+        let peers = config.hf_pep.iter().flat_map(|it| &it.peers);
+        let routes: Vec<_> = peers.map(|it| Route { prefix: it.to, to: it.node }).collect();
+        Via::of(&routes, self.destination)
     }
 
     fn by_ip_client(&self, options: &Options, config: &Config) -> (Treatment, Option<Via>) {
@@ -211,10 +218,16 @@ impl Question {
         let client = client.core();
         let said = Override { priority: options.priority, ttl: options.ttl };
         let class = client.classes[usize::from(self.dscp) % client.classes.len()].with(said);
-        let via = Route::find(&client.routes, self.destination)
-            .map(|route| Via { network: route.prefix.to_string(), node: route.to.to_string() });
+        let via = Via::of(&client.routes, self.destination);
         let ttl_s = class.ttl.map(|ttl| ttl.as_secs());
         (Treatment { priority: Some(class.priority), ttl_s, ..treatment }, via)
+    }
+}
+
+impl Via {
+    fn of(routes: &[Route], destination: IpAddr) -> Option<Self> {
+        let route = Route::find(routes, destination)?;
+        Some(Self { network: route.prefix.to_string(), node: route.to.to_string() })
     }
 }
 

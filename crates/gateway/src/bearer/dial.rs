@@ -9,17 +9,15 @@
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::time::Duration;
 
-use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
-use nix::sys::socket::{
-    AddressFamily, SockFlag, SockType, SockaddrStorage, connect, getsockopt, socket, sockopt,
-};
+use nix::sys::socket::{getsockopt, sockopt};
 use proto::time::Time;
 
 use super::server::probe;
+use crate::linux::tcp::start_connecting;
 
 /// A connection, or the attempt to have one.
 #[derive(Debug)]
@@ -194,7 +192,7 @@ impl Dial {
 
     fn attempt(&mut self, now: Time) {
         self.stats.tried += 1;
-        match open(self.to) {
+        match start_connecting(self.to) {
             Ok(stream) => self.state = State::Trying { stream, until: now + ATTEMPT },
             Err(_) => self.fall(now),
         }
@@ -246,19 +244,6 @@ impl Dial {
 
     fn waits(&self) -> bool {
         self.sent < self.unsent.len()
-    }
-}
-
-/// Begins to connect.
-fn open(to: SocketAddr) -> io::Result<TcpStream> {
-    let family = if to.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
-    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
-    let socket: OwnedFd = socket(family, SockType::Stream, flags, None)?;
-    let stream = TcpStream::from(socket);
-    let begun = connect(std::os::fd::AsRawFd::as_raw_fd(&stream), &SockaddrStorage::from(to));
-    match begun {
-        Ok(()) | Err(Errno::EINPROGRESS) => Ok(stream),
-        Err(error) => Err(error.into()),
     }
 }
 

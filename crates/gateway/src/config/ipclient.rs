@@ -47,7 +47,7 @@ impl IpClient {
     }
 }
 
-const PORT: u16 = 5_066;
+pub(super) const PORT: u16 = 5_066;
 const DEVICE: &str = "trackway-hf0";
 const TIME_TO_LIVE: Duration = Duration::from_secs(600);
 const MAX_ADDRESSES: usize = 16;
@@ -69,7 +69,12 @@ pub(super) fn read(section: &Section<'_>) -> Result<IpClient, Complaint> {
     let device = either(section, "device", DEVICE.to_owned(), device)?;
     let addresses = some(&section.needed("addresses")?, MAX_ADDRESSES)?;
     let addresses: Vec<Prefix> = addresses.iter().map(Entry::parsed).collect::<Result<_, _>>()?;
-    let routes = routes(section)?;
+    let routes = routes(section, "route")?;
+    if routes.is_empty() {
+        return Err(section
+            .needed("route")?
+            .complain("at least one network behind a node is needed"));
+    }
     let is_v6 = |prefix: &Prefix| prefix.address().is_ipv6();
     let has_v6 = addresses.iter().any(is_v6) || routes.iter().any(|route| is_v6(&route.to));
     if has_v6
@@ -83,7 +88,7 @@ pub(super) fn read(section: &Section<'_>) -> Result<IpClient, Complaint> {
     Ok(IpClient { server, device, addresses, routes, parameters })
 }
 
-fn server(entry: &Entry<'_>) -> Result<SocketAddr, Complaint> {
+pub(super) fn server(entry: &Entry<'_>) -> Result<SocketAddr, Complaint> {
     let server: SocketAddr = entry.parsed()?;
     if server.port() == 0 || server.ip().is_unspecified() {
         let what = format!("{server} is nowhere: an address and port, such as 127.0.0.1:{PORT}");
@@ -92,9 +97,10 @@ fn server(entry: &Entry<'_>) -> Result<SocketAddr, Complaint> {
     Ok(server)
 }
 
-fn routes(section: &Section<'_>) -> Result<Vec<Route>, Complaint> {
+/// The networks behind nodes, of which each of the sections under `key` names some of one node.
+pub(super) fn routes(section: &Section<'_>, key: &str) -> Result<Vec<Route>, Complaint> {
     let mut routes: Vec<Route> = Vec::new();
-    for route in section.sections("route")? {
+    for route in section.sections(key)? {
         let node_entry = route.needed("node")?;
         let node: Address = node_entry.parsed()?;
         let networks = route.needed("to")?;
@@ -115,9 +121,9 @@ fn routes(section: &Section<'_>) -> Result<Vec<Route>, Complaint> {
             routes.push(Route { to, node });
         }
     }
-    if routes.is_empty() || routes.len() > MAX_ROUTES {
-        let what = format!("{} networks: 1 to {MAX_ROUTES} are allowed", routes.len());
-        return Err(section.needed("route")?.complain(what));
+    if routes.len() > MAX_ROUTES {
+        let what = format!("{} networks: at most {MAX_ROUTES} are allowed", routes.len());
+        return Err(section.needed(key)?.complain(what));
     }
     Ok(routes)
 }

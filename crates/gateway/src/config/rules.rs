@@ -28,6 +28,8 @@ pub(crate) const NO_RULE: &str = "default";
 pub(super) fn read(root: &Section<'_>, config: &Config) -> Result<Rules, Complaint> {
     let sections = root.sections("rule")?;
     let mut rules = Rules::default();
+    let peers = config.hf_pep.iter().flat_map(|it| &it.peers);
+    rules.table.split = peers.map(|peer| peer.to).collect();
     for section in &sections {
         if rules.table.rules.len() == MAX_RULES {
             return Err(section.complain(format!("more than {MAX_RULES} rules")));
@@ -45,8 +47,9 @@ pub(super) fn read(root: &Section<'_>, config: &Config) -> Result<Rules, Complai
     }
     if let Some(first) = sections.first()
         && config.ip_client.is_none()
+        && config.hf_pep.is_none()
     {
-        let what = "nothing follows the rules: they are for traffic of [ipclient]";
+        let what = "nothing follows the rules: they are for traffic of [ipclient] and [hfpep]";
         rules.warnings.push(first.needed("name")?.complain(what));
     }
     Ok(rules)
@@ -128,7 +131,7 @@ fn pass(section: &Section<'_>, config: &Config) -> Result<Options, Complaint> {
     section.apply(&PARAMETERS, &mut options)?;
     let is_there = match options.service {
         None => true,
-        Some(Service::HfPep) => false,
+        Some(Service::HfPep) => config.hf_pep.is_some(),
         Some(Service::IpClient) => config.ip_client.is_some(),
     };
     if !is_there && let (Some(service), Some(entry)) = (options.service, section.get("service")?) {

@@ -1,6 +1,7 @@
 //! What the gateway needs of the kernel: asked for and changed by netlink, nftables and devices.
 
 pub(crate) mod device;
+pub(crate) mod divert;
 pub(crate) mod entrances;
 pub mod firewall;
 pub mod links;
@@ -10,3 +11,4 @@ pub mod offload;
 pub(crate) mod redirect;
 pub(crate) mod rights;
 pub mod routes;
+pub(crate) mod tcp;

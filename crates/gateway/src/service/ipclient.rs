@@ -16,18 +16,18 @@ use caps::Capability;
 use nix::poll::{PollFd, PollFlags};
 use proto::ip::Header;
 use proto::ipclient::{Event, IpClient, Override};
-use proto::rules::{self, Options, Refusal, Table, Verdict};
+use proto::rules::{self, Options, Refusal, Verdict};
 use proto::time::{Time, earliest};
 use serde::Serialize;
 use tracing::{debug, info, warn};
 
 use super::complaints::{Complaints, Subject};
+use super::rules::Rules;
 use super::{Kind, Reload, Report, Service, Setup, entries};
 use crate::bearer::Dial;
 use crate::bearer::dial::Change;
 use crate::config::{self, Config};
 use crate::linux::device::{Device, Wanted};
-use crate::linux::entrances::Entrances;
 use crate::linux::netlink::Netlink;
 use crate::reactor::{Driver, has_input};
 use crate::sys::Tap;
@@ -44,9 +44,7 @@ struct Client {
     config: config::IpClient,
     tun: Tap,
     dial: Dial,
-    rules: Table,
-    /// Where packets come from, if a rule asks for it.
-    entrances: Option<Entrances>,
+    rules: Rules,
     client: IpClient,
     buffer: Vec<u8>,
     received: Box<[u8]>,
@@ -78,12 +76,6 @@ struct Status {
     octets_unconfirmed: u64,
 }
 
-/// What tells the interfaces that packets enter by, if a rule asks for one.
-fn entrances(rules: &rules::Config) -> anyhow::Result<Option<Entrances>> {
-    let asks = rules.rules.iter().any(|rule| !rule.selector.interfaces.is_empty());
-    asks.then(Entrances::open).transpose().context("cannot ask the kernel")
-}
-
 impl Client {
     /// Makes the device; the server is looked for afterwards.
     ///
@@ -104,8 +96,7 @@ impl Client {
         Ok(Self {
             tun,
             dial: Dial::new(Time::ZERO, config.server),
-            rules: Table::new(setup.config.rules.table.clone()),
-            entrances: entrances(&setup.config.rules.table)?,
+            rules: Rules::new(&setup.config.rules.table)?,
             client: IpClient::new(Time::ZERO, config.core()),
             buffer: Vec::new(),
             received: vec![0; READ].into_boxed_slice(),
@@ -133,9 +124,7 @@ impl Client {
             self.client.handle_packet(now, packet);
             return;
         };
-        let entrances = self.entrances.as_mut();
-        let interface = entrances.and_then(|it| it.find(now, header.source));
-        match self.rules.handle_packet(&header, packet, interface).verdict {
+        match self.rules.handle_packet(now, &header, packet).verdict {
             Verdict::Block { refusal: Refusal::Silent, .. } => {}
             Verdict::Block { refusal: Refusal::Prohibited, .. } => {
                 self.client.refuse(now, packet, false);
@@ -262,50 +251,13 @@ impl Service for Client {
             ("ipclient_connections_lost".to_owned(), dialled.lost),
         ]);
         counters.extend(entries("rules_", &self.rules.stats()));
-        let rules = self.rules.counters();
-        let rules = rules.map(|(name, counted)| (name.map(str::to_owned), counted)).collect();
-        Report { rules, ..Report::new(counters, "ipclient", &status) }
+        Report { rules: self.rules.counters(), ..Report::new(counters, "ipclient", &status) }
     }
 
     fn reload(&mut self, _now: Time, config: &Config) -> anyhow::Result<Reload> {
         if config.ip_client.as_ref() != Some(&self.config) {
             return Ok(Reload::Restart);
         }
-        let rules = &config.rules.table;
-        if rules == self.rules.config() {
-            return Ok(Reload::Taken(Vec::new()));
-        }
-        self.entrances = entrances(rules)?;
-        let changes = changes(self.rules.config(), rules);
-        self.rules.replace(rules.clone());
-        Ok(Reload::Taken(changes))
+        Ok(Reload::Taken(self.rules.replace(&config.rules.table)?))
     }
-}
-
-/// What differs between rules, for an operator.
-fn changes(old: &rules::Config, new: &rules::Config) -> Vec<String> {
-    let said = |is_enabled| if is_enabled { "enabled" } else { "disabled" };
-    let mut changes = Vec::new();
-    if old.is_enabled != new.is_enabled {
-        changes.push(format!("traffic {}", said(new.is_enabled)));
-    }
-    for rule in &new.rules {
-        match old.rules.iter().find(|before| before.name == rule.name) {
-            None => changes.push(format!("rule {}: new", rule.name)),
-            Some(before) if before == rule => {}
-            Some(before)
-                if (&before.selector, &before.action) == (&rule.selector, &rule.action) =>
-            {
-                changes.push(format!("rule {}: {}", rule.name, said(rule.is_enabled)));
-            }
-            Some(_) => changes.push(format!("rule {}: changed", rule.name)),
-        }
-    }
-    let is_gone = |rule: &&rules::Rule| new.rules.iter().all(|other| other.name != rule.name);
-    changes
-        .extend(old.rules.iter().filter(is_gone).map(|rule| format!("rule {}: gone", rule.name)));
-    if changes.is_empty() {
-        changes.push("rules: another order".to_owned());
-    }
-    changes
 }

@@ -9,8 +9,10 @@
 
 pub(crate) mod complaints;
 mod hbh;
+mod hfpep;
 mod ipclient;
 mod report;
+mod rules;
 mod s5066;
 mod tunnel;
 
@@ -25,7 +27,8 @@ use crate::reactor::{Clock, Driver, Waker};
 pub(crate) use report::{Entry, Report, Sample, entries, rounded};
 
 /// All services, in the order in which they start.
-pub(crate) const SERVICES: [Kind; 4] = [hbh::KIND, tunnel::KIND, s5066::KIND, ipclient::KIND];
+pub(crate) const SERVICES: [Kind; 5] =
+    [hbh::KIND, tunnel::KIND, s5066::KIND, ipclient::KIND, hfpep::KIND];
 
 /// A service as its supervisor knows it before it runs.
 #[derive(Debug)]

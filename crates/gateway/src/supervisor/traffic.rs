@@ -88,7 +88,7 @@ impl Traffic {
 
     /// How the traffic of the HF services is switched, and what the rules counted together.
     pub(super) fn reports(&self, config: &Config, reports: &[Report]) -> Vec<Report> {
-        if config.ip_client.is_none() {
+        if config.ip_client.is_none() && config.hf_pep.is_none() {
             return Vec::new();
         }
         let mut counted = self.counted.clone();

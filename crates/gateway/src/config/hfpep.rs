@@ -1,0 +1,103 @@
+//! The section `hfpep`: which TCP connections go over HF radio, and where to.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use proto::hfpep;
+use proto::s5066::Address;
+use settings::{Complaint, Entry, Section};
+
+use super::ipclient::{PORT, Route, routes, server};
+use super::{device, either};
+
+/// TCP connections over a STANAG 5066 server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HfPep {
+    /// The server's socket for clients.
+    pub server: SocketAddr,
+    /// What it does with connections that other ends ask for.
+    pub mode: Mode,
+    /// The interfaces from which connections are taken; none for all of them, and this host's own.
+    pub interfaces: Vec<String>,
+    /// Connections to which networks are taken, and which node has them: the longest prefix decides.
+    pub peers: Vec<Route>,
+    /// Ports where connections to one target are taken.
+    pub listeners: Vec<Listener>,
+    /// The parameters of its core.
+    pub parameters: hfpep::Config,
+}
+
+/// Whose addresses connections have at the far end.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Mode {
+    /// Those of the client: targets see who it is.
+    Transparent,
+    /// This gateway's: nothing has to be routed back to it, and nobody can connect the other way.
+    Shore,
+}
+
+/// A port where connections to one target are taken.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Listener {
+    /// Where clients connect to.
+    pub at: SocketAddr,
+    /// The node that the target is behind.
+    pub node: Address,
+    /// Whom the far end connects to.
+    pub target: SocketAddr,
+}
+
+const MODES: [(&str, Mode); 2] = [("transparent", Mode::Transparent), ("shore", Mode::Shore)];
+const MAX_LISTENERS: usize = 256;
+const MAX_INTERFACES: usize = 64;
+
+/// Reads the section.
+pub(super) fn read(section: &Section<'_>) -> Result<HfPep, Complaint> {
+    let parameters = hfpep::Config::default();
+    let local = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
+    let server = either(section, "server", local, server)?;
+    let mode = either(section, "mode", Mode::Transparent, |entry| entry.word(&MODES))?;
+    let interfaces = match section.get("interfaces")? {
+        Some(entry) => {
+            super::some(&entry, MAX_INTERFACES)?.iter().map(device).collect::<Result<_, _>>()?
+        }
+        None => Vec::new(),
+    };
+    let peers = routes(section, "peer")?;
+    let listeners = listeners(section)?;
+    if let Some(mode) = section.get("mode")?.filter(|_| mode == Mode::Shore)
+        && !(peers.is_empty() && listeners.is_empty())
+    {
+        return Err(mode.complain(
+            "shore takes connections from others only: remove [[hfpep.peer]] and [[hfpep.listen]], or \
+             set transparent",
+        ));
+    }
+    Ok(HfPep { server, mode, interfaces, peers, listeners, parameters })
+}
+
+fn listeners(section: &Section<'_>) -> Result<Vec<Listener>, Complaint> {
+    let mut listeners: Vec<Listener> = Vec::new();
+    for listener in section.sections("listen")? {
+        let entry = listener.needed("at")?;
+        let at: SocketAddr = entry.parsed()?;
+        if listeners.iter().any(|other| other.at == at) {
+            return Err(entry.complain(format!("{at} leads elsewhere already")));
+        }
+        if listeners.len() == MAX_LISTENERS {
+            return Err(entry.complain(format!("at most {MAX_LISTENERS} are allowed")));
+        }
+        let node = node(&listener.needed("node")?)?;
+        let target = server(&listener.needed("target")?)?;
+        listeners.push(Listener { at, node, target });
+    }
+    Ok(listeners)
+}
+
+/// One node, not a group.
+fn node(entry: &Entry<'_>) -> Result<Address, Complaint> {
+    let node: Address = entry.parsed()?;
+    if node.is_group() {
+        return Err(entry.complain(format!("{node} is a group: a connection is to one node")));
+    }
+    Ok(node)
+}

@@ -1,0 +1,83 @@
+//! TCP sockets, also ones that borrow addresses which are not this host's.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, connect, listen, setsockopt,
+    socket, sockopt,
+};
+
+use super::firewall::MARK;
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 1024;
+
+/// Begins to connect, without waiting for the outcome.
+///
+/// # Errors
+/// When it fails at once.
+pub(crate) fn start_connecting(to: SocketAddr) -> io::Result<TcpStream> {
+    finish(open(to)?, to)
+}
+
+/// The same from an address that need not be this host's, as [`super::divert`] brings its answers
+/// back. If its port is taken, another is.
+///
+/// # Errors
+/// When the right to borrow addresses is missing, or it fails at once.
+pub(crate) fn start_connecting_from(from: SocketAddr, to: SocketAddr) -> io::Result<TcpStream> {
+    let socket = open(to)?;
+    setsockopt(&socket, sockopt::IpTransparent, &true)?;
+    setsockopt(&socket, sockopt::ReuseAddr, &true)?;
+    match bind(socket.as_raw_fd(), &SockaddrStorage::from(from)) {
+        Err(Errno::EADDRINUSE) => {
+            let any = SocketAddr::new(from.ip(), 0);
+            bind(socket.as_raw_fd(), &SockaddrStorage::from(any))?;
+        }
+        outcome => outcome?,
+    }
+    finish(socket, to)
+}
+
+/// Listens; `is_diverted` says that connections to other addresses are led there too.
+///
+/// # Errors
+/// When the address is taken, or the right to take others' connections is missing.
+pub(crate) fn start_listening(at: SocketAddr, is_diverted: bool) -> io::Result<TcpListener> {
+    let socket = socket(family(at), SockType::Stream, flags(), None)?;
+    setsockopt(&socket, sockopt::ReuseAddr, &true)?;
+    if at.is_ipv6() {
+        setsockopt(&socket, sockopt::Ipv6V6Only, &true)?;
+    }
+    if is_diverted {
+        setsockopt(&socket, sockopt::IpTransparent, &true)?;
+    }
+    bind(socket.as_raw_fd(), &SockaddrStorage::from(at))?;
+    listen(&socket, Backlog::new(BACKLOG)?)?;
+    Ok(TcpListener::from(socket))
+}
+
+fn open(to: SocketAddr) -> io::Result<OwnedFd> {
+    let socket = socket(family(to), SockType::Stream, flags(), None)?;
+    // Without the right to mark, nothing of ours diverts connections either.
+    let _ = setsockopt(&socket, sockopt::Mark, &MARK);
+    Ok(socket)
+}
+
+fn finish(socket: OwnedFd, to: SocketAddr) -> io::Result<TcpStream> {
+    match connect(socket.as_raw_fd(), &SockaddrStorage::from(to)) {
+        Ok(()) | Err(Errno::EINPROGRESS) => Ok(TcpStream::from(socket)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn family(address: SocketAddr) -> AddressFamily {
+    if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
+}
+
+fn flags() -> SockFlag {
+    SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC
+}

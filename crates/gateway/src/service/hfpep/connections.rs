@@ -1,0 +1,92 @@
+//! The connections of this host, and which of them have something to do.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use anyhow::Context as _;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use proto::hfpep::SessionId;
+
+use super::connection::Connection;
+
+/// Events taken from the kernel in one go.
+const EVENTS: usize = 256;
+
+/// Connections by what HF-PEP calls them. The kernel tells which of them are ready: looking at each
+/// would take the longer the more there are.
+#[derive(Debug)]
+pub(super) struct Connections {
+    epoll: Epoll,
+    by_session: HashMap<SessionId, Connection>,
+    events: Vec<EpollEvent>,
+}
+
+impl Connections {
+    /// # Errors
+    /// When there are no descriptors left.
+    pub(super) fn new() -> anyhow::Result<Self> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).context("cannot make an epoll")?;
+        let events = vec![EpollEvent::empty(); EVENTS];
+        Ok(Self { epoll, by_session: HashMap::new(), events })
+    }
+
+    /// Adds a connection.
+    ///
+    /// # Errors
+    /// When the kernel takes no more; the connection is given back.
+    pub(super) fn add(
+        &mut self,
+        session: SessionId,
+        mut connection: Connection,
+    ) -> Result<(), Connection> {
+        connection.watched = connection.wanted();
+        let event = EpollEvent::new(connection.watched, session.0);
+        if self.epoll.add(&connection, event).is_err() {
+            return Err(connection);
+        }
+        self.by_session.insert(session, connection);
+        Ok(())
+    }
+
+    pub(super) fn get_mut(&mut self, session: SessionId) -> Option<&mut Connection> {
+        self.by_session.get_mut(&session)
+    }
+
+    /// Takes a connection out.
+    pub(super) fn remove(&mut self, session: SessionId) -> Option<Connection> {
+        let connection = self.by_session.remove(&session)?;
+        // Closing it would do as well, unless somebody else has it open.
+        let _ = self.epoll.delete(&connection);
+        Some(connection)
+    }
+
+    /// Tells the kernel what to look for, if that has changed.
+    pub(super) fn watch(&mut self, session: SessionId) {
+        let Some(connection) = self.by_session.get_mut(&session) else { return };
+        let wanted = connection.wanted();
+        if wanted != connection.watched {
+            connection.watched = wanted;
+            let _ = self.epoll.modify(&*connection, &mut EpollEvent::new(wanted, session.0));
+        }
+    }
+
+    /// Those that are ready, and what for.
+    pub(super) fn ready(&mut self) -> Vec<(SessionId, EpollFlags)> {
+        let len = self.epoll.wait(&mut self.events, EpollTimeout::ZERO).unwrap_or(0);
+        self.events[..len].iter().map(|it| (SessionId(it.data()), it.events())).collect()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (SessionId, &Connection)> {
+        self.by_session.iter().map(|(session, connection)| (*session, connection))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_session.len()
+    }
+}
+
+impl AsFd for Connections {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.0.as_fd()
+    }
+}

@@ -1,0 +1,111 @@
+//! The rules that a service follows, each with counters of its own; the supervisor adds them up.
+
+use std::net::SocketAddr;
+
+use anyhow::Context as _;
+use proto::ip::{Header, protocol};
+use proto::rules::{Config, Counters, Decision, Flow, Rule, Stats, Table};
+use proto::time::Time;
+
+use crate::linux::entrances::Entrances;
+
+/// The rules at work.
+pub(super) struct Rules {
+    table: Table,
+    /// Where packets come from, if a rule asks for it.
+    entrances: Option<Entrances>,
+}
+
+/// What tells the interfaces that packets enter by, if a rule asks for one.
+fn entrances(rules: &Config) -> anyhow::Result<Option<Entrances>> {
+    let asks = rules.rules.iter().any(|rule| !rule.selector.interfaces.is_empty());
+    asks.then(Entrances::open).transpose().context("cannot ask the kernel")
+}
+
+impl Rules {
+    /// # Errors
+    /// When there are no descriptors left.
+    pub(super) fn new(config: &Config) -> anyhow::Result<Self> {
+        Ok(Self { table: Table::new(config.clone()), entrances: entrances(config)? })
+    }
+
+    /// What becomes of a packet.
+    pub(super) fn handle_packet(
+        &mut self,
+        now: Time,
+        header: &Header,
+        packet: &[u8],
+    ) -> Decision<'_> {
+        let entrances = self.entrances.as_mut();
+        let interface = entrances.and_then(|it| it.find(now, header.source));
+        self.table.handle_packet(header, packet, interface)
+    }
+
+    /// What becomes of a TCP connection.
+    pub(super) fn decide(&mut self, now: Time, from: SocketAddr, to: SocketAddr) -> Decision<'_> {
+        let entrances = self.entrances.as_mut();
+        let flow = Flow {
+            source: from.ip(),
+            destination: to.ip(),
+            protocol: protocol::TCP,
+            ports: Some((from.port(), to.port())),
+            // Nobody tells it of a connection that the kernel has accepted.
+            dscp: 0,
+            interface: entrances.and_then(|it| it.find(now, from.ip())),
+        };
+        self.table.decide(&flow, 0)
+    }
+
+    /// Follows other rules from now on, and tells what has changed.
+    ///
+    /// # Errors
+    /// When there are no descriptors left; nothing has changed.
+    pub(super) fn replace(&mut self, config: &Config) -> anyhow::Result<Vec<String>> {
+        if config == self.table.config() {
+            return Ok(Vec::new());
+        }
+        self.entrances = entrances(config)?;
+        let changes = changes(self.table.config(), config);
+        self.table.replace(config.clone());
+        Ok(changes)
+    }
+
+    /// What each rule counted, by its name; no name for what none matched.
+    pub(super) fn counters(&self) -> Vec<(Option<String>, Counters)> {
+        let counters = self.table.counters();
+        counters.map(|(name, counted)| (name.map(str::to_owned), counted)).collect()
+    }
+
+    /// What is counted beside them.
+    pub(super) fn stats(&self) -> Stats {
+        self.table.stats()
+    }
+}
+
+/// What differs between rules, for an operator.
+fn changes(old: &Config, new: &Config) -> Vec<String> {
+    let said = |is_enabled| if is_enabled { "enabled" } else { "disabled" };
+    let mut changes = Vec::new();
+    if old.is_enabled != new.is_enabled {
+        changes.push(format!("traffic {}", said(new.is_enabled)));
+    }
+    for rule in &new.rules {
+        match old.rules.iter().find(|before| before.name == rule.name) {
+            None => changes.push(format!("rule {}: new", rule.name)),
+            Some(before) if before == rule => {}
+            Some(before)
+                if (&before.selector, &before.action) == (&rule.selector, &rule.action) =>
+            {
+                changes.push(format!("rule {}: {}", rule.name, said(rule.is_enabled)));
+            }
+            Some(_) => changes.push(format!("rule {}: changed", rule.name)),
+        }
+    }
+    let is_gone = |rule: &&Rule| new.rules.iter().all(|other| other.name != rule.name);
+    changes
+        .extend(old.rules.iter().filter(is_gone).map(|rule| format!("rule {}: gone", rule.name)));
+    if changes.is_empty() {
+        changes.push("rules: another order".to_owned());
+    }
+    changes
+}
