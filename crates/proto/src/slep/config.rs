@@ -112,10 +112,12 @@ pub struct Options {
     pub priority: u8,
     /// How long a part may wait at the node before it is to be handed over again; `None` for ever.
     pub ttl: Option<Duration>,
+    /// Whether it is compressed, where that helps.
+    pub is_compressed: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { priority: 4, ttl: None }
+        Self { priority: 4, ttl: None, is_compressed: false }
     }
 }

@@ -11,8 +11,10 @@
 //!
 //! The octets are in [`wire`]. What they mean, what can be set and why it is so, is in `docs/slep.md`.
 
+mod coding;
 mod config;
 mod endpoint;
+mod parameters;
 mod peer;
 mod reason;
 mod receive;
@@ -27,6 +29,7 @@ pub mod wire;
 
 pub use config::{Config, Limits, Options, Times};
 pub use endpoint::{Event, Slep};
+pub use parameters::PARAMETERS;
 pub use reason::Reason;
 pub use receive::Read;
 pub use stats::Stats;

@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::coding::Decoder;
 use super::wire::{Credit, FIRST_LIMIT, MOST_RANGES, Part, Ranges};
 use crate::serial;
 
@@ -18,6 +19,10 @@ pub(super) struct Receiving {
     /// In order and unread; of the first, `offset` octets were read.
     unread: VecDeque<Piece>,
     offset: usize,
+    /// Once something coded was read.
+    decoder: Option<Decoder>,
+    /// Whether something coded cannot be decoded.
+    is_broken: bool,
     later: BTreeMap<u64, Piece>,
     /// The number of the last part, when it is known.
     last: Option<u64>,
@@ -30,6 +35,7 @@ pub(super) struct Receiving {
 #[derive(Debug)]
 struct Piece {
     data: Box<[u8]>,
+    is_coded: bool,
 }
 
 /// What became of a part.
@@ -61,6 +67,8 @@ impl Receiving {
             next: 0,
             unread: VecDeque::new(),
             offset: 0,
+            decoder: None,
+            is_broken: false,
             later: BTreeMap::new(),
             last: None,
             has_read_end: false,
@@ -89,29 +97,55 @@ impl Receiving {
         if part.is_last {
             self.last = Some(number);
         }
-        self.octets += part.data.len();
-        self.later.insert(number, Piece { data: part.data.into() });
+        let data: Box<[u8]> = if part.is_coded {
+            Decoder::open(part.data).unwrap_or_else(|_| {
+                self.is_broken = true;
+                Box::default()
+            })
+        } else {
+            part.data.into()
+        };
+        let octets = data.len();
+        self.octets += octets;
+        self.later.insert(number, Piece { data, is_coded: part.is_coded });
         while let Some(piece) = self.later.remove(&self.next) {
             self.next += 1;
             if !piece.data.is_empty() {
                 self.unread.push_back(piece);
             }
         }
-        Taken::New(part.data.len())
+        Taken::New(octets)
     }
 
     /// Appends at most `most` octets to `out`.
     pub(super) fn read(&mut self, out: &mut Vec<u8>, most: usize) -> Read {
-        let mut left = most;
-        while left > 0
+        let start = out.len();
+        let end = start.saturating_add(most);
+        while out.len() < end
+            && !self.is_broken
             && let Some(piece) = self.unread.front()
         {
             let rest = &piece.data[self.offset..];
-            let taken = rest.len().min(left);
-            out.extend_from_slice(&rest[..taken]);
-            left -= taken;
-            self.offset += taken;
-            if self.offset == piece.data.len() {
+            let left = end - out.len();
+            let is_read = if piece.is_coded {
+                let decoder = self.decoder.get_or_insert_with(Decoder::new);
+                match decoder.decode(rest, out, left) {
+                    Ok((taken, is_all)) => {
+                        self.offset += taken;
+                        is_all
+                    }
+                    Err(_) => {
+                        self.is_broken = true;
+                        break;
+                    }
+                }
+            } else {
+                let taken = rest.len().min(left);
+                out.extend_from_slice(&rest[..taken]);
+                self.offset += taken;
+                self.offset == piece.data.len()
+            };
+            if is_read {
                 self.octets -= piece.data.len();
                 self.offset = 0;
                 self.unread.pop_front();
@@ -121,7 +155,7 @@ impl Receiving {
             self.unread = VecDeque::new();
         }
         self.has_read_end = self.is_complete() && self.unread.is_empty();
-        Read { octets: most - left, is_end: self.has_read_end }
+        Read { octets: out.len() - start, is_end: self.has_read_end }
     }
 
     /// What is to be told to the other end now.
@@ -168,6 +202,11 @@ impl Receiving {
     /// Whether something is missing that is known to have been sent.
     pub(super) fn has_gap(&self) -> bool {
         !self.later.is_empty()
+    }
+
+    /// Whether something came that cannot be decoded.
+    pub(super) fn is_broken(&self) -> bool {
+        self.is_broken
     }
 
     /// Whether all has come.

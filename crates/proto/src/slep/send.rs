@@ -11,6 +11,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use super::coding::{self, Coder};
 use super::wire::{Credit, FIRST_LIMIT, MOST_RANGES, Ranges};
 use crate::serial;
 
@@ -20,6 +21,8 @@ const MOST_WINDOW: u64 = 16_384;
 #[derive(Debug)]
 pub(super) struct Sending {
     unsent: VecDeque<u8>,
+    /// If it is to be compressed.
+    coder: Option<Coder>,
     end: End,
     /// Whether a part has to be sent even if there is nothing to say.
     owes_first: bool,
@@ -79,6 +82,7 @@ impl Sending {
     pub(super) fn new(owes_first: bool) -> Self {
         Self {
             unsent: VecDeque::new(),
+            coder: None,
             end: End::Open,
             owes_first,
             base: 0,
@@ -89,6 +93,23 @@ impl Sending {
             in_flight: 0,
             confirmations: 0,
             asked: 0,
+        }
+    }
+
+    /// Compresses what is written, or what was written and not cut into parts, or does not.
+    pub(super) fn set_compressed(&mut self, is_compressed: bool) {
+        let has_pending = self.coder.as_ref().is_some_and(|coder| coder.pending() > 0);
+        if is_compressed && self.coder.is_none() {
+            self.coder = Some(Coder::new());
+        } else if !is_compressed && !has_pending {
+            self.coder = None;
+        }
+    }
+
+    /// Gives back what is costly to keep, while nothing is written.
+    pub(super) fn rest(&mut self) {
+        if let Some(coder) = &mut self.coder {
+            coder.rest();
         }
     }
 
@@ -113,16 +134,16 @@ impl Sending {
         let number = match self.again.pop_first() {
             Some(number) => number,
             None if self.may_make() => {
-                let data = self.cut(room);
-                let is_last = self.end == End::Finishing && self.unsent.is_empty();
+                let (data, is_coded) = self.cut(room);
+                let is_last = self.end == End::Finishing && !self.has_more();
                 if is_last {
                     self.end = End::Made;
                 }
                 self.owes_first = false;
                 self.retained_octets += data.len();
                 self.retained.push_back(Retained {
-                    data,
-                    is_coded: false,
+                    data: data.into(),
+                    is_coded,
                     is_last,
                     place: Place::Handed,
                 });
@@ -138,23 +159,36 @@ impl Sending {
         Some(number)
     }
 
-    fn cut(&mut self, room: usize) -> Box<[u8]> {
-        let len = room.min(self.unsent.len());
-        let mut data = Vec::with_capacity(len);
-        let (front, back) = self.unsent.as_slices();
-        let of_front = len.min(front.len());
-        data.extend_from_slice(&front[..of_front]);
-        data.extend_from_slice(&back[..len - of_front]);
-        self.unsent.drain(..len);
+    fn cut(&mut self, room: usize) -> (Vec<u8>, bool) {
+        let cut = match &mut self.coder {
+            Some(coder) if !self.unsent.is_empty() || coder.pending() > 0 => {
+                coder.cut(&mut self.unsent, room.max(2))
+            }
+            _ => {
+                let len = room.min(self.unsent.len());
+                let mut data = Vec::with_capacity(len);
+                coding::append(&mut self.unsent, len, &mut data);
+                (data, false)
+            }
+        };
         if self.unsent.is_empty() {
             self.unsent = VecDeque::new();
         }
-        data.into()
+        cut
+    }
+
+    /// Whether something was written that is in no part yet.
+    fn has_more(&self) -> bool {
+        !self.unsent.is_empty() || self.pending() > 0
+    }
+
+    fn pending(&self) -> usize {
+        self.coder.as_ref().map_or(0, Coder::pending)
     }
 
     fn may_make(&self) -> bool {
         self.next() < self.limit.min(self.base + MOST_WINDOW)
-            && (!self.unsent.is_empty() || self.end == End::Finishing || self.owes_first)
+            && (self.has_more() || self.end == End::Finishing || self.owes_first)
     }
 
     /// A part that was taken and is not acknowledged.
@@ -297,7 +331,7 @@ impl Sending {
 
     /// Whether only a word of the other end lets it go on.
     pub(super) fn is_held_up(&self) -> bool {
-        let wants_more = !self.unsent.is_empty() || self.end == End::Finishing;
+        let wants_more = self.has_more() || self.end == End::Finishing;
         self.in_flight == 0
             && !self.is_ready()
             && (wants_more || self.end == End::Made && !self.retained.is_empty())
@@ -305,12 +339,12 @@ impl Sending {
 
     /// Whether nothing waits, here or at the node or with the other end.
     pub(super) fn is_settled(&self) -> bool {
-        self.retained.is_empty() && self.unsent.is_empty() && self.end != End::Finishing
+        self.retained.is_empty() && !self.has_more() && self.end != End::Finishing
     }
 
     /// Whether the node has nothing of it, and nothing waits.
     pub(super) fn is_idle(&self) -> bool {
-        self.unsent.is_empty() && self.in_flight == 0 && self.again.is_empty()
+        !self.has_more() && self.in_flight == 0 && self.again.is_empty()
     }
 
     /// Whether the other end has all, to the end.
@@ -325,7 +359,7 @@ impl Sending {
 
     /// Whether credit is missing for what could be sent.
     pub(super) fn lacks_credit(&self) -> bool {
-        !self.unsent.is_empty() && self.next() >= self.limit
+        self.has_more() && self.next() >= self.limit
     }
 
     pub(super) fn next(&self) -> u64 {
@@ -338,6 +372,6 @@ impl Sending {
 
     /// Octets that are kept.
     pub(super) fn octets(&self) -> usize {
-        self.unsent.len() + self.retained_octets
+        self.unsent.len() + self.pending() + self.retained_octets
     }
 }

@@ -160,13 +160,15 @@ impl Stream {
         addresses: Addresses,
         options: Options,
     ) -> Self {
+        let mut sending = Sending::new(!name.is_responder);
+        sending.set_compressed(options.is_compressed);
         Self {
             peer,
             name,
             epoch,
             addresses,
             options,
-            sending: Sending::new(!name.is_responder),
+            sending,
             receiving: Receiving::new(config.window),
             has_heard: false,
             opening: Opening::default(),

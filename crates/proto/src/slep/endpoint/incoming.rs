@@ -246,6 +246,11 @@ impl Slep {
                 self.kept.starved.insert(id);
             }
         }
+        if self.streams.get(&id).is_some_and(|stream| stream.receiving.is_broken()) {
+            self.stats.streams.broken += 1;
+            self.break_off(id, Reason::PROTOCOL_ERROR, true);
+            return;
+        }
         if let Some(stream) = self.streams.get_mut(&id)
             && stream.receiving.is_readable()
             && !std::mem::replace(&mut stream.notices.is_readable, true)

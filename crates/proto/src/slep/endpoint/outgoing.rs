@@ -134,11 +134,13 @@ impl Slep {
             if stream.turn.deficit == 0 {
                 stream.turn.deficit = mtu;
             }
-            let next = stream.sending.next();
+            let (next, before) = (stream.sending.next(), stream.sending.octets());
             let Some(number) = stream.sending.take_part(stream.data_room(mtu)) else {
                 stream.turn.is_listed = false;
                 continue;
             };
+            // Compression makes less of it, as a rule.
+            self.kept.sent = self.kept.sent + stream.sending.octets() - before;
             let data = stream.sending.part(number).filter(|_| number == next);
             stream.traffic.sent += data.map_or(0, |part| part.data.len() as u64);
             if number == 0 && stream.is_initiator() && !stream.has_heard {

@@ -71,6 +71,9 @@ impl Slep {
     pub(super) fn check_stream(&mut self, now: Time, id: StreamId) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         stream.check.timer = None;
+        if stream.sending.is_settled() {
+            stream.sending.rest();
+        }
         if stream.check_at(&self.config) <= now {
             let peer = self.peers.get(&stream.peer);
             let is_waiting = peer.is_some_and(|peer| peer.waits_until.is_some());

@@ -58,6 +58,7 @@ impl Slep {
     pub fn set_options(&mut self, id: StreamId, options: Options) {
         if let Some(stream) = self.streams.get_mut(&id) {
             stream.options = options;
+            stream.sending.set_compressed(options.is_compressed);
         }
     }
 
@@ -127,6 +128,11 @@ impl Slep {
         stream.traffic.read += read.octets as u64;
         self.kept.received -= before - stream.receiving.octets();
         self.stats.streams.octets_out += read.octets as u64;
+        if stream.receiving.is_broken() {
+            self.stats.streams.broken += 1;
+            self.break_off(id, Reason::PROTOCOL_ERROR, true);
+            return read;
+        }
         self.tell(id);
         self.make_room();
         self.finish_both(id);

@@ -106,8 +106,8 @@ impl Stage {
             }
             Step::Open(end, len) => {
                 let (now, slep) = (self.bench.now, &mut self.bench.ends[end].slep);
-                let opened =
-                    slep.open(now, NODES[1 - end], Addresses::default(), Options::default());
+                let options = Options { is_compressed: len % 2 == 1, ..Options::default() };
+                let opened = slep.open(now, NODES[1 - end], Addresses::default(), options);
                 if let Ok(id) = opened {
                     self.tags += 1;
                     let tag = Some(self.tags);
@@ -166,6 +166,9 @@ impl Stage {
             for event in self.bench.events(end) {
                 match event {
                     Event::Opened { stream, .. } => {
+                        let is_compressed = stream.0 % 3 != 0;
+                        let options = Options { is_compressed, ..Options::default() };
+                        self.bench.ends[end].slep.set_options(stream, options);
                         self.known[end].insert(stream, Known::default());
                     }
                     Event::Readable(id) => self.read(end, id)?,

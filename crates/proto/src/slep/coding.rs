@@ -1,0 +1,314 @@
+//! Compression of a direction: DEFLATE over all that is coded in it, where it helps.
+//!
+//! ```text
+//!  coded part:  +------------+----------------- - -
+//!               | f | coding | octets of one DEFLATE stream       coding: 1, 7 bits
+//!               +------------+----------------- - -
+//! ```
+//!
+//! `f` says that the octets 00 00 ff ff, with which a flush ends, follow and are left out.
+
+use std::collections::VecDeque;
+
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
+
+const CODING: u8 = 1;
+const FLUSHED: u8 = 0x80;
+/// How a flush ends (RFC 7692, 7.2.1, leaves it out as well).
+const TRAILER: [u8; 4] = [0, 0, 0xff, 0xff];
+/// Octets by which is judged whether it helps.
+const SAMPLE: usize = 4_096;
+/// Octets that go as they are before it is tried again, or are coded before it is judged again.
+const STRETCH: usize = 64 << 10;
+/// So few octets say nothing of those to come.
+const FEW: usize = 512;
+/// Octets that are decoded at once.
+const STEP: usize = 16 << 10;
+
+/// The compressing end of a direction.
+#[derive(Debug)]
+pub(super) struct Coder {
+    /// Made when it is first needed: it is large.
+    deflate: Option<Box<Compress>>,
+    /// Coded, and in no part yet.
+    pending: VecDeque<u8>,
+    /// Whether what is pending ends with a flush.
+    is_flushed: bool,
+    mode: Mode,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Mode {
+    Coding { fed: usize, made: usize },
+    Raw { left: usize },
+}
+
+impl Coder {
+    pub(super) fn new() -> Self {
+        let mode = Mode::Raw { left: 0 };
+        Self { deflate: None, pending: VecDeque::new(), is_flushed: false, mode }
+    }
+
+    /// Octets that are coded and in no part yet.
+    pub(super) fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Takes octets for a part of at most `room` octets, at least 2; whether they are coded.
+    pub(super) fn cut(&mut self, unsent: &mut VecDeque<u8>, room: usize) -> (Vec<u8>, bool) {
+        if self.pending.is_empty() {
+            self.judge(unsent);
+            if let Mode::Raw { left } = &mut self.mode {
+                let len = room.min(unsent.len()).min((*left).max(1));
+                *left = left.saturating_sub(len);
+                return (take(unsent, len), false);
+            }
+        }
+        self.fill(unsent, room - 1);
+        let is_end = self.is_flushed && self.pending.len() - TRAILER.len() < room;
+        let len = if is_end { self.pending.len() - TRAILER.len() } else { room - 1 };
+        let mut data = Vec::with_capacity(len + 1);
+        data.push(CODING | if is_end { FLUSHED } else { 0 });
+        append(&mut self.pending, len, &mut data);
+        if is_end {
+            self.pending.clear();
+            self.is_flushed = false;
+        }
+        (data, true)
+    }
+
+    /// Decides how the next octets go.
+    fn judge(&mut self, unsent: &VecDeque<u8>) {
+        match self.mode {
+            Mode::Coding { fed, made } if fed < STRETCH || made <= fed / 20 * 19 => {
+                if fed >= STRETCH {
+                    self.mode = Mode::Coding { fed: 0, made: 0 };
+                }
+            }
+            Mode::Raw { left } if left > 0 => {}
+            Mode::Coding { .. } | Mode::Raw { .. } => {
+                let sample: Vec<u8> = unsent.iter().take(SAMPLE).copied().collect();
+                let mut fresh = Compress::new(Compression::fast(), false);
+                let mut coded = vec![0; sample.len() + 64];
+                let flush = FlushCompress::Sync;
+                let is_coded = fresh.compress(&sample, &mut coded, flush).is_ok();
+                let made = usize::try_from(fresh.total_out()).unwrap_or(usize::MAX);
+                self.mode = if is_coded && made <= sample.len() / 20 * 19 {
+                    Mode::Coding { fed: 0, made: 0 }
+                } else {
+                    let left = if sample.len() < FEW { sample.len() } else { STRETCH };
+                    Mode::Raw { left }
+                };
+            }
+        }
+    }
+
+    /// Codes until there is enough for a part, or all is coded and flushed.
+    fn fill(&mut self, unsent: &mut VecDeque<u8>, enough: usize) {
+        let new = || Box::new(Compress::new(Compression::default(), false));
+        let deflate = self.deflate.get_or_insert_with(new);
+        let mut out = vec![0; STEP];
+        while self.pending.len() <= enough + TRAILER.len() && !self.is_flushed {
+            let is_all = unsent.as_slices().1.is_empty();
+            let input = unsent.as_slices().0;
+            let input = &input[..input.len().min(STEP)];
+            let is_last = is_all && input.len() == unsent.len();
+            let flush = if is_last { FlushCompress::Sync } else { FlushCompress::None };
+            let (before_in, before_out) = (deflate.total_in(), deflate.total_out());
+            let status = deflate.compress(input, &mut out, flush);
+            let fed = usize::try_from(deflate.total_in() - before_in).unwrap_or_default();
+            let made = usize::try_from(deflate.total_out() - before_out).unwrap_or_default();
+            self.pending.extend(&out[..made]);
+            unsent.drain(..fed);
+            if let Mode::Coding { fed: all_fed, made: all_made } = &mut self.mode {
+                *all_fed += fed;
+                *all_made += made;
+            }
+            // A flush is over when it leaves room in the output.
+            self.is_flushed = is_last && unsent.is_empty() && made < out.len();
+            if status.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Gives back what is costly to keep, while nothing is written.
+    pub(super) fn rest(&mut self) {
+        if self.pending.is_empty() {
+            self.deflate = None;
+        }
+    }
+}
+
+/// The other end.
+#[derive(Debug)]
+pub(super) struct Decoder(Box<Decompress>);
+
+/// Octets that are not what a [`Coder`] makes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Undecodable;
+
+impl Decoder {
+    pub(super) fn new() -> Self {
+        Self(Box::new(Decompress::new(false)))
+    }
+
+    /// What of a coded part is to be decoded.
+    pub(super) fn open(data: &[u8]) -> Result<Box<[u8]>, Undecodable> {
+        let (&head, octets) = data.split_first().ok_or(Undecodable)?;
+        if head & !FLUSHED != CODING {
+            return Err(Undecodable);
+        }
+        let trailer = if head & FLUSHED != 0 { &TRAILER[..] } else { &[] };
+        Ok([octets, trailer].concat().into())
+    }
+
+    /// Appends at most `most` octets to `out`; returns how many octets of `input` it took, and
+    /// whether there is nothing more in them.
+    pub(super) fn decode(
+        &mut self,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        most: usize,
+    ) -> Result<(usize, bool), Undecodable> {
+        let (mut taken, mut left) = (0, most);
+        let mut buffer = [0; STEP];
+        while left > 0 {
+            let room = left.min(STEP);
+            let (before_in, before_out) = (self.0.total_in(), self.0.total_out());
+            let flush = FlushDecompress::None;
+            let status = self.0.decompress(&input[taken..], &mut buffer[..room], flush);
+            let fed = usize::try_from(self.0.total_in() - before_in).unwrap_or_default();
+            let made = usize::try_from(self.0.total_out() - before_out).unwrap_or_default();
+            taken += fed;
+            left -= made;
+            out.extend_from_slice(&buffer[..made]);
+            match status {
+                Ok(Status::Ok | Status::BufError) if made < room => {
+                    return if taken == input.len() {
+                        Ok((taken, true))
+                    } else if fed == 0 && made == 0 {
+                        Err(Undecodable)
+                    } else {
+                        continue;
+                    };
+                }
+                Ok(Status::Ok) => {}
+                // A direction never ends its DEFLATE stream.
+                Ok(Status::BufError | Status::StreamEnd) | Err(_) => return Err(Undecodable),
+            }
+        }
+        Ok((taken, false))
+    }
+}
+
+fn take(octets: &mut VecDeque<u8>, len: usize) -> Vec<u8> {
+    let mut taken = Vec::with_capacity(len);
+    append(octets, len, &mut taken);
+    taken
+}
+
+/// Moves the first octets to `out`.
+pub(super) fn append(octets: &mut VecDeque<u8>, len: usize, out: &mut Vec<u8>) {
+    let (front, back) = octets.as_slices();
+    let of_front = len.min(front.len());
+    out.extend_from_slice(&front[..of_front]);
+    out.extend_from_slice(&back[..len - of_front]);
+    octets.drain(..len);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// All parts of some writes, and what they are at the other end.
+    fn through(writes: &[Vec<u8>], room: usize, most: usize) -> (usize, Vec<u8>) {
+        let (mut coder, mut decoder) = (Coder::new(), Decoder::new());
+        let (mut unsent, mut out, mut sent) = (VecDeque::new(), Vec::new(), 0);
+        for octets in writes {
+            unsent.extend(octets);
+            while !unsent.is_empty() || coder.pending() > 0 {
+                let (data, is_coded) = coder.cut(&mut unsent, room);
+                assert!(data.len() <= room);
+                sent += data.len();
+                if !is_coded {
+                    out.extend_from_slice(&data);
+                    continue;
+                }
+                let data = Decoder::open(&data).unwrap();
+                let mut taken = 0;
+                loop {
+                    let (some, is_all) = decoder.decode(&data[taken..], &mut out, most).unwrap();
+                    taken += some;
+                    if is_all {
+                        break;
+                    }
+                }
+            }
+        }
+        (sent, out)
+    }
+
+    #[test]
+    fn text_shrinks_and_noise_hardly_grows() {
+        let text = "a line that comes again and again\n".repeat(4_000).into_bytes();
+        let mut rng = crate::rng::Rng::stream(1, "noise");
+        let noise: Vec<u8> = (0..100_000).map(|_| rng.bits().to_le_bytes()[0]).collect();
+
+        let (of_text, text_out) = through(std::slice::from_ref(&text), 2_000, 999);
+        let (of_noise, noise_out) = through(std::slice::from_ref(&noise), 2_000, 999);
+
+        assert!(text_out == text && noise_out == noise);
+        assert!(of_text < text.len() / 20, "{of_text}");
+        assert_eq!(of_noise, noise.len());
+    }
+
+    #[test]
+    fn little_comes_out_of_much_only_as_it_is_read() {
+        let (mut coder, mut decoder) = (Coder::new(), Decoder::new());
+        let mut unsent = VecDeque::from(vec![7; 1 << 20]);
+        let (data, is_coded) = coder.cut(&mut unsent, 2_000);
+        let data = Decoder::open(&data).unwrap();
+        let mut out = Vec::new();
+
+        assert!(is_coded && !decoder.decode(&data, &mut out, 10).unwrap().1);
+
+        assert_eq!(out, [7; 10]);
+    }
+
+    #[test]
+    fn what_is_no_such_stream_is_refused() {
+        assert_eq!(Decoder::open(&[]), Err(Undecodable));
+        assert_eq!(Decoder::open(&[2, 0]), Err(Undecodable));
+        let ended = Decoder::open(&[0x81, 3, 0]).unwrap();
+        assert_eq!(Decoder::new().decode(&ended, &mut Vec::new(), 100), Err(Undecodable));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(
+            writes in prop::collection::vec(
+                (any::<u8>(), 1_u8..40, 0_usize..9_000).prop_map(|(first, step, len)| {
+                    (0..len).map(|at| first.wrapping_mul(step).wrapping_add((at / 7 * at % usize::from(step)).to_le_bytes()[0])).collect()
+                }),
+                0..12,
+            ),
+            room in 2_usize..3_000,
+            most in 1_usize..5_000,
+        ) {
+            let (_, out) = through(&writes, room, most);
+            prop_assert_eq!(out, writes.concat());
+        }
+
+        #[test]
+        fn any_octets_are_survived(data in prop::collection::vec(any::<u8>(), 0..200)) {
+            let data = [vec![1], data].concat();
+            let data = Decoder::open(&data).unwrap();
+            let mut out = Vec::new();
+            let _ = Decoder::new().decode(&data, &mut out, 10_000);
+            prop_assert!(out.len() <= 10_000);
+        }
+    }
+}
