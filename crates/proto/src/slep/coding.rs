@@ -202,6 +202,26 @@ impl Decoder {
     }
 }
 
+/// Decodes what is one DEFLATE stream, if it has at most so many octets then.
+pub(super) fn inflate(data: &[u8], most: usize) -> Option<Vec<u8>> {
+    let mut decoder = Decompress::new(false);
+    let mut out = Vec::new();
+    let mut buffer = [0; STEP];
+    loop {
+        let taken = usize::try_from(decoder.total_in()).ok()?;
+        let status = decoder.decompress(data.get(taken..)?, &mut buffer, FlushDecompress::Finish);
+        let made = usize::try_from(decoder.total_out()).ok()? - out.len();
+        out.extend_from_slice(&buffer[..made]);
+        let is_whole = usize::try_from(decoder.total_in()).ok()? == data.len();
+        match status {
+            _ if out.len() > most => return None,
+            Ok(Status::StreamEnd) => return is_whole.then_some(out),
+            Ok(Status::Ok | Status::BufError) if made > 0 => {}
+            Ok(Status::Ok | Status::BufError) | Err(_) => return None,
+        }
+    }
+}
+
 fn take(octets: &mut VecDeque<u8>, len: usize) -> Vec<u8> {
     let mut taken = Vec::with_capacity(len);
     append(octets, len, &mut taken);

@@ -46,6 +46,9 @@ pub struct Limits {
     pub received: usize,
     /// Octets from one other node that arrived before the first part of their stream.
     pub early: usize,
+    /// Octets of datagrams that wait to be sent or acknowledged, and of those that arrived and were not
+    /// taken, each.
+    pub datagrams: usize,
 }
 
 /// How long is waited for what.
@@ -85,6 +88,7 @@ impl Default for Config {
                 sent: 128 << 20,
                 received: 64 << 20,
                 early: 256 << 10,
+                datagrams: 1 << 20,
             },
             times: Times {
                 keep_alive: seconds(900),

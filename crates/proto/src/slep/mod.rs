@@ -13,6 +13,7 @@
 
 mod coding;
 mod config;
+mod datagrams;
 mod endpoint;
 mod parameters;
 mod peer;
@@ -28,6 +29,7 @@ mod timers;
 pub mod wire;
 
 pub use config::{Config, Limits, Options, Times};
+pub use datagrams::{Datagram, DatagramId, Delivery};
 pub use endpoint::{Event, Slep};
 pub use parameters::PARAMETERS;
 pub use reason::Reason;

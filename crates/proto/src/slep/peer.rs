@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::config::{Config, Limits};
+use super::datagrams::Exchange;
 use super::reason::Reason;
 use super::stream::StreamId;
 use super::wire::{Credit, Name};
@@ -40,6 +41,7 @@ pub(super) struct Peer {
     /// What is to be said about streams, live ones or not.
     pub(super) owed: BTreeMap<Name, Owed>,
     pub(super) owed_hello: Option<Greeting>,
+    pub(super) datagrams: Exchange,
     /// Whether it is among those that something is to be said to.
     pub(super) is_listed: bool,
     /// It did not answer, and is tried again then.
@@ -121,6 +123,7 @@ impl Peer {
             closed_order: VecDeque::new(),
             owed: BTreeMap::new(),
             owed_hello: None,
+            datagrams: Exchange::default(),
             is_listed: false,
             waits_until: None,
             backoff: Backoff::new(config.times.retry),
@@ -295,7 +298,7 @@ impl Peer {
     }
 
     pub(super) fn owes_anything(&self) -> bool {
-        !self.owed.is_empty() || self.owed_hello.is_some()
+        !self.owed.is_empty() || self.owed_hello.is_some() || self.datagrams.owes_anything()
     }
 
     /// Whether it can be forgotten without harm soon.

@@ -14,6 +14,9 @@ pub struct Stats {
     /// U_PDUs that the node delivered.
     #[serde(flatten)]
     pub received: Received,
+    /// Datagrams.
+    #[serde(flatten)]
+    pub datagrams: Datagrams,
     /// Streams that are there.
     #[serde(rename = "streams_live")]
     pub live: u64,
@@ -61,6 +64,38 @@ pub struct Streams {
     /// Octets given to users.
     #[serde(rename = "stream_octets_out")]
     pub octets_out: u64,
+}
+
+/// Datagrams.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Datagrams {
+    /// Datagrams taken from users.
+    #[serde(rename = "datagrams_taken")]
+    pub taken: u64,
+    /// Datagrams refused to users: too long, too many, or reliable and to a group.
+    #[serde(rename = "datagrams_refused")]
+    pub refused: u64,
+    /// Datagrams handed to the node, each time counted.
+    #[serde(rename = "datagrams_handed")]
+    pub handed: u64,
+    /// Reliable datagrams repeated because nothing was heard of them.
+    #[serde(rename = "datagrams_repeated")]
+    pub repeated: u64,
+    /// Reliable datagrams that the other end has acknowledged.
+    #[serde(rename = "datagrams_delivered")]
+    pub delivered: u64,
+    /// Datagrams given up: too old.
+    #[serde(rename = "datagrams_expired")]
+    pub expired: u64,
+    /// Datagrams that arrived.
+    #[serde(rename = "datagrams_received")]
+    pub received: u64,
+    /// Reliable datagrams that had come before.
+    #[serde(rename = "datagrams_again")]
+    pub received_again: u64,
+    /// Datagrams dropped that arrived: the user takes none.
+    #[serde(rename = "datagrams_full")]
+    pub received_full: u64,
 }
 
 /// U_PDUs that the node was given.

@@ -5,12 +5,14 @@
 
 use std::collections::BTreeSet;
 
+use super::datagrams::DatagramId;
 use super::stream::StreamId;
 use crate::s5066::Address;
 use crate::time::Time;
 
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Timer {
+    Datagram(DatagramId),
     Peer(Address),
     Stream(StreamId),
 }

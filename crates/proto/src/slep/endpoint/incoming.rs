@@ -37,7 +37,10 @@ impl Slep {
             Pdu::State(state) => self.handle_state(now, from, &state),
             Pdu::Reset { stream, reason } => self.handle_reset(now, from, stream.turned(), reason),
             Pdu::Hello(hello) => self.handle_hello(now, from, hello),
-            Pdu::Datagram { .. } | Pdu::Receipt { .. } => {}
+            Pdu::Datagram { name, addresses, is_coded, data } => {
+                self.handle_datagram(from, name, addresses, is_coded, data);
+            }
+            Pdu::Receipt { epoch, ids } => self.handle_receipt(from, epoch, ids),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The end of all streams of a process.
 
+mod datagram;
 mod incoming;
 mod outcome;
 mod outgoing;
@@ -10,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::config::Config;
+use super::datagrams::{DatagramId, Datagrams};
 use super::peer::{Closed, Owed, Peer};
 use super::reason::Reason;
 use super::schedule::Ready;
@@ -21,7 +23,7 @@ use crate::backoff::Backoff;
 use crate::rng::Rng;
 use crate::s5066::Address;
 use crate::s5066::sis::client::{self, Client, SendId, Share, Window};
-use crate::s5066::sis::{BindReason, UnbindReason};
+use crate::s5066::sis::{BindReason, Service, UnbindReason};
 use crate::time::{Time, earliest};
 
 /// Octets that wait for the socket at most: what is there cannot be reconsidered.
@@ -37,8 +39,8 @@ const MAX_UNSENT: usize = 16 << 10;
 ///   [`handle_disconnected`](Self::handle_disconnected), [`handle_octets`](Self::handle_octets) from the
 ///   node.
 /// - Commands of the user: [`open`](Self::open), [`write`](Self::write), [`finish`](Self::finish),
-///   [`reset`](Self::reset), [`read`](Self::read).
-/// - Decisions out: [`poll_event`](Self::poll_event), then [`poll_octets`](Self::poll_octets) while the
+///   [`reset`](Self::reset), [`read`](Self::read); [`send_datagram`](Self::send_datagram).
+/// - Decisions out: [`poll_event`](Self::poll_event), [`poll_datagram`](Self::poll_datagram), then [`poll_octets`](Self::poll_octets) while the
 ///   connection has room.
 /// - Time: [`next_timeout`](Self::next_timeout) and [`handle_timeout`](Self::handle_timeout).
 /// - Getters: [`mtu`](Self::mtu), [`is_bound`](Self::is_bound), [`is_readable`](Self::is_readable),
@@ -62,6 +64,7 @@ pub struct Slep {
     handed: BTreeMap<SendId, Handed>,
     window: Window,
     kept: Kept,
+    datagrams: Datagrams,
     timers: Timers,
     rebind_at: Option<Time>,
     patience: Backoff,
@@ -92,9 +95,25 @@ struct Handed {
 
 #[derive(Clone, Copy, Debug)]
 enum What {
-    Hello { is_question: bool },
+    Datagram(DatagramId),
+    Hello {
+        is_question: bool,
+    },
     Owed(Name, Owed),
     Part(StreamId, u64),
+    /// That datagrams arrived: the other end repeats them if this gets lost.
+    Receipt,
+}
+
+/// How a U_PDU goes out.
+#[derive(Clone, Copy)]
+struct Postage {
+    to: Address,
+    priority: u8,
+    ttl: Option<Duration>,
+    /// If not the one that the client is bound with.
+    service: Option<Service>,
+    what: What,
 }
 
 /// What is known of a U_PDU that the node has no more.
@@ -117,6 +136,8 @@ pub enum Event {
     Bound,
     /// The connection is to be closed, and made again: what the node says cannot be read.
     Close,
+    /// A reliable datagram was acknowledged.
+    Delivered(DatagramId),
     /// Both ends have finished a stream, and each has all of the other: it is no more.
     Finished(StreamId),
     /// Another node has opened a stream.
@@ -134,6 +155,8 @@ pub enum Event {
     Refused(BindReason),
     /// A stream is broken: it is no more.
     Reset(StreamId, Reason),
+    /// A reliable datagram was not acknowledged in time.
+    Undelivered(DatagramId),
     /// The node has unbound the client, which will ask again.
     Unbound(UnbindReason),
     /// There is room again after a stream had taken less than it was given.
@@ -163,6 +186,7 @@ impl Slep {
             handed: BTreeMap::new(),
             window: Window::new(config.node_window, config.horizon),
             kept: Kept::default(),
+            datagrams: Datagrams::default(),
             timers: Timers::default(),
             rebind_at: None,
             patience: Backoff::new(config.times.rebind),
@@ -236,6 +260,7 @@ impl Slep {
         }
         while let Some(timer) = self.timers.take(now) {
             match timer {
+                Timer::Datagram(id) => self.check_datagram(now, id),
                 Timer::Peer(address) => self.check_peer(now, address),
                 Timer::Stream(id) => self.check_stream(now, id),
             }

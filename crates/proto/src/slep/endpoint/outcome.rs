@@ -23,7 +23,8 @@ impl Slep {
                     self.watch(id);
                 }
             }
-            What::Hello { .. } | What::Owed(..) => {}
+            What::Datagram(id) => self.handle_datagram_confirmed(now, id),
+            What::Hello { .. } | What::Owed(..) | What::Receipt => {}
         }
     }
 
@@ -104,6 +105,8 @@ impl Slep {
                     self.owe(to, name, owed);
                 }
             }
+            What::Datagram(id) => self.datagrams.list(id),
+            What::Receipt => {}
             What::Hello { is_question } => self.owe_hello(to, is_question),
         }
     }

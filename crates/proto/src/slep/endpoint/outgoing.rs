@@ -1,14 +1,15 @@
 //! What the node is given.
 
-use super::{Event, Handed, Loss, Slep, What};
+use super::{Event, Handed, Loss, Postage, Slep, What};
 use crate::s5066::Address;
+use crate::s5066::sis::Confirmation;
 use crate::s5066::sis::client::{NotSent, Send};
 use crate::slep::peer::{Greeting, Owed};
 use crate::slep::reason::Reason;
 use crate::slep::stream::Stream;
 use crate::slep::wire::{
-    self, Addresses, CREDIT, Credit, DATA, DEFLATE, Data, First, Hello, MOST, Name, Open, Part,
-    Pdu, Ranges, State,
+    self, Addresses, CREDIT, Credit, DATA, DEFLATE, Data, First, Hello, Ids, MOST, Name, Open,
+    Part, Pdu, Ranges, State,
 };
 use crate::time::Time;
 
@@ -16,21 +17,14 @@ use crate::time::Time;
 const OPEN: usize = 7;
 /// Octets of a STATE before its ranges.
 const STATE: usize = 9;
-
-/// How a U_PDU goes out.
-#[derive(Clone, Copy)]
-struct Postage {
-    to: Address,
-    priority: u8,
-    ttl: Option<std::time::Duration>,
-    what: What,
-}
+/// Octets of a RECEIPT before its numbers.
+const RECEIPT: usize = 3;
 
 impl Slep {
     /// Hands to the node what it may have.
     pub(super) fn pump(&mut self, now: Time) {
         while self.client.is_ready() && self.window.has_room() {
-            if !self.say(now) && !self.send_part(now) {
+            if !(self.say(now) || self.post(now) || self.send_part(now) || self.post(now)) {
                 return;
             }
         }
@@ -38,6 +32,7 @@ impl Slep {
 
     /// Says something that is not data; whether there was anything.
     fn say(&mut self, now: Time) -> bool {
+        let mtu = usize::from(self.mtu());
         while let Some(address) = self.talks.pop_front() {
             let Some(peer) = self.peers.get_mut(&address) else { continue };
             peer.is_listed = false;
@@ -45,7 +40,10 @@ impl Slep {
                 continue;
             }
             let hello = peer.owed_hello.take();
-            let owed = if hello.is_none() { peer.owed.pop_first() } else { None };
+            let room = mtu.saturating_sub(RECEIPT) / 2;
+            let receipts = if hello.is_none() { peer.datagrams.take_receipts(room) } else { None };
+            let is_other = hello.is_some() || receipts.is_some();
+            let owed = if is_other { None } else { peer.owed.pop_first() };
             // Others have their turn before it.
             self.talk(address);
             let mut octets = Vec::new();
@@ -54,6 +52,9 @@ impl Slep {
                 let hello = Hello { is_question, epoch: self.epoch, uptime, accepts: DEFLATE };
                 Pdu::Hello(hello).emit(&mut octets);
                 (What::Hello { is_question }, 15)
+            } else if let Some((epoch, ids)) = receipts {
+                Pdu::Receipt { epoch, ids: Ids::new(&ids) }.emit(&mut octets);
+                (What::Receipt, 15)
             } else if let Some((name, owed)) = owed {
                 let Some(priority) = self.write_owed(address, name, owed, &mut octets) else {
                     continue;
@@ -63,7 +64,11 @@ impl Slep {
                 continue;
             };
             return self
-                .hand(now, &octets, Postage { to: address, priority, ttl: None, what })
+                .hand(
+                    now,
+                    &octets,
+                    Postage { to: address, priority, ttl: None, service: None, what },
+                )
                 .is_ok();
         }
         false
@@ -167,7 +172,8 @@ impl Slep {
             } else if is_listed {
                 self.ready.push(next_priority, id);
             }
-            let postage = Postage { to, priority, ttl, what: What::Part(id, number) };
+            let postage =
+                Postage { to, priority, ttl, service: None, what: What::Part(id, number) };
             match self.hand(now, &octets, postage) {
                 Ok(()) => {
                     self.stats.handed.parts += 1;
@@ -187,22 +193,30 @@ impl Slep {
         false
     }
 
-    fn hand(&mut self, now: Time, octets: &[u8], postage: Postage) -> Result<(), NotSent> {
-        let Postage { to, priority, ttl, what } = postage;
+    pub(super) fn hand(
+        &mut self,
+        now: Time,
+        octets: &[u8],
+        postage: Postage,
+    ) -> Result<(), NotSent> {
+        let Postage { to, priority, ttl, service, what } = postage;
         let send = Send {
             to,
             to_sap: self.config.sap,
             priority,
             is_expedited: false,
-            service: None,
+            service,
             ttl: ttl.unwrap_or_default(),
             u_pdu: octets,
         };
         let id = self.client.send(send)?;
+        let is_confirmed = service.is_none_or(|service| service.confirmation != Confirmation::None);
         self.stats.handed.u_pdus += 1;
         self.stats.handed.octets += octets.len() as u64;
-        let share = self.window.handle_sent(now, octets.len());
-        self.handed.insert(id, Handed { to, what, share });
+        if is_confirmed {
+            let share = self.window.handle_sent(now, octets.len());
+            self.handed.insert(id, Handed { to, what, share });
+        }
         Ok(())
     }
 }

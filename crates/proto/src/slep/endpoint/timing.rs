@@ -24,6 +24,9 @@ impl Slep {
                 self.ready.push(stream.priority(), id);
             }
         }
+        let parked = self.peers.get_mut(&address);
+        let parked = parked.map(|peer| std::mem::take(&mut peer.datagrams.parked));
+        parked.into_iter().flatten().for_each(|id| self.datagrams.list(id));
         self.talk(address);
     }
 

@@ -1,4 +1,5 @@
 mod bench;
+mod datagrams;
 mod property;
 mod streams;
 mod wire;

@@ -184,8 +184,10 @@ impl Stage {
                     Event::Accepted(_)
                     | Event::Bound
                     | Event::Close
+                    | Event::Delivered(_)
                     | Event::Refused(_)
                     | Event::Unbound(_)
+                    | Event::Undelivered(_)
                     | Event::Writable(_) => {}
                 }
             }
