@@ -13,6 +13,7 @@ mod s5066_node;
 mod secure;
 mod sis;
 mod sis_pair;
+mod slep;
 mod tcp;
 mod tcpnc;
 mod text;
@@ -42,6 +43,7 @@ pub const TARGETS: &[Target] = &[
     ("sis_pair", sis_pair::pair),
     ("sis_primitive", sis::primitive),
     ("sis_server", sis::server),
+    ("slep", slep::end),
     ("tcp_connection", tcp::connection),
     ("tcp_segment", tcp::segment),
     ("tcpnc_layer", tcpnc::layer),

@@ -16,8 +16,8 @@ use crate::time::{Time, earliest};
 const NUMBER_BITS: u32 = 15;
 /// A number well above 0, so that any lower one can be rebuilt.
 const ORIGIN: u64 = 1 << 32;
-/// Words that say which streams of a process were seen.
-const SEEN_WORDS: usize = 64;
+/// Words that say which streams of a process were seen: so many may be opened before the first is heard of.
+const SEEN_WORDS: usize = 192;
 /// Processes at the other end whose streams are remembered.
 const MOST_EPOCHS: usize = 4;
 /// Answers about streams that are not remembered, at most.

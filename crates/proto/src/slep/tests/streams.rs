@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::bench::{Bench, Fate, NODES};
-use crate::slep::{Addresses, Config, Event, Options, Read, Reason, StreamId};
+use crate::slep::{Addresses, Config, Event, Options, Read, Reason, StreamId, Waiting};
 
 fn bench() -> Bench {
     let mut bench = Bench::new(&Config::default());
@@ -167,4 +167,46 @@ fn an_opening_in_doubt_goes_again_to_a_process_that_was_there_before() {
     let there = opened(&mut bench);
     assert_eq!(read(&mut bench, 1, there).0, b"pay once");
     assert_eq!(bench.events(0).first(), Some(&Event::Accepted(here)));
+}
+
+#[test]
+fn an_opening_that_may_still_come_is_not_sent_again() {
+    let mut bench = bench();
+    bench.pass(Duration::from_secs(10));
+    let here = open(&mut bench, b"pay once");
+    bench.run();
+    bench.disconnect(0);
+    bench.connect(0);
+    bench.run();
+    // The node that has the opening has not sent it; the question and its answer overtake it.
+    while bench.air.len() > 1 {
+        bench.carry(1, Fate::Arrives);
+        bench.run();
+    }
+
+    assert_eq!(bench.events(0), [Event::Bound, Event::Reset(here, Reason::RESTARTED)]);
+    bench.deliver();
+    opened(&mut bench);
+    // When it asks whether the stream is still there, it is told that it is not.
+    bench.pass(Duration::from_secs(900));
+    bench.deliver();
+    assert_eq!(bench.ends[1].slep.stats().live, 0);
+}
+
+#[test]
+fn an_exchange_overtakes_a_bulk_transfer() {
+    let mut bench = bench();
+    let bulk = open(&mut bench, &vec![7; 200_000]);
+    bench.deliver();
+    bench.ends[0].slep.write(bulk, &vec![7; 200_000]);
+    let here = open(&mut bench, b"question");
+
+    bench.run();
+
+    // All of it is with the node, which orders by priority.
+    let waiting = bench.ends[0].slep.status(bench.now);
+    let waiting: Vec<_> = waiting.map(|status| (status.stream, status.waits_for)).collect();
+    assert_eq!(waiting[1], (here, Waiting::Confirmation));
+    let raised = bench.air.iter().filter(|(_, request)| request.priority == 5).count();
+    assert!((1..=4).contains(&raised), "{raised}");
 }
