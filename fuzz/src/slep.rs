@@ -172,7 +172,8 @@ impl Run {
     fn indicate(&mut self, from: Address, s_pdu: Vec<u8>) {
         let (errored, missing) = (Vec::new(), Vec::new());
         let mode = Mode::Arq { in_order: false };
-        let indication = Indication { from, to: NEAR, mode, s_pdu, errored, missing };
+        let indication =
+            Indication { from, to: NEAR, mode, is_expedited: false, s_pdu, errored, missing };
         self.server.handle_indication(self.now, &indication);
     }
 

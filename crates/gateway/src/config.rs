@@ -235,6 +235,8 @@ pub fn parameters() -> Vec<Description> {
         proto::rules::PARAMETERS.describe(&[("rule", proto::rules::Options::default())]),
         proto::ipclient::PARAMETERS
             .describe(&[("[ipclient]", ipclient::defaults()), ("[[hf]]", client)]),
+        proto::hfpep::PARAMETERS.describe(&[("[hfpep]", proto::hfpep::Config::default())]),
+        proto::slep::PARAMETERS.describe(&[("[hfpep]", proto::slep::Config::default())]),
         proto::s5066::parameters::PARAMETERS
             .describe(&[("[s5066]", gateway.clone()), ("[[hf]]", simulated)]),
         SLOT.describe(&[("slot", node::Config { access: slotted, ..gateway })]),

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use proto::hfpep;
 use proto::s5066::Address;
+use proto::slep;
 use settings::{Complaint, Entry, Section};
 
 use super::ipclient::{PORT, Route, routes, server};
@@ -52,7 +53,9 @@ const MAX_INTERFACES: usize = 64;
 
 /// Reads the section.
 pub(super) fn read(section: &Section<'_>) -> Result<HfPep, Complaint> {
-    let parameters = hfpep::Config::default();
+    let mut parameters = hfpep::Config::default();
+    section.apply(&hfpep::PARAMETERS, &mut parameters)?;
+    section.apply(&slep::PARAMETERS, &mut parameters.slep)?;
     let local = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
     let server = either(section, "server", local, server)?;
     let mode = either(section, "mode", Mode::Transparent, |entry| entry.word(&MODES))?;

@@ -10,6 +10,7 @@
 //! `docs/hfpep.md`.
 
 mod config;
+mod parameters;
 mod pep;
 mod session;
 pub mod stats;
@@ -18,6 +19,7 @@ mod tests;
 pub mod wire;
 
 pub use config::Config;
+pub use parameters::PARAMETERS;
 pub use pep::{Event, HfPep};
 pub use session::{Phase, SessionId};
 pub use stats::Stats;

@@ -249,9 +249,15 @@ impl HfPep {
 
     /// Takes what happened to streams.
     fn settle(&mut self, now: Time) {
+        while self.slep.poll_datagram().is_some() {
+            self.stats.datagrams_unwanted += 1;
+        }
         while let Some(event) = self.slep.poll_event() {
             match event {
-                slep::Event::Accepted(_) => {}
+                // Nothing here sends datagrams.
+                slep::Event::Accepted(_)
+                | slep::Event::Delivered(_)
+                | slep::Event::Undelivered(_) => {}
                 slep::Event::Bound => self.events.push_back(Event::Bound),
                 slep::Event::Close => self.events.push_back(Event::Close),
                 slep::Event::Refused(reason) => self.events.push_back(Event::Refused(reason)),

@@ -17,6 +17,8 @@ pub struct Stats {
     pub sessions_reset: u64,
     /// Streams that began with something else than an opening.
     pub openings_malformed: u64,
+    /// Datagrams that came on the access point of streams.
+    pub datagrams_unwanted: u64,
     /// Connections there are.
     pub sessions: u64,
 }

@@ -137,6 +137,7 @@ impl Pep {
                 Some(Options {
                     priority: options.priority.unwrap_or(Options::default().priority),
                     ttl,
+                    is_compressed: options.compression.unwrap_or(true),
                 })
             }
             Verdict::Pass { service: rules::Service::IpClient, .. } | Verdict::Block { .. } => None,
