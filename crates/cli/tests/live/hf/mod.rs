@@ -4,6 +4,7 @@ mod clients;
 mod hostile;
 mod ip;
 mod modem;
+mod pep;
 mod rules;
 mod sis;
 

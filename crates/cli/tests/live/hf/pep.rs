@@ -1,0 +1,223 @@
+//! TCP over the radio by HF-PEP, with programs that know nothing of it.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use super::{Net, SOON};
+use crate::namespaces::wait_until;
+use crate::transfer::Transfer;
+
+/// How long a program waits for the radio.
+const PATIENCE: Duration = Duration::from_secs(60);
+const FAST: &str = "--speed 240000 --seed 12";
+
+impl Net {
+    /// Gives both hosts addresses and some way to each other, which only HF-PEP makes lead anywhere.
+    fn addresses(&self) {
+        for (host, own) in [(0, 1), (1, 2)] {
+            for command in [
+                "sysctl -qw net.ipv6.conf.all.disable_ipv6=0".to_owned(),
+                "ip link add lan0 type veth peer name lan1".to_owned(),
+                "sysctl -qw net.ipv6.conf.lan0.disable_ipv6=0".to_owned(),
+                "ip link set lan0 up".to_owned(),
+                "ip link set lan1 up".to_owned(),
+                format!("ip address add 10.{own}.0.1/16 dev lan0"),
+                format!("ip address add fd0{own}::1/32 dev lan0 nodad"),
+                "ip route add default dev lan0".to_owned(),
+                "ip -6 route add default dev lan0".to_owned(),
+            ] {
+                self.nets.run(&self.hosts[host], &command);
+            }
+        }
+    }
+
+    /// Two hosts, the radio, and HF-PEP on both hosts, `more` in the configuration of the first.
+    fn with_peps(options: &str, more: &str) -> Self {
+        let mut net = Self::with_radio(options);
+        net.addresses();
+        net.start_gateway(0, &(pep(0) + more));
+        net.start_gateway(1, &pep(1));
+        for host in [0, 1] {
+            net.expect_state(host, "hfpep", "bound");
+        }
+        net
+    }
+
+    fn listen(&self, host: usize, at: &str) -> TcpListener {
+        self.nets.within(&self.hosts[host], || TcpListener::bind(at).unwrap())
+    }
+
+    fn dial(&self, host: usize, to: &str) -> TcpStream {
+        let to: SocketAddr = to.parse().unwrap();
+        let connect = || TcpStream::connect_timeout(&to, PATIENCE).unwrap();
+        let stream = self.nets.within(&self.hosts[host], connect);
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+}
+
+fn pep(host: usize) -> String {
+    let node = ["0.10.20.31", "0.10.20.30"][host];
+    let far = 2 - host;
+    format!("[[hfpep.peer]]\nnode = \"{node}\"\nto = [\"10.{far}.0.0/16\", \"fd0{far}::/32\"]\n")
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn connections_keep_their_addresses_and_both_directions_end_by_themselves() {
+    let net = Net::with_peps(FAST, "");
+
+    for (own, far) in [("10.1.0.1", "10.2.0.1:7"), ("fd01::1", "[fd02::1]:7")] {
+        let listener = net.listen(1, far);
+        let mut client = net.dial(0, far);
+        client.write_all(b"a question").unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        let (mut server, from) = listener.accept().unwrap();
+        server.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut asked = String::new();
+        server.read_to_string(&mut asked).unwrap();
+        server.write_all(b"the answer").unwrap();
+        drop(server);
+        let mut told = String::new();
+        client.read_to_string(&mut told).unwrap();
+
+        assert_eq!((asked.as_str(), told.as_str()), ("a question", "the answer"));
+        assert_eq!(from, client.local_addr().unwrap());
+        assert_eq!(from.ip().to_string(), own);
+    }
+    let is_over = || [0, 1].iter().all(|&host| net.status(host)["hfpep"]["connections"] == 0);
+    assert!(wait_until(SOON, is_over), "{}\n{}", net.status(0), net.status(1));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn transfers_both_ways_arrive_whole_beside_each_other() {
+    let net = Net::with_peps("--speed 240000 --ber 1e-6 --seed 13", "");
+    let [a, b] = &net.hosts;
+
+    let there = Transfer::start(&net.nets, a, (b, "10.2.0.1"), 200_000);
+    let back = Transfer::start(&net.nets, b, (a, "10.1.0.1"), 200_000);
+    let more = Transfer::start(&net.nets, a, (b, "fd02::1"), 50_000);
+
+    for transfer in [there, back, more] {
+        transfer.finish(2 * SOON);
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn who_is_refused_or_blocked_gets_a_reset() {
+    let rule = "[[rule]]\nname = \"no-mail\"\nto-port = 25\nblock = \"reset\"\n";
+    let net = Net::with_peps(FAST, rule);
+    let _mail = net.listen(1, "10.2.0.1:25");
+
+    for to in ["10.2.0.1:9", "10.2.0.1:25"] {
+        // The reset may come as soon as the connection is there.
+        let to: SocketAddr = to.parse().unwrap();
+        let connect = || TcpStream::connect_timeout(&to, PATIENCE);
+        let ended = net.nets.within(&net.hosts[0], connect).and_then(|mut client| {
+            client.set_read_timeout(Some(PATIENCE))?;
+            client.write_all(b"is anybody there?")?;
+            client.read(&mut [0; 10])
+        });
+
+        assert_eq!(ended.unwrap_err().kind(), ErrorKind::ConnectionReset, "{to}");
+    }
+    let (near, far) = (net.status(0), net.status(1));
+    assert_eq!(near["rules"][0]["blocked"], 1, "{near}");
+    assert_eq!(near["hfpep_connections_refused"], 1, "{near}");
+    assert_eq!(far["hfpep_targets_failed"], 1, "{far}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_port_of_the_gateway_stands_for_a_target() {
+    let listen = "[[hfpep.listen]]\nat = \"127.0.0.1:8000\"\nnode = \"0.10.20.31\"\n\
+                  target = \"10.2.0.1:80\"\n";
+    let net = Net::with_peps(FAST, listen);
+    let listener = net.listen(1, "10.2.0.1:80");
+
+    let mut client = net.dial(0, "127.0.0.1:8000");
+    client.write_all(b"hello").unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    let mut heard = [0; 5];
+    server.read_exact(&mut heard).unwrap();
+
+    assert_eq!(&heard, b"hello");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_connection_survives_its_nodes_and_is_reset_when_a_gateway_is_gone() {
+    let mut net = Net::with_peps(FAST, "");
+    let listener = net.listen(1, "10.2.0.1:7");
+    let mut client = net.dial(0, "10.2.0.1:7");
+    client.write_all(b"before").unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    server.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut heard = [0; 6];
+    server.read_exact(&mut heard).unwrap();
+
+    // Both nodes at once, with what they hold.
+    client.write_all(b" in between").unwrap();
+    net.radio().signal(Signal::SIGKILL);
+    net.radio().finish(SOON);
+    net.expect_state(0, "hfpep", "no connection");
+    client.write_all(b" after").unwrap();
+    net.start_radio(FAST);
+    for host in [0, 1] {
+        net.expect_state(host, "hfpep", "bound");
+    }
+    let mut rest = [0; 17];
+    server.read_exact(&mut rest).unwrap();
+    server.write_all(b"all of it").unwrap();
+    let mut told = [0; 9];
+    client.read_exact(&mut told).unwrap();
+
+    assert_eq!(&rest, b" in between after");
+    assert_eq!(&told, b"all of it");
+
+    // The far gateway, which tells nobody.
+    net.gateway(1).signal(Signal::SIGKILL);
+    net.gateway(1).finish(SOON);
+    assert_eq!(server.read(&mut [0; 1]).map_err(|error| error.kind()).unwrap_or(0), 0);
+    net.start_gateway(1, &pep(1));
+    net.expect_state(1, "hfpep", "bound");
+    client.write_all(b"to nobody").unwrap();
+    let error = client.read(&mut [0; 1]).unwrap_err();
+
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn nothing_of_hf_pep_stays_behind_when_it_ends() {
+    let mut net = Net::with_peps(FAST, "");
+    let host = net.hosts[0].clone();
+    let left = |net: &Net| {
+        let commands = ["nft list tables", "ip rule", "ip -6 rule", "ip route show table 29810"];
+        commands.map(|command| net.nets.run(&host, command)).concat()
+    };
+    let before = left(&net);
+
+    net.gateway(0).signal(Signal::SIGTERM);
+    net.gateway(0).finish(SOON);
+
+    for mine in ["inet trackway", "29810", "local default"] {
+        assert!(before.contains(mine), "{before}");
+        assert!(!left(&net).contains(mine), "{}", left(&net));
+    }
+    // A crash leaves a rule, which the next start takes over and removes.
+    net.start_gateway(0, &pep(0));
+    net.gateway(0).signal(Signal::SIGKILL);
+    net.gateway(0).finish(SOON);
+    let is_plain = wait_until(SOON, || !left(&net).contains("inet trackway"));
+    assert!(is_plain, "{}", left(&net));
+    net.start_gateway(0, &pep(0));
+    net.gateway(0).signal(Signal::SIGTERM);
+    net.gateway(0).finish(SOON);
+    assert!(!left(&net).contains("29810"), "{}", left(&net));
+}
