@@ -22,13 +22,17 @@ run_hf_real() {
         ip -n "$net-$node" link set dev lo up
     done
     start_radio
-    start_ip_client 0 0.10.20.31 10.88.0.1 10.88.0.2
-    start_ip_client 1 0.10.20.30 10.88.0.2 10.88.0.1
+    start_clients 0 0.10.20.31 1 2
+    start_clients 1 0.10.20.30 2 1
     for node in 0 1; do
-        wait_for "IP over HF" is_bound $node
+        wait_for "IP and TCP over HF" is_bound $node
     done
     ping_by_radio
-    curl_by_radio
+    start web 1 python3 -u -m http.server --directory "$directory" 8000
+    wait_for "the web server" listens 1 8000
+    curl_by_radio plain 10.88.0.2
+    curl_by_radio with 10.89.0.2
+    stop web
     stop radio
     remove_chain
     print_radio_table
@@ -71,20 +75,27 @@ start_radio() {
     wait_for "the radio" grep -q 'ready' "$directory/radio.log"
 }
 
-# start_ip_client NODE PEERS_NODE_ADDRESS ADDRESS PEERS_ADDRESS
-start_ip_client() {
+# start_clients NODE PEERS_NODE_ADDRESS OWN_NUMBER PEERS_NUMBER
+#
+# Each host has two addresses: TCP to 10.88.0.0/16 goes as IP, TCP to 10.89.0.0/16 by HF-PEP.
+start_clients() {
     start_gateway "$1" << END
 [ipclient]
-addresses = ["$3/24"]
+addresses = ["10.88.0.$3/32", "10.89.0.$3/32"]
 
 [[ipclient.route]]
 node = "$2"
-to = ["$4/32"]
+to = ["10.88.0.$4/32", "10.89.0.$4/32"]
+
+[hfpep]
+[[hfpep.peer]]
+node = "$2"
+to = ["10.89.0.$4/32"]
 END
 }
 
 is_bound() {
-    gateway_status "$1" | grep -q '"state": *"bound"'
+    [ "$(gateway_status "$1" | grep -o '"state": *"bound"' | wc -l)" = 2 ]
 }
 
 ping_by_radio() {
@@ -102,22 +113,21 @@ ping_by_radio() {
     result[answers]="$(grep -c 'bytes from' "$directory/ping.out") of $hf_pings"
 }
 
+# curl_by_radio WAY ADDRESS
 curl_by_radio() {
-    local size began=$SECONDS
-    start web 1 python3 -u -m http.server --directory "$directory" 8000
-    wait_for "the web server" listens 1 8000
+    local size first time began=$SECONDS
+    rm -f "$directory/download"
     start curl 0 curl -sS --max-time $hf_limit -o "$directory/download" \
-        -w '%{time_connect} %{time_total} %{size_download}\n' http://10.88.0.2:8000/file
+        -w '%{time_starttransfer} %{time_total} %{size_download}\n' "http://$2:8000/file"
     while is_running curl; do
         size=$(size_of "$directory/download")
         progress "curl: $size of $hf_octets octets after $((SECONDS - began)) s"
     done
-    stop web
-    read -r connected time size < "$directory/curl.out"
-    result[connect]=$(LC_ALL=C printf '%.1f s' "$connected")
-    result[time]=$(LC_ALL=C printf '%.1f s' "$time")
-    [ "$size" = $hf_octets ] || result[time]="unfinished after ${result[time]}: $size octets"
-    result[goodput]=$(goodput "$size" "$time")
+    read -r first time size < "$directory/curl.out"
+    result[$1,first]=$(LC_ALL=C printf '%.1f s' "$first")
+    result[$1,time]=$(LC_ALL=C printf '%.1f s' "$time")
+    [ "$size" = $hf_octets ] || result[$1,time]="unfinished: $size octets"
+    result[$1,goodput]=$(goodput "$size" "$time")
 }
 
 # goodput OCTETS SECONDS
@@ -131,14 +141,16 @@ print_radio_table() {
     echo
     radio_line "ping, $hf_pings packets: answered" "${result[answers]:--}"
     radio_line "  round trip" "${result[ping]:--}"
-    radio_line "curl, $((hf_octets / 1000)) KB: connected after" "${result[connect]}"
-    radio_line "  whole file" "${result[time]}"
-    radio_line "  goodput" "${result[goodput]}"
     radio_line "transmissions, A and B" "$(of_radio transmissions)"
     radio_line "  frames of data" "$(of_radio data)"
     radio_line "  again, also to fill blocks" "$(of_radio repeats)"
     radio_line "  acknowledgements" "$(of_radio acks)"
     radio_line "time on the air" "$(of_radio on_air_s) s"
+    echo
+    line "" "TCP over IP client" "HF-PEP" "ratio"
+    row "curl, $((hf_octets / 1000)) KB: whole file" time
+    row "  first octet of the answer" first
+    row "  goodput" goodput
     echo
     echo "Who transmitted when: $out/hf.svg; every frame: $out/a.pcapng, $out/b.pcapng (Wireshark)."
 }

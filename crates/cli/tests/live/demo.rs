@@ -37,7 +37,8 @@ fn it_compares_and_leaves_nothing_behind() {
     let row = |title| printed.lines().find(|line| line.contains(title)).unwrap_or_default();
     assert!(row("ping, 1 packets: answered").ends_with("1 of 1"), "{printed}");
     assert!(row("  goodput").contains("bit/s"), "{printed}");
-    assert!(!row("  whole file").contains("unfinished"), "{printed}");
+    assert!(row("KB: whole file").contains(" s"), "{printed}");
+    assert!(!printed.contains("unfinished"), "{printed}");
     for file in ["hf.svg", "a.pcapng", "b.pcapng"] {
         let len = fs::metadata(demo.out.join(file)).map_or(0, |file| file.len());
         assert!(len > 1_000, "{file}: {len} octets");

@@ -30,6 +30,8 @@ const ROUTES: u32 = 29_810;
 const PRIORITY: u32 = 100;
 /// Who made the rule and the routes, as `ip route` shows it.
 const PROTOCOL: u8 = 116;
+/// Ends of borrowed addresses that are remembered, each for a day after its last packet.
+const BORROWED: u32 = 65_536;
 const FIXED: usize = 12;
 const FRA_PRIORITY: u16 = 6;
 const FRA_FWMARK: u16 = 10;
@@ -56,6 +58,8 @@ pub(crate) struct Plan {
 pub(crate) struct Diversion {
     nft: Nft,
     netlink: Netlink,
+    /// An address of each family whose rule and route there are.
+    families: Vec<IpAddr>,
 }
 
 impl Diversion {
@@ -64,18 +68,15 @@ impl Diversion {
     /// # Errors
     /// When `nft` is missing or refuses, or the kernel takes no rule, with the remedy.
     pub(crate) fn set_up(plan: &Plan) -> anyhow::Result<Self> {
-        let mut netlink = Netlink::open().context("cannot ask the kernel")?;
-        let families: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
-        for family in families {
-            match change(&mut netlink, family, true) {
-                // A machine without IPv6 has no rules for it.
-                Err(error)
-                    if family.is_ipv6() && error.raw_os_error() == Some(libc::EAFNOSUPPORT) => {}
-                outcome => outcome.context("no rule for diverted connections")?,
-            }
-        }
+        let netlink = Netlink::open().context("cannot ask the kernel")?;
         let nft = Nft::start("inet", &plan.script(), NEEDS)?;
-        Ok(Self { nft, netlink })
+        let mut diversion = Self { nft, netlink, families: Vec::new() };
+        for family in plan.families() {
+            change(&mut diversion.netlink, family, true)
+                .with_context(|| format!("no rule for connections diverted to {family}"))?;
+            diversion.families.push(family);
+        }
+        Ok(diversion)
     }
 
     /// What `nft` has said since it was asked last, which is nothing but complaints.
@@ -95,11 +96,8 @@ impl AsFd for Diversion {
 
 impl Drop for Diversion {
     fn drop(&mut self) {
-        let families: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
-        for family in families {
-            if let Err(error) = change(&mut self.netlink, family, false)
-                && family.is_ipv4()
-            {
+        for &family in &self.families {
+            if let Err(error) = change(&mut self.netlink, family, false) {
                 warn!(%error, "the rule for diverted connections is not removed");
             }
         }
@@ -145,6 +143,16 @@ fn change(netlink: &mut Netlink, family: IpAddr, adds: bool) -> io::Result<()> {
 }
 
 impl Plan {
+    /// An address of each family that connections are diverted of; a machine may have but one.
+    fn families(&self) -> impl Iterator<Item = IpAddr> {
+        let families = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+        families
+            .into_iter()
+            .zip(self.ports)
+            .filter(|(_, port)| *port != 0)
+            .map(|(family, _)| family)
+    }
+
     /// The orders that make the table.
     fn script(&self) -> Vec<String> {
         let rule = |chain: &str, rule: String| format!("add rule inet {TABLE} {chain} {rule}");
@@ -161,6 +169,11 @@ impl Plan {
             };
             orders.push(format!(
                 "add set inet {TABLE} {set} {{ type {kind}; flags interval; auto-merge;{elements} }}"
+            ));
+            let borrowed = set.replace("far", "borrowed");
+            orders.push(format!(
+                "add set inet {TABLE} {borrowed} {{ type {kind} . inet_service; size {BORROWED}; flags \
+                 dynamic,timeout; timeout 1d; }}"
             ));
         }
         orders.push(format!(
@@ -197,8 +210,21 @@ impl Plan {
              accept; }}"
         ));
         orders.push(rule("output", "meta l4proto != tcp accept".to_owned()));
+        // Answers of this host's own servers to addresses that we have borrowed go out here.
+        for (own, set) in [("ip", "borrowed4"), ("ip6", "borrowed6")] {
+            orders.push(rule(
+                "output",
+                format!(
+                    "meta mark {OWN:#x} fib saddr type != local update @{set} {{ {own} saddr . tcp \
+                     sport }}"
+                ),
+            ));
+        }
         orders.push(rule("output", format!("meta mark {OWN:#x} accept")));
-        // Answers of this host's own servers to addresses that we have borrowed come this way too.
+        for (own, set) in [("ip", "borrowed4"), ("ip6", "borrowed6")] {
+            let which = format!("{own} daddr . tcp dport @{set}");
+            orders.push(rule("output", format!("{which} meta mark set {MARK:#x} accept")));
+        }
         for far in ["ip daddr @far4", "ip6 daddr @far6"] {
             orders.push(rule("output", format!("{far} meta mark set {MARK:#x}")));
         }
@@ -222,15 +248,18 @@ mod tests {
         let chain = "policy accept; }";
         let (prerouting, output) =
             ("add rule inet trackway prerouting", "add rule inet trackway output");
+        let borrowed = "inet_service; size 65536; flags dynamic,timeout; timeout 1d; }";
         let from = "iifname { \"eth1\", \"lo\" }";
         let expected = [
             "add table inet trackway { flags owner; }".to_owned(),
             "add set inet trackway far4 { type ipv4_addr; flags interval; auto-merge; elements = { \
              10.9.0.0/16 }; }"
                 .to_owned(),
+            format!("add set inet trackway borrowed4 {{ type ipv4_addr . {borrowed}"),
             "add set inet trackway far6 { type ipv6_addr; flags interval; auto-merge; elements = { \
              fd09::/16 }; }"
                 .to_owned(),
+            format!("add set inet trackway borrowed6 {{ type ipv6_addr . {borrowed}"),
             format!(
                 "add chain inet trackway prerouting {{ type filter hook prerouting priority mangle; \
                  {chain}"
@@ -252,7 +281,17 @@ mod tests {
                 "add chain inet trackway output {{ type route hook output priority mangle; {chain}"
             ),
             format!("{output} meta l4proto != tcp accept"),
+            format!(
+                "{output} meta mark 0x7472776b fib saddr type != local update @borrowed4 {{ ip saddr \
+                 . tcp sport }}"
+            ),
+            format!(
+                "{output} meta mark 0x7472776b fib saddr type != local update @borrowed6 {{ ip6 saddr \
+                 . tcp sport }}"
+            ),
             format!("{output} meta mark 0x7472776b accept"),
+            format!("{output} ip daddr . tcp dport @borrowed4 meta mark set 0x74727064 accept"),
+            format!("{output} ip6 daddr . tcp dport @borrowed6 meta mark set 0x74727064 accept"),
             format!("{output} ip daddr @far4 meta mark set 0x74727064"),
             format!("{output} ip6 daddr @far6 meta mark set 0x74727064"),
         ];
