@@ -21,6 +21,6 @@ pub mod wire;
 pub use config::Config;
 pub use parameters::PARAMETERS;
 pub use pep::{Event, HfPep};
-pub use session::{Phase, SessionId};
+pub use session::{Phase, SessionId, Status};
 pub use stats::Stats;
 pub use wire::{Opening, Target, Tls};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::config::Config;
-use super::session::{Phase, Session, SessionId, Stage};
+use super::session::{Session, SessionId, Stage, Status};
 use super::stats::Stats;
 use super::wire::{MAX_NAME, Opening};
 use crate::rng::Rng;
@@ -124,25 +124,30 @@ impl HfPep {
             return Err(NotOpened::Full);
         }
         let until = now + self.config.first_data;
-        let session = self.add(now, peer, Stage::Gathering { opening, options, until });
+        let stage = Stage::Gathering { options, until };
+        let session =
+            Session { peer, is_initiator: true, opening: Some(opening), stage, since: now };
+        let session = self.add(session);
         self.gathering.insert((until, session));
         self.stats.sessions_opened += 1;
         Ok(session)
     }
 
-    fn add(&mut self, now: Time, peer: Address, stage: Stage) -> SessionId {
+    fn add(&mut self, session: Session) -> SessionId {
         self.next += 1;
-        let session = SessionId(self.next);
-        self.sessions.insert(session, Session { peer, stage, since: now });
-        session
+        let id = SessionId(self.next);
+        self.sessions.insert(id, session);
+        id
     }
 
     /// Opens the stream of a connection that waited for its first data.
     fn launch(&mut self, now: Time, id: SessionId) -> Option<StreamId> {
         let session = self.sessions.get_mut(&id)?;
-        let Stage::Gathering { opening, options, until } = &session.stage else { return None };
+        let Stage::Gathering { options, until } = &session.stage else { return None };
         let mut head = Vec::new();
-        opening.emit(self.config.magic, &mut head);
+        if let Some(opening) = &session.opening {
+            opening.emit(self.config.magic, &mut head);
+        }
         self.gathering.remove(&(*until, id));
         match self.slep.open(now, session.peer, Addresses::default(), *options) {
             Ok(stream) => {
@@ -265,7 +270,10 @@ impl HfPep {
                 slep::Event::Opened { stream, from, addresses } => {
                     if addresses == Addresses::default() {
                         let stage = Stage::Arriving { stream, head: Vec::new() };
-                        let session = self.add(now, from, stage);
+                        let (is_initiator, opening) = (false, None);
+                        let session =
+                            Session { peer: from, is_initiator, opening, stage, since: now };
+                        let session = self.add(session);
                         self.of_stream.insert(stream, session);
                         self.stats.sessions_received += 1;
                     } else {
@@ -317,6 +325,7 @@ impl HfPep {
                     Ok(Some((opening, data))) => {
                         let data = data.to_vec();
                         session.stage = Stage::Connecting { stream, data };
+                        session.opening = Some(opening.clone());
                         self.events.push_back(Event::Connect { session: id, from, opening });
                     }
                     Ok(None) | Err(_) => {
@@ -370,16 +379,17 @@ impl HfPep {
         self.slep.is_bound()
     }
 
-    /// How far a connection is, with whom, and since when there is one.
-    #[must_use]
-    pub fn session(&self, id: SessionId) -> Option<(Phase, Address, Time)> {
-        self.sessions.get(&id).map(|session| (session.phase(), session.peer, session.since))
-    }
-
-    /// The stream of a connection, if it has one.
-    #[must_use]
-    pub fn stream(&self, id: SessionId) -> Option<StreamId> {
-        self.sessions.get(&id)?.stream()
+    /// How each connection is, the oldest first.
+    pub fn status(&self, now: Time) -> impl Iterator<Item = Status> {
+        self.sessions.iter().map(move |(id, session)| Status {
+            session: *id,
+            peer: session.peer,
+            is_initiator: session.is_initiator,
+            opening: session.opening.clone(),
+            phase: session.phase(),
+            age: now.since(session.since),
+            stream: session.stream().and_then(|stream| self.slep.status_of(now, stream)),
+        })
     }
 
     /// The streams below.

@@ -1,8 +1,10 @@
 //! A connection that is carried.
 
+use std::time::Duration;
+
 use super::wire::Opening;
 use crate::s5066::Address;
-use crate::slep::{Options, StreamId};
+use crate::slep::{self, Options, StreamId};
 use crate::time::Time;
 
 /// Names a connection of this process; never used again.
@@ -12,15 +14,38 @@ pub struct SessionId(pub u64);
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) peer: Address,
+    /// Whether it was opened here.
+    pub(super) is_initiator: bool,
+    /// Whom it is for, when that is known.
+    pub(super) opening: Option<Opening>,
     pub(super) stage: Stage,
     pub(super) since: Time,
+}
+
+/// How a connection is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Status {
+    /// Which.
+    pub session: SessionId,
+    /// The node at its other end.
+    pub peer: Address,
+    /// Whether it was opened here.
+    pub is_initiator: bool,
+    /// Whom it is for; `None` until the opening has arrived.
+    pub opening: Option<Opening>,
+    /// How far it is.
+    pub phase: Phase,
+    /// How old it is.
+    pub age: Duration,
+    /// Its stream; `None` until there is one.
+    pub stream: Option<slep::Status>,
 }
 
 /// How far a connection is.
 #[derive(Debug)]
 pub(super) enum Stage {
     /// Opened here; its stream waits for the first data.
-    Gathering { opening: Opening, options: Options, until: Time },
+    Gathering { options: Options, until: Time },
     /// Opened by the other end, whose opening is not whole yet.
     Arriving { stream: StreamId, head: Vec<u8> },
     /// Opened by the other end; the user is connecting to the target. What came behind the opening

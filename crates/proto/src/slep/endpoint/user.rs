@@ -141,21 +141,26 @@ impl Slep {
 
     /// How each stream is, the oldest first.
     pub fn status(&self, now: Time) -> impl Iterator<Item = Status> {
-        self.streams.iter().map(move |(id, stream)| {
-            let peer = self.peers.get(&stream.peer);
-            let is_waiting = peer.is_some_and(|peer| peer.waits_until.is_some());
-            Status {
-                stream: *id,
-                peer: stream.peer,
-                addresses: stream.addresses,
-                is_initiator: stream.is_initiator(),
-                is_accepted: stream.has_heard || !stream.is_initiator(),
-                age: now.since(stream.since),
-                waits_for: stream.waits_for(is_waiting || self.client.mtu().is_none()),
-                unacknowledged: stream.sending.octets(),
-                unread: stream.receiving.octets(),
-                traffic: stream.traffic,
-            }
+        self.streams.keys().filter_map(move |id| self.status_of(now, *id))
+    }
+
+    /// How a stream is.
+    #[must_use]
+    pub fn status_of(&self, now: Time, id: StreamId) -> Option<Status> {
+        let stream = self.streams.get(&id)?;
+        let peer = self.peers.get(&stream.peer);
+        let is_waiting = peer.is_some_and(|peer| peer.waits_until.is_some());
+        Some(Status {
+            stream: id,
+            peer: stream.peer,
+            addresses: stream.addresses,
+            is_initiator: stream.is_initiator(),
+            is_accepted: stream.has_heard || !stream.is_initiator(),
+            age: now.since(stream.since),
+            waits_for: stream.waits_for(is_waiting || self.client.mtu().is_none()),
+            unacknowledged: stream.sending.octets(),
+            unread: stream.receiving.octets(),
+            traffic: stream.traffic,
         })
     }
 
