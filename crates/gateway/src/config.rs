@@ -160,9 +160,10 @@ impl Config {
         config.tunnel = tunnel.map(|section| tunnel::read(&section, folder)).transpose()?;
         let ip_client = root.section("ipclient")?;
         config.ip_client = ip_client.map(|section| ipclient::read(&section)).transpose()?;
-        config.hf_pep = root.section("hfpep")?.map(|section| hfpep::read(&section)).transpose()?;
-        config.s5066 = root.section("s5066")?.map(|section| s5066::read(&section)).transpose()?;
         config.tls = tls::read(&root, folder)?;
+        let hf_pep = root.section("hfpep")?;
+        config.hf_pep = hf_pep.map(|section| hfpep::read(&section, &config.tls)).transpose()?;
+        config.s5066 = root.section("s5066")?.map(|section| s5066::read(&section)).transpose()?;
         config.rules = rules::read(&root, &config)?;
         if let Some(level) = root.get("log")? {
             config.log = level.word(&LEVELS)?;

@@ -8,7 +8,8 @@ use proto::slep;
 use settings::{Complaint, Entry, Section};
 
 use super::ipclient::{PORT, Route, routes, server};
-use super::{device, either};
+use super::{device, either, tls};
+use crate::tls::{Destination, Profile, Role, TargetProfile};
 
 /// TCP connections over a STANAG 5066 server.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +24,8 @@ pub struct HfPep {
     pub peers: Vec<Route>,
     /// Ports where connections to one target are taken.
     pub listeners: Vec<Listener>,
+    /// The TLS profile by which targets are met, where another end asks for TLS.
+    pub tls: Option<String>,
     /// The parameters of its core.
     pub parameters: hfpep::Config,
 }
@@ -51,8 +54,8 @@ const MODES: [(&str, Mode); 2] = [("transparent", Mode::Transparent), ("shore", 
 const MAX_LISTENERS: usize = 256;
 const MAX_INTERFACES: usize = 64;
 
-/// Reads the section.
-pub(super) fn read(section: &Section<'_>) -> Result<HfPep, Complaint> {
+/// Reads the section; it may name one of the profiles.
+pub(super) fn read(section: &Section<'_>, profiles: &[Profile]) -> Result<HfPep, Complaint> {
     let mut parameters = hfpep::Config::default();
     section.apply(&hfpep::PARAMETERS, &mut parameters)?;
     section.apply(&slep::PARAMETERS, &mut parameters.slep)?;
@@ -75,7 +78,27 @@ pub(super) fn read(section: &Section<'_>) -> Result<HfPep, Complaint> {
              set transparent",
         ));
     }
-    Ok(HfPep { server, mode, interfaces, peers, listeners, parameters })
+    let tls = section.get("tls")?.map(|entry| client(&entry, profiles)).transpose()?;
+    Ok(HfPep { server, mode, interfaces, peers, listeners, tls, parameters })
+}
+
+/// The profile by which targets are met.
+fn client(entry: &Entry<'_>, profiles: &[Profile]) -> Result<String, Complaint> {
+    let name = tls::name(entry, profiles, "client")?;
+    let roles = profiles.iter().filter(|profile| profile.name == name).map(|it| &it.role);
+    for role in roles {
+        let Role::Client(client) = role else { continue };
+        let is_host = |target: &&TargetProfile| matches!(target.to, Destination::Host(..));
+        if let Some(target) = client.targets.iter().find(is_host) {
+            let what = format!(
+                "target {} is at {}: names are not looked up here, an address is needed (and \
+                 server-name for the certificate)",
+                target.id, target.to
+            );
+            return Err(entry.complain(what));
+        }
+    }
+    Ok(name)
 }
 
 fn listeners(section: &Section<'_>) -> Result<Vec<Listener>, Complaint> {

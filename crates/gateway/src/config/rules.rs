@@ -7,7 +7,7 @@ use proto::rules::{
 };
 use settings::{Complaint, Entry, Section};
 
-use super::{Config, device, ipclient};
+use super::{Config, device, ipclient, tls};
 
 /// The rules of a gateway.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -138,6 +138,9 @@ fn pass(section: &Section<'_>, config: &Config) -> Result<Options, Complaint> {
         let what = format!("there is no section [{}] for this rule", service.name());
         return Err(entry.complain(what));
     }
+    if let Some(entry) = section.get("tls")? {
+        tls::name(&entry, &config.tls, "server")?;
+    }
     Ok(options)
 }
 
@@ -263,6 +266,15 @@ mod tests {
             (
                 "name = \"a\"\nservice = \"ipclient\"\ntls = \"office\"",
                 "7: rule.tls: tls = \"office\", service = \"ipclient\" are not allowed together",
+            ),
+            (
+                "name = \"a\"\ntls = \"office\"",
+                "6: rule.tls: there is no [[tls]] with the name \"office\"",
+            ),
+            (
+                "name = \"a\"\ntls = \"x\"\n[[tls]]\nname = \"x\"\nrole = \"client\"\n\
+                 trust-anchors = \"ca.crt\"",
+                "6: rule.tls: the role of \"x\" is \"client\": one with \"server\" is needed",
             ),
             ("name = \"a\"\nenabled = 1", "6: rule.enabled: 1 is not allowed: true or false"),
             ("name = \"a\"\nto_port = 1", "6: rule.to_port: is called to-port"),

@@ -67,6 +67,27 @@ pub(super) fn read(root: &Section<'_>, folder: Option<&Path>) -> Result<Vec<Prof
     Ok(profiles)
 }
 
+/// The name of a profile that there is, with the role that is needed: `"client"` or `"server"`.
+pub(super) fn name(
+    entry: &Entry<'_>,
+    profiles: &[Profile],
+    needed: &str,
+) -> Result<String, Complaint> {
+    let name = entry.text()?;
+    let Some(profile) = profiles.iter().find(|profile| profile.name == name) else {
+        return Err(entry.complain(format!("there is no [[tls]] with the name {name:?}")));
+    };
+    let role = match profile.role {
+        Role::Client(_) => "client",
+        Role::Server(_) => "server",
+    };
+    if role != needed {
+        let what = format!("the role of {name:?} is {role:?}: one with {needed:?} is needed");
+        return Err(entry.complain(what));
+    }
+    Ok(name.to_owned())
+}
+
 /// Refuses keys of the other role.
 fn refuse(section: &Section<'_>, keys: &[&str], role: &str) -> Result<(), Complaint> {
     for key in keys {

@@ -20,6 +20,7 @@ pub(crate) enum Subject {
     NoAddress,
     NoFarClient,
     ProfileDiffers,
+    TlsFailed,
     Unclaimed,
     VersionDiffers,
 }
@@ -70,7 +71,7 @@ impl Subject {
             | Self::ProfileDiffers
             | Self::Unclaimed
             | Self::VersionDiffers => 1,
-            Self::Firewall | Self::NeighbourDown | Self::NeighbourUp => 30,
+            Self::Firewall | Self::NeighbourDown | Self::NeighbourUp | Self::TlsFailed => 30,
         }
     }
 }

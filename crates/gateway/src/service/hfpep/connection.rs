@@ -1,15 +1,15 @@
 //! A TCP connection of this host that HF-PEP carries.
 
-use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::{Shutdown, TcpStream};
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use nix::libc::linger;
 use nix::sys::epoll::EpollFlags;
-use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 use proto::slep::Reason;
 use proto::time::Time;
+
+use super::wire::{HANDSHAKE, Heard, Wire, is_passing};
+use crate::tls::Failure;
 
 /// How long the target may take to answer.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -19,9 +19,8 @@ pub(super) const UNSENT: usize = 64 << 10;
 /// A connection to a client or a target.
 #[derive(Debug)]
 pub(super) struct Connection {
-    stream: TcpStream,
-    /// Until when the target may answer; `None` when it has.
-    answer_until: Option<Time>,
+    wire: Wire,
+    stage: Stage,
     /// Octets from here that the stream has not taken.
     pub(super) untaken: Vec<u8>,
     /// Octets for here that the kernel has not taken: `unsent[sent..]`.
@@ -43,36 +42,32 @@ enum End {
     Told,
 }
 
-/// What reading from a connection gave.
+/// How far a connection to a target is; one to a client is always open.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Heard {
-    /// The program here has finished.
-    End,
-    /// Nothing now.
-    Nothing,
-    /// So many octets.
-    Octets(usize),
-    /// The connection was reset.
-    Reset,
+pub(super) enum Stage {
+    /// The target may answer until then.
+    Connecting(Time),
+    /// The TLS handshake with it may take until then.
+    Greeting(Time),
+    /// It carries octets.
+    Open,
 }
 
 impl Connection {
     /// One that a client has made.
-    pub(super) fn accepted(stream: TcpStream) -> Self {
-        Self::new(stream, None)
+    pub(super) fn accepted(wire: Wire) -> Self {
+        Self::new(wire, Stage::Open)
     }
 
     /// One that is being made to a target.
-    pub(super) fn connecting(now: Time, stream: TcpStream) -> Self {
-        Self::new(stream, Some(now + ANSWER))
+    pub(super) fn connecting(now: Time, wire: Wire) -> Self {
+        Self::new(wire, Stage::Connecting(now + ANSWER))
     }
 
-    fn new(stream: TcpStream, answer_until: Option<Time>) -> Self {
-        // What little there is goes at once; the radio gathers.
-        let _ = stream.set_nodelay(true);
+    fn new(wire: Wire, stage: Stage) -> Self {
         Self {
-            stream,
-            answer_until,
+            wire,
+            stage,
             untaken: Vec::new(),
             unsent: Vec::new(),
             sent: 0,
@@ -82,31 +77,49 @@ impl Connection {
         }
     }
 
-    /// Until when the target may answer, if it has not.
-    pub(super) fn answer_until(&self) -> Option<Time> {
-        self.answer_until
+    /// How far it is.
+    pub(super) fn stage(&self) -> Stage {
+        self.stage
     }
 
-    /// What came of the attempt to connect.
+    /// Until when the target may go on as it is, if it is waited for.
+    pub(super) fn waits_until(&self) -> Option<Time> {
+        match self.stage {
+            Stage::Connecting(until) | Stage::Greeting(until) => Some(until),
+            Stage::Open => None,
+        }
+    }
+
+    /// What came of the attempt to connect. It is open then, unless a handshake follows.
     ///
     /// # Errors
     /// Why there is no connection.
-    pub(super) fn take_answer(&mut self) -> Result<(), Reason> {
-        let error = getsockopt(&self.stream, sockopt::SocketError).unwrap_or(0);
-        if error != 0 {
-            return Err(reason_of(&io::Error::from_raw_os_error(error)));
+    pub(super) fn take_answer(&mut self, now: Time) -> Result<(), Reason> {
+        self.wire.take_answer().map_err(|error| reason_of(&error))?;
+        let has_tls = self.wire.has_tls();
+        self.stage = if has_tls { Stage::Greeting(now + HANDSHAKE) } else { Stage::Open };
+        Ok(())
+    }
+
+    /// Takes the handshake with the target further. It is open as soon as that is complete.
+    ///
+    /// # Errors
+    /// When it fails; the target has been told.
+    pub(super) fn greet(&mut self) -> Result<(), Failure> {
+        if self.wire.greet()?.is_some() {
+            self.stage = Stage::Open;
         }
-        self.answer_until = None;
         Ok(())
     }
 
     /// What epoll is to look for now.
     pub(super) fn wanted(&self) -> EpollFlags {
         let mut wanted = EpollFlags::empty();
-        if self.answer_until.is_some() || self.has_unsent() {
+        let is_connecting = matches!(self.stage, Stage::Connecting(_));
+        if is_connecting || self.has_unsent() || self.wire.wants_flush() {
             wanted |= EpollFlags::EPOLLOUT;
         }
-        if self.answer_until.is_none() && !self.has_heard_end && self.untaken.is_empty() {
+        if !is_connecting && !self.has_heard_end && self.untaken.is_empty() {
             wanted |= EpollFlags::EPOLLIN;
         }
         wanted
@@ -114,18 +127,17 @@ impl Connection {
 
     /// Reads once.
     pub(super) fn read(&mut self, into: &mut [u8]) -> Heard {
-        match self.stream.read(into) {
-            Ok(0) => {
-                self.has_heard_end = true;
-                Heard::End
-            }
-            Ok(len) => Heard::Octets(len),
-            Err(error) if is_passing(&error) => Heard::Nothing,
-            Err(_) => Heard::Reset,
-        }
+        let heard = self.wire.read(into);
+        self.has_heard_end |= matches!(heard, Heard::End | Heard::Failed(Failure::Cut));
+        heard
     }
 
-    /// Whether the program here has finished.
+    /// Whether there may be octets that the kernel does not tell of any more.
+    pub(super) fn may_hold_octets(&self) -> bool {
+        self.wire.has_tls() && self.untaken.is_empty()
+    }
+
+    /// Whether the program here has finished, or was cut off.
     pub(super) fn has_heard_end(&self) -> bool {
         self.has_heard_end
     }
@@ -152,21 +164,25 @@ impl Connection {
     /// # Errors
     /// When the connection is broken.
     pub(super) fn flush(&mut self) -> Result<(), Reason> {
+        match self.give() {
+            Err(error) if !is_passing(&error) => Err(Reason::CONNECTION_RESET),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    fn give(&mut self) -> io::Result<()> {
         while self.has_unsent() {
-            match self.stream.write(&self.unsent[self.sent..]) {
-                Ok(len) => self.sent += len,
-                Err(error) if is_passing(&error) => return Ok(()),
-                Err(_) => return Err(Reason::CONNECTION_RESET),
-            }
+            self.sent += self.wire.write(&self.unsent[self.sent..])?;
         }
         if self.sent > 0 {
             self.sent = 0;
             // A connection that is idle keeps no buffer.
             self.unsent = Vec::new();
         }
+        self.wire.flush()?;
         if self.end == End::Due {
+            self.wire.end()?;
             self.end = End::Told;
-            let _ = self.stream.shutdown(Shutdown::Write);
         }
         Ok(())
     }
@@ -182,20 +198,14 @@ impl Connection {
 
     /// Breaks it off: the program here gets a reset.
     pub(super) fn abort(self) {
-        reset(&self.stream);
+        self.wire.abort();
     }
 }
 
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
+        self.wire.as_fd()
     }
-}
-
-/// Breaks a connection off with a reset, when it is dropped.
-pub(super) fn reset(stream: &TcpStream) {
-    // Otherwise it ends as if all were well.
-    let _ = setsockopt(stream, sockopt::Linger, &linger { l_onoff: 1, l_linger: 0 });
 }
 
 /// What a failed attempt means to the other end.
@@ -206,8 +216,4 @@ pub(super) fn reason_of(error: &io::Error) -> Reason {
         ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => Reason::TARGET_UNREACHABLE,
         _ => Reason::UNSPECIFIED,
     }
-}
-
-fn is_passing(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }

@@ -2,16 +2,22 @@
 //! other.
 //!
 //! ```text
-//!   clients ══▶ listener ─▶ rules ─▶ HfPep ⇄ Dial ─TCP 5066─ server
-//!   targets ◀══════════════════════
+//!   clients ══▶ listener ─▶ rules ─▶ lobby ─▶ HfPep ⇄ Dial ─TCP 5066─ server
+//!   targets ◀═══════════════════════════════
 //! ```
 //!
-//! One thread, as for IP. While there is no server, connections wait.
+//! One thread, as for IP. While there is no server, connections wait. Where TLS ends here, a client is in
+//! the lobby until its handshake has told whom it wants; a target is connected to before its handshake.
 
+mod clients;
 mod connection;
 mod connections;
 mod entry;
+mod lobby;
+mod termination;
+mod wire;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd as _;
@@ -22,8 +28,7 @@ use nix::poll::{PollFd, PollFlags};
 use nix::sys::epoll::EpollFlags;
 use proto::hfpep::{Event, HfPep, Opening, SessionId, Target};
 use proto::rng::Rng;
-use proto::rules::{self, Verdict};
-use proto::slep::{Options, Reason};
+use proto::slep::Reason;
 use proto::time::{Time, earliest};
 use serde::Serialize;
 use tracing::{debug, info, warn};
@@ -36,10 +41,14 @@ use crate::config::hfpep::Mode;
 use crate::config::{self, Config};
 use crate::linux::tcp::{start_connecting, start_connecting_from};
 use crate::reactor::{Driver, has_input};
+use crate::tls::Failure;
 
-use connection::{Connection, Heard, reason_of, reset};
+use connection::{Connection, Stage, reason_of};
 use connections::Connections;
-use entry::{Arrived, Entry};
+use entry::Entry;
+use lobby::Lobby;
+use termination::Termination;
+use wire::{Heard, Wire};
 
 pub(super) const KIND: Kind = Kind {
     name: "hfpep",
@@ -60,7 +69,11 @@ struct Pep {
     rules: Rules,
     dial: Dial,
     pep: HfPep,
+    termination: Termination,
+    lobby: Lobby,
     connections: Connections,
+    /// Connections whose TLS was cut off: reset when the other end has what came before.
+    cut: BTreeSet<SessionId>,
     buffer: Vec<u8>,
     received: Box<[u8]>,
     counters: Counters,
@@ -84,6 +97,8 @@ struct Status {
     state: &'static str,
     server: SocketAddr,
     connections: usize,
+    /// Clients whose TLS handshake is not complete.
+    handshakes: usize,
 }
 
 impl Pep {
@@ -99,7 +114,10 @@ impl Pep {
             rules: Rules::new(&setup.config.rules.table)?,
             dial: Dial::new(Time::ZERO, config.server),
             pep: HfPep::new(Time::ZERO, config.parameters.clone(), rng),
+            termination: Termination::new(&setup.config.tls, config.tls.as_deref())?,
+            lobby: Lobby::default(),
             connections: Connections::new()?,
+            cut: BTreeSet::new(),
             buffer: Vec::new(),
             received: vec![0; READ].into_boxed_slice(),
             counters: Counters::default(),
@@ -107,48 +125,11 @@ impl Pep {
         })
     }
 
-    /// Takes a connection that a client has made.
-    fn take_client(&mut self, now: Time, arrived: Arrived) {
-        let Arrived { stream, client, node, target } = arrived;
-        let options = self.options(now, client, target);
-        let opened = options.zip(node).and_then(|(options, node)| {
-            let target = Target::Address { source: client, destination: target };
-            let opening = Opening { target, tls: None };
-            self.pep.open(now, node, opening, options).ok()
-        });
-        let Some(session) = opened else {
-            debug!(%client, %target, "connection refused: a rule, no peer, or too many");
-            self.counters.connections_refused += 1;
-            reset(&stream);
-            return;
-        };
-        self.counters.connections_accepted += 1;
-        if let Err(connection) = self.connections.add(session, Connection::accepted(stream)) {
-            connection.abort();
-            self.pep.reset(session, Reason::NO_ROOM);
-        }
-    }
-
-    /// How the rules want a connection to be carried; `None` if not.
-    fn options(&mut self, now: Time, client: SocketAddr, target: SocketAddr) -> Option<Options> {
-        match self.rules.decide(now, client, target).verdict {
-            Verdict::Pass { service: rules::Service::HfPep, options } => {
-                let ttl = options.ttl.filter(|ttl| !ttl.is_zero());
-                Some(Options {
-                    priority: options.priority.unwrap_or(Options::default().priority),
-                    ttl,
-                    is_compressed: options.compression.unwrap_or(true),
-                })
-            }
-            Verdict::Pass { service: rules::Service::IpClient, .. } | Verdict::Block { .. } => None,
-        }
-    }
-
     /// Makes the connection that another end asks for.
     fn connect(&mut self, now: Time, session: SessionId, opening: &Opening) {
-        match self.start(opening) {
-            Ok(stream) => {
-                let connection = Connection::connecting(now, stream);
+        match self.start(now, opening) {
+            Ok(wire) => {
+                let connection = Connection::connecting(now, wire);
                 if let Err(connection) = self.connections.add(session, connection) {
                     connection.abort();
                     self.pep.reset(session, Reason::NO_ROOM);
@@ -156,63 +137,104 @@ impl Pep {
             }
             Err(reason) => {
                 debug!(%reason, ?opening, "no connection to the target");
+                self.counters.targets_unknown += u64::from(reason == Reason::NO_SERVICE);
                 self.pep.reset(session, reason);
             }
         }
     }
 
-    fn start(&mut self, opening: &Opening) -> Result<std::net::TcpStream, Reason> {
-        let (Target::Address { source, destination }, None) = (&opening.target, &opening.tls)
-        else {
-            self.counters.targets_unknown += 1;
-            return Err(Reason::NO_SERVICE);
+    fn start(&mut self, now: Time, opening: &Opening) -> Result<Wire, Reason> {
+        let (to, session) = match (&opening.target, &opening.tls) {
+            (target, Some(tls)) => {
+                let (to, session) = self.termination.connect(now, target, tls)?;
+                (to, Some(session))
+            }
+            (Target::Address { destination, .. }, None) => (*destination, None),
+            (Target::AuthId(_), None) => return Err(Reason::NO_SERVICE),
         };
-        let stream = match self.config.mode {
-            Mode::Transparent => start_connecting_from(*source, *destination),
-            Mode::Shore => start_connecting(*destination),
+        let stream = match (self.config.mode, &opening.target) {
+            (Mode::Transparent, Target::Address { source, .. }) => {
+                start_connecting_from(*source, to)
+            }
+            (Mode::Transparent | Mode::Shore, _) => start_connecting(to),
         };
-        stream.map_err(|error: io::Error| {
+        let stream = stream.map_err(|error: io::Error| {
             self.counters.targets_failed += 1;
             reason_of(&error)
-        })
+        })?;
+        Ok(Wire::new(stream, session))
     }
 
     /// Acts on what epoll says of a connection.
     fn handle_connection(&mut self, now: Time, session: SessionId, ready: EpollFlags) {
         let Some(connection) = self.connections.get_mut(session) else { return };
-        if connection.answer_until().is_some() {
-            match connection.take_answer() {
+        match connection.stage() {
+            Stage::Connecting(_) => match connection.take_answer(now) {
                 Ok(()) => {
                     self.counters.connections_made += 1;
-                    self.pep.accept(session);
+                    self.greet(now, session);
                 }
                 Err(reason) => {
                     self.counters.targets_failed += 1;
                     self.give_up(session, reason);
                 }
+            },
+            Stage::Greeting(_) => self.greet(now, session),
+            Stage::Open if ready.contains(EpollFlags::EPOLLERR) => {
+                self.give_up(session, Reason::CONNECTION_RESET);
             }
-        } else if ready.contains(EpollFlags::EPOLLERR) {
-            self.give_up(session, Reason::CONNECTION_RESET);
-        } else if ready.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLHUP) {
-            self.read(now, session);
+            Stage::Open => {
+                if ready.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLHUP) {
+                    self.read(now, session);
+                }
+            }
         }
         self.write(now, session);
     }
 
+    /// Goes on with a target that is connected: its handshake, if it has one, and what follows.
+    fn greet(&mut self, now: Time, session: SessionId) {
+        let Some(connection) = self.connections.get_mut(session) else { return };
+        if matches!(connection.stage(), Stage::Greeting(_)) {
+            if let Err(failure) = connection.greet() {
+                let reason = self.termination.fail(now, failure);
+                return self.give_up(session, reason);
+            }
+            if connection.stage() != Stage::Open {
+                return;
+            }
+            self.termination.establish();
+        }
+        self.pep.accept(session);
+        self.read(now, session);
+    }
+
     /// Takes what a program here has written.
     fn read(&mut self, now: Time, session: SessionId) {
-        let Some(connection) = self.connections.get_mut(session) else { return };
-        if !connection.untaken.is_empty() || connection.has_heard_end() {
-            return;
-        }
-        match connection.read(&mut self.received) {
-            Heard::Octets(len) => {
-                let taken = self.pep.write(now, session, &self.received[..len]);
-                connection.untaken.extend_from_slice(&self.received[taken..len]);
+        while let Some(connection) = self.connections.get_mut(session) {
+            if !connection.untaken.is_empty() || connection.has_heard_end() {
+                return;
             }
-            Heard::End => self.pep.finish(now, session),
-            Heard::Nothing => {}
-            Heard::Reset => self.give_up(session, Reason::CONNECTION_RESET),
+            match connection.read(&mut self.received) {
+                Heard::Octets(len) => {
+                    let taken = self.pep.write(now, session, &self.received[..len]);
+                    connection.untaken.extend_from_slice(&self.received[taken..len]);
+                    if !connection.may_hold_octets() {
+                        return;
+                    }
+                }
+                Heard::End => return self.pep.finish(now, session),
+                Heard::Nothing => return,
+                Heard::Failed(failure) => {
+                    let reason = self.termination.fail(now, failure);
+                    if failure != Failure::Cut {
+                        return self.give_up(session, reason);
+                    }
+                    self.cut.insert(session);
+                    return;
+                }
+                Heard::Reset => return self.give_up(session, Reason::CONNECTION_RESET),
+            }
         }
     }
 
@@ -223,6 +245,9 @@ impl Pep {
         connection.untaken.drain(..taken);
         if connection.untaken.is_empty() {
             connection.untaken = Vec::new();
+            if connection.may_hold_octets() {
+                self.read(now, session);
+            }
         }
         self.connections.watch(session);
     }
@@ -278,16 +303,35 @@ impl Pep {
         }
     }
 
-    /// Gives up targets that do not answer.
+    /// Resets connections that were cut off, where the other end has what came before.
+    fn handle_cut(&mut self) {
+        let has_all = |session: &SessionId| {
+            let stream = self.pep.stream(*session);
+            stream.is_none_or(|stream| self.pep.slep().unacknowledged(stream) == 0)
+        };
+        let ready: Vec<SessionId> = self.cut.extract_if(.., has_all).collect();
+        for session in ready {
+            self.give_up(session, Reason::CONNECTION_RESET);
+        }
+    }
+
+    /// Gives up targets that do not answer, and handshakes that take too long.
     fn handle_silence(&mut self, now: Time) {
+        for _ in 0..self.lobby.handle_timeout(now) {
+            self.termination.fail(now, Failure::TimedOut);
+        }
         let is_silent =
-            |connection: &Connection| connection.answer_until().is_some_and(|at| at <= now);
-        let all = self.connections.iter();
-        let silent: Vec<SessionId> =
-            all.filter(|(_, it)| is_silent(it)).map(|(session, _)| session).collect();
-        for session in silent {
-            self.counters.targets_failed += 1;
-            self.give_up(session, Reason::TARGET_TIMED_OUT);
+            |connection: &Connection| connection.waits_until().is_some_and(|at| at <= now);
+        let all = self.connections.iter().filter(|(_, it)| is_silent(it));
+        let silent: Vec<(SessionId, Stage)> = all.map(|(at, it)| (at, it.stage())).collect();
+        for (session, stage) in silent {
+            let reason = if matches!(stage, Stage::Greeting(_)) {
+                self.termination.fail(now, Failure::TimedOut)
+            } else {
+                self.counters.targets_failed += 1;
+                Reason::TARGET_TIMED_OUT
+            };
+            self.give_up(session, reason);
         }
     }
 }
@@ -308,6 +352,7 @@ impl Driver for Pep {
         }
         self.handle_silence(now);
         self.pep.handle_timeout(now);
+        self.handle_cut();
         self.buffer.clear();
         loop {
             while let Some(event) = self.pep.poll_event() {
@@ -323,22 +368,31 @@ impl Driver for Pep {
     }
 
     fn next_timeout(&mut self) -> Option<Time> {
-        let silence = self.connections.iter().filter_map(|(_, it)| it.answer_until()).min();
+        let silence = self.connections.iter().filter_map(|(_, it)| it.waits_until()).min();
+        let silence = earliest(silence, self.lobby.next_timeout());
         earliest(earliest(self.dial.next_timeout(), self.pep.next_timeout()), silence)
     }
 
     fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
         fds.push(PollFd::new(self.connections.as_fd(), PollFlags::POLLIN));
+        self.lobby.watch(fds);
         self.entry.watch(fds);
         self.dial.watch(fds);
     }
 
     fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
         let (connections, rest) = ready.split_at(1);
+        let (lobby, rest) = rest.split_at(self.lobby.len());
         let (entry, dialled) = rest.split_at(self.entry.watched());
         if has_input(connections[0]) {
             for (session, ready) in self.connections.ready() {
                 self.handle_connection(now, session, ready);
+            }
+        }
+        for outcome in self.lobby.handle_ready(lobby) {
+            match outcome {
+                Ok(greeted) => self.take_greeted(now, greeted),
+                Err(failure) => drop(self.termination.fail(now, failure)),
             }
         }
         for arrived in self.entry.handle_ready(entry)? {
@@ -366,10 +420,12 @@ impl Service for Pep {
             (true, true) => "bound",
         };
         let server = self.config.server;
-        let status = Status { state, server, connections: self.connections.len() };
+        let (connections, handshakes) = (self.connections.len(), self.lobby.len());
+        let status = Status { state, server, connections, handshakes };
         let dialled = self.dial.stats();
         let mut counters = entries("hfpep_", &self.counters);
         counters.extend(entries("hfpep_", &self.pep.stats()));
+        counters.extend(entries("hfpep_tls_", self.termination.stats()));
         counters.extend(entries("slep_", &self.pep.slep().stats()));
         counters.extend([
             ("hfpep_connects_tried".to_owned(), dialled.tried),
@@ -383,6 +439,7 @@ impl Service for Pep {
         if config.hf_pep.as_ref() != Some(&self.config) {
             return Ok(Reload::Restart);
         }
+        self.termination.reload(&config.tls)?;
         Ok(Reload::Taken(self.rules.replace(&config.rules.table)?))
     }
 

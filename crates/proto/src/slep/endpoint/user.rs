@@ -164,6 +164,12 @@ impl Slep {
         })
     }
 
+    /// Octets that were written and that the other end may not have.
+    #[must_use]
+    pub fn unacknowledged(&self, id: StreamId) -> usize {
+        self.streams.get(&id).map_or(0, |stream| stream.sending.octets())
+    }
+
     /// Whether there is something to read, or the end.
     #[must_use]
     pub fn is_readable(&self, id: StreamId) -> bool {

@@ -1,0 +1,97 @@
+//! What becomes of a client that has connected: whether and how it is carried.
+
+use std::net::SocketAddr;
+
+use proto::hfpep::{Opening, Target, Tls};
+use proto::rules::{Service, Verdict};
+use proto::slep::{Options, Reason};
+use proto::time::Time;
+use tracing::debug;
+
+use super::Pep;
+use super::connection::Connection;
+use super::entry::Arrived;
+use super::lobby::{Call, Greeted};
+use super::wire::Wire;
+
+impl Pep {
+    /// Takes a connection that a client has made.
+    pub(super) fn take_client(&mut self, now: Time, arrived: Arrived) {
+        let Arrived { stream, client, node, target } = arrived;
+        let decided = self.decide(now, client, target).zip(node);
+        let Some(((options, tls), node)) = decided else {
+            return self.refuse(Wire::new(stream, None));
+        };
+        let call = Call { node, client, target, options };
+        let Some(profile) = tls else {
+            let target = Target::Address { source: client, destination: target };
+            return self.open(now, Wire::new(stream, None), &call, Opening { target, tls: None });
+        };
+        let session = self.termination.accept(&profile);
+        let has_session = session.is_some();
+        let wire = Wire::new(stream, session);
+        if !has_session {
+            return self.refuse(wire);
+        }
+        if let Err(wire) = self.lobby.add(now, wire, call) {
+            self.refuse(wire);
+        }
+    }
+
+    /// Goes on with a client whose handshake is complete.
+    pub(super) fn take_greeted(&mut self, now: Time, greeted: Greeted) {
+        let Greeted { wire, call, terms } = greeted;
+        self.termination.establish();
+        let (target, sni) = match terms.auth_id {
+            Some(id) => (Target::AuthId(id.as_str().to_owned()), None),
+            None => {
+                let target = Target::Address { source: call.client, destination: call.target };
+                (target, terms.sni)
+            }
+        };
+        let tls = Some(Tls { sni, alpn: terms.alpn });
+        self.open(now, wire, &call, Opening { target, tls });
+    }
+
+    fn open(&mut self, now: Time, wire: Wire, call: &Call, opening: Opening) {
+        let Ok(session) = self.pep.open(now, call.node, opening, call.options) else {
+            return self.refuse(wire);
+        };
+        self.counters.connections_accepted += 1;
+        if let Err(connection) = self.connections.add(session, Connection::accepted(wire)) {
+            connection.abort();
+            return self.pep.reset(session, Reason::NO_ROOM);
+        }
+        // What came with the end of a handshake goes with the opening.
+        self.read(now, session);
+        self.connections.watch(session);
+    }
+
+    fn refuse(&mut self, wire: Wire) {
+        debug!("connection refused: a rule, no peer, or too many");
+        self.counters.connections_refused += 1;
+        wire.abort();
+    }
+
+    /// How the rules want a connection to be carried, and by which profile TLS ends here; `None` if
+    /// it is not carried.
+    fn decide(
+        &mut self,
+        now: Time,
+        client: SocketAddr,
+        target: SocketAddr,
+    ) -> Option<(Options, Option<String>)> {
+        match self.rules.decide(now, client, target).verdict {
+            Verdict::Pass { service: Service::HfPep, options } => {
+                let ttl = options.ttl.filter(|ttl| !ttl.is_zero());
+                let own = Options {
+                    priority: options.priority.unwrap_or(Options::default().priority),
+                    ttl,
+                    is_compressed: options.compression.unwrap_or(true),
+                };
+                Some((own, options.tls.clone()))
+            }
+            Verdict::Pass { service: Service::IpClient, .. } | Verdict::Block { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Local clients whose TLS handshake is not complete: whom they want is not known yet.
+
+use std::net::SocketAddr;
+use std::os::fd::AsFd as _;
+
+use nix::poll::{PollFd, PollFlags};
+use proto::s5066::Address;
+use proto::slep::Options;
+use proto::time::Time;
+
+use super::wire::{HANDSHAKE, Wire};
+use crate::tls::{Failure, Terms};
+
+/// Clients that may wait here; more are refused.
+const MAX_GUESTS: usize = 1024;
+
+/// The clients that wait here.
+#[derive(Debug, Default)]
+pub(super) struct Lobby {
+    guests: Vec<Guest>,
+}
+
+/// A client in its handshake.
+#[derive(Debug)]
+struct Guest {
+    wire: Wire,
+    call: Call,
+    until: Time,
+}
+
+/// Where a connection goes, and how.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call {
+    pub(super) node: Address,
+    pub(super) client: SocketAddr,
+    pub(super) target: SocketAddr,
+    pub(super) options: Options,
+}
+
+/// A client whose handshake is complete.
+pub(super) struct Greeted {
+    pub(super) wire: Wire,
+    pub(super) call: Call,
+    pub(super) terms: Terms,
+}
+
+impl Lobby {
+    /// Lets a client wait until its handshake is complete.
+    ///
+    /// # Errors
+    /// When there is no room; the client is given back.
+    pub(super) fn add(&mut self, now: Time, wire: Wire, call: Call) -> Result<(), Wire> {
+        if self.guests.len() >= MAX_GUESTS {
+            return Err(wire);
+        }
+        self.guests.push(Guest { wire, call, until: now + HANDSHAKE });
+        Ok(())
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.guests.len()
+    }
+
+    /// Appends what to wait for: [`Self::len`] descriptors.
+    pub(super) fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+        fds.extend(self.guests.iter().map(|guest| {
+            let write =
+                if guest.wire.wants_flush() { PollFlags::POLLOUT } else { PollFlags::empty() };
+            PollFd::new(guest.wire.as_fd(), PollFlags::POLLIN | write)
+        }));
+    }
+
+    /// Clients whose handshake is complete, and why others have none; `ready` answers
+    /// [`Self::watch`].
+    pub(super) fn handle_ready(&mut self, ready: &[PollFlags]) -> Vec<Result<Greeted, Failure>> {
+        let mut outcomes = Vec::new();
+        // From behind: whoever takes the place of one that leaves has had its turn.
+        for (at, ready) in ready.iter().enumerate().rev() {
+            if ready.is_empty() {
+                continue;
+            }
+            match self.guests[at].wire.greet() {
+                Ok(None) => {}
+                Ok(Some(terms)) => {
+                    let terms = terms.clone();
+                    let Guest { wire, call, .. } = self.guests.swap_remove(at);
+                    outcomes.push(Ok(Greeted { wire, call, terms }));
+                }
+                Err(failure) => {
+                    self.guests.swap_remove(at);
+                    outcomes.push(Err(failure));
+                }
+            }
+        }
+        outcomes
+    }
+
+    /// Sends away clients that have waited too long, and returns how many.
+    pub(super) fn handle_timeout(&mut self, now: Time) -> usize {
+        let late = self.guests.extract_if(.., |guest| guest.until <= now);
+        late.map(|guest| guest.wire.abort()).count()
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        self.guests.iter().map(|guest| guest.until).min()
+    }
+}

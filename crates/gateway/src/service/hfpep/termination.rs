@@ -1,0 +1,135 @@
+//! Where TLS ends: the profiles, and what became of the sessions made with them.
+
+use std::net::SocketAddr;
+
+use anyhow::Context as _;
+use proto::hfpep::{Target, Tls};
+use proto::slep::Reason;
+use proto::time::Time;
+use tracing::warn;
+
+use crate::service::complaints::{Complaints, Subject};
+use crate::tls::{Destination, Failure, Profile, Profiles, Session, Stats};
+
+/// The profiles at work.
+pub(super) struct Termination {
+    /// What the configuration says of them.
+    said: Vec<Profile>,
+    profiles: Profiles,
+    /// The profile for targets, if there is one.
+    client: Option<String>,
+    stats: Stats,
+    complaints: Complaints,
+}
+
+impl Termination {
+    /// # Errors
+    /// When a file cannot be used.
+    pub(super) fn new(said: &[Profile], client: Option<&str>) -> anyhow::Result<Self> {
+        Ok(Self {
+            said: said.to_vec(),
+            profiles: Profiles::load(said).context("[[tls]]")?,
+            client: client.map(str::to_owned),
+            stats: Stats::default(),
+            complaints: Complaints::default(),
+        })
+    }
+
+    /// Reads all files anew, for sessions that begin from now on.
+    ///
+    /// # Errors
+    /// When a file cannot be used, and the profiles are not those that there are: nothing has
+    /// changed.
+    pub(super) fn reload(&mut self, said: &[Profile]) -> anyhow::Result<()> {
+        match Profiles::load(said) {
+            Ok(profiles) => {
+                self.profiles = profiles;
+                self.said = said.to_vec();
+            }
+            Err(why) if self.said == said => {
+                warn!(%why, "certificates not read anew: those that there are stay");
+            }
+            Err(why) => return Err(why).context("[[tls]]"),
+        }
+        Ok(())
+    }
+
+    /// The session with a client that has just connected; `None` when there is no such profile.
+    pub(super) fn accept(&mut self, profile: &str) -> Option<Session> {
+        let session = Session::accept(self.profiles.server(profile)?);
+        self.stats.begun += 1;
+        Some(session)
+    }
+
+    /// Where a target is, and the session with it.
+    ///
+    /// # Errors
+    /// Why there can be none.
+    pub(super) fn connect(
+        &mut self,
+        now: Time,
+        target: &Target,
+        tls: &Tls,
+    ) -> Result<(SocketAddr, Session), Reason> {
+        let client = self.client.as_ref().and_then(|name| self.profiles.client(name));
+        let client = client.ok_or(Reason::NO_SERVICE)?;
+        let alpn = tls.alpn.as_deref();
+        let made = match target {
+            Target::Address { destination, .. } => client
+                .connect(tls.sni.as_deref(), destination.ip(), alpn)
+                .map(|session| (*destination, session)),
+            Target::AuthId(id) => client.target(id).and_then(|target| {
+                let Destination::Address(to) = *target.destination() else {
+                    return Err(Failure::UnknownAuthId);
+                };
+                target.connect(alpn).map(|session| (to, session))
+            }),
+        };
+        self.stats.begun += 1;
+        made.map_err(|failure| self.fail(now, failure))
+    }
+
+    /// A handshake is complete.
+    pub(super) fn establish(&mut self) {
+        self.stats.established += 1;
+    }
+
+    /// Counts and logs a failure, and returns what the far end is told of it.
+    pub(super) fn fail(&mut self, now: Time, failure: Failure) -> Reason {
+        self.stats.count(failure);
+        if let Some(left_out) = self.complaints.admit(now, Subject::TlsFailed) {
+            warn!(left_out, "TLS: {failure}");
+        }
+        reason_of(failure)
+    }
+
+    pub(super) fn stats(&self) -> &Stats {
+        &self.stats
+    }
+}
+
+fn reason_of(failure: Failure) -> Reason {
+    match failure {
+        Failure::Cut => Reason::CONNECTION_RESET,
+        Failure::BadCertificate
+        | Failure::Expired
+        | Failure::NotYetValid
+        | Failure::UnknownCa
+        | Failure::WrongName
+        | Failure::WrongUse => Reason::NOT_TRUSTED,
+        Failure::AlpnMismatch
+        | Failure::AlpnRefused
+        | Failure::EndedEarly
+        | Failure::InvalidName
+        | Failure::NoClientCertificate
+        | Failure::NotTls
+        | Failure::Oversized
+        | Failure::PeerRefused(_)
+        | Failure::TimedOut
+        | Failure::UnknownAuthId
+        | Failure::UnknownName
+        | Failure::UnmatchedClient
+        | Failure::Unsupported
+        | Failure::Violation => Reason::TLS_FAILED,
+    }
+}

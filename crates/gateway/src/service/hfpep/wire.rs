@@ -1,0 +1,225 @@
+//! A TCP socket as a place for plain octets, whether TLS is spoken over it or not.
+
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use nix::libc::linger;
+use nix::sys::socket::{getsockopt, setsockopt, sockopt};
+
+use crate::tls::{Failure, Plain, Session, Terms};
+
+/// How long a handshake may take, with a client or a target.
+pub(super) const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Octets that are taken from a socket for TLS in one go.
+const READ: usize = 16 << 10;
+
+/// A socket, and TLS over it if TLS ends here.
+#[derive(Debug)]
+pub(super) struct Wire {
+    stream: TcpStream,
+    tls: Option<Box<Tls>>,
+}
+
+#[derive(Debug)]
+struct Tls {
+    session: Session,
+    /// Octets of the socket that the session has not taken.
+    untaken: Vec<u8>,
+}
+
+/// What reading gave.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Heard {
+    /// The program at the other side has finished.
+    End,
+    /// TLS failed, or was cut off.
+    Failed(Failure),
+    /// Nothing now.
+    Nothing,
+    /// So many octets.
+    Octets(usize),
+    /// The connection was reset.
+    Reset,
+}
+
+impl Wire {
+    /// A socket over which TLS is spoken if there is a session.
+    pub(super) fn new(stream: TcpStream, session: Option<Session>) -> Self {
+        // What little there is goes at once; the radio gathers.
+        let _ = stream.set_nodelay(true);
+        let tls = session.map(|session| Box::new(Tls { session, untaken: Vec::new() }));
+        Self { stream, tls }
+    }
+
+    /// Whether TLS is spoken here.
+    pub(super) fn has_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// What came of the attempt to connect the socket.
+    ///
+    /// # Errors
+    /// Why there is no connection.
+    pub(super) fn take_answer(&self) -> io::Result<()> {
+        match getsockopt(&self.stream, sockopt::SocketError).unwrap_or(0) {
+            0 => Ok(()),
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+
+    /// Takes the handshake further; what was agreed on, as soon as it is complete.
+    ///
+    /// # Errors
+    /// When it fails; the other side has been told.
+    pub(super) fn greet(&mut self) -> Result<Option<&Terms>, Failure> {
+        let Self { stream, tls: Some(tls) } = self else { return Ok(None) };
+        while tls.session.terms().is_none() {
+            let heard = tls.receive(stream);
+            if tls.transmit(stream).is_err_and(|error| !is_passing(&error)) {
+                return Err(Failure::EndedEarly);
+            }
+            match heard {
+                Heard::Octets(_) => {}
+                Heard::Nothing => break,
+                Heard::Failed(failure) => return Err(failure),
+                Heard::End | Heard::Reset => return Err(Failure::EndedEarly),
+            }
+        }
+        Ok(tls.session.terms())
+    }
+
+    /// Reads plain octets.
+    pub(super) fn read(&mut self, into: &mut [u8]) -> Heard {
+        let Self { stream, tls } = self;
+        let Some(tls) = tls else {
+            return match stream.read(into) {
+                Ok(0) => Heard::End,
+                Ok(len) => Heard::Octets(len),
+                Err(error) if is_passing(&error) => Heard::Nothing,
+                Err(_) => Heard::Reset,
+            };
+        };
+        loop {
+            match tls.session.read(into) {
+                Plain::Octets(len) => return Heard::Octets(len),
+                Plain::End => return Heard::End,
+                Plain::Broken => return Heard::Reset,
+                Plain::Nothing => {}
+            }
+            let heard = tls.receive(stream);
+            if !matches!(heard, Heard::Octets(_)) {
+                // An alert, or an answer to what needs no reader.
+                let _ = tls.transmit(stream);
+                return heard;
+            }
+        }
+    }
+
+    /// Takes plain octets, and returns how many.
+    ///
+    /// # Errors
+    /// Those of the socket; `WouldBlock` when there is no room now.
+    pub(super) fn write(&mut self, plain: &[u8]) -> io::Result<usize> {
+        let Self { stream, tls } = self;
+        let Some(tls) = tls else { return stream.write(plain) };
+        match tls.session.write(plain) {
+            0 => {
+                tls.transmit(stream)?;
+                match tls.session.write(plain) {
+                    0 => Err(ErrorKind::WouldBlock.into()),
+                    len => Ok(len),
+                }
+            }
+            len => Ok(len),
+        }
+    }
+
+    /// Gives the socket what was taken and waits for it.
+    ///
+    /// # Errors
+    /// Those of the socket; `WouldBlock` when it does not take all now.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        match &mut self.tls {
+            Some(tls) => tls.transmit(&mut self.stream),
+            None => Ok(()),
+        }
+    }
+
+    /// Says to the other side that what was written is all.
+    ///
+    /// # Errors
+    /// As for [`Self::flush`]: it is to be called again.
+    pub(super) fn end(&mut self) -> io::Result<()> {
+        if let Some(tls) = &mut self.tls {
+            tls.session.end();
+        }
+        self.flush()?;
+        let _ = self.stream.shutdown(Shutdown::Write);
+        Ok(())
+    }
+
+    /// Whether the socket has to take something.
+    pub(super) fn wants_flush(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.session.wants_transmit())
+    }
+
+    /// Breaks it off: the program at the other side gets a reset.
+    pub(super) fn abort(self) {
+        // Without this it would end as if all were well.
+        let _ = setsockopt(&self.stream, sockopt::Linger, &linger { l_onoff: 1, l_linger: 0 });
+    }
+}
+
+impl Tls {
+    /// Moves octets from the socket to the session.
+    fn receive(&mut self, stream: &mut TcpStream) -> Heard {
+        if !self.untaken.is_empty() {
+            return match self.session.receive(&self.untaken) {
+                Ok(taken) => {
+                    self.untaken.drain(..taken);
+                    Heard::Octets(taken)
+                }
+                Err(failure) => Heard::Failed(failure),
+            };
+        }
+        let mut octets = [0; READ];
+        let len = match stream.read(&mut octets) {
+            Ok(0) => {
+                return match self.session.receive_end() {
+                    Ok(()) => Heard::End,
+                    Err(failure) => Heard::Failed(failure),
+                };
+            }
+            Ok(len) => len,
+            Err(error) if is_passing(&error) => return Heard::Nothing,
+            Err(_) => return Heard::Reset,
+        };
+        match self.session.receive(&octets[..len]) {
+            Ok(taken) => {
+                self.untaken = octets[taken..len].to_vec();
+                Heard::Octets(len)
+            }
+            Err(failure) => Heard::Failed(failure),
+        }
+    }
+
+    fn transmit(&mut self, stream: &mut TcpStream) -> io::Result<()> {
+        while self.session.wants_transmit() {
+            self.session.transmit(stream)?;
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for Wire {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+/// Whether an operation is to be tried again.
+pub(super) fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
