@@ -95,8 +95,11 @@ fn run(seed: u64, oracle: &Oracle) -> Run {
     world.auto_routes();
     let to = SocketAddr::new(world.address(nodes[4]).expect("it has a link"), 9);
     let tcp = as_ns3(oracle.mss);
-    let transfer =
-        transfer::SenderConfig { tcp, close: false, ..transfer::SenderConfig::new(to, OCTETS) };
+    let transfer = transfer::SenderConfig {
+        tcp,
+        close: transfer::Close::Never,
+        ..transfer::SenderConfig::new(to, OCTETS)
+    };
     let sender = world.add_app(nodes[0], transfer::Sender::new(transfer));
     let sink = world.add_app(
         nodes[4],

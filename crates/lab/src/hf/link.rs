@@ -139,7 +139,7 @@ impl Link {
         let sender = transfer::SenderConfig {
             tcp,
             start: BEGIN,
-            close: false,
+            close: transfer::Close::Never,
             ..transfer::SenderConfig::new(SocketAddr::new(to, PORT), self.octets)
         };
         let sender = world.add_app(a, transfer::Sender::new(sender));

@@ -17,8 +17,8 @@ pub struct SenderConfig {
     pub destination: SocketAddr,
     /// How many; `None` is without end.
     pub octets: Option<u64>,
-    /// Whether it closes after the last.
-    pub close: bool,
+    /// When it closes.
+    pub close: Close,
     /// When it connects.
     pub start: Time,
     /// When it stops, with what is left unsent, and closes.
@@ -29,6 +29,17 @@ pub struct SenderConfig {
     pub window_points: usize,
 }
 
+/// When a sender closes its side.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Close {
+    /// With the last octet.
+    AfterLast,
+    /// When the peer has answered that.
+    Answered,
+    /// Only when it is stopped.
+    Never,
+}
+
 impl SenderConfig {
     /// So many octets to `destination`, from the beginning of time, and then a close.
     #[must_use]
@@ -37,7 +48,7 @@ impl SenderConfig {
             port: 40_000,
             destination,
             octets: Some(octets),
-            close: true,
+            close: Close::AfterLast,
             start: Time::ZERO,
             stop: None,
             tcp: tcp::Config::default(),
@@ -72,6 +83,8 @@ pub struct SenderStats {
     pub acked: Option<Time>,
     /// When the peer's answer began to arrive.
     pub answered: Option<Time>,
+    /// When the peer had closed its side.
+    pub peer_closed: Option<Time>,
     /// When the connection ended.
     pub ended: Option<Time>,
     /// How it ended.
@@ -123,7 +136,7 @@ impl Sender {
         }
         if self.stats.written.is_none() {
             self.stats.written = Some(now);
-            if self.config.close || self.is_stopped {
+            if self.config.close == Close::AfterLast || self.is_stopped {
                 connection.close();
             }
         }
@@ -155,11 +168,8 @@ impl App for Sender {
             match event {
                 Event::Connected => self.stats.established = Some(now),
                 Event::Closed | Event::Reset | Event::TimedOut(_) => self.stats.end = Some(event),
-                Event::PeerClosed
-                | Event::Readable
-                | Event::SoftError(_)
-                | Event::Unresponsive
-                | Event::Writable => {}
+                Event::PeerClosed => self.stats.peer_closed = Some(now),
+                Event::Readable | Event::SoftError(_) | Event::Unresponsive | Event::Writable => {}
             }
         }
         self.windows.add(now, connection.cwnd());
@@ -168,6 +178,9 @@ impl App for Sender {
         while let len @ 1.. = connection.read(&mut buffer) {
             self.stats.received += len as u64;
             self.stats.answered = self.stats.answered.or(Some(now));
+            if self.config.close == Close::Answered {
+                connection.close();
+            }
         }
         if self.stats.established.is_some() {
             self.write(now, connection);
@@ -236,6 +249,8 @@ pub struct SinkStats {
     pub octets: u64,
     /// Octets of those that are not what a sender of ours sends.
     pub corrupt: u64,
+    /// When the first connection was established.
+    pub established: Option<Time>,
     /// When the first octet was received.
     pub first: Option<Time>,
     /// When the last octet so far was received.
@@ -290,6 +305,9 @@ impl App for Sink {
         let mut has_peer_closed = false;
         while let Some(event) = connection.poll_event() {
             has_peer_closed |= event == Event::PeerClosed;
+            if event == Event::Connected {
+                self.stats.established = self.stats.established.or(Some(now));
+            }
         }
 
         let mut buffer = [0; 4_096];
