@@ -36,5 +36,5 @@ pub use summary::Summary;
 pub use transits::Transit;
 pub use world::{
     CarrierReport, Change, HfRecord, HfStation, LinkConfig, LinkReport, MEETING, NodeReport,
-    Report, TcpncTunnel, TcpncTunnelConfig, World,
+    PepConfig, Report, TcpncTunnel, TcpncTunnelConfig, World,
 };

@@ -8,11 +8,13 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
+use proto::hfpep::{self, HfPep};
 use proto::ip::Prefix;
 use proto::ipclient::{self, IpClient};
 use proto::rng::Rng;
 use proto::s5066::node::{self, Record};
 use proto::s5066::{self, Address};
+use proto::{slep, tcp};
 
 use super::World;
 use crate::capture::LinkType;
@@ -20,6 +22,7 @@ use crate::hf::{self, Air, StationId};
 use crate::ids::{HfId, NodeId, PortId};
 use crate::node::InterfaceConfig;
 use crate::node::service::hf::Station;
+use crate::node::service::hf::pep::{self, Pep};
 
 /// A station on a frequency, and the host that sends IP over it.
 #[derive(Clone, Debug)]
@@ -30,6 +33,8 @@ pub struct HfStation {
     pub node: node::Config,
     /// The IP client; routes to the other stations are added.
     pub client: ipclient::Config,
+    /// The HF-PEP that carries TCP, which otherwise goes to the IP client like all else.
+    pub pep: Option<PepConfig>,
     /// Networks that others reach through it, in addition to the host's addresses on this frequency.
     pub behind: Vec<Prefix>,
     /// The interface.
@@ -44,10 +49,22 @@ impl HfStation {
             host,
             node,
             client: ipclient::Config::new(Vec::new()),
+            pep: None,
             behind: Vec::new(),
             interface: InterfaceConfig::default(),
         }
     }
+}
+
+/// An HF-PEP at a station.
+#[derive(Clone, Debug, Default)]
+pub struct PepConfig {
+    /// The core.
+    pub core: hfpep::Config,
+    /// How connections that hosts at this station open are carried.
+    pub options: slep::Options,
+    /// Its TCP towards hosts.
+    pub tcp: tcp::Config,
 }
 
 /// A transmission or reception of a station.
@@ -96,7 +113,7 @@ impl World {
         };
         let ports: Vec<_> = stations.iter().enumerate().map(attach).collect();
         for ((number, station), port) in stations.into_iter().enumerate().zip(&ports) {
-            let HfStation { node, mut client, .. } = station;
+            let HfStation { node, mut client, pep, .. } = station;
             for (_, there) in reached.iter().enumerate().filter(|(other, _)| *other != number) {
                 self.route_to_station(*port, there, &mut client);
             }
@@ -104,9 +121,15 @@ impl World {
             let rng = Rng::stream(seed, &format!("node {number}"));
             let now = self.engine.now;
             let node = s5066::Node::new(now, node, rng);
+            let pep = pep.map(|PepConfig { core, options, tcp }| {
+                let [core_rng, tcp_rng] =
+                    ["hfpep", "tcp"].map(|what| Rng::stream(seed, &format!("{what} {number}")));
+                let core = HfPep::new(now, core, core_rng);
+                Pep::new(core, client.routes.clone(), options, tcp, tcp_rng)
+            });
             let client = IpClient::new(now, client);
             let interface = self.engine.ports[port.index()].interface;
-            let service = Station::new(StationId(number), *port, interface, client, node);
+            let service = Station::new(StationId(number), *port, interface, node, client, pep);
             self.start(hosts[number], service);
         }
         self.frequencies.push((medium, ports));
@@ -179,6 +202,18 @@ impl World {
     #[must_use]
     pub fn hf_client(&self, hf: HfId, station: StationId) -> &IpClient {
         self.hf_station(hf, station).client()
+    }
+
+    /// The HF-PEP of a station, if it has one.
+    #[must_use]
+    pub fn hf_pep(&self, hf: HfId, station: StationId) -> Option<&HfPep> {
+        self.hf_station(hf, station).pep().map(Pep::core)
+    }
+
+    /// What the HF-PEP of a station did with TCP, if there is one.
+    #[must_use]
+    pub fn hf_pep_stats(&self, hf: HfId, station: StationId) -> Option<pep::Stats> {
+        self.hf_station(hf, station).pep().map(Pep::stats)
     }
 
     /// The port of a station's host on the frequency.

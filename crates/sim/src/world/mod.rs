@@ -22,7 +22,7 @@ use crate::ids::{AppId, LinkId, MediumId, NodeId, PortId};
 use crate::node::{Interface, Node};
 
 pub use build::LinkConfig;
-pub use hf::{HfRecord, HfStation};
+pub use hf::{HfRecord, HfStation, PepConfig};
 pub use plan::Change;
 pub use report::{LinkReport, NodeReport, Report};
 pub use tcpnc::{CarrierReport, TcpncTunnel, TcpncTunnelConfig};

@@ -1,13 +1,17 @@
-//! A host's station on HF: an IP client and the STANAG 5066 node that it is a client of.
+//! A host's station on HF: a STANAG 5066 node, and its clients: an IP client and perhaps an HF-PEP.
 //!
 //! ```text
-//!  interface hf0 ─▶ IpClient ⇄ s5066::Node ⇄ modem of the medium
-//!  (no queue)       (queue)
+//!  interface hf0 ─┬▶ IpClient ⇄ s5066::Node ⇄ modem of the medium
+//!  (no queue)     │  (queue)        ⇅
+//!                 └──── TCP ────▶ HfPep
 //! ```
+
+mod client;
+pub mod pep;
 
 use std::collections::VecDeque;
 
-use proto::ipclient::{self, IpClient};
+use proto::ipclient::IpClient;
 use proto::s5066::Node;
 use proto::s5066::node::{self, Record};
 use proto::s5066::sis::ClientId;
@@ -20,77 +24,36 @@ use crate::engine::{Engine, PacketId};
 use crate::hf::{Air, StationId};
 use crate::ids::PortId;
 
+use client::Attached;
+use pep::Pep;
+
 /// Records that are kept at most.
 const MAX_RECORDS: usize = 1 << 20;
 
-/// A station and the host's IP client.
+/// A station and the clients of its node.
 pub struct Station {
-    station: StationId,
-    port: PortId,
+    modem: Modem,
     /// The index of the interface in its node.
     interface: usize,
-    client: IpClient,
-    node: Node,
-    /// The connection of the client, as the node knows it.
-    connection: Option<ClientId>,
+    ip: Attached<IpClient>,
+    pep: Option<Attached<Pep>>,
     records: Option<VecDeque<Record>>,
     /// The file for what is heard and sent, and the number of the station in it.
     capture: Option<(usize, u32)>,
-    /// On their way to the modem, and between client and node.
-    buffer: Vec<u8>,
-    octets: Vec<u8>,
 }
 
-impl Station {
-    pub(crate) fn new(
-        station: StationId,
-        port: PortId,
-        interface: usize,
-        client: IpClient,
-        node: Node,
-    ) -> Self {
-        Self {
-            station,
-            port,
-            interface,
-            client,
-            node,
-            connection: None,
-            records: None,
-            capture: None,
-            buffer: Vec::new(),
-            octets: Vec::new(),
-        }
-    }
+/// A node and its modem.
+struct Modem {
+    station: StationId,
+    port: PortId,
+    node: Node,
+    /// Connections that the node wants to be closed.
+    closing: Vec<ClientId>,
+    /// On their way to the modem.
+    buffer: Vec<u8>,
+}
 
-    pub(crate) fn port(&self) -> PortId {
-        self.port
-    }
-
-    pub(crate) fn client(&self) -> &IpClient {
-        &self.client
-    }
-
-    pub(crate) fn node(&self) -> &Node {
-        &self.node
-    }
-
-    /// Keeps from now on what the station does and hears.
-    pub(crate) fn record(&mut self) {
-        self.records.get_or_insert_default();
-        self.node.record(true);
-    }
-
-    pub(crate) fn poll_record(&mut self) -> Option<Record> {
-        self.records.as_mut()?.pop_front()
-    }
-
-    /// Writes from now on what the station sends and hears to a capture of the engine's.
-    pub(crate) fn capture(&mut self, capture: usize, interface: u32) {
-        self.capture = Some((capture, interface));
-        self.node.record(true);
-    }
-
+impl Modem {
     /// Carries events and octets between the modem and the node until nothing is left.
     fn serve(&mut self, engine: &mut Engine) {
         let now = engine.now;
@@ -110,64 +73,100 @@ impl Station {
         });
     }
 
-    /// Takes the packets that IP has for the client.
+    /// Whether the node has asked since the last call for a connection to be closed.
+    fn take_close(&mut self, connection: ClientId) -> bool {
+        while let Some(event) = self.node.poll_event() {
+            if let node::Event::Close(connection) = event {
+                self.closing.push(connection);
+            }
+        }
+        let asked = self.closing.len();
+        self.closing.retain(|it| *it != connection);
+        self.closing.len() < asked
+    }
+}
+
+impl Station {
+    pub(crate) fn new(
+        station: StationId,
+        port: PortId,
+        interface: usize,
+        node: Node,
+        client: IpClient,
+        pep: Option<Pep>,
+    ) -> Self {
+        let (closing, buffer) = (Vec::new(), Vec::new());
+        Self {
+            modem: Modem { station, port, node, closing, buffer },
+            interface,
+            ip: Attached::new(client),
+            pep: pep.map(Attached::new),
+            records: None,
+            capture: None,
+        }
+    }
+
+    pub(crate) fn port(&self) -> PortId {
+        self.modem.port
+    }
+
+    pub(crate) fn client(&self) -> &IpClient {
+        &self.ip.client
+    }
+
+    pub(crate) fn pep(&self) -> Option<&Pep> {
+        self.pep.as_ref().map(|attached| &attached.client)
+    }
+
+    pub(crate) fn node(&self) -> &Node {
+        &self.modem.node
+    }
+
+    /// Keeps from now on what the station does and hears.
+    pub(crate) fn record(&mut self) {
+        self.records.get_or_insert_default();
+        self.modem.node.record(true);
+    }
+
+    pub(crate) fn poll_record(&mut self) -> Option<Record> {
+        self.records.as_mut()?.pop_front()
+    }
+
+    /// Writes from now on what the station sends and hears to a capture of the engine's.
+    pub(crate) fn capture(&mut self, capture: usize, interface: u32) {
+        self.capture = Some((capture, interface));
+        self.modem.node.record(true);
+    }
+
+    /// Takes the packets that IP has for the clients.
     fn take_packets(&mut self, engine: &mut Engine) {
-        let station = self.station;
+        let Modem { station, port, .. } = self.modem;
         while let Some(Some(packet)) =
-            engine.at_port(self.port, |air: &mut Air, _| air.poll_packet(station))
+            engine.at_port(port, |air: &mut Air, _| air.poll_packet(station))
         {
-            self.client.handle_packet(engine.now, engine.packets.get(packet));
+            let (now, octets) = (engine.now, engine.packets.get(packet));
+            let pep = self.pep.as_mut();
+            if !pep.is_some_and(|pep| pep.client.handle_packet(now, octets)) {
+                self.ip.client.handle_packet(now, octets);
+            }
             engine.packets.remove(packet);
         }
     }
 
-    /// Carries octets between client and node, which are one TCP connection without delay.
+    /// Carries octets between the clients and the node until nothing is left.
     fn exchange(&mut self, engine: &mut Engine) {
-        let now = engine.now;
+        let Self { modem, ip, pep, .. } = self;
         loop {
-            let Some(connection) = self.connection else {
-                self.connection = self.node.handle_connected(now);
-                self.serve(engine);
-                if self.connection.is_none() {
-                    return;
-                }
-                self.client.handle_connected(now);
-                continue;
-            };
-            let mut octets = std::mem::take(&mut self.octets);
-            octets.clear();
-            let mut is_busy = self.client.poll_octets(now, &mut octets);
-            if is_busy {
-                self.node.handle_octets(now, connection, &octets);
-                self.serve(engine);
-            }
-            octets.clear();
-            if self.node.poll_octets(now, connection, &mut octets) {
-                self.client.handle_octets(now, &octets);
-                is_busy = true;
-            }
-            self.octets = octets;
-            self.serve(engine);
-            let mut is_over = false;
-            while let Some(event) = self.client.poll_event() {
-                is_over |= event == ipclient::Event::Close;
-            }
-            while let Some(event) = self.node.poll_event() {
-                is_over |= event == node::Event::Close(connection);
-            }
-            if is_over {
-                self.node.handle_disconnected(now, connection);
-                self.serve(engine);
-                self.client.handle_disconnected(now);
-                self.connection = None;
-            } else if !is_busy {
+            let mut is_busy = ip.exchange(engine, modem);
+            is_busy |= pep.as_mut().is_some_and(|pep| pep.exchange(engine, modem));
+            if !is_busy {
                 return;
             }
         }
     }
 
     fn keep_records(&mut self, engine: &mut Engine) {
-        while let Some(record) = self.node.poll_record() {
+        while let Some(record) = self.modem.node.poll_record() {
             if let Some((capture, interface)) = self.capture {
                 let capture = &mut engine.captures[capture];
                 match &record {
@@ -189,7 +188,7 @@ impl Station {
 
 impl std::fmt::Debug for Station {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "station {}", self.node.address())
+        write!(f, "station {}", self.modem.node.address())
     }
 }
 
@@ -197,12 +196,17 @@ impl Service for Station {
     fn settle(&mut self, engine: &mut Engine) {
         let now = engine.now;
         self.take_packets(engine);
-        if self.node.next_timeout().is_some_and(|at| at <= now) {
-            self.node.handle_timeout(now);
+        if self.modem.node.next_timeout().is_some_and(|at| at <= now) {
+            self.modem.node.handle_timeout(now);
         }
-        self.serve(engine);
-        if self.client.next_timeout().is_some_and(|at| at <= now) {
-            self.client.handle_timeout(now);
+        self.modem.serve(engine);
+        if self.ip.client.next_timeout().is_some_and(|at| at <= now) {
+            self.ip.client.handle_timeout(now);
+        }
+        if let Some(pep) = &mut self.pep
+            && pep.client.next_timeout().is_some_and(|at| at <= now)
+        {
+            pep.client.handle_timeout(now);
         }
         self.exchange(engine);
         self.keep_records(engine);
@@ -210,12 +214,18 @@ impl Service for Station {
 
     fn poll_packet(&mut self, engine: &mut Engine) -> Option<(PacketId, Way)> {
         let now = engine.now;
-        let packet = engine.make(|octets| self.client.poll_packet(now, octets))?;
+        let Self { ip, pep, .. } = self;
+        let packet = engine.make(|octets| {
+            ip.client.poll_packet(now, octets)
+                || pep.as_mut().is_some_and(|pep| pep.client.poll_packet(now, octets))
+        })?;
         Some((packet, Way::In(self.interface)))
     }
 
     fn next_timeout(&self) -> Option<Time> {
-        earliest(self.client.next_timeout(), self.node.next_timeout())
+        let pep = self.pep().and_then(Pep::next_timeout);
+        let clients = earliest(self.ip.client.next_timeout(), pep);
+        earliest(clients, self.modem.node.next_timeout())
     }
 
     fn uses(&self, interface: usize) -> bool {
@@ -223,13 +233,19 @@ impl Service for Station {
     }
 
     fn report(&self) -> Option<ServiceReport> {
-        let state = json!({ "client": self.client.stats(), "node": self.node.stats() });
+        let (client, node) = (self.client().stats(), self.node().stats());
+        let mut state = json!({ "client": client, "node": node });
+        if let Some(pep) = self.pep() {
+            let (core, tcp) = (pep.core(), pep.stats());
+            state["pep"] = json!({ "pep": core.stats(), "slep": core.slep().stats(), "tcp": tcp });
+        }
         Some(ServiceReport::new("hf", state))
     }
 
-    /// One while the client has something to send or waits for a confirmation.
+    /// One while the clients have something to send or wait for a confirmation.
     fn under_way(&self) -> usize {
-        let stats = self.client.stats();
-        usize::from(stats.queued + stats.unconfirmed > 0)
+        let stats = self.client().stats();
+        let sessions = self.pep().map_or(0, |pep| pep.core().stats().sessions);
+        usize::from(stats.queued + stats.unconfirmed > 0 || sessions > 0)
     }
 }

@@ -2,6 +2,7 @@
 
 mod golden;
 mod hf;
+mod hf_pep;
 mod hops;
 mod hostile;
 mod links;
