@@ -21,6 +21,8 @@ pub(super) const U_PDU: usize = 2_048;
 const ENVELOPE: usize = 1 + 3;
 /// Octets that a frame of data adds to its segment, with addresses of one octet (Annex C, 3.2).
 const FRAME: usize = 16;
+/// Octets of a segment at most (Annex C, 3.2).
+const LONGEST_SEGMENT: u64 = 1_023;
 
 const SENDER: StationId = StationId(0);
 const RECEIVER: StationId = StationId(1);
@@ -110,10 +112,8 @@ impl Bulk {
     /// medium's delays, the best length of segments, one retransmission of each lost frame.
     pub(super) fn limit(&self) -> f64 {
         let block = self.waveform.block_time();
-        let timing = radio::air(self.channel, self.key_up).timing;
-        let turn = timing.key_up + self.waveform.preamble() + timing.propagation + timing.decoder;
         let sent = self.sent(self.longest());
-        let cycle = sent + (turn * 2 + block).as_secs_f64();
+        let cycle = sent + (self.turn() * 2 + block).as_secs_f64();
         let ber = if let Channel::Ber(ber) = self.channel { ber } else { 0.0 };
         let per_u_pdu = |frames: usize| {
             let octets = (U_PDU + ENVELOPE) as f64 + (frames * FRAME) as f64;
@@ -122,6 +122,28 @@ impl Bulk {
         };
         let best = (3..=32).map(per_u_pdu).fold(0.0, f64::max);
         sent / cycle * best
+    }
+
+    /// The least seconds in which a link that is down delivers so many octets: transmissions of whole
+    /// blocks with the least headers and nothing sent twice, and between two of them an answer of one
+    /// block. What sets the link up goes for nothing.
+    pub(super) fn least(&self, octets: u64) -> f64 {
+        let u_pdus = octets.div_ceil(U_PDU as u64).max(1);
+        let segments = octets + u_pdus * ENVELOPE as u64;
+        let frames = segments.div_ceil(LONGEST_SEGMENT);
+        let bits = 8.0 * (segments + frames * FRAME as u64) as f64;
+        let block = self.waveform.block_time().as_secs_f64();
+        let blocks = (bits / f64::from(self.waveform.bits_per_s()) / block).ceil();
+        let sent = blocks * block;
+        let further = (sent / self.sent(self.longest())).ceil() - 1.0;
+        let turn = self.turn().as_secs_f64();
+        sent + turn + further * (2.0 * turn + block)
+    }
+
+    /// From the command to transmit until the other station has decoded a block, less the block.
+    fn turn(&self) -> Duration {
+        let timing = radio::air(self.channel, self.key_up).timing;
+        timing.key_up + self.waveform.preamble() + timing.propagation + timing.decoder
     }
 
     /// The key-up with which `turnaround` of the time has no blocks of the sender, if transmissions last

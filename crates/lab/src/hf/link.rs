@@ -1,9 +1,10 @@
-//! Two hosts, each behind a station, and a transfer from one to the other by end-to-end TCP over
-//! IP Client.
+//! Two hosts, each behind a station, and a transfer from one to the other by TCP: end to end over
+//! IP Client, or ended at the stations by HF-PEP.
 //!
 //! ```text
 //!  host ── LAN ── gateway ~~~ HF ~~~ gateway ── LAN ── host
 //!  sender         IpClient, Node     Node, IpClient    sink, which confirms
+//!                 or HfPep           or HfPep
 //! ```
 //!
 //! The stations had a link half an hour before, so they know each other's extensions. That link is
@@ -12,6 +13,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use proto::hfpep;
 use proto::modem::Waveform;
 use proto::quantity::BitRate;
 use proto::s5066::cas::Access;
@@ -19,9 +21,9 @@ use proto::s5066::node::Record;
 use proto::s5066::sis::Mode;
 use proto::tcp;
 use proto::time::Time;
-use sim::app::transfer;
+use sim::app::transfer::{self, SenderStats};
 use sim::hf::Channel;
-use sim::{AppId, HfId, HfStation, InterfaceConfig, LinkConfig, Prefix, World, channel};
+use sim::{AppId, HfId, HfStation, InterfaceConfig, LinkConfig, PepConfig, Prefix, World, channel};
 
 use super::radio;
 use crate::tcp::as_linux;
@@ -41,6 +43,8 @@ pub struct Link {
     pub channel: Channel,
     /// The time from the command to transmit until the preamble, at both stations.
     pub key_up: Duration,
+    /// What carries TCP between the stations.
+    pub carrier: Carrier,
     /// How the IP clients send.
     pub mode: Mode,
     /// How the stations share the frequency.
@@ -53,15 +57,30 @@ pub struct Link {
     pub limit: Duration,
 }
 
+/// What carries TCP between stations.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Carrier {
+    /// An HF-PEP at each station.
+    HfPep {
+        /// How long a connection waits for its first data.
+        first_data: Duration,
+    },
+    /// The IP clients, like all else.
+    IpClient,
+}
+
 /// The outcome of a transfer; times count from its begin, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Transfer {
-    /// When the connection was established.
+    /// When the connection was established: with an HF-PEP that to the target, as the sender's is
+    /// established at once.
     pub connect_s: Option<f64>,
     /// When the last octet had arrived.
     pub delivered_s: Option<f64>,
     /// When the confirmation had arrived.
     pub total_s: Option<f64>,
+    /// When both ends had closed, which is waited for with an HF-PEP.
+    pub closed_s: Option<f64>,
     /// The time of the last octet from the sender's TCP to its delivery.
     pub latency_s: Option<f64>,
     /// The counters of the sender's TCP.
@@ -110,6 +129,7 @@ impl Link {
             let mut station = HfStation::new(host, config);
             station.behind = vec![Prefix::host(behind)];
             station.client.set_unicast(self.mode);
+            station.pep = self.pep();
             station
         });
         let hf = world.add_hf(radio::air(self.channel, self.key_up), stations.collect());
@@ -139,11 +159,21 @@ impl Link {
         let sender = transfer::SenderConfig {
             tcp,
             start: BEGIN,
-            close: transfer::Close::Never,
+            close: transfer::Close::Answered,
             ..transfer::SenderConfig::new(SocketAddr::new(to, PORT), self.octets)
         };
         let sender = world.add_app(a, transfer::Sender::new(sender));
-        Built { world, hf, sender, sink }
+        Built { world, hf, sender, sink, carrier: self.carrier }
+    }
+
+    /// The HF-PEP of each station, if it has one.
+    fn pep(&self) -> Option<PepConfig> {
+        let Carrier::HfPep { first_data } = self.carrier else { return None };
+        Some(PepConfig {
+            core: hfpep::Config { first_data, ..hfpep::Config::default() },
+            tcp: as_linux(tcp::Config::default()),
+            ..PepConfig::default()
+        })
     }
 }
 
@@ -153,15 +183,19 @@ pub(super) struct Built {
     pub hf: HfId,
     pub sender: AppId,
     pub sink: AppId,
+    carrier: Carrier,
 }
 
 impl Built {
     fn run(&mut self, limit: Duration) {
-        let sender = self.sender;
-        self.world.run(BEGIN + limit, |world| {
-            world
-                .transfer_sender(sender)
-                .is_some_and(|stats| stats.answered.is_some() || stats.ended.is_some())
+        let Self { ref mut world, sender, carrier, .. } = *self;
+        world.run(BEGIN + limit, |world| {
+            let last = |stats: SenderStats| match carrier {
+                Carrier::HfPep { .. } => stats.peer_closed,
+                Carrier::IpClient => stats.answered,
+            };
+            let sent = world.transfer_sender(sender);
+            sent.is_some_and(|stats| last(stats).is_some() || stats.ended.is_some())
         });
     }
 
@@ -169,11 +203,16 @@ impl Built {
         let sent = self.world.transfer_sender(self.sender).unwrap_or_default();
         let received = self.world.transfer_sink(self.sink).unwrap_or_default();
         let seconds = |at: Option<Time>| at.map(|at| at.since(BEGIN).as_secs_f64());
+        let established = match self.carrier {
+            Carrier::HfPep { .. } => received.established,
+            Carrier::IpClient => sent.established,
+        };
         let delivered = received.last.filter(|_| sent.answered.is_some());
         Transfer {
-            connect_s: seconds(sent.established),
+            connect_s: seconds(established),
             delivered_s: seconds(delivered),
             total_s: seconds(sent.answered),
+            closed_s: seconds(sent.peer_closed),
             latency_s: delivered.zip(sent.written).map(|(to, from)| to.since(from).as_secs_f64()),
             tcp: sent.tcp,
         }

@@ -1,11 +1,12 @@
 //! The claims about HF radio ("TCP over HF Radio", a white paper): the utilisation of a link by
-//! STANAG 5066, alone and below IP.
+//! STANAG 5066, alone, below IP and below HF-PEP.
 //!
 //! Each file holds claims that look at the same runs.
 
 mod bulk;
 mod compare;
 mod errors;
+mod hfpep;
 mod ipclient;
 mod key_ups;
 pub mod link;
@@ -38,6 +39,7 @@ pub fn claims() -> Vec<Claim> {
     let mut claims = vec![s5066::claim()];
     claims.extend(ipclient::claims());
     claims.push(errors::claim());
+    claims.extend(hfpep::claims());
     claims.push(shared::claim());
     claims
 }

@@ -6,7 +6,7 @@ use sim::hf::Channel;
 use std::time::Duration;
 
 use super::bulk::Bulk;
-use super::link::{Link, Transfer};
+use super::link::{Carrier, Link, Transfer};
 use super::radio;
 use crate::claim::{Metric, Outcome};
 use crate::grid::{Cell, Place};
@@ -21,6 +21,8 @@ pub(super) const CONNECT: Metric = "connect";
 pub(super) const TOTAL: Metric = "total";
 /// The time until the confirmation of all data was back.
 pub(super) const CONFIRMED: Metric = "confirmed";
+/// The time from the confirmation, when the sender closes, until both ends had closed.
+pub(super) const CLOSE: Metric = "close";
 /// The time of the last octet from the sender's TCP to its delivery.
 pub(super) const LATENCY: Metric = "latency";
 
@@ -74,6 +76,7 @@ impl Row {
             waveform: waveform(self.speed),
             channel: Channel::Clear,
             key_up,
+            carrier: Carrier::IpClient,
             mode,
             is_slotted: is_slotted(mode),
             octets: u64::from(self.kilobytes) * 1_000,
@@ -94,6 +97,7 @@ pub(super) fn errored(ber: f64, mode: Mode, octets: u64, key_up: Duration) -> Li
         waveform: waveform(9_600),
         channel: if ber > 0.0 { Channel::Ber(ber) } else { Channel::Clear },
         key_up,
+        carrier: Carrier::IpClient,
         mode,
         is_slotted: is_slotted(mode),
         octets,
@@ -134,9 +138,13 @@ fn name(link: &Link) -> String {
         Mode::Arq { in_order } => format!("Arq {{ in_order: {in_order} }}"),
         Mode::NonArq { repeats, .. } => format!("NonArq {{ repeats: {repeats} }}"),
     };
+    let carrier = match link.carrier {
+        Carrier::HfPep { first_data } => format!("carrier: HfPep {{ {first_data:?} }}, "),
+        Carrier::IpClient => String::new(),
+    };
     format!(
         "transfer Link {{ waveform: {waveform:?}, channel: {channel:?}, key_up: {key_up:?}, \
-         transport: {transport}, is_slotted: {is_slotted}, octets: {octets}, \
+         {carrier}transport: {transport}, is_slotted: {is_slotted}, octets: {octets}, \
          send_buffer: {send_buffer}, limit: {limit:?} }}"
     )
 }
@@ -145,13 +153,18 @@ fn outcome(link: &Link, transfer: &Transfer) -> Outcome {
     let limit = link.limit.as_secs_f64();
     let time = |at: Option<f64>| at.map_or(Observation::AtLeast(limit), Observation::Exact);
     let seconds = link.octets as f64 * 8.0 / f64::from(link.waveform.bits_per_s());
-    vec![
+    let close = transfer.closed_s.zip(transfer.total_s).map(|(end, from)| end - from);
+    let mut outcome = vec![
         (UTILISATION, Observation::Exact(transfer.delivered_s.map_or(0.0, |it| seconds / it))),
         (CONNECT, time(transfer.connect_s)),
         (TOTAL, time(transfer.delivered_s)),
         (CONFIRMED, time(transfer.total_s)),
         (LATENCY, time(transfer.latency_s)),
-    ]
+    ];
+    if let Carrier::HfPep { .. } = link.carrier {
+        outcome.push((CLOSE, time(close)));
+    }
+    outcome
 }
 
 /// The limit of an endless transfer: raw STANAG 5066 less the headers of TCP and IP.
