@@ -39,6 +39,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             print_state(&mut out, name, service)?;
         }
     }
+    let pep = counters.get("hfpep").unwrap_or(&Value::Null);
+    for session in pep["sessions"].as_array().into_iter().flatten() {
+        print_session(&mut out, session)?;
+    }
     for rule in counters.get("rules").and_then(Value::as_array).into_iter().flatten() {
         print_rule(&mut out, rule)?;
     }
@@ -83,6 +87,27 @@ fn print_state(
         }
     }
     writeln!(out)?;
+    Ok(())
+}
+
+/// A TCP connection over HF in a line.
+fn print_session(out: &mut impl Write, session: &Value) -> anyhow::Result<()> {
+    let text = |key: &str| session[key].as_str().unwrap_or("-");
+    writeln!(
+        out,
+        "  {} {} {} to {}: {} for {} s, waits for {}; octets written {} (sent {}), read {} (arrived {})",
+        text("direction"),
+        text("node"),
+        text("client"),
+        text("target"),
+        text("state"),
+        session["age_s"],
+        text("waits_for"),
+        session["octets_written"],
+        session["octets_sent"],
+        session["octets_read"],
+        session["octets_arrived"],
+    )?;
     Ok(())
 }
 

@@ -392,6 +392,12 @@ impl HfPep {
         })
     }
 
+    /// The stream of a connection, if it has one.
+    #[must_use]
+    pub fn stream(&self, id: SessionId) -> Option<StreamId> {
+        self.sessions.get(&id)?.stream()
+    }
+
     /// The streams below.
     #[must_use]
     pub fn slep(&self) -> &Slep {

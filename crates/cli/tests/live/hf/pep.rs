@@ -162,6 +162,11 @@ fn a_connection_survives_its_nodes_and_is_reset_when_a_gateway_is_gone() {
     server.read_exact(&mut heard).unwrap();
 
     // Both nodes at once, with what they hold.
+    let status = net.status(0);
+    let session = &status["hfpep"]["sessions"][0];
+    assert_eq!((&session["target"], &session["state"]), (&"10.2.0.1:7".into(), &"open".into()));
+    // The opening, and what was written.
+    assert_eq!(session["octets_written"], 14 + 6, "{status}");
     client.write_all(b" in between").unwrap();
     net.radio().signal(Signal::SIGKILL);
     net.radio().finish(SOON);

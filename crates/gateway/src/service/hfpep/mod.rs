@@ -14,6 +14,7 @@ mod connection;
 mod connections;
 mod entry;
 mod lobby;
+mod status;
 mod termination;
 mod wire;
 
@@ -99,6 +100,8 @@ struct Status {
     connections: usize,
     /// Clients whose TLS handshake is not complete.
     handshakes: usize,
+    /// The oldest connections.
+    sessions: Vec<status::Session>,
 }
 
 impl Pep {
@@ -413,7 +416,7 @@ impl Driver for Pep {
 }
 
 impl Service for Pep {
-    fn report(&self, _now: Time) -> Report {
+    fn report(&self, now: Time) -> Report {
         let state = match (self.dial.is_up(), self.pep.is_bound()) {
             (false, _) => "no connection",
             (true, false) => "not bound",
@@ -421,7 +424,9 @@ impl Service for Pep {
         };
         let server = self.config.server;
         let (connections, handshakes) = (self.connections.len(), self.lobby.len());
-        let status = Status { state, server, connections, handshakes };
+        let sessions = self.pep.status(now).take(status::MOST);
+        let sessions = sessions.map(|it| status::Session::new(&it)).collect();
+        let status = Status { state, server, connections, handshakes, sessions };
         let dialled = self.dial.stats();
         let mut counters = entries("hfpep_", &self.counters);
         counters.extend(entries("hfpep_", &self.pep.stats()));
