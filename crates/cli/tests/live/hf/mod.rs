@@ -7,6 +7,7 @@ mod modem;
 mod pep;
 mod rules;
 mod sis;
+mod tls;
 
 use std::fs;
 use std::path::PathBuf;

@@ -16,7 +16,7 @@ const FAST: &str = "--speed 240000 --seed 12";
 
 impl Net {
     /// Gives both hosts addresses and some way to each other, which only HF-PEP makes lead anywhere.
-    fn addresses(&self) {
+    pub(super) fn addresses(&self) {
         for (host, own) in [(0, 1), (1, 2)] {
             for command in [
                 "sysctl -qw net.ipv6.conf.all.disable_ipv6=0".to_owned(),
@@ -59,7 +59,7 @@ impl Net {
     }
 }
 
-fn pep(host: usize) -> String {
+pub(super) fn pep(host: usize) -> String {
     let node = ["0.10.20.31", "0.10.20.30"][host];
     let far = 2 - host;
     format!("[[hfpep.peer]]\nnode = \"{node}\"\nto = [\"10.{far}.0.0/16\", \"fd0{far}::/32\"]\n")
