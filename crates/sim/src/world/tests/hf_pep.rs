@@ -16,7 +16,7 @@ fn transfers_both_ways_arrive_whole_and_end() {
     let sinks =
         hosts.map(|host| world.add_app(host, transfer::Sink::new(transfer::SinkConfig::new(PORT))));
     let senders: Vec<AppId> =
-        [(0, 1, 40_000, 50_000), (0, 1, 40_001, 3_000), (1, 0, 40_002, 20_000)]
+        [(0, 1, 40_000, 300_000), (0, 1, 40_001, 3_000), (1, 0, 40_002, 20_000)]
             .map(|(from, to, port, octets)| {
                 send(&mut world, [hosts[from], hosts[to]], port, octets)
             })
@@ -30,7 +30,7 @@ fn transfers_both_ways_arrive_whole_and_end() {
         assert_eq!(stats.end, Some(Event::Closed));
     }
     let received = sinks.map(|sink| world.transfer_sink(sink).unwrap());
-    assert_eq!(received.map(|it| (it.octets, it.corrupt)), [(20_000, 0), (53_000, 0)]);
+    assert_eq!(received.map(|it| (it.octets, it.corrupt)), [(20_000, 0), (303_000, 0)]);
     for station in [0, 1].map(StationId) {
         let core = world.hf_pep(hf, station).unwrap();
         assert_eq!((core.stats().sessions, core.stats().sessions_finished), (0, 3));

@@ -41,7 +41,7 @@ pub(crate) struct Pep {
     /// Answers to segments of no connection.
     resets: VecDeque<Segment<'static>>,
     is_close_due: bool,
-    /// On their way between a connection and its stream.
+    /// On their way from a stream to its connection.
     buffer: Vec<u8>,
     stats: Stats,
 }
@@ -53,6 +53,8 @@ struct Carried {
     session: SessionId,
     is_established: bool,
     has_heard_end: bool,
+    /// Octets from the host that the stream has not taken.
+    untaken: Vec<u8>,
 }
 
 /// What a station's HF-PEP did with TCP.
@@ -176,7 +178,13 @@ impl Pep {
 
     fn add(&mut self, session: SessionId, tcp: Connection) {
         let ends = (tcp.local(), tcp.remote());
-        let carried = Carried { tcp, session, is_established: false, has_heard_end: false };
+        let carried = Carried {
+            tcp,
+            session,
+            is_established: false,
+            has_heard_end: false,
+            untaken: Vec::new(),
+        };
         self.connections.insert(ends, carried);
         self.of_session.insert(session, ends);
         self.touched.insert(ends);
@@ -186,7 +194,7 @@ impl Pep {
     fn carry(&mut self, now: Time, ends: Ends) {
         let Some(carried) = self.connections.get_mut(&ends) else { return };
         self.touched.insert(ends);
-        let Carried { tcp, session, is_established, has_heard_end } = carried;
+        let Carried { tcp, session, is_established, has_heard_end, untaken } = carried;
         while let Some(event) = tcp.poll_event() {
             let reason = match event {
                 Event::Connected => {
@@ -214,12 +222,14 @@ impl Pep {
             return;
         }
         loop {
-            let outward = self.pep.room(*session).min(tcp.readable()).min(CHUNK);
-            self.buffer.resize(outward, 0);
-            let len = tcp.read(&mut self.buffer);
-            // There is room for all of it, unless the session ends by this.
-            let _ = self.pep.write(now, *session, &self.buffer[..len]);
-            if *has_heard_end && tcp.readable() == 0 {
+            // Offered whole, so that the stream tells when it takes more.
+            if untaken.is_empty() {
+                untaken.resize(tcp.readable().min(CHUNK), 0);
+                tcp.read(untaken);
+            }
+            let taken = self.pep.write(now, *session, untaken);
+            untaken.drain(..taken);
+            if *has_heard_end && untaken.is_empty() && tcp.readable() == 0 {
                 self.pep.finish(now, *session);
             }
 
@@ -230,7 +240,7 @@ impl Pep {
             if read.is_end {
                 tcp.close();
             }
-            if len == 0 && read.octets == 0 {
+            if taken == 0 && read.octets == 0 {
                 return;
             }
         }
