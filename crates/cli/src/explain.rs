@@ -20,7 +20,7 @@ use crate::failure;
 pub(crate) struct Args {
     /// The protocol: tcp, udp, icmp, or a number.
     protocol: String,
-    /// Where it comes from: 10.1.2.3:5000, [fd00::1]:5000; without ports, only the address.
+    /// Where it comes from: 10.1.2.3:5000, `[fd00::1]:5000`; without ports, only the address.
     from: String,
     /// Where it goes.
     to: String,
