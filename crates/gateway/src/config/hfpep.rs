@@ -127,3 +127,49 @@ fn node(entry: &Entry<'_>) -> Result<Address, Complaint> {
     }
     Ok(node)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+
+    #[test]
+    fn the_examples_with_tls_are_valid_and_a_pair() {
+        let read = |name: &str| {
+            let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+            let text = std::fs::read_to_string(folder.join(name)).unwrap();
+            Config::parse(name, &text).unwrap()
+        };
+
+        let (near, far) = (read("hfpep-tls-near.toml"), read("hfpep-tls-far.toml"));
+
+        let ended = near.rules.table.rules.iter().map(|rule| rule.name.as_str());
+        assert_eq!(ended.collect::<Vec<_>>(), ["tak", "web"]);
+        assert_eq!(far.hf_pep.unwrap().tls.as_deref(), Some("shore"));
+    }
+
+    #[test]
+    fn the_profile_for_targets_is_a_client_that_knows_their_addresses() {
+        let read = |name: &str, to: &str| {
+            let text = format!(
+                "[hfpep]\ntls = \"{name}\"\n[[tls]]\nname = \"shore\"\nrole = \"client\"\n\
+                 trust-anchors = \"ca.crt\"\ntarget = [{{ id = \"bob\", to = \"{to}\" }}]\n\
+                 [[tls]]\nname = \"web\"\nrole = \"server\"\ncertificate = \"a\"\nkey = \"b\"\n"
+            );
+            Config::parse("a.toml", &text).map(|_| ()).map_err(|why| why.to_string())
+        };
+
+        assert_eq!(read("shore", "10.9.0.1:8089"), Ok(()));
+        for (name, to, expected) in [
+            ("nobody", "10.9.0.1:8089", "there is no [[tls]] with the name \"nobody\""),
+            ("web", "10.9.0.1:8089", "the role of \"web\" is \"server\": one with \"client\" is"),
+            (
+                "shore",
+                "tak.example:8089",
+                "target bob is at tak.example:8089: names are not looked up",
+            ),
+        ] {
+            let said = read(name, to).unwrap_err();
+            assert!(said.starts_with(&format!("a.toml:2: hfpep.tls: {expected}")), "{said}");
+        }
+    }
+}

@@ -1,6 +1,8 @@
 //! TLS that ends at the gateways: curl and a server of Python, with HF-PEP between.
 
 use std::fs;
+use std::io::{ErrorKind, Read as _};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::Output;
 
@@ -10,11 +12,11 @@ use crate::namespaces::{TRACKWAY, wait_until};
 
 /// A server of files that shows the certificate of one folder at one port, and of another at another.
 const SERVER: &str = r#"
-import http.server, os, ssl, sys, threading
+import http.server, os, socketserver, ssl, sys, threading
 os.chdir(sys.argv[1])
 def serve(port, pki):
     handler = http.server.SimpleHTTPRequestHandler
-    server = http.server.ThreadingHTTPServer(("10.2.0.1", port), handler)
+    server = socketserver.ThreadingTCPServer(("10.2.0.1", port), handler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pki + "/tak.example.crt", pki + "/tak.example.key")
     if port == 8089:
@@ -159,6 +161,26 @@ fn who_is_not_trusted_is_refused_on_either_side() {
     net.expect_counter(1, "hfpep_tls_certificate_bad", 1);
     assert_eq!(gateway.status.code(), Some(60), "curl trusts the gateway");
     net.expect_counter(0, "hfpep_tls_peer_refused", 1);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn who_speaks_something_else_or_nothing_is_sent_away() {
+    let net = Net::with_tls();
+    let connect = || TcpStream::connect("10.2.0.1:443").unwrap();
+    let mut silent = net.nets.within(&net.hosts[0], connect);
+
+    let plain = net.nets.try_run(&net.hosts[0], "curl -s -m 5 http://10.2.0.1:443/");
+
+    assert!(!plain.status.success() && plain.stdout.is_empty());
+    net.expect_counter(0, "hfpep_tls_not_tls", 1);
+    assert_eq!(net.status(0)["hfpep"]["handshakes"], 1);
+    silent.set_read_timeout(Some(SOON)).unwrap();
+    let told = silent.read(&mut [0]).unwrap_err();
+    assert_eq!(told.kind(), ErrorKind::ConnectionReset);
+    net.expect_counter(0, "hfpep_tls_timed_out", 1);
+    // Nobody at the far end has heard of either.
+    net.expect_counter(1, "hfpep_sessions_received", 0);
 }
 
 #[test]
