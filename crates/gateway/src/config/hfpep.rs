@@ -57,6 +57,8 @@ const MAX_INTERFACES: usize = 64;
 /// Reads the section; it may name one of the profiles.
 pub(super) fn read(section: &Section<'_>, profiles: &[Profile]) -> Result<HfPep, Complaint> {
     let mut parameters = hfpep::Config::default();
+    // As for connections that are opened here, unless a rule says otherwise.
+    parameters.answers.is_compressed = true;
     section.apply(&hfpep::PARAMETERS, &mut parameters)?;
     section.apply(&slep::PARAMETERS, &mut parameters.slep)?;
     let local = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::wire::MAGIC;
-use crate::slep;
+use crate::slep::{self, Options};
 
 /// The parameters of an HF-PEP.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,10 +15,17 @@ pub struct Config {
     /// How long a connection may be silent before its stream is opened without data. Opening and
     /// data go in one transmission, which saves a turn there and back.
     pub first_data: Duration,
+    /// How the octets of connections that others have opened are carried back.
+    pub answers: Options,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { slep: slep::Config::default(), magic: MAGIC, first_data: Duration::from_millis(150) }
+        Self {
+            slep: slep::Config::default(),
+            magic: MAGIC,
+            first_data: Duration::from_millis(150),
+            answers: Options::default(),
+        }
     }
 }

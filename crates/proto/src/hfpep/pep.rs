@@ -170,6 +170,7 @@ impl HfPep {
         if let Stage::Connecting { stream, data } = &mut session.stage {
             let (stream, data) = (*stream, std::mem::take(data));
             let is_readable = !data.is_empty() || self.slep.is_readable(stream);
+            self.slep.set_options(stream, self.config.answers);
             session.stage = Stage::Open { stream, data };
             if is_readable {
                 self.events.push_back(Event::Readable(id));
