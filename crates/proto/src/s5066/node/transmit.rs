@@ -61,8 +61,8 @@ pub(super) struct Turn {
     pub(super) is_last: bool,
 }
 
-/// The longest transmission with data before a call is answered.
-const PIPELINED: Duration = Duration::from_secs(30);
+/// The longest transmission with data before a call is answered: 1 kB at 300 bit/s goes along.
+const PIPELINED: Duration = Duration::from_secs(40);
 /// The most data on the air that may go along with an answer that ends an exchange.
 const ADDED: Duration = Duration::from_secs(5);
 /// Octets of a data frame with a long number, without addresses and segment.
