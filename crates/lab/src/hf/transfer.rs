@@ -167,7 +167,7 @@ fn outcome(link: &Link, transfer: &Transfer) -> Outcome {
     outcome
 }
 
-/// The limit of an endless transfer: raw STANAG 5066 less the headers of TCP and IP.
+/// The limit of an endless transfer: raw STANAG 5066 less the headers of TCP and IP, or of SLEP.
 pub(super) fn limit(link: &Link) -> f64 {
     let bulk = Bulk {
         waveform: link.waveform,
@@ -176,7 +176,10 @@ pub(super) fn limit(link: &Link) -> f64 {
         skipped: 0,
         measured: 0,
     };
-    let (packet, headers) = (1_500.0, 52.0);
+    let (packet, headers) = match link.carrier {
+        Carrier::HfPep { .. } => (2_048.0, 5.0),
+        Carrier::IpClient => (1_500.0, 52.0),
+    };
     bulk.limit() * (packet - headers) / packet
 }
 

@@ -236,10 +236,6 @@ impl Stream {
         (self.options.priority + raised).min(15)
     }
 
-    pub(super) fn interactive_priority(&self) -> u8 {
-        (self.options.priority + 1).min(15)
-    }
-
     /// What it waits for, with a node that does not answer or does.
     pub(super) fn waits_for(&self, is_peer_waiting: bool) -> Waiting {
         if is_peer_waiting && !self.sending.is_settled() {

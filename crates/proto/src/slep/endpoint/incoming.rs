@@ -1,6 +1,6 @@
 //! What other nodes say.
 
-use super::{Event, Slep};
+use super::{BULK, Event, Slep};
 use crate::s5066::Address;
 use crate::s5066::sis::client::Received;
 use crate::s5066::sis::primitive::Arrival;
@@ -233,6 +233,9 @@ impl Slep {
         match stream.receiving.take(part, has_room) {
             Taken::New(octets) => {
                 self.kept.received += octets;
+                if octets >= BULK {
+                    self.bulk = Some(id);
+                }
                 stream.traffic.arrived += octets as u64;
             }
             Taken::Known => {

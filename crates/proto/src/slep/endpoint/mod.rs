@@ -66,11 +66,16 @@ pub struct Slep {
     kept: Kept,
     datagrams: Datagrams,
     timers: Timers,
+    /// The stream that last sent or received a long part: others may have to wait for it.
+    bulk: Option<StreamId>,
     rebind_at: Option<Time>,
     patience: Backoff,
     events: VecDeque<Event>,
     stats: Stats,
 }
+
+/// Octets of a long part.
+const BULK: usize = 1_024;
 
 /// What is kept of all streams.
 #[derive(Debug, Default)]
@@ -188,6 +193,7 @@ impl Slep {
             kept: Kept::default(),
             datagrams: Datagrams::default(),
             timers: Timers::default(),
+            bulk: None,
             rebind_at: None,
             patience: Backoff::new(config.times.rebind),
             events: VecDeque::new(),
@@ -380,6 +386,7 @@ impl Slep {
         self.kept.received -= stream.receiving.octets();
         self.kept.blocked.remove(&id);
         self.kept.starved.remove(&id);
+        self.bulk = self.bulk.filter(|bulk| *bulk != id);
         let Stream { peer: address, name, epoch, .. } = stream;
         let end = reason.map_or_else(|| Ok(stream.receiving.credit()), Err);
         let most = self.config.limits.closed;

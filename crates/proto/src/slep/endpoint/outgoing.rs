@@ -1,6 +1,6 @@
 //! What the node is given.
 
-use super::{Event, Handed, Loss, Postage, Slep, What};
+use super::{BULK, Event, Handed, Loss, Postage, Slep, What};
 use crate::s5066::Address;
 use crate::s5066::sis::Confirmation;
 use crate::s5066::sis::client::{NotSent, Send};
@@ -118,7 +118,7 @@ impl Slep {
         let ranges = stream.receiving.ranges(room);
         let credit = stream.receiving.credit();
         state(stream.has_heard, stream.epoch, credit, Ranges::new(&ranges)).emit(octets);
-        Some(stream.interactive_priority())
+        Some(stream.options.priority)
     }
 
     /// Sends a part of the stream whose turn it is; whether there was one.
@@ -157,6 +157,9 @@ impl Slep {
             }
             let mut octets = Vec::with_capacity(mtu);
             stream.write_part(number, mtu, self.epoch, &mut octets);
+            if octets.len() >= BULK {
+                self.bulk = Some(id);
+            }
             let (to, ttl) = (stream.peer, stream.options.ttl);
             stream.turn.deficit = stream.turn.deficit.saturating_sub(octets.len());
             stream.turn.interactive = stream.turn.interactive.saturating_sub(octets.len());

@@ -45,7 +45,7 @@ impl Slep {
     pub(super) fn add(&mut self, mut stream: Stream) -> StreamId {
         self.counted += 1;
         let id = StreamId(self.counted);
-        stream.turn.interactive = self.config.interactive;
+        stream.turn.interactive = self.head_start(id);
         if let Some(peer) = self.peers.get_mut(&stream.peer) {
             peer.streams.insert(stream.name, id);
         }
@@ -65,6 +65,7 @@ impl Slep {
     /// Takes octets to be sent, and returns how many. When that is not all, [`Event::Writable`] tells that
     /// there is room again.
     pub fn write(&mut self, id: StreamId, octets: &[u8]) -> usize {
+        let head_start = self.head_start(id);
         let Some(stream) = self.streams.get_mut(&id) else { return 0 };
         if stream.sending.is_finished() || octets.is_empty() {
             return 0;
@@ -73,7 +74,7 @@ impl Slep {
         let of_stream = limits.unsent.saturating_sub(stream.sending.unsent());
         let of_all = limits.sent.saturating_sub(self.kept.sent);
         if stream.sending.is_idle() {
-            stream.turn.interactive = self.config.interactive;
+            stream.turn.interactive = head_start;
         }
         let taken = stream.sending.write(octets, of_stream.min(of_all));
         if taken < octets.len() {
@@ -88,6 +89,12 @@ impl Slep {
         self.stats.streams.octets_in += taken as u64;
         self.list(id);
         taken
+    }
+
+    /// Octets of a stream that was idle which go before others of its priority: none if nothing is known
+    /// to be in its way, because nodes keep transmissions short for a while beside what is more urgent.
+    fn head_start(&self, id: StreamId) -> usize {
+        if self.bulk.is_some_and(|bulk| bulk != id) { self.config.interactive } else { 0 }
     }
 
     /// Octets that [`Self::write`] takes.

@@ -210,3 +210,16 @@ fn an_exchange_overtakes_a_bulk_transfer() {
     let raised = bench.air.iter().filter(|(_, request)| request.priority == 5).count();
     assert!((1..=4).contains(&raised), "{raised}");
 }
+
+#[test]
+fn a_stream_with_nothing_in_its_way_is_not_raised() {
+    let mut bench = bench();
+    let alone = open(&mut bench, &[7; 20_000]);
+    bench.run();
+    let all_alike = bench.air.iter().all(|(_, request)| request.priority == 4);
+    bench.deliver();
+    bench.ends[0].slep.write(alone, b"and more, after a pause");
+    bench.run();
+
+    assert!(all_alike && bench.air.iter().all(|(_, request)| request.priority == 4));
+}
