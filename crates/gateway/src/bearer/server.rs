@@ -55,6 +55,10 @@ impl Core for Node {
     fn poll_octets(&mut self, now: Time, client: Client, out: &mut Vec<u8>) -> bool {
         self.poll_octets(now, ClientId(client.0), out)
     }
+
+    fn wants_octets(&self, client: Client) -> bool {
+        self.wants_octets(ClientId(client.0))
+    }
 }
 
 /// A core's name for a client; never used again.

@@ -151,6 +151,12 @@ impl Node {
         self.settle(now);
     }
 
+    /// Whether a client's octets should be taken now; otherwise leave them in its connection.
+    #[must_use]
+    pub fn wants_octets(&self, client: ClientId) -> bool {
+        self.sis.wants_octets(client)
+    }
+
     /// Takes the end of a client's connection.
     pub fn handle_disconnected(&mut self, now: Time, client: ClientId) {
         self.sis.handle_disconnected(now, client);

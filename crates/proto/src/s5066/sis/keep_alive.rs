@@ -43,6 +43,11 @@ impl KeepAlive {
         self.asked = None;
     }
 
+    /// Whether the other end is asked, and anything from it is an answer.
+    pub(super) fn is_asked(&self) -> bool {
+        self.asked.is_some()
+    }
+
     /// S_KEEP_ALIVE came from the other end.
     pub(super) fn handle_keep_alive(&mut self, now: Time) {
         let free_at = self.sent.map_or(now, |sent| sent + SPACING).max(now);

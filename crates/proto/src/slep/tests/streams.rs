@@ -1,5 +1,6 @@
 //! Streams, one thing at a time.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::bench::{Bench, Fate, NODES};
@@ -222,4 +223,50 @@ fn a_stream_with_nothing_in_its_way_is_not_raised() {
     bench.run();
 
     assert!(all_alike && bench.air.iter().all(|(_, request)| request.priority == 4));
+}
+
+#[test]
+fn thousands_of_streams_beside_a_bulk_transfer_all_come_to_their_end() {
+    const STREAMS: usize = 9_999;
+    let mut bench = bench();
+    bench.pass(Duration::from_secs(10));
+    let bulk = open(&mut bench, &[7; 200_000]);
+    bench.run();
+    let mut asking = BTreeSet::new();
+    for at in 0..STREAMS {
+        let id = open(&mut bench, format!("question {at}").as_bytes());
+        bench.ends[0].slep.finish(id);
+        asking.insert(id);
+    }
+
+    let mut answered = 0;
+    while !asking.is_empty() {
+        bench.run();
+        assert!(!bench.air.is_empty(), "{} are stalled", asking.len());
+        for _ in 0..64 {
+            bench.carry(0, Fate::Arrives);
+        }
+        bench.run();
+        for event in bench.events(1) {
+            let (Event::Readable(id) | Event::Opened { stream: id, .. }) = event else { continue };
+            if read(&mut bench, 1, id).1.is_end {
+                bench.ends[1].slep.write(id, b"answer");
+                bench.ends[1].slep.finish(id);
+            }
+        }
+        for event in bench.events(0) {
+            match event {
+                Event::Readable(id) => {
+                    answered += usize::from(read(&mut bench, 0, id).0 == b"answer")
+                }
+                Event::Finished(id) => assert!(asking.remove(&id)),
+                Event::Accepted(_) => {}
+                Event::Writable(id) if id == bulk => {
+                    bench.ends[0].slep.write(id, &[7; 10_000]);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    assert_eq!(answered, STREAMS);
 }

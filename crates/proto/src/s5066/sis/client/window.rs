@@ -2,7 +2,8 @@
 //!
 //! What a node has can be neither dropped nor overtaken in most of them: so it gets as much as it
 //! confirms in the horizon, and no more. With `ahead` octets unconfirmed when a U_PDU was handed over,
-//! itself included, and confirmed after `time`, the node does `ahead / time`.
+//! itself included, and confirmed after `time`, the node does `ahead / time`. Many small ones are bounded by
+//! their number, so that flow control is heard before a node takes them for a flood.
 
 use std::time::Duration;
 
@@ -10,6 +11,8 @@ use crate::time::Time;
 
 /// The window until the node has confirmed anything.
 const INITIAL: usize = 16 << 10;
+/// U_PDUs that a node has without having confirmed them at most: half of what ours takes for a flood.
+const MOST: usize = 4_096;
 
 /// The octets that a node has without having confirmed them, and how many it may have.
 #[derive(Debug)]
@@ -18,6 +21,7 @@ pub struct Window {
     horizon: Duration,
     size: usize,
     octets: usize,
+    u_pdus: usize,
 }
 
 /// What is kept of a U_PDU that was handed over.
@@ -33,12 +37,13 @@ impl Window {
     #[must_use]
     pub fn new(bounds: (usize, usize), horizon: Duration) -> Self {
         let size = INITIAL.max(bounds.0).min(bounds.1);
-        Self { bounds, horizon, size, octets: 0 }
+        Self { bounds, horizon, size, octets: 0, u_pdus: 0 }
     }
 
     /// The node has a U_PDU of so many octets; give back what this returns when it has it no more.
     pub fn handle_sent(&mut self, now: Time, octets: usize) -> Share {
         self.octets += octets;
+        self.u_pdus += 1;
         Share { at: now, octets, ahead: self.octets }
     }
 
@@ -61,12 +66,13 @@ impl Window {
     /// The node has it no more, and has not confirmed it.
     pub fn handle_gone(&mut self, share: Share) {
         self.octets -= share.octets;
+        self.u_pdus -= 1;
     }
 
     /// Whether the node may have another U_PDU.
     #[must_use]
     pub fn has_room(&self) -> bool {
-        self.octets < self.size
+        self.octets < self.size && self.u_pdus < MOST
     }
 
     /// What the node has.

@@ -184,6 +184,18 @@ impl Server {
         }
     }
 
+    /// Whether a client's octets should be taken now. While much of it waits, flow off included, they are
+    /// best left in its connection, which holds it up without losing anything.
+    #[must_use]
+    pub fn wants_octets(&self, client: ClientId) -> bool {
+        let Some(connection) = self.connections.get(&client) else { return true };
+        let Backlog { octets, u_pdus } = self.config.flow.flood;
+        let much = Backlog { octets: octets / 2, u_pdus: u_pdus / 2 };
+        let has_much =
+            connection.binding.as_ref().is_some_and(|it| it.queue.backlog().exceeds(much));
+        !has_much || connection.keep_alive.is_asked()
+    }
+
     /// The connection is gone: the client is unbound, and what waits of it dropped.
     pub fn handle_disconnected(&mut self, now: Time, client: ClientId) {
         self.unbind(now, client, None);
