@@ -39,6 +39,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             print_state(&mut out, name, service)?;
         }
     }
+    let node = counters.get("s5066").unwrap_or(&Value::Null);
+    print_air(&mut out, node)?;
     let pep = counters.get("hfpep").unwrap_or(&Value::Null);
     for session in pep["sessions"].as_array().into_iter().flatten() {
         print_session(&mut out, session)?;
@@ -78,7 +80,9 @@ fn print_state(
 ) -> anyhow::Result<()> {
     let state = service.get("state").and_then(Value::as_str).unwrap_or("-");
     write!(out, "{name}: {state}")?;
-    let said = service.iter().filter(|(key, value)| *key != "state" && !value.is_array());
+    let said = service
+        .iter()
+        .filter(|(key, value)| *key != "state" && !value.is_array() && !value.is_object());
     for (key, value) in said {
         let key = key.replace('_', " ");
         match value {
@@ -87,6 +91,37 @@ fn print_state(
         }
     }
     writeln!(out)?;
+    Ok(())
+}
+
+/// What the air is used for, who is there and what waits, a line each.
+fn print_air(out: &mut impl Write, node: &Value) -> anyhow::Result<()> {
+    let percent = |value: &Value| value.as_f64().unwrap_or_default() * 100.0;
+    for span in node["air"].as_array().into_iter().flatten() {
+        writeln!(
+            out,
+            "  last {:>2} min: transmitting {:.1} %, receiving {:.1} %; data sent {} bit/s, received {} \
+             bit/s, {:.1} % of the waveform",
+            span["minutes"],
+            percent(&span["transmitting"]),
+            percent(&span["receiving"]),
+            span["sent_bit_s"],
+            span["received_bit_s"],
+            percent(&span["utilisation"]),
+        )?;
+    }
+    for station in node["stations"].as_array().into_iter().flatten() {
+        let text = |key: &str| station[key].as_str().unwrap_or("-");
+        write!(out, "  station {}: link {}", text("address"), text("link"))?;
+        match station["heard_s"].as_u64() {
+            Some(seconds) => write!(out, ", heard {seconds} s ago")?,
+            None => write!(out, ", never heard")?,
+        }
+        writeln!(out, ", {} octets wait", station["waiting_octets"])?;
+    }
+    for (priority, octets) in node["queues"].as_object().into_iter().flatten() {
+        writeln!(out, "  priority {priority:>2}: {octets} octets wait")?;
+    }
     Ok(())
 }
 

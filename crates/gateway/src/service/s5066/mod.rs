@@ -4,6 +4,11 @@
 //!  clients ⇄ Server ⇄ Node ⇄ Dte ⇄ Dial ─TCP─ modem
 //! ```
 
+mod air;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -25,8 +30,7 @@ use crate::bearer::server::{Client, Server};
 use crate::config::{self, Config};
 use crate::reactor::Driver;
 
-#[cfg(test)]
-mod tests;
+use air::Air;
 
 pub(super) const KIND: Kind = Kind {
     name: "s5066",
@@ -55,6 +59,7 @@ struct Station {
     /// What the node has to be told if the modem goes.
     is_transmitting: bool,
     has_carrier: bool,
+    air: Air,
     complaints: Complaints,
     buffer: Vec<u8>,
     received: Box<[u8]>,
@@ -72,6 +77,11 @@ struct Status {
     address: String,
     waveform: String,
     clients: usize,
+    /// What the air was used for lately.
+    air: Vec<air::Span>,
+    stations: Vec<air::Station>,
+    /// Octets that wait, by priority.
+    queues: BTreeMap<usize, usize>,
 }
 
 /// Listens for clients; the modem is looked for afterwards.
@@ -110,8 +120,8 @@ impl Driver for S5066 {
 }
 
 impl Service for S5066 {
-    fn report(&self, _now: Time) -> Report {
-        Report::new(self.station.counters(), "s5066", &self.station.status())
+    fn report(&self, now: Time) -> Report {
+        Report::new(self.station.counters(), "s5066", &self.station.status(now))
     }
 
     fn reload(&mut self, _now: Time, config: &Config) -> anyhow::Result<Reload> {
@@ -133,6 +143,7 @@ impl Station {
             setup: None,
             is_transmitting: false,
             has_carrier: false,
+            air: Air::new(),
             complaints: Complaints::default(),
             buffer: Vec::new(),
             received: vec![0; READ].into_boxed_slice(),
@@ -177,6 +188,7 @@ impl Station {
 
     /// Does what is due, and carries what there is from one layer to the next.
     fn act(&mut self, now: Time) {
+        self.air.handle_timeout(now, &self.node);
         self.dial.handle_timeout(now);
         self.follow_dial(now);
         self.server.handle_timeout(now, &mut self.node);
@@ -286,18 +298,21 @@ impl Station {
 
     fn next_timeout(&self) -> Option<Time> {
         let modem = self.modem.as_ref().and_then(Dte::next_timeout);
-        [modem, self.dial.next_timeout(), self.server.next_timeout()]
+        [modem, self.dial.next_timeout(), self.server.next_timeout(), Some(self.air.due())]
             .into_iter()
             .fold(self.node.next_timeout(), earliest)
     }
 
-    fn status(&self) -> Status {
+    fn status(&self, now: Time) -> Status {
         let is_ready = self.modem.as_ref().is_some_and(Dte::is_ready);
         Status {
             state: if is_ready { "ready" } else { "no modem" },
             address: self.node.address().to_string(),
             waveform: self.node.waveform().to_string(),
             clients: self.server.connections(),
+            air: self.air.spans(now, &self.node),
+            stations: air::stations(now, &self.node),
+            queues: air::queues(&self.node),
         }
     }
 

@@ -25,6 +25,7 @@ mod rate;
 mod receive;
 mod record;
 pub mod stats;
+mod status;
 #[cfg(test)]
 mod tests;
 mod transmit;
@@ -49,6 +50,7 @@ pub use config::{Config, Extensions, Rate};
 pub use record::{FrameKind, Record};
 pub use sis::server::Event;
 pub use stats::{ByKind, Stats, Tally};
+pub use status::{Airtime, Link, Station};
 
 use peer::Peer;
 use receive::Reception;

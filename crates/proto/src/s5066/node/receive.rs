@@ -39,6 +39,11 @@ impl Reception {
     pub(super) fn last(&self) -> Time {
         self.last
     }
+
+    /// How long it lasts so far.
+    pub(super) fn lasts(&self, now: Time) -> Duration {
+        now.since(self.began)
+    }
 }
 
 /// The unit of the EOT.
@@ -92,6 +97,8 @@ impl Node {
         }
         self.scanner = scanner;
         let Some(reception) = self.reception.take() else { return };
+        let lasted = reception.lasts(now);
+        self.stats.received.nanos += u64::try_from(lasted.as_nanos()).unwrap_or(u64::MAX);
         self.floor.handle_carrier_lost(now, reception.asks, reception.has_others);
         if let Some(asked) = self.asked.take_if(|asked| reception.heard.contains(asked)) {
             self.follow_up(asked);

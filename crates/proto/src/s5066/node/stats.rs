@@ -41,6 +41,9 @@ pub struct Stats {
 /// Frames heard, and what was wrong with some.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Received {
+    /// Nanoseconds for which there was a carrier of others.
+    #[serde(rename = "carrier_ms", serialize_with = "in_milliseconds")]
+    pub nanos: u64,
     /// Frames without errors heard for this node or for all nodes.
     #[serde(rename = "frames_heard")]
     pub heard: u64,

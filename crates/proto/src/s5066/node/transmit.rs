@@ -74,6 +74,13 @@ const HALF_SECOND: Duration = Duration::from_millis(500);
 /// The announced end is later than the true one by less than this.
 const ANNOUNCED: Duration = HALF_SECOND;
 
+impl Turn {
+    /// How long it lasts so far, its preamble included.
+    pub(super) fn lasts(&self, now: Time) -> Duration {
+        self.end.min(now).max(self.start).since(self.start)
+    }
+}
+
 impl Node {
     /// Octets by which a datagram's header is longer than that of data.
     pub(super) const DATAGRAM_EXTRA: usize = 6;
@@ -135,8 +142,8 @@ impl Node {
     pub(super) fn end_turn(&mut self, now: Time) {
         let Some(turn) = self.turn.take() else { return };
         self.stats.transmissions += 1;
-        let end = turn.end.min(now).max(turn.start);
-        let keyed = end.since(turn.start);
+        let keyed = turn.lasts(now);
+        let end = turn.start + keyed;
         self.stats.keyed_nanos += u64::try_from(keyed.as_nanos()).unwrap_or(u64::MAX);
         self.note(|| Record::Keyed { start: turn.start, end, waveform: turn.waveform });
         self.asked = turn.asks;

@@ -32,6 +32,11 @@ impl Waiting {
         self.requests.insert(key, request);
     }
 
+    /// Octets of each priority.
+    pub(super) fn by_priority(&self) -> [usize; PRIORITIES] {
+        self.octets
+    }
+
     /// The most urgent request.
     pub(super) fn first(&self) -> Option<&Request> {
         self.requests.first_key_value().map(|(_, request)| request)

@@ -343,6 +343,19 @@ impl Server {
         })
     }
 
+    /// Octets that wait for the layers below, of all clients, by priority; expedited ones count as of the
+    /// highest.
+    #[must_use]
+    pub fn queues(&self) -> [usize; 16] {
+        let mut queues = [0; 16];
+        let bindings = self.connections.values().filter_map(|client| client.binding.as_ref());
+        for item in bindings.flat_map(|binding| binding.queue.items()) {
+            let priority = if item.is_expedited { 15 } else { item.priority & 0x0f };
+            queues[usize::from(priority)] += item.u_pdu.len();
+        }
+        queues
+    }
+
     /// Octets that wait for clients to read them, and incomplete primitives of theirs.
     #[must_use]
     pub fn buffered(&self) -> usize {

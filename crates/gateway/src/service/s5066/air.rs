@@ -1,0 +1,124 @@
+//! What the air was used for over the last minutes, and what waits for it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use proto::s5066::Node;
+use proto::s5066::node::{Airtime, Link};
+use proto::time::Time;
+use serde::Serialize;
+
+use crate::service::rounded;
+
+/// Between two samples.
+const EVERY: Duration = Duration::from_secs(10);
+/// The spans that are told of, in minutes.
+const SPANS: [u64; 3] = [1, 5, 15];
+/// Samples that are kept: those of the longest span.
+const KEPT: usize = 15 * 60 / 10 + 1;
+
+/// The use of the air, sampled.
+#[derive(Debug)]
+pub(super) struct Air {
+    samples: VecDeque<(Time, Airtime)>,
+}
+
+/// The use of the air over a span.
+#[derive(Debug, PartialEq, Serialize)]
+pub(super) struct Span {
+    minutes: u64,
+    /// Share of the time for which this node transmitted.
+    transmitting: f64,
+    /// Share of the time for which it heard others.
+    receiving: f64,
+    /// Data that it sent for the first time, in bit/s.
+    sent_bit_s: f64,
+    /// Data that it received, in bit/s.
+    received_bit_s: f64,
+    /// Both of what the waveform carries.
+    utilisation: f64,
+}
+
+/// Another station.
+#[derive(Debug, Serialize)]
+pub(super) struct Station {
+    address: String,
+    link: &'static str,
+    /// Seconds since it was heard.
+    heard_s: Option<u64>,
+    waiting_octets: usize,
+    is_sending: bool,
+}
+
+impl Air {
+    pub(super) fn new() -> Self {
+        Self { samples: VecDeque::from([(Time::ZERO, Airtime::default())]) }
+    }
+
+    /// When the next sample is due.
+    pub(super) fn due(&self) -> Time {
+        self.samples.back().map_or(Time::ZERO, |(at, _)| *at + EVERY)
+    }
+
+    /// Takes a sample if it is due.
+    pub(super) fn handle_timeout(&mut self, now: Time, node: &Node) {
+        if self.due() <= now {
+            self.samples.push_back((now, node.airtime(now)));
+            if self.samples.len() > KEPT {
+                self.samples.pop_front();
+            }
+        }
+    }
+
+    /// The use of the air up to now; spans that have not passed yet are what there is of them.
+    pub(super) fn spans(&self, now: Time, node: &Node) -> Vec<Span> {
+        let after = node.airtime(now);
+        let capacity = f64::from(node.waveform().bits_per_s());
+        let span = |minutes: u64| {
+            let from = now - Duration::from_secs(60 * minutes);
+            let (at, before) = self.samples.iter().find(|(at, _)| *at >= from)?;
+            let seconds = now.since(*at).as_secs_f64();
+            if seconds <= 0.0 {
+                return None;
+            }
+            let share = |after: Duration, before: Duration| {
+                after.saturating_sub(before).as_secs_f64() / seconds
+            };
+            let rate =
+                |after: u64, before: u64| after.saturating_sub(before) as f64 * 8.0 / seconds;
+            let sent_bit_s = rate(after.sent, before.sent);
+            let received_bit_s = rate(after.delivered, before.delivered);
+            Some(Span {
+                minutes,
+                transmitting: rounded(share(after.transmitted, before.transmitted), 3),
+                receiving: rounded(share(after.heard, before.heard), 3),
+                sent_bit_s: rounded(sent_bit_s, 0),
+                received_bit_s: rounded(received_bit_s, 0),
+                utilisation: rounded((sent_bit_s + received_bit_s) / capacity, 3),
+            })
+        };
+        SPANS.into_iter().filter_map(span).collect()
+    }
+}
+
+/// The stations that a node knows.
+pub(super) fn stations(now: Time, node: &Node) -> Vec<Station> {
+    let stations = node.stations().map(|station| Station {
+        address: station.address.to_string(),
+        link: match station.link {
+            Link::Down => "down",
+            Link::Calling => "calling",
+            Link::Pausing => "does not answer",
+            Link::Up => "up",
+        },
+        heard_s: station.heard_at.map(|at| now.since(at).as_secs()),
+        waiting_octets: station.waiting,
+        is_sending: station.is_sending,
+    });
+    stations.collect()
+}
+
+/// The octets that wait, by their priority; those of which nothing waits are left out.
+pub(super) fn queues(node: &Node) -> BTreeMap<usize, usize> {
+    node.queues().into_iter().enumerate().filter(|(_, octets)| *octets > 0).collect()
+}
