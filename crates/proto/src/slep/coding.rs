@@ -54,8 +54,27 @@ impl Coder {
         self.pending.len()
     }
 
-    /// Takes octets for a part of at most `room` octets, at least 2; whether they are coded.
-    pub(super) fn cut(&mut self, unsent: &mut VecDeque<u8>, room: usize) -> (Vec<u8>, bool) {
+    /// Whether it has what is costly to keep.
+    pub(super) fn is_large(&self) -> bool {
+        self.deflate.is_some()
+    }
+
+    /// Whether the next octets may make it large.
+    pub(super) fn may_grow(&self) -> bool {
+        !self.is_large() && !matches!(self.mode, Mode::Raw { left: 1.. })
+    }
+
+    /// Takes octets for a part of at most `room` octets, at least 2; whether they are coded. It becomes
+    /// large only if it may.
+    pub(super) fn cut(
+        &mut self,
+        unsent: &mut VecDeque<u8>,
+        room: usize,
+        may_grow: bool,
+    ) -> (Vec<u8>, bool) {
+        if !may_grow && !self.is_large() {
+            return (take(unsent, room.min(unsent.len())), false);
+        }
         if self.pending.is_empty() {
             self.judge(unsent);
             if let Mode::Raw { left } = &mut self.mode {
@@ -132,11 +151,13 @@ impl Coder {
         }
     }
 
-    /// Gives back what is costly to keep, while nothing is written.
-    pub(super) fn rest(&mut self) {
+    /// Gives back what is costly to keep, unless octets wait in it; whether it has none now. What is coded
+    /// later is shorter by what it could have pointed back to.
+    pub(super) fn rest(&mut self) -> bool {
         if self.pending.is_empty() {
             self.deflate = None;
         }
+        !self.is_large()
     }
 }
 
@@ -250,7 +271,7 @@ mod tests {
         for octets in writes {
             unsent.extend(octets);
             while !unsent.is_empty() || coder.pending() > 0 {
-                let (data, is_coded) = coder.cut(&mut unsent, room);
+                let (data, is_coded) = coder.cut(&mut unsent, room, true);
                 assert!(data.len() <= room);
                 sent += data.len();
                 if !is_coded {
@@ -289,7 +310,7 @@ mod tests {
     fn little_comes_out_of_much_only_as_it_is_read() {
         let (mut coder, mut decoder) = (Coder::new(), Decoder::new());
         let mut unsent = VecDeque::from(vec![7; 1 << 20]);
-        let (data, is_coded) = coder.cut(&mut unsent, 2_000);
+        let (data, is_coded) = coder.cut(&mut unsent, 2_000, true);
         let data = Decoder::open(&data).unwrap();
         let mut out = Vec::new();
 

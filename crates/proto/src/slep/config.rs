@@ -80,8 +80,8 @@ impl Default for Config {
             horizon: seconds(150),
             interactive: 4_096,
             limits: Limits {
-                streams: 10_000,
-                streams_of_peer: 10_000,
+                streams: 16_384,
+                streams_of_peer: 16_384,
                 peers: 1_024,
                 closed: 1_024,
                 unsent: 256 << 10,

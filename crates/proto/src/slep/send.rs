@@ -106,11 +106,19 @@ impl Sending {
         }
     }
 
-    /// Gives back what is costly to keep, while nothing is written.
-    pub(super) fn rest(&mut self) {
-        if let Some(coder) = &mut self.coder {
-            coder.rest();
-        }
+    /// Gives back what is costly to keep, unless octets wait in it; whether it has none now.
+    pub(super) fn rest(&mut self) -> bool {
+        self.coder.as_mut().is_none_or(Coder::rest)
+    }
+
+    /// Whether it has what is costly to keep.
+    pub(super) fn is_large(&self) -> bool {
+        self.coder.as_ref().is_some_and(Coder::is_large)
+    }
+
+    /// Whether the next part may make it large.
+    pub(super) fn may_grow(&self) -> bool {
+        self.again.is_empty() && self.coder.as_ref().is_some_and(Coder::may_grow)
     }
 
     /// Takes octets of the user, of which there is room for so many.
@@ -129,12 +137,13 @@ impl Sending {
         }
     }
 
-    /// Chooses the next part, which has at most `room` octets if it is a new one.
-    pub(super) fn take_part(&mut self, room: usize) -> Option<u64> {
+    /// Chooses the next part, which has at most `room` octets if it is a new one. A direction that is not
+    /// large, and may not become so, is not compressed.
+    pub(super) fn take_part(&mut self, room: usize, may_grow: bool) -> Option<u64> {
         let number = match self.again.pop_first() {
             Some(number) => number,
             None if self.may_make() => {
-                let (data, is_coded) = self.cut(room);
+                let (data, is_coded) = self.cut(room, may_grow);
                 let is_last = self.end == End::Finishing && !self.has_more();
                 if is_last {
                     self.end = End::Made;
@@ -159,10 +168,10 @@ impl Sending {
         Some(number)
     }
 
-    fn cut(&mut self, room: usize) -> (Vec<u8>, bool) {
+    fn cut(&mut self, room: usize, may_grow: bool) -> (Vec<u8>, bool) {
         let cut = match &mut self.coder {
             Some(coder) if !self.unsent.is_empty() || coder.pending() > 0 => {
-                coder.cut(&mut self.unsent, room.max(2))
+                coder.cut(&mut self.unsent, room.max(2), may_grow)
             }
             _ => {
                 let len = room.min(self.unsent.len());

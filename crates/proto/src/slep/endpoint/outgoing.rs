@@ -6,7 +6,7 @@ use crate::s5066::sis::Confirmation;
 use crate::s5066::sis::client::{NotSent, Send};
 use crate::slep::peer::{Greeting, Owed};
 use crate::slep::reason::Reason;
-use crate::slep::stream::Stream;
+use crate::slep::stream::{Stream, StreamId};
 use crate::slep::wire::{
     self, Addresses, CREDIT, Credit, DATA, DEFLATE, Data, First, Hello, Ids, MOST, Name, Open,
     Part, Pdu, Ranges, State,
@@ -19,6 +19,9 @@ const OPEN: usize = 7;
 const STATE: usize = 9;
 /// Octets of a RECEIPT before its numbers.
 const RECEIPT: usize = 3;
+
+/// Streams that have state for compression at most, some 270 kB each.
+pub(super) const MOST_CODERS: usize = 256;
 
 impl Slep {
     /// Hands to the node what it may have.
@@ -125,6 +128,7 @@ impl Slep {
     fn send_part(&mut self, now: Time) -> bool {
         let mtu = usize::from(self.mtu());
         while let Some(id) = self.ready.pop() {
+            let may_grow = self.has_room_for_coder(id);
             let Some(stream) = self.streams.get_mut(&id) else { continue };
             let Some(peer) = self.peers.get_mut(&stream.peer) else { continue };
             if !stream.is_ready() {
@@ -140,10 +144,15 @@ impl Slep {
                 stream.turn.deficit = mtu;
             }
             let (next, before) = (stream.sending.next(), stream.sending.octets());
-            let Some(number) = stream.sending.take_part(stream.data_room(mtu)) else {
+            let was_large = stream.sending.is_large();
+            let room = stream.data_room(mtu);
+            let Some(number) = stream.sending.take_part(room, may_grow) else {
                 stream.turn.is_listed = false;
                 continue;
             };
+            if stream.sending.is_large() && !was_large {
+                self.coding.push_back(id);
+            }
             // Compression makes less of it, as a rule.
             self.kept.sent = self.kept.sent + stream.sending.octets() - before;
             let data = stream.sending.part(number).filter(|_| number == next);
@@ -194,6 +203,31 @@ impl Slep {
             }
         }
         false
+    }
+
+    /// Whether the next part of a stream may begin to compress: the state for that is large, so only so
+    /// many streams have it, and those that had it longest give it back.
+    fn has_room_for_coder(&mut self, id: StreamId) -> bool {
+        if !self.streams.get(&id).is_some_and(|stream| stream.sending.may_grow()) {
+            return true;
+        }
+        for _ in 0..MOST_CODERS {
+            if self.coding.len() < MOST_CODERS {
+                return true;
+            }
+            let Some(oldest) = self.coding.pop_front() else { return true };
+            let oldest_stream = self.streams.get_mut(&oldest);
+            if oldest_stream.is_some_and(|stream| !stream.sending.rest()) {
+                self.coding.push_back(oldest);
+            }
+        }
+        false
+    }
+
+    /// Streams that have state for compression.
+    #[cfg(test)]
+    pub(in crate::slep) fn coders(&self) -> usize {
+        self.streams.values().filter(|stream| stream.sending.is_large()).count()
     }
 
     pub(super) fn hand(

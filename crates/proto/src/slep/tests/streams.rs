@@ -270,3 +270,38 @@ fn thousands_of_streams_beside_a_bulk_transfer_all_come_to_their_end() {
     }
     assert_eq!(answered, STREAMS);
 }
+
+#[test]
+fn only_so_many_streams_have_state_for_compression() {
+    const STREAMS: usize = 600;
+    let mut bench = bench();
+    let text =
+        |at: usize, turn: usize| format!("stream {at}, turn {turn}, again and again\n").repeat(30);
+    let slep = &mut bench.ends[0].slep;
+    let options = Options { is_compressed: true, ..Options::default() };
+    let open = |_| slep.open(bench.now, NODES[1], Addresses::default(), options).unwrap();
+    let streams: Vec<StreamId> = (0..STREAMS).map(open).collect();
+
+    let mut most = 0;
+    for turn in 0..3 {
+        for (at, id) in streams.iter().enumerate() {
+            let text = text(at, turn);
+            assert_eq!(bench.ends[0].slep.write(*id, text.as_bytes()), text.len());
+        }
+        bench.deliver();
+        most = most.max(bench.ends[0].slep.coders());
+    }
+
+    let opened = bench.events(1);
+    let opened = opened.iter().filter_map(|event| match event {
+        Event::Opened { stream, .. } => Some(*stream),
+        _ => None,
+    });
+    for (at, id) in opened.collect::<Vec<_>>().into_iter().enumerate() {
+        let all = (0..3).map(|turn| text(at, turn)).collect::<String>();
+        assert_eq!(read(&mut bench, 1, id).0, all.as_bytes());
+    }
+    assert!((1..=256).contains(&most), "{most}");
+    let handed = bench.ends[0].slep.stats().handed.octets;
+    assert!(handed < STREAMS as u64 * 3 * 300, "{handed}: it is compressed all the same");
+}
