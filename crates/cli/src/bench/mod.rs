@@ -4,6 +4,7 @@ mod bare;
 mod codec;
 mod gateways;
 mod hbh;
+mod hfpep;
 mod namespaces;
 mod ns3;
 mod path;
@@ -21,12 +22,12 @@ use crate::failure::misuse;
 /// Measure how fast Trackway runs on this machine.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  trackway bench codec\n  trackway bench hbh\n  trackway bench path --quick\n  trackway bench sim\n  trackway bench tunnel\n  trackway bench sim --ns3 './chain --loss=0.1 \
+    after_help = "Examples:\n  trackway bench codec\n  trackway bench hbh\n  trackway bench hfpep\n  trackway bench path --quick\n  trackway bench sim\n  trackway bench tunnel\n  trackway bench sim --ns3 './chain --loss=0.1 \
                   --mss=536'"
 )]
 pub(crate) struct Args {
     /// What to measure: `codec`, the arithmetic of the coded tunnel; `hbh`, a hop of the gateway
-    /// (needs root); `path`, the tunnel on a long lossy link (needs root); `sim`, the simulator;
+    /// (needs root); `hfpep`, TCP over STANAG 5066 without radios (needs root); `path`, the tunnel on a long lossy link (needs root); `sim`, the simulator;
     /// `tunnel`, the tunnel on a clean cable (needs root).
     name: String,
 
@@ -41,6 +42,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     hbh: hbh::Options,
+
+    #[command(flatten)]
+    hfpep: hfpep::Options,
 
     #[command(flatten)]
     path: path::Options,
@@ -63,17 +67,18 @@ struct Case {
 
 /// Runs the benchmark that `args` names.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { name, wireguard_go, ns3, hbh, path, json } = args;
+    let Args { name, wireguard_go, ns3, hbh, hfpep, path, json } = args;
     let print = |case: Case| if json { print_json(&case) } else { print_line(&case) };
     match name.as_str() {
         "codec" => codec::run(|case| if json { print_json(&case) } else { print_rate(&case) })?,
         "hbh" => hbh::run(&hbh, print)?,
+        "hfpep" => hfpep::run(&hfpep, print)?,
         "path" => path::run(path, json)?,
         "sim" => sim::run(ns3.as_deref(), print)?,
         "tunnel" => tunnel::run(wireguard_go.as_deref(), print)?,
         _ => {
             return Err(misuse(format!(
-                "no benchmark is called '{name}': there are codec, hbh, path, sim and tunnel"
+                "no benchmark is called '{name}': there are codec, hbh, hfpep, path, sim and tunnel"
             )));
         }
     }

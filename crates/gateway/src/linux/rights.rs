@@ -3,6 +3,7 @@
 use anyhow::Context as _;
 use caps::{CapSet, Capability, CapsHashSet};
 use nix::sys::prctl;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::config::Config;
 
@@ -19,6 +20,16 @@ pub(crate) fn needed(config: &Config) -> Vec<Capability> {
         needed.push(Capability::CAP_NET_BIND_SERVICE);
     }
     needed
+}
+
+/// Takes as many descriptors as there may be: a connection needs one, and the soft limit is often 1024.
+///
+/// # Errors
+/// When the kernel refuses.
+pub(crate) fn take_descriptors() -> anyhow::Result<()> {
+    let (_, hard) =
+        getrlimit(Resource::RLIMIT_NOFILE).context("cannot read the limit of descriptors")?;
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).context("cannot raise the limit of descriptors")
 }
 
 /// Gives up all capabilities but those that are `needed`, for this thread and whatever it starts.

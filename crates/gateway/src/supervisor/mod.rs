@@ -74,6 +74,7 @@ pub fn run(
     config: Config,
     set_level: impl FnMut(Level) + 'static,
 ) -> anyhow::Result<()> {
+    rights::take_descriptors()?;
     let clock = Clock::start();
     let waker = Waker::new()?;
     let (sender, noticed) = mpsc::channel();

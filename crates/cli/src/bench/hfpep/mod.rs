@@ -1,0 +1,157 @@
+//! TCP over STANAG 5066 where no radio limits it: two gateways whose nodes' interfaces are joined
+//! without modems.
+
+mod hub;
+mod interface;
+mod sessions;
+
+use std::io;
+use std::net::SocketAddr;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use std::{fs, net::TcpStream};
+
+use anyhow::{Context as _, anyhow, ensure};
+use emulator::namespace::within;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+use super::Case;
+use super::namespaces::{Namespaces, Transfer, check_programs, check_root, this_program};
+use hub::{Hub, NODES};
+
+/// Connections that are open at a time.
+const SESSIONS: usize = 10_000;
+/// Octets of memory that a gateway may have with them.
+const MEMORY: f64 = 1_073_741_824.0;
+/// Bit/s of U_PDUs that a client and its node have to reach.
+const INTERFACE: f64 = 3e8;
+/// Descriptors of each program: one for each connection, and some.
+const DESCRIPTORS: u64 = 10_500;
+const SECONDS: u32 = 9;
+const READY_WITHIN: Duration = Duration::from_secs(20);
+/// Where the nodes listen, in the first namespace.
+const NODE_PORTS: [u16; 2] = [5_066, 5_067];
+const NEAR: &str = "10.9.0.1";
+const FAR: &str = "10.9.0.2";
+/// Ports of the near gateway, and what they stand for at the far end.
+const TRANSFER: (u16, u16) = (7_001, 5_201);
+const HELD: (u16, u16) = (7_002, 7_002);
+
+/// What can be asked of it.
+#[derive(Debug, clap::Args)]
+pub(super) struct Options {
+    /// Be the target of many connections, which listens there.
+    #[arg(long, hide = true)]
+    answer: Option<SocketAddr>,
+}
+
+/// Measures the interface, one connection, and many.
+pub(super) fn run(options: &Options, print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
+    take_descriptors()?;
+    if let Some(at) = options.answer {
+        return Ok(sessions::answer(at)?);
+    }
+    check_root("trackway bench hfpep")?;
+    check_programs(&["ip", "iperf3"])?;
+    let mut pair = Namespaces::pair()?;
+    let nodes: [SocketAddr; 2] = [
+        format!("{NEAR}:{}", NODE_PORTS[0]).parse()?,
+        format!("{NEAR}:{}", NODE_PORTS[1]).parse()?,
+    ];
+    let names = pair.names.clone();
+    let stop = AtomicBool::new(false);
+    let mut hub = within(&names[0], || Hub::bind(nodes))?.context("the nodes do not listen")?;
+    thread::scope(|scope| {
+        let joined = scope.spawn(|| hub.run(&stop));
+        let measured = measure(&mut pair, &names, nodes, &print);
+        stop.store(true, Ordering::Relaxed);
+        joined.join().map_err(|_| anyhow!("the nodes panicked"))??;
+        measured
+    })
+}
+
+fn measure(
+    pair: &mut Namespaces,
+    names: &[String],
+    nodes: [SocketAddr; 2],
+    print: &impl Fn(Case) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    let bench = "hfpep";
+    let case = |case: &str, value, unit, limit| {
+        print(Case { bench, case: case.to_owned(), value, unit, limit })
+    };
+    let octets = within(&names[0], || interface::measure(nodes))??;
+    case("interface alone", octets * 8.0, "bit/s", Some(INTERFACE))?;
+
+    let gateways = start(pair)?;
+    let transfer = Transfer {
+        between: (0, 1),
+        address: NEAR,
+        seconds: SECONDS,
+        left_out: 1,
+        args: &["-p", &TRANSFER.0.to_string()],
+    };
+    let goodput = pair.transfer(&transfer)?;
+    case("tcp by hf-pep", goodput, "bit/s", Some(octets * 8.0))?;
+
+    let entrance: SocketAddr = format!("{NEAR}:{}", HELD.0).parse()?;
+    let (streams, took) = within(&names[0], || sessions::open(entrance, SESSIONS))??;
+    case("connections", streams.len() as f64 / took.as_secs_f64(), "1/s", None)?;
+    for (name, gateway) in ["near", "far"].iter().zip(gateways) {
+        case(&format!("memory {name}"), pair.memory(gateway)?, "octets", Some(MEMORY))?;
+    }
+    Ok(())
+}
+
+/// Takes as many descriptors as there may be.
+fn take_descriptors() -> anyhow::Result<()> {
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
+    ensure!(
+        hard >= DESCRIPTORS,
+        "{DESCRIPTORS} descriptors are needed, {hard} are allowed: see `ulimit -Hn`"
+    );
+    Ok(())
+}
+
+/// Starts both gateways; the positions of the programs.
+fn start(pair: &mut Namespaces) -> anyhow::Result<[usize; 2]> {
+    let program = this_program()?;
+    let mut programs = [0; 2];
+    for end in 0..2 {
+        let mut config = format!(
+            "log = \"warn\"\n[hfpep]\nserver = \"{NEAR}:{}\"\nmode = \"{}\"\n",
+            NODE_PORTS[end],
+            if end == 0 { "transparent" } else { "shore" },
+        );
+        if end == 0 {
+            for (at, target) in [TRANSFER, HELD] {
+                config += &format!(
+                    "[[hfpep.listen]]\nat = \"{NEAR}:{at}\"\nnode = \"{}\"\ntarget = \"{FAR}:{target}\"\n",
+                    NODES[1]
+                );
+            }
+            // What a connection carries would shrink to nothing.
+            config += "[[rule]]\nname = \"all\"\nservice = \"hfpep\"\ncompression = false\n";
+        }
+        let file = pair.folder.join(format!("{end}.toml"));
+        fs::write(&file, config)?;
+        let name = pair.names[end].clone();
+        let command = ["netns", "exec", &name, &program, "run", &file.to_string_lossy()];
+        programs[end] = pair.start(&command, Stdio::null())?;
+    }
+    let answer = format!("{FAR}:{}", HELD.1);
+    let command =
+        ["netns", "exec", &pair.names[1].clone(), &program, "bench", "hfpep", "--answer", &answer];
+    pair.start(&command, Stdio::null())?;
+    let entrance: SocketAddr = format!("{NEAR}:{}", HELD.0).parse()?;
+    let deadline = Instant::now() + READY_WITHIN;
+    while within(&pair.names[0], || TcpStream::connect(entrance).is_err())? {
+        pair.check_interrupted()?;
+        ensure!(Instant::now() < deadline, "the gateway does not listen on {entrance}");
+        thread::sleep(Duration::from_millis(50));
+    }
+    Ok(programs)
+}
