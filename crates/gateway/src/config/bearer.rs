@@ -42,7 +42,7 @@ impl Default for Bearer {
 
 /// What can be set of it that is a number.
 pub static PARAMETERS: Table<Bearer> = Table {
-    name: "bearer",
+    name: "hfpep-bearer",
     parameters: &[
         Parameter::new(
             "spare",

@@ -86,13 +86,15 @@ fn what_is_no_opening_is_refused_with_the_reason() {
 fn connections_are_reset_when_the_far_gateway_is_gone_and_go_on_when_it_is_back() {
     let mut net = Net::with_gateways(None);
     let listener = net.listen(7);
-    let (mut client, _server) = net.pair(&listener);
+    let (mut client, mut server) = net.pair(&listener);
 
     net.gateway(1).signal(Signal::SIGKILL);
     net.gateway(1).finish(SOON);
 
-    let error = client.read(&mut [0; 1]).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    for program in [&mut client, &mut server] {
+        let error = program.read(&mut [0; 1]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    }
     assert_eq!(net.ends_of("10.2.0.2:7"), ErrorKind::ConnectionReset);
     net.expect(0, "the gateway down", |status| status["hfpep"]["gateways"][0]["state"] == "down");
 

@@ -223,6 +223,11 @@ impl Connection {
         self.sent < self.unsent.len()
     }
 
+    /// Whether its end before [`Self::is_over`] is a reset, even if this process ends.
+    pub(super) fn reset_when_closed(&self, resets: bool) {
+        self.wire.reset_when_closed(resets);
+    }
+
     /// Breaks it off: the program here gets a reset.
     pub(super) fn abort(self) {
         self.wire.abort();

@@ -119,6 +119,7 @@ impl Link {
         stage: Stage,
         is_initiator: bool,
     ) -> Self {
+        bearer.reset_when_closed(true);
         Self {
             bearer,
             stage,
@@ -135,14 +136,24 @@ impl Link {
 
     /// A spare connection has a client: it is asked whether there is a target.
     pub(super) fn ask(&mut self, now: Time, local: Connection, opening: Opening, magic: u8) {
+        local.reset_when_closed(true);
         opening.emit(magic, self.bearer.unsent_mut());
         self.opening = Some(opening);
         self.since = now;
         self.stage = Stage::Asked { local, answer: Vec::new(), until: now + ANSWER_WITHIN };
     }
 
-    /// What was asked for is being connected to.
-    pub(super) fn connect(&mut self, now: Time, local: Connection, opening: Opening) {
+    /// What was asked for is being connected to; some octets for it have come already.
+    pub(super) fn connect(
+        &mut self,
+        now: Time,
+        mut local: Connection,
+        opening: Opening,
+        octets: Vec<u8>,
+    ) {
+        local.reset_when_closed(true);
+        self.read = octets.len() as u64;
+        *local.unsent_mut() = octets;
         self.opening = Some(opening);
         self.since = now;
         self.stage = Stage::Connecting { local };
@@ -157,6 +168,14 @@ impl Link {
         let before = std::mem::replace(&mut self.stage, Stage::Refused { until: now + FAREWELL });
         if let Some(local) = before.into_local() {
             local.abort();
+        }
+    }
+
+    /// Ends both connections in peace: what the kernel holds of them is still delivered.
+    pub(super) fn close(self) {
+        self.bearer.reset_when_closed(false);
+        if let Some(local) = self.stage.local() {
+            local.reset_when_closed(false);
         }
     }
 

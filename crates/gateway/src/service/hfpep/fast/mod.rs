@@ -361,9 +361,7 @@ impl Fast {
             return self.decline(now, id, Reason::NO_ROOM);
         }
         let Some(link) = self.links.get_mut(&id) else { return };
-        let mut local = Connection::connecting(now, wire);
-        *local.unsent_mut() = rest;
-        link.connect(now, local, opening);
+        link.connect(now, Connection::connecting(now, wire), opening, rest);
         self.sockets.begin(&link.bearer);
         self.stats.arriving -= 1;
         self.stats.sessions += 1;
@@ -405,6 +403,7 @@ impl Fast {
     fn drop_link(&mut self, now: Time, id: LinkId) {
         if let Some(link) = self.remove(now, id) {
             self.stats.sessions_finished += u64::from(link.stage.local().is_some());
+            link.close();
         }
     }
 
