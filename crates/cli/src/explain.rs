@@ -71,7 +71,10 @@ fn print(out: &mut impl Write, explanation: &Explanation) -> anyhow::Result<()> 
         Outcome::Pass { service, why, treatment, via } => {
             writeln!(out, "service {service}: {why}")?;
             match via {
-                Some(Via { network, node }) => {
+                Some(Via::Gateway { network, gateway }) => {
+                    writeln!(out, "to the gateway at {gateway}, which has {network}")?;
+                }
+                Some(Via::Node { network, node }) => {
                     writeln!(out, "to node {node}, which has {network}")?;
                 }
                 None => {

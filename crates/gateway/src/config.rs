@@ -1,5 +1,6 @@
 //! The gateway's configuration: one TOML file, checked as a whole before anything starts.
 
+pub mod bearer;
 mod hbh;
 pub mod hfpep;
 pub mod ipclient;
@@ -45,7 +46,7 @@ pub struct Config {
     pub tunnel: Option<Tunnel>,
     /// IP over a STANAG 5066 server, if there is one.
     pub ip_client: Option<IpClient>,
-    /// TCP connections over a STANAG 5066 server, if there are any.
+    /// TCP connections that are split, if there are any.
     pub hf_pep: Option<HfPep>,
     /// A STANAG 5066 node on a modem outside, if there is one.
     pub s5066: Option<S5066>,
@@ -237,6 +238,7 @@ pub fn parameters() -> Vec<Description> {
         proto::ipclient::PARAMETERS
             .describe(&[("[ipclient]", ipclient::defaults()), ("[[hf]]", client)]),
         proto::hfpep::PARAMETERS.describe(&[("[hfpep]", proto::hfpep::Config::default())]),
+        bearer::PARAMETERS.describe(&[("[hfpep.bearer]", bearer::Bearer::default())]),
         proto::slep::PARAMETERS.describe(&[("[hfpep]", proto::slep::Config::default())]),
         proto::s5066::parameters::PARAMETERS
             .describe(&[("[s5066]", gateway.clone()), ("[[hf]]", simulated)]),

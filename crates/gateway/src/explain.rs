@@ -12,6 +12,7 @@ use proto::rules::{
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
+use crate::config::hfpep::Far;
 
 /// A flow that somebody asks about.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -113,11 +114,22 @@ pub struct Treatment {
 
 /// Whom a flow is sent to.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Via {
-    /// The network of the configuration that its destination is in.
-    pub network: String,
-    /// The node, or the group of nodes.
-    pub node: String,
+#[serde(untagged)]
+pub enum Via {
+    /// Another gateway, over IP.
+    Gateway {
+        /// The network of the configuration that its destination is in.
+        network: String,
+        /// The gateway's socket.
+        gateway: String,
+    },
+    /// A node of the HF network.
+    Node {
+        /// The network of the configuration that its destination is in.
+        network: String,
+        /// The node, or the group of nodes.
+        node: String,
+    },
 }
 
 impl Question {
@@ -208,8 +220,13 @@ impl Question {
     /// The peer that a connection goes to.
     fn by_pep(&self, config: &Config) -> Option<Via> {
         let peers = config.hf_pep.iter().flat_map(|it| &it.peers);
-        let routes: Vec<_> = peers.map(|it| Route { prefix: it.to, to: it.node }).collect();
-        Via::of(&routes, self.destination)
+        let peers = peers.filter(|peer| peer.to.contains(self.destination));
+        let peer = peers.max_by_key(|peer| peer.to.bits())?;
+        let network = peer.to.to_string();
+        Some(match peer.far {
+            Far::Gateway(gateway) => Via::Gateway { network, gateway: gateway.to_string() },
+            Far::Node(node) => Via::Node { network, node: node.to_string() },
+        })
     }
 
     fn by_ip_client(&self, options: &Options, config: &Config) -> (Treatment, Option<Via>) {
@@ -227,7 +244,7 @@ impl Question {
 impl Via {
     fn of(routes: &[Route], destination: IpAddr) -> Option<Self> {
         let route = Route::find(routes, destination)?;
-        Some(Self { network: route.prefix.to_string(), node: route.to.to_string() })
+        Some(Self::Node { network: route.prefix.to_string(), node: route.to.to_string() })
     }
 }
 
@@ -323,8 +340,27 @@ mod tests {
         let Outcome::Pass { service, why, treatment, via } = told.outcome else { panic!() };
         assert_eq!((&*service, &*why), ("ipclient", "only TCP is split"));
         assert_eq!((treatment.priority, treatment.ttl_s), (Some(0), Some(10)));
-        let expected = Via { network: "10.2.0.0/16".to_owned(), node: "0.10.20.31".to_owned() };
+        let expected =
+            Via::Node { network: "10.2.0.0/16".to_owned(), node: "0.10.20.31".to_owned() };
         assert_eq!(via, Some(expected));
+    }
+
+    #[test]
+    fn a_split_connection_is_told_with_the_peer_of_the_longest_prefix() {
+        let text = "[[hfpep.peer]]\nnode = \"0.10.20.31\"\nto = [\"10.0.0.0/8\"]\n\
+                    [[hfpep.peer]]\ngateway = \"192.0.2.2:5099\"\nto = [\"10.2.0.0/16\"]\n";
+        let config = Config::parse("a.toml", text).unwrap();
+
+        let via = |to: &str| {
+            let question = Question::parse("tcp", "10.1.2.3:5000", to).unwrap();
+            let Outcome::Pass { via, .. } = question.explain(&config).outcome else { panic!() };
+            via.unwrap()
+        };
+
+        let (network, gateway) = ("10.2.0.0/16".to_owned(), "192.0.2.2:5099".to_owned());
+        assert_eq!(via("10.2.0.7:443"), Via::Gateway { network, gateway });
+        let (network, node) = ("10.0.0.0/8".to_owned(), "0.10.20.31".to_owned());
+        assert_eq!(via("10.3.0.7:443"), Via::Node { network, node });
     }
 
     #[test]

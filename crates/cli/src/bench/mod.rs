@@ -9,6 +9,7 @@ mod namespaces;
 mod ns3;
 mod path;
 mod sim;
+mod split;
 mod tunnel;
 
 use std::io::{self, Write as _};
@@ -22,13 +23,14 @@ use crate::failure::misuse;
 /// Measure how fast Trackway runs on this machine.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  trackway bench codec\n  trackway bench hbh\n  trackway bench hfpep\n  trackway bench path --quick\n  trackway bench sim\n  trackway bench tunnel\n  trackway bench sim --ns3 './chain --loss=0.1 \
+    after_help = "Examples:\n  trackway bench codec\n  trackway bench hbh\n  trackway bench hfpep\n  trackway bench path --quick\n  trackway bench sim\n  trackway bench split\n  trackway bench tunnel\n  trackway bench sim --ns3 './chain --loss=0.1 \
                   --mss=536'"
 )]
 pub(crate) struct Args {
     /// What to measure: `codec`, the arithmetic of the coded tunnel; `hbh`, a hop of the gateway
-    /// (needs root); `hfpep`, TCP over STANAG 5066 without radios (needs root); `path`, the tunnel on a long lossy link (needs root); `sim`, the simulator;
-    /// `tunnel`, the tunnel on a clean cable (needs root).
+    /// (needs root); `hfpep`, TCP over STANAG 5066 without radios (needs root); `path`, the tunnel on a
+    /// long lossy link (needs root); `sim`, the simulator; `split`, the TCP splitter between two gateways
+    /// (needs root); `tunnel`, the tunnel on a clean cable (needs root).
     name: String,
 
     /// For `tunnel`: the wireguard-go to compare with, else the one that is installed.
@@ -75,10 +77,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         "hfpep" => hfpep::run(&hfpep, print)?,
         "path" => path::run(path, json)?,
         "sim" => sim::run(ns3.as_deref(), print)?,
+        "split" => split::run(print)?,
         "tunnel" => tunnel::run(wireguard_go.as_deref(), print)?,
         _ => {
             return Err(misuse(format!(
-                "no benchmark is called '{name}': there are codec, hbh, hfpep, path, sim and tunnel"
+                "no benchmark is called '{name}': there are codec, hbh, hfpep, path, sim, split and tunnel"
             )));
         }
     }

@@ -13,5 +13,6 @@ mod namespaces;
 mod reroute;
 mod routing;
 mod rules;
+mod split;
 mod transfer;
 mod tunnel;

@@ -1,27 +1,34 @@
-//! The section `hfpep`: which TCP connections go over HF radio, and where to.
+//! The section `hfpep`: which TCP connections are carried, over HF radio or to another gateway, and
+//! where to.
 
+use std::collections::BTreeSet;
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use proto::hfpep;
+use proto::ip::Prefix;
 use proto::s5066::Address;
 use proto::slep;
 use settings::{Complaint, Entry, Section};
 
-use super::ipclient::{PORT, Route, routes, server};
+use super::bearer::{self, Bearer};
+use super::ipclient::{PORT, routes, server};
 use super::{device, either, tls};
 use crate::tls::{Destination, Profile, Role, TargetProfile};
 
-/// TCP connections over a STANAG 5066 server.
+/// TCP connections over a STANAG 5066 server, or straight to other gateways.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HfPep {
-    /// The server's socket for clients.
-    pub server: SocketAddr,
+    /// The server's socket for clients; `None` where nothing goes over HF.
+    pub server: Option<SocketAddr>,
+    /// How connections go to other gateways, and come from them.
+    pub bearer: Bearer,
     /// What it does with connections that other ends ask for.
     pub mode: Mode,
     /// The interfaces from which connections are taken; none for all of them, and this host's own.
     pub interfaces: Vec<String>,
-    /// Connections to which networks are taken, and which node has them: the longest prefix decides.
-    pub peers: Vec<Route>,
+    /// Connections to which networks are taken, and who has them: the longest prefix decides.
+    pub peers: Vec<Peer>,
     /// Ports where connections to one target are taken.
     pub listeners: Vec<Listener>,
     /// The TLS profile by which targets are met, where another end asks for TLS.
@@ -39,15 +46,53 @@ pub enum Mode {
     Shore,
 }
 
+/// Who has a network or a target.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Far {
+    /// Another gateway, at its bearer's socket.
+    Gateway(SocketAddr),
+    /// A node of the HF network.
+    Node(Address),
+}
+
+/// A network, and who has it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Peer {
+    /// The destinations.
+    pub to: Prefix,
+    /// Who has them.
+    pub far: Far,
+}
+
 /// A port where connections to one target are taken.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Listener {
     /// Where clients connect to.
     pub at: SocketAddr,
-    /// The node that the target is behind.
-    pub node: Address,
+    /// Who has the target.
+    pub far: Far,
     /// Whom the far end connects to.
     pub target: SocketAddr,
+}
+
+impl Far {
+    /// Where the gateway is, if it is one.
+    #[must_use]
+    pub fn gateway(self) -> Option<SocketAddr> {
+        match self {
+            Self::Gateway(gateway) => Some(gateway),
+            Self::Node(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Far {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gateway(gateway) => gateway.fmt(f),
+            Self::Node(node) => node.fmt(f),
+        }
+    }
 }
 
 const MODES: [(&str, Mode); 2] = [("transparent", Mode::Transparent), ("shore", Mode::Shore)];
@@ -61,8 +106,6 @@ pub(super) fn read(section: &Section<'_>, profiles: &[Profile]) -> Result<HfPep,
     parameters.answers.is_compressed = true;
     section.apply(&hfpep::PARAMETERS, &mut parameters)?;
     section.apply(&slep::PARAMETERS, &mut parameters.slep)?;
-    let local = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
-    let server = either(section, "server", local, server)?;
     let mode = either(section, "mode", Mode::Transparent, |entry| entry.word(&MODES))?;
     let interfaces = match section.get("interfaces")? {
         Some(entry) => {
@@ -70,8 +113,20 @@ pub(super) fn read(section: &Section<'_>, profiles: &[Profile]) -> Result<HfPep,
         }
         None => Vec::new(),
     };
-    let peers = routes(section, "peer")?;
+    let peers = routes(section, "peer", |peer, _| far(peer))?;
+    let peers: Vec<Peer> = peers.into_iter().map(|(to, far)| Peer { to, far }).collect();
     let listeners = listeners(section)?;
+    let fars = || peers.iter().map(|it| it.far).chain(listeners.iter().map(|it| it.far));
+    let gateways: BTreeSet<SocketAddr> = fars().filter_map(Far::gateway).collect();
+    let bearer = bearer::read(section, &gateways)?;
+    // Whoever has another bearer and no node has nothing to do with HF.
+    let has_node = fars().any(|far| far.gateway().is_none());
+    let is_elsewhere = !gateways.is_empty() || bearer.listen.is_some();
+    let server = match section.get("server")? {
+        Some(entry) => Some(server(&entry)?),
+        None if is_elsewhere && !has_node => None,
+        None => Some(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT))),
+    };
     if let Some(mode) = section.get("mode")?.filter(|_| mode == Mode::Shore)
         && !(peers.is_empty() && listeners.is_empty())
     {
@@ -81,7 +136,7 @@ pub(super) fn read(section: &Section<'_>, profiles: &[Profile]) -> Result<HfPep,
         ));
     }
     let tls = section.get("tls")?.map(|entry| client(&entry, profiles)).transpose()?;
-    Ok(HfPep { server, mode, interfaces, peers, listeners, tls, parameters })
+    Ok(HfPep { server, bearer, mode, interfaces, peers, listeners, tls, parameters })
 }
 
 /// The profile by which targets are met.
@@ -114,11 +169,22 @@ fn listeners(section: &Section<'_>) -> Result<Vec<Listener>, Complaint> {
         if listeners.len() == MAX_LISTENERS {
             return Err(entry.complain(format!("at most {MAX_LISTENERS} are allowed")));
         }
-        let node = node(&listener.needed("node")?)?;
+        let far = far(&listener)?;
         let target = server(&listener.needed("target")?)?;
-        listeners.push(Listener { at, node, target });
+        listeners.push(Listener { at, far, target });
     }
     Ok(listeners)
+}
+
+/// A node or a gateway, whichever the section names.
+fn far(section: &Section<'_>) -> Result<Far, Complaint> {
+    match (section.get("node")?, section.get("gateway")?) {
+        (_, None) => node(&section.needed("node")?).map(Far::Node),
+        (None, Some(gateway)) => server(&gateway).map(Far::Gateway),
+        (Some(_), Some(gateway)) => Err(gateway.complain(
+            "a peer has either a node, over HF, or a gateway, over IP: remove one of both keys",
+        )),
+    }
 }
 
 /// One node, not a group.

@@ -1,6 +1,7 @@
 //! The section `ipclient`: which networks are behind which nodes of an HF network, and how their
 //! packets travel.
 
+use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -69,7 +70,8 @@ pub(super) fn read(section: &Section<'_>) -> Result<IpClient, Complaint> {
     let device = either(section, "device", DEVICE.to_owned(), device)?;
     let addresses = some(&section.needed("addresses")?, MAX_ADDRESSES)?;
     let addresses: Vec<Prefix> = addresses.iter().map(Entry::parsed).collect::<Result<_, _>>()?;
-    let routes = routes(section, "route")?;
+    let routes = routes(section, "route", node)?;
+    let routes: Vec<Route> = routes.into_iter().map(|(to, node)| Route { to, node }).collect();
     if routes.is_empty() {
         return Err(section
             .needed("route")?
@@ -97,28 +99,25 @@ pub(super) fn server(entry: &Entry<'_>) -> Result<SocketAddr, Complaint> {
     Ok(server)
 }
 
-/// The networks behind nodes, of which each of the sections under `key` names some of one node.
-pub(super) fn routes(section: &Section<'_>, key: &str) -> Result<Vec<Route>, Complaint> {
-    let mut routes: Vec<Route> = Vec::new();
+/// The networks behind others, of which each of the sections under `key` names some; `whose` reads
+/// there behind whom a network is.
+pub(super) fn routes<T: Display>(
+    section: &Section<'_>,
+    key: &str,
+    whose: impl Fn(&Section<'_>, &Prefix) -> Result<T, Complaint>,
+) -> Result<Vec<(Prefix, T)>, Complaint> {
+    let mut routes: Vec<(Prefix, T)> = Vec::new();
     for route in section.sections(key)? {
-        let node_entry = route.needed("node")?;
-        let node: Address = node_entry.parsed()?;
         let networks = route.needed("to")?;
         if networks.list()?.is_empty() {
             return Err(networks.complain("at least one network, such as 10.2.0.0/16"));
         }
         for entry in networks.list()? {
             let to = network(&entry)?;
-            if let Some(other) = routes.iter().find(|other| other.to == to) {
-                return Err(entry.complain(format!("{to} is behind {} already", other.node)));
+            if let Some((_, other)) = routes.iter().find(|(other, _)| *other == to) {
+                return Err(entry.complain(format!("{to} is behind {other} already")));
             }
-            if node.is_group() && !is_multicast(&to) {
-                return Err(node_entry.complain(format!(
-                    "{node} is a group, and {to} is not only multicast (224.0.0.0/4, ff00::/8): a \
-                     node is 0.0.0.0 to 15.255.255.255"
-                )));
-            }
-            routes.push(Route { to, node });
+            routes.push((to, whose(&route, &to)?));
         }
     }
     if routes.len() > MAX_ROUTES {
@@ -126,6 +125,19 @@ pub(super) fn routes(section: &Section<'_>, key: &str) -> Result<Vec<Route>, Com
         return Err(section.needed(key)?.complain(what));
     }
     Ok(routes)
+}
+
+/// The node that a network is behind; a group only has multicast.
+fn node(route: &Section<'_>, to: &Prefix) -> Result<Address, Complaint> {
+    let entry = route.needed("node")?;
+    let node: Address = entry.parsed()?;
+    if node.is_group() && !is_multicast(to) {
+        return Err(entry.complain(format!(
+            "{node} is a group, and {to} is not only multicast (224.0.0.0/4, ff00::/8): a node is \
+             0.0.0.0 to 15.255.255.255"
+        )));
+    }
+    Ok(node)
 }
 
 /// A prefix without host bits.

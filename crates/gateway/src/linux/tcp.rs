@@ -20,7 +20,20 @@ const BACKLOG: i32 = 1024;
 /// # Errors
 /// When it fails at once.
 pub(crate) fn start_connecting(to: SocketAddr) -> io::Result<TcpStream> {
-    finish(open(to)?, to)
+    start_connecting_with(to, |_| Ok(()))
+}
+
+/// The same with a socket that was prepared.
+///
+/// # Errors
+/// When it fails at once.
+pub(crate) fn start_connecting_with(
+    to: SocketAddr,
+    prepare: impl FnOnce(&OwnedFd) -> io::Result<()>,
+) -> io::Result<TcpStream> {
+    let socket = open(to)?;
+    prepare(&socket)?;
+    finish(socket, to)
 }
 
 /// The same from an address that need not be this host's, as [`super::divert`] brings its answers
@@ -47,14 +60,28 @@ pub(crate) fn start_connecting_from(from: SocketAddr, to: SocketAddr) -> io::Res
 /// # Errors
 /// When the address is taken, or the right to take others' connections is missing.
 pub(crate) fn start_listening(at: SocketAddr, is_diverted: bool) -> io::Result<TcpListener> {
+    start_listening_with(at, |socket| {
+        if is_diverted {
+            setsockopt(socket, sockopt::IpTransparent, &true)?;
+        }
+        Ok(())
+    })
+}
+
+/// Listens with a socket that was prepared; connections to it are like it.
+///
+/// # Errors
+/// When the address is taken.
+pub(crate) fn start_listening_with(
+    at: SocketAddr,
+    prepare: impl FnOnce(&OwnedFd) -> io::Result<()>,
+) -> io::Result<TcpListener> {
     let socket = socket(family(at), SockType::Stream, flags(), None)?;
     setsockopt(&socket, sockopt::ReuseAddr, &true)?;
     if at.is_ipv6() {
         setsockopt(&socket, sockopt::Ipv6V6Only, &true)?;
     }
-    if is_diverted {
-        setsockopt(&socket, sockopt::IpTransparent, &true)?;
-    }
+    prepare(&socket)?;
     bind(socket.as_raw_fd(), &SockaddrStorage::from(at))?;
     listen(&socket, Backlog::new(BACKLOG)?)?;
     Ok(TcpListener::from(socket))

@@ -5,6 +5,7 @@
 //!   Port    a packet socket that takes and puts whole frames: the link emulator's ends
 //!   Raw     sockets for whole IP packets: back into the kernel's routing
 //!   Tap     a virtual network card with segmentation offload: traffic enters and leaves here
+//!   tcp     what TCP sockets have waiting, and may have
 //!   Udp     a socket between gateways: trains of datagrams, ECN
 //! ```
 #![expect(unsafe_code, reason = "ioctl, socket options and messages with buffers of the caller")]
@@ -13,6 +14,7 @@ mod link;
 pub mod port;
 mod raw;
 mod tap;
+pub mod tcp;
 mod udp;
 
 pub use link::{FrameBatch, Link, Received};

@@ -9,6 +9,7 @@
 //! [opening](Opening) that says whom it is for. What can be set, and what was decided, is in
 //! `docs/hfpep.md`.
 
+pub mod answer;
 mod config;
 mod parameters;
 mod pep;
@@ -18,9 +19,10 @@ pub mod stats;
 mod tests;
 pub mod wire;
 
+pub use answer::Answer;
 pub use config::Config;
 pub use parameters::PARAMETERS;
-pub use pep::{Event, HfPep};
+pub use pep::{Event, HfPep, MAX_OPENING};
 pub use session::{Phase, SessionId, Status};
 pub use stats::Stats;
 pub use wire::{Opening, Target, Tls};

@@ -13,7 +13,7 @@ use crate::slep::{self, Addresses, NotOpened, Options, Read, Reason, Slep, Strea
 use crate::time::{Time, earliest};
 
 /// Octets of an opening at most: head, IPv6 addresses, ports, name and protocol.
-const MAX_OPENING: usize = 2 + 4 + 32 + 2 + MAX_NAME + 1 + 255;
+pub const MAX_OPENING: usize = 2 + 4 + 32 + 2 + MAX_NAME + 1 + 255;
 
 /// An HF-PEP: a core as [`crate::contract`] describes it.
 ///

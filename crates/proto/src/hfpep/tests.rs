@@ -1,3 +1,4 @@
 //! Tests.
 
+mod answer;
 mod wire;

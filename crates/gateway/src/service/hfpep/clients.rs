@@ -13,21 +13,22 @@ use super::connection::Connection;
 use super::entry::Arrived;
 use super::lobby::{Call, Greeted};
 use super::wire::Wire;
+use crate::config::hfpep::Far;
 
 impl Pep {
     /// Takes a connection that a client has made.
     pub(super) fn take_client(&mut self, now: Time, arrived: Arrived) {
-        let Arrived { stream, client, node, target } = arrived;
-        let decided = self.decide(now, client, target).zip(node);
-        let Some(((options, tls), node)) = decided else {
+        let Arrived { stream, client, far, target } = arrived;
+        let decided = self.decide(now, client, target).zip(far);
+        let Some(((options, tls), far)) = decided else {
             return self.refuse(Wire::new(stream, None));
         };
-        let call = Call { node, client, target, options };
+        let call = Call { far, client, target, options };
         let Some(profile) = tls else {
             let target = Target::Address { source: client, destination: target };
             return self.open(now, Wire::new(stream, None), &call, Opening { target, tls: None });
         };
-        let session = self.termination.accept(&profile);
+        let session = self.targets.termination.accept(&profile);
         let has_session = session.is_some();
         let wire = Wire::new(stream, session);
         if !has_session {
@@ -41,7 +42,7 @@ impl Pep {
     /// Goes on with a client whose handshake is complete.
     pub(super) fn take_greeted(&mut self, now: Time, greeted: Greeted) {
         let Greeted { wire, call, terms } = greeted;
-        self.termination.establish();
+        self.targets.termination.establish();
         let (target, sni) = match terms.auth_id {
             Some(id) => (Target::AuthId(id.as_str().to_owned()), None),
             None => {
@@ -54,7 +55,16 @@ impl Pep {
     }
 
     fn open(&mut self, now: Time, wire: Wire, call: &Call, opening: Opening) {
-        let Ok(session) = self.pep.open(now, call.node, opening, call.options) else {
+        let node = match call.far {
+            Far::Node(node) => node,
+            Far::Gateway(gateway) => {
+                return match self.fast.carry(now, gateway, wire, opening, &mut self.targets) {
+                    Ok(()) => self.counters.connections_accepted += 1,
+                    Err(wire) => self.refuse(wire),
+                };
+            }
+        };
+        let Ok(session) = self.pep.open(now, node, opening, call.options) else {
             return self.refuse(wire);
         };
         self.counters.connections_accepted += 1;

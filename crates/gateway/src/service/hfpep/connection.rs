@@ -142,6 +142,32 @@ impl Connection {
         self.has_heard_end
     }
 
+    /// Whether what it carries can be moved within the kernel.
+    pub(super) fn is_plain(&self) -> bool {
+        !self.wire.has_tls()
+    }
+
+    /// The program here has finished, as was heard of somewhere else than in [`Self::read`].
+    pub(super) fn hear_end(&mut self) {
+        self.has_heard_end = true;
+    }
+
+    /// Gives the kernel what it takes of some octets, and keeps the rest.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    pub(super) fn send(&mut self, mut octets: &[u8]) -> Result<(), Reason> {
+        while !self.has_unsent() && !octets.is_empty() {
+            match self.wire.write(octets) {
+                Ok(len) => octets = &octets[len..],
+                Err(error) if is_passing(&error) => break,
+                Err(_) => return Err(Reason::CONNECTION_RESET),
+            }
+        }
+        self.unsent.extend_from_slice(octets);
+        self.flush()
+    }
+
     /// Octets that may be added to [`Self::unsent_mut`].
     pub(super) fn room(&self) -> usize {
         UNSENT.saturating_sub(self.unsent.len() - self.sent)
@@ -192,8 +218,14 @@ impl Connection {
         self.end == End::Told && self.has_heard_end
     }
 
-    fn has_unsent(&self) -> bool {
+    /// Whether octets wait for the kernel.
+    pub(super) fn has_unsent(&self) -> bool {
         self.sent < self.unsent.len()
+    }
+
+    /// Whether its end before [`Self::is_over`] is a reset, even if this process ends.
+    pub(super) fn reset_when_closed(&self, resets: bool) {
+        self.wire.reset_when_closed(resets);
     }
 
     /// Breaks it off: the program here gets a reset.

@@ -7,11 +7,10 @@ use std::os::fd::AsFd as _;
 
 use anyhow::Context as _;
 use nix::poll::{PollFd, PollFlags};
-use proto::s5066::Address;
 use tracing::warn;
 
 use crate::config::HfPep;
-use crate::config::ipclient::Route;
+use crate::config::hfpep::{Far, Peer};
 use crate::linux::divert::{Diversion, Plan};
 use crate::linux::tcp::start_listening;
 use crate::reactor::has_input;
@@ -24,14 +23,14 @@ const ACCEPTS: usize = 64;
 pub(super) struct Entry {
     diversion: Option<Diversion>,
     listeners: Vec<Listener>,
-    peers: Vec<Route>,
+    peers: Vec<Peer>,
 }
 
 #[derive(Debug)]
 struct Listener {
     socket: TcpListener,
-    /// The node and target that it stands for; `None` for diverted connections, which say so themselves.
-    fixed: Option<(Address, SocketAddr)>,
+    /// Who has the target that it stands for, and that; `None` for diverted connections, which say so themselves.
+    fixed: Option<(Far, SocketAddr)>,
 }
 
 /// A connection that a client has made.
@@ -40,8 +39,8 @@ pub(super) struct Arrived {
     pub(super) stream: TcpStream,
     /// Who made it.
     pub(super) client: SocketAddr,
-    /// The node that the target is behind, if there is one.
-    pub(super) node: Option<Address>,
+    /// Who has the target, if anybody.
+    pub(super) far: Option<Far>,
     /// To whom.
     pub(super) target: SocketAddr,
 }
@@ -54,7 +53,7 @@ impl Entry {
         for listener in &config.listeners {
             let socket = start_listening(listener.at, false)
                 .with_context(|| format!("cannot listen on {}", listener.at))?;
-            listeners.push(Listener { socket, fixed: Some((listener.node, listener.target)) });
+            listeners.push(Listener { socket, fixed: Some((listener.far, listener.target)) });
         }
         let mut peers = config.peers.clone();
         // The longest prefix that contains an address is the first one.
@@ -110,20 +109,20 @@ impl Entry {
             if stream.set_nonblocking(true).is_err() {
                 continue;
             }
-            let (node, target) = match listener.fixed {
-                Some((node, target)) => (Some(node), target),
+            let (far, target) = match listener.fixed {
+                Some((far, target)) => (Some(far), target),
                 // A diverted connection has the address that it was made to.
                 None => match stream.local_addr() {
-                    Ok(target) => (self.node_of(target), target),
+                    Ok(target) => (self.far_of(target), target),
                     Err(_) => continue,
                 },
             };
-            arrived.push(Arrived { stream, client, node, target });
+            arrived.push(Arrived { stream, client, far, target });
         }
     }
 
-    fn node_of(&self, target: SocketAddr) -> Option<Address> {
-        self.peers.iter().find(|peer| peer.to.contains(target.ip())).map(|peer| peer.node)
+    fn far_of(&self, target: SocketAddr) -> Option<Far> {
+        self.peers.iter().find(|peer| peer.to.contains(target.ip())).map(|peer| peer.far)
     }
 }
 
@@ -131,7 +130,7 @@ fn divert(config: &HfPep, listeners: &mut Vec<Listener>) -> anyhow::Result<Diver
     let mut ports = [0; 2];
     let hosts = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
     for (port, host) in ports.iter_mut().zip(hosts) {
-        let is_v6 = |peer: &Route| peer.to.address().is_ipv6();
+        let is_v6 = |peer: &Peer| peer.to.address().is_ipv6();
         if !config.peers.iter().any(|peer| is_v6(peer) == SocketAddr::new(host, 0).is_ipv6()) {
             continue;
         }

@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd as _;
 
 use nix::poll::{PollFd, PollFlags};
-use proto::s5066::Address;
 use proto::slep::Options;
 use proto::time::Time;
 
 use super::wire::{HANDSHAKE, Wire};
+use crate::config::hfpep::Far;
 use crate::tls::{Failure, Terms};
 
 /// Clients that may wait here; more are refused.
@@ -31,7 +31,7 @@ struct Guest {
 /// Where a connection goes, and how.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call {
-    pub(super) node: Address,
+    pub(super) far: Far,
     pub(super) client: SocketAddr,
     pub(super) target: SocketAddr,
     pub(super) options: Options,

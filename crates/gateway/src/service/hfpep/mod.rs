@@ -1,9 +1,9 @@
-//! TCP over a STANAG 5066 server: connections of this network on one side, the server's socket on the
-//! other.
+//! TCP connections that are split: those of this network on one side; on the other a STANAG 5066 server, or
+//! other gateways.
 //!
 //! ```text
 //!   clients ══▶ listener ─▶ rules ─▶ lobby ─▶ HfPep ⇄ Dial ─TCP 5066─ server
-//!   targets ◀═══════════════════════════════
+//!   targets ◀═══════════════════════════════╲ Fast ════════════════ other gateways
 //! ```
 //!
 //! One thread, as for IP. While there is no server, connections wait. Where TLS ends here, a client is in
@@ -13,21 +13,22 @@ mod clients;
 mod connection;
 mod connections;
 mod entry;
+mod fast;
 mod lobby;
+mod server;
 mod status;
+mod targets;
 mod termination;
 mod wire;
 
 use std::collections::BTreeSet;
-use std::io;
-use std::net::SocketAddr;
 use std::os::fd::AsFd as _;
 
 use anyhow::Context as _;
 use caps::Capability;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::epoll::EpollFlags;
-use proto::hfpep::{Event, HfPep, Opening, SessionId, Target};
+use proto::hfpep::{Event, HfPep, Opening, SessionId};
 use proto::rng::Rng;
 use proto::slep::Reason;
 use proto::time::{Time, earliest};
@@ -37,19 +38,19 @@ use tracing::{debug, info, warn};
 use super::rules::Rules;
 use super::{Kind, Reload, Report, Service, Setup, entries};
 use crate::bearer::Dial;
-use crate::bearer::dial::Change;
-use crate::config::hfpep::Mode;
 use crate::config::{self, Config};
-use crate::linux::tcp::{start_connecting, start_connecting_from};
 use crate::reactor::{Driver, has_input};
 use crate::tls::Failure;
 
-use connection::{Connection, Stage, reason_of};
+use connection::{Connection, Stage};
 use connections::Connections;
 use entry::Entry;
+use fast::Fast;
 use lobby::Lobby;
+use status::Status;
+use targets::Targets;
 use termination::Termination;
-use wire::{Heard, Wire};
+use wire::Heard;
 
 pub(super) const KIND: Kind = Kind {
     name: "hfpep",
@@ -60,17 +61,18 @@ pub(super) const KIND: Kind = Kind {
 
 /// Octets taken from the server, or from a connection, in one go.
 const READ: usize = 64 << 10;
-/// Pieces taken from the server before connections have their turn.
-const READS: usize = 32;
 
 /// HF-PEP at work.
 struct Pep {
     config: config::HfPep,
     entry: Entry,
     rules: Rules,
-    dial: Dial,
+    /// The connection to the server; none where nothing goes over HF.
+    dial: Option<Dial>,
     pep: HfPep,
-    termination: Termination,
+    /// What goes to other gateways.
+    fast: Fast,
+    targets: Targets,
     lobby: Lobby,
     connections: Connections,
     /// Connections whose TLS was cut off: reset when the other end has what came before.
@@ -85,23 +87,6 @@ struct Counters {
     connections_accepted: u64,
     /// Connections reset at once: a rule, no peer, or no room.
     connections_refused: u64,
-    connections_made: u64,
-    /// Targets that could not be connected to.
-    targets_failed: u64,
-    /// Connections that others ask for, and that are none for this gateway.
-    targets_unknown: u64,
-}
-
-/// What an operator is told.
-#[derive(Serialize)]
-struct Status {
-    state: &'static str,
-    server: SocketAddr,
-    connections: usize,
-    /// Clients whose TLS handshake is not complete.
-    handshakes: usize,
-    /// The oldest connections.
-    sessions: Vec<status::Session>,
 }
 
 impl Pep {
@@ -115,9 +100,13 @@ impl Pep {
         Ok(Self {
             entry: Entry::open(&config)?,
             rules: Rules::new(&setup.config.rules.table)?,
-            dial: Dial::new(Time::ZERO, config.server),
+            dial: config.server.map(|server| Dial::new(Time::ZERO, server)),
             pep: HfPep::new(Time::ZERO, config.parameters.clone(), rng),
-            termination: Termination::new(&setup.config.tls, config.tls.as_deref())?,
+            fast: Fast::open(&config)?,
+            targets: Targets::new(
+                config.mode,
+                Termination::new(&setup.config.tls, config.tls.as_deref())?,
+            ),
             lobby: Lobby::default(),
             connections: Connections::new()?,
             cut: BTreeSet::new(),
@@ -130,7 +119,7 @@ impl Pep {
 
     /// Makes the connection that another end asks for.
     fn connect(&mut self, now: Time, session: SessionId, opening: &Opening) {
-        match self.start(now, opening) {
+        match self.targets.start(now, opening) {
             Ok(wire) => {
                 let connection = Connection::connecting(now, wire);
                 if let Err(connection) = self.connections.add(session, connection) {
@@ -138,34 +127,8 @@ impl Pep {
                     self.pep.reset(session, Reason::NO_ROOM);
                 }
             }
-            Err(reason) => {
-                debug!(%reason, ?opening, "no connection to the target");
-                self.counters.targets_unknown += u64::from(reason == Reason::NO_SERVICE);
-                self.pep.reset(session, reason);
-            }
+            Err(reason) => self.pep.reset(session, reason),
         }
-    }
-
-    fn start(&mut self, now: Time, opening: &Opening) -> Result<Wire, Reason> {
-        let (to, session) = match (&opening.target, &opening.tls) {
-            (target, Some(tls)) => {
-                let (to, session) = self.termination.connect(now, target, tls)?;
-                (to, Some(session))
-            }
-            (Target::Address { destination, .. }, None) => (*destination, None),
-            (Target::AuthId(_), None) => return Err(Reason::NO_SERVICE),
-        };
-        let stream = match (self.config.mode, &opening.target) {
-            (Mode::Transparent, Target::Address { source, .. }) => {
-                start_connecting_from(*source, to)
-            }
-            (Mode::Transparent | Mode::Shore, _) => start_connecting(to),
-        };
-        let stream = stream.map_err(|error: io::Error| {
-            self.counters.targets_failed += 1;
-            reason_of(&error)
-        })?;
-        Ok(Wire::new(stream, session))
     }
 
     /// Acts on what epoll says of a connection.
@@ -174,11 +137,11 @@ impl Pep {
         match connection.stage() {
             Stage::Connecting(_) => match connection.take_answer(now) {
                 Ok(()) => {
-                    self.counters.connections_made += 1;
+                    self.targets.establish();
                     self.greet(now, session);
                 }
                 Err(reason) => {
-                    self.counters.targets_failed += 1;
+                    self.targets.fail();
                     self.give_up(session, reason);
                 }
             },
@@ -200,13 +163,13 @@ impl Pep {
         let Some(connection) = self.connections.get_mut(session) else { return };
         if matches!(connection.stage(), Stage::Greeting(_)) {
             if let Err(failure) = connection.greet() {
-                let reason = self.termination.fail(now, failure);
+                let reason = self.targets.termination.fail(now, failure);
                 return self.give_up(session, reason);
             }
             if connection.stage() != Stage::Open {
                 return;
             }
-            self.termination.establish();
+            self.targets.termination.establish();
         }
         self.pep.accept(session);
         self.read(now, session);
@@ -229,7 +192,7 @@ impl Pep {
                 Heard::End => return self.pep.finish(now, session),
                 Heard::Nothing => return,
                 Heard::Failed(failure) => {
-                    let reason = self.termination.fail(now, failure);
+                    let reason = self.targets.termination.fail(now, failure);
                     if failure != Failure::Cut {
                         return self.give_up(session, reason);
                     }
@@ -289,7 +252,11 @@ impl Pep {
     fn handle_event(&mut self, now: Time, event: Event) {
         match event {
             Event::Bound => info!("bound"),
-            Event::Close => self.dial.hang_up(now),
+            Event::Close => {
+                if let Some(dial) = &mut self.dial {
+                    dial.hang_up(now);
+                }
+            }
             Event::Refused(reason) => warn!(?reason, "the server refuses the access point"),
             Event::Unbound(reason) => warn!(?reason, "the server has unbound us"),
             Event::Connect { session, opening, .. } => self.connect(now, session, &opening),
@@ -321,19 +288,14 @@ impl Pep {
     /// Gives up targets that do not answer, and handshakes that take too long.
     fn handle_silence(&mut self, now: Time) {
         for _ in 0..self.lobby.handle_timeout(now) {
-            self.termination.fail(now, Failure::TimedOut);
+            self.targets.termination.fail(now, Failure::TimedOut);
         }
         let is_silent =
             |connection: &Connection| connection.waits_until().is_some_and(|at| at <= now);
         let all = self.connections.iter().filter(|(_, it)| is_silent(it));
         let silent: Vec<(SessionId, Stage)> = all.map(|(at, it)| (at, it.stage())).collect();
         for (session, stage) in silent {
-            let reason = if matches!(stage, Stage::Greeting(_)) {
-                self.termination.fail(now, Failure::TimedOut)
-            } else {
-                self.counters.targets_failed += 1;
-                Reason::TARGET_TIMED_OUT
-            };
+            let reason = self.targets.handle_silence(now, stage);
             self.give_up(session, reason);
         }
     }
@@ -341,31 +303,18 @@ impl Pep {
 
 impl Driver for Pep {
     fn act(&mut self, now: Time) -> anyhow::Result<()> {
-        self.dial.handle_timeout(now);
-        match self.dial.poll_change() {
-            Some(Change::Up) => {
-                info!(server = %self.config.server, "connected");
-                self.pep.handle_connected(now);
-            }
-            Some(Change::Down) => {
-                warn!(server = %self.config.server, "connection lost");
-                self.pep.handle_disconnected(now);
-            }
-            None => {}
-        }
+        self.fast.act(now, &mut self.targets);
+        self.follow_server(now);
         self.handle_silence(now);
         self.pep.handle_timeout(now);
         self.handle_cut();
-        self.buffer.clear();
         loop {
             while let Some(event) = self.pep.poll_event() {
                 self.handle_event(now, event);
             }
-            if !self.dial.has_room() || !self.pep.poll_octets(now, &mut self.buffer) {
+            if !self.send_to_server(now) {
                 break;
             }
-            self.dial.send(now, &self.buffer);
-            self.buffer.clear();
         }
         Ok(())
     }
@@ -373,70 +322,63 @@ impl Driver for Pep {
     fn next_timeout(&mut self) -> Option<Time> {
         let silence = self.connections.iter().filter_map(|(_, it)| it.waits_until()).min();
         let silence = earliest(silence, self.lobby.next_timeout());
-        earliest(earliest(self.dial.next_timeout(), self.pep.next_timeout()), silence)
+        let dial = self.dial.as_ref().and_then(Dial::next_timeout);
+        let silence = earliest(silence, self.fast.next_timeout());
+        earliest(earliest(dial, self.pep.next_timeout()), silence)
     }
 
     fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
         fds.push(PollFd::new(self.connections.as_fd(), PollFlags::POLLIN));
+        fds.push(PollFd::new(self.fast.as_fd(), PollFlags::POLLIN));
         self.lobby.watch(fds);
         self.entry.watch(fds);
-        self.dial.watch(fds);
+        if let Some(dial) = &self.dial {
+            dial.watch(fds);
+        }
     }
 
     fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
-        let (connections, rest) = ready.split_at(1);
+        let (epolls, rest) = ready.split_at(2);
         let (lobby, rest) = rest.split_at(self.lobby.len());
         let (entry, dialled) = rest.split_at(self.entry.watched());
-        if has_input(connections[0]) {
+        if has_input(epolls[0]) {
             for (session, ready) in self.connections.ready() {
                 self.handle_connection(now, session, ready);
             }
         }
+        if has_input(epolls[1]) {
+            self.fast.handle_ready(now, &mut self.targets);
+        }
         for outcome in self.lobby.handle_ready(lobby) {
             match outcome {
                 Ok(greeted) => self.take_greeted(now, greeted),
-                Err(failure) => drop(self.termination.fail(now, failure)),
+                Err(failure) => drop(self.targets.termination.fail(now, failure)),
             }
         }
         for arrived in self.entry.handle_ready(entry)? {
             self.take_client(now, arrived);
         }
-        self.dial.handle_ready(now, dialled);
-        if dialled.iter().any(|ready| !ready.is_empty()) {
-            for _ in 0..READS {
-                let len = self.dial.receive(now, &mut self.received);
-                if len == 0 {
-                    break;
-                }
-                self.pep.handle_octets(now, &self.received[..len]);
-            }
-        }
+        self.hear_server(now, dialled);
         Ok(())
     }
 }
 
 impl Service for Pep {
     fn report(&self, now: Time) -> Report {
-        let state = match (self.dial.is_up(), self.pep.is_bound()) {
-            (false, _) => "no connection",
-            (true, false) => "not bound",
-            (true, true) => "bound",
-        };
-        let server = self.config.server;
-        let (connections, handshakes) = (self.connections.len(), self.lobby.len());
-        let sessions = self.pep.status(now).take(status::MOST);
-        let sessions = sessions.map(|it| status::Session::new(&it)).collect();
-        let status = Status { state, server, connections, handshakes, sessions };
-        let dialled = self.dial.stats();
+        let status = Status::new(now, self);
         let mut counters = entries("hfpep_", &self.counters);
+        counters.extend(entries("hfpep_", self.targets.counters()));
         counters.extend(entries("hfpep_", &self.pep.stats()));
-        counters.extend(entries("hfpep_tls_", self.termination.stats()));
+        counters.extend(entries("hfpep_bearer_", &self.fast.stats()));
+        counters.extend(entries("hfpep_tls_", self.targets.termination.stats()));
         counters.extend(entries("slep_", &self.pep.slep().stats()));
-        counters.extend([
-            ("hfpep_connects_tried".to_owned(), dialled.tried),
-            ("hfpep_connects".to_owned(), dialled.connected),
-            ("hfpep_connections_lost".to_owned(), dialled.lost),
-        ]);
+        if let Some(dialled) = self.dial.as_ref().map(Dial::stats) {
+            counters.extend([
+                ("hfpep_connects_tried".to_owned(), dialled.tried),
+                ("hfpep_connects".to_owned(), dialled.connected),
+                ("hfpep_connections_lost".to_owned(), dialled.lost),
+            ]);
+        }
         Report { rules: self.rules.counters(), ..Report::new(counters, "hfpep", &status) }
     }
 
@@ -444,7 +386,7 @@ impl Service for Pep {
         if config.hf_pep.as_ref() != Some(&self.config) {
             return Ok(Reload::Restart);
         }
-        self.termination.reload(&config.tls)?;
+        self.targets.termination.reload(&config.tls)?;
         Ok(Reload::Taken(self.rules.replace(&config.rules.table)?))
     }
 
@@ -453,10 +395,7 @@ impl Service for Pep {
         for session in all {
             self.give_up(session, Reason::STOPPED);
         }
-        self.buffer.clear();
-        while self.dial.has_room() && self.pep.poll_octets(now, &mut self.buffer) {
-            self.dial.send(now, &self.buffer);
-            self.buffer.clear();
-        }
+        self.fast.end();
+        while self.send_to_server(now) {}
     }
 }

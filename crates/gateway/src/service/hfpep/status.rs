@@ -1,49 +1,99 @@
-//! The connections that HF-PEP carries, for an operator.
+//! The connections that are carried, for an operator.
 
-use proto::hfpep::{self, Phase, Target};
+use std::net::SocketAddr;
+
+use proto::hfpep::{self, Opening, Phase, Target};
 use proto::slep::Waiting;
+use proto::time::Time;
 use serde::Serialize;
 
-/// Connections that are told of at most, the oldest first.
-pub(super) const MOST: usize = 100;
+use crate::bearer::dial::Dial;
+
+use super::Pep;
+
+/// Connections that are told of at most, the oldest first of those over HF, and then of others.
+const MOST: usize = 100;
+
+/// What an operator is told.
+#[derive(Serialize)]
+pub(super) struct Status {
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server: Option<SocketAddr>,
+    connections: usize,
+    /// Clients whose TLS handshake is not complete.
+    handshakes: usize,
+    /// The gateways that connections go to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    gateways: Vec<Gateway>,
+    sessions: Vec<Session>,
+}
+
+/// A gateway that connections go to.
+#[derive(Serialize)]
+pub(super) struct Gateway {
+    pub(super) gateway: SocketAddr,
+    /// `up` if it has taken the last connection.
+    pub(super) state: &'static str,
+    /// Connections that are ready for what comes next.
+    pub(super) spare: usize,
+}
 
 /// A connection.
 #[derive(Serialize)]
 pub(super) struct Session {
-    /// The other node.
-    node: String,
+    /// The other node, or the other gateway.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) node: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) gateway: Option<String>,
     /// `out` if it was opened here, `in` otherwise.
-    direction: &'static str,
-    client: Option<String>,
-    target: Option<String>,
-    state: &'static str,
+    pub(super) direction: &'static str,
+    pub(super) client: Option<String>,
+    pub(super) target: Option<String>,
+    pub(super) state: &'static str,
     /// What it waits for.
-    waits_for: &'static str,
-    age_s: u64,
+    pub(super) waits_for: &'static str,
+    pub(super) age_s: u64,
     /// Octets that the program here wrote, and data of them that went into U_PDUs.
-    octets_written: u64,
-    octets_sent: u64,
+    pub(super) octets_written: u64,
+    pub(super) octets_sent: u64,
     /// Octets that the program here was given, and data that arrived in U_PDUs for it.
-    octets_read: u64,
-    octets_arrived: u64,
+    pub(super) octets_read: u64,
+    pub(super) octets_arrived: u64,
     /// Octets that wait to be sent, or for the other end to say that it has them.
-    octets_unacknowledged: usize,
+    pub(super) octets_unacknowledged: usize,
+}
+
+impl Status {
+    pub(super) fn new(now: Time, pep: &Pep) -> Self {
+        let state = match (pep.dial.as_ref().map(Dial::is_up), pep.pep.is_bound()) {
+            (None, _) => "ready",
+            (Some(false), _) => "no connection",
+            (Some(true), false) => "not bound",
+            (Some(true), true) => "bound",
+        };
+        let over_hf = pep.pep.status(now).map(|it| Session::over_hf(&it));
+        Self {
+            state,
+            server: pep.config.server,
+            connections: pep.connections.len() + pep.fast.len(),
+            handshakes: pep.lobby.len(),
+            gateways: pep.fast.gateways(),
+            sessions: over_hf.chain(pep.fast.status(now)).take(MOST).collect(),
+        }
+    }
 }
 
 impl Session {
-    pub(super) fn new(status: &hfpep::Status) -> Self {
-        let (client, target) = match status.opening.as_ref().map(|opening| &opening.target) {
-            Some(Target::Address { source, destination }) => {
-                (Some(source.to_string()), Some(destination.to_string()))
-            }
-            Some(Target::AuthId(id)) => (None, Some(id.clone())),
-            None => (None, None),
-        };
+    fn over_hf(status: &hfpep::Status) -> Self {
+        let (client, target) = ends(status.opening.as_ref());
         let stream = status.stream.as_ref();
         let traffic = stream.map(|stream| stream.traffic).unwrap_or_default();
         Self {
-            node: status.peer.to_string(),
-            direction: if status.is_initiator { "out" } else { "in" },
+            node: Some(status.peer.to_string()),
+            gateway: None,
+            direction: direction(status.is_initiator),
             client,
             target,
             state: match status.phase {
@@ -67,5 +117,20 @@ impl Session {
             octets_arrived: traffic.arrived,
             octets_unacknowledged: stream.map_or(0, |stream| stream.unacknowledged),
         }
+    }
+}
+
+pub(super) fn direction(is_initiator: bool) -> &'static str {
+    if is_initiator { "out" } else { "in" }
+}
+
+/// The client and the target that an opening names.
+pub(super) fn ends(opening: Option<&Opening>) -> (Option<String>, Option<String>) {
+    match opening.map(|opening| &opening.target) {
+        Some(Target::Address { source, destination }) => {
+            (Some(source.to_string()), Some(destination.to_string()))
+        }
+        Some(Target::AuthId(id)) => (None, Some(id.clone())),
+        None => (None, None),
     }
 }

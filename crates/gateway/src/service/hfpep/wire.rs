@@ -167,8 +167,14 @@ impl Wire {
 
     /// Breaks it off: the program at the other side gets a reset.
     pub(super) fn abort(self) {
-        // Without this it would end as if all were well.
-        let _ = setsockopt(&self.stream, sockopt::Linger, &linger { l_onoff: 1, l_linger: 0 });
+        self.reset_when_closed(true);
+    }
+
+    /// Whether the other side gets a reset when this is closed, also by the end of this process;
+    /// otherwise that looks as if all were well.
+    pub(super) fn reset_when_closed(&self, resets: bool) {
+        let linger = linger { l_onoff: resets.into(), l_linger: 0 };
+        let _ = setsockopt(&self.stream, sockopt::Linger, &linger);
     }
 }
 

@@ -1,0 +1,222 @@
+//! The TCP splitter between two gateways over IP: one stream and small requests, through both gateways and
+//! by plain routing over the same cables.
+//!
+//! ```text
+//!   client ──── near ──── far ──── server
+//!  10.1.0.2   192.0.2.1  192.0.2.2  10.2.0.2
+//! ```
+
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use emulator::namespace;
+
+use super::Case;
+use super::namespaces::{Namespaces, Signals, Transfer, check_programs, check_root, this_program};
+
+/// Turns of each; the medians count.
+const ROUNDS: usize = 3;
+const SECONDS: u32 = 5;
+const REQUESTS: usize = 300;
+/// Octets of a request, and of what answers it.
+const MESSAGE: usize = 1_000;
+/// Through both gateways, one stream shall have so many bit/s.
+const RATE: f64 = 2e9;
+/// A request may take so many microseconds longer.
+const ADDED: f64 = 2_000.0;
+const CLIENT: usize = 0;
+const GATEWAYS: [usize; 2] = [1, 2];
+const SERVER: usize = 3;
+const SERVER_ADDRESS: &str = "10.2.0.2";
+const PORT: u16 = 7_007;
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What one turn gave: goodput in bit/s, the median time of a request in microseconds, and octets of
+/// memory of the greater gateway.
+struct Turn {
+    goodput: f64,
+    request: f64,
+    memory: f64,
+}
+
+/// Measures with gateways and without, in turn.
+pub(super) fn run(print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
+    check_root("trackway bench split")?;
+    check_programs(&["iperf3", "nft"])?;
+    let mut nets = network()?;
+    let (mut plain, mut split) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        plain.push(turn(&mut nets, &[])?);
+        let gateways = start(&mut nets)?;
+        split.push(turn(&mut nets, &gateways)?);
+        for gateway in gateways {
+            nets.end(gateway);
+        }
+    }
+
+    let case = |case: &str, value, unit, limit| {
+        print(Case { bench: "split", case: case.to_owned(), value, unit, limit })
+    };
+    let of = |turns: &[Turn], field: fn(&Turn) -> f64| {
+        let mut values: Vec<f64> = turns.iter().map(field).collect();
+        median(&mut values)
+    };
+    let goodputs = [&plain, &split].map(|turns| of(turns, |turn| turn.goodput));
+    let requests = [&plain, &split].map(|turns| of(turns, |turn| turn.request));
+    case("stream plain", goodputs[0], "bit/s", None)?;
+    case("stream split", goodputs[1], "bit/s", Some(RATE))?;
+    case("stream split / plain", goodputs[1] / goodputs[0], "", None)?;
+    case("request plain", requests[0], "us", None)?;
+    case("request split", requests[1], "us", None)?;
+    case("request split / plain", requests[1] / requests[0], "", None)?;
+    case("request added", requests[1] - requests[0], "us", Some(ADDED))?;
+    case("memory of a gateway", of(&split, |turn| turn.memory), "octets", None)?;
+    Ok(())
+}
+
+fn network() -> anyhow::Result<Namespaces> {
+    let nets = Namespaces::new(&Signals::block()?, &["client", "near", "far", "server"])?;
+    nets.cable((CLIENT, "eth0"), (GATEWAYS[0], "lan"))?;
+    nets.cable((GATEWAYS[0], "wan"), (GATEWAYS[1], "wan"))?;
+    nets.cable((SERVER, "eth0"), (GATEWAYS[1], "lan"))?;
+    for (end, interface, address) in [
+        (CLIENT, "eth0", "10.1.0.2/24"),
+        (GATEWAYS[0], "lan", "10.1.0.1/24"),
+        (GATEWAYS[0], "wan", "192.0.2.1/24"),
+        (GATEWAYS[1], "wan", "192.0.2.2/24"),
+        (GATEWAYS[1], "lan", "10.2.0.1/24"),
+        (SERVER, "eth0", "10.2.0.2/24"),
+    ] {
+        nets.ip(end, &["address", "add", address, "dev", interface])?;
+    }
+    for (end, to, via) in [
+        (CLIENT, "default", "10.1.0.1"),
+        (GATEWAYS[0], "10.2.0.0/24", "192.0.2.2"),
+        (GATEWAYS[1], "10.1.0.0/24", "192.0.2.1"),
+        (SERVER, "default", "10.2.0.1"),
+    ] {
+        nets.ip(end, &["route", "add", to, "via", via])?;
+    }
+    for gateway in GATEWAYS {
+        nets.run_in(gateway, "sysctl", &["-qw", "net.ipv4.ip_forward=1"])?;
+    }
+    Ok(nets)
+}
+
+/// Starts both gateways, and waits until they know each other; the positions of the programs.
+fn start(nets: &mut Namespaces) -> anyhow::Result<Vec<usize>> {
+    let program = this_program()?;
+    let mut programs = Vec::new();
+    for (number, &namespace) in GATEWAYS.iter().enumerate() {
+        let (own, other) = (number + 1, 2 - number);
+        let config = format!(
+            "log = \"warn\"\n\
+             [hfpep.bearer]\n\
+             listen = \"192.0.2.{own}:5099\"\n\
+             [[hfpep.peer]]\n\
+             gateway = \"192.0.2.{other}:5099\"\n\
+             to = [\"10.{other}.0.0/24\"]\n"
+        );
+        let file = nets.folder.join(format!("{number}.toml"));
+        fs::write(&file, config)?;
+        let name = nets.names[namespace].clone();
+        let command = ["netns", "exec", &name, &program, "run", &file.to_string_lossy()];
+        programs.push(nets.start(&command, Stdio::null())?);
+    }
+    let deadline = Instant::now() + PATIENCE;
+    for gateway in GATEWAYS {
+        loop {
+            let status = nets.run_in(gateway, &program, &["status", "--json"]).unwrap_or_default();
+            let status: serde_json::Value = serde_json::from_str(&status).unwrap_or_default();
+            if status["hfpep"]["gateways"][0]["spare"].as_u64() > Some(0) {
+                break;
+            }
+            nets.check_interrupted()?;
+            ensure!(Instant::now() < deadline, "the gateways do not find each other: {status}");
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+    Ok(programs)
+}
+
+/// Measures what runs.
+fn turn(nets: &mut Namespaces, gateways: &[usize]) -> anyhow::Result<Turn> {
+    let request = median(&mut requests(nets)?);
+    let transfer = Transfer {
+        between: (CLIENT, SERVER),
+        address: SERVER_ADDRESS,
+        seconds: SECONDS,
+        left_out: 1,
+        args: &[],
+    };
+    let goodput = nets.transfer(&transfer)?;
+    let mut memory: f64 = 0.0;
+    for &gateway in gateways {
+        memory = memory.max(nets.memory(gateway)?);
+    }
+    Ok(Turn { goodput, request, memory })
+}
+
+/// How long requests take, each over a connection of its own: in microseconds.
+fn requests(nets: &Namespaces) -> anyhow::Result<Vec<f64>> {
+    let address: SocketAddr = format!("{SERVER_ADDRESS}:{PORT}").parse()?;
+    let listener = namespace::within(&nets.names[SERVER], || TcpListener::bind(address))?
+        .context("cannot listen for requests")?;
+    listener.set_nonblocking(true)?;
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let server = scope.spawn(|| serve(&listener, &is_over));
+        let asked = namespace::within(&nets.names[CLIENT], || {
+            let times = (0..REQUESTS).map(|_| {
+                nets.check_interrupted()?;
+                ask(address).context("a request")
+            });
+            times.collect::<anyhow::Result<Vec<f64>>>()
+        });
+        is_over.store(true, Ordering::Relaxed);
+        server.join().expect("the server does not panic").context("the server of requests")?;
+        asked?
+    })
+}
+
+fn ask(address: SocketAddr) -> anyhow::Result<f64> {
+    let began = Instant::now();
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(&[0x5a; MESSAGE])?;
+    stream.read_exact(&mut [0; MESSAGE])?;
+    Ok(began.elapsed().as_secs_f64() * 1e6)
+}
+
+/// Answers clients one after another.
+fn serve(listener: &TcpListener, is_over: &AtomicBool) -> io::Result<()> {
+    while !is_over.load(Ordering::Relaxed) {
+        let mut stream = match listener.accept() {
+            Ok((stream, _)) => stream,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                thread::sleep(Duration::from_micros(50));
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        stream.set_nonblocking(false)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let mut message = [0; MESSAGE];
+        stream.read_exact(&mut message)?;
+        stream.write_all(&message)?;
+    }
+    Ok(())
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}

@@ -1,0 +1,119 @@
+//! What programs see when something goes wrong.
+
+use super::*;
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn who_is_refused_or_blocked_gets_a_reset_and_the_reason_is_known() {
+    let mut net = Net::new(None);
+    let rule = "[[rule]]\nname = \"no-mail\"\nto-port = 25\nblock = \"reset\"\n";
+    net.start(0, &(bearer(0, "192.0.2.") + rule));
+    net.start(1, &bearer(1, "192.0.2."));
+    net.expect_spares();
+    let _mail = net.listen(25);
+
+    for to in ["10.2.0.2:9", "10.2.0.2:25"] {
+        assert_eq!(net.ends_of(to), ErrorKind::ConnectionReset, "{to}");
+    }
+
+    net.expect_counter(0, "hfpep_connections_refused", 1);
+    net.expect_counter(0, "hfpep_bearer_sessions_refused", 1);
+    net.expect_counter(1, "hfpep_bearer_sessions_declined", 1);
+    net.expect_counter(1, "hfpep_targets_failed", 1);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_reset_goes_through_either_way() {
+    let net = Net::with_gateways(None);
+    let listener = net.listen(7);
+
+    for is_client in [true, false] {
+        let (client, server) = net.pair(&listener);
+        let (resets, mut told) = if is_client { (client, server) } else { (server, client) };
+        nix::sys::socket::setsockopt(
+            &resets,
+            nix::sys::socket::sockopt::Linger,
+            &nix::libc::linger { l_onoff: 1, l_linger: 0 },
+        )
+        .unwrap();
+        drop(resets);
+
+        let error = told.read(&mut [0; 1]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset, "client resets: {is_client}");
+    }
+    for gateway in [0, 1] {
+        net.expect_counter(gateway, "hfpep_bearer_sessions_reset", 2);
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_stranger_is_refused_and_counted() {
+    let net = Net::with_gateways(None);
+    let to: SocketAddr = "192.0.2.2:5099".parse().unwrap();
+
+    let connect = || TcpStream::connect_timeout(&to, PATIENCE);
+    let ended = net.nets.within(&net.server, connect).and_then(|mut stranger| {
+        stranger.set_read_timeout(Some(PATIENCE))?;
+        stranger.read(&mut [0; 1])
+    });
+
+    assert_eq!(ended.unwrap_err().kind(), ErrorKind::ConnectionReset);
+    net.expect_counter(1, "hfpep_bearer_strangers_refused", 1);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn what_is_no_opening_is_refused_with_the_reason() {
+    let net = Net::with_gateways(None);
+    let to: SocketAddr = "192.0.2.2:5099".parse().unwrap();
+
+    let connect = || TcpStream::connect_timeout(&to, PATIENCE).unwrap();
+    let mut peer = net.nets.within(&net.gateways[0], connect);
+    peer.set_read_timeout(Some(PATIENCE)).unwrap();
+    peer.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    peer.read_to_end(&mut answer).unwrap();
+
+    // Refused: protocol error.
+    assert_eq!(answer, [0x50, 1, 8]);
+    net.expect_counter(1, "hfpep_bearer_openings_malformed", 1);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn connections_are_reset_when_the_far_gateway_is_gone_and_go_on_when_it_is_back() {
+    let mut net = Net::with_gateways(None);
+    let listener = net.listen(7);
+    let (mut client, mut server) = net.pair(&listener);
+
+    net.gateway(1).signal(Signal::SIGKILL);
+    net.gateway(1).finish(SOON);
+
+    for program in [&mut client, &mut server] {
+        let error = program.read(&mut [0; 1]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    }
+    assert_eq!(net.ends_of("10.2.0.2:7"), ErrorKind::ConnectionReset);
+    net.expect(0, "the gateway down", |status| status["hfpep"]["gateways"][0]["state"] == "down");
+
+    net.start(1, &bearer(1, "192.0.2."));
+    net.pair(&listener);
+    net.expect_spares();
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn spare_connections_that_are_dead_are_found_and_made_anew() {
+    let net = Net::with_gateways(None);
+    let far = &net.gateways[1];
+
+    // Nobody says goodbye.
+    net.nets.run(far, "ip address del 192.0.2.2/24 dev wan");
+    net.expect_counter(0, "hfpep_bearer_spares_lost", SPARE);
+    net.nets.run(far, "ip address add 192.0.2.2/24 dev wan");
+
+    net.expect_spares();
+    net.pair(&net.listen(7));
+}

@@ -1,0 +1,195 @@
+//! The section `hfpep.bearer`: TCP connections between gateways, each of which carries one connection of
+//! programs.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use proto::ip::Prefix;
+use proto::parameter::{Kind, Parameter, Table};
+use settings::{Complaint, Section};
+
+use super::{either, ipclient, s5066, some};
+
+/// How connections go to other gateways, and come from them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bearer {
+    /// Where other gateways connect to; `None` if none does.
+    pub listen: Option<SocketAddr>,
+    /// Which addresses may connect there.
+    pub from: Vec<Prefix>,
+    /// The kernel's congestion control, such as `bbr`.
+    pub congestion_control: String,
+    /// Connections to each gateway that are ready for what comes next.
+    pub spare: usize,
+    /// Connections of programs at a time.
+    pub sessions: usize,
+    /// Octets that the kernel may hold of a connection in each direction.
+    pub buffer: usize,
+}
+
+impl Default for Bearer {
+    fn default() -> Self {
+        Self {
+            listen: None,
+            from: Vec::new(),
+            congestion_control: CONGESTION_CONTROL.to_owned(),
+            spare: 8,
+            sessions: 10_000,
+            buffer: 16 << 20,
+        }
+    }
+}
+
+/// What can be set of it that is a number.
+pub static PARAMETERS: Table<Bearer> = Table {
+    name: "hfpep-bearer",
+    parameters: &[
+        Parameter::new(
+            "spare",
+            Kind::Count { least: 0, most: 256, unit: "" },
+            "Connections to each gateway that are open before they are needed: each saves a new \
+             connection of a program one round trip.",
+            |it| it.spare.into(),
+            |it, to| it.spare = to.count(),
+        ),
+        Parameter::new(
+            "sessions",
+            Kind::Count { least: 1, most: 100_000, unit: "" },
+            "Connections of programs at a time, also those that other gateways open.",
+            |it| it.sessions.into(),
+            |it, to| it.sessions = to.count(),
+        ),
+        Parameter::new(
+            "buffer",
+            Kind::Count { least: 65_536, most: 1_073_741_824, unit: "octets" },
+            "What the kernel may hold of a connection between gateways in each direction: at least \
+             the rate of one connection times the round trip.",
+            |it| it.buffer.into(),
+            |it, to| it.buffer = to.count(),
+        ),
+    ],
+    rules: &[],
+};
+
+/// Does not take each loss for congestion, as long paths lose for other reasons too.
+const CONGESTION_CONTROL: &str = "bbr";
+/// Of the kernel: letters of the name of a congestion control at most.
+const MAX_NAME: usize = 15;
+const MAX_SOURCES: usize = 256;
+
+/// Reads the section in `hfpep`, whose peers are these gateways.
+pub(super) fn read(
+    hfpep: &Section<'_>,
+    gateways: &BTreeSet<SocketAddr>,
+) -> Result<Bearer, Complaint> {
+    let mut bearer = Bearer::default();
+    let Some(section) = hfpep.section("bearer")? else { return Ok(bearer) };
+    section.apply(&PARAMETERS, &mut bearer)?;
+    bearer.congestion_control =
+        either(&section, "congestion-control", bearer.congestion_control, |entry| {
+            let name = entry.text()?;
+            let is_letter = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
+            if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_letter) {
+                let what =
+                    format!("{name:?} is none of the kernel's: such as \"bbr\" or \"cubic\"");
+                return Err(entry.complain(what));
+            }
+            Ok(name.to_owned())
+        })?;
+    let listen = section.get("listen")?;
+    bearer.listen = listen.as_ref().map(s5066::listen).transpose()?;
+    bearer.from = match (section.get("from")?, &listen) {
+        (Some(entry), None) => return Err(entry.complain("it is for who connects to listen")),
+        (Some(entry), Some(_)) => {
+            some(&entry, MAX_SOURCES)?.iter().map(ipclient::network).collect::<Result<_, _>>()?
+        }
+        (None, Some(entry)) if gateways.is_empty() => {
+            return Err(entry.complain(
+                "from is needed: the networks of the gateways that may connect, such as \
+                 [\"192.0.2.1/32\"]",
+            ));
+        }
+        (None, Some(_)) => gateways.iter().map(|it| Prefix::host(it.ip())).collect(),
+        (None, None) => Vec::new(),
+    };
+    Ok(bearer)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{Config, HfPep};
+
+    const GATEWAY: &str = "[[hfpep.peer]]\ngateway = \"192.0.2.2:5099\"\nto = [\"10.2.0.0/16\"]\n";
+    const NODE: &str = "[[hfpep.peer]]\nnode = \"0.10.20.31\"\nto = [\"10.3.0.0/16\"]\n";
+    const LISTEN: &str = "[hfpep.bearer]\nlisten = \"192.0.2.1:5099\"\n";
+
+    fn read(text: &str) -> Result<HfPep, String> {
+        let read = Config::parse("a.toml", text).map_err(|why| why.to_string())?;
+        Ok(read.hf_pep.unwrap())
+    }
+
+    #[test]
+    fn the_examples_are_valid_and_a_pair() {
+        let read = |name: &str| {
+            let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+            Config::read(&folder.join(name)).unwrap().hf_pep.unwrap()
+        };
+
+        let (near, far) = (read("split-near.toml"), read("split-far.toml"));
+
+        for (here, there) in [(&near, &far), (&far, &near)] {
+            assert_eq!(here.peers[0].far.gateway(), there.bearer.listen);
+            assert!(here.bearer.from[0].contains(there.bearer.listen.unwrap().ip()));
+        }
+    }
+
+    #[test]
+    fn a_server_is_only_dialled_where_something_goes_over_hf() {
+        for (text, has_server) in [
+            ("[hfpep]\n".to_owned(), true),
+            (GATEWAY.to_owned(), false),
+            (format!("{LISTEN}from = [\"192.0.2.2/32\"]"), false),
+            (format!("{GATEWAY}{NODE}"), true),
+            (format!("[hfpep]\nserver = \"127.0.0.1:5066\"\n{GATEWAY}"), true),
+        ] {
+            assert_eq!(read(&text).unwrap().server.is_some(), has_server, "{text}");
+        }
+    }
+
+    #[test]
+    fn peers_may_connect_unless_others_are_named() {
+        let own = read(&format!("{GATEWAY}{LISTEN}")).unwrap();
+        let named = read(&format!("{GATEWAY}{LISTEN}from = [\"10.9.0.0/16\"]")).unwrap();
+
+        let from = |read: &HfPep| read.bearer.from[0].to_string();
+        assert_eq!((from(&own), from(&named)), ("192.0.2.2/32".into(), "10.9.0.0/16".into()));
+        assert_eq!(own.peers[0].far.gateway(), "192.0.2.2:5099".parse().ok());
+    }
+
+    #[test]
+    fn an_error_names_file_line_key_and_what_is_allowed() {
+        for (text, expected) in [
+            (LISTEN.to_owned(), "2: hfpep.bearer.listen: from is needed"),
+            (
+                "[hfpep.bearer]\nfrom = [\"10.9.0.0/16\"]".to_owned(),
+                "2: hfpep.bearer.from: it is for who connects to listen",
+            ),
+            (
+                format!("{GATEWAY}node = \"0.10.20.31\""),
+                "2: hfpep.peer.gateway: a peer has either a node, over HF, or a gateway",
+            ),
+            ("[[hfpep.peer]]\nto = [\"10.2.0.0/16\"]".to_owned(), "1: hfpep.peer: node is missing"),
+            (
+                "[hfpep.bearer]\ncongestion-control = \"\"".to_owned(),
+                "2: hfpep.bearer.congestion-control: \"\" is none of the kernel's",
+            ),
+            (
+                "[hfpep.bearer]\nspare = 257".to_owned(),
+                "2: hfpep.bearer.spare: 257 is not allowed: 0 to 256",
+            ),
+        ] {
+            let said = read(&text).unwrap_err();
+            assert!(said.starts_with(&format!("a.toml:{expected}")), "{said}\nnot\n{expected}");
+        }
+    }
+}

@@ -1,0 +1,441 @@
+//! A connection between two gateways, and the connection of a program that it carries.
+//!
+//! ```text
+//!   initiator   Spare ─ a client ─▶ Asked ─ accepted ─▶ Open ─ TLS was cut off ─▶ Cut
+//!   responder   Arriving ─ opening ─▶ Connecting ─ target ─▶ Open
+//!                   └───────────────────┴─ no ─▶ Refused
+//! ```
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use nix::sys::epoll::EpollFlags;
+use proto::hfpep::answer::ANSWER;
+use proto::hfpep::{Answer, MAX_OPENING, Opening};
+use proto::slep::Reason;
+use proto::time::{Time, earliest};
+
+use super::relay::{Carried, Relay};
+use crate::service::hfpep::connection::{self, Connection};
+use crate::service::hfpep::targets::Targets;
+use crate::service::hfpep::wire::Heard;
+use crate::sys::tcp::unacknowledged;
+use crate::tls::Failure;
+
+/// How long an opening that has begun may take to be whole.
+const OPENING: Duration = Duration::from_secs(10);
+/// How long the answer may take: longer than the far end waits for its target.
+const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+/// How long the other end may take to read that it is refused.
+const FAREWELL: Duration = Duration::from_secs(10);
+/// Between two looks at whether the other end has all.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Names a connection between gateways; never used again.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) struct LinkId(pub(super) u64);
+
+/// A connection between gateways.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) bearer: Connection,
+    pub(super) stage: Stage,
+    /// The other gateway.
+    pub(super) far: SocketAddr,
+    /// When it began, or what it carries did.
+    pub(super) since: Time,
+    pub(super) is_initiator: bool,
+    /// Whom what it carries is for, when that is known.
+    pub(super) opening: Option<Opening>,
+    /// Octets that the program here wrote, and was given.
+    pub(super) written: u64,
+    pub(super) read: u64,
+    /// Whether the kernel says that one of the connections is broken; what came before may be read.
+    is_broken: bool,
+    /// When it is looked at next at the latest.
+    pub(super) due: Option<Time>,
+}
+
+/// How far it is.
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// Opened by the other end, whose opening is not whole yet.
+    Arriving { head: Vec<u8>, until: Option<Time> },
+    /// The opening is on its way there, or the answer back.
+    Asked { local: Connection, answer: Vec<u8>, until: Time },
+    /// The target is being connected to.
+    Connecting { local: Connection },
+    /// TLS with the program here was cut off; the other end is told when it has what came before.
+    Cut { local: Connection, until: Time },
+    /// It carries octets both ways.
+    Open { local: Connection },
+    /// The other end is being told that there is no connection.
+    Refused { until: Time },
+    /// For what comes next.
+    Spare,
+}
+
+/// What epoll says of both ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ready {
+    pub(super) bearer: EpollFlags,
+    pub(super) local: EpollFlags,
+}
+
+/// What is to be done with it.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// There is more to do at once.
+    Again,
+    /// The other end has answered, and it goes on.
+    Answered,
+    /// The other end wants a connection to a target; what came behind that is for it.
+    Asked(Opening, Vec<u8>),
+    /// It is broken.
+    Broken(Reason),
+    /// The other end is told no.
+    Refuse(Reason),
+    /// The other end has said no.
+    Refused(Reason),
+    /// It has carried all.
+    Over,
+    /// There is nothing to do until something comes.
+    Wait,
+}
+
+impl Ready {
+    /// Nothing is known: all is tried.
+    pub(super) const ALL: Self = Self {
+        bearer: EpollFlags::EPOLLIN.union(EpollFlags::EPOLLOUT),
+        local: EpollFlags::EPOLLIN.union(EpollFlags::EPOLLOUT),
+    };
+}
+
+impl Link {
+    pub(super) fn new(
+        now: Time,
+        far: SocketAddr,
+        bearer: Connection,
+        stage: Stage,
+        is_initiator: bool,
+    ) -> Self {
+        bearer.reset_when_closed(true);
+        Self {
+            bearer,
+            stage,
+            far,
+            since: now,
+            is_initiator,
+            opening: None,
+            written: 0,
+            read: 0,
+            is_broken: false,
+            due: None,
+        }
+    }
+
+    /// A spare connection has a client: it is asked whether there is a target.
+    pub(super) fn ask(&mut self, now: Time, local: Connection, opening: Opening, magic: u8) {
+        local.reset_when_closed(true);
+        opening.emit(magic, self.bearer.unsent_mut());
+        self.opening = Some(opening);
+        self.since = now;
+        self.stage = Stage::Asked { local, answer: Vec::new(), until: now + ANSWER_WITHIN };
+    }
+
+    /// What was asked for is being connected to; some octets for it have come already.
+    pub(super) fn connect(
+        &mut self,
+        now: Time,
+        mut local: Connection,
+        opening: Opening,
+        octets: Vec<u8>,
+    ) {
+        local.reset_when_closed(true);
+        self.read = octets.len() as u64;
+        *local.unsent_mut() = octets;
+        self.opening = Some(opening);
+        self.since = now;
+        self.stage = Stage::Connecting { local };
+    }
+
+    /// Tells the other end that there is no connection, and nothing else any more.
+    pub(super) fn refuse(&mut self, now: Time, reason: Reason, magic: u8) {
+        self.bearer.unsent_mut().extend_from_slice(&Answer::Refused(reason).octets(magic));
+        self.bearer.finish();
+        // If it is broken, that is heard of when it is read.
+        let _ = self.bearer.flush();
+        let before = std::mem::replace(&mut self.stage, Stage::Refused { until: now + FAREWELL });
+        if let Some(local) = before.into_local() {
+            local.abort();
+        }
+    }
+
+    /// Ends both connections in peace: what the kernel holds of them is still delivered.
+    pub(super) fn close(self) {
+        self.bearer.reset_when_closed(false);
+        if let Some(local) = self.stage.local() {
+            local.reset_when_closed(false);
+        }
+    }
+
+    /// Breaks both connections off.
+    pub(super) fn abort(self) {
+        self.bearer.abort();
+        if let Some(local) = self.stage.into_local() {
+            local.abort();
+        }
+    }
+
+    /// When it is to be looked at, whatever comes.
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        match &self.stage {
+            Stage::Arriving { until, .. } => *until,
+            Stage::Asked { until, .. } => earliest(Some(*until), self.bearer.waits_until()),
+            Stage::Connecting { local } => local.waits_until(),
+            Stage::Cut { until, .. } | Stage::Refused { until } => Some(*until),
+            Stage::Open { .. } => None,
+            Stage::Spare => self.bearer.waits_until(),
+        }
+    }
+
+    /// Whether it is still being connected to the other gateway.
+    pub(super) fn is_dialling(&self) -> bool {
+        matches!(self.bearer.stage(), connection::Stage::Connecting(_))
+    }
+
+    /// Goes on as far as it can.
+    pub(super) fn advance(
+        &mut self,
+        now: Time,
+        ready: Ready,
+        relay: &mut Relay,
+        magic: u8,
+        targets: &mut Targets,
+    ) -> Step {
+        self.is_broken |= (ready.bearer | ready.local).contains(EpollFlags::EPOLLERR);
+        match &mut self.stage {
+            Stage::Arriving { .. } => self.arrive(now, magic),
+            Stage::Asked { .. } => self.listen(now, ready, relay, magic, targets),
+            Stage::Connecting { .. } => self.greet(now, ready, relay, magic, targets),
+            Stage::Cut { .. } => self.look(now),
+            Stage::Open { .. } => self.carry(now, ready, relay, targets),
+            Stage::Refused { .. } => self.part(),
+            Stage::Spare => match self.bearer.read(&mut [0]) {
+                Heard::Nothing if !self.is_broken => Step::Wait,
+                // It ends, or says what nobody asked.
+                _ => Step::Broken(Reason::CONNECTION_RESET),
+            },
+        }
+    }
+
+    /// Reads the opening.
+    fn arrive(&mut self, now: Time, magic: u8) -> Step {
+        let Stage::Arriving { head, until } = &mut self.stage else { return Step::Wait };
+        let mut octets = [0; MAX_OPENING];
+        loop {
+            let room = MAX_OPENING - head.len();
+            match self.bearer.read(&mut octets[..room]) {
+                Heard::Octets(len) => head.extend_from_slice(&octets[..len]),
+                Heard::Nothing if self.is_broken => return Step::Broken(Reason::CONNECTION_RESET),
+                Heard::Nothing => return Step::Wait,
+                // A spare connection that is not needed any more.
+                Heard::End if head.is_empty() => return Step::Over,
+                Heard::End | Heard::Failed(_) | Heard::Reset => {
+                    return Step::Broken(Reason::CONNECTION_RESET);
+                }
+            }
+            until.get_or_insert(now + OPENING);
+            match Opening::split_first(magic, head) {
+                Ok(None) if head.len() < MAX_OPENING => {}
+                Ok(Some((opening, rest))) => return Step::Asked(opening, rest.to_vec()),
+                Ok(None) | Err(_) => return Step::Refuse(Reason::PROTOCOL_ERROR),
+            }
+        }
+    }
+
+    /// Reads the answer, while what the client says goes its way.
+    fn listen(
+        &mut self,
+        now: Time,
+        ready: Ready,
+        relay: &mut Relay,
+        magic: u8,
+        targets: &mut Targets,
+    ) -> Step {
+        let Stage::Asked { answer, .. } = &mut self.stage else { return Step::Wait };
+        let mut octets = [0; ANSWER];
+        while answer.len() < ANSWER {
+            match self.bearer.read(&mut octets[answer.len()..]) {
+                Heard::Octets(len) => {
+                    let from = answer.len();
+                    answer.extend_from_slice(&octets[from..from + len]);
+                }
+                Heard::Nothing => return self.carry(now, ready, relay, targets),
+                Heard::End | Heard::Failed(_) | Heard::Reset => {
+                    return Step::Broken(Reason::CONNECTION_RESET);
+                }
+            }
+        }
+        match Answer::parse(magic, octets_of(answer)) {
+            Ok(Answer::Refused(reason)) => Step::Refused(reason),
+            Err(_) => Step::Broken(Reason::PROTOCOL_ERROR),
+            Ok(Answer::Accepted) => {
+                self.stage = match std::mem::replace(&mut self.stage, Stage::Spare) {
+                    Stage::Asked { local, .. } => Stage::Open { local },
+                    other => other,
+                };
+                Step::Answered
+            }
+        }
+    }
+
+    /// Goes on with a target.
+    fn greet(
+        &mut self,
+        now: Time,
+        ready: Ready,
+        relay: &mut Relay,
+        magic: u8,
+        targets: &mut Targets,
+    ) -> Step {
+        if ready.bearer.contains(EpollFlags::EPOLLERR) {
+            return Step::Broken(Reason::CONNECTION_RESET);
+        }
+        let Stage::Connecting { local } = &mut self.stage else { return Step::Wait };
+        if matches!(local.stage(), connection::Stage::Connecting(_)) {
+            if ready.local.is_empty() {
+                return Step::Wait;
+            }
+            if let Err(reason) = local.take_answer(now) {
+                targets.fail();
+                return Step::Refuse(reason);
+            }
+            targets.establish();
+        }
+        if matches!(local.stage(), connection::Stage::Greeting(_)) {
+            if let Err(failure) = local.greet() {
+                return Step::Refuse(targets.termination.fail(now, failure));
+            }
+            if local.stage() != connection::Stage::Open {
+                return Step::Wait;
+            }
+            targets.termination.establish();
+        }
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Spare) {
+            Stage::Connecting { local } => Stage::Open { local },
+            other => other,
+        };
+        if self.bearer.send(&Answer::Accepted.octets(magic)).is_err() {
+            return Step::Broken(Reason::CONNECTION_RESET);
+        }
+        self.carry(now, Ready::ALL, relay, targets)
+    }
+
+    /// Carries octets; back only when the answer has come.
+    fn carry(&mut self, now: Time, ready: Ready, relay: &mut Relay, targets: &mut Targets) -> Step {
+        let (local, is_open) = match &mut self.stage {
+            Stage::Open { local } => (local, true),
+            Stage::Asked { local, .. } => (local, false),
+            Stage::Arriving { .. }
+            | Stage::Connecting { .. }
+            | Stage::Cut { .. }
+            | Stage::Refused { .. }
+            | Stage::Spare => return Step::Wait,
+        };
+        let bearer = &mut self.bearer;
+        // What can be read there, or what was read waits for.
+        let moves = |from: EpollFlags, to: EpollFlags| {
+            from.intersects(!EpollFlags::EPOLLOUT) || to.intersects(!EpollFlags::EPOLLIN)
+        };
+        let mut has_more = false;
+        let ways = [moves(ready.local, ready.bearer), is_open && moves(ready.bearer, ready.local)];
+        for way in (0..2).filter(|&way| ways[way]) {
+            let carried = match way {
+                0 => relay.carry(local, bearer, &mut self.written),
+                _ => relay.carry(bearer, local, &mut self.read),
+            };
+            match carried {
+                Carried::Idle => {}
+                Carried::More => has_more = true,
+                Carried::Reset => return Step::Broken(Reason::CONNECTION_RESET),
+                Carried::Failed(failure) => {
+                    let reason = targets.termination.fail(now, failure);
+                    return self.fail(now, failure, reason);
+                }
+            }
+        }
+        if local.is_over() && bearer.is_over() {
+            return Step::Over;
+        }
+        match (has_more, self.is_broken) {
+            (true, _) => Step::Again,
+            (false, true) => Step::Broken(Reason::CONNECTION_RESET),
+            (false, false) => Step::Wait,
+        }
+    }
+
+    /// TLS with the program here has failed.
+    fn fail(&mut self, now: Time, failure: Failure, reason: Reason) -> Step {
+        if failure != Failure::Cut {
+            return Step::Broken(reason);
+        }
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Spare) {
+            Stage::Open { local } | Stage::Asked { local, .. } => Stage::Cut { local, until: now },
+            other => other,
+        };
+        self.look(now)
+    }
+
+    /// Looks whether the other end has all that came before the cut.
+    fn look(&mut self, now: Time) -> Step {
+        let Stage::Cut { until, .. } = &mut self.stage else { return Step::Wait };
+        *until = now + LOOK;
+        let is_broken = self.bearer.flush().is_err();
+        let waits = self.bearer.has_unsent() || unacknowledged(&self.bearer).is_ok_and(|it| it > 0);
+        if is_broken || !waits { Step::Broken(Reason::CONNECTION_RESET) } else { Step::Wait }
+    }
+
+    /// Waits until the other end has read that it is refused: what it had sent must be read, or the
+    /// reset that it causes may overtake the answer.
+    fn part(&mut self) -> Step {
+        let is_broken = self.bearer.flush().is_err();
+        let mut octets = [0; 4096];
+        loop {
+            match self.bearer.read(&mut octets) {
+                Heard::Octets(_) => {}
+                Heard::Nothing if !is_broken && !self.is_broken => return Step::Wait,
+                _ => return Step::Over,
+            }
+        }
+    }
+}
+
+impl Stage {
+    /// The connection of the program, if there is one.
+    pub(super) fn local(&self) -> Option<&Connection> {
+        match self {
+            Self::Asked { local, .. }
+            | Self::Connecting { local }
+            | Self::Cut { local, .. }
+            | Self::Open { local } => Some(local),
+            Self::Arriving { .. } | Self::Refused { .. } | Self::Spare => None,
+        }
+    }
+
+    fn into_local(self) -> Option<Connection> {
+        match self {
+            Self::Asked { local, .. }
+            | Self::Connecting { local }
+            | Self::Cut { local, .. }
+            | Self::Open { local } => Some(local),
+            Self::Arriving { .. } | Self::Refused { .. } | Self::Spare => None,
+        }
+    }
+}
+
+fn octets_of(answer: &[u8]) -> [u8; ANSWER] {
+    let mut octets = [0; ANSWER];
+    octets.copy_from_slice(&answer[..ANSWER]);
+    octets
+}

@@ -1,0 +1,481 @@
+//! Connections of programs that go to another gateway over IP: each over a TCP connection of its own
+//! between both gateways.
+//!
+//! ```text
+//!  client ══ TCP ══ initiator ══ TCP: opening, octets ═════▶ responder ══ TCP ══ server
+//!                             ◀═ TCP: answer, octets ══════
+//! ```
+//! The connections between gateways are long paths: some are open before they are needed. Epoll tells
+//! each change once, so whatever is told is worked off until nothing is left, or noted for later.
+
+mod link;
+mod pool;
+mod relay;
+mod socket;
+mod stats;
+mod status;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use anyhow::Context as _;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use proto::hfpep::Opening;
+use proto::ip::Prefix;
+use proto::slep::Reason;
+use proto::time::{Time, earliest};
+use tracing::{debug, warn};
+
+use super::connection::Connection;
+use super::status::{Gateway, Session};
+use super::targets::Targets;
+use super::wire::Wire;
+use crate::config::HfPep;
+use crate::config::hfpep::Far;
+
+use link::{Link, LinkId, Ready, Stage, Step};
+use pool::Pool;
+use relay::Relay;
+use socket::Sockets;
+use stats::Stats;
+
+/// Events taken from the kernel in one go.
+const EVENTS: usize = 256;
+/// Connections taken from the listener before others have their turn.
+const ACCEPTS: usize = 64;
+/// Connections of other gateways that have not said what for; more are refused.
+const MAX_ARRIVING: usize = 1024;
+/// What epoll calls the listener.
+const LISTENER: u64 = u64::MAX;
+
+/// The connections to and from other gateways.
+pub(super) struct Fast {
+    sockets: Sockets,
+    magic: u8,
+    limit: usize,
+    epoll: Epoll,
+    events: Vec<EpollEvent>,
+    listener: Option<TcpListener>,
+    /// Who may connect to it.
+    from: Vec<Prefix>,
+    pools: BTreeMap<SocketAddr, Pool>,
+    links: BTreeMap<LinkId, Link>,
+    next: u64,
+    /// When links are to be looked at; those that have another time now are left out.
+    due: BTreeSet<(Time, LinkId)>,
+    /// Links that have more to do at once.
+    again: BTreeSet<LinkId>,
+    relay: Relay,
+    stats: Stats,
+}
+
+impl Fast {
+    /// # Errors
+    /// When an address is taken or there are no descriptors left.
+    pub(super) fn open(config: &HfPep) -> anyhow::Result<Self> {
+        let bearer = &config.bearer;
+        let sockets = Sockets::new(config)?;
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).context("cannot make an epoll")?;
+        let peers = config.peers.iter().map(|it| it.far);
+        let fars = peers.chain(config.listeners.iter().map(|it| it.far));
+        let pools: BTreeMap<SocketAddr, Pool> =
+            fars.filter_map(Far::gateway).map(|it| (it, Pool::new(bearer.spare))).collect();
+        let mut listener = None;
+        if let Some(at) = bearer.listen {
+            let made = sockets
+                .listen(at)
+                .with_context(|| format!("cannot listen on {at} for other gateways"))?;
+            epoll
+                .add(&made, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))
+                .context("cannot wait for other gateways")?;
+            listener = Some(made);
+        }
+        let is_used = listener.is_some() || !pools.is_empty();
+        Ok(Self {
+            sockets,
+            magic: config.parameters.magic,
+            limit: if is_used { socket::sessions(bearer.sessions) } else { 0 },
+            epoll,
+            events: vec![EpollEvent::empty(); EVENTS],
+            listener,
+            from: bearer.from.clone(),
+            pools,
+            links: BTreeMap::new(),
+            next: 0,
+            due: BTreeSet::new(),
+            again: BTreeSet::new(),
+            relay: Relay::new()?,
+            stats: Stats::default(),
+        })
+    }
+
+    /// Carries a client's connection to a gateway.
+    ///
+    /// # Errors
+    /// When it cannot be; the client is given back.
+    pub(super) fn carry(
+        &mut self,
+        now: Time,
+        gateway: SocketAddr,
+        client: Wire,
+        opening: Opening,
+        targets: &mut Targets,
+    ) -> Result<(), Wire> {
+        if self.stats.sessions >= self.limit as u64 {
+            return Err(client);
+        }
+        let spare = self.pools.get_mut(&gateway).and_then(Pool::take);
+        let Some(id) = spare.or_else(|| self.dial(now, gateway)) else { return Err(client) };
+        let Some(link) = self.links.get_mut(&id) else { return Err(client) };
+        if self.epoll.add(&client, watch(id, false)).is_err() {
+            self.drop_link(now, id);
+            return Err(client);
+        }
+        self.stats.opened_on_spare += u64::from(!link.is_dialling());
+        self.stats.sessions_opened += 1;
+        self.stats.spare -= 1;
+        self.stats.sessions += 1;
+        self.sockets.begin(&link.bearer);
+        link.ask(now, Connection::accepted(client), opening, self.magic);
+        self.advance(now, id, Ready { bearer: EpollFlags::empty(), ..Ready::ALL }, targets);
+        Ok(())
+    }
+
+    /// Does what is due.
+    pub(super) fn act(&mut self, now: Time, targets: &mut Targets) {
+        while let Some(&(at, id)) = self.due.first()
+            && at <= now
+        {
+            self.due.pop_first();
+            self.handle_silence(now, id, at, targets);
+        }
+        for id in std::mem::take(&mut self.again) {
+            self.advance(now, id, Ready::ALL, targets);
+        }
+        let lacking = self.pools.iter().map(|(gateway, pool)| (*gateway, pool.lacks(now)));
+        for (gateway, lacks) in lacking.collect::<Vec<_>>() {
+            for _ in 0..lacks {
+                let Some(id) = self.dial(now, gateway) else { break };
+                if let Some(pool) = self.pools.get_mut(&gateway) {
+                    pool.add(id);
+                }
+            }
+        }
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        if !self.again.is_empty() {
+            return Some(Time::ZERO);
+        }
+        let retry = self.pools.values().filter_map(Pool::next_timeout).min();
+        earliest(self.due.first().map(|(at, _)| *at), retry)
+    }
+
+    /// Takes what has come.
+    pub(super) fn handle_ready(&mut self, now: Time, targets: &mut Targets) {
+        let len = self.epoll.wait(&mut self.events, EpollTimeout::ZERO).unwrap_or(0);
+        for at in 0..len {
+            let (what, flags) = (self.events[at].data(), self.events[at].events());
+            if what == LISTENER {
+                self.accept(now, targets);
+                continue;
+            }
+            let none = EpollFlags::empty();
+            let ready = match what % 2 {
+                0 => Ready { bearer: flags, local: none },
+                _ => Ready { bearer: none, local: flags },
+            };
+            self.advance(now, LinkId(what / 2), ready, targets);
+        }
+    }
+
+    /// Breaks all off.
+    pub(super) fn end(&mut self) {
+        for (_, link) in std::mem::take(&mut self.links) {
+            link.abort();
+        }
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        let mut stats = self.stats;
+        for link in self.links.values() {
+            stats.octets_written += link.written;
+            stats.octets_read += link.read;
+        }
+        stats
+    }
+
+    /// How many connections of programs it carries.
+    pub(super) fn len(&self) -> usize {
+        self.sessions().count()
+    }
+
+    fn sessions(&self) -> impl Iterator<Item = &Link> {
+        self.links.values().filter(|link| link.stage.local().is_some())
+    }
+
+    /// The oldest connections.
+    pub(super) fn status(&self, now: Time) -> impl Iterator<Item = Session> {
+        self.sessions().map(move |link| status::session(now, link))
+    }
+
+    /// The other gateways.
+    pub(super) fn gateways(&self) -> Vec<Gateway> {
+        self.pools.iter().map(|(at, pool)| status::gateway(*at, pool)).collect()
+    }
+
+    /// Begins to connect to another gateway.
+    fn dial(&mut self, now: Time, gateway: SocketAddr) -> Option<LinkId> {
+        self.stats.connects_tried += 1;
+        let made = self.sockets.connect(gateway).ok().and_then(|stream| {
+            let bearer = Connection::connecting(now, Wire::new(stream, None));
+            self.add(Link::new(now, gateway, bearer, Stage::Spare, true))
+        });
+        if made.is_none() {
+            self.stats.connects_failed += 1;
+            if let Some(pool) = self.pools.get_mut(&gateway) {
+                pool.fall(now, None);
+            }
+        }
+        self.stats.spare += u64::from(made.is_some());
+        made
+    }
+
+    fn add(&mut self, link: Link) -> Option<LinkId> {
+        self.next += 1;
+        let id = LinkId(self.next);
+        self.epoll.add(&link.bearer, watch(id, true)).ok()?;
+        self.links.insert(id, link);
+        self.schedule(id);
+        Some(id)
+    }
+
+    fn accept(&mut self, now: Time, targets: &mut Targets) {
+        for _ in 0..ACCEPTS {
+            let Some(listener) = &self.listener else { return };
+            let (stream, from) = match listener.accept() {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    if !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionAborted)
+                    {
+                        warn!(%error, "no connection of another gateway can be taken");
+                    }
+                    return;
+                }
+            };
+            if stream.set_nonblocking(true).is_err() {
+                continue;
+            }
+            let wire = Wire::new(stream, None);
+            if !self.from.iter().any(|prefix| prefix.contains(from.ip())) {
+                self.stats.strangers_refused += 1;
+                wire.abort();
+                continue;
+            }
+            if self.stats.arriving >= MAX_ARRIVING as u64 {
+                self.stats.arrivals_refused += 1;
+                wire.abort();
+                continue;
+            }
+            let stage = Stage::Arriving { head: Vec::new(), until: None };
+            let link = Link::new(now, from, Connection::accepted(wire), stage, false);
+            if let Some(id) = self.add(link) {
+                self.stats.arriving += 1;
+                self.advance(now, id, Ready::ALL, targets);
+            }
+        }
+    }
+
+    /// Goes on with a link as far as it can.
+    fn advance(&mut self, now: Time, id: LinkId, ready: Ready, targets: &mut Targets) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        let mut ready = ready;
+        if link.is_dialling() {
+            if ready.local.contains(EpollFlags::EPOLLERR) {
+                return self.give_up(now, id, Reason::CONNECTION_RESET);
+            }
+            if ready.bearer.is_empty() {
+                return self.schedule(id);
+            }
+            if let Err(reason) = link.bearer.take_answer(now) {
+                self.fail_to_connect(now, id);
+                return self.give_up(now, id, reason);
+            }
+            if let Some(pool) = self.pools.get_mut(&link.far) {
+                pool.rise(id);
+            }
+            ready = Ready::ALL;
+        }
+        loop {
+            let Some(link) = self.links.get_mut(&id) else { return };
+            match link.advance(now, ready, &mut self.relay, self.magic, targets) {
+                Step::Again => {
+                    self.again.insert(id);
+                }
+                Step::Answered => {
+                    if let Some(pool) = self.pools.get_mut(&link.far) {
+                        pool.confirm();
+                    }
+                    ready = Ready::ALL;
+                    continue;
+                }
+                Step::Asked(opening, rest) => {
+                    self.connect(now, id, opening, rest, targets);
+                }
+                Step::Broken(reason) => return self.give_up(now, id, reason),
+                Step::Over => return self.drop_link(now, id),
+                Step::Refuse(reason) => self.decline(now, id, reason),
+                Step::Refused(reason) => {
+                    debug!(%reason, "refused by the far end");
+                    self.stats.sessions_refused += 1;
+                    if let Some(pool) = self.pools.get_mut(&link.far) {
+                        pool.confirm();
+                    }
+                    return self.give_up(now, id, reason);
+                }
+                Step::Wait => {}
+            }
+            return self.schedule(id);
+        }
+    }
+
+    /// Connects to the target that another gateway asks for.
+    fn connect(
+        &mut self,
+        now: Time,
+        id: LinkId,
+        opening: Opening,
+        rest: Vec<u8>,
+        targets: &mut Targets,
+    ) {
+        if self.stats.sessions >= self.limit as u64 {
+            return self.decline(now, id, Reason::NO_ROOM);
+        }
+        let wire = match targets.start(now, &opening) {
+            Ok(wire) => wire,
+            Err(reason) => return self.decline(now, id, reason),
+        };
+        if self.epoll.add(&wire, watch(id, false)).is_err() {
+            return self.decline(now, id, Reason::NO_ROOM);
+        }
+        let Some(link) = self.links.get_mut(&id) else { return };
+        link.connect(now, Connection::connecting(now, wire), opening, rest);
+        self.sockets.begin(&link.bearer);
+        self.stats.arriving -= 1;
+        self.stats.sessions += 1;
+        self.stats.sessions_received += 1;
+    }
+
+    /// Tells the other end why there is no connection.
+    fn decline(&mut self, now: Time, id: LinkId, reason: Reason) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        debug!(%reason, "no connection for another gateway");
+        self.stats.sessions_declined += 1;
+        self.stats.openings_malformed += u64::from(reason == Reason::PROTOCOL_ERROR);
+        self.stats.forget(&link.stage);
+        link.refuse(now, reason, self.magic);
+        // What has come already is not told of again.
+        self.again.insert(id);
+    }
+
+    /// Ends what has broken.
+    fn give_up(&mut self, now: Time, id: LinkId, reason: Reason) {
+        let Some(link) = self.remove(now, id) else { return };
+        if link.stage.local().is_some() {
+            debug!(%reason, "connection broken off");
+            self.stats.sessions_reset += 1;
+        }
+        link.abort();
+    }
+
+    /// The other gateway has not taken a connection.
+    fn fail_to_connect(&mut self, now: Time, id: LinkId) {
+        self.stats.connects_failed += 1;
+        let link = self.links.get(&id);
+        if let Some(pool) = link.and_then(|link| self.pools.get_mut(&link.far)) {
+            pool.fall(now, None);
+        }
+    }
+
+    /// Ends what has nothing to say any more.
+    fn drop_link(&mut self, now: Time, id: LinkId) {
+        if let Some(link) = self.remove(now, id) {
+            self.stats.sessions_finished += u64::from(link.stage.local().is_some());
+            link.close();
+        }
+    }
+
+    fn remove(&mut self, now: Time, id: LinkId) -> Option<Link> {
+        let link = self.links.remove(&id)?;
+        if let Some(at) = link.due {
+            self.due.remove(&(at, id));
+        }
+        self.stats.forget(&link.stage);
+        self.stats.octets_written += link.written;
+        self.stats.octets_read += link.read;
+        if matches!(link.stage, Stage::Spare)
+            && let Some(pool) = self.pools.get_mut(&link.far)
+        {
+            pool.fall(now, Some((id, now.since(link.since))));
+            self.stats.spares_lost += u64::from(!link.is_dialling());
+        }
+        Some(link)
+    }
+
+    /// What was to come until now has not.
+    fn handle_silence(&mut self, now: Time, id: LinkId, at: Time, targets: &mut Targets) {
+        let Some(link) = self.links.get_mut(&id).filter(|link| link.due == Some(at)) else {
+            return;
+        };
+        link.due = None;
+        if link.next_timeout().is_none_or(|until| until > now) {
+            return self.schedule(id);
+        }
+        match &link.stage {
+            Stage::Arriving { .. } => self.decline(now, id, Reason::PROTOCOL_ERROR),
+            Stage::Asked { .. } | Stage::Spare => {
+                if link.is_dialling() {
+                    self.fail_to_connect(now, id);
+                }
+                return self.give_up(now, id, Reason::UNREACHABLE);
+            }
+            Stage::Connecting { local } => {
+                let reason = targets.handle_silence(now, local.stage());
+                self.decline(now, id, reason);
+            }
+            Stage::Cut { .. } => return self.advance(now, id, Ready::ALL, targets),
+            Stage::Refused { .. } => return self.drop_link(now, id),
+            Stage::Open { .. } => {}
+        }
+        self.schedule(id);
+    }
+
+    /// Notes when a link is to be looked at.
+    fn schedule(&mut self, id: LinkId) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        let next = link.next_timeout();
+        if next == link.due {
+            return;
+        }
+        if let Some(before) = link.due {
+            self.due.remove(&(before, id));
+        }
+        link.due = next;
+        self.due.extend(next.map(|at| (at, id)));
+    }
+}
+
+impl AsFd for Fast {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.0.as_fd()
+    }
+}
+
+/// What epoll is to tell of an end of a link: each change, once.
+fn watch(id: LinkId, is_bearer: bool) -> EpollEvent {
+    let all =
+        EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET;
+    EpollEvent::new(all, id.0 * 2 + u64::from(!is_bearer))
+}

@@ -1,0 +1,160 @@
+//! Connections to another gateway that are open before they are needed.
+//!
+//! ```text
+//!   not up: one attempt ── established ──▶ up: as many as are wanted
+//!      ▲  1 s, 2 s … 30 s                        │
+//!      └──────── refused, no answer, lost ───────┘
+//! ```
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use proto::time::Time;
+
+use super::link::LinkId;
+
+const SHORTEST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// The spare connections to one gateway.
+#[derive(Debug)]
+pub(super) struct Pool {
+    wanted: usize,
+    /// Those that are established, and those that are under way.
+    ready: BTreeSet<LinkId>,
+    dialled: BTreeSet<LinkId>,
+    /// Whether the gateway was heard of last.
+    is_up: bool,
+    /// How long to wait after the next failure, and until when after the last.
+    patience: Duration,
+    retry_at: Option<Time>,
+}
+
+impl Pool {
+    pub(super) fn new(wanted: usize) -> Self {
+        Self {
+            wanted,
+            ready: BTreeSet::new(),
+            dialled: BTreeSet::new(),
+            is_up: false,
+            patience: SHORTEST,
+            retry_at: None,
+        }
+    }
+
+    /// How many connections are to be made now.
+    pub(super) fn lacks(&self, now: Time) -> usize {
+        if self.retry_at.is_some_and(|at| at > now) {
+            return 0;
+        }
+        // One is enough to find out whether anybody is there.
+        let wanted = if self.is_up { self.wanted } else { self.wanted.min(1) };
+        wanted.saturating_sub(self.ready.len() + self.dialled.len())
+    }
+
+    /// A connection for the pool is being made.
+    pub(super) fn add(&mut self, link: LinkId) {
+        self.dialled.insert(link);
+    }
+
+    /// A connection to use: the one established last, whose path is the likeliest to be there; else
+    /// one that is being made.
+    pub(super) fn take(&mut self) -> Option<LinkId> {
+        self.ready.pop_last().or_else(|| self.dialled.pop_first())
+    }
+
+    /// The gateway has taken a connection, maybe one of the pool.
+    pub(super) fn rise(&mut self, link: LinkId) {
+        if self.dialled.remove(&link) {
+            self.ready.insert(link);
+        }
+        self.is_up = true;
+        self.retry_at = None;
+    }
+
+    /// A connection could not be made, or one of the pool was lost after so long.
+    pub(super) fn fall(&mut self, now: Time, lost: Option<(LinkId, Duration)>) {
+        self.is_up = false;
+        if let Some((link, age)) = lost {
+            self.ready.remove(&link);
+            self.dialled.remove(&link);
+            if age > LONGEST {
+                self.patience = SHORTEST;
+            }
+        }
+        // Several may fail for one reason.
+        if self.retry_at.is_none_or(|at| at <= now) {
+            self.retry_at = Some(now + self.patience);
+            self.patience = (self.patience * 2).min(LONGEST);
+        }
+    }
+
+    /// The far end has taken a connection of a program: it is well.
+    pub(super) fn confirm(&mut self) {
+        self.patience = SHORTEST;
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        self.retry_at.filter(|_| self.ready.is_empty() && self.dialled.is_empty())
+    }
+
+    /// How many are established.
+    pub(super) fn ready(&self) -> usize {
+        self.ready.len()
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.is_up
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Time {
+        Time::ZERO + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn one_attempt_finds_out_whether_anybody_is_there() {
+        let mut pool = Pool::new(3);
+
+        let before = pool.lacks(at(0));
+        pool.add(LinkId(1));
+        let meanwhile = pool.lacks(at(0));
+        pool.rise(LinkId(1));
+
+        assert_eq!((before, meanwhile, pool.lacks(at(0))), (1, 0, 2));
+    }
+
+    #[test]
+    fn failures_that_come_together_count_once_and_then_twice_as_long() {
+        let mut pool = Pool::new(3);
+        let mut retries = Vec::new();
+
+        let mut now = at(0);
+        for _ in 0..7 {
+            pool.fall(now, None);
+            pool.fall(now, Some((LinkId(2), Duration::ZERO)));
+            now = pool.next_timeout().unwrap();
+            retries.push(now.since(Time::ZERO).as_secs());
+            assert_eq!(pool.lacks(now), 1);
+        }
+
+        assert_eq!(retries, [1, 3, 7, 15, 31, 61, 91]);
+    }
+
+    #[test]
+    fn what_is_established_goes_first_and_what_is_taken_is_replaced() {
+        let mut pool = Pool::new(2);
+        pool.add(LinkId(1));
+        pool.rise(LinkId(1));
+        pool.add(LinkId(2));
+
+        let taken = [pool.take(), pool.take(), pool.take()];
+
+        assert_eq!(taken, [Some(LinkId(1)), Some(LinkId(2)), None]);
+        assert_eq!(pool.lacks(at(0)), 2);
+    }
+}

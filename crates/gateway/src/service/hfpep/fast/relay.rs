@@ -1,0 +1,144 @@
+//! Moves octets from one connection to another: within the kernel where no TLS is in between.
+//!
+//! ```text
+//!   from ─ splice ─▶ pipe ─ splice ─▶ to       what `to` does not take is kept with it
+//!   from ─ read ───▶ buffer ─ write ▶ to       with TLS
+//! ```
+//! One pipe is enough for all: it is empty between two turns, so that a connection which is idle or
+//! held up has none.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
+
+use anyhow::Context as _;
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, SpliceFFlags, fcntl, splice};
+use nix::unistd::pipe2;
+
+use crate::service::hfpep::connection::Connection;
+use crate::service::hfpep::wire::Heard;
+use crate::tls::Failure;
+
+/// Octets that are moved in one go, and kept with a connection that takes none of them at most.
+const PIECE: usize = 256 << 10;
+/// Octets of one connection after which others have their turn.
+const TURN: usize = 1 << 20;
+
+/// What octets are moved through.
+#[derive(Debug)]
+pub(super) struct Relay {
+    /// Where they come out and go in.
+    pipe: (File, OwnedFd),
+    buffer: Box<[u8]>,
+}
+
+/// How far the octets are that go one way.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Carried {
+    /// TLS failed, or was cut off.
+    Failed(Failure),
+    /// There are no more now, or nobody takes them.
+    Idle,
+    /// There are more.
+    More,
+    /// A connection was reset.
+    Reset,
+}
+
+impl Relay {
+    /// # Errors
+    /// When there are no descriptors left.
+    pub(super) fn new() -> anyhow::Result<Self> {
+        let (out, into) =
+            pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).context("cannot make a pipe")?;
+        let size = i32::try_from(PIECE).context("the size of a pipe")?;
+        // With the usual size it takes more turns.
+        let _ = fcntl(&into, FcntlArg::F_SETPIPE_SZ(size));
+        Ok(Self { pipe: (File::from(out), into), buffer: vec![0; PIECE].into_boxed_slice() })
+    }
+
+    /// Carries what there is from one connection to another, and the end behind it; adds how much
+    /// that was.
+    pub(super) fn carry(
+        &mut self,
+        from: &mut Connection,
+        to: &mut Connection,
+        octets: &mut u64,
+    ) -> Carried {
+        let mut moved = 0;
+        loop {
+            if to.flush().is_err() {
+                return Carried::Reset;
+            }
+            if to.has_unsent() || from.has_heard_end() {
+                return Carried::Idle;
+            }
+            if moved >= TURN {
+                return Carried::More;
+            }
+            let heard = match from.is_plain() && to.is_plain() {
+                true => self.splice(from, to),
+                false => self.copy(from, to),
+            };
+            match heard {
+                Heard::Octets(len) => {
+                    moved += len;
+                    *octets += len as u64;
+                }
+                Heard::End => to.finish(),
+                Heard::Failed(failure) => return Carried::Failed(failure),
+                Heard::Nothing => return Carried::Idle,
+                Heard::Reset => return Carried::Reset,
+            }
+        }
+    }
+
+    fn copy(&mut self, from: &mut Connection, to: &mut Connection) -> Heard {
+        let heard = from.read(&mut self.buffer);
+        if let Heard::Octets(len) = heard
+            && to.send(&self.buffer[..len]).is_err()
+        {
+            return Heard::Reset;
+        }
+        heard
+    }
+
+    fn splice(&mut self, from: &mut Connection, to: &mut Connection) -> Heard {
+        let (out, into) = &self.pipe;
+        let flags = SpliceFFlags::SPLICE_F_MOVE | SpliceFFlags::SPLICE_F_NONBLOCK;
+        let len = match splice(&*from, None, into, None, PIECE, flags) {
+            Ok(0) => {
+                from.hear_end();
+                return Heard::End;
+            }
+            Ok(len) => len,
+            Err(Errno::EINTR) => return Heard::Octets(0),
+            Err(Errno::EAGAIN) => return Heard::Nothing,
+            Err(_) => return Heard::Reset,
+        };
+        let mut left = len;
+        while left > 0 {
+            match splice(out, None, &*to, None, left, flags) {
+                Ok(0) | Err(Errno::EAGAIN | Errno::EINTR) => break,
+                Ok(taken) => left -= taken,
+                Err(_) => {
+                    // Nobody else may find them there.
+                    let _ = self.empty(left);
+                    return Heard::Reset;
+                }
+            }
+        }
+        match self.empty(left).map(|rest| to.send(rest)) {
+            Ok(Ok(())) => Heard::Octets(len),
+            Ok(Err(_)) | Err(_) => Heard::Reset,
+        }
+    }
+
+    /// Takes what is left in the pipe out of it.
+    fn empty(&mut self, left: usize) -> io::Result<&[u8]> {
+        let rest = &mut self.buffer[..left];
+        self.pipe.0.read_exact(rest)?;
+        Ok(rest)
+    }
+}

@@ -1,0 +1,124 @@
+//! The sockets of connections between gateways: long paths, much under way.
+
+use std::ffi::OsString;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use nix::sys::resource::{Resource, getrlimit};
+use nix::sys::socket::{setsockopt, sockopt};
+use tracing::warn;
+
+use crate::config::HfPep;
+use crate::config::bearer::Bearer;
+use crate::linux::tcp::{start_connecting_with, start_listening, start_listening_with};
+use crate::sys::tcp::set_unsent_low_water;
+
+/// A connection that is idle is asked after so many seconds whether it is still there,
+const ASK_AFTER: u32 = 15;
+/// so many seconds apart,
+const ASK_EVERY: u32 = 5;
+/// and is dead after so many questions without an answer.
+const QUESTIONS: u32 = 3;
+/// Octets that wait in the kernel to be sent for the first time: enough to keep a path full between
+/// two looks at it, and what more there is stays with the program that writes it.
+const UNSENT: u32 = 256 << 10;
+/// Descriptors of everything else.
+const RESERVED: usize = 512;
+
+/// How these sockets are made.
+#[derive(Debug)]
+pub(super) struct Sockets {
+    buffer: usize,
+    /// What the kernel has; its own choice otherwise.
+    congestion_control: Option<OsString>,
+    give_up: u32,
+}
+
+impl Sockets {
+    /// # Errors
+    /// When there are no descriptors left.
+    pub(super) fn new(config: &HfPep) -> anyhow::Result<Self> {
+        let Bearer { buffer, congestion_control: name, .. } = &config.bearer;
+        let wanted = OsString::from(name);
+        let probe = start_listening(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), false)
+            .context("cannot make a socket")?;
+        let congestion_control = match setsockopt(&probe, sockopt::TcpCongestion, &wanted) {
+            Ok(()) => Some(wanted),
+            Err(error) => {
+                warn!(
+                    %error,
+                    "no congestion control {name}: load its module (`modprobe tcp_{name}`); the kernel's \
+                     own choice is used"
+                );
+                None
+            }
+        };
+        let give_up = milliseconds(config.parameters.slep.times.give_up);
+        Ok(Self { buffer: *buffer, congestion_control, give_up })
+    }
+
+    /// Begins to connect to another gateway.
+    ///
+    /// # Errors
+    /// When it fails at once.
+    pub(super) fn connect(&self, to: SocketAddr) -> io::Result<TcpStream> {
+        start_connecting_with(to, |socket| self.prepare(socket))
+    }
+
+    /// Listens for other gateways.
+    ///
+    /// # Errors
+    /// When the address is taken.
+    pub(super) fn listen(&self, at: SocketAddr) -> io::Result<TcpListener> {
+        start_listening_with(at, |socket| {
+            self.prepare(socket)?;
+            // The address may be that of a tunnel whose device is not there yet.
+            let _ = setsockopt(socket, sockopt::IpFreebind, &true);
+            // Answers are as little diverted as what we begin ourselves.
+            let _ = setsockopt(socket, sockopt::Mark, &crate::linux::firewall::MARK);
+            Ok(())
+        })
+    }
+
+    /// A connection of a program is carried from now on: only a path that is silent for long ends it.
+    pub(super) fn begin(&self, socket: &impl AsFd) {
+        // Without it the kernel gives up earlier.
+        let _ = setsockopt(socket, sockopt::TcpUserTimeout, &self.give_up);
+    }
+
+    fn prepare(&self, socket: &OwnedFd) -> io::Result<()> {
+        // Without the right to force, the kernel's limits hold.
+        let _ = setsockopt(socket, sockopt::SndBufForce, &self.buffer);
+        let _ = setsockopt(socket, sockopt::RcvBufForce, &self.buffer);
+        if let Some(name) = &self.congestion_control {
+            setsockopt(socket, sockopt::TcpCongestion, name)?;
+        }
+        setsockopt(socket, sockopt::KeepAlive, &true)?;
+        setsockopt(socket, sockopt::TcpKeepIdle, &ASK_AFTER)?;
+        setsockopt(socket, sockopt::TcpKeepInterval, &ASK_EVERY)?;
+        setsockopt(socket, sockopt::TcpKeepCount, &QUESTIONS)?;
+        set_unsent_low_water(socket, UNSENT)
+    }
+}
+
+/// How many sessions of two descriptors each there may be, at most as many as are wanted.
+pub(super) fn sessions(wanted: usize) -> usize {
+    let Ok((limit, _)) = getrlimit(Resource::RLIMIT_NOFILE) else { return wanted };
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let most = limit.saturating_sub(RESERVED) / 2;
+    if most < wanted {
+        warn!(
+            "{most} connections at a time, not {wanted}: this process may have {limit} descriptors, and \
+             {} are needed (LimitNOFILE= of systemd, `ulimit -n`)",
+            2 * wanted + RESERVED
+        );
+    }
+    wanted.min(most)
+}
+
+fn milliseconds(duration: Duration) -> u32 {
+    u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
+}

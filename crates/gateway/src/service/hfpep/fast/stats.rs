@@ -1,0 +1,50 @@
+//! What is counted of connections to and from other gateways.
+
+use serde::Serialize;
+
+use super::link::Stage;
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(in crate::service::hfpep) struct Stats {
+    /// Connections of programs that are carried, and of those not.
+    pub(super) sessions: u64,
+    pub(super) spare: u64,
+    pub(super) arriving: u64,
+    pub(super) sessions_opened: u64,
+    /// Of these, those for which a connection was ready.
+    pub(super) opened_on_spare: u64,
+    pub(super) sessions_received: u64,
+    pub(super) sessions_finished: u64,
+    pub(super) sessions_reset: u64,
+    /// Connections that the far end has refused, and that were refused here.
+    pub(super) sessions_refused: u64,
+    pub(super) sessions_declined: u64,
+    pub(super) connects_tried: u64,
+    pub(super) connects_failed: u64,
+    /// Connections that nobody used when they ended.
+    pub(super) spares_lost: u64,
+    /// Connections of others that are not allowed, or too many.
+    pub(super) strangers_refused: u64,
+    pub(super) arrivals_refused: u64,
+    /// Connections that began with something else than an opening.
+    pub(super) openings_malformed: u64,
+    /// Octets that programs here wrote, and were given, over connections that are over.
+    pub(super) octets_written: u64,
+    pub(super) octets_read: u64,
+}
+
+impl Stats {
+    /// A link is at this stage no longer.
+    pub(super) fn forget(&mut self, stage: &Stage) {
+        match stage {
+            Stage::Arriving { .. } => self.arriving -= 1,
+            Stage::Asked { .. }
+            | Stage::Connecting { .. }
+            | Stage::Cut { .. }
+            | Stage::Open { .. } => self.sessions -= 1,
+            Stage::Refused { .. } => {}
+            Stage::Spare => self.spare -= 1,
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The connection to the STANAG 5066 server, where there is one.
+
+use nix::poll::PollFlags;
+use proto::time::Time;
+use tracing::{info, warn};
+
+use super::Pep;
+use crate::bearer::dial::Change;
+
+/// Pieces taken from the server before connections have their turn.
+const READS: usize = 32;
+
+impl Pep {
+    /// Does what is due for the connection, and tells what became of it.
+    pub(super) fn follow_server(&mut self, now: Time) {
+        let (Some(dial), Some(server)) = (&mut self.dial, self.config.server) else { return };
+        dial.handle_timeout(now);
+        match dial.poll_change() {
+            Some(Change::Up) => {
+                info!(%server, "connected");
+                self.pep.handle_connected(now);
+            }
+            Some(Change::Down) => {
+                warn!(%server, "connection lost");
+                self.pep.handle_disconnected(now);
+            }
+            None => {}
+        }
+    }
+
+    /// Gives the server what comes next, if it has room; whether there was anything.
+    pub(super) fn send_to_server(&mut self, now: Time) -> bool {
+        let Some(dial) = self.dial.as_mut().filter(|dial| dial.has_room()) else { return false };
+        self.buffer.clear();
+        let has_some = self.pep.poll_octets(now, &mut self.buffer);
+        if has_some {
+            dial.send(now, &self.buffer);
+        }
+        has_some
+    }
+
+    /// Takes what the server says; `ready` answers what the connection waits for.
+    pub(super) fn hear_server(&mut self, now: Time, ready: &[PollFlags]) {
+        let Some(dial) = &mut self.dial else { return };
+        dial.handle_ready(now, ready);
+        if ready.iter().all(|ready| ready.is_empty()) {
+            return;
+        }
+        for _ in 0..READS {
+            let len = dial.receive(now, &mut self.received);
+            if len == 0 {
+                break;
+            }
+            self.pep.handle_octets(now, &self.received[..len]);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Connections that other ends ask for.
+
+use std::io;
+
+use proto::hfpep::{Opening, Target};
+use proto::slep::Reason;
+use proto::time::Time;
+use serde::Serialize;
+use tracing::debug;
+
+use super::connection::{Stage, reason_of};
+use super::termination::Termination;
+use super::wire::Wire;
+use crate::config::hfpep::Mode;
+use crate::linux::tcp::{start_connecting, start_connecting_from};
+use crate::tls::Failure;
+
+/// How targets are connected to, and what became of it.
+pub(super) struct Targets {
+    mode: Mode,
+    pub(super) termination: Termination,
+    counters: Counters,
+}
+
+#[derive(Default, Serialize)]
+struct Counters {
+    connections_made: u64,
+    /// Targets that could not be connected to.
+    targets_failed: u64,
+    /// Connections that others ask for, and that are none for this gateway.
+    targets_unknown: u64,
+}
+
+impl Targets {
+    pub(super) fn new(mode: Mode, termination: Termination) -> Self {
+        Self { mode, termination, counters: Counters::default() }
+    }
+
+    /// Begins to connect to a target.
+    ///
+    /// # Errors
+    /// Why there is no connection.
+    pub(super) fn start(&mut self, now: Time, opening: &Opening) -> Result<Wire, Reason> {
+        self.begin(now, opening).inspect_err(|reason| {
+            debug!(%reason, ?opening, "no connection to the target");
+            self.counters.targets_unknown += u64::from(*reason == Reason::NO_SERVICE);
+        })
+    }
+
+    fn begin(&mut self, now: Time, opening: &Opening) -> Result<Wire, Reason> {
+        let (to, session) = match (&opening.target, &opening.tls) {
+            (target, Some(tls)) => {
+                let (to, session) = self.termination.connect(now, target, tls)?;
+                (to, Some(session))
+            }
+            (Target::Address { destination, .. }, None) => (*destination, None),
+            (Target::AuthId(_), None) => return Err(Reason::NO_SERVICE),
+        };
+        let stream = match (self.mode, &opening.target) {
+            (Mode::Transparent, Target::Address { source, .. }) => {
+                start_connecting_from(*source, to)
+            }
+            (Mode::Transparent | Mode::Shore, _) => start_connecting(to),
+        };
+        let stream = stream.map_err(|error: io::Error| {
+            self.fail();
+            reason_of(&error)
+        })?;
+        Ok(Wire::new(stream, session))
+    }
+
+    /// A target has taken the connection.
+    pub(super) fn establish(&mut self) {
+        self.counters.connections_made += 1;
+    }
+
+    /// A target has not.
+    pub(super) fn fail(&mut self) {
+        self.counters.targets_failed += 1;
+    }
+
+    /// A target that is at this stage has not answered in time; what the far end is told of it.
+    pub(super) fn handle_silence(&mut self, now: Time, stage: Stage) -> Reason {
+        match stage {
+            Stage::Greeting(_) => self.termination.fail(now, Failure::TimedOut),
+            Stage::Connecting(_) | Stage::Open => {
+                self.fail();
+                Reason::TARGET_TIMED_OUT
+            }
+        }
+    }
+
+    pub(super) fn counters(&self) -> &impl Serialize {
+        &self.counters
+    }
+}

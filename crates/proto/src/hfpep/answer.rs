@@ -1,0 +1,54 @@
+//! What the far end says to an opening where nothing below says it: on a connection of its own between two
+//! gateways. The octets of the connection follow when it was accepted, and the end when not.
+//!
+//! ```text
+//!  octet 0         1          2
+//!       +---------+----------+--------+
+//!       | magic   | verdict  | reason |   verdict 0 = accepted, and reason 0; 1 = refused
+//!       +---------+----------+--------+
+//! ```
+
+use crate::slep::Reason;
+
+/// Octets of an answer.
+pub const ANSWER: usize = 3;
+
+const ACCEPTED: u8 = 0;
+const REFUSED: u8 = 1;
+
+/// What becomes of a connection that was asked for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Answer {
+    /// It is there.
+    Accepted,
+    /// There is none.
+    Refused(Reason),
+}
+
+/// Octets that are no answer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("no answer to an opening: {0:02x?}")]
+pub struct NoAnswer(pub [u8; ANSWER]);
+
+impl Answer {
+    /// Reads an answer.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn parse(magic: u8, octets: [u8; ANSWER]) -> Result<Self, NoAnswer> {
+        match octets {
+            [first, ACCEPTED, 0] if first == magic => Ok(Self::Accepted),
+            [first, REFUSED, reason] if first == magic => Ok(Self::Refused(Reason(reason))),
+            _ => Err(NoAnswer(octets)),
+        }
+    }
+
+    /// Its octets.
+    #[must_use]
+    pub fn octets(self, magic: u8) -> [u8; ANSWER] {
+        match self {
+            Self::Accepted => [magic, ACCEPTED, 0],
+            Self::Refused(reason) => [magic, REFUSED, reason.0],
+        }
+    }
+}
