@@ -113,7 +113,7 @@ fn the_first_datagram_announces_and_the_next_is_compressed() {
     assert_eq!(pair.send(1), [NONE, "C"]);
 
     let [near, far] = pair.ends.map(|end| end.client.stats().headers);
-    assert_eq!((near.compressed, near.octets_before, near.octets_after), (1, 36, 16));
+    assert_eq!((near.compressed, near.octets_before, near.octets_after), (1, 36, 15));
     assert_eq!((near.restored, far.restored, far.compressed), (1, 1, 1));
     assert_eq!((near.announcements_sent, near.announcements_received), (1, 1));
 }
