@@ -4,8 +4,9 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use proto::ip::Prefix;
-use proto::ip::{Spec, protocol};
+use proto::ip::{Header, Prefix};
+use proto::ip::{Spec, protocol, rewrite_v4_checksum};
+use proto::ipclient::headers::{Context, Table};
 use proto::ipclient::{self, IpClient, Route};
 use proto::s5066::Address;
 use proto::s5066::service::{Failure, Indication, Outcome, Request};
@@ -24,6 +25,37 @@ pub(crate) fn ip_client(input: &[u8]) {
     while let Some((&[action, value], after)) = rest.split_first_chunk::<2>() {
         rest = run.act(action, value, after);
         run.settle();
+    }
+}
+
+/// Lets the input say what two clients know of each other, and what one of them is given: what is compressed comes
+/// back, and what claims to be compressed becomes a datagram or nothing.
+pub(crate) fn headers(input: &[u8]) {
+    let Some((&[first, second], rest)) = input.split_first_chunk::<2>() else { return };
+    let (near, rest) = rest.split_at(usize::from(first & 0x3f).min(rest.len()));
+    let (far, octets) = rest.split_at(usize::from(second & 0x3f).min(rest.len()));
+    let [near, far] = [near, far].map(|table| Table::parse(table).unwrap_or_default());
+    let context = Context::new(&far, &near);
+    if let Ok(packet) = context.restore(octets) {
+        let header = Header::parse(&packet).expect("a datagram");
+        assert_eq!(header.total_len, packet.len());
+    }
+    let mut packet = octets.to_vec();
+    if let [0x45, ..] = packet[..]
+        && let Some(header) = packet.get_mut(..20)
+    {
+        let len = u16::try_from(octets.len()).unwrap_or_default();
+        header[2..4].copy_from_slice(&len.to_be_bytes());
+        rewrite_v4_checksum(header);
+    }
+    if let Some(compressed) = context.compress(&packet) {
+        let restored = context.restore(&compressed).expect("what was compressed");
+        assert_eq!(restored.len(), packet.len());
+        // The identification of IPv4, with the checksum over it, is all that may differ.
+        let may_differ = |place: usize| packet[0] >> 4 == 4 && [4, 5, 10, 11].contains(&place);
+        for (place, (before, after)) in packet.iter().zip(&restored).enumerate() {
+            assert!(before == after || may_differ(place), "octet {place}");
+        }
     }
 }
 
@@ -51,6 +83,7 @@ impl Run {
         config.window = (1_000, WINDOW);
         config.other_multicast = Some(Address::BROADCAST);
         config.set_ttl(Some(Duration::from_secs(60)));
+        config.compress_headers = true;
         let client = IpClient::new(Time::ZERO, config);
         let server = Server::new(Config::default(), NEAR);
         Self { now: Time::ZERO, client, server, id: None, below: Vec::new() }

@@ -33,6 +33,7 @@ pub const TARGETS: &[Target] = &[
     ("ip_packet", ip::packet),
     ("modem_lan", modem::lan),
     ("ipclient", ipclient::ip_client),
+    ("ipclient_headers", ipclient::headers),
     ("nc_tunnel", nc::tunnel),
     ("offload", gateway::offload),
     ("s5066_arq", s5066_dts::arq),

@@ -58,6 +58,7 @@ const MAX_ROUTES: usize = 256;
 pub(super) fn defaults() -> ipclient::Config {
     let mut parameters = ipclient::Config::new(Vec::new());
     parameters.set_ttl(Some(TIME_TO_LIVE));
+    parameters.compress_headers = true;
     parameters
 }
 

@@ -6,6 +6,7 @@
 mod bulk;
 mod compare;
 mod errors;
+mod headers;
 mod hfpep;
 mod ipclient;
 mod key_ups;
@@ -39,6 +40,7 @@ pub fn claims() -> Vec<Claim> {
     let mut claims = vec![s5066::claim()];
     claims.extend(ipclient::claims());
     claims.push(errors::claim());
+    claims.push(headers::claim());
     claims.extend(hfpep::claims());
     claims.push(shared::claim());
     claims

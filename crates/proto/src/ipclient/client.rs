@@ -1,32 +1,29 @@
 //! The IP client itself.
 
 use std::collections::VecDeque;
-use std::net::IpAddr;
 use std::time::Duration;
 
 use super::config::{Config, Override};
-use super::pending::Pending;
+use super::headers::{self, Headers};
+use super::pending::{Handed, Pending};
 use super::queue::{Item, Pushed, Queue};
-use super::route::Route;
+use super::released::Released;
+use super::route::{Route, is_multicast};
 use super::stats::Stats;
-use super::tcp::Tcp;
+use super::tcp::{self, Tcp};
 use crate::backoff::Backoff;
-use crate::budget::Budget;
 use crate::ip::icmp::Error;
-use crate::ip::{self, Header, fragment, protocol};
+use crate::ip::{Header, fragment};
 use crate::s5066::Address;
-use crate::s5066::sis::client::{self, Client, Send};
+use crate::s5066::sis::client::{self, Client, Send, SendId};
 use crate::s5066::sis::primitive::Arrival;
-use crate::s5066::sis::{BindReason, Mode, NodeStatus, Service, UnbindReason, UnidataReason};
-use crate::tcp::Segment;
+use crate::s5066::sis::{
+    BindReason, Confirmation, Mode, NodeStatus, Service, UnbindReason, UnidataReason,
+};
 use crate::time::{Time, earliest};
 
 /// Octets that wait for the socket at most: what is there cannot be reconsidered.
 const MAX_UNSENT: usize = 16 << 10;
-/// ICMP errors in a row at most, ...
-const ICMP_BURST: u32 = 20;
-/// ... and how long until there may be one more.
-const ICMP_SPACING: Duration = Duration::from_millis(100);
 
 /// The IP client of a STANAG 5066 node: a core as [`crate::contract`] describes it.
 ///
@@ -49,11 +46,8 @@ pub struct IpClient {
     client: Client,
     queue: Queue,
     pending: Pending,
-    /// What the stack gets: received datagrams and ICMP errors.
-    released: VecDeque<Vec<u8>>,
-    released_octets: usize,
-    /// Errors that may be told now, and since when there may be that many.
-    errors: Budget,
+    headers: Headers,
+    released: Released,
     /// Whether the node has told that it can neither send nor receive.
     is_radio_off: bool,
     rebind_at: Option<Time>,
@@ -97,9 +91,8 @@ impl IpClient {
             client: Client::new(client),
             queue: Queue::new(config.queue),
             pending: Pending::new(config.window, config.horizon),
-            released: VecDeque::new(),
-            released_octets: 0,
-            errors: Budget::new(now, ICMP_BURST, ICMP_SPACING),
+            headers: Headers::new(now, &config.routes, config.compress_headers),
+            released: Released::new(now, config.received),
             is_radio_off: false,
             rebind_at: None,
             patience: Backoff::new(config.rebind),
@@ -176,7 +169,7 @@ impl IpClient {
     /// Tells the sender of a datagram that a rule blocks it: by a reset if it is a TCP segment and
     /// `by_reset`, by ICMP otherwise. Both count against the same bound as other errors.
     pub fn refuse(&mut self, now: Time, packet: &[u8], by_reset: bool) {
-        let Some(segment) = whole_segment(packet).filter(|_| by_reset) else {
+        let Some(segment) = tcp::whole(packet).filter(|_| by_reset) else {
             self.complain(now, Error::Prohibited, packet);
             return;
         };
@@ -213,6 +206,7 @@ impl IpClient {
         match event {
             client::Event::Bound { .. } => {
                 self.stats.handed.binds += 1;
+                self.headers.handle_bound(now);
                 self.patience.succeed();
                 self.events.push_back(Event::Bound { mtu: self.mtu() });
             }
@@ -226,10 +220,17 @@ impl IpClient {
                     self.stats.handed.confirmed += 1;
                 }
             }
-            client::Event::Received(received) => self.receive(received),
+            client::Event::Received(received) => self.receive(now, received),
             client::Event::Refused(reason) => {
                 self.events.push_back(Event::Refused(reason));
                 self.rebind_later(now);
+            }
+            client::Event::Rejected { to, start, reason, .. }
+                if headers::is_announcement(&start) =>
+            {
+                if reason == UnidataReason::SAP_NOT_BOUND {
+                    self.headers.handle_unreceived(now, to);
+                }
             }
             client::Event::Rejected { id, to, start, reason } => {
                 let handed = id.and_then(|id| self.pending.take(id));
@@ -242,6 +243,7 @@ impl IpClient {
                         // Its node has it, whether that was confirmed before or not.
                         self.stats.handed.confirmed += u64::from(handed.is_some());
                         self.stats.handed.unreceived += 1;
+                        self.headers.handle_unreceived(now, to);
                         self.events.push_back(Event::Unreceived { node: to });
                     }
                     _ => self.stats.handed.refused += 1,
@@ -276,26 +278,29 @@ impl IpClient {
         }
     }
 
-    fn receive(&mut self, received: client::Received) {
-        let u_pdu = received.u_pdu;
-        let is_whole = Header::parse(&u_pdu).is_ok_and(|header| header.total_len == u_pdu.len());
+    fn receive(&mut self, now: Time, received: client::Received) {
         // A client bound for errors would get them; this one is not, but the node may differ.
-        if !is_whole || matches!(received.arrival, Arrival::NonArqWithErrors { .. }) {
+        let is_damaged = matches!(received.arrival, Arrival::NonArqWithErrors { .. });
+        if is_damaged || received.u_pdu.is_empty() {
             self.stats.received.received_malformed += 1;
             return;
         }
-        if self.released_octets + u_pdu.len() > self.config.received {
-            self.stats.received.received_full += 1;
-            return;
+        let packet = match received.from_sap == self.config.sap {
+            true => self.headers.unwrap(now, received),
+            false => Some(received.u_pdu),
+        };
+        let Some(packet) = packet else { return };
+        if Header::parse(&packet).is_ok_and(|header| header.total_len == packet.len()) {
+            let octets = packet.len() as u64;
+            if self.released.push(packet) {
+                self.stats.received.packets_out += 1;
+                self.stats.received.octets_out += octets;
+            } else {
+                self.stats.received.received_full += 1;
+            }
+        } else {
+            self.stats.received.received_malformed += 1;
         }
-        self.stats.received.packets_out += 1;
-        self.stats.received.octets_out += u_pdu.len() as u64;
-        self.release(u_pdu);
-    }
-
-    fn release(&mut self, packet: Vec<u8>) {
-        self.released_octets += packet.len();
-        self.released.push_back(packet);
     }
 
     fn rebind_later(&mut self, now: Time) {
@@ -324,18 +329,19 @@ impl IpClient {
 
     /// Gives the stack an error, if there may be one more now.
     fn answer(&mut self, now: Time, packet: Vec<u8>) -> bool {
-        let has_room = self.released_octets + packet.len() <= self.config.received;
-        if !has_room || !self.errors.spend(now) {
-            self.stats.received.icmp_limited += 1;
-            return false;
-        }
-        self.release(packet);
-        true
+        let is_given = self.released.push_error(now, packet);
+        self.stats.received.icmp_limited += u64::from(!is_given);
+        is_given
     }
 
     /// Hands to the node what it may have.
     fn pump(&mut self, now: Time) {
         self.stats.taken.expired += self.queue.expire(now);
+        while self.client.is_ready()
+            && let Some((to, u_pdu)) = self.headers.urgent(now)
+        {
+            self.announce(to, Mode::Arq { in_order: false }, 0, &u_pdu);
+        }
         while self.client.is_ready() && self.pending.has_room() {
             let Some(item) = self.queue.pop() else { return };
             let left = item.expires.map(|at| at.since(now));
@@ -344,30 +350,24 @@ impl IpClient {
                 self.queue.release(item.tcp);
                 continue;
             }
+            let (to, mode, priority) = (item.to, item.mode, item.priority);
+            let compressed = self.headers.wrap(now, to, mode, &item.packet);
             let send = Send {
-                to: item.to,
+                to,
                 to_sap: self.config.sap,
-                priority: item.priority,
+                priority,
                 is_expedited: false,
-                service: Some(Service::of(item.mode)),
+                service: Some(Service::of(mode)),
                 ttl: left.unwrap_or_default(),
-                u_pdu: &item.packet,
+                u_pdu: compressed.as_ref().unwrap_or(&item.packet),
             };
-            let replaced = self.pending.replaced(item.tcp);
             match self.client.send(send) {
                 Ok(id) => {
-                    // If the node has not begun it yet.
-                    if let Some(older) = replaced {
-                        self.client.take_back(older);
-                    }
-                    self.stats.handed.packets += 1;
-                    self.stats.handed.octets += item.packet.len() as u64;
-                    match item.mode {
-                        Mode::Arq { .. } => {
-                            self.pending.handle_sent(now, id, item.packet, item.tcp);
-                        }
-                        // Nothing will tell what becomes of it.
-                        Mode::NonArq { .. } => self.queue.release(item.tcp),
+                    self.handle_handed(now, id, item, compressed);
+                    if self.client.is_ready()
+                        && let Some(u_pdu) = self.headers.due(now, to, mode)
+                    {
+                        self.announce(to, mode, priority, &u_pdu);
                     }
                 }
                 Err(client::NotSent::TooLarge { .. }) => {
@@ -383,6 +383,41 @@ impl IpClient {
                 }
             }
         }
+    }
+
+    /// The node has a datagram.
+    fn handle_handed(&mut self, now: Time, id: SendId, item: Item, compressed: Option<Vec<u8>>) {
+        // If the node has not begun it yet.
+        if let Some(older) = self.pending.replaced(item.tcp) {
+            self.client.take_back(older);
+        }
+        self.stats.handed.packets += 1;
+        self.stats.handed.octets += item.packet.len() as u64;
+        self.headers.handle_wrapped(&item.packet, compressed.as_deref());
+        match item.mode {
+            Mode::Arq { .. } => {
+                self.pending.handle_sent(now, id, Handed::new(item.packet, compressed, item.tcp));
+            }
+            // Nothing will tell what becomes of it.
+            Mode::NonArq { .. } => self.queue.release(item.tcp),
+        }
+    }
+
+    /// Sends what only a client of ours understands; what becomes of it is seen by its answer.
+    fn announce(&mut self, to: Address, mode: Mode, priority: u8, u_pdu: &[u8]) {
+        let service = Service { confirmation: Confirmation::None, ..Service::of(mode) };
+        let (to_sap, ttl) = (self.config.sap, Duration::ZERO);
+        let service = Some(service);
+        // It is short, and the node was asked whether it takes one.
+        let _ = self.client.send(Send {
+            to,
+            to_sap,
+            priority,
+            is_expedited: false,
+            service,
+            ttl,
+            u_pdu,
+        });
     }
 
     /// Acts on what is due. Early and repeated calls do nothing.
@@ -410,8 +445,7 @@ impl IpClient {
 
     /// The next datagram for the stack, in place of what `out` holds.
     pub fn poll_packet(&mut self, _now: Time, out: &mut Vec<u8>) -> bool {
-        let Some(packet) = self.released.pop_front() else { return false };
-        self.released_octets -= packet.len();
+        let Some(packet) = self.released.pop() else { return false };
         *out = packet;
         true
     }
@@ -452,22 +486,7 @@ impl IpClient {
         stats.queued = self.queue.octets() as u64;
         stats.unconfirmed = self.pending.octets() as u64;
         stats.window = self.pending.window() as u64;
+        stats.headers = self.headers.stats();
         stats
-    }
-}
-
-/// The TCP segment that a datagram is, if it is whole and to one host.
-fn whole_segment(packet: &[u8]) -> Option<Segment<'_>> {
-    let header = Header::parse(packet).ok()?;
-    let transport = ip::Transport::of(&header, packet);
-    let is_whole = transport.protocol == protocol::TCP && transport.fragment.is_none();
-    let is_to_a_host = !is_multicast(header.destination);
-    Segment::parse(&header, packet, transport.offset).ok().filter(|_| is_whole && is_to_a_host)
-}
-
-fn is_multicast(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => address.is_multicast() || address.is_broadcast(),
-        IpAddr::V6(address) => address.is_multicast(),
     }
 }

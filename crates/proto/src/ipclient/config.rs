@@ -33,6 +33,8 @@ pub struct Config {
     /// Whether what a TCP sends again is dropped while the first is on its way, and a waiting
     /// acknowledgement gives way to a later one.
     pub supersede: bool,
+    /// Whether headers are compressed towards IP clients of ours.
+    pub compress_headers: bool,
     /// Octets of received datagrams that wait for the stack at most.
     pub received: usize,
     /// How long until a client that was refused or unbound tries again: at first and at most.
@@ -96,6 +98,7 @@ impl Config {
             window: (4 << 10, 4 << 20),
             horizon: Duration::from_secs(150),
             supersede: true,
+            compress_headers: false,
             received: 1 << 20,
             rebind: (Duration::from_secs(1), Duration::from_secs(60)),
         }

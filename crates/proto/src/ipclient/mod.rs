@@ -9,14 +9,17 @@
 //!                             └─ by priority, then by age
 //! ```
 //!
-//! A U_PDU is one whole datagram: the first half octet tells IPv4 from IPv6, nothing is added.
+//! A U_PDU is one whole datagram: the first half octet tells IPv4 from IPv6, nothing is added. Towards clients of ours
+//! its [headers] are compressed.
 //! What can be set, and what was decided, is in `docs/ipclient.md`.
 
 mod client;
 mod config;
+pub mod headers;
 mod parameters;
 mod pending;
 mod queue;
+mod released;
 mod route;
 pub mod stats;
 mod tcp;

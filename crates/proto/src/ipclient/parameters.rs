@@ -61,6 +61,14 @@ pub static PARAMETERS: Table<Config> = Table {
             |it| it.queue.into(),
             |it, to| it.queue = to.count(),
         ),
+        Parameter::new(
+            "compress-headers",
+            Kind::Flag,
+            "Whether headers are compressed towards IP clients of ours, which are found by an announcement \
+             beside the first datagram to each node; others drop it.",
+            |it| it.compress_headers.into(),
+            |it, to| it.compress_headers = to.flag(),
+        ),
     ],
     rules: &[],
 };

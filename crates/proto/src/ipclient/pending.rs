@@ -18,16 +18,33 @@ pub(super) struct Pending {
     /// The last acknowledgement of each flow that the node has.
     acks: BTreeMap<FlowKey, SendId>,
     /// Datagrams that were confirmed lately: their node may still say that nobody took them.
-    confirmed: VecDeque<Vec<u8>>,
+    confirmed: VecDeque<Handed>,
     confirmed_octets: usize,
 }
 
-/// A datagram that the node has.
+/// A datagram that the node has, or had.
 #[derive(Debug)]
 pub(super) struct Handed {
     pub(super) packet: Vec<u8>,
+    /// What the node was given, if it was not the packet.
+    compressed: Option<Vec<u8>>,
     pub(super) tcp: Option<Tcp>,
-    share: Share,
+    share: Option<Share>,
+}
+
+impl Handed {
+    pub(super) fn new(packet: Vec<u8>, compressed: Option<Vec<u8>>, tcp: Option<Tcp>) -> Self {
+        Self { packet, compressed, tcp, share: None }
+    }
+
+    fn u_pdu(&self) -> &[u8] {
+        self.compressed.as_ref().unwrap_or(&self.packet)
+    }
+
+    /// What it takes here.
+    fn octets(&self) -> usize {
+        self.packet.len() + self.compressed.as_ref().map_or(0, Vec::len)
+    }
 }
 
 impl Pending {
@@ -41,34 +58,37 @@ impl Pending {
         }
     }
 
-    pub(super) fn handle_sent(&mut self, now: Time, id: SendId, packet: Vec<u8>, tcp: Option<Tcp>) {
-        let share = self.window.handle_sent(now, packet.len());
-        if let Some(Tcp::Ack { flow, .. }) = tcp {
+    pub(super) fn handle_sent(&mut self, now: Time, id: SendId, handed: Handed) {
+        let share = Some(self.window.handle_sent(now, handed.u_pdu().len()));
+        if let Some(Tcp::Ack { flow, .. }) = handed.tcp {
             self.acks.insert(flow, id);
         }
-        self.handed.insert(id, Handed { packet, tcp, share });
+        self.handed.insert(id, Handed { share, ..handed });
     }
 
     /// Takes a confirmation; what it was about, as TCP.
     pub(super) fn handle_confirmed(&mut self, now: Time, id: SendId) -> Option<Option<Tcp>> {
-        let handed = self.remove(id)?;
-        self.window.handle_confirmed(now, handed.share);
-        self.confirmed_octets += handed.packet.len();
-        self.confirmed.push_back(handed.packet);
+        let mut handed = self.remove(id)?;
+        if let Some(share) = handed.share.take() {
+            self.window.handle_confirmed(now, share);
+        }
+        let tcp = handed.tcp;
+        self.confirmed_octets += handed.octets();
+        self.confirmed.push_back(handed);
         while self.confirmed_octets > REMEMBERED
             && let Some(oldest) = self.confirmed.pop_front()
         {
-            self.confirmed_octets -= oldest.len();
+            self.confirmed_octets -= oldest.octets();
         }
-        Some(handed.tcp)
+        Some(tcp)
     }
 
     /// The datagram that begins like this and was confirmed.
     pub(super) fn take_confirmed(&mut self, start: &[u8]) -> Option<Vec<u8>> {
-        let at = self.confirmed.iter().position(|packet| packet.starts_with(start))?;
-        let packet = self.confirmed.remove(at)?;
-        self.confirmed_octets -= packet.len();
-        Some(packet)
+        let at = self.confirmed.iter().position(|handed| handed.u_pdu().starts_with(start))?;
+        let handed = self.confirmed.remove(at)?;
+        self.confirmed_octets -= handed.octets();
+        Some(handed.packet)
     }
 
     /// The acknowledgement that the node has and this one replaces.
@@ -80,8 +100,10 @@ impl Pending {
     }
 
     pub(super) fn take(&mut self, id: SendId) -> Option<Handed> {
-        let handed = self.remove(id)?;
-        self.window.handle_gone(handed.share);
+        let mut handed = self.remove(id)?;
+        if let Some(share) = handed.share.take() {
+            self.window.handle_gone(share);
+        }
         Some(handed)
     }
 
@@ -99,7 +121,8 @@ impl Pending {
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = Handed> {
         self.acks.clear();
         let handed = std::mem::take(&mut self.handed);
-        handed.values().for_each(|handed| self.window.handle_gone(handed.share));
+        let shares = handed.values().filter_map(|handed| handed.share);
+        shares.for_each(|share| self.window.handle_gone(share));
         handed.into_values()
     }
 

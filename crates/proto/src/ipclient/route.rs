@@ -22,3 +22,11 @@ impl Route {
         fitting.max_by_key(|route| route.prefix.bits())
     }
 }
+
+/// Whether an address is that of several hosts.
+pub(super) fn is_multicast(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_multicast() || address.is_broadcast(),
+        IpAddr::V6(address) => address.is_multicast(),
+    }
+}

@@ -14,6 +14,9 @@ pub struct Stats {
     /// Datagrams that the node delivered.
     #[serde(flatten)]
     pub received: Received,
+    /// Compressed headers.
+    #[serde(flatten)]
+    pub headers: Headers,
     /// Octets that wait.
     #[serde(rename = "octets_queued")]
     pub queued: u64,
@@ -90,4 +93,33 @@ pub struct Received {
     pub resets_sent: u64,
     /// ICMP errors and resets not given: too many.
     pub icmp_limited: u64,
+}
+
+/// Datagrams with compressed headers, and announcements of who reads them.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Headers {
+    /// Datagrams handed to the node with compressed headers.
+    #[serde(rename = "headers_compressed")]
+    pub compressed: u64,
+    /// Octets of them before.
+    #[serde(rename = "headers_octets_before")]
+    pub octets_before: u64,
+    /// Octets of them after.
+    #[serde(rename = "headers_octets_after")]
+    pub octets_after: u64,
+    /// Datagrams received with compressed headers and restored.
+    #[serde(rename = "headers_restored")]
+    pub restored: u64,
+    /// Received and dropped: compressed by somebody with whom nothing is agreed.
+    #[serde(rename = "headers_unknown")]
+    pub unknown: u64,
+    /// Received and dropped: compressed with other tables, or damaged.
+    #[serde(rename = "headers_mismatched")]
+    pub mismatched: u64,
+    /// Announcements handed to the node.
+    pub announcements_sent: u64,
+    /// Announcements received.
+    pub announcements_received: u64,
+    /// Received and dropped: announcements that cannot be read, or come from where no route leads.
+    pub announcements_refused: u64,
 }

@@ -1,8 +1,9 @@
 //! What of a TCP segment tells whether it is worth sending.
 
-use crate::ip::{FlowKey, Header};
+use super::route::is_multicast;
+use crate::ip::{FlowKey, Header, Transport, protocol};
 use crate::serial::is_after;
-use crate::tcp::{Flags, Peek};
+use crate::tcp::{Flags, Peek, Segment};
 
 /// A segment, as far as it can be told from others.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -51,4 +52,13 @@ impl Tcp {
         }
         all.has(Flags::ACK).then_some(Self::Ack { flow, ack: segment.ack, flags })
     }
+}
+
+/// The TCP segment that a datagram is, if it is whole and to one host.
+pub(super) fn whole(packet: &[u8]) -> Option<Segment<'_>> {
+    let header = Header::parse(packet).ok()?;
+    let transport = Transport::of(&header, packet);
+    let is_whole = transport.protocol == protocol::TCP && transport.fragment.is_none();
+    let is_to_a_host = !is_multicast(header.destination);
+    Segment::parse(&header, packet, transport.offset).ok().filter(|_| is_whole && is_to_a_host)
 }

@@ -1,10 +1,11 @@
 //! IP over the radio.
 
+use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use super::{Net, SOON};
+use super::{Net, SOON, ip_client};
 use crate::namespaces::wait_until;
 use crate::transfer::Transfer;
 
@@ -124,4 +125,69 @@ fn nothing_stays_behind_however_it_ends() {
         });
         assert!(is_clean, "{signal}");
     }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn headers_are_compressed_once_both_ends_know_it() {
+    let mut net = Net::with_radio("--speed 9600 --seed 12");
+    net.start_ip_clients();
+
+    for (address, len) in [("10.88.0.2", 57), ("fd88::2", 33)] {
+        for _ in 0..3 {
+            let unanswered = net.nets.unanswered(&net.hosts[0], address, 1, len);
+            assert!(unanswered.is_empty(), "{address}: {}", net.status(0));
+        }
+    }
+    expect_message(&net, 0, "10.88.0.2");
+    expect_message(&net, 1, "10.88.0.1");
+
+    for host in [0, 1] {
+        let status = net.status(host);
+        let count = |name: &str| status[format!("ipclient_{name}")].as_u64().unwrap();
+        assert!(count("headers_compressed") >= 5 && count("headers_restored") >= 5, "{status}");
+        assert!(count("headers_octets_after") < count("headers_octets_before"), "{status}");
+        assert_eq!((count("headers_unknown"), count("headers_mismatched")), (0, 0), "{status}");
+        assert!(count("announcements_sent") <= 2, "{status}");
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn an_end_that_compresses_reaches_one_that_does_not() {
+    let mut net = Net::with_radio("--speed 9600 --seed 13");
+    net.start_ip_client(0);
+    let plain = ip_client(1).replacen('\n', "\ncompress_headers = false\n", 1);
+    net.start_gateway(1, &plain);
+    for host in [0, 1] {
+        net.expect_state(host, "ipclient", "bound");
+    }
+
+    for _ in 0..3 {
+        net.expect_ping(0, "10.88.0.2");
+        net.expect_ping(1, "10.88.0.1");
+    }
+    expect_message(&net, 0, "10.88.0.2");
+
+    let [sends, receives] = [0, 1].map(|host| net.status(host));
+    assert_eq!(sends["ipclient_announcements_sent"], 1, "{sends}");
+    assert_eq!(sends["ipclient_headers_compressed"], 0, "{sends}");
+    assert_eq!(receives["ipclient_announcements_refused"], 1, "{receives}");
+    assert_eq!(receives["ipclient_announcements_sent"], 0, "{receives}");
+}
+
+/// Expects a UDP datagram of an odd size from one host at the other.
+fn expect_message(net: &Net, from: usize, to: &str) {
+    let bind = |host: usize| {
+        let bound = || UdpSocket::bind("0.0.0.0:4000").unwrap();
+        net.nets.within(&net.hosts[host], bound)
+    };
+    let [sender, receiver] = [bind(from), bind(1 - from)];
+    receiver.set_read_timeout(Some(SOON)).unwrap();
+
+    sender.send_to(&[0x5a; 37], (to, 4_000)).unwrap();
+
+    let mut heard = [0; 100];
+    assert_eq!(receiver.recv(&mut heard).unwrap(), 37);
+    assert_eq!(heard[..37], [0x5a; 37]);
 }

@@ -106,6 +106,10 @@ impl Bench {
     }
 
     pub(super) fn receive(&mut self, u_pdu: &[u8]) {
+        self.receive_in(Mode::Arq { in_order: false }, u_pdu);
+    }
+
+    pub(super) fn receive_in(&mut self, mode: Mode, u_pdu: &[u8]) {
         let data = Data {
             priority: 0,
             from: Sap::IP_CLIENT,
@@ -120,7 +124,7 @@ impl Bench {
         let indication = Indication {
             from: FAR,
             to: NEAR,
-            mode: Mode::Arq { in_order: false },
+            mode,
             is_expedited: false,
             s_pdu,
             errored: Vec::new(),
@@ -132,7 +136,8 @@ impl Bench {
 
     /// The other node says that no client there took this.
     pub(super) fn reject_from_far(&mut self, request: &Request) {
-        let start = &u_pdu(request)[..32];
+        let u_pdu = u_pdu(request);
+        let start = &u_pdu[..u_pdu.len().min(32)];
         let (from, to) = (Sap::IP_CLIENT, Sap::IP_CLIENT);
         let mut s_pdu = Vec::new();
         SPdu::DeliveryFail { reason: 1, from, to, u_pdu: start }.emit(&mut s_pdu);

@@ -3,6 +3,7 @@
 mod bench;
 mod connection;
 mod forward;
+mod headers;
 mod property;
 mod queue;
 mod ruled;

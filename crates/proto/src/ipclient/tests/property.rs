@@ -130,7 +130,7 @@ impl Core for Stage {
 proptest! {
     #[test]
     fn every_datagram_has_one_outcome_and_memory_is_bounded(steps in harness::steps(input())) {
-        let mut config = Config { queue: 8_000, window: (1_000, 6_000), ..config() };
+        let mut config = Config { queue: 8_000, window: (1_000, 6_000), compress_headers: true, ..config() };
         config.set_ttl(Some(Duration::from_secs(40)));
         let bench = Bench::unconnected(config, crate::s5066::sis::Config::default());
         let mut stage = Stage { bench, below: Vec::new() };
