@@ -13,7 +13,10 @@ pub mod link;
 mod radio;
 mod s5066;
 mod shared;
+mod survive;
+mod talk;
 mod timeline;
+mod tls;
 mod transfer;
 
 use proto::modem::Waveform;
@@ -40,6 +43,7 @@ pub fn claims() -> Vec<Claim> {
     claims.extend(ipclient::claims());
     claims.push(errors::claim());
     claims.extend(hfpep::claims());
+    claims.extend([survive::claim(), tls::claim()]);
     claims.push(shared::claim());
     claims
 }
