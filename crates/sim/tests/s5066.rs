@@ -43,7 +43,8 @@ fn tshark_reads_every_frame_with_its_fields_and_right_check_sums() {
     let table = tshark(&file, &options);
     std::fs::remove_file(&file).unwrap();
 
-    let sums = frames.len() + frames.iter().filter(|(frame, _)| frame.segment().is_some()).count();
+    let sums =
+        frames.len() + frames.iter().filter(|(frame, _)| frame.body.segment().is_some()).count();
     assert_eq!(all.matches("(Correct)").count(), sums);
     for complaint in ["Incorrect", "Malformed", "Unknown D_PDU"] {
         assert!(!all.contains(complaint), "{complaint}");

@@ -10,20 +10,22 @@
 //! The stations had a link half an hour before, so they know each other's extensions. That link is
 //! down again when the transfer begins.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use proto::hfpep;
 use proto::modem::Waveform;
 use proto::quantity::BitRate;
 use proto::s5066::cas::Access;
-use proto::s5066::node::Record;
+use proto::s5066::node::{self, Record};
 use proto::s5066::sis::Mode;
-use proto::tcp;
 use proto::time::Time;
+use proto::{slep, tcp};
 use sim::app::transfer::{self, SenderStats};
 use sim::hf::Channel;
-use sim::{AppId, HfId, HfStation, InterfaceConfig, LinkConfig, PepConfig, Prefix, World, channel};
+use sim::{
+    AppId, HfId, HfStation, InterfaceConfig, LinkConfig, NodeId, PepConfig, Prefix, World, channel,
+};
 
 use super::radio;
 use crate::tcp::as_linux;
@@ -32,7 +34,7 @@ const PORT: u16 = 5_001;
 /// The port for an octet that lets the stations learn each other's extensions.
 const FIRST_PORT: u16 = 5_002;
 /// The begin of the transfer, from which all times count.
-const BEGIN: Time = Time::from_nanos(1_800 * 1_000_000_000);
+pub(super) const BEGIN: Time = Time::from_nanos(1_800 * 1_000_000_000);
 
 /// A transfer over a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,6 +66,8 @@ pub enum Carrier {
     HfPep {
         /// How long a connection waits for its first data.
         first_data: Duration,
+        /// Whether both directions are compressed where that helps.
+        is_compressed: bool,
     },
     /// The IP clients, like all else.
     IpClient,
@@ -103,53 +107,11 @@ impl Link {
         built.world.run_until(BEGIN);
         built.world.record_hf(built.hf);
         built.run(self.limit);
-        let mut stations = vec![("sender".to_owned(), vec![]), ("receiver".to_owned(), vec![])];
-        while let Some(record) = built.world.poll_hf_record(built.hf) {
-            stations[record.station.0].1.push(from_begin(record.record));
-        }
-        stations
+        records(&mut built.world, built.hf)
     }
 
     fn build(&self, seed: u64) -> Built {
-        let mut world = World::new(seed);
-        let [a, near, far, b] =
-            ["sender", "near", "far", "receiver"].map(|name| world.add_node(name));
-        let lan = lan();
-        world.connect(a, near, &lan);
-        world.connect(far, b, &lan);
-        world.auto_routes();
-        let [from, to] =
-            [a, b].map(|host| world.address(host).expect("a host on a LAN has an address"));
-        let places = [(near, from), (far, to)].into_iter().zip(0_u8..);
-        let stations = places.map(|((host, behind), position)| {
-            let mut config = radio::station(u32::from(position) + 1, self.waveform, self.key_up);
-            if self.is_slotted {
-                config.access = Access::Slotted { position, stations: 2 };
-            }
-            let mut station = HfStation::new(host, config);
-            station.behind = vec![Prefix::host(behind)];
-            station.client.set_unicast(self.mode);
-            station.pep = self.pep();
-            station
-        });
-        let hf = world.add_hf(radio::air(self.channel, self.key_up), stations.collect());
-        world.route(a, Prefix::host(to), near, 0);
-        world.route(b, Prefix::host(from), far, 0);
-
-        let send_buffer = self.send_buffer;
-        let tcp = tcp::Config { send_buffer, ..as_linux(tcp::Config::default()) };
-        world.add_app(
-            b,
-            transfer::Sink::new(transfer::SinkConfig {
-                tcp,
-                ..transfer::SinkConfig::new(FIRST_PORT)
-            }),
-        );
-        let first = transfer::SenderConfig {
-            tcp,
-            ..transfer::SenderConfig::new(SocketAddr::new(to, FIRST_PORT), 1)
-        };
-        world.add_app(a, transfer::Sender::new(first));
+        let Network { mut world, hf, hosts: [a, b], addresses: [_, to], tcp } = self.network(seed);
         let sink = transfer::SinkConfig {
             tcp,
             confirm: Some(self.octets),
@@ -166,15 +128,71 @@ impl Link {
         Built { world, hf, sender, sink, carrier: self.carrier }
     }
 
+    /// The hosts and their stations, which learn each other's extensions before [`BEGIN`].
+    pub(super) fn network(&self, seed: u64) -> Network {
+        let mut world = World::new(seed);
+        let [a, near, far, b] =
+            ["sender", "near", "far", "receiver"].map(|name| world.add_node(name));
+        let lan = lan();
+        world.connect(a, near, &lan);
+        world.connect(far, b, &lan);
+        world.auto_routes();
+        let [from, to] =
+            [a, b].map(|host| world.address(host).expect("a host on a LAN has an address"));
+        let places = [(near, from), (far, to)].into_iter().zip(0_u8..);
+        let stations = places.map(|((host, behind), position)| {
+            let mut station = HfStation::new(host, self.station(position));
+            station.behind = vec![Prefix::host(behind)];
+            station.client.set_unicast(self.mode);
+            station.pep = self.pep();
+            station
+        });
+        let hf = world.add_hf(radio::air(self.channel, self.key_up), stations.collect());
+        world.route(a, Prefix::host(to), near, 0);
+        world.route(b, Prefix::host(from), far, 0);
+
+        let send_buffer = self.send_buffer;
+        let tcp = tcp::Config { send_buffer, ..as_linux(tcp::Config::default()) };
+        let first = transfer::SinkConfig { tcp, ..transfer::SinkConfig::new(FIRST_PORT) };
+        world.add_app(b, transfer::Sink::new(first));
+        let first = transfer::SenderConfig {
+            tcp,
+            ..transfer::SenderConfig::new(SocketAddr::new(to, FIRST_PORT), 1)
+        };
+        world.add_app(a, transfer::Sender::new(first));
+        Network { world, hf, hosts: [a, b], addresses: [from, to], tcp }
+    }
+
+    /// The node of the station with this number.
+    pub(super) fn station(&self, position: u8) -> node::Config {
+        let mut config = radio::station(u32::from(position) + 1, self.waveform, self.key_up);
+        if self.is_slotted {
+            config.access = Access::Slotted { position, stations: 2 };
+        }
+        config
+    }
+
     /// The HF-PEP of each station, if it has one.
     fn pep(&self) -> Option<PepConfig> {
-        let Carrier::HfPep { first_data } = self.carrier else { return None };
+        let Carrier::HfPep { first_data, is_compressed } = self.carrier else { return None };
+        let options = slep::Options { is_compressed, ..slep::Options::default() };
         Some(PepConfig {
-            core: hfpep::Config { first_data, ..hfpep::Config::default() },
+            core: hfpep::Config { first_data, answers: options, ..hfpep::Config::default() },
+            options,
             tcp: as_linux(tcp::Config::default()),
-            ..PepConfig::default()
         })
     }
+}
+
+/// Two hosts and their stations, which know each other and have nothing to do from [`BEGIN`] on.
+pub(super) struct Network {
+    pub world: World,
+    pub hf: HfId,
+    pub hosts: [NodeId; 2],
+    /// Of the hosts.
+    pub addresses: [IpAddr; 2],
+    /// Of both hosts.
+    pub tcp: tcp::Config,
 }
 
 /// A network at work.
@@ -217,6 +235,15 @@ impl Built {
             tcp: sent.tcp,
         }
     }
+}
+
+/// What both stations did and heard since they are recorded, with times that count from [`BEGIN`].
+pub(super) fn records(world: &mut World, hf: HfId) -> Vec<(String, Vec<Record>)> {
+    let mut stations = vec![("sender".to_owned(), vec![]), ("receiver".to_owned(), vec![])];
+    while let Some(record) = world.poll_hf_record(hf) {
+        stations[record.station.0].1.push(from_begin(record.record));
+    }
+    stations
 }
 
 /// A station's record with times that count from the begin of the transfer.

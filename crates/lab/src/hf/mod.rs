@@ -14,7 +14,10 @@ pub mod link;
 mod radio;
 mod s5066;
 mod shared;
+mod survive;
+mod talk;
 mod timeline;
+mod tls;
 mod transfer;
 
 use proto::modem::Waveform;
@@ -42,6 +45,7 @@ pub fn claims() -> Vec<Claim> {
     claims.push(errors::claim());
     claims.push(headers::claim());
     claims.extend(hfpep::claims());
+    claims.extend([survive::claim(), tls::claim()]);
     claims.push(shared::claim());
     claims
 }

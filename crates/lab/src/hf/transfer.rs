@@ -37,7 +37,7 @@ pub(super) const BUFFER: usize = 64 << 10;
 /// The most runs with errors and a slow radio.
 const KEYED_RUNS: u32 = 5;
 /// The time after which a transfer counts as failed.
-const LIMIT: Duration = Duration::from_secs(8 * 3_600);
+pub(super) const LIMIT: Duration = Duration::from_secs(8 * 3_600);
 
 /// A row of a published table.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -139,7 +139,10 @@ fn name(link: &Link) -> String {
         Mode::NonArq { repeats, .. } => format!("NonArq {{ repeats: {repeats} }}"),
     };
     let carrier = match link.carrier {
-        Carrier::HfPep { first_data } => format!("carrier: HfPep {{ {first_data:?} }}, "),
+        Carrier::HfPep { first_data, is_compressed } => {
+            let compressed = if is_compressed { " compressed" } else { "" };
+            format!("carrier: HfPep {{ {first_data:?}{compressed} }}, ")
+        }
         Carrier::IpClient => String::new(),
     };
     format!(

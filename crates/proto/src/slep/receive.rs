@@ -185,11 +185,12 @@ impl Receiving {
         ranges.into_iter().map(octets).collect()
     }
 
-    /// Whether the other end should be told how far this is: it has no more to say, or a quarter of what
-    /// it was allowed has come and it would be allowed that much again.
-    pub(super) fn has_news(&self) -> bool {
+    /// Whether the other end should be told how far this is: it has no more to say and nothing that this
+    /// end has to say will tell it (`is_last`), or a quarter of what it was allowed has come and it would
+    /// be allowed that much again.
+    pub(super) fn has_news(&self, is_last: bool) -> bool {
         let advance = self.next - self.told.0;
-        let is_end = advance > 0 && self.is_complete();
+        let is_end = advance > 0 && self.is_complete() && is_last;
         let growth = self.limit() - self.told.1;
         is_end || growth * 4 >= self.window.max(1) && advance * 4 >= self.told.1 - self.told.0
     }

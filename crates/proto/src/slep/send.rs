@@ -361,6 +361,11 @@ impl Sending {
         self.end == End::Made && self.retained.is_empty()
     }
 
+    /// Whether the last part has been made.
+    pub(super) fn is_made(&self) -> bool {
+        self.end == End::Made
+    }
+
     /// Whether the user has said that it writes no more.
     pub(super) fn is_finished(&self) -> bool {
         self.end != End::Open

@@ -2,6 +2,7 @@
 //!
 //! Like the protocol cores they are plain state machines, each in a file of its own here.
 
+pub mod dialogue;
 pub mod echo;
 pub mod ping;
 pub mod stamp;

@@ -150,6 +150,18 @@ impl World {
         });
     }
 
+    /// Starts the node of a station anew: it has forgotten all links and U_PDUs, and its clients connect
+    /// again. A transmission under way ends with the octets that the modem has.
+    pub fn restart_hf_node(&mut self, hf: HfId, station: StationId, config: node::Config) {
+        let now = self.engine.now;
+        let port = self.hf_port(hf, station);
+        self.engine.at_port(port, |air: &mut Air, _| air.radio_mut().end(station));
+        let StationId(number) = station;
+        let seed = self.stream(&format!("hf {} restart {}", hf.index(), now.as_nanos())).bits();
+        let node = s5066::Node::new(now, config, Rng::stream(seed, &format!("node {number}")));
+        self.with_station(hf, station, |it| it.restart(now, node));
+    }
+
     /// Records from now on what stations transmit and receive, for [`World::poll_hf_record`].
     pub fn record_hf(&mut self, hf: HfId) {
         for station in self.hf_stations(hf) {

@@ -32,7 +32,10 @@ fn waiting(speed: u32) -> Link {
 }
 
 fn at_once(speed: u32) -> Link {
-    Link { carrier: Carrier::HfPep { first_data: Duration::ZERO }, ..waiting(speed) }
+    Link {
+        carrier: Carrier::HfPep { first_data: Duration::ZERO, is_compressed: false },
+        ..waiting(speed)
+    }
 }
 
 /// The least time of a transmission there and one back.

@@ -7,7 +7,8 @@
 //!    announced: EOT, Annex C, section 3.2.3
 //! ```
 //!
-//! Nobody transmits during a reception or before an announced end. The station that must answer the
+//! Nobody transmits during a reception or before an announced end; with one other station, a carrier that
+//! ends within the rounding of the announcement is that end. The station that must answer the
 //! last transmission goes first, and may ask for an answer itself: this is an exchange. After a long
 //! exchange, a station that has had a turn in it only answers, so that others can begin.
 //!
@@ -23,6 +24,7 @@ mod tests;
 
 use std::time::Duration;
 
+use super::super::dts::policy::EOT_UNIT;
 use super::access::{Access, Times};
 use crate::rng::Rng;
 use crate::time::{Time, nanos};
@@ -129,6 +131,12 @@ impl Floor {
     pub fn handle_carrier_lost(&mut self, now: Time, answers: bool, has_others: bool) {
         self.is_answered &= !has_others;
         self.hears_carrier = false;
+        // With one other station, it is this end that was announced, which was rounded up. Others may
+        // not have heard it, and wait.
+        if self.access == Access::PointToPoint && self.announced().since(now) < EOT_UNIT {
+            self.announced = self.announced.min(now);
+            self.heard = None;
+        }
         self.set_free(now.max(self.announced()), answers);
     }
 

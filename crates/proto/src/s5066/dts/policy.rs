@@ -13,6 +13,8 @@ use crate::modem::Waveform;
 pub const MAX_SEGMENT: usize = 1023;
 /// The shortest that is worth its header.
 pub const MIN_SEGMENT: usize = 64;
+/// The unit of an EOT, which is rounded up (Annex C, section 3.2.3).
+pub const EOT_UNIT: Duration = Duration::from_millis(500);
 /// The longest transmission that an EOT of 8 bits can announce, in half seconds (Annex C, section
 /// 3.2.3).
 pub const MAX_TRANSMISSION: Duration = Duration::from_millis(127_500);
@@ -21,7 +23,8 @@ pub const MAX_TRANSMISSION: Duration = Duration::from_millis(127_500);
 const MEMORY: f64 = 300.0;
 /// Bit error rate assumed before any report, which makes segments of some 800 octets.
 const UNKNOWN: f64 = 4e-6;
-/// Prior loss count: zero observed losses must not mean a perfect link.
+/// Prior loss count, in as many bits as have it at the assumed rate: zero observed losses must not mean a
+/// perfect link, nor a few short frames a bad one.
 const CREDIT: f64 = 0.05;
 /// A frame takes at most this share of the longest transmission, so that slow links lose little
 /// with each.
@@ -73,7 +76,8 @@ impl Quality {
         }
         // P(frame lost) = 1 - (1 - ber)^bits, solved for ber at the mean length.
         let bits = 8.0 * self.octets / self.frames;
-        let share = (self.lost + CREDIT) / (self.frames + 1.0);
+        let assumed = CREDIT / (UNKNOWN * bits);
+        let share = (self.lost + CREDIT) / (self.frames + assumed);
         -libm::log1p(-share.min(0.99)) / bits
     }
 
@@ -143,6 +147,19 @@ mod tests {
             let got = useful(f64::from(u32::try_from(chosen).unwrap()), rate);
             assert!(got > 0.99 * best, "{chosen} octets at {rate}: {got} of {best}");
         }
+    }
+
+    #[test]
+    fn a_few_short_frames_that_arrived_say_nothing_against_a_link() {
+        let waveform = "9600".parse::<Waveform>().expect("it exists");
+        let mut greeted = Quality::new();
+
+        greeted.handle_report(2, 80, 0);
+
+        assert!(greeted.bit_error_rate() <= UNKNOWN, "{}", greeted.bit_error_rate());
+        let [new, known] = [Quality::new(), greeted]
+            .map(|quality| quality.segment(20, waveform, MAX_TRANSMISSION));
+        assert!(known >= new, "{known} octets, {new} when nothing is known");
     }
 
     #[test]

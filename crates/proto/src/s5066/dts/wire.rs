@@ -298,13 +298,15 @@ impl<'a> Frame<'a> {
     /// Whether both check sums hold.
     #[must_use]
     pub fn is_good(&self) -> bool {
-        self.segment().is_none_or(|segment| segment.is_good)
+        self.body.segment().is_none_or(|segment| segment.is_good)
     }
+}
 
+impl<'a> Body<'a> {
     /// The segment, if it has one.
     #[must_use]
     pub const fn segment(&self) -> Option<CpduSegment<'a>> {
-        match &self.body {
+        match self {
             Body::Data { data, .. } => Some(data.segment),
             Body::Datagram(datagram) => Some(datagram.segment),
             Body::Expedited(expedited) => Some(expedited.segment),

@@ -219,7 +219,7 @@ impl Config {
         let slot = self.switching + waveform.preamble() + RECOGNITION;
         // The far end must decode the last block before it answers, and the end is announced in half
         // seconds.
-        let answer = self.decoding + ANNOUNCED + self.gather + slot + MARGIN;
+        let answer = self.decoding + policy::EOT_UNIT + self.gather + slot + MARGIN;
         cas::Times { gather: self.gather, slot, answer }
     }
 }
@@ -230,7 +230,5 @@ const SHORT_MESSAGE: usize = 200;
 const ASSUMED_OTHERS: u32 = 8;
 /// The longest time from the end of a preamble until a modem reports it.
 const RECOGNITION: Duration = Duration::from_millis(300);
-/// The most by which the announced end of a transmission may be later than its end.
-const ANNOUNCED: Duration = Duration::from_millis(500);
 /// A margin for propagation and for inaccurate clocks.
 const MARGIN: Duration = Duration::from_millis(200);

@@ -322,9 +322,11 @@ impl Node {
     /// as it can carry, and during one hardly any, so that later clients get a share of the next.
     /// Less urgent requests take no room from more urgent ones.
     fn pull(&mut self, now: Time) {
-        let room = match self.turn {
-            Some(_) => LEAST_WAITING,
-            None => LEAST_WAITING.max(policy::octets_in(self.waveform, self.config.longest)),
+        let room = match &self.turn {
+            Some(turn) if !turn.may_grow() => LEAST_WAITING,
+            Some(_) | None => {
+                LEAST_WAITING.max(policy::octets_in(self.waveform, self.config.longest))
+            }
         };
         for least in (0..=MAX_PRIORITY).rev() {
             while self.waiting_octets(least) < room

@@ -3,10 +3,11 @@
 use super::super::cas::cpdu::Cpdu;
 use super::super::cas::{self, PhysicalLink};
 use super::super::dts::policy::Quality;
-use super::super::dts::wire::Numbers;
+use super::super::dts::wire::{Body, Numbers};
 use super::super::dts::{arq, expedited, management, reset};
 use super::super::service::{Failure, Mode, Request};
 use super::contact::Contact;
+use super::produce::introduction_copies;
 use super::urgent::Lately;
 use super::waiting::Waiting;
 use super::{Config, Extensions, MAX_PRIORITY, Node};
@@ -287,25 +288,31 @@ impl Peer {
     /// the overhead of a data frame.
     pub(super) fn control_len(&self, header: usize, introduces: bool, is_for_it: bool) -> usize {
         let c_pdu = header + Node::DATAGRAM_EXTRA;
-        let both = if introduces { c_pdu + header } else { c_pdu };
+        let copies = if introduces { introduction_copies(self.link.is_long()) } else { 0 };
+        let both = 2 * c_pdu + copies * header;
         let owed = self.link.owed().filter(|_| is_for_it || !self.owes_request());
         let link = owed.map_or(0, |owed| match owed.c_pdu {
-            Cpdu::Request { .. } | Cpdu::Accepted => 2 * both,
+            Cpdu::Request { .. } | Cpdu::Accepted => both,
             Cpdu::Break(_) => 2 * c_pdu,
             Cpdu::BreakConfirm | Cpdu::Data(_) | Cpdu::Rejected(_) => c_pdu,
         });
         if !is_for_it {
             return link;
         }
-        let exclusive = if self.owes_exclusive() { 2 * both } else { 0 };
+        let exclusive = if self.owes_exclusive() { both } else { 0 };
         let others = usize::from(self.messages.is_due()) + usize::from(self.resets.is_due());
         link.max(exclusive) + others * header
     }
 
-    /// Octets on the air of one acknowledgement of all its data.
-    pub(super) fn ack_len(&self, header: usize) -> usize {
+    /// Octets on the air of one acknowledgement of all its data, with so many of addresses.
+    pub(super) fn ack_len(&self, addresses: usize) -> usize {
         let acks = self.receiver.acks(ACK_LIST);
-        acks.iter().map(|ack| header + ack.size()).sum()
+        let expedited = self.expedited_in.ack();
+        let expedited = expedited
+            .as_ref()
+            .map(|ack| Body::Ack { is_expedited: true, ack: ack.in_header() }.size());
+        let all = acks.iter().map(|ack| ack.body().size()).chain(expedited);
+        all.map(|len| addresses + len).sum()
     }
 
     /// Octets on the air of the data to be sent with acknowledgement; `header` is the overhead of a

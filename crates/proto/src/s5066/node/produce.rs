@@ -13,6 +13,11 @@ use super::transmit::Turn;
 use super::{Address, Extensions, FrameKind, Node};
 use crate::time::Time;
 
+/// How often a station introduces itself in a call or in the answer to one.
+pub(super) const fn introduction_copies(is_long: bool) -> usize {
+    if is_long { 2 } else { 1 }
+}
+
 /// The most copies of acknowledgements at the end of a transmission.
 const MAX_COPIES: u8 = 3;
 /// The most octets of a sequence number.
@@ -84,7 +89,8 @@ impl Node {
         turn.put(config, stats, records, FrameKind::Control, to, Eow::None, body)
     }
 
-    /// The next C_PDU about a link; one that makes or ends it is sent twice, as all depends on it.
+    /// The next C_PDU about a link; one that makes or ends it is sent twice, as all depends on it. So is
+    /// the introduction where the length of sequence numbers depends on it.
     fn produce_link(&mut self, to: Address) -> bool {
         let Some(owed) = self.peers.get_mut(&to).and_then(|peer| peer.link.poll_owed()) else {
             return false;
@@ -115,7 +121,7 @@ impl Node {
             said.emit(&mut octets);
             let body = Body::Extension { kind: introduction::KIND, octets: &octets };
             // All copies come before the C_PDUs, because the first C_PDU that is heard counts.
-            for _ in 0..copies {
+            for _ in 0..introduction_copies(is_long) {
                 self.put(FrameKind::Control, to, eow, body);
             }
         }

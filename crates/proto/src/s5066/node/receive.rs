@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::super::cas::cpdu::Cpdu;
 use super::super::dts::arq::Repeat;
+use super::super::dts::policy::EOT_UNIT;
 use super::super::dts::reset::Action;
 use super::super::dts::scan::Heard;
 use super::super::dts::wire::{self, Body, Datagram, Eow, Frame, Header, Numbers, Reason, Report};
@@ -45,9 +46,6 @@ impl Reception {
         now.since(self.began)
     }
 }
-
-/// The unit of the EOT.
-const HALF_SECOND: Duration = Duration::from_millis(500);
 
 impl Node {
     /// Begins a reception.
@@ -138,7 +136,7 @@ impl Node {
         }
         let rate = u64::from(reception.waveform.bits_per_s());
         let before = Duration::from_nanos(place.saturating_mul(8 * 1_000_000_000) / rate);
-        let end = reception.began + before + HALF_SECOND * u32::from(header.eot);
+        let end = reception.began + before + EOT_UNIT * u32::from(header.eot);
         self.floor.handle_announcement(end);
     }
 

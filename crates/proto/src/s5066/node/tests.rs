@@ -45,6 +45,22 @@ fn a_u_pdu_to_a_known_station_crosses_in_one_transmission_that_also_asks_for_the
 }
 
 #[test]
+fn what_comes_while_the_radio_keys_up_goes_along() {
+    let mut pair = Pair::new("9600", |config| config.link.idle = MINUTE);
+    pair.send(Side::A, b"HELLO");
+    pair.run(MINUTE * 5);
+    let [before_a, before_b] = pair.transmissions();
+
+    pair.send(Side::A, &[1; 1_000]);
+    pair.run(Duration::from_millis(50));
+    pair.send(Side::A, &[2; 2_000]);
+    pair.run(MINUTE);
+
+    assert_eq!(lengths(&pair), [5, 1_000, 2_000]);
+    assert_eq!(pair.transmissions(), [before_a + 1, before_b + 1]);
+}
+
+#[test]
 fn over_a_noisy_channel_all_data_arrives_once_and_in_order() {
     for (waveform, errors_per_octet) in [("9600", 3e-4), ("300", 3e-4), ("2400", 0.0)] {
         let mut pair = Pair::new(waveform, |_| {});

@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use super::super::cas::cpdu::Cpdu;
-use super::super::dts::policy::MAX_SEGMENT;
+use super::super::dts::policy::{EOT_UNIT, MAX_SEGMENT};
 use super::super::dts::wire::{Body, Eow, Frame, Header};
 use super::super::service::Mode;
 use super::introduction::Introduction;
@@ -34,6 +34,8 @@ pub(super) struct Turn {
     announced: Time,
     /// Octets that its blocks hold.
     room: usize,
+    /// Whether no frame has announced its end yet, so that what comes meanwhile may go along.
+    may_grow: bool,
     /// Octets of frames so far.
     used: usize,
     /// Frames that the modem has not taken.
@@ -67,12 +69,6 @@ const PIPELINED: Duration = Duration::from_secs(40);
 const ADDED: Duration = Duration::from_secs(5);
 /// Octets of a data frame with a long number, without addresses and segment.
 const FRAME: usize = 16;
-/// The most octets by which an acknowledgement's header is longer than that of data.
-const ACK_EXTRA: usize = 4;
-/// The unit of the EOT.
-const HALF_SECOND: Duration = Duration::from_millis(500);
-/// The announced end is later than the true one by less than this.
-const ANNOUNCED: Duration = HALF_SECOND;
 
 impl Turn {
     /// How long it lasts so far, its preamble included.
@@ -117,6 +113,7 @@ impl Node {
             if room == 0 {
                 return None;
             }
+            self.grow(now);
             if !self.produce(now) {
                 self.turn.as_mut()?.is_full = true;
             }
@@ -149,7 +146,7 @@ impl Node {
         self.asked = turn.asks;
         // Others wait for the announced end, even if the transmission ended earlier.
         let decoded = now + self.config.decoding;
-        let heard = decoded.max(turn.announced.min(turn.end + ANNOUNCED));
+        let heard = decoded.max(turn.announced.min(turn.end + EOT_UNIT));
         self.floor.handle_sent(now, heard, turn.asks.is_some());
     }
 
@@ -166,7 +163,8 @@ impl Node {
         self.start_at = self.next_start(now);
         self.start_at.take_if(|at| *at <= now)?;
         let urgency = self.urgency();
-        let (data_to, is_last) = self.choose(now);
+        let must_yield = self.floor.must_yield(now);
+        let (data_to, is_last) = self.choose(must_yield);
         let wanted = self.wanted(data_to, is_last);
         if wanted == 0 {
             // There is nothing to answer, so others may begin.
@@ -174,11 +172,7 @@ impl Node {
             return None;
         }
         let waveform = self.waveform;
-        let longest = self.longest(now, data_to);
-        let most = longest.saturating_sub(waveform.preamble()).as_nanos()
-            / waveform.block_time().as_nanos();
-        let most = u32::try_from(most).unwrap_or(u32::MAX).max(1);
-        let blocks = waveform.blocks(wanted).min(most);
+        let blocks = self.blocks(now, data_to, wanted);
         let start = now + self.config.switching;
         let acks = self.peers.iter().filter(|(_, peer)| peer.is_ack_due);
         let acks: Vec<Address> = acks.map(|(address, _)| *address).collect();
@@ -190,6 +184,7 @@ impl Node {
             end: start + waveform.preamble() + waveform.block_time() * blocks,
             announced: Time::MAX,
             room: waveform.octets(blocks),
+            may_grow: !must_yield,
             used: 0,
             buffer: Vec::new(),
             taken: 0,
@@ -209,6 +204,34 @@ impl Node {
         });
         self.floor.handle_start(now, if is_last { None } else { Some(urgency) });
         Some(Keying::Start(waveform))
+    }
+
+    /// Adds blocks for what has come since the command to transmit, before the first frame announces the
+    /// end: a radio takes a while to key up.
+    fn grow(&mut self, now: Time) {
+        let Some(turn) = self.turn.as_mut() else { return };
+        if !std::mem::take(&mut turn.may_grow) {
+            return;
+        }
+        let data_to = turn.data_to.or_else(|| self.choose_peer(self.turns));
+        let blocks = self.blocks(now, data_to, self.wanted(data_to, false));
+        if let Some(turn) = &mut self.turn {
+            turn.data_to = data_to;
+            turn.room = turn.room.max(turn.waveform.octets(blocks));
+            turn.end = turn
+                .end
+                .max(turn.start + turn.waveform.preamble() + turn.waveform.block_time() * blocks);
+        }
+    }
+
+    /// The number of blocks of a transmission for so many octets, of which it may hold only a part.
+    fn blocks(&self, now: Time, data_to: Option<Address>, wanted: usize) -> u32 {
+        let waveform = self.waveform;
+        let longest = self.longest(now, data_to);
+        let most = longest.saturating_sub(waveform.preamble()).as_nanos()
+            / waveform.block_time().as_nanos();
+        let most = u32::try_from(most).unwrap_or(u32::MAX).max(1);
+        waveform.blocks(wanted).min(most)
     }
 
     /// The longest allowed transmission: short before a call is answered, while others wait for their
@@ -236,12 +259,11 @@ impl Node {
 
     /// The station that gets data in the next transmission, and whether this must only answer. After a
     /// long exchange, a little data may go along with the answer once.
-    fn choose(&mut self, now: Time) -> (Option<Address>, bool) {
-        let must_yield = self.floor.must_yield(now);
+    fn choose(&mut self, must_yield: bool) -> (Option<Address>, bool) {
         if must_yield && self.floor.has_added() {
             return (None, true);
         }
-        let to = self.choose_peer();
+        let to = self.choose_peer(self.turns + 1);
         if must_yield {
             if self.waveform.air_time(self.wanted(to, false)) > ADDED {
                 return (None, true);
@@ -254,17 +276,17 @@ impl Node {
     /// The next station to get data with acknowledgement: that with the most urgent data, then one
     /// that answers, then the least recently served. A call is as urgent as its data. An unanswered
     /// call for an exclusive link lets others go first once; beside such a link nobody else is called.
-    fn choose_peer(&mut self) -> Option<Address> {
-        let (is_exclusive, turns) = (self.is_exclusive(), self.turns);
+    fn choose_peer(&mut self, turn: u64) -> Option<Address> {
+        let is_exclusive = self.is_exclusive();
         let may = |peer: &Peer| !is_exclusive || peer.link.is_exclusive() || !peer.link.is_down();
         let wanting = self.peers.iter().filter(|(_, peer)| peer.wants_answer() && may(peer));
         let (&to, _) = wanting.max_by_key(|(_, peer)| {
             let answers = !peer.contact.is_lost && peer.contact.silences == 0;
-            let was_called = peer.is_called_exclusively() && !answers && peer.served == turns;
+            let was_called = peer.is_called_exclusively() && !answers && peer.served + 1 == turn;
             let urgency = if was_called { 0 } else { peer.urgency() };
             (urgency, answers, peer.is_urgent(), Reverse(peer.served))
         })?;
-        let (id, numbers, turn) = (self.next_id, self.numbers(), self.turns + 1);
+        let (id, numbers) = (self.next_id, self.numbers());
         let peer = self.peers.get_mut(&to)?;
         peer.served = turn;
         if peer.link.is_down() && peer.has_data() {
@@ -283,7 +305,7 @@ impl Node {
         });
         let control = control.sum::<usize>() + self.warnings.len() * header;
         let acks = self.peers.values().filter(|peer| peer.is_ack_due);
-        let acks: usize = acks.map(|peer| peer.ack_len(header + ACK_EXTRA)).sum();
+        let acks: usize = acks.map(|peer| peer.ack_len(header - FRAME)).sum();
         let acks = acks * usize::from(self.config.ack_copies);
         let datagrams = if is_last { 0 } else { self.datagrams_len() };
         let data = data_to
@@ -323,6 +345,11 @@ impl Turn {
     /// When the last block ends.
     pub(super) fn end(&self) -> Time {
         self.end
+    }
+
+    /// Whether what comes now may go along.
+    pub(super) fn may_grow(&self) -> bool {
+        self.may_grow
     }
 
     /// The free octets.
@@ -370,7 +397,7 @@ impl Turn {
         if self.used + len > self.room {
             return false;
         }
-        self.announced = self.announced.min(start + HALF_SECOND * u32::from(header.eot));
+        self.announced = self.announced.min(start + EOT_UNIT * u32::from(header.eot));
         let at = self.buffer.len();
         frame.emit(&mut self.buffer);
         self.used += len;

@@ -186,7 +186,7 @@ impl Slep {
     /// Lets the other end know how far a stream has come, if that is of use to it.
     pub(super) fn tell(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get(&id) else { return };
-        if stream.receiving.has_news() {
+        if stream.receiving.has_news(stream.sending.is_made()) {
             let (address, name) = (stream.peer, stream.name);
             self.owe(address, name, Owed::State { is_question: false, is_answer: false });
         }

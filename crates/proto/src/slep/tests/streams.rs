@@ -75,6 +75,25 @@ fn a_request_and_its_answer_are_a_u_pdu_each_way_and_one_to_close() {
 }
 
 #[test]
+fn that_an_end_has_come_is_told_by_the_last_that_goes_the_other_way() {
+    let mut bench = bench();
+    let here = open(&mut bench, b"question");
+    bench.ends[0].slep.finish(here);
+    bench.deliver();
+    let there = opened(&mut bench);
+
+    let (_, read) = read(&mut bench, 1, there);
+    bench.deliver();
+    let before = bench.ends[1].slep.stats().handed.u_pdus;
+    bench.ends[1].slep.finish(there);
+    bench.deliver();
+
+    assert!(read.is_end);
+    assert_eq!([before, bench.ends[1].slep.stats().handed.u_pdus], [0, 1]);
+    assert_eq!(bench.ends[0].slep.unacknowledged(here), 0);
+}
+
+#[test]
 fn a_reset_tells_its_reason() {
     let mut bench = bench();
     let here = open(&mut bench, b"question");

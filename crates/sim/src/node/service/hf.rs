@@ -122,6 +122,17 @@ impl Station {
         &self.modem.node
     }
 
+    /// Puts another process in the place of the node: its clients have to connect again.
+    pub(crate) fn restart(&mut self, now: Time, node: Node) {
+        self.modem.node = node;
+        self.modem.closing.clear();
+        self.modem.node.record(self.records.is_some() || self.capture.is_some());
+        self.ip.disconnect(now);
+        if let Some(pep) = &mut self.pep {
+            pep.disconnect(now);
+        }
+    }
+
     /// Keeps from now on what the station does and hears.
     pub(crate) fn record(&mut self) {
         self.records.get_or_insert_default();

@@ -32,6 +32,22 @@ fn nobody_transmits_into_what_is_heard_or_was_announced() {
 }
 
 #[test]
+fn one_other_station_has_ended_when_its_carrier_ends_within_the_rounding_of_what_it_announced() {
+    let start = |access, lost| {
+        let mut floor = floor(access);
+        floor.handle_carrier(at(0));
+        floor.handle_announcement(at(9_400));
+        floor.handle_carrier_lost(at(lost), true, false);
+        floor.next_start(at(lost), 0)
+    };
+    let shared = Access::Slotted { position: 0, stations: 3 };
+
+    assert_eq!(start(Access::PointToPoint, 8_901), Some(at(9_001)));
+    assert_eq!(start(Access::PointToPoint, 8_899), Some(at(9_500)), "a fade is no end");
+    assert_eq!(start(shared, 9_200), Some(at(9_500)), "others may still wait");
+}
+
+#[test]
 fn the_earliest_announced_end_counts_though_it_has_passed() {
     let mut floor = floor(Access::PointToPoint);
     floor.handle_carrier(at(0));

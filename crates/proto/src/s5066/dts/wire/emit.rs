@@ -9,12 +9,7 @@ impl Frame<'_> {
     /// Octets on the air.
     #[must_use]
     pub fn size(&self) -> usize {
-        let segment = match (&self.body, self.segment()) {
-            (Body::Padding { count }, _) => usize::from(*count),
-            (_, Some(segment)) => segment.octets.len() + CRC32,
-            (_, None) => 0,
-        };
-        SYNC.len() + self.header.addresses() + FIXED + self.body.len() + segment
+        self.header.addresses() + self.body.size()
     }
 
     /// Appends the octets. A segment that is marked bad gets a wrong check sum.
@@ -34,7 +29,7 @@ impl Frame<'_> {
         if let Body::Padding { count } = self.body {
             out.resize(out.len() + usize::from(count), 0);
         }
-        if let Some(CpduSegment { octets, is_good }) = self.segment() {
+        if let Some(CpduSegment { octets, is_good }) = self.body.segment() {
             let sum = crc::segment(octets);
             out.extend_from_slice(octets);
             out.extend_from_slice(&if is_good { sum } else { !sum }.to_le_bytes());
@@ -51,6 +46,17 @@ impl Header {
 }
 
 impl Body<'_> {
+    /// Octets on the air of a frame of it, without addresses.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        let segment = match (self, self.segment()) {
+            (Body::Padding { count }, _) => usize::from(*count),
+            (_, Some(segment)) => segment.octets.len() + CRC32,
+            (_, None) => 0,
+        };
+        SYNC.len() + FIXED + self.len() + segment
+    }
+
     /// Octets of the type-specific part.
     fn len(&self) -> usize {
         match self {

@@ -62,6 +62,13 @@ impl<C: Client> Attached<C> {
         Self { client, connection: None, octets: Vec::new() }
     }
 
+    /// The node is gone, and the connection with it.
+    pub(super) fn disconnect(&mut self, now: Time) {
+        if self.connection.take().is_some() {
+            self.client.handle_disconnected(now);
+        }
+    }
+
     /// Carries octets between client and node once; whether there may be more.
     pub(super) fn exchange(&mut self, engine: &mut Engine, modem: &mut Modem) -> bool {
         let now = engine.now;
