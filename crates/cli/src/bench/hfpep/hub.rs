@@ -78,8 +78,7 @@ impl Hub {
     }
 
     fn carry(&mut self, now: Time) {
-        for from in 0..2 {
-            let to = 1 - from;
+        for (from, to) in [(0, 1), (1, 0)] {
             while self.nodes[to].0.buffered() < UNREAD
                 && let Some(request) = self.nodes[from].0.poll_request(now, 0)
             {

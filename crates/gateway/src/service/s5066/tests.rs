@@ -52,7 +52,7 @@ fn a_node_follows_what_its_modem_is_set_to() {
     // The modem ignores what the node was told.
     stage.start_modem("1200/short");
     assert_eq!(waveform(&stage), "1200/short");
-    assert_eq!(stage.station.status().waveform, "1200/short");
+    assert_eq!(stage.station.status(stage.now).waveform, "1200/short");
     assert!(stage.station.node.turn_bound() > within);
 
     // Its operator turns the knob.

@@ -5,6 +5,7 @@ mod introduction;
 mod pair;
 mod rate;
 mod retry;
+mod status;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
