@@ -2,6 +2,7 @@
 
 mod failures;
 mod timed;
+mod tls;
 
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};

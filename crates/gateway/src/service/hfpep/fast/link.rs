@@ -1,7 +1,7 @@
 //! A connection between two gateways, and the connection of a program that it carries.
 //!
 //! ```text
-//!   initiator   Spare ─ a client ─▶ Asked ─ accepted ─▶ Open ─ TLS was cut off ─▶ Cut
+//!   initiator   Spare ─ a client ─▶ Asked ─ accepted ─▶ Open ─ reset, cut off ─▶ Cut
 //!   responder   Arriving ─ opening ─▶ Connecting ─ target ─▶ Open
 //!                   └───────────────────┴─ no ─▶ Refused
 //! ```
@@ -28,6 +28,8 @@ const OPENING: Duration = Duration::from_secs(10);
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 /// How long the other end may take to read that it is refused.
 const FAREWELL: Duration = Duration::from_secs(10);
+/// How long a program may take to read what came before a reset.
+const LAST_WORDS: Duration = Duration::from_secs(10);
 /// Between two looks at whether the other end has all.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -50,8 +52,10 @@ pub(super) struct Link {
     /// Octets that the program here wrote, and was given.
     pub(super) written: u64,
     pub(super) read: u64,
-    /// Whether the kernel says that one of the connections is broken; what came before may be read.
-    is_broken: bool,
+    /// Whether the kernel says that the bearer or the other connection is broken; what came before
+    /// may still be read.
+    is_bearer_broken: bool,
+    is_local_broken: bool,
     /// When it is looked at next at the latest.
     pub(super) due: Option<Time>,
 }
@@ -65,14 +69,21 @@ pub(super) enum Stage {
     Asked { local: Connection, answer: Vec<u8>, until: Time },
     /// The target is being connected to.
     Connecting { local: Connection },
-    /// TLS with the program here was cut off; the other end is told when it has what came before.
-    Cut { local: Connection, until: Time },
+    /// One side is gone; the other is reset when it has what came before.
+    Cut { local: Connection, left: Side, until: Time, last: Option<Time> },
     /// It carries octets both ways.
     Open { local: Connection },
     /// The other end is being told that there is no connection.
     Refused { until: Time },
     /// For what comes next.
     Spare,
+}
+
+/// Which of both connections.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Side {
+    Bearer,
+    Local,
 }
 
 /// What epoll says of both ends.
@@ -129,7 +140,8 @@ impl Link {
             opening: None,
             written: 0,
             read: 0,
-            is_broken: false,
+            is_bearer_broken: false,
+            is_local_broken: false,
             due: None,
         }
     }
@@ -213,7 +225,8 @@ impl Link {
         magic: u8,
         targets: &mut Targets,
     ) -> Step {
-        self.is_broken |= (ready.bearer | ready.local).contains(EpollFlags::EPOLLERR);
+        self.is_bearer_broken |= ready.bearer.contains(EpollFlags::EPOLLERR);
+        self.is_local_broken |= ready.local.contains(EpollFlags::EPOLLERR);
         match &mut self.stage {
             Stage::Arriving { .. } => self.arrive(now, magic),
             Stage::Asked { .. } => self.listen(now, ready, relay, magic, targets),
@@ -222,7 +235,7 @@ impl Link {
             Stage::Open { .. } => self.carry(now, ready, relay, targets),
             Stage::Refused { .. } => self.part(),
             Stage::Spare => match self.bearer.read(&mut [0]) {
-                Heard::Nothing if !self.is_broken => Step::Wait,
+                Heard::Nothing if !self.is_bearer_broken => Step::Wait,
                 // It ends, or says what nobody asked.
                 _ => Step::Broken(Reason::CONNECTION_RESET),
             },
@@ -237,7 +250,9 @@ impl Link {
             let room = MAX_OPENING - head.len();
             match self.bearer.read(&mut octets[..room]) {
                 Heard::Octets(len) => head.extend_from_slice(&octets[..len]),
-                Heard::Nothing if self.is_broken => return Step::Broken(Reason::CONNECTION_RESET),
+                Heard::Nothing if self.is_bearer_broken => {
+                    return Step::Broken(Reason::CONNECTION_RESET);
+                }
                 Heard::Nothing => return Step::Wait,
                 // A spare connection that is not needed any more.
                 Heard::End if head.is_empty() => return Step::Over,
@@ -358,7 +373,10 @@ impl Link {
             match carried {
                 Carried::Idle => {}
                 Carried::More => has_more = true,
-                Carried::Reset => return Step::Broken(Reason::CONNECTION_RESET),
+                // Nobody is left who would read what came before.
+                Carried::Gone => return Step::Broken(Reason::CONNECTION_RESET),
+                Carried::Reset if way == 0 => return Step::Broken(Reason::CONNECTION_RESET),
+                Carried::Reset => return self.cut(now, Side::Local),
                 Carried::Failed(failure) => {
                     let reason = targets.termination.fail(now, failure);
                     return self.fail(now, failure, reason);
@@ -368,11 +386,17 @@ impl Link {
         if local.is_over() && bearer.is_over() {
             return Step::Over;
         }
-        match (has_more, self.is_broken) {
-            (true, _) => Step::Again,
-            (false, true) => Step::Broken(Reason::CONNECTION_RESET),
-            (false, false) => Step::Wait,
+        if has_more {
+            return Step::Again;
         }
+        if self.is_local_broken {
+            return Step::Broken(Reason::CONNECTION_RESET);
+        }
+        // What waits for the program here goes first, and what is behind that.
+        if self.is_bearer_broken && !local.has_unsent() {
+            return self.cut(now, Side::Local);
+        }
+        Step::Wait
     }
 
     /// TLS with the program here has failed.
@@ -380,20 +404,33 @@ impl Link {
         if failure != Failure::Cut {
             return Step::Broken(reason);
         }
+        self.cut(now, Side::Bearer)
+    }
+
+    /// Resets the side that is left as soon as it has what came before.
+    fn cut(&mut self, now: Time, left: Side) -> Step {
+        // The bearer's own time counts for a path that is silent.
+        let last = (left == Side::Local).then(|| now + LAST_WORDS);
         self.stage = match std::mem::replace(&mut self.stage, Stage::Spare) {
-            Stage::Open { local } | Stage::Asked { local, .. } => Stage::Cut { local, until: now },
+            Stage::Open { local } | Stage::Asked { local, .. } => {
+                Stage::Cut { local, left, until: now, last }
+            }
             other => other,
         };
         self.look(now)
     }
 
-    /// Looks whether the other end has all that came before the cut.
+    /// Looks whether the side that is left has all that came before.
     fn look(&mut self, now: Time) -> Step {
-        let Stage::Cut { until, .. } = &mut self.stage else { return Step::Wait };
+        let Stage::Cut { local, left, until, last } = &mut self.stage else { return Step::Wait };
+        let waits_for = match left {
+            Side::Bearer => &mut self.bearer,
+            Side::Local => local,
+        };
         *until = now + LOOK;
-        let is_broken = self.bearer.flush().is_err();
-        let waits = self.bearer.has_unsent() || unacknowledged(&self.bearer).is_ok_and(|it| it > 0);
-        if is_broken || !waits { Step::Broken(Reason::CONNECTION_RESET) } else { Step::Wait }
+        let is_over = last.is_some_and(|last| last <= now) || waits_for.flush().is_err();
+        let waits = waits_for.has_unsent() || unacknowledged(waits_for).is_ok_and(|it| it > 0);
+        if is_over || !waits { Step::Broken(Reason::CONNECTION_RESET) } else { Step::Wait }
     }
 
     /// Waits until the other end has read that it is refused: what it had sent must be read, or the
@@ -404,7 +441,7 @@ impl Link {
         loop {
             match self.bearer.read(&mut octets) {
                 Heard::Octets(_) => {}
-                Heard::Nothing if !is_broken && !self.is_broken => return Step::Wait,
+                Heard::Nothing if !is_broken && !self.is_bearer_broken => return Step::Wait,
                 _ => return Step::Over,
             }
         }

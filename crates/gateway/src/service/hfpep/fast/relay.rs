@@ -38,13 +38,18 @@ pub(super) struct Relay {
 pub(super) enum Carried {
     /// TLS failed, or was cut off.
     Failed(Failure),
+    /// Whoever they are for is gone.
+    Gone,
     /// There are no more now, or nobody takes them.
     Idle,
     /// There are more.
     More,
-    /// A connection was reset.
+    /// Where they come from was reset, and all that came before was moved.
     Reset,
 }
+
+/// Whoever octets are for is gone.
+struct Gone;
 
 impl Relay {
     /// # Errors
@@ -69,7 +74,7 @@ impl Relay {
         let mut moved = 0;
         loop {
             if to.flush().is_err() {
-                return Carried::Reset;
+                return Carried::Gone;
             }
             if to.has_unsent() || from.has_heard_end() {
                 return Carried::Idle;
@@ -82,40 +87,39 @@ impl Relay {
                 false => self.copy(from, to),
             };
             match heard {
-                Heard::Octets(len) => {
+                Err(Gone) => return Carried::Gone,
+                Ok(Heard::Octets(len)) => {
                     moved += len;
                     *octets += len as u64;
                 }
-                Heard::End => to.finish(),
-                Heard::Failed(failure) => return Carried::Failed(failure),
-                Heard::Nothing => return Carried::Idle,
-                Heard::Reset => return Carried::Reset,
+                Ok(Heard::End) => to.finish(),
+                Ok(Heard::Failed(failure)) => return Carried::Failed(failure),
+                Ok(Heard::Nothing) => return Carried::Idle,
+                Ok(Heard::Reset) => return Carried::Reset,
             }
         }
     }
 
-    fn copy(&mut self, from: &mut Connection, to: &mut Connection) -> Heard {
+    fn copy(&mut self, from: &mut Connection, to: &mut Connection) -> Result<Heard, Gone> {
         let heard = from.read(&mut self.buffer);
-        if let Heard::Octets(len) = heard
-            && to.send(&self.buffer[..len]).is_err()
-        {
-            return Heard::Reset;
+        if let Heard::Octets(len) = heard {
+            to.send(&self.buffer[..len]).map_err(|_| Gone)?;
         }
-        heard
+        Ok(heard)
     }
 
-    fn splice(&mut self, from: &mut Connection, to: &mut Connection) -> Heard {
+    fn splice(&mut self, from: &mut Connection, to: &mut Connection) -> Result<Heard, Gone> {
         let (out, into) = &self.pipe;
         let flags = SpliceFFlags::SPLICE_F_MOVE | SpliceFFlags::SPLICE_F_NONBLOCK;
         let len = match splice(&*from, None, into, None, PIECE, flags) {
             Ok(0) => {
                 from.hear_end();
-                return Heard::End;
+                return Ok(Heard::End);
             }
             Ok(len) => len,
-            Err(Errno::EINTR) => return Heard::Octets(0),
-            Err(Errno::EAGAIN) => return Heard::Nothing,
-            Err(_) => return Heard::Reset,
+            Err(Errno::EINTR) => return Ok(Heard::Octets(0)),
+            Err(Errno::EAGAIN) => return Ok(Heard::Nothing),
+            Err(_) => return Ok(Heard::Reset),
         };
         let mut left = len;
         while left > 0 {
@@ -125,14 +129,13 @@ impl Relay {
                 Err(_) => {
                     // Nobody else may find them there.
                     let _ = self.empty(left);
-                    return Heard::Reset;
+                    return Err(Gone);
                 }
             }
         }
-        match self.empty(left).map(|rest| to.send(rest)) {
-            Ok(Ok(())) => Heard::Octets(len),
-            Ok(Err(_)) | Err(_) => Heard::Reset,
-        }
+        let rest = self.empty(left).map_err(|_| Gone)?;
+        to.send(rest).map_err(|_| Gone)?;
+        Ok(Heard::Octets(len))
     }
 
     /// Takes what is left in the pipe out of it.

@@ -24,7 +24,7 @@ pub(super) fn session(now: Time, link: &Link) -> Session {
         Stage::Asked { .. } if link.is_dialling() => ("connecting", "the other gateway"),
         Stage::Asked { .. } => ("connecting", "word of the other end"),
         Stage::Connecting { .. } => ("connecting", "the target"),
-        Stage::Cut { .. } => ("cut off", "the other end to have all"),
+        Stage::Cut { .. } => ("cut off", "what came before to be read"),
         Stage::Open { .. } if waits_at_program => ("open", "the program here to read"),
         Stage::Open { .. } if link.bearer.has_unsent() => ("open", "the path"),
         Stage::Open { .. } => ("open", "a program"),
