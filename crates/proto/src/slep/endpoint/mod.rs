@@ -66,8 +66,6 @@ pub struct Slep {
     kept: Kept,
     datagrams: Datagrams,
     timers: Timers,
-    /// Streams that have state for compression, those first that had it longest; some may have none any more.
-    coding: VecDeque<StreamId>,
     /// The stream that last sent or received a long part: others may have to wait for it.
     bulk: Option<StreamId>,
     rebind_at: Option<Time>,
@@ -90,6 +88,8 @@ struct Kept {
     blocked: BTreeSet<StreamId>,
     /// Streams of which parts were dropped because of that.
     starved: BTreeSet<StreamId>,
+    /// Streams that have state for compression, those first that had it longest; some may have none any more.
+    coding: VecDeque<StreamId>,
 }
 
 /// A U_PDU that the node has.
@@ -195,7 +195,6 @@ impl Slep {
             kept: Kept::default(),
             datagrams: Datagrams::default(),
             timers: Timers::default(),
-            coding: VecDeque::new(),
             bulk: None,
             rebind_at: None,
             patience: Backoff::new(config.times.rebind),

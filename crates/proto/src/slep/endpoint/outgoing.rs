@@ -151,7 +151,7 @@ impl Slep {
                 continue;
             };
             if stream.sending.is_large() && !was_large {
-                self.coding.push_back(id);
+                self.kept.coding.push_back(id);
             }
             // Compression makes less of it, as a rule.
             self.kept.sent = self.kept.sent + stream.sending.octets() - before;
@@ -212,13 +212,13 @@ impl Slep {
             return true;
         }
         for _ in 0..MOST_CODERS {
-            if self.coding.len() < MOST_CODERS {
+            if self.kept.coding.len() < MOST_CODERS {
                 return true;
             }
-            let Some(oldest) = self.coding.pop_front() else { return true };
+            let Some(oldest) = self.kept.coding.pop_front() else { return true };
             let oldest_stream = self.streams.get_mut(&oldest);
             if oldest_stream.is_some_and(|stream| !stream.sending.rest()) {
-                self.coding.push_back(oldest);
+                self.kept.coding.push_back(oldest);
             }
         }
         false
