@@ -61,7 +61,7 @@ fn a_request_and_its_answer_are_a_u_pdu_each_way_and_one_to_close() {
     bench.ends[1].slep.write(there, b"answer");
     bench.ends[1].slep.finish(there);
     bench.run();
-    assert_eq!(bench.air.len(), 1 + 1, "the state and the answer");
+    assert_eq!(bench.air.len(), 1, "the answer, which tells that the question has come");
     bench.deliver();
 
     assert_eq!(bench.events(0), [Event::Accepted(here), Event::Readable(here)],);

@@ -2,9 +2,10 @@
 
 use proto::modem::Waveform;
 use proto::s5066::{Address, node};
-use proto::tcp::Event;
+use proto::tcp::{self, Event};
 
 use super::*;
+use crate::app::dialogue::{self, Side, Speaker, Turn};
 use crate::hf::{self, StationId};
 use crate::ids::{AppId, HfId};
 
@@ -97,6 +98,35 @@ fn a_host_without_a_route_over_the_radio_is_refused() {
 
     assert_eq!(world.transfer_sender(sender).unwrap().end, Some(Event::Reset));
     assert_eq!(world.hf_pep_stats(hf, StationId(0)).unwrap().refused, 1);
+}
+
+#[test]
+fn a_conversation_outlives_a_node_that_is_started_anew() {
+    let Net { mut world, hosts, hf } = net(5);
+    let said = |speaker, octets| Turn { speaker, octets: vec![7; octets].into() };
+    let config = dialogue::Config {
+        server: SocketAddr::new(world.address(hosts[1]).unwrap(), PORT),
+        port: 40_000,
+        start: Time::ZERO,
+        turns: [said(Side::Client, 50_000), said(Side::Server, 20_000)].into(),
+        tcp: tcp::Config::default(),
+    };
+    let speakers = [(1, Side::Server), (0, Side::Client)]
+        .map(|(host, side)| world.add_app(hosts[host], Speaker::new(side, config.clone())));
+
+    world.run_until(secs(30));
+    let before = world.hf_node(hf, StationId(0)).stats().transmissions;
+    let config = node::Config::new(Address::node(1), waveform());
+    world.restart_hf_node(hf, StationId(0), config);
+    let after = world.hf_node(hf, StationId(0)).stats().transmissions;
+    world.run_until(secs(1_200));
+
+    assert!(before > 0 && after == 0);
+    for speaker in speakers {
+        let stats = world.app::<Speaker>(speaker).unwrap().stats();
+        assert!(stats.finished.is_some() && stats.ended.is_some(), "{stats:?}");
+        assert_eq!((stats.connections, stats.corrupt, stats.end), (1, 0, Some(Event::Closed)));
+    }
 }
 
 /// Two hosts, each behind a station with an HF-PEP.
