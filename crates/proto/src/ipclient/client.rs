@@ -285,12 +285,15 @@ impl IpClient {
             self.stats.received.received_malformed += 1;
             return;
         }
-        let packet = match received.from_sap == self.config.sap {
+        let packets = match received.from_sap == self.config.sap {
             true => self.headers.unwrap(now, received),
-            false => Some(received.u_pdu),
+            false => vec![received.u_pdu],
         };
-        let Some(packet) = packet else { return };
-        if Header::parse(&packet).is_ok_and(|header| header.total_len == packet.len()) {
+        for packet in packets {
+            if !Header::parse(&packet).is_ok_and(|header| header.total_len == packet.len()) {
+                self.stats.received.received_malformed += 1;
+                continue;
+            }
             let octets = packet.len() as u64;
             if self.released.push(packet) {
                 self.stats.received.packets_out += 1;
@@ -298,8 +301,6 @@ impl IpClient {
             } else {
                 self.stats.received.received_full += 1;
             }
-        } else {
-            self.stats.received.received_malformed += 1;
         }
     }
 

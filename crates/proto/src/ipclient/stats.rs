@@ -110,7 +110,7 @@ pub struct Headers {
     /// Datagrams received with compressed headers and restored.
     #[serde(rename = "headers_restored")]
     pub restored: u64,
-    /// Received and dropped: compressed by somebody with whom nothing is agreed.
+    /// Received and dropped: compressed by a node that did not tell by what, in time.
     #[serde(rename = "headers_unknown")]
     pub unknown: u64,
     /// Received and dropped: compressed with other tables, or damaged.

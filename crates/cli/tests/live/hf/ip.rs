@@ -157,7 +157,7 @@ fn headers_are_compressed_once_both_ends_know_it() {
 fn an_end_that_compresses_reaches_one_that_does_not() {
     let mut net = Net::with_radio("--speed 9600 --seed 13");
     net.start_ip_client(0);
-    let plain = ip_client(1).replacen('\n', "\ncompress_headers = false\n", 1);
+    let plain = ip_client(1).replacen('\n', "\ncompress-headers = false\n", 1);
     net.start_gateway(1, &plain);
     for host in [0, 1] {
         net.expect_state(host, "ipclient", "bound");

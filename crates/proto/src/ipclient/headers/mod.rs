@@ -15,6 +15,7 @@
 mod announcement;
 mod bits;
 mod datagram;
+mod held;
 mod peer;
 mod table;
 #[cfg(test)]
@@ -30,6 +31,7 @@ use crate::s5066::sis::primitive::Arrival;
 use crate::time::Time;
 use announcement::Announcement;
 pub use datagram::{Context, Undone};
+use held::Held;
 use peer::Peer;
 pub use table::Table;
 
@@ -40,6 +42,7 @@ use super::stats::Headers as Stats;
 pub(super) struct Headers {
     /// The nodes that routes lead to, no groups; none when nothing is compressed.
     peers: BTreeMap<Address, Peer>,
+    held: Held,
     stats: Stats,
 }
 
@@ -48,7 +51,7 @@ impl Headers {
     pub(super) fn new(now: Time, routes: &[Route], is_on: bool) -> Self {
         let nodes = routes.iter().map(|route| route.to).filter(|to| is_on && !to.is_group());
         let peers = nodes.map(|node| (node, Peer::new(now, Table::of(routes, node))));
-        Self { peers: peers.collect(), stats: Stats::default() }
+        Self { peers: peers.collect(), held: Held::default(), stats: Stats::default() }
     }
 
     /// What this client told in an earlier binding has to be heard of again.
@@ -111,45 +114,60 @@ impl Headers {
         Some(u_pdu)
     }
 
-    /// The datagram in a U_PDU from a client at our access point; `None` for an announcement, and for
-    /// what can be no datagram, which is counted.
-    pub(super) fn unwrap(&mut self, now: Time, received: Received) -> Option<Vec<u8>> {
+    /// The datagrams that a U_PDU from a client at our access point makes known: none of an announcement, and none
+    /// of what can be no datagram, which is counted.
+    pub(super) fn unwrap(&mut self, now: Time, received: Received) -> Vec<Vec<u8>> {
         let Received { from, to, arrival, u_pdu, .. } = received;
         let first = u_pdu.first().map_or(0, |first| first >> 4);
         let is_arq = matches!(arrival, Arrival::Arq);
         let peer = self.peers.get_mut(&from).filter(|_| !to.is_group());
         if Context::is_compressed(first) {
-            let Some(peer) = peer else {
-                self.stats.unknown += 1;
-                return None;
-            };
-            match peer.handle_compressed(now, &u_pdu, is_arq) {
-                Ok(packet) => {
-                    self.stats.restored += 1;
-                    return Some(packet);
-                }
-                Err(Undone::Unknown) => self.stats.unknown += 1,
-                Err(Undone::Check | Undone::TooLong | Undone::Unreadable) => {
-                    self.stats.mismatched += 1;
-                }
-            }
-            return None;
+            return self.restore(now, from, to, u_pdu, is_arq).into_iter().collect();
         }
         if first == Announcement::FIRST {
-            let said = Announcement::parse(&u_pdu);
-            match (peer, said) {
-                (Some(peer), Ok(said)) => {
-                    self.stats.announcements_received += 1;
-                    peer.handle_announcement(now, said, is_arq);
-                }
-                (None, _) | (_, Err(_)) => self.stats.announcements_refused += 1,
-            }
-            return None;
+            let (Some(peer), Ok(said)) = (peer, Announcement::parse(&u_pdu)) else {
+                self.stats.announcements_refused += 1;
+                return Vec::new();
+            };
+            self.stats.announcements_received += 1;
+            peer.handle_announcement(now, said, is_arq);
+            let (held, dropped) = self.held.take(now, from);
+            self.stats.unknown += dropped;
+            let restored = held.into_iter();
+            return restored
+                .filter_map(|u_pdu| self.restore(now, from, to, u_pdu, is_arq))
+                .collect();
         }
         if let Some(peer) = peer {
             peer.handle_plain(now, &u_pdu);
         }
-        Some(u_pdu)
+        vec![u_pdu]
+    }
+
+    /// The datagram that was compressed, if it can be told now.
+    fn restore(
+        &mut self,
+        now: Time,
+        from: Address,
+        to: Address,
+        u_pdu: Vec<u8>,
+        is_arq: bool,
+    ) -> Option<Vec<u8>> {
+        let Some(peer) = self.peers.get_mut(&from).filter(|_| !to.is_group()) else {
+            self.stats.unknown += 1;
+            return None;
+        };
+        match peer.handle_compressed(now, &u_pdu, is_arq) {
+            Ok(packet) => {
+                self.stats.restored += 1;
+                return Some(packet);
+            }
+            Err(Undone::Unknown) => self.stats.unknown += self.held.push(now, from, u_pdu),
+            Err(Undone::Check | Undone::TooLong | Undone::Unreadable) => {
+                self.stats.mismatched += 1;
+            }
+        }
+        None
     }
 
     pub(super) fn stats(&self) -> Stats {

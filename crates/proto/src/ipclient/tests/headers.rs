@@ -149,10 +149,11 @@ fn who_starts_again_is_sent_to_as_before_once_it_has_said_so() {
     pair.ends[0].send(&message(0));
     pair.settle();
 
-    // The compressed datagram is lost; then both learn.
+    // The compressed datagram waits until both have learnt.
     assert_eq!(pair.told(), ["CA", "AA"]);
-    assert!(pair.ends[1].packets().is_empty());
-    assert_eq!(pair.ends[1].client.stats().headers.unknown, 1);
+    assert_eq!(pair.ends[1].packets(), [message(0)]);
+    let stats = pair.ends[1].client.stats().headers;
+    assert_eq!((stats.restored, stats.unknown, stats.mismatched), (1, 0, 0));
     assert_eq!(pair.send(0), ["C", NONE]);
 }
 
@@ -186,6 +187,37 @@ fn what_was_compressed_for_other_tables_is_dropped_and_counted() {
 
     assert!(pair.ends[1].packets().is_empty());
     assert_eq!(pair.ends[1].client.stats().headers.mismatched, 1);
+}
+
+#[test]
+fn what_waits_for_other_tables_than_come_is_dropped() {
+    let mut pair = Pair::new();
+    pair.send(0);
+    let prefix = Prefix::new([10, 1, 0, 0].into(), 16).unwrap();
+    pair.restart(1, Config { routes: vec![Route { prefix, to: FAR }], ..end(1) });
+
+    pair.ends[0].send(&message(0));
+    pair.settle();
+
+    assert!(pair.ends[1].packets().is_empty());
+    assert_eq!(pair.ends[1].client.stats().headers.mismatched, 1);
+    pair.told();
+    assert_eq!(pair.send(0), ["C", NONE]);
+}
+
+#[test]
+fn little_waits_for_a_table_and_not_for_long() {
+    let mut bench = Bench::new(end(0));
+    for _ in 0..100 {
+        bench.receive(&[0xc0; 1_000]);
+    }
+    let dropped = bench.client.stats().headers.unknown;
+    bench.now += Duration::from_secs(301);
+    bench.receive(&[0xa0, 0, 0, 0, 0]);
+
+    assert_eq!(dropped, 100 - 61);
+    let stats = bench.client.stats().headers;
+    assert_eq!((stats.unknown, stats.mismatched), (100, 0));
 }
 
 #[test]

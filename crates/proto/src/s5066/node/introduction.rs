@@ -31,6 +31,11 @@ const PADDING: u8 = 1;
 const LONG: u8 = 1 << 1;
 const LINK_LONG: u8 = 1 << 2;
 
+/// How often a station introduces itself in a call or in the answer to one.
+pub(super) const fn copies(is_long: bool) -> usize {
+    if is_long { 2 } else { 1 }
+}
+
 /// The extension is another's, or damaged.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("not an introduction of ours")]

@@ -7,7 +7,7 @@ use super::super::dts::wire::{Body, Numbers};
 use super::super::dts::{arq, expedited, management, reset};
 use super::super::service::{Failure, Mode, Request};
 use super::contact::Contact;
-use super::produce::introduction_copies;
+use super::introduction;
 use super::urgent::Lately;
 use super::waiting::Waiting;
 use super::{Config, Extensions, MAX_PRIORITY, Node};
@@ -288,7 +288,7 @@ impl Peer {
     /// the overhead of a data frame.
     pub(super) fn control_len(&self, header: usize, introduces: bool, is_for_it: bool) -> usize {
         let c_pdu = header + Node::DATAGRAM_EXTRA;
-        let copies = if introduces { introduction_copies(self.link.is_long()) } else { 0 };
+        let copies = if introduces { introduction::copies(self.link.is_long()) } else { 0 };
         let both = 2 * c_pdu + copies * header;
         let owed = self.link.owed().filter(|_| is_for_it || !self.owes_request());
         let link = owed.map_or(0, |owed| match owed.c_pdu {

@@ -13,11 +13,6 @@ use super::transmit::Turn;
 use super::{Address, Extensions, FrameKind, Node};
 use crate::time::Time;
 
-/// How often a station introduces itself in a call or in the answer to one.
-pub(super) const fn introduction_copies(is_long: bool) -> usize {
-    if is_long { 2 } else { 1 }
-}
-
 /// The most copies of acknowledgements at the end of a transmission.
 const MAX_COPIES: u8 = 3;
 /// The most octets of a sequence number.
@@ -121,7 +116,7 @@ impl Node {
             said.emit(&mut octets);
             let body = Body::Extension { kind: introduction::KIND, octets: &octets };
             // All copies come before the C_PDUs, because the first C_PDU that is heard counts.
-            for _ in 0..introduction_copies(is_long) {
+            for _ in 0..introduction::copies(is_long) {
                 self.put(FrameKind::Control, to, eow, body);
             }
         }
