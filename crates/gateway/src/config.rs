@@ -1,6 +1,7 @@
 //! The gateway's configuration: one TOML file, checked as a whole before anything starts.
 
 pub mod bearer;
+mod gre;
 mod hbh;
 pub mod hfpep;
 pub mod ipclient;
@@ -29,6 +30,7 @@ use settings::{Complaint, Entry, Section, Source};
 
 use crate::keys;
 use crate::tls::Profile as TlsProfile;
+pub use gre::Gre;
 pub use hbh::PARAMETERS;
 pub use hfpep::HfPep;
 pub use ipclient::IpClient;
@@ -50,6 +52,8 @@ pub struct Config {
     pub hf_pep: Option<HfPep>,
     /// A STANAG 5066 node on a modem outside, if there is one.
     pub s5066: Option<S5066>,
+    /// Routers that hand over packets in GRE.
+    pub gre: Vec<Gre>,
     /// Which service carries what, and how.
     pub rules: Rules,
     /// How TLS ends at this gateway, for rules that say so.
@@ -165,6 +169,7 @@ impl Config {
         let hf_pep = root.section("hfpep")?;
         config.hf_pep = hf_pep.map(|section| hfpep::read(&section, &config.tls)).transpose()?;
         config.s5066 = root.section("s5066")?.map(|section| s5066::read(&section)).transpose()?;
+        config.gre = gre::read(&root)?;
         config.rules = rules::read(&root, &config)?;
         if let Some(level) = root.get("log")? {
             config.log = level.word(&LEVELS)?;
@@ -176,7 +181,7 @@ impl Config {
         document.finish()?;
         if !config.has_services() {
             return Err(source.about(
-                "nothing to do: a section [hbh], [tunnel], [ipclient], [hfpep] or [s5066] is needed",
+                "nothing to do: a section [hbh], [tunnel], [ipclient], [hfpep], [s5066] or [[gre]] is needed",
             ));
         }
         Ok(config)
@@ -190,6 +195,7 @@ impl Config {
             ip_client: None,
             hf_pep: None,
             s5066: None,
+            gre: Vec::new(),
             rules: Rules::default(),
             tls: Vec::new(),
             hbh: proto::hbh::Config::new(Profile::Default),
@@ -219,6 +225,7 @@ impl Config {
             || self.ip_client.is_some()
             || self.hf_pep.is_some()
             || self.s5066.is_some()
+            || !self.gre.is_empty()
     }
 }
 

@@ -8,6 +8,7 @@ pub mod budget;
 pub mod contract;
 pub mod crc;
 pub mod ethernet;
+pub mod gre;
 pub mod hbh;
 pub mod hfpep;
 pub mod ip;

@@ -7,6 +7,7 @@
 mod attack;
 mod demo;
 mod gateway;
+mod gre;
 mod hf;
 mod link;
 mod namespaces;

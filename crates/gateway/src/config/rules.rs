@@ -30,6 +30,7 @@ pub(super) fn read(root: &Section<'_>, config: &Config) -> Result<Rules, Complai
     let mut rules = Rules::default();
     let peers = config.hf_pep.iter().flat_map(|it| &it.peers);
     rules.table.split = peers.map(|peer| peer.to).collect();
+    rules.table.split_from = config.hf_pep.iter().flat_map(|it| it.interfaces.clone()).collect();
     for section in &sections {
         if rules.table.rules.len() == MAX_RULES {
             return Err(section.complain(format!("more than {MAX_RULES} rules")));

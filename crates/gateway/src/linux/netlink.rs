@@ -1,4 +1,4 @@
-//! As much of rtnetlink as the gateway needs: links, addresses, routes, and word of changes.
+//! As much of netlink as the gateway needs: links, addresses, routes, and word of changes.
 //!
 //! ```text
 //!  0         4      6       8          12         16
@@ -42,12 +42,20 @@ pub struct Message<'a> {
 }
 
 impl Netlink {
-    /// Opens a socket.
+    /// Opens a socket for questions about links, addresses and routes.
     ///
     /// # Errors
     /// When there are no descriptors left.
     pub fn open() -> io::Result<Self> {
-        let fd = netlink_socket(SockFlag::SOCK_CLOEXEC)?;
+        Self::open_to(SockProtocol::NetlinkRoute)
+    }
+
+    /// Opens a socket for questions to another part of the kernel.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_to(part: SockProtocol) -> io::Result<Self> {
+        let fd = netlink_socket(SockFlag::SOCK_CLOEXEC, part)?;
         socket::setsockopt(&fd, sockopt::ReceiveTimeout, &PATIENCE)?;
         Ok(Self { fd, sequence: 0, buffer: vec![0; BUFFER] })
     }
@@ -93,7 +101,10 @@ impl Monitor {
     /// # Errors
     /// When there are no descriptors left.
     pub fn open() -> io::Result<Self> {
-        let fd = netlink_socket(SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK)?;
+        let fd = netlink_socket(
+            SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
+            SockProtocol::NetlinkRoute,
+        )?;
         let groups = libc::RTMGRP_LINK
             | libc::RTMGRP_IPV4_IFADDR
             | libc::RTMGRP_IPV4_ROUTE
@@ -201,7 +212,7 @@ impl<'a> Message<'a> {
 
     /// The attributes behind a fixed part of `fixed` octets, as (type, value).
     pub fn attributes(&self, fixed: usize) -> impl Iterator<Item = (u16, &'a [u8])> + use<'a> {
-        Attributes(self.body.get(fixed.next_multiple_of(4)..).unwrap_or_default())
+        attributes(self.body.get(fixed.next_multiple_of(4)..).unwrap_or_default())
     }
 
     fn error(&self) -> Option<io::Error> {
@@ -209,6 +220,11 @@ impl<'a> Message<'a> {
             self.body.first_chunk::<4>().map_or(-libc::EPROTO, |&code| i32::from_ne_bytes(code));
         (code != 0).then(|| io::Error::from_raw_os_error(code.wrapping_neg()))
     }
+}
+
+/// The attributes in octets, such as another's value, as (type, value).
+pub fn attributes(octets: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    Attributes(octets)
 }
 
 /// An attribute, as one that lies in another's value is written.
@@ -287,9 +303,8 @@ impl<'a> Iterator for Attributes<'a> {
     }
 }
 
-fn netlink_socket(flags: SockFlag) -> io::Result<OwnedFd> {
-    let protocol = SockProtocol::NetlinkRoute;
-    Ok(socket::socket(AddressFamily::Netlink, SockType::Raw, flags, protocol)?)
+fn netlink_socket(flags: SockFlag, part: SockProtocol) -> io::Result<OwnedFd> {
+    Ok(socket::socket(AddressFamily::Netlink, SockType::Raw, flags, part)?)
 }
 
 fn flag(flag: i32) -> u16 {

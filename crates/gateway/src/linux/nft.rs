@@ -15,7 +15,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::SockProtocol;
+
+use super::netlink::{self, Netlink, Request};
 
 /// Name of the table.
 pub(crate) const TABLE: &str = "trackway";
@@ -25,6 +29,14 @@ const MARKER: &str = "trackway_marker";
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the rest of a complaint may take.
 const REST: Duration = Duration::from_millis(100);
+const NFT_MSG_GETOBJ: u16 = 19;
+const NFT_OBJECT_COUNTER: u32 = 1;
+const NFTA_OBJ_TABLE: u16 = 1;
+const NFTA_OBJ_NAME: u16 = 2;
+const NFTA_OBJ_TYPE: u16 = 3;
+const NFTA_OBJ_DATA: u16 = 4;
+const NFTA_COUNTER_BYTES: u16 = 1;
+const NFTA_COUNTER_PACKETS: u16 = 2;
 /// What `nft` may say before we stop listening.
 const SAID: usize = 64 << 10;
 
@@ -65,11 +77,26 @@ impl Nft {
             fcntl(pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).context("pipe to `nft`")?;
         }
         let mut nft = Self { process, orders: input, complaints };
-        nft.order(orders)?;
-        nft.write(MARKER)?;
-        let said = nft.listen_for(MARKER)?;
-        ensure!(!said.contains("rror"), "{}", explain(&said, family, needs));
+        nft.change(family, orders, needs)?;
         Ok(nft)
+    }
+
+    /// Changes the table, by orders that are carried out as a whole or not at all, and waits until they
+    /// are; arguments as for [`Self::start`].
+    ///
+    /// # Errors
+    /// When `nft` has ended or refuses.
+    pub(crate) fn change(
+        &mut self,
+        family: &str,
+        orders: &[String],
+        needs: &str,
+    ) -> anyhow::Result<()> {
+        self.order(orders)?;
+        self.write(MARKER)?;
+        let said = self.listen_for(MARKER)?;
+        ensure!(!said.contains("rror"), "{}", explain(&said, family, needs));
+        Ok(())
     }
 
     /// What `nft` has said since it was asked last, which is nothing but complaints.
@@ -91,7 +118,7 @@ impl Nft {
         Ok(String::from_utf8_lossy(&said).into_owned())
     }
 
-    /// Changes the table, by orders that are carried out as a whole or not at all.
+    /// The same without waiting: what `nft` says of it is among its complaints.
     ///
     /// # Errors
     /// When `nft` has ended.
@@ -100,7 +127,22 @@ impl Nft {
     }
 
     fn write(&mut self, line: &str) -> anyhow::Result<()> {
-        self.orders.write_all(format!("{line}\n").as_bytes()).context("`nft` takes no orders")
+        let line = format!("{line}\n");
+        let mut rest = line.as_bytes();
+        let deadline = Instant::now() + PATIENCE;
+        while !rest.is_empty() {
+            match self.orders.write(rest) {
+                Ok(len) => rest = &rest[len..],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    ensure!(!left.is_zero(), "`nft -i` takes no orders");
+                    let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+                    poll(&mut [PollFd::new(self.orders.as_fd(), PollFlags::POLLOUT)], timeout)?;
+                }
+                Err(error) => return Err(error).context("`nft` takes no orders"),
+            }
+        }
+        Ok(())
     }
 
     fn listen_for(&mut self, word: &str) -> anyhow::Result<String> {
@@ -147,6 +189,38 @@ impl Drop for Nft {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// The counters of our table in a family, `NFPROTO_…`: name, packets and octets of each.
+///
+/// # Errors
+/// When the kernel does not tell.
+pub(crate) fn counters(family: i32) -> io::Result<Vec<(String, u64, u64)>> {
+    // `struct nfgenmsg`: family, version, and a number that is not used.
+    let fixed = [u8::try_from(family).unwrap_or_default(), 0, 0, 0];
+    let kind = u16::try_from(libc::NFNL_SUBSYS_NFTABLES << 8).unwrap_or_default() | NFT_MSG_GETOBJ;
+    let request = Request::dump(kind, &fixed)
+        .with(NFTA_OBJ_TABLE, format!("{TABLE}\0").as_bytes())
+        .with(NFTA_OBJ_TYPE, &NFT_OBJECT_COUNTER.to_be_bytes());
+    let mut found = Vec::new();
+    let mut netlink = Netlink::open_to(SockProtocol::NetlinkNetFilter)?;
+    netlink.ask(&request, |message| {
+        let find = |kind| move |(its, value): (u16, _)| (its == kind).then_some(value);
+        let Some(name) = message.attributes(fixed.len()).find_map(find(NFTA_OBJ_NAME)) else {
+            return;
+        };
+        let Some(data) = message.attributes(fixed.len()).find_map(find(NFTA_OBJ_DATA)) else {
+            return;
+        };
+        let number = |kind| {
+            let value: Option<&[u8]> = netlink::attributes(data).find_map(find(kind));
+            value.and_then(<[u8]>::first_chunk).map_or(0, |&octets| u64::from_be_bytes(octets))
+        };
+        let name = String::from_utf8_lossy(name.strip_suffix(b"\0").unwrap_or(name));
+        let counted = (name.into_owned(), number(NFTA_COUNTER_PACKETS), number(NFTA_COUNTER_BYTES));
+        found.push(counted);
+    })?;
+    Ok(found)
 }
 
 /// Whether the complaint about `word` has ended, with a line that points at it.

@@ -14,9 +14,10 @@ use std::os::fd::AsFd as _;
 use anyhow::Context as _;
 use caps::Capability;
 use nix::poll::{PollFd, PollFlags};
-use proto::ip::Header;
+use proto::ip::{FlowKey, Header};
 use proto::ipclient::{Event, IpClient, Override};
 use proto::rules::{self, Options, Refusal, Verdict};
+use proto::tcp::{Flags, Peek};
 use proto::time::{Time, earliest};
 use serde::Serialize;
 use tracing::{debug, info, warn};
@@ -132,12 +133,15 @@ impl Client {
             Verdict::Block { refusal: Refusal::Reset, .. } => {
                 self.client.refuse(now, packet, true);
             }
-            Verdict::Pass { service: rules::Service::IpClient, options } => {
+            // The kernel leads new connections elsewhere; others began when the rules were different.
+            Verdict::Pass { service: rules::Service::HfPep, .. }
+                if !is_later_in_connection(&header, packet) =>
+            {
+                self.counters.packets_misplaced += 1;
+            }
+            Verdict::Pass { options, .. } => {
                 let Options { priority, ttl, .. } = *options;
                 self.client.handle_packet_with(now, packet, Override { priority, ttl });
-            }
-            Verdict::Pass { service: rules::Service::HfPep, .. } => {
-                self.counters.packets_misplaced += 1;
             }
         }
     }
@@ -165,6 +169,13 @@ impl Client {
             }
         }
     }
+}
+
+/// Whether a packet is of a TCP connection that it does not begin.
+fn is_later_in_connection(header: &Header, packet: &[u8]) -> bool {
+    let (flow, offset) = FlowKey::of(header, packet);
+    let segment = Peek::of(&flow, header, packet, offset);
+    segment.is_some_and(|it| !it.flags.has(Flags::SYN) || it.flags.has(Flags::ACK))
 }
 
 impl Driver for Client {

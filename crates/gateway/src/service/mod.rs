@@ -8,6 +8,7 @@
 //! ```
 
 pub(crate) mod complaints;
+mod gre;
 mod hbh;
 mod hfpep;
 mod ipclient;
@@ -27,8 +28,8 @@ use crate::reactor::{Clock, Driver, Waker};
 pub(crate) use report::{Entry, Report, Sample, entries, rounded};
 
 /// All services, in the order in which they start.
-pub(crate) const SERVICES: [Kind; 5] =
-    [hbh::KIND, tunnel::KIND, s5066::KIND, ipclient::KIND, hfpep::KIND];
+pub(crate) const SERVICES: [Kind; 6] =
+    [hbh::KIND, tunnel::KIND, s5066::KIND, ipclient::KIND, hfpep::KIND, gre::KIND];
 
 /// A service as its supervisor knows it before it runs.
 #[derive(Debug)]

@@ -18,7 +18,8 @@ pub(super) struct Rules {
 
 /// What tells the interfaces that packets enter by, if a rule asks for one.
 fn entrances(rules: &Config) -> anyhow::Result<Option<Entrances>> {
-    let asks = rules.rules.iter().any(|rule| !rule.selector.interfaces.is_empty());
+    let asks = !rules.split_from.is_empty()
+        || rules.rules.iter().any(|rule| !rule.selector.interfaces.is_empty());
     asks.then(Entrances::open).transpose().context("cannot ask the kernel")
 }
 
@@ -41,18 +42,21 @@ impl Rules {
         self.table.handle_packet(header, packet, interface)
     }
 
-    /// What becomes of a TCP connection.
+    /// What becomes of a TCP connection that the kernel has let in by a rule, or because none matched.
+    pub(super) fn decide_by(
+        &mut self,
+        now: Time,
+        rule: Option<&str>,
+        from: SocketAddr,
+        to: SocketAddr,
+    ) -> Decision<'_> {
+        let flow = flow(self.entrances.as_mut(), now, from, to);
+        self.table.decide_by(rule, &flow)
+    }
+
+    /// What becomes of a TCP connection that nobody has decided on.
     pub(super) fn decide(&mut self, now: Time, from: SocketAddr, to: SocketAddr) -> Decision<'_> {
-        let entrances = self.entrances.as_mut();
-        let flow = Flow {
-            source: from.ip(),
-            destination: to.ip(),
-            protocol: protocol::TCP,
-            ports: Some((from.port(), to.port())),
-            // Nobody tells it of a connection that the kernel has accepted.
-            dscp: 0,
-            interface: entrances.and_then(|it| it.find(now, from.ip())),
-        };
+        let flow = flow(self.entrances.as_mut(), now, from, to);
         self.table.decide(&flow, 0)
     }
 
@@ -76,9 +80,31 @@ impl Rules {
         counters.map(|(name, counted)| (name.map(str::to_owned), counted)).collect()
     }
 
+    /// What is followed.
+    pub(super) fn config(&self) -> &Config {
+        self.table.config()
+    }
+
     /// What is counted beside them.
     pub(super) fn stats(&self) -> Stats {
         self.table.stats()
+    }
+}
+
+fn flow<'a>(
+    entrances: Option<&'a mut Entrances>,
+    now: Time,
+    from: SocketAddr,
+    to: SocketAddr,
+) -> Flow<'a> {
+    Flow {
+        source: from.ip(),
+        destination: to.ip(),
+        protocol: protocol::TCP,
+        ports: Some((from.port(), to.port())),
+        // Nobody tells it of a connection that the kernel has accepted.
+        dscp: 0,
+        interface: entrances.and_then(|it| it.find(now, from.ip())),
     }
 }
 

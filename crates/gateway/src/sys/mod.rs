@@ -1,6 +1,7 @@
 //! The system calls that no safe wrapper reaches; the only unsafe code of the gateway.
 //!
 //! ```text
+//!   Gre     a raw socket for packets in GRE
 //!   Link    a packet socket for HBH between neighbours: many frames a system call
 //!   Port    a packet socket that takes and puts whole frames: the link emulator's ends
 //!   Raw     sockets for whole IP packets: back into the kernel's routing
@@ -10,6 +11,7 @@
 //! ```
 #![expect(unsafe_code, reason = "ioctl, socket options and messages with buffers of the caller")]
 
+mod gre;
 mod link;
 pub mod port;
 mod raw;
@@ -17,6 +19,7 @@ mod tap;
 pub mod tcp;
 mod udp;
 
+pub use gre::Gre;
 pub use link::{FrameBatch, Link, Received};
 pub use raw::Raw;
 pub use tap::Tap;

@@ -77,6 +77,12 @@ impl Ports {
         self.ranges.is_empty()
     }
 
+    /// The ranges, ascending, none of which touches another.
+    #[must_use]
+    pub fn ranges(&self) -> &[PortRange] {
+        &self.ranges
+    }
+
     /// Whether a packet with this port fits, or one without ports.
     pub(super) fn fit(&self, port: Option<u16>) -> bool {
         let holds =

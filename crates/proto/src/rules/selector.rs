@@ -150,7 +150,9 @@ impl Protocol {
     pub const UDP: Self = Self::Number(protocol::UDP);
     const NAMES: [(&str, Self); 3] = [("tcp", Self::TCP), ("udp", Self::UDP), ("icmp", Self::Icmp)];
 
-    fn fits(self, number: u8) -> bool {
+    /// Whether a packet with this protocol number fits.
+    #[must_use]
+    pub fn fits(self, number: u8) -> bool {
         match self {
             Self::Icmp => matches!(number, protocol::ICMP | protocol::ICMPV6),
             Self::Number(own) => own == number,

@@ -17,6 +17,8 @@ pub struct Config {
     pub rules: Vec<Rule>,
     /// The networks with a peer that splits TCP: what no rule gives to a service goes there if it is TCP.
     pub split: Vec<Prefix>,
+    /// The interfaces by which such TCP enters; none for all.
+    pub split_from: Vec<String>,
     /// Whether anything passes at all; without, every flow is refused ([`Refusal::Reset`]).
     pub is_enabled: bool,
 }
@@ -128,42 +130,41 @@ impl Config {
         let before = &self.rules[..matching.unwrap_or(self.rules.len())];
         let misfit = |rule: &'_ Rule| rule.selector.misfit(flow);
         let passed_over = before.iter().filter_map(|rule| Some((rule, misfit(rule)?))).collect();
-        Explanation { passed_over, decision: self.decision(matching, flow) }
+        Explanation { passed_over, decision: self.decision(matching, self.is_split(flow)) }
     }
 
     fn position(&self, flow: &Flow<'_>) -> Option<usize> {
         self.rules.iter().position(|rule| rule.selector.misfit(flow).is_none())
     }
 
-    fn decision(&self, position: Option<usize>, flow: &Flow<'_>) -> Decision<'_> {
+    /// What becomes of the flows that the rule at `position` matches, without one of those that none
+    /// does; `is_split` says that a peer splits them.
+    #[must_use]
+    pub fn decision(&self, position: Option<usize>, is_split: bool) -> Decision<'_> {
         let rule = position.and_then(|at| self.rules.get(at));
         let block = |refusal, cause| Verdict::Block { refusal, cause };
         let verdict = match rule.map(|rule| (&rule.action, rule.is_enabled)) {
             Some((Action::Block(refusal), true)) => block(*refusal, Cause::Blocked),
             _ if !self.is_enabled => block(Refusal::Reset, Cause::TrafficDisabled),
             Some((_, false)) => block(Refusal::Reset, Cause::RuleDisabled),
-            Some((Action::Pass(options), true)) => self.pass(options, flow),
-            None => self.pass(Options::AUTOMATIC, flow),
+            Some((Action::Pass(options), true)) => pass(options, is_split),
+            None => pass(Options::AUTOMATIC, is_split),
         };
         Decision { rule, verdict }
     }
 
-    fn pass<'t>(&self, options: &'t Options, flow: &Flow<'_>) -> Verdict<'t> {
-        let automatic = || {
-            let is_split = self.split.iter().any(|network| network.contains(flow.destination));
-            if flow.protocol == protocol::TCP && is_split {
-                Service::HfPep
-            } else {
-                Service::IpClient
-            }
-        };
-        Verdict::Pass { service: options.service.unwrap_or_else(automatic), options }
+    /// Whether a flow is TCP from where and to where a peer splits it.
+    fn is_split(&self, flow: &Flow<'_>) -> bool {
+        let enters_by = |interface| self.split_from.iter().any(|own| own == interface);
+        flow.protocol == protocol::TCP
+            && self.split.iter().any(|network| network.contains(flow.destination))
+            && (self.split_from.is_empty() || flow.interface.is_none_or(enters_by))
     }
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { rules: Vec::new(), split: Vec::new(), is_enabled: true }
+        Self { rules: Vec::new(), split: Vec::new(), split_from: Vec::new(), is_enabled: true }
     }
 }
 
@@ -221,8 +222,18 @@ impl Table {
         self.count(self.config.position(flow), flow, octets)
     }
 
+    /// The same where the rule that matches is known, by its name, or that none does. If it has gone
+    /// since, the others decide.
+    pub fn decide_by(&mut self, rule: Option<&str>, flow: &Flow<'_>) -> Decision<'_> {
+        let position =
+            rule.and_then(|name| self.config.rules.iter().position(|it| it.name == name));
+        let has_gone = position.is_none() && rule.is_some();
+        let position = if has_gone { self.config.position(flow) } else { position };
+        self.count(position, flow, 0)
+    }
+
     fn count(&mut self, position: Option<usize>, flow: &Flow<'_>, octets: usize) -> Decision<'_> {
-        let decision = self.config.decision(position, flow);
+        let decision = self.config.decision(position, self.config.is_split(flow));
         let place = position.unwrap_or(self.config.rules.len());
         if let Some(counters) = self.counters.get_mut(place) {
             counters.hits += 1;
@@ -249,4 +260,9 @@ impl Table {
     pub fn stats(&self) -> Stats {
         self.stats
     }
+}
+
+fn pass(options: &Options, is_split: bool) -> Verdict<'_> {
+    let automatic = if is_split { Service::HfPep } else { Service::IpClient };
+    Verdict::Pass { service: options.service.unwrap_or(automatic), options }
 }

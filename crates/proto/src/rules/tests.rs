@@ -34,15 +34,32 @@ fn tcp_goes_where_a_peer_splits_it_unless_a_rule_says_otherwise() {
     let mut table = Table::new(Config {
         rules: vec![Rule { action: Action::Pass(plain), ..ssh }],
         split: networks(&["10.9.0.0/16"]),
+        split_from: vec!["eth0".to_owned()],
         is_enabled: true,
     });
     let udp = Flow { protocol: protocol::UDP, ..tcp("10.1.2.3", 80) };
     let elsewhere = Flow { destination: ip("10.8.0.1"), ..tcp("10.1.2.3", 80) };
+    let [here, there] =
+        ["eth0", "eth1"].map(|name| Flow { interface: Some(name), ..tcp("10.1.2.3", 80) });
 
-    let said = [tcp("10.1.2.3", 80), tcp("10.1.2.3", 22), udp, elsewhere]
+    let said = [tcp("10.1.2.3", 80), here, there, tcp("10.1.2.3", 22), udp, elsewhere]
         .map(|flow| tell(&table.decide(&flow, 0)));
 
-    assert_eq!(said, ["-: hfpep", "ssh: ipclient", "-: ipclient", "-: ipclient"]);
+    let expected = ["hfpep", "hfpep", "ipclient"].map(|service| format!("-: {service}"));
+    assert_eq!(said[..3], expected);
+    assert_eq!(said[3..], ["ssh: ipclient", "-: ipclient", "-: ipclient"]);
+}
+
+#[test]
+fn a_rule_that_decided_elsewhere_is_counted_and_one_that_has_gone_is_asked_for_anew() {
+    let mut table = table(vec![rule("a", |_| ()), rule("b", |_| ())]);
+    let flow = tcp("10.1.2.3", 80);
+
+    let said = [Some("b"), None, Some("gone")].map(|name| tell(&table.decide_by(name, &flow)));
+
+    assert_eq!(said, ["b: ipclient", "-: ipclient", "a: ipclient"]);
+    let hits: Vec<_> = table.counters().map(|(_, it)| it.hits).collect();
+    assert_eq!(hits, [1, 1, 1]);
 }
 
 #[test]

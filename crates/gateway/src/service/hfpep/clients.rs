@@ -10,7 +10,7 @@ use tracing::debug;
 
 use super::Pep;
 use super::connection::Connection;
-use super::entry::Arrived;
+use super::entry::{Arrived, Origin};
 use super::lobby::{Call, Greeted};
 use super::wire::Wire;
 use crate::config::hfpep::Far;
@@ -18,8 +18,8 @@ use crate::config::hfpep::Far;
 impl Pep {
     /// Takes a connection that a client has made.
     pub(super) fn take_client(&mut self, now: Time, arrived: Arrived) {
-        let Arrived { stream, client, far, target } = arrived;
-        let decided = self.decide(now, client, target).zip(far);
+        let Arrived { stream, client, far, target, origin } = arrived;
+        let decided = self.decide(now, &origin, client, target).zip(far);
         let Some(((options, tls), far)) = decided else {
             return self.refuse(Wire::new(stream, None));
         };
@@ -88,10 +88,15 @@ impl Pep {
     fn decide(
         &mut self,
         now: Time,
+        origin: &Origin,
         client: SocketAddr,
         target: SocketAddr,
     ) -> Option<(Options, Option<String>)> {
-        match self.rules.decide(now, client, target).verdict {
+        let decision = match origin {
+            Origin::Diverted(rule) => self.rules.decide_by(now, rule.as_deref(), client, target),
+            Origin::Made(..) => self.rules.decide(now, client, target),
+        };
+        match decision.verdict {
             Verdict::Pass { service: Service::HfPep, options } => {
                 let ttl = options.ttl.filter(|ttl| !ttl.is_zero());
                 let own = Options {

@@ -1,17 +1,22 @@
 //! Where connections of clients come in: diverted from their way to a far network, or made to a port
 //! of ours that stands for one target.
+//!
+//! Each rule that gives connections to HF-PEP has a listener of its own for each version of IP: which one a
+//! diverted connection comes in by tells what the kernel has decided.
 
 use std::io::ErrorKind;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
 
 use anyhow::Context as _;
 use nix::poll::{PollFd, PollFlags};
+use proto::ip::Prefix;
+use proto::rules::{self, Counters, Decision, Selector, Service, Verdict};
 use tracing::warn;
 
-use crate::config::HfPep;
 use crate::config::hfpep::{Far, Peer};
-use crate::linux::divert::{Diversion, Plan};
+use crate::config::{HfPep, NO_RULE};
+use crate::linux::divert::{Diversion, Fate, Plan, Rule};
 use crate::linux::tcp::start_listening;
 use crate::reactor::has_input;
 
@@ -29,8 +34,16 @@ pub(super) struct Entry {
 #[derive(Debug)]
 struct Listener {
     socket: TcpListener,
-    /// Who has the target that it stands for, and that; `None` for diverted connections, which say so themselves.
-    fixed: Option<(Far, SocketAddr)>,
+    origin: Origin,
+}
+
+/// Why a connection came to one of our listeners.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum Origin {
+    /// It was diverted by the rule of this name, without one because none matched.
+    Diverted(Option<String>),
+    /// It was made to a port that stands for one target.
+    Made(Far, SocketAddr),
 }
 
 /// A connection that a client has made.
@@ -43,23 +56,121 @@ pub(super) struct Arrived {
     pub(super) far: Option<Far>,
     /// To whom.
     pub(super) target: SocketAddr,
+    pub(super) origin: Origin,
 }
 
 impl Entry {
     /// # Errors
     /// When an address is taken or a right or program is missing, with the remedy.
-    pub(super) fn open(config: &HfPep) -> anyhow::Result<Self> {
+    pub(super) fn open(config: &HfPep, rules: &rules::Config) -> anyhow::Result<Self> {
         let mut listeners = Vec::new();
         for listener in &config.listeners {
             let socket = start_listening(listener.at, false)
                 .with_context(|| format!("cannot listen on {}", listener.at))?;
-            listeners.push(Listener { socket, fixed: Some((listener.far, listener.target)) });
+            let origin = Origin::Made(listener.far, listener.target);
+            listeners.push(Listener { socket, origin });
         }
         let mut peers = config.peers.clone();
         // The longest prefix that contains an address is the first one.
         peers.sort_by_key(|peer| std::cmp::Reverse(peer.to.bits()));
-        let diversion = if peers.is_empty() { None } else { Some(divert(config, &mut listeners)?) };
-        Ok(Self { diversion, listeners, peers })
+        let mut entry = Self { diversion: None, listeners, peers };
+        if !entry.peers.is_empty() {
+            let (plan, added) = entry.plan(rules)?;
+            entry.diversion = Some(Diversion::set_up(plan)?);
+            entry.listeners.extend(added);
+        }
+        Ok(entry)
+    }
+
+    /// Lets other rules decide from now on, and returns the last connections of rules that have gone.
+    /// Those before are not disturbed.
+    ///
+    /// # Errors
+    /// When there are no descriptors left, or `nft` refuses: nothing has changed.
+    pub(super) fn follow(&mut self, rules: &rules::Config) -> anyhow::Result<Vec<Arrived>> {
+        if self.diversion.is_none() {
+            return Ok(Vec::new());
+        }
+        let (plan, added) = self.plan(rules)?;
+        let splits = plan.rules.iter().filter(|rule| matches!(rule.fate, Fate::Split(_)));
+        let splits: Vec<_> = splits.map(|rule| named(rule.name.clone())).collect();
+        if let Some(diversion) = &mut self.diversion {
+            diversion.follow(plan)?;
+        }
+        let has_gone = |listener: &mut Listener| match &listener.origin {
+            Origin::Diverted(rule) => !splits.contains(rule),
+            Origin::Made(..) => false,
+        };
+        let gone: Vec<Listener> = self.listeners.extract_if(.., has_gone).collect();
+        self.listeners.extend(added);
+        let mut arrived = Vec::new();
+        gone.iter().for_each(|listener| self.accept(listener, &mut arrived));
+        Ok(arrived)
+    }
+
+    /// What the kernel has blocked, by the rules' names; no name for what none matched.
+    pub(super) fn blocked(&self) -> Vec<(Option<String>, Counters)> {
+        let Some(diversion) = &self.diversion else { return Vec::new() };
+        match diversion.blocked() {
+            Ok(blocked) => blocked.into_iter().map(|(name, it)| (named(name), it)).collect(),
+            Err(error) => {
+                warn!(%error, "the kernel does not tell what it has blocked");
+                Vec::new()
+            }
+        }
+    }
+
+    /// What the kernel is to do by these rules, and the listeners that it needs beside those there are.
+    fn plan(&self, rules: &rules::Config) -> anyhow::Result<(Plan, Vec<Listener>)> {
+        let mut added = Vec::new();
+        let all = (0..rules.rules.len()).map(Some).chain([None]);
+        let all = all.map(|position| -> anyhow::Result<Rule> {
+            let Decision { rule, verdict } = rules.decision(position, true);
+            let name = rule.map(|rule| rule.name.clone());
+            let fate = match verdict {
+                Verdict::Block { refusal, .. } => Fate::Block(refusal),
+                Verdict::Pass { service: Service::IpClient, .. } => Fate::Plain,
+                Verdict::Pass { service: Service::HfPep, .. } => {
+                    Fate::Split(self.listen(name.as_ref(), &mut added)?)
+                }
+            };
+            let selector = rule.map_or_else(Selector::default, |rule| rule.selector.clone());
+            Ok(Rule { name: name.unwrap_or_else(|| NO_RULE.to_owned()), selector, fate })
+        });
+        let plan = Plan {
+            networks: rules.split.clone(),
+            interfaces: rules.split_from.clone(),
+            rules: all.collect::<Result<_, _>>()?,
+        };
+        Ok((plan, added))
+    }
+
+    /// The ports of a rule's listeners, of which `added` gets those that are new.
+    fn listen(&self, rule: Option<&String>, added: &mut Vec<Listener>) -> anyhow::Result<[u16; 2]> {
+        let mut ports = [0; 2];
+        let hosts: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+        for (port, host) in ports.iter_mut().zip(hosts) {
+            let is_needed = |to: Prefix| to.address().is_ipv4() == host.is_ipv4();
+            if !self.peers.iter().any(|peer| is_needed(peer.to)) {
+                continue;
+            }
+            let origin = Origin::Diverted(rule.cloned());
+            let its = self.listeners.iter().filter(|listener| listener.origin == origin);
+            let addresses = its.filter_map(|listener| listener.socket.local_addr().ok());
+            let known = addresses.map(|at| (at.ip(), at.port())).find(|(ip, _)| *ip == host);
+            *port = match known {
+                Some((_, port)) => port,
+                None => {
+                    let socket = start_listening(SocketAddr::new(host, 0), true).context(
+                        "cannot take others' connections: root or CAP_NET_ADMIN is needed",
+                    )?;
+                    let at = socket.local_addr().context("where diverted connections come in")?;
+                    added.push(Listener { socket, origin });
+                    at.port()
+                }
+            };
+        }
+        Ok(ports)
     }
 
     /// How many descriptors [`Self::watch`] appends.
@@ -109,15 +220,16 @@ impl Entry {
             if stream.set_nonblocking(true).is_err() {
                 continue;
             }
-            let (far, target) = match listener.fixed {
-                Some((far, target)) => (Some(far), target),
+            let (far, target) = match listener.origin {
+                Origin::Made(far, target) => (Some(far), target),
                 // A diverted connection has the address that it was made to.
-                None => match stream.local_addr() {
+                Origin::Diverted(_) => match stream.local_addr() {
                     Ok(target) => (self.far_of(target), target),
                     Err(_) => continue,
                 },
             };
-            arrived.push(Arrived { stream, client, far, target });
+            let origin = listener.origin.clone();
+            arrived.push(Arrived { stream, client, far, target, origin });
         }
     }
 
@@ -126,22 +238,7 @@ impl Entry {
     }
 }
 
-fn divert(config: &HfPep, listeners: &mut Vec<Listener>) -> anyhow::Result<Diversion> {
-    let mut ports = [0; 2];
-    let hosts = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
-    for (port, host) in ports.iter_mut().zip(hosts) {
-        let is_v6 = |peer: &Peer| peer.to.address().is_ipv6();
-        if !config.peers.iter().any(|peer| is_v6(peer) == SocketAddr::new(host, 0).is_ipv6()) {
-            continue;
-        }
-        let socket = start_listening(SocketAddr::new(host, 0), true)
-            .context("cannot take others' connections: root or CAP_NET_ADMIN is needed")?;
-        *port = socket.local_addr().context("where diverted connections come in")?.port();
-        listeners.push(Listener { socket, fixed: None });
-    }
-    Diversion::set_up(&Plan {
-        networks: config.peers.iter().map(|peer| peer.to).collect(),
-        interfaces: config.interfaces.clone(),
-        ports,
-    })
+/// A rule's name, none if it stands for what no rule matches.
+fn named(name: String) -> Option<String> {
+    Some(name).filter(|name| name != NO_RULE)
 }

@@ -98,7 +98,7 @@ impl Pep {
         let config = setup.config.hf_pep.clone().context("no section [hfpep]")?;
         let rng = Rng::stream(setup.seed, "hfpep");
         Ok(Self {
-            entry: Entry::open(&config)?,
+            entry: Entry::open(&config, &setup.config.rules.table)?,
             rules: Rules::new(&setup.config.rules.table)?,
             dial: config.server.map(|server| Dial::new(Time::ZERO, server)),
             pep: HfPep::new(Time::ZERO, config.parameters.clone(), rng),
@@ -379,15 +379,30 @@ impl Service for Pep {
                 ("hfpep_connections_lost".to_owned(), dialled.lost),
             ]);
         }
-        Report { rules: self.rules.counters(), ..Report::new(counters, "hfpep", &status) }
+        let mut rules = self.rules.counters();
+        rules.extend(self.entry.blocked());
+        Report { rules, ..Report::new(counters, "hfpep", &status) }
     }
 
-    fn reload(&mut self, _now: Time, config: &Config) -> anyhow::Result<Reload> {
+    fn reload(&mut self, now: Time, config: &Config) -> anyhow::Result<Reload> {
         if config.hf_pep.as_ref() != Some(&self.config) {
             return Ok(Reload::Restart);
         }
         self.targets.termination.reload(&config.tls)?;
-        Ok(Reload::Taken(self.rules.replace(&config.rules.table)?))
+        let rules = &config.rules.table;
+        if self.rules.config() == rules {
+            return Ok(Reload::Taken(Vec::new()));
+        }
+        for arrived in self.entry.follow(rules)? {
+            self.take_client(now, arrived);
+        }
+        match self.rules.replace(rules) {
+            Ok(changes) => Ok(Reload::Taken(changes)),
+            Err(why) => {
+                self.entry.follow(self.rules.config())?;
+                Err(why)
+            }
+        }
     }
 
     fn end(&mut self, now: Time) {

@@ -1,0 +1,149 @@
+//! A router that hands its packets over in GRE, played by another gateway of ours.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd as _;
+
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, sendto, socket,
+};
+use serde_json::Value;
+
+use crate::namespaces::{Namespaces, SOON, TRACKWAY, wait_until};
+
+/// Two hosts on a cable, each with GRE to the other.
+struct Pair {
+    nets: Namespaces,
+    hosts: [String; 2],
+    gateways: Vec<usize>,
+    folder: std::path::PathBuf,
+}
+
+impl Pair {
+    fn new(more: [&str; 2]) -> Self {
+        let mut nets = Namespaces::new();
+        let hosts = ["a", "b"].map(|host| nets.add(host));
+        let folder = std::env::temp_dir().join(&hosts[0]);
+        fs::create_dir(&folder).unwrap();
+        nets.cable((&hosts[0], "eth0"), (&hosts[1], "eth0"));
+        let mut pair = Self { nets, hosts, gateways: Vec::new(), folder };
+        for host in [0, 1] {
+            let (own, other, name) = (host + 1, 2 - host, pair.hosts[host].clone());
+            for command in [
+                "sysctl -qw net.ipv6.conf.eth0.disable_ipv6=0".to_owned(),
+                format!("ip address add 10.7.0.{own}/24 dev eth0"),
+                format!("ip address add fd07::{own}/64 dev eth0 nodad"),
+            ] {
+                pair.nets.run(&name, &command);
+            }
+            let tunnel = |local: &str, to: &str, addresses: &str, more: &str| {
+                format!(
+                    "[[gre]]\nlocal = \"{local}{own}\"\nremote = \"{local}{other}\"\nto = [{to}]\n\
+                     addresses = [{addresses}]\n{more}\n"
+                )
+            };
+            let v4 = tunnel(
+                "10.7.0.",
+                &format!("\"10.{other}.0.0/16\", \"fd0{other}::/32\""),
+                &format!("\"10.{own}.0.1/32\", \"fd0{own}::1/128\""),
+                more[host],
+            );
+            let v6 = tunnel(
+                "fd07::",
+                &format!("\"10.1{other}.0.0/16\""),
+                &format!("\"10.1{own}.0.1/32\""),
+                "",
+            );
+            let file = pair.folder.join(format!("{host}.toml"));
+            fs::write(&file, v4 + &v6).unwrap();
+            let command = format!("{TRACKWAY} run {}", file.display());
+            let gateway = pair.nets.start(&name, &command, "gateway ready");
+            pair.gateways.push(gateway);
+        }
+        pair
+    }
+
+    fn status(&self, host: usize) -> Value {
+        let said =
+            self.nets.try_run(&self.hosts[host], &format!("{TRACKWAY} status --json")).stdout;
+        serde_json::from_slice(&said).unwrap_or_default()
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn packets_go_through_gre_over_both_versions_of_ip() {
+    let mut pair = Pair::new(["key = 7\nchecksum = true"; 2]);
+
+    for (to, len) in [("10.2.0.1", 56), ("fd02::1", 56), ("10.12.0.1", 56), ("10.2.0.1", 3000)] {
+        let unanswered = pair.nets.unanswered(&pair.hosts[0], to, 3, len);
+        assert!(unanswered.is_empty(), "{to}: {}\n{}", pair.status(0), pair.status(1));
+    }
+    let listener = pair.nets.within(&pair.hosts[1], || TcpListener::bind("10.2.0.1:7").unwrap());
+    let mut client = pair.nets.within(&pair.hosts[0], || TcpStream::connect("10.2.0.1:7").unwrap());
+    let (mut server, _) = listener.accept().unwrap();
+    let sent = vec![7; 100_000];
+    let text = sent.clone();
+    let writer = std::thread::spawn(move || client.write_all(&text).unwrap());
+    let mut heard = vec![0; sent.len()];
+    server.set_read_timeout(Some(SOON)).unwrap();
+    server.read_exact(&mut heard).unwrap();
+    writer.join().unwrap();
+
+    assert_eq!(heard, sent);
+    let status = pair.status(1);
+    assert!(status["gre_received"].as_u64() >= Some(80), "{status}");
+    for dropped in ["key", "checksum", "malformed", "protocol", "device", "unsent"] {
+        assert_eq!(status[format!("gre_dropped_{dropped}")], 0, "{dropped}: {status}");
+    }
+
+    // What is longer than this the kernel cuts, or tells its sender.
+    let device = pair.nets.run(&pair.hosts[0], "ip link show trackway-gre0");
+    assert!(device.contains("mtu 1468"), "{device}");
+
+    for gateway in pair.gateways.clone() {
+        pair.nets.program(gateway).stop();
+    }
+    for host in &pair.hosts {
+        let left = pair.nets.run(host, "ip address") + &pair.nets.run(host, "ip route");
+        assert!(!left.contains("trackway-gre"), "{left}");
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn packets_with_another_key_or_of_another_host_are_not_taken() {
+    let pair = Pair::new(["key = 7", "key = 8"]);
+    // A third address on the cable, which is nobody's router.
+    pair.nets.run(&pair.hosts[0], "ip address add 10.7.0.9/24 dev eth0");
+
+    let udp = pair.nets.within(&pair.hosts[0], || UdpSocket::bind("0.0.0.0:0").unwrap());
+    udp.send_to(b"hello", "10.2.0.1:9").unwrap();
+    assert!(pair.nets.unanswered(&pair.hosts[0], "10.12.0.1", 1, 56).is_empty());
+    let status = pair.status(1);
+    assert_eq!(status["gre_dropped_key"], 1, "{status}");
+
+    let raw = pair.nets.within(&pair.hosts[0], || {
+        socket(AddressFamily::Inet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::Raw)
+            .unwrap()
+    });
+    // A whole IP packet from 10.7.0.9 with GRE, and one that is cut, from the router.
+    for (source, gre) in [(9, &[0, 0, 8, 0, 0x45][..]), (1, &[0x20, 0, 8, 0, 0, 0, 0, 8, 0x45])] {
+        let len = u8::try_from(20 + gre.len()).unwrap();
+        let mut packet =
+            vec![0x45, 0, 0, len, 0, 0, 0, 0, 64, 47, 0, 0, 10, 7, 0, source, 10, 7, 0, 2];
+        packet.extend(gre);
+        let to = SockaddrIn::new(10, 7, 0, 2, 0);
+        sendto(raw.as_raw_fd(), &packet, &to, MsgFlags::empty()).unwrap();
+    }
+    let comes = wait_until(SOON, || pair.status(1)["gre_dropped_malformed"] == 1);
+    let status = pair.status(1);
+    assert!(comes && status["gre_dropped_key"] == 1, "{status}");
+}

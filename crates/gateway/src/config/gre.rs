@@ -1,0 +1,159 @@
+//! The sections `gre`: routers that hand over packets in GRE, and the networks behind them.
+
+use std::net::IpAddr;
+
+use proto::gre::wire::{HEADER, OPTION};
+use proto::ip::Prefix;
+use settings::{Complaint, Entry, Section};
+
+use super::{device, either, ipclient, some};
+
+/// A tunnel to a router.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Gre {
+    /// The TUN device's name.
+    pub device: String,
+    /// The address of this host that the router sends to.
+    pub local: IpAddr,
+    /// The router's.
+    pub remote: IpAddr,
+    /// Which of several tunnels between the two it is.
+    pub key: Option<u32>,
+    /// Whether packets to the router have a checksum; those from it may.
+    pub has_checksum: bool,
+    /// Routers that packets in GRE may pass.
+    pub ttl: u8,
+    /// The longest packet that is sent whole through the tunnel.
+    pub mtu: usize,
+    /// The device's addresses.
+    pub addresses: Vec<Prefix>,
+    /// The networks behind the router.
+    pub networks: Vec<Prefix>,
+}
+
+const DEVICE: &str = "trackway-gre";
+const TTL: u8 = 64;
+const MAX_TUNNELS: usize = 64;
+const MAX_ADDRESSES: usize = 16;
+const MAX_NETWORKS: usize = 256;
+/// What an Ethernet carries.
+const ETHERNET: usize = 1500;
+const MOST_MTU: u16 = 9000;
+
+/// Reads the sections.
+pub(super) fn read(root: &Section<'_>) -> Result<Vec<Gre>, Complaint> {
+    let mut tunnels: Vec<Gre> = Vec::new();
+    for section in root.sections("gre")? {
+        if tunnels.len() == MAX_TUNNELS {
+            return Err(section.complain(format!("more than {MAX_TUNNELS} tunnels")));
+        }
+        let tunnel = tunnel(&section, tunnels.len())?;
+        let clash = |other: &&Gre| {
+            (other.local, other.remote) == (tunnel.local, tunnel.remote) && other.key == tunnel.key
+        };
+        if let Some(other) = tunnels.iter().find(clash) {
+            let what = format!("{} is that tunnel already: another key is needed", other.device);
+            return Err(section.needed("remote")?.complain(what));
+        }
+        if tunnels.iter().any(|other| other.device == tunnel.device) {
+            let what = format!("{} is another tunnel's", tunnel.device);
+            return Err(section.needed("device")?.complain(what));
+        }
+        tunnels.push(tunnel);
+    }
+    Ok(tunnels)
+}
+
+fn tunnel(section: &Section<'_>, position: usize) -> Result<Gre, Complaint> {
+    let local = host(&section.needed("local")?)?;
+    let entry = section.needed("remote")?;
+    let remote = host(&entry)?;
+    if local.is_ipv4() != remote.is_ipv4() || local == remote {
+        let what =
+            format!("{remote} is not allowed: another host, of the same version of IP as {local}");
+        return Err(entry.complain(what));
+    }
+    let key = section.get("key")?.map(|entry| entry.count(0..=u64::from(u32::MAX))).transpose()?;
+    let has_checksum = either(section, "checksum", false, |entry| entry.flag())?;
+    let ttl = either(section, "ttl", TTL, |entry| entry.count(1..=255))?;
+    let device = either(section, "device", format!("{DEVICE}{position}"), device)?;
+    let addresses = match section.get("addresses")? {
+        Some(entry) => {
+            some(&entry, MAX_ADDRESSES)?.iter().map(Entry::parsed).collect::<Result<_, _>>()?
+        }
+        None => Vec::new(),
+    };
+    let entry = section.needed("to")?;
+    let networks: Vec<Prefix> =
+        some(&entry, MAX_NETWORKS)?.iter().map(ipclient::network).collect::<Result<_, _>>()?;
+    if let Some(network) = networks.iter().find(|network| network.contains(remote)) {
+        let what = format!(
+            "{network} has the router {remote} in it: packets to it would go into themselves"
+        );
+        return Err(entry.complain(what));
+    }
+    let options = usize::from(key.is_some()) + usize::from(has_checksum);
+    let outer = if local.is_ipv4() { 20 } else { 40 };
+    let whole = ETHERNET - outer - HEADER - OPTION * options;
+    let has_v6 = networks.iter().any(|network| network.address().is_ipv6());
+    let least = if has_v6 { 1280 } else { 576 };
+    let mtu = match section.get("mtu")? {
+        Some(entry) => usize::from(entry.count::<u16>(least..=u64::from(MOST_MTU))?),
+        None => whole,
+    };
+    Ok(Gre { device, local, remote, key, has_checksum, ttl, mtu, addresses, networks })
+}
+
+/// An address of one host.
+fn host(entry: &Entry<'_>) -> Result<IpAddr, Complaint> {
+    let address: IpAddr = entry.parsed()?;
+    if address.is_unspecified() || address.is_multicast() {
+        return Err(entry.complain(format!("{address} is not one host")));
+    }
+    Ok(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+
+    const LEAST: &str =
+        "[[gre]]\nlocal = \"10.7.0.1\"\nremote = \"10.7.0.2\"\nto = [\"10.1.0.0/16\"]\n";
+
+    #[test]
+    fn the_mtu_is_what_ethernet_leaves() {
+        let mtu =
+            |more: &str| Config::parse("a.toml", &format!("{LEAST}{more}")).unwrap().gre[0].mtu;
+
+        assert_eq!(mtu(""), 1476);
+        assert_eq!(mtu("key = 1\nchecksum = true"), 1468);
+        assert_eq!(mtu("mtu = 1400"), 1400);
+    }
+
+    #[test]
+    fn the_example_is_valid() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/gre.toml");
+
+        let config = Config::read(path.as_ref()).unwrap();
+
+        assert_eq!(config.gre.len(), 1);
+    }
+
+    #[test]
+    fn an_error_names_file_line_key_and_what_is_allowed() {
+        for (from, to, expected) in [
+            ("10.7.0.2", "fd00::2", "3: gre.remote: fd00::2 is not allowed: another host"),
+            ("10.7.0.2", "10.7.0.1", "3: gre.remote: 10.7.0.1 is not allowed: another host"),
+            ("10.7.0.2", "224.0.0.1", "3: gre.remote: 224.0.0.1 is not one host"),
+            ("10.1.0.0/16", "10.0.0.0/8", "4: gre.to: 10.0.0.0/8 has the router 10.7.0.2 in it"),
+            ("to = ", "ttl = 0\nto = ", "4: gre.ttl: 0 is not allowed: 1 to 255"),
+            ("to = ", "mtu = 500\nto = ", "4: gre.mtu: 500 is not allowed: 576 to 9000"),
+        ] {
+            let said =
+                Config::parse("a.toml", &LEAST.replacen(from, to, 1)).unwrap_err().to_string();
+            assert!(said.starts_with(&format!("a.toml:{expected}")), "{said}\nnot\n{expected}");
+        }
+        let twice = Config::parse("a.toml", &format!("{LEAST}{LEAST}")).unwrap_err().to_string();
+        assert!(twice.contains("trackway-gre0 is that tunnel already"), "{twice}");
+    }
+}

@@ -1,0 +1,374 @@
+//! The table that decides on connections to far networks before they are answered.
+//!
+//! ```text
+//!   prerouting ─ to a far network ─▶ arriving: our sockets and known connections, then rule after rule
+//!   output ───── to a far network ─▶ leaving:  known connections, then rule after rule
+//!                                       ├─ block ─▶ counted, and dropped, ICMP or a reset
+//!                                       ├─ IP ────▶ by_ip:  remembered, and on by routing
+//!                                       └─ split ─▶ to the rule's own listener; of this host by_pep:
+//!                                                   remembered, and marked on its way there
+//! ```
+//! What is remembered follows the decision on its first packet, whatever the rules say later. A
+//! listener for each rule tells which of them has decided.
+
+#[cfg(test)]
+mod tests;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use proto::ip::{Prefix, protocol};
+use proto::rules::{Ports, Refusal, Selector};
+
+use super::super::firewall::MARK as OWN;
+use super::super::nft::TABLE;
+
+/// Mark of the packets that routing is to lead to this host.
+pub(super) const MARK: u32 = 0x7472_7064;
+/// What the names of the rules' counters begin with.
+pub(super) const COUNTER: &str = "rule-";
+
+/// Ends of borrowed addresses, and connections, that are remembered in each set, each for a day after
+/// its last packet.
+const REMEMBERED: u32 = 65_536;
+const LOOPBACK: &str = "lo";
+/// A packet that does not begin a connection.
+const IS_LATER: &str = "tcp flags & (fin | syn | rst | ack) != syn";
+
+/// What is diverted.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Plan {
+    /// Connections to these networks.
+    pub(crate) networks: Vec<Prefix>,
+    /// The interfaces from which connections are taken, `lo` for this host's own; none for all.
+    pub(crate) interfaces: Vec<String>,
+    /// The first that fits decides; the last fits all.
+    pub(crate) rules: Vec<Rule>,
+}
+
+/// What becomes of some connections.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Rule {
+    /// No other of a plan is called so: letters, digits and `-`.
+    pub(crate) name: String,
+    /// Which connections.
+    pub(crate) selector: Selector,
+    /// What becomes of them.
+    pub(crate) fate: Fate,
+}
+
+/// What becomes of connections.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Fate {
+    /// They are refused.
+    Block(Refusal),
+    /// They go on by routing.
+    Plain,
+    /// They are led to our listeners on 127.0.0.1 and `::1` with these ports, 0 where there is none.
+    Split([u16; 2]),
+}
+
+/// A version of IP.
+struct Version {
+    digit: char,
+    /// What `nft` calls it.
+    name: &'static str,
+    address: IpAddr,
+}
+
+/// Where connections are met.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Hook {
+    Arriving,
+    Leaving,
+}
+
+const VERSIONS: [Version; 2] = [
+    Version { digit: '4', name: "ip", address: IpAddr::V4(Ipv4Addr::LOCALHOST) },
+    Version { digit: '6', name: "ip6", address: IpAddr::V6(Ipv6Addr::LOCALHOST) },
+];
+
+impl Plan {
+    /// An address of each version that connections are diverted of; a machine may have but one.
+    pub(super) fn families(&self) -> impl Iterator<Item = IpAddr> {
+        self.versions().map(|version| version.address)
+    }
+
+    fn versions(&self) -> impl Iterator<Item = &'static Version> {
+        VERSIONS.iter().filter(|version| self.networks.iter().any(|it| version.has(it)))
+    }
+
+    /// The orders that make the table.
+    pub(super) fn script(&self) -> Vec<String> {
+        let mut orders = vec![format!("add table inet {TABLE} {{ flags owner; }}")];
+        for version in &VERSIONS {
+            orders.extend(self.sets(version));
+            orders.extend(version.memory());
+        }
+        orders.extend(self.rules.iter().map(|rule| rule.counter("add")));
+        for version in self.versions() {
+            orders.extend(
+                Hook::ALL.map(|hook| format!("add chain inet {TABLE} {}", hook.chain(version))),
+            );
+        }
+        orders.extend(self.rules());
+        orders.extend(self.entrances());
+        orders.extend(self.exits());
+        orders
+    }
+
+    /// The orders that make a table by `before` decide by the rules of this plan.
+    pub(super) fn follow(&self, before: &Self) -> Vec<String> {
+        let is_in = |rules: &[Rule], rule: &Rule| rules.iter().any(|it| it.name == rule.name);
+        let new = self.rules.iter().filter(|rule| !is_in(&before.rules, rule));
+        let gone = before.rules.iter().filter(|rule| !is_in(&self.rules, rule));
+        let mut orders: Vec<String> = new.map(|rule| rule.counter("add")).collect();
+        for version in self.versions() {
+            orders.extend(
+                Hook::ALL.map(|hook| format!("flush chain inet {TABLE} {}", hook.chain(version))),
+            );
+        }
+        orders.extend(self.rules());
+        orders.extend(gone.map(|rule| rule.counter("delete")));
+        orders
+    }
+
+    fn sets(&self, version: &Version) -> Vec<String> {
+        let Version { digit, .. } = version;
+        let kind = format!("ipv{digit}_addr");
+        let networks = self.networks.iter().filter(|network| version.has(network));
+        let networks: Vec<_> = networks.map(|network| network.network().to_string()).collect();
+        let elements = match networks.is_empty() {
+            true => String::new(),
+            false => format!(" elements = {{ {} }};", networks.join(", ")),
+        };
+        let end = format!("{kind} . inet_service");
+        let memory = |name: &str, kind: &str| {
+            format!(
+                "add set inet {TABLE} {name}{digit} {{ type {kind}; size {REMEMBERED}; flags \
+                 dynamic,timeout; timeout 1d; }}"
+            )
+        };
+        vec![
+            format!(
+                "add set inet {TABLE} far{digit} {{ type {kind}; flags interval; auto-merge;{elements} }}"
+            ),
+            memory("borrowed", &end),
+            memory("plain", &format!("{end} . {end}")),
+            memory("split", &format!("{end} . {end}")),
+        ]
+    }
+
+    /// What decides, for each version and hook.
+    fn rules(&self) -> Vec<String> {
+        let mut orders = Vec::new();
+        for version in self.versions() {
+            let (digit, connection) = (version.digit, version.connection());
+            for hook in Hook::ALL {
+                let known = match hook {
+                    Hook::Arriving => {
+                        format!("socket transparent 1 meta mark set {MARK:#x} accept")
+                    }
+                    Hook::Leaving => format!("{connection} @split{digit} goto by_pep{digit}"),
+                };
+                let known = [
+                    format!("{IS_LATER} {known}"),
+                    format!("{IS_LATER} {connection} @plain{digit} goto by_ip{digit}"),
+                    // An answer to none of ours: that connection came by IP.
+                    format!("tcp flags & (syn | ack) == syn | ack goto by_ip{digit}"),
+                ];
+                let rules = self.rules.iter().filter_map(|rule| rule.render(version, hook));
+                let chain = hook.chain(version);
+                orders.extend(known.into_iter().chain(rules).map(|rule| add(&chain, &rule)));
+            }
+        }
+        orders
+    }
+
+    fn entrances(&self) -> Vec<String> {
+        let from = match &self.interfaces[..] {
+            [] => String::new(),
+            some => format!("iifname {{ {} }} ", listed(some, |name| quoted(name))),
+        };
+        let mut orders = vec![
+            format!(
+                "add chain inet {TABLE} prerouting {{ type filter hook prerouting priority mangle; \
+                 policy accept; }}"
+            ),
+            add("prerouting", "meta l4proto != tcp accept"),
+            add(
+                "prerouting",
+                &format!("socket transparent 1 socket wildcard 0 meta mark set {MARK:#x} accept"),
+            ),
+            add("prerouting", &format!("meta mark != {MARK:#x} fib daddr type local accept")),
+        ];
+        orders.extend(self.versions().map(|version| {
+            let (far, chain) = (version.far(), Hook::Arriving.chain(version));
+            add("prerouting", &format!("{from}{far} goto {chain}"))
+        }));
+        orders
+    }
+
+    fn exits(&self) -> Vec<String> {
+        let mut orders = vec![
+            format!(
+                "add chain inet {TABLE} output {{ type route hook output priority mangle; policy \
+                 accept; }}"
+            ),
+            add("output", "meta l4proto != tcp accept"),
+        ];
+        // Answers of this host's own servers to addresses that we have borrowed go out here.
+        orders.extend(VERSIONS.iter().map(|Version { digit, name, .. }| {
+            let end = format!("{{ {name} saddr . tcp sport }}");
+            add(
+                "output",
+                &format!(
+                    "meta mark {OWN:#x} fib saddr type != local update @borrowed{digit} {end}"
+                ),
+            )
+        }));
+        orders.push(add("output", &format!("meta mark {OWN:#x} accept")));
+        orders.extend(VERSIONS.iter().map(|Version { digit, name, .. }| {
+            let which = format!("{name} daddr . tcp dport @borrowed{digit}");
+            add("output", &format!("{which} meta mark set {MARK:#x} accept"))
+        }));
+        if self.interfaces.is_empty() || self.interfaces.iter().any(|name| name == LOOPBACK) {
+            orders.extend(self.versions().map(|version| {
+                let (far, chain) = (version.far(), Hook::Leaving.chain(version));
+                add("output", &format!("{far} goto {chain}"))
+            }));
+        }
+        orders
+    }
+}
+
+impl Rule {
+    fn counter(&self, verb: &str) -> String {
+        format!("{verb} counter inet {TABLE} {COUNTER}{}", self.name)
+    }
+
+    /// The rule as `nft` takes it; none where it has nothing to decide on.
+    fn render(&self, version: &Version, hook: Hook) -> Option<String> {
+        let fits = conditions(&self.selector, version, hook)?;
+        let digit = version.digit;
+        let fate = match self.fate {
+            Fate::Block(refusal) => {
+                let how = match refusal {
+                    Refusal::Prohibited => "reject with icmpx admin-prohibited",
+                    Refusal::Reset => "reject with tcp reset",
+                    Refusal::Silent => "drop",
+                };
+                format!("counter name \"{COUNTER}{}\" {how}", self.name)
+            }
+            Fate::Plain => format!("goto by_ip{digit}"),
+            Fate::Split(ports) => match hook {
+                Hook::Arriving => {
+                    let listener = match version.address {
+                        IpAddr::V4(host) => format!("{host}:{}", ports[0]),
+                        IpAddr::V6(host) => format!("[{host}]:{}", ports[1]),
+                    };
+                    let name = version.name;
+                    format!(
+                        "meta l4proto tcp tproxy {name} to {listener} meta mark set {MARK:#x} accept"
+                    )
+                }
+                Hook::Leaving => format!("goto by_pep{digit}"),
+            },
+        };
+        Some(fits + &fate)
+    }
+}
+
+/// What a packet must be like to fit a selector; none where none of this version fits at this hook.
+fn conditions(selector: &Selector, version: &Version, hook: Hook) -> Option<String> {
+    if !selector.protocol.is_none_or(|own| own.fits(protocol::TCP)) {
+        return None;
+    }
+    let mut fits = String::new();
+    let mut and = |what: &str, values: &str| fits += &format!("{what} {{ {values} }} ");
+    match hook {
+        Hook::Leaving if selector.interfaces.is_empty() => {}
+        Hook::Leaving => {
+            selector.interfaces.iter().find(|name| *name == LOOPBACK)?;
+        }
+        Hook::Arriving if selector.interfaces.is_empty() => {}
+        Hook::Arriving => and("iifname", &listed(&selector.interfaces, |name| quoted(name))),
+    }
+    for (networks, end) in [(&selector.sources, "saddr"), (&selector.destinations, "daddr")] {
+        let own: Vec<_> = networks.iter().filter(|network| version.has(network)).collect();
+        if own.is_empty() && !networks.is_empty() {
+            return None;
+        }
+        if own.iter().all(|network| network.bits() > 0) && !own.is_empty() {
+            let what = format!("{} {end}", version.name);
+            and(&what, &listed(&own, |network| network.network().to_string()));
+        }
+    }
+    for (ports, end) in [(&selector.source_ports, "sport"), (&selector.destination_ports, "dport")]
+    {
+        if !Ports::is_any(ports) {
+            and(&format!("tcp {end}"), &listed(ports.ranges(), |range| range.to_string()));
+        }
+    }
+    if !selector.dscps.is_empty() {
+        and(&format!("{} dscp", version.name), &listed(&selector.dscps, |dscp| dscp.to_string()));
+    }
+    Some(fits)
+}
+
+impl Hook {
+    const ALL: [Self; 2] = [Self::Arriving, Self::Leaving];
+
+    fn chain(self, version: &Version) -> String {
+        let name = match self {
+            Self::Arriving => "arriving",
+            Self::Leaving => "leaving",
+        };
+        format!("{name}{}", version.digit)
+    }
+}
+
+impl Version {
+    fn has(&self, network: &Prefix) -> bool {
+        network.address().is_ipv4() == self.address.is_ipv4()
+    }
+
+    fn far(&self) -> String {
+        format!("{} daddr @far{}", self.name, self.digit)
+    }
+
+    /// What names a connection.
+    fn connection(&self) -> String {
+        let name = self.name;
+        format!("{name} saddr . tcp sport . {name} daddr . tcp dport")
+    }
+
+    /// The chains that remember what was decided.
+    fn memory(&self) -> Vec<String> {
+        let (digit, connection) = (self.digit, self.connection());
+        let chain = |name: &str, own: &str, other: &str, end: &str| {
+            let chain = format!("{name}{digit}");
+            vec![
+                format!("add chain inet {TABLE} {chain}"),
+                add(&chain, &format!("delete @{other}{digit} {{ {connection} }}")),
+                add(&chain, &format!("update @{own}{digit} {{ {connection} }}")),
+                add(&chain, end),
+            ]
+        };
+        let marked = format!("meta mark set {MARK:#x} accept");
+        [chain("by_ip", "plain", "split", "accept"), chain("by_pep", "split", "plain", &marked)]
+            .concat()
+    }
+}
+
+fn add(chain: &str, rule: &str) -> String {
+    format!("add rule inet {TABLE} {chain} {rule}")
+}
+
+fn listed<T>(values: &[T], write: impl Fn(&T) -> String) -> String {
+    values.iter().map(write).collect::<Vec<_>>().join(", ")
+}
+
+/// An interface's name; a star at the end stands for itself.
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('*', "\\*"))
+}

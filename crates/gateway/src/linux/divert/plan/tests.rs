@@ -1,0 +1,134 @@
+//! The orders that make the table, and change it.
+
+use proto::rules::{PortRange, Protocol};
+
+use super::*;
+
+fn plan(rules: Vec<Rule>) -> Plan {
+    let networks = ["10.9.0.0/16"].map(|it| it.parse().expect("a prefix"));
+    let interfaces = vec!["eth1".to_owned(), "lo".to_owned()];
+    Plan { networks: networks.to_vec(), interfaces, rules }
+}
+
+fn rule(name: &str, fate: Fate, change: impl FnOnce(&mut Selector)) -> Rule {
+    let mut selector = Selector::default();
+    change(&mut selector);
+    Rule { name: name.to_owned(), selector, fate }
+}
+
+fn rules() -> Vec<Rule> {
+    vec![
+        rule("dns", Fate::Block(Refusal::Silent), |it| it.protocol = Some(Protocol::UDP)),
+        rule("v6", Fate::Plain, |it| it.sources = vec!["fd00::/8".parse().unwrap()]),
+        rule("lan", Fate::Block(Refusal::Prohibited), |it| {
+            it.interfaces = vec!["eth1".to_owned(), "eth*".to_owned()];
+            it.sources =
+                ["10.1.0.0/16", "fd00::/8", "10.2.0.0/16"].map(|it| it.parse().unwrap()).to_vec();
+            it.destinations = vec!["0.0.0.0/0".parse().unwrap()];
+        }),
+        rule("voice", Fate::Plain, |it| {
+            it.source_ports = Ports::new(vec![PortRange::one(7)]);
+            it.destination_ports = Ports::new(vec!["80-90".parse().unwrap(), PortRange::one(443)]);
+            it.dscps = vec![46, 0];
+        }),
+        rule("own", Fate::Block(Refusal::Reset), |it| it.interfaces = vec!["lo".to_owned()]),
+        rule("default", Fate::Split([4000, 0]), |_| ()),
+    ]
+}
+
+#[test]
+fn rules_are_rendered_in_their_order_where_they_have_something_to_decide_on() {
+    let script = plan(rules()).script();
+
+    let rules_of = |chain: &str| -> Vec<String> {
+        let prefix = format!("add rule inet trackway {chain} ");
+        script.iter().filter_map(|order| Some(order.strip_prefix(&prefix)?.to_owned())).collect()
+    };
+    let connection = "ip saddr . tcp sport . ip daddr . tcp dport";
+    let voice = "tcp sport { 7 } tcp dport { 80-90, 443 } ip dscp { 46, 0 } goto by_ip4";
+    assert_eq!(
+        rules_of("arriving4"),
+        [
+            format!("{IS_LATER} socket transparent 1 meta mark set 0x74727064 accept"),
+            format!("{IS_LATER} {connection} @plain4 goto by_ip4"),
+            "tcp flags & (syn | ack) == syn | ack goto by_ip4".to_owned(),
+            "iifname { \"eth1\", \"eth\\*\" } ip saddr { 10.1.0.0/16, 10.2.0.0/16 } counter name \
+             \"rule-lan\" reject with icmpx admin-prohibited"
+                .to_owned(),
+            voice.to_owned(),
+            "iifname { \"lo\" } counter name \"rule-own\" reject with tcp reset".to_owned(),
+            "meta l4proto tcp tproxy ip to 127.0.0.1:4000 meta mark set 0x74727064 accept"
+                .to_owned(),
+        ]
+    );
+    assert_eq!(
+        rules_of("leaving4"),
+        [
+            format!("{IS_LATER} {connection} @split4 goto by_pep4"),
+            format!("{IS_LATER} {connection} @plain4 goto by_ip4"),
+            "tcp flags & (syn | ack) == syn | ack goto by_ip4".to_owned(),
+            voice.to_owned(),
+            "counter name \"rule-own\" reject with tcp reset".to_owned(),
+            "goto by_pep4".to_owned(),
+        ]
+    );
+    assert_eq!(
+        rules_of("by_pep4"),
+        [
+            format!("delete @plain4 {{ {connection} }}"),
+            format!("update @split4 {{ {connection} }}"),
+            "meta mark set 0x74727064 accept".to_owned(),
+        ]
+    );
+    assert_eq!(
+        rules_of("prerouting"),
+        [
+            "meta l4proto != tcp accept",
+            "socket transparent 1 socket wildcard 0 meta mark set 0x74727064 accept",
+            "meta mark != 0x74727064 fib daddr type local accept",
+            "iifname { \"eth1\", \"lo\" } ip daddr @far4 goto arriving4",
+        ]
+    );
+    assert_eq!(
+        rules_of("output"),
+        [
+            "meta l4proto != tcp accept",
+            "meta mark 0x7472776b fib saddr type != local update @borrowed4 { ip saddr . tcp sport }",
+            "meta mark 0x7472776b fib saddr type != local update @borrowed6 { ip6 saddr . tcp sport }",
+            "meta mark 0x7472776b accept",
+            "ip daddr . tcp dport @borrowed4 meta mark set 0x74727064 accept",
+            "ip6 daddr . tcp dport @borrowed6 meta mark set 0x74727064 accept",
+            "ip daddr @far4 goto leaving4",
+        ]
+    );
+}
+
+#[test]
+fn connections_of_this_host_stay_where_only_others_are_taken() {
+    let script = Plan { interfaces: vec!["eth1".to_owned()], ..plan(rules()) }.script();
+
+    assert!(script.iter().all(|order| !order.contains("output ip daddr @far4")), "{script:?}");
+}
+
+#[test]
+fn other_rules_come_in_place_of_the_old_and_counters_of_those_that_stay_stay() {
+    let mut rules = rules();
+    let before = plan(rules.clone());
+    rules.remove(0);
+    rules.insert(1, rule("new", Fate::Block(Refusal::Silent), |_| ()));
+
+    let orders = plan(rules).follow(&before);
+
+    let changes: Vec<_> = orders.iter().filter(|order| !order.starts_with("add rule")).collect();
+    assert_eq!(
+        changes,
+        [
+            "add counter inet trackway rule-new",
+            "flush chain inet trackway arriving4",
+            "flush chain inet trackway leaving4",
+            "delete counter inet trackway rule-dns",
+        ]
+    );
+    let new = "add rule inet trackway leaving4 counter name \"rule-new\" drop";
+    assert!(orders.iter().any(|order| order == new), "{orders:?}");
+}

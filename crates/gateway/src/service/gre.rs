@@ -1,0 +1,281 @@
+//! Packets of routers in GRE: each router's tunnel is a TUN device here, so that the kernel's routing
+//! brings what comes from it to the other services, and what is for it back.
+//!
+//! ```text
+//!   router ⇄ IP, protocol 47 ⇄ raw socket ⇄ Tunnel ⇄ TUN device ⇄ routing ⇄ IP client, HF-PEP
+//! ```
+
+use std::net::IpAddr;
+use std::os::fd::AsFd as _;
+
+use anyhow::Context as _;
+use caps::Capability;
+use nix::poll::{PollFd, PollFlags};
+use proto::gre::wire::{IPV4, IPV6};
+use proto::gre::{Malformed, Packet};
+use proto::ip::Header;
+use proto::time::Time;
+use serde::Serialize;
+use tracing::{debug, trace};
+
+use super::{Kind, Reload, Report, Service, Setup, entries};
+use crate::config::{self, Config};
+use crate::linux::device::{Device, Wanted};
+use crate::linux::netlink::Netlink;
+use crate::reactor::{Driver, has_input};
+use crate::sys;
+use crate::sys::Tap;
+
+pub(super) const KIND: Kind = Kind {
+    name: "gre",
+    is_wanted: |config| !config.gre.is_empty(),
+    rights: &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW],
+    set_up: |setup| Ok(Box::new(Tunnels::set_up(setup)?)),
+};
+
+/// The longest packet of IP.
+const LONGEST: usize = 64 << 10;
+/// Packets taken from one side before others have their turn.
+const READS: usize = 64;
+
+/// All tunnels.
+struct Tunnels {
+    tunnels: Vec<Tunnel>,
+    buffer: Box<[u8]>,
+    packet: Vec<u8>,
+    counters: Counters,
+}
+
+struct Tunnel {
+    config: config::Gre,
+    tun: Tap,
+    socket: sys::Gre,
+}
+
+#[derive(Default, Serialize)]
+struct Counters {
+    received: u64,
+    received_octets: u64,
+    sent: u64,
+    sent_octets: u64,
+    /// Packets of other tunnels between the two hosts, or of none.
+    dropped_key: u64,
+    dropped_checksum: u64,
+    /// What is no packet of GRE, or has no whole packet of IP in it.
+    dropped_malformed: u64,
+    /// What is neither IPv4 nor IPv6.
+    dropped_protocol: u64,
+    /// What the device did not take.
+    dropped_device: u64,
+    /// What the network did not take: no way, or no room.
+    dropped_unsent: u64,
+    /// Errors that the network told of what was sent.
+    errors_received: u64,
+}
+
+/// What an operator is told.
+#[derive(Serialize)]
+struct Status<'a> {
+    device: &'a str,
+    remote: IpAddr,
+    mtu: usize,
+}
+
+impl Tunnels {
+    /// Makes all devices.
+    ///
+    /// # Errors
+    /// When something is missing, with the remedy.
+    fn set_up(setup: &Setup<'_>) -> anyhow::Result<Self> {
+        let tunnels = setup.config.gre.iter().map(|config| -> anyhow::Result<Tunnel> {
+            let config::Gre { local, remote, ttl, .. } = *config;
+            let socket = sys::Gre::open(local, remote, ttl).with_context(|| {
+                format!(
+                    "no GRE between {local} and {remote}: {local} must be this host's, and root or \
+                         CAP_NET_RAW is needed"
+                )
+            })?;
+            let netlink = Netlink::open().context("cannot ask the kernel")?;
+            let wanted = Wanted {
+                name: &config.device,
+                addresses: &config.addresses,
+                routes: config.networks.iter().map(|to| (remote.to_string(), *to)).collect(),
+                mtu: config.mtu,
+                has_trains: false,
+            };
+            let (tun, _) = Device::open(netlink, &wanted)?;
+            Ok(Tunnel { config: config.clone(), tun, socket })
+        });
+        Ok(Self {
+            tunnels: tunnels.collect::<Result<_, _>>()?,
+            buffer: vec![0; LONGEST].into_boxed_slice(),
+            packet: Vec::new(),
+            counters: Counters::default(),
+        })
+    }
+
+    /// Gives the kernel what the router of a tunnel has sent.
+    fn receive(&mut self, at: usize) {
+        let Self { tunnels, buffer, counters, .. } = self;
+        let Tunnel { config, tun, socket } = &tunnels[at];
+        for _ in 0..READS {
+            match socket.receive(buffer) {
+                Ok(None) => return,
+                Ok(Some(octets)) => match carried(octets, config.key) {
+                    Ok(packet) => match tun.write(packet) {
+                        Ok(()) => {
+                            counters.received += 1;
+                            counters.received_octets += packet.len() as u64;
+                        }
+                        Err(error) => {
+                            trace!(%error, "packet not taken by the device");
+                            counters.dropped_device += 1;
+                        }
+                    },
+                    Err(Refused::Checksum) => counters.dropped_checksum += 1,
+                    Err(Refused::Key) => counters.dropped_key += 1,
+                    Err(Refused::Malformed) => counters.dropped_malformed += 1,
+                    Err(Refused::Protocol) => counters.dropped_protocol += 1,
+                },
+                Err(error) => {
+                    debug!(%error, "the network tells of a packet in GRE");
+                    counters.errors_received += 1;
+                }
+            }
+        }
+    }
+
+    /// Sends the router of a tunnel what routing has for it.
+    fn send(&mut self, at: usize) -> anyhow::Result<()> {
+        let Self { tunnels, buffer, packet, counters } = self;
+        let Tunnel { config, tun, socket } = &tunnels[at];
+        for _ in 0..READS {
+            let len = tun.read(buffer).with_context(|| format!("reading {}", config.device))?;
+            let Some(len) = len else { break };
+            let Ok(header) = Header::parse(&buffer[..len]) else {
+                counters.dropped_malformed += 1;
+                continue;
+            };
+            packet.clear();
+            let protocol = if header.source.is_ipv4() { IPV4 } else { IPV6 };
+            let carried = Packet { key: config.key, protocol, payload: &buffer[..len] };
+            carried.emit(config.has_checksum, packet);
+            match socket.send(packet) {
+                Ok(()) => {
+                    counters.sent += 1;
+                    counters.sent_octets += len as u64;
+                }
+                Err(error) => {
+                    trace!(%error, "packet not taken by the network");
+                    counters.dropped_unsent += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why a packet in GRE is dropped.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Refused {
+    Checksum,
+    Key,
+    Malformed,
+    Protocol,
+}
+
+/// The packet of IP in one of GRE, of the tunnel with this key.
+fn carried(octets: &[u8], key: Option<u32>) -> Result<&[u8], Refused> {
+    let packet = Packet::parse(octets).map_err(|why| match why {
+        Malformed::Checksum => Refused::Checksum,
+        Malformed::Flags(_) | Malformed::Truncated { .. } | Malformed::Version(_) => {
+            Refused::Malformed
+        }
+    })?;
+    if packet.key != key {
+        return Err(Refused::Key);
+    }
+    if ![IPV4, IPV6].contains(&packet.protocol) {
+        return Err(Refused::Protocol);
+    }
+    let header = Header::parse(packet.payload).map_err(|_| Refused::Malformed)?;
+    if header.source.is_ipv4() != (packet.protocol == IPV4) {
+        return Err(Refused::Malformed);
+    }
+    packet.payload.get(..header.total_len).ok_or(Refused::Malformed)
+}
+
+impl Driver for Tunnels {
+    fn act(&mut self, _now: Time) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    fn next_timeout(&mut self) -> Option<Time> {
+        None
+    }
+
+    fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+        for Tunnel { tun, socket, .. } in &self.tunnels {
+            fds.push(PollFd::new(tun.as_fd(), PollFlags::POLLIN));
+            fds.push(PollFd::new(socket.as_fd(), PollFlags::POLLIN));
+        }
+    }
+
+    fn handle_ready(&mut self, _now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
+        for (at, ready) in ready.chunks_exact(2).enumerate() {
+            if has_input(ready[0]) {
+                self.send(at)?;
+            }
+            if has_input(ready[1]) {
+                self.receive(at);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Service for Tunnels {
+    fn report(&self, _now: Time) -> Report {
+        let tunnels = self.tunnels.iter().map(|Tunnel { config, .. }| Status {
+            device: &config.device,
+            remote: config.remote,
+            mtu: config.mtu,
+        });
+        let tunnels: Vec<_> = tunnels.collect();
+        Report::new(entries("gre_", &self.counters), "gre", &tunnels)
+    }
+
+    fn reload(&mut self, _now: Time, config: &Config) -> anyhow::Result<Reload> {
+        let is_same = self.tunnels.iter().map(|tunnel| &tunnel.config).eq(&config.gre);
+        Ok(Reload::unless_same(is_same))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_of_the_tunnel_or_no_ip_is_refused() {
+        let mut ip = vec![0x45, 0, 0, 20, 0, 0, 0, 0, 64, 6, 0, 0, 10, 1, 0, 1, 10, 2, 0, 1];
+        proto::ip::rewrite_v4_checksum(&mut ip);
+        let packed = |key, protocol, payload: &[u8]| {
+            let mut octets = Vec::new();
+            Packet { key, protocol, payload }.emit(false, &mut octets);
+            octets
+        };
+        let padded = [&ip[..], &[0; 3]].concat();
+
+        assert_eq!(carried(&packed(Some(7), IPV4, &padded), Some(7)), Ok(&ip[..]));
+        for (octets, why) in [
+            (packed(None, IPV4, &ip), Refused::Key),
+            (packed(Some(8), IPV4, &ip), Refused::Key),
+            (packed(Some(7), 0x6558, &ip), Refused::Protocol),
+            (packed(Some(7), IPV6, &ip), Refused::Malformed),
+            (packed(Some(7), IPV4, &ip[..19]), Refused::Malformed),
+            (vec![0; 3], Refused::Malformed),
+        ] {
+            assert_eq!(carried(&octets, Some(7)), Err(why));
+        }
+    }
+}
