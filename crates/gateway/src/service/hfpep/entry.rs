@@ -1,12 +1,15 @@
 //! Where connections of clients come in: diverted from their way to a far network, or made to a port
 //! of ours that stands for one target.
 
+use std::fs::File;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
 
 use anyhow::Context as _;
+use nix::libc;
 use nix::poll::{PollFd, PollFlags};
+use proto::time::Time;
 use tracing::warn;
 
 use crate::config::HfPep;
@@ -14,6 +17,9 @@ use crate::config::hfpep::{Far, Peer};
 use crate::linux::divert::{Diversion, Plan};
 use crate::linux::tcp::start_listening;
 use crate::reactor::has_input;
+use crate::service::complaints::{Complaints, Subject};
+
+use super::wire::reset_when_closed;
 
 /// Connections taken from a listener before others have their turn.
 const ACCEPTS: usize = 64;
@@ -24,6 +30,17 @@ pub(super) struct Entry {
     diversion: Option<Diversion>,
     listeners: Vec<Listener>,
     peers: Vec<Peer>,
+    gate: Gate,
+}
+
+/// What takes connections where descriptors may run out.
+#[derive(Debug, Default)]
+struct Gate {
+    /// Given up to take a connection, and reset it, when there is no other descriptor: a connection
+    /// that nobody takes would wake us up for ever.
+    spare: Option<File>,
+    turned_away: u64,
+    complaints: Complaints,
 }
 
 #[derive(Debug)]
@@ -59,7 +76,8 @@ impl Entry {
         // The longest prefix that contains an address is the first one.
         peers.sort_by_key(|peer| std::cmp::Reverse(peer.to.bits()));
         let diversion = if peers.is_empty() { None } else { Some(divert(config, &mut listeners)?) };
-        Ok(Self { diversion, listeners, peers })
+        let gate = Gate { spare: spare(), ..Gate::default() };
+        Ok(Self { diversion, listeners, peers, gate })
     }
 
     /// How many descriptors [`Self::watch`] appends.
@@ -74,11 +92,20 @@ impl Entry {
         fds.extend(listeners.chain(diversion).map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
     }
 
+    /// Connections that were reset because no descriptor was left.
+    pub(super) fn turned_away(&self) -> u64 {
+        self.gate.turned_away
+    }
+
     /// The connections that have come; `ready` answers [`Self::watch`].
     ///
     /// # Errors
     /// When the diversion has ended.
-    pub(super) fn handle_ready(&mut self, ready: &[PollFlags]) -> anyhow::Result<Vec<Arrived>> {
+    pub(super) fn handle_ready(
+        &mut self,
+        now: Time,
+        ready: &[PollFlags],
+    ) -> anyhow::Result<Vec<Arrived>> {
         if let (Some(diversion), Some(last)) = (&mut self.diversion, ready.last())
             && has_input(*last)
         {
@@ -88,42 +115,73 @@ impl Entry {
         let mut arrived = Vec::new();
         for (listener, ready) in self.listeners.iter().zip(ready) {
             if has_input(*ready) {
-                self.accept(listener, &mut arrived);
+                accept(listener, &self.peers, &mut self.gate, now, &mut arrived);
             }
         }
         Ok(arrived)
     }
+}
 
-    fn accept(&self, listener: &Listener, arrived: &mut Vec<Arrived>) {
-        for _ in 0..ACCEPTS {
-            let (stream, client) = match listener.socket.accept() {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    if !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionAborted)
-                    {
-                        warn!(%error, "no connection can be taken");
-                    }
-                    return;
-                }
-            };
-            if stream.set_nonblocking(true).is_err() {
-                continue;
-            }
-            let (far, target) = match listener.fixed {
-                Some((far, target)) => (Some(far), target),
-                // A diverted connection has the address that it was made to.
-                None => match stream.local_addr() {
-                    Ok(target) => (self.far_of(target), target),
-                    Err(_) => continue,
-                },
-            };
-            arrived.push(Arrived { stream, client, far, target });
+/// Takes connections of a listener.
+fn accept(
+    listener: &Listener,
+    peers: &[Peer],
+    gate: &mut Gate,
+    now: Time,
+    arrived: &mut Vec<Arrived>,
+) {
+    for _ in 0..ACCEPTS {
+        let Some((stream, client)) = gate.accept(now, &listener.socket) else { return };
+        if stream.set_nonblocking(true).is_err() {
+            continue;
         }
+        let (far, target) = match listener.fixed {
+            Some((far, target)) => (Some(far), target),
+            // A diverted connection has the address that it was made to.
+            None => match stream.local_addr() {
+                Ok(target) => (far_of(peers, target), target),
+                Err(_) => continue,
+            },
+        };
+        arrived.push(Arrived { stream, client, far, target });
     }
+}
 
-    fn far_of(&self, target: SocketAddr) -> Option<Far> {
-        self.peers.iter().find(|peer| peer.to.contains(target.ip())).map(|peer| peer.far)
+fn far_of(peers: &[Peer], target: SocketAddr) -> Option<Far> {
+    peers.iter().find(|peer| peer.to.contains(target.ip())).map(|peer| peer.far)
+}
+
+impl Gate {
+    /// The next connection of a listener, if there is one and a descriptor for it.
+    fn accept(&mut self, now: Time, listener: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
+        let error = match listener.accept() {
+            Ok(accepted) => return Some(accepted),
+            Err(error) => error,
+        };
+        let is_passing = matches!(
+            error.kind(),
+            ErrorKind::WouldBlock | ErrorKind::ConnectionAborted | ErrorKind::Interrupted
+        );
+        if is_passing {
+            return None;
+        }
+        if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) {
+            self.spare = None;
+            if let Ok((stream, _)) = listener.accept() {
+                reset_when_closed(&stream, true);
+                self.turned_away += 1;
+            }
+            self.spare = spare();
+        }
+        if let Some(left_out) = self.complaints.admit(now, Subject::NoDescriptor) {
+            warn!(%error, left_out, "a connection cannot be taken, and is reset: raise LimitNOFILE");
+        }
+        None
     }
+}
+
+fn spare() -> Option<File> {
+    File::open("/dev/null").ok()
 }
 
 fn divert(config: &HfPep, listeners: &mut Vec<Listener>) -> anyhow::Result<Diversion> {
