@@ -18,8 +18,10 @@ pub(crate) enum Subject {
     NeighbourDown,
     NeighbourUp,
     NoAddress,
+    NoDescriptor,
     NoFarClient,
     ProfileDiffers,
+    TargetForbidden,
     TlsFailed,
     Unclaimed,
     VersionDiffers,
@@ -67,8 +69,10 @@ impl Subject {
             | Self::HelloForged
             | Self::KeyDiffers
             | Self::NoAddress
+            | Self::NoDescriptor
             | Self::NoFarClient
             | Self::ProfileDiffers
+            | Self::TargetForbidden
             | Self::Unclaimed
             | Self::VersionDiffers => 1,
             Self::Firewall | Self::NeighbourDown | Self::NeighbourUp | Self::TlsFailed => 30,
