@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::config::Config;
-use super::session::{Session, SessionId, Stage, Status};
+use super::session::{Phase, Session, SessionId, Stage, Status};
 use super::stats::Stats;
 use super::wire::{MAX_NAME, Opening};
 use crate::rng::Rng;
@@ -35,8 +35,9 @@ pub struct HfPep {
     slep: Slep,
     sessions: BTreeMap<SessionId, Session>,
     of_stream: BTreeMap<StreamId, SessionId>,
-    /// Connections that wait for their first data, by when they wait no longer.
-    gathering: BTreeSet<(Time, SessionId)>,
+    /// Connections that wait for their first data, or for all of their opening, by when they wait no
+    /// longer.
+    waiting: BTreeSet<(Time, SessionId)>,
     next: u64,
     events: VecDeque<Event>,
     stats: Stats,
@@ -82,7 +83,7 @@ impl HfPep {
             config,
             sessions: BTreeMap::new(),
             of_stream: BTreeMap::new(),
-            gathering: BTreeSet::new(),
+            waiting: BTreeSet::new(),
             next: 0,
             events: VecDeque::new(),
             stats: Stats::default(),
@@ -125,10 +126,16 @@ impl HfPep {
         }
         let until = now + self.config.first_data;
         let stage = Stage::Gathering { options, until };
-        let session =
-            Session { peer, is_initiator: true, opening: Some(opening), stage, since: now };
+        let session = Session {
+            peer,
+            is_initiator: true,
+            opening: Some(opening),
+            stage,
+            has_heard_end: false,
+            since: now,
+        };
         let session = self.add(session);
-        self.gathering.insert((until, session));
+        self.waiting.insert((until, session));
         self.stats.sessions_opened += 1;
         Ok(session)
     }
@@ -148,7 +155,7 @@ impl HfPep {
         if let Some(opening) = &session.opening {
             opening.emit(self.config.magic, &mut head);
         }
-        self.gathering.remove(&(*until, id));
+        self.waiting.remove(&(*until, id));
         match self.slep.open(now, session.peer, Addresses::default(), *options) {
             Ok(stream) => {
                 // A stream that was just opened takes so little.
@@ -167,9 +174,9 @@ impl HfPep {
     /// The connection that an [`Event::Connect`] asked for is there.
     pub fn accept(&mut self, id: SessionId) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        if let Stage::Connecting { stream, data } = &mut session.stage {
-            let (stream, data) = (*stream, std::mem::take(data));
-            let is_readable = !data.is_empty() || self.slep.is_readable(stream);
+        if let Stage::Connecting { stream, data, is_all } = &mut session.stage {
+            let (stream, data, is_all) = (*stream, std::mem::take(data), *is_all);
+            let is_readable = is_all || !data.is_empty() || self.slep.is_readable(stream);
             self.slep.set_options(stream, self.config.answers);
             session.stage = Stage::Open { stream, data };
             if is_readable {
@@ -190,7 +197,7 @@ impl HfPep {
                 stream
             }
             Stage::Open { stream, .. } => stream,
-            Stage::Arriving { .. } | Stage::Connecting { .. } => return 0,
+            Stage::Arriving { .. } | Stage::Connecting { .. } | Stage::Over { .. } => return 0,
         };
         self.slep.write(stream, octets)
     }
@@ -201,14 +208,21 @@ impl HfPep {
         match self.sessions.get(&id).map(|session| &session.stage) {
             Some(Stage::Gathering { .. }) => self.config.slep.limits.unsent,
             Some(Stage::Open { stream, .. }) => self.slep.room(*stream),
-            Some(Stage::Arriving { .. } | Stage::Connecting { .. }) | None => 0,
+            Some(Stage::Arriving { .. } | Stage::Connecting { .. } | Stage::Over { .. }) | None => {
+                0
+            }
         }
     }
 
     /// Says that nothing more will be written to a connection.
     pub fn finish(&mut self, now: Time, id: SessionId) {
-        let Some(session) = self.sessions.get(&id) else { return };
-        let stream = session.stream().or_else(|| self.launch(now, id));
+        let stream = match self.sessions.get(&id).map(|session| &session.stage) {
+            Some(Stage::Gathering { .. }) => self.launch(now, id),
+            Some(Stage::Open { stream, .. }) => Some(*stream),
+            Some(Stage::Arriving { .. } | Stage::Connecting { .. } | Stage::Over { .. }) | None => {
+                None
+            }
+        };
         if let Some(stream) = stream {
             self.slep.finish(stream);
         }
@@ -217,18 +231,11 @@ impl HfPep {
 
     /// Breaks a connection off.
     pub fn reset(&mut self, id: SessionId, reason: Reason) {
-        let Some(session) = self.sessions.remove(&id) else { return };
-        match session.stage {
-            // The other end has never heard of it.
-            Stage::Gathering { until, .. } => {
-                self.gathering.remove(&(until, id));
-            }
-            Stage::Arriving { stream, .. }
-            | Stage::Connecting { stream, .. }
-            | Stage::Open { stream, .. } => {
-                self.of_stream.remove(&stream);
-                self.slep.reset(stream, reason);
-            }
+        let Some(session) = self.remove(id) else { return };
+        // The other end has never heard of one that has no stream.
+        if let Some(stream) = session.stream() {
+            self.of_stream.remove(&stream);
+            self.slep.reset(stream, reason);
         }
         self.stats.sessions_reset += 1;
     }
@@ -236,18 +243,27 @@ impl HfPep {
     /// Appends at most `most` octets that arrived for a connection to `out`.
     pub fn read(&mut self, now: Time, id: SessionId, out: &mut Vec<u8>, most: usize) -> Read {
         let Some(session) = self.sessions.get_mut(&id) else { return Read::default() };
-        let Stage::Open { stream, data } = &mut session.stage else { return Read::default() };
-        let stream = *stream;
-        let early = data.len().min(most);
-        out.extend(data.drain(..early));
-        let is_left = !data.is_empty();
+        let (stream, data) = match &mut session.stage {
+            Stage::Open { stream, data } => (Some(*stream), data),
+            Stage::Over { data } => (None, data),
+            Stage::Arriving { .. } | Stage::Connecting { .. } | Stage::Gathering { .. } => {
+                return Read::default();
+            }
+        };
+        let octets = data.len().min(most);
+        out.extend(data.drain(..octets));
+        let mut read = Read { octets, is_end: false };
         if data.is_empty() {
             *data = Vec::new();
-        }
-        let mut read = Read { octets: early, is_end: false };
-        if !is_left {
-            let rest = self.slep.read(stream, out, most - early);
-            read = Read { octets: early + rest.octets, is_end: rest.is_end };
+            let rest = match stream {
+                Some(stream) => self.slep.read(stream, out, most - octets),
+                None => Read { octets: 0, is_end: true },
+            };
+            read = Read { octets: octets + rest.octets, is_end: rest.is_end };
+            session.has_heard_end |= read.is_end;
+            if stream.is_none() {
+                self.end_finished(id);
+            }
         }
         self.settle(now);
         read
@@ -270,12 +286,19 @@ impl HfPep {
                 slep::Event::Unbound(reason) => self.events.push_back(Event::Unbound(reason)),
                 slep::Event::Opened { stream, from, addresses } => {
                     if addresses == Addresses::default() {
-                        let stage = Stage::Arriving { stream, head: Vec::new() };
-                        let (is_initiator, opening) = (false, None);
-                        let session =
-                            Session { peer: from, is_initiator, opening, stage, since: now };
+                        let until = now + self.config.slep.times.give_up;
+                        let stage = Stage::Arriving { stream, head: Vec::new(), until };
+                        let session = Session {
+                            peer: from,
+                            is_initiator: false,
+                            opening: None,
+                            stage,
+                            has_heard_end: false,
+                            since: now,
+                        };
                         let session = self.add(session);
                         self.of_stream.insert(stream, session);
+                        self.waiting.insert((until, session));
                         self.stats.sessions_received += 1;
                     } else {
                         self.slep.reset(stream, Reason::NO_SERVICE);
@@ -292,8 +315,7 @@ impl HfPep {
                 }
                 slep::Event::Finished(stream) => {
                     if let Some(id) = self.of_stream.remove(&stream) {
-                        self.stats.sessions_finished += 1;
-                        self.end(id, Event::Finished(id));
+                        self.end_stream(id);
                     }
                 }
                 slep::Event::Reset(stream, reason) => {
@@ -306,9 +328,33 @@ impl HfPep {
         }
     }
 
+    /// The stream of a connection is over. Its user may have to read what came behind the opening.
+    fn end_stream(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        match &mut session.stage {
+            Stage::Open { data, .. } if !session.has_heard_end => {
+                session.stage = Stage::Over { data: std::mem::take(data) };
+            }
+            _ => self.end_finished(id),
+        }
+    }
+
+    fn end_finished(&mut self, id: SessionId) {
+        self.stats.sessions_finished += 1;
+        self.end(id, Event::Finished(id));
+    }
+
+    fn remove(&mut self, id: SessionId) -> Option<Session> {
+        let session = self.sessions.remove(&id)?;
+        if let Some(until) = session.waits_until() {
+            self.waiting.remove(&(until, id));
+        }
+        Some(session)
+    }
+
     /// A connection is no more; the user is told if it knows of it.
     fn end(&mut self, id: SessionId, event: Event) {
-        let ended = self.sessions.remove(&id);
+        let ended = self.remove(id);
         let is_known = |it: &Session| !matches!(it.stage, Stage::Arriving { .. });
         if ended.as_ref().is_some_and(is_known) {
             self.events.push_back(event);
@@ -318,38 +364,44 @@ impl HfPep {
     fn handle_readable(&mut self, id: SessionId) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         match &mut session.stage {
-            Stage::Arriving { stream, head } => {
-                let (stream, from) = (*stream, session.peer);
+            Stage::Arriving { stream, head, until } => {
+                let (stream, until, from) = (*stream, *until, session.peer);
                 let read = self.slep.read(stream, head, MAX_OPENING - head.len());
                 match Opening::split_first(self.config.magic, head) {
                     Ok(None) if !read.is_end => {}
                     Ok(Some((opening, data))) => {
                         let data = data.to_vec();
-                        session.stage = Stage::Connecting { stream, data };
+                        let is_all = read.is_end;
+                        session.stage = Stage::Connecting { stream, data, is_all };
                         session.opening = Some(opening.clone());
+                        self.waiting.remove(&(until, id));
                         self.events.push_back(Event::Connect { session: id, from, opening });
                     }
                     Ok(None) | Err(_) => {
                         self.stats.openings_malformed += 1;
-                        self.of_stream.remove(&stream);
-                        self.sessions.remove(&id);
-                        self.slep.reset(stream, Reason::PROTOCOL_ERROR);
+                        self.reset(id, Reason::PROTOCOL_ERROR);
                     }
                 }
             }
             // It is told when the connection is there.
-            Stage::Connecting { .. } | Stage::Gathering { .. } => {}
+            Stage::Connecting { .. } | Stage::Gathering { .. } | Stage::Over { .. } => {}
             Stage::Open { .. } => self.events.push_back(Event::Readable(id)),
         }
     }
 
     /// Acts on what is due. Early and repeated calls do nothing.
     pub fn handle_timeout(&mut self, now: Time) {
-        while let Some(&(until, id)) = self.gathering.first()
+        while let Some(&(until, id)) = self.waiting.first()
             && until <= now
         {
-            self.gathering.pop_first();
-            let _ = self.launch(now, id);
+            self.waiting.pop_first();
+            match self.sessions.get(&id).map(Session::phase) {
+                Some(Phase::Arriving) => {
+                    self.stats.openings_missing += 1;
+                    self.reset(id, Reason::IDLE);
+                }
+                _ => drop(self.launch(now, id)),
+            }
         }
         self.slep.handle_timeout(now);
         self.settle(now);
@@ -370,8 +422,8 @@ impl HfPep {
     /// When to call [`Self::handle_timeout`] at the latest.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
-        let gathering = self.gathering.first().map(|(until, _)| *until);
-        earliest(gathering, self.slep.next_timeout())
+        let waiting = self.waiting.first().map(|(until, _)| *until);
+        earliest(waiting, self.slep.next_timeout())
     }
 
     /// Whether the node takes U_PDUs.
@@ -403,6 +455,12 @@ impl HfPep {
     #[must_use]
     pub fn slep(&self) -> &Slep {
         &self.slep
+    }
+
+    /// The streams below, for what another end may do that this one never does.
+    #[cfg(test)]
+    pub(super) fn slep_mut(&mut self) -> &mut Slep {
+        &mut self.slep
     }
 
     /// Counters.

@@ -19,6 +19,8 @@ pub(super) struct Session {
     /// Whom it is for, when that is known.
     pub(super) opening: Option<Opening>,
     pub(super) stage: Stage,
+    /// Whether the user here was told the end of what the other end says.
+    pub(super) has_heard_end: bool,
     pub(super) since: Time,
 }
 
@@ -47,12 +49,14 @@ pub(super) enum Stage {
     /// Opened here; its stream waits for the first data.
     Gathering { options: Options, until: Time },
     /// Opened by the other end, whose opening is not whole yet.
-    Arriving { stream: StreamId, head: Vec<u8> },
+    Arriving { stream: StreamId, head: Vec<u8>, until: Time },
     /// Opened by the other end; the user is connecting to the target. What came behind the opening
-    /// is kept.
-    Connecting { stream: StreamId, data: Vec<u8> },
+    /// is kept; it may be all, and the stream has said so.
+    Connecting { stream: StreamId, data: Vec<u8>, is_all: bool },
     /// It carries octets. What came behind the opening and was not read yet goes first.
     Open { stream: StreamId, data: Vec<u8> },
+    /// Its stream is over, and the user has not read to the end.
+    Over { data: Vec<u8> },
 }
 
 /// How far a connection is, for who looks at it.
@@ -71,10 +75,18 @@ pub enum Phase {
 impl Session {
     pub(super) fn stream(&self) -> Option<StreamId> {
         match self.stage {
-            Stage::Gathering { .. } => None,
+            Stage::Gathering { .. } | Stage::Over { .. } => None,
             Stage::Arriving { stream, .. }
             | Stage::Connecting { stream, .. }
             | Stage::Open { stream, .. } => Some(stream),
+        }
+    }
+
+    /// Until when it waits for its first data, or for all of its opening.
+    pub(super) fn waits_until(&self) -> Option<Time> {
+        match self.stage {
+            Stage::Gathering { until, .. } | Stage::Arriving { until, .. } => Some(until),
+            Stage::Connecting { .. } | Stage::Open { .. } | Stage::Over { .. } => None,
         }
     }
 
@@ -83,7 +95,7 @@ impl Session {
             Stage::Gathering { .. } => Phase::Gathering,
             Stage::Arriving { .. } => Phase::Arriving,
             Stage::Connecting { .. } => Phase::Connecting,
-            Stage::Open { .. } => Phase::Open,
+            Stage::Open { .. } | Stage::Over { .. } => Phase::Open,
         }
     }
 }

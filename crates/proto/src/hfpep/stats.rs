@@ -17,6 +17,8 @@ pub struct Stats {
     pub sessions_reset: u64,
     /// Streams that began with something else than an opening.
     pub openings_malformed: u64,
+    /// Streams whose opening was not there as a whole when a silent node would have been given up.
+    pub openings_missing: u64,
     /// Datagrams that came on the access point of streams.
     pub datagrams_unwanted: u64,
     /// Connections there are.

@@ -1,4 +1,7 @@
 //! Tests.
 
 mod answer;
+mod contract;
+mod property;
+mod sessions;
 mod wire;

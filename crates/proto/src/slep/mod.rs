@@ -24,7 +24,7 @@ mod send;
 mod stats;
 mod stream;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod timers;
 pub mod wire;
 

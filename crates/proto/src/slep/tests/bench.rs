@@ -1,20 +1,21 @@
-//! Two SLEPs, each with a node, and what is in the air between the nodes.
+//! Two SLEPs, or two of what uses one, each with a node, and what is in the air between the nodes.
 
 use std::collections::VecDeque;
+use std::fmt::{self, Debug};
 use std::time::Duration;
 
 use crate::rng::Rng;
 use crate::s5066::Address;
-use crate::s5066::service::{Failure, Indication, Outcome, Request};
+use crate::s5066::service::{Failure, Indication, Mode, Outcome, Request};
 use crate::s5066::sis::{self, ClientId, Server};
 use crate::slep::{Config, Event, Slep};
 use crate::time::{Time, earliest};
 
-pub(super) const NODES: [Address; 2] = [Address::node(1), Address::node(2)];
+pub(crate) const NODES: [Address; 2] = [Address::node(1), Address::node(2)];
 
 /// What becomes of an S_PDU.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Fate {
+pub(crate) enum Fate {
     Arrives,
     /// The node knows that it did not.
     Fails,
@@ -22,26 +23,85 @@ pub(super) enum Fate {
     MayHave(bool),
 }
 
-pub(super) struct End {
-    pub(super) slep: Slep,
-    server: Server,
-    id: Option<ClientId>,
-    /// What the node has written to the client.
-    socket: Vec<u8>,
-    pub(super) events: VecDeque<Event>,
+/// A core over the connection to a node.
+pub(crate) trait Above: Debug {
+    type Config: Clone;
+    type Event: Debug;
+
+    fn start(now: Time, config: Self::Config, rng: Rng) -> Self;
+    fn handle_connected(&mut self, now: Time);
+    fn handle_disconnected(&mut self, now: Time);
+    fn handle_octets(&mut self, now: Time, octets: &[u8]);
+    fn handle_timeout(&mut self, now: Time);
+    fn poll_event(&mut self) -> Option<Self::Event>;
+    fn poll_octets(&mut self, now: Time, out: &mut Vec<u8>) -> bool;
+    fn next_timeout(&self) -> Option<Time>;
 }
 
-pub(super) struct Bench {
-    pub(super) now: Time,
-    pub(super) ends: [End; 2],
+/// Lets a core that has these methods be above a node.
+macro_rules! above {
+    ($core:ty, $config:ty, $event:ty) => {
+        impl $crate::slep::tests::bench::Above for $core {
+            type Config = $config;
+            type Event = $event;
+
+            fn start(now: Time, config: $config, rng: Rng) -> Self {
+                Self::new(now, config, rng)
+            }
+            fn handle_connected(&mut self, now: Time) {
+                self.handle_connected(now);
+            }
+            fn handle_disconnected(&mut self, now: Time) {
+                self.handle_disconnected(now);
+            }
+            fn handle_octets(&mut self, now: Time, octets: &[u8]) {
+                self.handle_octets(now, octets);
+            }
+            fn handle_timeout(&mut self, now: Time) {
+                self.handle_timeout(now);
+            }
+            fn poll_event(&mut self) -> Option<$event> {
+                self.poll_event()
+            }
+            fn poll_octets(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
+                self.poll_octets(now, out)
+            }
+            fn next_timeout(&self) -> Option<Time> {
+                self.next_timeout()
+            }
+        }
+    };
+}
+pub(crate) use above;
+
+above!(Slep, Config, Event);
+
+pub(crate) struct End<C: Above> {
+    pub(crate) core: C,
+    pub(crate) server: Server,
+    pub(crate) id: Option<ClientId>,
+    /// What the node has written to the client.
+    socket: Vec<u8>,
+    pub(crate) events: VecDeque<C::Event>,
+}
+
+pub(crate) struct Bench<C: Above = Slep> {
+    pub(crate) now: Time,
+    pub(crate) ends: [End<C>; 2],
     /// From which end, oldest first.
-    pub(super) air: VecDeque<(usize, Request)>,
-    config: Config,
+    pub(crate) air: VecDeque<(usize, Request)>,
+    config: C::Config,
     started: u64,
 }
 
-impl Bench {
-    pub(super) fn new(config: &Config) -> Self {
+impl<C: Above> Debug for Bench<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.ends.iter().map(|end| &end.core)).finish()
+    }
+}
+
+impl<C: Above> Bench<C> {
+    pub(crate) fn new(config: &C::Config) -> Self {
         let mut bench = Self::unconnected(config);
         bench.connect(0);
         bench.connect(1);
@@ -49,10 +109,10 @@ impl Bench {
         bench
     }
 
-    pub(super) fn unconnected(config: &Config) -> Self {
+    pub(crate) fn unconnected(config: &C::Config) -> Self {
         let now = Time::ZERO + Duration::from_secs(1_000);
         let end = |at: usize| End {
-            slep: Slep::new(now, config.clone(), Rng::stream(at as u64, "slep")),
+            core: C::start(now, config.clone(), Rng::stream(at as u64, "slep")),
             server: Server::new(sis::Config::default(), NODES[at]),
             id: None,
             socket: Vec::new(),
@@ -62,48 +122,53 @@ impl Bench {
         Self { now, ends, air: VecDeque::new(), config: config.clone(), started: 2 }
     }
 
-    pub(super) fn connect(&mut self, at: usize) {
+    pub(crate) fn connect(&mut self, at: usize) {
         let end = &mut self.ends[at];
         if end.id.is_none() {
             end.id = end.server.handle_connected(self.now);
-            end.slep.handle_connected(self.now);
+            end.core.handle_connected(self.now);
         }
     }
 
     /// The connection is lost with what is in it.
-    pub(super) fn disconnect(&mut self, at: usize) {
+    pub(crate) fn disconnect(&mut self, at: usize) {
         let end = &mut self.ends[at];
         end.socket.clear();
         if let Some(id) = end.id.take() {
             end.server.handle_disconnected(self.now, id);
-            end.slep.handle_disconnected(self.now);
+            end.core.handle_disconnected(self.now);
         }
     }
 
     /// Another process takes the place of the one that was there.
-    pub(super) fn restart(&mut self, at: usize) {
+    pub(crate) fn restart(&mut self, at: usize) {
         self.disconnect(at);
         self.started += 1;
         let rng = Rng::stream(self.started, "slep");
-        self.ends[at].slep = Slep::new(self.now, self.config.clone(), rng);
+        self.ends[at].core = C::start(self.now, self.config.clone(), rng);
         self.ends[at].events.clear();
         self.connect(at);
     }
 
+    /// The node of an end is started anew. What it had in the air arrives or is lost, and nobody at
+    /// this end hears of that.
+    pub(crate) fn restart_node(&mut self, at: usize, arrives: bool) {
+        self.disconnect(at);
+        for (from, request) in std::mem::take(&mut self.air) {
+            if from != at {
+                self.air.push_back((from, request));
+            } else if arrives {
+                self.indicate(1 - at, request.mode, request.s_pdu);
+            }
+        }
+        self.ends[at].server = Server::new(sis::Config::default(), NODES[at]);
+    }
+
     /// The oldest but so many in the air meets its fate.
-    pub(super) fn carry(&mut self, which: usize, fate: Fate) {
+    pub(crate) fn carry(&mut self, which: usize, fate: Fate) {
         let Some((from, request)) = self.air.remove(which) else { return };
         if matches!(fate, Fate::Arrives | Fate::MayHave(true)) {
-            let indication = Indication {
-                is_expedited: false,
-                from: NODES[from],
-                to: request.to,
-                mode: request.mode,
-                s_pdu: request.s_pdu.clone(),
-                errored: Vec::new(),
-                missing: Vec::new(),
-            };
-            self.ends[1 - from].server.handle_indication(self.now, &indication);
+            self.indicate(1 - from, request.mode, request.s_pdu.clone());
         }
         let outcome = match fate {
             Fate::Arrives => Outcome::Done,
@@ -113,12 +178,26 @@ impl Bench {
         self.ends[from].server.handle_outcome(self.now, request.id, outcome);
     }
 
+    /// An S_PDU of the other node arrives at that of an end.
+    pub(crate) fn indicate(&mut self, at: usize, mode: Mode, s_pdu: Vec<u8>) {
+        let indication = Indication {
+            is_expedited: false,
+            from: NODES[1 - at],
+            to: NODES[at],
+            mode,
+            s_pdu,
+            errored: Vec::new(),
+            missing: Vec::new(),
+        };
+        self.ends[at].server.handle_indication(self.now, &indication);
+    }
+
     /// The nodes take what their clients have, and both have what the other says but for what the
     /// nodes have for their clients, which waits.
-    pub(super) fn run_to_nodes(&mut self) {
+    pub(crate) fn run_to_nodes(&mut self) {
         for (at, end) in self.ends.iter_mut().enumerate() {
             let mut octets = Vec::new();
-            while end.slep.poll_octets(self.now, &mut octets) {}
+            while end.core.poll_octets(self.now, &mut octets) {}
             if let Some(id) = end.id {
                 end.server.handle_octets(self.now, id, &octets);
                 while end.server.poll_octets(self.now, id, &mut end.socket) {}
@@ -127,22 +206,22 @@ impl Bench {
             while let Some(request) = end.server.poll_request(self.now, 0) {
                 self.air.push_back((at, request));
             }
-            end.events.extend(std::iter::from_fn(|| end.slep.poll_event()));
+            end.events.extend(std::iter::from_fn(|| end.core.poll_event()));
         }
     }
 
     /// All have what the others have said at this time.
-    pub(super) fn run(&mut self) {
+    pub(crate) fn run(&mut self) {
         loop {
             self.run_to_nodes();
             let mut is_idle = true;
             for end in &mut self.ends {
                 let octets = std::mem::take(&mut end.socket);
                 is_idle &= octets.is_empty();
-                end.slep.handle_octets(self.now, &octets);
-                end.slep.handle_timeout(self.now);
+                end.core.handle_octets(self.now, &octets);
+                end.core.handle_timeout(self.now);
                 end.server.handle_timeout(self.now);
-                let due = end.slep.next_timeout();
+                let due = end.core.next_timeout();
                 assert!(due.is_none_or(|due| due > self.now), "it spins");
             }
             if is_idle {
@@ -152,13 +231,13 @@ impl Bench {
         }
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Time> {
-        let due = |end: &End| earliest(end.slep.next_timeout(), end.server.next_timeout());
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        let due = |end: &End<C>| earliest(end.core.next_timeout(), end.server.next_timeout());
         earliest(due(&self.ends[0]), due(&self.ends[1]))
     }
 
     /// All that is sent arrives, until nothing is.
-    pub(super) fn deliver(&mut self) {
+    pub(crate) fn deliver(&mut self) {
         self.run();
         while !self.air.is_empty() {
             self.carry(0, Fate::Arrives);
@@ -166,24 +245,24 @@ impl Bench {
         }
     }
 
-    pub(super) fn pass(&mut self, time: Duration) {
+    pub(crate) fn pass(&mut self, time: Duration) {
         self.now += time;
         self.run();
     }
 
-    pub(super) fn events(&mut self, at: usize) -> Vec<Event> {
+    pub(crate) fn events(&mut self, at: usize) -> Vec<C::Event> {
         self.ends[at].events.drain(..).collect()
     }
 }
 
 /// For tests that look at one step.
-impl Bench {
-    pub(super) fn socket(&mut self, at: usize) -> &mut Vec<u8> {
+impl<C: Above> Bench<C> {
+    pub(crate) fn socket(&mut self, at: usize) -> &mut Vec<u8> {
         &mut self.ends[at].socket
     }
 
-    pub(super) fn run_events(&mut self, at: usize) {
+    pub(crate) fn run_events(&mut self, at: usize) {
         let end = &mut self.ends[at];
-        end.events.extend(std::iter::from_fn(|| end.slep.poll_event()));
+        end.events.extend(std::iter::from_fn(|| end.core.poll_event()));
     }
 }

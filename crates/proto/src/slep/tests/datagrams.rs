@@ -19,13 +19,13 @@ fn bench() -> Bench {
 fn send(bench: &mut Bench, is_reliable: bool, data: &[u8]) -> DatagramId {
     let delivery = Delivery { is_reliable, ..Delivery::default() };
     let now = bench.now;
-    let id = bench.ends[0].slep.send_datagram(now, NODES[1], ADDRESSES, delivery, data).unwrap();
+    let id = bench.ends[0].core.send_datagram(now, NODES[1], ADDRESSES, delivery, data).unwrap();
     bench.run();
     id
 }
 
 fn arrived(bench: &mut Bench) -> Vec<Vec<u8>> {
-    let slep = &mut bench.ends[1].slep;
+    let slep = &mut bench.ends[1].core;
     let datagrams = std::iter::from_fn(|| slep.poll_datagram());
     datagrams
         .map(|Datagram { from, addresses, data }| {
@@ -44,7 +44,7 @@ fn an_unreliable_datagram_is_a_u_pdu_and_nothing_comes_back() {
     bench.deliver();
 
     assert_eq!(arrived(&mut bench), [b"news".to_vec()]);
-    assert_eq!(bench.ends[1].slep.stats().handed.u_pdus, 0);
+    assert_eq!(bench.ends[1].core.stats().handed.u_pdus, 0);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_reliable_datagram_is_repeated_until_it_is_acknowledged_and_taken_once() {
     assert_eq!(arrived(&mut bench), [b"order".to_vec()]);
     let events = bench.events(0);
     assert!(events.contains(&Event::Delivered(first)), "{events:?}");
-    assert!(bench.ends[1].slep.stats().datagrams.received_again > 0);
+    assert!(bench.ends[1].core.stats().datagrams.received_again > 0);
 }
 
 #[test]
@@ -80,14 +80,14 @@ fn what_is_not_acknowledged_in_time_is_told() {
     }
 
     assert_eq!(bench.events(0), [Event::Undelivered(id)]);
-    assert_eq!(bench.ends[0].slep.stats().datagrams.expired, 1);
+    assert_eq!(bench.ends[0].core.stats().datagrams.expired, 1);
 }
 
 #[test]
 fn what_cannot_be_carried_is_refused() {
     let mut bench = bench();
     let (now, reliable) = (bench.now, Delivery { is_reliable: true, ..Delivery::default() });
-    let slep = &mut bench.ends[0].slep;
+    let slep = &mut bench.ends[0].core;
 
     let to_all = slep.send_datagram(now, Address::BROADCAST, ADDRESSES, reliable, b"");
     let long = slep.send_datagram(now, NODES[1], ADDRESSES, reliable, &[0; 3_000]);

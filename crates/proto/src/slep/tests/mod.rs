@@ -1,4 +1,5 @@
-mod bench;
+pub(crate) mod bench;
+pub(crate) mod contract;
 mod datagrams;
 mod property;
 mod streams;

@@ -105,7 +105,7 @@ impl Stage {
                 }
             }
             Step::Open(end, len) => {
-                let (now, slep) = (self.bench.now, &mut self.bench.ends[end].slep);
+                let (now, slep) = (self.bench.now, &mut self.bench.ends[end].core);
                 let options = Options { is_compressed: len % 2 == 1, ..Options::default() };
                 let opened = slep.open(now, NODES[1 - end], Addresses::default(), options);
                 if let Ok(id) = opened {
@@ -120,7 +120,7 @@ impl Stage {
                 if let Some(id) = self.known[end].keys().nth(which).copied() {
                     let known = self.known[end].remove(&id).unwrap();
                     self.resets.extend(known.tag.map(|tag| (tag, Reason::CANCELLED)));
-                    self.bench.ends[end].slep.reset(id, Reason::CANCELLED);
+                    self.bench.ends[end].core.reset(id, Reason::CANCELLED);
                 }
             }
             Step::Restart(end) => {
@@ -150,14 +150,14 @@ impl Stage {
         let octets: Vec<u8> = (known.written..known.written + len)
             .map(|at| octet(tag, known.is_initiator, at))
             .collect();
-        known.written += self.bench.ends[end].slep.write(id, &octets);
+        known.written += self.bench.ends[end].core.write(id, &octets);
         self.writes.insert((tag, known.is_initiator), known.written);
     }
 
     fn finish(&mut self, end: usize, id: StreamId) {
         let Some(known) = self.known[end].get_mut(&id) else { return };
         known.is_finishing = true;
-        self.bench.ends[end].slep.finish(id);
+        self.bench.ends[end].core.finish(id);
     }
 
     /// The users at both ends read what there is.
@@ -168,7 +168,7 @@ impl Stage {
                     Event::Opened { stream, .. } => {
                         let is_compressed = stream.0 % 3 != 0;
                         let options = Options { is_compressed, ..Options::default() };
-                        self.bench.ends[end].slep.set_options(stream, options);
+                        self.bench.ends[end].core.set_options(stream, options);
                         self.known[end].insert(stream, Known::default());
                     }
                     Event::Readable(id) => self.read(end, id)?,
@@ -199,7 +199,7 @@ impl Stage {
     fn read(&mut self, end: usize, id: StreamId) -> Result<(), TestCaseError> {
         let Some(known) = self.known[end].get_mut(&id) else { return Ok(()) };
         let mut out = Vec::new();
-        let read = self.bench.ends[end].slep.read(id, &mut out, usize::MAX);
+        let read = self.bench.ends[end].core.read(id, &mut out, usize::MAX);
         prop_assert_eq!(read.octets, out.len());
         known.has_end |= read.is_end;
         if out.is_empty() {
@@ -271,7 +271,7 @@ fn check(steps: &[Step], may_restart: bool) -> Result<(), TestCaseError> {
 
     prop_assert!(stage.known.iter().all(BTreeMap::is_empty), "stuck: {:?}", stage.known);
     for end in &stage.bench.ends {
-        let stats = end.slep.stats();
+        let stats = end.core.stats();
         let levels = (stats.live, stats.unacknowledged, stats.unread, stats.unconfirmed);
         prop_assert_eq!(levels, (0, 0, 0, 0));
     }

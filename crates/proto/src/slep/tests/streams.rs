@@ -15,7 +15,7 @@ fn bench() -> Bench {
 
 fn open(bench: &mut Bench, octets: &[u8]) -> StreamId {
     let addresses = Addresses { to: 3, from: 4 };
-    let slep = &mut bench.ends[0].slep;
+    let slep = &mut bench.ends[0].core;
     let id = slep.open(bench.now, NODES[1], addresses, Options::default()).unwrap();
     assert_eq!(slep.write(id, octets), octets.len());
     id
@@ -32,7 +32,7 @@ fn opened(bench: &mut Bench) -> StreamId {
 
 fn read(bench: &mut Bench, at: usize, id: StreamId) -> (Vec<u8>, Read) {
     let mut out = Vec::new();
-    let read = bench.ends[at].slep.read(id, &mut out, usize::MAX);
+    let read = bench.ends[at].core.read(id, &mut out, usize::MAX);
     (out, read)
 }
 
@@ -40,7 +40,7 @@ fn read(bench: &mut Bench, at: usize, id: StreamId) -> (Vec<u8>, Read) {
 fn a_request_and_its_answer_are_a_u_pdu_each_way_and_one_to_close() {
     let mut bench = bench();
     let here = open(&mut bench, b"question");
-    bench.ends[0].slep.finish(here);
+    bench.ends[0].core.finish(here);
 
     bench.run();
     assert_eq!(bench.air.len(), 1);
@@ -50,7 +50,7 @@ fn a_request_and_its_answer_are_a_u_pdu_each_way_and_one_to_close() {
         bench.run_to_nodes();
         let mut socket = Vec::new();
         std::mem::swap(&mut socket, bench.socket(1));
-        bench.ends[1].slep.handle_octets(bench.now, &socket);
+        bench.ends[1].core.handle_octets(bench.now, &socket);
         bench.run_events(1);
         opened(&mut bench)
     };
@@ -58,8 +58,8 @@ fn a_request_and_its_answer_are_a_u_pdu_each_way_and_one_to_close() {
         read(&mut bench, 1, there),
         (b"question".to_vec(), Read { octets: 8, is_end: true })
     );
-    bench.ends[1].slep.write(there, b"answer");
-    bench.ends[1].slep.finish(there);
+    bench.ends[1].core.write(there, b"answer");
+    bench.ends[1].core.finish(there);
     bench.run();
     assert_eq!(bench.air.len(), 1, "the answer, which tells that the question has come");
     bench.deliver();
@@ -69,7 +69,7 @@ fn a_request_and_its_answer_are_a_u_pdu_each_way_and_one_to_close() {
     bench.deliver();
     assert_eq!(bench.events(0), [Event::Finished(here)]);
     assert!(bench.events(1).contains(&Event::Finished(there)));
-    let stats = bench.ends[0].slep.stats();
+    let stats = bench.ends[0].core.stats();
     assert_eq!((stats.live, stats.unacknowledged, stats.unread), (0, 0, 0));
     assert_eq!(stats.handed.u_pdus, 2);
 }
@@ -78,19 +78,19 @@ fn a_request_and_its_answer_are_a_u_pdu_each_way_and_one_to_close() {
 fn that_an_end_has_come_is_told_by_the_last_that_goes_the_other_way() {
     let mut bench = bench();
     let here = open(&mut bench, b"question");
-    bench.ends[0].slep.finish(here);
+    bench.ends[0].core.finish(here);
     bench.deliver();
     let there = opened(&mut bench);
 
     let (_, read) = read(&mut bench, 1, there);
     bench.deliver();
-    let before = bench.ends[1].slep.stats().handed.u_pdus;
-    bench.ends[1].slep.finish(there);
+    let before = bench.ends[1].core.stats().handed.u_pdus;
+    bench.ends[1].core.finish(there);
     bench.deliver();
 
     assert!(read.is_end);
-    assert_eq!([before, bench.ends[1].slep.stats().handed.u_pdus], [0, 1]);
-    assert_eq!(bench.ends[0].slep.unacknowledged(here), 0);
+    assert_eq!([before, bench.ends[1].core.stats().handed.u_pdus], [0, 1]);
+    assert_eq!(bench.ends[0].core.unacknowledged(here), 0);
 }
 
 #[test]
@@ -101,11 +101,11 @@ fn a_reset_tells_its_reason() {
     let there = opened(&mut bench);
     bench.events(0);
 
-    bench.ends[1].slep.reset(there, Reason::TARGET_REFUSED);
+    bench.ends[1].core.reset(there, Reason::TARGET_REFUSED);
     bench.deliver();
 
     assert_eq!(bench.events(0), [Event::Reset(here, Reason::TARGET_REFUSED)]);
-    assert_eq!(bench.ends[0].slep.stats().live + bench.ends[1].slep.stats().live, 0);
+    assert_eq!(bench.ends[0].core.stats().live + bench.ends[1].core.stats().live, 0);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a_node_that_does_not_answer_is_tried_again_later_and_given_up_at_last() {
     assert!(bench.air.is_empty());
     bench.pass(Duration::from_secs(5));
     assert_eq!(bench.air.len(), 1);
-    while bench.ends[0].slep.stats().live > 0 {
+    while bench.ends[0].core.stats().live > 0 {
         bench.carry(0, Fate::Fails);
         let due = bench.next_timeout().unwrap();
         bench.now = due;
@@ -137,7 +137,7 @@ fn what_the_far_client_lost_is_sent_again_when_it_is_back() {
     let here = open(&mut bench, b"one ");
     bench.deliver();
     let there = opened(&mut bench);
-    bench.ends[0].slep.write(here, b"two");
+    bench.ends[0].core.write(here, b"two");
     bench.run();
     bench.carry(0, Fate::Arrives);
     bench.run_to_nodes();
@@ -210,7 +210,7 @@ fn an_opening_that_may_still_come_is_not_sent_again() {
     // When it asks whether the stream is still there, it is told that it is not.
     bench.pass(Duration::from_secs(900));
     bench.deliver();
-    assert_eq!(bench.ends[1].slep.stats().live, 0);
+    assert_eq!(bench.ends[1].core.stats().live, 0);
 }
 
 #[test]
@@ -218,13 +218,13 @@ fn an_exchange_overtakes_a_bulk_transfer() {
     let mut bench = bench();
     let bulk = open(&mut bench, &vec![7; 200_000]);
     bench.deliver();
-    bench.ends[0].slep.write(bulk, &vec![7; 200_000]);
+    bench.ends[0].core.write(bulk, &vec![7; 200_000]);
     let here = open(&mut bench, b"question");
 
     bench.run();
 
     // All of it is with the node, which orders by priority.
-    let waiting = bench.ends[0].slep.status(bench.now);
+    let waiting = bench.ends[0].core.status(bench.now);
     let waiting: Vec<_> = waiting.map(|status| (status.stream, status.waits_for)).collect();
     assert_eq!(waiting[1], (here, Waiting::Confirmation));
     let raised = bench.air.iter().filter(|(_, request)| request.priority == 5).count();
@@ -238,7 +238,7 @@ fn a_stream_with_nothing_in_its_way_is_not_raised() {
     bench.run();
     let all_alike = bench.air.iter().all(|(_, request)| request.priority == 4);
     bench.deliver();
-    bench.ends[0].slep.write(alone, b"and more, after a pause");
+    bench.ends[0].core.write(alone, b"and more, after a pause");
     bench.run();
 
     assert!(all_alike && bench.air.iter().all(|(_, request)| request.priority == 4));
@@ -254,7 +254,7 @@ fn thousands_of_streams_beside_a_bulk_transfer_all_come_to_their_end() {
     let mut asking = BTreeSet::new();
     for at in 0..STREAMS {
         let id = open(&mut bench, format!("question {at}").as_bytes());
-        bench.ends[0].slep.finish(id);
+        bench.ends[0].core.finish(id);
         asking.insert(id);
     }
 
@@ -269,19 +269,19 @@ fn thousands_of_streams_beside_a_bulk_transfer_all_come_to_their_end() {
         for event in bench.events(1) {
             let (Event::Readable(id) | Event::Opened { stream: id, .. }) = event else { continue };
             if read(&mut bench, 1, id).1.is_end {
-                bench.ends[1].slep.write(id, b"answer");
-                bench.ends[1].slep.finish(id);
+                bench.ends[1].core.write(id, b"answer");
+                bench.ends[1].core.finish(id);
             }
         }
         for event in bench.events(0) {
             match event {
                 Event::Readable(id) => {
-                    answered += usize::from(read(&mut bench, 0, id).0 == b"answer")
+                    answered += usize::from(read(&mut bench, 0, id).0 == b"answer");
                 }
                 Event::Finished(id) => assert!(asking.remove(&id)),
                 Event::Accepted(_) => {}
                 Event::Writable(id) if id == bulk => {
-                    bench.ends[0].slep.write(id, &[7; 10_000]);
+                    bench.ends[0].core.write(id, &[7; 10_000]);
                 }
                 other => panic!("{other:?}"),
             }
@@ -296,7 +296,7 @@ fn only_so_many_streams_have_state_for_compression() {
     let mut bench = bench();
     let text =
         |at: usize, turn: usize| format!("stream {at}, turn {turn}, again and again\n").repeat(30);
-    let slep = &mut bench.ends[0].slep;
+    let slep = &mut bench.ends[0].core;
     let options = Options { is_compressed: true, ..Options::default() };
     let open = |_| slep.open(bench.now, NODES[1], Addresses::default(), options).unwrap();
     let streams: Vec<StreamId> = (0..STREAMS).map(open).collect();
@@ -305,10 +305,10 @@ fn only_so_many_streams_have_state_for_compression() {
     for turn in 0..3 {
         for (at, id) in streams.iter().enumerate() {
             let text = text(at, turn);
-            assert_eq!(bench.ends[0].slep.write(*id, text.as_bytes()), text.len());
+            assert_eq!(bench.ends[0].core.write(*id, text.as_bytes()), text.len());
         }
         bench.deliver();
-        most = most.max(bench.ends[0].slep.coders());
+        most = most.max(bench.ends[0].core.coders());
     }
 
     let opened = bench.events(1);
@@ -321,6 +321,6 @@ fn only_so_many_streams_have_state_for_compression() {
         assert_eq!(read(&mut bench, 1, id).0, all.as_bytes());
     }
     assert!((1..=256).contains(&most), "{most}");
-    let handed = bench.ends[0].slep.stats().handed.octets;
+    let handed = bench.ends[0].core.stats().handed.octets;
     assert!(handed < STREAMS as u64 * 3 * 300, "{handed}: it is compressed all the same");
 }

@@ -1,0 +1,62 @@
+//! Two proxies keep the contract whatever happens to them, their nodes and their users.
+
+use proptest::prelude::*;
+
+use crate::contract::harness;
+use crate::hfpep::wire::MAGIC;
+use crate::hfpep::{Config, Event, HfPep, Opening, SessionId, Target};
+use crate::rng::Rng;
+use crate::slep::tests::bench::{Bench, NODES, above};
+use crate::slep::tests::contract::{Act, User, config, input};
+use crate::slep::{Options, Reason};
+use crate::time::Time;
+
+above!(HfPep, Config, Event);
+
+/// An opening of the client at a port.
+pub(super) fn opening(port: u16) -> Opening {
+    let source = ([10, 1, 0, 9], port).into();
+    let destination = ([10, 2, 0, 1], 443).into();
+    Opening { target: Target::Address { source, destination }, tls: None }
+}
+
+impl User for HfPep {
+    fn act(&mut self, now: Time, other_end: usize, act: Act) {
+        match act {
+            Act::Answer(which) => self.accept(SessionId(which)),
+            Act::Finish(which) => self.finish(now, SessionId(which)),
+            Act::Open(len) => {
+                let options = Options { is_compressed: len % 2 == 0, ..Options::default() };
+                let opened = self.open(now, NODES[other_end], opening(7), options);
+                if let Ok(session) = opened {
+                    self.write(now, session, &vec![b'o'; len]);
+                }
+            }
+            Act::Read(which, most) => {
+                let mut out = Vec::new();
+                let read = self.read(now, SessionId(which), &mut out, most);
+                assert!(read.octets == out.len() && read.octets <= most);
+            }
+            Act::Reset(which) => self.reset(SessionId(which), Reason::CANCELLED),
+            Act::Write(which, len) => _ = self.write(now, SessionId(which), &vec![b'w'; len]),
+        }
+    }
+
+    fn check(&self) -> Result<(), TestCaseError> {
+        // As many wait for their first data at most as there are streams.
+        let (sessions, most) = (self.stats().sessions, config().limits.streams);
+        prop_assert!(sessions <= 2 * most as u64, "{sessions}");
+        User::check(self.slep())
+    }
+}
+
+proptest! {
+    #[test]
+    fn proxies_keep_the_contract(
+        steps in harness::steps(input(vec![0x18, 0, 1, 0, 3, 0, 0, 0, MAGIC])),
+    ) {
+        let mut bench = Bench::<HfPep>::new(&Config { slep: config(), ..Config::default() });
+        let now = bench.now;
+        harness::keeps(&mut bench, now, steps)?;
+    }
+}
