@@ -7,13 +7,14 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use proto::hfpep;
 use proto::ip::Prefix;
+use proto::rules::Ports;
 use proto::s5066::Address;
 use proto::slep;
 use settings::{Complaint, Entry, Section};
 
 use super::bearer::{self, Bearer};
-use super::ipclient::{PORT, routes, server};
-use super::{device, either, tls};
+use super::ipclient::{PORT, network, routes, server};
+use super::{device, either, rules, tls};
 use crate::tls::{Destination, Profile, Role, TargetProfile};
 
 /// TCP connections over a STANAG 5066 server, or straight to other gateways.
@@ -31,6 +32,9 @@ pub struct HfPep {
     pub peers: Vec<Peer>,
     /// Ports where connections to one target are taken.
     pub listeners: Vec<Listener>,
+    /// Where connections that other ends ask for may lead; `None` for wherever a router would
+    /// forward them to.
+    pub allowed: Option<Vec<Allowed>>,
     /// The TLS profile by which targets are met, where another end asks for TLS.
     pub tls: Option<String>,
     /// The parameters of its core.
@@ -95,8 +99,20 @@ impl fmt::Display for Far {
     }
 }
 
+/// Targets that other ends may be connected to.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Allowed {
+    /// For clients in one of these networks; none for all clients.
+    pub from: Vec<Prefix>,
+    /// In one of these networks.
+    pub to: Vec<Prefix>,
+    /// At one of these ports.
+    pub ports: Ports,
+}
+
 const MODES: [(&str, Mode); 2] = [("transparent", Mode::Transparent), ("shore", Mode::Shore)];
 const MAX_LISTENERS: usize = 256;
+const MAX_ALLOWED: usize = 256;
 const MAX_INTERFACES: usize = 64;
 
 /// Reads the section; it may name one of the profiles.
@@ -135,8 +151,27 @@ pub(super) fn read(section: &Section<'_>, profiles: &[Profile]) -> Result<HfPep,
              set transparent",
         ));
     }
+    let allowed = section.get("allow")?.map(|entry| allowed(&entry)).transpose()?;
     let tls = section.get("tls")?.map(|entry| client(&entry, profiles)).transpose()?;
-    Ok(HfPep { server, bearer, mode, interfaces, peers, listeners, tls, parameters })
+    Ok(HfPep { server, bearer, mode, interfaces, peers, listeners, allowed, tls, parameters })
+}
+
+/// Where connections of others may lead: nowhere if the list is empty.
+fn allowed(entry: &Entry<'_>) -> Result<Vec<Allowed>, Complaint> {
+    let all = entry.list()?;
+    if all.len() > MAX_ALLOWED {
+        return Err(
+            entry.complain(format!("{} of them: at most {MAX_ALLOWED} are allowed", all.len()))
+        );
+    }
+    let read = |entry: &Entry<'_>| {
+        let section = entry.section()?;
+        section.needed("to")?;
+        let to = rules::values(&section, "to", network)?;
+        let from = rules::values(&section, "from", network)?;
+        Ok(Allowed { from, to, ports: rules::ports(&section, "to-port")? })
+    };
+    all.iter().map(read).collect()
 }
 
 /// The profile by which targets are met.
@@ -213,6 +248,23 @@ mod tests {
         let ended = near.rules.table.rules.iter().map(|rule| rule.name.as_str());
         assert_eq!(ended.collect::<Vec<_>>(), ["tak", "web"]);
         assert_eq!(far.hf_pep.unwrap().tls.as_deref(), Some("shore"));
+    }
+
+    #[test]
+    fn where_connections_of_others_may_lead_is_all_nothing_or_a_list() {
+        let read = |text: &str| {
+            let config = Config::parse("a.toml", &format!("[hfpep]\n{text}"));
+            config.map(|it| it.hf_pep.unwrap().allowed).map_err(|why| why.to_string())
+        };
+        let listed =
+            read("allow = [{ to = \"10.1.0.0/16\", to-port = [22, \"80-89\"] }]").unwrap().unwrap();
+
+        assert_eq!(read(""), Ok(None));
+        assert_eq!(read("allow = []"), Ok(Some(Vec::new())));
+        assert_eq!(listed[0].to, ["10.1.0.0/16".parse().unwrap()]);
+        assert!(listed[0].ports.fit(Some(85)) && !listed[0].ports.fit(Some(90)));
+        let said = read("allow = [{ to-port = 22 }]").unwrap_err();
+        assert!(said.starts_with("a.toml:2: hfpep.allow"), "{said}");
     }
 
     #[test]

@@ -95,7 +95,7 @@ fn protocol(entry: &Entry<'_>) -> Result<Protocol, Complaint> {
     }
 }
 
-fn ports(section: &Section<'_>, key: &str) -> Result<Ports, Complaint> {
+pub(super) fn ports(section: &Section<'_>, key: &str) -> Result<Ports, Complaint> {
     let range = |entry: &Entry<'_>| match entry.written() {
         Written::Integer(_) => Ok(PortRange::one(entry.count(0..=65_535)?)),
         _ => entry.parsed(),
@@ -104,7 +104,7 @@ fn ports(section: &Section<'_>, key: &str) -> Result<Ports, Complaint> {
 }
 
 /// The values under a key: one, or a list of some; none if it is not there.
-fn values<T>(
+pub(super) fn values<T>(
     section: &Section<'_>,
     key: &str,
     read: impl Fn(&Entry<'_>) -> Result<T, Complaint>,

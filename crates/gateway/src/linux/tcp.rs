@@ -37,7 +37,7 @@ pub(crate) fn start_connecting_with(
 }
 
 /// The same from an address that need not be this host's, as [`super::divert`] brings its answers
-/// back. If its port is taken, another is.
+/// back. If its port is taken or below 1024, another is.
 ///
 /// # Errors
 /// When the right to borrow addresses is missing, or it fails at once.
@@ -46,7 +46,8 @@ pub(crate) fn start_connecting_from(from: SocketAddr, to: SocketAddr) -> io::Res
     setsockopt(&socket, sockopt::IpTransparent, &true)?;
     setsockopt(&socket, sockopt::ReuseAddr, &true)?;
     match bind(socket.as_raw_fd(), &SockaddrStorage::from(from)) {
-        Err(Errno::EADDRINUSE) => {
+        // Below 1024 it takes a right that we have given up.
+        Err(Errno::EADDRINUSE | Errno::EACCES) => {
             let any = SocketAddr::new(from.ip(), 0);
             bind(socket.as_raw_fd(), &SockaddrStorage::from(any))?;
         }

@@ -20,6 +20,7 @@ pub(crate) enum Subject {
     NoAddress,
     NoFarClient,
     ProfileDiffers,
+    TargetForbidden,
     TlsFailed,
     Unclaimed,
     VersionDiffers,
@@ -69,6 +70,7 @@ impl Subject {
             | Self::NoAddress
             | Self::NoFarClient
             | Self::ProfileDiffers
+            | Self::TargetForbidden
             | Self::Unclaimed
             | Self::VersionDiffers => 1,
             Self::Firewall | Self::NeighbourDown | Self::NeighbourUp | Self::TlsFailed => 30,

@@ -84,7 +84,8 @@ impl Ports {
     }
 
     /// Whether a packet with this port fits, or one without ports.
-    pub(super) fn fit(&self, port: Option<u16>) -> bool {
+    #[must_use]
+    pub fn fit(&self, port: Option<u16>) -> bool {
         let holds =
             |port: u16| self.ranges.iter().any(|range| range.first <= port && port <= range.last);
         self.is_any() || port.is_some_and(holds)

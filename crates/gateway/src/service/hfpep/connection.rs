@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use nix::libc;
 use nix::sys::epoll::EpollFlags;
 use proto::slep::Reason;
 use proto::time::Time;
@@ -242,6 +243,9 @@ impl AsFd for Connection {
 
 /// What a failed attempt means to the other end.
 pub(super) fn reason_of(error: &io::Error) -> Reason {
+    if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) {
+        return Reason::NO_ROOM;
+    }
     match error.kind() {
         ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset => Reason::TARGET_REFUSED,
         ErrorKind::TimedOut => Reason::TARGET_TIMED_OUT,

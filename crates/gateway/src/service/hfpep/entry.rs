@@ -4,7 +4,7 @@
 //! Each rule that gives connections to HF-PEP has a listener of its own for each version of IP: which one a
 //! diverted connection comes in by tells what the kernel has decided.
 
-use std::io::ErrorKind;
+use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
 
@@ -20,6 +20,8 @@ use crate::linux::divert::{Diversion, Fate, Plan, Rule};
 use crate::linux::tcp::start_listening;
 use crate::reactor::has_input;
 
+use super::gate::Gate;
+
 /// Connections taken from a listener before others have their turn.
 const ACCEPTS: usize = 64;
 
@@ -29,6 +31,7 @@ pub(super) struct Entry {
     diversion: Option<Diversion>,
     listeners: Vec<Listener>,
     peers: Vec<Peer>,
+    gate: RefCell<Gate>,
 }
 
 #[derive(Debug)]
@@ -73,7 +76,7 @@ impl Entry {
         let mut peers = config.peers.clone();
         // The longest prefix that contains an address is the first one.
         peers.sort_by_key(|peer| std::cmp::Reverse(peer.to.bits()));
-        let mut entry = Self { diversion: None, listeners, peers };
+        let mut entry = Self { diversion: None, listeners, peers, gate: RefCell::new(Gate::new()) };
         if !entry.peers.is_empty() {
             let (plan, added) = entry.plan(rules)?;
             entry.diversion = Some(Diversion::set_up(plan)?);
@@ -185,6 +188,11 @@ impl Entry {
         fds.extend(listeners.chain(diversion).map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
     }
 
+    /// Connections that could not be taken: no descriptor was left.
+    pub(super) fn turned_away(&self) -> u64 {
+        self.gate.borrow().turned_away()
+    }
+
     /// The connections that have come; `ready` answers [`Self::watch`].
     ///
     /// # Errors
@@ -207,16 +215,8 @@ impl Entry {
 
     fn accept(&self, listener: &Listener, arrived: &mut Vec<Arrived>) {
         for _ in 0..ACCEPTS {
-            let (stream, client) = match listener.socket.accept() {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    if !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionAborted)
-                    {
-                        warn!(%error, "no connection can be taken");
-                    }
-                    return;
-                }
-            };
+            let taken = self.gate.borrow_mut().accept(&listener.socket);
+            let Some((stream, client)) = taken else { return };
             if stream.set_nonblocking(true).is_err() {
                 continue;
             }

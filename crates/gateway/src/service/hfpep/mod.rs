@@ -9,11 +9,13 @@
 //! One thread, as for IP. While there is no server, connections wait. Where TLS ends here, a client is in
 //! the lobby until its handshake has told whom it wants; a target is connected to before its handshake.
 
+mod admission;
 mod clients;
 mod connection;
 mod connections;
 mod entry;
 mod fast;
+mod gate;
 mod lobby;
 mod server;
 mod status;
@@ -30,6 +32,7 @@ use nix::poll::{PollFd, PollFlags};
 use nix::sys::epoll::EpollFlags;
 use proto::hfpep::{Event, HfPep, Opening, SessionId};
 use proto::rng::Rng;
+use proto::s5066::Address;
 use proto::slep::Reason;
 use proto::time::{Time, earliest};
 use serde::Serialize;
@@ -42,6 +45,7 @@ use crate::config::{self, Config};
 use crate::reactor::{Driver, has_input};
 use crate::tls::Failure;
 
+use admission::Admission;
 use connection::{Connection, Stage};
 use connections::Connections;
 use entry::Entry;
@@ -104,7 +108,7 @@ impl Pep {
             pep: HfPep::new(Time::ZERO, config.parameters.clone(), rng),
             fast: Fast::open(&config)?,
             targets: Targets::new(
-                config.mode,
+                Admission::new(&config),
                 Termination::new(&setup.config.tls, config.tls.as_deref())?,
             ),
             lobby: Lobby::default(),
@@ -118,8 +122,8 @@ impl Pep {
     }
 
     /// Makes the connection that another end asks for.
-    fn connect(&mut self, now: Time, session: SessionId, opening: &Opening) {
-        match self.targets.start(now, opening) {
+    fn connect(&mut self, now: Time, from: Address, session: SessionId, opening: &Opening) {
+        match self.targets.start(now, Some(from), opening) {
             Ok(wire) => {
                 let connection = Connection::connecting(now, wire);
                 if let Err(connection) = self.connections.add(session, connection) {
@@ -259,7 +263,7 @@ impl Pep {
             }
             Event::Refused(reason) => warn!(?reason, "the server refuses the access point"),
             Event::Unbound(reason) => warn!(?reason, "the server has unbound us"),
-            Event::Connect { session, opening, .. } => self.connect(now, session, &opening),
+            Event::Connect { session, from, opening } => self.connect(now, from, session, &opening),
             Event::Readable(session) => self.write(now, session),
             Event::Writable(session) => self.write_untaken(now, session),
             // The end went to the program here with the last octets.
@@ -379,6 +383,8 @@ impl Service for Pep {
                 ("hfpep_connections_lost".to_owned(), dialled.lost),
             ]);
         }
+        let turned_away = self.entry.turned_away();
+        counters.push(("hfpep_connections_without_descriptor".to_owned(), turned_away));
         let mut rules = self.rules.counters();
         rules.extend(self.entry.blocked());
         Report { rules, ..Report::new(counters, "hfpep", &status) }

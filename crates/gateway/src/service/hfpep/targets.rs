@@ -3,21 +3,24 @@
 use std::io;
 
 use proto::hfpep::{Opening, Target};
+use proto::s5066::Address;
 use proto::slep::Reason;
 use proto::time::Time;
 use serde::Serialize;
-use tracing::debug;
+use tracing::{debug, warn};
 
+use super::admission::Admission;
 use super::connection::{Stage, reason_of};
 use super::termination::Termination;
 use super::wire::Wire;
-use crate::config::hfpep::Mode;
 use crate::linux::tcp::{start_connecting, start_connecting_from};
+use crate::service::complaints::{Complaints, Subject};
 use crate::tls::Failure;
 
 /// How targets are connected to, and what became of it.
 pub(super) struct Targets {
-    mode: Mode,
+    admission: Admission,
+    complaints: Complaints,
     pub(super) termination: Termination,
     counters: Counters,
 }
@@ -29,25 +32,46 @@ struct Counters {
     targets_failed: u64,
     /// Connections that others ask for, and that are none for this gateway.
     targets_unknown: u64,
+    /// Connections that others ask for, and that they must not have.
+    targets_forbidden: u64,
 }
 
 impl Targets {
-    pub(super) fn new(mode: Mode, termination: Termination) -> Self {
-        Self { mode, termination, counters: Counters::default() }
+    pub(super) fn new(admission: Admission, termination: Termination) -> Self {
+        let complaints = Complaints::default();
+        Self { admission, complaints, termination, counters: Counters::default() }
     }
 
-    /// Begins to connect to a target.
+    /// Begins to connect to a target that a node asks for, or another gateway.
     ///
     /// # Errors
     /// Why there is no connection.
-    pub(super) fn start(&mut self, now: Time, opening: &Opening) -> Result<Wire, Reason> {
-        self.begin(now, opening).inspect_err(|reason| {
+    pub(super) fn start(
+        &mut self,
+        now: Time,
+        node: Option<Address>,
+        opening: &Opening,
+    ) -> Result<Wire, Reason> {
+        self.begin(now, node, opening).inspect_err(|reason| {
             debug!(%reason, ?opening, "no connection to the target");
             self.counters.targets_unknown += u64::from(*reason == Reason::NO_SERVICE);
         })
     }
 
-    fn begin(&mut self, now: Time, opening: &Opening) -> Result<Wire, Reason> {
+    fn begin(
+        &mut self,
+        now: Time,
+        node: Option<Address>,
+        opening: &Opening,
+    ) -> Result<Wire, Reason> {
+        let source = self.admission.check(node, &opening.target).map_err(|why| {
+            self.counters.targets_forbidden += 1;
+            if let Some(left_out) = self.complaints.admit(now, Subject::TargetForbidden) {
+                let node = node.map(tracing::field::display);
+                warn!(node, left_out, "connection for another end not made: {why}");
+            }
+            Reason::BLOCKED
+        })?;
         let (to, session) = match (&opening.target, &opening.tls) {
             (target, Some(tls)) => {
                 let (to, session) = self.termination.connect(now, target, tls)?;
@@ -56,11 +80,9 @@ impl Targets {
             (Target::Address { destination, .. }, None) => (*destination, None),
             (Target::AuthId(_), None) => return Err(Reason::NO_SERVICE),
         };
-        let stream = match (self.mode, &opening.target) {
-            (Mode::Transparent, Target::Address { source, .. }) => {
-                start_connecting_from(*source, to)
-            }
-            (Mode::Transparent | Mode::Shore, _) => start_connecting(to),
+        let stream = match source {
+            Some(source) => start_connecting_from(source, to),
+            None => start_connecting(to),
         };
         let stream = stream.map_err(|error: io::Error| {
             self.fail();

@@ -12,6 +12,13 @@ use crate::tls::{Failure, Plain, Session, Terms};
 
 /// How long a handshake may take, with a client or a target.
 pub(super) const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Seconds for which a connection may be silent until its host is asked whether it is still there,
+/// ...
+const IDLE: u32 = 600;
+/// ... seconds between such questions, ...
+const PROBE: u32 = 60;
+/// ... and how many are not answered until the connection is broken.
+const PROBES: u32 = 5;
 /// Octets that are taken from a socket for TLS in one go.
 const READ: usize = 16 << 10;
 
@@ -49,6 +56,11 @@ impl Wire {
     pub(super) fn new(stream: TcpStream, session: Option<Session>) -> Self {
         // What little there is goes at once; the radio gathers.
         let _ = stream.set_nodelay(true);
+        // A host that has vanished without a word is noticed though nothing is sent to it.
+        let _ = setsockopt(&stream, sockopt::KeepAlive, &true);
+        let _ = setsockopt(&stream, sockopt::TcpKeepIdle, &IDLE);
+        let _ = setsockopt(&stream, sockopt::TcpKeepInterval, &PROBE);
+        let _ = setsockopt(&stream, sockopt::TcpKeepCount, &PROBES);
         let tls = session.map(|session| Box::new(Tls { session, untaken: Vec::new() }));
         Self { stream, tls }
     }
@@ -173,9 +185,14 @@ impl Wire {
     /// Whether the other side gets a reset when this is closed, also by the end of this process;
     /// otherwise that looks as if all were well.
     pub(super) fn reset_when_closed(&self, resets: bool) {
-        let linger = linger { l_onoff: resets.into(), l_linger: 0 };
-        let _ = setsockopt(&self.stream, sockopt::Linger, &linger);
+        reset_when_closed(&self.stream, resets);
     }
+}
+
+/// Whether a connection ends by a reset when it is closed.
+pub(super) fn reset_when_closed(stream: &TcpStream, resets: bool) {
+    let linger = linger { l_onoff: resets.into(), l_linger: 0 };
+    let _ = setsockopt(stream, sockopt::Linger, &linger);
 }
 
 impl Tls {

@@ -353,7 +353,7 @@ impl Fast {
         if self.stats.sessions >= self.limit as u64 {
             return self.decline(now, id, Reason::NO_ROOM);
         }
-        let wire = match targets.start(now, &opening) {
+        let wire = match targets.start(now, None, &opening) {
             Ok(wire) => wire,
             Err(reason) => return self.decline(now, id, reason),
         };
