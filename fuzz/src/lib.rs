@@ -4,6 +4,7 @@
 mod gateway;
 mod gf;
 mod hbh;
+mod hfpep;
 mod ip;
 mod ipclient;
 mod modem;
@@ -30,6 +31,7 @@ pub const TARGETS: &[Target] = &[
     ("hbh_message", hbh::message),
     ("hbh_node", hbh::node),
     ("hello", hbh::hello),
+    ("hfpep", hfpep::end),
     ("ip_packet", ip::packet),
     ("modem_lan", modem::lan),
     ("ipclient", ipclient::ip_client),
