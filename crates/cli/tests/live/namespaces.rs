@@ -5,8 +5,9 @@
 //! Tests run side by side, but for those that measure time: they are in modules called `timed`.
 
 use std::collections::BTreeSet;
+use std::io::{self, Write as _};
 use std::net::{IpAddr, UdpSocket};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -124,7 +125,14 @@ impl Namespaces {
 
     /// Runs a command, given word by word, to its end.
     pub(crate) fn try_words(&self, namespace: &str, words: &[&str]) -> Output {
-        Command::new("ip").args(["netns", "exec", namespace]).args(words).output().unwrap()
+        self.words(namespace, words).output().unwrap()
+    }
+
+    /// A command, given word by word, to be run in a namespace.
+    pub(crate) fn words(&self, namespace: &str, words: &[&str]) -> Command {
+        let mut ip = Command::new("ip");
+        ip.args(["netns", "exec", namespace]).args(words);
+        ip
     }
 
     /// Opens a socket, or whatever belongs to the namespace of the thread that opens it.
@@ -280,6 +288,16 @@ impl Drop for Program {
         }
         let _ = fs::remove_file(&self.output);
     }
+}
+
+/// Whether a program is there; otherwise says that what needs it is skipped.
+pub(crate) fn is_installed(program: impl AsRef<Path>, package: &str) -> bool {
+    let is_there = program.as_ref().exists();
+    if !is_there {
+        // Past the test harness, which shows only what tests that fail print.
+        let _ = writeln!(io::stderr(), "\nskipped: {package} is not installed");
+    }
+    is_there
 }
 
 /// Waits for something that takes its own time; false if it has not come by then.

@@ -1,14 +1,17 @@
 //! Two nodes on emulated HF radio, their clients, good and bad, and IP over them.
 
+mod attack;
 mod clients;
 mod divert;
 mod hostile;
 mod ip;
 mod modem;
 mod pep;
+mod programs;
 mod rules;
 mod sis;
 mod tls;
+mod tls_programs;
 
 use std::fs;
 use std::path::PathBuf;

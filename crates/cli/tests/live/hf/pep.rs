@@ -1,18 +1,22 @@
 //! TCP over the radio by HF-PEP, with programs that know nothing of it.
 
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::time::{TimeVal, TimeValLike as _};
 
 use super::{Net, SOON};
-use crate::namespaces::wait_until;
+use crate::namespaces::{Program, wait_until};
 use crate::transfer::Transfer;
 
 /// How long a program waits for the radio.
-const PATIENCE: Duration = Duration::from_secs(60);
-const FAST: &str = "--speed 240000 --seed 12";
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const FAST: &str = "--speed 240000 --seed 12";
 
 impl Net {
     /// Gives both hosts addresses and some way to each other, which only HF-PEP makes lead anywhere.
@@ -35,7 +39,7 @@ impl Net {
     }
 
     /// Two hosts, the radio, and HF-PEP on both hosts, `more` in the configuration of the first.
-    fn with_peps(options: &str, more: &str) -> Self {
+    pub(super) fn with_peps(options: &str, more: &str) -> Self {
         let mut net = Self::with_radio(options);
         net.addresses();
         net.start_gateway(0, &(pep(0) + more));
@@ -46,11 +50,14 @@ impl Net {
         net
     }
 
-    fn listen(&self, host: usize, at: &str) -> TcpListener {
-        self.nets.within(&self.hosts[host], || TcpListener::bind(at).unwrap())
+    pub(super) fn listen(&self, host: usize, at: &str) -> TcpListener {
+        let listener = self.nets.within(&self.hosts[host], || TcpListener::bind(at).unwrap());
+        let patience = TimeVal::seconds(PATIENCE.as_secs().cast_signed());
+        setsockopt(&listener, sockopt::ReceiveTimeout, &patience).unwrap();
+        listener
     }
 
-    fn dial(&self, host: usize, to: &str) -> TcpStream {
+    pub(super) fn dial(&self, host: usize, to: &str) -> TcpStream {
         let to: SocketAddr = to.parse().unwrap();
         let connect = || TcpStream::connect_timeout(&to, PATIENCE).unwrap();
         let stream = self.nets.within(&self.hosts[host], connect);
@@ -227,4 +234,50 @@ fn nothing_of_hf_pep_stays_behind_when_it_ends() {
     net.gateway(0).signal(Signal::SIGTERM);
     net.gateway(0).finish(SOON);
     assert!(!left(&net).contains("29810"), "{}", left(&net));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn tshark_decodes_the_primitives_and_frames_of_a_transfer() {
+    let mut net = Net::new();
+    let folder = net.folder.display().to_string();
+    net.start_radio(&format!("{FAST} --capture {folder}/air"));
+    net.addresses();
+    let near = net.hosts[0].clone();
+    let capture = format!("tshark -i lo -f tcp_port_5066 -w {folder}/sis.pcapng");
+    let capture: Vec<_> = capture.split(' ').map(|word| word.replace('_', " ")).collect();
+    let words: Vec<&str> = capture.iter().map(String::as_str).collect();
+    let mut tshark = Program::start(&mut net.nets.words(&near, &words), "tshark");
+    tshark.wait_for("Capture started", SOON);
+    for host in [0, 1] {
+        net.start_gateway(host, &pep(host));
+        net.expect_state(host, "hfpep", "bound");
+    }
+
+    let far = &net.hosts[1];
+    Transfer::start(&net.nets, &near, (far, "10.2.0.1"), 100_000).finish(SOON);
+    Transfer::start(&net.nets, far, (&near, "10.1.0.1"), 100_000).finish(SOON);
+    tshark.stop();
+    net.summary();
+
+    let read = |file: &str, words: &[&str]| {
+        let file = format!("{folder}/{file}");
+        let read = Command::new("tshark").args(["-r", &file]).args(words).output().unwrap();
+        String::from_utf8_lossy(&read.stdout).into_owned()
+    };
+    assert_eq!(read("sis.pcapng", &["-Y", "_ws.malformed"]), "");
+    let types = read("sis.pcapng", &["-Y", "s5066sis", "-T", "fields", "-e", "s5066sis.type"]);
+    let types: BTreeSet<u8> =
+        types.split(|it: char| !it.is_ascii_digit()).filter_map(|it| it.parse().ok()).collect();
+    for kind in [1, 3, 20, 21, 22] {
+        assert!(types.contains(&kind), "no primitive of type {kind}: {types:?}");
+    }
+    assert!(types.iter().all(|kind| (1..=26).contains(kind)), "{types:?}");
+    // Those that tshark knows: Edition 3 has no long sequence numbers.
+    let known = "s5066dts.type <= 8 || s5066dts.type == 15";
+    for file in ["air/a.pcapng", "air/b.pcapng"] {
+        let said = read(file, &["-V", "-Y", known]);
+        assert!(said.contains("(Correct)") && !said.contains("Incorrect"), "{file}: {said}");
+        assert_eq!(read(file, &["-Y", &format!("({known}) && _ws.malformed")]), "", "{file}");
+    }
 }

@@ -30,7 +30,7 @@ serve(8089, "far")
 print("serving", flush=True)
 "#;
 
-const NEAR: &str = r#"
+pub(super) const NEAR: &str = r#"
 [[rule]]
 name = "tak"
 to-port = 8089
@@ -54,7 +54,7 @@ key = "near/tak.example.key"
 alpn = ["http/1.1"]
 "#;
 
-const FAR: &str = r#"
+pub(super) const FAR: &str = r#"
 [[tls]]
 name = "shore"
 role = "client"
@@ -70,24 +70,32 @@ key = "far/bob@unit.example.key"
 impl Net {
     /// HF-PEP that ends TLS between two hosts; each side has an authority of its own, and one that
     /// nobody trusts has issued the certificate of port 444.
-    fn with_tls() -> Self {
+    pub(super) fn with_tls() -> Self {
+        let mut net = Self::with_profiles("", NEAR, FAR);
+        fs::write(net.folder.join("page"), page()).unwrap();
+        fs::write(net.folder.join("serve.py"), SERVER).unwrap();
+        let folder = net.folder.display().to_string();
+        let far = net.hosts[1].clone();
+        net.nets.start(&far, &format!("python3 {folder}/serve.py {folder}"), "serving");
+        net
+    }
+
+    /// The same with these profiles, and without the server; `top` stands before all else.
+    pub(super) fn with_profiles(top: &str, near: &str, far: &str) -> Self {
         let mut net = Self::with_radio("--speed 240000 --seed 21");
         net.addresses();
         for pki in ["near", "far", "bad"] {
             net.certify("ca", pki, "");
             net.certify("issue", pki, "--san tak.example 10.2.0.1");
-            net.certify("issue", pki, "--san bob@unit.example --client");
+            for name in ["alice", "bob"] {
+                net.certify("issue", pki, &format!("--san {name}@unit.example --client"));
+            }
         }
-        fs::write(net.folder.join("page"), page()).unwrap();
-        fs::write(net.folder.join("serve.py"), SERVER).unwrap();
-        net.start_gateway(0, &(pep(0) + NEAR));
-        net.start_gateway(1, &format!("[hfpep]\ntls = \"shore\"\n{}{FAR}", pep(1)));
+        net.start_gateway(0, &format!("{top}{}{near}", pep(0)));
+        net.start_gateway(1, &format!("{top}[hfpep]\ntls = \"shore\"\n{}{far}", pep(1)));
         for host in [0, 1] {
             net.expect_state(host, "hfpep", "bound");
         }
-        let folder = net.folder.display().to_string();
-        let far = net.hosts[1].clone();
-        net.nets.start(&far, &format!("python3 {folder}/serve.py {folder}"), "serving");
         net
     }
 
@@ -98,7 +106,7 @@ impl Net {
     }
 
     /// Fetches the page from a port of the far host, trusting one authority.
-    fn fetch(&self, port: u16, authority: &str, more: &str) -> Output {
+    pub(super) fn fetch(&self, port: u16, authority: &str, more: &str) -> Output {
         let ca = self.folder.join(authority).join("ca.crt");
         self.nets.try_run(
             &self.hosts[0],
@@ -110,7 +118,7 @@ impl Net {
         )
     }
 
-    fn expect_counter(&self, host: usize, counter: &str, value: u64) {
+    pub(super) fn expect_counter(&self, host: usize, counter: &str, value: u64) {
         let comes = wait_until(SOON, || self.status(host)[counter].as_u64() == Some(value));
         assert!(comes, "{counter} is not {value}: {}", self.status(host));
     }
@@ -126,7 +134,7 @@ fn expect_page(fetched: &Output) {
 }
 
 /// Words of curl that show the certificate for Bob that an authority has issued.
-fn as_bob(folder: &Path, authority: &str) -> String {
+pub(super) fn as_bob(folder: &Path, authority: &str) -> String {
     let own = folder.join(authority).join("bob@unit.example");
     format!("--cert {0}.crt --key {0}.key", own.display())
 }

@@ -1,11 +1,10 @@
 //! Routing daemons on the nodes of a network: Debian's packages `babeld` and `frr`.
 
 use std::fs;
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::network::{Network, SOON, address};
-use crate::namespaces::wait_until;
+use crate::namespaces::{is_installed, wait_until};
 
 const BABELD: &str = "/usr/sbin/babeld";
 /// Where Debian keeps the daemons of FRR; no path leads there.
@@ -19,15 +18,6 @@ pub(crate) fn has_babel() -> bool {
 /// Whether FRR is installed; says that the test is skipped if not.
 pub(crate) fn has_frr() -> bool {
     is_installed(&format!("{FRR}/ospfd"), "frr")
-}
-
-fn is_installed(program: &str, package: &str) -> bool {
-    let is_there = Path::new(program).exists();
-    if !is_there {
-        // Past the test harness, which shows only what tests that fail print.
-        let _ = writeln!(io::stderr(), "\nskipped: {package} is not installed");
-    }
-    is_there
 }
 
 /// Starts babeld on a node; its cost is said for each interface.

@@ -1,0 +1,402 @@
+//! Hostile clients on the LAN and hostile nodes on the air, against HF-PEP: each has one outcome and a
+//! counter, and who is not hostile goes on.
+
+use std::fs;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+
+use nix::libc::linger;
+use nix::sys::socket::{setsockopt, sockopt};
+
+use super::pep::{FAST, PATIENCE, pep};
+use super::tls::{FAR, NEAR, as_bob};
+use super::{B, Net, SOON, TRACKWAY};
+use crate::namespaces::wait_until;
+use crate::transfer::Transfer;
+
+/// Where SLEP is.
+const SAP: u8 = 13;
+
+impl Net {
+    fn counter(&self, host: usize, name: &str) -> u64 {
+        self.status(host)[name].as_u64().unwrap_or_default()
+    }
+
+    /// Waits until no connection is left at either gateway.
+    fn expect_nothing_left(&self) {
+        let is_over = || {
+            [0, 1].iter().all(|&host| {
+                let status = self.status(host);
+                status["hfpep"]["connections"] == 0 && status["hfpep_sessions"] == 0
+            })
+        };
+        assert!(wait_until(2 * SOON, is_over), "{}\n{}", self.status(0), self.status(1));
+    }
+
+    /// Expects that a connection carries a question and its answer.
+    fn expect_answer(&self, port: u16) {
+        let at = format!("10.2.0.1:{port}");
+        let listener = self.listen(1, &at);
+        let mut client = self.dial(0, &at);
+        client.write_all(b"question").unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        server.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut heard = [0; 8];
+        server.read_exact(&mut heard).unwrap();
+        server.write_all(b"answer!!").unwrap();
+        let mut told = [0; 8];
+        client.read_exact(&mut told).unwrap();
+
+        assert_eq!((&heard, &told), (b"question", b"answer!!"));
+    }
+
+    /// So many connections to the far host that say nothing.
+    fn flood(&self, port: u16, count: usize) -> Vec<TcpStream> {
+        let to: SocketAddr = format!("10.2.0.1:{port}").parse().unwrap();
+        let connect = || {
+            let tried = (0..count).map(|_| TcpStream::connect_timeout(&to, PATIENCE));
+            tried.filter_map(Result::ok).collect::<Vec<_>>()
+        };
+        self.nets.within(&self.hosts[0], connect)
+    }
+
+    /// Seconds of the processor that a gateway has used.
+    fn cpu_seconds(&mut self, host: usize) -> f64 {
+        let pid = self.gateway(host).pid();
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        let fields: Vec<_> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        // Hundredths of a second, in user mode and in the kernel.
+        [11, 12].iter().map(|&at| fields[at].parse::<f64>().unwrap()).sum::<f64>() / 100.0
+    }
+
+    /// The most memory that a gateway has had, in kB.
+    fn peak(&mut self, host: usize) -> u64 {
+        let pid = self.gateway(host).pid();
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        peak.trim().trim_end_matches(" kB").trim().parse().unwrap()
+    }
+}
+
+/// Ends a connection by a reset.
+fn reset(stream: TcpStream) {
+    setsockopt(&stream, sockopt::Linger, &linger { l_onoff: 1, l_linger: 0 }).unwrap();
+    drop(stream);
+}
+
+/// The connection on which this comes first.
+fn accept_that_says(listener: &TcpListener, name: &[u8; 2]) -> TcpStream {
+    loop {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut said = [0; 2];
+        if stream.read_exact(&mut said).is_ok() && said == *name {
+            return stream;
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_burst_of_silent_clients_takes_what_room_there_is_and_gives_it_back() {
+    let mut net = Net::with_radio(FAST);
+    net.addresses();
+    net.start_gateway(0, &format!("[hfpep]\nstreams = 100\n{}", pep(0)));
+    net.start_gateway(1, &pep(1));
+    for host in [0, 1] {
+        net.expect_state(host, "hfpep", "bound");
+    }
+    let _target = net.listen(1, "10.2.0.1:7");
+
+    let clients = net.flood(7, 2_000);
+
+    // Each was taken or reset.
+    let all = || {
+        net.counter(0, "hfpep_connections_accepted") + net.counter(0, "hfpep_connections_refused")
+    };
+    assert!(wait_until(SOON, || all() == 2_000), "{} of {}", all(), clients.len());
+    assert_eq!(net.counter(0, "hfpep_connections_accepted"), 100, "{}", net.status(0));
+    clients.into_iter().for_each(reset);
+    net.expect_nothing_left();
+    net.expect_answer(8);
+    assert!(net.peak(0) < 100_000, "{} kB", net.peak(0));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn without_descriptors_clients_are_reset_and_the_gateway_does_not_spin() {
+    let mut net = Net::with_radio(FAST);
+    net.addresses();
+    let file = net.folder.join("0.toml");
+    fs::write(&file, pep(0)).unwrap();
+    let command = format!("prlimit --nofile=60:60 {TRACKWAY} run {}", file.display());
+    let near = net.hosts[0].clone();
+    net.gateways[0] = Some(net.nets.start(&near, &command, "gateway ready"));
+    net.start_gateway(1, &pep(1));
+    for host in [0, 1] {
+        net.expect_state(host, "hfpep", "bound");
+    }
+    let _target = net.listen(1, "10.2.0.1:7");
+
+    let clients = net.flood(7, 200);
+    let turned_away = |net: &Net| net.counter(0, "hfpep_connections_without_descriptor");
+    let all = |net: &Net| turned_away(net) + net.counter(0, "hfpep_connections_accepted");
+    // Status needs a descriptor too, which there is as soon as a client is gone.
+    clients.into_iter().for_each(reset);
+    net.expect_nothing_left();
+
+    assert!(wait_until(SOON, || all(&net) == 200), "{}", net.status(0));
+    assert!(turned_away(&net) >= 130, "{}", net.status(0));
+    net.expect_answer(8);
+    let used = net.cpu_seconds(0);
+    assert!(used < 10.0, "{used} s");
+    let (_, printed) = net.gateway(0).stop();
+    let lines = printed.matches("a connection cannot be taken").count();
+    assert!((1..=10).contains(&lines), "{printed}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_reset_in_any_state_ends_the_connection_at_both_gateways() {
+    let net = Net::with_peps(FAST, "");
+    let listener = net.listen(1, "10.2.0.1:7");
+
+    // Before anything is said, with the first octets, and while the target has not answered.
+    reset(net.dial(0, "10.2.0.1:7"));
+    let mut client = net.dial(0, "10.2.0.1:7");
+    client.write_all(b"gone").unwrap();
+    reset(client);
+    // While it carries octets, by either end, and after one direction has ended.
+    for (by_client, has_finished) in [(true, false), (false, false), (true, true), (false, true)] {
+        let name = [u8::from(by_client), u8::from(has_finished)];
+        let mut client = net.dial(0, "10.2.0.1:7");
+        client.write_all(&name).unwrap();
+        let server = accept_that_says(&listener, &name);
+        let (ending, mut other) = if by_client { (client, server) } else { (server, client) };
+        if has_finished {
+            ending.shutdown(Shutdown::Write).unwrap();
+            assert_eq!(other.read(&mut [0; 9]).unwrap(), 0);
+        }
+        reset(ending);
+        // Who has heard the end meets the reset with octets of its own.
+        let is_told = || match other.write_all(b"more") {
+            Ok(()) => false,
+            Err(error) => {
+                matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)
+            }
+        };
+        assert!(wait_until(SOON, is_told), "{by_client} {has_finished}");
+    }
+
+    drop(listener);
+    net.expect_nothing_left();
+    net.expect_answer(8);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn who_does_not_read_holds_up_nobody_else_and_memory_stays_bounded() {
+    let mut net = Net::with_peps(FAST, "");
+    let listener = net.listen(1, "10.2.0.1:7");
+    let slow: Vec<_> = (0..8).map(|_| net.dial(0, "10.2.0.1:7")).collect();
+    let mut servers = Vec::new();
+    for mut client in &slow {
+        client.write_all(b"all of it").unwrap();
+        servers.push(listener.accept().unwrap().0);
+    }
+    // Servers write until their gateway takes no more, and nobody reads.
+    for server in &mut servers {
+        server.set_nonblocking(true).unwrap();
+    }
+    let mut written = 0;
+    let is_full = || {
+        let mut is_full = true;
+        for server in &mut servers {
+            match server.write(&[b'x'; 65_536]) {
+                Ok(len) => (written, is_full) = (written + len, false),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+            }
+        }
+        is_full && written > 1_000_000
+    };
+    assert!(wait_until(SOON, is_full));
+
+    let [a, b] = &net.hosts;
+    Transfer::start(&net.nets, a, (b, "10.2.0.1"), 50_000).finish(SOON);
+
+    for host in [0, 1] {
+        assert!(net.peak(host) < 150_000, "{} kB", net.peak(host));
+    }
+    slow.into_iter().for_each(reset);
+    net.expect_nothing_left();
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn hosts_that_vanish_are_asked_whether_they_are_there() {
+    let net = Net::with_peps(FAST, "");
+    let listener = net.listen(1, "10.2.0.1:7");
+    let mut client = net.dial(0, "10.2.0.1:7");
+    client.write_all(b"hello").unwrap();
+    let (_server, _) = listener.accept().unwrap();
+
+    for host in [0, 1] {
+        let own = || {
+            let sockets = net.nets.run(&net.hosts[host], "ss -tnoH state established");
+            let asked = sockets.lines().filter(|line| line.contains("timer:(keepalive"));
+            asked.filter(|line| line.contains("10.2.0.1:7")).count()
+        };
+        assert!(wait_until(SOON, || own() == 1), "{host}");
+    }
+}
+
+/// A stream by a node that does as it likes: its first part.
+fn first_part(stream: u8, octets: &[u8]) -> Vec<u8> {
+    [&[0x18, 0xa1, 0xb2, 0, stream, 0, 0, 1][..], octets].concat()
+}
+
+/// An opening from 10.1.0.9 to an IPv4 address and port.
+fn opening(address: [u8; 4], port: u16, from: [u8; 4]) -> Vec<u8> {
+    let port = port.to_be_bytes();
+    [&[0x50, 0, 0, 9][..], &port, &from, &address].concat()
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_node_gets_no_connection_that_it_must_not_have() {
+    let mut net = Net::with_radio(FAST);
+    net.addresses();
+    let more = "[[hfpep.peer]]\nnode = \"0.10.20.99\"\nto = [\"10.9.0.0/16\"]\n";
+    net.start_gateway(1, &(pep(1) + more));
+    net.expect_state(1, "hfpep", "bound");
+    let own = ["127.0.0.1:22", "[::1]:22"].map(|at| net.listen(1, at));
+    let client = [10, 1, 0, 9];
+    let v6 = [&[0x50, 0x10, 0, 9, 0, 22][..], &[0xfd, 1], &[0; 13], &[9], &[0; 15], &[1]].concat();
+    let auth = [&[0x50, 0x0a, 0, 3][..], b"bob"].concat();
+    let tls = [&[0x50, 0x08, 0, 9, 1, 187][..], &client, &[10, 2, 0, 1]].concat();
+    // What it says, and the reason of the reset.
+    let cases: [(&str, Vec<u8>, u8); 11] = [
+        ("no opening", b"GET / HTTP/1.0\r\n\r\n".to_vec(), 8),
+        (
+            "another magic number",
+            [&[0x51][..], &opening([10, 2, 0, 1], 22, client)[1..]].concat(),
+            8,
+        ),
+        ("another version", [&[0x50, 0x20][..], &[0; 12]].concat(), 8),
+        ("SNI without TLS", [&[0x50, 0x04][..], &[0; 20]].concat(), 8),
+        ("the gateway itself", opening([127, 0, 0, 1], 22, client), 4),
+        ("as 0.0.0.0", opening([0, 0, 0, 0], 22, client), 4),
+        ("in IPv6", v6, 4),
+        ("multicast", opening([224, 0, 0, 1], 22, client), 4),
+        ("as another's client", opening([10, 2, 0, 1], 22, [10, 9, 0, 1]), 4),
+        ("an Auth ID", auth, 5),
+        ("TLS", tls, 5),
+    ];
+    let mut node = net.bind(0, SAP);
+
+    for (stream, (_, said, _)) in (0..).zip(&cases) {
+        node.send(B, SAP, &first_part(stream, said));
+    }
+    let mut resets = vec![None; cases.len()];
+    while resets.contains(&None) {
+        let u_pdu = node.receive();
+        if let [0x30, _, stream, reason] = u_pdu[..] {
+            resets[usize::from(stream)] = Some(reason);
+        }
+    }
+
+    for ((what, _, expected), reason) in cases.iter().zip(resets) {
+        assert_eq!(reason, Some(*expected), "{what}");
+    }
+    for listener in own {
+        listener.set_nonblocking(true).unwrap();
+        assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+    }
+    let status = net.status(1);
+    for (counter, count) in [
+        ("hfpep_openings_malformed", 4),
+        ("hfpep_targets_forbidden", 5),
+        ("hfpep_targets_unknown", 2),
+        ("hfpep_sessions", 0),
+    ] {
+        assert_eq!(status[counter], count, "{counter}: {status}");
+    }
+    let (_, printed) = net.gateway(1).stop();
+    assert!(printed.contains("connection for another end not made"), "{printed}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn streams_without_end_and_data_that_swells_take_bounded_room() {
+    let mut net = Net::with_radio(FAST);
+    net.addresses();
+    net.start_gateway(1, &format!("[hfpep]\nstreams-of-peer = 20\n{}", pep(1)));
+    net.expect_state(1, "hfpep", "bound");
+    let listener = net.listen(1, "10.2.0.1:7");
+    let mut node = net.bind(0, SAP);
+    let before = net.peak(1);
+
+    // A megabyte of zeros in each part, one DEFLATE stream in all.
+    let swell = "import sys, zlib; c = zlib.compressobj(9, zlib.DEFLATED, -15); \
+                 sys.stdout.buffer.write(c.compress(bytes(40 << 20)) + c.flush(zlib.Z_FULL_FLUSH))";
+    let swollen = net.nets.try_words(&net.hosts[0], &["python3", "-c", swell]).stdout;
+    node.send(B, SAP, &first_part(0, &opening([10, 2, 0, 1], 7, [10, 1, 0, 9])));
+    let (mut server, _) = listener.accept().unwrap();
+    for (number, piece) in (1_u8..).zip(swollen.chunks(1_900)) {
+        let head = [0x1a, 0xa1, 0xb2, 0, 0, 0, number, 0x01];
+        node.send(B, SAP, &[&head[..], piece].concat());
+    }
+    server.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut zeros = vec![1; 100_000];
+    server.read_exact(&mut zeros).unwrap();
+    assert!(zeros.iter().all(|octet| *octet == 0));
+    // Streams that are opened and never used.
+    for stream in 1..=40 {
+        node.send(B, SAP, &first_part(stream, &[0x50]));
+    }
+    let is_full =
+        || net.counter(1, "hfpep_sessions") == 20 && net.counter(1, "slep_streams_refused") >= 21;
+    assert!(wait_until(SOON, is_full), "{}", net.status(1));
+    let peak = net.peak(1);
+    assert!(peak - before < 20_000, "{before} to {peak} kB");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn no_key_and_nothing_that_is_carried_is_in_logs_or_status() {
+    let mut net = Net::with_profiles("log = \"trace\"\n", NEAR, FAR);
+    let far = net.hosts[1].clone();
+    let folder = net.folder.display().to_string();
+    let server = "import http.server, os, ssl, sys\nos.chdir(sys.argv[1])\n\
+                  open('page', 'w').write('S3cretAnswer' * 9)\n\
+                  server = http.server.HTTPServer(('10.2.0.1', 8089), \
+                  http.server.SimpleHTTPRequestHandler)\n\
+                  c = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)\n\
+                  c.load_cert_chain('far/tak.example.crt', 'far/tak.example.key')\n\
+                  server.socket = c.wrap_socket(server.socket, server_side=True)\n\
+                  print('serving', flush=True)\nserver.serve_forever()\n";
+    fs::write(net.folder.join("serve.py"), server).unwrap();
+    net.nets.start(&far, &format!("python3 {folder}/serve.py {folder}"), "serving");
+
+    let asked = format!("{} -H X-Token:S3cretQuestion", as_bob(&net.folder, "near"));
+    let fetched = net.fetch(8089, "near", &asked);
+    let refused = net.fetch(8089, "near", &as_bob(&net.folder, "bad"));
+
+    assert!(String::from_utf8_lossy(&fetched.stdout).starts_with("S3cretAnswer"), "{fetched:?}");
+    assert!(!refused.status.success());
+    let mut told = format!("{}{}", net.status(0), net.status(1));
+    for host in [0, 1] {
+        told += &net.gateway(host).stop().1;
+    }
+    assert!(told.contains("TLS: ") && told.contains("gateway ends"), "{told}");
+    let mut secrets = vec!["S3cret".to_owned(), "PRIVATE KEY".to_owned()];
+    for key in ["near/tak.example.key", "far/bob@unit.example.key", "near/bob@unit.example.key"] {
+        let pem = fs::read_to_string(net.folder.join(key)).unwrap();
+        // What all keys have in common is in the first line of it.
+        secrets.extend(pem.lines().skip(2).filter(|it| !it.contains("---")).map(str::to_owned));
+    }
+    assert!(secrets.len() > 5, "{secrets:?}");
+    for secret in secrets {
+        assert!(!told.contains(&secret), "{secret} is in what the gateways say");
+    }
+}
