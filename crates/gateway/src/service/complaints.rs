@@ -18,7 +18,6 @@ pub(crate) enum Subject {
     NeighbourDown,
     NeighbourUp,
     NoAddress,
-    NoDescriptor,
     NoFarClient,
     ProfileDiffers,
     TargetForbidden,
@@ -69,7 +68,6 @@ impl Subject {
             | Self::HelloForged
             | Self::KeyDiffers
             | Self::NoAddress
-            | Self::NoDescriptor
             | Self::NoFarClient
             | Self::ProfileDiffers
             | Self::TargetForbidden

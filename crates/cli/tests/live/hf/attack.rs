@@ -151,7 +151,8 @@ fn without_descriptors_clients_are_reset_and_the_gateway_does_not_spin() {
     let used = net.cpu_seconds(0);
     assert!(used < 10.0, "{used} s");
     let (_, printed) = net.gateway(0).stop();
-    assert_eq!(printed.matches("a connection cannot be taken").count(), 1, "{printed}");
+    let lines = printed.matches("a connection cannot be taken").count();
+    assert!((1..=10).contains(&lines), "{printed}");
 }
 
 #[test]

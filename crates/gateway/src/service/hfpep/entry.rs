@@ -4,17 +4,14 @@
 //! Each rule that gives connections to HF-PEP has a listener of its own for each version of IP: which one a
 //! diverted connection comes in by tells what the kernel has decided.
 
-use std::fs::File;
-use std::io::ErrorKind;
+use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
 
 use anyhow::Context as _;
-use nix::libc;
 use nix::poll::{PollFd, PollFlags};
 use proto::ip::Prefix;
 use proto::rules::{self, Counters, Decision, Selector, Service, Verdict};
-use proto::time::Time;
 use tracing::warn;
 
 use crate::config::hfpep::{Far, Peer};
@@ -22,9 +19,8 @@ use crate::config::{HfPep, NO_RULE};
 use crate::linux::divert::{Diversion, Fate, Plan, Rule};
 use crate::linux::tcp::start_listening;
 use crate::reactor::has_input;
-use crate::service::complaints::{Complaints, Subject};
 
-use super::wire::reset_when_closed;
+use super::gate::Gate;
 
 /// Connections taken from a listener before others have their turn.
 const ACCEPTS: usize = 64;
@@ -35,17 +31,7 @@ pub(super) struct Entry {
     diversion: Option<Diversion>,
     listeners: Vec<Listener>,
     peers: Vec<Peer>,
-    gate: Gate,
-}
-
-/// What takes connections where descriptors may run out.
-#[derive(Debug, Default)]
-struct Gate {
-    /// Given up to take a connection, and reset it, when there is no other descriptor: a connection
-    /// that nobody takes would wake us up for ever.
-    spare: Option<File>,
-    turned_away: u64,
-    complaints: Complaints,
+    gate: RefCell<Gate>,
 }
 
 #[derive(Debug)]
@@ -90,8 +76,7 @@ impl Entry {
         let mut peers = config.peers.clone();
         // The longest prefix that contains an address is the first one.
         peers.sort_by_key(|peer| std::cmp::Reverse(peer.to.bits()));
-        let gate = Gate { spare: spare(), ..Gate::default() };
-        let mut entry = Self { diversion: None, listeners, peers, gate };
+        let mut entry = Self { diversion: None, listeners, peers, gate: RefCell::new(Gate::new()) };
         if !entry.peers.is_empty() {
             let (plan, added) = entry.plan(rules)?;
             entry.diversion = Some(Diversion::set_up(plan)?);
@@ -105,11 +90,7 @@ impl Entry {
     ///
     /// # Errors
     /// When there are no descriptors left, or `nft` refuses: nothing has changed.
-    pub(super) fn follow(
-        &mut self,
-        now: Time,
-        rules: &rules::Config,
-    ) -> anyhow::Result<Vec<Arrived>> {
+    pub(super) fn follow(&mut self, rules: &rules::Config) -> anyhow::Result<Vec<Arrived>> {
         if self.diversion.is_none() {
             return Ok(Vec::new());
         }
@@ -126,9 +107,7 @@ impl Entry {
         let gone: Vec<Listener> = self.listeners.extract_if(.., has_gone).collect();
         self.listeners.extend(added);
         let mut arrived = Vec::new();
-        for listener in &gone {
-            accept(listener, &self.peers, &mut self.gate, now, &mut arrived);
-        }
+        gone.iter().for_each(|listener| self.accept(listener, &mut arrived));
         Ok(arrived)
     }
 
@@ -209,20 +188,16 @@ impl Entry {
         fds.extend(listeners.chain(diversion).map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
     }
 
-    /// Connections that were reset because no descriptor was left.
+    /// Connections that could not be taken: no descriptor was left.
     pub(super) fn turned_away(&self) -> u64 {
-        self.gate.turned_away
+        self.gate.borrow().turned_away()
     }
 
     /// The connections that have come; `ready` answers [`Self::watch`].
     ///
     /// # Errors
     /// When the diversion has ended.
-    pub(super) fn handle_ready(
-        &mut self,
-        now: Time,
-        ready: &[PollFlags],
-    ) -> anyhow::Result<Vec<Arrived>> {
+    pub(super) fn handle_ready(&mut self, ready: &[PollFlags]) -> anyhow::Result<Vec<Arrived>> {
         if let (Some(diversion), Some(last)) = (&mut self.diversion, ready.last())
             && has_input(*last)
         {
@@ -232,77 +207,38 @@ impl Entry {
         let mut arrived = Vec::new();
         for (listener, ready) in self.listeners.iter().zip(ready) {
             if has_input(*ready) {
-                accept(listener, &self.peers, &mut self.gate, now, &mut arrived);
+                self.accept(listener, &mut arrived);
             }
         }
         Ok(arrived)
     }
-}
 
-/// Takes connections of a listener.
-fn accept(
-    listener: &Listener,
-    peers: &[Peer],
-    gate: &mut Gate,
-    now: Time,
-    arrived: &mut Vec<Arrived>,
-) {
-    for _ in 0..ACCEPTS {
-        let Some((stream, client)) = gate.accept(now, &listener.socket) else { return };
-        if stream.set_nonblocking(true).is_err() {
-            continue;
-        }
-        let (far, target) = match listener.origin {
-            Origin::Made(far, target) => (Some(far), target),
-            // A diverted connection has the address that it was made to.
-            Origin::Diverted(_) => match stream.local_addr() {
-                Ok(target) => (far_of(peers, target), target),
-                Err(_) => continue,
-            },
-        };
-        let origin = listener.origin.clone();
-        arrived.push(Arrived { stream, client, far, target, origin });
-    }
-}
-
-fn far_of(peers: &[Peer], target: SocketAddr) -> Option<Far> {
-    peers.iter().find(|peer| peer.to.contains(target.ip())).map(|peer| peer.far)
-}
-
-impl Gate {
-    /// The next connection of a listener, if there is one and a descriptor for it.
-    fn accept(&mut self, now: Time, listener: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
-        let error = match listener.accept() {
-            Ok(accepted) => return Some(accepted),
-            Err(error) => error,
-        };
-        let is_passing = matches!(
-            error.kind(),
-            ErrorKind::WouldBlock | ErrorKind::ConnectionAborted | ErrorKind::Interrupted
-        );
-        if is_passing {
-            return None;
-        }
-        if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) {
-            self.spare = None;
-            if let Ok((stream, _)) = listener.accept() {
-                reset_when_closed(&stream, true);
-                self.turned_away += 1;
+    fn accept(&self, listener: &Listener, arrived: &mut Vec<Arrived>) {
+        for _ in 0..ACCEPTS {
+            let taken = self.gate.borrow_mut().accept(&listener.socket);
+            let Some((stream, client)) = taken else { return };
+            if stream.set_nonblocking(true).is_err() {
+                continue;
             }
-            self.spare = spare();
+            let (far, target) = match listener.origin {
+                Origin::Made(far, target) => (Some(far), target),
+                // A diverted connection has the address that it was made to.
+                Origin::Diverted(_) => match stream.local_addr() {
+                    Ok(target) => (self.far_of(target), target),
+                    Err(_) => continue,
+                },
+            };
+            let origin = listener.origin.clone();
+            arrived.push(Arrived { stream, client, far, target, origin });
         }
-        if let Some(left_out) = self.complaints.admit(now, Subject::NoDescriptor) {
-            warn!(%error, left_out, "a connection cannot be taken, and is reset: raise LimitNOFILE");
-        }
-        None
+    }
+
+    fn far_of(&self, target: SocketAddr) -> Option<Far> {
+        self.peers.iter().find(|peer| peer.to.contains(target.ip())).map(|peer| peer.far)
     }
 }
 
 /// A rule's name, none if it stands for what no rule matches.
 fn named(name: String) -> Option<String> {
     Some(name).filter(|name| name != NO_RULE)
-}
-
-fn spare() -> Option<File> {
-    File::open("/dev/null").ok()
 }

@@ -15,6 +15,7 @@ mod connection;
 mod connections;
 mod entry;
 mod fast;
+mod gate;
 mod lobby;
 mod server;
 mod status;
@@ -358,7 +359,7 @@ impl Driver for Pep {
                 Err(failure) => drop(self.targets.termination.fail(now, failure)),
             }
         }
-        for arrived in self.entry.handle_ready(now, entry)? {
+        for arrived in self.entry.handle_ready(entry)? {
             self.take_client(now, arrived);
         }
         self.hear_server(now, dialled);
@@ -398,13 +399,13 @@ impl Service for Pep {
         if self.rules.config() == rules {
             return Ok(Reload::Taken(Vec::new()));
         }
-        for arrived in self.entry.follow(now, rules)? {
+        for arrived in self.entry.follow(rules)? {
             self.take_client(now, arrived);
         }
         match self.rules.replace(rules) {
             Ok(changes) => Ok(Reload::Taken(changes)),
             Err(why) => {
-                self.entry.follow(now, self.rules.config())?;
+                self.entry.follow(self.rules.config())?;
                 Err(why)
             }
         }

@@ -1,0 +1,62 @@
+//! What takes connections where descriptors may run out.
+
+use std::fs::File;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+use nix::libc;
+use tracing::warn;
+
+use super::wire::reset_when_closed;
+
+/// Takes connections.
+#[derive(Debug)]
+pub(super) struct Gate {
+    /// Given up to take a connection, and reset it, when there is no other descriptor: a connection
+    /// that nobody takes would wake us up for ever.
+    spare: Option<File>,
+    turned_away: u64,
+}
+
+impl Gate {
+    pub(super) fn new() -> Self {
+        Self { spare: spare(), turned_away: 0 }
+    }
+
+    /// The next connection of a listener, if there is one and a descriptor for it.
+    pub(super) fn accept(&mut self, listener: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
+        let error = match listener.accept() {
+            Ok(accepted) => return Some(accepted),
+            Err(error) => error,
+        };
+        match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::ConnectionAborted | ErrorKind::Interrupted => {
+                return None;
+            }
+            _ => {}
+        }
+        if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) {
+            self.spare = None;
+            if let Ok((stream, _)) = listener.accept() {
+                reset_when_closed(&stream, true);
+            }
+            self.spare = spare();
+        }
+        self.turned_away += 1;
+        // A flood of connections is no flood of lines.
+        if self.turned_away.is_power_of_two() {
+            let times = self.turned_away;
+            warn!(%error, times, "a connection cannot be taken, and is reset: raise LimitNOFILE");
+        }
+        None
+    }
+
+    /// Connections that could not be taken.
+    pub(super) fn turned_away(&self) -> u64 {
+        self.turned_away
+    }
+}
+
+fn spare() -> Option<File> {
+    File::open("/dev/null").ok()
+}
