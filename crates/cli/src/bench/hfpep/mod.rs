@@ -41,6 +41,7 @@ const HELD: (u16, u16) = (7_002, 7_002);
 
 /// What can be asked of it.
 #[derive(Debug, clap::Args)]
+#[group(id = "hfpep")]
 pub(super) struct Options {
     /// Be the target of many connections, which listens there.
     #[arg(long, hide = true)]

@@ -17,7 +17,7 @@ pub(crate) fn has_babel() -> bool {
 
 /// Whether FRR is installed; says that the test is skipped if not.
 pub(crate) fn has_frr() -> bool {
-    is_installed(&format!("{FRR}/ospfd"), "frr")
+    is_installed(format!("{FRR}/ospfd"), "frr")
 }
 
 /// Starts babeld on a node; its cost is said for each interface.

@@ -233,7 +233,8 @@ impl Slep {
         match stream.receiving.take(part, has_room) {
             Taken::New(octets) => {
                 self.kept.received += octets;
-                if octets >= BULK {
+                // Compressed, it stands for more.
+                if octets >= if part.is_coded { BULK / 4 } else { BULK } {
                     self.bulk = Some(id);
                 }
                 stream.traffic.arrived += octets as u64;

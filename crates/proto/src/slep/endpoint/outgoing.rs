@@ -166,7 +166,8 @@ impl Slep {
             }
             let mut octets = Vec::with_capacity(mtu);
             stream.write_part(number, mtu, self.epoch, &mut octets);
-            if octets.len() >= BULK {
+            // Compressed, parts may be short and many.
+            if octets.len() >= BULK || stream.sending.octets() > self.config.interactive {
                 self.bulk = Some(id);
             }
             let (to, ttl) = (stream.peer, stream.options.ttl);

@@ -232,6 +232,30 @@ fn an_exchange_overtakes_a_bulk_transfer() {
 }
 
 #[test]
+fn an_exchange_overtakes_a_transfer_that_compression_makes_small() {
+    let mut bench = bench();
+    let options = Options { is_compressed: true, ..Options::default() };
+    let bulk = {
+        let slep = &mut bench.ends[0].core;
+        slep.open(bench.now, NODES[1], Addresses::default(), options).unwrap()
+    };
+    bench.deliver();
+    for page in 0..40 {
+        let text: String =
+            (0..60).map(|line| format!("{} {line}\n", page * line * 7_919)).collect();
+        bench.ends[0].core.write(bulk, text.as_bytes());
+        bench.run();
+    }
+    let longest = bench.air.iter().map(|(_, request)| request.s_pdu.len()).max();
+    assert!(longest.is_some_and(|longest| longest < 1_000), "{longest:?}");
+
+    open(&mut bench, b"question");
+    bench.run();
+
+    assert_eq!(bench.air.back().map(|(_, request)| request.priority), Some(5));
+}
+
+#[test]
 fn a_stream_with_nothing_in_its_way_is_not_raised() {
     let mut bench = bench();
     let alone = open(&mut bench, &[7; 20_000]);
