@@ -105,7 +105,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn make(args: &Ca) -> anyhow::Result<ExitCode> {
     let Ca { folder, name, days, json } = args;
     let issued = Authority::make(name, Validity::of_days(*days)).map_err(of_issue)?;
-    let what = || format!("cannot make {}", folder.display());
+    let what = || format!("cannot make the folder {}", folder.display());
     fs::create_dir_all(folder).with_context(what)?;
     write(folder, "ca", &issued, *json)
 }
@@ -119,7 +119,9 @@ fn issue(args: &Issue) -> anyhow::Result<ExitCode> {
             .map_err(|why| misuse(format!("{}: {why}; {remedy}", path.display())))
     };
     let authority = Issued { certificate: read("ca.crt")?, key: read("ca.key")? };
-    let authority = Authority::open(&authority).map_err(of_issue)?;
+    let authority = Authority::open(&authority).map_err(|why| {
+        misuse(format!("{}: {why}; `trackway tls ca` makes both", folder.display()))
+    })?;
     let issued =
         authority.issue(san, usage(*client), Validity::of_days(*days)).map_err(of_issue)?;
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.@".contains(letter);
@@ -170,7 +172,8 @@ fn write(folder: &Path, name: &str, issued: &Issued, json: bool) -> anyhow::Resu
 fn unwritten(file: &Path, error: io::Error) -> anyhow::Error {
     match error.kind() {
         io::ErrorKind::AlreadyExists => misuse(format!(
-            "{}: there is such a file already; certificates and keys are never overwritten",
+            "{}: there is such a file already; certificates and keys are never overwritten: \
+             remove it, or name another folder",
             file.display()
         )),
         _ => anyhow::Error::new(error).context(format!("cannot write {}", file.display())),
@@ -179,7 +182,7 @@ fn unwritten(file: &Path, error: io::Error) -> anyhow::Error {
 
 fn of_issue(why: NotIssued) -> anyhow::Error {
     match why {
-        NotIssued::Authority(_) | NotIssued::Name(_) => misuse(why),
         NotIssued::Signature(_) => why.into(),
+        _ => misuse(why),
     }
 }

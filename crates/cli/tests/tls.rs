@@ -50,13 +50,19 @@ fn an_authority_issues_and_a_check_says_what_is_wrong() {
 #[test]
 fn nothing_is_overwritten_and_nonsense_is_refused() {
     let folder = Folder::new("refuse");
-    assert!(tls(&folder, &["ca", "pki"]).status.success());
+    for made in ["pki", "other", "foreign", "broken"] {
+        assert!(tls(&folder, &["ca", made]).status.success());
+    }
+    fs::copy(folder.0.join("other/ca.key"), folder.0.join("foreign/ca.key")).unwrap();
+    fs::write(folder.0.join("broken/ca.key"), "no key").unwrap();
     for (args, expected) in [
         (&["ca", "pki"][..], "never overwritten"),
         (
             &["issue", "nowhere", "--san", "a.example"],
             "`trackway tls ca nowhere` makes an authority",
         ),
+        (&["issue", "foreign", "--san", "a.example"], "foreign: ca.key is not the key of ca.crt"),
+        (&["issue", "broken", "--san", "a.example"], "broken: ca.key is no key"),
         (&["issue", "pki", "--san", "a b"], "\"a b\" cannot stand in a certificate"),
         (&["issue", "pki", "--san", "../a"], "\"../a\" cannot stand in a certificate"),
         (

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, SanType, date_time_ymd,
+    KeyUsagePurpose, PublicKeyData as _, SanType, date_time_ymd,
 };
-use rustls::pki_types::UnixTime;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, UnixTime};
 
 use super::names;
 
@@ -44,9 +45,15 @@ pub struct Validity {
 /// Why a certificate cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum NotIssued {
-    /// The authority's files do not belong together, or are none.
-    #[error("the authority's certificate or key cannot be used: {0}")]
-    Authority(rcgen::Error),
+    /// The authority's certificate is none.
+    #[error("ca.crt is no certificate of an authority: {0}")]
+    AuthorityCertificate(rcgen::Error),
+    /// The authority's key is none.
+    #[error("ca.key is no key: {0}")]
+    AuthorityKey(rcgen::Error),
+    /// The authority's files do not belong together.
+    #[error("ca.key is not the key of ca.crt")]
+    AuthorityMismatch,
     /// A name cannot stand in a certificate.
     #[error("{0:?} cannot stand in a certificate: a domain, an email or an address can")]
     Name(String),
@@ -88,11 +95,18 @@ impl Authority {
     /// The authority that was made before.
     ///
     /// # Errors
-    /// When it is none.
+    /// When it is none, or the key is another's.
     pub fn open(authority: &Issued) -> Result<Self, NotIssued> {
-        let key = KeyPair::from_pem(&authority.key).map_err(NotIssued::Authority)?;
-        let issuer = Issuer::from_ca_cert_pem(&authority.certificate, key);
-        Ok(Self(issuer.map_err(NotIssued::Authority)?))
+        let key = KeyPair::from_pem(&authority.key).map_err(NotIssued::AuthorityKey)?;
+        let public = key.subject_public_key_info();
+        let issuer = Issuer::from_ca_cert_pem(&authority.certificate, key)
+            .map_err(NotIssued::AuthorityCertificate)?;
+        let certificate = CertificateDer::from_pem_slice(authority.certificate.as_bytes());
+        let certified = certificate.ok().and_then(|it| names::public_key(&it));
+        if certified != Some(public) {
+            return Err(NotIssued::AuthorityMismatch);
+        }
+        Ok(Self(issuer))
     }
 
     /// Issues a certificate for these names.

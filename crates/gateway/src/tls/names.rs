@@ -36,6 +36,13 @@ pub fn of(certificate: &[u8]) -> Vec<San> {
     extension.value.general_names.iter().filter_map(san).collect()
 }
 
+/// The public key (DER, `SubjectPublicKeyInfo`) in a certificate (DER); `None` if it is malformed.
+#[must_use]
+pub fn public_key(certificate: &[u8]) -> Option<Vec<u8>> {
+    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+    Some(certificate.public_key().raw.to_vec())
+}
+
 fn san(name: &GeneralName<'_>) -> Option<San> {
     match name {
         GeneralName::DNSName(name) => Some(San::Domain(name.to_ascii_lowercase())),
