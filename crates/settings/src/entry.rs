@@ -1,6 +1,7 @@
 //! What stands under a key.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::ops::{Range, RangeInclusive};
 use std::str::FromStr;
 
@@ -89,6 +90,18 @@ impl<'d> Entry<'d> {
     /// When it cannot.
     pub fn parsed<T: FromStr<Err: fmt::Display>>(&self) -> Result<T, Complaint> {
         self.text()?.parse().map_err(|why| self.refuse(why))
+    }
+
+    /// An address and a port.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn socket(&self) -> Result<SocketAddr, Complaint> {
+        self.text()?.parse().map_err(|_| {
+            self.refuse(
+                "an address and a port, such as \"192.0.2.1:5066\" or \"[2001:db8::1]:5066\"",
+            )
+        })
     }
 
     /// A quantity, of which numbers count as their text; its errors say all.

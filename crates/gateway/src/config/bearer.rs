@@ -178,7 +178,10 @@ mod tests {
                 format!("{GATEWAY}node = \"0.10.20.31\""),
                 "2: hfpep.peer.gateway: a peer has either a node, over HF, or a gateway",
             ),
-            ("[[hfpep.peer]]\nto = [\"10.2.0.0/16\"]".to_owned(), "1: hfpep.peer: node is missing"),
+            (
+                "[[hfpep.peer]]\nto = [\"10.2.0.0/16\"]".to_owned(),
+                "1: hfpep.peer: node, over HF, or gateway, over IP, is missing",
+            ),
             (
                 "[hfpep.bearer]\ncongestion-control = \"\"".to_owned(),
                 "2: hfpep.bearer.congestion-control: \"\" is none of the kernel's",

@@ -197,7 +197,7 @@ fn listeners(section: &Section<'_>) -> Result<Vec<Listener>, Complaint> {
     let mut listeners: Vec<Listener> = Vec::new();
     for listener in section.sections("listen")? {
         let entry = listener.needed("at")?;
-        let at: SocketAddr = entry.parsed()?;
+        let at = entry.socket()?;
         if listeners.iter().any(|other| other.at == at) {
             return Err(entry.complain(format!("{at} leads elsewhere already")));
         }
@@ -214,11 +214,12 @@ fn listeners(section: &Section<'_>) -> Result<Vec<Listener>, Complaint> {
 /// A node or a gateway, whichever the section names.
 fn far(section: &Section<'_>) -> Result<Far, Complaint> {
     match (section.get("node")?, section.get("gateway")?) {
-        (_, None) => node(&section.needed("node")?).map(Far::Node),
+        (Some(entry), None) => node(&entry).map(Far::Node),
         (None, Some(gateway)) => server(&gateway).map(Far::Gateway),
         (Some(_), Some(gateway)) => Err(gateway.complain(
             "a peer has either a node, over HF, or a gateway, over IP: remove one of both keys",
         )),
+        (None, None) => Err(section.complain("node, over HF, or gateway, over IP, is missing")),
     }
 }
 

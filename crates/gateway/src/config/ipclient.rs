@@ -92,7 +92,7 @@ pub(super) fn read(section: &Section<'_>) -> Result<IpClient, Complaint> {
 }
 
 pub(super) fn server(entry: &Entry<'_>) -> Result<SocketAddr, Complaint> {
-    let server: SocketAddr = entry.parsed()?;
+    let server = entry.socket()?;
     if server.port() == 0 || server.ip().is_unspecified() {
         let what = format!("{server} is nowhere: an address and port, such as 127.0.0.1:{PORT}");
         return Err(entry.complain(what));

@@ -62,7 +62,7 @@ pub(super) fn read(section: &Section<'_>) -> Result<S5066, Complaint> {
 
 /// Where to listen.
 pub(super) fn listen(entry: &Entry<'_>) -> Result<SocketAddr, Complaint> {
-    let listen: SocketAddr = entry.parsed()?;
+    let listen = entry.socket()?;
     if listen.port() == 0 {
         return Err(entry.complain("the port 0 is not allowed"));
     }
@@ -70,7 +70,7 @@ pub(super) fn listen(entry: &Entry<'_>) -> Result<SocketAddr, Complaint> {
 }
 
 fn modem(entry: &Entry<'_>, listen: SocketAddr) -> Result<SocketAddr, Complaint> {
-    let modem: SocketAddr = entry.parsed()?;
+    let modem = entry.socket()?;
     let what = if modem.port() == 0 || modem.ip().is_unspecified() {
         format!("{modem} is nowhere: an address and port, such as 192.0.2.7:3000")
     } else if modem == listen {

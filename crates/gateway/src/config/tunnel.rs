@@ -202,7 +202,7 @@ fn peer(
 }
 
 fn endpoint(entry: &Entry<'_>, listen: SocketAddr) -> Result<SocketAddr, Complaint> {
-    let endpoint: SocketAddr = entry.parsed()?;
+    let endpoint = entry.socket()?;
     let ip = endpoint.ip();
     let what = if endpoint.port() == 0 || ip.is_unspecified() || ip.is_multicast() {
         format!("{endpoint} is nowhere: an address and port, such as 192.0.2.2:{PORT}")
@@ -296,7 +296,7 @@ mod tests {
             (
                 "a.key\"",
                 "a.key\"\nlisten = \"here\"",
-                "4: tunnel.listen: \"here\" is not allowed: invalid socket address syntax",
+                "4: tunnel.listen: \"here\" is not allowed: an address and a port",
             ),
             ("a.key\"", "a.key\"\nmtu = 500", "4: tunnel.mtu: 500 is not allowed: 1280 to 65535"),
             (
