@@ -2,18 +2,19 @@
 # shellcheck shell=bash
 
 describe_hf() {
-    description="Two hosts, between them HF radio of 9600 bit/s in 3 kHz, bit error rate 1e-5, STANAG 5066 and IP over it."
-    hf_octets=10000 hf_pings=3 hf_limit=75
+    hf_octets=10000 hf_pings=3 hf_limit=75 hf_ber=1e-5
     if $is_quick; then
-        hf_octets=2000 hf_pings=1 hf_limit=40
+        hf_octets=2000 hf_pings=1 hf_limit=40 hf_ber=0
     fi
+    description="Two hosts, between them HF radio of 9600 bit/s in 3 kHz, bit error rate $hf_ber, STANAG 5066 and IP over it."
 }
 
 # There is nothing to compare with: the radio carries no IP by itself.
 run_hf_real() {
     local node
     mkdir -p "$out" || exit 1
-    head -c $hf_octets /dev/urandom > "$directory/file"
+    make_page
+    make_certificates
     hops=1
     for node in 0 1; do
         ip netns add "$net-$node"
@@ -22,21 +23,50 @@ run_hf_real() {
         ip -n "$net-$node" link set dev lo up
     done
     start_radio
-    start_clients 0 0.10.20.31 1 2
-    start_clients 1 0.10.20.30 2 1
-    for node in 0 1; do
-        wait_for "IP and TCP over HF" is_bound $node
-    done
-    ping_by_radio
-    start web 1 python3 -u -m http.server --directory "$directory" 8000
+    start_clients
+    start web 1 python3 -u -m http.server --directory "$directory/www" 8000
+    start web-tls 1 python3 -uc "$https_server" "$directory/www" "$directory/far/$page_host"
     wait_for "the web server" listens 1 8000
-    curl_by_radio plain 10.88.0.2
-    curl_by_radio with 10.89.0.2
+    wait_for "the web server with TLS" listens 1 8443
+    ping_by_radio
+    curl_by_radio ip "TCP over IP client" "http://10.88.0.2:8000/page"
+    curl_by_radio pep "HF-PEP" "http://10.89.0.2:8000/page"
+    curl_by_radio tls "HF-PEP, TLS from end to end" "https://$page_host:8443/page" 10.89.0.2 far
+    curl_by_radio proxies "HF-PEP, TLS proxies" "https://$page_host:8443/page" 10.90.0.2 near
     stop web
+    stop web-tls
     stop radio
     remove_chain
     print_radio_table
 }
+
+# Words, as pages have them: they can be compressed, but for what TLS has encrypted.
+make_page() {
+    mkdir "$directory/www"
+    head -c $hf_octets README.md > "$directory/www/page"
+}
+
+# An authority for each side: programs trust the near one, the far gateway trusts the far one.
+make_certificates() {
+    local side
+    for side in near far; do
+        "$trackway" tls ca "$directory/$side" > "$directory/tls.log" 2>&1 &&
+            "$trackway" tls issue "$directory/$side" --san $page_host > "$directory/tls.log" 2>&1 ||
+            { cat "$directory/tls.log" && exit 1; }
+    done
+}
+
+page_host=page.example
+https_server='
+import functools, http.server, ssl, sys
+folder, certificate = sys.argv[1:]
+handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=folder)
+server = http.server.ThreadingHTTPServer(("", 8443), handler)
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain(certificate + ".crt", certificate + ".key")
+server.socket = context.wrap_socket(server.socket, server_side=True)
+server.serve_forever()
+'
 
 # The same radio below our own TCP.
 run_hf_simulated() {
@@ -49,7 +79,7 @@ duration = "10min"
 [[hf]]
 stations = ["a", "b"]
 waveform = "9600/short"
-channel = "ber:1e-5"
+channel = "ber:$hf_ber"
 
 [[tcp]]
 from = "b"
@@ -68,30 +98,56 @@ END
 
 # Both radios are one program; it listens in either namespace.
 start_radio() {
-    "$trackway" hf --netns-a "$net-0" --netns-b "$net-1" --speed 9600 --ber 1e-5 --seed $seed --short-numbers \
+    "$trackway" hf --netns-a "$net-0" --netns-b "$net-1" --speed 9600 --ber $hf_ber --seed $seed --short-numbers \
         --timeline "$out/hf.svg" --capture "$out" --json \
         > "$directory/radio.out" 2> "$directory/radio.log" < /dev/null &
     pids[radio]=$!
     wait_for "the radio" grep -q 'ready' "$directory/radio.log"
 }
 
-# start_clients NODE PEERS_NODE_ADDRESS OWN_NUMBER PEERS_NUMBER
-#
-# Each host has two addresses: TCP to 10.88.0.0/16 goes as IP, TCP to 10.89.0.0/16 by HF-PEP.
+# Each host has three addresses: TCP to 10.88.0.0/16 goes as IP, to 10.89.0.0/16 by HF-PEP, and to
+# 10.90.0.0/16 by HF-PEP with TLS that ends at the gateways.
 start_clients() {
-    start_gateway "$1" << END
+    start_client 0 0.10.20.31 1 2 "" << END
+[[rule]]
+name = "tls"
+to = ["10.90.0.0/16"]
+tls = "near"
+
+[[tls]]
+name = "near"
+role = "server"
+certificate = "near/$page_host.crt"
+key = "near/$page_host.key"
+END
+    start_client 1 0.10.20.30 2 1 'tls = "far"' << END
+[[tls]]
+name = "far"
+role = "client"
+trust-anchors = "far/ca.crt"
+END
+    for node in 0 1; do
+        wait_for "IP and TCP over HF" is_bound $node
+    done
+}
+
+# start_client NODE PEERS_NODE_ADDRESS OWN_NUMBER PEERS_NUMBER HFPEP: more is read from standard input.
+start_client() {
+    cat - <(cat << END
 [ipclient]
-addresses = ["10.88.0.$3/32", "10.89.0.$3/32"]
+addresses = ["10.88.0.$3/32", "10.89.0.$3/32", "10.90.0.$3/32"]
 
 [[ipclient.route]]
 node = "$2"
-to = ["10.88.0.$4/32", "10.89.0.$4/32"]
+to = ["10.88.0.$4/32", "10.89.0.$4/32", "10.90.0.$4/32"]
 
 [hfpep]
+$5
 [[hfpep.peer]]
 node = "$2"
-to = ["10.89.0.$4/32"]
+to = ["10.89.0.$4/32", "10.90.0.$4/32"]
 END
+    ) | start_gateway "$1"
 }
 
 is_bound() {
@@ -113,21 +169,58 @@ ping_by_radio() {
     result[answers]="$(grep -c 'bytes from' "$directory/ping.out") of $hf_pings"
 }
 
-# curl_by_radio WAY ADDRESS
+# curl_by_radio WAY TITLE URL [ADDRESS AUTHORITY]: the address for the name of the URL, and whom to
+# trust for it.
 curl_by_radio() {
-    local size first time began=$SECONDS
+    local way=$1 title=$2 url=$3 size first time before began more=()
+    [ $# = 3 ] || more=(--resolve "$page_host:8443:$4" --cacert "$directory/$5/ca.crt")
     rm -f "$directory/download"
-    start curl 0 curl -sS --max-time $hf_limit -o "$directory/download" \
-        -w '%{time_starttransfer} %{time_total} %{size_download}\n' "http://$2:8000/file"
+    before=$(octets_to_radio)
+    began=$SECONDS
+    start curl 0 curl -sS --max-time $hf_limit -o "$directory/download" "${more[@]}" \
+        -w '%{time_starttransfer} %{time_total} %{size_download}\n' "$url"
     while is_running curl; do
         size=$(size_of "$directory/download")
-        progress "curl: $size of $hf_octets octets after $((SECONDS - began)) s"
+        progress "$title: curl has $size of $hf_octets octets after $((SECONDS - began)) s"
     done
     read -r first time size < "$directory/curl.out"
-    result[$1,first]=$(LC_ALL=C printf '%.1f s' "$first")
-    result[$1,time]=$(LC_ALL=C printf '%.1f s' "$time")
-    [ "$size" = $hf_octets ] || result[$1,time]="unfinished: $size octets"
-    result[$1,goodput]=$(goodput "$size" "$time")
+    result[$way,first]=$(LC_ALL=C printf '%.1f s' "$first")
+    result[$way,time]=$(LC_ALL=C printf '%.1f s' "$time")
+    result[$way,goodput]=$(goodput "$size" "$time")
+    wait_for_silence "$title"
+    result[$way,octets]=$(($(octets_to_radio) - before))
+    cmp -s "$directory/download" "$directory/www/page" ||
+        result[$way,time]="unfinished: $size octets"
+}
+
+# Lets the radio carry what is left of an exchange: ends, and what acknowledges them.
+wait_for_silence() {
+    local tries
+    for tries in $(seq 15); do
+        progress "$1: the radio finishes"
+        is_silent && break
+    done
+    progress "$1: the radio finishes"
+}
+
+# Whether no connection of curl's is left, at either end.
+is_silent() {
+    local node
+    for node in 0 1; do
+        ip netns exec "$net-$node" ss -Htn '( sport = :8000 or sport = :8443 or dport = :8000 or dport = :8443 )' |
+            grep -q . && return 1
+        gateway_status $node | grep -q '"waits_for"' && return 1
+    done
+    return 0
+}
+
+# What both gateways have given to their nodes: parts of streams, and datagrams with the headers that
+# they have there.
+octets_to_radio() {
+    local status
+    status=$(gateway_status 0 && gateway_status 1)
+    echo $(($(numbers_of '((slep|ipclient)_octets_handed|ipclient_headers_octets_after)' <<< "$status" | sum) -
+        $(numbers_of ipclient_headers_octets_before <<< "$status" | sum)))
 }
 
 # goodput OCTETS SECONDS
@@ -147,12 +240,26 @@ print_radio_table() {
     radio_line "  acknowledgements" "$(of_radio acks)"
     radio_line "time on the air" "$(of_radio on_air_s) s"
     echo
-    line "" "TCP over IP client" "HF-PEP" "ratio"
-    row "curl, $((hf_octets / 1000)) KB: whole file" time
-    row "  first octet of the answer" first
-    row "  goodput" goodput
+    way_line "curl, text of $((hf_octets / 1000)) KB" "first octet" "whole page" goodput "given to HF"
+    way ip "http, TCP over IP client"
+    way pep "http, HF-PEP"
+    way tls "https, HF-PEP, TLS end to end"
+    way proxies "https, HF-PEP, TLS proxies"
+    echo
+    echo "The text is the beginning of README.md. HF-PEP compresses it, but for what TLS hides; with TLS proxies, TLS"
+    echo "ends at the gateway beside curl and begins anew at the other. Given to HF is what both gateways gave their nodes."
     echo
     echo "Who transmitted when: $out/hf.svg; every frame: $out/a.pcapng, $out/b.pcapng (Wireshark)."
+}
+
+# way WAY TITLE
+way() {
+    way_line "$2" "${result[$1,first]}" "${result[$1,time]}" "${result[$1,goodput]}" \
+        "${result[$1,octets]} octets"
+}
+
+way_line() {
+    printf '%-34s %12s %12s %14s %14s\n' "$@"
 }
 
 radio_line() {
