@@ -66,9 +66,9 @@ impl Diversion {
         let families: Vec<_> = plan.families().collect();
         let mut diversion = Self { plan, nft, netlink, families: Vec::new() };
         for family in families {
+            diversion.families.push(family);
             change(&mut diversion.netlink, family, true)
                 .with_context(|| format!("no rule for connections diverted to {family}"))?;
-            diversion.families.push(family);
         }
         Ok(diversion)
     }

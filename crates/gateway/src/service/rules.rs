@@ -54,10 +54,10 @@ impl Rules {
         self.table.decide_by(rule, &flow)
     }
 
-    /// What becomes of a TCP connection that nobody has decided on.
+    /// What becomes of a TCP connection that was made to HF-PEP itself.
     pub(super) fn decide(&mut self, now: Time, from: SocketAddr, to: SocketAddr) -> Decision<'_> {
         let flow = flow(self.entrances.as_mut(), now, from, to);
-        self.table.decide(&flow, 0)
+        self.table.decide_split(&flow)
     }
 
     /// Follows other rules from now on, and tells what has changed.

@@ -214,12 +214,17 @@ impl Table {
             }
             None => self.config.position(&flow),
         };
-        self.count(matching, &flow, header.total_len)
+        self.count(matching, self.config.is_split(&flow), header.total_len)
     }
 
     /// Decides on a flow, and counts it as one hit of so many octets.
     pub fn decide(&mut self, flow: &Flow<'_>, octets: usize) -> Decision<'_> {
-        self.count(self.config.position(flow), flow, octets)
+        self.count(self.config.position(flow), self.config.is_split(flow), octets)
+    }
+
+    /// Decides on a flow that HF-PEP has already, unless a rule has it elsewhere, and counts it as one hit.
+    pub fn decide_split(&mut self, flow: &Flow<'_>) -> Decision<'_> {
+        self.count(self.config.position(flow), true, 0)
     }
 
     /// The same where the rule that matches is known, by its name, or that none does. If it has gone
@@ -229,11 +234,11 @@ impl Table {
             rule.and_then(|name| self.config.rules.iter().position(|it| it.name == name));
         let has_gone = position.is_none() && rule.is_some();
         let position = if has_gone { self.config.position(flow) } else { position };
-        self.count(position, flow, 0)
+        self.count(position, true, 0)
     }
 
-    fn count(&mut self, position: Option<usize>, flow: &Flow<'_>, octets: usize) -> Decision<'_> {
-        let decision = self.config.decision(position, self.config.is_split(flow));
+    fn count(&mut self, position: Option<usize>, is_split: bool, octets: usize) -> Decision<'_> {
+        let decision = self.config.decision(position, is_split);
         let place = position.unwrap_or(self.config.rules.len());
         if let Some(counters) = self.counters.get_mut(place) {
             counters.hits += 1;

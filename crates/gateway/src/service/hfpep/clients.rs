@@ -26,11 +26,16 @@ impl Pep {
         let call = Call { far, client, target, options };
         let Some(profile) = tls else {
             let target = Target::Address { source: client, destination: target };
-            return self.open(now, Wire::new(stream, None), &call, Opening { target, tls: None });
+            return self.open(
+                now,
+                Wire::to_program(stream, None),
+                &call,
+                Opening { target, tls: None },
+            );
         };
         let session = self.targets.termination.accept(&profile);
         let has_session = session.is_some();
-        let wire = Wire::new(stream, session);
+        let wire = Wire::to_program(stream, session);
         if !has_session {
             return self.refuse(wire);
         }

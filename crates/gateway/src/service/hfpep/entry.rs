@@ -107,7 +107,12 @@ impl Entry {
         let gone: Vec<Listener> = self.listeners.extract_if(.., has_gone).collect();
         self.listeners.extend(added);
         let mut arrived = Vec::new();
-        gone.iter().for_each(|listener| self.accept(listener, &mut arrived));
+        for listener in &gone {
+            let mut before = None;
+            while before.replace(arrived.len()) != Some(arrived.len()) {
+                self.accept(listener, &mut arrived);
+            }
+        }
         Ok(arrived)
     }
 

@@ -383,7 +383,7 @@ impl Service for Pep {
                 ("hfpep_connections_lost".to_owned(), dialled.lost),
             ]);
         }
-        let turned_away = self.entry.turned_away();
+        let turned_away = self.entry.turned_away() + self.fast.turned_away();
         counters.push(("hfpep_connections_without_descriptor".to_owned(), turned_away));
         let mut rules = self.rules.counters();
         rules.extend(self.entry.blocked());

@@ -67,8 +67,7 @@ impl Targets {
         let source = self.admission.check(node, &opening.target).map_err(|why| {
             self.counters.targets_forbidden += 1;
             if let Some(left_out) = self.complaints.admit(now, Subject::TargetForbidden) {
-                let node = node.map(tracing::field::display);
-                warn!(node, left_out, "connection for another end not made: {why}");
+                warn!(left_out, "connection for another end not made: {why}");
             }
             Reason::BLOCKED
         })?;
@@ -88,7 +87,7 @@ impl Targets {
             self.fail();
             reason_of(&error)
         })?;
-        Ok(Wire::new(stream, session))
+        Ok(Wire::to_program(stream, session))
     }
 
     /// A target has taken the connection.

@@ -56,13 +56,18 @@ impl Wire {
     pub(super) fn new(stream: TcpStream, session: Option<Session>) -> Self {
         // What little there is goes at once; the radio gathers.
         let _ = stream.set_nodelay(true);
+        let tls = session.map(|session| Box::new(Tls { session, untaken: Vec::new() }));
+        Self { stream, tls }
+    }
+
+    /// The same to a program, which is asked now and then whether it is still there.
+    pub(super) fn to_program(stream: TcpStream, session: Option<Session>) -> Self {
         // A host that has vanished without a word is noticed though nothing is sent to it.
         let _ = setsockopt(&stream, sockopt::KeepAlive, &true);
         let _ = setsockopt(&stream, sockopt::TcpKeepIdle, &IDLE);
         let _ = setsockopt(&stream, sockopt::TcpKeepInterval, &PROBE);
         let _ = setsockopt(&stream, sockopt::TcpKeepCount, &PROBES);
-        let tls = session.map(|session| Box::new(Tls { session, untaken: Vec::new() }));
-        Self { stream, tls }
+        Self::new(stream, session)
     }
 
     /// Whether TLS is spoken here.

@@ -16,7 +16,6 @@ mod stats;
 mod status;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -26,9 +25,10 @@ use proto::hfpep::Opening;
 use proto::ip::Prefix;
 use proto::slep::Reason;
 use proto::time::{Time, earliest};
-use tracing::{debug, warn};
+use tracing::debug;
 
 use super::connection::Connection;
+use super::gate::Gate;
 use super::status::{Gateway, Session};
 use super::targets::Targets;
 use super::wire::Wire;
@@ -58,6 +58,7 @@ pub(super) struct Fast {
     epoll: Epoll,
     events: Vec<EpollEvent>,
     listener: Option<TcpListener>,
+    gate: Gate,
     /// Who may connect to it.
     from: Vec<Prefix>,
     pools: BTreeMap<SocketAddr, Pool>,
@@ -100,6 +101,7 @@ impl Fast {
             epoll,
             events: vec![EpollEvent::empty(); EVENTS],
             listener,
+            gate: Gate::new(),
             from: bearer.from.clone(),
             pools,
             links: BTreeMap::new(),
@@ -207,6 +209,11 @@ impl Fast {
         stats
     }
 
+    /// Connections of other gateways that were reset because no descriptor was left.
+    pub(super) fn turned_away(&self) -> u64 {
+        self.gate.turned_away()
+    }
+
     /// How many connections of programs it carries.
     pub(super) fn len(&self) -> usize {
         self.sessions().count()
@@ -255,16 +262,7 @@ impl Fast {
     fn accept(&mut self, now: Time, targets: &mut Targets) {
         for _ in 0..ACCEPTS {
             let Some(listener) = &self.listener else { return };
-            let (stream, from) = match listener.accept() {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    if !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionAborted)
-                    {
-                        warn!(%error, "no connection of another gateway can be taken");
-                    }
-                    return;
-                }
-            };
+            let Some((stream, from)) = self.gate.accept(listener) else { return };
             if stream.set_nonblocking(true).is_err() {
                 continue;
             }

@@ -74,7 +74,6 @@ impl Pool {
 
     /// A connection could not be made, or one of the pool was lost after so long.
     pub(super) fn fall(&mut self, now: Time, lost: Option<(LinkId, Duration)>) {
-        self.is_up = false;
         if let Some((link, age)) = lost {
             self.ready.remove(&link);
             self.dialled.remove(&link);
@@ -82,6 +81,7 @@ impl Pool {
                 self.patience = SHORTEST;
             }
         }
+        self.is_up &= !self.ready.is_empty();
         // Several may fail for one reason.
         if self.retry_at.is_none_or(|at| at <= now) {
             self.retry_at = Some(now + self.patience);
@@ -95,7 +95,8 @@ impl Pool {
     }
 
     pub(super) fn next_timeout(&self) -> Option<Time> {
-        self.retry_at.filter(|_| self.ready.is_empty() && self.dialled.is_empty())
+        let is_empty = self.ready.is_empty() && self.dialled.is_empty();
+        self.retry_at.filter(|_| self.wanted > 0 && is_empty)
     }
 
     /// How many are established.
