@@ -240,6 +240,7 @@ impl Run {
                 }
                 client::Event::Availability { .. }
                 | client::Event::Bound { .. }
+                | client::Event::FlowOff
                 | client::Event::FlowOn
                 | client::Event::HardLink(_)
                 | client::Event::Management { .. }

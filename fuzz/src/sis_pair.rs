@@ -411,6 +411,7 @@ impl User {
             client::Event::HardLink(HardLinkEvent::Indicated(link)) => self.asked = Some(link),
             client::Event::Availability { .. }
             | client::Event::Bound { .. }
+            | client::Event::FlowOff
             | client::Event::FlowOn
             | client::Event::HardLink(_)
             | client::Event::Management { .. }

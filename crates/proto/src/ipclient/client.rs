@@ -271,7 +271,8 @@ impl IpClient {
             client::Event::Availability { status, .. } => {
                 self.is_radio_off = status == NodeStatus::OFF;
             }
-            client::Event::FlowOn
+            client::Event::FlowOff
+            | client::Event::FlowOn
             | client::Event::HardLink(_)
             | client::Event::Management { .. }
             | client::Event::Peer(_) => {}

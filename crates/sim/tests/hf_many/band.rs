@@ -214,6 +214,7 @@ impl Band {
                         client::Event::Availability { .. }
                         | client::Event::Bound { .. }
                         | client::Event::Close
+                        | client::Event::FlowOff
                         | client::Event::FlowOn
                         | client::Event::HardLink(_)
                         | client::Event::Management { .. }

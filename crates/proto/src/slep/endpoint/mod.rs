@@ -237,6 +237,7 @@ impl Slep {
                     self.events.push_back(Event::Close);
                 }
                 client::Event::Confirmed(id) => self.handle_confirmed(now, id),
+                client::Event::FlowOff => self.window.handle_flow_off(),
                 client::Event::Received(received) => self.receive(now, &received),
                 client::Event::Refused(reason) => {
                     self.events.push_back(Event::Refused(reason));

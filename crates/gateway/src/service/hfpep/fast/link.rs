@@ -24,10 +24,13 @@ use crate::tls::Failure;
 
 /// How long an opening that has begun may take to be whole.
 const OPENING: Duration = Duration::from_secs(10);
-/// How long the answer may take: longer than the far end waits for its target.
-const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+/// How long the answer may take: longer than a connection to the far end, its own to the target and the
+/// handshake with that.
+const ANSWER_WITHIN: Duration = Duration::from_secs(90);
 /// How long the other end may take to read that it is refused.
 const FAREWELL: Duration = Duration::from_secs(10);
+/// Pieces of what it sends meanwhile that are read in one go.
+const FAREWELLS: usize = 64;
 /// How long a program may take to read what came before a reset.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 /// Between two looks at whether the other end has all.
@@ -438,13 +441,15 @@ impl Link {
     fn part(&mut self) -> Step {
         let is_broken = self.bearer.flush().is_err();
         let mut octets = [0; 4096];
-        loop {
+        // Who sends without end has its turn like all others.
+        for _ in 0..FAREWELLS {
             match self.bearer.read(&mut octets) {
                 Heard::Octets(_) => {}
                 Heard::Nothing if !is_broken && !self.is_bearer_broken => return Step::Wait,
                 _ => return Step::Over,
             }
         }
+        Step::Again
     }
 }
 

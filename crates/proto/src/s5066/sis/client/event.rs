@@ -28,6 +28,8 @@ pub enum Event {
     Close,
     /// A U_PDU was delivered.
     Confirmed(SendId),
+    /// The node takes no more until the flow is on again.
+    FlowOff,
     /// The flow is on again after it was off.
     FlowOn,
     /// Something about a hard link.

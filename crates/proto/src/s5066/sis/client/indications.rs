@@ -46,7 +46,9 @@ impl Client {
                 return;
             }
             Primitive::DataFlowOff => {
-                self.is_flow_on = false;
+                if std::mem::replace(&mut self.is_flow_on, false) {
+                    self.events.push_back(Event::FlowOff);
+                }
                 return;
             }
             Primitive::KeepAlive => {

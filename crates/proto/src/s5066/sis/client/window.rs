@@ -13,11 +13,15 @@ use crate::time::Time;
 const INITIAL: usize = 16 << 10;
 /// U_PDUs that a node has without having confirmed them at most: half of what ours takes for a flood.
 const MOST: usize = 4_096;
+/// Of what is confirmed, the share by which a node may have more after it had turned the flow off.
+const REGAINED: usize = 64;
 
 /// The octets that a node has without having confirmed them, and how many it may have.
 #[derive(Debug)]
 pub struct Window {
     bounds: (usize, usize),
+    /// What the node may have at most, by when it turned the flow off.
+    ceiling: usize,
     horizon: Duration,
     size: usize,
     octets: usize,
@@ -37,7 +41,7 @@ impl Window {
     #[must_use]
     pub fn new(bounds: (usize, usize), horizon: Duration) -> Self {
         let size = INITIAL.max(bounds.0).min(bounds.1);
-        Self { bounds, horizon, size, octets: 0, u_pdus: 0 }
+        Self { bounds, ceiling: bounds.1, horizon, size, octets: 0, u_pdus: 0 }
     }
 
     /// The node has a U_PDU of so many octets; give back what this returns when it has it no more.
@@ -59,8 +63,16 @@ impl Window {
         if had_enough || sample > self.size {
             // A quarter of the way to what the sample says.
             let size = self.size - self.size / 4 + sample / 4;
-            self.size = size.max(self.bounds.0).min(self.bounds.1);
+            self.size = size.max(self.bounds.0).min(self.ceiling);
         }
+        self.ceiling = (self.ceiling + share.octets / REGAINED).min(self.bounds.1);
+    }
+
+    /// The node has turned the flow off: it has more than it takes. While the flow is off not even what is
+    /// urgent goes to it, so it gets less from now on, and only by and by as much again.
+    pub fn handle_flow_off(&mut self) {
+        self.ceiling = (self.octets - self.octets / 8).max(self.bounds.0);
+        self.size = self.size.min(self.ceiling);
     }
 
     /// The node has it no more, and has not confirmed it.

@@ -142,7 +142,8 @@ impl Default for FlowControl {
     fn default() -> Self {
         Self {
             off: Backlog { octets: 512 << 10, u_pdus: 1_024 },
-            on: Backlog { octets: 256 << 10, u_pdus: 512 },
+            // Close to it: what is urgent waits at the client meanwhile.
+            on: Backlog { octets: 480 << 10, u_pdus: 960 },
             flood: Backlog { octets: 2 << 20, u_pdus: 8_192 },
         }
     }

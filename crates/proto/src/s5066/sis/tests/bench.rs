@@ -168,6 +168,7 @@ fn tell(event: &client::Event) -> String {
         client::Event::Bound { mtu } => format!("bound {mtu}"),
         client::Event::Close => "close".into(),
         client::Event::Confirmed(SendId(id)) => format!("confirmed {id}"),
+        client::Event::FlowOff => "flow off".into(),
         client::Event::FlowOn => "flow on".into(),
         client::Event::HardLink(event) => match event {
             client::HardLinkEvent::Established(_) => "link established".into(),

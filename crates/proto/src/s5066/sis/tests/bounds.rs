@@ -39,7 +39,7 @@ fn flow_goes_off_when_much_waits_and_on_when_little_does() {
     bench.server.poll_request(bench.now, 0).unwrap();
     bench.run();
 
-    assert_eq!(bench.take_trace(), ["0: bound 2048", "0: flow on"]);
+    assert_eq!(bench.take_trace(), ["0: bound 2048", "0: flow off", "0: flow on"]);
     assert_eq!(bench.server.stats().clients.flow_off, 1);
 }
 
