@@ -57,7 +57,7 @@ fn a_rule_that_decided_elsewhere_is_counted_and_one_that_has_gone_is_asked_for_a
 
     let said = [Some("b"), None, Some("gone")].map(|name| tell(&table.decide_by(name, &flow)));
 
-    assert_eq!(said, ["b: ipclient", "-: ipclient", "a: ipclient"]);
+    assert_eq!(said, ["b: hfpep", "-: hfpep", "a: hfpep"]);
     let hits: Vec<_> = table.counters().map(|(_, it)| it.hits).collect();
     assert_eq!(hits, [1, 1, 1]);
 }

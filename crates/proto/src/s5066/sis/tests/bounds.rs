@@ -64,7 +64,7 @@ fn a_client_that_is_deaf_to_flow_control_is_closed_and_others_are_not() {
     bench.send(1, to_b(b"x"));
 
     let trace = bench.take_trace();
-    assert_eq!(trace[2..], ["0: unbound: too many invalid primitives", "0: closed"]);
+    assert_eq!(trace[2..], ["0: flow off", "0: unbound: too many invalid primitives", "0: closed"]);
     assert_eq!(bench.server.stats().connections.closed_flood, 1);
     assert_eq!(bench.server.stats().submitted.dropped_unbound, 6);
     assert_eq!(bench.requests().len(), 1);
