@@ -79,6 +79,7 @@ pub(super) enum Fault {
 /// transmission, and eight that are not answered.
 const OUTAGES: [Duration; 3] =
     [Duration::from_secs(180), Duration::from_secs(360), Duration::from_secs(720)];
+
 pub(super) fn claim() -> Claim {
     Claim {
         id: "hf-survive",

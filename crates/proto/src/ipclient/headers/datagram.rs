@@ -1,7 +1,7 @@
 //! Datagrams with compressed headers.
 //!
 //! ```text
-//!   bits  2    1        2      0, 8      2, 10   1, 9         17, 1
+//!   bits  2    1        2      0, 8      2, 10   1, 9         1, 18
 //!       +----+--------+------+----------+------+-------+----------------+
 //!       | 11 | IPv6   | kind | protocol | TTL  | class | ident (IPv4),  |
 //!       |    |        |      | if other |      |       | label (IPv6)   |

@@ -29,7 +29,7 @@ pub(in crate::service::hfpep) struct Stats {
     pub(super) arrivals_refused: u64,
     /// Connections that began with something else than an opening.
     pub(super) openings_malformed: u64,
-    /// Octets that programs here wrote, and were given, over connections that are over.
+    /// Octets that programs here wrote, and were given.
     pub(super) octets_written: u64,
     pub(super) octets_read: u64,
 }
