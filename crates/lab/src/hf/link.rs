@@ -107,7 +107,7 @@ impl Link {
         built.world.run_until(BEGIN);
         built.world.record_hf(built.hf);
         built.run(self.limit);
-        records(&mut built.world, built.hf)
+        records(&mut built.world, built.hf, BEGIN)
     }
 
     fn build(&self, seed: u64) -> Built {
@@ -237,18 +237,18 @@ impl Built {
     }
 }
 
-/// What both stations did and heard since they are recorded, with times that count from [`BEGIN`].
-pub(super) fn records(world: &mut World, hf: HfId) -> Vec<(String, Vec<Record>)> {
+/// What both stations did and heard since they are recorded, with times that count from `begin`.
+pub(super) fn records(world: &mut World, hf: HfId, begin: Time) -> Vec<(String, Vec<Record>)> {
     let mut stations = vec![("sender".to_owned(), vec![]), ("receiver".to_owned(), vec![])];
     while let Some(record) = world.poll_hf_record(hf) {
-        stations[record.station.0].1.push(from_begin(record.record));
+        stations[record.station.0].1.push(since(record.record, begin));
     }
     stations
 }
 
-/// A station's record with times that count from the begin of the transfer.
-fn from_begin(record: Record) -> Record {
-    let since = |at: Time| Time::ZERO + at.since(BEGIN);
+/// A station's record with times that count from `begin`.
+fn since(record: Record, begin: Time) -> Record {
+    let since = |at: Time| Time::ZERO + at.since(begin);
     match record {
         Record::Heard { at, is_good, octets } => Record::Heard { at: since(at), is_good, octets },
         Record::Keyed { start, end, waveform } => {

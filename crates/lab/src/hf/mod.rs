@@ -8,6 +8,7 @@ mod compare;
 mod errors;
 mod headers;
 mod hfpep;
+mod interactive;
 mod ipclient;
 mod key_ups;
 pub mod link;
@@ -45,7 +46,7 @@ pub fn claims() -> Vec<Claim> {
     claims.push(errors::claim());
     claims.push(headers::claim());
     claims.extend(hfpep::claims());
-    claims.extend([survive::claim(), tls::claim()]);
+    claims.extend([interactive::claim(), survive::claim(), tls::claim()]);
     claims.push(shared::claim());
     claims
 }

@@ -2,16 +2,15 @@
 
 mod report;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use proto::s5066::sis::Mode;
 use proto::time::Time;
-use sim::app::dialogue::{Side, Stats, Turn};
+use sim::app::dialogue::{Side, Stats};
 use sim::hf::{Channel, StationId};
 
 use super::link::{self, BEGIN, Carrier, Link};
-use super::talk::{STATIONS, Talks, noise, turn};
+use super::talk::{STATIONS, Script, Talks, noise, turn};
 use super::transfer::{BUFFER, LIMIT, Row};
 use super::{GROUP, radio};
 use crate::claim::{Claim, Exchange, Metric, Outcome};
@@ -158,10 +157,11 @@ impl Survival {
     }
 
     /// What is said over each connection.
-    fn scripts(&self) -> Vec<Arc<[Turn]>> {
+    fn scripts(&self) -> Vec<Script> {
         use Side::{Client, Server};
-        let said = |turns: &[(Side, usize)]| -> Arc<[Turn]> {
-            turns.iter().map(|&(speaker, octets)| turn(speaker, noise(octets))).collect()
+        let said = |turns: &[(Side, usize)]| {
+            let turns = turns.iter().map(|&(speaker, octets)| turn(speaker, noise(octets)));
+            Script::at_once(turns.collect())
         };
         let away = || said(&[(Client, OCTETS), (Server, CONFIRMATION)]);
         let back = || said(&[(Client, REQUEST), (Server, OCTETS), (Client, CONFIRMATION)]);
@@ -242,7 +242,7 @@ impl Survival {
             name: "hf-survive-timeline".to_owned(),
             title: "200 kB by HF-PEP at 9600 bit/s, with a break of three minutes".to_owned(),
             subtitle: "Unanswered transmissions, the link given up, calls, the rest".to_owned(),
-            stations: link::records(&mut talks.world, talks.hf),
+            stations: link::records(&mut talks.world, talks.hf, BEGIN),
         }
     }
 }

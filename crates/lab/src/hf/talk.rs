@@ -26,6 +26,20 @@ pub(super) struct Talks {
     speakers: Vec<[AppId; 2]>,
 }
 
+/// A conversation that is to be had.
+pub(super) struct Script {
+    /// When the client connects.
+    pub start: Time,
+    pub turns: Arc<[Turn]>,
+}
+
+impl Script {
+    /// One that begins at [`BEGIN`].
+    pub(super) fn at_once(turns: Arc<[Turn]>) -> Self {
+        Self { start: BEGIN, turns }
+    }
+}
+
 /// What is said by one side.
 pub(super) fn turn(speaker: Side, octets: impl Into<Arc<[u8]>>) -> Turn {
     Turn { speaker, octets: octets.into() }
@@ -38,15 +52,15 @@ pub(super) fn noise(len: usize) -> Vec<u8> {
 }
 
 impl Talks {
-    /// These conversations, which all begin at once at [`BEGIN`].
-    pub(super) fn new(link: &Link, seed: u64, scripts: &[Arc<[Turn]>]) -> Self {
+    /// These conversations, each of which begins at its time.
+    pub(super) fn new(link: &Link, seed: u64, scripts: &[Script]) -> Self {
         let Network { mut world, hf, hosts: [a, b], addresses: [_, to], tcp } = link.network(seed);
-        let speakers = scripts.iter().zip(0_u16..).map(|(turns, number)| {
+        let speakers = scripts.iter().zip(0_u16..).map(|(script, number)| {
             let config = Config {
                 server: SocketAddr::new(to, SERVER + number),
                 port: CLIENT + number,
-                start: BEGIN,
-                turns: Arc::clone(turns),
+                start: script.start,
+                turns: Arc::clone(&script.turns),
                 tcp,
             };
             let server = world.add_app(b, Speaker::new(Side::Server, config.clone()));
@@ -70,6 +84,14 @@ impl Talks {
         let Self { world, speakers, .. } = self;
         world.run(until, |world| {
             speakers.iter().flatten().all(|app| side(world, *app).finished.is_some())
+        });
+    }
+
+    /// Runs until all turns of the first conversation are over, or until then.
+    pub(super) fn run_until_first_finished(&mut self, until: Time) {
+        let Self { world, speakers, .. } = self;
+        world.run(until, |world| {
+            speakers.iter().take(1).flatten().all(|app| side(world, *app).finished.is_some())
         });
     }
 

@@ -9,7 +9,7 @@ use proto::s5066::sis::Mode;
 use sim::app::dialogue::{Side, Turn};
 
 use super::link::{BEGIN, Carrier, Link};
-use super::talk::{Talks, noise, turn};
+use super::talk::{Script, Talks, noise, turn};
 use super::transfer::{BUFFER, LIMIT, Row};
 use super::{GROUP, radio};
 use crate::claim::{Claim, Metric, Outcome};
@@ -96,7 +96,7 @@ impl Fetch {
     }
 
     fn run(&self, seed: u64) -> Outcome {
-        let mut talks = Talks::new(&self.link(), seed, &[self.script()]);
+        let mut talks = Talks::new(&self.link(), seed, &[Script::at_once(self.script())]);
         talks.world.run_until(BEGIN);
         let sent = |talks: &Talks| {
             let nodes = talks.nodes();

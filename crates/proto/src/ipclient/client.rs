@@ -344,8 +344,10 @@ impl IpClient {
         {
             self.announce(to, Mode::Arq { in_order: false }, 0, &u_pdu);
         }
-        while self.client.is_ready() && self.pending.has_room() {
-            let Some(item) = self.queue.pop() else { return };
+        while self.client.is_ready()
+            && self.queue.highest().is_some_and(|priority| self.pending.has_room(priority))
+            && let Some(item) = self.queue.pop()
+        {
             let left = item.expires.map(|at| at.since(now));
             if left == Some(Duration::ZERO) {
                 self.stats.taken.expired += 1;
@@ -398,7 +400,8 @@ impl IpClient {
         self.headers.handle_wrapped(&item.packet, compressed.as_deref());
         match item.mode {
             Mode::Arq { .. } => {
-                self.pending.handle_sent(now, id, Handed::new(item.packet, compressed, item.tcp));
+                let handed = Handed::new(item.packet, compressed, item.tcp);
+                self.pending.handle_sent(now, id, item.priority, handed);
             }
             // Nothing will tell what becomes of it.
             Mode::NonArq { .. } => self.queue.release(item.tcp),

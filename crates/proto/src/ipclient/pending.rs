@@ -58,8 +58,8 @@ impl Pending {
         }
     }
 
-    pub(super) fn handle_sent(&mut self, now: Time, id: SendId, handed: Handed) {
-        let share = Some(self.window.handle_sent(now, handed.u_pdu().len()));
+    pub(super) fn handle_sent(&mut self, now: Time, id: SendId, priority: u8, handed: Handed) {
+        let share = Some(self.window.handle_sent(now, priority, handed.u_pdu().len()));
         if let Some(Tcp::Ack { flow, .. }) = handed.tcp {
             self.acks.insert(flow, id);
         }
@@ -126,8 +126,8 @@ impl Pending {
         handed.into_values()
     }
 
-    pub(super) fn has_room(&self) -> bool {
-        self.window.has_room()
+    pub(super) fn has_room(&self, priority: u8) -> bool {
+        self.window.has_room(priority)
     }
 
     pub(super) fn octets(&self) -> usize {

@@ -121,6 +121,11 @@ impl Queue {
         self.classes[class].get_mut(at)
     }
 
+    /// The highest priority of what waits.
+    pub(super) fn highest(&self) -> Option<u8> {
+        self.classes.iter().rev().find_map(|class| Some(class.front()?.priority))
+    }
+
     /// Takes the oldest of the highest priority. Its segment counts as on its way until
     /// [`Self::release`].
     pub(super) fn pop(&mut self) -> Option<Item> {

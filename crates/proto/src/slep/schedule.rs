@@ -27,6 +27,11 @@ impl Ready {
         self.waiting.iter().skip(usize::from(priority) + 1).all(VecDeque::is_empty)
     }
 
+    /// The highest priority of those that wait.
+    pub(super) fn highest(&self) -> Option<u8> {
+        (0..16).rev().find(|priority| !self.waiting[usize::from(*priority)].is_empty())
+    }
+
     /// Whose turn it is.
     pub(super) fn pop(&mut self) -> Option<StreamId> {
         self.waiting.iter_mut().rev().find_map(VecDeque::pop_front)

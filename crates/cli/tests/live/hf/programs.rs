@@ -1,11 +1,14 @@
 //! Programs that people use, over the radio by HF-PEP: ssh and git.
 
 use std::fs;
-use std::process::{Command, Output};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
-use super::Net;
 use super::pep::FAST;
+use super::{Net, SOON};
 use crate::namespaces::is_installed;
+use crate::transfer::{ENDLESS, Transfer};
 
 const SSHD: &str = "/usr/sbin/sshd";
 
@@ -80,4 +83,47 @@ fn ssh_runs_a_command_and_git_clones_over_it() {
     assert_eq!(failed.status.code(), Some(7));
     expect_success(&cloned);
     assert_eq!(fs::read_to_string(net.folder.join("clone/text")).unwrap(), text);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn an_interactive_exchange_beside_bulk_waits_for_a_transmission_and_then_for_short_ones() {
+    const LONGEST: Duration = Duration::from_secs(16);
+    const BESIDE: Duration = Duration::from_secs(2);
+    if !is_installed(SSHD, "openssh-server") {
+        return;
+    }
+    let (longest, beside) = (LONGEST.as_secs(), BESIDE.as_secs());
+    let options = format!("{FAST} --longest {longest}s --longest-beside-urgent {beside}s");
+    // What is compressed takes the air for moments only.
+    let plain = "[[rule]]\nname = \"plain\"\ncompression = false\n";
+    let mut net = Net::with_peps(&options, plain);
+    net.start_sshd();
+    let mut cat = net.remote("cat");
+    let mut cat = cat.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut keys, screen) = (cat.stdin.take().unwrap(), cat.stdout.take().unwrap());
+    let mut lines = BufReader::new(screen).lines();
+    let mut exchange = |number: usize| {
+        let (said, began) = (format!("line {number}"), Instant::now());
+        writeln!(keys, "{said}").unwrap();
+        assert_eq!(lines.next().unwrap().unwrap(), said);
+        began.elapsed()
+    };
+    exchange(0);
+
+    let [a, b] = &net.hosts;
+    let bulk = Transfer::start(&net.nets, a, (b, "10.2.0.1"), ENDLESS);
+    bulk.wait_for(200_000, SOON);
+    let waits: Vec<Duration> = (1..=5).map(&mut exchange).collect();
+    let meanwhile = bulk.received();
+    exchange(6);
+
+    // Each way it waits for what is on the air then, and for the turns of both nodes.
+    assert!(waits[0] < 2 * LONGEST, "{waits:?}");
+    for wait in &waits[1..] {
+        assert!(*wait < 2 * BESIDE + Duration::from_secs(4), "{waits:?}");
+    }
+    assert!(bulk.received() > meanwhile, "bulk goes on");
+    drop(keys);
+    assert!(cat.wait().unwrap().success());
 }

@@ -196,7 +196,7 @@ impl Peer {
     /// The lowest priority among them, which is that of data that fills transmissions.
     pub(super) fn least_urgency(&self) -> u8 {
         let waiting = self.waiting.last_if(false).map(|request| request.priority);
-        waiting.unwrap_or_else(|| self.sender.urgency())
+        waiting.into_iter().chain(self.sender.least_urgency()).min().unwrap_or_default()
     }
 
     /// Whether there is data to be transmitted or retransmitted.

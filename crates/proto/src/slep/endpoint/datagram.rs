@@ -110,7 +110,7 @@ impl Slep {
     /// Sends a datagram if none of a stream goes before it; whether there was one.
     pub(super) fn post(&mut self, now: Time) -> bool {
         while let Some((id, priority)) = self.datagrams.first() {
-            if !self.ready.is_next(priority) {
+            if !self.ready.is_next(priority) || !self.window.has_room(priority) {
                 return false;
             }
             self.datagrams.unlist(id, priority);

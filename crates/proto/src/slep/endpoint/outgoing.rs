@@ -20,13 +20,16 @@ const STATE: usize = 9;
 /// Octets of a RECEIPT before its numbers.
 const RECEIPT: usize = 3;
 
+/// The priority of what is said beside data.
+const MAX_PRIORITY: u8 = 15;
+
 /// Streams that have state for compression at most, some 270 kB each.
 pub(super) const MOST_CODERS: usize = 256;
 
 impl Slep {
     /// Hands to the node what it may have.
     pub(super) fn pump(&mut self, now: Time) {
-        while self.client.is_ready() && self.window.has_room() {
+        while self.client.is_ready() {
             if !(self.say(now) || self.post(now) || self.send_part(now) || self.post(now)) {
                 return;
             }
@@ -36,7 +39,9 @@ impl Slep {
     /// Says something that is not data; whether there was anything.
     fn say(&mut self, now: Time) -> bool {
         let mtu = usize::from(self.mtu());
-        while let Some(address) = self.talks.pop_front() {
+        while self.window.has_room(MAX_PRIORITY)
+            && let Some(address) = self.talks.pop_front()
+        {
             let Some(peer) = self.peers.get_mut(&address) else { continue };
             peer.is_listed = false;
             if peer.waits_until.is_some() {
@@ -54,10 +59,10 @@ impl Slep {
                 let uptime = u32::try_from(self.uptime(now).as_secs()).unwrap_or(u32::MAX);
                 let hello = Hello { is_question, epoch: self.epoch, uptime, accepts: DEFLATE };
                 Pdu::Hello(hello).emit(&mut octets);
-                (What::Hello { is_question }, 15)
+                (What::Hello { is_question }, MAX_PRIORITY)
             } else if let Some((epoch, ids)) = receipts {
                 Pdu::Receipt { epoch, ids: Ids::new(&ids) }.emit(&mut octets);
-                (What::Receipt, 15)
+                (What::Receipt, MAX_PRIORITY)
             } else if let Some((name, owed)) = owed {
                 let Some(priority) = self.write_owed(address, name, owed, &mut octets) else {
                     continue;
@@ -90,7 +95,7 @@ impl Slep {
         let (is_question, is_answer) = match owed {
             Owed::Reset(reason) => {
                 Pdu::Reset { stream: name, reason }.emit(octets);
-                return Some(15);
+                return Some(MAX_PRIORITY);
             }
             Owed::State { is_question, is_answer } => (is_question, is_answer),
         };
@@ -102,7 +107,7 @@ impl Slep {
             let closed = peer.closed(name)?;
             let credit = closed.end.ok()?;
             state(true, closed.epoch, credit, Ranges::default()).emit(octets);
-            return Some(15);
+            return Some(MAX_PRIORITY);
         };
         let stream = self.streams.get_mut(id)?;
         // Data that goes now says the same.
@@ -127,7 +132,9 @@ impl Slep {
     /// Sends a part of the stream whose turn it is; whether there was one.
     fn send_part(&mut self, now: Time) -> bool {
         let mtu = usize::from(self.mtu());
-        while let Some(id) = self.ready.pop() {
+        while self.ready.highest().is_some_and(|priority| self.window.has_room(priority))
+            && let Some(id) = self.ready.pop()
+        {
             let may_grow = self.has_room_for_coder(id);
             let Some(stream) = self.streams.get_mut(&id) else { continue };
             let Some(peer) = self.peers.get_mut(&stream.peer) else { continue };
@@ -252,7 +259,7 @@ impl Slep {
         self.stats.handed.u_pdus += 1;
         self.stats.handed.octets += octets.len() as u64;
         if is_confirmed {
-            let share = self.window.handle_sent(now, octets.len());
+            let share = self.window.handle_sent(now, priority, octets.len());
             self.handed.insert(id, Handed { to, what, share });
         }
         Ok(())

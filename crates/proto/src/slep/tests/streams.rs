@@ -232,6 +232,23 @@ fn an_exchange_overtakes_a_bulk_transfer() {
 }
 
 #[test]
+fn an_exchange_goes_to_a_node_that_has_all_the_bulk_it_may_have() {
+    let mut bench = Bench::new(&Config { node_window: (4 << 10, 16 << 10), ..Config::default() });
+    let bulk = open(&mut bench, &vec![7; 200_000]);
+    bench.deliver();
+    bench.ends[0].core.write(bulk, &vec![7; 200_000]);
+    bench.run();
+    let (stats, given) = (bench.ends[0].core.stats(), bench.air.len());
+    assert!(stats.unconfirmed >= stats.window, "{stats:?}");
+
+    open(&mut bench, b"question");
+    bench.run();
+
+    assert_eq!(bench.air.len(), given + 1);
+    assert_eq!(bench.air.back().map(|(_, request)| request.priority), Some(5));
+}
+
+#[test]
 fn an_exchange_overtakes_a_transfer_that_compression_makes_small() {
     let mut bench = bench();
     let options = Options { is_compressed: true, ..Options::default() };

@@ -249,6 +249,13 @@ impl Sender {
         uncut.fold(self.window.urgency(), u8::max)
     }
 
+    /// The lowest priority of what there is to be sent; none if there is nothing.
+    #[must_use]
+    pub fn least_urgency(&self) -> Option<u8> {
+        let uncut = self.queue.uncut().map(|pending| pending.c_pdu.priority);
+        uncut.chain(self.window.least_urgency()).min()
+    }
+
     /// How long the numbers of frames are.
     #[must_use]
     pub fn numbers(&self) -> Numbers {

@@ -252,6 +252,11 @@ impl Window {
         self.due.first().map_or(0, |(Reverse(priority), _)| *priority)
     }
 
+    /// The lowest priority of a due frame, if one is due.
+    pub(super) fn least_urgency(&self) -> Option<u8> {
+        self.due.last().map(|(Reverse(priority), _)| *priority)
+    }
+
     /// Frames that may still be numbered.
     pub(super) fn room(&self) -> usize {
         (self.limit as usize).saturating_sub(self.frames.len())

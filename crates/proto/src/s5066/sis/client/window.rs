@@ -4,6 +4,9 @@
 //! confirms in the horizon, and no more. With `ahead` octets unconfirmed when a U_PDU was handed over,
 //! itself included, and confirmed after `time`, the node does `ahead / time`. Many small ones are bounded by
 //! their number, so that flow control is heard before a node takes them for a flood.
+//!
+//! A node sends what is urgent first. So what is less urgent counts neither as ahead of it nor against its
+//! room.
 
 use std::time::Duration;
 
@@ -11,10 +14,13 @@ use crate::time::Time;
 
 /// The window until the node has confirmed anything.
 const INITIAL: usize = 16 << 10;
-/// U_PDUs that a node has without having confirmed them at most: half of what ours takes for a flood.
+/// U_PDUs that a node has without having confirmed them at most, of a priority and above; of all priorities
+/// twice as many, with which ours does not turn the flow off.
 const MOST: usize = 4_096;
 /// Of what is confirmed, the share by which a node may have more after it had turned the flow off.
-const REGAINED: usize = 64;
+const REGAINED: usize = 256;
+/// Priorities, from 0, the least urgent.
+const PRIORITIES: usize = 16;
 
 /// The octets that a node has without having confirmed them, and how many it may have.
 #[derive(Debug)]
@@ -24,6 +30,13 @@ pub struct Window {
     ceiling: usize,
     horizon: Duration,
     size: usize,
+    /// What the node has, by priority.
+    held: [Held; PRIORITIES],
+}
+
+/// What the node has of a priority.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
     octets: usize,
     u_pdus: usize,
 }
@@ -32,6 +45,7 @@ pub struct Window {
 #[derive(Clone, Copy, Debug)]
 pub struct Share {
     at: Time,
+    priority: u8,
     octets: usize,
     ahead: usize,
 }
@@ -41,19 +55,21 @@ impl Window {
     #[must_use]
     pub fn new(bounds: (usize, usize), horizon: Duration) -> Self {
         let size = INITIAL.max(bounds.0).min(bounds.1);
-        Self { bounds, ceiling: bounds.1, horizon, size, octets: 0, u_pdus: 0 }
+        Self { bounds, ceiling: bounds.1, horizon, size, held: [Held::default(); PRIORITIES] }
     }
 
-    /// The node has a U_PDU of so many octets; give back what this returns when it has it no more.
-    pub fn handle_sent(&mut self, now: Time, octets: usize) -> Share {
-        self.octets += octets;
-        self.u_pdus += 1;
-        Share { at: now, octets, ahead: self.octets }
+    /// The node has a U_PDU of this priority, 0 to 15, and of so many octets; give back what this returns
+    /// when it has it no more.
+    pub fn handle_sent(&mut self, now: Time, priority: u8, octets: usize) -> Share {
+        let held = self.held_mut(priority);
+        held.octets += octets;
+        held.u_pdus += 1;
+        Share { at: now, priority, octets, ahead: self.held(priority).octets }
     }
 
     /// The node has confirmed it.
     pub fn handle_confirmed(&mut self, now: Time, share: Share) {
-        let unconfirmed = self.octets;
+        let unconfirmed = self.held(share.priority).octets;
         self.handle_gone(share);
         let time = now.since(share.at).as_millis().max(1);
         let sample = share.ahead as u128 * self.horizon.as_millis() / time;
@@ -71,31 +87,116 @@ impl Window {
     /// The node has turned the flow off: it has more than it takes. While the flow is off not even what is
     /// urgent goes to it, so it gets less from now on, and only by and by as much again.
     pub fn handle_flow_off(&mut self) {
-        self.ceiling = (self.octets - self.octets / 8).max(self.bounds.0);
+        self.ceiling = (self.octets() - self.octets() / 8).max(self.bounds.0);
         self.size = self.size.min(self.ceiling);
     }
 
     /// The node has it no more, and has not confirmed it.
     pub fn handle_gone(&mut self, share: Share) {
-        self.octets -= share.octets;
-        self.u_pdus -= 1;
+        let held = self.held_mut(share.priority);
+        held.octets -= share.octets;
+        held.u_pdus -= 1;
     }
 
-    /// Whether the node may have another U_PDU.
+    /// Whether the node may have another U_PDU of this priority.
     #[must_use]
-    pub fn has_room(&self) -> bool {
-        self.octets < self.size && self.u_pdus < MOST
+    pub fn has_room(&self, priority: u8) -> bool {
+        let before = self.held(priority);
+        before.octets < self.size && before.u_pdus < MOST && self.held(0).u_pdus < MOST * 2
     }
 
-    /// What the node has.
+    /// What the node has, in octets.
     #[must_use]
     pub fn octets(&self) -> usize {
-        self.octets
+        self.held(0).octets
     }
 
-    /// What the node may have.
+    /// What the node may have, in octets.
     #[must_use]
     pub fn size(&self) -> usize {
         self.size
+    }
+
+    /// What the node has of this priority and above.
+    fn held(&self, least: u8) -> Held {
+        let urgent = self.held.iter().skip(least.into());
+        urgent.fold(Held::default(), |sum, held| Held {
+            octets: sum.octets + held.octets,
+            u_pdus: sum.u_pdus + held.u_pdus,
+        })
+    }
+
+    fn held_mut(&mut self, priority: u8) -> &mut Held {
+        &mut self.held[usize::from(priority).min(PRIORITIES - 1)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BULK: u8 = 4;
+    const URGENT: u8 = 5;
+
+    fn at(seconds: u64) -> Time {
+        Time::ZERO + Duration::from_secs(seconds)
+    }
+
+    /// A window that is full of bulk.
+    fn full() -> (Window, Vec<Share>) {
+        let mut window = Window::new((1_000, 1 << 20), Duration::from_secs(100));
+        let mut shares = Vec::new();
+        while window.has_room(BULK) {
+            shares.push(window.handle_sent(at(0), BULK, 1_000));
+        }
+        (window, shares)
+    }
+
+    #[test]
+    fn what_is_less_urgent_takes_no_room() {
+        let (mut window, _) = full();
+
+        assert!(window.has_room(URGENT) && !window.has_room(BULK - 1));
+        while window.has_room(URGENT) {
+            window.handle_sent(at(0), URGENT, 1_000);
+        }
+        assert!(window.has_room(URGENT + 1), "each has room of its own");
+        assert!(!window.has_room(BULK));
+    }
+
+    #[test]
+    fn what_overtakes_bulk_says_nothing_of_its_speed() {
+        let (mut window, _) = full();
+        let before = window.size();
+
+        let share = window.handle_sent(at(10), URGENT, 50);
+        window.handle_confirmed(at(11), share);
+
+        assert_eq!(window.size(), before, "17 kB in a second would be a fast node");
+    }
+
+    #[test]
+    fn a_node_that_turns_the_flow_off_gets_less() {
+        let (mut window, _) = full();
+        let before = window.octets();
+
+        window.handle_flow_off();
+
+        assert!(window.size() < before && window.size() > before / 2);
+    }
+
+    #[test]
+    fn small_u_pdus_are_never_so_many_that_our_node_turns_the_flow_off() {
+        let mut window = Window::new((1 << 20, 1 << 20), Duration::from_secs(100));
+        let mut sent = 0;
+        for priority in 0..16 {
+            while window.has_room(priority) {
+                window.handle_sent(at(0), priority, 1);
+                sent += 1;
+            }
+        }
+
+        let off = crate::s5066::sis::FlowControl::default().off.u_pdus;
+        assert!(sent <= off, "{sent} of {off}");
     }
 }

@@ -141,10 +141,11 @@ impl Default for Limits {
 impl Default for FlowControl {
     fn default() -> Self {
         Self {
-            off: Backlog { octets: 512 << 10, u_pdus: 1_024 },
-            // Close to it: what is urgent waits at the client meanwhile.
-            on: Backlog { octets: 480 << 10, u_pdus: 960 },
-            flood: Backlog { octets: 2 << 20, u_pdus: 8_192 },
+            // More than the longest transmission of the fastest waveform: what is urgent waits at the
+            // client while the flow is off, so it had better never be off.
+            off: Backlog { octets: 5 << 20, u_pdus: 8_192 },
+            on: Backlog { octets: 4_864 << 10, u_pdus: 7_680 },
+            flood: Backlog { octets: 12 << 20, u_pdus: 24_576 },
         }
     }
 }

@@ -5,6 +5,22 @@ use super::*;
 const URGENT: u8 = 9;
 
 #[test]
+fn the_least_urgent_is_what_waits_whether_it_was_sent_or_not() {
+    let mut sender = Sender::new(Numbers::Short, 128);
+    assert_eq!((sender.urgency(), sender.least_urgency()), (0, None));
+    sender.push(urgent(1, 30)).unwrap();
+    assert_eq!(sender.least_urgency(), Some(URGENT));
+
+    sender.push(c_pdu(2, 300, true)).unwrap();
+    assert_eq!((sender.urgency(), sender.least_urgency()), (URGENT, Some(0)));
+    transmit(&mut sender, 1, 100, &mut |_| {});
+    assert_eq!(sender.least_urgency(), None, "all of it is on its way");
+    sender.repeat_unanswered(1, Repeat::All);
+
+    assert_eq!((sender.urgency(), sender.least_urgency()), (URGENT, Some(0)));
+}
+
+#[test]
 fn an_urgent_c_pdu_overtakes_the_rest_of_the_one_being_cut() {
     for numbers in NUMBERS {
         let mut sender = Sender::new(numbers, 128);
