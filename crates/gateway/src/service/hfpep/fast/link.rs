@@ -13,7 +13,7 @@ mod tests;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use nix::sys::epoll::EpollFlags;
+use nix::sys::epoll::{EpollEvent, EpollFlags};
 use proto::hfpep::answer::ANSWER;
 use proto::hfpep::{Answer, MAX_OPENING, Opening};
 use proto::slep::Reason;
@@ -24,6 +24,8 @@ use crate::service::hfpep::connection::{self, Connection};
 use crate::service::hfpep::targets::Targets;
 use crate::service::hfpep::wire::Heard;
 
+/// How long another gateway's connection may say nothing, unless it is one of its spare ones.
+pub(super) const SILENCE: Duration = Duration::from_secs(60);
 /// How long an opening that has begun may take to be whole.
 const OPENING: Duration = Duration::from_secs(10);
 /// How long the answer may take: longer than a connection to the far end, its own to the target and the
@@ -37,6 +39,15 @@ const FAREWELLS: usize = 64;
 /// Names a connection between gateways; never used again.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) struct LinkId(pub(super) u64);
+
+impl LinkId {
+    /// What epoll is to tell of an end of a link: each change, once.
+    pub(super) fn watch(self, is_bearer: bool) -> EpollEvent {
+        let ways = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT;
+        let all = ways | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET;
+        EpollEvent::new(all, self.0 * 2 + u64::from(!is_bearer))
+    }
+}
 
 /// A connection between gateways.
 #[derive(Debug)]
@@ -65,7 +76,7 @@ pub(super) struct Link {
 #[derive(Debug)]
 pub(super) enum Stage {
     /// Opened by the other end, whose opening is not whole yet.
-    Arriving { head: Vec<u8>, until: Option<Time> },
+    Arriving { head: Vec<u8>, until: Time },
     /// The opening is on its way there, or the answer back.
     Asked { local: Connection, answer: Vec<u8>, until: Time },
     /// The target is being connected to.
@@ -203,7 +214,7 @@ impl Link {
     /// When it is to be looked at, whatever comes.
     pub(super) fn next_timeout(&self) -> Option<Time> {
         match &self.stage {
-            Stage::Arriving { until, .. } => *until,
+            Stage::Arriving { until, .. } => Some(*until),
             Stage::Asked { until, .. } => earliest(Some(*until), self.bearer.waits_until()),
             Stage::Connecting { local } => local.waits_until(),
             Stage::Cut { until, .. } | Stage::Refused { until } => Some(*until),
@@ -250,7 +261,12 @@ impl Link {
         loop {
             let room = MAX_OPENING - head.len();
             match self.bearer.read(&mut octets[..room]) {
-                Heard::Octets(len) => head.extend_from_slice(&octets[..len]),
+                Heard::Octets(len) => {
+                    if head.is_empty() {
+                        *until = now + OPENING;
+                    }
+                    head.extend_from_slice(&octets[..len]);
+                }
                 Heard::Nothing if self.is_bearer_broken => {
                     return Step::Broken(Reason::CONNECTION_RESET);
                 }
@@ -261,7 +277,6 @@ impl Link {
                     return Step::Broken(Reason::CONNECTION_RESET);
                 }
             }
-            until.get_or_insert(now + OPENING);
             match Opening::split_first(magic, head) {
                 Ok(None) if head.len() < MAX_OPENING => {}
                 Ok(Some((opening, rest))) => return Step::Asked(opening, rest.to_vec()),
