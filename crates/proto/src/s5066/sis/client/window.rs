@@ -7,12 +7,13 @@
 
 use std::time::Duration;
 
+use crate::s5066::sis::server::FLOOD;
 use crate::time::Time;
 
 /// The window until the node has confirmed anything.
 const INITIAL: usize = 16 << 10;
-/// U_PDUs that a node has without having confirmed them at most: half of what ours takes for a flood.
-const MOST: usize = 4_096;
+/// U_PDUs that a node has without having confirmed them at most: as many as ours reads from a client.
+const MOST: usize = FLOOD.half().u_pdus;
 /// Of what is confirmed, the share by which a node may have more after it had turned the flow off.
 const REGAINED: usize = 64;
 

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// What of a client waits at most when it does not heed flow control, unless that is configured.
+pub(in crate::s5066::sis) const FLOOD: Backlog = Backlog { octets: 2 << 20, u_pdus: 8_192 };
+
 /// The parameters of a node's clients.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -94,6 +97,11 @@ pub struct Backlog {
 }
 
 impl Backlog {
+    /// Half as much of both.
+    pub(in crate::s5066::sis) const fn half(self) -> Self {
+        Self { octets: self.octets / 2, u_pdus: self.u_pdus / 2 }
+    }
+
     /// Whether one of the two is beyond `bound`.
     #[must_use]
     pub fn exceeds(self, bound: Self) -> bool {
@@ -144,7 +152,7 @@ impl Default for FlowControl {
             off: Backlog { octets: 512 << 10, u_pdus: 1_024 },
             // Close to it: what is urgent waits at the client meanwhile.
             on: Backlog { octets: 480 << 10, u_pdus: 960 },
-            flood: Backlog { octets: 2 << 20, u_pdus: 8_192 },
+            flood: FLOOD,
         }
     }
 }
