@@ -146,7 +146,8 @@ impl Slep {
             let (next, before) = (stream.sending.next(), stream.sending.octets());
             let was_large = stream.sending.is_large();
             let room = stream.data_room(mtu);
-            let Some(number) = stream.sending.take_part(room, may_grow) else {
+            let Some(number) = stream.sending.take_part(room, may_grow, &mut self.kept.spares)
+            else {
                 stream.turn.is_listed = false;
                 continue;
             };
@@ -218,7 +219,7 @@ impl Slep {
             }
             let Some(oldest) = self.kept.coding.pop_front() else { return true };
             let oldest_stream = self.streams.get_mut(&oldest);
-            if oldest_stream.is_some_and(|stream| !stream.sending.rest()) {
+            if oldest_stream.is_some_and(|stream| !stream.sending.rest(&mut self.kept.spares)) {
                 self.kept.coding.push_back(oldest);
             }
         }
