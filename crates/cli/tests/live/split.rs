@@ -1,6 +1,7 @@
 //! TCP connections that two gateways carry between them over IP, with programs that know nothing of it.
 
 mod failures;
+mod flood;
 mod gre;
 mod host;
 mod timed;
