@@ -3,6 +3,7 @@
 
 mod gateway;
 mod gf;
+mod gre;
 mod hbh;
 mod hfpep;
 mod ip;
@@ -27,6 +28,7 @@ pub const TARGETS: &[Target] = &[
     ("gateway_config", text::configuration),
     ("gf_kernels", gf::kernels),
     ("gf_solver", gf::solver),
+    ("gre", gre::packet),
     ("hbh_auth", hbh::conversation),
     ("hbh_message", hbh::message),
     ("hbh_node", hbh::node),

@@ -4,13 +4,14 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd as _;
+use std::process::Command;
 
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, sendto, socket,
 };
 use serde_json::Value;
 
-use crate::namespaces::{Namespaces, SOON, TRACKWAY, wait_until};
+use crate::namespaces::{Namespaces, Program, SOON, TRACKWAY, wait_until};
 
 /// Two hosts on a cable, each with GRE to the other.
 struct Pair {
@@ -146,4 +147,70 @@ fn packets_with_another_key_or_of_another_host_are_not_taken() {
     let comes = wait_until(SOON, || pair.status(1)["gre_dropped_malformed"] == 1);
     let status = pair.status(1);
     assert!(comes && status["gre_dropped_key"] == 1, "{status}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn tshark_decodes_what_is_in_gre() {
+    let pair = Pair::new(["key = 7\nchecksum = true"; 2]);
+    let file = pair.folder.join("gre.pcapng").display().to_string();
+    let words = ["tshark", "-i", "eth0", "-f", "ip proto 47 or ip6 proto 47", "-w", &file];
+    let mut tshark = Program::start(&mut pair.nets.words(&pair.hosts[1], &words), "tshark");
+    tshark.wait_for("Capture started", SOON);
+
+    for to in ["10.2.0.1", "fd02::1", "10.12.0.1"] {
+        let unanswered = pair.nets.unanswered(&pair.hosts[0], to, 1, 56);
+        assert!(unanswered.is_empty(), "{to}: {}\n{}", pair.status(0), pair.status(1));
+    }
+    let read = |filter: &str, fields: &[&str]| {
+        let fields = fields.iter().flat_map(|field| ["-e", field]);
+        let mut command = Command::new("tshark");
+        command.args(["-r", &file, "-Y", filter, "-T", "fields", "-E", "occurrence=l"]);
+        String::from_utf8(command.args(fields).output().unwrap().stdout).unwrap()
+    };
+    let echoes = "(icmp.type == 8 || icmpv6.type == 128) && gre";
+    let comes = wait_until(SOON, || read(echoes, &["frame.number"]).lines().count() >= 3);
+    tshark.stop();
+
+    assert!(comes, "{}", read("gre", &["gre.proto", "ip.dst", "ipv6.dst"]));
+    let keyed = read("gre.key && ip", &["gre.key", "gre.checksum.status", "gre.proto"]);
+    for expected in ["0x00000007\t1\t0x0800\n", "0x00000007\t1\t0x86dd\n"] {
+        assert!(keyed.contains(expected), "{keyed}");
+    }
+    let plain = read("gre && !gre.key && ipv6", &["gre.flags_and_version", "ip.dst"]);
+    assert!(plain.contains("0x0000\t10.12.0.1\n"), "{plain}");
+    assert_eq!(read("_ws.malformed || gre.checksum.status == 0", &["frame.number"]), "");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn who_sends_too_long_a_packet_into_a_tunnel_is_told_how_long_it_may_be() {
+    let mut pair = Pair::new(["key = 7\nchecksum = true"; 2]);
+    let (client, router) = (pair.nets.add("c"), &pair.hosts[0]);
+    pair.nets.cable((&client, "up"), (router, "down"));
+    for (host, interface, own) in [(&client, "up", 2), (router, "down", 1)] {
+        pair.nets.run(host, &format!("sysctl -qw net.ipv6.conf.{interface}.disable_ipv6=0"));
+        pair.nets.address(host, interface, &format!("10.1.7.{own}/24"));
+        pair.nets.run(host, &format!("ip address add fd01:0:7::{own}/64 dev {interface} nodad"));
+    }
+    pair.nets.run(router, "sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
+    pair.nets.run(&client, "ip route add default via 10.1.7.1");
+    pair.nets.run(&client, "ip route add default via fd01:0:7::1");
+
+    // 1,500 octets less 20 of IPv4, 4 of GRE, 4 of the key and 4 of the checksum.
+    let mtu = 1_468;
+    for (from, to, headers) in [("10.1.7.2", "10.2.0.1", 28), ("fd01:0:7::2", "fd02::1", 48)] {
+        let udp = pair.nets.within(&client, || UdpSocket::bind((from, 0)).unwrap());
+        let route = || pair.nets.run(&client, &format!("ip route get {to}"));
+
+        // The kernel of this sender sets what says that routers must not cut it.
+        udp.send_to(&vec![7; mtu - headers], (to, 9)).unwrap();
+        let before = route();
+        let is_told = wait_until(SOON, || {
+            let _ = udp.send_to(&vec![7; mtu + 1 - headers], (to, 9));
+            route().contains(&format!("mtu {mtu}"))
+        });
+
+        assert!(is_told && !before.contains("mtu"), "{before}{}{}", route(), pair.status(0));
+    }
 }

@@ -7,9 +7,10 @@
 //!
 //!   ip rule: marked packets ─▶ our table of routes: everything is local
 //! ```
-//! [`Plan`] has what decides on the first packet of a connection. The nftables table goes with its
-//! process, however we end. What a crash leaves of the rest, a rule for a mark that nobody sets, does
-//! nothing, and is taken over at the next start.
+//! [`Plan`] has what decides on the first packet of a connection. The rule and the routes are there before
+//! the nftables table and go after it: what is diverted meanwhile would find no way. The table goes with
+//! its process, however we end. What a crash leaves of the rest, a rule for a mark that nobody sets,
+//! does nothing, and is taken over at the next start.
 
 mod plan;
 
@@ -45,14 +46,30 @@ const NEEDS: &str = "Linux 5.9 or newer with NFT_TPROXY and NFT_SOCKET, or their
                      nft_tproxy nft_socket`), and nftables 1.0.1 or newer built with its command \
                      line, are needed";
 
+/// In the order in which they are made.
+const PARTS: [Part; 2] = [Part::Route, Part::Rule];
+
 /// The diversion, while it lasts.
 #[derive(Debug)]
 pub(crate) struct Diversion {
     plan: Plan,
+    /// Before the routes, so dropped before them: nothing is diverted any more when they go.
     nft: Nft,
+    _routes: Routes,
+}
+
+/// The rule for marked packets, and the route that it leads to, of each family.
+#[derive(Debug)]
+struct Routes {
     netlink: Netlink,
-    /// An address of each family whose rule and route there are.
-    families: Vec<IpAddr>,
+    /// What is to be removed in the end, the last first: an address of the family, and which of both.
+    made: Vec<(IpAddr, Part)>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Part {
+    Route,
+    Rule,
 }
 
 impl Diversion {
@@ -61,16 +78,17 @@ impl Diversion {
     /// # Errors
     /// When `nft` is missing or refuses, or the kernel takes no rule, with the remedy.
     pub(crate) fn set_up(plan: Plan) -> anyhow::Result<Self> {
-        let netlink = Netlink::open().context("cannot ask the kernel")?;
-        let nft = Nft::start(FAMILY, &plan.script(), NEEDS)?;
-        let families: Vec<_> = plan.families().collect();
-        let mut diversion = Self { plan, nft, netlink, families: Vec::new() };
-        for family in families {
-            diversion.families.push(family);
-            change(&mut diversion.netlink, family, true)
+        let mut routes =
+            Routes { netlink: Netlink::open().context("cannot ask the kernel")?, made: Vec::new() };
+        for family in plan.families() {
+            routes
+                .add(family)
                 .with_context(|| format!("no rule for connections diverted to {family}"))?;
         }
-        Ok(diversion)
+        let nft = Nft::start(FAMILY, &plan.script(), NEEDS)?;
+        // No other gateway has the table, so what there was is nobody's.
+        routes.take_over(plan.families());
+        Ok(Self { plan, nft, _routes: routes })
     }
 
     /// Lets other rules decide from now on, for the same networks and interfaces. Connections that
@@ -113,50 +131,68 @@ impl AsFd for Diversion {
     }
 }
 
-impl Drop for Diversion {
+impl Routes {
+    /// Adds what a family needs; what is there already stays whose it is.
+    fn add(&mut self, family: IpAddr) -> io::Result<()> {
+        for part in PARTS {
+            let flags = u16::try_from(libc::NLM_F_CREATE | libc::NLM_F_EXCL).unwrap_or_default();
+            match self.netlink.ask(&part.request(family, true, flags)?, |_| {}) {
+                Ok(()) => self.made.push((family, part)),
+                Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// What these families need is to be removed in the end, whoever made it.
+    fn take_over(&mut self, families: impl Iterator<Item = IpAddr>) {
+        self.made = families.flat_map(|family| PARTS.map(|part| (family, part))).collect();
+    }
+}
+
+impl Drop for Routes {
     fn drop(&mut self) {
-        for &family in &self.families {
-            if let Err(error) = change(&mut self.netlink, family, false) {
-                warn!(%error, "the rule for diverted connections is not removed");
+        for &(family, part) in self.made.iter().rev() {
+            let request = part.request(family, false, 0);
+            match request.and_then(|request| self.netlink.ask(&request, |_| {})) {
+                Ok(()) => {}
+                // Somebody else has removed it.
+                Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => {}
+                Err(error) => {
+                    warn!(%error, "the rule for diverted connections is not removed");
+                }
             }
         }
     }
 }
 
-/// Adds or removes the rule and the route of a family; what is there already may stay.
-fn change(netlink: &mut Netlink, family: IpAddr, adds: bool) -> io::Result<()> {
-    let flags = if adds { libc::NLM_F_CREATE | libc::NLM_F_EXCL } else { 0 };
-    let flags = u16::try_from(flags).unwrap_or_default();
-    let pick = |add, remove| if adds { add } else { remove };
-
-    let mut fixed = [0; FIXED];
-    fixed[0] = netlink::family(family);
-    fixed[7] = FR_ACT_TO_TBL;
-    let rule = Request::set(pick(libc::RTM_NEWRULE, libc::RTM_DELRULE), flags, &fixed)
-        .with(FRA_PRIORITY, &PRIORITY.to_ne_bytes())
-        .with(FRA_FWMARK, &MARK.to_ne_bytes())
-        .with(FRA_FWMASK, &u32::MAX.to_ne_bytes())
-        .with(FRA_TABLE, &ROUTES.to_ne_bytes());
-
-    let mut fixed = [0; FIXED];
-    fixed[0] = netlink::family(family);
-    fixed[5] = PROTOCOL;
-    fixed[6] = libc::RT_SCOPE_HOST;
-    fixed[7] = libc::RTN_LOCAL;
-    let loopback = nix::net::if_::if_nametoindex("lo")?;
-    let route = Request::set(pick(libc::RTM_NEWROUTE, libc::RTM_DELROUTE), flags, &fixed)
-        .with(libc::RTA_TABLE, &ROUTES.to_ne_bytes())
-        .with(libc::RTA_OIF, &loopback.to_ne_bytes());
-
-    for request in [rule, route] {
-        match netlink.ask(&request, |_| {}) {
-            Err(error)
-                if matches!(
-                    error.raw_os_error(),
-                    Some(libc::EEXIST | libc::ENOENT | libc::ESRCH)
-                ) => {}
-            outcome => outcome?,
+impl Part {
+    /// Adds it for a family, or removes it.
+    fn request(self, family: IpAddr, adds: bool, flags: u16) -> io::Result<Request> {
+        let pick = |add, remove| if adds { add } else { remove };
+        let mut fixed = [0; FIXED];
+        fixed[0] = netlink::family(family);
+        match self {
+            Self::Route => {
+                fixed[5] = PROTOCOL;
+                fixed[6] = libc::RT_SCOPE_HOST;
+                fixed[7] = libc::RTN_LOCAL;
+                let loopback = nix::net::if_::if_nametoindex("lo")?;
+                let kind = pick(libc::RTM_NEWROUTE, libc::RTM_DELROUTE);
+                Ok(Request::set(kind, flags, &fixed)
+                    .with(libc::RTA_TABLE, &ROUTES.to_ne_bytes())
+                    .with(libc::RTA_OIF, &loopback.to_ne_bytes()))
+            }
+            Self::Rule => {
+                fixed[7] = FR_ACT_TO_TBL;
+                let kind = pick(libc::RTM_NEWRULE, libc::RTM_DELRULE);
+                Ok(Request::set(kind, flags, &fixed)
+                    .with(FRA_PRIORITY, &PRIORITY.to_ne_bytes())
+                    .with(FRA_FWMARK, &MARK.to_ne_bytes())
+                    .with(FRA_FWMASK, &u32::MAX.to_ne_bytes())
+                    .with(FRA_TABLE, &ROUTES.to_ne_bytes()))
+            }
         }
     }
-    Ok(())
 }

@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use caps::Capability;
 use nix::poll::{PollFd, PollFlags};
 use proto::gre::wire::{IPV4, IPV6};
-use proto::gre::{Malformed, Packet};
+use proto::gre::{Packet, Refused, carried};
 use proto::ip::Header;
 use proto::time::Time;
 use serde::Serialize;
@@ -175,36 +175,6 @@ impl Tunnels {
     }
 }
 
-/// Why a packet in GRE is dropped.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Refused {
-    Checksum,
-    Key,
-    Malformed,
-    Protocol,
-}
-
-/// The packet of IP in one of GRE, of the tunnel with this key.
-fn carried(octets: &[u8], key: Option<u32>) -> Result<&[u8], Refused> {
-    let packet = Packet::parse(octets).map_err(|why| match why {
-        Malformed::Checksum => Refused::Checksum,
-        Malformed::Flags(_) | Malformed::Truncated { .. } | Malformed::Version(_) => {
-            Refused::Malformed
-        }
-    })?;
-    if packet.key != key {
-        return Err(Refused::Key);
-    }
-    if ![IPV4, IPV6].contains(&packet.protocol) {
-        return Err(Refused::Protocol);
-    }
-    let header = Header::parse(packet.payload).map_err(|_| Refused::Malformed)?;
-    if header.source.is_ipv4() != (packet.protocol == IPV4) {
-        return Err(Refused::Malformed);
-    }
-    packet.payload.get(..header.total_len).ok_or(Refused::Malformed)
-}
-
 impl Driver for Tunnels {
     fn act(&mut self, _now: Time) -> anyhow::Result<()> {
         Ok(())
@@ -248,34 +218,5 @@ impl Service for Tunnels {
     fn reload(&mut self, _now: Time, config: &Config) -> anyhow::Result<Reload> {
         let is_same = self.tunnels.iter().map(|tunnel| &tunnel.config).eq(&config.gre);
         Ok(Reload::unless_same(is_same))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_not_of_the_tunnel_or_no_ip_is_refused() {
-        let mut ip = vec![0x45, 0, 0, 20, 0, 0, 0, 0, 64, 6, 0, 0, 10, 1, 0, 1, 10, 2, 0, 1];
-        proto::ip::rewrite_v4_checksum(&mut ip);
-        let packed = |key, protocol, payload: &[u8]| {
-            let mut octets = Vec::new();
-            Packet { key, protocol, payload }.emit(false, &mut octets);
-            octets
-        };
-        let padded = [&ip[..], &[0; 3]].concat();
-
-        assert_eq!(carried(&packed(Some(7), IPV4, &padded), Some(7)), Ok(&ip[..]));
-        for (octets, why) in [
-            (packed(None, IPV4, &ip), Refused::Key),
-            (packed(Some(8), IPV4, &ip), Refused::Key),
-            (packed(Some(7), 0x6558, &ip), Refused::Protocol),
-            (packed(Some(7), IPV6, &ip), Refused::Malformed),
-            (packed(Some(7), IPV4, &ip[..19]), Refused::Malformed),
-            (vec![0; 3], Refused::Malformed),
-        ] {
-            assert_eq!(carried(&octets, Some(7)), Err(why));
-        }
     }
 }

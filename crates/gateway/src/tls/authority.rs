@@ -1,7 +1,7 @@
 //! A certificate authority for tests and closed networks.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
@@ -75,6 +75,14 @@ impl Validity {
             from: UnixTime::since_unix_epoch(Duration::from_secs(now) - TOLERANCE),
             to: UnixTime::since_unix_epoch(Duration::from_secs(to)),
         }
+    }
+
+    /// From one time until another; both since 1970.
+    #[must_use]
+    pub fn between(from: SystemTime, to: SystemTime) -> Self {
+        let unix = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let [from, to] = [from, to].map(|time| UnixTime::since_unix_epoch(unix(time)));
+        Self { from, to }
     }
 }
 

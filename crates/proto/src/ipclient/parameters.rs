@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::config::{Class, Config};
 use crate::parameter::{Kind, Parameter, Table, Value};
+use crate::s5066::service::MAX_PRIORITY;
 use crate::s5066::sis::{Mode, Sap};
 
 /// What users may set of IP over STANAG 5066.
@@ -79,7 +80,7 @@ pub static CLASS: Table<Class> = Table {
     parameters: &[
         Parameter::new(
             "priority",
-            Kind::Count { least: 0, most: 15, unit: "" },
+            Kind::Count { least: 0, most: MAX_PRIORITY as u64, unit: "" },
             "Against other datagrams, 15 is the highest; without, twice the class selector \
              (Annex F, table 9).",
             |it| it.priority.into(),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::rule::{NAME, Options, Service, is_name};
 use crate::parameter::{Kind, Parameter, Rule, Table, Value, named, names, word};
+use crate::s5066::service::MAX_PRIORITY;
 
 /// What users may set of how a rule's flows are carried.
 pub static PARAMETERS: Table<Options> = Table {
@@ -26,7 +27,7 @@ pub static PARAMETERS: Table<Options> = Table {
         ),
         Parameter::new(
             "priority",
-            Kind::Count { least: 0, most: 15, unit: "" },
+            Kind::Count { least: 0, most: MAX_PRIORITY as u64, unit: "" },
             "Against other traffic, 15 is the highest; without, as the service has it.",
             |it| it.priority.map_or(Value::Absent, Value::from),
             |it, to| it.priority = Some(to.count()),

@@ -57,6 +57,11 @@ impl Mode {
     }
 }
 
+/// The highest priority (Annex A, section 2.1); the lowest is 0.
+pub const MAX_PRIORITY: u8 = 15;
+/// How many there are.
+pub const PRIORITIES: usize = MAX_PRIORITY as usize + 1;
+
 /// An S_PDU to be carried.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Request {
@@ -68,7 +73,7 @@ pub struct Request {
     pub mode: Mode,
     /// Whether it goes before all others; with ARQ one at a time.
     pub is_expedited: bool,
-    /// The priority from 0 to 15, the highest.
+    /// The priority, up to [`MAX_PRIORITY`].
     pub priority: u8,
     /// When its time to live ends.
     pub expires: Option<Time>,

@@ -24,12 +24,47 @@ const STRETCH: usize = 64 << 10;
 const FEW: usize = 512;
 /// Octets that are decoded at once.
 const STEP: usize = 16 << 10;
+/// States that are kept for coders to come.
+const MOST_SPARES: usize = 16;
+
+/// States of coders that nobody has now. They are some 300 kB each: given back to the heap one after the
+/// other, among all that is small and stays, they would leave it full of holes too small for the next.
+#[derive(Debug, Default)]
+pub(super) struct Spares {
+    coders: Vec<Compress>,
+    /// What only judges.
+    judge: Option<Compress>,
+}
+
+impl Spares {
+    fn take(&mut self) -> Compress {
+        let new = || Compress::new(Compression::default(), false);
+        self.coders.pop().unwrap_or_else(new)
+    }
+
+    fn give(&mut self, mut coder: Compress) {
+        if self.coders.len() < MOST_SPARES {
+            coder.reset();
+            self.coders.push(coder);
+        }
+    }
+
+    /// How many octets a sample has when it is coded; `None` if it cannot be.
+    fn judge(&mut self, sample: &[u8]) -> Option<usize> {
+        let new = || Compress::new(Compression::fast(), false);
+        let judge = self.judge.get_or_insert_with(new);
+        judge.reset();
+        let mut coded = vec![0; sample.len() + 64];
+        judge.compress(sample, &mut coded, FlushCompress::Sync).ok()?;
+        usize::try_from(judge.total_out()).ok()
+    }
+}
 
 /// The compressing end of a direction.
 #[derive(Debug)]
 pub(super) struct Coder {
     /// Made when it is first needed: it is large.
-    deflate: Option<Box<Compress>>,
+    deflate: Option<Compress>,
     /// Coded, and in no part yet.
     pending: VecDeque<u8>,
     /// Whether what is pending ends with a flush.
@@ -71,19 +106,20 @@ impl Coder {
         unsent: &mut VecDeque<u8>,
         room: usize,
         may_grow: bool,
+        spares: &mut Spares,
     ) -> (Vec<u8>, bool) {
         if !may_grow && !self.is_large() {
             return (take(unsent, room.min(unsent.len())), false);
         }
         if self.pending.is_empty() {
-            self.judge(unsent);
+            self.judge(unsent, spares);
             if let Mode::Raw { left } = &mut self.mode {
                 let len = room.min(unsent.len()).min((*left).max(1));
                 *left = left.saturating_sub(len);
                 return (take(unsent, len), false);
             }
         }
-        self.fill(unsent, room - 1);
+        self.fill(unsent, room - 1, spares);
         let is_end = self.is_flushed && self.pending.len() - TRAILER.len() < room;
         let len = if is_end { self.pending.len() - TRAILER.len() } else { room - 1 };
         let mut data = Vec::with_capacity(len + 1);
@@ -97,7 +133,7 @@ impl Coder {
     }
 
     /// Decides how the next octets go.
-    fn judge(&mut self, unsent: &VecDeque<u8>) {
+    fn judge(&mut self, unsent: &VecDeque<u8>, spares: &mut Spares) {
         match self.mode {
             Mode::Coding { fed, made } if fed < STRETCH || made <= fed / 20 * 19 => {
                 if fed >= STRETCH {
@@ -107,12 +143,8 @@ impl Coder {
             Mode::Raw { left } if left > 0 => {}
             Mode::Coding { .. } | Mode::Raw { .. } => {
                 let sample: Vec<u8> = unsent.iter().take(SAMPLE).copied().collect();
-                let mut fresh = Compress::new(Compression::fast(), false);
-                let mut coded = vec![0; sample.len() + 64];
-                let flush = FlushCompress::Sync;
-                let is_coded = fresh.compress(&sample, &mut coded, flush).is_ok();
-                let made = usize::try_from(fresh.total_out()).unwrap_or(usize::MAX);
-                self.mode = if is_coded && made <= sample.len() / 20 * 19 {
+                let made = spares.judge(&sample);
+                self.mode = if made.is_some_and(|made| made <= sample.len() / 20 * 19) {
                     Mode::Coding { fed: 0, made: 0 }
                 } else {
                     let left = if sample.len() < FEW { sample.len() } else { STRETCH };
@@ -123,9 +155,8 @@ impl Coder {
     }
 
     /// Codes until there is enough for a part, or all is coded and flushed.
-    fn fill(&mut self, unsent: &mut VecDeque<u8>, enough: usize) {
-        let new = || Box::new(Compress::new(Compression::default(), false));
-        let deflate = self.deflate.get_or_insert_with(new);
+    fn fill(&mut self, unsent: &mut VecDeque<u8>, enough: usize, spares: &mut Spares) {
+        let deflate = self.deflate.get_or_insert_with(|| spares.take());
         let mut out = vec![0; STEP];
         while self.pending.len() <= enough + TRAILER.len() && !self.is_flushed {
             let is_all = unsent.as_slices().1.is_empty();
@@ -153,11 +184,19 @@ impl Coder {
 
     /// Gives back what is costly to keep, unless octets wait in it; whether it has none now. What is coded
     /// later is shorter by what it could have pointed back to.
-    pub(super) fn rest(&mut self) -> bool {
+    pub(super) fn rest(&mut self, spares: &mut Spares) -> bool {
         if self.pending.is_empty() {
-            self.deflate = None;
+            self.end(spares);
         }
         !self.is_large()
+    }
+
+    /// Gives back what is costly to keep: nothing is coded any more, or nothing of what was.
+    pub(super) fn end(&mut self, spares: &mut Spares) {
+        self.pending = VecDeque::new();
+        if let Some(coder) = self.deflate.take() {
+            spares.give(coder);
+        }
     }
 }
 
@@ -268,10 +307,11 @@ mod tests {
     fn through(writes: &[Vec<u8>], room: usize, most: usize) -> (usize, Vec<u8>) {
         let (mut coder, mut decoder) = (Coder::new(), Decoder::new());
         let (mut unsent, mut out, mut sent) = (VecDeque::new(), Vec::new(), 0);
+        let mut spares = Spares::default();
         for octets in writes {
             unsent.extend(octets);
             while !unsent.is_empty() || coder.pending() > 0 {
-                let (data, is_coded) = coder.cut(&mut unsent, room, true);
+                let (data, is_coded) = coder.cut(&mut unsent, room, true, &mut spares);
                 assert!(data.len() <= room);
                 sent += data.len();
                 if !is_coded {
@@ -310,13 +350,32 @@ mod tests {
     fn little_comes_out_of_much_only_as_it_is_read() {
         let (mut coder, mut decoder) = (Coder::new(), Decoder::new());
         let mut unsent = VecDeque::from(vec![7; 1 << 20]);
-        let (data, is_coded) = coder.cut(&mut unsent, 2_000, true);
+        let (data, is_coded) = coder.cut(&mut unsent, 2_000, true, &mut Spares::default());
         let data = Decoder::open(&data).unwrap();
         let mut out = Vec::new();
 
         assert!(is_coded && !decoder.decode(&data, &mut out, 10).unwrap().1);
 
         assert_eq!(out, [7; 10]);
+    }
+
+    #[test]
+    fn a_state_that_was_another_s_codes_as_a_new_one_does() {
+        let (mut spares, mut fresh) = (Spares::default(), Spares::default());
+        let cut = |text: &str, spares: &mut Spares| {
+            let (mut coder, mut unsent) =
+                (Coder::new(), VecDeque::from(text.repeat(99).into_bytes()));
+            let coded = coder.cut(&mut unsent, 900, true, spares);
+            coder.end(spares);
+            coded
+        };
+
+        cut("what somebody else says, of whom nobody else may know\n", &mut spares);
+        assert_eq!((spares.coders.len(), spares.judge.is_some()), (1, true));
+        let after = cut("a line that comes again and again\n", &mut spares);
+
+        assert!(after.1 && after == cut("a line that comes again and again\n", &mut fresh));
+        assert_eq!(spares.coders.len(), 1);
     }
 
     #[test]

@@ -3,23 +3,24 @@
 use std::collections::VecDeque;
 
 use super::stream::StreamId;
+use crate::s5066::service::{MAX_PRIORITY, PRIORITIES};
 
 /// Streams that have something to send.
 #[derive(Debug, Default)]
 pub(super) struct Ready {
     /// By priority.
-    waiting: [VecDeque<StreamId>; 16],
+    waiting: [VecDeque<StreamId>; PRIORITIES],
 }
 
 impl Ready {
     /// A stream has something to send.
     pub(super) fn push(&mut self, priority: u8, stream: StreamId) {
-        self.waiting[usize::from(priority & 0x0f)].push_back(stream);
+        self.waiting[usize::from(priority.min(MAX_PRIORITY))].push_back(stream);
     }
 
     /// A stream goes on with its turn.
     pub(super) fn push_first(&mut self, priority: u8, stream: StreamId) {
-        self.waiting[usize::from(priority & 0x0f)].push_front(stream);
+        self.waiting[usize::from(priority.min(MAX_PRIORITY))].push_front(stream);
     }
 
     /// Whether nothing of a higher priority waits.
@@ -29,7 +30,7 @@ impl Ready {
 
     /// The highest priority of those that wait.
     pub(super) fn highest(&self) -> Option<u8> {
-        (0..16).rev().find(|priority| !self.waiting[usize::from(*priority)].is_empty())
+        (0..=MAX_PRIORITY).rev().find(|priority| !self.waiting[usize::from(*priority)].is_empty())
     }
 
     /// Whose turn it is.

@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::coding::{self, Coder};
+use super::coding::{self, Coder, Spares};
 use super::wire::{Credit, FIRST_LIMIT, MOST_RANGES, Ranges};
 use crate::serial;
 
@@ -107,8 +107,15 @@ impl Sending {
     }
 
     /// Gives back what is costly to keep, unless octets wait in it; whether it has none now.
-    pub(super) fn rest(&mut self) -> bool {
-        self.coder.as_mut().is_none_or(Coder::rest)
+    pub(super) fn rest(&mut self, spares: &mut Spares) -> bool {
+        self.coder.as_mut().is_none_or(|coder| coder.rest(spares))
+    }
+
+    /// It is over: gives back what is costly to make.
+    pub(super) fn end(&mut self, spares: &mut Spares) {
+        if let Some(coder) = &mut self.coder {
+            coder.end(spares);
+        }
     }
 
     /// Whether it has what is costly to keep.
@@ -139,11 +146,16 @@ impl Sending {
 
     /// Chooses the next part, which has at most `room` octets if it is a new one. A direction that is not
     /// large, and may not become so, is not compressed.
-    pub(super) fn take_part(&mut self, room: usize, may_grow: bool) -> Option<u64> {
+    pub(super) fn take_part(
+        &mut self,
+        room: usize,
+        may_grow: bool,
+        spares: &mut Spares,
+    ) -> Option<u64> {
         let number = match self.again.pop_first() {
             Some(number) => number,
             None if self.may_make() => {
-                let (data, is_coded) = self.cut(room, may_grow);
+                let (data, is_coded) = self.cut(room, may_grow, spares);
                 let is_last = self.end == End::Finishing && !self.has_more();
                 if is_last {
                     self.end = End::Made;
@@ -168,10 +180,10 @@ impl Sending {
         Some(number)
     }
 
-    fn cut(&mut self, room: usize, may_grow: bool) -> (Vec<u8>, bool) {
+    fn cut(&mut self, room: usize, may_grow: bool, spares: &mut Spares) -> (Vec<u8>, bool) {
         let cut = match &mut self.coder {
             Some(coder) if !self.unsent.is_empty() || coder.pending() > 0 => {
-                coder.cut(&mut self.unsent, room.max(2), may_grow)
+                coder.cut(&mut self.unsent, room.max(2), may_grow, spares)
             }
             _ => {
                 let len = room.min(self.unsent.len());

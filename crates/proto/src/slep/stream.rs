@@ -7,6 +7,7 @@ use super::receive::Receiving;
 use super::send::Sending;
 use super::wire::{Addresses, Name};
 use crate::s5066::Address;
+use crate::s5066::service::MAX_PRIORITY;
 use crate::time::Time;
 
 /// Names a stream of this process; never used again.
@@ -233,7 +234,7 @@ impl Stream {
 
     pub(super) fn priority(&self) -> u8 {
         let raised = u8::from(self.turn.interactive > 0);
-        (self.options.priority + raised).min(15)
+        (self.options.priority + raised).min(MAX_PRIORITY)
     }
 
     /// What it waits for, with a node that does not answer or does.

@@ -1,6 +1,7 @@
 //! Two nodes on emulated HF radio, their clients, good and bad, and IP over them.
 
 mod attack;
+mod certificates;
 mod clients;
 mod divert;
 mod hostile;

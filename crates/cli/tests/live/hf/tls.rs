@@ -24,10 +24,6 @@ def serve(port, pki):
         context.load_verify_locations(pki + "/ca.crt")
     server.socket = context.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever).start()
-serve(443, "far")
-serve(444, "bad")
-serve(8089, "far")
-print("serving", flush=True)
 "#;
 
 pub(super) const NEAR: &str = r#"
@@ -37,7 +33,7 @@ to-port = 8089
 tls = "tak"
 [[rule]]
 name = "web"
-to-port = [443, 444]
+to-port = ["443-447"]
 tls = "web"
 [[tls]]
 name = "tak"
@@ -72,12 +68,18 @@ impl Net {
     /// nobody trusts has issued the certificate of port 444.
     pub(super) fn with_tls() -> Self {
         let mut net = Self::with_profiles("", NEAR, FAR);
-        fs::write(net.folder.join("page"), page()).unwrap();
-        fs::write(net.folder.join("serve.py"), SERVER).unwrap();
-        let folder = net.folder.display().to_string();
-        let far = net.hosts[1].clone();
-        net.nets.start(&far, &format!("python3 {folder}/serve.py {folder}"), "serving");
+        net.serve("serve(443, \"far\")\nserve(444, \"bad\")\nserve(8089, \"far\")");
         net
+    }
+
+    /// Starts the server of the page, on ports and with certificates that are lines of its program.
+    pub(super) fn serve(&mut self, ports: &str) {
+        fs::write(self.folder.join("page"), page()).unwrap();
+        let program = format!("{SERVER}{ports}\nprint(\"serving\", flush=True)\n");
+        fs::write(self.folder.join("serve.py"), program).unwrap();
+        let folder = self.folder.display().to_string();
+        let far = self.hosts[1].clone();
+        self.nets.start(&far, &format!("python3 {folder}/serve.py {folder}"), "serving");
     }
 
     /// The same with these profiles, and without the server; `top` stands before all else.

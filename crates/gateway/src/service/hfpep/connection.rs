@@ -29,6 +29,8 @@ pub(super) struct Connection {
     sent: usize,
     /// Whether the program here has finished.
     has_heard_end: bool,
+    /// Whether writing has failed.
+    has_failed: bool,
     end: End,
     /// What epoll was told to look for.
     pub(super) watched: EpollFlags,
@@ -73,6 +75,7 @@ impl Connection {
             unsent: Vec::new(),
             sent: 0,
             has_heard_end: false,
+            has_failed: false,
             end: End::NotYet,
             watched: EpollFlags::empty(),
         }
@@ -153,6 +156,21 @@ impl Connection {
         self.has_heard_end = true;
     }
 
+    /// Whether writing has failed: the kernel has told of a reset then, and does not tell again.
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    /// Writing has failed somewhere else than in [`Self::send`].
+    pub(super) fn fail(&mut self) {
+        self.has_failed = true;
+    }
+
+    /// Whether the kernel has octets of a connection without TLS that nobody has read.
+    pub(super) fn has_unread(&self) -> bool {
+        self.wire.has_unread()
+    }
+
     /// Gives the kernel what it takes of some octets, and keeps the rest.
     ///
     /// # Errors
@@ -162,7 +180,10 @@ impl Connection {
             match self.wire.write(octets) {
                 Ok(len) => octets = &octets[len..],
                 Err(error) if is_passing(&error) => break,
-                Err(_) => return Err(Reason::CONNECTION_RESET),
+                Err(_) => {
+                    self.has_failed = true;
+                    return Err(Reason::CONNECTION_RESET);
+                }
             }
         }
         self.unsent.extend_from_slice(octets);
@@ -192,7 +213,10 @@ impl Connection {
     /// When the connection is broken.
     pub(super) fn flush(&mut self) -> Result<(), Reason> {
         match self.give() {
-            Err(error) if !is_passing(&error) => Err(Reason::CONNECTION_RESET),
+            Err(error) if !is_passing(&error) => {
+                self.has_failed = true;
+                Err(Reason::CONNECTION_RESET)
+            }
             Ok(()) | Err(_) => Ok(()),
         }
     }

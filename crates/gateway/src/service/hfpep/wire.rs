@@ -107,6 +107,11 @@ impl Wire {
         Ok(tls.session.terms())
     }
 
+    /// Whether the socket has octets that nobody has read.
+    pub(super) fn has_unread(&self) -> bool {
+        matches!(self.stream.peek(&mut [0]), Ok(1..))
+    }
+
     /// Reads plain octets.
     pub(super) fn read(&mut self, into: &mut [u8]) -> Heard {
         let Self { stream, tls } = self;

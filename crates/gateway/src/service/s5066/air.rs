@@ -14,8 +14,8 @@ use crate::service::rounded;
 const EVERY: Duration = Duration::from_secs(10);
 /// The spans that are told of, in minutes.
 const SPANS: [u64; 3] = [1, 5, 15];
-/// Samples that are kept: those of the longest span.
-const KEPT: usize = 15 * 60 / 10 + 1;
+/// Samples that are kept: those of the longest span, from before its begin.
+const KEPT: u64 = 60 * SPANS[SPANS.len() - 1] / EVERY.as_secs() + 1;
 
 /// The use of the air, sampled.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl Air {
     pub(super) fn handle_timeout(&mut self, now: Time, node: &Node) {
         if self.due() <= now {
             self.samples.push_back((now, node.airtime(now)));
-            if self.samples.len() > KEPT {
+            if self.samples.len() as u64 > KEPT {
                 self.samples.pop_front();
             }
         }

@@ -39,7 +39,7 @@ use super::cas::Floor;
 use super::dts::datagram;
 use super::dts::scan::Scanner;
 use super::dts::wire::{DATAGRAM_IDS, Numbers, Reason};
-use super::service::{Failure, Mode, Outcome, Request, RequestId};
+use super::service::{Failure, MAX_PRIORITY, Mode, Outcome, Request, RequestId};
 use super::sis::{self, ClientId, NodeStatus, Sap, UnavailableReason};
 use super::{Address, dts::policy};
 use crate::modem::{self, Waveform};
@@ -105,8 +105,6 @@ pub struct Node {
 const LONGEST_MODEM_SILENCE: Duration = Duration::from_secs(60);
 /// The most warnings that wait to be sent.
 const MAX_WARNINGS: usize = 16;
-/// The highest priority (Annex A, section 2.1).
-const MAX_PRIORITY: u8 = 15;
 /// The least capacity for waiting C_PDUs of each priority in octets, even if the radio is slow.
 const LEAST_WAITING: usize = 64 << 10;
 

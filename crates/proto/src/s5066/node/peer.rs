@@ -5,12 +5,12 @@ use super::super::cas::{self, PhysicalLink};
 use super::super::dts::policy::Quality;
 use super::super::dts::wire::{Body, Numbers};
 use super::super::dts::{arq, expedited, management, reset};
-use super::super::service::{Failure, Mode, Request};
+use super::super::service::{Failure, MAX_PRIORITY, Mode, Request};
 use super::contact::Contact;
 use super::introduction;
 use super::urgent::Lately;
 use super::waiting::Waiting;
-use super::{Config, Extensions, MAX_PRIORITY, Node};
+use super::{Config, Extensions, Node};
 use crate::modem::Waveform;
 use crate::time::Time;
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::Node;
 use super::peer::Peer;
-use super::waiting::PRIORITIES;
 use crate::s5066::Address;
+use crate::s5066::service::PRIORITIES;
 use crate::time::Time;
 
 /// Another station.

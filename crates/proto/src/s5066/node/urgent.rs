@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::MAX_PRIORITY;
+use crate::s5066::service::{MAX_PRIORITY, PRIORITIES};
 use crate::time::Time;
 
 /// How long a message is remembered: longer than the pauses in a conversation of operators.
@@ -25,7 +25,7 @@ pub(super) struct Lately {
 /// The time until which the last message of each priority is remembered.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Urgent {
-    until: [Time; MAX_PRIORITY as usize + 1],
+    until: [Time; PRIORITIES],
 }
 
 impl Urgent {

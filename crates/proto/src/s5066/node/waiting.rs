@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::super::service::{Request, RequestId};
+use super::super::service::{MAX_PRIORITY, PRIORITIES, Request, RequestId};
 use crate::time::{Time, earliest};
 
 /// A queue of requests; of one priority the oldest goes first, expedited ones before all others.
@@ -16,9 +16,6 @@ pub(super) struct Waiting {
     /// A time that no request expires before; `None` if none expires.
     next_expiry: Option<Time>,
 }
-
-/// Priorities, from 0.
-pub(super) const PRIORITIES: usize = 16;
 
 /// The order of the queue: expedited requests first, then by priority, then by age.
 type Key = (Reverse<bool>, Reverse<u8>, u64);
@@ -136,5 +133,5 @@ impl Waiting {
 }
 
 fn priority(request: &Request) -> usize {
-    usize::from(request.priority).min(PRIORITIES - 1)
+    usize::from(request.priority.min(MAX_PRIORITY))
 }

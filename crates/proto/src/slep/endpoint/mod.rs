@@ -10,6 +10,7 @@ mod user;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use super::coding::Spares;
 use super::config::Config;
 use super::datagrams::{DatagramId, Datagrams};
 use super::peer::{Closed, Owed, Peer};
@@ -90,6 +91,7 @@ struct Kept {
     starved: BTreeSet<StreamId>,
     /// Streams that have state for compression, those first that had it longest; some may have none any more.
     coding: VecDeque<StreamId>,
+    spares: Spares,
 }
 
 /// A U_PDU that the node has.
@@ -387,6 +389,7 @@ impl Slep {
         self.timers.clear(&mut stream.check.timer, Timer::Stream(id));
         self.kept.sent -= stream.sending.octets();
         self.kept.received -= stream.receiving.octets();
+        stream.sending.end(&mut self.kept.spares);
         self.kept.blocked.remove(&id);
         self.kept.starved.remove(&id);
         self.bulk = self.bulk.filter(|bulk| *bulk != id);

@@ -2,6 +2,7 @@
 
 use super::{BULK, Event, Handed, Loss, Postage, Slep, What};
 use crate::s5066::Address;
+use crate::s5066::service::MAX_PRIORITY;
 use crate::s5066::sis::Confirmation;
 use crate::s5066::sis::client::{NotSent, Send};
 use crate::slep::peer::{Greeting, Owed};
@@ -19,9 +20,6 @@ const OPEN: usize = 7;
 const STATE: usize = 9;
 /// Octets of a RECEIPT before its numbers.
 const RECEIPT: usize = 3;
-
-/// The priority of what is said beside data.
-const MAX_PRIORITY: u8 = 15;
 
 /// Streams that have state for compression at most, some 270 kB each.
 pub(super) const MOST_CODERS: usize = 256;
@@ -153,7 +151,8 @@ impl Slep {
             let (next, before) = (stream.sending.next(), stream.sending.octets());
             let was_large = stream.sending.is_large();
             let room = stream.data_room(mtu);
-            let Some(number) = stream.sending.take_part(room, may_grow) else {
+            let Some(number) = stream.sending.take_part(room, may_grow, &mut self.kept.spares)
+            else {
                 stream.turn.is_listed = false;
                 continue;
             };
@@ -225,7 +224,7 @@ impl Slep {
             }
             let Some(oldest) = self.kept.coding.pop_front() else { return true };
             let oldest_stream = self.streams.get_mut(&oldest);
-            if oldest_stream.is_some_and(|stream| !stream.sending.rest()) {
+            if oldest_stream.is_some_and(|stream| !stream.sending.rest(&mut self.kept.spares)) {
                 self.kept.coding.push_back(oldest);
             }
         }

@@ -75,7 +75,7 @@ impl Slep {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         stream.check.timer = None;
         if stream.sending.is_settled() {
-            stream.sending.rest();
+            stream.sending.rest(&mut self.kept.spares);
         }
         if stream.check_at(&self.config) <= now {
             let peer = self.peers.get(&stream.peer);

@@ -6,22 +6,26 @@
 //!                   └───────────────────┴─ no ─▶ Refused
 //! ```
 
+mod carry;
+#[cfg(test)]
+mod tests;
+
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use nix::sys::epoll::EpollFlags;
+use nix::sys::epoll::{EpollEvent, EpollFlags};
 use proto::hfpep::answer::ANSWER;
 use proto::hfpep::{Answer, MAX_OPENING, Opening};
 use proto::slep::Reason;
 use proto::time::{Time, earliest};
 
-use super::relay::{Carried, Relay};
+use super::relay::Relay;
 use crate::service::hfpep::connection::{self, Connection};
 use crate::service::hfpep::targets::Targets;
 use crate::service::hfpep::wire::Heard;
-use crate::sys::tcp::unacknowledged;
-use crate::tls::Failure;
 
+/// How long another gateway's connection may say nothing, unless it is one of its spare ones.
+pub(super) const SILENCE: Duration = Duration::from_secs(60);
 /// How long an opening that has begun may take to be whole.
 const OPENING: Duration = Duration::from_secs(10);
 /// How long the answer may take: longer than a connection to the far end, its own to the target and the
@@ -31,14 +35,19 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(90);
 const FAREWELL: Duration = Duration::from_secs(10);
 /// Pieces of what it sends meanwhile that are read in one go.
 const FAREWELLS: usize = 64;
-/// How long a program may take to read what came before a reset.
-const LAST_WORDS: Duration = Duration::from_secs(10);
-/// Between two looks at whether the other end has all.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// Names a connection between gateways; never used again.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) struct LinkId(pub(super) u64);
+
+impl LinkId {
+    /// What epoll is to tell of an end of a link: each change, once.
+    pub(super) fn watch(self, is_bearer: bool) -> EpollEvent {
+        let ways = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT;
+        let all = ways | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET;
+        EpollEvent::new(all, self.0 * 2 + u64::from(!is_bearer))
+    }
+}
 
 /// A connection between gateways.
 #[derive(Debug)]
@@ -55,8 +64,8 @@ pub(super) struct Link {
     /// Octets that the program here wrote, and was given.
     pub(super) written: u64,
     pub(super) read: u64,
-    /// Whether the kernel says that the bearer or the other connection is broken; what came before
-    /// may still be read.
+    /// Whether the bearer or the other connection is broken: nothing is written there any more; what
+    /// came before may still be read.
     is_bearer_broken: bool,
     is_local_broken: bool,
     /// When it is looked at next at the latest.
@@ -67,7 +76,7 @@ pub(super) struct Link {
 #[derive(Debug)]
 pub(super) enum Stage {
     /// Opened by the other end, whose opening is not whole yet.
-    Arriving { head: Vec<u8>, until: Option<Time> },
+    Arriving { head: Vec<u8>, until: Time },
     /// The opening is on its way there, or the answer back.
     Asked { local: Connection, answer: Vec<u8>, until: Time },
     /// The target is being connected to.
@@ -205,7 +214,7 @@ impl Link {
     /// When it is to be looked at, whatever comes.
     pub(super) fn next_timeout(&self) -> Option<Time> {
         match &self.stage {
-            Stage::Arriving { until, .. } => *until,
+            Stage::Arriving { until, .. } => Some(*until),
             Stage::Asked { until, .. } => earliest(Some(*until), self.bearer.waits_until()),
             Stage::Connecting { local } => local.waits_until(),
             Stage::Cut { until, .. } | Stage::Refused { until } => Some(*until),
@@ -252,7 +261,12 @@ impl Link {
         loop {
             let room = MAX_OPENING - head.len();
             match self.bearer.read(&mut octets[..room]) {
-                Heard::Octets(len) => head.extend_from_slice(&octets[..len]),
+                Heard::Octets(len) => {
+                    if head.is_empty() {
+                        *until = now + OPENING;
+                    }
+                    head.extend_from_slice(&octets[..len]);
+                }
                 Heard::Nothing if self.is_bearer_broken => {
                     return Step::Broken(Reason::CONNECTION_RESET);
                 }
@@ -263,7 +277,6 @@ impl Link {
                     return Step::Broken(Reason::CONNECTION_RESET);
                 }
             }
-            until.get_or_insert(now + OPENING);
             match Opening::split_first(magic, head) {
                 Ok(None) if head.len() < MAX_OPENING => {}
                 Ok(Some((opening, rest))) => return Step::Asked(opening, rest.to_vec()),
@@ -317,10 +330,11 @@ impl Link {
         magic: u8,
         targets: &mut Targets,
     ) -> Step {
-        if ready.bearer.contains(EpollFlags::EPOLLERR) {
+        let Stage::Connecting { local } = &mut self.stage else { return Step::Wait };
+        // What was said to the target before a reset is still for it.
+        if self.is_bearer_broken && !local.has_unsent() && !self.bearer.has_unread() {
             return Step::Broken(Reason::CONNECTION_RESET);
         }
-        let Stage::Connecting { local } = &mut self.stage else { return Step::Wait };
         if matches!(local.stage(), connection::Stage::Connecting(_)) {
             if ready.local.is_empty() {
                 return Step::Wait;
@@ -344,96 +358,10 @@ impl Link {
             Stage::Connecting { local } => Stage::Open { local },
             other => other,
         };
-        if self.bearer.send(&Answer::Accepted.octets(magic)).is_err() {
-            return Step::Broken(Reason::CONNECTION_RESET);
-        }
+        let is_told =
+            !self.is_bearer_broken && self.bearer.send(&Answer::Accepted.octets(magic)).is_ok();
+        self.is_bearer_broken |= !is_told;
         self.carry(now, Ready::ALL, relay, targets)
-    }
-
-    /// Carries octets; back only when the answer has come.
-    fn carry(&mut self, now: Time, ready: Ready, relay: &mut Relay, targets: &mut Targets) -> Step {
-        let (local, is_open) = match &mut self.stage {
-            Stage::Open { local } => (local, true),
-            Stage::Asked { local, .. } => (local, false),
-            Stage::Arriving { .. }
-            | Stage::Connecting { .. }
-            | Stage::Cut { .. }
-            | Stage::Refused { .. }
-            | Stage::Spare => return Step::Wait,
-        };
-        let bearer = &mut self.bearer;
-        // What can be read there, or what was read waits for.
-        let moves = |from: EpollFlags, to: EpollFlags| {
-            from.intersects(!EpollFlags::EPOLLOUT) || to.intersects(!EpollFlags::EPOLLIN)
-        };
-        let mut has_more = false;
-        let ways = [moves(ready.local, ready.bearer), is_open && moves(ready.bearer, ready.local)];
-        for way in (0..2).filter(|&way| ways[way]) {
-            let carried = match way {
-                0 => relay.carry(local, bearer, &mut self.written),
-                _ => relay.carry(bearer, local, &mut self.read),
-            };
-            match carried {
-                Carried::Idle => {}
-                Carried::More => has_more = true,
-                // Nobody is left who would read what came before.
-                Carried::Gone => return Step::Broken(Reason::CONNECTION_RESET),
-                Carried::Reset if way == 0 => return Step::Broken(Reason::CONNECTION_RESET),
-                Carried::Reset => return self.cut(now, Side::Local),
-                Carried::Failed(failure) => {
-                    let reason = targets.termination.fail(now, failure);
-                    return self.fail(now, failure, reason);
-                }
-            }
-        }
-        if local.is_over() && bearer.is_over() {
-            return Step::Over;
-        }
-        if has_more {
-            return Step::Again;
-        }
-        if self.is_local_broken {
-            return Step::Broken(Reason::CONNECTION_RESET);
-        }
-        // What waits for the program here goes first, and what is behind that.
-        if self.is_bearer_broken && !local.has_unsent() {
-            return self.cut(now, Side::Local);
-        }
-        Step::Wait
-    }
-
-    /// TLS with the program here has failed.
-    fn fail(&mut self, now: Time, failure: Failure, reason: Reason) -> Step {
-        if failure != Failure::Cut {
-            return Step::Broken(reason);
-        }
-        self.cut(now, Side::Bearer)
-    }
-
-    /// Resets the side that is left as soon as it has what came before.
-    fn cut(&mut self, now: Time, left: Side) -> Step {
-        // The bearer's own time counts for a path that is silent.
-        let last = (left == Side::Local).then(|| now + LAST_WORDS);
-        self.stage = match std::mem::replace(&mut self.stage, Stage::Spare) {
-            Stage::Open { local } | Stage::Asked { local, .. } => {
-                Stage::Cut { local, left, until: now, last }
-            }
-            other => other,
-        };
-        self.look(now)
-    }
-
-    /// Looks whether the side that is left has all that came before.
-    fn look(&mut self, now: Time) -> Step {
-        let Stage::Cut { local, left, until, last } = &mut self.stage else { return Step::Wait };
-        let waits_for = match left {
-            Side::Bearer => &mut self.bearer,
-            Side::Local => local,
-        };
-        *until = now + LOOK;
-        let is_over = last.is_some_and(|last| last <= now) || waits_for.flush().is_err();
-        let waits = waits_for.has_unsent() || unacknowledged(waits_for).is_ok_and(|it| it > 0);
-        if is_over || !waits { Step::Broken(Reason::CONNECTION_RESET) } else { Step::Wait }
     }
 
     /// Waits until the other end has read that it is refused: what it had sent must be read, or the

@@ -8,12 +8,15 @@
 //! The connections between gateways are long paths: some are open before they are needed. Epoll tells
 //! each change once, so whatever is told is worked off until nothing is left, or noted for later.
 
+mod arrivals;
 mod link;
 mod pool;
 mod relay;
 mod socket;
 mod stats;
 mod status;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpListener};
@@ -35,7 +38,8 @@ use super::wire::Wire;
 use crate::config::HfPep;
 use crate::config::hfpep::Far;
 
-use link::{Link, LinkId, Ready, Stage, Step};
+use arrivals::Arrivals;
+use link::{Link, LinkId, Ready, SILENCE, Stage, Step};
 use pool::Pool;
 use relay::Relay;
 use socket::Sockets;
@@ -45,7 +49,7 @@ use stats::Stats;
 const EVENTS: usize = 256;
 /// Connections taken from the listener before others have their turn.
 const ACCEPTS: usize = 64;
-/// Connections of other gateways that have not said what for; more are refused.
+/// Connections of other gateways that carry nothing, of all sources.
 const MAX_ARRIVING: usize = 1024;
 /// What epoll calls the listener.
 const LISTENER: u64 = u64::MAX;
@@ -61,6 +65,9 @@ pub(super) struct Fast {
     gate: Gate,
     /// Who may connect to it.
     from: Vec<Prefix>,
+    arrivals: Arrivals,
+    /// How many silent connections a gateway may keep here for as long as it likes.
+    spare: usize,
     pools: BTreeMap<SocketAddr, Pool>,
     links: BTreeMap<LinkId, Link>,
     next: u64,
@@ -103,6 +110,8 @@ impl Fast {
             listener,
             gate: Gate::new(),
             from: bearer.from.clone(),
+            arrivals: Arrivals::new(MAX_ARRIVING),
+            spare: bearer.spare,
             pools,
             links: BTreeMap::new(),
             next: 0,
@@ -131,7 +140,7 @@ impl Fast {
         let spare = self.pools.get_mut(&gateway).and_then(Pool::take);
         let Some(id) = spare.or_else(|| self.dial(now, gateway)) else { return Err(client) };
         let Some(link) = self.links.get_mut(&id) else { return Err(client) };
-        if self.epoll.add(&client, watch(id, false)).is_err() {
+        if self.epoll.add(&client, id.watch(false)).is_err() {
             self.drop_link(now, id);
             return Err(client);
         }
@@ -253,7 +262,7 @@ impl Fast {
     fn add(&mut self, link: Link) -> Option<LinkId> {
         self.next += 1;
         let id = LinkId(self.next);
-        self.epoll.add(&link.bearer, watch(id, true)).ok()?;
+        self.epoll.add(&link.bearer, id.watch(true)).ok()?;
         self.links.insert(id, link);
         self.schedule(id);
         Some(id)
@@ -272,17 +281,21 @@ impl Fast {
                 wire.abort();
                 continue;
             }
-            if self.stats.arriving >= MAX_ARRIVING as u64 {
-                self.stats.arrivals_refused += 1;
-                wire.abort();
-                continue;
-            }
-            let stage = Stage::Arriving { head: Vec::new(), until: None };
+            let stage = Stage::Arriving { head: Vec::new(), until: now + SILENCE };
             let link = Link::new(now, from, Connection::accepted(wire), stage, false);
             if let Some(id) = self.add(link) {
                 self.stats.arriving += 1;
+                self.make_room(now, from, id);
                 self.advance(now, id, Ready::ALL, targets);
             }
+        }
+    }
+
+    /// A connection of another gateway carries nothing: if there are too many, the oldest gives way.
+    fn make_room(&mut self, now: Time, from: SocketAddr, id: LinkId) {
+        if let Some(oldest) = self.arrivals.add(from.ip(), id) {
+            self.stats.arrivals_displaced += 1;
+            self.give_up(now, oldest, Reason::NO_ROOM);
         }
     }
 
@@ -355,11 +368,12 @@ impl Fast {
             Ok(wire) => wire,
             Err(reason) => return self.decline(now, id, reason),
         };
-        if self.epoll.add(&wire, watch(id, false)).is_err() {
+        if self.epoll.add(&wire, id.watch(false)).is_err() {
             return self.decline(now, id, Reason::NO_ROOM);
         }
         let Some(link) = self.links.get_mut(&id) else { return };
         link.connect(now, Connection::connecting(now, wire), opening, rest);
+        self.arrivals.remove(link.far.ip(), id);
         self.sockets.begin(&link.bearer);
         self.stats.arriving -= 1;
         self.stats.sessions += 1;
@@ -374,6 +388,8 @@ impl Fast {
         self.stats.openings_malformed += u64::from(reason == Reason::PROTOCOL_ERROR);
         self.stats.forget(&link.stage);
         link.refuse(now, reason, self.magic);
+        let from = link.far;
+        self.make_room(now, from, id);
         // What has come already is not told of again.
         self.again.insert(id);
     }
@@ -413,6 +429,7 @@ impl Fast {
         self.stats.forget(&link.stage);
         self.stats.octets_written += link.written;
         self.stats.octets_read += link.read;
+        self.arrivals.remove(link.far.ip(), id);
         if matches!(link.stage, Stage::Spare)
             && let Some(pool) = self.pools.get_mut(&link.far)
         {
@@ -431,7 +448,15 @@ impl Fast {
         if link.next_timeout().is_none_or(|until| until > now) {
             return self.schedule(id);
         }
-        match &link.stage {
+        match &mut link.stage {
+            // A spare connection, unless its source has more than that.
+            Stage::Arriving { head, until } if head.is_empty() => {
+                *until = now + SILENCE;
+                if self.arrivals.of(link.far.ip()) > self.spare {
+                    self.stats.arrivals_silent += 1;
+                    return self.give_up(now, id, Reason::UNSPECIFIED);
+                }
+            }
             Stage::Arriving { .. } => self.decline(now, id, Reason::PROTOCOL_ERROR),
             Stage::Asked { .. } | Stage::Spare => {
                 if link.is_dialling() {
@@ -469,11 +494,4 @@ impl AsFd for Fast {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.0.as_fd()
     }
-}
-
-/// What epoll is to tell of an end of a link: each change, once.
-fn watch(id: LinkId, is_bearer: bool) -> EpollEvent {
-    let all =
-        EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET;
-    EpollEvent::new(all, id.0 * 2 + u64::from(!is_bearer))
 }

@@ -92,6 +92,8 @@ impl Relay {
                     moved += len;
                     *octets += len as u64;
                 }
+                // The kernel tells of a reset once, and whoever wrote has heard it.
+                Ok(Heard::End) if from.has_failed() && from.is_plain() => return Carried::Reset,
                 Ok(Heard::End) => to.finish(),
                 Ok(Heard::Failed(failure)) => return Carried::Failed(failure),
                 Ok(Heard::Nothing) => return Carried::Idle,
@@ -127,6 +129,7 @@ impl Relay {
                 Ok(0) | Err(Errno::EAGAIN | Errno::EINTR) => break,
                 Ok(taken) => left -= taken,
                 Err(_) => {
+                    to.fail();
                     // Nobody else may find them there.
                     let _ = self.empty(left);
                     return Err(Gone);

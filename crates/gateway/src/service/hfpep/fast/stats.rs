@@ -24,9 +24,11 @@ pub(in crate::service::hfpep) struct Stats {
     pub(super) connects_failed: u64,
     /// Connections that nobody used when they ended.
     pub(super) spares_lost: u64,
-    /// Connections of others that are not allowed, or too many.
+    /// Connections of others that are not allowed.
     pub(super) strangers_refused: u64,
-    pub(super) arrivals_refused: u64,
+    /// Connections of others that carried nothing: broken off for newer ones, and for their silence.
+    pub(super) arrivals_displaced: u64,
+    pub(super) arrivals_silent: u64,
     /// Connections that began with something else than an opening.
     pub(super) openings_malformed: u64,
     /// Octets that programs here wrote, and were given.

@@ -10,17 +10,17 @@
 
 use std::time::Duration;
 
+use crate::s5066::service::{MAX_PRIORITY, PRIORITIES};
+use crate::s5066::sis::server::OFF;
 use crate::time::Time;
 
 /// The window until the node has confirmed anything.
 const INITIAL: usize = 16 << 10;
 /// U_PDUs that a node has without having confirmed them at most, of a priority and above; of all priorities
 /// twice as many, with which ours does not turn the flow off.
-const MOST: usize = 4_096;
+const MOST: usize = OFF.half().u_pdus;
 /// Of what is confirmed, the share by which a node may have more after it had turned the flow off.
 const REGAINED: usize = 256;
-/// Priorities, from 0, the least urgent.
-const PRIORITIES: usize = 16;
 
 /// The octets that a node has without having confirmed them, and how many it may have.
 #[derive(Debug)]
@@ -127,7 +127,7 @@ impl Window {
     }
 
     fn held_mut(&mut self, priority: u8) -> &mut Held {
-        &mut self.held[usize::from(priority).min(PRIORITIES - 1)]
+        &mut self.held[usize::from(priority.min(MAX_PRIORITY))]
     }
 }
 
@@ -189,14 +189,13 @@ mod tests {
     fn small_u_pdus_are_never_so_many_that_our_node_turns_the_flow_off() {
         let mut window = Window::new((1 << 20, 1 << 20), Duration::from_secs(100));
         let mut sent = 0;
-        for priority in 0..16 {
+        for priority in 0..=MAX_PRIORITY {
             while window.has_room(priority) {
                 window.handle_sent(at(0), priority, 1);
                 sent += 1;
             }
         }
 
-        let off = crate::s5066::sis::FlowControl::default().off.u_pdus;
-        assert!(sent <= off, "{sent} of {off}");
+        assert!(sent <= OFF.u_pdus, "{sent}");
     }
 }

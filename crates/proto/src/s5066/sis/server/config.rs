@@ -2,6 +2,11 @@
 
 use std::time::Duration;
 
+/// What of a client waits beyond which its flow is off, unless that is configured: more than the longest
+/// transmission of the fastest waveform. What is urgent waits at the client while the flow is off, so it had
+/// better never be off.
+pub(in crate::s5066::sis) const OFF: Backlog = Backlog { octets: 5 << 20, u_pdus: 8_192 };
+
 /// The parameters of a node's clients.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -94,6 +99,11 @@ pub struct Backlog {
 }
 
 impl Backlog {
+    /// Half as much of both.
+    pub(in crate::s5066::sis) const fn half(self) -> Self {
+        Self { octets: self.octets / 2, u_pdus: self.u_pdus / 2 }
+    }
+
     /// Whether one of the two is beyond `bound`.
     #[must_use]
     pub fn exceeds(self, bound: Self) -> bool {
@@ -141,9 +151,7 @@ impl Default for Limits {
 impl Default for FlowControl {
     fn default() -> Self {
         Self {
-            // More than the longest transmission of the fastest waveform: what is urgent waits at the
-            // client while the flow is off, so it had better never be off.
-            off: Backlog { octets: 5 << 20, u_pdus: 8_192 },
+            off: OFF,
             on: Backlog { octets: 4_864 << 10, u_pdus: 7_680 },
             flood: Backlog { octets: 12 << 20, u_pdus: 24_576 },
         }

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use super::config::Backlog;
 use crate::s5066::Address;
 use crate::s5066::service::RequestId;
+use crate::s5066::service::{MAX_PRIORITY, PRIORITIES};
 use crate::s5066::sis::keep_alive::KeepAlive;
 use crate::s5066::sis::output::OutputBuffer;
 use crate::s5066::sis::stream::Stream;
@@ -12,9 +13,9 @@ use crate::s5066::sis::{Sap, Service};
 use crate::time::Time;
 
 /// Priorities, and one more for what is expedited.
-pub(super) const CLASSES: usize = 17;
+pub(super) const CLASSES: usize = EXPEDITED + 1;
 /// Of what is expedited.
-pub(super) const EXPEDITED: usize = 16;
+pub(super) const EXPEDITED: usize = PRIORITIES;
 
 pub(super) struct Connection {
     pub(super) stream: Stream,
@@ -63,8 +64,8 @@ pub(super) struct Item {
 }
 
 impl Item {
-    fn class(&self) -> usize {
-        if self.is_expedited { EXPEDITED } else { usize::from(self.priority & 0x0f) }
+    pub(super) fn class(&self) -> usize {
+        if self.is_expedited { EXPEDITED } else { usize::from(self.priority.min(MAX_PRIORITY)) }
     }
 }
 

@@ -15,6 +15,7 @@ mod submit;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+pub(super) use config::OFF;
 pub use config::{Backlog, Config, Confirm, FlowControl, Limits};
 use connection::{Binding, Connection};
 use hard_links::HardLinks;
@@ -28,7 +29,7 @@ use super::primitive::{Management, Primitive};
 use super::stream::Stream;
 use super::{NodeStatus, Sap, UnavailableReason, UnbindReason};
 use crate::s5066::Address;
-use crate::s5066::service::{ClientId, Command, RequestId};
+use crate::s5066::service::{ClientId, Command, PRIORITIES, RequestId};
 use crate::time::{Time, earliest};
 
 /// Nodes of which something is remembered, at most.
@@ -189,8 +190,7 @@ impl Server {
     #[must_use]
     pub fn wants_octets(&self, client: ClientId) -> bool {
         let Some(connection) = self.connections.get(&client) else { return true };
-        let Backlog { octets, u_pdus } = self.config.flow.flood;
-        let much = Backlog { octets: octets / 2, u_pdus: u_pdus / 2 };
+        let much = self.config.flow.flood.half();
         let has_much =
             connection.binding.as_ref().is_some_and(|it| it.queue.backlog().exceeds(much));
         !has_much || connection.keep_alive.is_asked()
@@ -346,12 +346,11 @@ impl Server {
     /// Octets that wait for the layers below, of all clients, by priority; expedited ones count as of the
     /// highest.
     #[must_use]
-    pub fn queues(&self) -> [usize; 16] {
-        let mut queues = [0; 16];
+    pub fn queues(&self) -> [usize; PRIORITIES] {
+        let mut queues = [0; PRIORITIES];
         let bindings = self.connections.values().filter_map(|client| client.binding.as_ref());
         for item in bindings.flat_map(|binding| binding.queue.items()) {
-            let priority = if item.is_expedited { 15 } else { item.priority & 0x0f };
-            queues[usize::from(priority)] += item.u_pdu.len();
+            queues[item.class().min(PRIORITIES - 1)] += item.u_pdu.len();
         }
         queues
     }

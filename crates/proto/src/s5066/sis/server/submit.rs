@@ -6,7 +6,7 @@ use super::connection::{CLASSES, Item};
 use super::pending::Pending;
 use super::{ClientId, Server};
 use crate::s5066::Address;
-use crate::s5066::service::{Mode, Request, RequestId};
+use crate::s5066::service::{MAX_PRIORITY, Mode, Request, RequestId};
 use crate::s5066::sis::primitive::{MAX_TTL, Primitive, UnidataRequest};
 use crate::s5066::sis::spdu::{Data, EndReason, SPdu};
 use crate::s5066::sis::{Confirmation, Sap, Service, Ttd, UnbindReason, UnidataReason};
@@ -193,7 +193,7 @@ impl Server {
             to,
             mode,
             is_expedited,
-            priority: if is_expedited { 15 } else { item.priority },
+            priority: if is_expedited { MAX_PRIORITY } else { item.priority },
             expires: item.expires,
             is_retried: item.service.is_retried && item.expires.is_some(),
             s_pdu,

@@ -2,15 +2,12 @@
 
 use super::{Claim, Side, State, Wanted};
 use crate::s5066::Address;
-use crate::s5066::service::{ClientId, Command, Outcome, RequestId};
+use crate::s5066::service::{ClientId, Command, MAX_PRIORITY, Outcome, RequestId};
 use crate::s5066::sis::primitive::{HardLink, Primitive};
 use crate::s5066::sis::server::Server;
 use crate::s5066::sis::spdu::{EndReason, SPdu};
 use crate::s5066::sis::{LinkReason, TerminateReason};
 use crate::time::Time;
-
-/// The priority of S_PDUs about links, which are expedited anyway.
-const PRIORITY: u8 = 15;
 
 impl Server {
     /// The hard link that is up; its remote access point is that of the other end.
@@ -194,6 +191,6 @@ impl Server {
     }
 
     pub(super) fn send_link_pdu(&mut self, to: Address, s_pdu: &SPdu<'_>) -> Option<RequestId> {
-        self.send_own(to, true, PRIORITY, s_pdu)
+        self.send_own(to, true, MAX_PRIORITY, s_pdu)
     }
 }

@@ -1,0 +1,99 @@
+//! Connections that other gateways have made and that carry nothing: spare ones, those whose opening has
+//! not come, and those that were refused.
+//!
+//! ```text
+//!   source ─▶ its connections, the oldest first       too many of all: the oldest one of the
+//!                                                     source that has most gives way
+//! ```
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv6Addr};
+
+use super::link::LinkId;
+
+/// The connections, by where they come from.
+#[derive(Debug)]
+pub(super) struct Arrivals {
+    most: usize,
+    len: usize,
+    by_source: BTreeMap<IpAddr, BTreeSet<LinkId>>,
+}
+
+impl Arrivals {
+    /// So many at most, which is one at least.
+    pub(super) fn new(most: usize) -> Self {
+        Self { most, len: 0, by_source: BTreeMap::new() }
+    }
+
+    /// Adds one, and returns which is to give way for it. Numbers of links grow with time.
+    #[must_use]
+    pub(super) fn add(&mut self, from: IpAddr, link: LinkId) -> Option<LinkId> {
+        self.len += usize::from(self.by_source.entry(source(from)).or_default().insert(link));
+        if self.len <= self.most {
+            return None;
+        }
+        let all = self.by_source.values();
+        let greediest = all.max_by_key(|links| (links.len(), Reverse(links.first().copied())))?;
+        greediest.first().copied()
+    }
+
+    /// One carries something, or is gone.
+    pub(super) fn remove(&mut self, from: IpAddr, link: LinkId) {
+        let source = source(from);
+        let Some(links) = self.by_source.get_mut(&source) else { return };
+        self.len -= usize::from(links.remove(&link));
+        if links.is_empty() {
+            self.by_source.remove(&source);
+        }
+    }
+
+    /// How many there are of a source.
+    pub(super) fn of(&self, from: IpAddr) -> usize {
+        self.by_source.get(&source(from)).map_or(0, BTreeSet::len)
+    }
+}
+
+/// Who counts as one: with IPv6 a network of 64 bits, in which a host has as many addresses as it likes.
+fn source(from: IpAddr) -> IpAddr {
+    match from.to_canonical() {
+        IpAddr::V4(v4) => v4.into(),
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_of_whoever_has_most_gives_way() {
+        let mut arrivals = Arrivals::new(4);
+        let mut gone = Vec::new();
+
+        for (number, from) in (0..).zip(["10.0.0.2", "10.0.0.1", "::ffff:10.0.0.1", "10.0.0.1"]) {
+            assert_eq!(arrivals.add(from.parse().unwrap(), LinkId(number)), None, "{number}");
+        }
+        for (number, from) in (4..).zip(["10.0.0.1", "10.0.0.3", "10.0.0.2", "10.0.0.4"]) {
+            let oldest = arrivals.add(from.parse().unwrap(), LinkId(number)).unwrap();
+            for from in ["10.0.0.1", "10.0.0.2"] {
+                arrivals.remove(from.parse().unwrap(), oldest);
+            }
+            gone.push(oldest.0);
+        }
+
+        assert_eq!((gone, arrivals.len), (vec![1, 2, 0, 3], 4));
+    }
+
+    #[test]
+    fn addresses_of_one_network_are_one_source() {
+        let mut arrivals = Arrivals::new(3);
+
+        let added = ["fd01::1", "fd02::1", "fd01::2", "fd01::3"].map(|from| from.parse().unwrap());
+        let gone: Vec<_> =
+            (0..).zip(added).map(|(number, from)| arrivals.add(from, LinkId(number))).collect();
+
+        assert_eq!(gone, [None, None, None, Some(LinkId(0))]);
+        assert_eq!(arrivals.of("fd01::9".parse().unwrap()), 3);
+    }
+}

@@ -1,0 +1,121 @@
+//! Octets between both connections, and what becomes of those that came before a reset.
+//!
+//! ```text
+//!   one end is reset:   read there ─ the rest ─▶ flush to the other ─ it has all ─▶ reset that
+//!   both are reset:     nobody is left for anything
+//! ```
+
+use std::time::Duration;
+
+use nix::sys::epoll::EpollFlags;
+use proto::slep::Reason;
+use proto::time::Time;
+
+use super::{Link, Ready, Side, Stage, Step};
+use crate::service::hfpep::fast::relay::{Carried, Relay};
+use crate::service::hfpep::targets::Targets;
+use crate::sys::tcp::unacknowledged;
+
+/// How long a program may take to read what came before a reset.
+const LAST_WORDS: Duration = Duration::from_secs(10);
+/// Between two looks at whether the other end has all.
+const LOOK: Duration = Duration::from_millis(50);
+
+impl Link {
+    /// Carries octets; back only when the answer has come.
+    pub(super) fn carry(
+        &mut self,
+        now: Time,
+        ready: Ready,
+        relay: &mut Relay,
+        targets: &mut Targets,
+    ) -> Step {
+        let (local, is_open) = match &mut self.stage {
+            Stage::Open { local } => (local, true),
+            Stage::Asked { local, .. } => (local, false),
+            Stage::Arriving { .. }
+            | Stage::Connecting { .. }
+            | Stage::Cut { .. }
+            | Stage::Refused { .. }
+            | Stage::Spare => return Step::Wait,
+        };
+        let bearer = &mut self.bearer;
+        // What can be read there, or what was read waits for.
+        let moves = |from: EpollFlags, to: EpollFlags| {
+            from.intersects(!EpollFlags::EPOLLOUT) || to.intersects(!EpollFlags::EPOLLIN)
+        };
+        let mut has_more = false;
+        if !self.is_bearer_broken && moves(ready.local, ready.bearer) {
+            match relay.carry(local, bearer, &mut self.written) {
+                Carried::Idle => {}
+                Carried::More => has_more = true,
+                // What came from there before is not read yet.
+                Carried::Gone => {
+                    self.is_bearer_broken = true;
+                    has_more = true;
+                }
+                Carried::Reset => return self.cut(now, Side::Bearer),
+                Carried::Failed(failure) => {
+                    targets.termination.fail(now, failure);
+                    return self.cut(now, Side::Bearer);
+                }
+            }
+        }
+        if is_open && !self.is_local_broken && moves(ready.bearer, ready.local) {
+            match relay.carry(bearer, local, &mut self.read) {
+                Carried::Idle => {}
+                Carried::More => has_more = true,
+                Carried::Gone => {
+                    self.is_local_broken = true;
+                    has_more = true;
+                }
+                // The bearer has no TLS of ours that could fail.
+                Carried::Reset | Carried::Failed(_) => return self.cut(now, Side::Local),
+            }
+        }
+        if local.is_over() && bearer.is_over() {
+            return Step::Over;
+        }
+        if self.is_local_broken && self.is_bearer_broken {
+            return Step::Broken(Reason::CONNECTION_RESET);
+        }
+        if has_more {
+            return Step::Again;
+        }
+        // What waits for an end that is left goes first, and what is behind that.
+        if self.is_local_broken && !bearer.has_unsent() {
+            return self.cut(now, Side::Bearer);
+        }
+        if self.is_bearer_broken && !local.has_unsent() {
+            return self.cut(now, Side::Local);
+        }
+        Step::Wait
+    }
+
+    /// Resets the side that is left as soon as it has what came before.
+    fn cut(&mut self, now: Time, left: Side) -> Step {
+        // The bearer's own time counts for a path that is silent.
+        let last = (left == Side::Local).then(|| now + LAST_WORDS);
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Spare) {
+            Stage::Open { local } | Stage::Asked { local, .. } => {
+                Stage::Cut { local, left, until: now, last }
+            }
+            other => other,
+        };
+        self.look(now)
+    }
+
+    /// Looks whether the side that is left has all that came before.
+    pub(super) fn look(&mut self, now: Time) -> Step {
+        let Stage::Cut { local, left, until, last } = &mut self.stage else { return Step::Wait };
+        let (waits_for, is_broken) = match left {
+            Side::Bearer => (&mut self.bearer, self.is_bearer_broken),
+            Side::Local => (local, self.is_local_broken),
+        };
+        *until = now + LOOK;
+        let is_over =
+            is_broken || last.is_some_and(|last| last <= now) || waits_for.flush().is_err();
+        let waits = waits_for.has_unsent() || unacknowledged(waits_for).is_ok_and(|it| it > 0);
+        if is_over || !waits { Step::Broken(Reason::CONNECTION_RESET) } else { Step::Wait }
+    }
+}

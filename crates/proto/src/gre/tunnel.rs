@@ -1,0 +1,73 @@
+//! What a tunnel takes.
+
+use super::wire::{IPV4, IPV6};
+use super::{Malformed, Packet};
+use crate::ip::Header;
+
+/// Why a packet in GRE is dropped.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Refused {
+    /// The checksum is wrong.
+    Checksum,
+    /// It is of another tunnel between the two hosts, or of none.
+    Key,
+    /// It is no packet of GRE, or has no whole packet of IP in it.
+    Malformed,
+    /// It carries neither IPv4 nor IPv6.
+    Protocol,
+}
+
+/// The packet of IP, without padding, in one of GRE, from whose header on `octets` are; `key` is the
+/// tunnel's.
+///
+/// # Errors
+/// When it is not for the tunnel.
+pub fn carried(octets: &[u8], key: Option<u32>) -> Result<&[u8], Refused> {
+    let packet = Packet::parse(octets).map_err(|why| match why {
+        Malformed::Checksum => Refused::Checksum,
+        Malformed::Flags(_) | Malformed::Truncated { .. } | Malformed::Version(_) => {
+            Refused::Malformed
+        }
+    })?;
+    if packet.key != key {
+        return Err(Refused::Key);
+    }
+    if ![IPV4, IPV6].contains(&packet.protocol) {
+        return Err(Refused::Protocol);
+    }
+    let header = Header::parse(packet.payload).map_err(|_| Refused::Malformed)?;
+    if header.source.is_ipv4() != (packet.protocol == IPV4) {
+        return Err(Refused::Malformed);
+    }
+    packet.payload.get(..header.total_len).ok_or(Refused::Malformed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_of_the_tunnel_or_no_ip_is_refused() {
+        let mut ip = vec![0x45, 0, 0, 20, 0, 0, 0, 0, 64, 6, 0, 0, 10, 1, 0, 1, 10, 2, 0, 1];
+        crate::ip::rewrite_v4_checksum(&mut ip);
+        let packed = |key, protocol, payload: &[u8]| {
+            let mut octets = Vec::new();
+            Packet { key, protocol, payload }.emit(false, &mut octets);
+            octets
+        };
+        let padded = [&ip[..], &[0; 3]].concat();
+
+        assert_eq!(carried(&packed(Some(7), IPV4, &padded), Some(7)), Ok(&ip[..]));
+        for (octets, why) in [
+            (packed(None, IPV4, &ip), Refused::Key),
+            (packed(Some(8), IPV4, &ip), Refused::Key),
+            (packed(Some(7), 0x6558, &ip), Refused::Protocol),
+            (packed(Some(7), IPV6, &ip), Refused::Malformed),
+            (packed(Some(7), IPV4, &ip[..19]), Refused::Malformed),
+            (vec![0; 3], Refused::Malformed),
+            (vec![0x80, 0, 8, 0, 0, 0, 0, 0], Refused::Checksum),
+        ] {
+            assert_eq!(carried(&octets, Some(7)), Err(why));
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! GRE: what arrives from a router.
+
+use proto::gre::wire::{HEADER, IPV4, IPV6, OPTION};
+use proto::gre::{Packet, carried};
+use proto::ip::Header;
+
+/// Reads the input as what follows the IP header.
+pub fn packet(input: &[u8]) {
+    let Ok(packet) = Packet::parse(input) else {
+        assert!(carried(input, None).is_err());
+        return;
+    };
+    assert!(HEADER + packet.payload.len() <= input.len());
+
+    for has_checksum in [false, true] {
+        let mut octets = Vec::new();
+        packet.emit(has_checksum, &mut octets);
+        assert_eq!(Packet::parse(&octets), Ok(packet));
+        let options = usize::from(has_checksum) + usize::from(packet.key.is_some());
+        assert_eq!(octets.len(), HEADER + options * OPTION + packet.payload.len());
+        // Nothing but a key and a zero for each bit that is ignored: the same octets.
+        if !has_checksum && [&[0, 0], &[0x20, 0]].iter().any(|flags| input.starts_with(*flags)) {
+            assert_eq!(octets, input);
+        }
+    }
+
+    assert!(carried(input, packet.key.map_or(Some(0), |key| key.checked_add(1))).is_err());
+    if let Ok(inner) = carried(input, packet.key) {
+        let header = Header::parse(inner).expect("a packet of IP");
+        let protocol = if header.source.is_ipv4() { IPV4 } else { IPV6 };
+        assert_eq!((header.total_len, protocol), (inner.len(), packet.protocol));
+    }
+}
