@@ -2,17 +2,45 @@
 //!
 //! ```text
 //!  coded part:  +------------+----------------- - -
-//!               | f | coding | octets of one DEFLATE stream       coding: 1, 7 bits
+//!               | f | coding | octets of one DEFLATE stream       coding: 7 bits
 //!               +------------+----------------- - -
 //! ```
 //!
-//! `f` says that the octets 00 00 ff ff, with which a flush ends, follow and are left out.
+//! `f` says that the octets 00 00 ff ff, with which a flush ends, follow and are left out. The coding is 1, or 2
+//! for a stream that may point back to the [dictionary](DICTIONARY) as if that had been said before.
 
 use std::collections::VecDeque;
+use std::sync::LazyLock;
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
-const CODING: u8 = 1;
+/// What the programs of small exchanges say, the most frequent last: lines that end with CR LF. It is never
+/// changed: another one would be another coding.
+static DICTIONARY: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let lines = include_str!("dictionary.txt").lines();
+    lines.flat_map(|line| [line.as_bytes(), b"\r\n"]).flatten().copied().collect()
+});
+
+/// What a direction is coded with.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Coding {
+    Plain,
+    WithDictionary,
+}
+
+impl Coding {
+    fn number(self) -> u8 {
+        match self {
+            Self::Plain => 1,
+            Self::WithDictionary => 2,
+        }
+    }
+
+    fn of(number: u8) -> Option<Self> {
+        [Self::Plain, Self::WithDictionary].into_iter().find(|coding| coding.number() == number)
+    }
+}
+
 const FLUSHED: u8 = 0x80;
 /// How a flush ends (RFC 7692, 7.2.1, leaves it out as well).
 const TRAILER: [u8; 4] = [0, 0, 0xff, 0xff];
@@ -50,10 +78,13 @@ impl Spares {
     }
 
     /// How many octets a sample has when it is coded; `None` if it cannot be.
-    fn judge(&mut self, sample: &[u8]) -> Option<usize> {
+    fn judge(&mut self, sample: &[u8], coding: Coding) -> Option<usize> {
         let new = || Compress::new(Compression::fast(), false);
         let judge = self.judge.get_or_insert_with(new);
         judge.reset();
+        if coding == Coding::WithDictionary {
+            judge.set_dictionary(&DICTIONARY).ok()?;
+        }
         let mut coded = vec![0; sample.len() + 64];
         judge.compress(sample, &mut coded, FlushCompress::Sync).ok()?;
         usize::try_from(judge.total_out()).ok()
@@ -70,6 +101,9 @@ pub(super) struct Coder {
     /// Whether what is pending ends with a flush.
     is_flushed: bool,
     mode: Mode,
+    coding: Coding,
+    /// Whether anything is coded: the coding stays then.
+    has_begun: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -81,7 +115,31 @@ enum Mode {
 impl Coder {
     pub(super) fn new() -> Self {
         let mode = Mode::Raw { left: 0 };
-        Self { deflate: None, pending: VecDeque::new(), is_flushed: false, mode }
+        Self {
+            deflate: None,
+            pending: VecDeque::new(),
+            is_flushed: false,
+            mode,
+            coding: Coding::Plain,
+            has_begun: false,
+        }
+    }
+
+    /// One that goes on where another was given up.
+    pub(super) fn resumed(coding: Coding) -> Self {
+        Self { coding, has_begun: true, ..Self::new() }
+    }
+
+    /// How the direction is coded, if anything is.
+    pub(super) fn begun(&self) -> Option<Coding> {
+        self.has_begun.then_some(self.coding)
+    }
+
+    /// The best coding that the other end takes; a direction that has begun keeps its own.
+    pub(super) fn offer(&mut self, coding: Coding) {
+        if !self.has_begun {
+            self.coding = coding;
+        }
     }
 
     /// Octets that are coded and in no part yet.
@@ -123,7 +181,7 @@ impl Coder {
         let is_end = self.is_flushed && self.pending.len() - TRAILER.len() < room;
         let len = if is_end { self.pending.len() - TRAILER.len() } else { room - 1 };
         let mut data = Vec::with_capacity(len + 1);
-        data.push(CODING | if is_end { FLUSHED } else { 0 });
+        data.push(self.coding.number() | if is_end { FLUSHED } else { 0 });
         append(&mut self.pending, len, &mut data);
         if is_end {
             self.pending.clear();
@@ -143,7 +201,8 @@ impl Coder {
             Mode::Raw { left } if left > 0 => {}
             Mode::Coding { .. } | Mode::Raw { .. } => {
                 let sample: Vec<u8> = unsent.iter().take(SAMPLE).copied().collect();
-                let made = spares.judge(&sample);
+                let coding = if self.has_begun { Coding::Plain } else { self.coding };
+                let made = spares.judge(&sample, coding);
                 self.mode = if made.is_some_and(|made| made <= sample.len() / 20 * 19) {
                     Mode::Coding { fed: 0, made: 0 }
                 } else {
@@ -156,7 +215,14 @@ impl Coder {
 
     /// Codes until there is enough for a part, or all is coded and flushed.
     fn fill(&mut self, unsent: &mut VecDeque<u8>, enough: usize, spares: &mut Spares) {
+        // What was said before is known to the other end and not to a coder that begins in the midst: that
+        // points back to neither it nor the dictionary.
+        let is_first = !std::mem::replace(&mut self.has_begun, true);
         let deflate = self.deflate.get_or_insert_with(|| spares.take());
+        if is_first && self.coding == Coding::WithDictionary {
+            let set = deflate.set_dictionary(&DICTIONARY);
+            debug_assert!(set.is_ok(), "a coder that has said nothing takes a dictionary");
+        }
         let mut out = vec![0; STEP];
         while self.pending.len() <= enough + TRAILER.len() && !self.is_flushed {
             let is_all = unsent.as_slices().1.is_empty();
@@ -209,18 +275,21 @@ pub(super) struct Decoder(Box<Decompress>);
 pub(super) struct Undecodable;
 
 impl Decoder {
-    pub(super) fn new() -> Self {
-        Self(Box::new(Decompress::new(false)))
+    pub(super) fn new(coding: Coding) -> Self {
+        let mut inflate = Decompress::new(false);
+        if coding == Coding::WithDictionary {
+            let set = inflate.set_dictionary(&DICTIONARY);
+            debug_assert!(set.is_ok(), "a decoder that has heard nothing takes a dictionary");
+        }
+        Self(Box::new(inflate))
     }
 
-    /// What of a coded part is to be decoded.
-    pub(super) fn open(data: &[u8]) -> Result<Box<[u8]>, Undecodable> {
+    /// What of a coded part is to be decoded, and how.
+    pub(super) fn open(data: &[u8]) -> Result<(Coding, Box<[u8]>), Undecodable> {
         let (&head, octets) = data.split_first().ok_or(Undecodable)?;
-        if head & !FLUSHED != CODING {
-            return Err(Undecodable);
-        }
+        let coding = Coding::of(head & !FLUSHED).ok_or(Undecodable)?;
         let trailer = if head & FLUSHED != 0 { &TRAILER[..] } else { &[] };
-        Ok([octets, trailer].concat().into())
+        Ok((coding, [octets, trailer].concat().into()))
     }
 
     /// Appends at most `most` octets to `out`; returns how many octets of `input` it took, and
@@ -303,9 +372,47 @@ mod tests {
 
     use super::*;
 
+    /// What programs say in one go.
+    const SAMPLES: [(&str, &str); 6] = [
+        (
+            "request of a browser",
+            "GET /licences/apache-2.0.txt HTTP/1.1\nHost: www.example.org\nUser-Agent: Mozilla/5.0 (X11; Linux \
+             x86_64; rv:128.0) Gecko/20100101 Firefox/128.0\nAccept: text/html,application/xhtml+xml,\
+             application/xml;q=0.9,*/*;q=0.8\nAccept-Language: en-US,en;q=0.5\nAccept-Encoding: identity\n\
+             Connection: keep-alive\n\n",
+        ),
+        (
+            "request of curl",
+            "GET /status?id=44 HTTP/1.1\nHost: 10.2.0.1:8000\nUser-Agent: curl/7.88.1\nAccept: */*\n\n",
+        ),
+        (
+            "head of an answer",
+            "HTTP/1.1 200 OK\nDate: Sun, 22 Nov 2026 12:00:00 GMT\nServer: Apache\nLast-Modified: Fri, 06 Sep \
+             2024 08:00:00 GMT\nContent-Type: text/plain; charset=utf-8\nContent-Length: 10000\n\n",
+        ),
+        (
+            "JSON",
+            "{\"id\":17,\"unit\":\"B Company\",\"latitude\":51.50735,\"longitude\":-0.12776,\"status\":\
+             \"moving\",\"speed\":12.5,\"timestamp\":\"2026-11-22T14:03:11Z\"}",
+        ),
+        (
+            "event of a TAK client",
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<event version=\"2.0\" uid=\"pytak-44ab\" \
+             type=\"a-f-G-E-S\" how=\"m-g\" time=\"2026-11-22T12:00:00.000000Z\" start=\
+             \"2026-11-22T12:00:00.000000Z\" stale=\"2026-11-22T12:05:00.000000Z\"><point lat=\"52.1\" \
+             lon=\"4.3\" hae=\"10.0\" ce=\"9999999.0\" le=\"9999999.0\"/><detail><contact \
+             callsign=\"ALPHA1\"/><remarks>on the bridge</remarks></detail></event>",
+        ),
+        (
+            "mail",
+            "EHLO mail.example.org\nMAIL FROM:<a@example.org> SIZE=1000\nRCPT TO:<b@example.net>\nDATA\n",
+        ),
+    ];
+
     /// All parts of some writes, and what they are at the other end.
-    fn through(writes: &[Vec<u8>], room: usize, most: usize) -> (usize, Vec<u8>) {
-        let (mut coder, mut decoder) = (Coder::new(), Decoder::new());
+    fn through(coding: Coding, writes: &[Vec<u8>], room: usize, most: usize) -> (usize, Vec<u8>) {
+        let (mut coder, mut decoder) = (Coder::new(), Decoder::new(coding));
+        coder.offer(coding);
         let (mut unsent, mut out, mut sent) = (VecDeque::new(), Vec::new(), 0);
         let mut spares = Spares::default();
         for octets in writes {
@@ -318,7 +425,8 @@ mod tests {
                     out.extend_from_slice(&data);
                     continue;
                 }
-                let data = Decoder::open(&data).unwrap();
+                let (its, data) = Decoder::open(&data).unwrap();
+                assert_eq!(its, coding);
                 let mut taken = 0;
                 loop {
                     let (some, is_all) = decoder.decode(&data[taken..], &mut out, most).unwrap();
@@ -338,8 +446,8 @@ mod tests {
         let mut rng = crate::rng::Rng::stream(1, "noise");
         let noise: Vec<u8> = (0..100_000).map(|_| rng.bits().to_le_bytes()[0]).collect();
 
-        let (of_text, text_out) = through(std::slice::from_ref(&text), 2_000, 999);
-        let (of_noise, noise_out) = through(std::slice::from_ref(&noise), 2_000, 999);
+        let plain = |octets| through(Coding::Plain, std::slice::from_ref(octets), 2_000, 999);
+        let ((of_text, text_out), (of_noise, noise_out)) = (plain(&text), plain(&noise));
 
         assert!(text_out == text && noise_out == noise);
         assert!(of_text < text.len() / 20, "{of_text}");
@@ -348,10 +456,10 @@ mod tests {
 
     #[test]
     fn little_comes_out_of_much_only_as_it_is_read() {
-        let (mut coder, mut decoder) = (Coder::new(), Decoder::new());
+        let (mut coder, mut decoder) = (Coder::new(), Decoder::new(Coding::Plain));
         let mut unsent = VecDeque::from(vec![7; 1 << 20]);
         let (data, is_coded) = coder.cut(&mut unsent, 2_000, true, &mut Spares::default());
-        let data = Decoder::open(&data).unwrap();
+        let (_, data) = Decoder::open(&data).unwrap();
         let mut out = Vec::new();
 
         assert!(is_coded && !decoder.decode(&data, &mut out, 10).unwrap().1);
@@ -379,11 +487,65 @@ mod tests {
     }
 
     #[test]
+    fn the_dictionary_is_the_one_that_others_have() {
+        let crc = crate::crc::segment(&DICTIONARY);
+        assert_eq!((DICTIONARY.len(), crc), (4_874, 0x8822_9424));
+        assert!(DICTIONARY.len() < 32 << 10, "DEFLATE points back so far");
+    }
+
+    #[test]
+    fn small_exchanges_shrink_much_more_with_the_dictionary() {
+        let octets = SAMPLES.map(|(name, text)| {
+            let text = text.replace('\n', "\r\n").into_bytes();
+            let of = |coding| through(coding, std::slice::from_ref(&text), 2_000, 999);
+            let [plain, with] = [Coding::Plain, Coding::WithDictionary].map(of);
+            assert!(plain.1 == text && with.1 == text);
+            (name, text.len(), plain.0, with.0)
+        });
+
+        let expected = [
+            ("request of a browser", 305, 236, 64),
+            ("request of curl", 89, 89, 38),
+            ("head of an answer", 182, 149, 57),
+            ("JSON", 135, 135, 88),
+            ("event of a TAK client", 367, 234, 102),
+            ("mail", 91, 91, 51),
+        ];
+        assert_eq!(octets, expected);
+    }
+
+    #[test]
+    fn a_coder_that_rests_or_is_resumed_goes_on_where_its_direction_is() {
+        for is_resumed in [false, true] {
+            let (mut coder, mut decoder) = (Coder::new(), Decoder::new(Coding::WithDictionary));
+            coder.offer(Coding::WithDictionary);
+            let (mut spares, mut out, mut said) = (Spares::default(), Vec::new(), Vec::new());
+            for (_, text) in SAMPLES.iter().cycle().take(40) {
+                said.extend_from_slice(text.as_bytes());
+                let mut unsent = VecDeque::from(text.as_bytes().to_vec());
+                let (data, is_coded) = coder.cut(&mut unsent, 2_000, true, &mut spares);
+                if is_coded {
+                    let (_, data) = Decoder::open(&data).unwrap();
+                    assert_eq!(decoder.decode(&data, &mut out, 9_999), Ok((data.len(), true)));
+                } else {
+                    out.extend_from_slice(&data);
+                }
+                match coder.begun() {
+                    Some(coding) if is_resumed => coder = Coder::resumed(coding),
+                    _ => assert!(coder.rest(&mut spares)),
+                }
+                coder.offer(Coding::Plain);
+            }
+            assert!(coder.begun().is_some() && out == said);
+        }
+    }
+
+    #[test]
     fn what_is_no_such_stream_is_refused() {
         assert_eq!(Decoder::open(&[]), Err(Undecodable));
-        assert_eq!(Decoder::open(&[2, 0]), Err(Undecodable));
-        let ended = Decoder::open(&[0x81, 3, 0]).unwrap();
-        assert_eq!(Decoder::new().decode(&ended, &mut Vec::new(), 100), Err(Undecodable));
+        assert_eq!(Decoder::open(&[3, 0]), Err(Undecodable));
+        let (coding, ended) = Decoder::open(&[0x81, 3, 0]).unwrap();
+        assert_eq!(Decoder::new(coding).decode(&ended, &mut Vec::new(), 100), Err(Undecodable));
     }
 
     proptest! {
@@ -395,20 +557,23 @@ mod tests {
                 }),
                 0..12,
             ),
+            coding in prop::sample::select(vec![Coding::Plain, Coding::WithDictionary]),
             room in 2_usize..3_000,
             most in 1_usize..5_000,
         ) {
-            let (_, out) = through(&writes, room, most);
+            let (_, out) = through(coding, &writes, room, most);
             prop_assert_eq!(out, writes.concat());
         }
 
         #[test]
         fn any_octets_are_survived(data in prop::collection::vec(any::<u8>(), 0..200)) {
-            let data = [vec![1], data].concat();
-            let data = Decoder::open(&data).unwrap();
-            let mut out = Vec::new();
-            let _ = Decoder::new().decode(&data, &mut out, 10_000);
-            prop_assert!(out.len() <= 10_000);
+            for number in [1, 2] {
+                let data = [&[number], &data[..]].concat();
+                let (coding, data) = Decoder::open(&data).unwrap();
+                let mut out = Vec::new();
+                let _ = Decoder::new(coding).decode(&data, &mut out, 10_000);
+                prop_assert!(out.len() <= 10_000);
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use super::config::{Config, Limits};
 use super::datagrams::Exchange;
 use super::reason::Reason;
 use super::stream::StreamId;
-use super::wire::{Credit, Name};
+use super::wire::{Credit, DEFLATE, Name};
 use crate::backoff::Backoff;
 use crate::replay::Window;
 use crate::rng::Rng;
@@ -32,6 +32,8 @@ pub(super) struct Peer {
     opening: BTreeSet<u64>,
     /// The process that was heard last.
     pub(super) process: Option<Process>,
+    /// What that process can decode, as far as it has said so.
+    pub(super) accepts: u8,
     /// Which streams of which process were seen, the newest process last.
     seen: VecDeque<(u16, Window<SEEN_WORDS>)>,
     early: BTreeMap<(u16, u16), Early>,
@@ -116,6 +118,7 @@ impl Peer {
             next: ORIGIN + rng.below(1 << NUMBER_BITS),
             opening: BTreeSet::new(),
             process: None,
+            accepts: DEFLATE,
             seen: VecDeque::new(),
             early: BTreeMap::new(),
             early_octets: 0,
@@ -175,7 +178,10 @@ impl Peer {
                 process.started = earliest(process.started, started);
                 false
             }
-            process => process.replace(Process { epoch, started }).is_some(),
+            process => {
+                self.accepts = DEFLATE;
+                process.replace(Process { epoch, started }).is_some()
+            }
         }
     }
 

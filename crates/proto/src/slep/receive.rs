@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::coding::Decoder;
+use super::coding::{Coding, Decoder};
 use super::wire::{Credit, FIRST_LIMIT, MOST_RANGES, Part, Ranges};
 use crate::serial;
 
@@ -21,6 +21,8 @@ pub(super) struct Receiving {
     offset: usize,
     /// Once something coded was read.
     decoder: Option<Decoder>,
+    /// How all coded parts are coded, once one has come.
+    coding: Option<Coding>,
     /// Whether something coded cannot be decoded.
     is_broken: bool,
     later: BTreeMap<u64, Piece>,
@@ -68,6 +70,7 @@ impl Receiving {
             unread: VecDeque::new(),
             offset: 0,
             decoder: None,
+            coding: None,
             is_broken: false,
             later: BTreeMap::new(),
             last: None,
@@ -98,7 +101,7 @@ impl Receiving {
             self.last = Some(number);
         }
         let data: Box<[u8]> = if part.is_coded {
-            Decoder::open(part.data).unwrap_or_else(|_| {
+            self.open(part.data).unwrap_or_else(|| {
                 self.is_broken = true;
                 Box::default()
             })
@@ -117,6 +120,12 @@ impl Receiving {
         Taken::New(octets)
     }
 
+    /// What of a coded part is to be decoded, unless it is not as those before.
+    fn open(&mut self, data: &[u8]) -> Option<Box<[u8]>> {
+        let (coding, octets) = Decoder::open(data).ok()?;
+        (*self.coding.get_or_insert(coding) == coding).then_some(octets)
+    }
+
     /// Appends at most `most` octets to `out`.
     pub(super) fn read(&mut self, out: &mut Vec<u8>, most: usize) -> Read {
         let start = out.len();
@@ -128,7 +137,8 @@ impl Receiving {
             let rest = &piece.data[self.offset..];
             let left = end - out.len();
             let is_read = if piece.is_coded {
-                let decoder = self.decoder.get_or_insert_with(Decoder::new);
+                let coding = self.coding.unwrap_or(Coding::Plain);
+                let decoder = self.decoder.get_or_insert_with(|| Decoder::new(coding));
                 match decoder.decode(rest, out, left) {
                     Ok((taken, is_all)) => {
                         self.offset += taken;

@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::coding::{self, Coder, Spares};
+use super::coding::{self, Coder, Coding, Spares};
 use super::wire::{Credit, FIRST_LIMIT, MOST_RANGES, Ranges};
 use crate::serial;
 
@@ -23,6 +23,8 @@ pub(super) struct Sending {
     unsent: VecDeque<u8>,
     /// If it is to be compressed.
     coder: Option<Coder>,
+    /// How it was coded, if it is no more.
+    begun: Option<Coding>,
     end: End,
     /// Whether a part has to be sent even if there is nothing to say.
     owes_first: bool,
@@ -83,6 +85,7 @@ impl Sending {
         Self {
             unsent: VecDeque::new(),
             coder: None,
+            begun: None,
             end: End::Open,
             owes_first,
             base: 0,
@@ -100,9 +103,17 @@ impl Sending {
     pub(super) fn set_compressed(&mut self, is_compressed: bool) {
         let has_pending = self.coder.as_ref().is_some_and(|coder| coder.pending() > 0);
         if is_compressed && self.coder.is_none() {
-            self.coder = Some(Coder::new());
+            self.coder = Some(self.begun.map_or_else(Coder::new, Coder::resumed));
         } else if !is_compressed && !has_pending {
-            self.coder = None;
+            let before = self.coder.take();
+            self.begun = before.and_then(|coder| coder.begun()).or(self.begun);
+        }
+    }
+
+    /// The best coding that the other end is known to take.
+    pub(super) fn offer(&mut self, coding: Coding) {
+        if let Some(coder) = &mut self.coder {
+            coder.offer(coding);
         }
     }
 

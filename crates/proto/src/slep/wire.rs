@@ -18,7 +18,8 @@
 //!  7 hello                Q - -   epoch 2, uptime 4 in seconds, accepts 1
 //!
 //!  stream:     bit 15 is set by the responder of the stream, the others are its number
-//!  accepts:    bit 7: a guard follows, an epoch; bits 6 to 0: what the sender can decode, bit 0 DEFLATE
+//!  accepts:    bit 7: a guard follows, an epoch; bits 6 to 0: what the sender can decode, bit 0 DEFLATE,
+//!              bit 1 DEFLATE with the dictionary
 //!  addresses:  destination 1, source 1; without X both are 0
 //!  credit:     next 2 (all below it arrived), limit 2 (all below it may be sent)
 //! ```
@@ -41,8 +42,12 @@ pub const DATAGRAM: usize = 7;
 pub const MOST_RANGES: usize = 64;
 /// The first number that may not be sent before the receiver has said more.
 pub const FIRST_LIMIT: u16 = 512;
-/// The bit of `accepts` that stands for DEFLATE.
+/// The bit of `accepts` that stands for DEFLATE, which all decode.
 pub const DEFLATE: u8 = 1;
+/// That for DEFLATE with the dictionary.
+pub const DICTIONARY: u8 = 2;
+/// What we decode.
+pub const ACCEPTED: u8 = DEFLATE | DICTIONARY;
 
 const KIND_DATAGRAM: u8 = 0;
 const KIND_RELIABLE: u8 = 1;

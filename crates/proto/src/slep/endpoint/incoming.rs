@@ -75,7 +75,7 @@ impl Slep {
             self.answer_unknown(from, name, Some(epoch), Reason::CLOSED);
             return;
         }
-        let Some(First { guard, .. }) = first else {
+        let Some(First { guard, accepts }) = first else {
             let limits = &self.config.limits;
             let Part { number, is_coded, is_last, data } = part;
             let early = EarlyPart { number, is_coded, is_last, data: data.to_vec() };
@@ -92,6 +92,7 @@ impl Slep {
             self.owe(from, name, Owed::Reset(Reason::RESTARTED));
             return;
         }
+        peer.accepts = accepts;
         let of_peer = peer.streams.len();
         if peer.see(epoch, stream.number) == Novelty::Old {
             self.answer_unknown(from, name, Some(epoch), Reason::CLOSED);
@@ -124,8 +125,11 @@ impl Slep {
             self.answer_unknown(from, name, Some(open.epoch), Reason::UNKNOWN_STREAM);
             return;
         };
-        if let Some(epoch) = open.first.and_then(|first| first.guard) {
+        if let Some(First { guard: Some(epoch), accepts }) = open.first {
             self.handle_process(now, from, epoch, None);
+            if let Some(peer) = self.peers.get_mut(&from) {
+                peer.accepts = accepts;
+            }
         }
         self.handle_heard(now, id);
         if let Some(credit) = open.credit {
@@ -327,7 +331,8 @@ impl Slep {
         if hello.is_question {
             self.owe_hello(from, false);
         }
-        let Some(peer) = self.peers.get(&from) else { return };
+        let Some(peer) = self.peers.get_mut(&from) else { return };
+        peer.accepts = hello.accepts;
         let unheard: Vec<StreamId> = peer.opening_streams().collect();
         for id in unheard {
             self.resolve(id);

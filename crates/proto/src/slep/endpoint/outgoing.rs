@@ -5,12 +5,13 @@ use crate::s5066::Address;
 use crate::s5066::service::MAX_PRIORITY;
 use crate::s5066::sis::Confirmation;
 use crate::s5066::sis::client::{NotSent, Send};
+use crate::slep::coding::Coding;
 use crate::slep::peer::{Greeting, Owed};
 use crate::slep::reason::Reason;
 use crate::slep::stream::{Stream, StreamId};
 use crate::slep::wire::{
-    self, Addresses, CREDIT, Credit, DATA, DEFLATE, Data, First, Hello, Ids, MOST, Name, Open,
-    Part, Pdu, Ranges, State,
+    ACCEPTED, Addresses, CREDIT, Credit, DATA, DICTIONARY, Data, First, Hello, Ids, MOST, Name,
+    Open, Part, Pdu, Ranges, State,
 };
 use crate::time::Time;
 
@@ -55,7 +56,7 @@ impl Slep {
             let mut octets = Vec::new();
             let (what, priority) = if let Some(Greeting { is_question }) = hello {
                 let uptime = u32::try_from(self.uptime(now).as_secs()).unwrap_or(u32::MAX);
-                let hello = Hello { is_question, epoch: self.epoch, uptime, accepts: DEFLATE };
+                let hello = Hello { is_question, epoch: self.epoch, uptime, accepts: ACCEPTED };
                 Pdu::Hello(hello).emit(&mut octets);
                 (What::Hello { is_question }, MAX_PRIORITY)
             } else if let Some((epoch, ids)) = receipts {
@@ -143,6 +144,9 @@ impl Slep {
             if peer.waits_until.is_some() {
                 peer.parked.push(id);
                 continue;
+            }
+            if peer.accepts & DICTIONARY != 0 {
+                stream.sending.offer(Coding::WithDictionary);
             }
             let priority = stream.priority();
             if stream.turn.deficit == 0 {
@@ -301,7 +305,7 @@ impl Stream {
         }
         let is_first = part.number == 0;
         let guard = if self.is_initiator() { self.opening.guard } else { Some(epoch_here) };
-        let first = is_first.then_some(First { accepts: wire::DEFLATE, guard });
+        let first = is_first.then_some(First { accepts: ACCEPTED, guard });
         let has_addresses = is_first && self.is_initiator();
         let addresses = if has_addresses { self.addresses } else { Addresses::default() };
         let (epoch, stream) = (self.epoch, self.name);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::rng::Rng;
 use crate::s5066::Address;
 use crate::s5066::service::{Failure, Indication, Mode, Outcome, Request};
+use crate::s5066::sis::spdu::{Data, SPdu};
 use crate::s5066::sis::{self, ClientId, Server};
 use crate::slep::{Config, Event, Slep};
 use crate::time::{Time, earliest};
@@ -176,6 +177,16 @@ impl<C: Above> Bench<C> {
             Fate::MayHave(_) => Outcome::unknown(Failure::LinkLost),
         };
         self.ends[from].server.handle_outcome(self.now, request.id, outcome);
+    }
+
+    /// A U_PDU of the other node's client arrives at the node of an end.
+    pub(crate) fn say(&mut self, at: usize, u_pdu: &[u8]) {
+        let sap = Config::default().sap;
+        let (is_confirmed, ttd, id) = (false, None, None);
+        let data = Data { priority: 4, from: sap, to: sap, is_confirmed, ttd, id, u_pdu };
+        let mut s_pdu = Vec::new();
+        SPdu::Data(data).emit(&mut s_pdu);
+        self.indicate(at, Mode::Arq { in_order: false }, s_pdu);
     }
 
     /// An S_PDU of the other node arrives at that of an end.

@@ -4,9 +4,6 @@ use proptest::prelude::*;
 
 use super::bench::{Above, Bench, Fate, NODES};
 use crate::contract::harness::{self, Core};
-use crate::s5066::service::Mode;
-use crate::s5066::sis::Sap;
-use crate::s5066::sis::spdu::{Data, SPdu};
 use crate::slep::{Addresses, Config, Limits, Options, Reason, Slep, StreamId};
 use crate::time::Time;
 
@@ -134,14 +131,7 @@ impl<C: User> Core for Bench<C> {
                 }
             }
             Input::RestartNode(end, arrives) => self.restart_node(end, arrives),
-            Input::Stray(end, u_pdu) => {
-                let sap = Sap::new(13);
-                let (is_confirmed, ttd, id, u_pdu) = (false, None, None, &u_pdu[..]);
-                let data = Data { priority: 4, from: sap, to: sap, is_confirmed, ttd, id, u_pdu };
-                let mut s_pdu = Vec::new();
-                SPdu::Data(data).emit(&mut s_pdu);
-                self.indicate(end, Mode::Arq { in_order: false }, s_pdu);
-            }
+            Input::Stray(end, u_pdu) => self.say(end, &u_pdu),
         }
     }
 

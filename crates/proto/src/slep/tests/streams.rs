@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::bench::{Bench, Fate, NODES};
+use crate::slep::wire::{DEFLATE, Hello, Pdu};
 use crate::slep::{Addresses, Config, Event, Options, Read, Reason, StreamId, Waiting};
 
 fn bench() -> Bench {
@@ -329,6 +330,43 @@ fn thousands_of_streams_beside_a_bulk_transfer_all_come_to_their_end() {
         }
     }
     assert_eq!(answered, STREAMS);
+}
+
+/// Octets of the S_PDU that opens a compressed stream with this text, which the other end then answers.
+fn octets_of_opening(bench: &mut Bench, text: &str) -> usize {
+    let options = Options { is_compressed: true, ..Options::default() };
+    let slep = &mut bench.ends[0].core;
+    let here = slep.open(bench.now, NODES[1], Addresses { to: 3, from: 4 }, options).unwrap();
+    slep.write(here, text.as_bytes());
+    bench.run();
+    let octets = bench.air.back().map(|(_, request)| request.s_pdu.len()).unwrap();
+    bench.deliver();
+    let there = opened(bench);
+    assert_eq!(read(bench, 1, there).0, text.as_bytes());
+    bench.ends[1].core.set_options(there, options);
+    bench.ends[1].core.write(there, text.as_bytes());
+    bench.deliver();
+    assert_eq!(read(bench, 0, here).0, text.as_bytes());
+    octets
+}
+
+#[test]
+fn the_dictionary_is_used_with_an_end_that_has_said_that_it_has_it() {
+    let text = "GET /status HTTP/1.1\r\nHost: www.example.org\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64)\r\n\
+                Accept: text/html,application/xhtml+xml\r\nAccept-Language: en-US,en;q=0.5\r\n\r\n";
+    let mut bench = bench();
+
+    let unknown = octets_of_opening(&mut bench, text);
+    let known = octets_of_opening(&mut bench, text);
+    let hello = Hello { is_question: false, epoch: 7, uptime: 1, accepts: DEFLATE };
+    let mut u_pdu = Vec::new();
+    Pdu::Hello(hello).emit(&mut u_pdu);
+    bench.say(0, &u_pdu);
+    bench.run();
+    let without = octets_of_opening(&mut bench, text);
+
+    assert!(known < unknown / 2, "{known} of {unknown}");
+    assert!(without >= unknown, "another process has said that it has none: {without}");
 }
 
 #[test]
