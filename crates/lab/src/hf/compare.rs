@@ -49,21 +49,33 @@ impl Compared {
     /// A figure that is better if it is larger.
     pub(super) fn share(place: &str, ours: &Estimate, theirs: f64) -> Self {
         let what = format!("{:.3} of {theirs:.3} {place}", ours.mean);
-        let standing = standing(ours.low() - theirs, ours.high() - theirs, theirs);
+        let standing = standing(ours.low() - theirs, ours.high() - theirs, TIE * theirs);
         Self { what, standing }
     }
 
     /// A time in seconds, which is better if it is shorter; `measured` is its text.
     pub(super) fn time(place: &str, measured: &str, ours: &Estimate, theirs: f64) -> Self {
+        Self::rounded_time(place, measured, ours, theirs, 0.0)
+    }
+
+    /// The same where all times are published as multiples of `step` seconds: what they were rounded from
+    /// may be half a step away.
+    pub(super) fn rounded_time(
+        place: &str,
+        measured: &str,
+        ours: &Estimate,
+        theirs: f64,
+        step: f64,
+    ) -> Self {
         let what = format!("{measured} s of {theirs} s {place}");
-        let standing = standing(theirs - ours.high(), theirs - ours.low(), theirs);
+        let tie = (TIE * theirs).max(step / 2.0);
+        let standing = standing(theirs - ours.high(), theirs - ours.low(), tie);
         Self { what, standing }
     }
 }
 
-/// The comparison for an advantage with this confidence interval.
-fn standing(least: f64, most: f64, published: f64) -> Standing {
-    let tie = TIE * published;
+/// The comparison for an advantage with this confidence interval, which is none up to `tie`.
+fn standing(least: f64, most: f64, tie: f64) -> Standing {
     if least > tie {
         Standing::Beaten
     } else if most < -tie {
@@ -232,6 +244,11 @@ mod tests {
         assert_eq!([share(exact(0.809)), share(exact(0.807))], [Standing::Beaten, Standing::Tied]);
         assert_eq!([share(exact(0.791)), share(exact(0.793))], [Standing::Missed, Standing::Tied]);
         assert_eq!([time(exact(9.8)), time(exact(10.2))], [Standing::Beaten, Standing::Missed]);
+        let rounded = |ours| Compared::rounded_time("", "", &ours, 3.0, 1.0).standing;
+        assert_eq!(
+            [2.4, 2.6, 3.4, 3.6].map(|ours| rounded(exact(ours))),
+            [Standing::Beaten, Standing::Tied, Standing::Tied, Standing::Missed]
+        );
         assert_eq!([share(unsure), share(single), time(unended)], [Standing::Undecided; 3]);
     }
 }
