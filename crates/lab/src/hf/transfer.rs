@@ -35,7 +35,7 @@ pub(super) const BUFFERS: [usize; 5] = [32 << 10, 64 << 10, 128 << 10, 256 << 10
 /// the fastest radio it has the highest utilisation; the other tables were not considered.
 pub(super) const BUFFER: usize = 64 << 10;
 /// The most runs with errors and a slow radio.
-const KEYED_RUNS: u32 = 5;
+const KEYED_RUNS: u32 = 20;
 /// The time after which a transfer counts as failed.
 pub(super) const LIMIT: Duration = Duration::from_secs(8 * 3_600);
 
