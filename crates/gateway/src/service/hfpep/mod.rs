@@ -255,6 +255,7 @@ impl Pep {
 
     fn handle_event(&mut self, now: Time, event: Event) {
         match event {
+            Event::Accepted(_) => {}
             Event::Bound => info!("bound"),
             Event::Close => {
                 if let Some(dial) = &mut self.dial {

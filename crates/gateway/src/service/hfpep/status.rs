@@ -99,6 +99,7 @@ impl Session {
             state: match status.phase {
                 Phase::Gathering => "gathering",
                 Phase::Arriving => "arriving",
+                Phase::Confirming => "confirming",
                 Phase::Connecting => "connecting",
                 Phase::Open => "open",
             },
