@@ -101,7 +101,11 @@ impl Run {
                 let options = Options { is_compressed: value & 1 == 0, ..Options::default() };
                 let at = |port| (Ipv4Addr::LOCALHOST, u16::from(port)).into();
                 let target = Target::Address { source: at(value), destination: at(action) };
-                let _ = self.pep.open(now, other, Opening { target, tls: None }, options);
+                let opening = Opening { target, tls: None };
+                let _ = match action & 0x10 {
+                    0 => self.pep.open(now, other, opening, options),
+                    _ => self.pep.open_confirmed(now, other, opening, options),
+                };
             }
             6 => {
                 let (some, after) = rest.split_at(usize::from(value).min(rest.len()));
@@ -211,7 +215,8 @@ impl Run {
                 Event::Finished(session) | Event::Reset(session, _) => {
                     self.asked.retain(|asked| *asked != session);
                 }
-                Event::Bound
+                Event::Accepted(_)
+                | Event::Bound
                 | Event::Close
                 | Event::Readable(_)
                 | Event::Refused(_)

@@ -91,13 +91,14 @@ fn print(out: &mut impl Write, explanation: &Explanation) -> anyhow::Result<()> 
 }
 
 fn tell(treatment: &Treatment) -> String {
-    let Treatment { compression, priority, ttl_s, tls } = treatment;
+    let Treatment { compression, priority, ttl_s, tls, handshake } = treatment;
     let compression = compression.map(|it| if it { "compression" } else { "no compression" });
     let told = [
         priority.map(|priority| format!("priority {priority}")),
         ttl_s.map(|seconds| format!("a time to live of {seconds} s")),
         compression.map(str::to_owned),
         tls.as_ref().map(|profile| format!("TLS profile {profile}")),
+        handshake.as_ref().filter(|it| *it != "local").map(|it| format!("handshake {it}")),
     ];
     told.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

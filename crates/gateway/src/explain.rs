@@ -110,6 +110,9 @@ pub struct Treatment {
     pub ttl_s: Option<u64>,
     /// The TLS profile.
     pub tls: Option<String>,
+    /// When HF-PEP answers its SYN: `local`, at once, or `end-to-end`.
+    #[serde(default)]
+    pub handshake: Option<String>,
 }
 
 /// Whom a flow is sent to.
@@ -210,7 +213,11 @@ impl Question {
             (None, Service::IpClient) => "only TCP is split",
         };
         let (treatment, via) = match service {
-            Service::HfPep => (Treatment::of(options), self.by_pep(config)),
+            Service::HfPep => {
+                let otherwise = config.hf_pep.as_ref().map(|it| options.handshake(it.handshake));
+                let handshake = otherwise.map(|it| it.name().to_owned());
+                (Treatment { handshake, ..Treatment::of(options) }, self.by_pep(config))
+            }
             Service::IpClient => self.by_ip_client(options, config),
         };
         let (service, why) = (service.name().to_owned(), why.to_owned());
@@ -253,7 +260,7 @@ impl Treatment {
     fn of(options: &Options) -> Self {
         let Options { compression, priority, ttl, ref tls, .. } = *options;
         let ttl_s = ttl.map(|ttl| ttl.as_secs()).filter(|seconds| *seconds > 0);
-        Self { compression, priority, ttl_s, tls: tls.clone() }
+        Self { compression, priority, ttl_s, tls: tls.clone(), handshake: None }
     }
 }
 

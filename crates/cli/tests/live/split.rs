@@ -3,6 +3,7 @@
 mod failures;
 mod flood;
 mod gre;
+mod handshake;
 mod host;
 mod timed;
 mod tls;

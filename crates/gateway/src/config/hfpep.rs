@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use proto::hfpep;
 use proto::ip::Prefix;
-use proto::rules::Ports;
+use proto::rules::{Handshake, Ports};
 use proto::s5066::Address;
 use proto::slep;
 use settings::{Complaint, Entry, Section};
@@ -28,6 +28,8 @@ pub struct HfPep {
     pub mode: Mode,
     /// The interfaces from which connections are taken; none for all of them, and this host's own.
     pub interfaces: Vec<String>,
+    /// When clients are answered whose connections are diverted, unless their rule says.
+    pub handshake: Handshake,
     /// Connections to which networks are taken, and who has them: the longest prefix decides.
     pub peers: Vec<Peer>,
     /// Ports where connections to one target are taken.
@@ -129,6 +131,8 @@ pub(super) fn read(section: &Section<'_>, profiles: &[Profile]) -> Result<HfPep,
         }
         None => Vec::new(),
     };
+    let handshake =
+        either(section, "handshake", Handshake::Local, |entry| entry.word(&Handshake::NAMES))?;
     let peers = routes(section, "peer", |peer, _| far(peer))?;
     let peers: Vec<Peer> = peers.into_iter().map(|(to, far)| Peer { to, far }).collect();
     let listeners = listeners(section)?;
@@ -153,7 +157,18 @@ pub(super) fn read(section: &Section<'_>, profiles: &[Profile]) -> Result<HfPep,
     }
     let allowed = section.get("allow")?.map(|entry| allowed(&entry)).transpose()?;
     let tls = section.get("tls")?.map(|entry| client(&entry, profiles)).transpose()?;
-    Ok(HfPep { server, bearer, mode, interfaces, peers, listeners, allowed, tls, parameters })
+    Ok(HfPep {
+        server,
+        bearer,
+        mode,
+        interfaces,
+        handshake,
+        peers,
+        listeners,
+        allowed,
+        tls,
+        parameters,
+    })
 }
 
 /// Where connections of others may lead: nowhere if the list is empty.
@@ -234,6 +249,8 @@ fn node(entry: &Entry<'_>) -> Result<Address, Complaint> {
 
 #[cfg(test)]
 mod tests {
+    use proto::rules::Action;
+
     use crate::config::Config;
 
     #[test]
@@ -249,6 +266,32 @@ mod tests {
         let ended = near.rules.table.rules.iter().map(|rule| rule.name.as_str());
         assert_eq!(ended.collect::<Vec<_>>(), ["tak", "web"]);
         assert_eq!(far.hf_pep.unwrap().tls.as_deref(), Some("shore"));
+    }
+
+    #[test]
+    fn clients_are_answered_as_their_rule_says_and_else_as_the_service_does() {
+        let read = |own: &str| {
+            let text = format!(
+                "[hfpep]\n{own}\n[[rule]]\nname = \"plain\"\n[[rule]]\nname = \"said\"\n\
+                 handshake = \"end-to-end\"\n[[rule]]\nname = \"tls\"\ntls = \"web\"\n\
+                 [[tls]]\nname = \"web\"\nrole = \"server\"\ncertificate = \"a\"\nkey = \"b\"\n"
+            );
+            let config = Config::parse("a.toml", &text).unwrap();
+            let otherwise = config.hf_pep.unwrap().handshake;
+            let rules = config.rules.table.rules;
+            let said = rules.iter().map(|rule| match &rule.action {
+                Action::Pass(options) => options.handshake(otherwise).name(),
+                Action::Block(_) => "blocked",
+            });
+            said.collect::<Vec<_>>()
+        };
+
+        assert_eq!(read(""), ["local", "end-to-end", "local"]);
+        assert_eq!(read("handshake = \"end-to-end\""), ["end-to-end", "end-to-end", "local"]);
+        let said = Config::parse("a.toml", "[hfpep]\nhandshake = \"late\"").unwrap_err();
+        let expected =
+            "a.toml:2: hfpep.handshake: \"late\" is not allowed: \"local\", \"end-to-end\"";
+        assert!(said.to_string().starts_with(expected), "{said}");
     }
 
     #[test]

@@ -150,6 +150,7 @@ mod tests {
     use std::time::Duration;
 
     use proto::ip::Prefix;
+    use proto::rules::Handshake;
 
     use super::*;
 
@@ -173,6 +174,7 @@ mod tests {
             compression = false
             priority = 13
             ttl = "10s"
+            handshake = "local"
             enabled = false
             [[rule]]
             name = "rest"
@@ -204,6 +206,7 @@ mod tests {
             priority: Some(13),
             ttl: Some(Duration::from_secs(10)),
             tls: None,
+            handshake: Some(Handshake::Local),
         };
         assert_eq!((&voice.action, voice.is_enabled), (&Action::Pass(options), false));
         assert_eq!(rest.selector.protocol, Some(Protocol::Number(47)));
@@ -276,6 +279,14 @@ mod tests {
                 "name = \"a\"\ntls = \"x\"\n[[tls]]\nname = \"x\"\nrole = \"client\"\n\
                  trust-anchors = \"ca.crt\"",
                 "6: rule.tls: the role of \"x\" is \"client\": one with \"server\" is needed",
+            ),
+            (
+                "name = \"a\"\nhandshake = \"late\"",
+                "6: rule.handshake: \"late\" is not allowed: \"local\" or \"end-to-end\"",
+            ),
+            (
+                "name = \"a\"\ntls = \"x\"\nhandshake = \"end-to-end\"",
+                "7: rule.handshake: handshake = \"end-to-end\", tls = \"x\" are not allowed together",
             ),
             ("name = \"a\"\nenabled = 1", "6: rule.enabled: 1 is not allowed: true or false"),
             ("name = \"a\"\nto_port = 1", "6: rule.to_port: is called to-port"),

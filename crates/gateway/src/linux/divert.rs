@@ -3,6 +3,7 @@
 //! ```text
 //!   from a LAN ─▶ prerouting: to a far network ─ tproxy ─▶ our listener, with the mark
 //!   of this host ─▶ output:   to a far network ─ mark, so that routing leads it to lo ─▶ prerouting
+//!   held SYN ─▶ told of and dropped; let in: raw socket, another mark ─▶ lo ─▶ prerouting: a listener of its own
 //!   from a target ─▶ prerouting: to an address that a socket of ours has borrowed ─▶ that socket
 //!
 //!   ip rule: marked packets ─▶ our table of routes: everything is local
@@ -12,7 +13,9 @@
 //! its process, however we end. What a crash leaves of the rest, a rule for a mark that nobody sets,
 //! does nothing, and is taken over at the next start.
 
+mod hold;
 mod plan;
+mod syn;
 
 use std::io;
 use std::net::IpAddr;
@@ -26,8 +29,10 @@ use tracing::warn;
 use super::netlink::{self, Netlink, Request};
 use super::nft::{self, Nft};
 
-use plan::MARK;
+pub(crate) use hold::{Denial, Hold};
 pub(crate) use plan::{Fate, Plan, Rule};
+use plan::{LED, MARK};
+pub(crate) use syn::Syn;
 
 /// Number of our table of routes, and priority of the rule that leads there: before all others.
 const ROUTES: u32 = 29_810;
@@ -43,7 +48,7 @@ const FRA_FWMASK: u16 = 16;
 const FAMILY: &str = "inet";
 const FR_ACT_TO_TBL: u8 = 1;
 const NEEDS: &str = "Linux 5.9 or newer with NFT_TPROXY and NFT_SOCKET, or their modules (`modprobe -a \
-                     nft_tproxy nft_socket`), and nftables 1.0.1 or newer built with its command \
+                     nft_tproxy nft_socket`; nft_log too for handshake = \"end-to-end\"), and nftables 1.0.1 or newer built with its command \
                      line, are needed";
 
 /// In the order in which they are made.
@@ -190,7 +195,7 @@ impl Part {
                 Ok(Request::set(kind, flags, &fixed)
                     .with(FRA_PRIORITY, &PRIORITY.to_ne_bytes())
                     .with(FRA_FWMARK, &MARK.to_ne_bytes())
-                    .with(FRA_FWMASK, &u32::MAX.to_ne_bytes())
+                    .with(FRA_FWMASK, &LED.to_ne_bytes())
                     .with(FRA_TABLE, &ROUTES.to_ne_bytes()))
             }
         }

@@ -101,10 +101,7 @@ impl Monitor {
     /// # Errors
     /// When there are no descriptors left.
     pub fn open() -> io::Result<Self> {
-        let fd = netlink_socket(
-            SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
-            SockProtocol::NetlinkRoute,
-        )?;
+        let fd = netlink_socket(SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute)?;
         let groups = libc::RTMGRP_LINK
             | libc::RTMGRP_IPV4_IFADDR
             | libc::RTMGRP_IPV4_ROUTE
@@ -122,16 +119,37 @@ impl Monitor {
     ///
     /// # Errors
     /// When the socket is broken.
-    pub fn read(&mut self, mut each: impl FnMut(Message<'_>)) -> io::Result<bool> {
+    pub fn read(&mut self, each: impl FnMut(Message<'_>)) -> io::Result<bool> {
+        self.read_some(usize::MAX, each)
+    }
+
+    /// The same for so many datagrams of the kernel's at most: others may come as fast as they are read.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_some(
+        &mut self,
+        most: usize,
+        mut each: impl FnMut(Message<'_>),
+    ) -> io::Result<bool> {
         let mut is_lossy = false;
-        loop {
-            match socket::recv(self.fd.as_raw_fd(), &mut self.buffer, MsgFlags::empty()) {
+        for _ in 0..most {
+            match socket::recv(self.fd.as_raw_fd(), &mut self.buffer, MsgFlags::MSG_DONTWAIT) {
                 Ok(len) => Messages(&self.buffer[..len]).for_each(|(_, message)| each(message)),
-                Err(Errno::EAGAIN) => return Ok(is_lossy),
+                Err(Errno::EAGAIN) => break,
                 Err(Errno::ENOBUFS) => is_lossy = true,
                 Err(error) => return Err(error.into()),
             }
         }
+        Ok(is_lossy)
+    }
+}
+
+impl From<Netlink> for Monitor {
+    /// Listens for what the kernel was asked to tell by this socket.
+    fn from(asked: Netlink) -> Self {
+        let Netlink { fd, buffer, .. } = asked;
+        Self { fd, buffer }
     }
 }
 

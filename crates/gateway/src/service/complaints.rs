@@ -13,6 +13,7 @@ pub(crate) enum Subject {
     AddressDisputed,
     AddressMisplaced,
     Firewall,
+    HandshakeUnknown,
     HelloForged,
     KeyDiffers,
     NeighbourDown,
@@ -65,6 +66,7 @@ impl Subject {
         match self {
             Self::AddressDisputed
             | Self::AddressMisplaced
+            | Self::HandshakeUnknown
             | Self::HelloForged
             | Self::KeyDiffers
             | Self::NoAddress

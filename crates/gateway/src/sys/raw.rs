@@ -23,6 +23,18 @@ pub struct Raw {
 }
 
 impl Raw {
+    /// Opens sockets whose packets carry a mark.
+    ///
+    /// # Errors
+    /// When the right to open raw sockets, or to mark packets, is missing.
+    pub fn open_marked(mark: u32) -> io::Result<Self> {
+        let raw = Self::open()?;
+        for socket in [Some(&raw.v4), raw.v6.as_ref()].into_iter().flatten() {
+            socket::setsockopt(socket, socket::sockopt::Mark, &mark)?;
+        }
+        Ok(raw)
+    }
+
     /// Opens the sockets.
     ///
     /// # Errors

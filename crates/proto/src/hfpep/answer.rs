@@ -1,5 +1,6 @@
-//! What the far end says to an opening where nothing below says it: on a connection of its own between two
-//! gateways. The octets of the connection follow when it was accepted, and the end when not.
+//! What the far end says to an opening before anything else: on a connection of its own between two
+//! gateways, and over HF where the initiator waits for it. The octets of the connection follow when it was
+//! accepted, and the end when not; over HF a reset says that it was not.
 //!
 //! ```text
 //!  octet 0         1          2

@@ -1,5 +1,7 @@
 //! The performance enhancing proxy itself.
 
+mod confirm;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::config::Config;
@@ -23,8 +25,9 @@ pub const MAX_OPENING: usize = 2 + 4 + 32 + 2 + MAX_NAME + 1 + 255;
 ///
 /// - Facts in: [`handle_connected`](Self::handle_connected),
 ///   [`handle_disconnected`](Self::handle_disconnected), [`handle_octets`](Self::handle_octets) from the
-///   node; [`open`](Self::open), [`accept`](Self::accept), [`write`](Self::write),
-///   [`read`](Self::read), [`finish`](Self::finish), [`reset`](Self::reset) from the connections.
+///   node; [`open`](Self::open), [`open_confirmed`](Self::open_confirmed), [`accept`](Self::accept),
+///   [`write`](Self::write), [`read`](Self::read), [`finish`](Self::finish), [`reset`](Self::reset) from
+///   the connections.
 /// - Decisions out: [`poll_event`](Self::poll_event) after each of these, then
 ///   [`poll_octets`](Self::poll_octets) while the connection to the node has room.
 /// - Time: [`next_timeout`](Self::next_timeout) and [`handle_timeout`](Self::handle_timeout).
@@ -46,6 +49,8 @@ pub struct HfPep {
 /// What the driver should know.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Event {
+    /// The far end has the connection that [`HfPep::open_confirmed`] asked for: octets may follow.
+    Accepted(SessionId),
     /// The node takes what is to be sent.
     Bound,
     /// The connection to the node is to be closed, and made again: what it says cannot be read.
@@ -129,6 +134,7 @@ impl HfPep {
         let session = Session {
             peer,
             is_initiator: true,
+            is_confirmed: false,
             opening: Some(opening),
             stage,
             has_heard_end: false,
@@ -171,7 +177,8 @@ impl HfPep {
         }
     }
 
-    /// The connection that an [`Event::Connect`] asked for is there.
+    /// The connection that an [`Event::Connect`] asked for is there. The other end is told if it wants
+    /// to know before anything else.
     pub fn accept(&mut self, id: SessionId) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         if let Stage::Connecting { stream, data, is_all } = &mut session.stage {
@@ -179,6 +186,9 @@ impl HfPep {
             let is_readable = is_all || !data.is_empty() || self.slep.is_readable(stream);
             self.slep.set_options(stream, self.config.answers);
             session.stage = Stage::Open { stream, data };
+            if session.is_confirmed && !self.confirm(stream) {
+                return self.break_off(id, stream, Reason::NO_ROOM);
+            }
             if is_readable {
                 self.events.push_back(Event::Readable(id));
             }
@@ -197,7 +207,10 @@ impl HfPep {
                 stream
             }
             Stage::Open { stream, .. } => stream,
-            Stage::Arriving { .. } | Stage::Connecting { .. } | Stage::Over { .. } => return 0,
+            Stage::Arriving { .. }
+            | Stage::Confirming { .. }
+            | Stage::Connecting { .. }
+            | Stage::Over { .. } => return 0,
         };
         self.slep.write(stream, octets)
     }
@@ -208,9 +221,13 @@ impl HfPep {
         match self.sessions.get(&id).map(|session| &session.stage) {
             Some(Stage::Gathering { .. }) => self.config.slep.limits.unsent,
             Some(Stage::Open { stream, .. }) => self.slep.room(*stream),
-            Some(Stage::Arriving { .. } | Stage::Connecting { .. } | Stage::Over { .. }) | None => {
-                0
-            }
+            Some(
+                Stage::Arriving { .. }
+                | Stage::Confirming { .. }
+                | Stage::Connecting { .. }
+                | Stage::Over { .. },
+            )
+            | None => 0,
         }
     }
 
@@ -219,9 +236,13 @@ impl HfPep {
         let stream = match self.sessions.get(&id).map(|session| &session.stage) {
             Some(Stage::Gathering { .. }) => self.launch(now, id),
             Some(Stage::Open { stream, .. }) => Some(*stream),
-            Some(Stage::Arriving { .. } | Stage::Connecting { .. } | Stage::Over { .. }) | None => {
-                None
-            }
+            Some(
+                Stage::Arriving { .. }
+                | Stage::Confirming { .. }
+                | Stage::Connecting { .. }
+                | Stage::Over { .. },
+            )
+            | None => None,
         };
         if let Some(stream) = stream {
             self.slep.finish(stream);
@@ -246,9 +267,10 @@ impl HfPep {
         let (stream, data) = match &mut session.stage {
             Stage::Open { stream, data } => (Some(*stream), data),
             Stage::Over { data } => (None, data),
-            Stage::Arriving { .. } | Stage::Connecting { .. } | Stage::Gathering { .. } => {
-                return Read::default();
-            }
+            Stage::Arriving { .. }
+            | Stage::Confirming { .. }
+            | Stage::Connecting { .. }
+            | Stage::Gathering { .. } => return Read::default(),
         };
         let octets = data.len().min(most);
         out.extend(data.drain(..octets));
@@ -285,12 +307,14 @@ impl HfPep {
                 slep::Event::Refused(reason) => self.events.push_back(Event::Refused(reason)),
                 slep::Event::Unbound(reason) => self.events.push_back(Event::Unbound(reason)),
                 slep::Event::Opened { stream, from, addresses } => {
-                    if addresses == Addresses::default() {
+                    let is_confirmed = addresses == confirm::ADDRESSES;
+                    if is_confirmed || addresses == Addresses::default() {
                         let until = now + self.config.slep.times.give_up;
                         let stage = Stage::Arriving { stream, head: Vec::new(), until };
                         let session = Session {
                             peer: from,
                             is_initiator: false,
+                            is_confirmed,
                             opening: None,
                             stage,
                             has_heard_end: false,
@@ -383,6 +407,7 @@ impl HfPep {
                     }
                 }
             }
+            Stage::Confirming { .. } => self.hear_answer(id),
             // It is told when the connection is there.
             Stage::Connecting { .. } | Stage::Gathering { .. } | Stage::Over { .. } => {}
             Stage::Open { .. } => self.events.push_back(Event::Readable(id)),

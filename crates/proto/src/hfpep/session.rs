@@ -16,6 +16,8 @@ pub(super) struct Session {
     pub(super) peer: Address,
     /// Whether it was opened here.
     pub(super) is_initiator: bool,
+    /// Whether the responder says first that the target is there.
+    pub(super) is_confirmed: bool,
     /// Whom it is for, when that is known.
     pub(super) opening: Option<Opening>,
     pub(super) stage: Stage,
@@ -50,6 +52,9 @@ pub(super) enum Stage {
     Gathering { options: Options, until: Time },
     /// Opened by the other end, whose opening is not whole yet.
     Arriving { stream: StreamId, head: Vec<u8>, until: Time },
+    /// Opened here; the other end has not said yet whether the target is there. What it has said is
+    /// kept.
+    Confirming { stream: StreamId, answer: Vec<u8> },
     /// Opened by the other end; the user is connecting to the target. What came behind the opening
     /// is kept; it may be all, and the stream has said so.
     Connecting { stream: StreamId, data: Vec<u8>, is_all: bool },
@@ -66,6 +71,8 @@ pub enum Phase {
     Gathering,
     /// The opening has not arrived as a whole.
     Arriving,
+    /// The other end makes the connection to the target, and will say so.
+    Confirming,
     /// The connection to the target is being made.
     Connecting,
     /// It carries octets.
@@ -77,6 +84,7 @@ impl Session {
         match self.stage {
             Stage::Gathering { .. } | Stage::Over { .. } => None,
             Stage::Arriving { stream, .. }
+            | Stage::Confirming { stream, .. }
             | Stage::Connecting { stream, .. }
             | Stage::Open { stream, .. } => Some(stream),
         }
@@ -86,7 +94,10 @@ impl Session {
     pub(super) fn waits_until(&self) -> Option<Time> {
         match self.stage {
             Stage::Gathering { until, .. } | Stage::Arriving { until, .. } => Some(until),
-            Stage::Connecting { .. } | Stage::Open { .. } | Stage::Over { .. } => None,
+            Stage::Confirming { .. }
+            | Stage::Connecting { .. }
+            | Stage::Open { .. }
+            | Stage::Over { .. } => None,
         }
     }
 
@@ -94,6 +105,7 @@ impl Session {
         match self.stage {
             Stage::Gathering { .. } => Phase::Gathering,
             Stage::Arriving { .. } => Phase::Arriving,
+            Stage::Confirming { .. } => Phase::Confirming,
             Stage::Connecting { .. } => Phase::Connecting,
             Stage::Open { .. } | Stage::Over { .. } => Phase::Open,
         }

@@ -9,6 +9,10 @@ pub struct Stats {
     pub sessions_opened: u64,
     /// Of these, connections whose stream was opened with data.
     pub opened_with_data: u64,
+    /// Connections opened here whose target the other end has confirmed before anything was said.
+    pub sessions_confirmed: u64,
+    /// Streams whose other end said something else than an answer to the opening.
+    pub answers_malformed: u64,
     /// Connections that another end has opened.
     pub sessions_received: u64,
     /// Connections that both ends have finished.

@@ -1,6 +1,7 @@
 //! Tests.
 
 mod answer;
+mod confirm;
 mod contract;
 mod property;
 mod sessions;

@@ -23,6 +23,6 @@ mod tests;
 pub use flow::Flow;
 pub use parameters::PARAMETERS;
 pub use ports::{NoPorts, PortRange, Ports};
-pub use rule::{Action, NAME, Options, Refusal, Rule, Service, is_name};
+pub use rule::{Action, Handshake, NAME, Options, Refusal, Rule, Service, is_name};
 pub use selector::{Field, Impossible, NoProtocol, Protocol, Selector};
 pub use table::{Cause, Config, Counters, Decision, Explanation, Stats, Table, Verdict};

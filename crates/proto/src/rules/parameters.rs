@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::rule::{NAME, Options, Service, is_name};
+use super::rule::{Handshake, NAME, Options, Service, is_name};
 use crate::parameter::{Kind, Parameter, Rule, Table, Value, named, names, word};
 use crate::s5066::service::MAX_PRIORITY;
 
@@ -47,13 +47,34 @@ pub static PARAMETERS: Table<Options> = Table {
             |it| it.tls.clone().map_or(Value::Absent, Value::Text),
             |it, to| it.tls = Some(to.text().to_owned()),
         ),
+        Parameter::new(
+            "handshake",
+            Kind::Word(&names(&HANDSHAKES)),
+            "When HF-PEP answers a client's SYN: `local`, at once; `end-to-end`, when the far end says \
+             that the target accepts; without, as the service has it.",
+            |it| word(&HANDSHAKES, &it.handshake),
+            |it, to| it.handshake = named(&HANDSHAKES, to.text()).flatten(),
+        ),
     ],
-    rules: &[Rule {
-        names: &["tls", "service"],
-        allowed: "tls is not for service = \"ipclient\", which carries packets as they are",
-        holds: |it| it.tls.is_none() || it.service != Some(Service::IpClient),
-    }],
+    rules: &[
+        Rule {
+            names: &["tls", "service"],
+            allowed: "tls is not for service = \"ipclient\", which carries packets as they are",
+            holds: |it| it.tls.is_none() || it.service != Some(Service::IpClient),
+        },
+        Rule {
+            names: &["handshake", "tls"],
+            allowed: "end-to-end is not where TLS ends here: whom a client wants is known only behind \
+                      its TCP handshake",
+            holds: |it| it.tls.is_none() || it.handshake != Some(Handshake::EndToEnd),
+        },
+    ],
 };
+
+const HANDSHAKES: [(&str, Option<Handshake>); 2] = [
+    (Handshake::Local.name(), Some(Handshake::Local)),
+    (Handshake::EndToEnd.name(), Some(Handshake::EndToEnd)),
+];
 
 const SERVICES: [(&str, Option<Service>); 3] = [
     ("auto", None),

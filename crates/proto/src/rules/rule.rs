@@ -51,6 +51,18 @@ pub struct Options {
     pub ttl: Option<Duration>,
     /// The TLS profile that ends TLS here; `None` for none.
     pub tls: Option<String>,
+    /// When the handshake of TCP with a client that HF-PEP carries is complete; `None` for the service's
+    /// own way.
+    pub handshake: Option<Handshake>,
+}
+
+/// When a gateway that ends TCP completes the handshake with a client.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Handshake {
+    /// When the far end says that the target has taken the connection.
+    EndToEnd,
+    /// At once.
+    Local,
 }
 
 /// A service that rules can name.
@@ -79,9 +91,40 @@ impl Refusal {
         [("silent", Self::Silent), ("icmp", Self::Prohibited), ("reset", Self::Reset)];
 }
 
+impl Handshake {
+    /// What users call them.
+    pub const NAMES: [(&str, Self); 2] = [("local", Self::Local), ("end-to-end", Self::EndToEnd)];
+
+    /// What users call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::EndToEnd => "end-to-end",
+            Self::Local => "local",
+        }
+    }
+}
+
 impl Options {
-    pub(super) const AUTOMATIC: &Self =
-        &Self { service: None, compression: None, priority: None, ttl: None, tls: None };
+    pub(super) const AUTOMATIC: &Self = &Self {
+        service: None,
+        compression: None,
+        priority: None,
+        ttl: None,
+        tls: None,
+        handshake: None,
+    };
+
+    /// When a client is answered, with what holds for rules that do not say.
+    #[must_use]
+    pub fn handshake(&self, otherwise: Handshake) -> Handshake {
+        match self.handshake {
+            Some(handshake) => handshake,
+            // Whom a client wants is known only behind its handshakes.
+            None if self.tls.is_some() => Handshake::Local,
+            None => otherwise,
+        }
+    }
 }
 
 /// What a name of a rule or profile is, in words.

@@ -19,7 +19,7 @@ use super::{Net, SOON, TRACKWAY};
 use crate::namespaces::wait_until;
 
 /// As long as a connection that must not be answered is watched: its SYN is repeated meanwhile.
-const MOMENT: Duration = Duration::from_secs(2);
+pub(super) const MOMENT: Duration = Duration::from_secs(2);
 
 const RULES: &str = r#"
 [[rule]]
@@ -49,13 +49,13 @@ to-port = 80
 "#;
 
 /// Two gateways with both services, and a client behind the first.
-struct Site {
-    net: Net,
-    client: String,
+pub(super) struct Site {
+    pub(super) net: Net,
+    pub(super) client: String,
 }
 
 impl Site {
-    fn new(seed: u32, rules: &str) -> Self {
+    pub(super) fn new(seed: u32, rules: &str) -> Self {
         let mut net = Net::with_radio(&format!("--speed 240000 --seed {seed}"));
         net.addresses();
         let (client, gateway) = (net.nets.add("c"), net.hosts[0].clone());
@@ -73,12 +73,12 @@ impl Site {
     }
 
     /// Listens on the far host.
-    fn listen(&self, at: &str) -> TcpListener {
+    pub(super) fn listen(&self, at: &str) -> TcpListener {
         self.net.nets.within(&self.net.hosts[1], || TcpListener::bind(at).unwrap())
     }
 
     /// Connects from a namespace, with a code point, and says what the client is told.
-    fn dial(
+    pub(super) fn dial(
         &self,
         from: &str,
         to: &str,
@@ -89,19 +89,19 @@ impl Site {
         self.net.nets.within(from, || call(None, to, dscp, patience))
     }
 
-    fn rule(&self, name: &str) -> [u64; 2] {
+    pub(super) fn rule(&self, name: &str) -> [u64; 2] {
         let status = self.net.status(0);
         let rules = status["rules"].as_array().unwrap();
         let rule = rules.iter().find(|rule| rule["name"] == name).unwrap();
         ["hits", "blocked"].map(|key| rule[key].as_u64().unwrap())
     }
 
-    fn ask(&self, command: &str) -> String {
+    pub(super) fn ask(&self, command: &str) -> String {
         self.net.nets.run(&self.net.hosts[0], &format!("{TRACKWAY} {command}"))
     }
 }
 
-fn both(host: usize) -> String {
+pub(super) fn both(host: usize) -> String {
     let (own, far) = (host + 1, 2 - host);
     let node = ["0.10.20.31", "0.10.20.30"][host];
     format!(
@@ -143,7 +143,7 @@ fn call(
 }
 
 /// Sends something there and back.
-fn exchange(client: &mut TcpStream, server: &mut TcpStream) {
+pub(super) fn exchange(client: &mut TcpStream, server: &mut TcpStream) {
     server.set_read_timeout(Some(SOON)).unwrap();
     let mut heard = [0; 5];
     client.write_all(b"hello").unwrap();

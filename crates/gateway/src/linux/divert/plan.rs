@@ -4,6 +4,7 @@
 //!   prerouting ─ to a far network ─▶ arriving: our sockets and known connections, then rule after rule
 //!   output ───── to a far network ─▶ leaving:  known connections, then rule after rule
 //!                                       ├─ block ─▶ counted, and dropped, ICMP or a reset
+//!                                       ├─ hold ──▶ a SYN is told of and dropped; of this host remembered
 //!                                       ├─ IP ────▶ by_ip:  remembered, and on by routing
 //!                                       └─ split ─▶ to the rule's own listener; of this host by_pep:
 //!                                                   remembered, and marked on its way there
@@ -24,6 +25,14 @@ use super::super::nft::TABLE;
 
 /// Mark of the packets that routing is to lead to this host.
 pub(super) const MARK: u32 = 0x7472_7064;
+/// Mark of the SYNs that were held, and that routing is to lead to this host now.
+pub(super) const LET_IN: u32 = 0x7472_7065;
+/// The bits of a mark that routing looks at: [`MARK`] and [`LET_IN`] have the same.
+pub(super) const LED: u32 = !1;
+/// Mark of the resets and errors that refuse SYNs which were held.
+pub(super) const REFUSED: u32 = 0x7472_7066;
+/// The NFLOG group in which we are told of SYNs that are held.
+pub(super) const GROUP: u16 = 29_810;
 /// What the names of the rules' counters begin with.
 pub(super) const COUNTER: &str = "rule-";
 
@@ -31,8 +40,12 @@ pub(super) const COUNTER: &str = "rule-";
 /// its last packet.
 const REMEMBERED: u32 = 65_536;
 const LOOPBACK: &str = "lo";
+/// The chain of what connection tracking is to leave alone.
+const UNTRACKED: &str = "untracked";
 /// A packet that does not begin a connection.
 const IS_LATER: &str = "tcp flags & (fin | syn | rst | ack) != syn";
+/// One that does.
+const IS_FIRST: &str = "tcp flags & (fin | syn | rst | ack) == syn";
 
 /// What is diverted.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -43,6 +56,8 @@ pub(crate) struct Plan {
     pub(crate) interfaces: Vec<String>,
     /// The first that fits decides; the last fits all.
     pub(crate) rules: Vec<Rule>,
+    /// The ports on 127.0.0.1 and `::1` of our listeners for connections whose SYN was held.
+    pub(crate) let_in: [u16; 2],
 }
 
 /// What becomes of some connections.
@@ -61,6 +76,8 @@ pub(crate) struct Rule {
 pub(crate) enum Fate {
     /// They are refused.
     Block(Refusal),
+    /// We are told of their SYNs, which go nowhere by themselves.
+    Hold,
     /// They go on by routing.
     Plain,
     /// They are led to our listeners on 127.0.0.1 and `::1` with these ports, 0 where there is none.
@@ -93,6 +110,11 @@ impl Plan {
         self.versions().map(|version| version.address)
     }
 
+    /// Whether any SYN is held.
+    pub(crate) fn holds(&self) -> bool {
+        self.rules.iter().any(|rule| rule.fate == Fate::Hold)
+    }
+
     fn versions(&self) -> impl Iterator<Item = &'static Version> {
         VERSIONS.iter().filter(|version| self.networks.iter().any(|it| version.has(it)))
     }
@@ -110,6 +132,9 @@ impl Plan {
                 Hook::ALL.map(|hook| format!("add chain inet {TABLE} {}", hook.chain(version))),
             );
         }
+        orders.push(format!(
+            "add chain inet {TABLE} {UNTRACKED} {{ type filter hook output priority raw; policy accept; }}"
+        ));
         orders.extend(self.rules());
         orders.extend(self.entrances());
         orders.extend(self.exits());
@@ -127,6 +152,7 @@ impl Plan {
                 Hook::ALL.map(|hook| format!("flush chain inet {TABLE} {}", hook.chain(version))),
             );
         }
+        orders.push(format!("flush chain inet {TABLE} {UNTRACKED}"));
         orders.extend(self.rules());
         orders.extend(gone.map(|rule| rule.counter("delete")));
         orders
@@ -176,10 +202,16 @@ impl Plan {
                     // An answer to none of ours: that connection came by IP.
                     format!("tcp flags & (syn | ack) == syn | ack goto by_ip{digit}"),
                 ];
-                let rules = self.rules.iter().filter_map(|rule| rule.render(version, hook));
+                let rules =
+                    self.rules.iter().flat_map(|rule| rule.render(version, hook, self.let_in));
                 let chain = hook.chain(version);
                 orders.extend(known.into_iter().chain(rules).map(|rule| add(&chain, &rule)));
             }
+        }
+        if self.holds() {
+            // Connection tracking knows nothing of a SYN that was dropped: to a firewall that drops
+            // what is invalid, so were the answer.
+            orders.push(add(UNTRACKED, &format!("meta mark {REFUSED:#x} notrack")));
         }
         orders
     }
@@ -195,12 +227,23 @@ impl Plan {
                  policy accept; }}"
             ),
             add("prerouting", "meta l4proto != tcp accept"),
+        ];
+        orders.extend(self.versions().map(|version| {
+            let (name, listener) = (version.name, version.listener(self.let_in));
+            let order = format!(
+                "meta mark {LET_IN:#x} {} meta l4proto tcp tproxy {name} to {listener} meta mark set \
+                 {MARK:#x} accept",
+                version.far()
+            );
+            add("prerouting", &order)
+        }));
+        orders.extend([
             add(
                 "prerouting",
                 &format!("socket transparent 1 socket wildcard 0 meta mark set {MARK:#x} accept"),
             ),
             add("prerouting", &format!("meta mark != {MARK:#x} fib daddr type local accept")),
-        ];
+        ]);
         orders.extend(self.versions().map(|version| {
             let (far, chain) = (version.far(), Hook::Arriving.chain(version));
             add("prerouting", &format!("{from}{far} goto {chain}"))
@@ -215,6 +258,7 @@ impl Plan {
                  accept; }}"
             ),
             add("output", "meta l4proto != tcp accept"),
+            add("output", &format!("meta mark {{ {LET_IN:#x}, {REFUSED:#x} }} accept")),
         ];
         // Answers of this host's own servers to addresses that we have borrowed go out here.
         orders.extend(VERSIONS.iter().map(|Version { digit, name, .. }| {
@@ -246,35 +290,44 @@ impl Rule {
         format!("{verb} counter inet {TABLE} {COUNTER}{}", self.name)
     }
 
-    /// The rule as `nft` takes it; none where it has nothing to decide on.
-    fn render(&self, version: &Version, hook: Hook) -> Option<String> {
-        let fits = conditions(&self.selector, version, hook)?;
+    /// The rule as `nft` takes it; none where it has nothing to decide on. `let_in` are the ports of
+    /// listeners for what was held.
+    fn render(&self, version: &Version, hook: Hook, let_in: [u16; 2]) -> Vec<String> {
+        let Some(fits) = conditions(&self.selector, version, hook) else { return Vec::new() };
         let digit = version.digit;
-        let fate = match self.fate {
+        let split = |ports| match hook {
+            Hook::Arriving => format!(
+                "meta l4proto tcp tproxy {} to {} meta mark set {MARK:#x} accept",
+                version.name,
+                version.listener(ports)
+            ),
+            Hook::Leaving => format!("goto by_pep{digit}"),
+        };
+        let fates = match self.fate {
             Fate::Block(refusal) => {
                 let how = match refusal {
                     Refusal::Prohibited => "reject with icmpx admin-prohibited",
                     Refusal::Reset => "reject with tcp reset",
                     Refusal::Silent => "drop",
                 };
-                format!("counter name \"{COUNTER}{}\" {how}", self.name)
+                vec![format!("counter name \"{COUNTER}{}\" {how}", self.name)]
             }
-            Fate::Plain => format!("goto by_ip{digit}"),
-            Fate::Split(ports) => match hook {
-                Hook::Arriving => {
-                    let listener = match version.address {
-                        IpAddr::V4(host) => format!("{host}:{}", ports[0]),
-                        IpAddr::V6(host) => format!("[{host}]:{}", ports[1]),
-                    };
-                    let name = version.name;
-                    format!(
-                        "meta l4proto tcp tproxy {name} to {listener} meta mark set {MARK:#x} accept"
-                    )
-                }
-                Hook::Leaving => format!("goto by_pep{digit}"),
-            },
+            Fate::Hold => {
+                let end = match hook {
+                    Hook::Arriving => "drop".to_owned(),
+                    Hook::Leaving => format!("goto held{digit}"),
+                };
+                let tell = format!(
+                    "{IS_FIRST} log prefix \"{}\" group {GROUP} queue-threshold 1 {end}",
+                    self.name
+                );
+                // What belongs to no connection is refused where those are that were let in.
+                vec![tell, split(let_in)]
+            }
+            Fate::Plain => vec![format!("goto by_ip{digit}")],
+            Fate::Split(ports) => vec![split(ports)],
         };
-        Some(fits + &fate)
+        fates.into_iter().map(|fate| fits.clone() + &fate).collect()
     }
 }
 
@@ -336,6 +389,14 @@ impl Version {
         format!("{} daddr @far{}", self.name, self.digit)
     }
 
+    /// Where one of our listeners is that has one of these ports.
+    fn listener(&self, ports: [u16; 2]) -> String {
+        match self.address {
+            IpAddr::V4(host) => format!("{host}:{}", ports[0]),
+            IpAddr::V6(host) => format!("[{host}]:{}", ports[1]),
+        }
+    }
+
     /// What names a connection.
     fn connection(&self) -> String {
         let name = self.name;
@@ -355,8 +416,12 @@ impl Version {
             ]
         };
         let marked = format!("meta mark set {MARK:#x} accept");
-        [chain("by_ip", "plain", "split", "accept"), chain("by_pep", "split", "plain", &marked)]
-            .concat()
+        [
+            chain("by_ip", "plain", "split", "accept"),
+            chain("by_pep", "split", "plain", &marked),
+            chain("held", "split", "plain", "drop"),
+        ]
+        .concat()
     }
 }
 

@@ -19,6 +19,10 @@ impl Pep {
     /// Takes a connection that a client has made.
     pub(super) fn take_client(&mut self, now: Time, arrived: Arrived) {
         let Arrived { stream, client, far, target, origin } = arrived;
+        // Its SYN was held, and came again when another rule was in force.
+        if let Some(asked) = self.held.withdraw(client, target) {
+            self.withdraw(now, asked, Reason::CANCELLED);
+        }
         let decided = self.decide(now, &origin, client, target).zip(far);
         let Some(((options, tls), far)) = decided else {
             return self.refuse(Wire::new(stream, None));
@@ -82,7 +86,7 @@ impl Pep {
         self.connections.watch(session);
     }
 
-    fn refuse(&mut self, wire: Wire) {
+    pub(super) fn refuse(&mut self, wire: Wire) {
         debug!("connection refused: a rule, no peer, or too many");
         self.counters.connections_refused += 1;
         wire.abort();
@@ -90,7 +94,7 @@ impl Pep {
 
     /// How the rules want a connection to be carried, and by which profile TLS ends here; `None` if
     /// it is not carried.
-    fn decide(
+    pub(super) fn decide(
         &mut self,
         now: Time,
         origin: &Origin,
@@ -99,7 +103,7 @@ impl Pep {
     ) -> Option<(Options, Option<String>)> {
         let decision = match origin {
             Origin::Diverted(rule) => self.rules.decide_by(now, rule.as_deref(), client, target),
-            Origin::Made(..) => self.rules.decide(now, client, target),
+            Origin::LetIn | Origin::Made(..) => self.rules.decide(now, client, target),
         };
         match decision.verdict {
             Verdict::Pass { service: Service::HfPep, options } => {

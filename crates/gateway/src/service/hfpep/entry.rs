@@ -2,7 +2,8 @@
 //! of ours that stands for one target.
 //!
 //! Each rule that gives connections to HF-PEP has a listener of its own for each version of IP: which one a
-//! diverted connection comes in by tells what the kernel has decided.
+//! diverted connection comes in by tells what the kernel has decided. Connections whose SYN is held first
+//! come in by one for all rules.
 
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -11,12 +12,12 @@ use std::os::fd::AsFd as _;
 use anyhow::Context as _;
 use nix::poll::{PollFd, PollFlags};
 use proto::ip::Prefix;
-use proto::rules::{self, Counters, Decision, Selector, Service, Verdict};
-use tracing::warn;
+use proto::rules::{self, Counters, Decision, Handshake, Selector, Service, Verdict};
+use tracing::{debug, warn};
 
 use crate::config::hfpep::{Far, Peer};
 use crate::config::{HfPep, NO_RULE};
-use crate::linux::divert::{Diversion, Fate, Plan, Rule};
+use crate::linux::divert::{Denial, Diversion, Fate, Hold, Plan, Rule, Syn};
 use crate::linux::tcp::start_listening;
 use crate::reactor::has_input;
 
@@ -29,6 +30,10 @@ const ACCEPTS: usize = 64;
 #[derive(Debug)]
 pub(super) struct Entry {
     diversion: Option<Diversion>,
+    /// Where SYNs wait, if a rule holds any.
+    hold: Option<Hold>,
+    /// When clients are answered, unless their rule says.
+    handshake: Handshake,
     listeners: Vec<Listener>,
     peers: Vec<Peer>,
     gate: RefCell<Gate>,
@@ -45,8 +50,21 @@ struct Listener {
 pub(super) enum Origin {
     /// It was diverted by the rule of this name, without one because none matched.
     Diverted(Option<String>),
+    /// It was diverted, and its SYN was held until the far end had accepted it.
+    LetIn,
     /// It was made to a port that stands for one target.
     Made(Far, SocketAddr),
+}
+
+/// What has come.
+#[derive(Debug, Default)]
+pub(super) struct Come {
+    /// Connections.
+    pub(super) arrived: Vec<Arrived>,
+    /// SYNs that a rule of this name holds, without one because none matched.
+    pub(super) syns: Vec<(Option<String>, Syn)>,
+    /// SYNs that nobody could take.
+    pub(super) syns_dropped: u64,
 }
 
 /// A connection that a client has made.
@@ -76,9 +94,17 @@ impl Entry {
         let mut peers = config.peers.clone();
         // The longest prefix that contains an address is the first one.
         peers.sort_by_key(|peer| std::cmp::Reverse(peer.to.bits()));
-        let mut entry = Self { diversion: None, listeners, peers, gate: RefCell::new(Gate::new()) };
+        let mut entry = Self {
+            diversion: None,
+            hold: None,
+            handshake: config.handshake,
+            listeners,
+            peers,
+            gate: RefCell::new(Gate::new()),
+        };
         if !entry.peers.is_empty() {
             let (plan, added) = entry.plan(rules)?;
+            entry.hold = plan.holds().then(Hold::open).transpose()?;
             entry.diversion = Some(Diversion::set_up(plan)?);
             entry.listeners.extend(added);
         }
@@ -97,12 +123,19 @@ impl Entry {
         let (plan, added) = self.plan(rules)?;
         let splits = plan.rules.iter().filter(|rule| matches!(rule.fate, Fate::Split(_)));
         let splits: Vec<_> = splits.map(|rule| named(rule.name.clone())).collect();
+        let holds = plan.holds();
+        if holds && self.hold.is_none() {
+            self.hold = Some(Hold::open()?);
+        }
         if let Some(diversion) = &mut self.diversion {
             diversion.follow(plan)?;
         }
+        if !holds {
+            self.hold = None;
+        }
         let has_gone = |listener: &mut Listener| match &listener.origin {
             Origin::Diverted(rule) => !splits.contains(rule),
-            Origin::Made(..) => false,
+            Origin::LetIn | Origin::Made(..) => false,
         };
         let gone: Vec<Listener> = self.listeners.extract_if(.., has_gone).collect();
         self.listeners.extend(added);
@@ -138,23 +171,30 @@ impl Entry {
             let fate = match verdict {
                 Verdict::Block { refusal, .. } => Fate::Block(refusal),
                 Verdict::Pass { service: Service::IpClient, .. } => Fate::Plain,
-                Verdict::Pass { service: Service::HfPep, .. } => {
-                    Fate::Split(self.listen(name.as_ref(), &mut added)?)
+                Verdict::Pass { service: Service::HfPep, options } => {
+                    match options.handshake(self.handshake) {
+                        Handshake::EndToEnd => Fate::Hold,
+                        Handshake::Local => {
+                            Fate::Split(self.listen(&Origin::Diverted(name.clone()), &mut added)?)
+                        }
+                    }
                 }
             };
             let selector = rule.map_or_else(Selector::default, |rule| rule.selector.clone());
             Ok(Rule { name: name.unwrap_or_else(|| NO_RULE.to_owned()), selector, fate })
         });
+        let decided = all.collect::<Result<_, _>>()?;
         let plan = Plan {
             networks: rules.split.clone(),
             interfaces: rules.split_from.clone(),
-            rules: all.collect::<Result<_, _>>()?,
+            rules: decided,
+            let_in: self.listen(&Origin::LetIn, &mut added)?,
         };
         Ok((plan, added))
     }
 
-    /// The ports of a rule's listeners, of which `added` gets those that are new.
-    fn listen(&self, rule: Option<&String>, added: &mut Vec<Listener>) -> anyhow::Result<[u16; 2]> {
+    /// The ports of the listeners for what comes so, of which `added` gets those that are new.
+    fn listen(&self, origin: &Origin, added: &mut Vec<Listener>) -> anyhow::Result<[u16; 2]> {
         let mut ports = [0; 2];
         let hosts: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
         for (port, host) in ports.iter_mut().zip(hosts) {
@@ -162,8 +202,7 @@ impl Entry {
             if !self.peers.iter().any(|peer| is_needed(peer.to)) {
                 continue;
             }
-            let origin = Origin::Diverted(rule.cloned());
-            let its = self.listeners.iter().filter(|listener| listener.origin == origin);
+            let its = self.listeners.iter().filter(|listener| listener.origin == *origin);
             let addresses = its.filter_map(|listener| listener.socket.local_addr().ok());
             let known = addresses.map(|at| (at.ip(), at.port())).find(|(ip, _)| *ip == host);
             *port = match known {
@@ -173,7 +212,7 @@ impl Entry {
                         "cannot take others' connections: root or CAP_NET_ADMIN is needed",
                     )?;
                     let at = socket.local_addr().context("where diverted connections come in")?;
-                    added.push(Listener { socket, origin });
+                    added.push(Listener { socket, origin: origin.clone() });
                     at.port()
                 }
             };
@@ -183,14 +222,19 @@ impl Entry {
 
     /// How many descriptors [`Self::watch`] appends.
     pub(super) fn watched(&self) -> usize {
-        self.listeners.len() + usize::from(self.diversion.is_some())
+        self.listeners.len()
+            + usize::from(self.hold.is_some())
+            + usize::from(self.diversion.is_some())
     }
 
     /// Appends what to wait for.
     pub(super) fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
         let listeners = self.listeners.iter().map(|listener| listener.socket.as_fd());
+        let hold = self.hold.iter().map(|hold| hold.as_fd());
         let diversion = self.diversion.iter().map(|diversion| diversion.as_fd());
-        fds.extend(listeners.chain(diversion).map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+        fds.extend(
+            listeners.chain(hold).chain(diversion).map(|fd| PollFd::new(fd, PollFlags::POLLIN)),
+        );
     }
 
     /// Connections that could not be taken: no descriptor was left.
@@ -198,24 +242,47 @@ impl Entry {
         self.gate.borrow().turned_away()
     }
 
-    /// The connections that have come; `ready` answers [`Self::watch`].
+    /// What has come; `ready` answers [`Self::watch`].
     ///
     /// # Errors
     /// When the diversion has ended.
-    pub(super) fn handle_ready(&mut self, ready: &[PollFlags]) -> anyhow::Result<Vec<Arrived>> {
+    pub(super) fn handle_ready(&mut self, ready: &[PollFlags]) -> anyhow::Result<Come> {
         if let (Some(diversion), Some(last)) = (&mut self.diversion, ready.last())
             && has_input(*last)
         {
             let said = diversion.complaints()?;
             warn!(%said, "nft complains");
         }
-        let mut arrived = Vec::new();
+        let mut come = Come::default();
+        if let (Some(hold), Some(ready)) = (&mut self.hold, ready.get(self.listeners.len()))
+            && has_input(*ready)
+        {
+            let is_lossy = hold.read(|told| match told {
+                Some((name, syn)) => come.syns.push((named(name), syn)),
+                None => come.syns_dropped += 1,
+            })?;
+            come.syns_dropped += u64::from(is_lossy);
+        }
         for (listener, ready) in self.listeners.iter().zip(ready) {
             if has_input(*ready) {
-                self.accept(listener, &mut arrived);
+                self.accept(listener, &mut come.arrived);
             }
         }
-        Ok(arrived)
+        Ok(come)
+    }
+
+    /// Lets the kernel have a SYN that was held; false if it does not take it.
+    pub(super) fn let_in(&self, syn: &Syn) -> bool {
+        let done = self.hold.as_ref().map(|hold| hold.let_in(syn));
+        done.is_some_and(|done| done.inspect_err(|error| debug!(%error, "SYN not let in")).is_ok())
+    }
+
+    /// Tells the sender of a SYN that was held that there is no connection.
+    pub(super) fn deny(&self, syn: &Syn, denial: Denial) {
+        let Some(hold) = &self.hold else { return };
+        if let Err(error) = hold.deny(syn, denial) {
+            debug!(%error, "SYN not answered");
+        }
     }
 
     fn accept(&self, listener: &Listener, arrived: &mut Vec<Arrived>) {
@@ -228,7 +295,7 @@ impl Entry {
             let (far, target) = match listener.origin {
                 Origin::Made(far, target) => (Some(far), target),
                 // A diverted connection has the address that it was made to.
-                Origin::Diverted(_) => match stream.local_addr() {
+                Origin::Diverted(_) | Origin::LetIn => match stream.local_addr() {
                     Ok(target) => (self.far_of(target), target),
                     Err(_) => continue,
                 },
@@ -238,7 +305,8 @@ impl Entry {
         }
     }
 
-    fn far_of(&self, target: SocketAddr) -> Option<Far> {
+    /// Who has a target.
+    pub(super) fn far_of(&self, target: SocketAddr) -> Option<Far> {
         self.peers.iter().find(|peer| peer.to.contains(target.ip())).map(|peer| peer.far)
     }
 }

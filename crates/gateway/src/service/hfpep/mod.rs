@@ -8,6 +8,7 @@
 //!
 //! One thread, as for IP. While there is no server, connections wait. Where TLS ends here, a client is in
 //! the lobby until its handshake has told whom it wants; a target is connected to before its handshake.
+//! A client whose handshake is end to end has no socket here until the far end has accepted: its SYN is held.
 
 mod admission;
 mod clients;
@@ -16,6 +17,8 @@ mod connections;
 mod entry;
 mod fast;
 mod gate;
+mod handshake;
+mod held;
 mod lobby;
 mod server;
 mod status;
@@ -38,6 +41,7 @@ use proto::time::{Time, earliest};
 use serde::Serialize;
 use tracing::{debug, info, warn};
 
+use super::complaints::Complaints;
 use super::rules::Rules;
 use super::{Kind, Reload, Report, Service, Setup, entries};
 use crate::bearer::Dial;
@@ -50,6 +54,7 @@ use connection::{Connection, Stage};
 use connections::Connections;
 use entry::Entry;
 use fast::Fast;
+use held::{Asked, Held};
 use lobby::Lobby;
 use status::Status;
 use targets::Targets;
@@ -59,7 +64,7 @@ use wire::Heard;
 pub(super) const KIND: Kind = Kind {
     name: "hfpep",
     is_wanted: |config| config.hf_pep.is_some(),
-    rights: &[Capability::CAP_NET_ADMIN],
+    rights: &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW],
     set_up: |setup| Ok(Box::new(Pep::set_up(setup)?)),
 };
 
@@ -78,12 +83,15 @@ struct Pep {
     fast: Fast,
     targets: Targets,
     lobby: Lobby,
+    /// Clients that the far end is asked about before they are answered.
+    held: Held,
     connections: Connections,
     /// Connections whose TLS was cut off: reset when the other end has what came before.
     cut: BTreeSet<SessionId>,
     buffer: Vec<u8>,
     received: Box<[u8]>,
     counters: Counters,
+    complaints: Complaints,
 }
 
 #[derive(Default, Serialize)]
@@ -112,11 +120,13 @@ impl Pep {
                 Termination::new(&setup.config.tls, config.tls.as_deref())?,
             ),
             lobby: Lobby::default(),
+            held: Held::default(),
             connections: Connections::new()?,
             cut: BTreeSet::new(),
             buffer: Vec::new(),
             received: vec![0; READ].into_boxed_slice(),
             counters: Counters::default(),
+            complaints: Complaints::default(),
             config,
         })
     }
@@ -255,6 +265,7 @@ impl Pep {
 
     fn handle_event(&mut self, now: Time, event: Event) {
         match event {
+            Event::Accepted(session) => self.confirm(now, Asked::Session(session)),
             Event::Bound => info!("bound"),
             Event::Close => {
                 if let Some(dial) = &mut self.dial {
@@ -270,8 +281,9 @@ impl Pep {
             Event::Finished(_) => {}
             Event::Reset(session, reason) => {
                 debug!(%reason, "connection broken off");
-                if let Some(connection) = self.connections.remove(session) {
-                    connection.abort();
+                match self.connections.remove(session) {
+                    Some(connection) => connection.abort(),
+                    None => self.deny(now, Asked::Session(session), reason),
                 }
             }
         }
@@ -294,6 +306,9 @@ impl Pep {
         for _ in 0..self.lobby.handle_timeout(now) {
             self.targets.termination.fail(now, Failure::TimedOut);
         }
+        for asked in self.held.handle_timeout(now) {
+            self.withdraw(now, asked, Reason::CANCELLED);
+        }
         let is_silent =
             |connection: &Connection| connection.waits_until().is_some_and(|at| at <= now);
         let all = self.connections.iter().filter(|(_, it)| is_silent(it));
@@ -308,6 +323,7 @@ impl Pep {
 impl Driver for Pep {
     fn act(&mut self, now: Time) -> anyhow::Result<()> {
         self.fast.act(now, &mut self.targets);
+        self.follow_links(now);
         self.follow_server(now);
         self.handle_silence(now);
         self.pep.handle_timeout(now);
@@ -326,6 +342,7 @@ impl Driver for Pep {
     fn next_timeout(&mut self) -> Option<Time> {
         let silence = self.connections.iter().filter_map(|(_, it)| it.waits_until()).min();
         let silence = earliest(silence, self.lobby.next_timeout());
+        let silence = earliest(silence, self.held.next_timeout());
         let dial = self.dial.as_ref().and_then(Dial::next_timeout);
         let silence = earliest(silence, self.fast.next_timeout());
         earliest(earliest(dial, self.pep.next_timeout()), silence)
@@ -359,9 +376,8 @@ impl Driver for Pep {
                 Err(failure) => drop(self.targets.termination.fail(now, failure)),
             }
         }
-        for arrived in self.entry.handle_ready(entry)? {
-            self.take_client(now, arrived);
-        }
+        let come = self.entry.handle_ready(entry)?;
+        self.take(now, come);
         self.hear_server(now, dialled);
         Ok(())
     }
@@ -372,6 +388,7 @@ impl Service for Pep {
         let status = Status::new(now, self);
         let mut counters = entries("hfpep_", &self.counters);
         counters.extend(entries("hfpep_", self.targets.counters()));
+        counters.extend(entries("hfpep_", self.held.counters()));
         counters.extend(entries("hfpep_", &self.pep.stats()));
         counters.extend(entries("hfpep_bearer_", &self.fast.stats()));
         counters.extend(entries("hfpep_tls_", self.targets.termination.stats()));
@@ -402,6 +419,7 @@ impl Service for Pep {
         for arrived in self.entry.follow(rules)? {
             self.take_client(now, arrived);
         }
+        self.follow_rules(now, rules);
         match self.rules.replace(rules) {
             Ok(changes) => Ok(Reload::Taken(changes)),
             Err(why) => {
@@ -415,6 +433,9 @@ impl Service for Pep {
         let all: Vec<SessionId> = self.connections.iter().map(|(session, _)| session).collect();
         for session in all {
             self.give_up(session, Reason::STOPPED);
+        }
+        for asked in self.held.end() {
+            self.withdraw(now, asked, Reason::STOPPED);
         }
         self.fast.end();
         while self.send_to_server(now) {}

@@ -23,6 +23,8 @@ pub(super) struct Status {
     connections: usize,
     /// Clients whose TLS handshake is not complete.
     handshakes: usize,
+    /// Clients that are not answered yet: the far end is asked, or has accepted just now.
+    held: usize,
     /// The gateways that connections go to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     gateways: Vec<Gateway>,
@@ -79,6 +81,7 @@ impl Status {
             server: pep.config.server,
             connections: pep.connections.len() + pep.fast.len(),
             handshakes: pep.lobby.len(),
+            held: pep.held.len(),
             gateways: pep.fast.gateways(),
             sessions: over_hf.chain(pep.fast.status(now)).take(MOST).collect(),
         }
@@ -99,6 +102,7 @@ impl Session {
             state: match status.phase {
                 Phase::Gathering => "gathering",
                 Phase::Arriving => "arriving",
+                Phase::Confirming => "confirming",
                 Phase::Connecting => "connecting",
                 Phase::Open => "open",
             },

@@ -27,7 +27,10 @@ impl User for HfPep {
             Act::Finish(which) => self.finish(now, SessionId(which)),
             Act::Open(len) => {
                 let options = Options { is_compressed: len % 2 == 0, ..Options::default() };
-                let opened = self.open(now, NODES[other_end], opening(7), options);
+                let opened = match len % 3 {
+                    0 => self.open_confirmed(now, NODES[other_end], opening(7), options),
+                    _ => self.open(now, NODES[other_end], opening(7), options),
+                };
                 if let Ok(session) = opened {
                     self.write(now, session, &vec![b'o'; len]);
                 }

@@ -1,7 +1,7 @@
 //! Whatever happens to gateways, nodes and the air between them: each octet of a connection arrives once
 //! and in order, an end is told only behind all octets, and who does not get all is told of the break.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -21,7 +21,8 @@ enum Step {
     Connect(usize),
     Disconnect(usize),
     Finish(usize, usize),
-    Open(usize, usize),
+    /// By whom, how much is said at once, and whether the target is to be confirmed first.
+    Open(usize, usize, bool),
     Reset(usize, usize),
     /// A gateway is started anew.
     Restart(usize),
@@ -50,8 +51,8 @@ fn step(has_breaks: bool) -> impl Strategy<Value = Step> {
         6 => one().prop_map(|(end, which)| Step::Answer(end, which, true)),
         2 => prop_oneof![0_usize..300, Just(usize::MAX)].prop_map(Step::Appetite),
         2 => one().prop_map(|(end, which)| Step::Finish(end, which)),
-        4 => (end(), prop_oneof![Just(0), 0_usize..1_000])
-            .prop_map(|(end, len)| Step::Open(end, len)),
+        4 => (end(), prop_oneof![Just(0), 0_usize..1_000], any::<bool>())
+            .prop_map(|(end, len, is_confirmed)| Step::Open(end, len, is_confirmed)),
         12 => (one(), 0_usize..2_000)
             .prop_map(|((end, which), len)| Step::Write(end, which, len)),
     ];
@@ -73,6 +74,8 @@ struct Known {
     /// Which connection of the test it is: the client's port.
     port: u16,
     is_connecting: bool,
+    /// Whether the other end has not said yet that the target is there.
+    is_confirming: bool,
     is_readable: bool,
     written: usize,
     read: usize,
@@ -94,6 +97,8 @@ struct Stage {
     appetite: usize,
     /// Who was asked to connect: which gateway and process there, and for which of its sessions.
     taken: BTreeMap<u16, (usize, u64, SessionId)>,
+    /// Whose target has answered.
+    accepted: BTreeSet<u16>,
     said: BTreeMap<(u16, bool), Said>,
     heard: BTreeMap<(u16, bool), usize>,
     finished: Vec<(u16, bool)>,
@@ -114,6 +119,7 @@ impl Stage {
             ports: 0,
             appetite: usize::MAX,
             taken: BTreeMap::new(),
+            accepted: BTreeSet::new(),
             said: BTreeMap::new(),
             heard: BTreeMap::new(),
             finished: Vec::new(),
@@ -148,13 +154,20 @@ impl Stage {
                     self.finish(end, id);
                 }
             }
-            Step::Open(end, len) => {
+            Step::Open(end, len, is_confirmed) => {
                 let options = Options { is_compressed: len % 2 == 1, ..Options::default() };
                 let port = self.ports + 1;
                 let pep = &mut self.bench.ends[end].core;
-                if let Ok(id) = pep.open(now, NODES[1 - end], opening(port), options) {
+                let opened = if is_confirmed {
+                    pep.open_confirmed(now, NODES[1 - end], opening(port), options)
+                } else {
+                    pep.open(now, NODES[1 - end], opening(port), options)
+                };
+                if let Ok(id) = opened {
                     self.ports = port;
-                    let known = Known { is_initiator: true, port, ..Known::default() };
+                    let is_confirming = is_confirmed;
+                    let known =
+                        Known { is_initiator: true, port, is_confirming, ..Known::default() };
                     self.known[end].insert(id, known);
                     self.said.insert((port, true), Said::default());
                     self.said.insert((port, false), Said::default());
@@ -191,6 +204,9 @@ impl Stage {
     fn accept(&mut self, end: usize, id: SessionId) {
         let Some(known) = self.known[end].get_mut(&id) else { return };
         known.is_connecting = false;
+        if !known.is_initiator {
+            self.accepted.insert(known.port);
+        }
         self.bench.ends[end].core.accept(id);
     }
 
@@ -205,6 +221,11 @@ impl Stage {
         if known.is_finishing || known.is_connecting {
             return;
         }
+        if known.is_confirming {
+            let early = self.bench.ends[end].core.write(self.bench.now, id, b"early");
+            assert_eq!(early, 0, "nothing is said before the target is confirmed");
+            return;
+        }
         let octets: Vec<u8> = (known.written..known.written + len)
             .map(|at| octet(known.port, known.is_initiator, at))
             .collect();
@@ -215,7 +236,7 @@ impl Stage {
 
     fn finish(&mut self, end: usize, id: SessionId) {
         let Some(known) = self.known[end].get_mut(&id) else { return };
-        if !known.is_connecting {
+        if !known.is_connecting && !known.is_confirming {
             known.is_finishing = true;
             self.said.entry((known.port, known.is_initiator)).or_default().is_all = true;
             self.bench.ends[end].core.finish(self.bench.now, id);
@@ -239,6 +260,11 @@ impl Stage {
 
     fn hear(&mut self, end: usize, event: Event) -> Result<(), TestCaseError> {
         match event {
+            Event::Accepted(id) => {
+                let known = self.known[end].get_mut(&id).expect("known");
+                prop_assert!(known.is_confirming && self.accepted.contains(&known.port));
+                known.is_confirming = false;
+            }
             Event::Connect { session, from, opening: said } => {
                 prop_assert_eq!(from, NODES[1 - end]);
                 let Target::Address { source, .. } = said.target else { panic!("{said:?}") };
@@ -279,7 +305,8 @@ impl Stage {
         let pep = &mut self.bench.ends[end].core;
         let read = pep.read(self.bench.now, id, &mut out, self.appetite);
         prop_assert!(read.octets == out.len() && read.octets <= self.appetite);
-        prop_assert!(!known.is_connecting || out.is_empty(), "read before there was a target");
+        let is_early = known.is_connecting || known.is_confirming;
+        prop_assert!(!is_early || out.is_empty(), "read before there was a target");
         known.is_readable = read.octets > 0 || self.appetite == 0;
         let (port, by_initiator) = (known.port, !known.is_initiator);
         for (at, found) in (known.read..).zip(&out) {
@@ -336,7 +363,7 @@ fn check(steps: &[Step], has_breaks: bool) -> Result<(), TestCaseError> {
     let mut stage = Stage::new(&config());
     if !has_breaks {
         // Both come to know which process is at the other end.
-        stage.act(&Step::Open(0, 10));
+        stage.act(&Step::Open(0, 10, false));
         stage.bench.deliver();
         stage.look()?;
         stage.act(&Step::Answer(1, 0, true));

@@ -7,7 +7,7 @@ use super::*;
 fn plan(rules: Vec<Rule>) -> Plan {
     let networks = ["10.9.0.0/16"].map(|it| it.parse().expect("a prefix"));
     let interfaces = vec!["eth1".to_owned(), "lo".to_owned()];
-    Plan { networks: networks.to_vec(), interfaces, rules }
+    Plan { networks: networks.to_vec(), interfaces, rules, let_in: [4001, 0] }
 }
 
 fn rule(name: &str, fate: Fate, change: impl FnOnce(&mut Selector)) -> Rule {
@@ -32,6 +32,9 @@ fn rules() -> Vec<Rule> {
             it.dscps = vec![46, 0];
         }),
         rule("own", Fate::Block(Refusal::Reset), |it| it.interfaces = vec!["lo".to_owned()]),
+        rule("asked", Fate::Hold, |it| {
+            it.destination_ports = Ports::new(vec![PortRange::one(22)]);
+        }),
         rule("default", Fate::Split([4000, 0]), |_| ()),
     ]
 }
@@ -57,6 +60,12 @@ fn rules_are_rendered_in_their_order_where_they_have_something_to_decide_on() {
                 .to_owned(),
             voice.to_owned(),
             "iifname { \"lo\" } counter name \"rule-own\" reject with tcp reset".to_owned(),
+            format!(
+                "tcp dport {{ 22 }} {IS_FIRST} log prefix \"asked\" group 29810 queue-threshold 1 drop"
+            ),
+            "tcp dport { 22 } meta l4proto tcp tproxy ip to 127.0.0.1:4001 meta mark set \
+             0x74727064 accept"
+                .to_owned(),
             "meta l4proto tcp tproxy ip to 127.0.0.1:4000 meta mark set 0x74727064 accept"
                 .to_owned(),
         ]
@@ -69,6 +78,11 @@ fn rules_are_rendered_in_their_order_where_they_have_something_to_decide_on() {
             "tcp flags & (syn | ack) == syn | ack goto by_ip4".to_owned(),
             voice.to_owned(),
             "counter name \"rule-own\" reject with tcp reset".to_owned(),
+            format!(
+                "tcp dport {{ 22 }} {IS_FIRST} log prefix \"asked\" group 29810 queue-threshold 1 \
+                 goto held4"
+            ),
+            "tcp dport { 22 } goto by_pep4".to_owned(),
             "goto by_pep4".to_owned(),
         ]
     );
@@ -81,9 +95,20 @@ fn rules_are_rendered_in_their_order_where_they_have_something_to_decide_on() {
         ]
     );
     assert_eq!(
+        rules_of("held4"),
+        [
+            format!("delete @plain4 {{ {connection} }}"),
+            format!("update @split4 {{ {connection} }}"),
+            "drop".to_owned(),
+        ]
+    );
+    assert_eq!(rules_of("untracked"), ["meta mark 0x74727066 notrack"]);
+    assert_eq!(
         rules_of("prerouting"),
         [
             "meta l4proto != tcp accept",
+            "meta mark 0x74727065 ip daddr @far4 meta l4proto tcp tproxy ip to 127.0.0.1:4001 meta mark \
+             set 0x74727064 accept",
             "socket transparent 1 socket wildcard 0 meta mark set 0x74727064 accept",
             "meta mark != 0x74727064 fib daddr type local accept",
             "iifname { \"eth1\", \"lo\" } ip daddr @far4 goto arriving4",
@@ -93,6 +118,7 @@ fn rules_are_rendered_in_their_order_where_they_have_something_to_decide_on() {
         rules_of("output"),
         [
             "meta l4proto != tcp accept",
+            "meta mark { 0x74727065, 0x74727066 } accept",
             "meta mark 0x7472776b fib saddr type != local update @borrowed4 { ip saddr . tcp sport }",
             "meta mark 0x7472776b fib saddr type != local update @borrowed6 { ip6 saddr . tcp sport }",
             "meta mark 0x7472776b accept",
@@ -126,6 +152,7 @@ fn other_rules_come_in_place_of_the_old_and_counters_of_those_that_stay_stay() {
             "add counter inet trackway rule-new",
             "flush chain inet trackway arriving4",
             "flush chain inet trackway leaving4",
+            "flush chain inet trackway untracked",
             "delete counter inet trackway rule-dns",
         ]
     );

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   initiator   Spare ─ a client ─▶ Asked ─ accepted ─▶ Open ─ reset, cut off ─▶ Cut
+//!                 └─ a SYN that is held ─▶ Held ─ the client ─▶ Open
 //!   responder   Arriving ─ opening ─▶ Connecting ─ target ─▶ Open
 //!                   └───────────────────┴─ no ─▶ Refused
 //! ```
@@ -14,11 +15,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use nix::sys::epoll::{EpollEvent, EpollFlags};
-use proto::hfpep::answer::ANSWER;
 use proto::hfpep::{Answer, MAX_OPENING, Opening};
 use proto::slep::Reason;
 use proto::time::{Time, earliest};
 
+use super::answer::read_answer;
 use super::relay::Relay;
 use crate::service::hfpep::connection::{self, Connection};
 use crate::service::hfpep::targets::Targets;
@@ -30,7 +31,7 @@ pub(super) const SILENCE: Duration = Duration::from_secs(60);
 const OPENING: Duration = Duration::from_secs(10);
 /// How long the answer may take: longer than a connection to the far end, its own to the target and the
 /// handshake with that.
-const ANSWER_WITHIN: Duration = Duration::from_secs(90);
+pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(90);
 /// How long the other end may take to read that it is refused.
 const FAREWELL: Duration = Duration::from_secs(10);
 /// Pieces of what it sends meanwhile that are read in one go.
@@ -38,7 +39,7 @@ const FAREWELLS: usize = 64;
 
 /// Names a connection between gateways; never used again.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) struct LinkId(pub(super) u64);
+pub(in crate::service::hfpep) struct LinkId(pub(super) u64);
 
 impl LinkId {
     /// What epoll is to tell of an end of a link: each change, once.
@@ -66,7 +67,7 @@ pub(super) struct Link {
     pub(super) read: u64,
     /// Whether the bearer or the other connection is broken: nothing is written there any more; what
     /// came before may still be read.
-    is_bearer_broken: bool,
+    pub(super) is_bearer_broken: bool,
     is_local_broken: bool,
     /// When it is looked at next at the latest.
     pub(super) due: Option<Time>,
@@ -83,6 +84,8 @@ pub(super) enum Stage {
     Connecting { local: Connection },
     /// One side is gone; the other is reset when it has what came before.
     Cut { local: Connection, left: Side, until: Time, last: Option<Time> },
+    /// The far end is asked for a client that comes when it has accepted; without a time, it has.
+    Held { answer: Vec<u8>, until: Option<Time> },
     /// It carries octets both ways.
     Open { local: Connection },
     /// The other end is being told that there is no connection.
@@ -110,6 +113,8 @@ pub(super) struct Ready {
 pub(super) enum Step {
     /// There is more to do at once.
     Again,
+    /// The other end has accepted, and the client may come.
+    Agreed,
     /// The other end has answered, and it goes on.
     Answered,
     /// The other end wants a connection to a target; what came behind that is for it.
@@ -218,6 +223,7 @@ impl Link {
             Stage::Asked { until, .. } => earliest(Some(*until), self.bearer.waits_until()),
             Stage::Connecting { local } => local.waits_until(),
             Stage::Cut { until, .. } | Stage::Refused { until } => Some(*until),
+            Stage::Held { until, .. } => earliest(*until, self.bearer.waits_until()),
             Stage::Open { .. } => None,
             Stage::Spare => self.bearer.waits_until(),
         }
@@ -244,6 +250,7 @@ impl Link {
             Stage::Asked { .. } => self.listen(now, ready, relay, magic, targets),
             Stage::Connecting { .. } => self.greet(now, ready, relay, magic, targets),
             Stage::Cut { .. } => self.look(now),
+            Stage::Held { .. } => self.await_answer(magic),
             Stage::Open { .. } => self.carry(now, ready, relay, targets),
             Stage::Refused { .. } => self.part(),
             Stage::Spare => match self.bearer.read(&mut [0]) {
@@ -295,23 +302,11 @@ impl Link {
         targets: &mut Targets,
     ) -> Step {
         let Stage::Asked { answer, .. } = &mut self.stage else { return Step::Wait };
-        let mut octets = [0; ANSWER];
-        while answer.len() < ANSWER {
-            match self.bearer.read(&mut octets[answer.len()..]) {
-                Heard::Octets(len) => {
-                    let from = answer.len();
-                    answer.extend_from_slice(&octets[from..from + len]);
-                }
-                Heard::Nothing => return self.carry(now, ready, relay, targets),
-                Heard::End | Heard::Failed(_) | Heard::Reset => {
-                    return Step::Broken(Reason::CONNECTION_RESET);
-                }
-            }
-        }
-        match Answer::parse(magic, octets_of(answer)) {
-            Ok(Answer::Refused(reason)) => Step::Refused(reason),
-            Err(_) => Step::Broken(Reason::PROTOCOL_ERROR),
-            Ok(Answer::Accepted) => {
+        match read_answer(&mut self.bearer, answer, magic) {
+            None => self.carry(now, ready, relay, targets),
+            Some(Err(reason)) => Step::Broken(reason),
+            Some(Ok(Answer::Refused(reason))) => Step::Refused(reason),
+            Some(Ok(Answer::Accepted)) => {
                 self.stage = match std::mem::replace(&mut self.stage, Stage::Spare) {
                     Stage::Asked { local, .. } => Stage::Open { local },
                     other => other,
@@ -389,8 +384,13 @@ impl Stage {
             | Self::Connecting { local }
             | Self::Cut { local, .. }
             | Self::Open { local } => Some(local),
-            Self::Arriving { .. } | Self::Refused { .. } | Self::Spare => None,
+            Self::Arriving { .. } | Self::Held { .. } | Self::Refused { .. } | Self::Spare => None,
         }
+    }
+
+    /// Whether it is there for a program.
+    pub(super) fn is_session(&self) -> bool {
+        self.local().is_some() || matches!(self, Self::Held { .. })
     }
 
     fn into_local(self) -> Option<Connection> {
@@ -399,13 +399,7 @@ impl Stage {
             | Self::Connecting { local }
             | Self::Cut { local, .. }
             | Self::Open { local } => Some(local),
-            Self::Arriving { .. } | Self::Refused { .. } | Self::Spare => None,
+            Self::Arriving { .. } | Self::Held { .. } | Self::Refused { .. } | Self::Spare => None,
         }
     }
-}
-
-fn octets_of(answer: &[u8]) -> [u8; ANSWER] {
-    let mut octets = [0; ANSWER];
-    octets.copy_from_slice(&answer[..ANSWER]);
-    octets
 }

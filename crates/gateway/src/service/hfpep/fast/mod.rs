@@ -8,7 +8,9 @@
 //! The connections between gateways are long paths: some are open before they are needed. Epoll tells
 //! each change once, so whatever is told is worked off until nothing is left, or noted for later.
 
+mod answer;
 mod arrivals;
+mod held;
 mod link;
 mod pool;
 mod relay;
@@ -39,7 +41,8 @@ use crate::config::HfPep;
 use crate::config::hfpep::Far;
 
 use arrivals::Arrivals;
-use link::{Link, LinkId, Ready, SILENCE, Stage, Step};
+pub(super) use link::LinkId;
+use link::{Link, Ready, SILENCE, Stage, Step};
 use pool::Pool;
 use relay::Relay;
 use socket::Sockets;
@@ -76,6 +79,8 @@ pub(super) struct Fast {
     /// Links that have more to do at once.
     again: BTreeSet<LinkId>,
     relay: Relay,
+    /// What became of connections that were asked for before there is a client.
+    outcomes: Vec<(LinkId, Result<(), Reason>)>,
     stats: Stats,
 }
 
@@ -118,40 +123,9 @@ impl Fast {
             due: BTreeSet::new(),
             again: BTreeSet::new(),
             relay: Relay::new()?,
+            outcomes: Vec::new(),
             stats: Stats::default(),
         })
-    }
-
-    /// Carries a client's connection to a gateway.
-    ///
-    /// # Errors
-    /// When it cannot be; the client is given back.
-    pub(super) fn carry(
-        &mut self,
-        now: Time,
-        gateway: SocketAddr,
-        client: Wire,
-        opening: Opening,
-        targets: &mut Targets,
-    ) -> Result<(), Wire> {
-        if self.stats.sessions >= self.limit as u64 {
-            return Err(client);
-        }
-        let spare = self.pools.get_mut(&gateway).and_then(Pool::take);
-        let Some(id) = spare.or_else(|| self.dial(now, gateway)) else { return Err(client) };
-        let Some(link) = self.links.get_mut(&id) else { return Err(client) };
-        if self.epoll.add(&client, id.watch(false)).is_err() {
-            self.drop_link(now, id);
-            return Err(client);
-        }
-        self.stats.opened_on_spare += u64::from(!link.is_dialling());
-        self.stats.sessions_opened += 1;
-        self.stats.spare -= 1;
-        self.stats.sessions += 1;
-        self.sockets.begin(&link.bearer);
-        link.ask(now, Connection::accepted(client), opening, self.magic);
-        self.advance(now, id, Ready { bearer: EpollFlags::empty(), ..Ready::ALL }, targets);
-        Ok(())
     }
 
     /// Does what is due.
@@ -229,7 +203,7 @@ impl Fast {
     }
 
     fn sessions(&self) -> impl Iterator<Item = &Link> {
-        self.links.values().filter(|link| link.stage.local().is_some())
+        self.links.values().filter(|link| link.stage.is_session())
     }
 
     /// The oldest connections.
@@ -311,8 +285,9 @@ impl Fast {
                 return self.schedule(id);
             }
             if let Err(reason) = link.bearer.take_answer(now) {
+                debug!(%reason, "the other gateway is not there");
                 self.fail_to_connect(now, id);
-                return self.give_up(now, id, reason);
+                return self.give_up(now, id, Reason::UNREACHABLE);
             }
             if let Some(pool) = self.pools.get_mut(&link.far) {
                 pool.rise(id);
@@ -324,6 +299,12 @@ impl Fast {
             match link.advance(now, ready, &mut self.relay, self.magic, targets) {
                 Step::Again => {
                     self.again.insert(id);
+                }
+                Step::Agreed => {
+                    if let Some(pool) = self.pools.get_mut(&link.far) {
+                        pool.confirm();
+                    }
+                    self.outcomes.push((id, Ok(())));
                 }
                 Step::Answered => {
                     if let Some(pool) = self.pools.get_mut(&link.far) {
@@ -397,9 +378,12 @@ impl Fast {
     /// Ends what has broken.
     fn give_up(&mut self, now: Time, id: LinkId, reason: Reason) {
         let Some(link) = self.remove(now, id) else { return };
-        if link.stage.local().is_some() {
+        if link.stage.is_session() {
             debug!(%reason, "connection broken off");
             self.stats.sessions_reset += 1;
+        }
+        if matches!(link.stage, Stage::Held { .. }) {
+            self.outcomes.push((id, Err(reason)));
         }
         link.abort();
     }
@@ -458,7 +442,7 @@ impl Fast {
                 }
             }
             Stage::Arriving { .. } => self.decline(now, id, Reason::PROTOCOL_ERROR),
-            Stage::Asked { .. } | Stage::Spare => {
+            Stage::Asked { .. } | Stage::Held { .. } | Stage::Spare => {
                 if link.is_dialling() {
                     self.fail_to_connect(now, id);
                 }

@@ -44,6 +44,7 @@ impl Stats {
             Stage::Asked { .. }
             | Stage::Connecting { .. }
             | Stage::Cut { .. }
+            | Stage::Held { .. }
             | Stage::Open { .. } => self.sessions -= 1,
             Stage::Refused { .. } => {}
             Stage::Spare => self.spare -= 1,

@@ -250,7 +250,9 @@ impl Pep {
     fn settle(&mut self, now: Time) {
         while let Some(event) = self.pep.poll_event() {
             match event {
-                hfpep::Event::Bound
+                // Nothing here opens a connection that is confirmed first.
+                hfpep::Event::Accepted(_)
+                | hfpep::Event::Bound
                 | hfpep::Event::Finished(_)
                 | hfpep::Event::Refused(_)
                 | hfpep::Event::Unbound(_) => {}

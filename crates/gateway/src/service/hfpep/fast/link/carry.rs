@@ -36,6 +36,7 @@ impl Link {
             Stage::Arriving { .. }
             | Stage::Connecting { .. }
             | Stage::Cut { .. }
+            | Stage::Held { .. }
             | Stage::Refused { .. }
             | Stage::Spare => return Step::Wait,
         };

@@ -1,0 +1,151 @@
+//! SYNs that the kernel tells of instead of delivering them: later they are let in, or refused.
+//!
+//! ```text
+//!   rule ─ log, drop ─▶ NFLOG ─▶ Syn ─┬─ let in ─▶ raw socket, with a mark ─▶ lo ─▶ prerouting ─▶ listener
+//!                                     └─ refuse ─▶ raw socket: reset or ICMP ─▶ client
+//! ```
+//! Nothing is kept in the kernel meanwhile: what is lost on this way is a lost SYN, which its sender
+//! repeats.
+
+use std::io;
+use std::net::{IpAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use anyhow::Context as _;
+use nix::libc;
+use nix::sys::socket::SockProtocol;
+use proto::ip::Header;
+use proto::ip::icmp::Error;
+
+use super::plan::{GROUP, LET_IN, REFUSED};
+use super::syn::Syn;
+use crate::linux::netlink::{Monitor, Netlink, Request};
+use crate::sys::Raw;
+
+/// Octets of a packet that the kernel tells of at most: a SYN is shorter.
+const LONGEST: u32 = 1_500;
+/// SYNs taken in one go: more come as fast as somebody sends them.
+const READS: usize = 256;
+/// `struct nfgenmsg`: family, version, and the group.
+const FIXED: usize = 4;
+
+/// Where SYNs wait that our rules hold.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    told: Monitor,
+    let_in: Raw,
+    refused: Raw,
+}
+
+/// What the sender of a SYN is told.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Denial {
+    /// An ICMP error.
+    Icmp(Error),
+    /// A reset by its target.
+    Reset,
+}
+
+impl Hold {
+    /// Listens to what rules hold from now on.
+    ///
+    /// # Errors
+    /// When a right or a part of the kernel is missing, or another process listens, with the remedy.
+    pub(crate) fn open() -> anyhow::Result<Self> {
+        let told = listen().with_context(|| {
+            format!(
+                "handshake = \"end-to-end\" cannot be had: NFLOG group {GROUP} is in use by another \
+                 process, or the kernel lacks NFT_LOG and NETFILTER_NETLINK_LOG (`modprobe -a \
+                 nft_log nfnetlink_log`)"
+            )
+        })?;
+        let raw = |mark| {
+            Raw::open_marked(mark).context(
+                "handshake = \"end-to-end\" cannot be had: raw sockets are for root, or who has \
+                 CAP_NET_RAW and CAP_NET_ADMIN",
+            )
+        };
+        Ok(Self { told, let_in: raw(LET_IN)?, refused: raw(REFUSED)? })
+    }
+
+    /// Calls `each` with the next SYNs that have come and the name of the rule that holds each; `None`
+    /// is one that cannot be read. Returns whether the kernel had no room for others.
+    ///
+    /// # Errors
+    /// When the socket is broken.
+    pub(crate) fn read(
+        &mut self,
+        mut each: impl FnMut(Option<(String, Syn)>),
+    ) -> anyhow::Result<bool> {
+        let read = self.told.read_some(READS, |message| {
+            let attribute = |wanted: i32| {
+                let mut all = message.attributes(FIXED);
+                all.find(|(kind, _)| i32::from(*kind) == wanted).map(|(_, value)| value)
+            };
+            let syn = attribute(libc::NFULA_PAYLOAD).and_then(Syn::parse);
+            let name = attribute(libc::NFULA_PREFIX).unwrap_or_default();
+            let name = String::from_utf8_lossy(name.strip_suffix(b"\0").unwrap_or(name));
+            each(syn.map(|syn| (name.into_owned(), syn)));
+        });
+        read.context("the kernel does not tell of SYNs any more")
+    }
+
+    /// Lets the kernel have a SYN as if no rule had held it.
+    ///
+    /// # Errors
+    /// When the kernel does not take it.
+    pub(crate) fn let_in(&self, syn: &Syn) -> io::Result<()> {
+        send(&self.let_in, &syn.packet)
+    }
+
+    /// Tells the sender of a SYN that there is no connection.
+    ///
+    /// # Errors
+    /// When no way leads back to it.
+    pub(crate) fn deny(&self, syn: &Syn, denial: Denial) -> io::Result<()> {
+        let answer = match denial {
+            Denial::Icmp(error) => syn.error(error, own_towards(syn.client.ip())?),
+            Denial::Reset => syn.reset(),
+        };
+        answer.map_or(Ok(()), |answer| send(&self.refused, &answer))
+    }
+}
+
+impl AsFd for Hold {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.told.as_fd()
+    }
+}
+
+fn listen() -> io::Result<Monitor> {
+    let mut netlink = Netlink::open_to(SockProtocol::NetlinkNetFilter)?;
+    let fixed: Vec<u8> = [0, 0].into_iter().chain(GROUP.to_be_bytes()).collect();
+    let number = |value: i32| u16::try_from(value).unwrap_or_default();
+    let octet = |value: i32| u8::try_from(value).unwrap_or_default();
+    let kind = number(libc::NFNL_SUBSYS_ULOG << 8 | libc::NFULNL_MSG_CONFIG);
+    let mode: Vec<u8> =
+        LONGEST.to_be_bytes().into_iter().chain([octet(libc::NFULNL_COPY_PACKET), 0]).collect();
+    for (setting, value) in [
+        (libc::NFULA_CFG_CMD, vec![octet(libc::NFULNL_CFG_CMD_BIND)]),
+        (libc::NFULA_CFG_MODE, mode),
+        // One at a time, or the kernel waits for more.
+        (libc::NFULA_CFG_QTHRESH, 1_u32.to_be_bytes().to_vec()),
+    ] {
+        netlink.ask(&Request::set(kind, 0, &fixed).with(number(setting), &value), |_| {})?;
+    }
+    Ok(netlink.into())
+}
+
+fn send(raw: &Raw, packet: &[u8]) -> io::Result<()> {
+    let header = Header::parse(packet).map_err(io::Error::other)?;
+    raw.send(&header, packet)
+}
+
+/// The address of this host that speaks to another.
+fn own_towards(other: IpAddr) -> io::Result<IpAddr> {
+    let any: IpAddr = if other.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
+    let socket = UdpSocket::bind((any, 0))?;
+    // Nothing is sent by this. The port does not matter to the route.
+    socket.connect((other, 9))?;
+    Ok(socket.local_addr()?.ip())
+}

@@ -1,0 +1,31 @@
+//! What the other gateway says to an opening, as it arrives.
+
+use proto::hfpep::Answer;
+use proto::hfpep::answer::ANSWER;
+use proto::slep::Reason;
+
+use crate::service::hfpep::connection::Connection;
+use crate::service::hfpep::wire::Heard;
+
+/// Reads what there is of the answer: `None` while it is not whole.
+pub(super) fn read_answer(
+    bearer: &mut Connection,
+    answer: &mut Vec<u8>,
+    magic: u8,
+) -> Option<Result<Answer, Reason>> {
+    let mut octets = [0; ANSWER];
+    octets[..answer.len()].copy_from_slice(answer);
+    while answer.len() < ANSWER {
+        match bearer.read(&mut octets[answer.len()..]) {
+            Heard::Octets(len) => {
+                let from = answer.len();
+                answer.extend_from_slice(&octets[from..from + len]);
+            }
+            Heard::Nothing => return None,
+            Heard::End | Heard::Failed(_) | Heard::Reset => {
+                return Some(Err(Reason::CONNECTION_RESET));
+            }
+        }
+    }
+    Some(Answer::parse(magic, octets).map_err(|_| Reason::PROTOCOL_ERROR))
+}

@@ -1,0 +1,153 @@
+//! Connections that are asked for: with their client, or before it is answered, which it is when the far
+//! end has accepted.
+
+use std::net::SocketAddr;
+
+use nix::sys::epoll::EpollFlags;
+use proto::hfpep::{Answer, Opening};
+use proto::slep::Reason;
+use proto::time::Time;
+
+use super::Fast;
+use super::answer::read_answer;
+use super::link::{ANSWER_WITHIN, Link, LinkId, Ready, Stage, Step};
+use super::pool::Pool;
+use crate::service::hfpep::connection::Connection;
+use crate::service::hfpep::targets::Targets;
+use crate::service::hfpep::wire::Wire;
+
+impl Fast {
+    /// Carries a client's connection to a gateway.
+    ///
+    /// # Errors
+    /// When it cannot be; the client is given back.
+    pub(in crate::service::hfpep) fn carry(
+        &mut self,
+        now: Time,
+        gateway: SocketAddr,
+        client: Wire,
+        opening: Opening,
+        targets: &mut Targets,
+    ) -> Result<(), Wire> {
+        let Some(id) = self.find(now, gateway) else { return Err(client) };
+        let Some(link) = self.links.get_mut(&id) else { return Err(client) };
+        if self.epoll.add(&client, id.watch(false)).is_err() {
+            self.drop_link(now, id);
+            return Err(client);
+        }
+        link.ask(now, Connection::accepted(client), opening, self.magic);
+        self.begin(id);
+        self.advance(now, id, Ready { bearer: EpollFlags::empty(), ..Ready::ALL }, targets);
+        Ok(())
+    }
+
+    /// Asks a gateway for a connection; [`Self::take_outcomes`] tells what became of it. `None` if
+    /// there are too many.
+    pub(in crate::service::hfpep) fn ask(
+        &mut self,
+        now: Time,
+        gateway: SocketAddr,
+        opening: Opening,
+        targets: &mut Targets,
+    ) -> Option<LinkId> {
+        let id = self.find(now, gateway)?;
+        self.links.get_mut(&id)?.hold(now, opening, self.magic);
+        self.begin(id);
+        let none = EpollFlags::empty();
+        self.advance(now, id, Ready { bearer: none, local: none }, targets);
+        Some(id)
+    }
+
+    /// What became of connections that were asked for.
+    pub(in crate::service::hfpep) fn take_outcomes(&mut self) -> Vec<(LinkId, Result<(), Reason>)> {
+        std::mem::take(&mut self.outcomes)
+    }
+
+    /// The client of an accepted connection has come.
+    ///
+    /// # Errors
+    /// When the connection is no more; the client is given back.
+    pub(in crate::service::hfpep) fn join(
+        &mut self,
+        now: Time,
+        id: LinkId,
+        client: Wire,
+        targets: &mut Targets,
+    ) -> Result<(), Wire> {
+        let Some(link) = self.links.get_mut(&id) else { return Err(client) };
+        if self.epoll.add(&client, id.watch(false)).is_err() {
+            self.withdraw(now, id);
+            return Err(client);
+        }
+        link.join(client);
+        // What came meanwhile is not told of again.
+        self.advance(now, id, Ready::ALL, targets);
+        Ok(())
+    }
+
+    /// A connection to a gateway for what comes next, if there may be one.
+    fn find(&mut self, now: Time, gateway: SocketAddr) -> Option<LinkId> {
+        if self.stats.sessions >= self.limit as u64 {
+            return None;
+        }
+        let spare = self.pools.get_mut(&gateway).and_then(Pool::take);
+        spare.or_else(|| self.dial(now, gateway))
+    }
+
+    /// A spare connection has found its use.
+    fn begin(&mut self, id: LinkId) {
+        let Some(link) = self.links.get(&id) else { return };
+        self.stats.opened_on_spare += u64::from(!link.is_dialling());
+        self.stats.sessions_opened += 1;
+        self.stats.spare -= 1;
+        self.stats.sessions += 1;
+        self.sockets.begin(&link.bearer);
+    }
+
+    /// Gives up a connection that was asked for.
+    pub(in crate::service::hfpep) fn withdraw(&mut self, now: Time, id: LinkId) {
+        if let Some(link) = self.remove(now, id) {
+            self.stats.sessions_reset += 1;
+            link.abort();
+        }
+    }
+}
+
+impl Link {
+    /// A spare connection asks whether there is a target, for a client that is not there yet.
+    fn hold(&mut self, now: Time, opening: Opening, magic: u8) {
+        opening.emit(magic, self.bearer.unsent_mut());
+        self.opening = Some(opening);
+        self.since = now;
+        self.stage = Stage::Held { answer: Vec::new(), until: Some(now + ANSWER_WITHIN) };
+    }
+
+    /// The client has come.
+    fn join(&mut self, client: Wire) {
+        let local = Connection::accepted(client);
+        local.reset_when_closed(true);
+        self.stage = Stage::Open { local };
+    }
+
+    /// Reads the answer; what follows waits for the client.
+    pub(super) fn await_answer(&mut self, magic: u8) -> Step {
+        // Without an answer the other gateway knows nothing of the connection any more.
+        if self.bearer.flush().is_err() || self.is_bearer_broken {
+            return Step::Broken(Reason::RESTARTED);
+        }
+        let Stage::Held { answer, until } = &mut self.stage else { return Step::Wait };
+        if until.is_none() {
+            return Step::Wait;
+        }
+        match read_answer(&mut self.bearer, answer, magic) {
+            None => Step::Wait,
+            Some(Err(Reason::CONNECTION_RESET)) => Step::Broken(Reason::RESTARTED),
+            Some(Err(reason)) => Step::Broken(reason),
+            Some(Ok(Answer::Refused(reason))) => Step::Refused(reason),
+            Some(Ok(Answer::Accepted)) => {
+                *until = None;
+                Step::Agreed
+            }
+        }
+    }
+}
