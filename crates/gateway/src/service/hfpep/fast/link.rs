@@ -68,6 +68,8 @@ pub(super) struct Link {
     /// came before may still be read.
     is_bearer_broken: bool,
     is_local_broken: bool,
+    /// Until when the program may take more of what came before a reset.
+    waits_until: Option<Time>,
     /// When it is looked at next at the latest.
     pub(super) due: Option<Time>,
 }
@@ -154,6 +156,7 @@ impl Link {
             read: 0,
             is_bearer_broken: false,
             is_local_broken: false,
+            waits_until: None,
             due: None,
         }
     }
@@ -218,7 +221,7 @@ impl Link {
             Stage::Asked { until, .. } => earliest(Some(*until), self.bearer.waits_until()),
             Stage::Connecting { local } => local.waits_until(),
             Stage::Cut { until, .. } | Stage::Refused { until } => Some(*until),
-            Stage::Open { .. } => None,
+            Stage::Open { .. } => self.waits_until,
             Stage::Spare => self.bearer.waits_until(),
         }
     }
