@@ -37,10 +37,12 @@ impl Gate {
         }
         if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) {
             self.spare = None;
-            if let Ok((stream, _)) = listener.accept() {
-                reset_when_closed(&stream, true);
-            }
+            let accepted = listener.accept().map(|(stream, _)| reset_when_closed(&stream, true));
             self.spare = spare();
+            // The kernel looks for a descriptor before it looks whether anybody is there.
+            if accepted.is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {
+                return None;
+            }
         }
         self.turned_away += 1;
         // A flood of connections is no flood of lines.

@@ -69,6 +69,8 @@ pub(super) struct Link {
     /// came before may still be read.
     pub(super) is_bearer_broken: bool,
     is_local_broken: bool,
+    /// Until when the program may take more of what came before a reset.
+    waits_until: Option<Time>,
     /// When it is looked at next at the latest.
     pub(super) due: Option<Time>,
 }
@@ -159,6 +161,7 @@ impl Link {
             read: 0,
             is_bearer_broken: false,
             is_local_broken: false,
+            waits_until: None,
             due: None,
         }
     }
@@ -224,7 +227,7 @@ impl Link {
             Stage::Connecting { local } => local.waits_until(),
             Stage::Cut { until, .. } | Stage::Refused { until } => Some(*until),
             Stage::Held { until, .. } => earliest(*until, self.bearer.waits_until()),
-            Stage::Open { .. } => None,
+            Stage::Open { .. } => self.waits_until,
             Stage::Spare => self.bearer.waits_until(),
         }
     }

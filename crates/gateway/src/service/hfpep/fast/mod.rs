@@ -454,7 +454,8 @@ impl Fast {
             }
             Stage::Cut { .. } => return self.advance(now, id, Ready::ALL, targets),
             Stage::Refused { .. } => return self.drop_link(now, id),
-            Stage::Open { .. } => {}
+            // A program that reads nothing of what came before a reset.
+            Stage::Open { .. } => return self.give_up(now, id, Reason::CONNECTION_RESET),
         }
         self.schedule(id);
     }

@@ -16,7 +16,7 @@ use crate::service::hfpep::fast::relay::{Carried, Relay};
 use crate::service::hfpep::targets::Targets;
 use crate::sys::tcp::unacknowledged;
 
-/// How long a program may take to read what came before a reset.
+/// How long a program may take to read some of what came before a reset, and the last of it.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 /// Between two looks at whether the other end has all.
 const LOOK: Duration = Duration::from_millis(50);
@@ -90,6 +90,8 @@ impl Link {
         if self.is_bearer_broken && !local.has_unsent() {
             return self.cut(now, Side::Local);
         }
+        // The bearer's own time counts otherwise, as below.
+        self.waits_until = self.is_bearer_broken.then(|| now + LAST_WORDS);
         Step::Wait
     }
 

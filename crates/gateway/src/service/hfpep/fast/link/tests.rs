@@ -64,6 +64,23 @@ fn what_a_program_said_before_its_reset_reaches_a_far_end_that_reads_late() {
 }
 
 #[test]
+fn who_does_not_read_what_came_before_a_reset_is_not_waited_for_without_end() {
+    let (mut rig, _program, mut far_end) = Rig::open();
+    far_end.set_nonblocking(true).unwrap();
+    while !rig.local().has_unsent() {
+        let _ = far_end.write(&[7; 100_000]);
+        rig.advance(Ready::ALL);
+    }
+    assert_eq!(rig.link.next_timeout(), None);
+    reset(far_end, &rig.link.bearer);
+    let step = rig.advance(Ready { bearer: EpollFlags::EPOLLERR, local: EpollFlags::empty() });
+    let limit = rig.link.next_timeout();
+
+    assert!(matches!(step, Step::Wait), "{step:?}");
+    assert_eq!(limit, Some(NOW + Duration::from_secs(10)));
+}
+
+#[test]
 fn what_was_said_to_a_target_before_a_reset_waits_until_it_is_connected_to() {
     let (mut rig, _, mut far_end) = Rig::open();
     let (local, mut target) = pair();
