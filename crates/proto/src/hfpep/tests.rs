@@ -2,6 +2,7 @@
 
 mod answer;
 mod contract;
+mod flows;
 mod property;
 mod sessions;
 mod wire;

@@ -222,9 +222,10 @@ impl Table {
         self.count(self.config.position(flow), self.config.is_split(flow), octets)
     }
 
-    /// Decides on a flow that HF-PEP has already, unless a rule has it elsewhere, and counts it as one hit.
-    pub fn decide_split(&mut self, flow: &Flow<'_>) -> Decision<'_> {
-        self.count(self.config.position(flow), true, 0)
+    /// Decides on a flow that HF-PEP has already, unless a rule has it elsewhere, and counts it as one hit of so many
+    /// octets.
+    pub fn decide_split(&mut self, flow: &Flow<'_>, octets: usize) -> Decision<'_> {
+        self.count(self.config.position(flow), true, octets)
     }
 
     /// The same where the rule that matches is known, by its name, or that none does. If it has gone

@@ -268,6 +268,7 @@ impl Stage {
             | Event::Close
             | Event::Refused(_)
             | Event::Unbound(_)
+            | Event::FlowEnded(_)
             | Event::Writable(_) => {}
         }
         Ok(())

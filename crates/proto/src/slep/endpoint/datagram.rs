@@ -4,6 +4,7 @@ use super::{Event, Postage, Slep, What};
 use crate::contract::Refused;
 use crate::s5066::Address;
 use crate::s5066::sis::Service;
+use crate::s5066::sis::client::NotSent;
 use crate::slep::coding;
 use crate::slep::datagrams::{Datagram, DatagramId, Delivery, Outgoing};
 use crate::slep::timers::Timer;
@@ -64,6 +65,12 @@ impl Slep {
     /// The next datagram that arrived.
     pub fn poll_datagram(&mut self) -> Option<Datagram> {
         self.datagrams.poll()
+    }
+
+    /// Whether a datagram is still to be sent, or to be acknowledged.
+    #[must_use]
+    pub fn is_waiting(&self, id: DatagramId) -> bool {
+        self.datagrams.outgoing.contains_key(&id)
     }
 
     fn watch_datagram(&mut self, id: DatagramId, at: Time) {
@@ -128,9 +135,17 @@ impl Slep {
             let service = to.is_group().then_some(Service::NON_ARQ);
             let ttl = Some(outgoing.expires.since(now));
             let what = What::Datagram(id);
-            if self.hand(now, &octets, Postage { to, priority, ttl, service, what }).is_err() {
-                self.datagrams.list(id);
-                return false;
+            match self.hand(now, &octets, Postage { to, priority, ttl, service, what }) {
+                Ok(()) => {}
+                Err(NotSent::TooLarge { .. }) => {
+                    // The node was bound anew, with an MTU below what the datagram was taken for.
+                    self.drop_datagram(id, false);
+                    continue;
+                }
+                Err(NotSent::FlowOff | NotSent::Full | NotSent::NotBound) => {
+                    self.datagrams.list(id);
+                    return false;
+                }
             }
             self.stats.datagrams.handed += 1;
             if name.is_none() {

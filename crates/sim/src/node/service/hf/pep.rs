@@ -250,8 +250,10 @@ impl Pep {
     fn settle(&mut self, now: Time) {
         while let Some(event) = self.pep.poll_event() {
             match event {
+                // Of UDP nothing is opened here, and nothing admitted.
                 hfpep::Event::Bound
                 | hfpep::Event::Finished(_)
+                | hfpep::Event::FlowEnded(_)
                 | hfpep::Event::Refused(_)
                 | hfpep::Event::Unbound(_) => {}
                 hfpep::Event::Close => self.is_close_due = true,
