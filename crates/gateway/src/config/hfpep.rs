@@ -135,6 +135,7 @@ pub(super) fn read(section: &Section<'_>, profiles: &[Profile]) -> Result<HfPep,
     let mut parameters = hfpep::Config::default();
     // As for connections that are opened here, unless a rule says otherwise.
     parameters.answers.is_compressed = true;
+    parameters.flows.compresses_answers = true;
     section.apply(&hfpep::PARAMETERS, &mut parameters)?;
     section.apply(&slep::PARAMETERS, &mut parameters.slep)?;
     let mode = either(section, "mode", Mode::Transparent, |entry| entry.word(&MODES))?;

@@ -204,6 +204,7 @@ fn what_is_too_much_too_long_or_blocked_is_dropped_and_counted() {
     expect_answer(&clients[0], &target, &longest[..1_000]);
     clients[1].send(longest.as_bytes()).unwrap();
     assert_eq!(heard(&target).0, longest);
+    assert_eq!(net.status(0)["slep_datagrams_coded"], 2, "they shrink: {}", net.status(0));
     drop(target);
     let began = Instant::now();
     clients[1].send(b"anybody?").unwrap();

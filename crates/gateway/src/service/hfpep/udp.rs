@@ -247,6 +247,7 @@ impl Pep {
             Verdict::Pass { service: Service::HfPep, options } => Some(Delivery {
                 priority: options.priority.unwrap_or(Delivery::default().priority),
                 is_reliable,
+                is_compressed: options.compression.unwrap_or(true),
                 lifetime: options
                     .ttl
                     .filter(|ttl| !ttl.is_zero())

@@ -13,6 +13,8 @@ pub struct Config {
     pub flows: usize,
     /// Octets of a flow that wait to be sent, 64 more for each datagram.
     pub queue: usize,
+    /// Whether answers are compressed, if that makes them shorter.
+    pub compresses_answers: bool,
     /// How long a flow that the other end has refused is not asked for again.
     pub refused: Duration,
 }
@@ -31,6 +33,7 @@ impl Default for Config {
             lifetime: Duration::from_secs(120),
             flows: 1_024,
             queue: 64 << 10,
+            compresses_answers: false,
             refused: Duration::from_secs(60),
         }
     }

@@ -138,6 +138,7 @@ impl Flows {
         let delivery = Delivery {
             priority: opening.priority,
             is_reliable: opening.is_reliable,
+            is_compressed: self.config.compresses_answers,
             lifetime: self.config.lifetime,
         };
         let flow = Name { peer, is_initiator: false, number };
