@@ -4,6 +4,8 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use proto::hfpep::flows::wire::Message;
+use proto::hfpep::flows::{self, Arrived, Client, FlowId};
 use proto::hfpep::wire::MAGIC;
 use proto::hfpep::{Config, Event, HfPep, Opening, SessionId, Target};
 use proto::rng::Rng;
@@ -11,12 +13,13 @@ use proto::s5066::Address;
 use proto::s5066::service::{Failure, Indication, Mode, Outcome, Request};
 use proto::s5066::sis::spdu::{Data, SPdu};
 use proto::s5066::sis::{self, ClientId, Sap, Server};
-use proto::slep::{Limits, Options, Reason};
+use proto::slep::{Delivery, Limits, Options, Reason};
 use proto::time::Time;
 
 const NEAR: Address = Address::node(1);
 const RECEIVED: usize = 10_000;
 const STREAMS: usize = 8;
+const FLOWS: usize = 4;
 
 /// Lets the input say what programs, nodes and the air do.
 pub(crate) fn end(input: &[u8]) {
@@ -31,6 +34,11 @@ pub(crate) fn end(input: &[u8]) {
 
 /// What was read is written so that it is read again, as the same octets.
 fn read_and_write(input: &[u8]) {
+    if let Ok(message) = Message::parse(input) {
+        let mut octets = Vec::new();
+        message.emit(&mut octets);
+        assert_eq!(octets, input);
+    }
     let Ok(Some((opening, rest))) = Opening::split_first(MAGIC, input) else { return };
     let mut octets = Vec::new();
     opening.emit(MAGIC, &mut octets);
@@ -46,12 +54,15 @@ struct Run {
     below: Vec<Request>,
     /// Whom another end wants to be connected to.
     asked: Vec<SessionId>,
+    /// Flows of UDP that another end has opened.
+    flows: Vec<FlowId>,
 }
 
 impl Run {
     fn new() -> Self {
         let mut config = Config::default();
         config.slep.window = 8;
+        config.flows = flows::Config { flows: FLOWS, queue: 2_048, ..config.flows };
         config.slep.limits = Limits {
             streams: STREAMS,
             streams_of_peer: 5,
@@ -70,6 +81,7 @@ impl Run {
             id: None,
             below: Vec::new(),
             asked: Vec::new(),
+            flows: Vec::new(),
         }
     }
 
@@ -135,9 +147,36 @@ impl Run {
                     self.below.extend(self.server.poll_request(now, value & 0x0f));
                 }
             }
+            14 if action & 0x10 != 0 => {
+                // A message about a flow of UDP.
+                let (some, after) = rest.split_at(usize::from(value).min(rest.len()));
+                self.arrive(other, &[&[0x04, 2, 2][..], some].concat());
+                return after;
+            }
+            14 => self.use_flow(other, value),
             _ => self.decide(value),
         }
         rest
+    }
+
+    /// A client sends a datagram, or a target answers, or is refused.
+    fn use_flow(&mut self, peer: Address, value: u8) {
+        let (now, data) = (self.now, vec![value; usize::from(value) * 10]);
+        let at = |port| (Ipv4Addr::LOCALHOST, u16::from(port)).into();
+        match (value & 3, self.flows.last().copied()) {
+            (0, _) | (_, None) => {
+                let client = Client { peer, entrance: 0, address: at(value), target: at(7) };
+                let is_reliable = value & 4 != 0;
+                let delivery = Delivery { is_reliable, ..Delivery::default() };
+                let _ = self.pep.send_datagram(now, client, delivery, &data);
+            }
+            (1, Some(flow)) => {
+                self.flows.pop();
+                self.pep.refuse(now, flow, Reason::BLOCKED);
+                assert!(self.pep.answer(now, flow, &data).is_err(), "it is no more");
+            }
+            (_, Some(flow)) => _ = self.pep.answer(now, flow, &data),
+        }
     }
 
     fn connect(&mut self) {
@@ -204,17 +243,28 @@ impl Run {
         // As many may wait for their first data.
         assert!(stats.sessions <= 2 * STREAMS as u64, "{stats:?}");
         assert!(self.pep.status(now).count() as u64 == stats.sessions, "{stats:?}");
+        let (here, there) = (stats.flows.opened_here, stats.flows.opened_there);
+        assert!(here.max(there) <= FLOWS as u64, "{stats:?}");
+        assert_eq!(self.flows.len() as u64, there, "each is told, and its end");
         let unread = RECEIVED + (STREAMS + 1) * 2_048;
         assert!(below.unread <= unread as u64, "{below:?}");
     }
 
     fn hear(&mut self) {
+        while let Some(arrived) = self.pep.poll_datagram(self.now) {
+            if let Arrived::Request { flow, .. } = arrived
+                && !self.flows.contains(&flow)
+            {
+                self.flows.push(flow);
+            }
+        }
         while let Some(event) = self.pep.poll_event() {
             match event {
                 Event::Connect { session, .. } => self.asked.push(session),
                 Event::Finished(session) | Event::Reset(session, _) => {
                     self.asked.retain(|asked| *asked != session);
                 }
+                Event::FlowEnded(flow) => self.flows.retain(|known| *known != flow),
                 Event::Accepted(_)
                 | Event::Bound
                 | Event::Close

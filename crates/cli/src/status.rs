@@ -45,6 +45,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     for session in pep["sessions"].as_array().into_iter().flatten() {
         print_session(&mut out, session)?;
     }
+    for flow in pep["flows"].as_array().into_iter().flatten() {
+        print_flow(&mut out, flow)?;
+    }
     for rule in counters.get("rules").and_then(Value::as_array).into_iter().flatten() {
         print_rule(&mut out, rule)?;
     }
@@ -142,6 +145,27 @@ fn print_session(out: &mut impl Write, session: &Value) -> anyhow::Result<()> {
         session["octets_sent"],
         session["octets_read"],
         session["octets_arrived"],
+    )?;
+    Ok(())
+}
+
+/// A flow of UDP over HF in a line.
+fn print_flow(out: &mut impl Write, flow: &Value) -> anyhow::Result<()> {
+    let text = |key: &str| flow[key].as_str().unwrap_or("-");
+    writeln!(
+        out,
+        "  {} {} udp {} to {}: {} for {} s, idle for {} s; datagrams sent {} ({} octets), arrived {} ({} octets)",
+        text("direction"),
+        text("node"),
+        text("client"),
+        text("target"),
+        text("state"),
+        flow["age_s"],
+        flow["idle_s"],
+        flow["sent"],
+        flow["octets_sent"],
+        flow["arrived"],
+        flow["octets_arrived"],
     )?;
     Ok(())
 }

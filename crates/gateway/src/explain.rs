@@ -12,7 +12,7 @@ use proto::rules::{
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
-use crate::config::hfpep::Far;
+use crate::config::hfpep::{Far, Listener, Transport};
 
 /// A flow that somebody asks about.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -121,14 +121,14 @@ pub struct Treatment {
 pub enum Via {
     /// Another gateway, over IP.
     Gateway {
-        /// The network of the configuration that its destination is in.
+        /// The network of the configuration that its destination is in, or the target of direct mode.
         network: String,
         /// The gateway's socket.
         gateway: String,
     },
     /// A node of the HF network.
     Node {
-        /// The network of the configuration that its destination is in.
+        /// The network of the configuration that its destination is in, or the target of direct mode.
         network: String,
         /// The node, or the group of nodes.
         node: String,
@@ -161,8 +161,20 @@ impl Question {
     /// What becomes of it by a configuration.
     #[must_use]
     pub fn explain(&self, config: &Config) -> Explanation {
-        let flow = self.flow();
-        let rules::Explanation { passed_over, decision } = config.rules.table.explain(&flow);
+        let listener = self.listener(config);
+        let table = &config.rules.table;
+        let (flow, rules::Explanation { passed_over, decision }) = match listener {
+            Some(listener) => {
+                let flow = self.flow_to(listener);
+                let explained = table.explain_split(&flow);
+                (flow, explained)
+            }
+            None => {
+                let flow = self.flow();
+                let explained = table.explain(&flow);
+                (flow, explained)
+            }
+        };
         let passed_over = passed_over.into_iter().map(|(rule, field)| PassedOver {
             rule: rule.name.clone(),
             key: field.name().to_owned(),
@@ -172,7 +184,10 @@ impl Question {
         Explanation {
             passed_over: passed_over.collect(),
             rule: decision.rule.map(|rule| rule.name.clone()),
-            outcome: self.outcome(&decision, config),
+            outcome: match listener {
+                Some(listener) => self.direct(&decision, listener),
+                None => self.outcome(&decision, config),
+            },
         }
     }
 
@@ -187,6 +202,47 @@ impl Question {
         }
     }
 
+    /// The port of direct mode that it goes to.
+    fn listener<'a>(&self, config: &'a Config) -> Option<&'a Listener> {
+        let to = SocketAddr::new(self.destination, self.ports?.1);
+        let carries = |listener: &&Listener| {
+            let protocol = match listener.transport {
+                Transport::Tcp => protocol::TCP,
+                Transport::Udp { .. } => protocol::UDP,
+            };
+            protocol == self.protocol && listener.at == to
+        };
+        config.hf_pep.iter().flat_map(|it| &it.listeners).find(carries)
+    }
+
+    /// As rules see what comes to a port of direct mode.
+    fn flow_to(&self, listener: &Listener) -> Flow<'_> {
+        let Listener { target, .. } = listener;
+        let ports = self.ports.map(|(source, _)| (source, target.port()));
+        Flow { destination: target.ip(), ports, ..self.flow() }
+    }
+
+    /// What becomes of what comes to a port of direct mode, which answers before it is decided on.
+    fn direct(&self, decision: &Decision<'_>, listener: &Listener) -> Outcome {
+        let why = match decision.verdict {
+            Verdict::Pass { service: Service::HfPep, options } => {
+                let network = listener.target.to_string();
+                return Outcome::Pass {
+                    service: Service::HfPep.name().to_owned(),
+                    why: "a port of this gateway stands for its target".to_owned(),
+                    treatment: Treatment::of(options),
+                    via: Some(Via::of_far(listener.far, network)),
+                };
+            }
+            Verdict::Pass { service: Service::IpClient, .. } => {
+                "the port is HF-PEP's, and the rule names another"
+            }
+            Verdict::Block { cause, .. } => because(cause),
+        };
+        let told = if self.protocol == protocol::TCP { "a TCP reset" } else { "nothing" };
+        Outcome::Block { told: told.to_owned(), why: why.to_owned() }
+    }
+
     fn outcome(&self, decision: &Decision<'_>, config: &Config) -> Outcome {
         let (service, options) = match decision.verdict {
             Verdict::Block { refusal, cause } => {
@@ -195,12 +251,7 @@ impl Question {
                     Refusal::Reset if self.protocol == protocol::TCP => "a TCP reset",
                     Refusal::Prohibited | Refusal::Reset => "ICMP administratively prohibited",
                 };
-                let why = match cause {
-                    Cause::Blocked => "the rule blocks it",
-                    Cause::RuleDisabled => "the rule is disabled",
-                    Cause::TrafficDisabled => "all traffic is disabled",
-                };
-                return Outcome::Block { told: told.to_owned(), why: why.to_owned() };
+                return Outcome::Block { told: told.to_owned(), why: because(cause).to_owned() };
             }
             Verdict::Pass { service, options } => (service, options),
         };
@@ -229,11 +280,7 @@ impl Question {
         let peers = config.hf_pep.iter().flat_map(|it| &it.peers);
         let peers = peers.filter(|peer| peer.to.contains(self.destination));
         let peer = peers.max_by_key(|peer| peer.to.bits())?;
-        let network = peer.to.to_string();
-        Some(match peer.far {
-            Far::Gateway(gateway) => Via::Gateway { network, gateway: gateway.to_string() },
-            Far::Node(node) => Via::Node { network, node: node.to_string() },
-        })
+        Some(Via::of_far(peer.far, peer.to.to_string()))
     }
 
     fn by_ip_client(&self, options: &Options, config: &Config) -> (Treatment, Option<Via>) {
@@ -248,7 +295,23 @@ impl Question {
     }
 }
 
+/// Why something is blocked.
+fn because(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Blocked => "the rule blocks it",
+        Cause::RuleDisabled => "the rule is disabled",
+        Cause::TrafficDisabled => "all traffic is disabled",
+    }
+}
+
 impl Via {
+    fn of_far(far: Far, network: String) -> Self {
+        match far {
+            Far::Gateway(gateway) => Self::Gateway { network, gateway: gateway.to_string() },
+            Far::Node(node) => Self::Node { network, node: node.to_string() },
+        }
+    }
+
     fn of(routes: &[Route], destination: IpAddr) -> Option<Self> {
         let route = Route::find(routes, destination)?;
         Some(Self::Node { network: route.prefix.to_string(), node: route.to.to_string() })
@@ -368,6 +431,33 @@ mod tests {
         assert_eq!(via("10.2.0.7:443"), Via::Gateway { network, gateway });
         let (network, node) = ("10.0.0.0/8".to_owned(), "0.10.20.31".to_owned());
         assert_eq!(via("10.3.0.7:443"), Via::Node { network, node });
+    }
+
+    #[test]
+    fn what_comes_to_a_port_of_direct_mode_is_told_with_its_target() {
+        let text = "[[hfpep.listen]]\nat = \"10.1.0.1:53\"\nnode = \"0.10.20.31\"\n\
+                    target = \"10.2.0.1:5353\"\nprotocol = \"udp\"\n\
+                    [[rule]]\nname = \"own\"\nfrom-port = 7\nblock = \"icmp\"\n\
+                    [[rule]]\nname = \"names\"\nto-port = 5353\npriority = 9\n";
+        let config = Config::parse("a.toml", text).unwrap();
+        let explain =
+            |protocol, from, to| Question::parse(protocol, from, to).unwrap().explain(&config);
+
+        let told = explain("udp", "10.1.2.3:5000", "10.1.0.1:53");
+        assert_eq!(told.rule.as_deref(), Some("names"));
+        let Outcome::Pass { service, why, treatment, via } = told.outcome else { panic!() };
+        let expected = "a port of this gateway stands for its target";
+        assert_eq!((&*service, &*why, treatment.priority), ("hfpep", expected, Some(9)));
+        let (network, node) = ("10.2.0.1:5353".to_owned(), "0.10.20.31".to_owned());
+        assert_eq!(via, Some(Via::Node { network, node }));
+
+        let Outcome::Block { told, .. } = explain("udp", "10.1.2.3:7", "10.1.0.1:53").outcome
+        else {
+            panic!()
+        };
+        assert_eq!(told, "nothing");
+        let other = explain("tcp", "10.1.2.3:5000", "10.1.0.1:53").outcome;
+        assert!(matches!(other, Outcome::Pass { service, .. } if service == "ipclient"));
     }
 
     #[test]

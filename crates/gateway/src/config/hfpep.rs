@@ -1,5 +1,5 @@
-//! The section `hfpep`: which TCP connections are carried, over HF radio or to another gateway, and
-//! where to.
+//! The section `hfpep`: which TCP connections are carried, over HF radio or to another gateway, which
+//! datagrams of UDP over HF radio, and where to.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -32,7 +32,7 @@ pub struct HfPep {
     pub handshake: Handshake,
     /// Connections to which networks are taken, and who has them: the longest prefix decides.
     pub peers: Vec<Peer>,
-    /// Ports where connections to one target are taken.
+    /// Ports where connections or datagrams to one target are taken.
     pub listeners: Vec<Listener>,
     /// Where connections that other ends ask for may lead; `None` for wherever a router would
     /// forward them to.
@@ -70,15 +70,29 @@ pub struct Peer {
     pub far: Far,
 }
 
-/// A port where connections to one target are taken.
+/// A port where connections or datagrams to one target are taken.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Listener {
     /// Where clients connect to.
     pub at: SocketAddr,
     /// Who has the target.
     pub far: Far,
-    /// Whom the far end connects to.
+    /// Whom the far end connects to, or sends datagrams to.
     pub target: SocketAddr,
+    /// What comes in there.
+    pub transport: Transport,
+}
+
+/// What comes in at a port.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Transport {
+    /// TCP connections.
+    Tcp,
+    /// Datagrams of UDP.
+    Udp {
+        /// Whether each is repeated until the other node has acknowledged it.
+        is_reliable: bool,
+    },
 }
 
 impl Far {
@@ -113,6 +127,7 @@ pub struct Allowed {
 }
 
 const MODES: [(&str, Mode); 2] = [("transparent", Mode::Transparent), ("shore", Mode::Shore)];
+const TRANSPORTS: [(&str, bool); 2] = [("tcp", false), ("udp", true)];
 const MAX_LISTENERS: usize = 256;
 const MAX_ALLOWED: usize = 256;
 const MAX_INTERFACES: usize = 64;
@@ -122,6 +137,7 @@ pub(super) fn read(section: &Section<'_>, profiles: &[Profile]) -> Result<HfPep,
     let mut parameters = hfpep::Config::default();
     // As for connections that are opened here, unless a rule says otherwise.
     parameters.answers.is_compressed = true;
+    parameters.flows.compresses_answers = true;
     section.apply(&hfpep::PARAMETERS, &mut parameters)?;
     section.apply(&slep::PARAMETERS, &mut parameters.slep)?;
     let mode = either(section, "mode", Mode::Transparent, |entry| entry.word(&MODES))?;
@@ -213,7 +229,10 @@ fn listeners(section: &Section<'_>) -> Result<Vec<Listener>, Complaint> {
     for listener in section.sections("listen")? {
         let entry = listener.needed("at")?;
         let at = entry.socket()?;
-        if listeners.iter().any(|other| other.at == at) {
+        let transport = transport(&listener, at)?;
+        let is_udp = |transport| matches!(transport, Transport::Udp { .. });
+        let is_same = |it: &Listener| it.at == at && is_udp(it.transport) == is_udp(transport);
+        if listeners.iter().any(is_same) {
             return Err(entry.complain(format!("{at} leads elsewhere already")));
         }
         if listeners.len() == MAX_LISTENERS {
@@ -221,9 +240,32 @@ fn listeners(section: &Section<'_>) -> Result<Vec<Listener>, Complaint> {
         }
         let far = far(&listener)?;
         let target = server(&listener.needed("target")?)?;
-        listeners.push(Listener { at, far, target });
+        if let (Transport::Udp { .. }, Far::Gateway(_)) = (transport, far) {
+            return Err(listener.needed("gateway")?.complain(
+                "datagrams need nobody to split them where there is IP: let clients send to the target \
+                 itself, through a [tunnel] if losses are to be repaired, or name a node",
+            ));
+        }
+        listeners.push(Listener { at, far, target, transport });
     }
     Ok(listeners)
+}
+
+/// What comes in at an address.
+fn transport(listener: &Section<'_>, at: SocketAddr) -> Result<Transport, Complaint> {
+    let is_udp = either(listener, "protocol", false, |entry| entry.word(&TRANSPORTS))?;
+    match listener.get("reliable")? {
+        Some(entry) if !is_udp => {
+            Err(entry.complain("TCP is always reliable: set protocol = \"udp\", or remove this"))
+        }
+        _ if !is_udp => Ok(Transport::Tcp),
+        _ if at.ip().is_unspecified() => Err(listener.needed("at")?.complain(format!(
+            "answers from {at} could come from another address than the client sent to: name one of this \
+             gateway's, in a [[hfpep.listen]] for each"
+        ))),
+        Some(entry) => Ok(Transport::Udp { is_reliable: entry.flag()? }),
+        None => Ok(Transport::Udp { is_reliable: false }),
+    }
 }
 
 /// A node or a gateway, whichever the section names.
@@ -251,6 +293,7 @@ fn node(entry: &Entry<'_>) -> Result<Address, Complaint> {
 mod tests {
     use proto::rules::Action;
 
+    use super::Transport;
     use crate::config::Config;
 
     #[test]
@@ -292,6 +335,47 @@ mod tests {
         let expected =
             "a.toml:2: hfpep.handshake: \"late\" is not allowed: \"local\", \"end-to-end\"";
         assert!(said.to_string().starts_with(expected), "{said}");
+    }
+
+    #[test]
+    fn a_port_takes_tcp_or_udp_and_udp_goes_over_hf_alone() {
+        let read = |more: &str| {
+            let text = format!("[[hfpep.listen]]\ntarget = \"10.2.0.1:53\"\n{more}");
+            let config = Config::parse("a.toml", &text).map_err(|why| why.to_string())?;
+            let listeners = config.hf_pep.map(|it| it.listeners).unwrap_or_default();
+            Ok(listeners.iter().map(|it| it.transport).collect::<Vec<_>>())
+        };
+        let over_hf = "at = \"10.1.0.1:53\"\nnode = \"0.0.0.2\"\n";
+        let udp = "protocol = \"udp\"\n";
+        let again = format!("[[hfpep.listen]]\ntarget = \"10.2.0.1:53\"\n{over_hf}");
+
+        let unreliable = Transport::Udp { is_reliable: false };
+        for (more, expected) in [
+            (format!("{over_hf}{udp}"), vec![unreliable]),
+            (
+                format!("{over_hf}{udp}reliable = true\n"),
+                vec![Transport::Udp { is_reliable: true }],
+            ),
+            (format!("{over_hf}{udp}{again}"), vec![unreliable, Transport::Tcp]),
+        ] {
+            assert_eq!(read(&more), Ok(expected), "{more}");
+        }
+        for (more, expected) in [
+            (format!("{over_hf}{udp}{again}{udp}"), "10.1.0.1:53 leads elsewhere already"),
+            (format!("{over_hf}reliable = true\n"), "TCP is always reliable"),
+            (format!("{over_hf}protocol = \"sctp\"\n"), "\"tcp\", \"udp\""),
+            (
+                format!("at = \"10.1.0.1:53\"\ngateway = \"192.0.2.2:5099\"\n{udp}"),
+                "let clients send to the target itself",
+            ),
+            (
+                format!("at = \"0.0.0.0:53\"\nnode = \"0.0.0.2\"\n{udp}"),
+                "name one of this gateway's",
+            ),
+        ] {
+            let said: String = read(&more).unwrap_err();
+            assert!(said.starts_with("a.toml:") && said.contains(expected), "{said}");
+        }
     }
 
     #[test]

@@ -12,3 +12,4 @@ pub(crate) mod redirect;
 pub(crate) mod rights;
 pub mod routes;
 pub(crate) mod tcp;
+pub(crate) mod udp;

@@ -102,10 +102,10 @@ fn finish(socket: OwnedFd, to: SocketAddr) -> io::Result<TcpStream> {
     }
 }
 
-fn family(address: SocketAddr) -> AddressFamily {
+pub(super) fn family(address: SocketAddr) -> AddressFamily {
     if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
 }
 
-fn flags() -> SockFlag {
+pub(super) fn flags() -> SockFlag {
     SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC
 }

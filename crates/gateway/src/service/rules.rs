@@ -50,14 +50,26 @@ impl Rules {
         from: SocketAddr,
         to: SocketAddr,
     ) -> Decision<'_> {
-        let flow = flow(self.entrances.as_mut(), now, from, to);
+        let flow = flow(self.entrances.as_mut(), now, protocol::TCP, from, to);
         self.table.decide_by(rule, &flow)
     }
 
     /// What becomes of a TCP connection that was made to HF-PEP itself.
     pub(super) fn decide(&mut self, now: Time, from: SocketAddr, to: SocketAddr) -> Decision<'_> {
-        let flow = flow(self.entrances.as_mut(), now, from, to);
-        self.table.decide_split(&flow)
+        let flow = flow(self.entrances.as_mut(), now, protocol::TCP, from, to);
+        self.table.decide_split(&flow, 0)
+    }
+
+    /// What becomes of a datagram of so many octets that was sent to HF-PEP itself.
+    pub(super) fn decide_datagram(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        to: SocketAddr,
+        octets: usize,
+    ) -> Decision<'_> {
+        let flow = flow(self.entrances.as_mut(), now, protocol::UDP, from, to);
+        self.table.decide_split(&flow, octets)
     }
 
     /// Follows other rules from now on, and tells what has changed.
@@ -94,13 +106,14 @@ impl Rules {
 fn flow<'a>(
     entrances: Option<&'a mut Entrances>,
     now: Time,
+    protocol: u8,
     from: SocketAddr,
     to: SocketAddr,
 ) -> Flow<'a> {
     Flow {
         source: from.ip(),
         destination: to.ip(),
-        protocol: protocol::TCP,
+        protocol,
         ports: Some((from.port(), to.port())),
         // Nobody tells it of a connection that the kernel has accepted.
         dscp: 0,

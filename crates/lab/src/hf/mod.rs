@@ -6,6 +6,7 @@
 mod bulk;
 mod compare;
 mod errors;
+mod fair;
 mod headers;
 mod hfpep;
 mod interactive;
@@ -47,7 +48,7 @@ pub fn claims() -> Vec<Claim> {
     claims.push(headers::claim());
     claims.extend(hfpep::claims());
     claims.extend([interactive::claim(), survive::claim(), tls::claim()]);
-    claims.push(shared::claim());
+    claims.extend([shared::claim(), fair::claim()]);
     claims
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::flows;
 use super::wire::MAGIC;
 use crate::slep::{self, Options};
 
@@ -17,6 +18,8 @@ pub struct Config {
     pub first_data: Duration,
     /// How the octets of connections that others have opened are carried back.
     pub answers: Options,
+    /// Of flows of UDP.
+    pub flows: flows::Config,
 }
 
 impl Default for Config {
@@ -26,6 +29,7 @@ impl Default for Config {
             magic: MAGIC,
             first_data: Duration::from_millis(150),
             answers: Options::default(),
+            flows: flows::Config::default(),
         }
     }
 }

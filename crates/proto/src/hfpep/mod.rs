@@ -6,11 +6,13 @@
 //! ```
 //!
 //! Each end ends TCP by itself; only what the connection carries goes over the radio, behind an
-//! [opening](Opening) that says whom it is for. What can be set, and what was decided, is in
+//! [opening](Opening) that says whom it is for. [Flows](flows) of UDP go beside them, in datagrams. What can be set, and what was decided, is in
 //! `docs/hfpep.md`.
 
 pub mod answer;
 mod config;
+mod datagrams;
+pub mod flows;
 mod parameters;
 mod pep;
 mod session;

@@ -5,6 +5,7 @@ mod confirm;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::config::Config;
+use super::flows::{FlowId, Flows};
 use super::session::{Phase, Session, SessionId, Stage, Status};
 use super::stats::Stats;
 use super::wire::{MAX_NAME, Opening};
@@ -27,23 +28,25 @@ pub const MAX_OPENING: usize = 2 + 4 + 32 + 2 + MAX_NAME + 1 + 255;
 ///   [`handle_disconnected`](Self::handle_disconnected), [`handle_octets`](Self::handle_octets) from the
 ///   node; [`open`](Self::open), [`open_confirmed`](Self::open_confirmed), [`accept`](Self::accept),
 ///   [`write`](Self::write), [`read`](Self::read), [`finish`](Self::finish), [`reset`](Self::reset) from
-///   the connections.
-/// - Decisions out: [`poll_event`](Self::poll_event) after each of these, then
+///   the connections; [`send_datagram`](Self::send_datagram), [`answer`](Self::answer),
+///   [`refuse`](Self::refuse) from [flows](super::flows) of UDP.
+/// - Decisions out: [`poll_event`](Self::poll_event) and [`poll_datagram`](Self::poll_datagram) after each of these, then
 ///   [`poll_octets`](Self::poll_octets) while the connection to the node has room.
 /// - Time: [`next_timeout`](Self::next_timeout) and [`handle_timeout`](Self::handle_timeout).
 /// - Getters: all others.
 #[derive(Debug)]
 pub struct HfPep {
-    config: Config,
-    slep: Slep,
+    pub(super) config: Config,
+    pub(super) slep: Slep,
+    pub(super) flows: Flows,
     sessions: BTreeMap<SessionId, Session>,
     of_stream: BTreeMap<StreamId, SessionId>,
     /// Connections that wait for their first data, or for all of their opening, by when they wait no
     /// longer.
     waiting: BTreeSet<(Time, SessionId)>,
     next: u64,
-    events: VecDeque<Event>,
-    stats: Stats,
+    pub(super) events: VecDeque<Event>,
+    pub(super) stats: Stats,
 }
 
 /// What the driver should know.
@@ -67,6 +70,8 @@ pub enum Event {
     },
     /// Both ends have finished, and each has all of the other: it is no more.
     Finished(SessionId),
+    /// A flow of UDP that another end had opened is no more.
+    FlowEnded(FlowId),
     /// There is something to read, or the end.
     Readable(SessionId),
     /// The node does not bind the client, which will ask again.
@@ -84,6 +89,8 @@ impl HfPep {
     #[must_use]
     pub fn new(now: Time, config: Config, rng: Rng) -> Self {
         Self {
+            // Numbers of flows and of the process begin alike, which nobody can make use of.
+            flows: Flows::new(config.flows, &mut rng.clone()),
             slep: Slep::new(now, config.slep.clone(), rng),
             config,
             sessions: BTreeMap::new(),
@@ -293,12 +300,9 @@ impl HfPep {
 
     /// Takes what happened to streams.
     fn settle(&mut self, now: Time) {
-        while self.slep.poll_datagram().is_some() {
-            self.stats.datagrams_unwanted += 1;
-        }
         while let Some(event) = self.slep.poll_event() {
             match event {
-                // Nothing here sends datagrams.
+                // What becomes of datagrams, SLEP counts.
                 slep::Event::Accepted(_)
                 | slep::Event::Delivered(_)
                 | slep::Event::Undelivered(_) => {}
@@ -428,6 +432,7 @@ impl HfPep {
                 _ => drop(self.launch(now, id)),
             }
         }
+        self.expire_flows(now);
         self.slep.handle_timeout(now);
         self.settle(now);
     }
@@ -448,7 +453,7 @@ impl HfPep {
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
         let waiting = self.waiting.first().map(|(until, _)| *until);
-        earliest(waiting, self.slep.next_timeout())
+        earliest(earliest(waiting, self.slep.next_timeout()), self.flows.next_timeout())
     }
 
     /// Whether the node takes U_PDUs.
@@ -491,6 +496,7 @@ impl HfPep {
     /// Counters.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        Stats { sessions: self.sessions.len() as u64, ..self.stats }
+        let sessions = self.sessions.len() as u64;
+        Stats { sessions, flows: self.flows.stats(), ..self.stats }
     }
 }

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::flows;
+
 /// What an HF-PEP counted since it started.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Stats {
@@ -23,8 +25,11 @@ pub struct Stats {
     pub openings_malformed: u64,
     /// Streams whose opening was not there as a whole when a silent node would have been given up.
     pub openings_missing: u64,
-    /// Datagrams that came on the access point of streams.
+    /// Datagrams that came for nobody here: of another extended address than that of flows of UDP.
     pub datagrams_unwanted: u64,
     /// Connections there are.
     pub sessions: u64,
+    /// Flows of UDP.
+    #[serde(flatten)]
+    pub flows: flows::Stats,
 }

@@ -3,6 +3,7 @@
 mod answer;
 mod confirm;
 mod contract;
+mod flows;
 mod property;
 mod sessions;
 mod wire;

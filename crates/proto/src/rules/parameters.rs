@@ -20,8 +20,8 @@ pub static PARAMETERS: Table<Options> = Table {
         Parameter::new(
             "compression",
             Kind::Flag,
-            "Whether streams are compressed, where that makes them shorter; without, as the service \
-             has it.",
+            "Whether streams and datagrams are compressed, where that makes them shorter; without, as the \
+             service has it.",
             |it| it.compression.map_or(Value::Absent, Value::from),
             |it, to| it.compression = Some(to.flag()),
         ),

@@ -126,11 +126,21 @@ impl Config {
     /// Which rule matches, and which field of each before it did not.
     #[must_use]
     pub fn explain(&self, flow: &Flow<'_>) -> Explanation<'_> {
+        self.explain_as(flow, self.is_split(flow))
+    }
+
+    /// The same of a flow that HF-PEP has already.
+    #[must_use]
+    pub fn explain_split(&self, flow: &Flow<'_>) -> Explanation<'_> {
+        self.explain_as(flow, true)
+    }
+
+    fn explain_as(&self, flow: &Flow<'_>, is_split: bool) -> Explanation<'_> {
         let matching = self.position(flow);
         let before = &self.rules[..matching.unwrap_or(self.rules.len())];
         let misfit = |rule: &'_ Rule| rule.selector.misfit(flow);
         let passed_over = before.iter().filter_map(|rule| Some((rule, misfit(rule)?))).collect();
-        Explanation { passed_over, decision: self.decision(matching, self.is_split(flow)) }
+        Explanation { passed_over, decision: self.decision(matching, is_split) }
     }
 
     fn position(&self, flow: &Flow<'_>) -> Option<usize> {
@@ -222,9 +232,10 @@ impl Table {
         self.count(self.config.position(flow), self.config.is_split(flow), octets)
     }
 
-    /// Decides on a flow that HF-PEP has already, unless a rule has it elsewhere, and counts it as one hit.
-    pub fn decide_split(&mut self, flow: &Flow<'_>) -> Decision<'_> {
-        self.count(self.config.position(flow), true, 0)
+    /// Decides on a flow that HF-PEP has already, unless a rule has it elsewhere, and counts it as one hit of so many
+    /// octets.
+    pub fn decide_split(&mut self, flow: &Flow<'_>, octets: usize) -> Decision<'_> {
+        self.count(self.config.position(flow), true, octets)
     }
 
     /// The same where the rule that matches is known, by its name, or that none does. If it has gone

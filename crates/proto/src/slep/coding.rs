@@ -331,6 +331,16 @@ impl Decoder {
     }
 }
 
+/// The data of a datagram as one DEFLATE stream, if that is shorter.
+pub(super) fn deflate(data: &[u8]) -> Option<Vec<u8>> {
+    // What does not fit is not shorter.
+    let mut out = vec![0; data.len().checked_sub(1)?];
+    let mut coder = Compress::new(Compression::best(), false);
+    let status = coder.compress(data, &mut out, FlushCompress::Finish).ok()?;
+    out.truncate(usize::try_from(coder.total_out()).ok()?);
+    (status == Status::StreamEnd).then_some(out)
+}
+
 /// Decodes what is one DEFLATE stream, if it has at most so many octets then.
 pub(super) fn inflate(data: &[u8], most: usize) -> Option<Vec<u8>> {
     let mut decoder = Decompress::new(false);
@@ -467,6 +477,41 @@ mod tests {
         assert_eq!(out, [7; 10]);
     }
 
+    /// An event as situational awareness programs send it.
+    const EVENT: &str = "<event version='2.0' uid='ANDROID-589520ccfcd20f01' type='a-f-G-U-C' \
+         time='2026-03-01T12:00:00Z' start='2026-03-01T12:00:00Z' stale='2026-03-01T12:06:15Z' \
+         how='m-g'><point lat='59.3293' lon='18.0686' hae='28.4' ce='9.9' le='9999999.0'/><detail>\
+         <contact callsign='HAMMER' endpoint='*:-1:stcp'/><__group name='Cyan' role='Team Member'/>\
+         <track speed='0.0' course='173.9'/><status battery='78'/></detail></event>";
+
+    #[test]
+    fn a_datagram_shrinks_or_stays_as_it_is() {
+        let mut rng = crate::rng::Rng::stream(1, "noise");
+        let noise: Vec<u8> = (0..300).map(|_| rng.bits().to_le_bytes()[0]).collect();
+
+        let event = deflate(EVENT.as_bytes()).unwrap();
+
+        assert_eq!((EVENT.len(), event.len()), (408, 283));
+        assert_eq!(inflate(&event, EVENT.len()).as_deref(), Some(EVENT.as_bytes()));
+        for data in [&b""[..], b"a", b"query", &noise] {
+            assert_eq!(deflate(data), None, "{data:?}");
+        }
+    }
+
+    #[test]
+    fn a_datagram_that_swells_is_given_up_where_it_does() {
+        let bomb = deflate(&vec![0; 1 << 24]).unwrap();
+
+        assert!(bomb.len() < 20_000, "{}", bomb.len());
+        assert_eq!(inflate(&bomb, 64 << 10), None);
+        let largest = deflate(&vec![0; 64 << 10]).unwrap();
+        assert_eq!(inflate(&largest, 64 << 10).map(|it| it.len()), Some(64 << 10));
+        assert_eq!(inflate(&largest, (64 << 10) - 1), None);
+        // Cut, and with something behind.
+        assert_eq!(inflate(&largest[..largest.len() - 1], 64 << 10), None);
+        assert_eq!(inflate(&[&largest[..], &[0]].concat(), 64 << 10), None);
+    }
+
     #[test]
     fn a_state_that_was_another_s_codes_as_a_new_one_does() {
         let (mut spares, mut fresh) = (Spares::default(), Spares::default());
@@ -563,6 +608,23 @@ mod tests {
         ) {
             let (_, out) = through(coding, &writes, room, most);
             prop_assert_eq!(out, writes.concat());
+        }
+
+        #[test]
+        fn a_datagram_is_never_longer_and_comes_back(
+            data in prop_oneof![
+                prop::collection::vec(any::<u8>(), 0..600),
+                prop::collection::vec(0..4_u8, 0..2_100),
+            ],
+            stray in prop::collection::vec(any::<u8>(), 0..200),
+        ) {
+            if let Some(coded) = deflate(&data) {
+                prop_assert!(coded.len() < data.len());
+                prop_assert_eq!(inflate(&coded, data.len()), Some(data));
+            }
+            if let Some(out) = inflate(&stray, 1_000) {
+                prop_assert!(out.len() <= 1_000);
+            }
         }
 
         #[test]

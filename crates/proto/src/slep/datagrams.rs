@@ -29,13 +29,20 @@ pub struct Delivery {
     pub priority: u8,
     /// Whether it is repeated until the other end has acknowledged it, and an event tells.
     pub is_reliable: bool,
+    /// Whether it is compressed, if that makes it shorter.
+    pub is_compressed: bool,
     /// How long it is of use.
     pub lifetime: Duration,
 }
 
 impl Default for Delivery {
     fn default() -> Self {
-        Self { priority: 4, is_reliable: false, lifetime: Duration::from_secs(600) }
+        Self {
+            priority: 4,
+            is_reliable: false,
+            is_compressed: false,
+            lifetime: Duration::from_secs(600),
+        }
     }
 }
 
@@ -63,6 +70,8 @@ pub(super) struct Outgoing {
     pub(super) repeats: u32,
     /// The deadline that is noted.
     pub(super) timer: Option<Time>,
+    /// Whether the data is coded.
+    pub(super) is_coded: bool,
     pub(super) data: Vec<u8>,
 }
 

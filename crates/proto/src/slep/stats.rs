@@ -75,6 +75,12 @@ pub struct Datagrams {
     /// Datagrams refused to users: too long, too many, or reliable and to a group.
     #[serde(rename = "datagrams_refused")]
     pub refused: u64,
+    /// Datagrams of them that are compressed.
+    #[serde(rename = "datagrams_coded")]
+    pub coded: u64,
+    /// Octets by which that made them shorter.
+    #[serde(rename = "datagram_octets_saved")]
+    pub saved: u64,
     /// Datagrams handed to the node, each time counted.
     #[serde(rename = "datagrams_handed")]
     pub handed: u64,

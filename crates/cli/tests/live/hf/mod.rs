@@ -14,6 +14,7 @@ mod rules;
 mod sis;
 mod tls;
 mod tls_programs;
+mod udp;
 
 use std::fs;
 use std::path::PathBuf;

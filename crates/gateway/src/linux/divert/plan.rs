@@ -179,6 +179,7 @@ impl Plan {
                 "add set inet {TABLE} far{digit} {{ type {kind}; flags interval; auto-merge;{elements} }}"
             ),
             memory("borrowed", &end),
+            memory("lent", &end),
             memory("plain", &format!("{end} . {end}")),
             memory("split", &format!("{end} . {end}")),
         ]
@@ -221,13 +222,10 @@ impl Plan {
             [] => String::new(),
             some => format!("iifname {{ {} }} ", listed(some, |name| quoted(name))),
         };
-        let mut orders = vec![
-            format!(
-                "add chain inet {TABLE} prerouting {{ type filter hook prerouting priority mangle; \
+        let mut orders = vec![format!(
+            "add chain inet {TABLE} prerouting {{ type filter hook prerouting priority mangle; \
                  policy accept; }}"
-            ),
-            add("prerouting", "meta l4proto != tcp accept"),
-        ];
+        )];
         orders.extend(self.versions().map(|version| {
             let (name, listener) = (version.name, version.listener(self.let_in));
             let order = format!(
@@ -240,8 +238,12 @@ impl Plan {
         orders.extend([
             add(
                 "prerouting",
-                &format!("socket transparent 1 socket wildcard 0 meta mark set {MARK:#x} accept"),
+                &format!(
+                    "meta l4proto {{ tcp, udp }} socket transparent 1 socket wildcard 0 meta mark set \
+                     {MARK:#x} accept"
+                ),
             ),
+            add("prerouting", "meta l4proto != tcp accept"),
             add("prerouting", &format!("meta mark != {MARK:#x} fib daddr type local accept")),
         ]);
         orders.extend(self.versions().map(|version| {
@@ -257,24 +259,29 @@ impl Plan {
                 "add chain inet {TABLE} output {{ type route hook output priority mangle; policy \
                  accept; }}"
             ),
-            add("output", "meta l4proto != tcp accept"),
             add("output", &format!("meta mark {{ {LET_IN:#x}, {REFUSED:#x} }} accept")),
         ];
         // Answers of this host's own servers to addresses that we have borrowed go out here.
-        orders.extend(VERSIONS.iter().map(|Version { digit, name, .. }| {
-            let end = format!("{{ {name} saddr . tcp sport }}");
-            add(
+        for (transport, set) in [("udp", "lent"), ("tcp", "borrowed")] {
+            orders.extend(VERSIONS.iter().map(|Version { digit, name, .. }| {
+                let end = format!("{{ {name} saddr . {transport} sport }}");
+                add(
+                    "output",
+                    &format!(
+                        "meta mark {OWN:#x} fib saddr type != local update @{set}{digit} {end}"
+                    ),
+                )
+            }));
+            orders.push(add(
                 "output",
-                &format!(
-                    "meta mark {OWN:#x} fib saddr type != local update @borrowed{digit} {end}"
-                ),
-            )
-        }));
-        orders.push(add("output", &format!("meta mark {OWN:#x} accept")));
-        orders.extend(VERSIONS.iter().map(|Version { digit, name, .. }| {
-            let which = format!("{name} daddr . tcp dport @borrowed{digit}");
-            add("output", &format!("{which} meta mark set {MARK:#x} accept"))
-        }));
+                &format!("meta l4proto {transport} meta mark {OWN:#x} accept"),
+            ));
+            orders.extend(VERSIONS.iter().map(|Version { digit, name, .. }| {
+                let which = format!("{name} daddr . {transport} dport @{set}{digit}");
+                add("output", &format!("{which} meta mark set {MARK:#x} accept"))
+            }));
+        }
+        orders.push(add("output", "meta l4proto != tcp accept"));
         if self.interfaces.is_empty() || self.interfaces.iter().any(|name| name == LOOPBACK) {
             orders.extend(self.versions().map(|version| {
                 let (far, chain) = (version.far(), Hook::Leaving.chain(version));

@@ -15,7 +15,7 @@ use proto::ip::Prefix;
 use proto::rules::{self, Counters, Decision, Handshake, Selector, Service, Verdict};
 use tracing::{debug, warn};
 
-use crate::config::hfpep::{Far, Peer};
+use crate::config::hfpep::{Far, Peer, Transport};
 use crate::config::{HfPep, NO_RULE};
 use crate::linux::divert::{Denial, Diversion, Fate, Hold, Plan, Rule, Syn};
 use crate::linux::tcp::start_listening;
@@ -85,7 +85,8 @@ impl Entry {
     /// When an address is taken or a right or program is missing, with the remedy.
     pub(super) fn open(config: &HfPep, rules: &rules::Config) -> anyhow::Result<Self> {
         let mut listeners = Vec::new();
-        for listener in &config.listeners {
+        let tcp = config.listeners.iter().filter(|it| it.transport == Transport::Tcp);
+        for listener in tcp {
             let socket = start_listening(listener.at, false)
                 .with_context(|| format!("cannot listen on {}", listener.at))?;
             let origin = Origin::Made(listener.far, listener.target);

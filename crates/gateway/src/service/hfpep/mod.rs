@@ -1,5 +1,5 @@
 //! TCP connections that are split: those of this network on one side; on the other a STANAG 5066 server, or
-//! other gateways.
+//! other gateways. Datagrams of UDP go with them in direct mode.
 //!
 //! ```text
 //!   clients ══▶ listener ─▶ rules ─▶ lobby ─▶ HfPep ⇄ Dial ─TCP 5066─ server
@@ -24,6 +24,7 @@ mod server;
 mod status;
 mod targets;
 mod termination;
+mod udp;
 mod wire;
 
 use std::collections::BTreeSet;
@@ -59,6 +60,7 @@ use lobby::Lobby;
 use status::Status;
 use targets::Targets;
 use termination::Termination;
+use udp::Udp;
 use wire::Heard;
 
 pub(super) const KIND: Kind = Kind {
@@ -86,6 +88,8 @@ struct Pep {
     /// Clients that the far end is asked about before they are answered.
     held: Held,
     connections: Connections,
+    /// Where datagrams come from and go to.
+    udp: Udp,
     /// Connections whose TLS was cut off: reset when the other end has what came before.
     cut: BTreeSet<SessionId>,
     buffer: Vec<u8>,
@@ -122,6 +126,7 @@ impl Pep {
             lobby: Lobby::default(),
             held: Held::default(),
             connections: Connections::new()?,
+            udp: Udp::open(&config)?,
             cut: BTreeSet::new(),
             buffer: Vec::new(),
             received: vec![0; READ].into_boxed_slice(),
@@ -277,6 +282,7 @@ impl Pep {
             Event::Connect { session, from, opening } => self.connect(now, from, session, &opening),
             Event::Readable(session) => self.write(now, session),
             Event::Writable(session) => self.write_untaken(now, session),
+            Event::FlowEnded(flow) => self.udp.end(flow),
             // The end went to the program here with the last octets.
             Event::Finished(_) => {}
             Event::Reset(session, reason) => {
@@ -329,6 +335,7 @@ impl Driver for Pep {
         self.pep.handle_timeout(now);
         self.handle_cut();
         loop {
+            self.give_datagrams(now);
             while let Some(event) = self.pep.poll_event() {
                 self.handle_event(now, event);
             }
@@ -351,6 +358,7 @@ impl Driver for Pep {
     fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
         fds.push(PollFd::new(self.connections.as_fd(), PollFlags::POLLIN));
         fds.push(PollFd::new(self.fast.as_fd(), PollFlags::POLLIN));
+        fds.push(PollFd::new(self.udp.as_fd(), PollFlags::POLLIN));
         self.lobby.watch(fds);
         self.entry.watch(fds);
         if let Some(dial) = &self.dial {
@@ -359,7 +367,7 @@ impl Driver for Pep {
     }
 
     fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
-        let (epolls, rest) = ready.split_at(2);
+        let (epolls, rest) = ready.split_at(3);
         let (lobby, rest) = rest.split_at(self.lobby.len());
         let (entry, dialled) = rest.split_at(self.entry.watched());
         if has_input(epolls[0]) {
@@ -369,6 +377,9 @@ impl Driver for Pep {
         }
         if has_input(epolls[1]) {
             self.fast.handle_ready(now, &mut self.targets);
+        }
+        if has_input(epolls[2]) {
+            self.take_datagrams(now);
         }
         for outcome in self.lobby.handle_ready(lobby) {
             match outcome {
@@ -389,6 +400,7 @@ impl Service for Pep {
         let mut counters = entries("hfpep_", &self.counters);
         counters.extend(entries("hfpep_", self.targets.counters()));
         counters.extend(entries("hfpep_", self.held.counters()));
+        counters.extend(entries("hfpep_", self.udp.counters()));
         counters.extend(entries("hfpep_", &self.pep.stats()));
         counters.extend(entries("hfpep_bearer_", &self.fast.stats()));
         counters.extend(entries("hfpep_tls_", self.targets.termination.stats()));

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use proto::hfpep::{self, Opening, Phase, Target};
+use proto::hfpep::{self, Opening, Phase, Target, flows};
 use proto::slep::Waiting;
 use proto::time::Time;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use crate::bearer::dial::Dial;
 
 use super::Pep;
 
-/// Connections that are told of at most, the oldest first of those over HF, and then of others.
+/// Connections that are told of at most, the oldest first of those over HF, and then of others; and as many flows of UDP.
 const MOST: usize = 100;
 
 /// What an operator is told.
@@ -29,6 +29,8 @@ pub(super) struct Status {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     gateways: Vec<Gateway>,
     sessions: Vec<Session>,
+    /// Of UDP.
+    flows: Vec<Flow>,
 }
 
 /// A gateway that connections go to.
@@ -67,6 +69,24 @@ pub(super) struct Session {
     pub(super) octets_unacknowledged: usize,
 }
 
+/// A flow of UDP.
+#[derive(Serialize)]
+struct Flow {
+    node: String,
+    /// `out` if it was opened here, `in` otherwise.
+    direction: &'static str,
+    client: SocketAddr,
+    target: SocketAddr,
+    state: &'static str,
+    age_s: u64,
+    idle_s: u64,
+    /// Datagrams, and their octets.
+    sent: u64,
+    octets_sent: u64,
+    arrived: u64,
+    octets_arrived: u64,
+}
+
 impl Status {
     pub(super) fn new(now: Time, pep: &Pep) -> Self {
         let state = match (pep.dial.as_ref().map(Dial::is_up), pep.pep.is_bound()) {
@@ -84,6 +104,7 @@ impl Status {
             held: pep.held.len(),
             gateways: pep.fast.gateways(),
             sessions: over_hf.chain(pep.fast.status(now)).take(MOST).collect(),
+            flows: pep.pep.flows(now).map(|it| Flow::of(&it)).take(MOST).collect(),
         }
     }
 }
@@ -120,6 +141,29 @@ impl Session {
             octets_read: traffic.read,
             octets_arrived: traffic.arrived,
             octets_unacknowledged: stream.map_or(0, |stream| stream.unacknowledged),
+        }
+    }
+}
+
+impl Flow {
+    fn of(status: &flows::Status) -> Self {
+        let flows::Status { peer, is_initiator, client, target, phase, traffic, .. } = *status;
+        Self {
+            node: peer.to_string(),
+            direction: direction(is_initiator),
+            client,
+            target,
+            state: match phase {
+                flows::Phase::Opening => "opening",
+                flows::Phase::Open => "open",
+                flows::Phase::Refused => "refused",
+            },
+            age_s: status.age.as_secs(),
+            idle_s: status.idle.as_secs(),
+            sent: traffic.sent,
+            octets_sent: traffic.octets_sent,
+            arrived: traffic.arrived,
+            octets_arrived: traffic.octets_arrived,
         }
     }
 }

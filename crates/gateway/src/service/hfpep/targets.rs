@@ -1,6 +1,7 @@
 //! Connections that other ends ask for.
 
 use std::io;
+use std::net::SocketAddr;
 
 use proto::hfpep::{Opening, Target};
 use proto::s5066::Address;
@@ -32,7 +33,7 @@ struct Counters {
     targets_failed: u64,
     /// Connections that others ask for, and that are none for this gateway.
     targets_unknown: u64,
-    /// Connections that others ask for, and that they must not have.
+    /// Connections, and flows of UDP, that others ask for and must not have.
     targets_forbidden: u64,
 }
 
@@ -64,13 +65,7 @@ impl Targets {
         node: Option<Address>,
         opening: &Opening,
     ) -> Result<Wire, Reason> {
-        let source = self.admission.check(node, &opening.target).map_err(|why| {
-            self.counters.targets_forbidden += 1;
-            if let Some(left_out) = self.complaints.admit(now, Subject::TargetForbidden) {
-                warn!(left_out, "connection for another end not made: {why}");
-            }
-            Reason::BLOCKED
-        })?;
+        let source = self.admit(now, node, &opening.target)?;
         let (to, session) = match (&opening.target, &opening.tls) {
             (target, Some(tls)) => {
                 let (to, session) = self.termination.connect(now, target, tls)?;
@@ -88,6 +83,25 @@ impl Targets {
             reason_of(&error)
         })?;
         Ok(Wire::to_program(stream, session))
+    }
+
+    /// Whether another end may have a target, and in whose name.
+    ///
+    /// # Errors
+    /// What that end is told.
+    pub(super) fn admit(
+        &mut self,
+        now: Time,
+        node: Option<Address>,
+        target: &Target,
+    ) -> Result<Option<SocketAddr>, Reason> {
+        self.admission.check(node, target).map_err(|why| {
+            self.counters.targets_forbidden += 1;
+            if let Some(left_out) = self.complaints.admit(now, Subject::TargetForbidden) {
+                warn!(left_out, "connection for another end not made: {why}");
+            }
+            Reason::BLOCKED
+        })
     }
 
     /// A target has taken the connection.

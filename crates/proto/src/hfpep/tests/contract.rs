@@ -3,13 +3,16 @@
 use proptest::prelude::*;
 
 use crate::contract::harness;
+use crate::hfpep::flows::{self, Arrived, Client};
 use crate::hfpep::wire::MAGIC;
 use crate::hfpep::{Config, Event, HfPep, Opening, SessionId, Target};
 use crate::rng::Rng;
 use crate::slep::tests::bench::{Bench, NODES, above};
 use crate::slep::tests::contract::{Act, User, config, input};
-use crate::slep::{Options, Reason};
+use crate::slep::{Delivery, Options, Reason};
 use crate::time::Time;
+
+const FLOWS: usize = 20;
 
 above!(HfPep, Config, Event);
 
@@ -41,6 +44,22 @@ impl User for HfPep {
                 assert!(read.octets == out.len() && read.octets <= most);
             }
             Act::Reset(which) => self.reset(SessionId(which), Reason::CANCELLED),
+            Act::Send(len) => {
+                let address = ([10, 1, 0, 9], u16::from(len.to_le_bytes()[0])).into();
+                let (peer, target) = (NODES[other_end], ([10, 2, 0, 1], 53).into());
+                let client = Client { peer, entrance: 0, address, target };
+                let delivery = Delivery { is_reliable: len % 2 == 0, ..Delivery::default() };
+                let _ = self.send_datagram(now, client, delivery, &vec![b'd'; len]);
+                while let Some(arrived) = self.poll_datagram(now) {
+                    match arrived {
+                        Arrived::Request { flow, .. } if len % 5 == 0 => {
+                            self.refuse(now, flow, Reason::BLOCKED);
+                        }
+                        Arrived::Request { flow, data, .. } => _ = self.answer(now, flow, &data),
+                        Arrived::Answer { .. } => {}
+                    }
+                }
+            }
             Act::Write(which, len) => _ = self.write(now, SessionId(which), &vec![b'w'; len]),
         }
     }
@@ -49,6 +68,8 @@ impl User for HfPep {
         // As many wait for their first data at most as there are streams.
         let (sessions, most) = (self.stats().sessions, config().limits.streams);
         prop_assert!(sessions <= 2 * most as u64, "{sessions}");
+        let flows = self.stats().flows;
+        prop_assert!(flows.opened_here.max(flows.opened_there) <= FLOWS as u64, "{flows:?}");
         User::check(self.slep())
     }
 }
@@ -58,7 +79,8 @@ proptest! {
     fn proxies_keep_the_contract(
         steps in harness::steps(input(vec![0x18, 0, 1, 0, 3, 0, 0, 0, MAGIC])),
     ) {
-        let mut bench = Bench::<HfPep>::new(&Config { slep: config(), ..Config::default() });
+        let flows = flows::Config { flows: FLOWS, ..flows::Config::default() };
+        let mut bench = Bench::<HfPep>::new(&Config { slep: config(), flows, ..Config::default() });
         let now = bench.now;
         harness::keeps(&mut bench, now, steps)?;
     }

@@ -294,6 +294,7 @@ impl Stage {
             | Event::Close
             | Event::Refused(_)
             | Event::Unbound(_)
+            | Event::FlowEnded(_)
             | Event::Writable(_) => {}
         }
         Ok(())

@@ -4,6 +4,7 @@ use super::{Event, Postage, Slep, What};
 use crate::contract::Refused;
 use crate::s5066::Address;
 use crate::s5066::sis::Service;
+use crate::s5066::sis::client::NotSent;
 use crate::slep::coding;
 use crate::slep::datagrams::{Datagram, DatagramId, Delivery, Outgoing};
 use crate::slep::timers::Timer;
@@ -27,7 +28,13 @@ impl Slep {
         data: &[u8],
     ) -> Result<DatagramId, Refused> {
         let mtu = usize::from(self.mtu()).saturating_sub(DATAGRAM);
-        let refused = if data.len() > mtu {
+        // Whether it fits does not depend on what it says.
+        let is_too_long = data.len() > mtu;
+        let coded =
+            if delivery.is_compressed && !is_too_long { coding::deflate(data) } else { None };
+        let (length, is_coded) = (data.len(), coded.is_some());
+        let data = coded.unwrap_or_else(|| data.to_vec());
+        let refused = if is_too_long {
             Some(Refused::TooBig { mtu })
         } else if delivery.is_reliable && to.is_group() {
             Some(Refused::Down)
@@ -50,8 +57,11 @@ impl Slep {
             return Err(refused);
         }
         let expires = now + delivery.lifetime;
-        let (repeats, timer, data) = (0, None, data.to_vec());
-        let outgoing = Outgoing { to, addresses, delivery, expires, number, repeats, timer, data };
+        self.stats.datagrams.coded += u64::from(is_coded);
+        self.stats.datagrams.saved += (length - data.len()) as u64;
+        let (repeats, timer) = (0, None);
+        let outgoing =
+            Outgoing { to, addresses, delivery, expires, number, repeats, timer, is_coded, data };
         let id = self.datagrams.push(outgoing);
         if let Some((number, peer)) = number.zip(self.peers.get_mut(&to)) {
             peer.datagrams.note(number, id);
@@ -64,6 +74,12 @@ impl Slep {
     /// The next datagram that arrived.
     pub fn poll_datagram(&mut self) -> Option<Datagram> {
         self.datagrams.poll()
+    }
+
+    /// Whether a datagram is still to be sent, or to be acknowledged.
+    #[must_use]
+    pub fn is_waiting(&self, id: DatagramId) -> bool {
+        self.datagrams.outgoing.contains_key(&id)
     }
 
     fn watch_datagram(&mut self, id: DatagramId, at: Time) {
@@ -122,15 +138,23 @@ impl Slep {
             }
             let (addresses, epoch) = (outgoing.addresses, self.epoch);
             let name = outgoing.number.map(|number| DatagramName { epoch, id: number });
-            let data = &outgoing.data[..];
+            let (is_coded, data) = (outgoing.is_coded, &outgoing.data[..]);
             let mut octets = Vec::new();
-            Pdu::Datagram { name, addresses, is_coded: false, data }.emit(&mut octets);
+            Pdu::Datagram { name, addresses, is_coded, data }.emit(&mut octets);
             let service = to.is_group().then_some(Service::NON_ARQ);
             let ttl = Some(outgoing.expires.since(now));
             let what = What::Datagram(id);
-            if self.hand(now, &octets, Postage { to, priority, ttl, service, what }).is_err() {
-                self.datagrams.list(id);
-                return false;
+            match self.hand(now, &octets, Postage { to, priority, ttl, service, what }) {
+                Ok(()) => {}
+                Err(NotSent::TooLarge { .. }) => {
+                    // The node was bound anew, with an MTU below what the datagram was taken for.
+                    self.drop_datagram(id, false);
+                    continue;
+                }
+                Err(NotSent::FlowOff | NotSent::Full | NotSent::NotBound) => {
+                    self.datagrams.list(id);
+                    return false;
+                }
             }
             self.stats.datagrams.handed += 1;
             if name.is_none() {

@@ -45,7 +45,7 @@ const MAX_UNSENT: usize = 16 << 10;
 ///   connection has room.
 /// - Time: [`next_timeout`](Self::next_timeout) and [`handle_timeout`](Self::handle_timeout).
 /// - Getters: [`mtu`](Self::mtu), [`is_bound`](Self::is_bound), [`is_readable`](Self::is_readable),
-///   [`room`](Self::room), [`status`](Self::status), [`stats`](Self::stats).
+///   [`room`](Self::room), [`is_waiting`](Self::is_waiting), [`status`](Self::status), [`stats`](Self::stats).
 #[derive(Debug)]
 pub struct Slep {
     config: Config,

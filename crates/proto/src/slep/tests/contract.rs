@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::bench::{Above, Bench, Fate, NODES};
 use crate::contract::harness::{self, Core};
-use crate::slep::{Addresses, Config, Limits, Options, Reason, Slep, StreamId};
+use crate::slep::{Addresses, Config, Delivery, Limits, Options, Reason, Slep, StreamId};
 use crate::time::Time;
 
 /// What happens to two ends, or to what is between them.
@@ -29,6 +29,8 @@ pub(crate) enum Act {
     Open(usize),
     Read(u64, usize),
     Reset(u64),
+    /// A datagram; every other one is reliable.
+    Send(usize),
     Write(u64, usize),
 }
 
@@ -53,6 +55,12 @@ impl User for Slep {
             }
             Act::Read(which, most) => _ = self.read(StreamId(which), &mut Vec::new(), most),
             Act::Reset(which) => self.reset(StreamId(which), Reason::CANCELLED),
+            Act::Send(len) => {
+                while self.poll_datagram().is_some() {}
+                let delivery = Delivery { is_reliable: len % 2 == 0, ..Delivery::default() };
+                let (to, data) = (NODES[other_end], vec![b'd'; len]);
+                let _ = self.send_datagram(now, to, Addresses::default(), delivery, &data);
+            }
             Act::Write(which, len) => _ = self.write(StreamId(which), &vec![b'w'; len]),
         }
     }
@@ -95,6 +103,7 @@ pub(crate) fn input(first: Vec<u8>) -> impl Strategy<Value = Input> {
         3 => (0_usize..2_000).prop_map(Act::Open),
         3 => (which(), 0_usize..3_000).prop_map(|(which, most)| Act::Read(which, most)),
         1 => which().prop_map(Act::Reset),
+        2 => (0_usize..300).prop_map(Act::Send),
         3 => (which(), 0_usize..2_000).prop_map(|(which, len)| Act::Write(which, len)),
     ];
     let stray = (any::<bool>(), prop::collection::vec(any::<u8>(), 0..30)).prop_map(

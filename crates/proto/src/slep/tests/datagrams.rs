@@ -70,6 +70,34 @@ fn a_reliable_datagram_is_repeated_until_it_is_acknowledged_and_taken_once() {
 }
 
 #[test]
+fn a_datagram_that_shrinks_goes_as_deflate_makes_it_and_others_as_they_are() {
+    let text = b"the same words, and the same words, and the same words again".repeat(5);
+    for is_reliable in [false, true] {
+        let mut bench = bench();
+        let delivery = Delivery { is_reliable, is_compressed: true, ..Delivery::default() };
+        let now = bench.now;
+        let header = if is_reliable { 7 } else { 3 };
+        for (data, handed) in [(&text[..], 0), (b"news", header + 4)] {
+            let before = bench.ends[0].core.stats().handed.octets;
+            let slep = &mut bench.ends[0].core;
+            slep.send_datagram(now, NODES[1], ADDRESSES, delivery, data).unwrap();
+            bench.run();
+            let octets = bench.ends[0].core.stats().handed.octets - before;
+            assert!(octets == handed || handed == 0 && octets < 80, "{octets}");
+        }
+        bench.deliver();
+
+        assert_eq!(arrived(&mut bench), [text.clone(), b"news".to_vec()]);
+        let stats = bench.ends[0].core.stats().datagrams;
+        assert_eq!(stats.coded, 1);
+        assert!(stats.saved > 220, "{stats:?}");
+        let too_long =
+            bench.ends[0].core.send_datagram(now, NODES[1], ADDRESSES, delivery, &[0; 2_042]);
+        assert_eq!(too_long, Err(Refused::TooBig { mtu: 2_041 }), "however short it would be");
+    }
+}
+
+#[test]
 fn what_is_not_acknowledged_in_time_is_told() {
     let mut bench = bench();
     let id = send(&mut bench, true, b"order");

@@ -106,10 +106,10 @@ fn rules_are_rendered_in_their_order_where_they_have_something_to_decide_on() {
     assert_eq!(
         rules_of("prerouting"),
         [
-            "meta l4proto != tcp accept",
             "meta mark 0x74727065 ip daddr @far4 meta l4proto tcp tproxy ip to 127.0.0.1:4001 meta mark \
              set 0x74727064 accept",
-            "socket transparent 1 socket wildcard 0 meta mark set 0x74727064 accept",
+            "meta l4proto { tcp, udp } socket transparent 1 socket wildcard 0 meta mark set 0x74727064 accept",
+            "meta l4proto != tcp accept",
             "meta mark != 0x74727064 fib daddr type local accept",
             "iifname { \"eth1\", \"lo\" } ip daddr @far4 goto arriving4",
         ]
@@ -117,13 +117,18 @@ fn rules_are_rendered_in_their_order_where_they_have_something_to_decide_on() {
     assert_eq!(
         rules_of("output"),
         [
-            "meta l4proto != tcp accept",
             "meta mark { 0x74727065, 0x74727066 } accept",
+            "meta mark 0x7472776b fib saddr type != local update @lent4 { ip saddr . udp sport }",
+            "meta mark 0x7472776b fib saddr type != local update @lent6 { ip6 saddr . udp sport }",
+            "meta l4proto udp meta mark 0x7472776b accept",
+            "ip daddr . udp dport @lent4 meta mark set 0x74727064 accept",
+            "ip6 daddr . udp dport @lent6 meta mark set 0x74727064 accept",
             "meta mark 0x7472776b fib saddr type != local update @borrowed4 { ip saddr . tcp sport }",
             "meta mark 0x7472776b fib saddr type != local update @borrowed6 { ip6 saddr . tcp sport }",
-            "meta mark 0x7472776b accept",
+            "meta l4proto tcp meta mark 0x7472776b accept",
             "ip daddr . tcp dport @borrowed4 meta mark set 0x74727064 accept",
             "ip6 daddr . tcp dport @borrowed6 meta mark set 0x74727064 accept",
+            "meta l4proto != tcp accept",
             "ip daddr @far4 goto leaving4",
         ]
     );

@@ -7,6 +7,10 @@
 //!
 //! A node sends what is urgent first. So what is less urgent counts neither as ahead of it nor against its
 //! room.
+//!
+//! Where others transmit in between, a turn may take longer than the horizon to come again. A node that had less
+//! than a turn carries would have ever less: so it gets a quarter more than it has confirmed at once, and twice that if
+//! some of it had been handed over last, so that the turn could have carried more.
 
 use std::time::Duration;
 
@@ -19,6 +23,8 @@ const INITIAL: usize = 16 << 10;
 /// U_PDUs that a node has without having confirmed them at most, of a priority and above; of all priorities
 /// twice as many, with which ours does not turn the flow off.
 const MOST: usize = OFF.half().u_pdus;
+/// What is confirmed within this time was sent in one turn.
+const AT_ONCE: Duration = Duration::from_millis(100);
 /// Of what is confirmed, the share by which a node may have more after it had turned the flow off.
 const REGAINED: usize = 256;
 
@@ -32,6 +38,18 @@ pub struct Window {
     size: usize,
     /// What the node has, by priority.
     held: [Held; PRIORITIES],
+    /// Octets handed over so far.
+    handed: u64,
+    turn: Turn,
+}
+
+/// What was confirmed at once the last time.
+#[derive(Debug, Default)]
+struct Turn {
+    at: Time,
+    octets: usize,
+    /// Whether some of it had been handed over last.
+    has_last: bool,
 }
 
 /// What the node has of a priority.
@@ -48,6 +66,8 @@ pub struct Share {
     priority: u8,
     octets: usize,
     ahead: usize,
+    /// Octets handed over until then, itself included.
+    end: u64,
 }
 
 impl Window {
@@ -55,7 +75,15 @@ impl Window {
     #[must_use]
     pub fn new(bounds: (usize, usize), horizon: Duration) -> Self {
         let size = INITIAL.max(bounds.0).min(bounds.1);
-        Self { bounds, ceiling: bounds.1, horizon, size, held: [Held::default(); PRIORITIES] }
+        Self {
+            bounds,
+            ceiling: bounds.1,
+            horizon,
+            size,
+            held: [Held::default(); PRIORITIES],
+            handed: 0,
+            turn: Turn::default(),
+        }
     }
 
     /// The node has a U_PDU of this priority, 0 to 15, and of so many octets; give back what this returns
@@ -64,7 +92,9 @@ impl Window {
         let held = self.held_mut(priority);
         held.octets += octets;
         held.u_pdus += 1;
-        Share { at: now, priority, octets, ahead: self.held(priority).octets }
+        self.handed += octets as u64;
+        let ahead = self.held(priority).octets;
+        Share { at: now, priority, octets, ahead, end: self.handed }
     }
 
     /// The node has confirmed it.
@@ -81,7 +111,25 @@ impl Window {
             let size = self.size - self.size / 4 + sample / 4;
             self.size = size.max(self.bounds.0).min(self.ceiling);
         }
+        self.follow_turn(now, &share);
         self.ceiling = (self.ceiling + share.octets / REGAINED).min(self.bounds.1);
+    }
+
+    /// Lets the node have enough for its next turn, if that takes longer than the horizon to come.
+    fn follow_turn(&mut self, now: Time, share: &Share) {
+        let turn = &mut self.turn;
+        if now.since(turn.at) > AT_ONCE {
+            *turn = Turn { at: now, ..Turn::default() };
+        }
+        turn.octets += share.octets;
+        // The very last may have been broken on the air.
+        let last = self.size / 8 + 2 * share.octets;
+        turn.has_last |= self.handed - share.end <= last as u64;
+        if now.since(share.at) < self.horizon {
+            return;
+        }
+        let least = if turn.has_last { turn.octets * 2 } else { turn.octets / 4 * 5 };
+        self.size = self.size.max(least.min(self.ceiling));
     }
 
     /// The node has turned the flow off: it has more than it takes. While the flow is off not even what is
@@ -197,5 +245,55 @@ mod tests {
         }
 
         assert!(sent <= OFF.u_pdus, "{sent}");
+    }
+
+    const HORIZON: Duration = Duration::from_secs(150);
+    const U_PDU: usize = 2_048;
+    /// Octets of 127.5 s at 9600 bit/s.
+    const TURN: usize = 153_000;
+
+    /// The window behind so many turns, each so long after the one before, of a user that always has more. Turns carry
+    /// `most` octets, which are confirmed at their end, of each `late` U_PDUs one only in the turn after.
+    fn behind(turns: usize, cycle: Duration, most: usize, late: usize) -> usize {
+        let mut window = Window::new((4 << 10, 4 << 20), HORIZON);
+        let (mut now, mut counted) = (Time::ZERO, 0);
+        let (mut has, mut broken) = (std::collections::VecDeque::new(), Vec::new());
+        for _ in 0..turns {
+            while window.has_room(BULK) {
+                has.push_back(window.handle_sent(now, BULK, U_PDU));
+            }
+            now += cycle;
+            for share in std::mem::take(&mut broken) {
+                window.handle_confirmed(now, share);
+            }
+            for _ in 0..(most / U_PDU).min(has.len()) {
+                let share = has.pop_front().expect("as many as there are");
+                counted += 1;
+                if counted % late == 0 {
+                    broken.push(share);
+                } else {
+                    window.handle_confirmed(now, share);
+                }
+            }
+        }
+        window.size()
+    }
+
+    #[test]
+    fn a_node_whose_turn_comes_late_has_enough_for_all_of_it_and_little_more() {
+        for cycle in [160, 255, 382, 1_020].map(Duration::from_secs) {
+            for late in [usize::MAX, 6, 2] {
+                let size = behind(14, cycle, TURN, late);
+
+                assert!((TURN..=TURN * 2).contains(&size), "{cycle:?}, {late}: {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_node_whose_turn_comes_soon_has_what_it_confirms_in_the_horizon() {
+        let size = behind(40, Duration::from_secs(50), 20_000, usize::MAX);
+
+        assert!((50_000..70_000).contains(&size), "three turns: {size}");
     }
 }

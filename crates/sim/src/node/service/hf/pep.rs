@@ -250,10 +250,11 @@ impl Pep {
     fn settle(&mut self, now: Time) {
         while let Some(event) = self.pep.poll_event() {
             match event {
-                // Nothing here opens a connection that is confirmed first.
+                // Nothing here opens a connection that is confirmed first, nor a flow of UDP, and none is admitted.
                 hfpep::Event::Accepted(_)
                 | hfpep::Event::Bound
                 | hfpep::Event::Finished(_)
+                | hfpep::Event::FlowEnded(_)
                 | hfpep::Event::Refused(_)
                 | hfpep::Event::Unbound(_) => {}
                 hfpep::Event::Close => self.is_close_due = true,

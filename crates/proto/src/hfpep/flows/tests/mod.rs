@@ -1,0 +1,5 @@
+//! Tests.
+
+mod exchange;
+mod property;
+mod wire;
