@@ -1,8 +1,9 @@
 //! Flows of UDP over the datagrams of SLEP.
 
+use super::event::Event;
 use super::flows::wire::ADDRESSES;
 use super::flows::{Arrived, Client, FlowId, NotCarried, Outgoing, Status};
-use super::pep::{Event, HfPep};
+use super::pep::HfPep;
 use crate::slep::wire::DATAGRAM;
 use crate::slep::{Datagram, Delivery, Reason};
 use crate::time::Time;

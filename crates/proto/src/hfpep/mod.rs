@@ -12,6 +12,7 @@
 pub mod answer;
 mod config;
 mod datagrams;
+mod event;
 pub mod flows;
 mod parameters;
 mod pep;
@@ -23,8 +24,9 @@ pub mod wire;
 
 pub use answer::Answer;
 pub use config::Config;
+pub use event::Event;
 pub use parameters::PARAMETERS;
-pub use pep::{Event, HfPep, MAX_OPENING};
+pub use pep::{HfPep, MAX_OPENING};
 pub use session::{Phase, SessionId, Status};
 pub use stats::Stats;
 pub use wire::{Opening, Target, Tls};

@@ -5,13 +5,13 @@ mod confirm;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::config::Config;
-use super::flows::{FlowId, Flows};
+use super::event::Event;
+use super::flows::Flows;
 use super::session::{Phase, Session, SessionId, Stage, Status};
 use super::stats::Stats;
 use super::wire::{MAX_NAME, Opening};
 use crate::rng::Rng;
 use crate::s5066::Address;
-use crate::s5066::sis::{BindReason, UnbindReason};
 use crate::slep::{self, Addresses, NotOpened, Options, Read, Reason, Slep, StreamId};
 use crate::time::{Time, earliest};
 
@@ -47,41 +47,6 @@ pub struct HfPep {
     next: u64,
     pub(super) events: VecDeque<Event>,
     pub(super) stats: Stats,
-}
-
-/// What the driver should know.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Event {
-    /// The far end has the connection that [`HfPep::open_confirmed`] asked for: octets may follow.
-    Accepted(SessionId),
-    /// The node takes what is to be sent.
-    Bound,
-    /// The connection to the node is to be closed, and made again: what it says cannot be read.
-    Close,
-    /// Another end asks for a connection: [`HfPep::accept`] says that it is there, [`HfPep::reset`] why
-    /// not.
-    Connect {
-        /// The connection.
-        session: SessionId,
-        /// The other end.
-        from: Address,
-        /// To whom.
-        opening: Opening,
-    },
-    /// Both ends have finished, and each has all of the other: it is no more.
-    Finished(SessionId),
-    /// A flow of UDP that another end had opened is no more.
-    FlowEnded(FlowId),
-    /// There is something to read, or the end.
-    Readable(SessionId),
-    /// The node does not bind the client, which will ask again.
-    Refused(BindReason),
-    /// A connection is broken: it is no more.
-    Reset(SessionId, Reason),
-    /// The node has unbound the client, which will ask again.
-    Unbound(UnbindReason),
-    /// There is room again after less was taken than was given.
-    Writable(SessionId),
 }
 
 impl HfPep {

@@ -6,8 +6,9 @@
 //!     octets, both ways            ◀─ answer: it is there, or a reset: why it is not
 //! ```
 
-use super::{Event, HfPep};
+use super::HfPep;
 use crate::hfpep::answer::{ANSWER, Answer};
+use crate::hfpep::event::Event;
 use crate::hfpep::session::{Session, SessionId, Stage};
 use crate::hfpep::wire::Opening;
 use crate::s5066::Address;

@@ -1,0 +1,43 @@
+//! What an HF-PEP tells its driver.
+
+use super::flows::FlowId;
+use super::session::SessionId;
+use super::wire::Opening;
+use crate::s5066::Address;
+use crate::s5066::sis::{BindReason, UnbindReason};
+use crate::slep::Reason;
+
+/// What the driver should know.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Event {
+    /// The far end has the connection that [`HfPep::open_confirmed`](super::HfPep::open_confirmed) asked for: octets may follow.
+    Accepted(SessionId),
+    /// The node takes what is to be sent.
+    Bound,
+    /// The connection to the node is to be closed, and made again: what it says cannot be read.
+    Close,
+    /// Another end asks for a connection: [`HfPep::accept`](super::HfPep::accept) says that it is there, [`HfPep::reset`](super::HfPep::reset) why
+    /// not.
+    Connect {
+        /// The connection.
+        session: SessionId,
+        /// The other end.
+        from: Address,
+        /// To whom.
+        opening: Opening,
+    },
+    /// Both ends have finished, and each has all of the other: it is no more.
+    Finished(SessionId),
+    /// A flow of UDP that another end had opened is no more.
+    FlowEnded(FlowId),
+    /// There is something to read, or the end.
+    Readable(SessionId),
+    /// The node does not bind the client, which will ask again.
+    Refused(BindReason),
+    /// A connection is broken: it is no more.
+    Reset(SessionId, Reason),
+    /// The node has unbound the client, which will ask again.
+    Unbound(UnbindReason),
+    /// There is room again after less was taken than was given.
+    Writable(SessionId),
+}
