@@ -122,7 +122,7 @@ impl Core for Stage {
 
     fn check(&self) -> Result<(), TestCaseError> {
         let stats = self.bench.client.stats();
-        prop_assert!(stats.queued <= 8_000 && stats.unconfirmed <= 6_000 + 2_048, "{stats:?}");
+        prop_assert!(stats.queued <= 8_000 && stats.unconfirmed <= 2 * 6_000 + 2_048, "{stats:?}");
         Ok(())
     }
 }

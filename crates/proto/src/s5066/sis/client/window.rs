@@ -6,7 +6,7 @@
 //! their number, so that flow control is heard before a node takes them for a flood.
 //!
 //! A node sends what is urgent first. So what is less urgent counts neither as ahead of it nor against its
-//! room.
+//! room; of all priorities a node has at most twice as much as of one.
 //!
 //! Where others transmit in between, a turn may take longer than the horizon to come again. A node that had less
 //! than a turn carries would have ever less: so it gets a quarter more than it has confirmed at once, and twice that if
@@ -150,7 +150,9 @@ impl Window {
     #[must_use]
     pub fn has_room(&self, priority: u8) -> bool {
         let before = self.held(priority);
-        before.octets < self.size && before.u_pdus < MOST && self.held(0).u_pdus < MOST * 2
+        let all = self.held(0);
+        let has_room = before.octets < self.size && before.u_pdus < MOST;
+        has_room && all.octets < self.bounds.1 * 2 && all.u_pdus < MOST * 2
     }
 
     /// What the node has, in octets.
@@ -210,6 +212,18 @@ mod tests {
         }
         assert!(window.has_room(URGENT + 1), "each has room of its own");
         assert!(!window.has_room(BULK));
+    }
+
+    #[test]
+    fn of_all_priorities_a_node_has_twice_as_much_as_of_one_at_most() {
+        let mut window = Window::new((1_000, 1_000), Duration::from_secs(100));
+        for priority in 0..=MAX_PRIORITY {
+            while window.has_room(priority) {
+                window.handle_sent(at(0), priority, 100);
+            }
+        }
+
+        assert_eq!(window.octets(), 2_000);
     }
 
     #[test]
