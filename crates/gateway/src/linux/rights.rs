@@ -16,9 +16,10 @@ pub(crate) fn needed(config: &Config) -> Vec<Capability> {
     let tunnel = config.tunnel.as_ref().map(|tunnel| tunnel.listen);
     let station = config.s5066.as_ref().map(|station| station.listen);
     let bearer = config.hf_pep.as_ref().and_then(|it| it.bearer.listen);
+    let made = config.hf_pep.iter().flat_map(|it| &it.listeners).map(|it| it.at);
     let mut needed = vec![Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW];
-    if [tunnel, station, bearer].into_iter().flatten().any(|listen| listen.port() < FIRST_FREE_PORT)
-    {
+    let named = [tunnel, station, bearer].into_iter().flatten().chain(made);
+    if named.into_iter().any(|listen| listen.port() < FIRST_FREE_PORT) {
         needed.push(Capability::CAP_NET_BIND_SERVICE);
     }
     needed

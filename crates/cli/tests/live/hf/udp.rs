@@ -11,7 +11,7 @@ use super::{Net, SOON};
 use crate::namespaces::wait_until;
 
 /// Where clients find the target, which is there.
-const PORT: &str = "10.1.0.1:5353";
+const PORT: &str = "10.1.0.1:53";
 const TARGET: &str = "10.2.0.1:53";
 
 impl Net {
@@ -179,14 +179,14 @@ fn what_is_too_much_too_long_or_blocked_is_dropped_and_counted() {
     // Nobody can be answered at a loopback address of another host: the far gateway asks in its own name, and hears
     // from the kernel that nobody listens.
     let more = format!(
-        "[[hfpep.listen]]\nprotocol = \"udp\"\nat = \"127.0.0.1:5353\"\nnode = \"0.10.20.31\"\n\
+        "[[hfpep.listen]]\nprotocol = \"udp\"\nat = \"127.0.0.1:53\"\nnode = \"0.10.20.31\"\n\
          target = \"{TARGET}\"\n\
          [[rule]]\nname = \"quiet\"\nprotocol = \"udp\"\nfrom-port = 7777\nblock = \"silent\"\n"
     );
     let net = Net::with_udp(&more, ["udp-flows = 2", ""]);
     let target = net.socket(1, TARGET);
     let clients = [net.client(), net.socket(0, "127.0.0.1:0")];
-    clients[1].connect("127.0.0.1:5353").unwrap();
+    clients[1].connect("127.0.0.1:53").unwrap();
     for client in &clients {
         expect_answer(client, &target, "is there room");
     }

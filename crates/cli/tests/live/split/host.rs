@@ -44,7 +44,7 @@ fn a_gateway_that_cannot_start_leaves_what_another_needs() {
     let gateway = &net.gateways[0];
     let another = [
         "nft add table inet trackway",
-        "ip rule add priority 100 fwmark 0x74727064 lookup 29810",
+        "ip rule add priority 100 fwmark 0x74727064/0xfffffffe lookup 29810",
         "ip route add local default dev lo table 29810 proto 116",
     ];
     for command in another {

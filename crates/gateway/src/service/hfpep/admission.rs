@@ -61,16 +61,28 @@ impl Admission {
             Some(allowed) if allowed.iter().any(|it| it.has(source.ip(), destination)) => {}
             Some(_) => return Err(Forbidden::NotAllowed),
         }
-        let Some(peers) = &self.clients else { return Ok(None) };
-        let has_it = peers.iter().filter(|peer| peer.to.contains(source.ip()));
-        let nearest = has_it.max_by_key(|peer| peer.to.bits());
-        if let (Some(node), Some(peer)) = (node, nearest)
-            && peer.far != Far::Node(node)
+        if self.clients.is_none() {
+            return Ok(None);
+        }
+        if let (Some(node), Some(far)) = (node, self.far_of(source.ip()))
+            && far != Far::Node(node)
         {
             return Err(Forbidden::Source);
         }
         // No answer finds its way to a client at its gateway's 127.0.0.1.
         Ok(is_routable(source.ip()).then_some(source))
+    }
+
+    /// Who has a client, by the networks of peers.
+    fn far_of(&self, client: IpAddr) -> Option<Far> {
+        let has_it = self.clients.iter().flatten().filter(|peer| peer.to.contains(client));
+        has_it.max_by_key(|peer| peer.to.bits()).map(|peer| peer.far)
+    }
+
+    /// Whether a client is known to be behind a node. A datagram in anybody else's name would be taken for
+    /// his, for no handshake tells who sent it.
+    pub(super) fn is_behind(&self, node: Address, client: IpAddr) -> bool {
+        self.far_of(client.to_canonical()) == Some(Far::Node(node))
     }
 }
 
@@ -179,6 +191,17 @@ mod tests {
         ] {
             assert_eq!(ask(&admission, source, to), Err(Forbidden::NotAllowed), "{source} {to}");
         }
+    }
+
+    #[test]
+    fn datagrams_go_in_the_name_of_a_client_only_behind_its_own_node() {
+        let admission = admission("");
+        let is_behind = |node: &str, client: &str| {
+            admission.is_behind(node.parse().unwrap(), client.parse().unwrap())
+        };
+
+        assert!(is_behind("0.0.0.1", "10.1.0.9") && is_behind("0.0.0.1", "::ffff:10.1.0.9"));
+        assert!(!is_behind("0.0.0.2", "10.1.0.9") && !is_behind("0.0.0.1", "10.77.0.9"));
     }
 
     #[test]

@@ -19,12 +19,7 @@ impl Pep {
     /// Takes what has come in: connections, and SYNs that are held.
     pub(super) fn take(&mut self, now: Time, come: Come) {
         self.held.drop_syns(come.syns_dropped);
-        for arrived in come.arrived {
-            match arrived.origin {
-                Origin::LetIn => self.take_let_in(now, arrived),
-                Origin::Diverted(_) | Origin::Made(..) => self.take_client(now, arrived),
-            }
-        }
+        // Before the connections: a SYN that was repeated is one of a client that is still held.
         for (rule, syn) in come.syns {
             match self.held.hear(now, &syn) {
                 Next::Ask(before) => {
@@ -34,6 +29,12 @@ impl Pep {
                 Next::Deny(denial) => self.entry.deny(&syn, denial),
                 Next::LetIn => _ = self.entry.let_in(&syn),
                 Next::Nothing => {}
+            }
+        }
+        for arrived in come.arrived {
+            match arrived.origin {
+                Origin::LetIn => self.take_let_in(now, arrived),
+                Origin::Diverted(_) | Origin::Made(..) => self.take_client(now, arrived),
             }
         }
     }

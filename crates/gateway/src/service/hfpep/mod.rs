@@ -66,7 +66,9 @@ use wire::Heard;
 pub(super) const KIND: Kind = Kind {
     name: "hfpep",
     is_wanted: |config| config.hf_pep.is_some(),
-    rights: &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW],
+    // Sockets that see packets, in case that rules come by which clients wait for the far end, and ports
+    // below 1024.
+    rights: &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW, Capability::CAP_NET_BIND_SERVICE],
     set_up: |setup| Ok(Box::new(Pep::set_up(setup)?)),
 };
 

@@ -1,7 +1,7 @@
 //! Connections that other ends ask for.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use proto::hfpep::{Opening, Target};
 use proto::s5066::Address;
@@ -102,6 +102,11 @@ impl Targets {
             }
             Reason::BLOCKED
         })
+    }
+
+    /// Whether a client is known to be behind a node.
+    pub(super) fn is_behind(&self, node: Address, client: IpAddr) -> bool {
+        self.admission.is_behind(node, client)
     }
 
     /// A target has taken the connection.

@@ -306,6 +306,7 @@ impl Pep {
         let Opening { source, destination, .. } = opening;
         let source =
             self.targets.admit(now, Some(from), &Target::Address { source, destination })?;
+        let source = source.filter(|client| self.targets.is_behind(from, client.ip()));
         let to = SocketAddr::new(destination.ip().to_canonical(), destination.port());
         self.udp.connect(flow, source, to).map_err(|error| {
             debug!(%error, "no socket towards a target");

@@ -34,14 +34,17 @@ struct Flow {
 
 #[derive(Debug)]
 enum Stage {
-    /// The other end was not heard yet: each datagram says whom it is between.
-    Opening,
+    /// The other end was not heard yet, or does not know the flow any more: each datagram says whom it is between.
+    Opening { last: Last },
     /// It was. The last datagram since is kept: it goes again if the other end does not know the flow any more and has
     /// not taken it.
-    Open { last: Option<(Delivery, Vec<u8>)> },
+    Open { last: Last },
     /// It carries none of its datagrams.
     Refused(Reason),
 }
+
+/// The last datagram that did not say whom it is between.
+type Last = Option<(Delivery, Vec<u8>)>;
 
 impl Flows {
     /// Takes a client's datagram; `most` is what a datagram of SLEP carries. [`Self::poll`] has what is to be sent.
@@ -68,7 +71,7 @@ impl Flows {
         let until = now + self.config.kept(delivery.lifetime);
         let Some(flow) = self.initiator.flows.get_mut(&key) else { return Err(NotCarried::Full) };
         let body = match &mut flow.stage {
-            Stage::Opening => {
+            Stage::Opening { .. } => {
                 self.stats.opening += 1;
                 Body::Open(opening, data)
             }
@@ -107,7 +110,7 @@ impl Flows {
         *next = number.next();
         let mut flow = Flow {
             client,
-            stage: Stage::Opening,
+            stage: Stage::Opening { last: None },
             since: now,
             used: now,
             until: now,
@@ -151,10 +154,13 @@ impl Flows {
         match word {
             Word::Accepted => flow.hear(),
             Word::Unknown(which) => {
-                let Stage::Open { last } = &mut flow.stage else { return };
-                let last = last.take().filter(|(_, data)| checksum(data) == which);
-                flow.stage = Stage::Opening;
-                let Some((delivery, data)) = last else { return };
+                let (Stage::Opening { last } | Stage::Open { last }) = &mut flow.stage else {
+                    return;
+                };
+                // What was sent before it may be told of first.
+                let again = last.take_if(|(_, data)| checksum(data) == which);
+                flow.stage = Stage::Opening { last: last.take() };
+                let Some((delivery, data)) = again else { return };
                 let body = Body::Open(flow.client.opening(delivery), &data);
                 self.stats.opening += 1;
                 self.stats.again += 1;
@@ -203,7 +209,7 @@ impl Initiator {
             client: flow.client.address,
             target: flow.client.target,
             phase: match flow.stage {
-                Stage::Opening => Phase::Opening,
+                Stage::Opening { .. } => Phase::Opening,
                 Stage::Open { .. } => Phase::Open,
                 Stage::Refused(_) => Phase::Refused,
             },

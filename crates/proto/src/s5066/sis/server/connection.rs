@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 
 use super::config::Backlog;
 use crate::s5066::Address;
-use crate::s5066::service::RequestId;
-use crate::s5066::service::{MAX_PRIORITY, PRIORITIES};
+use crate::s5066::service::{MAX_PRIORITY, PRIORITIES, RequestId};
 use crate::s5066::sis::keep_alive::KeepAlive;
 use crate::s5066::sis::output::OutputBuffer;
 use crate::s5066::sis::stream::Stream;
