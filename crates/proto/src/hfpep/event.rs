@@ -10,14 +10,15 @@ use crate::slep::Reason;
 /// What the driver should know.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Event {
-    /// The far end has the connection that [`HfPep::open_confirmed`](super::HfPep::open_confirmed) asked for: octets may follow.
+    /// The far end has the connection that
+    /// [`HfPep::open_confirmed`](super::HfPep::open_confirmed) asked for: octets may follow.
     Accepted(SessionId),
     /// The node takes what is to be sent.
     Bound,
     /// The connection to the node is to be closed, and made again: what it says cannot be read.
     Close,
-    /// Another end asks for a connection: [`HfPep::accept`](super::HfPep::accept) says that it is there, [`HfPep::reset`](super::HfPep::reset) why
-    /// not.
+    /// Another end asks for a connection: [`HfPep::accept`](super::HfPep::accept) says that it is
+    /// there, [`HfPep::reset`](super::HfPep::reset) why not.
     Connect {
         /// The connection.
         session: SessionId,
