@@ -19,6 +19,7 @@ pub mod parameter;
 pub mod quantity;
 pub mod replay;
 pub mod rng;
+pub mod routing;
 pub mod rules;
 pub mod s5066;
 pub mod secure;

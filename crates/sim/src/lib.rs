@@ -16,6 +16,7 @@ mod engine;
 mod flows;
 mod ids;
 pub mod medium;
+pub mod mobility;
 mod node;
 mod series;
 mod summary;

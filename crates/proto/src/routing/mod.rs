@@ -1,0 +1,143 @@
+//! Routing protocols of mobile ad hoc networks, for IPv4.
+//!
+//! ```text
+//!            handle_demand (no route)               poll_transmit (UDP payload)
+//!  IP stack ─────────────────────────▶  ┌────────┐ ─────────────────────────▶  link
+//!           ─ handle_passage ────────▶  │ Router │ ◀─────────────────────────
+//!           ◀─────────────────────────  └────────┘   handle_message, handle_break
+//!            poll_event: routes to set
+//! ```
+//!
+//! One trait stands for all of them, so that a driver (a node of the simulator, `trackway run`) knows
+//! none by name. The driver puts messages into UDP and IP, and routes into its forwarding table.
+
+use std::fmt::Debug;
+use std::net::Ipv4Addr;
+
+use crate::ip::Prefix;
+use crate::time::Time;
+
+/// A routing protocol on a node. It keeps the [`contract`](crate::contract).
+///
+/// After any `handle_*` the driver polls events, then transmits on each interface that has room.
+pub trait Router: Debug + Send {
+    /// The UDP port that its messages come from and go to.
+    fn port(&self) -> u16;
+
+    /// Learns what an interface is like: at the start, and when something of it changes. `None` while
+    /// it is down or gone; routes through it end then.
+    fn handle_interface(&mut self, now: Time, index: usize, interface: Option<&Interface>);
+
+    /// Takes a UDP payload that a neighbour sent to the protocol's port.
+    fn handle_message(&mut self, now: Time, arrival: &Arrival, payload: &[u8]);
+
+    /// Learns that a packet has no route. A protocol that finds routes on demand looks for one if the
+    /// packet is the node's own, and tells the neighbour that there is none if it is not.
+    fn handle_demand(&mut self, _now: Time, _demand: &Demand) {}
+
+    /// Learns that a packet leaves by one of its routes: such routes stay in use.
+    fn handle_passage(&mut self, _now: Time, _passage: &Passage) {}
+
+    /// Learns that the link layer could not bring a packet to a neighbour.
+    fn handle_break(&mut self, now: Time, neighbour: Neighbour);
+
+    /// Acts on what is due.
+    fn handle_timeout(&mut self, now: Time);
+
+    /// The next thing that the driver should know.
+    fn poll_event(&mut self) -> Option<Event>;
+
+    /// Writes the next UDP payload for an interface that has room to `out`; whom it is for.
+    fn poll_transmit(&mut self, now: Time, interface: usize, out: &mut Vec<u8>) -> Option<Sending>;
+
+    /// When to call `handle_timeout` at the latest.
+    fn next_timeout(&self) -> Option<Time>;
+
+    /// The routes that it has given, in the order of their prefixes.
+    fn routes(&self) -> Vec<(Prefix, Route)>;
+
+    /// Its counters by name, for reports and metrics.
+    fn counters(&self) -> Vec<(&'static str, u64)>;
+}
+
+/// An interface that a routing protocol runs on.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Interface {
+    /// Its address in the MANET.
+    pub address: Ipv4Addr,
+    /// Octets of the longest UDP payload that fits a packet on it.
+    pub room: usize,
+}
+
+/// A neighbour on an interface.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Neighbour {
+    /// The index of the interface.
+    pub interface: usize,
+    /// The neighbour's address there.
+    pub address: Ipv4Addr,
+}
+
+/// How a message came in.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Arrival {
+    /// The neighbour that sent it: the IP source.
+    pub from: Neighbour,
+    /// Whether it was sent to one node and not to all.
+    pub is_unicast: bool,
+    /// The TTL in its IP header, as received.
+    pub ttl: u8,
+}
+
+/// Whom a message is for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Sending {
+    /// A neighbour's address, or 255.255.255.255.
+    pub to: Ipv4Addr,
+    /// The TTL of its IP header.
+    pub ttl: u8,
+}
+
+/// A packet without a route.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Demand {
+    /// Its destination.
+    pub destination: Ipv4Addr,
+    /// The neighbour that sent it to be passed on; `None` if it is the node's own.
+    pub from: Option<Neighbour>,
+}
+
+/// A packet that leaves by a route.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Passage {
+    /// Its source address.
+    pub source: Ipv4Addr,
+    /// Its destination address.
+    pub destination: Ipv4Addr,
+    /// The neighbour that sent it; `None` if it is the node's own.
+    pub from: Option<Neighbour>,
+    /// The neighbour that it goes to.
+    pub next: Neighbour,
+}
+
+/// What a driver should know.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Event {
+    /// The route to a prefix is this one from now on, or there is none any more.
+    Route(Prefix, Option<Route>),
+    /// No route to this destination was found: packets that wait for one are to be dropped, and
+    /// their senders told.
+    Unreachable(Ipv4Addr),
+}
+
+/// Where packets to a prefix go.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Route {
+    /// The next hop.
+    pub next: Neighbour,
+    /// Hops to the destination, or to the gateway.
+    pub hops: u8,
+    /// The gateway through which the destination is reached in a half tunnel: the source sends
+    /// packets to the gateway in minimal encapsulation (RFC 2004).
+    pub gateway: Option<Ipv4Addr>,
+}
