@@ -2,11 +2,13 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::net::IpAddr;
 
 use proto::ip::Prefix;
 
 use super::World;
 use crate::ids::{NodeId, PortId};
+use crate::medium::LinkAddress;
 use crate::node::Route;
 
 /// Leaves room below for routes that are set by hand.
@@ -47,6 +49,28 @@ impl World {
             node.handle_routes_changed(&mut self.engine);
         }
         self.call_ready();
+    }
+
+    /// The nodes that a packet from `from` to `to` passes now, both ends included; `None` where its way
+    /// ends before, or in a circle.
+    #[must_use]
+    pub fn path(&self, from: NodeId, to: IpAddr) -> Option<Vec<NodeId>> {
+        let mut path = vec![from];
+        loop {
+            let node = &self.nodes[path.last()?.index()];
+            if node.is_local(to) {
+                return Some(path);
+            }
+            let resolve = |index: usize, via| node.interfaces[index].resolve(&self.engine, via);
+            let LinkAddress::Port(port) = node.table.search(to, resolve)?.neighbour else {
+                return None;
+            };
+            let next = self.node_of(port);
+            if path.contains(&next) {
+                return None;
+            }
+            path.push(next);
+        }
     }
 
     fn edges(&self, node: usize) -> Vec<Edge> {

@@ -17,6 +17,20 @@ fn an_echo_comes_back_over_the_chain() {
 }
 
 #[test]
+fn a_path_is_the_nodes_that_a_packet_passes() {
+    let (mut world, nodes) = chain(1, 4, &link(slow()));
+    let (c, e) = (world.address(nodes[2]).unwrap(), world.address(nodes[4]).unwrap());
+
+    assert_eq!(world.path(nodes[0], e), Some(nodes.clone()));
+    assert_eq!(world.path(nodes[0], "10.9.9.9".parse().unwrap()), None);
+
+    // The second node sends packets for the last back to the first.
+    world.route(nodes[1], Prefix::host(e), nodes[0], 1);
+    assert_eq!(world.path(nodes[0], e), None);
+    assert_eq!(world.path(nodes[0], c), Some(nodes[..3].to_vec()));
+}
+
+#[test]
 fn a_v6_stream_takes_the_same_way() {
     let (mut world, nodes) = chain(1, 3, &link(slow()));
     let address = world.addresses(nodes[3]).find(IpAddr::is_ipv6).unwrap();
