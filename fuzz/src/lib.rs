@@ -1,6 +1,7 @@
 //! What every input must survive. A target feeds one of these from libFuzzer; `tests/replay.rs`
 //! feeds all of them from the corpora, on the stable toolchain.
 
+mod aodv;
 mod gateway;
 mod gf;
 mod gre;
@@ -25,6 +26,7 @@ pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
 pub const TARGETS: &[Target] = &[
+    ("aodv", aodv::node),
     ("gateway_config", text::configuration),
     ("gf_kernels", gf::kernels),
     ("gf_solver", gf::solver),
@@ -35,6 +37,7 @@ pub const TARGETS: &[Target] = &[
     ("hello", hbh::hello),
     ("hfpep", hfpep::end),
     ("ip_packet", ip::packet),
+    ("minimal", aodv::minimal),
     ("modem_lan", modem::lan),
     ("ipclient", ipclient::ip_client),
     ("ipclient_headers", ipclient::headers),

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use gateway::config;
 use lab::scenario::link;
 use proto::parameter::Description;
+use proto::routing::aodv;
 use proto::{hbh, tcp, tcpnc};
 use serde_json::{Map, Value, json};
 use settings::{page, schema};
@@ -61,6 +62,8 @@ fn tables() -> Vec<Description> {
     let profiles = hbh::Profile::NAMES.map(|(name, profile)| (name, hbh::Config::new(profile)));
     let mut tables = config::parameters();
     tables.push(hbh::PARAMETERS.describe(&profiles));
+    let profiles = aodv::Profile::NAMES.map(|(name, profile)| (name, aodv::Config::new(profile)));
+    tables.push(aodv::PARAMETERS.describe(&profiles));
     tables.push(link::PARAMETERS.describe(&[("link", link::Direction::default())]));
     tables.push(tcp::PARAMETERS.describe(&[("tcp", tcp::Config::default())]));
     tables.push(tcpnc::PARAMETERS.describe(&[("tcpnc", tcpnc::Config::default())]));
