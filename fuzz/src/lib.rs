@@ -11,6 +11,7 @@ mod ip;
 mod ipclient;
 mod modem;
 mod nc;
+mod olsr;
 mod s5066_dts;
 mod s5066_node;
 mod secure;
@@ -43,6 +44,7 @@ pub const TARGETS: &[Target] = &[
     ("ipclient_headers", ipclient::headers),
     ("nc_tunnel", nc::tunnel),
     ("offload", gateway::offload),
+    ("olsr", olsr::node),
     ("s5066_arq", s5066_dts::arq),
     ("s5066_frame", s5066_dts::frame),
     ("s5066_node", s5066_node::node),
