@@ -1,6 +1,7 @@
 //! What every input must survive. A target feeds one of these from libFuzzer; `tests/replay.rs`
 //! feeds all of them from the corpora, on the stable toolchain.
 
+mod dsdv;
 mod gateway;
 mod gf;
 mod gre;
@@ -25,6 +26,7 @@ pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
 pub const TARGETS: &[Target] = &[
+    ("dsdv", dsdv::node),
     ("gateway_config", text::configuration),
     ("gf_kernels", gf::kernels),
     ("gf_solver", gf::solver),
