@@ -12,6 +12,7 @@
 //! none by name. The driver puts messages into UDP and IP, and routes into its forwarding table.
 
 pub mod dsdv;
+pub mod waiting;
 
 use std::fmt::Debug;
 use std::net::Ipv4Addr;
