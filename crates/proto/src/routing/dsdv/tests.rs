@@ -207,6 +207,10 @@ fn a_shorter_way_is_used_at_once_and_told_when_it_has_settled() {
     node.handle_timeout(at(7_000));
     assert!(node.poll_transmit(at(7_000), 0, &mut out).is_some());
     assert_eq!(&out[ENTRY..][..8], [10, 0, 0, 7, 0, 0, 0, 2]);
+
+    // A new number without another length is for the next full update to tell.
+    node.handle_message(at(8_000), &arrival(2), &message(&[(7, 1, 4)]));
+    assert!(node.next_timeout() > Some(at(13_000)), "{:?}", node.next_timeout());
 }
 
 #[test]
