@@ -2,6 +2,7 @@
 //! feeds all of them from the corpora, on the stable toolchain.
 
 mod aodv;
+mod dsdv;
 mod gateway;
 mod gf;
 mod gre;
@@ -28,6 +29,7 @@ pub type Target = (&'static str, fn(&[u8]));
 /// All targets.
 pub const TARGETS: &[Target] = &[
     ("aodv", aodv::node),
+    ("dsdv", dsdv::node),
     ("gateway_config", text::configuration),
     ("gf_kernels", gf::kernels),
     ("gf_solver", gf::solver),

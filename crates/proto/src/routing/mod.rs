@@ -12,6 +12,7 @@
 //! none by name. The driver puts messages into UDP and IP, and routes into its forwarding table.
 
 pub mod aodv;
+pub mod dsdv;
 pub mod olsr;
 pub mod waiting;
 
