@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::bench::{self, Net, ROOM, address, main, secs};
 use crate::ip::Prefix;
 use crate::routing::Interface;
-use crate::routing::olsr::wire::{Kind, Packet};
+use crate::routing::olsr::wire::{Kind, Link, Packet};
 use crate::routing::olsr::{Config, Counter};
 
 #[test]
@@ -72,6 +72,21 @@ fn a_node_that_goes_is_forgotten_and_found_when_it_is_back() {
 
     // What it says of itself may count as old until what it said before has ended.
     net.converge(25.0);
+}
+
+#[test]
+fn a_link_that_ended_is_told_as_lost_for_its_hold_time() {
+    let mut net = Net::new(2, &bench::line(2), &Config::default());
+    net.run_until(secs(20.0));
+    let told = |net: &Net| net.olsr(0).hood.told(0).into_iter().map(|it| it.0.link).next();
+
+    net.stop(1);
+    let before = told(&net);
+    net.run_until(secs(27.0));
+    let lost = told(&net);
+    net.run_until(secs(33.0));
+
+    assert_eq!((before, lost, told(&net)), (Some(Link::Symmetric), Some(Link::Lost), None));
 }
 
 #[test]
