@@ -264,6 +264,10 @@ impl Known {
 
     /// Decides when neighbours are told of the way: one as long as before needs no word of its own.
     fn settle(&mut self, now: Time) {
+        if self.told_at.is_some_and(|_| self.settled_at <= now) {
+            // They are about to be told, of a destination that is new to them, say.
+            return;
+        }
         if self.told_hops == Some(self.hops()) {
             self.settled_at = now;
             self.told_at = None;

@@ -214,6 +214,23 @@ fn a_shorter_way_is_used_at_once_and_told_when_it_has_settled() {
 }
 
 #[test]
+fn a_new_destination_is_told_at_once_though_its_number_rises() {
+    let mut node = node(Config { jitter: Duration::from_millis(10), ..Config::default() });
+    let at = |millis| Time::ZERO + Duration::from_millis(millis);
+    node.handle_timeout(at(3_000));
+    let mut out = Vec::new();
+    while node.poll_transmit(at(3_000), 0, &mut out).is_some() {}
+
+    for number in [0, 2] {
+        node.handle_message(at(5_000), &arrival(1), &message(&[(1, 0, number)]));
+    }
+    node.handle_timeout(at(5_010));
+
+    assert!(node.poll_transmit(at(5_010), 0, &mut out).is_some());
+    assert_eq!(out[ENTRY..], message(&[(1, 1, 2)]));
+}
+
+#[test]
 fn what_is_hostile_is_counted_and_changes_nothing() {
     let mut node = node(Config { destinations: 3, neighbours: 2, ..Config::default() });
     let now = Time::ZERO;
