@@ -18,6 +18,7 @@ mod ids;
 pub mod medium;
 pub mod mobility;
 mod node;
+mod route_log;
 mod series;
 mod summary;
 mod transits;
@@ -32,8 +33,9 @@ pub use medium::radio;
 pub use medium::wire::channel;
 pub use node::service;
 pub use node::service::tunnel::{TunnelCounters, TunnelReport};
-pub use node::{CodingReport, InterfaceConfig, NextHop};
+pub use node::{CodingReport, InterfaceConfig, NextHop, QueueDiscipline};
 pub use proto::ip::Prefix;
+pub use route_log::RouteRecord;
 pub use summary::Summary;
 pub use transits::Transit;
 pub use world::{

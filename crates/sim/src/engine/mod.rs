@@ -23,6 +23,7 @@ use crate::counters::{Class, PortCounters};
 use crate::flows::Flows;
 use crate::ids::{MediumId, NodeId, PortId};
 use crate::medium::{Delivery, LinkAddress, Medium};
+use crate::route_log::RouteLog;
 use crate::transits::Transits;
 
 pub use packets::PacketId;
@@ -51,6 +52,8 @@ pub struct Engine {
     pub(crate) flows: Option<Flows>,
     /// How long packets are inside a tunnel, when asked for.
     pub(crate) transits: Option<Transits>,
+    /// Changes of routes, when asked for.
+    pub(crate) route_log: Option<RouteLog>,
     media: Vec<Attached>,
     /// What the next packet is written to: most who are asked for one have none.
     spare: Vec<u8>,

@@ -7,6 +7,7 @@ mod plan;
 mod radio;
 mod report;
 mod routes;
+mod routing;
 mod tcpnc;
 #[cfg(test)]
 mod tests;
