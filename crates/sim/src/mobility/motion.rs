@@ -71,7 +71,7 @@ impl Motion {
             return Err(TooFast);
         }
         let from = self.position(start);
-        self.legs.retain(|leg| leg.start < start);
+        self.legs.truncate(self.legs.partition_point(|leg| leg.start < start));
         if let Some(last) = self.legs.last_mut()
             && last.end > start
         {
