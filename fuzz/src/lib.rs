@@ -10,6 +10,7 @@ mod hbh;
 mod hfpep;
 mod ip;
 mod ipclient;
+mod mobility;
 mod modem;
 mod nc;
 mod olsr;
@@ -29,6 +30,7 @@ pub type Target = (&'static str, fn(&[u8]));
 /// All targets.
 pub const TARGETS: &[Target] = &[
     ("aodv", aodv::node),
+    ("bonnmotion", mobility::bonnmotion),
     ("dsdv", dsdv::node),
     ("gateway_config", text::configuration),
     ("gf_kernels", gf::kernels),
@@ -52,6 +54,7 @@ pub const TARGETS: &[Target] = &[
     ("s5066_node", s5066_node::node),
     ("scenario_file", text::scenario),
     ("secure", secure::peers),
+    ("setdest", mobility::setdest),
     ("sis_pair", sis_pair::pair),
     ("sis_primitive", sis::primitive),
     ("sis_server", sis::server),

@@ -4,12 +4,14 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use gateway::config;
-use lab::scenario::link;
+use lab::scenario::{link, motion};
 use proto::parameter::Description;
 use proto::routing::{aodv, olsr};
 use proto::{hbh, tcp, tcpnc};
 use serde_json::{Map, Value, json};
 use settings::{page, schema};
+use sim::mobility::waypoint::Waypoint;
+use sim::radio;
 
 use crate::failure::misuse;
 
@@ -67,6 +69,9 @@ fn tables() -> Vec<Description> {
     tables.push(link::PARAMETERS.describe(&[("link", link::Direction::default())]));
     let olsr = [("olsr", olsr::Config::default()), ("live", olsr::Config::live())];
     tables.push(olsr::PARAMETERS.describe(&olsr));
+    tables.push(link::INTERFACE.describe(&[("interface", sim::InterfaceConfig::default())]));
+    tables.push(motion::PARAMETERS.describe(&[("random-waypoint", Waypoint::default())]));
+    tables.push(radio::PARAMETERS.describe(&[("radio", radio::Config::default())]));
     tables.push(tcp::PARAMETERS.describe(&[("tcp", tcp::Config::default())]));
     tables.push(tcpnc::PARAMETERS.describe(&[("tcpnc", tcpnc::Config::default())]));
     tables.sort_by_key(|table| table.name);
