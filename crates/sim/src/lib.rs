@@ -21,6 +21,7 @@ mod node;
 mod series;
 mod summary;
 mod transits;
+mod transmissions;
 mod world;
 
 pub use counters::{ByClass, Class, NodeCounters, PortCounters, Tally};
@@ -36,7 +37,8 @@ pub use node::{CodingReport, InterfaceConfig, NextHop};
 pub use proto::ip::Prefix;
 pub use summary::Summary;
 pub use transits::Transit;
+pub use transmissions::Transmission;
 pub use world::{
     CarrierReport, Change, HfRecord, HfStation, LinkConfig, LinkReport, MEETING, NodeReport,
-    PepConfig, Report, TcpncTunnel, TcpncTunnelConfig, World,
+    PepConfig, RadioState, Report, TcpncTunnel, TcpncTunnelConfig, World,
 };
