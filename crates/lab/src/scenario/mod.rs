@@ -16,6 +16,7 @@ mod reader;
 mod report;
 #[cfg(test)]
 mod tests;
+mod watched;
 mod writer;
 
 use std::path::Path;
