@@ -15,8 +15,7 @@ const ROUNDS: usize = 300;
 
 /// A place for every node: its own if it has one. Those that move do so in `field`, the places where
 /// they turn.
-#[must_use]
-pub fn layout(
+pub(super) fn layout(
     places: &[Option<Position>],
     wires: &[[usize; 2]],
     field: &[Position],
