@@ -1,5 +1,6 @@
 //! The laboratory: scenarios, experiments, statistics, figures and reports.
 
+pub mod animation;
 pub mod answer;
 pub mod campaign;
 pub mod claim;

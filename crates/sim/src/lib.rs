@@ -22,6 +22,7 @@ mod route_log;
 mod series;
 mod summary;
 mod transits;
+mod transmissions;
 mod world;
 
 pub use counters::{ByClass, Class, NodeCounters, PortCounters, Tally};
@@ -38,7 +39,8 @@ pub use proto::ip::Prefix;
 pub use route_log::RouteRecord;
 pub use summary::Summary;
 pub use transits::Transit;
+pub use transmissions::Transmission;
 pub use world::{
     CarrierReport, Change, HfRecord, HfStation, LinkConfig, LinkReport, MEETING, NodeReport,
-    PepConfig, Report, TcpncTunnel, TcpncTunnelConfig, World,
+    PepConfig, RadioState, Report, TcpncTunnel, TcpncTunnelConfig, World,
 };

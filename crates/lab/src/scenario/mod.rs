@@ -18,6 +18,7 @@ mod reader;
 mod report;
 #[cfg(test)]
 mod tests;
+mod watched;
 mod writer;
 
 use std::path::Path;

@@ -16,6 +16,8 @@ use sim::{
     TunnelId, World,
 };
 
+use crate::animation::{Limits, Recorder, Recording};
+
 use super::hf::{FrequencyReport, HfReport};
 use super::plan::{self, Flow, Plan, Route, Routing, Stream, Target, Transfer};
 use super::radio::{RadioReport, motions};
@@ -51,6 +53,8 @@ pub struct Built<'a> {
     pub transfers: Vec<[AppId; 2]>,
     /// The same of each stream.
     pub streams: Vec<[AppId; 2]>,
+    /// What watches the run, for a picture of it.
+    recorder: Option<Recorder>,
 }
 
 impl Plan {
@@ -59,8 +63,25 @@ impl Plan {
     /// # Errors
     /// When a capture cannot be written, or a flow has no address to go to.
     pub fn run(&self, seed: Option<u64>, captures: Option<&Path>) -> anyhow::Result<Report> {
+        Ok(self.run_watched(seed, captures, None)?.0)
+    }
+
+    /// The same, watched for a picture of it where `limits` says how much of it is kept.
+    ///
+    /// # Errors
+    /// As for [`Plan::run`].
+    pub fn run_watched(
+        &self,
+        seed: Option<u64>,
+        captures: Option<&Path>,
+        limits: Option<Limits>,
+    ) -> anyhow::Result<(Report, Option<Recording>)> {
         let seed = seed.unwrap_or(self.seed);
         let mut network = self.build(seed)?;
+        network.recorder = limits.map(|limits| {
+            let (cast, received) = (network.cast(), network.received_by_flows());
+            Recorder::new(&mut network.world, cast, &received, limits)
+        });
         if let Some(folder) = captures {
             let failed = || format!("cannot capture into {}", folder.display());
             network.capture(folder).with_context(failed)?;
@@ -70,7 +91,11 @@ impl Plan {
             let failed = || format!("cannot capture into {}", folder.display());
             network.world.finish_captures().with_context(failed)?;
         }
-        Ok(network.report(seed))
+        let report = network.report(seed);
+        let received = network.received_by_flows();
+        let recorder = network.recorder.take();
+        let recording = recorder.map(|recorder| recorder.finish(&mut network.world, &received));
+        Ok((report, recording))
     }
 
     /// Builds the network. Where HBH or tunnels run it has run for a while already: what the plan
@@ -122,6 +147,7 @@ impl<'a> Built<'a> {
             frequencies: Vec::new(),
             transfers: Vec::new(),
             streams: Vec::new(),
+            recorder: None,
         };
         network.add_radios()?;
         network.add_frequencies();
@@ -414,8 +440,23 @@ impl<'a> Built<'a> {
         while self.world.now() < end && !is_over(self) {
             let Some(next) = self.world.next_event() else { break };
             let next = next.max(self.world.now() + stride);
-            self.world.run_until(next.min(end));
+            self.advance(next.min(end));
         }
+    }
+
+    /// Runs until `end`, watched where somebody watches.
+    fn advance(&mut self, end: Time) {
+        while let Some(mut recorder) = self.recorder.take() {
+            let next = (self.world.now() + recorder.stride()).min(end);
+            self.world.run_until(next);
+            let received = self.received_by_flows();
+            recorder.look(&mut self.world, &received);
+            self.recorder = Some(recorder);
+            if next == end {
+                return;
+            }
+        }
+        self.world.run_until(end);
     }
 
     /// Whether the connection of every transfer has ended.

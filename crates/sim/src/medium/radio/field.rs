@@ -75,6 +75,10 @@ impl Field {
         self.motions[station].position(now)
     }
 
+    pub(super) fn motion(&self, station: usize) -> &Motion {
+        &self.motions[station]
+    }
+
     /// Makes the lists anew if they are no longer good; before [`Field::around`].
     pub(super) fn refresh(&mut self, now: u64) {
         if now >= self.good_until {

@@ -171,6 +171,12 @@ impl Medium {
         self.field.position(station.0, now)
     }
 
+    /// How a station moves.
+    #[must_use]
+    pub fn motion(&self, station: StationId) -> &Motion {
+        self.field.motion(station.0)
+    }
+
     /// Whether two different stations are switched on and can read each other's frames.
     #[must_use]
     pub fn are_neighbours(&self, now: Time, a: StationId, b: StationId) -> bool {
