@@ -53,13 +53,10 @@ pub struct Engine {
     pub(crate) flows: Option<Flows>,
     /// How long packets are inside a tunnel, when asked for.
     pub(crate) transits: Option<Transits>,
-<<<<<<< HEAD
     /// Changes of routes, when asked for.
     pub(crate) route_log: Option<RouteLog>,
-=======
     /// Who sent what to whom, when asked for.
     pub(crate) transmissions: Option<Transmissions>,
->>>>>>> animate
     media: Vec<Attached>,
     /// What the next packet is written to: most who are asked for one have none.
     spare: Vec<u8>,
