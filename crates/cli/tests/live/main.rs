@@ -10,6 +10,7 @@ mod gateway;
 mod gre;
 mod hf;
 mod link;
+mod manet;
 mod namespaces;
 mod reroute;
 mod routing;

@@ -196,7 +196,7 @@ impl Demand {
         source: Option<Ipv4Addr>,
     ) {
         if let Some(gateway) = gateway {
-            let most = self.mtu - minimal::OVERHEAD;
+            let most = self.mtu.saturating_sub(minimal::OVERHEAD);
             if packet.len() > most {
                 self.counters.packets_too_big += 1;
                 let mtu = u16::try_from(most).unwrap_or(u16::MAX);
