@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use gateway::config;
 use lab::scenario::{link, motion};
 use proto::parameter::Description;
-use proto::routing::{aodv, olsr};
+use proto::routing::{aodv, dsdv, olsr};
 use proto::{hbh, tcp, tcpnc};
 use serde_json::{Map, Value, json};
 use settings::{page, schema};
@@ -67,6 +67,7 @@ fn tables() -> Vec<Description> {
     let profiles = aodv::Profile::NAMES.map(|(name, profile)| (name, aodv::Config::new(profile)));
     tables.push(aodv::PARAMETERS.describe(&profiles));
     tables.push(link::PARAMETERS.describe(&[("link", link::Direction::default())]));
+    tables.push(dsdv::PARAMETERS.describe(&[("dsdv", dsdv::Config::default())]));
     let olsr = [("olsr", olsr::Config::default()), ("live", olsr::Config::live())];
     tables.push(olsr::PARAMETERS.describe(&olsr));
     tables.push(link::INTERFACE.describe(&[("interface", sim::InterfaceConfig::default())]));

@@ -11,6 +11,7 @@ mod gateway;
 mod gre;
 mod hf;
 mod link;
+mod manet;
 mod namespaces;
 mod reroute;
 mod routing;

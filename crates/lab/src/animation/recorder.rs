@@ -176,7 +176,7 @@ impl Recorder {
         let kind = match class {
             Class::Ack => Kind::Ack,
             Class::Data => Kind::Data,
-            Class::Hello => Kind::Routing,
+            Class::Hello | Class::Routing => Kind::Routing,
             Class::HopAck => Kind::Hop,
             Class::Other => Kind::Other,
         };
