@@ -9,7 +9,7 @@ use sim::app::transfer;
 use sim::mobility::{Motion, Position};
 use sim::service::hbh::Hbh;
 use sim::service::routing::{RoutingConfig, RoutingProtocol};
-use sim::{AppId, Class, InterfaceConfig, NodeId, PortId, World, radio};
+use sim::{AppId, Change, Class, InterfaceConfig, NodeId, PortId, World, radio};
 
 /// Octets of a transfer.
 const LEN: u64 = 300_000;
@@ -18,7 +18,7 @@ const LEN: u64 = 300_000;
 fn tcp_goes_hop_by_hop_over_radios_whoever_finds_the_routes() {
     for protocol in protocols() {
         let mut field = Field::row(3);
-        field.start(protocol.as_ref());
+        field.start(protocol.as_ref(), false);
         let sink = field.transfer(0, 2);
 
         field.run_for(30);
@@ -38,6 +38,35 @@ fn tcp_goes_hop_by_hop_over_radios_whoever_finds_the_routes() {
             assert!(plain > 0 && plain <= stats.sent.data_sent, "{what}: {plain} of {stats:?}");
         }
         assert_eq!(field.world.packets_under_way(), 0, "{what}");
+    }
+}
+
+#[test]
+fn routing_hears_of_a_break_under_hbh_and_what_hbh_has_goes_the_other_way() {
+    for is_hbh_first in [true, false] {
+        // The first reaches the last by either of the two between them.
+        let mut field = Field::new(&[(0.0, 0.0), (200.0, 100.0), (200.0, -100.0), (400.0, 0.0)]);
+        field.start(protocols()[1].as_ref(), is_hbh_first);
+        let sink = field.transfer(0, 3);
+        field.world.run_until(field.world.now() + Duration::from_secs(2));
+        let last = field.world.address(field.nodes[3]).unwrap();
+        let path = field.world.path(field.nodes[0], last).expect("a route");
+        let relay = field.nodes.iter().position(|node| *node == path[1]).unwrap();
+        let carried = field.world.transfer_sink(sink).map_or(0, |sink| sink.octets);
+        assert!(carried > 0 && carried < LEN, "{carried}");
+        field.world.at(field.world.now(), Change::RadioOff(field.ports[relay]));
+
+        field.run_for(30);
+
+        let what = format!("HBH first: {is_hbh_first}");
+        assert_eq!(field.world.transfer_sink(sink).map(|sink| sink.octets), Some(LEN), "{what}");
+        let routing = field.world.routing_counters(field.nodes[0]);
+        assert!(routing.unsent > 0, "{what}: {routing:?}");
+        assert_eq!(routing.rerouted, 0, "{what}: HBH's own frames are HBH's");
+        let report = field.world.report();
+        let hbh = report.nodes[0].services.iter().find(|service| service.service == "hbh").unwrap();
+        assert!(hbh.state["unsent"].as_u64() > Some(0), "{what}: {}", hbh.state);
+        assert!(hbh.state["rerouted"].as_u64() > Some(0), "{what}: {}", hbh.state);
     }
 }
 
@@ -78,12 +107,15 @@ impl Field {
     }
 
     /// Starts HBH and what finds routes, and lets nodes meet.
-    fn start(&mut self, protocol: Option<&RoutingProtocol>) {
+    fn start(&mut self, protocol: Option<&RoutingProtocol>, is_hbh_first: bool) {
         for node in self.nodes.clone() {
-            if let Some(protocol) = protocol {
-                self.world.enable_routing(node, &RoutingConfig::new(protocol.clone()), &[]);
+            for is_hbh in [is_hbh_first, !is_hbh_first] {
+                if is_hbh {
+                    self.world.enable_hbh(node, hbh::Config::new(Profile::Default));
+                } else if let Some(protocol) = protocol {
+                    self.world.enable_routing(node, &RoutingConfig::new(protocol.clone()), &[]);
+                }
             }
-            self.world.enable_hbh(node, hbh::Config::new(Profile::Default));
         }
         if protocol.is_none() {
             self.world.auto_routes();

@@ -3,7 +3,7 @@
 //! ```text
 //!  Prerouting ─ UDP to its port ─▶ handle_message     poll_transmit ─▶ queue of the interface
 //!  Unrouted ─▶ handle_demand, own packets wait        poll_event ─▶ poll_route ─▶ forwarding table
-//!  handle_unsent ─▶ handle_break                                 └▶ those that waited go on
+//!  handle_break ─▶ handle_break                                  └▶ those that waited go on
 //!  Postrouting ─ route has a gateway ─▶ half tunnel ─▶ Input at the gateway ─▶ routed on
 //! ```
 
@@ -313,6 +313,16 @@ impl Service for Routing {
         }
     }
 
+    fn handle_break(&mut self, now: Time, interface: usize, to: LinkAddress) {
+        let neighbour = self.neighbour(to).filter(|it| it.interface == interface);
+        let Some(neighbour) = neighbour else { return };
+        self.counters.unsent += 1;
+        self.router.handle_break(now, neighbour);
+        if self.options.recalls_queue {
+            self.recalls.push_back((interface, to));
+        }
+    }
+
     fn handle_unsent(
         &mut self,
         engine: &mut Engine,
@@ -320,12 +330,8 @@ impl Service for Routing {
         to: LinkAddress,
         packet: PacketId,
     ) -> bool {
-        let neighbour = self.neighbour(to).filter(|it| it.interface == interface);
-        let Some(neighbour) = neighbour else { return false };
-        self.counters.unsent += 1;
-        self.router.handle_break(engine.now, neighbour);
-        if self.options.recalls_queue {
-            self.recalls.push_back((interface, to));
+        if self.neighbour(to).is_none_or(|it| it.interface != interface) {
+            return false;
         }
         let octets = engine.packets.get_mut(packet);
         let Ok(header) = Header::parse(octets) else { return false };
