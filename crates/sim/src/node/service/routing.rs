@@ -9,7 +9,7 @@
 
 mod config;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use proto::ip::icmp::Error;
@@ -43,6 +43,8 @@ pub struct Routing {
     interfaces: BTreeMap<usize, (Ipv4Addr, usize)>,
     /// All addresses of the node on its other interfaces, too.
     addresses: BTreeMap<usize, Vec<IpAddr>>,
+    /// Ports at the other ends of the node's links: what comes from there is not the network's.
+    outside: BTreeSet<PortId>,
     /// The neighbours that have sent messages, by their ports.
     names: BTreeMap<PortId, Neighbour>,
     waiting: Waiting<PacketId>,
@@ -59,10 +61,12 @@ impl Routing {
         router: Box<dyn Router>,
         options: RoutingOptions,
         ports: Vec<PortId>,
+        outside: BTreeSet<PortId>,
     ) -> Self {
         Self {
             router,
             ports,
+            outside,
             interfaces: BTreeMap::new(),
             addresses: BTreeMap::new(),
             names: BTreeMap::new(),
@@ -239,10 +243,11 @@ impl Routing {
         }
     }
 
+    /// Whether the node is the first of the network that has a packet.
     fn is_own(&self, header: &Header, origin: Origin) -> bool {
         match origin {
             Origin::Local => true,
-            Origin::Link(Some(_)) => false,
+            Origin::Link(Some(port)) => self.outside.contains(&port),
             // HBH gives back packets of the node itself, too.
             Origin::Link(None) => self.is_local(header.source),
         }
