@@ -1,5 +1,7 @@
 //! Scenarios whose speed is worth knowing; the caller holds the clock.
 
+pub mod manet;
+
 use std::net::SocketAddr;
 use std::time::Duration;
 

@@ -30,6 +30,10 @@ pub struct TunnelId(pub(crate) u32);
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct HfId(pub(crate) u32);
 
+/// A radio channel that stations share.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct RadioId(pub(crate) u32);
+
 impl NodeId {
     /// The place in the order in which nodes were added.
     #[must_use]
@@ -40,6 +44,14 @@ impl NodeId {
 
 impl HfId {
     /// The place in the order in which frequencies were added.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl RadioId {
+    /// The place in the order in which channels were added.
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize

@@ -76,7 +76,7 @@ impl Medium for Bus {
         self.addresses.get(&address).copied().map(LinkAddress::Port)
     }
 
-    fn neighbours(&self, port: PortId) -> Vec<Neighbour> {
+    fn neighbours(&self, _now: Time, port: PortId) -> Vec<Neighbour> {
         self.others(port).map(|port| Neighbour { port, cost: 1 }).collect()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::congestion::Algorithm;
+use super::algorithm::Algorithm;
 
 /// The parameters of a connection; the default is what current RFCs ask for.
 #[derive(Clone, Copy, Debug, PartialEq)]

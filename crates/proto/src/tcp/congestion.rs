@@ -1,38 +1,10 @@
 //! Congestion control: who decides how much may be in flight, behind one small trait.
 //!
-//! To add one, write its file, give it a variant in [`Algorithm`] and one in `Controller`.
+//! To add one, write its file, give it a variant in [`Algorithm`](super::Algorithm) and one in `Controller`.
 
 use std::time::Duration;
 
 use crate::time::Time;
-
-/// Which congestion control, with its own parameters.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Algorithm {
-    /// RFC 9438.
-    Cubic {
-        /// Whether a flow that lost ground gives way to newer ones (RFC 9438, 4.7).
-        fast_convergence: bool,
-        /// Whether the first slow start ends when the round-trip time grows (RFC 9406).
-        hystart: bool,
-    },
-    /// RFC 5681 and RFC 6582.
-    NewReno {
-        /// How acknowledgements open the window.
-        growth: Growth,
-    },
-}
-
-impl Algorithm {
-    /// CUBIC with all that its RFCs recommend.
-    pub const CUBIC: Self = Self::Cubic { fast_convergence: true, hystart: true };
-}
-
-impl Default for Algorithm {
-    fn default() -> Self {
-        Self::NewReno { growth: Growth::Octets { limit: 2 } }
-    }
-}
 
 /// How acknowledgements open the window.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -69,8 +41,11 @@ pub struct Ack {
     pub flight: u64,
     /// Octets in flight now.
     pub flight_after: u64,
-    /// The time from sending the last segment that it covers, when that was sent only once.
+    /// The time from sending the last segment that it covers, when each that it covers was sent only
+    /// once.
     pub rtt: Option<Duration>,
+    /// The same, even if other segments that it covers were sent more than once.
+    pub newest_rtt: Option<Duration>,
     /// The smoothed round-trip time.
     pub srtt: Option<Duration>,
     /// Whether the window, not the application or the peer, held the sender back.
@@ -80,6 +55,21 @@ pub struct Ack {
     /// Hops left in the packet that brought it.
     pub ttl: u8,
     /// The oldest segment still in flight.
+    pub head: Option<Head>,
+}
+
+/// An acknowledgement of nothing new, while something is in flight.
+#[derive(Clone, Copy, Debug)]
+pub struct Duplicate {
+    /// How many came in a row, with this one.
+    pub count: u32,
+    /// Whether so many mean a loss.
+    pub is_enough: bool,
+    /// Whether fast recovery is under way.
+    pub in_recovery: bool,
+    /// Whether the peer reports what it holds (RFC 2018): the window then needs no inflating.
+    pub has_sack: bool,
+    /// The oldest segment in flight.
     pub head: Option<Head>,
 }
 
@@ -106,15 +96,20 @@ pub trait CongestionControl {
     /// New data was acknowledged.
     fn on_ack(&mut self, now: Time, window: &mut Window, ack: &Ack) -> Verdict;
 
-    /// The `count`th duplicate acknowledgement came.
+    /// A duplicate acknowledgement came.
     fn on_duplicate(
         &mut self,
         _now: Time,
         _window: &mut Window,
-        _count: u32,
-        _head: Option<Head>,
+        _duplicate: &Duplicate,
     ) -> Verdict {
         Verdict::Continue
+    }
+
+    /// Whether it alone decides, without SACK, what is sent again on which acknowledgement and what
+    /// that does to the window: fast recovery (RFC 6582) then never starts, nor is `on_loss` called.
+    fn repairs_alone(&self) -> bool {
+        false
     }
 
     /// A segment is lost, and fast recovery starts; `flight` octets are outstanding.

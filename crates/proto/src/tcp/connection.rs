@@ -343,10 +343,10 @@ impl Connection {
         self.receiver.reassembly.readable()
     }
 
-    /// Whether a fast recovery is under way.
+    /// Whether a loss is being repaired that acknowledgements told of.
     #[must_use]
     pub fn is_recovering(&self) -> bool {
-        self.sender.reaction.recovery.is_some()
+        self.sender.reaction.is_repairing()
     }
 
     /// Our SYN is acknowledged and so is the peer's: data may flow.
@@ -371,7 +371,9 @@ impl Connection {
     pub(super) fn take_ack(&mut self, now: Time, report: &Acknowledgement, echo: Option<u32>) {
         let clock = self.clock;
         let is_echoed = |at: Time| echo == Some(clock.show(at));
-        match self.sender.handle_ack(now, report, is_echoed, &mut self.stats.feedback) {
+        let progress = self.sender.handle_ack(now, report, is_echoed, &mut self.stats.feedback);
+        self.stats.finding = self.sender.controller.finding();
+        match progress {
             Progress::Acked { restarts_timer } => {
                 self.timers.patience.reset(now);
                 if !self.sender.is_outstanding() {

@@ -1,14 +1,19 @@
 //! Which congestion control a connection has.
 
-use super::congestion::{Algorithm, CongestionControl};
+use super::adaptive_pacing::AdaptivePacing;
+use super::algorithm::{Algorithm, Finding};
+use super::congestion::CongestionControl;
 use super::cubic::Cubic;
 use super::newreno::NewReno;
+use super::vegas::Vegas;
 
 /// The congestion control of a connection.
 #[derive(Clone, Debug)]
 pub(super) enum Controller {
     Cubic(Cubic),
     NewReno(NewReno),
+    TcpAp(AdaptivePacing),
+    Vegas(Vegas),
 }
 
 impl Controller {
@@ -18,6 +23,8 @@ impl Controller {
                 Self::Cubic(Cubic::new(fast_convergence, hystart))
             }
             Algorithm::NewReno { growth } => Self::NewReno(NewReno::new(growth)),
+            Algorithm::TcpAp(config) => Self::TcpAp(AdaptivePacing::new(config)),
+            Algorithm::Vegas(config) => Self::Vegas(Vegas::new(config)),
         }
     }
 
@@ -26,6 +33,17 @@ impl Controller {
         match self {
             Self::Cubic(cubic) => cubic,
             Self::NewReno(newreno) => newreno,
+            Self::TcpAp(pacing) => pacing,
+            Self::Vegas(vegas) => vegas,
+        }
+    }
+
+    /// What the algorithm has found out.
+    pub(super) fn finding(&self) -> Finding {
+        match self {
+            Self::Cubic(_) | Self::NewReno(_) => Finding::Nothing,
+            Self::TcpAp(pacing) => Finding::TcpAp(pacing.finding()),
+            Self::Vegas(vegas) => Finding::Vegas(vegas.finding()),
         }
     }
 }

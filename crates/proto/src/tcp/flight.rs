@@ -30,6 +30,8 @@ pub(super) struct Landed {
     pub(super) echoed: Option<Time>,
     /// Whether any of them was sent more than once.
     pub(super) is_ambiguous: bool,
+    /// Whether the newest was.
+    pub(super) is_newest_again: bool,
 }
 
 impl Flight {
@@ -57,6 +59,7 @@ impl Flight {
         while let Some(sent) = self.0.front().copied().filter(|sent| sent.to <= una) {
             landed.oldest = landed.oldest.or(Some(sent.last_at));
             landed.newest = Some(sent.last_at);
+            landed.is_newest_again = sent.is_again;
             if sent.is_again && !landed.is_ambiguous {
                 landed.is_ambiguous = true;
                 landed.echoed = None;

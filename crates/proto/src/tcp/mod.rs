@@ -17,7 +17,9 @@
 //! to the one, `reassembly` what payload means to the other; `input`, `output` and `timeouts` are
 //! the state machine around them.
 
+pub mod adaptive_pacing;
 mod agreed;
+mod algorithm;
 mod clock;
 mod config;
 mod congestion;
@@ -50,13 +52,15 @@ mod syn;
 mod tests;
 mod timeouts;
 mod timers;
+pub mod vegas;
 pub mod wire;
 
+pub use algorithm::{Algorithm, Finding};
 pub use config::{
     Config, Congestion, DelayedAck, FullAck, InitialWindow, IpFields, KeepAlive, Limit,
     LossRecovery, Offer, Rto,
 };
-pub use congestion::{Ack, Algorithm, CongestionControl, Growth, Head, Verdict, Window};
+pub use congestion::{Ack, CongestionControl, Duplicate, Growth, Head, Verdict, Window};
 pub use connection::Connection;
 pub use cubic::Cubic;
 pub use event::{Event, State, TimedOut};

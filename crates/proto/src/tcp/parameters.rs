@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use super::adaptive_pacing::{self, parameters as tcp_ap};
+use super::algorithm::Algorithm;
 use super::config::{Config, FullAck, KeepAlive};
-use super::congestion::Algorithm;
 use super::spelling::{
     GROWTH, INITIAL_WINDOW, LIMIT, algorithm, limit, set_growth, set_parsed, shown_growth,
     shown_limit, shown_window, window,
 };
+use super::vegas::{self, parameters as of_vegas};
 use crate::parameter::{Kind, Parameter, Rule, Table, Value, named, names, word};
 
 /// What users may set of TCP.
@@ -199,12 +201,17 @@ pub static PARAMETERS: Table<Config> = Table {
         ),
         Parameter::new(
             "algorithm",
-            Kind::Word(&["new-reno", "cubic"]),
-            "Which congestion control: RFC 5681, or RFC 9438 with all that its RFCs recommend.",
+            Kind::Word(&["new-reno", "cubic", "tcp-ap", "vegas"]),
+            "Which congestion control: RFC 5681, RFC 9438 with all that its RFCs recommend, TCP \
+             with adaptive pacing, or TCP Vegas.",
             |it| algorithm(it.congestion.algorithm),
             |it, to| {
-                it.congestion.algorithm =
-                    if to.text() == "cubic" { Algorithm::CUBIC } else { Algorithm::default() }
+                it.congestion.algorithm = match to.text() {
+                    "cubic" => Algorithm::CUBIC,
+                    "tcp-ap" => Algorithm::TcpAp(adaptive_pacing::Config::default()),
+                    "vegas" => Algorithm::Vegas(vegas::Config::default()),
+                    _ => Algorithm::default(),
+                }
             },
         ),
         Parameter::<Config>::new(
@@ -215,8 +222,8 @@ pub static PARAMETERS: Table<Config> = Table {
             |it| shown_growth(it.congestion.algorithm),
             |it, to| set_growth(it, &to),
         )
-        .only_with("algorithm = \"new-reno\"", |it| {
-            matches!(it.congestion.algorithm, Algorithm::NewReno { .. })
+        .only_with("algorithm = \"new-reno\" or \"tcp-ap\"", |it| {
+            matches!(it.congestion.algorithm, Algorithm::NewReno { .. } | Algorithm::TcpAp(_))
         }),
         Parameter::<Config>::new(
             "fast-convergence",
@@ -224,7 +231,7 @@ pub static PARAMETERS: Table<Config> = Table {
             "Whether a flow that lost ground gives way to newer ones (RFC 9438, 4.7).",
             |it| match it.congestion.algorithm {
                 Algorithm::Cubic { fast_convergence, .. } => fast_convergence.into(),
-                Algorithm::NewReno { .. } => Value::Absent,
+                _ => Value::Absent,
             },
             |it, to| {
                 if let Algorithm::Cubic { fast_convergence, .. } = &mut it.congestion.algorithm {
@@ -239,7 +246,7 @@ pub static PARAMETERS: Table<Config> = Table {
             "Whether the first slow start ends when the round-trip time grows (RFC 9406).",
             |it| match it.congestion.algorithm {
                 Algorithm::Cubic { hystart, .. } => hystart.into(),
-                Algorithm::NewReno { .. } => Value::Absent,
+                _ => Value::Absent,
             },
             |it, to| {
                 if let Algorithm::Cubic { hystart, .. } = &mut it.congestion.algorithm {
@@ -248,6 +255,24 @@ pub static PARAMETERS: Table<Config> = Table {
             },
         )
         .only_with(CUBIC, is_cubic),
+        of_vegas::VARIANT,
+        of_vegas::ALPHA,
+        of_vegas::BETA,
+        of_vegas::GAMMA,
+        of_vegas::REBASE,
+        tcp_ap::VARIANT,
+        tcp_ap::HOPS,
+        tcp_ap::HOP_COUNT_MODE,
+        tcp_ap::WIRED_HOPS,
+        tcp_ap::REACH,
+        tcp_ap::SHORT_PATH,
+        tcp_ap::INITIAL_INTERVAL,
+        tcp_ap::ALPHA,
+        tcp_ap::HISTORY,
+        tcp_ap::VARIATION,
+        tcp_ap::DELAY_BOUND,
+        tcp_ap::LINK_RATE,
+        tcp_ap::OVERHEAD,
         Parameter::new(
             "initial-window",
             INITIAL_WINDOW,
@@ -400,11 +425,14 @@ pub static PARAMETERS: Table<Config> = Table {
             |it, to| it.ip.dont_fragment = to.flag(),
         ),
     ],
-    rules: &[Rule {
-        names: &["rto.min", "rto.max"],
-        allowed: "rto.min is at most rto.max",
-        holds: |it| it.rto.min <= it.rto.max,
-    }],
+    rules: &[
+        Rule {
+            names: &["rto.min", "rto.max"],
+            allowed: "rto.min is at most rto.max",
+            holds: |it| it.rto.min <= it.rto.max,
+        },
+        of_vegas::BOUNDS,
+    ],
 };
 
 const CUBIC: &str = "algorithm = \"cubic\"";
@@ -431,8 +459,12 @@ mod tests {
     fn each_row_sets_what_it_says() {
         let mut cubic = Config::default();
         cubic.congestion.algorithm = Algorithm::CUBIC;
+        let mut vegas = Config::default();
+        vegas.congestion.algorithm = Algorithm::Vegas(vegas::Config::default());
+        let mut pacing = Config::default();
+        pacing.congestion.algorithm = Algorithm::TcpAp(adaptive_pacing::Config::default());
 
-        prove(&PARAMETERS, &[Config::default(), cubic]);
+        prove(&PARAMETERS, &[Config::default(), cubic, vegas, pacing]);
     }
 
     #[test]
@@ -446,7 +478,7 @@ mod tests {
         };
         let refused = PARAMETERS.apply(&mut config, given).unwrap_err();
 
-        assert_eq!(refused.what, "it is for algorithm = \"new-reno\"");
+        assert_eq!(refused.what, "it is for algorithm = \"new-reno\" or \"tcp-ap\"");
         assert_eq!(refused.names, ["growth"]);
     }
 }

@@ -7,6 +7,8 @@ use crate::time::Time;
 #[derive(Clone, Debug)]
 pub(super) struct Reaction {
     pub(super) recovery: Option<Recovery>,
+    /// The congestion control had the oldest segment sent again, without a recovery.
+    pub(super) repairs: bool,
     /// What was before a timeout that may have been needless.
     pub(super) undo: Option<Undo>,
     /// No fast retransmit before the peer has acknowledged up to here.
@@ -23,12 +25,18 @@ impl Reaction {
     pub(super) fn new(iss: Seq) -> Self {
         Self {
             recovery: None,
+            repairs: false,
             undo: None,
             recover: iss,
             reduced_until: iss,
             duplicates: 0,
             limited: 0,
         }
+    }
+
+    /// Whether a loss was found that is not yet repaired.
+    pub(super) fn is_repairing(&self) -> bool {
+        self.recovery.is_some() || self.repairs
     }
 }
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::config::FullAck;
-use super::congestion::{Ack, Verdict, Window};
+use super::congestion::{Ack, Duplicate, Verdict, Window};
 use super::reaction::{Recovery, Undo};
 use super::sender::{Kind, Next, Plan, Sender, Wait};
 use super::seq::Seq;
@@ -59,28 +59,45 @@ impl Sender {
         }
         self.reaction.duplicates += 1;
         stats.duplicate_acks += 1;
-        if self.reaction.recovery.is_some() {
+        self.handle_duplicate(now, stats)
+    }
+
+    fn handle_duplicate(&mut self, now: Time, stats: &mut Feedback) -> Progress {
+        let count = self.reaction.duplicates;
+        let duplicate = Duplicate {
+            count,
+            is_enough: count >= self.config.recovery.duplicate_threshold.max(1)
+                || self.is_head_lost(),
+            in_recovery: self.reaction.recovery.is_some(),
+            has_sack: self.sack,
+            head: self.flight.head(),
+        };
+        let repairs_alone = self.repairs_alone();
+        if repairs_alone && !self.may_recover() {
+            return Progress::None;
+        }
+        let verdict = self.controller.get().on_duplicate(now, &mut self.window, &duplicate);
+        let is_due = verdict == Verdict::Retransmit;
+        self.head_due |= is_due;
+        if repairs_alone {
+            if is_due {
+                stats.fast_retransmits += 1;
+                self.reaction.repairs = true;
+            }
+            return if is_due { Progress::Lost } else { Progress::None };
+        }
+        if duplicate.in_recovery {
             if !self.sack {
                 self.window.cwnd += self.window.mss;
             }
             return Progress::None;
         }
-        let head = self.flight.head();
-        let verdict = self.controller.get().on_duplicate(
-            now,
-            &mut self.window,
-            self.reaction.duplicates,
-            head,
-        );
-        if verdict == Verdict::Retransmit {
-            self.head_due = true;
-        }
-        if self.reaction.duplicates >= self.config.recovery.duplicate_threshold.max(1)
-            || self.is_head_lost()
-        {
-            return self.enter_recovery(now, stats);
-        }
-        Progress::None
+        if duplicate.is_enough { self.enter_recovery(now, stats) } else { Progress::None }
+    }
+
+    /// Whether losses are the controller's to repair; SACK knows them better.
+    fn repairs_alone(&mut self) -> bool {
+        !self.sack && self.controller.get().repairs_alone()
     }
 
     /// Returns how many octets the blocks report for the first time.
@@ -123,7 +140,7 @@ impl Sender {
         if self.sack && !self.board.is_empty() {
             self.board.judge(self.config.recovery.duplicate_threshold.max(1), self.window.mss);
         }
-        let rtt = self.take_time(now, report, is_echoed, stats);
+        let (rtt, newest_rtt) = self.take_time(now, report, is_echoed, stats);
         if was_syn {
             return Progress::Acked { restarts_timer: true };
         }
@@ -133,15 +150,16 @@ impl Sender {
             flight,
             flight_after: self.max.since(self.una),
             rtt,
+            newest_rtt,
             srtt: self.rtt.srtt(),
             is_window_limited: self.is_window_limited(flight),
             in_recovery: self.reaction.recovery.is_some(),
             ttl: report.ttl,
             head: self.flight.head(),
         };
-        if self.controller.get().on_ack(now, &mut self.window, &ack) == Verdict::Retransmit {
-            self.head_due = self.max > self.una;
-        }
+        let verdict = self.controller.get().on_ack(now, &mut self.window, &ack);
+        self.head_due |= verdict == Verdict::Retransmit && self.max > self.una;
+        self.reaction.repairs = self.head_due && self.repairs_alone();
         let Some(recovery) = self.reaction.recovery else {
             self.reaction.duplicates = 0;
             self.reaction.limited = 0;
@@ -159,14 +177,14 @@ impl Sender {
 
     /// RFC 6298: at most one round-trip time from an acknowledgement, and none that is ambiguous
     /// (Karn). Returns that of the newest segment covered, which no delayed acknowledgement
-    /// stretches.
+    /// stretches, and the same if only that segment is not ambiguous.
     fn take_time(
         &mut self,
         now: Time,
         report: &Acknowledgement,
         is_echoed: impl Fn(Time) -> bool,
         stats: &mut Feedback,
-    ) -> Option<Duration> {
+    ) -> (Option<Duration>, Option<Duration>) {
         let landed = self.flight.land(report.ack, is_echoed);
         let clear = |at: Option<Time>| at.filter(|_| !landed.is_ambiguous);
         // An echo of an earlier copy may be a late answer to that, or, when the answer was lost, one
@@ -184,7 +202,8 @@ impl Sender {
         } else if self.config.rto.forgive {
             self.rtt.start();
         }
-        clear(landed.newest).map(|at| now.since(at))
+        let newest = landed.newest.filter(|_| !landed.is_newest_again);
+        (clear(landed.newest).map(|at| now.since(at)), newest.map(|at| now.since(at)))
     }
 
     /// RFC 3522: what is acknowledged left before the timer expired, so it was only late.
@@ -291,6 +310,7 @@ impl Sender {
         let flight = self.max.since(self.una) - self.reaction.limited;
         self.controller.get().on_timeout(now, &mut self.window, flight, is_first);
         self.reaction.recovery = None;
+        self.reaction.repairs = false;
         self.reaction.recover = self.max;
         self.reaction.duplicates = 0;
         self.reaction.limited = 0;

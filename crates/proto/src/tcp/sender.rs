@@ -320,14 +320,14 @@ impl Sender {
     fn is_limited(&self, plan: Plan) -> bool {
         plan.kind == Kind::New
             && self.reaction.duplicates > 0
-            && self.reaction.recovery.is_none()
+            && !self.reaction.is_repairing()
             && plan.end().since(self.una) > self.window.cwnd
     }
 
     /// How far the first duplicate acknowledgements stretch the window without SACK (RFC 3042).
     fn limited_allowance(&self) -> u64 {
         let is_early =
-            !self.sack && self.reaction.recovery.is_none() && self.config.recovery.limited_transmit;
+            !self.sack && !self.reaction.is_repairing() && self.config.recovery.limited_transmit;
         if is_early { u64::from(self.reaction.duplicates.min(2)) * self.window.mss } else { 0 }
     }
 

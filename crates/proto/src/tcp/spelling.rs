@@ -1,7 +1,8 @@
 //! How algorithms, windows and limits are written.
 
+use super::algorithm::Algorithm;
 use super::config::{Config, InitialWindow, Limit};
-use super::congestion::{Algorithm, Growth};
+use super::congestion::Growth;
 use crate::parameter::{Kind, Value};
 use crate::quantity::Span;
 
@@ -41,6 +42,8 @@ pub(super) fn algorithm(algorithm: Algorithm) -> Value {
     let name = match algorithm {
         Algorithm::Cubic { .. } => "cubic",
         Algorithm::NewReno { .. } => "new-reno",
+        Algorithm::TcpAp(_) => "tcp-ap",
+        Algorithm::Vegas(_) => "vegas",
     };
     Value::Text(name.to_owned())
 }
@@ -53,17 +56,24 @@ fn growth(text: &str) -> Option<Growth> {
 }
 
 pub(super) fn set_growth(config: &mut Config, to: &Value) {
-    if let Some(growth) = growth(to.text()) {
-        config.congestion.algorithm = Algorithm::NewReno { growth };
+    let Some(read) = growth(to.text()) else { return };
+    match &mut config.congestion.algorithm {
+        Algorithm::NewReno { growth } => *growth = read,
+        Algorithm::TcpAp(pacing) => pacing.growth = read,
+        Algorithm::Cubic { .. } | Algorithm::Vegas(_) => {}
     }
 }
 
 pub(super) fn shown_growth(algorithm: Algorithm) -> Value {
-    match algorithm {
-        Algorithm::Cubic { .. } => Value::Absent,
-        Algorithm::NewReno { growth: Growth::Octets { limit } } => Value::Text(limit.to_string()),
-        Algorithm::NewReno { growth: Growth::PerAck } => Value::Text("per-ack".to_owned()),
-    }
+    let growth = match algorithm {
+        Algorithm::Cubic { .. } | Algorithm::Vegas(_) => return Value::Absent,
+        Algorithm::NewReno { growth } => growth,
+        Algorithm::TcpAp(pacing) => pacing.growth,
+    };
+    Value::Text(match growth {
+        Growth::Octets { limit } => limit.to_string(),
+        Growth::PerAck => "per-ack".to_owned(),
+    })
 }
 
 pub(super) fn window(text: &str) -> Option<InitialWindow> {

@@ -1,5 +1,7 @@
 //! What happened, counted.
 
+use super::algorithm::Finding;
+
 /// Counters of a connection.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Stats {
@@ -11,6 +13,8 @@ pub struct Stats {
     pub received: Received,
     /// Changes of the path MTU.
     pub mtu_changes: u64,
+    /// What the congestion control has found out.
+    pub finding: Finding,
 }
 
 /// What was sent.

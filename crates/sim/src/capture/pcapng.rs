@@ -28,6 +28,8 @@ pub enum LinkType {
     Ip,
     /// STANAG 5066 D_PDUs, from their synchronisation octets on.
     DPdu,
+    /// Frames of IEEE 802.11 behind a radiotap header.
+    Radiotap,
 }
 
 /// Which way a packet passed the interface.
@@ -56,6 +58,7 @@ pub(super) fn interface(name: &str, carries: LinkType, out: &mut Vec<u8>) {
     let link_type: u16 = match carries {
         LinkType::Ip => 101,
         LinkType::DPdu => 237,
+        LinkType::Radiotap => 127,
     };
     block(INTERFACE, out, |out| {
         out.extend_from_slice(&link_type.to_le_bytes());

@@ -43,6 +43,8 @@ pub struct Engine {
     pub(crate) ports: Vec<Port>,
     /// Ports whose nodes are to be told that they may transmit.
     pub(crate) ready: VecDeque<PortId>,
+    /// Packets that media could not bring to their receivers.
+    pub(crate) failed: VecDeque<Failure>,
     pub(crate) trace: Trace,
     pub(crate) captures: Vec<Capture>,
     /// Counters for each flow, when asked for.
@@ -52,6 +54,14 @@ pub struct Engine {
     media: Vec<Attached>,
     /// What the next packet is written to: most who are asked for one have none.
     spare: Vec<u8>,
+}
+
+/// A packet that its medium could not bring to its receiver.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Failure {
+    pub(crate) from: PortId,
+    pub(crate) to: LinkAddress,
+    pub(crate) packet: PacketId,
 }
 
 /// A medium and the order of its events.
@@ -91,6 +101,16 @@ impl Engine {
         let port = self.ready.pop_front()?;
         self.ports[port.index()].awaits_idle &= !self.is_idle(port);
         Some(port)
+    }
+
+    /// Ends a packet that reached nobody; it counts as lost by the port that sent it.
+    pub(crate) fn lose(&mut self, from: PortId, packet: PacketId) {
+        let octets = self.packets.get(packet);
+        self.ports[from.index()].counters.lost.add(octets.len());
+        if let Some(flows) = &mut self.flows {
+            flows.add_lost(octets);
+        }
+        self.packets.remove(packet);
     }
 
     /// The time.
@@ -213,7 +233,15 @@ impl Engine {
         port: PortId,
         act: impl FnOnce(&mut M, &mut Delivery<'_>) -> T,
     ) -> Option<T> {
-        let medium = self.ports[port.index()].medium;
+        self.on_medium(self.ports[port.index()].medium, act)
+    }
+
+    /// Acts on a medium; `None` where it is of another kind.
+    pub(crate) fn on_medium<M: Medium, T>(
+        &mut self,
+        medium: MediumId,
+        act: impl FnOnce(&mut M, &mut Delivery<'_>) -> T,
+    ) -> Option<T> {
         self.with_medium(medium, None, |medium, delivery| {
             let medium: &mut dyn Any = medium;
             medium.downcast_mut::<M>().map(|medium| act(medium, delivery))
@@ -226,10 +254,22 @@ impl Engine {
         node: Option<&mut Sequence>,
         act: impl FnOnce(&mut dyn Medium, &mut Delivery<'_>) -> T,
     ) -> T {
-        let Self { now, queue, packets, ports, flows, ready, media, .. } = self;
+        let Self { now, queue, packets, ports, flows, ready, failed, captures, media, .. } = self;
         let Attached { medium: it, sequence: own } = &mut media[medium.0 as usize];
         let now = *now;
-        let mut delivery = Delivery { now, medium, queue, packets, ports, flows, ready, node, own };
+        let mut delivery = Delivery {
+            now,
+            medium,
+            queue,
+            packets,
+            ports,
+            flows,
+            ready,
+            failed,
+            captures,
+            node,
+            own,
+        };
         act(&mut **it, &mut delivery)
     }
 }

@@ -4,6 +4,18 @@
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PacketId(u32);
 
+impl PacketId {
+    /// A number for media whose cores know packets by one.
+    pub(crate) fn token(self) -> u32 {
+        self.0
+    }
+
+    /// The packet with this number.
+    pub(crate) fn of_token(token: u32) -> Self {
+        Self(token)
+    }
+}
+
 /// An arena of packets whose buffers are used again.
 ///
 /// A packet may be shared, as when several ports hear one transmission. Who receives one asks for

@@ -4,11 +4,14 @@ use std::collections::VecDeque;
 
 use proto::time::Time;
 
+use crate::capture::{Capture, Direction};
+use crate::engine::Failure;
 use crate::engine::packets::{PacketId, Packets};
 use crate::engine::port::Port;
 use crate::engine::queue::{Event, Kind, Queue, Sequence};
 use crate::flows::Flows;
 use crate::ids::{MediumId, PortId};
+use crate::medium::LinkAddress;
 
 /// What a medium can do to the world while it handles a packet or an event.
 #[derive(Debug)]
@@ -21,6 +24,9 @@ pub struct Delivery<'a> {
     pub(crate) flows: &'a mut Option<Flows>,
     /// Ports whose nodes are to be told that they may transmit.
     pub(crate) ready: &'a mut VecDeque<PortId>,
+    /// Packets that could not be brought to their receivers.
+    pub(crate) failed: &'a mut VecDeque<Failure>,
+    pub(crate) captures: &'a mut [Capture],
     /// Of the node that transmits; `None` while the medium handles an event.
     pub(crate) node: Option<&'a mut Sequence>,
     /// The medium's own.
@@ -60,6 +66,21 @@ impl Delivery<'_> {
             flows.add_lost(octets);
         }
         self.packets.remove(packet);
+    }
+
+    /// Gives a packet back to the node that sent it, because it is known not to have reached `to`.
+    pub fn fail(&mut self, from: PortId, to: LinkAddress, packet: PacketId) {
+        self.failed.push_back(Failure { from, to, packet });
+    }
+
+    /// Ends a packet for one who has it, and has no use for it any more.
+    pub fn release(&mut self, packet: PacketId) {
+        self.packets.remove(packet);
+    }
+
+    /// Writes a frame of the medium's own to a capture file.
+    pub(crate) fn capture(&mut self, capture: usize, interface: u32, frame: &[u8]) {
+        self.captures[capture].write(self.now, interface, Direction::Out, frame);
     }
 
     /// Lets a port transmit again from `at` on; [`Time::MAX`] while that is not known.

@@ -11,11 +11,14 @@
 
 mod delivery;
 pub mod hf;
+pub mod radio;
 pub mod wire;
 
 use std::any::Any;
 use std::fmt::Debug;
 use std::net::IpAddr;
+
+use proto::time::Time;
 
 use crate::engine::packets::PacketId;
 use crate::ids::PortId;
@@ -27,7 +30,7 @@ pub use delivery::Delivery;
 /// The engine calls `attach` and `handle_address` while a network is built. In a run it calls
 /// `transmit` with a packet of an idle port, and `handle_event` with what the medium asked for by
 /// [`Delivery::wake`]. For each packet the medium calls [`Delivery::deliver`] once for every
-/// receiver, or [`Delivery::lose`]; and [`Delivery::set_idle`] when the port may transmit again,
+/// receiver, or [`Delivery::lose`], or [`Delivery::fail`] when it knows that the receiver did not get it; and [`Delivery::set_idle`] when the port may transmit again,
 /// at once or from an event of its own.
 pub trait Medium: Any + Debug + Send {
     /// Takes a port, which is idle.
@@ -51,8 +54,13 @@ pub trait Medium: Any + Debug + Send {
     /// Whom a port reaches that sends to the neighbour with this address.
     fn resolve(&self, port: PortId, address: IpAddr) -> Option<LinkAddress>;
 
-    /// The ports that hear a port directly, as far as shortest paths and HBH are to use them.
-    fn neighbours(&self, port: PortId) -> Vec<Neighbour>;
+    /// The ports that hear a port directly now, as far as shortest paths and HBH are to use them.
+    fn neighbours(&self, now: Time, port: PortId) -> Vec<Neighbour>;
+
+    /// Whether a port has neighbours, now or later: where neighbours come and go, also while none is near.
+    fn has_neighbours(&self, now: Time, port: PortId) -> bool {
+        !self.neighbours(now, port).is_empty()
+    }
 
     /// How many packets are inside of it, beside those that an event will deliver.
     fn under_way(&self) -> usize {

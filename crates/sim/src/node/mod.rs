@@ -31,6 +31,7 @@ use crate::app::App;
 use crate::counters::NodeCounters;
 use crate::engine::{Engine, Kind, PacketId, Sequence};
 use crate::ids::{NodeId, PortId};
+use crate::medium::LinkAddress;
 
 use deadlines::{DeadlineId, Deadlines, Owner};
 pub use endpoint::CodingReport;
@@ -111,6 +112,20 @@ impl Node {
     pub(crate) fn handle_idle(&mut self, engine: &mut Engine, interface: usize) {
         self.pump(engine, interface);
         self.touch_senders(engine, interface);
+        self.settle(engine);
+    }
+
+    /// Takes back a packet that an interface's medium could not bring to a neighbour.
+    pub(crate) fn handle_failed(
+        &mut self,
+        engine: &mut Engine,
+        interface: usize,
+        to: LinkAddress,
+        packet: PacketId,
+    ) {
+        if !self.offer_unsent(engine, interface, to, packet) {
+            engine.lose(self.interfaces[interface].port, packet);
+        }
         self.settle(engine);
     }
 

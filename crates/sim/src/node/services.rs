@@ -55,7 +55,7 @@ impl Node {
     /// Tells all services what is known of an interface.
     pub(super) fn tell_interface(&mut self, engine: &Engine, index: usize) {
         let Interface { port, ref addresses, is_up, ref config, .. } = self.interfaces[index];
-        let has_neighbours = !engine.medium_of(port).neighbours(port).is_empty();
+        let has_neighbours = engine.medium_of(port).has_neighbours(engine.now, port);
         let attachment = Attachment { port, addresses, mtu: config.mtu, is_up, has_neighbours };
         for running in &mut self.services.running {
             running.service.handle_interface(engine.now, index, &attachment);
@@ -183,6 +183,22 @@ impl Node {
             let is_its = running.service.handle_error(now, flow, octets, error);
             running.is_touched |= is_its;
             is_its
+        })
+    }
+
+    /// Offers a packet that could not be brought to a neighbour; false if no service has taken it.
+    #[must_use]
+    pub(super) fn offer_unsent(
+        &mut self,
+        engine: &mut Engine,
+        interface: usize,
+        to: LinkAddress,
+        packet: PacketId,
+    ) -> bool {
+        self.services.running.iter_mut().any(|running| {
+            let is_taken = running.service.handle_unsent(engine, interface, to, packet);
+            running.is_touched |= is_taken;
+            is_taken
         })
     }
 

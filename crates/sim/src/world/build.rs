@@ -160,7 +160,7 @@ impl World {
     fn towards(&self, node: NodeId, via: NodeId) -> Option<(PortId, IpAddr)> {
         let ports = self.nodes[node.index()].interfaces.iter().map(|interface| interface.port);
         ports.into_iter().find_map(|near| {
-            let neighbours = self.engine.medium_of(near).neighbours(near);
+            let neighbours = self.engine.medium_of(near).neighbours(self.engine.now, near);
             let far = neighbours.into_iter().find(|far| self.node_of(far.port) == via)?;
             Some((near, self.interface(far.port).addresses.first().copied()?))
         })

@@ -4,6 +4,7 @@ mod build;
 mod captures;
 mod hf;
 mod plan;
+mod radio;
 mod report;
 mod routes;
 mod tcpnc;
@@ -16,7 +17,7 @@ use std::net::IpAddr;
 use proto::time::Time;
 
 use crate::app::App;
-use crate::engine::{Engine, Kind, Port, Sequence};
+use crate::engine::{Engine, Failure, Kind, Port, Sequence};
 use crate::flows::Flows;
 use crate::ids::{AppId, LinkId, MediumId, NodeId, PortId};
 use crate::node::{Interface, Node};
@@ -43,6 +44,8 @@ pub struct World {
     links: Vec<[PortId; 2]>,
     /// The medium and the ports of each HF frequency.
     frequencies: Vec<(MediumId, Vec<PortId>)>,
+    /// The medium and the ports of each radio channel.
+    radios: Vec<(MediumId, Vec<PortId>)>,
     /// How many there are.
     tunnels: u16,
     /// Where each application runs: its node, and its index there.
@@ -61,6 +64,7 @@ impl World {
             nodes: Vec::new(),
             links: Vec::new(),
             frequencies: Vec::new(),
+            radios: Vec::new(),
             tunnels: 0,
             apps: Vec::new(),
             sequence: Sequence::WORLD,
@@ -162,11 +166,19 @@ impl World {
         interfaces.iter().flat_map(|interface| interface.addresses.iter().copied())
     }
 
-    /// Lets nodes act that a medium has called to a port.
+    /// Lets nodes act that a medium has called to a port, or gives a packet back to. These come first: what
+    /// they learn of a neighbour tells where the next packet goes.
     fn call_ready(&mut self) {
-        while let Some(port) = self.engine.pop_ready() {
-            let Port { node, interface, .. } = self.engine.ports[port.index()];
-            self.nodes[node.index()].handle_call(&mut self.engine, interface);
+        loop {
+            if let Some(Failure { from, to, packet }) = self.engine.failed.pop_front() {
+                let Port { node, interface, .. } = self.engine.ports[from.index()];
+                self.nodes[node.index()].handle_failed(&mut self.engine, interface, to, packet);
+            } else if let Some(port) = self.engine.pop_ready() {
+                let Port { node, interface, .. } = self.engine.ports[port.index()];
+                self.nodes[node.index()].handle_call(&mut self.engine, interface);
+            } else {
+                return;
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use proto::ip::Prefix;
 
 use super::World;
 use crate::engine::Port;
-use crate::ids::{LinkId, NodeId};
+use crate::ids::{LinkId, NodeId, PortId};
 
 /// A change at a time.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,6 +15,10 @@ pub enum Change {
     LinkDown(LinkId),
     /// The ends of the link notice that it is up.
     LinkUp(LinkId),
+    /// The radio behind this port is switched off, and its node notices.
+    RadioOff(PortId),
+    /// The radio behind this port is switched on, and its node notices.
+    RadioOn(PortId),
     /// A node gets a route through a neighbour.
     Route {
         /// Whose route.
@@ -41,6 +45,8 @@ impl World {
             Change::AutoRoutes => self.auto_routes(),
             Change::LinkDown(link) => self.set_link(link, false),
             Change::LinkUp(link) => self.set_link(link, true),
+            Change::RadioOff(port) => self.set_radio(port, false),
+            Change::RadioOn(port) => self.set_radio(port, true),
             Change::Route { node, prefix, via, metric } => {
                 self.route(node, prefix, via, metric);
             }

@@ -77,7 +77,7 @@ impl World {
         let up = self.nodes[node].interfaces.iter().filter(|interface| interface.is_up);
         let edges = up.flat_map(|interface| {
             let near = interface.port;
-            let neighbours = self.engine.medium_of(near).neighbours(near);
+            let neighbours = self.engine.medium_of(near).neighbours(self.engine.now, near);
             neighbours.into_iter().filter(|far| self.interface(far.port).is_up).map(move |far| {
                 let (far, cost) = (far.port, u64::from(far.cost));
                 Edge { to: self.node_of(far).index(), cost, near, far }

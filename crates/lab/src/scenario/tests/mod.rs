@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use proto::tcp::Algorithm;
+use proto::tcp::{Algorithm, Growth, adaptive_pacing, vegas};
 
 use super::Plan;
 
@@ -117,10 +117,59 @@ fn parameters_out_of_range_are_refused() {
     assert!(tcp("rto = { min = \"2s\", max = \"1s\" }").ends_with("rto.min is at most rto.max"));
     assert_eq!(
         tcp("algorithm = \"cubic\", growth = \"per-ack\""),
-        "x.toml:21: tcp.options.growth: it is for algorithm = \"new-reno\""
+        "x.toml:21: tcp.options.growth: it is for algorithm = \"new-reno\" or \"tcp-ap\""
     );
     assert!(tcp("hystart = true").ends_with("hystart: it is for algorithm = \"cubic\""));
-    assert!(tcp("algorithm = \"bic\"").ends_with("\"new-reno\" or \"cubic\""));
+    assert!(tcp("algorithm = \"bic\"").ends_with("\"cubic\", \"tcp-ap\" or \"vegas\""));
+    assert!(tcp("vegas = { alpha = 3 }").ends_with("vegas.alpha: it is for algorithm = \"vegas\""));
+    assert!(
+        tcp("algorithm = \"vegas\", tcp-ap = { reach = 3 }")
+            .ends_with("tcp-ap.reach: it is for algorithm = \"tcp-ap\"")
+    );
+    assert!(
+        tcp("algorithm = \"vegas\", vegas = { alpha = 5 }")
+            .ends_with("vegas.alpha is at most vegas.beta")
+    );
+}
+
+#[test]
+fn vegas_and_tcp_ap_come_as_published_unless_told() {
+    let congestion = |options: &str| {
+        let text =
+            CHAIN.replace("octets = 100_000", &format!("octets = 1\noptions = {{ {options} }}"));
+        parse(&text).expect("a scenario").transfers[0].tcp.congestion.algorithm
+    };
+
+    assert_eq!(
+        congestion("algorithm = \"vegas\""),
+        Algorithm::Vegas(vegas::Config::of(vegas::Variant::Published))
+    );
+    assert_eq!(
+        congestion(
+            "algorithm = \"vegas\", vegas = { variant = \"ns-2\", beta = 2, rebase = \"hops\" }"
+        ),
+        Algorithm::Vegas(vegas::Config {
+            beta: 2.0,
+            rebase: vegas::Rebase::Hops,
+            ..vegas::Config::of(vegas::Variant::Ns2)
+        })
+    );
+    assert_eq!(
+        congestion(
+            "algorithm = \"tcp-ap\", growth = \"per-ack\", \
+             tcp-ap = { variant = \"ns-2\", hops = \"3\", wired-hops = 1, link-rate = \"1mbit\" }"
+        ),
+        Algorithm::TcpAp(adaptive_pacing::Config {
+            growth: Growth::PerAck,
+            hops: adaptive_pacing::Hops {
+                source: adaptive_pacing::HopSource::Fixed(3),
+                mode: adaptive_pacing::HopCountMode::WirelessOnly,
+                wired: 1,
+            },
+            link_bits_per_s: 1_000_000,
+            ..adaptive_pacing::Config::of(adaptive_pacing::Variant::Ns2)
+        })
+    );
 }
 
 #[test]

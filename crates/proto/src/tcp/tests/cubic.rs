@@ -204,6 +204,7 @@ impl Path {
                 flight: self.window.cwnd,
                 flight_after: self.window.cwnd,
                 rtt: Some(self.rtt),
+                newest_rtt: Some(self.rtt),
                 srtt: Some(self.rtt),
                 is_window_limited: self.is_window_limited,
                 in_recovery: false,

@@ -3,11 +3,13 @@
 use proptest::prelude::*;
 
 use super::pair::{CLIENT, SERVER, address};
+use super::transfer::algorithms;
 use crate::contract::harness::{self, Core};
 use crate::ip::{self, icmp};
 use crate::rng::Rng;
 use crate::tcp::{
-    Config, Connection, Flags, LossRecovery, Offer, Options, SackBlocks, Segment, State, Timestamps,
+    Config, Congestion, Connection, Flags, LossRecovery, Offer, Options, SackBlocks, Segment,
+    State, Timestamps,
 };
 use crate::time::Time;
 
@@ -48,9 +50,10 @@ proptest! {
     fn no_sequence_of_events_breaks_a_connection(
         is_passive: bool,
         options: [bool; 6],
+        algorithm in algorithms(),
         steps in harness::steps(acts()),
     ) {
-        let config = Config { offer: Offer { timestamps: options[0], sack: options[1], window_scaling: options[2], ecn: options[3], ..Offer::default() }, nagle: options[4], recovery: LossRecovery { limited_transmit: options[5], ..LossRecovery::default() }, send_buffer: BUFFER, receive_buffer: BUFFER, max_holes: 4, ..Config::default() };
+        let config = Config { offer: Offer { timestamps: options[0], sack: options[1], window_scaling: options[2], ecn: options[3], ..Offer::default() }, nagle: options[4], recovery: LossRecovery { limited_transmit: options[5], ..LossRecovery::default() }, send_buffer: BUFFER, receive_buffer: BUFFER, max_holes: 4, congestion: Congestion { algorithm, ..Congestion::default() }, ..Config::default() };
         let mut victim = Victim::new(config, is_passive);
         let now = victim.now;
         harness::keeps(&mut victim, now, steps)?;

@@ -1,5 +1,6 @@
 //! Scenarios and properties over the public API.
 
+mod adaptive_pacing;
 mod cubic;
 mod hostile;
 mod pair;
@@ -8,5 +9,6 @@ mod script;
 mod states;
 mod timeouts;
 mod transfer;
+mod vegas;
 mod windows;
 mod wire;

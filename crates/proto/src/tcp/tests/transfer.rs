@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::pair::{DELAY, Pair, pattern};
 use crate::tcp::{
     Algorithm, Config, Congestion, DelayedAck, Event, KeepAlive, Limit, LossRecovery, Offer, Rto,
-    Segment, State,
+    Segment, State, adaptive_pacing, vegas,
 };
 
 #[test]
@@ -28,13 +28,27 @@ fn a_clean_transfer_takes_no_retransmission() {
     assert_eq!(pair.server().state(), State::Closed);
 }
 
+/// Every congestion control.
+pub(super) fn algorithms() -> impl Strategy<Value = Algorithm> {
+    let rebase = vegas::Rebase::Rounds(1);
+    prop_oneof![
+        Just(Algorithm::default()),
+        Just(Algorithm::CUBIC),
+        Just(Algorithm::Vegas(vegas::Config::of(vegas::Variant::Ns2))),
+        Just(Algorithm::Vegas(vegas::Config::of(vegas::Variant::Published))),
+        Just(Algorithm::Vegas(vegas::Config { rebase, ..vegas::Config::default() })),
+        Just(Algorithm::TcpAp(adaptive_pacing::Config::of(adaptive_pacing::Variant::Ns2))),
+        Just(Algorithm::TcpAp(adaptive_pacing::Config::of(adaptive_pacing::Variant::Published))),
+    ]
+}
+
 /// What can differ between the two ends of a test.
 fn configs() -> impl Strategy<Value = Config> {
-    let flags = any::<[bool; 9]>();
+    let flags = any::<[bool; 8]>();
     let buffers =
         (prop_oneof![1_usize..3_000, Just(131_072)], prop_oneof![1_usize..3_000, Just(131_072)]);
-    (flags, buffers, 80_u16..1_460, 1_u32..4, 1_usize..6).prop_map(
-        |(flags, (send_buffer, receive_buffer), mss, segments, max_holes)| Config {
+    (flags, buffers, 80_u16..1_460, 1_u32..4, 1_usize..6, algorithms()).prop_map(
+        |(flags, (send_buffer, receive_buffer), mss, segments, max_holes, algorithm)| Config {
             offer: Offer {
                 timestamps: flags[0],
                 sack: flags[1],
@@ -49,10 +63,7 @@ fn configs() -> impl Strategy<Value = Config> {
                 impatient: flags[7],
                 ..LossRecovery::default()
             },
-            congestion: Congestion {
-                algorithm: if flags[8] { Algorithm::CUBIC } else { Algorithm::default() },
-                ..Congestion::default()
-            },
+            congestion: Congestion { algorithm, ..Congestion::default() },
             max_holes: max_holes * max_holes * max_holes,
             send_buffer,
             receive_buffer,

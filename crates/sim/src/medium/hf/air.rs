@@ -143,7 +143,7 @@ impl Medium for Air {
     }
 
     /// No neighbours: the routes of the IP clients determine which station reaches which.
-    fn neighbours(&self, _port: PortId) -> Vec<Neighbour> {
+    fn neighbours(&self, _now: Time, _port: PortId) -> Vec<Neighbour> {
         Vec::new()
     }
 

@@ -4,6 +4,8 @@ pub mod channel;
 
 use std::net::IpAddr;
 
+use proto::time::Time;
+
 use super::{Delivery, LinkAddress, Medium, Neighbour};
 use crate::engine::packets::PacketId;
 use crate::ids::PortId;
@@ -61,7 +63,7 @@ impl Medium for Wire {
         self.other(port).map(LinkAddress::Port)
     }
 
-    fn neighbours(&self, port: PortId) -> Vec<Neighbour> {
+    fn neighbours(&self, _now: Time, port: PortId) -> Vec<Neighbour> {
         let other = self.other(port).map(|port| Neighbour { port, cost: self.cost });
         other.into_iter().collect()
     }

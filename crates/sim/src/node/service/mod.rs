@@ -67,6 +67,18 @@ pub trait Service: Any + Debug + Send {
         false
     }
 
+    /// Takes back a packet that an interface's medium could not bring to a neighbour (link-layer
+    /// feedback); false if it does not, and the node drops the packet. What it takes is its own.
+    fn handle_unsent(
+        &mut self,
+        _engine: &mut Engine,
+        _interface: usize,
+        _to: LinkAddress,
+        _packet: PacketId,
+    ) -> bool {
+        false
+    }
+
     /// Takes what is now known of an interface of the node: when the service starts, and when
     /// something of it changes.
     fn handle_interface(&mut self, _now: Time, _index: usize, _attachment: &Attachment<'_>) {}

@@ -6,6 +6,7 @@ mod hf_pep;
 mod hops;
 mod hostile;
 mod links;
+mod radio;
 mod routing;
 mod runs;
 mod streams;

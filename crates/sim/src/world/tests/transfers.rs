@@ -1,6 +1,6 @@
 //! TCP over the network.
 
-use proto::tcp;
+use proto::tcp::{self, vegas};
 
 use super::*;
 
@@ -123,6 +123,60 @@ fn a_sender_stops_when_told() {
     let octets = world.transfer_sink(sink).unwrap().octets;
     assert!((650_000..900_000).contains(&octets), "{octets}");
     assert!((10..=32).contains(&world.app::<transfer::Sender>(sender).unwrap().windows().len()));
+}
+
+/// Brakmo and Peterson's aim: each flow keeps between alpha and beta segments in the queue.
+#[test]
+fn two_vegas_flows_keep_between_alpha_and_beta_segments_each_in_the_queue() {
+    // ns-2 rounds, so half a segment more or less for each flow is the same to it.
+    let bounds = [(vegas::Variant::Published, 4.0..=8.0), (vegas::Variant::Ns2, 3.0..=9.0)];
+    for (variant, bounds) in bounds {
+        let mut world = World::new(1);
+        let [a, b, router, end] = ["a", "b", "router", "end"].map(|name| world.add_node(name));
+        let of_rate = |rate, delay| {
+            link(channel::Config {
+                rate: BitRate::from_bits_per_s(rate).unwrap(),
+                delay: Duration::from_millis(delay),
+                ..channel::Config::default()
+            })
+        };
+        world.connect(a, router, &of_rate(100_000_000, 1));
+        world.connect(b, router, &of_rate(100_000_000, 1));
+        let bottleneck = world.connect(router, end, &of_rate(2_000_000, 40));
+        world.auto_routes();
+        let config = vegas::Config { alpha: 2.0, beta: 4.0, ..vegas::Config::of(variant) };
+        let tcp = tcp::Config {
+            offer: tcp::Offer { sack: false, timestamps: false, ..tcp::Offer::default() },
+            delayed_ack: tcp::DelayedAck { segments: 1, delay: Duration::ZERO },
+            congestion: tcp::Congestion {
+                algorithm: tcp::Algorithm::Vegas(config),
+                ..tcp::Congestion::default()
+            },
+            ..tcp::Config::default()
+        };
+        let to = SocketAddr::new(world.address(end).unwrap(), 9);
+        let senders = [a, b].map(|node| {
+            let config = transfer::SenderConfig { tcp, ..transfer::SenderConfig::new(to, 1 << 30) };
+            world.add_app(node, transfer::Sender::new(config))
+        });
+        let config = transfer::SinkConfig { tcp, ..transfer::SinkConfig::new(9) };
+        world.add_app(end, transfer::Sink::new(config));
+
+        world.run_until(secs(30));
+        let mut waiting = Vec::new();
+        for tick in 0..2_000 {
+            world.run_until(secs(30) + Duration::from_millis(37) * tick);
+            let [port, _] = world.ends(bottleneck);
+            waiting.push(world.queue_len(port) as f64);
+        }
+
+        let mean = waiting.iter().sum::<f64>() / waiting.len() as f64;
+        assert!(bounds.contains(&mean), "{variant:?}: {mean}");
+        for sender in senders {
+            let stats = world.connection(sender).unwrap().stats();
+            assert_eq!(stats.sent.retransmissions, 0, "{variant:?}");
+        }
+    }
 }
 
 fn transfer(world: &mut World, nodes: &[NodeId], octets: u64, tcp: tcp::Config) -> (AppId, AppId) {

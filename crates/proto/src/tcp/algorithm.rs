@@ -1,0 +1,48 @@
+//! Which congestion control a connection has, and what that finds out.
+
+use super::congestion::Growth;
+use super::{adaptive_pacing, vegas};
+
+/// Which congestion control, with its own parameters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Algorithm {
+    /// RFC 9438.
+    Cubic {
+        /// Whether a flow that lost ground gives way to newer ones (RFC 9438, 4.7).
+        fast_convergence: bool,
+        /// Whether the first slow start ends when the round-trip time grows (RFC 9406).
+        hystart: bool,
+    },
+    /// RFC 5681 and RFC 6582.
+    NewReno {
+        /// How acknowledgements open the window.
+        growth: Growth,
+    },
+    /// NewReno whose segments leave at the rate of a chain of radios.
+    TcpAp(adaptive_pacing::Config),
+    /// A window that follows the round-trip time.
+    Vegas(vegas::Config),
+}
+
+impl Algorithm {
+    /// CUBIC with all that its RFCs recommend.
+    pub const CUBIC: Self = Self::Cubic { fast_convergence: true, hystart: true };
+}
+
+impl Default for Algorithm {
+    fn default() -> Self {
+        Self::NewReno { growth: Growth::Octets { limit: 2 } }
+    }
+}
+
+/// What a controller has found out, for figures and for those who watch.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Finding {
+    /// Nothing but the window.
+    #[default]
+    Nothing,
+    /// Of TCP-AP.
+    TcpAp(adaptive_pacing::Finding),
+    /// Of TCP Vegas.
+    Vegas(vegas::Finding),
+}

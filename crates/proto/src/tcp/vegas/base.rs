@@ -1,0 +1,105 @@
+//! The round-trip time of an empty path.
+
+use std::time::Duration;
+
+use super::Rebase;
+
+/// The least round-trip time that counts.
+#[derive(Clone, Debug)]
+pub(super) struct Base {
+    rebase: Rebase,
+    least: Option<Duration>,
+    /// The TTL of the last acknowledgement.
+    ttl: Option<u8>,
+    /// Ends of round trips until the least of one counts alone.
+    settling: u8,
+    /// Whether the window is to stay at its floor until then.
+    is_draining: bool,
+    /// The least of this round trip.
+    least_now: Option<Duration>,
+    /// Round trips in a row that had nothing near the least.
+    far: u32,
+    /// Whether this round trip had anything near it.
+    is_near: bool,
+    rebased: u64,
+}
+
+impl Base {
+    pub(super) fn new(rebase: Rebase) -> Self {
+        Self {
+            rebase,
+            least: None,
+            ttl: None,
+            settling: 0,
+            is_draining: false,
+            least_now: None,
+            far: 0,
+            is_near: false,
+            rebased: 0,
+        }
+    }
+
+    /// An acknowledgement came with so many hops left.
+    pub(super) fn take_ttl(&mut self, ttl: u8) {
+        let before = self.ttl.replace(ttl);
+        if self.rebase == Rebase::Hops && before.is_some_and(|before| before != ttl) {
+            // What is in flight went half over the old path, so the round trip after this one counts.
+            self.settling = 2;
+        }
+    }
+
+    /// A segment took so long.
+    pub(super) fn sample(&mut self, rtt: Duration) {
+        let least = self.least.map_or(rtt, |least| least.min(rtt));
+        self.least = Some(least);
+        self.is_near |= rtt <= least + least / 8;
+        self.least_now = Some(self.least_now.map_or(rtt, |least| least.min(rtt)));
+    }
+
+    /// A round trip took so long; returns the least, which is this one if it `is_alone`.
+    pub(super) fn end_round(&mut self, rtt: Duration, is_alone: bool) -> Duration {
+        self.sample(rtt);
+        self.far = if self.is_near { 0 } else { self.far + 1 };
+        if self.settling > 0 {
+            self.settle();
+        } else if matches!(self.rebase, Rebase::Rounds(rounds) if self.far >= rounds.max(1)) {
+            // Our own queue may be what keeps them away: one round trip to drain it, one to measure.
+            self.settling = 2;
+            self.is_draining = true;
+        }
+        self.least_now = None;
+        self.is_near = false;
+        if is_alone {
+            self.least = Some(rtt);
+        }
+        self.least.unwrap_or(rtt)
+    }
+
+    fn settle(&mut self) {
+        self.settling -= 1;
+        if self.settling == 0 {
+            self.least = self.least_now;
+            self.is_draining = false;
+            self.far = 0;
+            self.rebased += 1;
+        }
+    }
+
+    /// Whether the window is to stay at its floor, so that no queue of ours is measured.
+    pub(super) fn is_draining(&self) -> bool {
+        self.is_draining
+    }
+
+    /// A loss came between: the least stays.
+    pub(super) fn stop_draining(&mut self) {
+        if self.is_draining {
+            self.settling = 0;
+            self.is_draining = false;
+        }
+    }
+
+    /// The least, and how often it was forgotten.
+    pub(super) fn finding(&self) -> (Duration, u64) {
+        (self.least.unwrap_or_default(), self.rebased)
+    }
+}

@@ -1,0 +1,187 @@
+//! Mobile nodes on one radio channel, and TCP between them that never ends.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use proto::rng::Rng;
+use proto::tcp;
+use proto::time::Time;
+
+use super::{Work, work};
+use crate::app::transfer;
+use crate::ids::{NodeId, PortId, RadioId};
+use crate::mobility::{Motion, Position};
+use crate::node::InterfaceConfig;
+use crate::radio;
+use crate::world::{Change, World};
+
+/// What is built.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scenario {
+    /// Mobile nodes.
+    pub nodes: usize,
+    /// The side of the square that they move in, in metres.
+    pub side: f64,
+    /// Metres a second: from this to twenty times this, uniformly; 0 for nodes at rest.
+    pub least_speed: f64,
+    /// TCP connections without end: from node `2 f` to node `2 f + 1`.
+    pub flows: usize,
+    /// Nodes that stand so far away that nobody hears them.
+    pub far_nodes: usize,
+    /// How often routes are made anew, along the fewest hops.
+    pub routes_every: Duration,
+    /// How long the nodes move; the network stands still after that.
+    pub span: Duration,
+}
+
+impl Default for Scenario {
+    /// The random network of 48 nodes that papers on TCP in MANETs use.
+    fn default() -> Self {
+        Self {
+            nodes: 48,
+            side: 1_200.0,
+            least_speed: 1.0,
+            flows: 2,
+            far_nodes: 0,
+            routes_every: Duration::from_secs(1),
+            span: Duration::from_secs(900),
+        }
+    }
+}
+
+/// A network to be run.
+#[derive(Debug)]
+pub struct Bench {
+    /// The network.
+    pub world: World,
+    radio: RadioId,
+    sinks: Vec<crate::ids::AppId>,
+}
+
+/// What a run did.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Done {
+    /// Events, packets and simulated time.
+    pub work: Work,
+    /// Frames on the air.
+    pub frames: u64,
+    /// Stations that frames reached, all together: what the medium had to look at.
+    pub listeners: u64,
+    /// Octets that TCP brought to its applications.
+    pub octets: u64,
+}
+
+impl Scenario {
+    /// The network, ready to run.
+    ///
+    /// # Panics
+    /// When it has more flows than pairs of nodes.
+    #[must_use]
+    pub fn build(&self, seed: u64) -> Bench {
+        assert!(2 * self.flows <= self.nodes, "each flow has two nodes of its own");
+        let mut world = World::new(seed);
+        let radio = world.add_radio(radio::Config::default());
+        let mut rng = world.stream("motion");
+        let mut nodes = Vec::new();
+        for index in 0..self.nodes {
+            let node = world.add_node(&format!("n{index}"));
+            let motion = self.motion(&mut rng);
+            world.add_radio_station(radio, node, motion, InterfaceConfig::default());
+            nodes.push(node);
+        }
+        for index in 0..self.far_nodes {
+            let node = world.add_node(&format!("far{index}"));
+            let away = 100.0 * self.side + 1_000.0 * index as f64;
+            let motion = Motion::at_rest(Position::new(away, away));
+            world.add_radio_station(radio, node, motion, InterfaceConfig::default());
+        }
+        world.auto_routes();
+        let mut next = Time::ZERO + self.routes_every;
+        while self.least_speed > 0.0 && next <= Time::ZERO + self.span {
+            world.at(next, Change::AutoRoutes);
+            next += self.routes_every;
+        }
+        let pairs = nodes.chunks_exact(2).take(self.flows);
+        let sinks = pairs.map(|pair| add_flow(&mut world, pair[0], pair[1])).collect();
+        Bench { world, radio, sinks }
+    }
+
+    /// Straight legs between random places in the square, with 5 s of rest behind each.
+    fn motion(&self, rng: &mut Rng) -> Motion {
+        let place =
+            |rng: &mut Rng| Position::new(self.side * rng.uniform(), self.side * rng.uniform());
+        let mut here = place(rng);
+        let mut motion = Motion::at_rest(here);
+        let mut now = Time::ZERO;
+        while self.least_speed > 0.0 && now < Time::ZERO + self.span {
+            let to = place(rng);
+            let speed = self.least_speed * (1.0 + 19.0 * rng.uniform());
+            let way = here.distance_squared(to).sqrt();
+            let end = now + Duration::from_secs_f64(way / speed);
+            motion.go(now, end, to).expect("it arrives after it has set out");
+            (here, now) = (to, end + PAUSE);
+        }
+        motion
+    }
+}
+
+const PAUSE: Duration = Duration::from_secs(5);
+
+impl Bench {
+    /// Runs the network for this long.
+    #[must_use]
+    pub fn run(&mut self, span: Duration) -> Done {
+        let before = self.done();
+        self.world.run_until(self.world.now() + span);
+        let after = self.done();
+        Done {
+            work: Work {
+                events: after.work.events - before.work.events,
+                packets: after.work.packets - before.work.packets,
+                simulated_s: after.work.simulated_s - before.work.simulated_s,
+            },
+            frames: after.frames - before.frames,
+            listeners: after.listeners - before.listeners,
+            octets: after.octets - before.octets,
+        }
+    }
+
+    /// The ports of the stations, those far away last.
+    #[must_use]
+    pub fn ports(&self) -> &[PortId] {
+        self.world.radio_ports(self.radio)
+    }
+
+    fn done(&self) -> Done {
+        let medium = self.world.radio_medium(self.radio);
+        let total = medium.total();
+        let (_, listeners) = medium.work();
+        let octets = |sink| self.world.transfer_sink(sink).map_or(0, |stats| stats.octets);
+        Done {
+            work: work(&self.world),
+            frames: total.rts + total.cts + total.acks + total.data + total.broadcasts,
+            listeners,
+            octets: self.sinks.iter().map(|sink| octets(*sink)).sum(),
+        }
+    }
+}
+
+/// TCP as ns-2 has it in such studies: windows of 20 segments of 1,460 octets, each acknowledged.
+fn add_flow(world: &mut World, from: NodeId, to: NodeId) -> crate::ids::AppId {
+    let tcp = tcp::Config {
+        receive_buffer: 20 * 1_460,
+        offer: tcp::Offer { timestamps: false, window_scaling: false, ..tcp::Offer::default() },
+        delayed_ack: tcp::DelayedAck { segments: 1, ..tcp::DelayedAck::default() },
+        r2: tcp::Limit::Never,
+        r2_syn: tcp::Limit::Never,
+        ..tcp::Config::default()
+    };
+    let to_address = SocketAddr::new(world.address(to).expect("it has a radio"), 9);
+    let config =
+        transfer::SenderConfig { octets: None, tcp, ..transfer::SenderConfig::new(to_address, 0) };
+    world.add_app(from, transfer::Sender::new(config));
+    world.add_app(
+        to,
+        transfer::Sink::new(transfer::SinkConfig { tcp, ..transfer::SinkConfig::new(9) }),
+    )
+}

@@ -1,0 +1,40 @@
+//! Stations on one radio channel that share it by the distributed coordination function of IEEE 802.11.
+//!
+//! ```text
+//!   send           ┌────────┐   Dcf: when a station sends
+//!  ──────────────▶ │ Medium │   Ear: what it hears
+//!  ◀────────────── └────────┘   Field: who is near whom
+//!   Sent, Failed, Received
+//! ```
+//!
+//! One packet, as a third station in range sees it:
+//!
+//! ```text
+//!  busy │DIFS│ back-off │ RTS │SIFS│ CTS │SIFS│ data          │SIFS│ ACK │DIFS│ ...
+//! ──────┴────┴──────────┴─────┴────┴─────┴────┴───────────────┴────┴─────┴────┴──
+//!             slots, while        └──────── NAV from the RTS ───────────┘
+//!             all is free
+//! ```
+//!
+//! The medium reads no clock, so it runs in virtual and in real time. What is modelled, every
+//! parameter and its source are in `docs/radio.md`.
+
+mod agenda;
+mod air;
+mod capture;
+mod config;
+mod dcf;
+mod field;
+mod frame;
+mod medium;
+mod propagation;
+mod station;
+#[cfg(test)]
+mod tests;
+mod timing;
+
+pub(crate) use air::Air;
+pub use config::{Config, PARAMETERS, StationId, Stats};
+pub use frame::{Event, Frame, FrameKind, Transmission};
+pub use medium::Medium;
+pub use timing::AirTime;

@@ -1,0 +1,1 @@
+//! Stations that always have something to send.
