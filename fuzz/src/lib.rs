@@ -1,6 +1,8 @@
 //! What every input must survive. A target feeds one of these from libFuzzer; `tests/replay.rs`
 //! feeds all of them from the corpora, on the stable toolchain.
 
+mod aodv;
+mod dsdv;
 mod gateway;
 mod gf;
 mod gre;
@@ -8,8 +10,10 @@ mod hbh;
 mod hfpep;
 mod ip;
 mod ipclient;
+mod mobility;
 mod modem;
 mod nc;
+mod olsr;
 mod s5066_dts;
 mod s5066_node;
 mod secure;
@@ -25,6 +29,9 @@ pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
 pub const TARGETS: &[Target] = &[
+    ("aodv", aodv::node),
+    ("bonnmotion", mobility::bonnmotion),
+    ("dsdv", dsdv::node),
     ("gateway_config", text::configuration),
     ("gf_kernels", gf::kernels),
     ("gf_solver", gf::solver),
@@ -35,16 +42,19 @@ pub const TARGETS: &[Target] = &[
     ("hello", hbh::hello),
     ("hfpep", hfpep::end),
     ("ip_packet", ip::packet),
+    ("minimal", aodv::minimal),
     ("modem_lan", modem::lan),
     ("ipclient", ipclient::ip_client),
     ("ipclient_headers", ipclient::headers),
     ("nc_tunnel", nc::tunnel),
     ("offload", gateway::offload),
+    ("olsr", olsr::node),
     ("s5066_arq", s5066_dts::arq),
     ("s5066_frame", s5066_dts::frame),
     ("s5066_node", s5066_node::node),
     ("scenario_file", text::scenario),
     ("secure", secure::peers),
+    ("setdest", mobility::setdest),
     ("sis_pair", sis_pair::pair),
     ("sis_primitive", sis::primitive),
     ("sis_server", sis::server),

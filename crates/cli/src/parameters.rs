@@ -4,11 +4,14 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use gateway::config;
-use lab::scenario::link;
+use lab::scenario::{link, motion};
 use proto::parameter::Description;
+use proto::routing::{aodv, dsdv, olsr};
 use proto::{hbh, tcp, tcpnc};
 use serde_json::{Map, Value, json};
 use settings::{page, schema};
+use sim::mobility::waypoint::Waypoint;
+use sim::radio;
 
 use crate::failure::misuse;
 
@@ -61,7 +64,15 @@ fn tables() -> Vec<Description> {
     let profiles = hbh::Profile::NAMES.map(|(name, profile)| (name, hbh::Config::new(profile)));
     let mut tables = config::parameters();
     tables.push(hbh::PARAMETERS.describe(&profiles));
+    let profiles = aodv::Profile::NAMES.map(|(name, profile)| (name, aodv::Config::new(profile)));
+    tables.push(aodv::PARAMETERS.describe(&profiles));
     tables.push(link::PARAMETERS.describe(&[("link", link::Direction::default())]));
+    tables.push(dsdv::PARAMETERS.describe(&[("dsdv", dsdv::Config::default())]));
+    let olsr = [("olsr", olsr::Config::default()), ("live", olsr::Config::live())];
+    tables.push(olsr::PARAMETERS.describe(&olsr));
+    tables.push(link::INTERFACE.describe(&[("interface", sim::InterfaceConfig::default())]));
+    tables.push(motion::PARAMETERS.describe(&[("random-waypoint", Waypoint::default())]));
+    tables.push(radio::PARAMETERS.describe(&[("radio", radio::Config::default())]));
     tables.push(tcp::PARAMETERS.describe(&[("tcp", tcp::Config::default())]));
     tables.push(tcpnc::PARAMETERS.describe(&[("tcpnc", tcpnc::Config::default())]));
     tables.sort_by_key(|table| table.name);

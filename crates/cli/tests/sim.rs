@@ -158,3 +158,25 @@ fn a_file_that_cannot_be_read_is_code_2_and_captures_nowhere_code_1() {
     assert_eq!(nowhere.status.code(), Some(1));
     assert_eq!(String::from_utf8_lossy(&nowhere.stderr).lines().count(), 1);
 }
+
+#[test]
+fn a_picture_that_moves_is_written_and_changes_nothing_of_the_run() {
+    let [page, looping] = ["run.html", "run.svg"].map(Scratch::new);
+    let [page_path, looping_path] = [&page, &looping].map(|it| it.0.to_str().expect("a path"));
+
+    let plain = report("chain.toml", &[]);
+    let watched = report("chain.toml", &["--animate", page_path]);
+    let short = report("chain.toml", &["--animate", looping_path]);
+
+    assert_eq!(plain, watched);
+    assert_eq!(plain, short);
+    let page = fs::read_to_string(&page.0).expect("the page");
+    assert!(page.starts_with("<!doctype html>") && page.contains("<title>chain, seed 1</title>"));
+    let looping = fs::read_to_string(&looping.0).expect("the picture");
+    assert!(looping.starts_with("<svg ") && looping.len() < 200_000, "{}", looping.len());
+    assert!(looping.contains("class=\"packet\""), "{looping}");
+    let refused = run(&example("chain.toml"), &["--animate", "run.mp4"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("a picture ends in .html or .svg"), "{said}");
+}

@@ -6,6 +6,7 @@ mod hbh;
 pub mod hfpep;
 pub mod ipclient;
 mod neighbours;
+pub mod routing;
 mod rules;
 pub mod s5066;
 #[cfg(test)]
@@ -34,6 +35,7 @@ pub use gre::Gre;
 pub use hbh::PARAMETERS;
 pub use hfpep::HfPep;
 pub use ipclient::IpClient;
+pub use routing::Routing;
 pub(crate) use rules::NO_RULE;
 pub use rules::Rules;
 pub use s5066::S5066;
@@ -52,6 +54,8 @@ pub struct Config {
     pub hf_pep: Option<HfPep>,
     /// A STANAG 5066 node on a modem outside, if there is one.
     pub s5066: Option<S5066>,
+    /// A routing protocol of MANETs, if one is spoken.
+    pub routing: Option<Routing>,
     /// Routers that hand over packets in GRE.
     pub gre: Vec<Gre>,
     /// Which service carries what, and how.
@@ -64,10 +68,8 @@ pub struct Config {
     pub neighbours: Option<Vec<Listed>>,
     /// The file with the key of those that HBH is spoken with; `None` for everybody.
     pub group_key: Option<PathBuf>,
-    /// Between two hellos.
-    pub hello_interval: Duration,
-    /// How long a neighbour may be silent.
-    pub hello_hold: Duration,
+    /// How HBH finds its neighbours.
+    pub hello: Hello,
     /// IP protocols that stay plain: routing daemons that talk by unicast.
     pub plain_protocols: Vec<u8>,
     /// UDP ports that stay plain: the same.
@@ -82,6 +84,15 @@ pub struct Config {
     pub log: Level,
     /// Where the counters are written every few seconds.
     pub metrics: Option<PathBuf>,
+}
+
+/// When neighbours of HBH are told of and forgotten.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Hello {
+    /// Between two hellos.
+    pub interval: Duration,
+    /// How long a neighbour may be silent.
+    pub hold: Duration,
 }
 
 /// What is logged: this and what is graver.
@@ -169,6 +180,8 @@ impl Config {
         let hf_pep = root.section("hfpep")?;
         config.hf_pep = hf_pep.map(|section| hfpep::read(&section, &config.tls)).transpose()?;
         config.s5066 = root.section("s5066")?.map(|section| s5066::read(&section)).transpose()?;
+        config.routing =
+            root.section("routing")?.map(|section| routing::read(&section)).transpose()?;
         config.gre = gre::read(&root)?;
         config.rules = rules::read(&root, &config)?;
         if let Some(level) = root.get("log")? {
@@ -181,7 +194,7 @@ impl Config {
         document.finish()?;
         if !config.has_services() {
             return Err(source.about(
-                "nothing to do: a section [hbh], [tunnel], [ipclient], [hfpep], [s5066] or [[gre]] is needed",
+                "nothing to do: a section [hbh], [tunnel], [ipclient], [hfpep], [s5066], [routing] or [[gre]] is needed",
             ));
         }
         Ok(config)
@@ -195,14 +208,14 @@ impl Config {
             ip_client: None,
             hf_pep: None,
             s5066: None,
+            routing: None,
             gre: Vec::new(),
             rules: Rules::default(),
             tls: Vec::new(),
             hbh: proto::hbh::Config::new(Profile::Default),
             neighbours: None,
             group_key: None,
-            hello_interval: HELLO_INTERVAL,
-            hello_hold: HELLO_INTERVAL * HOLD_INTERVALS,
+            hello: Hello { interval: HELLO_INTERVAL, hold: HELLO_INTERVAL * HOLD_INTERVALS },
             plain_protocols: hbh::PLAIN_PROTOCOLS.to_vec(),
             plain_udp: hbh::PLAIN_UDP.to_vec(),
             clamp_mss: true,
@@ -225,6 +238,7 @@ impl Config {
             || self.ip_client.is_some()
             || self.hf_pep.is_some()
             || self.s5066.is_some()
+            || self.routing.is_some()
             || !self.gre.is_empty()
     }
 }

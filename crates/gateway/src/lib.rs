@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   supervisor   signals, control socket, metrics: starts the services and watches them
-//!   service      what carries traffic: hbh, tunnel, ipclient, s5066
+//!   service      what carries traffic: hbh, tunnel, ipclient, s5066, and routing
 //!   reactor      the loop that each of their threads runs
 //!   bearer       TCP connections that services ride on, made and accepted
 //!   linux        the kernel's own: links, routes, devices, nftables, offload

@@ -1,5 +1,6 @@
 //! The laboratory: scenarios, experiments, statistics, figures and reports.
 
+pub mod animation;
 pub mod answer;
 pub mod campaign;
 pub mod claim;
@@ -8,6 +9,7 @@ pub mod finding;
 pub mod grid;
 pub mod hbh;
 pub mod hf;
+pub mod manet;
 pub mod nc;
 pub mod output;
 pub mod progress;
@@ -24,5 +26,6 @@ pub fn claims() -> Vec<claim::Claim> {
     let mut claims = hbh::claims();
     claims.extend(nc::claims());
     claims.extend(hf::claims());
+    claims.extend(manet::claims());
     claims
 }

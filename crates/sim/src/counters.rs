@@ -41,6 +41,8 @@ pub enum Class {
     Hello,
     /// ICMP, and the payload of protocols unknown to us.
     Other,
+    /// Messages of routing protocols.
+    Routing,
 }
 
 impl Class {
@@ -71,7 +73,7 @@ impl Class {
 
 /// A tally for each class.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct ByClass([Tally; 5]);
+pub struct ByClass([Tally; 6]);
 
 impl ByClass {
     /// All classes together.
@@ -84,12 +86,14 @@ impl ByClass {
         total
     }
 
-    /// All but hellos, which are sent with or without traffic.
+    /// All but hellos and routing, which are sent with or without traffic.
     #[must_use]
     pub fn traffic(&self) -> Tally {
-        let (mut traffic, hellos) = (self.total(), self[Class::Hello]);
-        traffic.packets -= hellos.packets;
-        traffic.octets -= hellos.octets;
+        let mut traffic = self.total();
+        for other in [Class::Hello, Class::Routing] {
+            traffic.packets -= self[other].packets;
+            traffic.octets -= self[other].octets;
+        }
         traffic
     }
 }
@@ -132,6 +136,8 @@ pub struct PortCounters {
     pub dropped_inside: Tally,
     /// Dropped because the link was down.
     pub dropped_down: Tally,
+    /// TCP acknowledgements that left the queue because a newer one took their place.
+    pub thinned_acks: Tally,
     /// The most packets that ever waited.
     pub longest_queue: usize,
 }
@@ -145,6 +151,7 @@ impl Add for PortCounters {
         self.dropped_at_edge += other.dropped_at_edge;
         self.dropped_inside += other.dropped_inside;
         self.dropped_down += other.dropped_down;
+        self.thinned_acks += other.thinned_acks;
         self.longest_queue = self.longest_queue.max(other.longest_queue);
         self
     }

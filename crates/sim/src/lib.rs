@@ -18,9 +18,11 @@ mod ids;
 pub mod medium;
 pub mod mobility;
 mod node;
+mod route_log;
 mod series;
 mod summary;
 mod transits;
+mod transmissions;
 mod world;
 
 pub use counters::{ByClass, Class, NodeCounters, PortCounters, Tally};
@@ -32,11 +34,13 @@ pub use medium::radio;
 pub use medium::wire::channel;
 pub use node::service;
 pub use node::service::tunnel::{TunnelCounters, TunnelReport};
-pub use node::{CodingReport, InterfaceConfig, NextHop};
+pub use node::{CodingReport, InterfaceConfig, NextHop, QueueDiscipline};
 pub use proto::ip::Prefix;
+pub use route_log::RouteRecord;
 pub use summary::Summary;
 pub use transits::Transit;
+pub use transmissions::Transmission;
 pub use world::{
     CarrierReport, Change, HfRecord, HfStation, LinkConfig, LinkReport, MEETING, NodeReport,
-    PepConfig, Report, TcpncTunnel, TcpncTunnelConfig, World,
+    PepConfig, RadioState, Report, TcpncTunnel, TcpncTunnelConfig, World,
 };

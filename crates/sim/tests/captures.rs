@@ -1,6 +1,6 @@
 //! Captures open in other programs, which find nothing to complain about.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -10,7 +10,8 @@ use proto::quantity::Probability;
 use proto::time::Time;
 use sim::app::{echo, ping, stream, transfer};
 use sim::channel::{self, Loss};
-use sim::{InterfaceConfig, LinkConfig, World};
+use sim::mobility::{Motion, Position};
+use sim::{InterfaceConfig, LinkConfig, World, radio};
 
 #[test]
 #[ignore = "needs tshark: run by ./test"]
@@ -109,6 +110,63 @@ fn tshark_finds_the_checksums_of_tcp_right_with_and_without_hbh() {
         let with_payload = tshark(&folder.0.join("c.pcapng"), "tcp.len > 0");
         assert!(lines(&with_payload) >= 35, "{with_payload}");
     }
+}
+
+#[test]
+#[ignore = "needs tshark: run by ./test"]
+fn tshark_reads_the_frames_of_a_radio_channel() {
+    let folder = Folder::new("radio");
+    let mut world = World::new(1);
+    let radio = world.add_radio(radio::Config::default());
+    let nodes = ["a", "b"].map(|name| world.add_node(name));
+    for (node, x) in nodes.into_iter().zip([0.0, 200.0]) {
+        let motion = Motion::at_rest(Position::new(x, 0.0));
+        world.add_radio_station(radio, node, motion, InterfaceConfig::default());
+    }
+    world.auto_routes();
+    world.capture_radio(radio, &folder.0).unwrap();
+    let destination = SocketAddr::new(world.address(nodes[1]).unwrap(), 9);
+    let v6 = world.addresses(nodes[1]).find(IpAddr::is_ipv6).unwrap();
+    for (port, destination) in [(1, destination), (2, SocketAddr::new(v6, 9))] {
+        world.add_app(
+            nodes[0],
+            stream::Sender::new(stream::SenderConfig {
+                dscp: 0,
+                port,
+                destination,
+                payload: 100,
+                interval: Duration::from_millis(10),
+                start: Time::ZERO,
+                stop: None,
+                count: Some(5),
+            }),
+        );
+    }
+    world.add_app(nodes[1], stream::Sink::new(9));
+
+    world.run(Time::MAX, |_| false);
+    world.finish_captures().unwrap();
+
+    let file = folder.0.join("radio-0.pcapng");
+    assert_eq!(tshark(&file, COMPLAINTS), "");
+    // Types and subtypes of RTS, CTS, ACK and data, to and from the right addresses.
+    let (a, b) = ("02:80:00:00:00:01", "02:80:00:00:00:02");
+    for filter in [
+        format!(
+            "wlan.fc.type_subtype == 0x1b && wlan.ta == {a} && wlan.ra == {b} && wlan.duration > 1000"
+        ),
+        format!("wlan.fc.type_subtype == 0x1c && wlan.ra == {a}"),
+        format!("wlan.fc.type_subtype == 0x1d && wlan.ra == {a} && wlan.duration == 0"),
+        format!(
+            "wlan.fc.type_subtype == 0x20 && wlan.ta == {a} && wlan.ra == {b} && udp.dstport == 9"
+        ),
+    ] {
+        assert_eq!(lines(&tshark(&file, &filter)), 10, "{filter}");
+    }
+    assert_eq!(lines(&tshark(&file, "ipv6 && udp")), 5);
+    assert_eq!(lines(&tshark(&file, "radiotap.datarate == 2 && data")), 10, "data at 2 Mbit/s");
+    assert_eq!(lines(&tshark(&file, "radiotap.datarate == 1")), 30);
+    assert_eq!(lines(&tshark(&file, "frame.interface_name == \"b\"")), 20, "CTS and ACK");
 }
 
 const COMPLAINTS: &str = "_ws.malformed || _ws.expert.severity == error || \

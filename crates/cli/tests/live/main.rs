@@ -4,12 +4,14 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod animation;
 mod attack;
 mod demo;
 mod gateway;
 mod gre;
 mod hf;
 mod link;
+mod manet;
 mod namespaces;
 mod reroute;
 mod routing;

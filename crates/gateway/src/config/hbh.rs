@@ -26,18 +26,18 @@ pub static PARAMETERS: Table<Config> = Table {
             "hello.interval",
             Kind::Period { least: SHORTEST, most: LONGEST },
             "Between two hellos.",
-            |it| it.hello_interval.into(),
+            |it| it.hello.interval.into(),
             |it, to| {
-                it.hello_interval = to.period();
-                it.hello_hold = it.hello_interval * HOLD_INTERVALS;
+                it.hello.interval = to.period();
+                it.hello.hold = it.hello.interval * HOLD_INTERVALS;
             },
         ),
         Parameter::new(
             "hello.hold",
             Kind::Period { least: SHORTEST, most: Duration::from_secs(12_000) },
             "Silence after which a neighbour is forgotten, ten intervals unless given.",
-            |it| it.hello_hold.into(),
-            |it, to| it.hello_hold = to.period(),
+            |it| it.hello.hold.into(),
+            |it, to| it.hello.hold = to.period(),
         ),
         Parameter::new(
             "intercept.plain-protocols",
@@ -78,7 +78,7 @@ pub static PARAMETERS: Table<Config> = Table {
     rules: &[Rule {
         names: &["hello.hold", "hello.interval"],
         allowed: "hello.hold is at least twice hello.interval",
-        holds: |it| it.hello_hold >= it.hello_interval * 2,
+        holds: |it| it.hello.hold >= it.hello.interval * 2,
     }],
 };
 

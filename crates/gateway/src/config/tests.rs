@@ -11,7 +11,7 @@ fn interfaces_alone_are_enough() {
     assert_eq!(config.interfaces, ["wlan0"]);
     assert_eq!(config.hbh, proto::hbh::Config::new(Profile::Default));
     assert_eq!((config.neighbours, config.log), (None, Level::Info));
-    assert_eq!(config.hello_hold, Duration::from_secs(20));
+    assert_eq!(config.hello.hold, Duration::from_secs(20));
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn everything_can_be_set() {
         ]
     );
     assert_eq!(config.group_key, Some("group.key".into()));
-    assert_eq!(config.hello_interval, Duration::from_millis(500));
+    assert_eq!(config.hello.interval, Duration::from_millis(500));
     assert!(config.plain_udp.is_empty() && !config.clamp_mss);
 }
 

@@ -1,7 +1,8 @@
 //! What the kernel knows of an interface, and the little that is changed about our own.
 
+use std::collections::BTreeSet;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use nix::libc;
 use proto::ethernet::Mac;
@@ -11,6 +12,8 @@ use crate::linux::netlink::{self, Message, Netlink, Request};
 const LINK_FIXED: usize = 16;
 const ADDRESS_FIXED: usize = 8;
 const ROUTE_FIXED: usize = 12;
+const NEIGHBOUR_FIXED: usize = 12;
+const NUD_FAILED: u16 = 0x20;
 
 /// An interface as it is now.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -52,6 +55,22 @@ impl LinkState {
     }
 }
 
+/// All IPv4 addresses of this host, whatever the interface.
+///
+/// # Errors
+/// When the kernel does not answer.
+pub fn own_addresses(netlink: &mut Netlink) -> io::Result<BTreeSet<Ipv4Addr>> {
+    let mut own = BTreeSet::new();
+    netlink.ask(&Request::dump(libc::RTM_GETADDR, &[0; ADDRESS_FIXED]), |message| {
+        let Some(&[.., a, b, c, d]) = message.fixed::<ADDRESS_FIXED>() else { return };
+        if let Some(IpAddr::V4(address)) = parse_address(message, u32::from_ne_bytes([a, b, c, d]))
+        {
+            own.insert(address);
+        }
+    })?;
+    Ok(own)
+}
+
 /// The number of the interface that a message is about, if it is about one.
 #[must_use]
 pub fn subject(message: Message<'_>) -> Option<u32> {
@@ -61,6 +80,20 @@ pub fn subject(message: Message<'_>) -> Option<u32> {
         }
         _ => None,
     }
+}
+
+/// The neighbour that the kernel has asked for in vain, if a message says so: the number of the
+/// interface, and the address there.
+#[must_use]
+pub fn silent_neighbour(message: Message<'_>) -> Option<(u32, IpAddr)> {
+    let &[_, _, _, _, i0, i1, i2, i3, s0, s1, _, _] = message.fixed::<NEIGHBOUR_FIXED>()?;
+    let is_failed = u16::from_ne_bytes([s0, s1]) & NUD_FAILED != 0;
+    if message.kind != libc::RTM_NEWNEIGH || !is_failed {
+        return None;
+    }
+    let mut attributes = message.attributes(NEIGHBOUR_FIXED);
+    let (_, address) = attributes.find(|(kind, _)| *kind == libc::NDA_DST)?;
+    Some((u32::from_ne_bytes([i0, i1, i2, i3]), netlink::address(address)?))
 }
 
 /// Gives an interface another hardware address.

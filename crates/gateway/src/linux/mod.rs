@@ -3,13 +3,16 @@
 pub(crate) mod device;
 pub(crate) mod divert;
 pub(crate) mod entrances;
+pub mod fib;
 pub mod firewall;
 pub mod links;
+pub mod manet;
 pub mod netlink;
 pub(crate) mod nft;
 pub mod offload;
 pub(crate) mod redirect;
 pub(crate) mod rights;
 pub mod routes;
+pub(crate) mod settings;
 pub(crate) mod tcp;
 pub(crate) mod udp;

@@ -101,7 +101,6 @@ impl Monitor {
     /// # Errors
     /// When there are no descriptors left.
     pub fn open() -> io::Result<Self> {
-        let fd = netlink_socket(SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute)?;
         let groups = libc::RTMGRP_LINK
             | libc::RTMGRP_IPV4_IFADDR
             | libc::RTMGRP_IPV4_ROUTE
@@ -110,7 +109,23 @@ impl Monitor {
         // These have numbers, and no names of their bits.
         let numbered = [libc::RTNLGRP_IPV4_RULE, libc::RTNLGRP_IPV6_RULE, RTNLGRP_NEXTHOP];
         let numbered = numbered.iter().fold(0, |groups, number| groups | 1 << (number - 1));
-        let groups = u32::from_ne_bytes(groups.to_ne_bytes()) | numbered;
+        Self::open_to(u32::from_ne_bytes(groups.to_ne_bytes()) | numbered)
+    }
+
+    /// Listens for changes of links, neighbours, and IPv4's addresses and routes.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_v4() -> io::Result<Self> {
+        let groups = libc::RTMGRP_LINK
+            | libc::RTMGRP_NEIGH
+            | libc::RTMGRP_IPV4_IFADDR
+            | libc::RTMGRP_IPV4_ROUTE;
+        Self::open_to(u32::from_ne_bytes(groups.to_ne_bytes()))
+    }
+
+    fn open_to(groups: u32) -> io::Result<Self> {
+        let fd = netlink_socket(SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute)?;
         socket::bind(fd.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
         Ok(Self { fd, buffer: vec![0; BUFFER] })
     }

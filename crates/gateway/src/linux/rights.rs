@@ -19,7 +19,9 @@ pub(crate) fn needed(config: &Config) -> Vec<Capability> {
     let made = config.hf_pep.iter().flat_map(|it| &it.listeners).map(|it| it.at);
     let mut needed = vec![Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW];
     let named = [tunnel, station, bearer].into_iter().flatten().chain(made);
-    if named.into_iter().any(|listen| listen.port() < FIRST_FREE_PORT) {
+    // The protocols' own ports are below it.
+    let has_routing = config.routing.is_some();
+    if has_routing || named.into_iter().any(|listen| listen.port() < FIRST_FREE_PORT) {
         needed.push(Capability::CAP_NET_BIND_SERVICE);
     }
     needed

@@ -21,6 +21,8 @@ pub(crate) enum Subject {
     NoAddress,
     NoFarClient,
     ProfileDiffers,
+    RouteChanged,
+    RouteConflicting,
     TargetForbidden,
     TlsFailed,
     Unclaimed,
@@ -72,10 +74,15 @@ impl Subject {
             | Self::NoAddress
             | Self::NoFarClient
             | Self::ProfileDiffers
+            | Self::RouteConflicting
             | Self::TargetForbidden
             | Self::Unclaimed
             | Self::VersionDiffers => 1,
-            Self::Firewall | Self::NeighbourDown | Self::NeighbourUp | Self::TlsFailed => 30,
+            Self::Firewall
+            | Self::NeighbourDown
+            | Self::NeighbourUp
+            | Self::RouteChanged
+            | Self::TlsFailed => 30,
         }
     }
 }

@@ -13,6 +13,7 @@ mod hbh;
 mod hfpep;
 mod ipclient;
 mod report;
+mod routing;
 mod rules;
 mod s5066;
 mod tunnel;
@@ -28,8 +29,8 @@ use crate::reactor::{Clock, Driver, Waker};
 pub(crate) use report::{Entry, Report, Sample, entries, rounded};
 
 /// All services, in the order in which they start.
-pub(crate) const SERVICES: [Kind; 6] =
-    [hbh::KIND, tunnel::KIND, s5066::KIND, ipclient::KIND, hfpep::KIND, gre::KIND];
+pub(crate) const SERVICES: [Kind; 7] =
+    [hbh::KIND, tunnel::KIND, s5066::KIND, ipclient::KIND, hfpep::KIND, gre::KIND, routing::KIND];
 
 /// A service as its supervisor knows it before it runs.
 #[derive(Debug)]

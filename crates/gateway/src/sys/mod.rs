@@ -4,6 +4,7 @@
 //!   Gre     a raw socket for packets in GRE
 //!   Link    a packet socket for HBH between neighbours: many frames a system call
 //!   Port    a packet socket that takes and puts whole frames: the link emulator's ends
+//!   Protocol a raw socket for whole packets of one IP protocol
 //!   Raw     sockets for whole IP packets: back into the kernel's routing
 //!   Tap     a virtual network card with segmentation offload: traffic enters and leaves here
 //!   tcp     what TCP sockets have waiting, and may have
@@ -14,6 +15,7 @@
 mod gre;
 mod link;
 pub mod port;
+mod protocol;
 mod raw;
 mod tap;
 pub mod tcp;
@@ -21,6 +23,7 @@ mod udp;
 
 pub use gre::Gre;
 pub use link::{FrameBatch, Link, Received};
+pub use protocol::Protocol;
 pub use raw::Raw;
 pub use tap::Tap;
 pub use udp::{Arrivals, Arrived, Outbox, Udp};

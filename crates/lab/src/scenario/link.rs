@@ -80,33 +80,41 @@ pub static PARAMETERS: Table<Direction> = Table {
             |it| it.channel.framing.into(),
             |it, to| it.channel.framing = to.count(),
         ),
+    ],
+    rules: &[],
+};
+
+/// What may be said of the interfaces of a link or of a radio.
+pub static INTERFACE: Table<InterfaceConfig> = Table {
+    name: "interface",
+    parameters: &[
         Parameter::new(
             "queue",
             Kind::Count { least: 0, most: 1_000_000, unit: "packets" },
-            "Packets that may wait before the link.",
-            |it| it.interface.queue_packets.into(),
-            |it, to| it.interface.queue_packets = to.count(),
+            "Packets that may wait before the link or radio.",
+            |it| it.queue_packets.into(),
+            |it, to| it.queue_packets = to.count(),
         ),
         Parameter::new(
             "queue-octets",
             Kind::Count { least: 0, most: 1 << 40, unit: "octets" },
-            "Octets that may wait before the link, where that is limited too.",
-            |it| it.interface.queue_octets.into(),
-            |it, to| it.interface.queue_octets = Some(to.count()),
+            "Octets that may wait before the link or radio, where that is limited too.",
+            |it| it.queue_octets.into(),
+            |it, to| it.queue_octets = Some(to.count()),
         ),
         Parameter::new(
             "mtu",
             Kind::Count { least: 576, most: 65_535, unit: "octets" },
             "The longest IP packet.",
-            |it| it.interface.mtu.into(),
-            |it, to| it.interface.mtu = to.count(),
+            |it| it.mtu.into(),
+            |it, to| it.mtu = to.count(),
         ),
         Parameter::new(
             "hop-backlog",
             Kind::Count { least: 0, most: 1_000_000, unit: "packets" },
             "HBH packets that are handed to the queue ahead of time.",
-            |it| it.interface.hop_backlog.into(),
-            |it, to| it.interface.hop_backlog = to.count(),
+            |it| it.hop_backlog.into(),
+            |it, to| it.hop_backlog = to.count(),
         ),
     ],
     rules: &[],
@@ -118,6 +126,7 @@ impl Direction {
     /// Changes what a table says.
     pub(super) fn read(&mut self, section: &Section<'_>) -> Result<(), Complaint> {
         section.apply(&PARAMETERS, self)?;
+        section.apply(&INTERFACE, &mut self.interface)?;
         if let Some(down) = section.get("down")? {
             self.channel.outages = outages(&down)?;
         }
@@ -132,13 +141,12 @@ impl Direction {
 
     /// What has to be written of it.
     pub(super) fn differences(&self) -> Vec<(&'static str, String)> {
-        let all = PARAMETERS.differences(&Self::default(), self).into_iter();
+        let usual = Self::default();
+        let interface = INTERFACE.differences(&usual.interface, &self.interface);
+        let all = PARAMETERS.differences(&usual, self).into_iter().chain(interface);
         let mut all: Vec<_> = all.map(|(name, value)| (name, value.to_string())).collect();
-        let quoted = |time: Time| Value::from(time.since(Time::ZERO));
-        let span = |it: &Range<Time>| format!("[{}, {}]", quoted(it.start), quoted(it.end));
-        let down: Vec<String> = self.channel.outages.spans().iter().map(span).collect();
-        if !down.is_empty() {
-            all.push(("down", format!("[{}]", down.join(", "))));
+        if !self.channel.outages.spans().is_empty() {
+            all.push(("down", spans(&self.channel.outages)));
         }
         all
     }
@@ -166,7 +174,8 @@ pub(super) fn read(section: &Section<'_>, usual: &Direction) -> Result<LinkConfi
     Ok(LinkConfig { there, back, near, far, cost })
 }
 
-fn outages(down: &Entry<'_>) -> Result<Outages, Complaint> {
+/// Reads the spans of time in which something does not work.
+pub(super) fn outages(down: &Entry<'_>) -> Result<Outages, Complaint> {
     let at = |entry: &Entry<'_>| entry.quantity().map(|Span(span)| Time::ZERO + span);
     let span = |entry: &Entry<'_>| {
         let [from, to] = entry.pair()?;
@@ -174,6 +183,14 @@ fn outages(down: &Entry<'_>) -> Result<Outages, Complaint> {
     };
     let spans = down.list()?.iter().map(span).collect::<Result<Vec<_>, Complaint>>()?;
     Outages::new(spans).map_err(|why| down.complain(why))
+}
+
+/// Writes them.
+pub(super) fn spans(outages: &Outages) -> String {
+    let quoted = |time: Time| Value::from(time.since(Time::ZERO));
+    let span = |it: &Range<Time>| format!("[{}, {}]", quoted(it.start), quoted(it.end));
+    let spans: Vec<String> = outages.spans().iter().map(span).collect();
+    format!("[{}]", spans.join(", "))
 }
 
 #[cfg(test)]

@@ -9,22 +9,27 @@
 
 mod hf;
 pub mod link;
+pub mod motion;
 mod names;
 mod network;
 mod plan;
+mod radio;
 mod reader;
 mod report;
 #[cfg(test)]
 mod tests;
+mod watched;
 mod writer;
 
 use std::path::Path;
 
 pub use hf::{FrequencyReport, HfReport};
+pub use motion::Movement;
 pub use network::Built;
 pub use plan::{
     Flow, Link, Node, Plan, Route, Routing, Stream, Target, TcpncTunnel, Transfer, Tunnel,
 };
+pub use radio::{Radio, RadioReport, Station, StationReport};
 pub use report::{
     FlowReport, HopReport, LinkReport, NodeReport, Report, StreamReport, TransferReport,
 };
@@ -40,7 +45,7 @@ impl Plan {
     /// # Errors
     /// With the first thing that is wrong with it.
     pub fn read(path: &Path) -> Result<Self, Complaint> {
-        reader::read(&Source::read(path, MAX_OCTETS)?)
+        reader::read(&Source::read(path, MAX_OCTETS)?, folder(path))
     }
 
     /// Reads a scenario from `text`, which stands in the file at `path`.
@@ -48,6 +53,11 @@ impl Plan {
     /// # Errors
     /// With the first thing that is wrong with it.
     pub fn parse(path: &Path, text: String) -> Result<Self, Complaint> {
-        reader::read(&Source::new(&path.display().to_string(), text))
+        reader::read(&Source::new(&path.display().to_string(), text), folder(path))
     }
+}
+
+/// Where the files are that a file names.
+fn folder(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new(""))
 }

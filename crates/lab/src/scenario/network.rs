@@ -1,5 +1,6 @@
 //! A plan becomes a network, runs, and is asked what happened.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -9,13 +10,17 @@ use anyhow::Context as _;
 use proto::time::Time;
 use sim::app::{echo, ping, stream, transfer};
 use sim::hf::StationId;
+use sim::mobility::Motion;
 use sim::{
-    AppId, Change, HfId, LinkId, MEETING, NodeId, Prefix, TcpncTunnel, TcpncTunnelConfig, TunnelId,
-    World,
+    AppId, Change, HfId, LinkId, MEETING, NodeId, Prefix, RadioId, TcpncTunnel, TcpncTunnelConfig,
+    TunnelId, World,
 };
+
+use crate::animation::{Limits, Recorder, Recording};
 
 use super::hf::{FrequencyReport, HfReport};
 use super::plan::{self, Flow, Plan, Route, Routing, Stream, Target, Transfer};
+use super::radio::{RadioReport, motions};
 use super::report::{FlowReport, Report, StreamReport, TransferReport};
 
 /// How much of a run happens between two looks at whether it is over.
@@ -35,6 +40,10 @@ pub struct Built<'a> {
     pub nodes: Vec<NodeId>,
     /// The links.
     pub links: Vec<LinkId>,
+    /// The radio channels.
+    pub radios: Vec<RadioId>,
+    /// How each node moves that is somewhere, from the time on when the network begins.
+    pub motions: Vec<Option<Motion>>,
     /// The coded tunnels.
     pub tunnels: Vec<TunnelId>,
     /// The TCP/NC tunnels.
@@ -44,6 +53,8 @@ pub struct Built<'a> {
     pub transfers: Vec<[AppId; 2]>,
     /// The same of each stream.
     pub streams: Vec<[AppId; 2]>,
+    /// What watches the run, for a picture of it.
+    recorder: Option<Recorder>,
 }
 
 impl Plan {
@@ -52,8 +63,25 @@ impl Plan {
     /// # Errors
     /// When a capture cannot be written, or a flow has no address to go to.
     pub fn run(&self, seed: Option<u64>, captures: Option<&Path>) -> anyhow::Result<Report> {
+        Ok(self.run_watched(seed, captures, None)?.0)
+    }
+
+    /// The same, watched for a picture of it where `limits` says how much of it is kept.
+    ///
+    /// # Errors
+    /// As for [`Plan::run`].
+    pub fn run_watched(
+        &self,
+        seed: Option<u64>,
+        captures: Option<&Path>,
+        limits: Option<Limits>,
+    ) -> anyhow::Result<(Report, Option<Recording>)> {
         let seed = seed.unwrap_or(self.seed);
         let mut network = self.build(seed)?;
+        network.recorder = limits.map(|limits| {
+            let (cast, received) = (network.cast(), network.received_by_flows());
+            Recorder::new(&mut network.world, cast, &received, limits)
+        });
         if let Some(folder) = captures {
             let failed = || format!("cannot capture into {}", folder.display());
             network.capture(folder).with_context(failed)?;
@@ -63,7 +91,11 @@ impl Plan {
             let failed = || format!("cannot capture into {}", folder.display());
             network.world.finish_captures().with_context(failed)?;
         }
-        Ok(network.report(seed))
+        let report = network.report(seed);
+        let received = network.received_by_flows();
+        let recorder = network.recorder.take();
+        let recording = recorder.map(|recorder| recorder.finish(&mut network.world, &received));
+        Ok((report, recording))
     }
 
     /// Builds the network. Where HBH or tunnels run it has run for a while already: what the plan
@@ -108,12 +140,16 @@ impl<'a> Built<'a> {
             world,
             nodes,
             links,
+            radios: Vec::new(),
+            motions: Vec::new(),
             tunnels: Vec::new(),
             tcpnc_tunnels: Vec::new(),
             frequencies: Vec::new(),
             transfers: Vec::new(),
             streams: Vec::new(),
+            recorder: None,
         };
+        network.add_radios()?;
         network.add_frequencies();
         network.add_addresses()?;
         network.add_routes();
@@ -140,6 +176,31 @@ impl<'a> Built<'a> {
         Ok(network)
     }
 
+    fn add_radios(&mut self) -> anyhow::Result<()> {
+        let made = motions(&self.world, &self.plan.nodes, self.plan.duration)?;
+        let later = |motion: Motion| motion.later(self.before);
+        self.motions = made.iter().cloned().map(|motion| motion.map(later)).collect();
+        let end = Time::ZERO + self.plan.duration;
+        let mut turns = BTreeSet::new();
+        for radio in &self.plan.radios {
+            let id = radio.build(&mut self.world, &self.nodes, &self.motions);
+            self.radios.push(id);
+            let changes = radio.changes(self.world.radio_ports(id), self.before);
+            for (time, change) in changes {
+                self.world.at(time, change);
+                turns.insert(time);
+            }
+            let moved = radio.turns(&made, self.plan.follow_every, end);
+            turns.extend(moved.into_iter().map(|time| time + self.before));
+        }
+        if self.plan.routing == Routing::Follow {
+            for time in turns {
+                self.world.at(time, Change::AutoRoutes);
+            }
+        }
+        Ok(())
+    }
+
     /// Addresses that the file gives, on the node's first interface.
     fn add_addresses(&mut self) -> anyhow::Result<()> {
         for (index, node) in self.plan.nodes.iter().enumerate() {
@@ -154,6 +215,13 @@ impl<'a> Built<'a> {
                     let mut hosts = frequency.stations.iter().map(|station| station.host);
                     let place = hosts.position(|host| host == index)?;
                     Some(self.world.hf_port(*id, StationId(place)))
+                })
+            });
+            let port = port.or_else(|| {
+                let mut radios = self.plan.radios.iter().zip(&self.radios);
+                radios.find_map(|(radio, id)| {
+                    let place = radio.stations.iter().position(|it| it.node == index)?;
+                    self.world.radio_ports(*id).get(place).copied()
                 })
             });
             for address in &node.addresses {
@@ -329,6 +397,9 @@ impl<'a> Built<'a> {
         for node in &self.nodes {
             self.world.capture_node(*node, folder)?;
         }
+        for radio in &self.radios {
+            self.world.capture_radio(*radio, folder)?;
+        }
         for hf in &self.frequencies {
             self.world.capture_hf(*hf, folder)?;
         }
@@ -369,8 +440,23 @@ impl<'a> Built<'a> {
         while self.world.now() < end && !is_over(self) {
             let Some(next) = self.world.next_event() else { break };
             let next = next.max(self.world.now() + stride);
-            self.world.run_until(next.min(end));
+            self.advance(next.min(end));
         }
+    }
+
+    /// Runs until `end`, watched where somebody watches.
+    fn advance(&mut self, end: Time) {
+        while let Some(mut recorder) = self.recorder.take() {
+            let next = (self.world.now() + recorder.stride()).min(end);
+            self.world.run_until(next);
+            let received = self.received_by_flows();
+            recorder.look(&mut self.world, &received);
+            self.recorder = Some(recorder);
+            if next == end {
+                return;
+            }
+        }
+        self.world.run_until(end);
     }
 
     /// Whether the connection of every transfer has ended.
@@ -431,7 +517,12 @@ impl<'a> Built<'a> {
             }
             frequencies.push(FrequencyReport::new(&self.world, *id, frequency, names));
         }
-        Report::new(seed, flows, stations, frequencies, (&self.world, self.begin()))
+        let radios = self.plan.radios.iter().zip(&self.radios).map(|(radio, id)| {
+            let names = radio.stations.iter().map(|it| self.plan.nodes[it.node].name.clone());
+            RadioReport::new(&self.world, *id, radio, &names.collect::<Vec<_>>())
+        });
+        let radios = radios.collect();
+        Report::new(seed, flows, radios, (stations, frequencies), (&self.world, self.begin()))
     }
 
     fn flow(&self, kind: &str, flow: &Flow) -> FlowReport {

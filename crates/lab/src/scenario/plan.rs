@@ -8,9 +8,14 @@ use proto::{hbh, nc, tcp, tcpnc};
 use sim::{InterfaceConfig, LinkConfig, Prefix, TcpncTunnelConfig};
 
 use super::hf::Frequency;
+use super::motion::Movement;
+use super::radio::Radio;
 
 /// How long a scenario runs at most if it does not say.
 pub(super) const DURATION: Duration = Duration::from_mins(10);
+
+/// How often shortest paths are found anew at most, if a scenario does not say.
+pub(super) const FOLLOW_EVERY: Duration = Duration::from_millis(100);
 
 /// A network and its traffic. Nodes are named by their place in the list.
 ///
@@ -41,10 +46,14 @@ pub struct Plan {
     pub seed: u64,
     /// Who makes the routes that are not in `routes`.
     pub routing: Routing,
+    /// How often shortest paths are found anew at most, where they follow nodes that move.
+    pub follow_every: Duration,
     /// The nodes.
     pub nodes: Vec<Node>,
     /// The links between them.
     pub links: Vec<Link>,
+    /// Radio channels.
+    pub radios: Vec<Radio>,
     /// Routes set by hand.
     pub routes: Vec<Route>,
     /// Coded tunnels.
@@ -69,6 +78,8 @@ pub struct Node {
     pub hbh: Option<hbh::Config>,
     /// The TCP/NC below its TCP.
     pub tcpnc: Option<tcpnc::Config>,
+    /// Where it is, and how it moves.
+    pub motion: Option<Movement>,
 }
 
 /// A link between two nodes.
@@ -180,7 +191,7 @@ pub struct Stream {
 /// Who makes the routes that are not given.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Routing {
-    /// Shortest paths, found anew when a link goes down or up.
+    /// Shortest paths, found anew when a link goes down or up, a radio off or on, and while nodes move.
     Follow,
     /// Nobody.
     None,
@@ -197,8 +208,10 @@ impl Plan {
             duration,
             seed,
             routing: Routing::default(),
+            follow_every: FOLLOW_EVERY,
             nodes: Vec::new(),
             links: Vec::new(),
+            radios: Vec::new(),
             routes: Vec::new(),
             tunnels: Vec::new(),
             tcpnc_tunnels: Vec::new(),
@@ -237,12 +250,15 @@ impl Plan {
         flow.name.clone().unwrap_or_else(|| format!("{kind} {from} to {to}"))
     }
 
-    /// The TCP of a transfer that says nothing of it: its MTU is the shortest of the links at both
-    /// ends.
-    pub(super) fn usual_tcp(links: &[Link], [from, to]: [usize; 2]) -> tcp::Config {
+    /// The TCP of a transfer that says nothing of it: its MTU is the shortest of the links and radios at
+    /// both ends.
+    pub(super) fn usual_tcp(links: &[Link], radios: &[Radio], ends: [usize; 2]) -> tcp::Config {
+        let [from, to] = ends;
         let own = links.iter().filter(|link| link.ends.contains(&from) || link.ends.contains(&to));
         let mtus = own.map(|link| link.config.near.mtu.min(link.config.far.mtu));
-        let mtu = mtus.min().unwrap_or(InterfaceConfig::default().mtu);
+        let is_on = |radio: &&Radio| radio.stations.iter().any(|it| ends.contains(&it.node));
+        let on_air = radios.iter().filter(is_on).map(|radio| radio.interface.mtu);
+        let mtu = mtus.chain(on_air).min().unwrap_or(InterfaceConfig::default().mtu);
         tcp::Config { mtu, ..tcp::Config::default() }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use proto::parameter::{Kind, Table, Written};
@@ -13,13 +14,16 @@ use sim::Prefix;
 
 use super::hf::Frequency;
 use super::link;
+use super::motion::Traces;
 use super::names::Reader;
 use super::plan::{
-    DURATION, Flow, Link, Node, Plan, Route, Routing, Stream, Target, TcpncTunnel, Transfer, Tunnel,
+    DURATION, FOLLOW_EVERY, Flow, Link, Node, Plan, Route, Routing, Stream, Target, TcpncTunnel,
+    Transfer, Tunnel,
 };
+use super::radio::Radio;
 
 /// What a file may have of each list.
-const MOST: [(&str, usize); 8] = [
+const MOST: [(&str, usize); 9] = [
     ("nodes", 1_000),
     ("link", 10_000),
     ("tcp", 10_000),
@@ -28,6 +32,7 @@ const MOST: [(&str, usize); 8] = [
     ("tunnel", 1_000),
     ("tcpnc-tunnel", 1_000),
     ("hf", 100),
+    ("radio", 100),
 ];
 /// Six bits (RFC 2474).
 const MAX_DSCP: u64 = 63;
@@ -37,7 +42,7 @@ pub(super) const ROUTINGS: [(&str, Routing); 3] =
     [("shortest", Routing::Shortest), ("follow", Routing::Follow), ("none", Routing::None)];
 
 /// Reads a whole file.
-pub(super) fn read(source: &Source) -> Result<Plan, Complaint> {
+pub(super) fn read(source: &Source, folder: &Path) -> Result<Plan, Complaint> {
     let document = source.parse()?;
     let root = document.root();
     for (name, most) in MOST {
@@ -49,15 +54,19 @@ pub(super) fn read(source: &Source) -> Result<Plan, Complaint> {
     let mut reader = Reader::new(&root)?;
     let defaults = root.section("defaults")?;
     let links = reader.links(&root, defaults.as_ref())?;
+    let mut radios = reader.radios(&root)?;
     for frequency in root.sections("hf")? {
         for name in frequency.needed("stations")?.list()? {
             let node = reader.node(&name)?;
             reader.linked.insert(node);
         }
     }
-    let nodes = reader.nodes(&root)?;
+    let mut nodes = reader.nodes(&root)?;
+    let duration = duration(&root)?;
+    reader.motions(&root, &mut nodes, &mut radios, &mut Traces::new(folder, duration))?;
     let routes = root.sections("route")?;
-    let routes = routes.iter().map(|it| reader.route(it, &links)).collect::<Result<_, _>>()?;
+    let routes =
+        routes.iter().map(|it| reader.route(it, &links, &radios)).collect::<Result<_, _>>()?;
     let tunnels = root.sections("tunnel")?;
     let tunnels = tunnels.iter().map(|it| reader.tunnel(it)).collect::<Result<_, _>>()?;
     let tcpnc_tunnels = root.sections("tcpnc-tunnel")?;
@@ -76,21 +85,24 @@ pub(super) fn read(source: &Source) -> Result<Plan, Complaint> {
     }
     let mut ports = Ports::default();
     let transfers = root.sections("tcp")?;
-    let transfers =
-        transfers.iter().map(|it| reader.transfer(it, usual.as_ref(), &links, &mut ports));
+    let transfers = transfers
+        .iter()
+        .map(|it| reader.transfer(it, usual.as_ref(), (&links, &radios), &mut ports));
     let transfers = transfers.collect::<Result<_, _>>()?;
     let streams = root.sections("udp")?;
     let streams = streams.iter().map(|it| reader.stream(it, &mut ports));
     let streams = streams.collect::<Result<_, _>>()?;
     let plan = Plan {
-        duration: duration(&root)?,
+        duration,
         seed: seed(&root)?,
         routing: match root.get("routing")? {
             Some(routing) => routing.word(&ROUTINGS)?,
             None => Routing::default(),
         },
+        follow_every: follow_every(&root)?,
         nodes,
         links,
+        radios,
         routes,
         tunnels,
         tcpnc_tunnels,
@@ -109,6 +121,13 @@ fn duration(root: &Section<'_>) -> Result<Duration, Complaint> {
         return Err(entry.complain("a run takes more than no time"));
     }
     Ok(duration)
+}
+
+fn follow_every(root: &Section<'_>) -> Result<Duration, Complaint> {
+    const KIND: Kind =
+        Kind::Period { least: Duration::from_millis(1), most: Duration::from_secs(3_600) };
+    let entry = root.get("follow-every")?;
+    entry.map_or(Ok(FOLLOW_EVERY), |entry| Ok(entry.read(&KIND)?.period()))
 }
 
 /// A number, in quotes if TOML has none so great.
@@ -170,7 +189,12 @@ impl Reader<'_> {
         Ok(nodes)
     }
 
-    fn route(&self, section: &Section<'_>, links: &[Link]) -> Result<Route, Complaint> {
+    fn route(
+        &self,
+        section: &Section<'_>,
+        links: &[Link],
+        radios: &[Radio],
+    ) -> Result<Route, Complaint> {
         let (node, to) = (section.needed("node")?, section.needed("to")?);
         let index = self.node(&node)?;
         let target = match (to.text()?.parse(), to.text()?.parse()) {
@@ -184,9 +208,11 @@ impl Reader<'_> {
                 let joins = |link: &&Link| {
                     link.ends == [index, neighbour] || link.ends == [neighbour, index]
                 };
-                if links.iter().find(joins).is_none() {
+                let is_on = |radio: &Radio, node| radio.stations.iter().any(|it| it.node == node);
+                let reaches = |radio: &Radio| is_on(radio, index) && is_on(radio, neighbour);
+                if links.iter().find(joins).is_none() && !radios.iter().any(reaches) {
                     let (node, via_name) = (node.text()?, via.text()?);
-                    let what = format!("no link joins \"{node}\" and \"{via_name}\"");
+                    let what = format!("no link or radio joins \"{node}\" and \"{via_name}\"");
                     return Err(via.complain(what));
                 }
                 Some(neighbour)
@@ -232,11 +258,11 @@ impl Reader<'_> {
         &self,
         section: &Section<'_>,
         usual: Option<&Section<'_>>,
-        links: &[Link],
+        (links, radios): (&[Link], &[Radio]),
         ports: &mut Ports,
     ) -> Result<Transfer, Complaint> {
         let flow = self.flow(section, ports)?;
-        let mut tcp = Plan::usual_tcp(links, [flow.from, flow.to]);
+        let mut tcp = Plan::usual_tcp(links, radios, [flow.from, flow.to]);
         let options = section.section("options")?;
         for options in [usual, options.as_ref()].into_iter().flatten() {
             options.apply(&tcp::PARAMETERS, &mut tcp)?;

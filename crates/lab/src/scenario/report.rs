@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::hf::{FrequencyReport, HfReport};
+use super::radio::RadioReport;
 use proto::time::Time;
 use serde::Serialize;
 use sim::app::{ping, stream, transfer};
@@ -23,6 +24,9 @@ pub struct Report {
     pub hash: String,
     /// The flows, as in the file.
     pub flows: Vec<FlowReport>,
+    /// Radio channels, as in the file.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub radios: Vec<RadioReport>,
     /// Stations on HF.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hf: Vec<HfReport>,
@@ -199,8 +203,8 @@ impl Report {
     pub(super) fn new(
         seed: u64,
         flows: Vec<FlowReport>,
-        hf: Vec<HfReport>,
-        frequencies: Vec<FrequencyReport>,
+        radios: Vec<RadioReport>,
+        (hf, frequencies): (Vec<HfReport>, Vec<FrequencyReport>),
         (world, begin): (&World, Time),
     ) -> Self {
         let counted = world.report();
@@ -210,6 +214,7 @@ impl Report {
             events: counted.events,
             hash: format!("{:016x}", counted.hash),
             flows,
+            radios,
             hf,
             frequencies,
             links: counted.links.iter().map(LinkReport::new).collect(),
@@ -346,6 +351,8 @@ impl fmt::Display for Report {
         let Self { seed, ended_s, events, .. } = self;
         writeln!(f, "{ended_s:.3} s simulated in {events} events, seed {seed}")?;
         section(f, "Flows", &FLOW_HEAD, self.flows.iter().map(FlowReport::row))?;
+        let stations = self.radios.iter().flat_map(RadioReport::rows);
+        section(f, "Radios", &RadioReport::HEAD, stations)?;
         section(f, "HF, octets of D_PDUs", &HfReport::HEAD, self.hf.iter().map(HfReport::row))?;
         let frequencies = self.frequencies.iter().map(FrequencyReport::row);
         section(f, "HF frequencies", &FrequencyReport::HEAD, frequencies)?;

@@ -10,7 +10,7 @@ use proto::{hbh, nc, tcp, tcpnc};
 
 use super::hf::Frequency;
 use super::link::{self, Direction};
-use super::plan::{DURATION, Flow, Plan, Target, TcpncTunnel};
+use super::plan::{DURATION, FOLLOW_EVERY, Flow, Plan, Target, TcpncTunnel};
 use super::reader::ROUTINGS;
 
 impl Plan {
@@ -31,7 +31,7 @@ struct File<'a>(&'a Plan);
 
 impl Display for File<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Plan { duration, seed, routing, nodes, .. } = self.0;
+        let Plan { duration, seed, routing, follow_every, nodes, .. } = self.0;
         writeln!(f, "nodes = {}", self.names(0..nodes.len()))?;
         if *duration != DURATION {
             writeln!(f, "duration = {}", Value::from(*duration))?;
@@ -45,8 +45,14 @@ impl Display for File<'_> {
         {
             writeln!(f, "routing = {name:?}")?;
         }
+        if *follow_every != FOLLOW_EVERY {
+            writeln!(f, "follow-every = {}", Value::from(*follow_every))?;
+        }
         self.nodes(f)?;
         self.links(f)?;
+        for radio in &self.0.radios {
+            radio.write(f, |node| self.name(node))?;
+        }
         self.routes(f)?;
         self.tunnels(f)?;
         for frequency in &self.0.frequencies {
@@ -77,7 +83,7 @@ impl File<'_> {
         }
         for node in nodes {
             let own = (node.hbh.filter(|_| !hbh), node.tcpnc.filter(|_| !layer));
-            if node.addresses.is_empty() && own == (None, None) {
+            if node.addresses.is_empty() && own == (None, None) && node.motion.is_none() {
                 continue;
             }
             writeln!(f, "\n[node.{:?}]", node.name)?;
@@ -85,6 +91,9 @@ impl File<'_> {
                 let addresses: Vec<String> =
                     node.addresses.iter().map(|it| format!("\"{it}\"")).collect();
                 writeln!(f, "addresses = [{}]", addresses.join(", "))?;
+            }
+            if let Some(motion) = &node.motion {
+                motion.write(f)?;
             }
             layers(f, own.0, own.1)?;
         }
@@ -169,7 +178,7 @@ impl File<'_> {
                 writeln!(f, "octets = {octets}")?;
             }
             let Flow { from, to, .. } = transfer.flow;
-            let usual = Plan::usual_tcp(&self.0.links, [from, to]);
+            let usual = Plan::usual_tcp(&self.0.links, &self.0.radios, [from, to]);
             parameters(f, "options.", &tcp::PARAMETERS, &usual, &transfer.tcp)?;
         }
         for stream in &self.0.streams {

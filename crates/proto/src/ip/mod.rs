@@ -10,6 +10,7 @@ mod flow;
 mod fragment;
 mod header;
 pub mod icmp;
+pub mod minimal;
 pub mod mss;
 mod prefix;
 #[cfg(test)]
@@ -35,6 +36,8 @@ pub mod protocol {
     pub const UDP: u8 = 17;
     /// IPv6 fragment header.
     pub const V6_FRAGMENT: u8 = 44;
+    /// Minimal encapsulation (RFC 2004).
+    pub const MINIMAL: u8 = 55;
     /// ICMP for IPv6.
     pub const ICMPV6: u8 = 58;
     /// Nothing follows.

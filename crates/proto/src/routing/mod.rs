@@ -11,6 +11,11 @@
 //! One trait stands for all of them, so that a driver (a node of the simulator, `trackway run`) knows
 //! none by name. The driver puts messages into UDP and IP, and routes into its forwarding table.
 
+pub mod aodv;
+pub mod dsdv;
+pub mod olsr;
+pub mod waiting;
+
 use std::fmt::Debug;
 use std::net::Ipv4Addr;
 

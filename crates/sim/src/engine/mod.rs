@@ -23,7 +23,9 @@ use crate::counters::{Class, PortCounters};
 use crate::flows::Flows;
 use crate::ids::{MediumId, NodeId, PortId};
 use crate::medium::{Delivery, LinkAddress, Medium};
+use crate::route_log::RouteLog;
 use crate::transits::Transits;
+use crate::transmissions::Transmissions;
 
 pub use packets::PacketId;
 pub(crate) use packets::Packets;
@@ -51,6 +53,10 @@ pub struct Engine {
     pub(crate) flows: Option<Flows>,
     /// How long packets are inside a tunnel, when asked for.
     pub(crate) transits: Option<Transits>,
+    /// Changes of routes, when asked for.
+    pub(crate) route_log: Option<RouteLog>,
+    /// Who sent what to whom, when asked for.
+    pub(crate) transmissions: Option<Transmissions>,
     media: Vec<Attached>,
     /// What the next packet is written to: most who are asked for one have none.
     spare: Vec<u8>,
@@ -163,6 +169,13 @@ impl Engine {
             flows.add_sent(octets);
         }
         let len = octets.len();
+        if let Some(transmissions) = &mut self.transmissions {
+            let to = match to {
+                LinkAddress::Broadcast => None,
+                LinkAddress::Port(to) => Some(self.ports[to.index()].node),
+            };
+            transmissions.begin(self.now, self.ports[port.index()].node, to, class, octets);
+        }
         self.capture(port, packet, Direction::Out);
         let Port { medium, counters, .. } = &mut self.ports[port.index()];
         counters.sent[class].add(len);
@@ -170,6 +183,9 @@ impl Engine {
         self.with_medium(medium, Some(sequence), |medium, delivery| {
             medium.transmit(delivery, port, to, packet);
         });
+        if let Some(transmissions) = &mut self.transmissions {
+            transmissions.finish(packet, self.ports[port.index()].idle_at);
+        }
     }
 
     /// Lets a medium act on an event that it asked for.
@@ -254,7 +270,19 @@ impl Engine {
         node: Option<&mut Sequence>,
         act: impl FnOnce(&mut dyn Medium, &mut Delivery<'_>) -> T,
     ) -> T {
-        let Self { now, queue, packets, ports, flows, ready, failed, captures, media, .. } = self;
+        let Self {
+            now,
+            queue,
+            packets,
+            ports,
+            flows,
+            transmissions,
+            ready,
+            failed,
+            captures,
+            media,
+            ..
+        } = self;
         let Attached { medium: it, sequence: own } = &mut media[medium.0 as usize];
         let now = *now;
         let mut delivery = Delivery {
@@ -264,6 +292,7 @@ impl Engine {
             packets,
             ports,
             flows,
+            transmissions,
             ready,
             failed,
             captures,

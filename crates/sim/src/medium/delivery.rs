@@ -12,6 +12,7 @@ use crate::engine::queue::{Event, Kind, Queue, Sequence};
 use crate::flows::Flows;
 use crate::ids::{MediumId, PortId};
 use crate::medium::LinkAddress;
+use crate::transmissions::Transmissions;
 
 /// What a medium can do to the world while it handles a packet or an event.
 #[derive(Debug)]
@@ -22,6 +23,7 @@ pub struct Delivery<'a> {
     pub(crate) packets: &'a mut Packets,
     pub(crate) ports: &'a mut [Port],
     pub(crate) flows: &'a mut Option<Flows>,
+    pub(crate) transmissions: &'a mut Option<Transmissions>,
     /// Ports whose nodes are to be told that they may transmit.
     pub(crate) ready: &'a mut VecDeque<PortId>,
     /// Packets that could not be brought to their receivers.
@@ -53,6 +55,9 @@ impl Delivery<'_> {
 
     /// Brings a packet to a port, where its last bit arrives at `at`.
     pub fn deliver(&mut self, at: Time, from: PortId, to: PortId, packet: PacketId) {
+        if let Some(transmissions) = self.transmissions {
+            transmissions.arrive(at);
+        }
         let sequence = self.node.as_deref_mut().unwrap_or(self.own);
         let kind = Kind::Arrive { port: to, from, packet };
         self.queue.push(Event::new(at.max(self.now), sequence.next(), kind));
@@ -64,6 +69,9 @@ impl Delivery<'_> {
         self.ports[from.index()].counters.lost.add(octets.len());
         if let Some(flows) = self.flows {
             flows.add_lost(octets);
+        }
+        if let Some(transmissions) = self.transmissions {
+            transmissions.lose();
         }
         self.packets.remove(packet);
     }

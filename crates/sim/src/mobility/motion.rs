@@ -71,7 +71,7 @@ impl Motion {
             return Err(TooFast);
         }
         let from = self.position(start);
-        self.legs.retain(|leg| leg.start < start);
+        self.legs.truncate(self.legs.partition_point(|leg| leg.start < start));
         if let Some(last) = self.legs.last_mut()
             && last.end > start
         {
@@ -102,6 +102,15 @@ impl Motion {
     #[must_use]
     pub fn legs(&self) -> &[Leg] {
         &self.legs
+    }
+
+    /// The same motion, begun so much later; until then the node is where it begins.
+    #[must_use]
+    pub fn later(mut self, by: Duration) -> Self {
+        for leg in &mut self.legs {
+            (leg.start, leg.end) = (leg.start + by, leg.end + by);
+        }
+        self
     }
 
     /// Metres a second at the fastest.
@@ -151,6 +160,8 @@ mod tests {
         }
         assert_eq!(places[6], places[5]);
         assert!((motion.top_speed() - 10.0).abs() < 1e-9);
+        let later = motion.clone().later(Duration::from_secs(5));
+        assert_eq!(later.position(at(20)), motion.position(at(15)));
         assert_eq!(motion.go(at(30), at(29), Position::default()), Err(TooFast));
     }
 }

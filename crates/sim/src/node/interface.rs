@@ -1,9 +1,9 @@
-//! An interface: addresses, an MTU, and the queue before a medium.
+//! An interface: addresses, an MTU, and the [queue](super::queue) before a medium.
 
-use std::collections::VecDeque;
 use std::net::IpAddr;
 
-use crate::engine::{Engine, PacketId};
+use super::queue::{Limits, Queue, QueueDiscipline, Queued, Waiting};
+use crate::engine::Engine;
 use crate::ids::PortId;
 use crate::medium::LinkAddress;
 
@@ -21,11 +21,22 @@ pub struct InterfaceConfig {
     /// With 0 HBH decides what to send when the interface can send it. More gives what a queue
     /// between HBH and the network card does: acknowledgements and repeats wait behind packets.
     pub hop_backlog: usize,
+    /// Which packet leaves first, and which has to go when there is no room.
+    pub queue_discipline: QueueDiscipline,
+    /// Whether a TCP acknowledgement takes the place of an older one of its flow that waits.
+    pub thins_acks: bool,
 }
 
 impl Default for InterfaceConfig {
     fn default() -> Self {
-        Self { mtu: 1500, queue_packets: 50, queue_octets: None, hop_backlog: 0 }
+        Self {
+            mtu: 1500,
+            queue_packets: 50,
+            queue_octets: None,
+            hop_backlog: 0,
+            queue_discipline: QueueDiscipline::DropTail,
+            thins_acks: false,
+        }
     }
 }
 
@@ -37,47 +48,33 @@ pub(crate) struct Interface {
     pub(crate) port: PortId,
     pub(crate) addresses: Vec<IpAddr>,
     pub(crate) is_up: bool,
-    queue: VecDeque<Waiting>,
-    queued_octets: usize,
-}
-
-/// A packet in the queue.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Waiting {
-    pub(crate) packet: PacketId,
-    pub(crate) to: LinkAddress,
-    octets: usize,
+    queue: Queue,
 }
 
 impl Interface {
     pub(crate) fn new(name: String, config: InterfaceConfig, port: PortId) -> Self {
-        Self {
-            name,
-            config,
-            port,
-            addresses: Vec::new(),
-            is_up: true,
-            queue: VecDeque::new(),
-            queued_octets: 0,
-        }
+        let limits = Limits {
+            discipline: config.queue_discipline,
+            packets: config.queue_packets,
+            octets: config.queue_octets.unwrap_or(usize::MAX),
+            thins_acks: config.thins_acks,
+        };
+        let queue = Queue::new(limits);
+        Self { name, config, port, addresses: Vec::new(), is_up: true, queue }
     }
 
-    /// Takes a packet of this length, unless the queue is full.
-    #[must_use]
-    pub(crate) fn enqueue(&mut self, packet: PacketId, to: LinkAddress, octets: usize) -> bool {
-        let limit = self.config.queue_octets.unwrap_or(usize::MAX);
-        if self.queue.len() >= self.config.queue_packets || self.queued_octets + octets > limit {
-            return false;
-        }
-        self.queue.push_back(Waiting { packet, to, octets });
-        self.queued_octets += octets;
-        true
+    /// Takes a packet of these octets, if the queue has room.
+    pub(crate) fn enqueue(&mut self, waiting: Waiting, octets: &[u8]) -> Queued {
+        self.queue.enqueue(waiting, octets)
     }
 
     pub(crate) fn dequeue(&mut self) -> Option<Waiting> {
-        let waiting = self.queue.pop_front()?;
-        self.queued_octets -= waiting.octets;
-        Some(waiting)
+        self.queue.dequeue()
+    }
+
+    /// Takes what waits for a neighbour out of the queue.
+    pub(crate) fn recall(&mut self, to: LinkAddress) -> Vec<Waiting> {
+        self.queue.recall(to)
     }
 
     pub(crate) fn queue_len(&self) -> usize {

@@ -8,17 +8,24 @@ use proto::ip::{FlowKey, Prefix};
 use proto::time::Time;
 
 use super::deadlines::{DeadlineId, Owner};
-use super::service::{Attachment, Hook, Service, ServiceReport, Verdict, Way};
-use super::stack::Origin;
-use super::{Interface, NextHop, Node};
+use super::queue::Waiting;
+use super::service::{
+    Attachment, Hook, Origin, Passage, RouteChange, Service, ServiceReport, Verdict, Way,
+};
+use super::{Interface, NextHop, Node, Route};
 use crate::counters::Class;
 use crate::engine::{Engine, PacketId};
 use crate::medium::LinkAddress;
+use crate::route_log::RouteRecord;
 
 /// Packets that may wait in an interface's queue while a service still adds datagrams to it.
 ///
 /// The rest waits in the service, which decides as late as it can what to send.
 const BACKLOG: usize = 2;
+
+/// The metric of what routing protocols find: better than shortest paths, worse than what is set by
+/// hand.
+const METRIC: u32 = 500;
 
 /// The services of a node.
 #[derive(Debug, Default)]
@@ -29,6 +36,8 @@ pub(super) struct Services {
     prefixes: Vec<(Prefix, usize)>,
     /// Which is asked first for a datagram.
     turn: usize,
+    /// Whether any wants to know what leaves.
+    has_passages: bool,
 }
 
 #[derive(Debug)]
@@ -44,6 +53,7 @@ impl Node {
     pub(crate) fn add_service(&mut self, engine: &mut Engine, service: Box<dyn Service>) -> usize {
         let index = self.services.running.len();
         let deadline = self.deadlines.add(Owner::Service(index));
+        self.services.has_passages |= service.wants_passages();
         self.services.running.push(Running { service, deadline, is_touched: true });
         for interface in 0..self.interfaces.len() {
             self.tell_interface(engine, interface);
@@ -161,8 +171,10 @@ impl Node {
             }
             (Verdict::Refused(error), hook) => {
                 let is_too_big = matches!(error, Error::TooBig { .. });
-                if is_too_big && matches!(hook, Hook::Postrouting { .. }) {
-                    self.counters.too_big += 1;
+                match hook {
+                    Hook::Postrouting { .. } if is_too_big => self.counters.too_big += 1,
+                    Hook::Unrouted { .. } => self.counters.no_route += 1,
+                    _ => {}
                 }
                 self.refuse(engine, error, packet);
             }
@@ -196,10 +208,25 @@ impl Node {
         packet: PacketId,
     ) -> bool {
         self.services.running.iter_mut().any(|running| {
-            let is_taken = running.service.handle_unsent(engine, interface, to, packet);
-            running.is_touched |= is_taken;
-            is_taken
+            // Who does not take it may still have learned from it.
+            running.is_touched = true;
+            running.service.handle_unsent(engine, interface, to, packet)
         })
+    }
+
+    /// Whether any service wants to know what leaves.
+    pub(super) fn has_passages(&self) -> bool {
+        self.services.has_passages
+    }
+
+    /// Tells services that a packet is about to leave.
+    pub(super) fn tell_passage(&mut self, now: Time, passage: &Passage<'_>) {
+        for running in &mut self.services.running {
+            if running.service.wants_passages() {
+                // It keeps routes for longer: nothing comes of it now.
+                running.service.handle_passage(now, passage);
+            }
+        }
     }
 
     /// Tells all services that routes have changed.
@@ -250,6 +277,21 @@ impl Node {
         self.services.running[index].service.settle(engine);
         if self.services.running[index].service.needs_routes() {
             self.tell_routes_to(engine, index);
+        }
+        let mut has_changed = false;
+        while let Some(change) = self.services.running[index].service.poll_route() {
+            self.change_route(engine, change);
+            has_changed = true;
+        }
+        if has_changed {
+            self.tell_routes(engine);
+        }
+        while let Some((interface, to)) = self.services.running[index].service.poll_recall() {
+            for waiting in self.interfaces[interface].recall(to) {
+                if !self.offer_unsent(engine, interface, to, waiting.packet) {
+                    engine.lose(self.interfaces[interface].port, waiting.packet);
+                }
+            }
         }
         while let Some((packet, way)) = self.services.running[index].service.poll_packet(engine) {
             self.enter(engine, packet, way);
@@ -380,8 +422,9 @@ impl Node {
         index: usize,
         (packet, to): (PacketId, LinkAddress),
     ) -> bool {
-        let len = engine.packets.get(packet).len();
-        let is_taken = self.interfaces[index].enqueue(packet, to, len);
+        let octets = engine.packets.get(packet).len();
+        let waiting = Waiting { packet, to, octets, is_local: true, is_routing: false };
+        let is_taken = self.try_enqueue(engine, index, waiting);
         if !is_taken {
             engine.packets.remove(packet);
         }
@@ -397,17 +440,39 @@ impl Node {
                 self.prerouting(engine, interface, port, packet);
             }
             Way::Out => self.output(engine, packet),
-            Way::Released => {
+            Way::Refused => self.refuse_unrouted(engine, packet),
+            Way::Released(from) => {
                 if let Some(header) = self.parse(engine, packet) {
-                    self.input_or_forward(engine, &header, packet);
+                    self.input_or_forward(engine, &header, packet, Origin::Link(from));
                 }
             }
-            Way::Rerouted => {
+            Way::Rerouted(origin) => {
                 let Some(header) = self.parse(engine, packet) else { return };
-                if let Some(next) = self.route_packet(engine, &header, packet) {
-                    self.postrouting(engine, next, packet, Origin::Link);
+                if let Some(next) = self.route_packet(engine, &header, packet, origin) {
+                    self.postrouting(engine, next, packet, origin);
                 }
             }
+            Way::Sent { interface, to } => {
+                let octets = engine.packets.get(packet).len();
+                self.counters.originated += 1;
+                let waiting = Waiting { packet, to, octets, is_local: true, is_routing: true };
+                self.enqueue_waiting(engine, interface, waiting);
+            }
+        }
+    }
+
+    /// Gives the node a route of a routing protocol, or takes it.
+    fn change_route(&mut self, engine: &mut Engine, RouteChange { prefix, route }: RouteChange) {
+        match route {
+            None => self.table.remove(prefix, Some(METRIC)),
+            Some(route) => {
+                let interface = route.next.interface;
+                let via = Some(route.next.address.into());
+                self.table.add(Route { prefix, metric: METRIC, interface, via });
+            }
+        }
+        if let Some(log) = &mut engine.route_log {
+            log.add(RouteRecord { time: engine.now, node: self.id, prefix, route });
         }
     }
 

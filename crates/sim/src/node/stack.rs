@@ -5,20 +5,12 @@ use std::net::IpAddr;
 use proto::ip::icmp::Error;
 use proto::ip::{FlowKey, Header, decrement_ttl, fragment, protocol};
 
-use super::service::Hook;
+use super::queue::{Queued, Waiting};
+use super::service::{Hook, Origin, Passage};
 use super::{NextHop, Node};
 use crate::capture::Direction;
 use crate::engine::{Engine, PacketId, is_for_all};
 use crate::ids::PortId;
-
-/// How a packet came to be sent.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Origin {
-    /// A neighbour sent it, under HBH or not.
-    Link,
-    /// This node made it.
-    Local,
-}
 
 impl Node {
     /// The first hook: HBH takes its packets, the others are for this node or pass through.
@@ -39,7 +31,7 @@ impl Node {
         if is_for_all(header.destination) {
             self.input(engine, &header, packet);
         } else {
-            self.input_or_forward(engine, &header, packet);
+            self.input_or_forward(engine, &header, packet, Origin::Link(Some(from)));
         }
     }
 
@@ -59,11 +51,12 @@ impl Node {
         engine: &mut Engine,
         header: &Header,
         packet: PacketId,
+        origin: Origin,
     ) {
         if self.is_local(header.destination) {
             self.input(engine, header, packet);
         } else {
-            self.forward(engine, header, packet);
+            self.forward(engine, header, packet, origin);
         }
     }
 
@@ -93,7 +86,7 @@ impl Node {
     }
 
     /// Passes a packet on that is for someone else.
-    fn forward(&mut self, engine: &mut Engine, header: &Header, packet: PacketId) {
+    fn forward(&mut self, engine: &mut Engine, header: &Header, packet: PacketId, origin: Origin) {
         if let Some(service) = self.service_to(header.destination) {
             if self.take_hop(engine, packet) {
                 self.counters.forwarded += 1;
@@ -101,11 +94,11 @@ impl Node {
             }
             return;
         }
-        let Some(next) = self.route_packet(engine, header, packet) else { return };
+        let Some(next) = self.route_packet(engine, header, packet, origin) else { return };
         if self.take_hop(engine, packet) {
             self.counters.forwarded += 1;
             if !self.offer_forwarded(engine, next, packet) {
-                self.postrouting(engine, next, packet, Origin::Link);
+                self.postrouting(engine, next, packet, origin);
             }
         }
     }
@@ -118,24 +111,30 @@ impl Node {
             self.loopback.push_back(packet);
         } else if let Some(service) = self.service_to(header.destination) {
             self.hand(engine, service, &Hook::Diverted, packet);
-        } else if let Some(next) = self.route_packet(engine, &header, packet) {
+        } else if let Some(next) = self.route_packet(engine, &header, packet, Origin::Local) {
             self.postrouting(engine, next, packet, Origin::Local);
         }
     }
 
-    /// The next hop of a packet; one without is dropped and its sender told.
+    /// The next hop of a packet; one without is a service's, or dropped and its sender told.
     pub(super) fn route_packet(
         &mut self,
         engine: &mut Engine,
         header: &Header,
         packet: PacketId,
+        origin: Origin,
     ) -> Option<NextHop> {
         let next = self.route(engine, header.destination);
-        if next.is_none() {
-            self.counters.no_route += 1;
-            self.refuse(engine, Error::HostUnreachable, packet);
+        if next.is_none() && !self.offer(engine, &Hook::Unrouted { header, origin }, packet) {
+            self.refuse_unrouted(engine, packet);
         }
         next
+    }
+
+    /// Drops a packet without a route and tells its sender.
+    pub(super) fn refuse_unrouted(&mut self, engine: &mut Engine, packet: PacketId) {
+        self.counters.no_route += 1;
+        self.refuse(engine, Error::HostUnreachable, packet);
     }
 
     /// Takes one from the packet's hops; with none left it is dropped and its sender told.
@@ -157,6 +156,11 @@ impl Node {
         packet: PacketId,
         origin: Origin,
     ) {
+        if self.has_passages()
+            && let Ok(header) = &Header::parse(engine.packets.get(packet))
+        {
+            self.tell_passage(engine.now, &Passage { header, origin, next });
+        }
         if self.offer(engine, &Hook::Postrouting { next }, packet) {
             return;
         }
@@ -194,26 +198,64 @@ impl Node {
 
     /// Puts a packet into an interface's queue, or drops it if there is no room.
     fn enqueue(&mut self, engine: &mut Engine, next: NextHop, packet: PacketId, origin: Origin) {
-        let interface = &mut self.interfaces[next.interface];
-        if !interface.is_up {
-            self.drop_down(engine, next.interface, packet);
+        let octets = engine.packets.get(packet).len();
+        let is_local = origin == Origin::Local;
+        let waiting = Waiting { packet, to: next.neighbour, octets, is_local, is_routing: false };
+        self.enqueue_waiting(engine, next.interface, waiting);
+    }
+
+    /// Puts a packet into an interface's queue, or drops it or another one if there is no room.
+    pub(super) fn enqueue_waiting(
+        &mut self,
+        engine: &mut Engine,
+        interface: usize,
+        waiting: Waiting,
+    ) {
+        if !self.interfaces[interface].is_up {
+            self.drop_down(engine, interface, waiting.packet);
             return;
         }
-        let len = engine.packets.get(packet).len();
-        let is_taken = interface.enqueue(packet, next.neighbour, len);
-        if is_taken {
-            self.pump(engine, next.interface);
+        if self.try_enqueue(engine, interface, waiting) {
+            self.pump(engine, interface);
+        } else {
+            self.drop_queued(engine, interface, waiting);
         }
-        let interface = &self.interfaces[next.interface];
+        let interface = &self.interfaces[interface];
         let counters = &mut engine.ports[interface.port.index()].counters;
         counters.longest_queue = counters.longest_queue.max(interface.queue_len());
-        if !is_taken {
-            match origin {
-                Origin::Link => counters.dropped_inside.add(len),
-                Origin::Local => counters.dropped_at_edge.add(len),
+    }
+
+    /// Puts a packet into an interface's queue; false if there is no room.
+    pub(super) fn try_enqueue(
+        &mut self,
+        engine: &mut Engine,
+        index: usize,
+        waiting: Waiting,
+    ) -> bool {
+        let octets = engine.packets.get(waiting.packet);
+        match self.interfaces[index].enqueue(waiting, octets) {
+            Queued::Taken => {}
+            Queued::Full => return false,
+            Queued::Instead(gone) => self.drop_queued(engine, index, gone),
+            Queued::Thinned(older) => {
+                let port = self.interfaces[index].port;
+                engine.ports[port.index()].counters.thinned_acks.add(older.octets);
+                engine.packets.remove(older.packet);
             }
-            engine.packets.remove(packet);
         }
+        true
+    }
+
+    /// Drops a packet for which a queue has no room.
+    fn drop_queued(&self, engine: &mut Engine, interface: usize, waiting: Waiting) {
+        let port = self.interfaces[interface].port;
+        let counters = &mut engine.ports[port.index()].counters;
+        if waiting.is_local {
+            counters.dropped_at_edge.add(waiting.octets);
+        } else {
+            counters.dropped_inside.add(waiting.octets);
+        }
+        engine.packets.remove(waiting.packet);
     }
 
     /// Drops a packet because its interface is down.

@@ -7,6 +7,7 @@ mod plan;
 mod radio;
 mod report;
 mod routes;
+mod routing;
 mod tcpnc;
 #[cfg(test)]
 mod tests;
@@ -21,10 +22,13 @@ use crate::engine::{Engine, Failure, Kind, Port, Sequence};
 use crate::flows::Flows;
 use crate::ids::{AppId, LinkId, MediumId, NodeId, PortId};
 use crate::node::{Interface, Node};
+use crate::radio::Air;
+use crate::transmissions::{Transmission, Transmissions};
 
 pub use build::LinkConfig;
 pub use hf::{HfRecord, HfStation, PepConfig};
 pub use plan::Change;
+pub use radio::RadioState;
 pub use report::{LinkReport, NodeReport, Report};
 pub use tcpnc::{CarrierReport, TcpncTunnel, TcpncTunnelConfig};
 pub use tunnels::MEETING;
@@ -98,6 +102,22 @@ impl World {
     /// Under HBH the ports are not in sight, and all flows between two hosts are one.
     pub fn count_flows(&mut self, limit: usize) {
         self.engine.flows = Some(Flows::new(limit));
+    }
+
+    /// Records from now on who sends what to whom, for up to `limit` transmissions between two calls
+    /// of [`World::take_transmissions`]: packets on wires, and frames on radio channels that there are
+    /// already. HF has records of its own.
+    pub fn record_transmissions(&mut self, limit: usize) {
+        self.engine.transmissions = Some(Transmissions::new(limit));
+        for (medium, _) in &self.radios {
+            self.engine.on_medium(*medium, |air: &mut Air, _| air.watch());
+        }
+    }
+
+    /// The transmissions since the last call, and how many more there were than the limit allows. Those
+    /// on wires are told of when they begin, those on radio channels when they end.
+    pub fn take_transmissions(&mut self) -> (Vec<Transmission>, u64) {
+        self.engine.transmissions.as_mut().map(Transmissions::take).unwrap_or_default()
     }
 
     /// Runs until all that happens before or at `end` has happened.

@@ -12,6 +12,17 @@ use crate::mobility::{Motion, Position};
 use crate::node::InterfaceConfig;
 use crate::radio::{self, Air, StationId, Transmission};
 
+/// A node's radio, as far as a picture shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct RadioState<'a> {
+    /// How the node moves.
+    pub motion: &'a Motion,
+    /// Metres up to which it is understood.
+    pub range: f64,
+    /// Whether it is switched on.
+    pub is_on: bool,
+}
+
 impl World {
     /// Adds a radio channel without stations.
     pub fn add_radio(&mut self, config: radio::Config) -> RadioId {
@@ -56,6 +67,17 @@ impl World {
     pub fn position(&self, port: PortId) -> Option<Position> {
         let (radio, station) = self.radio_station(port)?;
         Some(self.radio_medium(radio).position(station, self.engine.now))
+    }
+
+    /// The first radio of a node.
+    #[must_use]
+    pub fn radio_state(&self, node: NodeId) -> Option<RadioState<'_>> {
+        let interfaces = self.nodes[node.index()].interfaces.iter();
+        let (radio, station) =
+            interfaces.filter_map(|interface| self.radio_station(interface.port)).next()?;
+        let medium = self.radio_medium(radio);
+        let range = medium.config().receive_range;
+        Some(RadioState { motion: medium.motion(station), range, is_on: medium.is_on(station) })
     }
 
     /// Gives the radio behind a port another motion from now on; false where the port is no radio.

@@ -1,6 +1,7 @@
 //! What happened in a network.
 
 use std::any::Any;
+use std::net::IpAddr;
 
 use proto::ip::FlowKey;
 use proto::tcp::Connection;
@@ -11,8 +12,9 @@ use crate::app::{App, transfer};
 use crate::counters::{NodeCounters, PortCounters};
 use crate::flows::{FlowCounters, Flows};
 use crate::ids::{AppId, LinkId, NodeId, PortId};
-use crate::node::Node;
+use crate::medium::LinkAddress;
 use crate::node::service::ServiceReport;
+use crate::node::{Interface, Node};
 use crate::transits::{Transit, Transits};
 
 /// All counters of a network at one time.
@@ -107,6 +109,31 @@ impl World {
     #[must_use]
     pub fn queue_len(&self, port: PortId) -> usize {
         self.interface(port).queue_len()
+    }
+
+    /// Packets that wait at all interfaces of a node now.
+    #[must_use]
+    pub fn queued(&self, node: NodeId) -> usize {
+        self.nodes[node.index()].interfaces.iter().map(Interface::queue_len).sum()
+    }
+
+    /// The counters of all ports of a node.
+    #[must_use]
+    pub fn sent_by(&self, node: NodeId) -> PortCounters {
+        let ports = self.nodes[node.index()].interfaces.iter().map(|interface| interface.port);
+        let counters = ports.map(|port| self.engine.ports[port.index()].counters);
+        counters.fold(PortCounters::default(), |sum, port| sum + port)
+    }
+
+    /// The neighbour to which a node would send a packet for `destination` now.
+    #[must_use]
+    pub fn next_hop(&self, node: NodeId, destination: IpAddr) -> Option<NodeId> {
+        let Node { table, interfaces, .. } = &self.nodes[node.index()];
+        let resolve = |index: usize, via| interfaces[index].resolve(&self.engine, via);
+        match table.search(destination, resolve)?.neighbour {
+            LinkAddress::Broadcast => None,
+            LinkAddress::Port(port) => Some(self.node_of(port)),
+        }
     }
 
     /// Events that happened so far.

@@ -180,6 +180,7 @@ fn is_same(one: &Config, other: &Config) -> bool {
         tunnel: None,
         ip_client: None,
         s5066: None,
+        routing: None,
         log: Level::default(),
         metrics: None,
         ..config.clone()

@@ -139,8 +139,8 @@ impl Hbh {
         let firewall = Firewall::set_up(plan, &devices.collect::<Vec<_>>())?;
         let neighbours = neighbours::Config {
             profile: config.hbh.profile,
-            interval: config.hello_interval,
-            hold: config.hello_hold,
+            interval: config.hello.interval,
+            hold: config.hello.hold,
             limit: config.neighbour_limit,
             only: config.neighbours.clone(),
         };

@@ -1,4 +1,5 @@
 mod hf;
+mod manet;
 mod writing;
 
 use std::path::Path;
@@ -352,8 +353,8 @@ fn a_node_without_a_link_has_no_flows_and_no_addresses() {
     let flow = parse(&lonely.replace("to = \"c\"", "to = \"d\"")).expect_err("a flow");
     let address = parse(&format!("{lonely}[node.d]\naddresses = [\"192.0.2.1\"]\n"));
 
-    assert_eq!(flow, "x.toml:19: tcp.to: no link leads to \"d\"");
-    assert!(address.expect_err("an address").ends_with("no link leads to \"d\""));
+    assert_eq!(flow, "x.toml:19: tcp.to: no link or radio leads to \"d\"");
+    assert!(address.expect_err("an address").ends_with("no link or radio leads to \"d\""));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::time::Duration;
 use proto::time::Time;
 
 use super::capture::write_frame;
-use super::{Event, Frame, Medium as Radio, StationId, Transmission};
+use super::{Event, Frame, FrameKind, Medium as Radio, StationId, Transmission};
 use crate::engine::packets::PacketId;
 use crate::ids::PortId;
 use crate::medium::{Delivery, LinkAddress, Medium, Neighbour};
@@ -39,6 +39,8 @@ pub(crate) struct Air {
     /// How many records may wait to be taken.
     records_limit: usize,
     records_dropped: u64,
+    /// Whether the network records its transmissions.
+    is_watched: bool,
     /// The capture file that sees every frame.
     capture: Option<usize>,
     /// What the next frame for it is written to.
@@ -59,6 +61,7 @@ impl Air {
             records: VecDeque::new(),
             records_limit: 0,
             records_dropped: 0,
+            is_watched: false,
             capture: None,
             buffer: Vec::new(),
         }
@@ -111,8 +114,15 @@ impl Air {
         self.observe();
     }
 
+    /// Tells the network of every frame from now on.
+    pub(crate) fn watch(&mut self) {
+        self.is_watched = true;
+        self.observe();
+    }
+
     fn observe(&mut self) {
-        self.radio.observe(self.records_limit > 0 || self.capture.is_some());
+        let is_observed = self.records_limit > 0 || self.is_watched || self.capture.is_some();
+        self.radio.observe(is_observed);
     }
 
     /// Passes the channel's events on.
@@ -145,6 +155,7 @@ impl Air {
         } else if self.records_limit > 0 {
             self.records_dropped += 1;
         }
+        self.tell(delivery, transmission);
         let Some(capture) = self.capture else { return };
         let StationId(from) = transmission.from;
         self.buffer.clear();
@@ -156,6 +167,18 @@ impl Air {
         write_frame(transmission, self.radio.config(), self.number, octets, &mut self.buffer);
         let interface = u32::try_from(from).expect("a channel has fewer stations");
         delivery.capture(capture, interface, &self.buffer);
+    }
+
+    /// Tells the network of a frame, if it records its transmissions.
+    fn tell(&self, delivery: &mut Delivery<'_>, frame: &Transmission) {
+        let Some(transmissions) = delivery.transmissions else { return };
+        let node = |station: StationId| delivery.ports[self.ports[station.0].index()].node;
+        let packet = matches!(frame.kind, FrameKind::Broadcast | FrameKind::Data)
+            .then(|| PacketId::of_token(frame.token));
+        let is_lost = frame.to.is_some() && !frame.is_received;
+        let ends = [node(frame.from), frame.to.map_or(node(frame.from), node)];
+        let to = frame.to.map(|_| ends[1]);
+        transmissions.tell([frame.start, frame.end], ends[0], to, packet, is_lost);
     }
 
     fn address(&self, frame: &Frame) -> LinkAddress {

@@ -55,7 +55,7 @@ impl Medium {
     }
 
     /// The channel has become free for a station that waits for its turn.
-    pub(super) fn resume(&mut self, _now: u64, station: usize) {
+    pub(super) fn resume(&mut self, station: usize) {
         let (ear, mac) = (&mut self.ears[station], &mut self.macs[station]);
         if std::mem::take(&mut mac.is_immediate) {
             ear.back_off = Some(mac.draw());
@@ -132,8 +132,8 @@ impl Medium {
                 let until = mac.until;
                 self.arm(station, until);
             }
-            Phase::AwaitAck => self.handle_no_ack(now, station),
-            Phase::AwaitCts => self.handle_no_cts(now, station),
+            Phase::AwaitAck => self.handle_no_ack(station),
+            Phase::AwaitCts => self.handle_no_cts(station),
             Phase::Contend if ear.is_committed => self.transmit(now, station),
             Phase::Contend if ear.is_free() => {
                 let turn = ear.turn(self.timing.slot);
@@ -246,15 +246,15 @@ impl Medium {
         frame.octets.saturating_add(self.config.header) > self.config.rts_threshold
     }
 
-    fn handle_no_cts(&mut self, now: u64, station: usize) {
+    fn handle_no_cts(&mut self, station: usize) {
         let mac = &mut self.macs[station];
         mac.stats.rts_failures += 1;
         mac.short_tries = mac.short_tries.saturating_add(1);
         let is_last = mac.short_tries >= self.config.short_retries;
-        self.handle_failure(now, station, is_last);
+        self.handle_failure(station, is_last);
     }
 
-    fn handle_no_ack(&mut self, now: u64, station: usize) {
+    fn handle_no_ack(&mut self, station: usize) {
         let is_long = self.macs[station].frame.is_some_and(|frame| self.needs_rts(&frame));
         let mac = &mut self.macs[station];
         mac.stats.data_failures += 1;
@@ -265,14 +265,14 @@ impl Medium {
         };
         *tries = tries.saturating_add(1);
         let is_last = *tries >= most;
-        self.handle_failure(now, station, is_last);
+        self.handle_failure(station, is_last);
     }
 
     /// Tries again after a longer back-off, or gives up.
     ///
     /// Those who heard the failed frame but not its answer count slots from EIFS after its end. So does
     /// its sender: slots stay in step, as they do in a model whose time is slots.
-    fn handle_failure(&mut self, _now: u64, station: usize, is_last: bool) {
+    fn handle_failure(&mut self, station: usize, is_last: bool) {
         if is_last {
             self.finish(station, false);
         } else {

@@ -75,6 +75,10 @@ impl Field {
         self.motions[station].position(now)
     }
 
+    pub(super) fn motion(&self, station: usize) -> &Motion {
+        &self.motions[station]
+    }
+
     /// Makes the lists anew if they are no longer good; before [`Field::around`].
     pub(super) fn refresh(&mut self, now: u64) {
         if now >= self.good_until {
@@ -218,4 +222,58 @@ fn cell(at: Position, size: f64) -> Cell {
 
 fn list_end(near: &[u32]) -> u32 {
     u32::try_from(near.len()).expect("there are fewer neighbours than 2^32")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proto::rng::Rng;
+
+    use super::*;
+
+    #[test]
+    fn lists_leave_out_nobody_within_reach_while_stations_move_and_jump() {
+        for seed in 0..20 {
+            let mut rng = Rng::stream(seed, "places");
+            let place = |rng: &mut Rng| {
+                Position::new(3_000.0 * rng.uniform() - 1_500.0, 3_000.0 * rng.uniform() - 1_500.0)
+            };
+            let mut field = Field::new(550.0);
+            for station in 0..60 {
+                let mut here = place(&mut rng);
+                let mut motion = Motion::at_rest(here);
+                let mut now = Time::ZERO;
+                for _ in 0..40 {
+                    // One in four is somewhere else at once, the others move at 30 m/s.
+                    let to = place(&mut rng);
+                    let way = here.distance_squared(to).sqrt();
+                    let moves = station % 4 > 0;
+                    let span = if moves { way / 30.0 } else { 0.0 };
+                    let end = now + Duration::from_secs_f64(span);
+                    motion.go(now, end, to).unwrap();
+                    (here, now) = (to, end + Duration::from_secs(3));
+                }
+                field.add(motion);
+            }
+
+            let mut now = 0;
+            for _ in 0..300 {
+                now += rng.below(800_000_000);
+                let time = Time::from_nanos(now);
+                let station = usize::try_from(rng.below(60)).unwrap();
+                let is_within = |squared: f64| squared <= 550.0 * 550.0;
+                let mut near = Vec::new();
+                field.refresh(now);
+                field.around(station, now, |other, squared| {
+                    near.extend(is_within(squared).then_some(other));
+                });
+                let all = (0..60).filter(|other| *other != station);
+                let expected: Vec<_> = all
+                    .filter(|other| is_within(field.distance_squared(station, *other, time)))
+                    .collect();
+                assert_eq!(near, expected);
+            }
+        }
+    }
 }

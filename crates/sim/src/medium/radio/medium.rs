@@ -171,6 +171,12 @@ impl Medium {
         self.field.position(station.0, now)
     }
 
+    /// How a station moves.
+    #[must_use]
+    pub fn motion(&self, station: StationId) -> &Motion {
+        self.field.motion(station.0)
+    }
+
     /// Whether two different stations are switched on and can read each other's frames.
     #[must_use]
     pub fn are_neighbours(&self, now: Time, a: StationId, b: StationId) -> bool {
@@ -189,15 +195,16 @@ impl Medium {
     /// The counters of a station.
     #[must_use]
     pub fn stats(&self, station: StationId) -> Stats {
-        self.macs[station.0].stats
+        let busy = Duration::from_nanos(self.ears[station.0].busy);
+        Stats { busy, ..self.macs[station.0].stats }
     }
 
     /// The counters of all stations together.
     #[must_use]
     pub fn total(&self) -> Stats {
         let mut total = Stats::default();
-        for mac in &self.macs {
-            total.add(&mac.stats);
+        for station in 0..self.macs.len() {
+            total.add(&self.stats(StationId(station)));
         }
         total
     }
@@ -281,10 +288,9 @@ impl Medium {
         if !ear.is_free() {
             return;
         }
-        let busy = ear.calm(now, self.timing.difs, self.timing.eifs);
-        self.macs[station].stats.busy += Duration::from_nanos(busy);
-        if self.ears[station].contends {
-            self.resume(now, station);
+        ear.calm(now, self.timing.difs, self.timing.eifs);
+        if ear.contends {
+            self.resume(station);
         }
     }
 

@@ -21,6 +21,7 @@
 
 mod agenda;
 mod air;
+pub mod bianchi;
 mod capture;
 mod config;
 mod dcf;

@@ -28,6 +28,8 @@ pub(super) struct Ear {
     /// Until when others have announced that they will send.
     pub(super) nav: u64,
     busy_since: u64,
+    /// Nanoseconds that the channel was busy before that.
+    pub(super) busy: u64,
     /// While the channel is free: from when slots of the back-off are counted.
     pub(super) slots_from: u64,
     /// Slots left to count, if a back-off runs.
@@ -79,6 +81,7 @@ impl Ear {
             sent_until: 0,
             nav: 0,
             busy_since: 0,
+            busy: 0,
             slots_from: 0,
             back_off: None,
         }
@@ -182,11 +185,11 @@ impl Ear {
         self.sent_until = now;
     }
 
-    /// The channel has become free: slots are counted after the gap. Returns how long it was busy.
-    pub(super) fn calm(&mut self, now: u64, difs: u64, eifs: u64) -> u64 {
+    /// The channel has become free: slots are counted after the gap.
+    pub(super) fn calm(&mut self, now: u64, difs: u64, eifs: u64) {
         let gap = if std::mem::take(&mut self.was_spoilt) { eifs } else { difs };
         self.slots_from = (now + gap).max(self.nav.saturating_add(difs));
-        now - self.busy_since
+        self.busy += now - self.busy_since;
     }
 
     /// When its back-off ends, if the channel stays free.
@@ -196,7 +199,7 @@ impl Ear {
 
     /// Switches off, and forgets all.
     pub(super) fn switch_off(&mut self) {
-        *self = Self { is_on: false, ..Self::new() };
+        *self = Self { is_on: false, busy: self.busy, ..Self::new() };
     }
 
     /// Stops the back-off when the channel is no longer free.

@@ -20,7 +20,7 @@ use proto::rng::Rng;
 use proto::time::{Time, earliest};
 use serde::Serialize;
 
-use super::{Attachment, Hook, Service, ServiceReport, Verdict, Way};
+use super::{Attachment, Hook, Origin, Service, ServiceReport, Verdict, Way};
 use crate::counters::Class;
 use crate::engine::{Engine, PacketId};
 use crate::ids::PortId;
@@ -119,6 +119,13 @@ impl Hbh {
 
     fn place_of(&self, peer: Peer) -> Option<Place> {
         self.peers.iter().find(|known| known.peer == peer).map(|known| known.place)
+    }
+
+    fn port_of(&self, peer: Peer) -> Option<PortId> {
+        match address_of(self.place_of(peer)?.1) {
+            LinkAddress::Broadcast => None,
+            LinkAddress::Port(port) => Some(port),
+        }
     }
 
     fn send(&mut self, engine: &mut Engine, next: NextHop, packet: PacketId) -> Verdict {
@@ -220,7 +227,9 @@ impl Service for Hbh {
         match hook {
             Hook::Prerouting { header, .. } => header.protocol == self.core.config().protocol,
             Hook::Postrouting { next } => self.known(*next).is_some(),
-            Hook::Diverted | Hook::Forward { .. } | Hook::Input { .. } => false,
+            Hook::Diverted | Hook::Forward { .. } | Hook::Input { .. } | Hook::Unrouted { .. } => {
+                false
+            }
         }
     }
 
@@ -233,7 +242,9 @@ impl Service for Hbh {
                 Verdict::Taken
             }
             Hook::Postrouting { next } => self.send(engine, *next, packet),
-            Hook::Diverted | Hook::Forward { .. } | Hook::Input { .. } => Verdict::Malformed,
+            Hook::Diverted | Hook::Forward { .. } | Hook::Input { .. } | Hook::Unrouted { .. } => {
+                Verdict::Malformed
+            }
         }
     }
 
@@ -290,11 +301,16 @@ impl Service for Hbh {
     }
 
     fn poll_packet(&mut self, engine: &mut Engine) -> Option<(PacketId, Way)> {
-        if let Some(Orphan { packet, .. }) = self.orphans.poll() {
-            return Some((engine.packets.add_copy(&packet), Way::Rerouted));
+        if let Some(Orphan { packet, from, .. }) = self.orphans.poll() {
+            let origin = Origin::Link(from.and_then(|from| self.port_of(from)));
+            return Some((engine.packets.add_copy(&packet), Way::Rerouted(origin)));
         }
-        let restored = engine.make(|octets| self.core.poll_restored(octets).is_some())?;
-        Some((restored, Way::Released))
+        let mut from = None;
+        let restored = engine.make(|octets| {
+            from = self.core.poll_restored(octets);
+            from.is_some()
+        })?;
+        Some((restored, Way::Released(from.and_then(|from| self.port_of(from)))))
     }
 
     fn poll_frame(

@@ -15,6 +15,7 @@
 
 pub mod hbh;
 pub mod hf;
+pub mod routing;
 pub mod tcpnc;
 pub mod tunnel;
 
@@ -23,7 +24,8 @@ use std::fmt::Debug;
 use std::net::IpAddr;
 
 use proto::ip::icmp::Error;
-use proto::ip::{FlowKey, Header};
+use proto::ip::{FlowKey, Header, Prefix};
+use proto::routing::Route;
 use proto::time::Time;
 use serde::Serialize;
 use serde_json::Value;
@@ -38,7 +40,7 @@ use crate::medium::LinkAddress;
 ///
 /// The node calls, for each packet at a hook, `claims` of one service after the other, and `handle`
 /// of the first that claims it. After any of the `handle` methods it settles the service: `settle`,
-/// `handle_routes` if it needs routes, then `poll_packet` until `None`, then `poll_frame` and `poll_datagram` while the interfaces that
+/// `handle_routes` if it needs routes, `poll_route`, `poll_recall`, then `poll_packet` until `None`, then `poll_frame` and `poll_datagram` while the interfaces that
 /// the service sends over have room, then `next_timeout`.
 pub trait Service: Any + Debug + Send {
     /// Whether it takes a packet of these octets at this hook.
@@ -79,6 +81,14 @@ pub trait Service: Any + Debug + Send {
         false
     }
 
+    /// Whether `handle_passage` is to be called; asked once, when the service starts.
+    fn wants_passages(&self) -> bool {
+        false
+    }
+
+    /// Learns that a packet is about to leave.
+    fn handle_passage(&mut self, _now: Time, _passage: &Passage<'_>) {}
+
     /// Takes what is now known of an interface of the node: when the service starts, and when
     /// something of it changes.
     fn handle_interface(&mut self, _now: Time, _index: usize, _attachment: &Attachment<'_>) {}
@@ -96,6 +106,17 @@ pub trait Service: Any + Debug + Send {
 
     /// Takes what its cores have to tell, and exchanges what one has for the other.
     fn settle(&mut self, _engine: &mut Engine) {}
+
+    /// The next route of the node that changes; asked for before `poll_packet`, until `None`.
+    fn poll_route(&mut self) -> Option<RouteChange> {
+        None
+    }
+
+    /// The next neighbour, on an interface, for whom nothing is to wait any more: what does is handed
+    /// to `handle_unsent`. Asked for after `poll_route`, until `None`.
+    fn poll_recall(&mut self) -> Option<(usize, LinkAddress)> {
+        None
+    }
 
     /// The next packet that goes on its way from here.
     fn poll_packet(&mut self, _engine: &mut Engine) -> Option<(PacketId, Way)> {
@@ -216,6 +237,42 @@ pub enum Hook<'a> {
         /// Its IP header.
         header: &'a Header,
     },
+    /// There is no route for it.
+    Unrouted {
+        /// Its IP header.
+        header: &'a Header,
+        /// How it came to be sent.
+        origin: Origin,
+    },
+}
+
+/// How a packet came to be sent.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Origin {
+    /// A neighbour sent it, under HBH or not: the one with this port, if that is known.
+    Link(Option<PortId>),
+    /// This node made it.
+    Local,
+}
+
+/// A packet that is about to leave.
+#[derive(Clone, Copy, Debug)]
+pub struct Passage<'a> {
+    /// Its IP header.
+    pub header: &'a Header,
+    /// How it came to be sent.
+    pub origin: Origin,
+    /// Where it goes.
+    pub next: NextHop,
+}
+
+/// A route that a service gives or takes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct RouteChange {
+    /// Which destinations.
+    pub prefix: Prefix,
+    /// The route from now on; `None` if there is none any more.
+    pub route: Option<Route>,
 }
 
 /// What becomes of a packet that was handed to a service.
@@ -236,8 +293,18 @@ pub enum Way {
     In(usize),
     /// It is made by this node.
     Out,
-    /// It was carried here: it is for this node, or passed on.
-    Released,
+    /// It has found no route: it is dropped, and its sender told.
+    Refused,
+    /// It was carried here, by the neighbour with this port if that is known: it is for this node, or
+    /// passed on.
+    Released(Option<PortId>),
     /// It was passed on already and takes another way now.
-    Rerouted,
+    Rerouted(Origin),
+    /// It is a message of a routing protocol, and goes out by this interface past all hooks.
+    Sent {
+        /// The index of the interface.
+        interface: usize,
+        /// Whom it is for.
+        to: LinkAddress,
+    },
 }

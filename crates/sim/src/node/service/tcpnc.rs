@@ -223,7 +223,10 @@ impl Service for Entry {
             Hook::Input { flow, header, offset } => {
                 self.end.is_from_peer(flow, header, *offset, octets, |_| false)
             }
-            Hook::Diverted | Hook::Postrouting { .. } | Hook::Prerouting { .. } => false,
+            Hook::Diverted
+            | Hook::Postrouting { .. }
+            | Hook::Prerouting { .. }
+            | Hook::Unrouted { .. } => false,
         }
     }
 
@@ -378,7 +381,8 @@ impl Service for Exit {
             Hook::Diverted
             | Hook::Forward { .. }
             | Hook::Postrouting { .. }
-            | Hook::Prerouting { .. } => false,
+            | Hook::Prerouting { .. }
+            | Hook::Unrouted { .. } => false,
         }
     }
 
@@ -410,7 +414,7 @@ impl Service for Exit {
     fn poll_packet(&mut self, engine: &mut Engine) -> Option<(PacketId, Way)> {
         loop {
             if let Some(packet) = self.packets.pop_front() {
-                return Some((packet, Way::Released));
+                return Some((packet, Way::Released(None)));
             }
             if let Some(packet) = self.end.poll_transmit(engine) {
                 return Some((packet, Way::Out));

@@ -317,7 +317,8 @@ impl Service for Tunnel {
             Hook::Diverted
             | Hook::Forward { .. }
             | Hook::Postrouting { .. }
-            | Hook::Prerouting { .. } => false,
+            | Hook::Prerouting { .. }
+            | Hook::Unrouted { .. } => false,
         }
     }
 
@@ -369,7 +370,7 @@ impl Service for Tunnel {
         if let Some(transits) = &mut engine.transits {
             transits.leave(now, self.end.id, self.end.node, engine.packets.get(packet));
         }
-        Some((packet, Way::Released))
+        Some((packet, Way::Released(None)))
     }
 
     fn poll_datagram(&mut self, engine: &mut Engine, mtu: usize) -> Option<PacketId> {

@@ -124,3 +124,39 @@ fn a_link_that_is_down_drops_until_it_is_up_again() {
     assert_eq!(world.app::<stream::Sink>(sink).unwrap().stats().received, 20);
     assert_eq!(world.node_counters(nodes[0]).no_route, 10);
 }
+
+#[test]
+fn transmissions_are_recorded_with_their_fate_up_to_the_limit() {
+    let config = LinkConfig { back: lossy(1.0), ..link(slow()) };
+    let (mut world, nodes) = chain(1, 1, &config);
+    let (a, b) = (world.address(nodes[0]).unwrap(), world.address(nodes[1]).unwrap());
+    for node in &nodes {
+        world.add_app(*node, stream::Sink::new(9));
+    }
+    world.inject(nodes[0], &datagram(a, b, 972));
+    assert_eq!(world.take_transmissions(), (vec![], 0), "nobody asked");
+    world.record_transmissions(2);
+
+    world.inject(nodes[1], &datagram(b, a, 972));
+    world.run(secs(10), |_| false);
+    let start = world.now();
+    for _ in 0..3 {
+        world.inject(nodes[0], &datagram(a, b, 972));
+    }
+    world.run(secs(10), |_| false);
+    let (taken, missed) = world.take_transmissions();
+
+    // 1,000 octets at 300 kbit/s are 26.667 ms, and 50 ms pass on the way.
+    let air = Duration::from_nanos(26_666_667);
+    let sent = [Time::ZERO, start].map(|start| (start, start + air));
+    assert_eq!([taken[0].start, taken[0].end], [sent[0].0, sent[0].1]);
+    assert_eq!([taken[1].start, taken[1].end], [start, sent[1].1 + Duration::from_millis(50)]);
+    let told: Vec<_> = taken.iter().map(|it| (it.from, it.to, it.ends, it.is_lost)).collect();
+    let [there, back] = [(nodes[0], Some(nodes[1])), (nodes[1], Some(nodes[0]))];
+    assert_eq!(
+        told,
+        [(back.0, back.1, Some([b, a]), true), (there.0, there.1, Some([a, b]), false)]
+    );
+    assert_eq!(missed, 2);
+    assert_eq!(world.take_transmissions(), (vec![], 0));
+}

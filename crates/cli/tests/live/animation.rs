@@ -1,0 +1,113 @@
+//! The page of a run in a browser.
+
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use lab::animation::{Node, Radio, Recording, to_html};
+use proto::time::Time;
+use serde_json::Value;
+use sim::mobility::{Motion, Position};
+
+use crate::namespaces::is_installed;
+
+const CHROMIUM: &str = "/usr/bin/chromium";
+const LARGEST: usize = 10_000_000;
+
+#[test]
+#[ignore = "needs chromium: run by ./test"]
+fn a_browser_plays_a_scenario_as_it_was() {
+    let folder = std::env::temp_dir().join(format!("trackway-animation-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("run.html");
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/route-change.toml");
+    let made = Command::new(env!("CARGO_BIN_EXE_trackway"))
+        .args(["sim", "run", example, "--animate"])
+        .arg(&path)
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
+    let page = fs::read_to_string(&path).unwrap();
+
+    let seen = browse("scenario", &page, "0,7,25");
+    fs::remove_dir_all(&folder).unwrap();
+
+    let Some(seen) = seen else { return };
+    assert_eq!(seen["troubles"], Value::Array(vec![]));
+    let ways = [0, 1, 2].map(|time| seen["shown"][time]["ways"][0].as_str().unwrap());
+    let [upper, lower] = ["a → b → d (2 hops)", "a → c → d (2 hops)"];
+    assert_eq!(ways, [upper, lower, upper], "b's link is down from 5 to 20 s");
+    for shown in seen["shown"].as_array().unwrap() {
+        assert_eq!(shown["drawn"], 4, "all nodes are in the picture: {shown}");
+    }
+    assert!(seen["shown"][1]["packets"].as_u64() > Some(10), "{seen}");
+}
+
+#[test]
+#[ignore = "needs chromium: run by ./test"]
+fn a_browser_shows_nodes_where_they_are() {
+    let at = |seconds| Time::ZERO + Duration::from_millis(seconds);
+    let mut walks = Motion::at_rest(Position::new(-120.0, 40.5));
+    walks.go(at(1_000), at(5_000), Position::new(310.25, 87.5)).unwrap();
+    walks.go(at(5_000), at(5_500), Position::new(310.25, -12.0)).unwrap();
+    walks.go(at(8_000), at(20_000), Position::new(0.0, 0.0)).unwrap();
+    let rests = Motion::at_rest(Position::new(200.0, 200.0));
+    let motions = [walks, rests];
+    let node = |motion: &Motion| Node {
+        name: "</script> & co".to_owned(),
+        motion: motion.clone(),
+        is_placed: true,
+        radio: Some(Radio { range: 250.0, off: Vec::new() }),
+    };
+    let recording = Recording {
+        title: "walk".to_owned(),
+        duration: Duration::from_secs(30),
+        nodes: motions.iter().map(node).collect(),
+        ..Recording::default()
+    };
+
+    let seen = browse("walk", &to_html(recording, LARGEST), "0,0.9,2.5,5.25,6,9.125,19.99,30");
+
+    let Some(seen) = seen else { return };
+    assert_eq!(seen["troubles"], Value::Array(vec![]));
+    for shown in seen["shown"].as_array().unwrap() {
+        let now = Time::ZERO + Duration::from_secs_f64(shown["time"].as_f64().unwrap());
+        for (motion, place) in motions.iter().zip(shown["places"].as_array().unwrap()) {
+            let [x, y] = [0, 1].map(|axis| place[axis].as_f64().unwrap());
+            let away = motion.position(now).distance_squared(Position::new(x, y)).sqrt();
+            assert!(away < 0.02, "{away} m: {shown}");
+        }
+        assert_eq!(shown["drawn"], 2, "{shown}");
+    }
+}
+
+/// What the page tells of itself at these times; `None` without a browser.
+fn browse(name: &str, page: &str, times: &str) -> Option<Value> {
+    if !is_installed(CHROMIUM, "chromium") {
+        return None;
+    }
+    let folder =
+        std::env::temp_dir().join(format!("trackway-browser-{name}-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("run.html");
+    fs::write(&path, page).unwrap();
+    let shown = Command::new("timeout")
+        .args(["120", CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu"])
+        .args(["--disable-dev-shm-usage", "--disable-background-networking", "--no-first-run"])
+        .args(["--disable-component-update", "--enable-logging=stderr", "--v=0"])
+        .args(["--virtual-time-budget=20000", "--window-size=1200,800", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", folder.join("profile").display()))
+        .arg(format!("file://{}#check={times}", path.display()))
+        .output()
+        .unwrap();
+    fs::remove_dir_all(&folder).unwrap();
+    let (dom, said) =
+        (String::from_utf8_lossy(&shown.stdout), String::from_utf8_lossy(&shown.stderr));
+    assert!(!said.contains("CONSOLE"), "{said}");
+    let (_, rest) = dom.split_once("<pre id=\"check\" hidden=\"\">").unwrap_or_else(|| {
+        panic!("the page has not told of itself: {said}");
+    });
+    let (json, _) = rest.split_once("</pre>").unwrap();
+    let json = json.replace("&gt;", ">").replace("&lt;", "<").replace("&amp;", "&");
+    Some(serde_json::from_str(&json).unwrap())
+}

@@ -1,0 +1,87 @@
+//! AODV: packets wait for a route, routes in use stay, and who sends in vain is told.
+
+use std::io;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use crate::manet::bed::{AODV, Manet, address};
+use crate::namespaces::{SOON, wait_until};
+
+/// How long a route stays that no packet takes.
+const UNUSED: Duration = Duration::from_secs(3);
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn the_first_packet_waits_for_its_route_and_is_answered() {
+    let manet = Manet::running(AODV, 4);
+    assert!(manet.routes(0).is_empty(), "{}", manet.told(0));
+
+    let unanswered = manet.nets.unanswered(&manet.nodes[0].name, &address(3), 1, 56);
+
+    assert!(unanswered.is_empty(), "{}", manet.told(0));
+    assert!(manet.routes(0).contains(&address(3)), "{}", manet.told(0));
+    let status = manet.status(0);
+    assert_eq!(status["routing_demands"], 1, "{status}");
+    assert_eq!(status["routing_packets_released"], 1, "{status}");
+    assert_eq!(manet.count(1, "routing_demands"), 0, "{}", manet.told(1));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_route_in_use_stays_and_one_that_is_not_ends() {
+    let manet = Manet::running(AODV, 3);
+    manet.expect_reachable(0, &address(2));
+    let began = Instant::now();
+
+    // Twice as long as a route stays without packets.
+    while began.elapsed() < 2 * UNUSED {
+        let unanswered = manet.nets.unanswered(&manet.nodes[0].name, &address(2), 1, 56);
+        assert!(unanswered.is_empty(), "{}", manet.told(0));
+        for (node, to) in [(0, 2), (1, 2), (1, 0), (2, 0)] {
+            assert!(manet.routes(node).contains(&address(to)), "{}", manet.told(node));
+        }
+    }
+    assert_eq!(manet.count(0, "routing_demands"), 1, "{}", manet.told(0));
+
+    let ends = wait_until(SOON, || !manet.routes(0).contains(&address(2)));
+    assert!(ends, "{}", manet.told(0));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_sender_in_vain_is_told_that_the_host_cannot_be_reached() {
+    let manet = Manet::running(AODV, 2);
+    let nobody = "10.66.0.77:9".parse().unwrap();
+
+    let told = manet
+        .nets
+        .within(&manet.nodes[0].name, || TcpStream::connect_timeout(&nobody, SOON).unwrap_err());
+
+    assert_eq!(told.kind(), io::ErrorKind::HostUnreachable, "{told}: {}", manet.told(0));
+    let status = manet.status(0);
+    assert!(status["routing_packets_unreachable"].as_u64() > Some(0), "{status}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_node_in_the_middle_that_lost_its_route_has_the_source_look_for_another() {
+    let mut manet = Manet::chain(AODV, 3);
+    for node in 0..3 {
+        // Nothing but an error can tell: a route in use lasts.
+        manet.configure(node, "hello.mode = \"off\"", "");
+        manet.start(node);
+    }
+    manet.expect_reachable(0, &address(2));
+
+    // The one in the middle forgets all that it knows, and says nothing of it.
+    manet.program(1).signal(Signal::SIGKILL);
+    manet.program(1).finish(SOON);
+    manet.start(1);
+
+    manet.expect_reachable(0, &address(2));
+    for counter in ["routing_demands_in_transit", "aodv_errors_sent"] {
+        assert!(manet.count(1, counter) > 0, "{counter}: {}", manet.told(1));
+    }
+}

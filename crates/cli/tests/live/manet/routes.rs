@@ -1,0 +1,173 @@
+//! Routes that come, lead packets end to end, and find another way.
+
+use crate::manet::bed::{ALL, DSDV, Manet, address};
+use crate::namespaces::{SOON, TRACKWAY, wait_until};
+use crate::transfer::{ENDLESS, Transfer};
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn nodes_of_a_chain_reach_each_other_by_routes_of_their_own() {
+    for spoken in ALL {
+        let manet = Manet::running(spoken, 4);
+
+        manet.settle();
+        for (from, to) in [(0, 3), (3, 0), (1, 3)] {
+            manet.expect_reachable(from, &address(to));
+        }
+        let unanswered = manet.nets.unanswered(&manet.nodes[0].name, &address(3), 5, 1_400);
+        assert!(unanswered.is_empty(), "{spoken:?}: {unanswered:?}\n{}", manet.told(0));
+        let (from, to) = (&manet.nodes[0].name, &manet.nodes[3].name);
+        Transfer::start(&manet.nets, from, (to, &address(3)), 1_000_000).finish(SOON);
+
+        // By the neighbour, whatever the addresses say.
+        let way = manet.run(0, &format!("ip route get {}", address(3)));
+        assert!(way.contains("via 10.66.0.2 dev radio0 src 10.66.0.1"), "{way}");
+        let status = manet.status(0);
+        assert_eq!(status["routing"]["protocol"], spoken.name, "{status}");
+        let route = status["routing"]["routes"].as_array().unwrap().iter();
+        let far = route.clone().find(|it| it["to"] == "10.66.0.4/32").unwrap();
+        assert_eq!((&far["via"], &far["hops"]), (&"10.66.0.2".into(), &3.into()), "{status}");
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_cable_that_is_cut_is_gone_round_and_a_transfer_goes_on() {
+    for spoken in ALL {
+        let mut manet = Manet::chain(spoken, 4);
+        manet.join(3, 0);
+        manet.start_all();
+        manet.settle();
+        manet.expect_reachable(0, &address(3));
+        let direct = manet.run(0, &format!("ip route get {}", address(3)));
+        let (from, to) = (manet.nodes[0].name.clone(), manet.nodes[3].name.clone());
+        let transfer = Transfer::start(&manet.nets, &from, (&to, &address(3)), ENDLESS);
+        transfer.wait_for(100_000, SOON);
+
+        // Only frames are lost: both interfaces stay up.
+        for node in [0, 3] {
+            for order in [
+                "add table netdev cut",
+                "add chain netdev cut in { type filter hook ingress device radio1 priority -500 ; policy drop ; }",
+            ] {
+                manet.run(node, &format!("nft {order}"));
+            }
+        }
+        let goes_round = wait_until(SOON, || {
+            let way = manet.run(0, "ip route show proto 116");
+            way.lines().any(|it| it.starts_with("10.66.0.4 via 10.66.0.2 dev radio0"))
+        });
+
+        assert!(direct.contains("via 10.66.0.4 dev radio1"), "{direct}");
+        assert!(goes_round, "{spoken:?}: {}", manet.told(0));
+        transfer.wait_for(transfer.received() + 1_000_000, SOON);
+        transfer.end();
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn an_interface_may_go_and_come_back() {
+    for spoken in ALL {
+        let manet = Manet::running(spoken, 3);
+        manet.settle();
+        manet.expect_reachable(2, &address(0));
+
+        manet.run(1, "ip link set radio1 down");
+        let is_told =
+            wait_until(SOON, || manet.status(1)["routing"]["state"] == "waits for radio1");
+        assert!(is_told, "{}", manet.told(1));
+        let has_gone = wait_until(SOON, || !manet.routes(1).contains(&address(2)));
+        assert!(has_gone, "{spoken:?}: {}", manet.told(1));
+        manet.expect_reachable(0, &address(1));
+
+        manet.run(1, "ip link set radio1 up");
+        manet.expect_reachable(2, &address(0));
+        assert_eq!(manet.status(1)["services"][0]["restarts"], 0, "{}", manet.told(1));
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn routes_by_an_interface_end_with_it() {
+    let mut manet = Manet::chain(DSDV, 3);
+    for node in 0..3 {
+        // A neighbour may be silent for longer than this test lasts.
+        manet.configure(node, "hold = 100", "");
+        manet.start(node);
+    }
+    manet.settle();
+
+    manet.run(1, "ip link set radio1 down");
+
+    let routes = || manet.status(1)["routing"]["routes"].to_string();
+    let has_ended = wait_until(SOON / 2, || !routes().contains(&address(2)));
+    assert!(has_ended && routes().contains(&address(0)), "{}", manet.told(1));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_route_that_somebody_removes_is_put_back() {
+    let manet = Manet::running(DSDV, 3);
+    manet.settle();
+
+    manet.run(0, "ip route flush proto 116");
+
+    let is_told = wait_until(SOON, || manet.count(0, "routing_routes_restored") >= 2);
+    assert!(is_told, "{}", manet.told(0));
+    manet.expect_routes(0, &[1, 2]);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn another_configuration_takes_interfaces_and_leaves_the_routes_of_others() {
+    let mut manet = Manet::running(DSDV, 3);
+    manet.settle();
+    let added = manet.nets.add("late");
+    manet.nets.cable((&manet.nodes[1].name, "late0"), (&added, "radio0"));
+    manet.nets.address(&manet.nodes[1].name, "late0", "10.66.0.2/32");
+    let set_before = manet.count(1, "routing_routes_set");
+
+    let interfaces = ["radio0", "radio1", "late0"].map(str::to_owned);
+    manet.nodes[1].interfaces.extend(interfaces[2..].iter().cloned());
+    manet.configure(1, "", "");
+    let said = manet.run(1, &format!("{TRACKWAY} reload"));
+
+    assert!(said.contains("interface late0 added"), "{said}");
+    assert_eq!(manet.count(1, "routing_routes_set"), set_before, "{}", manet.told(1));
+    manet.nodes[1].interfaces = interfaces[1..].to_vec();
+    manet.configure(1, "", "");
+    let said = manet.run(1, &format!("{TRACKWAY} reload"));
+    assert!(said.contains("interface radio0 left"), "{said}");
+    manet.expect_routes(1, &[2]);
+    // What nobody can follow while it runs begins anew.
+    manet.configure(1, "metric = 77", "");
+    manet.run(1, &format!("{TRACKWAY} reload"));
+    manet.expect_routes(1, &[2]);
+    let route = manet.run(1, "ip route show proto 116");
+    assert!(route.contains("metric 77"), "{route}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn hbh_runs_on_the_routes() {
+    for spoken in ALL {
+        let mut manet = Manet::chain(spoken, 3);
+        for node in 0..3 {
+            let interfaces = &manet.nodes[node].interfaces;
+            manet.configure(node, "", &format!("[hbh]\ninterfaces = {interfaces:?}\n"));
+            manet.start(node);
+        }
+        manet.settle();
+        let is_up = wait_until(SOON, || manet.count(1, "neighbours") == 2);
+        assert!(is_up, "{}", manet.told(1));
+
+        manet.expect_reachable(0, &address(2));
+        let (from, to) = (&manet.nodes[0].name, &manet.nodes[2].name);
+        Transfer::start(&manet.nets, from, (to, &address(2)), 2_000_000).finish(SOON);
+
+        for counter in ["packets_intercepted", "packets_released"] {
+            assert!(manet.count(1, counter) > 100, "{spoken:?} {counter}: {}", manet.told(1));
+        }
+    }
+}

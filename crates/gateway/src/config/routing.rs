@@ -1,0 +1,266 @@
+//! The section `routing`: a routing protocol of MANETs, where it is spoken, and with which parameters.
+
+use proto::ip::Prefix;
+use proto::rng::Rng;
+use proto::routing::Router;
+use proto::routing::aodv::{self, Aodv};
+use proto::routing::dsdv::{self, Dsdv};
+use proto::routing::olsr::{self, Olsr};
+use settings::{Complaint, Section};
+
+use super::{device, either, ipclient, some};
+
+/// A routing protocol on interfaces.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Routing {
+    /// The protocol, with its parameters.
+    pub protocol: Protocol,
+    /// Names of the MANET interfaces.
+    pub interfaces: Vec<String>,
+    /// The addresses of the MANET's nodes, if they are known.
+    pub manet: Option<Prefix>,
+    /// Of several routes to a network in the kernel that with the lowest metric is taken.
+    pub metric: u32,
+}
+
+/// A protocol and its parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Protocol {
+    /// Routes are looked for when packets want them.
+    Aodv(Box<aodv::Config>, OnDemand),
+    /// Every node knows all links that matter.
+    Olsr(Box<olsr::Config>),
+    /// Tables that neighbours tell each other.
+    Dsdv(dsdv::Config),
+}
+
+/// How packets that have no route come to the protocol, and leave the network.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OnDemand {
+    /// The TUN device that they come by.
+    pub device: String,
+    /// Whether routes to the Internet are looked for.
+    pub has_internet: bool,
+    /// Whether others reach the Internet by this node.
+    pub is_gateway: bool,
+}
+
+/// Behind those that people and their tools set.
+const METRIC: u32 = 4_096;
+const MOST_METRIC: u64 = 1 << 31;
+const MAX_INTERFACES: usize = 16;
+const MAX_ATTACHED: usize = 256;
+const DEVICE: &str = "trackway-aodv0";
+/// Bits of the smallest network that a MANET can be.
+const MOST_BITS: u8 = 30;
+
+/// What a section may name.
+#[derive(Clone, Copy, Debug)]
+enum Name {
+    Aodv,
+    Dsdv,
+    Olsr,
+}
+
+const NAMES: [(&str, Name); 3] = [("aodv", Name::Aodv), ("dsdv", Name::Dsdv), ("olsr", Name::Olsr)];
+
+impl Protocol {
+    /// As the configuration names it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Aodv(..) => "aodv",
+            Self::Dsdv(_) => "dsdv",
+            Self::Olsr(_) => "olsr",
+        }
+    }
+
+    /// What looks for routes when packets need them, if the protocol does.
+    #[must_use]
+    pub fn on_demand(&self) -> Option<&OnDemand> {
+        match self {
+            Self::Aodv(_, on_demand) => Some(on_demand),
+            Self::Dsdv(_) | Self::Olsr(_) => None,
+        }
+    }
+
+    /// The protocol's core.
+    #[must_use]
+    pub(crate) fn router(&self, seed: u64) -> Box<dyn Router> {
+        let rng = Rng::stream(seed, "routing");
+        match self {
+            Self::Aodv(config, _) => Box::new(Aodv::new((**config).clone(), rng)),
+            Self::Dsdv(config) => Box::new(Dsdv::new(*config, rng)),
+            Self::Olsr(config) => Box::new(Olsr::new((**config).clone(), rng)),
+        }
+    }
+}
+
+/// Reads the section.
+pub(super) fn read(section: &Section<'_>) -> Result<Routing, Complaint> {
+    let name = section.needed("protocol")?.word(&NAMES)?;
+    let mut interfaces = Vec::new();
+    for name in some(&section.needed("interfaces")?, MAX_INTERFACES)? {
+        let interface = device(&name)?;
+        if interfaces.contains(&interface) {
+            return Err(name.complain(format!("{interface} is there twice")));
+        }
+        interfaces.push(interface);
+    }
+    let manet = manet(section)?;
+    let metric = either(section, "metric", METRIC, |entry| entry.count(1..=MOST_METRIC))?;
+    let protocol = match name {
+        Name::Aodv => aodv(section)?,
+        Name::Dsdv => {
+            let mut config = dsdv::Config::default();
+            section.apply(&dsdv::PARAMETERS, &mut config)?;
+            Protocol::Dsdv(config)
+        }
+        Name::Olsr => {
+            let mut config = olsr::Config::live();
+            section.apply(&olsr::PARAMETERS, &mut config)?;
+            config.attached = attached(section)?;
+            Protocol::Olsr(Box::new(config))
+        }
+    };
+    Ok(Routing { protocol, interfaces, manet, metric })
+}
+
+/// AODV: which addresses are the network's has to be said, since packets to them are taken.
+fn aodv(section: &Section<'_>) -> Result<Protocol, Complaint> {
+    section.needed("manet")?;
+    let mut config = aodv::Config::default();
+    section.apply(&aodv::PARAMETERS, &mut config)?;
+    let is_gateway = config.internet.gateway;
+    let has_internet = match section.get("internet")? {
+        Some(entry) if entry.flag()? && is_gateway => {
+            return Err(entry.complain("a gateway reaches the Internet by its own routes"));
+        }
+        Some(entry) => entry.flag()?,
+        None => false,
+    };
+    let device = either(section, "device", DEVICE.to_owned(), device)?;
+    Ok(Protocol::Aodv(Box::new(config), OnDemand { device, has_internet, is_gateway }))
+}
+
+/// The networks behind this node that OLSR tells of.
+fn attached(section: &Section<'_>) -> Result<Vec<Prefix>, Complaint> {
+    let Some(entry) = section.get("attached")? else { return Ok(Vec::new()) };
+    let mut attached = Vec::new();
+    for entry in some(&entry, MAX_ATTACHED)? {
+        let network = ipclient::network(&entry)?;
+        if network.address().is_ipv6() {
+            return Err(entry.complain(format!("{network} is not allowed: an IPv4 network")));
+        }
+        attached.push(network);
+    }
+    Ok(attached)
+}
+
+/// The addresses of the nodes.
+fn manet(section: &Section<'_>) -> Result<Option<Prefix>, Complaint> {
+    let Some(entry) = section.get("manet")? else { return Ok(None) };
+    let manet = ipclient::network(&entry)?;
+    if manet.address().is_ipv6() || manet.bits() > MOST_BITS {
+        let what = format!(
+            "{manet} is not allowed: an IPv4 network of at most {MOST_BITS} bits, such as 10.0.0.0/16"
+        );
+        return Err(entry.complain(what));
+    }
+    Ok(Some(manet))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Protocol;
+    use crate::config::Config;
+
+    const TEXT: &str = "[routing]\nprotocol = \"dsdv\"\ninterfaces = [\"wlan0\"]\n";
+
+    #[test]
+    fn a_protocol_and_an_interface_are_enough() {
+        let routing = Config::parse("a.toml", TEXT).unwrap().routing.unwrap();
+
+        assert_eq!(routing.interfaces, ["wlan0"]);
+        assert_eq!((routing.metric, routing.manet), (4_096, None));
+        assert_eq!(routing.protocol.name(), "dsdv");
+    }
+
+    #[test]
+    fn each_protocol_has_its_parameters() {
+        let read = |text: &str| Config::parse("a.toml", text).unwrap().routing.unwrap();
+        let aodv = "manet = \"10.9.0.0/16\"\ninternet = true\nhello.interval = \"500ms\"\n";
+        let olsr = "attached = [\"0.0.0.0/0\", \"192.168.7.0/24\"]\nwillingness = 7\n";
+
+        let aodv = read(&format!("{}{aodv}", TEXT.replace("dsdv", "aodv")));
+        let olsr = read(&format!("{}{olsr}", TEXT.replace("dsdv", "olsr")));
+
+        let Protocol::Aodv(config, on_demand) = &aodv.protocol else { panic!("{aodv:?}") };
+        assert_eq!(Some(config.internet.manet), aodv.manet);
+        assert_eq!(config.hello.interval, Duration::from_millis(500));
+        assert!(on_demand.has_internet && !on_demand.is_gateway, "{on_demand:?}");
+        let Protocol::Olsr(config) = &olsr.protocol else { panic!("{olsr:?}") };
+        assert_eq!((config.attached.len(), config.willingness), (2, 7));
+        assert!(olsr.protocol.on_demand().is_none());
+    }
+
+    #[test]
+    fn the_examples_are_valid_and_show_the_defaults() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+        for name in ["aodv", "dsdv", "olsr"] {
+            let file = folder.join(format!("manet-{name}.toml"));
+            let routing = Config::read(&file).unwrap().routing.unwrap();
+            assert_eq!(routing.protocol.name(), name);
+
+            // What is commented out can be commented in, but for a gateway's own keys.
+            let text = std::fs::read_to_string(&file).unwrap();
+            let is_default = |line: &&str| line.starts_with("# ") && line.contains(" = ");
+            let own = ["gateway", "attached"];
+            let is_own = |line: &str| own.iter().any(|own| line.starts_with(&format!("# {own}")));
+            let all: Vec<_> = text
+                .lines()
+                .map(|line| match line {
+                    line if is_default(&line) && !is_own(line) => &line[2..],
+                    line => line,
+                })
+                .collect();
+            let with_all = Config::parse("a.toml", &all.join("\n")).unwrap().routing.unwrap();
+            assert_eq!(with_all, routing, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_error_names_file_line_key_and_what_is_allowed() {
+        for (from, to, expected) in [
+            ("\"dsdv\"", "\"rip\"", "2: routing.protocol: \"rip\" is not allowed: "),
+            ("protocol", "protokoll", "2: routing.protokoll: there is no such key; protocol"),
+            ("\"wlan0\"", "", "3: routing.interfaces: 0 of them: 1 to 16 are allowed"),
+            ("\"wlan0\"", "\"a\", \"a\"", "3: routing.interfaces: a is there twice"),
+            ("]\n", "]\nmetric = 0\n", "4: routing.metric: 0 is not allowed: 1 to 2147483648"),
+            ("]\n", "]\nmanet = \"10.0.0.1/8\"\n", "4: routing.manet: 10.0.0.1/8 has host bits"),
+            ("]\n", "]\nmanet = \"fd00::/16\"\n", "4: routing.manet: fd00::/16 is not allowed"),
+            ("]\n", "]\nmanet = \"10.0.0.0/31\"\n", "4: routing.manet: 10.0.0.0/31 is not allowed"),
+            ("]\n", "]\nupdate-interval = 3\n", "4: routing.update-interval: \"3\" is not a time"),
+            ("\"dsdv\"", "\"aodv\"", "1: routing: manet is missing"),
+            (
+                "dsdv\"",
+                "olsr\"\nattached = [\"fd00::/16\"]",
+                "3: routing.attached: fd00::/16 is not",
+            ),
+            (
+                "dsdv\"",
+                "aodv\"\nmanet = \"10.0.0.0/8\"\ngateway = true\ninternet = true",
+                "5: routing.internet: a gateway reaches the Internet by its own routes",
+            ),
+            ("dsdv\"", "dsdv\"\ninternet = true", "3: routing.internet: there is no such key"),
+            ("]\n", "]\nmetrik = 3\n", "4: routing.metrik: there is no such key; metric"),
+        ] {
+            let at = if from == "]\n" { TEXT.rfind(from) } else { TEXT.find(from) }.unwrap();
+            let text = format!("{}{to}{}", &TEXT[..at], &TEXT[at + from.len()..]);
+            let said = Config::parse("a.toml", &text).unwrap_err().to_string();
+            assert!(said.starts_with(&format!("a.toml:{expected}")), "{said}\nnot\n{expected}");
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! Routes of our own in the kernel's main table: marked as ours, and beside those of others.
+//!
+//! ```text
+//!   set, clear ──▶ Fib ──▶ RTM_NEWROUTE, RTM_DELROUTE    protocol 116, a metric of its own
+//!                   ▲ handle_change: somebody removed one ──▶ reconcile: what is, against what should be
+//! ```
+//! No order replaces a route: a new one is refused if another's has its prefix and metric, a next hop
+//! changes by a route that is added before the old one goes, and what is deleted is named with our
+//! protocol. The kernel keeps routes whose maker was killed, so the first thing is to reconcile with
+//! nothing.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+
+use nix::libc;
+use proto::ip::Prefix;
+use tracing::debug;
+
+use super::netlink::{self, Message, Netlink, Request};
+
+/// Who made a route, as `ip route` shows it (rtm_protocol): a number that nobody is known to use.
+pub const PROTOCOL: u8 = 116;
+
+const FIXED: usize = 12;
+/// The next hop is on the link whatever the addresses say.
+const ONLINK: u32 = 4;
+
+/// Routes that are ours.
+#[derive(Debug)]
+pub struct Fib {
+    netlink: Netlink,
+    /// The source address of what this node sends by them.
+    source: Option<Ipv4Addr>,
+    routes: BTreeMap<Target, Held>,
+    /// What became of the orders.
+    pub stats: Stats,
+}
+
+/// What tells a route from others of the same table.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Target {
+    /// The network's address.
+    pub address: Ipv4Addr,
+    /// Its prefix length.
+    pub bits: u8,
+    /// Of two routes to a network that with the lower metric is taken.
+    pub metric: u32,
+}
+
+/// Where the packets go.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Hop {
+    /// The number of the interface.
+    pub interface: u32,
+    /// The neighbour there; `None` for a device without neighbours.
+    pub via: Option<Ipv4Addr>,
+    /// Octets of the longest packet, if less than the interface's.
+    pub mtu: Option<u32>,
+}
+
+/// What became of an order.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Outcome {
+    /// The route is there.
+    Set,
+    /// Another's has its prefix and metric; that stays.
+    Conflicting,
+    /// The kernel does not take it.
+    Refused,
+}
+
+/// What became of the orders.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, serde::Serialize)]
+pub struct Stats {
+    /// Routes added or given another next hop.
+    pub routes_set: u64,
+    /// Routes removed.
+    pub routes_removed: u64,
+    /// Routes that another's stands in the way of.
+    pub routes_conflicting: u64,
+    /// Routes that the kernel refused otherwise.
+    pub routes_refused: u64,
+    /// Routes that others removed and that were added again.
+    pub routes_restored: u64,
+    /// Routes of an earlier run that were removed at the start.
+    pub routes_left_over: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    hop: Hop,
+    /// What stands in the kernel, as far as we know.
+    installed: Option<(Hop, Option<Ipv4Addr>)>,
+}
+
+/// A route of ours as the kernel has it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Found {
+    target: Target,
+    hop: Hop,
+    source: Option<Ipv4Addr>,
+}
+
+impl Target {
+    /// The target of an IPv4 prefix; `None` for another.
+    #[must_use]
+    pub fn new(prefix: Prefix, metric: u32) -> Option<Self> {
+        let network = prefix.network();
+        let IpAddr::V4(address) = network.address() else { return None };
+        Some(Self { address, bits: network.bits(), metric })
+    }
+}
+
+impl Fib {
+    /// Removes what an earlier run has left behind, and begins with no route.
+    ///
+    /// # Errors
+    /// When the kernel does not say what routes there are.
+    pub fn open() -> io::Result<Self> {
+        let netlink = Netlink::open()?;
+        let (routes, stats) = (BTreeMap::new(), Stats::default());
+        let mut fib = Self { netlink, source: None, routes, stats };
+        for found in fib.found()? {
+            debug!(?found, "route of an earlier run removed");
+            fib.delete(found.target, found.hop, found.source);
+            fib.stats.routes_left_over += 1;
+        }
+        Ok(fib)
+    }
+
+    /// What this node sends has this source from now on.
+    ///
+    /// # Errors
+    /// When the kernel does not say what routes there are.
+    pub fn set_source(&mut self, source: Option<Ipv4Addr>) -> io::Result<()> {
+        if self.source == source {
+            return Ok(());
+        }
+        self.source = source;
+        self.reconcile()
+    }
+
+    /// Packets to this target go there from now on; returns whether they do, or why not.
+    pub fn set(&mut self, target: Target, hop: Hop) -> Outcome {
+        let before = self.routes.get(&target).and_then(|held| held.installed);
+        if before == Some((hop, self.source)) {
+            return Outcome::Set;
+        }
+        let outcome = self.install(target, hop, before.is_some());
+        let is_set = outcome == Outcome::Set;
+        let installed = if is_set { Some((hop, self.source)) } else { before };
+        self.routes.insert(target, Held { hop, installed });
+        if let Some((old, source)) = before.filter(|_| is_set) {
+            self.delete(target, old, source);
+        }
+        outcome
+    }
+
+    /// There is no route of ours to this target any more.
+    pub fn remove(&mut self, target: Target) {
+        let Some(held) = self.routes.remove(&target) else { return };
+        if let Some((hop, source)) = held.installed {
+            self.delete(target, hop, source);
+        }
+    }
+
+    /// Removes all.
+    pub fn clear(&mut self) {
+        while let Some((&target, _)) = self.routes.first_key_value() {
+            self.remove(target);
+        }
+    }
+
+    /// Whether a change that the kernel tells of takes away a route that should be, or what stood in its way.
+    #[must_use]
+    pub fn is_concerned(&self, message: Message<'_>) -> bool {
+        if message.kind != libc::RTM_DELROUTE {
+            return false;
+        }
+        let Some((protocol, found)) = parse(message) else { return false };
+        let Some(held) = self.routes.get(&found.target) else { return false };
+        match held.installed {
+            Some((hop, _)) => protocol == PROTOCOL && (hop.interface, hop.via) == found.hop.place(),
+            None => true,
+        }
+    }
+
+    /// Makes what is as it should be.
+    ///
+    /// # Errors
+    /// When the kernel does not say what routes there are.
+    pub fn reconcile(&mut self) -> io::Result<()> {
+        let found = self.found()?;
+        for held in self.routes.values_mut() {
+            held.installed = None;
+        }
+        let mut surplus = Vec::new();
+        for it in found {
+            match self.routes.get_mut(&it.target) {
+                Some(held) if held.hop == it.hop && self.source == it.source => {
+                    held.installed = Some((it.hop, it.source));
+                }
+                _ => surplus.push(it),
+            }
+        }
+        let is_missing = |(_, held): &(&Target, &Held)| held.installed.is_none();
+        let missing: Vec<_> = self
+            .routes
+            .iter()
+            .filter(is_missing)
+            .map(|(target, held)| (*target, held.hop))
+            .collect();
+        for (target, hop) in missing {
+            // One with another next hop or source may stand there, and be ours.
+            let has_other = surplus.iter().any(|it| it.target == target);
+            if self.install(target, hop, has_other) == Outcome::Set {
+                self.stats.routes_restored += 1;
+                self.routes.insert(target, Held { hop, installed: Some((hop, self.source)) });
+            }
+        }
+        for it in surplus {
+            self.delete(it.target, it.hop, it.source);
+        }
+        Ok(())
+    }
+
+    /// How many routes stand in the kernel.
+    #[must_use]
+    pub fn installed(&self) -> usize {
+        self.routes.values().filter(|held| held.installed.is_some()).count()
+    }
+
+    /// Adds a route; beside one of ours if `has_own`, and never in the place of another's.
+    fn install(&mut self, target: Target, hop: Hop, has_own: bool) -> Outcome {
+        let how = if has_own { libc::NLM_F_APPEND } else { libc::NLM_F_EXCL };
+        let flags = u16::try_from(libc::NLM_F_CREATE | how).unwrap_or_default();
+        let flagged = if hop.via.is_some() { ONLINK } else { 0 };
+        let request = request(libc::RTM_NEWROUTE, flags, flagged, target, hop, self.source);
+        match self.netlink.ask(&request, |_| {}) {
+            Ok(()) => {
+                self.stats.routes_set += 1;
+                Outcome::Set
+            }
+            // Ours stands there already, word for word.
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) && has_own => Outcome::Set,
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {
+                self.stats.routes_conflicting += 1;
+                Outcome::Conflicting
+            }
+            Err(error) => {
+                self.stats.routes_refused += 1;
+                debug!(?target, ?hop, %error, "route refused");
+                Outcome::Refused
+            }
+        }
+    }
+
+    /// Removes a route if it is there.
+    fn delete(&mut self, target: Target, hop: Hop, source: Option<Ipv4Addr>) {
+        let request = request(libc::RTM_DELROUTE, 0, 0, target, hop, source);
+        match self.netlink.ask(&request, |_| {}) {
+            Ok(()) => self.stats.routes_removed += 1,
+            // It went with its interface or its address.
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+            Err(error) => debug!(?target, ?hop, %error, "route not removed"),
+        }
+    }
+
+    /// All routes with our protocol in the main table.
+    fn found(&mut self) -> io::Result<Vec<Found>> {
+        let mut fixed = [0; FIXED];
+        fixed[0] = netlink::family(Ipv4Addr::UNSPECIFIED.into());
+        let mut found = Vec::new();
+        self.netlink.ask(&Request::dump(libc::RTM_GETROUTE, &fixed), |message| {
+            found.extend(parse(message).filter(|(protocol, _)| *protocol == PROTOCOL));
+        })?;
+        Ok(found.into_iter().map(|(_, found)| found).collect())
+    }
+}
+
+impl Drop for Fib {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+impl Hop {
+    fn place(self) -> (u32, Option<Ipv4Addr>) {
+        (self.interface, self.via)
+    }
+}
+
+fn request(
+    kind: u16,
+    flags: u16,
+    route_flags: u32,
+    target: Target,
+    hop: Hop,
+    source: Option<Ipv4Addr>,
+) -> Request {
+    let is_new = kind == libc::RTM_NEWROUTE;
+    let mut fixed = [0; FIXED];
+    fixed[0] = netlink::family(target.address.into());
+    fixed[1] = target.bits;
+    fixed[4] = libc::RT_TABLE_MAIN;
+    fixed[5] = PROTOCOL;
+    fixed[6] = match hop.via {
+        _ if !is_new => libc::RT_SCOPE_NOWHERE,
+        Some(_) => libc::RT_SCOPE_UNIVERSE,
+        None => libc::RT_SCOPE_LINK,
+    };
+    fixed[7] = libc::RTN_UNICAST;
+    fixed[8..].copy_from_slice(&route_flags.to_ne_bytes());
+    let mut request = Request::set(kind, flags, &fixed)
+        .with_address(libc::RTA_DST, target.address.into())
+        .with(libc::RTA_OIF, &hop.interface.to_ne_bytes())
+        .with(libc::RTA_PRIORITY, &target.metric.to_ne_bytes());
+    if let Some(via) = hop.via {
+        request = request.with_address(libc::RTA_GATEWAY, via.into());
+    }
+    if let Some(source) = source {
+        request = request.with_address(libc::RTA_PREFSRC, source.into());
+    }
+    if let Some(mtu) = hop.mtu.filter(|_| is_new) {
+        request =
+            request.with(libc::RTA_METRICS, &netlink::attribute(RTAX_MTU, &mtu.to_ne_bytes()));
+    }
+    request
+}
+
+const RTAX_MTU: u16 = 2;
+
+/// A route of IPv4 in the main table, and whose it is.
+fn parse(message: Message<'_>) -> Option<(u8, Found)> {
+    let fixed = message.fixed::<FIXED>()?;
+    let is_route = matches!(message.kind, libc::RTM_NEWROUTE | libc::RTM_DELROUTE);
+    if !is_route
+        || fixed[0] != netlink::family(Ipv4Addr::UNSPECIFIED.into())
+        || fixed[4] != libc::RT_TABLE_MAIN
+    {
+        return None;
+    }
+    let v4 = |value| match netlink::address(value) {
+        Some(IpAddr::V4(address)) => Some(address),
+        _ => None,
+    };
+    // A route to everything has no destination, the best metric is not written.
+    let mut target = Target { address: Ipv4Addr::UNSPECIFIED, bits: fixed[1], metric: 0 };
+    let mut hop = Hop { interface: 0, via: None, mtu: None };
+    let mut source = None;
+    for (kind, value) in message.attributes(FIXED) {
+        match kind {
+            libc::RTA_DST => target.address = v4(value)?,
+            libc::RTA_OIF => hop.interface = netlink::number(value)?,
+            libc::RTA_GATEWAY => hop.via = v4(value),
+            libc::RTA_PRIORITY => target.metric = netlink::number(value)?,
+            libc::RTA_PREFSRC => source = v4(value),
+            libc::RTA_METRICS => {
+                let is_mtu = |(kind, _): &(u16, &[u8])| *kind == RTAX_MTU;
+                hop.mtu = netlink::attributes(value)
+                    .find(is_mtu)
+                    .and_then(|(_, value)| netlink::number(value));
+            }
+            _ => {}
+        }
+    }
+    Some((fixed[5], Found { target, hop, source }))
+}

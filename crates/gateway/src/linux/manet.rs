@@ -1,0 +1,117 @@
+//! Sockets of routing protocols: datagrams between neighbours on one interface, with their TTL.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::socket::{
+    self, AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType,
+    SockaddrIn, sockopt,
+};
+
+/// Class selector 6, which network control has (RFC 4594, 3.1).
+const CS6: i32 = 0xc0;
+/// Before all other traffic where the interface has queues by priority (`TC_PRIO_CONTROL`).
+const CONTROL: i32 = 7;
+
+/// A socket for one port on one interface.
+#[derive(Debug)]
+pub struct Manet {
+    fd: OwnedFd,
+    port: u16,
+}
+
+/// A datagram that has come.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Came {
+    /// Octets of its payload.
+    pub len: usize,
+    /// Who sent it.
+    pub from: Ipv4Addr,
+    /// Whether it was for this node alone.
+    pub is_unicast: bool,
+    /// The TTL that it still had.
+    pub ttl: u8,
+}
+
+impl Manet {
+    /// Opens a socket that hears and sends on this interface alone.
+    ///
+    /// # Errors
+    /// When the interface is gone, the port is taken, or the right to either is missing.
+    pub fn open(interface: &str, port: u16) -> io::Result<Self> {
+        let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+        let fd = socket::socket(AddressFamily::Inet, SockType::Datagram, flags, None)?;
+        socket::setsockopt(&fd, sockopt::BindToDevice, &interface.into())?;
+        socket::setsockopt(&fd, sockopt::Broadcast, &true)?;
+        // A neighbour is on the link, whatever routes there are to it.
+        socket::setsockopt(&fd, sockopt::DontRoute, &true)?;
+        socket::setsockopt(&fd, sockopt::Ipv4PacketInfo, &true)?;
+        socket::setsockopt(&fd, sockopt::Ipv4RecvTtl, &true)?;
+        socket::setsockopt(&fd, sockopt::Ipv4Tos, &CS6)?;
+        // The class sets a priority, so this comes behind it. Without the right to it packets wait in line.
+        let _ = socket::setsockopt(&fd, sockopt::Priority, &CONTROL);
+        let any = SockaddrIn::from(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port));
+        socket::bind(fd.as_raw_fd(), &any)?;
+        Ok(Self { fd, port })
+    }
+
+    /// Takes the next datagram; `None` when there is none now.
+    ///
+    /// # Errors
+    /// When the interface went down or the socket is broken.
+    pub fn receive(&self, into: &mut [u8]) -> io::Result<Option<Came>> {
+        let mut slices = [IoSliceMut::new(into)];
+        let mut control = nix::cmsg_space!(libc::in_pktinfo, libc::c_int);
+        let flags = MsgFlags::MSG_DONTWAIT;
+        let (fd, control) = (self.fd.as_raw_fd(), Some(&mut control[..]));
+        let message = match socket::recvmsg::<SockaddrIn>(fd, &mut slices, control, flags) {
+            Ok(message) => message,
+            // What was sent to a neighbour found nobody listening.
+            Err(Errno::EAGAIN | Errno::EINTR | Errno::ECONNREFUSED) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let Some(from) = message.address.map(|address| address.ip()) else { return Ok(None) };
+        let mut came = Came { len: message.bytes, from, is_unicast: false, ttl: 0 };
+        for said in message.cmsgs()? {
+            match said {
+                ControlMessageOwned::Ipv4PacketInfo(info) => {
+                    // The header's destination, and the address of ours that it stands for.
+                    came.is_unicast = info.ipi_addr.s_addr == info.ipi_spec_dst.s_addr;
+                }
+                ControlMessageOwned::Ipv4Ttl(ttl) => came.ttl = u8::try_from(ttl).unwrap_or(0),
+                _ => {}
+            }
+        }
+        Ok(Some(came))
+    }
+
+    /// Sends a datagram from this address of ours to a neighbour or to all of them; false if the
+    /// interface has no room now.
+    ///
+    /// # Errors
+    /// When the interface is down, or the address is not ours any more.
+    pub fn send(&self, from: Ipv4Addr, to: Ipv4Addr, ttl: u8, payload: &[u8]) -> io::Result<bool> {
+        let source = libc::in_addr { s_addr: u32::from_ne_bytes(from.octets()) };
+        let nobody = libc::in_addr { s_addr: 0 };
+        let info = libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst: source, ipi_addr: nobody };
+        let ttl = libc::c_int::from(ttl.max(1));
+        let control = [ControlMessage::Ipv4PacketInfo(&info), ControlMessage::Ipv4Ttl(&ttl)];
+        let to = SockaddrIn::from(SocketAddrV4::new(to, self.port));
+        let flags = MsgFlags::MSG_DONTWAIT;
+        let slices = [IoSlice::new(payload)];
+        match socket::sendmsg(self.fd.as_raw_fd(), &slices, &control, flags, Some(&to)) {
+            Ok(_) => Ok(true),
+            Err(Errno::EAGAIN | Errno::EINTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl AsFd for Manet {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}

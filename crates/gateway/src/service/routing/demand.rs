@@ -1,0 +1,433 @@
+//! Packets without a route: they come by a TUN device, and wait there until the protocol has found one.
+//!
+//! ```text
+//!   kernel ─ no better route ─▶ TUN device ─▶ Waiting ─ route ─▶ raw socket ─▶ kernel ─▶ neighbour
+//!                                   ▲            └─ none found ─▶ ICMP to the sender
+//! ```
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::AsFd as _;
+
+use anyhow::Context as _;
+use nix::poll::{PollFd, PollFlags};
+use proto::budget::Budget;
+use proto::ip::{Header, Prefix, icmp, minimal};
+use proto::routing::waiting::{self, Waiting};
+use proto::routing::{Neighbour, Passage};
+use proto::time::{Time, earliest};
+use serde::Serialize;
+use tracing::{debug, trace, warn};
+
+use super::outlet::Outlet;
+use super::passages::{self, Passages};
+use super::ports::Ports;
+use super::table::Table;
+use super::{Routing, interfaces};
+use crate::config;
+use crate::config::routing::OnDemand;
+use crate::linux::device::{Device, Wanted};
+use crate::linux::fib::{Fib, Hop, Target};
+use crate::linux::firewall::MARK;
+use crate::linux::links::{self, LinkState};
+use crate::linux::netlink::Netlink;
+use crate::linux::settings::Settings;
+use crate::reactor::has_input;
+use crate::service::complaints::Subject;
+use crate::service::entries;
+use crate::sys::{Raw, Tap};
+
+/// The mark of what has waited: it does not wait again. Not that of HBH's own, which would go plain.
+const RELEASED: u32 = MARK + 1;
+/// Packets taken from the device before others have their turn.
+const READS: usize = 64;
+const LONGEST: usize = 64 << 10;
+/// What an Ethernet carries, until an interface says otherwise.
+const ETHERNET: usize = 1_500;
+
+/// The device, and what waits.
+pub(super) struct Demand {
+    /// Goes before the device that it names.
+    passages: Passages,
+    config: OnDemand,
+    tun: Tap,
+    /// At a gateway: what comes out of half tunnels.
+    outlet: Option<Outlet>,
+    device: Device,
+    index: u32,
+    mtu: usize,
+    waiting: Waiting<Vec<u8>>,
+    raw: Raw,
+    local: BTreeSet<Ipv4Addr>,
+    poll_at: Option<Time>,
+    errors: Budget,
+    counters: Counters,
+    buffer: Box<[u8]>,
+    packet: Vec<u8>,
+}
+
+#[derive(Default, Serialize)]
+struct Counters {
+    /// Packets without a route, from the kernel.
+    demands: u64,
+    /// Of those, packets of others: their way here is broken.
+    demands_in_transit: u64,
+    /// Dropped: no IPv4, or to nobody in particular.
+    demands_malformed: u64,
+    /// Packets that had waited, and were sent.
+    packets_released: u64,
+    /// Packets that the kernel refused when they had waited.
+    packets_unreleased: u64,
+    /// Packets in vain: no route was found, or too late.
+    packets_unreachable: u64,
+    /// Dropped: too many waited.
+    packets_evicted: u64,
+    /// Packets to the Internet, sent to the gateway in a half tunnel.
+    packets_encapsulated: u64,
+    /// Dropped: fragments, which a half tunnel does not take.
+    packets_not_encapsulated: u64,
+    /// Dropped: too long for a half tunnel; their senders are told.
+    packets_too_big: u64,
+    icmp_sent: u64,
+    icmp_suppressed: u64,
+    /// Pairs of addresses whose packets keep routes in use.
+    passages: u64,
+}
+
+impl Demand {
+    /// Makes the device, if the protocol is one that finds routes on demand.
+    ///
+    /// # Errors
+    /// When something is missing, with the remedy.
+    pub(super) fn set_up(
+        config: &config::Routing,
+        port: u16,
+        settings: &mut Settings,
+    ) -> anyhow::Result<Option<Self>> {
+        let Some(on_demand) = config.protocol.on_demand() else { return Ok(None) };
+        let name = &on_demand.device[..];
+        let mut netlink = Netlink::open().context("cannot ask the kernel")?;
+        let wanted =
+            Wanted { name, addresses: &[], routes: Vec::new(), mtu: ETHERNET, has_trains: false };
+        let (tun, device) = Device::open(Netlink::open()?, &wanted)?;
+        let state = LinkState::read(&mut netlink, name)?;
+        let index = state.with_context(|| format!("{name} is gone"))?.index;
+        interfaces::prepare(settings, name);
+        let passages = Passages::set_up(&config.interfaces, port, name, RELEASED)?;
+        let raw = Raw::open_marked(RELEASED).context("cannot open a raw socket")?;
+        Ok(Some(Self {
+            passages,
+            config: on_demand.clone(),
+            tun,
+            outlet: Outlet::set_up(config, on_demand)?,
+            device,
+            index,
+            mtu: ETHERNET,
+            waiting: Waiting::new(waiting::Config::default()),
+            raw,
+            local: BTreeSet::new(),
+            poll_at: Some(Time::ZERO),
+            errors: Budget::per_second(Time::ZERO, icmp::ERRORS_PER_SECOND),
+            counters: Counters::default(),
+            buffer: vec![0; LONGEST].into_boxed_slice(),
+            packet: Vec::new(),
+        }))
+    }
+
+    /// Gives the device its routes, and learns which addresses are this host's.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked.
+    pub(super) fn refresh(
+        &mut self,
+        netlink: &mut Netlink,
+        config: &config::Routing,
+        ports: &Ports,
+        fib: &mut Fib,
+    ) -> anyhow::Result<()> {
+        self.local = links::own_addresses(netlink).context("cannot ask for addresses")?;
+        let mtu = ports.least_mtu().unwrap_or(ETHERNET);
+        if mtu != self.mtu {
+            self.device.set_mtu(mtu);
+            self.mtu = mtu;
+        }
+        let hop = Hop { interface: self.index, via: None, mtu: None };
+        // Any route of the protocol's own is better, or more exact.
+        let metric = config.metric.saturating_add(1);
+        // The network of an interface's address has a route as well, which would lead nowhere: halves
+        // are more exact than it.
+        for half in config.manet.iter().flat_map(halves) {
+            if let Some(target) = Target::new(half, metric) {
+                fib.set(target, hop);
+            }
+        }
+        if self.config.has_internet {
+            let target = Target { address: Ipv4Addr::UNSPECIFIED, bits: 0, metric };
+            let mtu = u32::try_from(mtu.saturating_sub(minimal::OVERHEAD)).ok();
+            fib.set(target, Hop { mtu, ..hop });
+        }
+        Ok(())
+    }
+
+    /// Sends what waits for addresses in this prefix, which have a route now.
+    pub(super) fn release(
+        &mut self,
+        now: Time,
+        prefix: Prefix,
+        table: &Table,
+        source: Option<Ipv4Addr>,
+    ) {
+        let concerned = |address: &Ipv4Addr| prefix.contains(IpAddr::V4(*address));
+        let found: Vec<_> = self.waiting.destinations().filter(concerned).collect();
+        for destination in found {
+            let Some(route) = table.find(destination) else { continue };
+            for packet in self.waiting.take(destination) {
+                self.send(now, packet, route.gateway, source);
+            }
+        }
+    }
+
+    /// Gives a packet that has a route now to the kernel, in a half tunnel if it goes to a gateway.
+    fn send(
+        &mut self,
+        now: Time,
+        mut packet: Vec<u8>,
+        gateway: Option<Ipv4Addr>,
+        source: Option<Ipv4Addr>,
+    ) {
+        if let Some(gateway) = gateway {
+            let most = self.mtu.saturating_sub(minimal::OVERHEAD);
+            if packet.len() > most {
+                self.counters.packets_too_big += 1;
+                let mtu = u16::try_from(most).unwrap_or(u16::MAX);
+                self.tell(now, &packet, icmp::Error::TooBig { mtu }, source);
+                return;
+            }
+            if let Err(why) = minimal::encapsulate(&mut packet, gateway) {
+                trace!(%why, "packet not sent to the gateway");
+                self.counters.packets_not_encapsulated += 1;
+                return;
+            }
+            self.counters.packets_encapsulated += 1;
+        }
+        let packet = &packet[..];
+        let Ok(header) = Header::parse(packet) else { return };
+        match self.raw.send(&header, packet) {
+            Ok(()) => self.counters.packets_released += 1,
+            Err(error) => {
+                trace!(%error, destination = %header.destination, "packet not released");
+                self.counters.packets_unreleased += 1;
+                self.tell(now, packet, icmp::Error::HostUnreachable, source);
+            }
+        }
+    }
+
+    /// Drops what waits for an address that has no route, and tells the senders.
+    pub(super) fn refuse(&mut self, now: Time, destination: Ipv4Addr, source: Option<Ipv4Addr>) {
+        for packet in self.waiting.take(destination) {
+            self.counters.packets_unreachable += 1;
+            self.tell(now, &packet, icmp::Error::HostUnreachable, source);
+        }
+    }
+
+    /// Drops what has waited too long.
+    pub(super) fn expire(&mut self, now: Time, source: Option<Ipv4Addr>) {
+        if self.waiting.next_timeout().is_none_or(|at| at > now) {
+            return;
+        }
+        for (_, packet) in self.waiting.expire(now) {
+            self.counters.packets_unreachable += 1;
+            self.tell(now, &packet, icmp::Error::HostUnreachable, source);
+        }
+    }
+
+    /// Tells the sender of a packet why it was dropped.
+    fn tell(&mut self, now: Time, packet: &[u8], error: icmp::Error, source: Option<Ipv4Addr>) {
+        let Some(source) = source else { return };
+        if !self.errors.spend(now) {
+            self.counters.icmp_suppressed += 1;
+            return;
+        }
+        self.packet.clear();
+        if !error.emit(source.into(), packet, &mut self.packet) {
+            return;
+        }
+        let Ok(header) = Header::parse(&self.packet) else { return };
+        // A program on this host is told as if the device had brought it.
+        let is_local = matches!(header.destination, IpAddr::V4(it) if self.local.contains(&it));
+        let sent = if is_local {
+            self.tun.write(&self.packet)
+        } else {
+            self.raw.send(&header, &self.packet)
+        };
+        match sent {
+            Ok(()) => self.counters.icmp_sent += 1,
+            Err(error) => trace!(%error, "ICMP not sent"),
+        }
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        earliest(self.waiting.next_timeout(), self.poll_at)
+    }
+
+    pub(super) fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+        fds.push(PollFd::new(self.passages.as_fd(), PollFlags::POLLIN));
+        fds.push(PollFd::new(self.tun.as_fd(), PollFlags::POLLIN));
+        fds.extend(self.outlet.iter().map(|it| PollFd::new(it.as_fd(), PollFlags::POLLIN)));
+    }
+
+    pub(super) fn counters(&self) -> Vec<crate::service::Entry> {
+        let mut counters = entries("routing_", &self.counters);
+        counters.extend(self.outlet.iter().flat_map(Outlet::counters));
+        counters.push(("routing_packets_waiting".to_owned(), self.waiting.len() as u64));
+        counters
+    }
+}
+
+impl Routing {
+    /// Takes what the kernel has no route for.
+    ///
+    /// # Errors
+    /// When the device or `nft` is gone.
+    pub(super) fn take_demands(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
+        let Some(demand) = &mut self.demand else { return Ok(()) };
+        if has_input(ready[0]) {
+            let complaints = demand.passages.complaints()?;
+            if let Some(left_out) = self.complaints.admit(now, Subject::Firewall) {
+                warn!(%complaints, left_out, "nft");
+            }
+        }
+        if let Some(outlet) =
+            demand.outlet.as_mut().filter(|_| ready[2..].iter().any(|it| has_input(*it)))
+        {
+            outlet.take(&demand.tun);
+        }
+        if !has_input(ready[1]) {
+            return Ok(());
+        }
+        for _ in 0..READS {
+            let Some(demand) = &mut self.demand else { break };
+            let len = demand.tun.read(&mut demand.buffer).context("reading the TUN device")?;
+            let Some(len) = len else { break };
+            let packet = demand.buffer[..len].to_vec();
+            self.take_packet(now, packet);
+        }
+        Ok(())
+    }
+
+    /// Has a route looked for, and lets a packet wait for it.
+    fn take_packet(&mut self, now: Time, packet: Vec<u8>) {
+        let Some(demand) = &mut self.demand else { return };
+        let (Ok(header), main) = (Header::parse(&packet), self.ports.main_address()) else {
+            demand.counters.demands_malformed += 1;
+            return;
+        };
+        let (IpAddr::V4(source), IpAddr::V4(destination)) = (header.source, header.destination)
+        else {
+            demand.counters.demands_malformed += 1;
+            return;
+        };
+        if destination.is_multicast() || destination.is_broadcast() {
+            demand.counters.demands_malformed += 1;
+            return;
+        }
+        demand.counters.demands += 1;
+        let from_outside = demand.config.is_gateway
+            && self.config.manet.is_none_or(|manet| !manet.contains(header.source));
+        let is_own = demand.local.contains(&source) || from_outside;
+        if let Some(route) = self.table.find(destination)
+            && (is_own || route.gateway.is_none())
+        {
+            // It was on its way here when the route was set, or the way is a half tunnel. A route that
+            // the kernel refused does not lead it here again: what is released is not let in.
+            demand.send(now, packet, route.gateway, main);
+            return;
+        }
+        if is_own {
+            let evicted = demand.waiting.push(now, destination, packet.len(), packet);
+            demand.counters.packets_evicted += evicted.len() as u64;
+            let demanded = proto::routing::Demand { destination, from: None };
+            self.router.handle_demand(now, &demanded);
+        } else {
+            // The way back to the sender begins with who sent it here: a TUN device does not say who.
+            demand.counters.demands_in_transit += 1;
+            demand.tell(now, &packet, icmp::Error::HostUnreachable, main);
+            let senders = match self.table.find(source) {
+                Some(back) => vec![back.next],
+                None => self.ports.iter().map(|(interface, _)| everybody(interface)).collect(),
+            };
+            for from in senders {
+                let demanded = proto::routing::Demand { destination, from: Some(from) };
+                self.router.handle_demand(now, &demanded);
+            }
+        }
+        self.take_events(now);
+    }
+
+    /// Tells the protocol which routes packets leave by.
+    ///
+    /// # Errors
+    /// When the kernel does not tell.
+    pub(super) fn take_passages(&mut self, now: Time) -> anyhow::Result<()> {
+        let Some(demand) = &mut self.demand else { return Ok(()) };
+        if demand.poll_at.is_none_or(|at| at > now) {
+            return Ok(());
+        }
+        demand.poll_at = Some(now + passages::INTERVAL);
+        if self.table.len() == 0 {
+            return Ok(());
+        }
+        let pairs = match Passages::poll() {
+            Ok(pairs) => pairs,
+            Err(error) => {
+                debug!(%error, "passages not read");
+                return Ok(());
+            }
+        };
+        for (source, destination) in pairs {
+            let Some(route) = self.table.find(destination) else { continue };
+            demand.counters.passages += 1;
+            // The way to the sender is the way from it: routes on demand are made both ways at once.
+            let from = match self.table.find(source) {
+                Some(back) if !demand.local.contains(&source) => Some(back.next),
+                _ => None,
+            };
+            let passage = Passage { source, destination, from, next: route.next };
+            self.router.handle_passage(now, &passage);
+        }
+        Ok(())
+    }
+}
+
+/// All neighbours on an interface: one of them has sent what we know no sender of.
+fn everybody(interface: usize) -> Neighbour {
+    Neighbour { interface, address: Ipv4Addr::BROADCAST }
+}
+
+/// The halves of a network.
+fn halves(network: &Prefix) -> Vec<Prefix> {
+    let network = network.network();
+    let IpAddr::V4(low) = network.address() else { return Vec::new() };
+    let bits = network.bits() + 1;
+    let high =
+        Ipv4Addr::from_bits(low.to_bits() | 1_u32.checked_shl(u32::from(32 - bits)).unwrap_or(0));
+    [low, high].into_iter().filter_map(|address| Prefix::new(address.into(), bits).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_are_more_exact_than_the_network() {
+        for (network, expected) in [
+            ("10.0.0.0/24", ["10.0.0.0/25", "10.0.0.128/25"]),
+            ("0.0.0.0/0", ["0.0.0.0/1", "128.0.0.0/1"]),
+            ("10.1.0.4/31", ["10.1.0.4/32", "10.1.0.5/32"]),
+        ] {
+            let halves = halves(&network.parse().unwrap());
+
+            assert_eq!(halves.iter().map(Prefix::to_string).collect::<Vec<_>>(), expected);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Interfaces that come, go and change, by the kernel's word or another configuration's.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use proto::routing::Neighbour;
+use proto::time::{Time, earliest};
+use tracing::{debug, info};
+
+use super::{Config, Netlink, Reload, Routing, Settings};
+use crate::config;
+use crate::linux::links::{self, LinkState};
+
+/// Changes that come together are acted on together.
+pub(super) const SETTLE: Duration = Duration::from_millis(20);
+/// Between two looks for what is missing.
+pub(super) const RETRY: Duration = Duration::from_secs(2);
+
+/// Refuses an interface that is not there, unless it was before.
+///
+/// # Errors
+/// With the remedy.
+pub(super) fn expect(netlink: &mut Netlink, name: &str, is_restart: bool) -> anyhow::Result<()> {
+    if !is_restart && LinkState::read(netlink, name)?.is_none() {
+        anyhow::bail!("there is no interface {name}: `ip link` lists those that exist");
+    }
+    Ok(())
+}
+
+impl Routing {
+    /// Looks at all interfaces, and tells the protocol what is different.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked.
+    pub(super) fn look(&mut self, now: Time) -> anyhow::Result<()> {
+        let port = self.router.port();
+        let mut has_changed = false;
+        for (position, name) in self.ports.named() {
+            let (is_other, why) =
+                self.ports.look(&mut self.netlink, position, self.config.manet, port);
+            if !is_other {
+                continue;
+            }
+            has_changed = true;
+            match (self.ports.get(position), why) {
+                (Some(port), _) => {
+                    info!(interface = %name, address = %port.interface.address, "interface is used");
+                    prepare(&mut self.settings, &name);
+                    self.router.handle_interface(now, position, Some(&port.interface));
+                }
+                (None, why) => {
+                    info!(interface = %name, why = why.unwrap_or_default(), "interface is waited for");
+                    self.router.handle_interface(now, position, None);
+                }
+            }
+            self.take_events(now);
+        }
+        self.look_at = (!self.ports.is_complete()).then_some(now + RETRY);
+        if has_changed {
+            let source = self.ports.main_address();
+            self.fib.set_source(source).context("cannot ask for the kernel's routes")?;
+            // The kernel removes routes by an interface or address that goes, and does not say so.
+            self.reconcile_at = Some(now + SETTLE);
+        }
+        if let Some(demand) = &mut self.demand {
+            demand.refresh(&mut self.netlink, &self.config, &self.ports, &mut self.fib)?;
+        }
+        Ok(())
+    }
+
+    /// Takes what the kernel says has changed of links, neighbours, addresses and routes.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked any more.
+    pub(super) fn take_changes(&mut self, now: Time) -> anyhow::Result<()> {
+        let Self { monitor, fib, ports, .. } = self;
+        let (mut has_links, mut has_routes, mut silent) = (false, false, Vec::new());
+        let is_lossy = monitor.read(|message| {
+            has_links |= links::subject(message).is_some();
+            has_routes |= fib.is_concerned(message);
+            if let Some((index, IpAddr::V4(address))) = links::silent_neighbour(message)
+                && let Some(interface) = ports.with_index(index)
+            {
+                silent.push(Neighbour { interface, address });
+            }
+        });
+        let is_lossy = is_lossy.context("cannot watch the kernel's routes")?;
+        if has_links || is_lossy {
+            self.look_at = earliest(self.look_at, Some(now + SETTLE));
+        }
+        if has_routes || is_lossy {
+            self.reconcile_at = earliest(self.reconcile_at, Some(now + SETTLE));
+        }
+        for neighbour in silent {
+            debug!(neighbour = %neighbour.address, "neighbour does not answer");
+            self.counters.neighbours_silent += 1;
+            self.router.handle_break(now, neighbour);
+            self.take_events(now);
+        }
+        Ok(())
+    }
+
+    /// Takes another configuration: interfaces come and go, all else begins anew.
+    ///
+    /// # Errors
+    /// When an interface that is new is not there.
+    pub(super) fn follow(&mut self, now: Time, config: &Config) -> anyhow::Result<Reload> {
+        let Some(wanted) = &config.routing else { return Ok(Reload::Restart) };
+        let is_new = |name: &&String| !self.config.interfaces.contains(name);
+        let come: Vec<_> = wanted.interfaces.iter().filter(is_new).cloned().collect();
+        for name in &come {
+            expect(&mut self.netlink, name, false)?;
+        }
+        let with_ours =
+            config::Routing { interfaces: self.config.interfaces.clone(), ..wanted.clone() };
+        // The firewall's table of a protocol on demand names the interfaces.
+        let is_same = with_ours == self.config;
+        if !is_same || (self.demand.is_some() && wanted.interfaces != self.config.interfaces) {
+            return Ok(Reload::Restart);
+        }
+
+        let mut changes = Vec::new();
+        for (position, name) in self.ports.named() {
+            if !wanted.interfaces.contains(&name) {
+                self.ports.remove(position);
+                self.router.handle_interface(now, position, None);
+                self.take_events(now);
+                changes.push(format!("interface {name} left"));
+            }
+        }
+        for name in come {
+            self.ports.add(&name);
+            changes.push(format!("interface {name} added"));
+        }
+        self.config = wanted.clone();
+        self.look(now)?;
+        Ok(Reload::Taken(changes))
+    }
+}
+
+/// Has an interface pass on what others send, as nodes of a MANET do.
+pub(super) fn prepare(settings: &mut Settings, name: &str) {
+    settings.set(name, "forwarding", "1");
+    // What comes by an interface leaves by it again to who does not hear the sender.
+    settings.set(name, "accept_redirects", "0");
+    settings.set("all", "send_redirects", "0");
+    settings.set(name, "send_redirects", "0");
+    // A neighbour without a route is heard, and ways there and back differ. The greater of both counts.
+    let of_all = Settings::read("all", "rp_filter").unwrap_or_default();
+    let loose = if of_all == "0" { "0" } else { "2" };
+    settings.set(name, "rp_filter", loose);
+}

@@ -1,0 +1,416 @@
+//! A routing protocol of mobile ad hoc networks, which makes this host one of their nodes.
+//!
+//! ```text
+//!   neighbours ⇄ UDP on each MANET interface ⇄ ┌────────┐ ─▶ routes in the kernel
+//!   packets without a route ─▶ TUN device ───▶ │ Router │ ─▶ released, or refused by ICMP
+//!   packets that left, silent neighbours ────▶ └────────┘
+//! ```
+//! The kernel forwards: no packet that has a route comes here.
+
+mod demand;
+mod interfaces;
+mod outlet;
+mod passages;
+mod ports;
+mod table;
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::AsFd as _;
+
+use anyhow::Context as _;
+use caps::Capability;
+use nix::poll::{PollFd, PollFlags};
+use proto::ip::Prefix;
+use proto::routing::{Arrival, Event, Neighbour, Route, Router};
+use proto::time::{Time, earliest};
+use serde::Serialize;
+use tracing::{debug, info, trace, warn};
+
+use super::complaints::{Complaints, Subject};
+use super::{Kind, Reload, Report, Service, Setup, entries};
+use crate::config::{self, Config};
+use crate::linux::fib::{Fib, Hop, Outcome, Target};
+use crate::linux::netlink::{Monitor, Netlink};
+use crate::linux::settings::Settings;
+use crate::reactor::{Driver, has_input};
+
+use demand::Demand;
+use ports::Ports;
+use table::Table;
+
+pub(super) const KIND: Kind = Kind {
+    name: "routing",
+    is_wanted: |config| config.routing.is_some(),
+    rights: &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW, Capability::CAP_NET_BIND_SERVICE],
+    set_up: |setup| Ok(Box::new(Routing::set_up(setup)?)),
+};
+
+/// Messages taken from an interface before others have their turn.
+const READS: usize = 64;
+/// The longest message.
+const LONGEST: usize = 64 << 10;
+/// Routes that an operator is shown.
+const SHOWN: usize = 1_000;
+
+/// The protocol at work. What it has changed of the kernel goes with it.
+struct Routing {
+    config: config::Routing,
+    router: Box<dyn Router>,
+    ports: Ports,
+    table: Table,
+    /// Absent for protocols that know all routes beforehand. Dropped before the settings.
+    demand: Option<Demand>,
+    fib: Fib,
+    settings: Settings,
+    netlink: Netlink,
+    monitor: Monitor,
+    look_at: Option<Time>,
+    reconcile_at: Option<Time>,
+    counters: Counters,
+    complaints: Complaints,
+    received: Box<[u8]>,
+    message: Vec<u8>,
+}
+
+#[derive(Default, Serialize)]
+struct Counters {
+    messages_received: u64,
+    messages_sent: u64,
+    /// Messages that an interface did not take.
+    messages_refused: u64,
+    /// Messages of our own that came back.
+    messages_own: u64,
+    /// Routes to no hosts: loopback, groups, broadcast.
+    routes_forbidden: u64,
+    /// Neighbours that the kernel asked for in vain.
+    neighbours_silent: u64,
+}
+
+/// What an operator is told.
+#[derive(Serialize)]
+struct Status {
+    protocol: &'static str,
+    state: String,
+    interfaces: Vec<ports::Status>,
+    routes: Vec<Shown>,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    to: String,
+    via: Ipv4Addr,
+    interface: String,
+    hops: u8,
+    gateway: Option<Ipv4Addr>,
+}
+
+impl Routing {
+    /// Opens the interfaces and removes what an earlier run has left.
+    ///
+    /// # Errors
+    /// When something is missing, with the remedy.
+    fn set_up(setup: &Setup<'_>) -> anyhow::Result<Self> {
+        let config = setup.config.routing.clone().context("no section [routing]")?;
+        let router = config.protocol.router(setup.seed);
+        let mut netlink = Netlink::open().context("cannot ask the kernel")?;
+        let mut ports = Ports::default();
+        for name in &config.interfaces {
+            interfaces::expect(&mut netlink, name, setup.is_restart)?;
+            ports.add(name);
+        }
+        let fib = Fib::open().context("cannot ask for the kernel's routes")?;
+        if fib.stats.routes_left_over > 0 {
+            info!(routes = fib.stats.routes_left_over, "routes of an earlier run removed");
+        }
+        let mut settings = Settings::default();
+        let demand = Demand::set_up(&config, router.port(), &mut settings)?;
+        let mut routing = Self {
+            router,
+            ports,
+            table: Table::default(),
+            demand,
+            fib,
+            settings,
+            netlink,
+            monitor: Monitor::open_v4().context("cannot watch the kernel's routes")?,
+            look_at: None,
+            reconcile_at: None,
+            counters: Counters::default(),
+            complaints: Complaints::default(),
+            received: vec![0; LONGEST].into_boxed_slice(),
+            message: Vec::new(),
+            config,
+        };
+        routing.look(setup.clock.now())?;
+        if !setup.is_restart
+            && let Some(why) = routing.ports.refusal()
+        {
+            anyhow::bail!("{why}");
+        }
+        info!(
+            protocol = routing.config.protocol.name(),
+            interfaces = %routing.config.interfaces.join(", "), "routing ready"
+        );
+        warn!(
+            "routing protocols of MANETs have no authentication: whoever is in radio range can take \
+             this network's traffic, or stop it"
+        );
+        Ok(routing)
+    }
+
+    /// Gives the protocol what neighbours have sent on an interface.
+    fn receive(&mut self, now: Time, position: usize) -> anyhow::Result<()> {
+        for _ in 0..READS {
+            let Some(port) = self.ports.get(position) else { return Ok(()) };
+            let came = match port.socket.receive(&mut self.received) {
+                Ok(Some(came)) => came,
+                Ok(None) => return Ok(()),
+                Err(error) => {
+                    trace!(%error, "an interface gives nothing");
+                    self.look_at = earliest(self.look_at, Some(now + interfaces::SETTLE));
+                    return Ok(());
+                }
+            };
+            if self.ports.has_address(came.from) {
+                self.counters.messages_own += 1;
+                continue;
+            }
+            self.counters.messages_received += 1;
+            let from = Neighbour { interface: position, address: came.from };
+            let arrival = Arrival { from, is_unicast: came.is_unicast, ttl: came.ttl };
+            self.router.handle_message(now, &arrival, &self.received[..came.len]);
+            self.take_events(now);
+        }
+        Ok(())
+    }
+
+    /// Sends what the protocol has for each interface that has room.
+    fn transmit(&mut self, now: Time) {
+        for (position, _) in self.ports.named() {
+            while let Some(port) = self.ports.get_mut(position) {
+                let sending = match port.unsent.take() {
+                    Some((sending, message)) => {
+                        self.message = message;
+                        Some(sending)
+                    }
+                    None => self.router.poll_transmit(now, position, &mut self.message),
+                };
+                let Some(sending) = sending else { break };
+                let from = port.interface.address;
+                match port.socket.send(from, sending.to, sending.ttl, &self.message) {
+                    Ok(true) => self.counters.messages_sent += 1,
+                    Ok(false) => {
+                        port.unsent = Some((sending, std::mem::take(&mut self.message)));
+                        break;
+                    }
+                    Err(error) => {
+                        trace!(%error, to = %sending.to, "message not taken by the interface");
+                        self.counters.messages_refused += 1;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Does what the protocol says.
+    fn take_events(&mut self, now: Time) {
+        while let Some(event) = self.router.poll_event() {
+            match event {
+                Event::Route(prefix, route) => self.take_route(now, prefix, route),
+                Event::Unreachable(destination) => {
+                    debug!(%destination, "no route was found");
+                    if let Some(demand) = &mut self.demand {
+                        demand.refuse(now, destination, self.ports.main_address());
+                    }
+                }
+            }
+        }
+    }
+
+    /// A route is another now.
+    fn take_route(&mut self, now: Time, prefix: Prefix, route: Option<Route>) {
+        if !is_routable(prefix) {
+            self.counters.routes_forbidden += 1;
+            return;
+        }
+        let before = self.table.set(prefix, route);
+        if before == route {
+            return;
+        }
+        if let Some(left_out) = self.complaints.admit(now, Subject::RouteChanged) {
+            match route {
+                Some(Route { next, hops, gateway }) => info!(
+                    to = %prefix, via = %next.address, hops,
+                    gateway = gateway.map(tracing::field::display), left_out, "route"
+                ),
+                None => info!(to = %prefix, left_out, "route ends"),
+            }
+        }
+        let Some(target) = Target::new(prefix, self.config.metric) else { return };
+        match route.and_then(|route| self.hop(&route)) {
+            Some(hop) => self.put(now, prefix, target, hop),
+            None => self.fib.remove(target),
+        }
+        if route.is_some()
+            && let Some(demand) = &mut self.demand
+        {
+            demand.release(now, prefix, &self.table, self.ports.main_address());
+        }
+    }
+
+    /// Sets a route in the kernel.
+    fn put(&mut self, now: Time, prefix: Prefix, target: Target, hop: Hop) {
+        match self.fib.set(target, hop) {
+            Outcome::Set => {}
+            Outcome::Conflicting => {
+                if let Some(left_out) = self.complaints.admit(now, Subject::RouteConflicting) {
+                    warn!(
+                        route = %prefix, metric = target.metric, left_out,
+                        "another's route has this prefix and metric: it stays, and ours is not set; \
+                         `ip route` shows it, and `routing.metric` sets another"
+                    );
+                }
+            }
+            // An interface that goes, or comes, says so a moment later.
+            Outcome::Refused => {
+                self.reconcile_at = earliest(self.reconcile_at, Some(now + interfaces::RETRY));
+            }
+        }
+    }
+
+    /// Where the kernel is to send what goes by a route; `None` for a half tunnel, whose packets come
+    /// to us.
+    fn hop(&self, route: &Route) -> Option<Hop> {
+        if route.gateway.is_some() && self.demand.is_some() {
+            return None;
+        }
+        let interface = self.ports.index_towards(route.next)?;
+        Some(Hop { interface, via: Some(route.next.address), mtu: None })
+    }
+}
+
+/// Whether a network is one of hosts: what neighbours say must not lead this host's own packets away.
+fn is_routable(prefix: Prefix) -> bool {
+    let IpAddr::V4(address) = prefix.network().address() else { return false };
+    let is_everything = prefix.bits() == 0;
+    is_everything || matches!(address.octets()[0], 1..=126 | 128..=223)
+}
+
+impl Driver for Routing {
+    fn act(&mut self, now: Time) -> anyhow::Result<()> {
+        if self.look_at.is_some_and(|at| at <= now) {
+            self.look(now)?;
+        }
+        if self.reconcile_at.is_some_and(|at| at <= now) {
+            self.reconcile_at = None;
+            self.fib.reconcile().context("cannot ask for the kernel's routes")?;
+        }
+        if self.router.next_timeout().is_some_and(|at| at <= now) {
+            self.router.handle_timeout(now);
+        }
+        self.take_passages(now)?;
+        self.take_events(now);
+        if let Some(demand) = &mut self.demand {
+            demand.expire(now, self.ports.main_address());
+        }
+        self.transmit(now);
+        Ok(())
+    }
+
+    fn next_timeout(&mut self) -> Option<Time> {
+        let demand = self.demand.as_ref().and_then(Demand::next_timeout);
+        [self.look_at, self.reconcile_at, demand]
+            .into_iter()
+            .fold(self.router.next_timeout(), earliest)
+    }
+
+    fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+        fds.push(PollFd::new(self.monitor.as_fd(), PollFlags::POLLIN));
+        for (_, port) in self.ports.iter() {
+            let output =
+                if port.unsent.is_some() { PollFlags::POLLOUT } else { PollFlags::empty() };
+            fds.push(PollFd::new(port.socket.as_fd(), PollFlags::POLLIN | output));
+        }
+        if let Some(demand) = &self.demand {
+            demand.watch(fds);
+        }
+    }
+
+    fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
+        // Before anything changes which interface is where.
+        let positions: Vec<_> = self.ports.iter().map(|(position, _)| position).collect();
+        let (own, others) = ready.split_at(1);
+        let (of_ports, of_demand) = others.split_at(positions.len());
+        for (position, ready) in positions.into_iter().zip(of_ports) {
+            if has_input(*ready) {
+                self.receive(now, position)?;
+            }
+        }
+        self.take_demands(now, of_demand)?;
+        if has_input(own[0]) {
+            self.take_changes(now)?;
+        }
+        Ok(())
+    }
+}
+
+impl Service for Routing {
+    fn report(&self, _now: Time) -> Report {
+        let mut counters = entries("routing_", &self.counters);
+        counters.extend(entries("routing_", &self.fib.stats));
+        let levels = [
+            ("routing_routes", self.table.len()),
+            ("routing_routes_installed", self.fib.installed()),
+        ];
+        counters.extend(levels.map(|(name, value)| (name.to_owned(), value as u64)));
+        if let Some(demand) = &self.demand {
+            counters.extend(demand.counters());
+        }
+        let name = self.config.protocol.name();
+        let of_protocol = self.router.counters().into_iter();
+        counters.extend(of_protocol.map(|(counter, value)| (format!("{name}_{counter}"), value)));
+        let shown = self.table.routes().into_iter().take(SHOWN).map(|(to, route)| Shown {
+            to: to.to_string(),
+            via: route.next.address,
+            interface: self.ports.name(route.next.interface).to_owned(),
+            hops: route.hops,
+            gateway: route.gateway,
+        });
+        let status = Status {
+            protocol: name,
+            state: self.ports.fault().unwrap_or_else(|| "ready".to_owned()),
+            interfaces: self.ports.status(),
+            routes: shown.collect(),
+        };
+        Report::new(counters, "routing", &status)
+    }
+
+    fn reload(&mut self, now: Time, config: &Config) -> anyhow::Result<Reload> {
+        self.follow(now, config)
+    }
+
+    fn end(&mut self, _now: Time) {
+        info!(left_out = self.complaints.untold(), "routing ends");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routes_lead_to_hosts_alone() {
+        for (prefix, expected) in [
+            ("10.0.0.1/32", true),
+            ("0.0.0.0/0", true),
+            ("192.168.0.0/16", true),
+            ("127.0.0.1/32", false),
+            ("0.0.0.0/8", false),
+            ("224.0.0.0/4", false),
+            ("255.255.255.255/32", false),
+            ("fd00::/8", false),
+        ] {
+            assert_eq!(is_routable(prefix.parse().unwrap()), expected, "{prefix}");
+        }
+    }
+}

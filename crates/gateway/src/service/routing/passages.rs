@@ -1,0 +1,165 @@
+//! Which routes packets leave by: the kernel notes it in a set, which is read from time to time.
+//!
+//! ```text
+//!   postrouting to a MANET interface ─▶ set of (source, destination), each for a while ─▶ poll
+//! ```
+//! A packet costs one look-up in the kernel, and no copy of any leaves it. The table belongs to a
+//! process that ends with us, and goes with it.
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use nix::libc;
+use nix::sys::socket::SockProtocol;
+
+use crate::linux::netlink::{self, Netlink, Request};
+use crate::linux::nft::{Nft, TABLE};
+
+/// How often the set is read.
+pub(super) const INTERVAL: Duration = Duration::from_secs(1);
+/// How long a pair is in the set after its last packet: none is missed between two readings.
+const STAYS: Duration = Duration::from_millis(1_500);
+/// Pairs at most; what more there are is noted when others are gone.
+const PAIRS: usize = 4_096;
+/// What the kernel must have for the table.
+const NEEDS: &str = "nftables 1.0.1 or newer, and a kernel with NF_TABLES_IPV4, are needed";
+
+const SET: &str = "passages";
+const NFT_MSG_GETSETELEM: u16 = 13;
+const NFTA_SET_ELEM_LIST_TABLE: u16 = 1;
+const NFTA_SET_ELEM_LIST_SET: u16 = 2;
+const NFTA_SET_ELEM_LIST_ELEMENTS: u16 = 3;
+const NFTA_SET_ELEM_KEY: u16 = 1;
+const NFTA_DATA_VALUE: u16 = 1;
+
+/// The table that notes them.
+#[derive(Debug)]
+pub(super) struct Passages {
+    nft: Nft,
+}
+
+impl Passages {
+    /// Makes the table. What goes back into `device` with `mark` is dropped: it came from there.
+    ///
+    /// # Errors
+    /// When `nft` is missing or refuses.
+    pub(super) fn set_up(
+        interfaces: &[String],
+        port: u16,
+        device: &str,
+        mark: u32,
+    ) -> anyhow::Result<Self> {
+        Ok(Self { nft: Nft::start("ip", &orders(interfaces, port, device, mark), NEEDS)? })
+    }
+
+    /// Sources and destinations of the packets that left lately.
+    ///
+    /// # Errors
+    /// When the kernel does not tell.
+    pub(super) fn poll() -> io::Result<Vec<(Ipv4Addr, Ipv4Addr)>> {
+        let family = u8::try_from(libc::NFPROTO_IPV4).unwrap_or_default();
+        let kind = u16::try_from(libc::NFNL_SUBSYS_NFTABLES << 8).unwrap_or_default();
+        let fixed = [family, 0, 0, 0];
+        let request = Request::dump(kind | NFT_MSG_GETSETELEM, &fixed)
+            .with(NFTA_SET_ELEM_LIST_TABLE, format!("{TABLE}\0").as_bytes())
+            .with(NFTA_SET_ELEM_LIST_SET, format!("{SET}\0").as_bytes());
+        let mut found = Vec::new();
+        let mut netlink = Netlink::open_to(SockProtocol::NetlinkNetFilter)?;
+        netlink.ask(&request, |message| {
+            let lists = message.attributes(fixed.len());
+            for (_, list) in lists.filter(|(kind, _)| *kind == NFTA_SET_ELEM_LIST_ELEMENTS) {
+                found.extend(netlink::attributes(list).filter_map(|(_, element)| pair(element)));
+            }
+        })?;
+        Ok(found)
+    }
+
+    /// What `nft` has said since it was asked last, which is nothing but complaints.
+    ///
+    /// # Errors
+    /// When `nft` has ended.
+    pub(super) fn complaints(&mut self) -> anyhow::Result<String> {
+        self.nft.complaints()
+    }
+}
+
+impl AsFd for Passages {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.nft.as_fd()
+    }
+}
+
+/// The pair that an element of the set is.
+fn pair(element: &[u8]) -> Option<(Ipv4Addr, Ipv4Addr)> {
+    let find = |octets, wanted| {
+        netlink::attributes(octets).find_map(move |(kind, value)| (kind == wanted).then_some(value))
+    };
+    let key: &[u8] = find(find(element, NFTA_SET_ELEM_KEY)?, NFTA_DATA_VALUE)?;
+    let &[a, b, c, d, e, f, g, h] = key.first_chunk()?;
+    Some((Ipv4Addr::new(a, b, c, d), Ipv4Addr::new(e, f, g, h)))
+}
+
+fn orders(interfaces: &[String], port: u16, device: &str, mark: u32) -> Vec<String> {
+    let names: Vec<_> = interfaces.iter().map(|name| format!("\"{name}\"")).collect();
+    let rule = |what: &str| format!("add rule ip {TABLE} passing {what}");
+    vec![
+        format!("add table ip {TABLE} {{ flags owner; }}"),
+        format!(
+            "add set ip {TABLE} {SET} {{ type ipv4_addr . ipv4_addr; flags dynamic,timeout; \
+             timeout {}ms; size {PAIRS}; }}",
+            STAYS.as_millis()
+        ),
+        // After source NAT: the MANET sees the addresses that it has made.
+        format!(
+            "add chain ip {TABLE} passing {{ type filter hook postrouting priority 300; policy accept; }}"
+        ),
+        rule(&format!("oifname \"{device}\" meta mark {mark:#x} counter drop")),
+        rule(&format!("oifname != {{ {} }} accept", names.join(", "))),
+        rule(&format!("udp dport {port} accept")),
+        rule("ip daddr { 224.0.0.0/4, 255.255.255.255 } accept"),
+        rule(&format!("update @{SET} {{ ip saddr . ip daddr }}")),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_this() {
+        let interfaces = ["wlan0".to_owned(), "wlan1".to_owned()];
+
+        let orders = orders(&interfaces, 654, "trackway-aodv0", 7);
+
+        let expected = [
+            "add table ip trackway { flags owner; }",
+            concat!(
+                "add set ip trackway passages { type ipv4_addr . ipv4_addr; flags dynamic,timeout; ",
+                "timeout 1500ms; size 4096; }"
+            ),
+            concat!(
+                "add chain ip trackway passing { type filter hook postrouting priority 300; ",
+                "policy accept; }"
+            ),
+            "add rule ip trackway passing oifname \"trackway-aodv0\" meta mark 0x7 counter drop",
+            "add rule ip trackway passing oifname != { \"wlan0\", \"wlan1\" } accept",
+            "add rule ip trackway passing udp dport 654 accept",
+            "add rule ip trackway passing ip daddr { 224.0.0.0/4, 255.255.255.255 } accept",
+            "add rule ip trackway passing update @passages { ip saddr . ip daddr }",
+        ];
+        assert_eq!(orders, expected);
+    }
+
+    #[test]
+    fn an_element_is_a_pair_of_addresses() {
+        let value = netlink::attribute(NFTA_DATA_VALUE, &[10, 0, 0, 1, 10, 0, 0, 2]);
+        let element = netlink::attribute(NFTA_SET_ELEM_KEY, &value);
+
+        assert_eq!(pair(&element), Some(([10, 0, 0, 1].into(), [10, 0, 0, 2].into())));
+        for cut in 0..element.len() {
+            assert_eq!(pair(&element[..cut]), None, "{cut}");
+        }
+    }
+}

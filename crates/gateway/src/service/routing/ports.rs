@@ -1,0 +1,224 @@
+//! The interfaces that the protocol is spoken on: their sockets, and what comes and goes.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use anyhow::Context as _;
+use proto::ip::{Prefix, V4_HEADER, udp};
+use proto::routing::{Interface, Neighbour, Sending};
+use serde::Serialize;
+
+use crate::linux::links::LinkState;
+use crate::linux::manet::Manet;
+use crate::linux::netlink::Netlink;
+
+/// All interfaces that the configuration names, each at a place of its own.
+#[derive(Debug, Default)]
+pub(super) struct Ports {
+    places: Vec<Place>,
+}
+
+/// An interface that is named, and its socket while it can be used.
+#[derive(Debug)]
+struct Place {
+    /// Empty when it is not named any more.
+    name: String,
+    port: Option<Port>,
+    /// Why there is no socket.
+    why: String,
+    /// Whether the socket was refused: that does not mend itself.
+    is_refused: bool,
+}
+
+/// An interface that can be used.
+#[derive(Debug)]
+pub(super) struct Port {
+    /// Its number in the kernel.
+    pub(super) index: u32,
+    pub(super) interface: Interface,
+    pub(super) mtu: usize,
+    pub(super) socket: Manet,
+    /// A message that the interface had no room for.
+    pub(super) unsent: Option<(Sending, Vec<u8>)>,
+}
+
+/// What an operator is told.
+#[derive(Debug, Serialize)]
+pub(super) struct Status {
+    name: String,
+    address: Option<Ipv4Addr>,
+    /// Why it is not used.
+    why: Option<String>,
+}
+
+impl Ports {
+    /// Names an interface; returns its place.
+    pub(super) fn add(&mut self, name: &str) -> usize {
+        self.places.push(Place {
+            name: name.to_owned(),
+            port: None,
+            why: String::new(),
+            is_refused: false,
+        });
+        self.places.len() - 1
+    }
+
+    /// Forgets an interface; its place stays empty.
+    pub(super) fn remove(&mut self, position: usize) {
+        if let Some(place) = self.places.get_mut(position) {
+            place.name.clear();
+            place.port = None;
+        }
+    }
+
+    /// The places of the interfaces that are named, and their names.
+    pub(super) fn named(&self) -> Vec<(usize, String)> {
+        let named = self.places.iter().enumerate().filter(|(_, place)| !place.name.is_empty());
+        named.map(|(position, place)| (position, place.name.clone())).collect()
+    }
+
+    /// Those that can be used.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Port)> {
+        let places = self.places.iter().enumerate();
+        places.filter_map(|(position, place)| Some((position, place.port.as_ref()?)))
+    }
+
+    pub(super) fn get(&self, position: usize) -> Option<&Port> {
+        self.places.get(position)?.port.as_ref()
+    }
+
+    pub(super) fn get_mut(&mut self, position: usize) -> Option<&mut Port> {
+        self.places.get_mut(position)?.port.as_mut()
+    }
+
+    /// The place of the interface with this number.
+    pub(super) fn with_index(&self, index: u32) -> Option<usize> {
+        self.iter().find(|(_, port)| port.index == index).map(|(position, _)| position)
+    }
+
+    /// Whether a neighbour's address is one of ours: then we hear ourselves.
+    pub(super) fn has_address(&self, address: Ipv4Addr) -> bool {
+        self.iter().any(|(_, port)| port.interface.address == address)
+    }
+
+    /// The address that stands for this node: that of the first interface with one.
+    pub(super) fn main_address(&self) -> Option<Ipv4Addr> {
+        self.iter().next().map(|(_, port)| port.interface.address)
+    }
+
+    /// Octets of the longest packet that each interface takes.
+    pub(super) fn least_mtu(&self) -> Option<usize> {
+        self.iter().map(|(_, port)| port.mtu).min()
+    }
+
+    /// The kernel's number of a neighbour's interface.
+    pub(super) fn index_towards(&self, neighbour: Neighbour) -> Option<u32> {
+        self.get(neighbour.interface).map(|port| port.index)
+    }
+
+    /// Looks at an interface again; returns whether it is another now, and why it cannot be used.
+    pub(super) fn look(
+        &mut self,
+        netlink: &mut Netlink,
+        position: usize,
+        manet: Option<Prefix>,
+        number: u16,
+    ) -> (bool, Option<String>) {
+        let Some(place) = self.places.get_mut(position) else { return (false, None) };
+        let before = place.port.take();
+        let had_port = before.is_some();
+        place.is_refused = false;
+        let why = match find(netlink, &place.name, manet) {
+            Ok(found) => match found.open(&place.name, number, before) {
+                Ok((port, has_changed)) => {
+                    place.port = Some(port);
+                    place.why.clear();
+                    return (has_changed, None);
+                }
+                Err(why) => {
+                    place.is_refused = true;
+                    why
+                }
+            },
+            Err(why) => why,
+        };
+        let why = format!("{why:#}");
+        let is_other = had_port || why != place.why;
+        place.why.clone_from(&why);
+        (is_other, Some(why))
+    }
+
+    /// Why a socket was refused, if one was.
+    pub(super) fn refusal(&self) -> Option<&str> {
+        self.places.iter().find(|place| place.is_refused).map(|place| &place.why[..])
+    }
+
+    /// The name of the interface at a place; empty when none is.
+    pub(super) fn name(&self, position: usize) -> &str {
+        self.places.get(position).map_or("", |place| &place.name)
+    }
+
+    /// What is waited for, if anything is.
+    pub(super) fn fault(&self) -> Option<String> {
+        let absent = self.places.iter().filter(|it| !it.name.is_empty() && it.port.is_none());
+        let names: Vec<_> = absent.map(|place| &place.name[..]).collect();
+        (!names.is_empty()).then(|| format!("waits for {}", names.join(", ")))
+    }
+
+    /// Whether each interface that is named can be used.
+    pub(super) fn is_complete(&self) -> bool {
+        self.places.iter().all(|place| place.name.is_empty() || place.port.is_some())
+    }
+
+    pub(super) fn status(&self) -> Vec<Status> {
+        let named = self.places.iter().filter(|place| !place.name.is_empty());
+        named
+            .map(|Place { name, port, why, .. }| Status {
+                name: name.clone(),
+                address: port.as_ref().map(|port| port.interface.address),
+                why: port.is_none().then(|| why.clone()),
+            })
+            .collect()
+    }
+}
+
+/// An interface as the kernel has it.
+struct Found {
+    index: u32,
+    mtu: usize,
+    interface: Interface,
+}
+
+impl Found {
+    /// The interface with a socket, the one it had if that still serves; and whether it is another.
+    fn open(self, name: &str, number: u16, before: Option<Port>) -> anyhow::Result<(Port, bool)> {
+        let Self { index, mtu, interface } = self;
+        if let Some(port) = before.filter(|port| port.index == index) {
+            let has_changed = port.interface != interface || port.mtu != mtu;
+            return Ok((Port { interface, mtu, ..port }, has_changed));
+        }
+        let socket = Manet::open(name, number).with_context(|| {
+            format!(
+                "no socket for UDP port {number} on {name}: another routing daemon may have it \
+                 (`ss -ulpn`), or root, CAP_NET_RAW or CAP_NET_BIND_SERVICE is missing"
+            )
+        })?;
+        Ok((Port { index, interface, mtu, socket, unsent: None }, true))
+    }
+}
+
+fn find(netlink: &mut Netlink, name: &str, manet: Option<Prefix>) -> anyhow::Result<Found> {
+    let state = LinkState::read(netlink, name)?.with_context(|| {
+        format!("there is no interface {name}: `ip link` lists those that exist")
+    })?;
+    anyhow::ensure!(state.is_running, "{name} is down, or has no carrier");
+    let address = state.addresses.iter().find_map(|address| match address {
+        IpAddr::V4(v4) if manet.is_none_or(|manet| manet.contains(*address)) => Some(*v4),
+        _ => None,
+    });
+    let address = address.with_context(|| match manet {
+        Some(manet) => format!("{name} has no address in {manet}: `ip address add` gives it one"),
+        None => format!("{name} has no IPv4 address: `ip address add` gives it one"),
+    })?;
+    let room = state.mtu.saturating_sub(V4_HEADER + udp::HEADER);
+    Ok(Found { index: state.index, mtu: state.mtu, interface: Interface { address, room } })
+}

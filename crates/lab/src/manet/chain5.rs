@@ -1,0 +1,80 @@
+//! The chain at rest.
+
+use super::trial::{Network, PAPER_TCPS, Routing, Tcp, Traffic, Trial};
+use super::{GOODPUT, GROUP, KBIT_S, VARIATION, assumptions, figure, goodput, points, table};
+use crate::answer::Check;
+use crate::claim::{Claim, Finding};
+use crate::grid::{Experiment, Runs};
+use crate::words::mean;
+
+/// What still counts as close: the least over the greatest mean.
+const CLOSE: f64 = 0.75;
+const NETWORK: Network = Network::Chain5;
+
+pub(super) fn claim() -> Claim {
+    Claim {
+        id: "manet-chain5",
+        group: GROUP,
+        text: "on a chain of five at rest with the gateway in the middle the three TCPs are close; Vegas \
+               is about 20 kbit/s above TCP-AP on average; NewReno varies most over time; two flows \
+               together carry more than one",
+        source: "section III.A",
+        experiment: || Experiment::new(Trial::all(NETWORK), judge),
+    }
+}
+
+fn judge(runs: &Runs<Trial>) -> Finding {
+    let [newreno, vegas, pacing] = PAPER_TCPS.map(|tcp| goodput(runs, NETWORK, tcp, Routing::Aodv));
+    let at = |traffic, tcp, metric| runs.at(&Trial::new(NETWORK, traffic, tcp), metric);
+    let varies = |tcp| at(Traffic::One, tcp, VARIATION);
+    let mut checks = vec![
+        Check::new(
+            format!("TCP-AP has {CLOSE} of NewReno's mean at least"),
+            pacing.over(&newreno).at_least(CLOSE),
+        ),
+        Check::new(
+            format!("TCP-AP has {CLOSE} of Vegas' mean at least"),
+            pacing.over(&vegas).at_least(CLOSE),
+        ),
+        Check::new("Vegas is above TCP-AP on average", pacing.below(&vegas)),
+        Check::new(
+            "NewReno varies more than Vegas",
+            varies(Tcp::Vegas).below(&varies(Tcp::NewReno)),
+        ),
+        Check::new(
+            "NewReno varies more than TCP-AP",
+            varies(Tcp::AdaptivePacing).below(&varies(Tcp::NewReno)),
+        ),
+    ];
+    for tcp in PAPER_TCPS {
+        let [one, two] = [Traffic::One, Traffic::Simultaneous].map(|it| at(it, tcp, GOODPUT));
+        let what = format!("two flows of {} carry more than one", tcp.title());
+        checks.push(Check::new(what, one.below(&two)));
+    }
+    let points = points(runs, NETWORK, Routing::Aodv, GOODPUT);
+    let measured = format!(
+        "NewReno {}, Vegas {}, TCP-AP {} {KBIT_S} over the four traffic cases; Vegas is {:.0} {KBIT_S} \
+         above TCP-AP. {} runs.",
+        mean(&newreno),
+        mean(&vegas),
+        mean(&pacing),
+        vegas.mean - pacing.mean,
+        runs.count(),
+    );
+    let figure = figure(
+        &points,
+        "manet-chain5",
+        "TCP on a chain at rest, to the Internet",
+        "Five nodes 200 m apart, AODV, gateway in the middle",
+    );
+    Finding {
+        figures: vec![figure],
+        tables: vec![
+            table(runs, NETWORK, Routing::Aodv, GOODPUT),
+            table(runs, NETWORK, Routing::Aodv, VARIATION),
+        ],
+        points,
+        assumptions: assumptions(),
+        ..Finding::of(&checks, measured)
+    }
+}

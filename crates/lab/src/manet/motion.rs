@@ -1,0 +1,67 @@
+//! Whether routes follow the motion as they do in the paper.
+
+use super::trial::{Network, Routing, Tcp, Traffic, Trial, Uplink};
+use super::{GROUP, LAG, SEEN, WITHOUT, assumptions};
+use crate::answer::Check;
+use crate::claim::{Claim, Finding, Point, Table};
+use crate::grid::{Experiment, Runs};
+use crate::words::{mean, percent};
+
+const ROUTINGS: [Routing; 2] = [Routing::Ideal, Routing::Aodv];
+/// The part of the changes that must be seen.
+const ALL: f64 = 1.0;
+/// By how many seconds each may differ from the published time.
+const LATE: [f64; 2] = [1.0, 4.0];
+
+pub(super) fn claim() -> Claim {
+    Claim {
+        id: "manet-51-motion",
+        group: GROUP,
+        text: "hops over time for Vegas on Chain 5+1 are those of the paper's table 2",
+        source: "table 2",
+        experiment: || Experiment::new(ROUTINGS.map(trial), judge),
+    }
+}
+
+fn trial(routing: Routing) -> Trial {
+    Trial::new(Network::Chain51(Uplink::Fast), Traffic::One, Tcp::Vegas).over(routing)
+}
+
+fn judge(runs: &Runs<Trial>) -> Finding {
+    let at = |routing, metric| runs.at(&trial(routing), metric);
+    let mut checks = Vec::new();
+    for (routing, late) in ROUTINGS.into_iter().zip(LATE) {
+        let title = routing.title();
+        let seen = format!("{title}: all of table 2 is seen within 5 s");
+        checks.push(Check::new(seen, at(routing, SEEN).at_least(ALL)));
+        let lag = format!("{title}: each within {late} s");
+        checks.push(Check::new(lag, at(routing, LAG).at_most(late)));
+    }
+    let told = ROUTINGS.map(|routing| {
+        format!(
+            "{}: {} of the 31 hop counts, {} s off at most",
+            routing.title(),
+            percent(at(routing, SEEN).mean),
+            mean(&at(routing, LAG)),
+        )
+    });
+    let measured = format!("{}. {} runs.", told.join("; "), runs.count());
+    let columns =
+        [("hop counts seen", SEEN), ("greatest difference, s", LAG), ("no route, s", WITHOUT)];
+    let rows = ROUTINGS.map(|routing| (routing.title(), routing));
+    let table =
+        Table::new("Hops of node 5 over time", ("routing", &columns), &rows, |metric, routing| {
+            mean(&at(*routing, metric))
+        });
+    let points = ROUTINGS.into_iter().zip(1_u32..).map(|(routing, number)| {
+        let line =
+            crate::claim::Line::new(routing.title(), routing.title(), crate::figure::Ink::Default);
+        Point::new(line, (number.into(), "routing"), (at(routing, LAG), "s"))
+    });
+    Finding {
+        points: points.collect(),
+        tables: vec![table],
+        assumptions: assumptions(),
+        ..Finding::of(&checks, measured)
+    }
+}

@@ -1,0 +1,109 @@
+//! What HBH and the coded tunnel gain where the paper's answer was "use Vegas".
+
+use super::random::AREAS;
+use super::trial::{Carrier, Network, Tcp, Traffic, Trial, Uplink};
+use super::{GOODPUT, GROUP, KBIT_S, assumptions};
+use crate::answer::Check;
+use crate::claim::{Claim, Finding, Line, Point, Table};
+use crate::figure::Ink;
+use crate::grid::{Experiment, Runs};
+use crate::stats::Estimate;
+use crate::words::mean;
+
+const TCPS: [Tcp; 3] = [Tcp::NewReno, Tcp::Vegas, Tcp::Cubic];
+const TRAFFICS: [Traffic; 2] = [Traffic::One, Traffic::Simultaneous];
+const CARRIERS: [Carrier; 3] = [Carrier::Plain, Carrier::Hbh, Carrier::Tunnel];
+/// What still counts as not worse.
+const NOT_WORSE: f64 = 0.95;
+
+pub(super) fn claim() -> Claim {
+    Claim {
+        id: "manet-ours",
+        group: GROUP,
+        text: "carried by HBH or by the coded tunnel no TCP gets less than 0.95 of what it gets over plain IP, and \
+               NewReno and CUBIC get as much as Vegas",
+        source: "goals of this project",
+        experiment: || Experiment::new(trials(), judge),
+    }
+}
+
+fn networks() -> [Network; 3] {
+    [Network::Chain5, Network::Chain51(Uplink::Fast), AREAS[0]]
+}
+
+fn trials() -> Vec<Trial> {
+    let mut all = Vec::new();
+    for network in networks() {
+        for traffic in TRAFFICS {
+            for tcp in TCPS {
+                all.extend(CARRIERS.map(|it| Trial::new(network, traffic, tcp).carried(it)));
+            }
+        }
+    }
+    all
+}
+
+fn judge(runs: &Runs<Trial>) -> Finding {
+    let at = |trial: Trial| runs.at(&trial, GOODPUT);
+    let (mut checks, mut points, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+    let mut number = 0_u32;
+    for network in networks() {
+        for traffic in TRAFFICS {
+            let vegas = at(Trial::new(network, traffic, Tcp::Vegas));
+            for tcp in TCPS {
+                number += 1;
+                let plain = Trial::new(network, traffic, tcp);
+                let place =
+                    format!("{}, {}, {}", network.title(), traffic.title(network), tcp.title());
+                let carried: Vec<Estimate> =
+                    CARRIERS.iter().map(|carrier| at(plain.carried(*carrier))).collect();
+                for (carrier, goodput) in CARRIERS.into_iter().zip(&carried).skip(1) {
+                    let ratio = goodput.over(&carried[0]);
+                    let what = format!("{}: {place}: {} of plain", carrier.title(), mean(&ratio));
+                    checks.push(Check::new(what, ratio.at_least(NOT_WORSE)));
+                    if tcp != Tcp::Vegas {
+                        let ratio = goodput.over(&vegas);
+                        let what = format!(
+                            "{}: {place}: {} of plain Vegas",
+                            carrier.title(),
+                            mean(&ratio)
+                        );
+                        checks.push(Check::new(what, ratio.at_least(NOT_WORSE)));
+                    }
+                }
+                points.extend(CARRIERS.into_iter().zip(&carried).map(|(carrier, goodput)| Point {
+                    cell: Some(place.clone()),
+                    ..Point::new(line(carrier), (number.into(), "case"), (*goodput, KBIT_S))
+                }));
+                rows.push([vec![place], carried.iter().map(mean).collect()].concat());
+            }
+        }
+    }
+    let head: Vec<String> = CARRIERS.iter().map(|carrier| carrier.title().to_owned()).collect();
+    let table = Table {
+        title: "Goodput of all flows together, kbit/s".to_owned(),
+        head: [vec!["case".to_owned()], head].concat(),
+        rows,
+    };
+    let measured = format!(
+        "{} of {} comparisons hold. {} runs.",
+        checks.iter().filter(|check| check.answer == crate::answer::Answer::Yes).count(),
+        checks.len(),
+        runs.count()
+    );
+    Finding {
+        points,
+        tables: vec![table],
+        assumptions: assumptions(),
+        ..Finding::of(&checks, measured)
+    }
+}
+
+fn line(carrier: Carrier) -> Line {
+    let (series, ink) = match carrier {
+        Carrier::Plain => ("plain", Ink::Tcp),
+        Carrier::Hbh => ("hbh", Ink::Default),
+        Carrier::Tunnel => ("tunnel", Ink::Paper),
+    };
+    Line::new(series, carrier.title(), ink)
+}

@@ -1,0 +1,205 @@
+//! One scenario of the paper: a network, its traffic, a TCP, a routing protocol, and who carries the
+//! packets.
+
+use super::scene;
+use crate::claim::Line;
+use crate::figure::Ink;
+use crate::grid::{Cell, Place};
+
+/// A place of the grid: all of them together are the paper's 96 scenarios, and ours beside them.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) struct Trial {
+    pub(super) network: Network,
+    pub(super) traffic: Traffic,
+    pub(super) tcp: Tcp,
+    pub(super) routing: Routing,
+    pub(super) carrier: Carrier,
+}
+
+/// Where the nodes are, and how they move.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) enum Network {
+    /// Five nodes at rest in a row, the gateway in their middle.
+    Chain5,
+    /// The same with a sixth node that passes along them.
+    Chain51(Uplink),
+    /// 47 nodes on the move around a gateway, in a square with sides of so many metres.
+    Random(u16),
+}
+
+/// The wire from the gateway to the fixed host.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) enum Uplink {
+    /// 100 Mbit/s, 2 ms.
+    Fast,
+    /// 756 kbit/s, 25 ms.
+    Slow,
+}
+
+/// The four traffic cases of a network, in the order of the paper.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) enum Traffic {
+    /// One flow to the fixed host.
+    One,
+    /// Chain5 and random: beside it one between two nodes. Chain5+1: only one between two nodes.
+    Inside,
+    /// Two flows to the fixed host that overlap for a part of their time.
+    Overlapping,
+    /// Two flows to the fixed host for the whole time.
+    Simultaneous,
+}
+
+/// The TCP of the senders.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) enum Tcp {
+    NewReno,
+    Vegas,
+    AdaptivePacing,
+    /// CUBIC as Linux has it: not in the paper.
+    Cubic,
+}
+
+/// Who finds routes.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) enum Routing {
+    /// AODV with link-layer feedback, and half tunnels to the gateway.
+    Aodv,
+    Dsdv,
+    Olsr,
+    /// Shortest paths that are known at once.
+    Ideal,
+}
+
+/// Who carries the packets of the flows.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) enum Carrier {
+    /// IP, as in the paper.
+    Plain,
+    /// HBH between all nodes of the MANET, our profile.
+    Hbh,
+    /// Our coded tunnel from each sending node to the gateway.
+    Tunnel,
+}
+
+pub(super) const TRAFFICS: [Traffic; 4] =
+    [Traffic::One, Traffic::Inside, Traffic::Overlapping, Traffic::Simultaneous];
+pub(super) const PAPER_TCPS: [Tcp; 3] = [Tcp::NewReno, Tcp::Vegas, Tcp::AdaptivePacing];
+
+impl Trial {
+    /// One of the paper's, over AODV.
+    pub(super) fn new(network: Network, traffic: Traffic, tcp: Tcp) -> Self {
+        Self { network, traffic, tcp, routing: Routing::Aodv, carrier: Carrier::Plain }
+    }
+
+    /// The same with another routing protocol.
+    pub(super) fn over(self, routing: Routing) -> Self {
+        Self { routing, ..self }
+    }
+
+    /// The same, carried by somebody else.
+    pub(super) fn carried(self, carrier: Carrier) -> Self {
+        Self { carrier, ..self }
+    }
+
+    /// All of the paper's traffic cases and TCPs in a network, over AODV.
+    pub(super) fn all(network: Network) -> Vec<Self> {
+        let of = |traffic| PAPER_TCPS.map(|tcp| Self::new(network, traffic, tcp));
+        TRAFFICS.into_iter().flat_map(of).collect()
+    }
+
+    /// Whose motion and chance it shares: everything but TCP and who carries its packets, so that
+    /// these are compared on the same ground.
+    fn draws(self) -> String {
+        format!("manet {:?} {:?}", self.network, self.traffic)
+    }
+}
+
+impl Place for Trial {
+    fn cell(&self) -> Cell {
+        let trial = *self;
+        let Self { network, traffic, tcp, routing, carrier } = trial;
+        let name = format!("manet {network:?} {traffic:?} {tcp:?} {routing:?} {carrier:?}");
+        Cell::new(name, move |seed| scene::run(trial, seed))
+            .with_draws_of(&trial.draws())
+            .at_most(super::RUNS)
+    }
+}
+
+impl Tcp {
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Self::NewReno => "NewReno",
+            Self::Vegas => "Vegas",
+            Self::AdaptivePacing => "TCP-AP",
+            Self::Cubic => "CUBIC",
+        }
+    }
+
+    pub(super) fn line(self) -> Line {
+        let (series, ink) = match self {
+            Self::NewReno => ("newreno", Ink::Tcp),
+            Self::Vegas => ("vegas", Ink::Default),
+            Self::AdaptivePacing => ("tcp-ap", Ink::Paper),
+            Self::Cubic => ("cubic", Ink::Other(0)),
+        };
+        Line::new(series, self.title(), ink)
+    }
+}
+
+impl Routing {
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Self::Aodv => "AODV",
+            Self::Dsdv => "DSDV",
+            Self::Olsr => "OLSR",
+            Self::Ideal => "shortest paths, known at once",
+        }
+    }
+}
+
+impl Carrier {
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Self::Plain => "plain IP",
+            Self::Hbh => "HBH",
+            Self::Tunnel => "coded tunnel",
+        }
+    }
+}
+
+impl Traffic {
+    pub(super) fn title(self, network: Network) -> &'static str {
+        match (network, self) {
+            (Network::Chain51(_), Self::One) => "5 to host",
+            (_, Self::One) => "0 to host",
+            (Network::Chain5, Self::Inside) => "0 to host and 4 to 0",
+            (Network::Chain51(_), Self::Inside) => "5 to 0, in the MANET",
+            (Network::Random(_), Self::Inside) => "0 to host, later 4 to 0",
+            (Network::Chain51(_), Self::Overlapping) => "0 to host, later 5 to host",
+            (_, Self::Overlapping) => "0 to host, later 4 to host",
+            (Network::Chain51(_), Self::Simultaneous) => "0 and 5 to host",
+            (_, Self::Simultaneous) => "0 and 4 to host",
+        }
+    }
+
+    /// Its number in the paper's order, from 1.
+    pub(super) fn number(self) -> f64 {
+        match self {
+            Self::One => 1.0,
+            Self::Inside => 2.0,
+            Self::Overlapping => 3.0,
+            Self::Simultaneous => 4.0,
+        }
+    }
+}
+
+impl Network {
+    pub(super) fn title(self) -> String {
+        match self {
+            Self::Chain5 => "Chain 5".to_owned(),
+            Self::Chain51(Uplink::Fast) => "Chain 5+1, uplink 100 Mbit/s".to_owned(),
+            Self::Chain51(Uplink::Slow) => "Chain 5+1, uplink 756 kbit/s".to_owned(),
+            Self::Random(side) => format!("48 nodes, {side} x {side} m"),
+        }
+    }
+}

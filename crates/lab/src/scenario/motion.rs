@@ -1,0 +1,297 @@
+//! How nodes of a scenario move: read, written, and made into a motion.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Formatter};
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use proto::parameter::{Kind, Parameter, Rule, Table, Value, Written, named, names, word};
+use proto::quantity::Span;
+use proto::rng::Rng;
+use proto::time::Time;
+use settings::{Complaint, Entry, Section};
+use sim::mobility::trace::{MAX_COORDINATE, MAX_OCTETS, MAX_SPEED};
+use sim::mobility::waypoint::{Speeds, Waypoint};
+use sim::mobility::{Motion, Position, Trace, bonnmotion, setdest};
+
+/// How a node moves.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Movement {
+    /// It goes to one place after another.
+    Legs {
+        /// Where it is at first.
+        start: Position,
+        /// What it does, in order of time.
+        legs: Vec<Leg>,
+    },
+    /// It wanders about, each seed in another way.
+    Random(Waypoint),
+    /// It stays where it is.
+    Rest(Position),
+    /// As a file says.
+    Trace {
+        /// The file.
+        file: PathBuf,
+        /// The number of the node in it.
+        node: u32,
+        /// What it says of that.
+        motion: Motion,
+    },
+}
+
+/// A node sets out. What it did before ends there.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Leg {
+    /// When.
+    pub at: Time,
+    /// Where to.
+    pub to: Position,
+    /// Metres a second.
+    pub speed: f64,
+}
+
+const SPEEDS: [(&str, Speeds); 2] =
+    [("uniform", Speeds::Uniform), ("clipped-normal", Speeds::ClippedNormal)];
+const MODELS: [(&str, ()); 1] = [("random-waypoint", ())];
+const COORDINATE: Kind = Kind::Number { least: -MAX_COORDINATE, most: MAX_COORDINATE };
+const SPEED: Kind = Kind::Number { least: 0.001, most: MAX_SPEED };
+/// A node may set out this often.
+const MAX_LEGS: usize = 100_000;
+
+/// What can be set of random waypoint, besides its area.
+pub static PARAMETERS: Table<Waypoint> = Table {
+    name: "random-waypoint",
+    parameters: &[
+        Parameter::new(
+            "slowest",
+            Kind::Number { least: 1e-3, most: 1e6 },
+            "Metres a second at least.",
+            |it| it.slowest.into(),
+            |it, to| it.slowest = to.number(),
+        ),
+        Parameter::new(
+            "fastest",
+            Kind::Number { least: 1e-3, most: 1e6 },
+            "Metres a second at most.",
+            |it| it.fastest.into(),
+            |it, to| it.fastest = to.number(),
+        ),
+        Parameter::new(
+            "speeds",
+            Kind::Word(&names(&SPEEDS)),
+            "How speeds between these are drawn; the normal distribution has them two standard \
+             deviations from its middle, as in version 2 of ns-2's `setdest`.",
+            |it| word(&SPEEDS, &it.speeds),
+            |it, to| it.speeds = named(&SPEEDS, to.text()).unwrap_or_default(),
+        ),
+        Parameter::new(
+            "pause",
+            Kind::Period { least: Duration::ZERO, most: Duration::from_secs(86_400) },
+            "How long a node rests when it arrives.",
+            |it| it.pause.into(),
+            |it, to| it.pause = to.period(),
+        ),
+        Parameter::new(
+            "steady",
+            Kind::Flag,
+            "Whether the motion begins as it goes on; otherwise with a rest at a random place, and \
+             faster than later.",
+            |it| it.is_steady.into(),
+            |it, to| it.is_steady = to.flag(),
+        ),
+    ],
+    rules: &[Rule {
+        names: &["slowest", "fastest"],
+        allowed: "`slowest` is at most `fastest`",
+        holds: |it| it.slowest <= it.fastest,
+    }],
+};
+
+/// Files of motion, each read once.
+#[derive(Debug)]
+pub(super) struct Traces<'a> {
+    /// Where names of files begin.
+    folder: &'a Path,
+    /// How long runs are.
+    duration: Duration,
+    read: BTreeMap<PathBuf, Trace>,
+}
+
+impl<'a> Traces<'a> {
+    pub(super) fn new(folder: &'a Path, duration: Duration) -> Self {
+        Self { folder, duration, read: BTreeMap::new() }
+    }
+
+    /// Reads how a node moves, if its table says so.
+    pub(super) fn movement(
+        &mut self,
+        section: &Section<'_>,
+    ) -> Result<Option<Movement>, Complaint> {
+        let position = section.get("position")?.map(|it| place(&it)).transpose()?;
+        let Some(motion) = section.get("motion")? else {
+            return Ok(position.map(Movement::Rest));
+        };
+        if let Written::List(_) = motion.written() {
+            let Some(start) = position else {
+                return Err(section.complain("position is missing: where the motion begins"));
+            };
+            return Ok(Some(Movement::Legs { start, legs: legs(&motion)? }));
+        }
+        let model = motion.section()?;
+        if position.is_some() {
+            return Err(motion.complain("such a motion says itself where it begins: no position"));
+        }
+        self.model(&model, 0).map(Some)
+    }
+
+    /// Reads a motion that is not told leg by leg, of the node with this number of a trace unless it
+    /// says another.
+    pub(super) fn model(
+        &mut self,
+        section: &Section<'_>,
+        number: u32,
+    ) -> Result<Movement, Complaint> {
+        let Some(file) = section.get("trace")? else {
+            section.needed("model")?.word(&MODELS)?;
+            return self.random(section);
+        };
+        let asked = section.get("node")?;
+        let node = match &asked {
+            Some(node) => node.count(0..=u32::MAX.into())?,
+            None => number,
+        };
+        let path = self.folder.join(file.text()?);
+        let trace = self.trace(&path).map_err(|what| file.complain(what))?;
+        let Some(motion) = trace.get(&node) else {
+            let most = trace.keys().next_back().copied().unwrap_or_default();
+            let what = format!("the file has no node {node}; its nodes are 0 to {most}");
+            return Err(asked.unwrap_or(file).complain(what));
+        };
+        Ok(Movement::Trace { motion: motion.clone(), file: path, node })
+    }
+
+    fn random(&self, section: &Section<'_>) -> Result<Movement, Complaint> {
+        let mut model = Waypoint::default();
+        if let Some(area) = section.get("area")? {
+            let Position { x, y } = place(&area)?;
+            model.area = [x, y];
+        }
+        if let Some(corner) = section.get("corner")? {
+            model.corner = place(&corner)?;
+        }
+        section.apply(&PARAMETERS, &mut model)?;
+        model.check(self.duration).map_err(|why| section.complain(why))?;
+        Ok(Movement::Random(model))
+    }
+
+    fn trace(&mut self, path: &Path) -> Result<&Trace, String> {
+        if !self.read.contains_key(path) {
+            let trace = read_trace(path).map_err(|why| format!("{}: {why}", path.display()))?;
+            self.read.insert(path.to_owned(), trace);
+        }
+        Ok(&self.read[path])
+    }
+}
+
+/// A movement file of ns-2, or a trace of BonnMotion.
+fn read_trace(path: &Path) -> Result<Trace, String> {
+    let unreadable = |why| format!("cannot be read: {why}");
+    // What is no file, such as a terminal, may never end.
+    if !fs::metadata(path).map_err(unreadable)?.is_file() {
+        return Err("is no file".to_owned());
+    }
+    let most = u64::try_from(MAX_OCTETS).unwrap_or(u64::MAX).saturating_add(1);
+    let mut octets = Vec::new();
+    let file = File::open(path).map_err(unreadable)?;
+    file.take(most).read_to_end(&mut octets).map_err(unreadable)?;
+    let is_tcl = octets.split(|it| *it == b'\n').any(|it| it.trim_ascii_start().starts_with(b"$"));
+    let trace = if is_tcl { setdest::read(&octets) } else { bonnmotion::read(&octets) };
+    trace.map_err(|why| why.to_string())
+}
+
+fn legs(list: &Entry<'_>) -> Result<Vec<Leg>, Complaint> {
+    let list = list.list()?;
+    let mut legs: Vec<Leg> = Vec::new();
+    for entry in &list {
+        let section = entry.section()?;
+        let (at, to) = (section.needed("at")?, section.needed("to")?);
+        let Span(start) = at.quantity()?;
+        let start = Time::ZERO + start;
+        if legs.last().is_some_and(|last| last.at >= start) {
+            return Err(at.complain("a node sets out in order of time"));
+        }
+        if legs.len() == MAX_LEGS {
+            return Err(entry.complain(format!("a node sets out at most {MAX_LEGS} times")));
+        }
+        let speed = section.needed("speed")?.read(&SPEED)?.number();
+        legs.push(Leg { at: start, to: place(&to)?, speed });
+    }
+    Ok(legs)
+}
+
+/// Two coordinates in metres.
+fn place(entry: &Entry<'_>) -> Result<Position, Complaint> {
+    let [x, y] = entry.pair()?;
+    Ok(Position::new(x.read(&COORDINATE)?.number(), y.read(&COORDINATE)?.number()))
+}
+
+impl Movement {
+    /// How the node of this stream of random numbers moves for so long.
+    ///
+    /// # Errors
+    /// When the model makes no such motion.
+    pub fn motion(&self, rng: &mut Rng, duration: Duration) -> anyhow::Result<Motion> {
+        Ok(match self {
+            Self::Legs { start, legs } => {
+                let mut motion = Motion::at_rest(*start);
+                for Leg { at, to, speed } in legs {
+                    let way = motion.position(*at).distance_squared(*to).sqrt();
+                    motion.go(*at, *at + Duration::try_from_secs_f64(way / speed)?, *to)?;
+                }
+                motion
+            }
+            Self::Random(model) => model.motion(rng, duration)?,
+            Self::Rest(place) => Motion::at_rest(*place),
+            Self::Trace { motion, .. } => motion.clone(),
+        })
+    }
+
+    /// The keys that say it in the table of a node.
+    pub(super) fn write(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let pair = |place: &Position| format!("[{}, {}]", float(place.x), float(place.y));
+        match self {
+            Self::Legs { start, legs } => {
+                writeln!(f, "position = {}\nmotion = [", pair(start))?;
+                for Leg { at, to, speed } in legs {
+                    let (at, speed) = (Value::from(at.since(Time::ZERO)), float(*speed));
+                    writeln!(f, "    {{ at = {at}, to = {}, speed = {speed} }},", pair(to))?;
+                }
+                writeln!(f, "]")
+            }
+            Self::Random(model) => {
+                let usual = Waypoint::default();
+                let area = Position::new(model.area[0], model.area[1]);
+                write!(f, "motion = {{ model = \"random-waypoint\", area = {}", pair(&area))?;
+                if model.corner != usual.corner {
+                    write!(f, ", corner = {}", pair(&model.corner))?;
+                }
+                for (name, value) in PARAMETERS.differences(&usual, model) {
+                    write!(f, ", {name} = {value}")?;
+                }
+                writeln!(f, " }}")
+            }
+            Self::Rest(place) => writeln!(f, "position = {}", pair(place)),
+            Self::Trace { file, node, .. } => {
+                let file = file.display().to_string();
+                writeln!(f, "motion = {{ trace = {file:?}, node = {node} }}")
+            }
+        }
+    }
+}
+
+/// A number as TOML has it.
+fn float(number: f64) -> String {
+    format!("{number:?}")
+}

@@ -1,0 +1,323 @@
+//! Radio channels in a scenario: read, written, built, reported.
+
+use std::collections::BTreeSet;
+use std::fmt::{self, Formatter};
+use std::time::Duration;
+
+use proto::time::Time;
+use serde::Serialize;
+use settings::{Complaint, Section};
+use sim::channel::Outages;
+use sim::mobility::{Motion, statistics};
+use sim::radio::{self, StationId};
+use sim::{Change, InterfaceConfig, NodeId, PortId, RadioId, World};
+
+use super::link::{self, INTERFACE};
+use super::motion::{Movement, Traces};
+use super::names::Reader;
+use super::plan::Node;
+
+/// A radio channel.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Radio {
+    /// What a report calls it; unless given, it is numbered.
+    pub name: Option<String>,
+    /// What it is like.
+    pub config: radio::Config,
+    /// The interfaces of its stations.
+    pub interface: InterfaceConfig,
+    /// The stations. Their nodes have a motion.
+    pub stations: Vec<Station>,
+}
+
+/// A radio of a node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Station {
+    /// The node.
+    pub node: usize,
+    /// When it is switched off.
+    pub off: Outages,
+}
+
+/// What happened on a radio channel.
+#[derive(Clone, Debug, Serialize)]
+pub struct RadioReport {
+    /// What it is called.
+    pub name: String,
+    /// Its stations, as in the file.
+    pub stations: Vec<StationReport>,
+}
+
+/// What a station counted. Frames are of its MAC.
+#[derive(Clone, Debug, Serialize)]
+pub struct StationReport {
+    /// The node.
+    pub node: String,
+    /// Where it is at the end, in metres.
+    pub position: [f64; 2],
+    /// RTS frames sent.
+    pub rts: u64,
+    /// Data frames sent to one station, repeats included.
+    pub data: u64,
+    /// Frames sent to all.
+    pub broadcasts: u64,
+    /// Packets received.
+    pub received: u64,
+    /// RTS and data frames that were not answered.
+    pub failures: u64,
+    /// Packets given up after the last attempt.
+    pub given_up: u64,
+    /// Frames that others destroyed on their way to it.
+    pub collisions: u64,
+    /// Packets dropped before the radio because its queue was full.
+    pub dropped: u64,
+    /// The most packets that waited.
+    pub longest_queue: usize,
+    /// Seconds for which it transmitted or heard others.
+    pub busy_s: f64,
+}
+
+/// Stations of a channel at most.
+const MAX_STATIONS: usize = 1_000;
+
+impl Reader<'_> {
+    /// The channels, and the nodes that are on them.
+    pub(super) fn radios(&mut self, root: &Section<'_>) -> Result<Vec<Radio>, Complaint> {
+        let mut radios = Vec::new();
+        for section in root.sections("radio")? {
+            let radio = self.radio(&section)?;
+            self.linked.extend(radio.stations.iter().map(|station| station.node));
+            radios.push(radio);
+        }
+        Ok(radios)
+    }
+
+    fn radio(&self, section: &Section<'_>) -> Result<Radio, Complaint> {
+        let mut radio = Radio::default();
+        let name = section.get("name")?.map(|name| name.text()).transpose()?;
+        radio.name = name.map(str::to_owned);
+        section.apply(&radio::PARAMETERS, &mut radio.config)?;
+        section.apply(&INTERFACE, &mut radio.interface)?;
+        let nodes = match section.get("stations")? {
+            None => (0..self.names.len()).collect(),
+            Some(list) => {
+                let mut nodes: Vec<usize> = Vec::new();
+                for name in list.list()? {
+                    let node = self.node(&name)?;
+                    if nodes.contains(&node) {
+                        return Err(name.complain("a node is one station of a radio channel"));
+                    }
+                    nodes.push(node);
+                }
+                nodes
+            }
+        };
+        if nodes.is_empty() || nodes.len() > MAX_STATIONS {
+            let what = format!("{} stations; allowed are 1 to {MAX_STATIONS}", nodes.len());
+            return Err(section.complain(what));
+        }
+        let station = |node| Station { node, off: Outages::default() };
+        radio.stations = nodes.into_iter().map(station).collect();
+        for entry in section.section("off")?.map(|it| it.entries()).unwrap_or_default() {
+            let node = self.named(entry.name(), |what| entry.complain_of_key(what))?;
+            let mut stations = radio.stations.iter_mut();
+            let Some(station) = stations.find(|station| station.node == node) else {
+                return Err(entry.complain_of_key("this node is no station of the channel"));
+            };
+            station.off = link::outages(&entry)?;
+        }
+        Ok(radio)
+    }
+
+    /// How nodes move, and when all radios of a node are off.
+    pub(super) fn motions(
+        &self,
+        root: &Section<'_>,
+        nodes: &mut [Node],
+        radios: &mut [Radio],
+        traces: &mut Traces<'_>,
+    ) -> Result<(), Complaint> {
+        for entry in root.section("node")?.map(|it| it.entries()).unwrap_or_default() {
+            let index = self.named(entry.name(), |what| entry.complain_of_key(what))?;
+            let section = entry.section()?;
+            nodes[index].motion = traces.movement(&section)?;
+            let Some(off) = section.get("off")? else { continue };
+            let outages = link::outages(&off)?;
+            let stations = radios.iter_mut().flat_map(|radio| radio.stations.iter_mut());
+            let own: Vec<_> = stations.filter(|station| station.node == index).collect();
+            if own.is_empty() {
+                return Err(off.complain("this node has no radio to switch off"));
+            }
+            for station in own {
+                if !station.off.spans().is_empty() {
+                    return Err(off.complain("a radio of this node says itself when it is off"));
+                }
+                station.off = outages.clone();
+            }
+        }
+        for (section, radio) in root.sections("radio")?.iter().zip(radios) {
+            let usual = section.section("motion")?;
+            for (number, station) in (0..).zip(&radio.stations) {
+                let node = &mut nodes[station.node];
+                match &usual {
+                    _ if node.motion.is_some() => {}
+                    Some(usual) => node.motion = Some(traces.model(usual, number)?),
+                    None => {
+                        return Err(section.complain(format!(
+                            "node \"{}\" has neither position nor motion; [node.NAME] has them, or \
+                             motion of the radio for all its stations",
+                            node.name
+                        )));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Radio {
+    /// Builds it; `motions` are those of the nodes.
+    pub(super) fn build(
+        &self,
+        world: &mut World,
+        nodes: &[NodeId],
+        motions: &[Option<Motion>],
+    ) -> RadioId {
+        let id = world.add_radio(self.config);
+        for Station { node, .. } in &self.stations {
+            let motion = motions[*node].clone();
+            let motion = motion.unwrap_or_else(|| Motion::at_rest(Default::default()));
+            world.add_radio_station(id, nodes[*node], motion, self.interface);
+        }
+        id
+    }
+
+    /// When stations are switched off and on, from the beginning of the network.
+    pub(super) fn changes(&self, ports: &[PortId], before: Duration) -> Vec<(Time, Change)> {
+        let mut changes = Vec::new();
+        for (station, port) in self.stations.iter().zip(ports) {
+            for span in station.off.spans() {
+                changes.push((span.start + before, Change::RadioOff(*port)));
+                changes.push((span.end + before, Change::RadioOn(*port)));
+            }
+        }
+        changes
+    }
+
+    /// The times, one in each `step` at most, after which shortest paths may be others because stations
+    /// moved.
+    pub(super) fn turns(
+        &self,
+        motions: &[Option<Motion>],
+        step: Duration,
+        end: Time,
+    ) -> BTreeSet<Time> {
+        let own = self.stations.iter().filter_map(|station| motions[station.node].clone());
+        let own: Vec<Motion> = own.collect();
+        let crossings = statistics::crossings(&own, self.config.receive_range, end);
+        let step = proto::time::nanos(step).max(1);
+        let after = |at: Time| Time::from_nanos((at.as_nanos() / step + 1).saturating_mul(step));
+        crossings.into_iter().map(|crossing| after(crossing.at)).collect()
+    }
+
+    /// The table of a file.
+    pub(super) fn write(
+        &self,
+        f: &mut Formatter<'_>,
+        name: impl Fn(usize) -> String,
+    ) -> fmt::Result {
+        let stations: Vec<String> = self.stations.iter().map(|it| name(it.node)).collect();
+        writeln!(f, "\n[[radio]]\nstations = [{}]", stations.join(", "))?;
+        if let Some(name) = &self.name {
+            writeln!(f, "name = {name:?}")?;
+        }
+        let usual = Self::default();
+        let radio = radio::PARAMETERS.differences(&usual.config, &self.config);
+        let interface = INTERFACE.differences(&usual.interface, &self.interface);
+        for (name, value) in radio.into_iter().chain(interface) {
+            writeln!(f, "{name} = {value}")?;
+        }
+        for station in self.stations.iter().filter(|it| !it.off.spans().is_empty()) {
+            writeln!(f, "off.{} = {}", name(station.node), link::spans(&station.off))?;
+        }
+        Ok(())
+    }
+}
+
+impl RadioReport {
+    /// What the channel with this number saw, whose stations serve the nodes of these names.
+    pub(super) fn new(world: &World, id: RadioId, planned: &Radio, names: &[String]) -> Self {
+        let medium = world.radio_medium(id);
+        let name = planned.name.clone().unwrap_or_else(|| format!("radio {}", id.index()));
+        let stations = names.iter().zip(world.radio_ports(id)).enumerate();
+        let stations = stations.map(|(place, (node, port))| {
+            let stats = medium.stats(StationId(place));
+            let queue = world.port_counters(*port);
+            let position = medium.position(StationId(place), world.now());
+            StationReport {
+                node: node.clone(),
+                position: [position.x, position.y],
+                rts: stats.rts,
+                data: stats.data,
+                broadcasts: stats.broadcasts,
+                received: stats.received,
+                failures: stats.rts_failures + stats.data_failures,
+                given_up: stats.given_up,
+                collisions: stats.collisions,
+                dropped: queue.dropped_at_edge.packets + queue.dropped_inside.packets,
+                longest_queue: queue.longest_queue,
+                busy_s: stats.busy.as_secs_f64(),
+            }
+        });
+        Self { name, stations: stations.collect() }
+    }
+
+    pub(super) const HEAD: [&'static str; 11] = [
+        "radio",
+        "node",
+        "at",
+        "data",
+        "to all",
+        "received",
+        "failed",
+        "given up",
+        "collisions",
+        "dropped",
+        "busy",
+    ];
+
+    pub(super) fn rows(&self) -> impl Iterator<Item = Vec<String>> {
+        self.stations.iter().map(|station| {
+            let [x, y] = station.position;
+            let counts = [
+                station.data,
+                station.broadcasts,
+                station.received,
+                station.failures,
+                station.given_up,
+                station.collisions,
+                station.dropped,
+            ];
+            let mut row =
+                vec![self.name.clone(), station.node.clone(), format!("{x:.0} m, {y:.0} m")];
+            row.extend(counts.map(|count| count.to_string()));
+            row.push(format!("{:.1} s", station.busy_s));
+            row
+        })
+    }
+}
+
+/// What a run needs of motions: each node's, from the time when the network begins.
+pub(super) fn motions(
+    world: &World,
+    nodes: &[Node],
+    duration: Duration,
+) -> anyhow::Result<Vec<Option<Motion>>> {
+    let motion = |node: &Node| {
+        let mut rng = world.stream(&format!("motion {}", node.name));
+        let motion = node.motion.as_ref().map(|it: &Movement| it.motion(&mut rng, duration));
+        motion.transpose()
+    };
+    nodes.iter().map(motion).collect()
+}

@@ -1,0 +1,43 @@
+//! AODV (RFC 3561): routes are looked for when packets want them. Gateways answer for the Internet as
+//! those of AODV-UU do, to which sources send in a half tunnel.
+//!
+//! ```text
+//!  source            neighbours              destination, or who has a route
+//!    │ request, TTL 1   │                        │
+//!    │ ───to all──────▶ │                        │     each node that a request passes learns the
+//!    │ request, TTL 3, after 240 ms              │     way back to the source
+//!    │ ───to all──────▶ │ ───────to all────────▶ │
+//!    │                  │ ◀───────reply───────── │     each node that a reply passes learns the way
+//!    │ ◀────reply────── │                        │     to the destination, and who uses it
+//!    │                  │                        │
+//!    │ ◀────error────── │ ✗                      │     those are told when it breaks
+//! ```
+//!
+//! Sequence numbers that each node counts for itself say what is newer, and keep routes from going
+//! round in circles.
+
+mod config;
+mod discovery;
+mod errors;
+mod hellos;
+mod internet;
+mod neighbours;
+mod node;
+mod outbox;
+mod parameters;
+mod replies;
+mod requests;
+mod seen;
+mod stats;
+mod table;
+#[cfg(test)]
+mod tests;
+pub mod wire;
+
+pub use config::{Bounds, Config, Hello, Hellos, Internet, Profile, Ring, Unidirectional};
+pub use node::Aodv;
+pub use parameters::PARAMETERS;
+pub use stats::{Dropped, Received, Sent, Stats};
+
+/// The UDP port of AODV (RFC 3561, 6).
+pub const PORT: u16 = 654;

@@ -1,0 +1,159 @@
+//! What is known of neighbours: whether they are there, how much they ask, and whether they hear us.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::super::Neighbour;
+use super::config::Config;
+use crate::budget::Budget;
+use crate::time::{Time, earliest};
+
+/// How much later than a hello is due it may come: messages to all wait for a random time, and for
+/// their turn (AODV-UU waits as long for routes).
+const SLACK: Duration = Duration::from_millis(100);
+
+/// The neighbours that were heard lately.
+#[derive(Debug)]
+pub(super) struct Neighbours {
+    known: BTreeMap<Neighbour, State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Requests that it may still send.
+    requests: Budget,
+    /// When it is forgotten, unless one of the others is later.
+    until: Time,
+    /// How long it may be silent: nothing before its first hello.
+    silence: Option<Duration>,
+    /// When it counts as gone.
+    gone_at: Option<Time>,
+    /// When a reply should have been acknowledged.
+    acknowledged_by: Option<Time>,
+    /// Until when its requests are ignored.
+    ignored_until: Option<Time>,
+}
+
+impl Neighbours {
+    pub(super) fn new() -> Self {
+        Self { known: BTreeMap::new() }
+    }
+
+    /// A message came from a neighbour; false if there is no room for it.
+    #[must_use]
+    pub(super) fn hear(&mut self, now: Time, neighbour: Neighbour, config: &Config) -> bool {
+        let most = config.bounds.neighbours;
+        if !self.known.contains_key(&neighbour) && self.known.len() >= most {
+            return false;
+        }
+        let rate = config.bounds.neighbour_rate;
+        let state = self.known.entry(neighbour).or_insert_with(|| State {
+            requests: Budget::per_second(now, rate),
+            until: now,
+            silence: None,
+            gone_at: None,
+            acknowledged_by: None,
+            ignored_until: None,
+        });
+        state.until = now + config.active_route_timeout;
+        if state.gone_at.is_some() {
+            state.gone_at = state.silence.map(|silence| now + silence);
+        }
+        true
+    }
+
+    /// A hello came from a neighbour that says how often it sends them.
+    pub(super) fn hello(&mut self, now: Time, neighbour: Neighbour, silence: Duration) {
+        if let Some(state) = self.known.get_mut(&neighbour) {
+            let silence = silence.saturating_add(SLACK);
+            state.silence = Some(silence);
+            state.gone_at = Some(now + silence);
+        }
+    }
+
+    /// Whether a neighbour may send one more request now.
+    #[must_use]
+    pub(super) fn may_ask(&mut self, now: Time, neighbour: Neighbour) -> bool {
+        self.known.get_mut(&neighbour).is_some_and(|state| state.requests.spend(now))
+    }
+
+    pub(super) fn is_ignored(&self, now: Time, neighbour: Neighbour) -> bool {
+        let state = self.known.get(&neighbour);
+        state.and_then(|state| state.ignored_until).is_some_and(|until| until > now)
+    }
+
+    /// A reply goes to a neighbour: whether to ask for an acknowledgement, until then. One at a time.
+    #[must_use]
+    pub(super) fn await_acknowledgement(&mut self, neighbour: Neighbour, by: Time) -> bool {
+        let Some(state) = self.known.get_mut(&neighbour) else { return false };
+        if state.acknowledged_by.is_some() {
+            return false;
+        }
+        state.acknowledged_by = Some(by);
+        true
+    }
+
+    /// A neighbour acknowledged a reply; false if none was waited for.
+    #[must_use]
+    pub(super) fn acknowledge(&mut self, neighbour: Neighbour) -> bool {
+        let state = self.known.get_mut(&neighbour);
+        state.is_some_and(|state| state.acknowledged_by.take().is_some())
+    }
+
+    /// A neighbour cannot be reached any more; whether it is ignored from now on because a reply to it
+    /// was not acknowledged.
+    pub(super) fn lose(&mut self, now: Time, neighbour: Neighbour, ignored_for: Duration) -> bool {
+        let Some(state) = self.known.get_mut(&neighbour) else { return false };
+        state.silence = None;
+        state.gone_at = None;
+        let is_ignored = state.acknowledged_by.take().is_some();
+        if is_ignored {
+            state.ignored_until = Some(now + ignored_for);
+        }
+        is_ignored
+    }
+
+    /// Forgets all on an interface.
+    pub(super) fn forget(&mut self, interface: usize) {
+        self.known.retain(|neighbour, _| neighbour.interface != interface);
+    }
+
+    /// Neighbours that do not acknowledge replies are ignored from now on; how many more they are,
+    /// and which neighbours are gone.
+    pub(super) fn expire(&mut self, now: Time, ignored_for: Duration) -> (u64, Vec<Neighbour>) {
+        let mut ignored = 0;
+        let mut gone = Vec::new();
+        for (&neighbour, state) in &mut self.known {
+            if state.acknowledged_by.take_if(|by| *by <= now).is_some() {
+                state.ignored_until = Some(now + ignored_for);
+                ignored += 1;
+            }
+            if state.gone_at.take_if(|at| *at <= now).is_some() {
+                state.silence = None;
+                gone.push(neighbour);
+            }
+            state.ignored_until.take_if(|until| *until <= now);
+        }
+        self.known.retain(|_, state| state.until > now || state.next_timeout().is_some());
+        (ignored, gone)
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        // While something is waited for, nothing happens at the time at which it would be forgotten.
+        let due = |state: &State| state.next_timeout().unwrap_or(state.until);
+        self.known.values().map(due).min()
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.known.len()
+    }
+}
+
+impl State {
+    /// The next of the things that are waited for.
+    fn next_timeout(&self) -> Option<Time> {
+        let (gone, ignored) = (self.gone_at, self.ignored_until);
+        earliest(earliest(gone, self.acknowledged_by), ignored)
+    }
+}

@@ -1,0 +1,23 @@
+//! Networks of cores over links that the tests make and break.
+
+mod bench;
+mod bounds;
+mod contract;
+mod discovery;
+mod errors;
+mod gateway;
+mod hello;
+mod loops;
+mod restart;
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::super::{Arrival, Demand, Event, Interface, Neighbour, Passage, Router};
+use super::wire::{Errors, Message, Reply, Request};
+use super::*;
+use crate::rng::Rng;
+use crate::time::Time;
+use bench::{Net, at, millis, node};

@@ -1,0 +1,184 @@
+//! What is too much, and what is forged.
+
+use super::discovery::plain;
+use super::*;
+
+fn request(originator: Ipv4Addr, destination: Ipv4Addr, id: u32) -> Request {
+    Request {
+        join: false,
+        repair: false,
+        gratuitous: false,
+        destination_only: false,
+        hops: 3,
+        id,
+        destination,
+        destination_sequence: None,
+        originator,
+        originator_sequence: id,
+    }
+}
+
+fn reply(destination: Ipv4Addr, originator: Ipv4Addr, hops: u8) -> Reply {
+    Reply {
+        repair: false,
+        acknowledge: false,
+        prefix: 0,
+        hops,
+        destination,
+        sequence: 1,
+        originator,
+        lifetime: Duration::from_secs(5),
+        hello_interval: None,
+        internet: None,
+    }
+}
+
+#[test]
+fn a_node_begins_ten_requests_a_second() {
+    let mut net = Net::new(1, 1, |_| plain());
+
+    for destination in 20..60 {
+        net.send(0, node(destination));
+    }
+
+    assert_eq!(net.stats(0).sent.requests, 10);
+    net.run(millis(999));
+    assert_eq!(net.stats(0).sent.requests, 10);
+    net.run(millis(1));
+    assert_eq!(net.stats(0).sent.requests, 20, "the others wait their turn");
+    net.run(Duration::from_secs(200));
+    assert_eq!(net.nodes[0].unreachable.len(), 40);
+}
+
+#[test]
+fn a_node_sends_ten_errors_a_second() {
+    let mut net = Net::new(2, 1, |_| plain());
+    let from = Some(Neighbour { interface: 0, address: node(1) });
+
+    for last in 20..60 {
+        let demand = Demand { destination: node(last), from };
+        net.nodes[0].core.handle_demand(net.now, &demand);
+    }
+
+    assert_eq!(net.stats(0).sent.errors, 10);
+    assert_eq!(net.stats(0).dropped.errors_limited, 30);
+}
+
+#[test]
+fn a_neighbour_that_floods_is_not_heard() {
+    let mut net = Net::new(2, 1, |_| plain());
+
+    for id in 0..1_000 {
+        net.inject(node(1), 0, false, &Message::Request(request(node(20), node(30), id)));
+    }
+
+    assert_eq!(net.stats(0).dropped.flooded, 900);
+    assert_eq!(net.stats(0).sent.requests_forwarded, 100);
+}
+
+#[test]
+fn what_there_is_no_room_for_is_counted() {
+    let config = || Config {
+        bounds: Bounds { routes: 5, requests: 4, neighbours: 3, discoveries: 2, ..plain().bounds },
+        ..plain()
+    };
+    let full = |net: &Net| net.stats(0).dropped.full;
+
+    let mut net = Net::new(1, 1, |_| config());
+    for last in 20..24 {
+        net.inject(node(last), 0, true, &Message::Acknowledgement);
+    }
+    assert_eq!(full(&net), 1, "neighbours");
+
+    let mut net = Net::new(1, 1, |_| config());
+    for id in 0..6 {
+        net.inject(node(1), 0, false, &Message::Request(request(node(20), node(30), id)));
+    }
+    assert_eq!(full(&net), 2, "requests");
+
+    let mut net = Net::new(1, 1, |_| config());
+    for last in 20..26 {
+        net.inject(node(1), 0, true, &Message::Reply(reply(node(last), node(0), 3)));
+    }
+    assert_eq!(full(&net), 2, "routes: one is to the neighbour");
+
+    let mut net = Net::new(1, 1, |_| config());
+    for last in 20..23 {
+        net.send(0, node(last));
+    }
+    assert_eq!(full(&net), 1, "searches");
+    assert_eq!(net.nodes[0].unreachable, [node(22)]);
+}
+
+#[test]
+fn what_is_forged_is_dropped() {
+    let none = Ipv4Addr::UNSPECIFIED;
+    let first = |originator| Request { hops: 0, ..request(originator, node(30), 1) };
+    let messages = [
+        // Who has come no hop is the neighbour.
+        Message::Request(first(node(20))),
+        Message::Request(request(node(1), node(30), 1)),
+        Message::Request(request(none, node(30), 1)),
+        Message::Request(request(node(20), Ipv4Addr::BROADCAST, 1)),
+        Message::Request(request(node(20), node(20), 1)),
+        Message::Reply(reply(node(20), node(0), 0)),
+        Message::Reply(reply(Ipv4Addr::new(224, 0, 0, 1), node(0), 1)),
+        Message::Reply(reply(node(20), Ipv4Addr::LOCALHOST, 1)),
+    ];
+    for message in messages {
+        let mut net = Net::new(2, 1, |_| plain());
+
+        net.inject(node(1), 0, true, &message);
+
+        assert_eq!(net.stats(0).dropped.forged, 1, "{message:?}");
+        assert_eq!(net.nodes[0].routes.len(), 0, "{message:?}");
+        assert_eq!(net.story(), [""; 0], "{message:?}");
+    }
+}
+
+#[test]
+fn a_nodes_own_messages_tell_it_nothing() {
+    let mut net = Net::new(2, 1, |_| plain());
+
+    net.inject(node(1), 0, false, &Message::Request(request(node(0), node(30), 1)));
+    net.inject(node(1), 0, true, &Message::Reply(reply(node(0), node(20), 1)));
+    net.inject(node(0), 0, true, &Message::Acknowledgement);
+
+    assert_eq!(net.stats(0).dropped.own, 3);
+    assert_eq!(net.nodes[0].routes.len(), 0);
+}
+
+#[test]
+fn what_has_come_too_far_goes_no_farther() {
+    let mut net = Net::new(2, 1, |_| plain());
+    let far = Request { hops: 255, ..request(node(20), node(30), 1) };
+
+    net.inject(node(1), 0, false, &Message::Request(far));
+    net.inject(node(1), 0, true, &Message::Reply(reply(node(20), node(0), 255)));
+
+    assert_eq!(net.stats(0).dropped.expired, 2);
+}
+
+#[test]
+fn a_route_is_not_told_to_last_longer_than_it_is_remembered() {
+    let mut net = Net::new(1, 1, |_| plain());
+    let long = Reply { lifetime: Duration::from_secs(1_000_000), ..reply(node(20), node(0), 3) };
+
+    net.inject(node(1), 0, true, &Message::Reply(long));
+    net.run(Duration::from_secs(50));
+
+    assert_eq!(net.nodes[0].routes.len(), 0);
+}
+
+#[test]
+fn each_drop_has_a_name() {
+    let core = Aodv::new(plain(), Rng::stream(1, "names"));
+
+    let mut names: Vec<&str> = core.counters().into_iter().map(|(name, _)| name).collect();
+    let all = names.len();
+    names.sort_unstable();
+    names.dedup();
+
+    assert_eq!(names.len(), all);
+    assert_eq!(all * size_of::<u64>(), size_of::<Stats>(), "every counter is named");
+}

@@ -1,0 +1,76 @@
+//! Nodes that have forgotten their sequence numbers.
+
+use super::discovery::plain;
+use super::*;
+
+fn waiting() -> Config {
+    Config { wait_after_reboot: true, ..plain() }
+}
+
+#[test]
+fn a_node_that_starts_waits_before_it_asks_or_passes_on() {
+    let mut net = Net::line(3, |index| if index == 1 { waiting() } else { plain() });
+    net.send(1, node(2));
+    net.send(0, node(2));
+    net.run(Duration::from_secs(40));
+    assert_eq!(net.stats(1).sent, Sent::default());
+    assert!(net.stats(1).dropped.waiting > 0);
+    assert_eq!(net.nodes[0].unreachable, [node(2)]);
+
+    net.run(Duration::from_secs(20));
+
+    assert_eq!(net.hops(1, 2), Some(1));
+    net.send(0, node(2));
+    net.run(Duration::from_secs(1));
+    assert_eq!(net.hops(0, 2), Some(2));
+}
+
+#[test]
+fn a_node_that_waits_uses_no_route_that_it_hears_of() {
+    let mut net = Net::line(3, |index| if index == 1 { waiting() } else { plain() });
+
+    net.send(0, node(1));
+    net.run(Duration::from_secs(1));
+
+    assert_eq!(net.hops(0, 1), Some(1), "it answers for itself");
+    assert!(net.nodes[1].routes.is_empty());
+    assert!(net.nodes[1].core.known(node(0)).is_some());
+}
+
+#[test]
+fn packets_of_others_make_it_wait_for_longer_and_are_refused_to_all() {
+    let mut net = Net::line(3, |_| waiting());
+    net.run(Duration::from_secs(60));
+    net.send(0, node(2));
+    net.run(Duration::from_secs(5));
+    assert_eq!(net.hops(0, 2), Some(2));
+    net.restart(1);
+    let restarted = net.now;
+    net.run(Duration::from_secs(4));
+    net.story();
+
+    net.send(0, node(2));
+    net.run(millis(100));
+
+    assert!(net.story().contains(&"69.001s 1 errs 2 ttl 1".to_owned()));
+    assert_eq!(net.hops(0, 2), None);
+    let until = net.nodes[1].core.waits_until.unwrap();
+    assert_eq!(until, restarted + millis(4_001) + Duration::from_secs(50));
+}
+
+#[test]
+fn the_node_takes_up_its_number_from_who_knows_it() {
+    let mut net = Net::line(2, |_| plain());
+    net.nodes[1].core.sequence = 500;
+    net.send(0, node(1));
+    net.run(Duration::from_secs(1));
+    net.restart(1);
+    assert_eq!(net.nodes[1].core.sequence, 0);
+
+    net.run(Duration::from_secs(30));
+    net.send(0, node(1));
+    net.run(Duration::from_secs(1));
+
+    assert!(net.nodes[1].core.sequence > 500, "{}", net.nodes[1].core.sequence);
+    assert_eq!(net.hops(0, 1), Some(1));
+}

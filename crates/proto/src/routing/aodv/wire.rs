@@ -1,0 +1,347 @@
+//! The messages of AODV (RFC 3561, 5), and the extensions of AODV-UU.
+//!
+//! ```text
+//!   0                   1                   2                   3
+//!   0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//!  +---------------+-+-+-+-+-+---------------------+---------------+
+//!  |   type = 1    |J|R|G|D|U|          0          |   hop count   |  request (RREQ)
+//!  +---------------+-+-+-+-+-+---------------------+---------------+
+//!  |        request id | destination | its sequence number |       |
+//!  |                      originator | its sequence number         |  4 octets each
+//!  +---------------+-+-+-----------------+---------+---------------+
+//!  |   type = 2    |R|A|        0        | prefix  |   hop count   |  reply (RREP), hello
+//!  +---------------+-+-+-----------------+---------+---------------+
+//!  |  destination | its sequence number | originator | lifetime ms |  4 octets each
+//!  +---------------+-+-----------------------------+---------------+
+//!  |   type = 3    |N|              0              |     count     |  error (RERR)
+//!  +---------------+-+-----------------------------+---------------+
+//!  |          count times: destination | its sequence number       |  4 octets each
+//!  +---------------+---------------+-------------------------------+
+//!  |   type = 4    |       0       |                                  acknowledgement (RREP-ACK)
+//!  +---------------+---------------+
+//!  extensions of a request or reply: type (1), length (1), value
+//!      2 hello interval in ms (4)      4 Internet destination (4)
+//! ```
+//!
+//! Extensions that are not known are skipped up to type 127; those above may not be (RFC 3561, 9).
+
+#[cfg(test)]
+mod tests;
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+const REQUEST: u8 = 1;
+const REPLY: u8 = 2;
+const ERROR: u8 = 3;
+const ACKNOWLEDGEMENT: u8 = 4;
+
+const REQUEST_LEN: usize = 24;
+const REPLY_LEN: usize = 20;
+/// Octets of an error before its destinations.
+pub const ERROR_HEADER: usize = 4;
+/// Octets of a destination in an error.
+pub const UNREACHABLE_LEN: usize = 8;
+
+const HELLO_INTERVAL: u8 = 2;
+const INTERNET: u8 = 4;
+/// Extensions from here on may not be skipped.
+const UNSKIPPABLE: u8 = 128;
+
+/// A message.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Message {
+    /// Asks for a route.
+    Request(Request),
+    /// Tells of one; with no hops and to all, a hello.
+    Reply(Reply),
+    /// Says that there is none any more.
+    Error(Errors),
+    /// A reply arrived.
+    Acknowledgement,
+}
+
+/// Asks for a route.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Request {
+    /// J: it is for a multicast group to be joined. Nothing here sets it.
+    pub join: bool,
+    /// R: it is for a multicast group to be mended. Nothing here sets it.
+    pub repair: bool,
+    /// G: who answers for the destination tells the destination too.
+    pub gratuitous: bool,
+    /// D: only the destination may answer.
+    pub destination_only: bool,
+    /// Hops from the originator to who sent it.
+    pub hops: u8,
+    /// Together with the originator, which request it is.
+    pub id: u32,
+    /// Whom a route is wanted to.
+    pub destination: Ipv4Addr,
+    /// The last that is known of the destination's sequence numbers; `None` is U.
+    pub destination_sequence: Option<u32>,
+    /// Who wants the route.
+    pub originator: Ipv4Addr,
+    /// The originator's own sequence number.
+    pub originator_sequence: u32,
+}
+
+/// Tells of a route.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Reply {
+    /// R: it is for a multicast group that was mended. Nothing here sets it.
+    pub repair: bool,
+    /// A: who receives it says so.
+    pub acknowledge: bool,
+    /// If not 0, how long the prefix is that the route is for, up to 31. Nothing here sets it.
+    pub prefix: u8,
+    /// Hops from the destination to who sent it.
+    pub hops: u8,
+    /// Where the route leads.
+    pub destination: Ipv4Addr,
+    /// The destination's sequence number.
+    pub sequence: u32,
+    /// Who asked.
+    pub originator: Ipv4Addr,
+    /// For how long the route is good; in milliseconds, which is 49 days at most.
+    pub lifetime: Duration,
+    /// How often the sender says hello.
+    pub hello_interval: Option<Duration>,
+    /// The Internet host that was asked for: the destination is a gateway that answers for it.
+    pub internet: Option<Ipv4Addr>,
+}
+
+/// Says which routes there are not any more.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Errors {
+    /// N: the route was mended, and is not to be deleted.
+    pub no_delete: bool,
+    /// Destinations that cannot be reached, with their sequence numbers; 255 at most.
+    pub unreachable: Vec<(Ipv4Addr, u32)>,
+}
+
+/// Why octets are not a message.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Malformed {
+    /// An error without destinations.
+    #[error("an error without destinations")]
+    Empty,
+    /// An extension of this type, which may not be skipped, or has not its length.
+    #[error("extension {0}")]
+    Extension(u8),
+    /// No message has this type.
+    #[error("type {0}")]
+    Kind(u8),
+    /// There is something behind it.
+    #[error("{extra} octets after the message")]
+    Trailing {
+        /// How many octets.
+        extra: usize,
+    },
+    /// There are too few octets.
+    #[error("cut after {have} octets")]
+    Truncated {
+        /// What is there.
+        have: usize,
+    },
+}
+
+impl Message {
+    /// Reads the message that fills `octets`.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn parse(octets: &[u8]) -> Result<Self, Malformed> {
+        let cut = Malformed::Truncated { have: octets.len() };
+        match *octets.first().ok_or(cut)? {
+            REQUEST => Request::parse(octets).map(Self::Request),
+            REPLY => Reply::parse(octets).map(Self::Reply),
+            ERROR => Errors::parse(octets).map(Self::Error),
+            ACKNOWLEDGEMENT => match octets.len() {
+                0 | 1 => Err(cut),
+                2 => Ok(Self::Acknowledgement),
+                len => Err(Malformed::Trailing { extra: len - 2 }),
+            },
+            kind => Err(Malformed::Kind(kind)),
+        }
+    }
+
+    /// Appends the message.
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Request(request) => request.emit(out),
+            Self::Reply(reply) => reply.emit(out),
+            Self::Error(errors) => errors.emit(out),
+            Self::Acknowledgement => out.extend_from_slice(&[ACKNOWLEDGEMENT, 0]),
+        }
+    }
+}
+
+impl Request {
+    fn parse(octets: &[u8]) -> Result<Self, Malformed> {
+        let Some((fixed, rest)) = octets.split_first_chunk::<REQUEST_LEN>() else {
+            return Err(Malformed::Truncated { have: octets.len() });
+        };
+        extensions(rest, |_, _| Ok(()))?;
+        let flag = |bit: u8| fixed[1] & (0x80 >> bit) != 0;
+        Ok(Self {
+            join: flag(0),
+            repair: flag(1),
+            gratuitous: flag(2),
+            destination_only: flag(3),
+            hops: fixed[3],
+            id: word(fixed, 1),
+            destination: word(fixed, 2).into(),
+            destination_sequence: (!flag(4)).then(|| word(fixed, 3)),
+            originator: word(fixed, 4).into(),
+            originator_sequence: word(fixed, 5),
+        })
+    }
+
+    fn emit(&self, out: &mut Vec<u8>) {
+        let flags = [
+            self.join,
+            self.repair,
+            self.gratuitous,
+            self.destination_only,
+            self.destination_sequence.is_none(),
+        ];
+        out.extend_from_slice(&[REQUEST, first_bits(&flags), 0, self.hops]);
+        for number in [
+            self.id,
+            self.destination.to_bits(),
+            self.destination_sequence.unwrap_or(0),
+            self.originator.to_bits(),
+            self.originator_sequence,
+        ] {
+            out.extend_from_slice(&number.to_be_bytes());
+        }
+    }
+}
+
+impl Reply {
+    fn parse(octets: &[u8]) -> Result<Self, Malformed> {
+        let Some((fixed, rest)) = octets.split_first_chunk::<REPLY_LEN>() else {
+            return Err(Malformed::Truncated { have: octets.len() });
+        };
+        let mut reply = Self {
+            repair: fixed[1] & 0x80 != 0,
+            acknowledge: fixed[1] & 0x40 != 0,
+            prefix: fixed[2] & 0x1f,
+            hops: fixed[3],
+            destination: word(fixed, 1).into(),
+            sequence: word(fixed, 2),
+            originator: word(fixed, 3).into(),
+            lifetime: Duration::from_millis(word(fixed, 4).into()),
+            hello_interval: None,
+            internet: None,
+        };
+        extensions(rest, |kind, value| {
+            let number = || {
+                let octets = value.try_into().map_err(|_| Malformed::Extension(kind))?;
+                Ok(u32::from_be_bytes(octets))
+            };
+            match kind {
+                HELLO_INTERVAL => {
+                    reply.hello_interval = Some(Duration::from_millis(number()?.into()));
+                }
+                INTERNET => reply.internet = Some(number()?.into()),
+                _ => {}
+            }
+            Ok(())
+        })?;
+        Ok(reply)
+    }
+
+    fn emit(&self, out: &mut Vec<u8>) {
+        let flags = first_bits(&[self.repair, self.acknowledge]);
+        out.extend_from_slice(&[REPLY, flags, self.prefix & 0x1f, self.hops]);
+        for number in [
+            self.destination.to_bits(),
+            self.sequence,
+            self.originator.to_bits(),
+            millis(self.lifetime),
+        ] {
+            out.extend_from_slice(&number.to_be_bytes());
+        }
+        let extensions = [
+            (HELLO_INTERVAL, self.hello_interval.map(millis)),
+            (INTERNET, self.internet.map(Ipv4Addr::to_bits)),
+        ];
+        for (kind, value) in extensions {
+            let Some(value) = value else { continue };
+            out.extend_from_slice(&[kind, 4]);
+            out.extend_from_slice(&value.to_be_bytes());
+        }
+    }
+}
+
+impl Errors {
+    fn parse(octets: &[u8]) -> Result<Self, Malformed> {
+        let cut = Malformed::Truncated { have: octets.len() };
+        let Some((fixed, rest)) = octets.split_first_chunk::<ERROR_HEADER>() else {
+            return Err(cut);
+        };
+        let wanted = usize::from(fixed[3]) * UNREACHABLE_LEN;
+        if wanted == 0 {
+            return Err(Malformed::Empty);
+        }
+        if rest.len() > wanted {
+            return Err(Malformed::Trailing { extra: rest.len() - wanted });
+        }
+        if rest.len() < wanted {
+            return Err(cut);
+        }
+        let (entries, _) = rest.as_chunks::<UNREACHABLE_LEN>();
+        Ok(Self {
+            no_delete: fixed[1] & 0x80 != 0,
+            unreachable: entries
+                .iter()
+                .map(|entry| (word(entry, 0).into(), word(entry, 1)))
+                .collect(),
+        })
+    }
+
+    fn emit(&self, out: &mut Vec<u8>) {
+        let unreachable = &self.unreachable[..self.unreachable.len().min(255)];
+        let count = u8::try_from(unreachable.len()).expect("at most 255");
+        out.extend_from_slice(&[ERROR, first_bits(&[self.no_delete]), 0, count]);
+        for (destination, sequence) in unreachable {
+            out.extend_from_slice(&destination.octets());
+            out.extend_from_slice(&sequence.to_be_bytes());
+        }
+    }
+}
+
+/// Hands each extension that may be skipped to `read`.
+fn extensions(
+    mut octets: &[u8],
+    mut read: impl FnMut(u8, &[u8]) -> Result<(), Malformed>,
+) -> Result<(), Malformed> {
+    while !octets.is_empty() {
+        let cut = Malformed::Truncated { have: octets.len() };
+        let (&[kind, len], rest) = octets.split_first_chunk().ok_or(cut)?;
+        let (value, rest) = rest.split_at_checked(len.into()).ok_or(cut)?;
+        if kind >= UNSKIPPABLE {
+            return Err(Malformed::Extension(kind));
+        }
+        read(kind, value)?;
+        octets = rest;
+    }
+    Ok(())
+}
+
+/// The number in the word of this index.
+fn word(octets: &[u8], index: usize) -> u32 {
+    let (words, _) = octets.as_chunks::<4>();
+    u32::from_be_bytes(words[index])
+}
+
+/// An octet whose first bits are these.
+fn first_bits(flags: &[bool]) -> u8 {
+    flags.iter().rev().fold(0, |bits, &flag| bits >> 1 | if flag { 0x80 } else { 0 })
+}
+
+fn millis(duration: Duration) -> u32 {
+    u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
+}

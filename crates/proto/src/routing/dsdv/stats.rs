@@ -1,0 +1,66 @@
+//! What is counted.
+
+/// What DSDV has counted.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Stats {
+    /// Full updates that became due.
+    pub full_updates: u64,
+    /// Triggered updates that became due.
+    pub triggered_updates: u64,
+    /// Messages sent, of which an update may need several.
+    pub sent: u64,
+    /// Messages understood.
+    pub received: u64,
+    /// Neighbours given up because they were silent.
+    pub silent: u64,
+    /// Neighbours given up because the link layer could not reach them.
+    pub unreachable: u64,
+    /// Routes that broke.
+    pub broken: u64,
+    /// Routes given up because the neighbour that they led to has lost its own.
+    pub undercut: u64,
+    /// Times that our number went on because others knew of a higher one.
+    pub raised: u64,
+    /// Neighbours told that what they say of a destination is out of date.
+    pub stale: u64,
+    /// Broken routes forgotten because there was no room.
+    pub forgotten: u64,
+    /// Ignored: messages from ourselves, or from no host's address.
+    pub foreign: u64,
+    /// Ignored: messages that cannot be read.
+    pub malformed: u64,
+    /// Ignored: entries for no host's address, or an even number and no route.
+    pub bad_entries: u64,
+    /// Ignored: entries with too many hops.
+    pub too_far: u64,
+    /// Ignored: messages of more neighbours than are remembered.
+    pub neighbours_full: u64,
+    /// Ignored: entries for more destinations than are remembered.
+    pub destinations_full: u64,
+}
+
+impl Stats {
+    /// All of them by name.
+    #[must_use]
+    pub fn named(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("full_updates", self.full_updates),
+            ("triggered_updates", self.triggered_updates),
+            ("sent", self.sent),
+            ("received", self.received),
+            ("silent", self.silent),
+            ("unreachable", self.unreachable),
+            ("broken", self.broken),
+            ("undercut", self.undercut),
+            ("raised", self.raised),
+            ("stale", self.stale),
+            ("forgotten", self.forgotten),
+            ("foreign", self.foreign),
+            ("malformed", self.malformed),
+            ("bad_entries", self.bad_entries),
+            ("too_far", self.too_far),
+            ("neighbours_full", self.neighbours_full),
+            ("destinations_full", self.destinations_full),
+        ]
+    }
+}

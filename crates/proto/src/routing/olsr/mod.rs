@@ -1,0 +1,46 @@
+//! OLSR: every node knows its way to all others before it needs it (RFC 3626).
+//!
+//! ```text
+//!            HELLO: whom do I hear, whom do I choose to carry for me
+//!  ┌──────┐ ◀─────────────────────────────────────▶ ┌──────┐
+//!  │ node │                                         │ node │──▶ carries TC, MID and HNA messages
+//!  └──────┘ ◀────────────────────────────────────── └──────┘    of those that chose it to all nodes
+//!            TC: who chose me · MID: my other addresses · HNA: networks behind me
+//!
+//!  HELLO ──▶ Neighbourhood ──▶ mpr: whom to choose ─┐
+//!  TC ─────▶ Topology ────┐                         ├──▶ HELLO, TC (emission) ──▶ Outbox
+//!  MID, HNA ▶ tables ─────┴──▶ routes ──▶ Event     ┘     forwarded messages ──▶
+//! ```
+
+mod advert;
+mod config;
+mod emission;
+mod intake;
+mod link;
+mod mpr;
+mod neighbourhood;
+mod outbox;
+mod parameters;
+mod router;
+mod routes;
+mod soft;
+mod stats;
+#[cfg(test)]
+mod tests;
+mod topology;
+pub mod wire;
+
+pub use config::{Bounds, Config, Hysteresis, TcRedundancy};
+pub use parameters::PARAMETERS;
+pub use router::Olsr;
+pub use stats::{Counter, Stats};
+
+use std::net::Ipv4Addr;
+
+/// The UDP port that messages come from and go to.
+pub const PORT: u16 = 698;
+
+/// Whether a node can have this address: those of networks, groups and hosts themselves are none.
+fn is_node(address: Ipv4Addr) -> bool {
+    matches!(address.octets()[0], 1..=126 | 128..=223)
+}

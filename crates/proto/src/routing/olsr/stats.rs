@@ -1,0 +1,133 @@
+//! What happened, counted.
+
+/// What is counted since the core started.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Counter {
+    /// Links refused: the table was full.
+    LinksFull,
+    /// Links that the link layer reported as broken.
+    LinksBroken,
+    /// Packets taken.
+    PacketsReceived,
+    /// Packets sent.
+    PacketsSent,
+    /// Packets ignored, or cut short, because they or a message in them could not be read.
+    PacketsMalformed,
+    /// Packets ignored: from no address that a neighbour can have, such as one of this node's, or by
+    /// an interface that is down.
+    PacketsStray,
+    /// Messages ignored: their originator is this node, or has no address that a node can have.
+    MessagesOwn,
+    /// Messages ignored: they had no hop left when they came.
+    MessagesExpired,
+    /// Messages ignored: there is no symmetric link to the neighbour that sent them.
+    MessagesStrange,
+    /// Messages ignored: copies of others.
+    MessagesDuplicate,
+    /// Messages forwarded.
+    MessagesForwarded,
+    /// Messages not forwarded: too many wait.
+    MessagesFull,
+    /// Messages not sent on an interface: they do not fit a packet there.
+    MessagesTooBig,
+    /// HELLOs sent.
+    HellosSent,
+    /// HELLOs ignored: they came over more than a hop.
+    HellosForwarded,
+    /// TC messages originated.
+    TcSent,
+    /// TC messages ignored: older than what is known.
+    TcOld,
+    /// MID messages originated.
+    MidSent,
+    /// HNA messages originated.
+    HnaSent,
+    /// Links of neighbours refused: the table, or the neighbour's share of it, was full.
+    TwoHopFull,
+    /// Links between others refused: the table, or the originator's share of it, was full.
+    TopologyFull,
+    /// Further addresses refused: the table, or the originator's share of it, was full.
+    AliasesFull,
+    /// Further addresses refused: they are another node's.
+    AliasesTaken,
+    /// Networks refused: the table, or the originator's share of it, was full.
+    NetworksFull,
+    /// Remembered messages forgotten early, for others.
+    DuplicatesForgotten,
+    /// Calculations of the routes.
+    Calculations,
+}
+
+/// The counters.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Stats([u64; NAMES.len()]);
+
+/// The names under which drivers show them, in the order of the variants.
+const NAMES: [(Counter, &str); 26] = [
+    (Counter::LinksFull, "links_full"),
+    (Counter::LinksBroken, "links_broken"),
+    (Counter::PacketsReceived, "packets_received"),
+    (Counter::PacketsSent, "packets_sent"),
+    (Counter::PacketsMalformed, "packets_malformed"),
+    (Counter::PacketsStray, "packets_stray"),
+    (Counter::MessagesOwn, "messages_own"),
+    (Counter::MessagesExpired, "messages_expired"),
+    (Counter::MessagesStrange, "messages_strange"),
+    (Counter::MessagesDuplicate, "messages_duplicate"),
+    (Counter::MessagesForwarded, "messages_forwarded"),
+    (Counter::MessagesFull, "messages_full"),
+    (Counter::MessagesTooBig, "messages_too_big"),
+    (Counter::HellosSent, "hellos_sent"),
+    (Counter::HellosForwarded, "hellos_forwarded"),
+    (Counter::TcSent, "tc_sent"),
+    (Counter::TcOld, "tc_old"),
+    (Counter::MidSent, "mid_sent"),
+    (Counter::HnaSent, "hna_sent"),
+    (Counter::TwoHopFull, "two_hop_full"),
+    (Counter::TopologyFull, "topology_full"),
+    (Counter::AliasesFull, "aliases_full"),
+    (Counter::AliasesTaken, "aliases_taken"),
+    (Counter::NetworksFull, "networks_full"),
+    (Counter::DuplicatesForgotten, "duplicates_forgotten"),
+    (Counter::Calculations, "calculations"),
+];
+
+impl Default for Stats {
+    fn default() -> Self {
+        Self([0; NAMES.len()])
+    }
+}
+
+impl Stats {
+    pub(super) fn count(&mut self, counter: Counter) {
+        self.add(counter, 1);
+    }
+
+    pub(super) fn add(&mut self, counter: Counter, number: u64) {
+        self.0[counter as usize] += number;
+    }
+
+    /// How often something happened.
+    #[must_use]
+    pub fn of(&self, counter: Counter) -> u64 {
+        self.0[counter as usize]
+    }
+
+    /// All of them, by name.
+    #[must_use]
+    pub fn named(&self) -> Vec<(&'static str, u64)> {
+        NAMES.iter().map(|(counter, name)| (*name, self.of(*counter))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stand_in_the_order_of_the_counters() {
+        for (at, (counter, name)) in NAMES.iter().enumerate() {
+            assert_eq!(*counter as usize, at, "{name}");
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Networks of nodes, and what they come to.
+
+mod bench;
+mod contract;
+mod convergence;
+mod hostile;
+mod options;
+mod relays;

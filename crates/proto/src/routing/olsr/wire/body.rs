@@ -1,0 +1,123 @@
+//! The bodies of messages that go to all nodes (RFC 3626, 5.1, 9.1 and 12.1).
+//!
+//! ```text
+//!   TC                                MID                 HNA
+//!  +---------------+---------------+ +-----------------+ +-----------------+
+//!  |     ANSN      |       0       | | other addresses | | network address |
+//!  +---------------+---------------+ |  of the node    | +-----------------+
+//!  | main addresses of neighbours  | |      ...        | |     netmask     |
+//!  |             ...               | |                 | |       ...       |
+//! ```
+
+use std::net::Ipv4Addr;
+
+use super::{ADDRESS, Malformed, Seq};
+use crate::ip::Prefix;
+
+/// Octets of the body of a TC message before the addresses.
+pub const TC_HEADER: usize = 4;
+
+/// A list of addresses; all of a MID message.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Addresses<'a>(&'a [[u8; ADDRESS]]);
+
+/// The neighbours that a node tells all nodes of.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Tc<'a> {
+    /// Grows when the neighbours change.
+    pub ansn: Seq,
+    /// Their main addresses.
+    pub neighbours: Addresses<'a>,
+}
+
+/// The networks behind a node.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Hna<'a>(&'a [[u8; NETWORK]]);
+
+/// Octets of a network: its address and its mask.
+const NETWORK: usize = 2 * ADDRESS;
+
+impl<'a> Addresses<'a> {
+    /// Reads addresses that fill `octets`.
+    ///
+    /// # Errors
+    /// When the last one is cut.
+    pub fn parse(octets: &'a [u8]) -> Result<Self, Malformed> {
+        match octets.as_chunks() {
+            (addresses, []) => Ok(Self(addresses)),
+            (_, rest) => Err(Malformed::Partial { extra: rest.len() }),
+        }
+    }
+
+    /// The addresses.
+    pub fn iter(&self) -> impl Iterator<Item = Ipv4Addr> + use<'a> {
+        self.0.iter().map(|&octets| octets.into())
+    }
+
+    /// Appends addresses.
+    pub fn emit(addresses: &[Ipv4Addr], out: &mut Vec<u8>) {
+        addresses.iter().for_each(|address| out.extend_from_slice(&address.octets()));
+    }
+}
+
+impl<'a> Tc<'a> {
+    /// Reads the body of a message.
+    ///
+    /// # Errors
+    /// When it is cut.
+    pub fn parse(octets: &'a [u8]) -> Result<Self, Malformed> {
+        let Some((&[a0, a1, _, _], rest)) = octets.split_first_chunk::<TC_HEADER>() else {
+            return Err(Malformed::Truncated { have: octets.len(), need: TC_HEADER });
+        };
+        let ansn = Seq(u16::from_be_bytes([a0, a1]));
+        Ok(Self { ansn, neighbours: Addresses::parse(rest)? })
+    }
+
+    /// Appends the body of a message.
+    pub fn emit(ansn: Seq, neighbours: &[Ipv4Addr], out: &mut Vec<u8>) {
+        out.extend_from_slice(&ansn.0.to_be_bytes());
+        out.extend_from_slice(&[0, 0]);
+        Addresses::emit(neighbours, out);
+    }
+}
+
+impl<'a> Hna<'a> {
+    /// Reads the body of a message.
+    ///
+    /// # Errors
+    /// When the last network is cut, or a mask is none.
+    pub fn parse(octets: &'a [u8]) -> Result<Self, Malformed> {
+        let (networks, []) = octets.as_chunks() else {
+            return Err(Malformed::Partial { extra: octets.len() % NETWORK });
+        };
+        let is_no_mask = |mask: &u32| mask.leading_ones() + mask.trailing_zeros() < u32::BITS;
+        match networks.iter().map(mask).find(is_no_mask) {
+            None => Ok(Self(networks)),
+            Some(mask) => Err(Malformed::Mask(Ipv4Addr::from_bits(mask))),
+        }
+    }
+
+    /// The networks, without the bits that do not count.
+    pub fn iter(&self) -> impl Iterator<Item = Prefix> + use<'a> {
+        self.0.iter().map(|octets| {
+            let &[a, b, c, d, ..] = octets;
+            let bits = u8::try_from(mask(octets).leading_ones()).expect("at most 32");
+            let prefix = Prefix::new(Ipv4Addr::new(a, b, c, d).into(), bits);
+            prefix.expect("at most 32 bits").network()
+        })
+    }
+
+    /// Appends networks of IPv4.
+    pub fn emit(networks: &[(Ipv4Addr, u8)], out: &mut Vec<u8>) {
+        for (address, bits) in networks {
+            let mask = u32::MAX.checked_shl(u32::BITS - u32::from(*bits)).unwrap_or(0);
+            out.extend_from_slice(&address.octets());
+            out.extend_from_slice(&mask.to_be_bytes());
+        }
+    }
+}
+
+fn mask(network: &[u8; NETWORK]) -> u32 {
+    let &[_, _, _, _, a, b, c, d] = network;
+    u32::from_be_bytes([a, b, c, d])
+}

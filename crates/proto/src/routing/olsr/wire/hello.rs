@@ -1,0 +1,177 @@
+//! The body of a HELLO (RFC 3626, 6.1).
+//!
+//! ```text
+//!   0                   1                   2                   3
+//!   0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//!  +-------------------------------+---------------+---------------+
+//!  |               0               |     Htime     |  willingness  |
+//!  +---------------+---------------+---------------+---------------+  once for each kind of link:
+//!  |0 0 0 0|nb |lnk|       0       |             size              |  of all of the block
+//!  +---------------+---------------+-------------------------------+
+//!  |                addresses of neighbours' interfaces            |
+//! ```
+//! `lnk` says what the link is, `nb` what the neighbour is.
+
+use std::net::Ipv4Addr;
+
+use super::{Addresses, Interval, Malformed};
+
+/// Octets of the body before the first block.
+pub const HELLO_HEADER: usize = 4;
+/// Octets of a block before its addresses.
+pub const BLOCK_HEADER: usize = 4;
+
+/// What a node says of its links.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Hello<'a> {
+    /// After what time it sends the next HELLO on the interface.
+    pub interval: Interval,
+    /// How willing it is to carry for others, 0 to 7.
+    pub willingness: u8,
+    blocks: &'a [u8],
+}
+
+/// Neighbours of one kind.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Block<'a> {
+    /// Of which kind.
+    pub code: LinkCode,
+    /// Their addresses.
+    pub addresses: Addresses<'a>,
+}
+
+/// What a node says of a neighbour.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct LinkCode {
+    /// Of the link to it on the interface.
+    pub link: Link,
+    /// Of the neighbour, whatever the interface.
+    pub neighbour: Neighbourhood,
+}
+
+/// What a link is.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Link {
+    /// Nothing is said of it.
+    Unspecified,
+    /// The neighbour is heard.
+    Asymmetric,
+    /// Both hear each other.
+    Symmetric,
+    /// The neighbour is not heard any more.
+    Lost,
+}
+
+/// What a neighbour is.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Neighbourhood {
+    /// There is no symmetric link to it.
+    Not,
+    /// There is a symmetric link to it.
+    Symmetric,
+    /// The same, and it was chosen as a multipoint relay.
+    Mpr,
+}
+
+impl LinkCode {
+    /// What the octet says; `None` when that has no meaning.
+    #[must_use]
+    pub fn parse(octet: u8) -> Option<Self> {
+        let link = match octet & 3 {
+            0 => Link::Unspecified,
+            1 => Link::Asymmetric,
+            2 => Link::Symmetric,
+            _ => Link::Lost,
+        };
+        let neighbour = match octet >> 2 {
+            0 => Neighbourhood::Not,
+            1 => Neighbourhood::Symmetric,
+            2 => Neighbourhood::Mpr,
+            _ => return None,
+        };
+        // A symmetric link is to a symmetric neighbour.
+        let contradicts = (link, neighbour) == (Link::Symmetric, Neighbourhood::Not);
+        (!contradicts).then_some(Self { link, neighbour })
+    }
+
+    /// The octet.
+    #[must_use]
+    pub fn octet(self) -> u8 {
+        let link = match self.link {
+            Link::Unspecified => 0,
+            Link::Asymmetric => 1,
+            Link::Symmetric => 2,
+            Link::Lost => 3,
+        };
+        let neighbour = match self.neighbour {
+            Neighbourhood::Not => 0,
+            Neighbourhood::Symmetric => 1,
+            Neighbourhood::Mpr => 2,
+        };
+        neighbour << 2 | link
+    }
+}
+
+impl<'a> Hello<'a> {
+    /// Reads the body of a message.
+    ///
+    /// # Errors
+    /// When it or a block of it is cut.
+    pub fn parse(octets: &'a [u8]) -> Result<Self, Malformed> {
+        let Some((&[_, _, interval, willingness], blocks)) =
+            octets.split_first_chunk::<HELLO_HEADER>()
+        else {
+            return Err(Malformed::Truncated { have: octets.len(), need: HELLO_HEADER });
+        };
+        let mut rest = blocks;
+        while !rest.is_empty() {
+            (_, _, rest) = split_block(rest)?;
+        }
+        Ok(Self { interval: Interval(interval), willingness, blocks })
+    }
+
+    /// The blocks, without those whose kind has no meaning.
+    pub fn blocks(&self) -> impl Iterator<Item = Block<'a>> + use<'a> {
+        let mut rest = self.blocks;
+        let all = std::iter::from_fn(move || {
+            let (code, addresses, others) = split_block(rest).ok()?;
+            rest = others;
+            Some((code, addresses))
+        });
+        all.filter_map(|(code, addresses)| Some(Block { code: LinkCode::parse(code)?, addresses }))
+    }
+
+    /// Appends the body of a message; neighbours of one kind that follow each other share a block.
+    ///
+    /// # Panics
+    /// When a block is longer than 65,535 octets.
+    pub fn emit(
+        interval: Interval,
+        willingness: u8,
+        neighbours: &[(LinkCode, Ipv4Addr)],
+        out: &mut Vec<u8>,
+    ) {
+        out.extend_from_slice(&[0, 0, interval.0, willingness]);
+        for block in neighbours.chunk_by(|a, b| a.0 == b.0) {
+            let size = BLOCK_HEADER + super::ADDRESS * block.len();
+            let size = u16::try_from(size).expect("a block fits a packet");
+            out.extend_from_slice(&[block[0].0.octet(), 0]);
+            out.extend_from_slice(&size.to_be_bytes());
+            block.iter().for_each(|(_, address)| out.extend_from_slice(&address.octets()));
+        }
+    }
+}
+
+/// The first block: its kind, its addresses, and the other blocks.
+fn split_block(octets: &[u8]) -> Result<(u8, Addresses<'_>, &[u8]), Malformed> {
+    let have = octets.len();
+    let Some(&[code, _, s0, s1]) = octets.first_chunk::<BLOCK_HEADER>() else {
+        return Err(Malformed::Truncated { have, need: BLOCK_HEADER });
+    };
+    let claimed = usize::from(u16::from_be_bytes([s0, s1]));
+    let (Some((block, rest)), true) = (octets.split_at_checked(claimed), claimed >= BLOCK_HEADER)
+    else {
+        return Err(Malformed::Length { claimed, have });
+    };
+    Ok((code, Addresses::parse(&block[BLOCK_HEADER..])?, rest))
+}

@@ -1,0 +1,166 @@
+//! What all formats of imported motion have in common: bounds, numbers, and what can be wrong.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use proto::time::Time;
+
+use super::motion::{Motion, Position};
+
+/// How the nodes of a file move, by the numbers that the file gives them.
+pub type Trace = BTreeMap<u32, Motion>;
+
+/// A file may have this many nodes.
+pub const MAX_NODES: usize = 10_000;
+/// Its nodes together may be told this often to move.
+pub const MAX_LEGS: usize = 1_000_000;
+/// Octets of its text, unpacked.
+pub const MAX_OCTETS: usize = 64 << 20;
+/// Metres from the origin in each direction; a double has a nanometre there.
+pub const MAX_COORDINATE: f64 = 1e7;
+/// Seconds, 115 days.
+pub const MAX_TIME: f64 = 1e7;
+/// Metres a second. Nothing is faster than light.
+pub const MAX_SPEED: f64 = 299_792_458.0;
+
+/// Why a file says nothing about motion.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("line {line}: {problem}")]
+pub struct Invalid {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong there.
+    pub problem: Problem,
+}
+
+/// What is wrong with a line.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Problem {
+    /// The text ends too early, or goes on for too long.
+    #[error("{have} numbers; {needed}")]
+    Count {
+        /// How many there are.
+        have: usize,
+        /// What is allowed.
+        needed: &'static str,
+    },
+    /// The node is in two places at the same time, or moves faster than allowed.
+    #[error("the node moves at {speed:.3e} m/s; at most {MAX_SPEED:.3e} m/s, the speed of light")]
+    Fast {
+        /// Metres a second.
+        speed: f64,
+    },
+    /// The file is no text.
+    #[error("this is no text; a file has numbers and words, and may be compressed by gzip")]
+    NotText,
+    /// A number is missing, is none, or is out of range.
+    #[error("{what} is {}; allowed are {allowed}", Quoted(.text))]
+    Number {
+        /// Of what.
+        what: &'static str,
+        /// What stands there.
+        text: String,
+        /// What may.
+        allowed: Allowed,
+    },
+    /// A node without a waypoint, a place or a coordinate.
+    #[error("node {node} has no {what}")]
+    Placeless {
+        /// Its number.
+        node: u32,
+        /// What it lacks.
+        what: &'static str,
+    },
+    /// Times go backwards.
+    #[error("the time {now} s comes after {before} s; times of a node never decrease")]
+    Backwards {
+        /// Seconds of the earlier entry.
+        before: f64,
+        /// Seconds of this one.
+        now: f64,
+    },
+    /// Too many nodes, legs or octets.
+    #[error("more than {most} {what}")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many are allowed.
+        most: usize,
+    },
+    /// What the file says of a node is not known.
+    #[error("{} is not known; a node is told to set X_, Y_ or Z_ or to setdest", Quoted(.text))]
+    Unknown {
+        /// What stands there.
+        text: String,
+    },
+    /// The file was compressed, and cannot be unpacked.
+    #[error("the gzip file is damaged or cut short")]
+    Unpack,
+}
+
+/// The numbers that are allowed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Allowed {
+    /// At least.
+    pub least: f64,
+    /// At most.
+    pub most: f64,
+}
+
+impl fmt::Display for Allowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} to {}", self.least, self.most)
+    }
+}
+
+/// A coordinate in metres.
+pub(super) const COORDINATE: Allowed = Allowed { least: -MAX_COORDINATE, most: MAX_COORDINATE };
+/// A time in seconds.
+pub(super) const TIME: Allowed = Allowed { least: 0.0, most: MAX_TIME };
+/// A speed in metres a second.
+pub(super) const SPEED: Allowed = Allowed { least: 0.0, most: MAX_SPEED };
+
+/// The number in `text`, if it is allowed.
+pub(super) fn number(
+    line: usize,
+    what: &'static str,
+    text: Option<&str>,
+    allowed: Allowed,
+) -> Result<f64, Invalid> {
+    let number = text.and_then(|text| text.parse().ok());
+    number.filter(|number| (allowed.least..=allowed.most).contains(number)).ok_or_else(|| {
+        let text = text.unwrap_or("missing").to_owned();
+        Invalid { line, problem: Problem::Number { what, text, allowed } }
+    })
+}
+
+/// The time so many seconds after the beginning, which are allowed.
+pub(super) fn time(seconds: f64) -> Time {
+    Time::ZERO + Duration::try_from_secs_f64(seconds).unwrap_or_default()
+}
+
+/// Refuses a move that no node could make.
+pub(super) fn expect_slow(
+    line: usize,
+    (from, to): (Position, Position),
+    seconds: f64,
+) -> Result<(), Invalid> {
+    let way = from.distance_squared(to).sqrt();
+    if way <= MAX_SPEED * seconds {
+        return Ok(());
+    }
+    Err(Invalid { line, problem: Problem::Fast { speed: way / seconds } })
+}
+
+/// Text that may be of any length.
+struct Quoted<'a>(&'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MOST: usize = 40;
+        let shown: String = self.0.chars().take(MOST).collect();
+        let dots = if shown.len() < self.0.len() { "..." } else { "" };
+        write!(f, "{shown:?}{dots}")
+    }
+}

@@ -1,0 +1,128 @@
+//! Who sent what to whom, recorded when asked for.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use proto::ip::Header;
+use proto::time::Time;
+
+use crate::counters::Class;
+use crate::engine::PacketId;
+use crate::ids::NodeId;
+
+/// A packet on its way over a medium.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Transmission {
+    /// When its first bit left.
+    pub start: Time,
+    /// When its last bit arrived; of one that was lost, when the sender was done with it.
+    pub end: Time,
+    /// Who sent it.
+    pub from: NodeId,
+    /// Whom it was for; `None` where it was for all who hear it.
+    pub to: Option<NodeId>,
+    /// What it is for.
+    pub class: Class,
+    /// Where it comes from and goes to, as its IP header says.
+    pub ends: Option<[IpAddr; 2]>,
+    /// Whether it reached nobody.
+    pub is_lost: bool,
+}
+
+/// The transmissions since they were last taken, up to so many.
+#[derive(Debug)]
+pub(crate) struct Transmissions {
+    limit: usize,
+    /// What a medium has been handed and has not said the fate of.
+    open: Option<Open>,
+    /// What the packets are that media have and tell of later, by their tokens; a packet that takes
+    /// the place of another takes its token.
+    handed: BTreeMap<u32, (Class, Option<[IpAddr; 2]>)>,
+    done: Vec<Transmission>,
+    missed: u64,
+}
+
+#[derive(Debug)]
+struct Open {
+    transmission: Transmission,
+    is_decided: bool,
+}
+
+impl Transmissions {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { limit, open: None, handed: BTreeMap::new(), done: Vec::new(), missed: 0 }
+    }
+
+    /// A medium is about to be handed a packet.
+    pub(crate) fn begin(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        to: Option<NodeId>,
+        class: Class,
+        packet: &[u8],
+    ) {
+        let ends = Header::parse(packet).ok().map(|header| [header.source, header.destination]);
+        let (start, end) = (now, now);
+        let transmission = Transmission { start, end, from, to, class, ends, is_lost: false };
+        self.open = Some(Open { transmission, is_decided: false });
+    }
+
+    /// The packet arrives at somebody.
+    pub(crate) fn arrive(&mut self, at: Time) {
+        if let Some(open) = &mut self.open {
+            open.is_decided = true;
+            open.transmission.end = open.transmission.end.max(at);
+        }
+    }
+
+    /// The packet arrives at nobody.
+    pub(crate) fn lose(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.is_decided = true;
+            open.transmission.is_lost = true;
+        }
+    }
+
+    /// The medium has taken the packet, and its sender is idle again at `idle_at`. Where the fate of
+    /// the packet is not known by now, the medium will [tell](Self::tell) of it.
+    pub(crate) fn finish(&mut self, packet: PacketId, idle_at: Time) {
+        let Some(Open { mut transmission, is_decided }) = self.open.take() else { return };
+        if !is_decided {
+            self.handed.insert(packet.token(), (transmission.class, transmission.ends));
+            return;
+        }
+        if transmission.is_lost && idle_at != Time::MAX {
+            transmission.end = idle_at;
+        }
+        self.add(transmission);
+    }
+
+    /// A medium tells of a frame: it carries a packet, or controls the medium.
+    pub(crate) fn tell(
+        &mut self,
+        [start, end]: [Time; 2],
+        from: NodeId,
+        to: Option<NodeId>,
+        packet: Option<PacketId>,
+        is_lost: bool,
+    ) {
+        let carries = packet.and_then(|packet| self.handed.get(&packet.token()).copied());
+        let otherwise = if packet.is_some() { Class::Other } else { Class::HopAck };
+        let (class, ends) = carries.unwrap_or((otherwise, None));
+        self.add(Transmission { start, end, from, to, class, ends, is_lost });
+    }
+
+    fn add(&mut self, transmission: Transmission) {
+        if self.done.len() < self.limit {
+            self.done.push(transmission);
+        } else {
+            self.missed += 1;
+        }
+    }
+
+    /// What is there, and how many there was no room for.
+    pub(crate) fn take(&mut self) -> (Vec<Transmission>, u64) {
+        (std::mem::take(&mut self.done), std::mem::take(&mut self.missed))
+    }
+}

@@ -1,0 +1,84 @@
+//! Routing protocols on nodes, and what they found.
+
+use std::any::Any;
+
+use proto::ip::Prefix;
+use proto::routing::{Route, Router};
+
+use super::World;
+use crate::ids::{NodeId, PortId};
+use crate::medium::wire::Wire;
+use crate::node::service::routing::{Routing, RoutingConfig, RoutingCounters, RoutingOptions};
+use crate::route_log::{RouteLog, RouteRecord};
+
+impl World {
+    /// Starts a routing protocol on a node: on these of its ports, or where there are none on all that
+    /// are not ends of a link. They should have their addresses.
+    ///
+    /// What it finds goes before shortest paths, and after routes that are set by hand.
+    pub fn enable_routing(&mut self, node: NodeId, config: &RoutingConfig, ports: &[PortId]) {
+        let rng = self.stream(&format!("routing {}", self.name(node)));
+        self.enable_router(node, config.protocol.start(rng), config.options, ports);
+    }
+
+    /// The same with a protocol of any kind.
+    pub fn enable_router(
+        &mut self,
+        node: NodeId,
+        router: Box<dyn Router>,
+        options: RoutingOptions,
+        ports: &[PortId],
+    ) {
+        let ports = if ports.is_empty() { self.shared_ports(node) } else { ports.to_vec() };
+        self.start(node, Routing::new(router, options, ports));
+    }
+
+    /// The routes that the node's routing protocol has given, in the order of their prefixes.
+    #[must_use]
+    pub fn routes(&self, node: NodeId) -> Vec<(Prefix, Route)> {
+        self.routing(node).map_or_else(Vec::new, |routing| routing.router().routes())
+    }
+
+    /// The counters of the node's routing protocol, by name.
+    #[must_use]
+    pub fn routing_protocol_counters(&self, node: NodeId) -> Vec<(&'static str, u64)> {
+        self.routing(node).map_or_else(Vec::new, |routing| routing.router().counters())
+    }
+
+    /// What the node did for its routing protocol.
+    #[must_use]
+    pub fn routing_counters(&self, node: NodeId) -> RoutingCounters {
+        self.routing(node).map_or_else(RoutingCounters::default, Routing::counters)
+    }
+
+    /// Records from now on which routes come and go, up to `limit` changes.
+    pub fn record_routes(&mut self, limit: usize) {
+        self.engine.route_log = Some(RouteLog::new(limit));
+    }
+
+    /// The changes of routes that were recorded, in their order.
+    #[must_use]
+    pub fn route_changes(&self) -> &[RouteRecord] {
+        self.engine.route_log.as_ref().map_or(&[], RouteLog::records)
+    }
+
+    /// Changes of routes that there was no room for.
+    #[must_use]
+    pub fn route_changes_missed(&self) -> u64 {
+        self.engine.route_log.as_ref().map_or(0, RouteLog::missed)
+    }
+
+    fn routing(&self, node: NodeId) -> Option<&Routing> {
+        self.services(node).next()
+    }
+
+    /// The ports of a node on media that are no links between two.
+    fn shared_ports(&self, node: NodeId) -> Vec<PortId> {
+        let ports = self.nodes[node.index()].interfaces.iter().map(|interface| interface.port);
+        let is_shared = |port: &PortId| {
+            let medium: &dyn Any = self.engine.medium_of(*port);
+            !medium.is::<Wire>()
+        };
+        ports.filter(is_shared).collect()
+    }
+}

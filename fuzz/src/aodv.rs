@@ -1,0 +1,70 @@
+//! AODV: what arrives from neighbours.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use proto::ip::minimal;
+use proto::rng::Rng;
+use proto::routing::aodv::wire::Message;
+use proto::routing::aodv::{Aodv, Config};
+use proto::routing::{Arrival, Demand, Interface, Neighbour, Passage, Router};
+use proto::time::Time;
+
+const OWN: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+
+/// Feeds a node with messages: a first octet that says from whom and how, one that says how long
+/// after the last, one for the length.
+pub(crate) fn node(mut input: &[u8]) {
+    let mut node = Aodv::new(Config::default(), Rng::stream(1, "fuzz"));
+    let mut now = Time::ZERO;
+    node.handle_interface(now, 0, Some(&Interface { address: OWN, room: 1_000 }));
+    while let Some((&[how, wait, len], rest)) = input.split_first_chunk() {
+        let (octets, rest) = rest.split_at(usize::from(len).min(rest.len()));
+        input = rest;
+        now += Duration::from_millis(1 << (wait % 16));
+        let address = Ipv4Addr::new(10, 0, 0, how % 8);
+        let from = Neighbour { interface: 0, address };
+        let destination = octets.first_chunk().map_or(OWN, |&octets: &[u8; 4]| octets.into());
+        match how >> 4 {
+            0 => node.handle_break(now, from),
+            1 => node.handle_demand(now, &Demand { destination, from: None }),
+            2 => node.handle_demand(now, &Demand { destination, from: Some(from) }),
+            3 => {
+                let passage = Passage { source: OWN, destination, from: None, next: from };
+                node.handle_passage(now, &passage);
+            }
+            way => {
+                message(octets);
+                let arrival = Arrival { from, is_unicast: way % 2 == 0, ttl: how % 8 };
+                node.handle_message(now, &arrival, octets);
+            }
+        }
+        node.handle_timeout(now);
+        assert!(node.next_timeout().is_none_or(|due| due > now));
+        while node.poll_event().is_some() {}
+        let mut out = Vec::new();
+        while node.poll_transmit(now, 0, &mut out).is_some() {
+            Message::parse(&out).expect("what is written can be read");
+        }
+        assert!(node.routes().len() <= node.config().bounds.routes);
+    }
+}
+
+/// What is read is written so that it is read again.
+fn message(octets: &[u8]) {
+    let Ok(message) = Message::parse(octets) else { return };
+    let mut again = Vec::new();
+    message.emit(&mut again);
+    assert_eq!(Message::parse(&again), Ok(message));
+}
+
+/// Takes a packet out of a tunnel, and puts it into one.
+pub(crate) fn minimal(input: &[u8]) {
+    let mut packet = input.to_vec();
+    if minimal::decapsulate(&mut packet).is_ok() {
+        let carried = packet.clone();
+        minimal::encapsulate(&mut packet, OWN).expect("it fits, since it has been carried");
+        minimal::decapsulate(&mut packet).expect("what was just put in");
+        assert_eq!(packet, carried);
+    }
+}

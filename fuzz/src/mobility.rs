@@ -1,0 +1,49 @@
+//! Files of motion: read, or refused with a line that says why; and what is written of them again.
+
+use std::time::Duration;
+
+use proto::time::Time;
+use sim::mobility::trace::{Invalid, MAX_COORDINATE};
+use sim::mobility::{Motion, Trace, bonnmotion, setdest};
+
+/// Reads the input as a movement file of ns-2.
+pub(crate) fn setdest(input: &[u8]) {
+    let Some(trace) = survive(setdest::read(input)) else { return };
+    let again = setdest::read(setdest::write(&trace).as_bytes()).expect("what was written");
+    assert!(trace.keys().eq(again.keys()));
+}
+
+/// Reads the input as a trace of BonnMotion.
+pub(crate) fn bonnmotion(input: &[u8]) {
+    let Some(trace) = survive(bonnmotion::read(input)) else { return };
+    let written = bonnmotion::write_gzip(&trace);
+    let again = bonnmotion::read(&written).expect("what was written");
+    assert_eq!(trace.len(), again.len());
+}
+
+/// Whoever is in a trace is somewhere at any time.
+fn survive(read: Result<Trace, Invalid>) -> Option<Trace> {
+    match read {
+        Err(invalid) => {
+            let said = invalid.to_string();
+            assert!(said.starts_with("line ") && !said.contains('\n'), "{said}");
+            assert!(said.len() < 500, "{said}");
+            None
+        }
+        Ok(trace) => {
+            trace.values().for_each(expect_places);
+            Some(trace)
+        }
+    }
+}
+
+fn expect_places(motion: &Motion) {
+    for leg in motion.legs() {
+        assert!(leg.start <= leg.end && leg.speed() >= 0.0);
+    }
+    for seconds in [0, 1, 1_000, 10_000_000, 100_000_000] {
+        let place = motion.position(Time::ZERO + Duration::from_secs(seconds));
+        assert!(place.x.abs() <= 1.001 * MAX_COORDINATE, "{place:?}");
+        assert!(place.y.abs() <= 1.001 * MAX_COORDINATE, "{place:?}");
+    }
+}

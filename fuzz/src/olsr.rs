@@ -1,0 +1,157 @@
+//! A node of OLSR among neighbours, any of which may say anything: it goes on, in bounded memory.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use proto::rng::Rng;
+use proto::routing::olsr::wire::{
+    Addresses, Hello, Hna, Kind, Message, PACKET_HEADER, Packet, TC_HEADER, Tc,
+};
+use proto::routing::olsr::{Bounds, Config, Hysteresis, Olsr, TcRedundancy};
+use proto::routing::{Arrival, Interface, Neighbour, Router};
+use proto::time::Time;
+
+const ROOM: usize = 200;
+const ENTRIES: usize = 32;
+const ATTACHED: [&str; 2] = ["0.0.0.0/0", "10.9.0.0/16"];
+
+/// Reads the input as a packet, and lets it say what a node's neighbours do.
+pub(crate) fn node(input: &[u8]) {
+    read_and_write(input);
+    let mut run = Run::new(input.first().is_some_and(|octet| octet & 1 == 1));
+    let mut rest = input;
+    while let Some((&[action, value], after)) = rest.split_first_chunk::<2>() {
+        rest = run.act(action, value, after);
+        run.settle();
+    }
+}
+
+/// What was read is written as it was.
+fn read_and_write(input: &[u8]) {
+    let Ok(packet) = Packet::parse(input) else { return };
+    let mut octets = vec![0; PACKET_HEADER];
+    let mut is_whole = true;
+    for message in packet.messages() {
+        let Ok(Message { header, body, .. }) = message else {
+            is_whole = false;
+            break;
+        };
+        header.emit(&mut octets, |out| out.extend_from_slice(body));
+        read_body(header.kind, body);
+    }
+    if is_whole {
+        Packet::finish(packet.seq, &mut octets);
+        assert_eq!(octets, input);
+    }
+}
+
+fn read_body(kind: Kind, body: &[u8]) {
+    let mut octets = Vec::new();
+    match kind {
+        Kind::HELLO => {
+            let Ok(hello) = Hello::parse(body) else { return };
+            let told = hello
+                .blocks()
+                .flat_map(|block| block.addresses.iter().map(move |address| (block.code, address)));
+            let told: Vec<_> = told.collect();
+            Hello::emit(hello.interval, hello.willingness, &told, &mut octets);
+            let again = Hello::parse(&octets).expect("what was written");
+            assert_eq!(again.blocks().flat_map(|it| it.addresses.iter()).count(), told.len());
+        }
+        Kind::TC => {
+            let Ok(tc) = Tc::parse(body) else { return };
+            Tc::emit(tc.ansn, &tc.neighbours.iter().collect::<Vec<_>>(), &mut octets);
+            assert_eq!(octets[TC_HEADER..], body[TC_HEADER..]);
+        }
+        Kind::MID => {
+            let Ok(addresses) = Addresses::parse(body) else { return };
+            Addresses::emit(&addresses.iter().collect::<Vec<_>>(), &mut octets);
+            assert_eq!(octets, body);
+        }
+        Kind::HNA => {
+            let Ok(hna) = Hna::parse(body) else { return };
+            assert_eq!(hna.iter().count() * 8, body.len());
+        }
+        Kind(_) => {}
+    }
+}
+
+struct Run {
+    now: Time,
+    olsr: Olsr,
+}
+
+impl Run {
+    fn new(has_hysteresis: bool) -> Self {
+        let bounds = Bounds {
+            links: ENTRIES,
+            two_hop: ENTRIES,
+            topology: ENTRIES,
+            aliases: ENTRIES,
+            networks: ENTRIES,
+            duplicates: ENTRIES,
+            queue: ENTRIES,
+        };
+        let config = Config {
+            hysteresis: Hysteresis { is_on: has_hysteresis, ..Hysteresis::default() },
+            tc_redundancy: TcRedundancy::Relays,
+            attached: ATTACHED.map(|it| it.parse().expect("a prefix")).to_vec(),
+            bounds,
+            ..Config::default()
+        };
+        let mut run = Self { now: Time::ZERO, olsr: Olsr::new(config, Rng::stream(1, "fuzz")) };
+        run.interface(0, Some(ROOM));
+        run
+    }
+
+    /// Does what the next octets say, and returns those after them.
+    fn act<'a>(&mut self, action: u8, value: u8, after: &'a [u8]) -> &'a [u8] {
+        let index = usize::from(action >> 7);
+        let from = Neighbour { interface: index, address: Ipv4Addr::new(10, 0, 0, value & 15) };
+        match action & 7 {
+            0 => self.now += Duration::from_millis(100) * u32::from(value),
+            1 => self.interface(index, Some(usize::from(value))),
+            2 => self.interface(index, None),
+            3 => self.olsr.handle_break(self.now, from),
+            // A packet with what follows in it.
+            4..=6 => {
+                let Some((&len, after)) = after.split_first() else { return &[] };
+                let (body, after) = after.split_at(after.len().min(len.into()));
+                let mut octets = vec![0; PACKET_HEADER];
+                octets.extend_from_slice(body);
+                Packet::finish(proto::routing::olsr::wire::Seq(len.into()), &mut octets);
+                self.message(from, &octets);
+                return after;
+            }
+            _ => self.message(from, after),
+        }
+        after
+    }
+
+    fn message(&mut self, from: Neighbour, octets: &[u8]) {
+        let arrival = Arrival { from, is_unicast: false, ttl: 1 };
+        self.olsr.handle_message(self.now, &arrival, octets);
+    }
+
+    fn interface(&mut self, index: usize, room: Option<usize>) {
+        let last = if index == 0 { 1 } else { 2 };
+        let address = Ipv4Addr::new(10, 0, 0, last);
+        let interface = room.map(|room| Interface { address, room });
+        self.olsr.handle_interface(self.now, index, interface.as_ref());
+    }
+
+    fn settle(&mut self) {
+        self.olsr.handle_timeout(self.now);
+        while self.olsr.poll_event().is_some() {}
+        // Neighbours, theirs, and what is behind them, by two addresses each.
+        assert!(self.olsr.routes().len() <= 5 * ENTRIES);
+        let mut out = Vec::new();
+        for index in 0..2 {
+            while self.olsr.poll_transmit(self.now, index, &mut out).is_some() {
+                assert!(out.len() <= ROOM.max(255));
+                Packet::parse(&out).expect("what was written");
+            }
+        }
+        assert!(self.olsr.next_timeout().is_none_or(|due| due > self.now));
+    }
+}
