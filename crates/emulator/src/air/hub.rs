@@ -29,6 +29,8 @@ pub struct Hub {
     free: Vec<u32>,
     spare: Vec<Vec<u8>>,
     out: VecDeque<(usize, Vec<u8>)>,
+    /// Room for frames that MACs are done with.
+    done: Vec<(usize, Frame)>,
     queue_limit: usize,
     /// When stations are switched off and on again, the next first.
     switches: VecDeque<(Time, usize, bool)>,
@@ -49,8 +51,10 @@ pub struct Stats {
     pub received: u64,
     /// Of these, dropped because the queue was full.
     pub queue_full: u64,
-    /// Of these, dropped because nobody has the address they were for.
+    /// Of these, sent to all in range because nobody is known by the address they were for.
     pub unknown: u64,
+    /// Of these, dropped because they were for an address behind the same interface.
+    pub own: u64,
     /// Of these, dropped because the station was switched off.
     pub off: u64,
     /// Of these, given up by the MAC after its last attempt.
@@ -59,7 +63,7 @@ pub struct Stats {
     pub delivered: u64,
 }
 
-/// How far the channel was behind the clock.
+/// How late things on the channel were, by the clock.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Lateness {
     /// The latest that something happened.
@@ -76,6 +80,13 @@ impl Lateness {
     pub fn mean(&self) -> Duration {
         let steps = u32::try_from(self.steps.max(1)).unwrap_or(u32::MAX);
         self.sum / steps
+    }
+
+    /// Adds what came later.
+    pub fn add(&mut self, other: &Self) {
+        self.longest = self.longest.max(other.longest);
+        self.sum += other.sum;
+        self.steps += other.steps;
     }
 }
 
@@ -102,6 +113,7 @@ impl Hub {
             free: Vec::new(),
             spare: Vec::new(),
             out: VecDeque::new(),
+            done: Vec::new(),
             queue_limit: queue,
             switches: VecDeque::new(),
             lateness: Lateness::default(),
@@ -134,6 +146,7 @@ impl Hub {
         } else {
             queue.push_back(frame);
             self.start(now, station);
+            self.drain(now);
         }
     }
 
@@ -184,10 +197,9 @@ impl Hub {
         self.stations.iter().map(|station| station.stats)
     }
 
-    /// How far the channel was behind the clock.
-    #[must_use]
-    pub fn lateness(&self) -> Lateness {
-        self.lateness
+    /// How far the channel was behind the clock since the last time that somebody asked.
+    pub fn take_lateness(&mut self) -> Lateness {
+        mem::take(&mut self.lateness)
     }
 
     /// Remembers whose address a frame comes from; the last station that used it has it.
@@ -209,20 +221,22 @@ impl Hub {
     }
 
     /// Hands frames to a MAC that is ready.
+    ///
+    /// A frame for an address that nobody has shown goes to all, as a switch does it: neighbours that are
+    /// told each other's addresses beforehand may never have sent a frame.
     fn start(&mut self, now: Time, station: usize) {
         while self.medium.is_ready(StationId(station)) {
-            let Some(frame) = self.stations[station].queue.pop_front() else { return };
-            let to = match frame.first_chunk().copied().map(Mac) {
-                Some(to) if to.is_station() => match self.known.get(&to) {
-                    Some(to) if *to != station => Some(StationId(*to)),
-                    _ => {
-                        self.stations[station].stats.unknown += 1;
-                        self.recycle(frame);
-                        continue;
-                    }
-                },
-                _ => None,
-            };
+            let Station { queue, stats, .. } = &mut self.stations[station];
+            let Some(frame) = queue.pop_front() else { return };
+            let to = frame.first_chunk().copied().map(Mac).filter(|to| to.is_station());
+            let known = to.and_then(|to| self.known.get(&to).copied());
+            if known == Some(station) {
+                stats.own += 1;
+                self.recycle(frame);
+                continue;
+            }
+            stats.unknown += u64::from(to.is_some() && known.is_none());
+            let to = known.map(StationId);
             let octets = u32::try_from(frame.len().saturating_sub(HEADER)).unwrap_or(u32::MAX);
             let token = self.keep(frame);
             if !self.medium.send(now, StationId(station), Frame { token, octets, to }) {
@@ -232,24 +246,40 @@ impl Hub {
         }
     }
 
+    /// Takes what has happened, and lets what follows from it begin. A broadcast is told to be sent
+    /// before it is told who heard it, so frames are forgotten last.
     fn drain(&mut self, now: Time) {
-        while let Some(event) = self.medium.poll_event() {
-            match event {
-                Event::Received { station: StationId(to), token, .. } => {
-                    let mut copy = self.spare.pop().unwrap_or_default();
-                    copy.clear();
-                    copy.extend_from_slice(&self.frames[token as usize]);
-                    self.stations[to].stats.delivered += 1;
-                    self.out.push_back((to, copy));
+        let mut done = mem::take(&mut self.done);
+        loop {
+            while let Some(event) = self.medium.poll_event() {
+                match event {
+                    Event::Received { station: StationId(to), token, .. } => {
+                        self.deliver(to, token);
+                    }
+                    Event::Failed { station: StationId(from), frame } => {
+                        self.stations[from].stats.given_up += 1;
+                        done.push((from, frame));
+                    }
+                    Event::Sent { station: StationId(from), frame } => done.push((from, frame)),
+                    Event::Transmitted(_) => {}
                 }
-                Event::Failed { station: StationId(from), frame } => {
-                    self.stations[from].stats.given_up += 1;
-                    self.release(now, from, frame);
-                }
-                Event::Sent { station: StationId(from), frame } => self.release(now, from, frame),
-                Event::Transmitted(_) => {}
+            }
+            if done.is_empty() {
+                break;
+            }
+            for (from, frame) in done.drain(..) {
+                self.release(now, from, frame);
             }
         }
+        self.done = done;
+    }
+
+    fn deliver(&mut self, to: usize, token: u32) {
+        let mut copy = self.spare.pop().unwrap_or_default();
+        copy.clear();
+        copy.extend_from_slice(&self.frames[token as usize]);
+        self.stations[to].stats.delivered += 1;
+        self.out.push_back((to, copy));
     }
 
     fn release(&mut self, now: Time, station: usize, frame: Frame) {
@@ -313,16 +343,53 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_reached_out_of_range_and_under_an_unknown_address() {
+    fn nobody_is_reached_out_of_range() {
         let mut hub = hub(&[0.0, 400.0], 10);
         // It is far away, but its address is known.
         hub.handle_frame(Time::ZERO, 1, &[&frame(1, 0xff)]);
         hub.handle_frame(Time::ZERO, 0, &[&frame(0, 1)]);
-        hub.handle_frame(Time::ZERO, 0, &[&frame(0, 7)]);
 
         assert_eq!(deliveries(&mut hub, seconds(1)), []);
         let stats: Vec<Stats> = hub.stats().collect();
-        assert_eq!((stats[0].given_up, stats[0].unknown, stats[1].delivered), (1, 1, 0));
+        assert_eq!((stats[0].given_up, stats[1].delivered), (1, 0));
+    }
+
+    #[test]
+    fn a_frame_to_an_address_that_nobody_has_shown_goes_to_all() {
+        let mut hub = hub(&[0.0, 200.0, 200.0], 10);
+        hub.handle_frame(Time::ZERO, 0, &[&frame(0, 1)]);
+        let flooded = deliveries(&mut hub, seconds(1));
+        hub.handle_frame(seconds(1), 1, &[&frame(1, 0)]);
+        hub.handle_frame(seconds(1), 0, &[&frame(0, 1)]);
+        let mut told = deliveries(&mut hub, seconds(2));
+        told.sort_unstable();
+        // Its own address.
+        hub.handle_frame(seconds(2), 0, &[&frame(0, 0)]);
+
+        assert_eq!(flooded, [(1, 0), (2, 0)]);
+        assert_eq!(told, [(0, 1), (1, 0)]);
+        assert_eq!(deliveries(&mut hub, seconds(3)), []);
+        let stats = hub.stats().next().unwrap();
+        assert_eq!((stats.unknown, stats.own, stats.received), (1, 1, 3));
+    }
+
+    #[test]
+    fn a_station_shows_a_limited_number_of_addresses() {
+        let mut hub = hub(&[0.0, 200.0], 10);
+        for number in 0..=u8::try_from(ADDRESSES).unwrap() {
+            hub.handle_frame(seconds(number.into()), 1, &[&frame(number, 0xff)]);
+        }
+        assert_eq!(hub.known.len(), ADDRESSES);
+        let begin = seconds(100);
+        deliveries(&mut hub, begin);
+
+        // One of them moves to the other station, which makes room.
+        hub.handle_frame(begin, 0, &[&frame(0, 0xff)]);
+        hub.handle_frame(begin, 1, &[&frame(200, 0xff)]);
+
+        assert_eq!(hub.known[&Mac([2, 0, 0, 0, 0, 0])], 0);
+        assert_eq!(hub.known[&Mac([2, 0, 0, 0, 0, 200])], 1);
+        assert_eq!(hub.stations.iter().map(|it| it.addresses).collect::<Vec<_>>(), [1, ADDRESSES]);
     }
 
     #[test]
@@ -340,7 +407,9 @@ mod tests {
         hub.handle_timeout(begin + longest);
 
         assert_eq!(hub.stats().map(|it| it.delivered).collect::<Vec<_>>(), [1, 5]);
-        assert!(hub.lateness().longest > EXCHANGE);
+        let lateness = hub.take_lateness();
+        assert!(lateness.longest > EXCHANGE && lateness.mean() <= lateness.longest);
+        assert_eq!(hub.take_lateness(), Lateness::default());
     }
 
     #[test]
@@ -382,8 +451,12 @@ mod tests {
         for len in 0..20 {
             hub.handle_frame(seconds(len), 0, &[&vec![2; usize::try_from(len).unwrap()]]);
         }
+        hub.handle_timeout(seconds(30));
 
-        assert!(deliveries(&mut hub, seconds(30)).len() <= 20);
+        let lens: Vec<usize> =
+            std::iter::from_fn(|| hub.poll_transmit()).map(|(_, frame)| frame.len()).collect();
+        // From 12 octets on both addresses are there, and both are its own.
+        assert_eq!(lens, (0..12).collect::<Vec<_>>());
     }
 
     fn hub(places: &[f64], queue: usize) -> Hub {

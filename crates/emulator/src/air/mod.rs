@@ -62,9 +62,10 @@ impl Antennas {
         &self,
         hub: &mut Hub,
         stop: &Stop,
-        mut report: impl FnMut(Time, &Hub),
+        mut report: impl FnMut(Time, &mut Hub),
     ) -> anyhow::Result<Outcome> {
-        let devices: Vec<Device<'_>> = self.ends.iter().map(|(_, port)| Device::new(port)).collect();
+        let devices: Vec<Device<'_>> =
+            self.ends.iter().map(|(_, port)| Device::new(port)).collect();
         let (mut buffers, mut outcome) = (Buffers::default(), Outcome::default());
         let (mut look, mut told) = (stop.now() + MOMENT, stop.now() + SECOND);
         loop {

@@ -53,7 +53,8 @@ impl Worker<'_> {
         while !self.is_told_to_stop(self.direction.next_timeout())? {
             for _ in 0..BATCH {
                 let now = self.now();
-                let taken = from.take(&mut buffers, |parts| self.direction.handle_frame(now, parts))?;
+                let taken =
+                    from.take(&mut buffers, |parts| self.direction.handle_frame(now, parts))?;
                 if taken == Taken::Nothing {
                     break;
                 }
