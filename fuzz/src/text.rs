@@ -28,7 +28,7 @@ pub(crate) fn configuration(input: &[u8]) {
             assert!(has_others || !config.interfaces.is_empty());
             assert!(config.hbh.clear <= config.hbh.congestion);
             assert!(config.hbh.congestion <= config.hbh.queue);
-            assert!(config.hello_hold >= config.hello_interval);
+            assert!(config.hello.hold >= config.hello.interval);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The `trackway` command: one file per subcommand.
 
+mod air;
 mod bench;
 mod check;
 mod explain;
@@ -35,6 +36,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Air(air::Args),
     Bench(bench::Args),
     Check(check::Args),
     Explain(explain::Args),
@@ -52,6 +54,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::Air(args) => air::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Check(args) => check::run(args),
         Command::Explain(args) => explain::run(args),

@@ -6,8 +6,8 @@ mod report;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use emulator::link::{Cable, NoEnd};
-use emulator::{Stop, any_seed};
+use emulator::link::Cable;
+use emulator::{NoEnd, Stop, any_seed};
 
 use crate::failure::{self, misuse};
 pub(crate) use options::Args;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use emulator::link::{Direction, End};
+use emulator::End;
+use emulator::link::Direction;
 use proto::quantity::{BitRate, Span};
 use proto::rng::Rng;
 use sim::channel::{Config, Loss};

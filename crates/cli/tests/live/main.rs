@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod air;
 mod animation;
 mod attack;
 mod demo;

@@ -8,7 +8,6 @@
 //! ```
 
 mod direction;
-mod end;
 mod worker;
 
 use std::os::fd::AsFd as _;
@@ -21,10 +20,9 @@ use nix::poll::{PollFd, PollFlags};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 pub use direction::{Direction, Stats};
-pub use end::{End, NoEnd};
 pub use worker::Outcome;
 
-use crate::Stop;
+use crate::{End, NoEnd, Stop};
 use worker::Worker;
 
 /// How often to look whether the interfaces still exist; nothing tells us.

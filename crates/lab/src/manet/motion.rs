@@ -10,8 +10,10 @@ use crate::words::{mean, percent};
 const ROUTINGS: [Routing; 2] = [Routing::Ideal, Routing::Aodv];
 /// The part of the changes that must be seen.
 const ALL: f64 = 1.0;
-/// By how many seconds each may differ from the published time.
-const LATE: [f64; 2] = [1.0, 4.0];
+/// By how many seconds each may differ from the published time. Of the ideal the published times are 1.1 s away
+/// themselves: where node 5 leaves the reach of a node of the chain follows from its motion (187.5 s), and the table
+/// has 188.6 s.
+const LATE: [f64; 2] = [1.1, 4.0];
 
 pub(super) fn claim() -> Claim {
     Claim {

@@ -20,7 +20,7 @@ use crate::animation::{Limits, Recorder, Recording};
 
 use super::hf::{FrequencyReport, HfReport};
 use super::plan::{self, Flow, Plan, Route, Routing, Target};
-use super::radio::{RadioReport, motions};
+use super::radio::RadioReport;
 use super::report::{FlowReport, Report, StreamReport, TransferReport};
 use super::routing;
 
@@ -150,7 +150,7 @@ impl<'a> Built<'a> {
             streams: Vec::new(),
             recorder: None,
         };
-        network.add_radios()?;
+        network.add_radios(seed)?;
         network.add_frequencies();
         network.add_addresses()?;
         network.add_routes();
@@ -177,8 +177,8 @@ impl<'a> Built<'a> {
         Ok(network)
     }
 
-    fn add_radios(&mut self) -> anyhow::Result<()> {
-        let made = motions(&self.world, &self.plan.nodes, self.plan.duration)?;
+    fn add_radios(&mut self, seed: u64) -> anyhow::Result<()> {
+        let made = self.plan.motions(seed)?;
         let later = |motion: Motion| motion.later(self.before);
         self.motions = made.iter().cloned().map(|motion| motion.map(later)).collect();
         let end = Time::ZERO + self.plan.duration;

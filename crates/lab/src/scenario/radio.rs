@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::{self, Formatter};
 use std::time::Duration;
 
+use proto::rng::Rng;
 use proto::time::Time;
 use serde::Serialize;
 use settings::{Complaint, Section};
@@ -15,7 +16,7 @@ use sim::{Change, InterfaceConfig, NodeId, PortId, QueueDiscipline, RadioId, Wor
 use super::link::{self, INTERFACE};
 use super::motion::{Movement, Traces};
 use super::names::Reader;
-use super::plan::{Node, Radio, Routing, Station};
+use super::plan::{Node, Plan, Radio, Routing, Station};
 
 /// What happened on a radio channel.
 #[derive(Clone, Debug, Serialize)]
@@ -301,16 +302,18 @@ impl RadioReport {
     }
 }
 
-/// What a run needs of motions: each node's, from the time when the network begins.
-pub(super) fn motions(
-    world: &World,
-    nodes: &[Node],
-    duration: Duration,
-) -> anyhow::Result<Vec<Option<Motion>>> {
-    let motion = |node: &Node| {
-        let mut rng = world.stream(&format!("motion {}", node.name));
-        let motion = node.motion.as_ref().map(|it: &Movement| it.motion(&mut rng, duration));
-        motion.transpose()
-    };
-    nodes.iter().map(motion).collect()
+impl Plan {
+    /// How each node moves that is somewhere, in a run of this seed. Who wanders rests after the
+    /// scenario's duration.
+    ///
+    /// # Errors
+    /// When a node cannot move as it is to.
+    pub fn motions(&self, seed: u64) -> anyhow::Result<Vec<Option<Motion>>> {
+        let motion = |node: &Node| {
+            let mut rng = Rng::stream(seed, &format!("motion {}", node.name));
+            let movement = node.motion.as_ref();
+            movement.map(|it: &Movement| it.motion(&mut rng, self.duration)).transpose()
+        };
+        self.nodes.iter().map(motion).collect()
+    }
 }

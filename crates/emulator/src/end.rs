@@ -1,4 +1,4 @@
-//! The ends of the cable, each in its own network namespace.
+//! Interfaces by name, each in its own network namespace.
 
 use std::fmt;
 use std::io;
@@ -41,7 +41,7 @@ pub enum NoEnd {
 }
 
 impl End {
-    pub(super) fn open(&self) -> Result<Port, NoEnd> {
+    pub(crate) fn open(&self) -> Result<Port, NoEnd> {
         let open = || Port::open(&self.interface);
         let opened = match &self.namespace {
             Some(name) => namespace::within(name, open)?,

@@ -1,0 +1,108 @@
+//! How it goes: a line on a terminal, and a warning wherever this machine is too slow.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use emulator::air::{Hub, Lateness};
+use proto::quantity::Span;
+use proto::time::Time;
+
+/// How late things may be that nobody hears of.
+const LATE: Duration = Duration::from_millis(5);
+/// How often somebody hears of it at most.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// What has been said, and how late things were.
+#[derive(Debug)]
+pub(super) struct Progress {
+    is_shown: bool,
+    /// Of the whole run, and since the last warning.
+    total: Lateness,
+    recent: Lateness,
+    next_warning: Time,
+}
+
+impl Progress {
+    pub(super) fn new() -> Self {
+        Self {
+            is_shown: io::stderr().is_terminal(),
+            total: Lateness::default(),
+            recent: Lateness::default(),
+            next_warning: Time::ZERO,
+        }
+    }
+
+    /// Shows what is new, about every second.
+    pub(super) fn show(&mut self, now: Time, hub: &mut Hub) {
+        let latest = hub.take_lateness();
+        self.total.add(&latest);
+        self.recent.add(&latest);
+        let mut out = io::stderr();
+        // Nobody may be there to read it, here and below.
+        if self.recent.longest > LATE && now >= self.next_warning {
+            self.end();
+            let _ = writeln!(out, "{}", warning(&self.recent));
+            self.recent = Lateness::default();
+            self.next_warning = now + EVERY;
+        }
+        if self.is_shown {
+            let _ = write!(out, "\r\x1b[K{}", line(now, hub, &latest));
+        }
+    }
+
+    /// Leaves a clean line.
+    pub(super) fn end(&self) {
+        if self.is_shown {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+
+    /// How late things were in the whole run.
+    pub(super) fn lateness(self, hub: &mut Hub) -> Lateness {
+        let mut total = self.total;
+        total.add(&hub.take_lateness());
+        total
+    }
+}
+
+fn warning(late: &Lateness) -> String {
+    let [longest, mean] = [late.longest, late.mean()].map(rounded);
+    format!("behind by up to {longest}, {mean} in the mean: this machine is busy, frames come late")
+}
+
+fn line(now: Time, hub: &Hub, latest: &Lateness) -> String {
+    let total = hub.medium().total();
+    let given_up: u64 = hub.stats().map(|it| it.given_up).sum();
+    format!(
+        "{:.0} s | {} frames on the air, {} to all | {} received, {given_up} given up | {} collisions | late by {}",
+        now.as_secs_f64(),
+        total.data,
+        total.broadcasts,
+        total.received,
+        total.collisions,
+        rounded(latest.mean()),
+    )
+}
+
+/// To whole microseconds.
+pub(super) fn rounded(duration: Duration) -> Span {
+    Span(Duration::from_micros(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_says_by_how_much() {
+        let late = Lateness {
+            longest: Duration::from_nanos(31_000_900),
+            sum: Duration::from_millis(8),
+            steps: 4,
+        };
+
+        let warning = warning(&late);
+
+        assert!(warning.starts_with("behind by up to 31ms, 2ms in the mean"), "{warning}");
+    }
+}

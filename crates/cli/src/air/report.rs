@@ -1,0 +1,104 @@
+//! What happened on the air, for people and for programs.
+
+use std::io::{self, Write as _};
+
+use emulator::air::{Hub, Lateness, Outcome, Stats};
+use serde_json::json;
+use sim::radio::{self, StationId};
+
+use super::options::Joined;
+use super::progress::rounded;
+
+/// All of it, at the end.
+pub(super) struct Report<'a> {
+    pub(super) joined: &'a [Joined],
+    pub(super) hub: &'a Hub,
+    pub(super) seed: u64,
+    pub(super) seconds: f64,
+    pub(super) outcome: Outcome,
+    pub(super) lateness: Lateness,
+}
+
+impl Report<'_> {
+    /// Prints it to standard output.
+    pub(super) fn print(&self, is_json: bool) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        if is_json {
+            return writeln!(out, "{}", self.json());
+        }
+        let Outcome { missed, malformed, refused } = self.outcome;
+        let width = self.joined.iter().map(|it| it.node.chars().count()).max().unwrap_or(0).max(7);
+        writeln!(out, "{:.1} s, seed {}", self.seconds, self.seed)?;
+        write!(out, "{:width$}", "station")?;
+        for title in ["sent", "queue full", "off", "given up", "delivered", "collisions"] {
+            write!(out, " {title:>10}")?;
+        }
+        writeln!(out)?;
+        for (Joined { node, .. }, own, radio) in self.stations() {
+            write!(out, "{node:width$}")?;
+            let Stats { received, queue_full, off, given_up, delivered, .. } = own;
+            for count in [received, queue_full, off, given_up, delivered, radio.collisions] {
+                write!(out, " {count:>10}")?;
+            }
+            writeln!(out)?;
+        }
+        let all = self.hub.medium().total();
+        writeln!(
+            out,
+            "on the air: {} frames to one, {} to all, {} RTS, of which {} were not answered",
+            all.data, all.broadcasts, all.rts, all.rts_failures
+        )?;
+        let unknown: u64 = self.hub.stats().map(|it| it.unknown).sum();
+        let own: u64 = self.hub.stats().map(|it| it.own).sum();
+        for (count, what) in [
+            (unknown, "went to all, because nobody had shown the address that they were for"),
+            (own, "were for an address behind the interface that they came from"),
+            (missed, "came faster than this machine could take them"),
+            (malformed, "could not be understood"),
+            (refused, "were not taken by an interface: is its MTU smaller, or is it down?"),
+        ] {
+            if count > 0 {
+                writeln!(out, "{count} frames {what}")?;
+            }
+        }
+        let [mean, longest] = [self.lateness.mean(), self.lateness.longest].map(rounded);
+        writeln!(out, "late by {mean} in the mean, by {longest} at most")
+    }
+
+    fn stations(&self) -> impl Iterator<Item = (&Joined, Stats, radio::Stats)> {
+        let own = self.joined.iter().zip(self.hub.stats()).enumerate();
+        own.map(|(index, (joined, own))| (joined, own, self.hub.medium().stats(StationId(index))))
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let station = |(joined, own, radio): (&Joined, Stats, radio::Stats)| {
+            json!({
+                "node": joined.node,
+                "interface": joined.end.to_string(),
+                "received": own.received,
+                "queue_full": own.queue_full,
+                "unknown": own.unknown,
+                "own": own.own,
+                "off": own.off,
+                "given_up": own.given_up,
+                "delivered": own.delivered,
+                "data": radio.data,
+                "broadcasts": radio.broadcasts,
+                "rts": radio.rts,
+                "failures": radio.rts_failures + radio.data_failures,
+                "collisions": radio.collisions,
+                "busy_s": radio.busy.as_secs_f64(),
+            })
+        };
+        json!({
+            "seed": self.seed,
+            "seconds": self.seconds,
+            "stations": self.stations().map(station).collect::<Vec<_>>(),
+            "missed": self.outcome.missed,
+            "malformed": self.outcome.malformed,
+            "refused": self.outcome.refused,
+            "late_mean_s": self.lateness.mean().as_secs_f64(),
+            "late_longest_s": self.lateness.longest.as_secs_f64(),
+        })
+    }
+}

@@ -1,0 +1,133 @@
+//! Namespaces with a radio each, on the air of a scenario.
+//!
+//! Node `n` of the scenario is the namespace `nN`; its interface is `wlan0`, with the address
+//! 10.128.0.(N + 1), as in the simulator. The other end of that, called `nN`, is in the namespace of the
+//! emulator.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::namespaces::{Namespaces, TRACKWAY};
+
+/// The nodes and their air; all ends with it.
+pub(super) struct Air {
+    pub(super) nets: Namespaces,
+    /// Their namespaces.
+    pub(super) nodes: Vec<String>,
+    /// That of the emulator.
+    pub(super) middle: String,
+    pub(super) program: usize,
+    folder: PathBuf,
+}
+
+impl Air {
+    /// Nodes at these places on a line, in metres, with these parameters of the radio.
+    pub(super) fn row(places: &[f64], radio: &str) -> Self {
+        Self::new(places.len(), &row(places, radio))
+    }
+
+    /// Nodes of a scenario, on the air from now on.
+    pub(super) fn new(nodes: usize, scenario: &str) -> Self {
+        let mut nets = Namespaces::new();
+        let middle = nets.add("air");
+        let nodes: Vec<String> = (0..nodes).map(|node| nets.add(&format!("n{node}"))).collect();
+        for (node, name) in nodes.iter().enumerate() {
+            // Nobody is told of a better way, and whoever is told one goes it.
+            nets.run(
+                name,
+                "sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.send_redirects=0 \
+                 net.ipv4.conf.default.send_redirects=0 net.ipv4.conf.default.accept_redirects=0",
+            );
+            nets.cable((name, "wlan0"), (&middle, &format!("n{node}")));
+            nets.address(name, "wlan0", &format!("{}/24", address(node)));
+        }
+        let folder = std::env::temp_dir().join(&middle);
+        fs::create_dir(&folder).unwrap();
+        let file = folder.join("scenario.toml");
+        fs::write(&file, scenario).unwrap();
+        let program = nets.start(&middle, &command(&file, ""), "joined");
+        Self { nets, nodes, middle, program, folder }
+    }
+
+    /// Routes to all nodes along the row, in both directions.
+    pub(super) fn route_along(&self) {
+        for (node, name) in self.nodes.iter().enumerate() {
+            for other in 0..self.nodes.len() {
+                let next = if other > node { node + 1 } else { node.saturating_sub(1) };
+                if node.abs_diff(other) > 1 {
+                    let (to, via) = (address(other), address(next));
+                    self.nets.run(name, &format!("ip route add {to}/32 via {via} dev wlan0"));
+                }
+            }
+        }
+    }
+
+    /// Whether a node is answered by another.
+    pub(super) fn is_answered(&self, from: usize, to: usize) -> bool {
+        let command = format!("ping -c 3 -i 0.2 -W 1 {}", address(to));
+        self.nets.try_run(&self.nodes[from], &command).status.success()
+    }
+
+    /// Tells all nodes each other's hardware addresses: what they send is then only what they are
+    /// asked to.
+    pub(super) fn introduce_all(&self) {
+        let hardware: Vec<String> = self
+            .nodes
+            .iter()
+            .map(|node| self.nets.run(node, "cat /sys/class/net/wlan0/address").trim().to_owned())
+            .collect();
+        for (node, name) in self.nodes.iter().enumerate() {
+            for (other, hardware) in hardware.iter().enumerate().filter(|(other, _)| *other != node)
+            {
+                let to = address(other);
+                let add = format!("ip neigh add {to} lladdr {hardware} dev wlan0 nud permanent");
+                self.nets.run(name, &add);
+            }
+        }
+    }
+
+    /// Ends the air and returns its report.
+    pub(super) fn end(&mut self) -> Value {
+        let (code, printed) = self.nets.program(self.program).stop();
+        assert_eq!(code, Some(0), "{printed}");
+        serde_json::from_str(printed.lines().last().unwrap()).unwrap()
+    }
+
+    /// A file of this test.
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+}
+
+impl Drop for Air {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A scenario of nodes at these places on a line.
+pub(super) fn row(places: &[f64], radio: &str) -> String {
+    let names: Vec<String> = (0..places.len()).map(|node| format!("\"n{node}\"")).collect();
+    let mut scenario = format!("nodes = [{}]\n[[radio]]\n{radio}\n", names.join(", "));
+    for (node, place) in places.iter().enumerate() {
+        scenario += &format!("[node.n{node}]\nposition = [{place}, 0]\n");
+    }
+    scenario
+}
+
+/// All nodes of a scenario on the air.
+pub(super) fn command(scenario: &Path, options: &str) -> String {
+    format!("{TRACKWAY} air {} --join *=* --seed 1 --json {options}", scenario.display())
+}
+
+/// A node's address.
+pub(super) fn address(node: usize) -> String {
+    format!("10.128.0.{}", node + 1)
+}
+
+/// What a station counted.
+pub(super) fn count(report: &Value, station: usize, what: &str) -> u64 {
+    report["stations"][station][what].as_u64().unwrap()
+}

@@ -1,0 +1,148 @@
+//! When nodes come and go, how much TCP carries, and how many stations are too many. `./test` lets each
+//! of these run alone.
+
+use std::net::UdpSocket;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lab::scenario::{Flow, Plan, Transfer};
+use lab::tcp::as_linux;
+use proto::tcp;
+use serde_json::Value;
+
+use super::bed::{Air, address, count, row};
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_node_is_gone_while_it_is_out_of_range() {
+    // It leaves the range of 250 m after 6.5 s, and comes back to it after 10.5 s.
+    let scenario = "nodes = [\"n0\", \"n1\"]\n[[radio]]\n[node.n0]\nposition = [0, 0]\n[node.n1]\n\
+                    position = [200, 0]\nmotion = [{ at = \"4s\", to = [280, 0], speed = 20 }, \
+                    { at = \"9s\", to = [200, 0], speed = 20 }]\n";
+    let air = Air::new(2, scenario);
+    let began = Instant::now();
+    air.introduce_all();
+    let receiver = air.nets.within(&air.nodes[1], || UdpSocket::bind("0.0.0.0:4000").unwrap());
+    let sender = air.nets.within(&air.nodes[0], || UdpSocket::bind("0.0.0.0:0").unwrap());
+    receiver.set_nonblocking(true).unwrap();
+
+    let mut arrivals = Vec::new();
+    let mut next = began;
+    while began.elapsed() < Duration::from_secs(13) {
+        if Instant::now() >= next {
+            sender.send_to(&[0; 100], (address(1), 4_000)).unwrap();
+            next += Duration::from_millis(100);
+        }
+        while receiver.recv(&mut [0; 200]).is_ok() {
+            arrivals.push(began.elapsed().as_secs_f64());
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+
+    let gap = arrivals.windows(2).max_by(|a, b| (a[1] - a[0]).total_cmp(&(b[1] - b[0]))).unwrap();
+    println!("silent from {:.2} to {:.2} s, predicted 6.50 to 10.50 s", gap[0], gap[1]);
+    // A datagram every 0.1 s, and a busy machine.
+    assert!((gap[0] - 6.5).abs() < 0.3 && (gap[1] - 10.5).abs() < 0.4, "{gap:?}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn the_kernels_tcp_carries_what_the_simulator_says() {
+    println!("hops        live   simulated, kbit/s of TCP CUBIC");
+    for hops in [1, 2, 3] {
+        let places: Vec<f64> = (0..=hops).map(|node| 200.0 * f64::from(node)).collect();
+        let last = places.len() - 1;
+        let live = live_goodput(&places, Duration::from_secs(20));
+        let simulated = simulated_goodput(&row(&places, ""), last, Duration::from_secs(20));
+
+        println!("{hops:>4} {:>11.0} {:>11.0}", live / 1e3, simulated / 1e3);
+        assert!((live / simulated - 1.0).abs() < 0.1, "{hops} hops: {live}, {simulated} bit/s");
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn fifty_nodes_are_on_the_air_in_real_time() {
+    let nodes = 50;
+    let names: Vec<String> = (0..nodes).map(|node| format!("\"n{node}\"")).collect();
+    let mut scenario = format!("nodes = [{}]\n[[radio]]\n", names.join(", "));
+    for node in 0..nodes {
+        // Ten columns and five rows, 150 m apart.
+        scenario +=
+            &format!("[node.n{node}]\nposition = [{}, {}]\n", node % 10 * 150, node / 10 * 150);
+    }
+    let mut air = Air::new(nodes, &scenario);
+    // What routing protocols say, about twice a second.
+    let hellos: Vec<UdpSocket> = air
+        .nodes
+        .iter()
+        .map(|node| air.nets.within(node, || UdpSocket::bind("0.0.0.0:4000").unwrap()))
+        .collect();
+    for socket in &hellos {
+        socket.set_broadcast(true).unwrap();
+    }
+    air.nets.start(&air.nodes[1].clone(), "iperf3 -s -1 --forceflush", "listening");
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                for socket in &hellos {
+                    let _ = socket.send_to(&[0; 64], "10.128.0.255:4000");
+                    thread::sleep(Duration::from_millis(10));
+                }
+            }
+        });
+        let iperf = format!("iperf3 -c {} -t 10 -J --connect-timeout 10000", address(1));
+        let output = air.nets.try_run(&air.nodes[0], &iperf);
+        is_over.store(true, Ordering::Relaxed);
+        assert!(output.status.success());
+    });
+
+    let report = air.end();
+    let broadcasts: u64 = (0..nodes).map(|node| count(&report, node, "broadcasts")).sum();
+    let [mean, longest] = ["late_mean_s", "late_longest_s"].map(|it| report[it].as_f64().unwrap());
+    println!("{broadcasts} broadcasts, late by {mean:.6} s in the mean, {longest:.6} s at most");
+    assert!(broadcasts > 500, "{broadcasts}");
+    assert!(mean < 0.005, "late by {mean} s");
+}
+
+/// Bits a second of the kernel's TCP from the first node of a row to the last.
+fn live_goodput(places: &[f64], time: Duration) -> f64 {
+    let mut air = Air::row(places, "");
+    air.route_along();
+    let last = places.len() - 1;
+    for node in &air.nodes {
+        air.nets.run(node, "ip route change 10.128.0.0/24 dev wlan0 congctl cubic");
+    }
+    for other in 2..=last {
+        let (to, via) = (address(other), address(1));
+        air.nets.run(
+            &air.nodes[0],
+            &format!("ip route change {to}/32 via {via} dev wlan0 congctl cubic"),
+        );
+    }
+    assert!(air.is_answered(0, last));
+    air.nets.start(&air.nodes[last].clone(), "iperf3 -s -1 --forceflush", "listening");
+    let seconds = time.as_secs();
+    let iperf = format!("iperf3 -c {} -t {seconds} -J --connect-timeout 5000", address(last));
+    let report = air.nets.run(&air.nodes[0], &iperf);
+    let report: Value = serde_json::from_str(&report).unwrap();
+    report["end"]["sum_received"]["bits_per_second"].as_f64().unwrap()
+}
+
+/// The same in the simulator, in the mean of some runs.
+fn simulated_goodput(scenario: &str, last: usize, time: Duration) -> f64 {
+    let mut plan = Plan::parse(Path::new("row.toml"), scenario.to_owned()).unwrap();
+    plan.duration = time;
+    let tcp = as_linux(tcp::Config::default());
+    plan.transfers.push(Transfer { flow: Flow::new([0, last], 9), octets: None, tcp });
+    let goodput = |seed: u32| {
+        let report = plan.run(Some(seed.into()), None).unwrap();
+        let received = report.flows[0].tcp.as_ref().unwrap().octets_received;
+        8.0 * received as f64 / time.as_secs_f64()
+    };
+    let runs = 8;
+    (1..=runs).map(goodput).sum::<f64>() / f64::from(runs)
+}

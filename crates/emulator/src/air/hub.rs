@@ -1,0 +1,485 @@
+//! Frames between stations of the simulated channel, and the queues before their MACs.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::mem;
+use std::time::Duration;
+
+use proto::ethernet::{HEADER, Mac};
+use proto::time::{Time, earliest};
+use sim::mobility::Motion;
+use sim::radio::{Config, Event, Frame, Medium, StationId};
+
+/// Buffers that are kept for later frames.
+const SPARE: usize = 1_024;
+/// Hardware addresses that are remembered of one station: a bridge may have several behind it.
+const ADDRESSES: usize = 64;
+
+/// The channel with what waits before its stations.
+///
+/// It reads no clock: the same in real time as in a test. All that was due before `now` happens at the
+/// time at which it was due, however late the caller is; only what comes from outside is late then.
+#[derive(Debug)]
+pub struct Hub {
+    medium: Medium,
+    stations: Vec<Station>,
+    /// Who has which hardware address, as frames have told.
+    known: BTreeMap<Mac, usize>,
+    /// Frames that MACs have, by the tokens that the medium knows them by.
+    frames: Vec<Vec<u8>>,
+    free: Vec<u32>,
+    spare: Vec<Vec<u8>>,
+    out: VecDeque<(usize, Vec<u8>)>,
+    /// Room for frames that MACs are done with.
+    done: Vec<(usize, Frame)>,
+    queue_limit: usize,
+    /// When stations are switched off and on again, the next first.
+    switches: VecDeque<(Time, usize, bool)>,
+    lateness: Lateness,
+}
+
+#[derive(Debug, Default)]
+struct Station {
+    queue: VecDeque<Vec<u8>>,
+    addresses: usize,
+    stats: Stats,
+}
+
+/// What happened to the frames of one station.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Stats {
+    /// Frames that its interface sent.
+    pub received: u64,
+    /// Of these, dropped because the queue was full.
+    pub queue_full: u64,
+    /// Of these, sent to all in range because nobody is known by the address they were for.
+    pub unknown: u64,
+    /// Of these, dropped because they were for an address behind the same interface.
+    pub own: u64,
+    /// Of these, dropped because the station was switched off.
+    pub off: u64,
+    /// Of these, given up by the MAC after its last attempt.
+    pub given_up: u64,
+    /// Frames from the air that were given to its interface.
+    pub delivered: u64,
+}
+
+/// How late things on the channel were, by the clock.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Lateness {
+    /// The latest that something happened.
+    pub longest: Duration,
+    /// How late all that happened was together.
+    pub sum: Duration,
+    /// How many things happened.
+    pub steps: u64,
+}
+
+impl Lateness {
+    /// How late things were in the mean.
+    #[must_use]
+    pub fn mean(&self) -> Duration {
+        let steps = u32::try_from(self.steps.max(1)).unwrap_or(u32::MAX);
+        self.sum / steps
+    }
+
+    /// Adds what came later.
+    pub fn add(&mut self, other: &Self) {
+        self.longest = self.longest.max(other.longest);
+        self.sum += other.sum;
+        self.steps += other.steps;
+    }
+}
+
+impl Hub {
+    /// A channel with a station for each motion; `queue` frames may wait before each MAC.
+    #[must_use]
+    pub fn new(
+        config: Config,
+        motions: impl IntoIterator<Item = Motion>,
+        queue: usize,
+        seed: u64,
+    ) -> Self {
+        let mut medium = Medium::new(config, seed);
+        let stations = motions.into_iter().map(|motion| {
+            medium.add_station(motion);
+            Station::default()
+        });
+        let stations = stations.collect();
+        Self {
+            medium,
+            stations,
+            known: BTreeMap::new(),
+            frames: Vec::new(),
+            free: Vec::new(),
+            spare: Vec::new(),
+            out: VecDeque::new(),
+            done: Vec::new(),
+            queue_limit: queue,
+            switches: VecDeque::new(),
+            lateness: Lateness::default(),
+        }
+    }
+
+    /// Switches stations on (true) or off at these times.
+    pub fn plan(&mut self, switches: impl IntoIterator<Item = (Time, usize, bool)>) {
+        self.switches.extend(switches);
+        self.switches.make_contiguous().sort_by_key(|(at, ..)| *at);
+    }
+
+    /// Takes a whole frame that a station's interface sent, in as many parts as it comes.
+    pub fn handle_frame(&mut self, now: Time, station: usize, parts: &[&[u8]]) {
+        self.handle_timeout(now);
+        let mut frame = self.spare.pop().unwrap_or_default();
+        frame.clear();
+        for part in parts {
+            frame.extend_from_slice(part);
+        }
+        self.learn(station, &frame);
+        let Station { queue, stats, .. } = &mut self.stations[station];
+        stats.received += 1;
+        if !self.medium.is_on(StationId(station)) {
+            stats.off += 1;
+            self.recycle(frame);
+        } else if queue.len() >= self.queue_limit {
+            stats.queue_full += 1;
+            self.recycle(frame);
+        } else {
+            queue.push_back(frame);
+            self.start(now, station);
+            self.drain(now);
+        }
+    }
+
+    /// Lets all happen that is due, each thing at its time.
+    pub fn handle_timeout(&mut self, now: Time) {
+        while let Some(at) = self.next_timeout().filter(|at| *at <= now) {
+            let late = now.since(at);
+            self.lateness.longest = self.lateness.longest.max(late);
+            self.lateness.sum += late;
+            self.lateness.steps += 1;
+            while let Some((_, station, is_on)) =
+                self.switches.front().copied().filter(|(due, ..)| *due <= at)
+            {
+                self.switches.pop_front();
+                self.switch(at, station, is_on);
+            }
+            self.medium.handle_timeout(at);
+            self.drain(at);
+        }
+    }
+
+    /// The next frame that has arrived, and the station whose interface takes it.
+    pub fn poll_transmit(&mut self) -> Option<(usize, Vec<u8>)> {
+        self.out.pop_front()
+    }
+
+    /// Takes a buffer back.
+    pub fn recycle(&mut self, frame: Vec<u8>) {
+        if self.spare.len() < SPARE {
+            self.spare.push(frame);
+        }
+    }
+
+    /// When to call `handle_timeout` at the latest.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Time> {
+        earliest(self.medium.next_timeout(), self.switches.front().map(|(at, ..)| *at))
+    }
+
+    /// The channel.
+    #[must_use]
+    pub fn medium(&self) -> &Medium {
+        &self.medium
+    }
+
+    /// What happened at each station.
+    pub fn stats(&self) -> impl Iterator<Item = Stats> {
+        self.stations.iter().map(|station| station.stats)
+    }
+
+    /// How far the channel was behind the clock since the last time that somebody asked.
+    pub fn take_lateness(&mut self) -> Lateness {
+        mem::take(&mut self.lateness)
+    }
+
+    /// Remembers whose address a frame comes from; the last station that used it has it.
+    fn learn(&mut self, station: usize, frame: &[u8]) {
+        let Some(source) = frame.get(6..12).and_then(|octets| octets.try_into().ok()).map(Mac)
+        else {
+            return;
+        };
+        if !source.is_station() || self.known.get(&source) == Some(&station) {
+            return;
+        }
+        if self.stations[station].addresses >= ADDRESSES {
+            return;
+        }
+        self.stations[station].addresses += 1;
+        if let Some(before) = self.known.insert(source, station) {
+            self.stations[before].addresses -= 1;
+        }
+    }
+
+    /// Hands frames to a MAC that is ready.
+    ///
+    /// A frame for an address that nobody has shown goes to all, as a switch does it: neighbours that are
+    /// told each other's addresses beforehand may never have sent a frame.
+    fn start(&mut self, now: Time, station: usize) {
+        while self.medium.is_ready(StationId(station)) {
+            let Station { queue, stats, .. } = &mut self.stations[station];
+            let Some(frame) = queue.pop_front() else { return };
+            let to = frame.first_chunk().copied().map(Mac).filter(|to| to.is_station());
+            let known = to.and_then(|to| self.known.get(&to).copied());
+            if known == Some(station) {
+                stats.own += 1;
+                self.recycle(frame);
+                continue;
+            }
+            stats.unknown += u64::from(to.is_some() && known.is_none());
+            let to = known.map(StationId);
+            let octets = u32::try_from(frame.len().saturating_sub(HEADER)).unwrap_or(u32::MAX);
+            let token = self.keep(frame);
+            if !self.medium.send(now, StationId(station), Frame { token, octets, to }) {
+                let frame = self.take(token);
+                self.recycle(frame);
+            }
+        }
+    }
+
+    /// Takes what has happened, and lets what follows from it begin. A broadcast is told to be sent
+    /// before it is told who heard it, so frames are forgotten last.
+    fn drain(&mut self, now: Time) {
+        let mut done = mem::take(&mut self.done);
+        loop {
+            while let Some(event) = self.medium.poll_event() {
+                match event {
+                    Event::Received { station: StationId(to), token, .. } => {
+                        self.deliver(to, token);
+                    }
+                    Event::Failed { station: StationId(from), frame } => {
+                        self.stations[from].stats.given_up += 1;
+                        done.push((from, frame));
+                    }
+                    Event::Sent { station: StationId(from), frame } => done.push((from, frame)),
+                    Event::Transmitted(_) => {}
+                }
+            }
+            if done.is_empty() {
+                break;
+            }
+            for (from, frame) in done.drain(..) {
+                self.release(now, from, frame);
+            }
+        }
+        self.done = done;
+    }
+
+    fn deliver(&mut self, to: usize, token: u32) {
+        let mut copy = self.spare.pop().unwrap_or_default();
+        copy.clear();
+        copy.extend_from_slice(&self.frames[token as usize]);
+        self.stations[to].stats.delivered += 1;
+        self.out.push_back((to, copy));
+    }
+
+    fn release(&mut self, now: Time, station: usize, frame: Frame) {
+        let octets = self.take(frame.token);
+        self.recycle(octets);
+        self.start(now, station);
+    }
+
+    fn switch(&mut self, now: Time, station: usize, is_on: bool) {
+        if let Some(frame) = self.medium.set_on(now, StationId(station), is_on) {
+            let octets = self.take(frame.token);
+            self.recycle(octets);
+            self.stations[station].stats.off += 1;
+        }
+        if !is_on {
+            let queue = mem::take(&mut self.stations[station].queue);
+            self.stations[station].stats.off += queue.len() as u64;
+            queue.into_iter().for_each(|frame| self.recycle(frame));
+        }
+    }
+
+    /// Keeps a frame while a MAC has it.
+    fn keep(&mut self, frame: Vec<u8>) -> u32 {
+        let token = self.free.pop().unwrap_or_else(|| {
+            self.frames.push(Vec::new());
+            u32::try_from(self.frames.len() - 1).expect("a frame for each station at most")
+        });
+        self.frames[token as usize] = frame;
+        token
+    }
+
+    fn take(&mut self, token: u32) -> Vec<u8> {
+        self.free.push(token);
+        mem::take(&mut self.frames[token as usize])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sim::mobility::Position;
+
+    use super::*;
+
+    /// Octets of a frame: an IP packet of 1,500.
+    const LEN: usize = 1_514;
+    /// RTS, CTS, data and ACK of such a frame with the gaps between them, at 1 Mbit/s and 2 Mbit/s.
+    const EXCHANGE: Duration = Duration::from_micros(352 + 10 + 304 + 10 + 6_328 + 10 + 304);
+
+    #[test]
+    fn a_frame_reaches_whom_it_is_for_and_a_broadcast_all_in_range() {
+        let mut hub = hub(&[0.0, 200.0, 400.0], 10);
+        hub.handle_frame(Time::ZERO, 1, &[&frame(1, 0xff)]);
+        hub.handle_frame(Time::ZERO, 0, &[&frame(0, 0xff)]);
+        let hello = deliveries(&mut hub, seconds(1));
+        hub.handle_frame(seconds(2), 0, &[&frame(0, 1)]);
+
+        let data = deliveries(&mut hub, seconds(3));
+
+        assert_eq!(hello, [(0, 1), (2, 1), (1, 0)]);
+        assert_eq!(data, [(1, 0)]);
+    }
+
+    #[test]
+    fn nobody_is_reached_out_of_range() {
+        let mut hub = hub(&[0.0, 400.0], 10);
+        // It is far away, but its address is known.
+        hub.handle_frame(Time::ZERO, 1, &[&frame(1, 0xff)]);
+        hub.handle_frame(Time::ZERO, 0, &[&frame(0, 1)]);
+
+        assert_eq!(deliveries(&mut hub, seconds(1)), []);
+        let stats: Vec<Stats> = hub.stats().collect();
+        assert_eq!((stats[0].given_up, stats[1].delivered), (1, 0));
+    }
+
+    #[test]
+    fn a_frame_to_an_address_that_nobody_has_shown_goes_to_all() {
+        let mut hub = hub(&[0.0, 200.0, 200.0], 10);
+        hub.handle_frame(Time::ZERO, 0, &[&frame(0, 1)]);
+        let flooded = deliveries(&mut hub, seconds(1));
+        hub.handle_frame(seconds(1), 1, &[&frame(1, 0)]);
+        hub.handle_frame(seconds(1), 0, &[&frame(0, 1)]);
+        let mut told = deliveries(&mut hub, seconds(2));
+        told.sort_unstable();
+        // Its own address.
+        hub.handle_frame(seconds(2), 0, &[&frame(0, 0)]);
+
+        assert_eq!(flooded, [(1, 0), (2, 0)]);
+        assert_eq!(told, [(0, 1), (1, 0)]);
+        assert_eq!(deliveries(&mut hub, seconds(3)), []);
+        let stats = hub.stats().next().unwrap();
+        assert_eq!((stats.unknown, stats.own, stats.received), (1, 1, 3));
+    }
+
+    #[test]
+    fn a_station_shows_a_limited_number_of_addresses() {
+        let mut hub = hub(&[0.0, 200.0], 10);
+        for number in 0..=u8::try_from(ADDRESSES).unwrap() {
+            hub.handle_frame(seconds(number.into()), 1, &[&frame(number, 0xff)]);
+        }
+        assert_eq!(hub.known.len(), ADDRESSES);
+        let begin = seconds(100);
+        deliveries(&mut hub, begin);
+
+        // One of them moves to the other station, which makes room.
+        hub.handle_frame(begin, 0, &[&frame(0, 0xff)]);
+        hub.handle_frame(begin, 1, &[&frame(200, 0xff)]);
+
+        assert_eq!(hub.known[&Mac([2, 0, 0, 0, 0, 0])], 0);
+        assert_eq!(hub.known[&Mac([2, 0, 0, 0, 0, 200])], 1);
+        assert_eq!(hub.stations.iter().map(|it| it.addresses).collect::<Vec<_>>(), [1, ADDRESSES]);
+    }
+
+    #[test]
+    fn waking_late_does_not_slow_the_channel() {
+        let mut hub = hub(&[0.0, 200.0], 10);
+        hub.handle_frame(Time::ZERO, 1, &[&frame(1, 0xff)]);
+        deliveries(&mut hub, seconds(1));
+        let begin = seconds(1);
+        for _ in 0..5 {
+            hub.handle_frame(begin, 0, &[&frame(0, 1)]);
+        }
+
+        // Nobody looks for as long as the five take with the longest back-offs.
+        let longest = (EXCHANGE + Duration::from_micros(50 + 31 * 20)) * 5;
+        hub.handle_timeout(begin + longest);
+
+        assert_eq!(hub.stats().map(|it| it.delivered).collect::<Vec<_>>(), [1, 5]);
+        let lateness = hub.take_lateness();
+        assert!(lateness.longest > EXCHANGE && lateness.mean() <= lateness.longest);
+        assert_eq!(hub.take_lateness(), Lateness::default());
+    }
+
+    #[test]
+    fn a_full_queue_drops_the_newest_and_every_frame_is_counted_once() {
+        let mut hub = hub(&[0.0, 200.0], 3);
+        hub.handle_frame(Time::ZERO, 1, &[&frame(1, 0xff)]);
+        deliveries(&mut hub, seconds(1));
+        for _ in 0..10 {
+            hub.handle_frame(seconds(1), 0, &[&frame(0, 1)]);
+        }
+        deliveries(&mut hub, seconds(2));
+
+        let stats: Vec<Stats> = hub.stats().collect();
+        // One is with the MAC and three wait.
+        assert_eq!((stats[0].received, stats[0].queue_full, stats[1].delivered), (10, 6, 4));
+        assert_eq!(hub.free.len(), hub.frames.len(), "no MAC keeps a frame");
+    }
+
+    #[test]
+    fn a_station_that_is_switched_off_is_gone_until_it_is_on_again() {
+        let mut hub = hub(&[0.0, 200.0], 10);
+        hub.handle_frame(Time::ZERO, 1, &[&frame(1, 0xff)]);
+        hub.plan([(seconds(9), 1, true), (seconds(5), 1, false)]);
+        deliveries(&mut hub, seconds(6));
+        hub.handle_frame(seconds(6), 0, &[&frame(0, 1)]);
+        hub.handle_frame(seconds(6), 1, &[&frame(1, 0)]);
+        let while_off = deliveries(&mut hub, seconds(10));
+        hub.handle_frame(seconds(10), 0, &[&frame(0, 1)]);
+
+        assert_eq!(while_off, []);
+        assert_eq!(deliveries(&mut hub, seconds(11)), [(1, 0)]);
+        let stats: Vec<Stats> = hub.stats().collect();
+        assert_eq!((stats[0].given_up, stats[1].off), (1, 1));
+    }
+
+    #[test]
+    fn frames_too_short_for_addresses_are_broadcast_and_do_no_harm() {
+        let mut hub = hub(&[0.0, 200.0], 10);
+        for len in 0..20 {
+            hub.handle_frame(seconds(len), 0, &[&vec![2; usize::try_from(len).unwrap()]]);
+        }
+        hub.handle_timeout(seconds(30));
+
+        let lens: Vec<usize> =
+            std::iter::from_fn(|| hub.poll_transmit()).map(|(_, frame)| frame.len()).collect();
+        // From 12 octets on both addresses are there, and both are its own.
+        assert_eq!(lens, (0..12).collect::<Vec<_>>());
+    }
+
+    fn hub(places: &[f64], queue: usize) -> Hub {
+        let motions = places.iter().map(|x| Motion::at_rest(Position::new(*x, 0.0)));
+        Hub::new(Config::default(), motions, queue, 1)
+    }
+
+    /// From a station to another; 0xff is all.
+    fn frame(from: u8, to: u8) -> Vec<u8> {
+        let mac = |station| if station == 0xff { [0xff; 6] } else { [2, 0, 0, 0, 0, station] };
+        let mut frame = [mac(to), mac(from)].concat();
+        frame.extend_from_slice(&[0x08, 0x00]);
+        frame.resize(LEN, from);
+        frame
+    }
+
+    /// Whom frames reach until then, and who sent them.
+    fn deliveries(hub: &mut Hub, until: Time) -> Vec<(usize, u8)> {
+        hub.handle_timeout(until);
+        std::iter::from_fn(|| hub.poll_transmit()).map(|(to, frame)| (to, frame[11])).collect()
+    }
+
+    fn seconds(seconds: u64) -> Time {
+        Time::ZERO + Duration::from_secs(seconds)
+    }
+}
