@@ -13,6 +13,7 @@ mod ours;
 mod random;
 mod scene;
 mod trial;
+mod wireless;
 
 use crate::claim::{Claim, Metric, Point, Table};
 use crate::figure::{Axis, Figure};
@@ -57,7 +58,7 @@ pub fn claims() -> Vec<Claim> {
     claims.extend(chain51::claims());
     claims.extend([motion::claim(), random::claim()]);
     claims.extend(dsdv::claims());
-    claims.extend([fair::claim(), ours::claim()]);
+    claims.extend([fair::claim(), ours::claim(), wireless::claim()]);
     claims
 }
 
