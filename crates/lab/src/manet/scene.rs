@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use proto::quantity::BitRate;
-use proto::routing::{aodv, dsdv, olsr};
+use proto::routing::{aodv, dsdv};
 use proto::time::Time;
 use proto::{hbh, nc, tcp as protocol};
 use sim::app::transfer;
@@ -37,8 +37,6 @@ const SEGMENT: f64 = 1_460.0;
 const PORT: u16 = 9;
 /// The network of the radios.
 const MANET: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 128, 0, 0), 16);
-/// All that is reached through the gateway.
-const ALL: (Ipv4Addr, u8) = (Ipv4Addr::UNSPECIFIED, 0);
 
 fn prefix((address, bits): (Ipv4Addr, u8)) -> Prefix {
     Prefix::new(address.into(), bits).expect("an address has 32 bits")
@@ -135,10 +133,6 @@ impl Scene {
                 }
                 Routing::Dsdv => {
                     RoutingProtocol::Dsdv(dsdv::Config { is_gateway, ..dsdv::Config::default() })
-                }
-                Routing::Olsr => {
-                    let attached = if is_gateway { vec![prefix(ALL)] } else { Vec::new() };
-                    RoutingProtocol::Olsr(olsr::Config { attached, ..olsr::Config::default() })
                 }
                 Routing::Ideal => continue,
             };

@@ -65,7 +65,6 @@ pub(super) enum Routing {
     /// AODV with link-layer feedback, and half tunnels to the gateway.
     Aodv,
     Dsdv,
-    Olsr,
     /// Shortest paths that are known at once.
     Ideal,
 }
@@ -151,7 +150,6 @@ impl Routing {
         match self {
             Self::Aodv => "AODV",
             Self::Dsdv => "DSDV",
-            Self::Olsr => "OLSR",
             Self::Ideal => "shortest paths, known at once",
         }
     }

@@ -59,7 +59,7 @@ fn what_the_link_layer_gave_up_is_no_loss_of_the_link() {
             peer.handle_timeout(node.now);
             while let Some(packet) = node.send() {
                 was_patient = is_patient_packet(&packet);
-                if node.sent % 10 != 0 {
+                if !node.sent.is_multiple_of(10) {
                     peer.handle_message(node.now, Peer(1), &packet);
                 } else if is_told {
                     node.relay.handle_unsent(node.now, Peer(1), &packet);
