@@ -3,7 +3,7 @@
 use std::alloc::System;
 use std::time::Duration;
 
-use sim::bench::manet::Scenario;
+use sim::bench::manet::{Routes, Scenario};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -15,7 +15,7 @@ fn frames_allocate_nothing_in_steady_state() {
     let scenario = Scenario {
         nodes: 20,
         side: 500.0,
-        routes_every: Duration::from_secs(10_000),
+        routes: Routes::Shortest(Duration::from_secs(10_000)),
         ..Scenario::default()
     };
     let mut bench = scenario.build(1);

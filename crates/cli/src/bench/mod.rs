@@ -5,6 +5,7 @@ mod codec;
 mod gateways;
 mod hbh;
 mod hfpep;
+mod manet;
 mod namespaces;
 mod ns3;
 mod path;
@@ -23,13 +24,13 @@ use crate::failure::misuse;
 /// Measure how fast Trackway runs on this machine.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  trackway bench codec\n  trackway bench hbh\n  trackway bench hfpep\n  trackway bench path --quick\n  trackway bench sim\n  trackway bench split\n  trackway bench tunnel\n  trackway bench sim --ns3 './chain --loss=0.1 \
+    after_help = "Examples:\n  trackway bench codec\n  trackway bench hbh\n  trackway bench hfpep\n  trackway bench manet\n  trackway bench path --quick\n  trackway bench sim\n  trackway bench split\n  trackway bench tunnel\n  trackway bench sim --ns3 './chain --loss=0.1 \
                   --mss=536'"
 )]
 pub(crate) struct Args {
     /// What to measure: `codec`, the arithmetic of the coded tunnel; `hbh`, a hop of the gateway
-    /// (needs root); `hfpep`, TCP over STANAG 5066 without radios (needs root); `path`, the tunnel on a
-    /// long lossy link (needs root); `sim`, the simulator; `split`, the TCP splitter between two gateways
+    /// (needs root); `hfpep`, TCP over STANAG 5066 without radios (needs root); `manet`, radios in the
+    /// simulator; `path`, the tunnel on a long lossy link (needs root); `sim`, the simulator; `split`, the TCP splitter between two gateways
     /// (needs root); `tunnel`, the tunnel on a clean cable (needs root).
     name: String,
 
@@ -38,7 +39,8 @@ pub(crate) struct Args {
     wireguard_go: Option<PathBuf>,
 
     /// For `sim`: run this program for ns-3 too, and compare with the chain. The last line that it
-    /// prints is a JSON object with packets_per_cpu_s and events_per_cpu_s.
+    /// prints is a JSON object with packets_per_cpu_s and events_per_cpu_s. For `manet`: the program
+    /// of scripts/ns3.
     #[arg(long, value_name = "COMMAND")]
     ns3: Option<String>,
 
@@ -75,13 +77,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         "codec" => codec::run(|case| if json { print_json(&case) } else { print_rate(&case) })?,
         "hbh" => hbh::run(&hbh, print)?,
         "hfpep" => hfpep::run(&hfpep, print)?,
+        "manet" => manet::run(ns3.as_deref(), print)?,
         "path" => path::run(path, json)?,
         "sim" => sim::run(ns3.as_deref(), print)?,
         "split" => split::run(print)?,
         "tunnel" => tunnel::run(wireguard_go.as_deref(), print)?,
         _ => {
             return Err(misuse(format!(
-                "no benchmark is called '{name}': there are codec, hbh, hfpep, path, sim, split and tunnel"
+                "no benchmark is called '{name}': there are codec, hbh, hfpep, manet, path, sim, split and tunnel"
             )));
         }
     }

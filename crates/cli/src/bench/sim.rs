@@ -105,6 +105,7 @@ fn time(scenario: Scenario) -> anyhow::Result<Timed> {
     Ok(done)
 }
 
-fn cpu_time() -> nix::Result<Duration> {
+/// CPU time of this thread so far.
+pub(super) fn cpu_time() -> nix::Result<Duration> {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from)
 }

@@ -3,12 +3,12 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use proto::parameter::{Kind, Parameter, Table, Value};
+use proto::parameter::{Kind, Parameter, Table, Value, named, names, word};
 use proto::quantity::Span;
 use proto::time::Time;
 use settings::{Complaint, Entry, Section};
 use sim::channel::{self, Loss, Outages};
-use sim::{InterfaceConfig, LinkConfig};
+use sim::{InterfaceConfig, LinkConfig, QueueDiscipline};
 
 /// One direction of a link, and the interface that sends into it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -116,9 +116,33 @@ pub static INTERFACE: Table<InterfaceConfig> = Table {
             |it| it.hop_backlog.into(),
             |it, to| it.hop_backlog = to.count(),
         ),
+        Parameter::new(
+            "queue-discipline",
+            Kind::Word(&names(&DISCIPLINES)),
+            "Which packet leaves first: the one that came first, messages of routing protocols, or \
+             behind these one flow after the other. Radios below a routing protocol have \
+             `routing-first` unless they say otherwise.",
+            |it| word(&DISCIPLINES, &it.queue_discipline),
+            |it, to| it.queue_discipline = named(&DISCIPLINES, to.text()).unwrap_or_default(),
+        ),
+        Parameter::new(
+            "thin-acks",
+            Kind::Flag,
+            "Whether a TCP acknowledgement takes the place of an older one of its connection that waits.",
+            |it| it.thins_acks.into(),
+            |it, to| it.thins_acks = to.flag(),
+        ),
     ],
     rules: &[],
 };
+
+/// What files call the disciplines. Of flows in turns, each sends a packet of Ethernet's length or more
+/// short ones.
+const DISCIPLINES: [(&str, QueueDiscipline); 3] = [
+    ("drop-tail", QueueDiscipline::DropTail),
+    ("routing-first", QueueDiscipline::RoutingFirst),
+    ("fair", QueueDiscipline::Fair { quantum: 1_500 }),
+];
 
 const DAY: Duration = Duration::from_secs(86_400);
 

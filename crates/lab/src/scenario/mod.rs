@@ -16,8 +16,10 @@ mod plan;
 mod radio;
 mod reader;
 mod report;
+mod routing;
 #[cfg(test)]
 mod tests;
+mod traffic;
 mod watched;
 mod writer;
 
@@ -27,12 +29,14 @@ pub use hf::{FrequencyReport, HfReport};
 pub use motion::Movement;
 pub use network::Built;
 pub use plan::{
-    Flow, Link, Node, Plan, Route, Routing, Stream, Target, TcpncTunnel, Transfer, Tunnel,
+    Flow, Link, Node, Plan, Radio, Route, Routing, Station, Stream, Target, TcpncTunnel, Transfer,
+    Tunnel,
 };
-pub use radio::{Radio, RadioReport, Station, StationReport};
+pub use radio::{RadioReport, StationReport};
 pub use report::{
     FlowReport, HopReport, LinkReport, NodeReport, Report, StreamReport, TransferReport,
 };
+pub use routing::RoutingReport;
 pub use settings::Complaint;
 use settings::Source;
 

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use proto::time::Time;
 use proto::{hbh, nc, tcp, tcpnc};
-use sim::{InterfaceConfig, LinkConfig, Prefix, TcpncTunnelConfig};
+use sim::channel::Outages;
+use sim::service::routing::RoutingProtocol;
+use sim::{InterfaceConfig, LinkConfig, Prefix, TcpncTunnelConfig, radio};
 
 use super::hf::Frequency;
 use super::motion::Movement;
-use super::radio::Radio;
 
 /// How long a scenario runs at most if it does not say.
 pub(super) const DURATION: Duration = Duration::from_mins(10);
@@ -80,6 +81,8 @@ pub struct Node {
     pub tcpnc: Option<tcpnc::Config>,
     /// Where it is, and how it moves.
     pub motion: Option<Movement>,
+    /// Whether its routing protocol brings the nodes of a MANET to what is behind its links.
+    pub is_gateway: bool,
 }
 
 /// A link between two nodes.
@@ -91,6 +94,28 @@ pub struct Link {
     pub config: LinkConfig,
     /// Whether its ends notice when both directions are down.
     pub is_noticed: bool,
+}
+
+/// A radio channel.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Radio {
+    /// What a report calls it; unless given, it is numbered.
+    pub name: Option<String>,
+    /// What it is like.
+    pub config: radio::Config,
+    /// The interfaces of its stations.
+    pub interface: InterfaceConfig,
+    /// The stations. Their nodes have a motion.
+    pub stations: Vec<Station>,
+}
+
+/// A radio of a node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Station {
+    /// The node.
+    pub node: usize,
+    /// When it is switched off.
+    pub off: Outages,
 }
 
 /// A route that a node gets or loses.
@@ -189,12 +214,14 @@ pub struct Stream {
 }
 
 /// Who makes the routes that are not given.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Routing {
     /// Shortest paths, found anew when a link goes down or up, a radio off or on, and while nodes move.
     Follow,
     /// Nobody.
     None,
+    /// A routing protocol on all radios. What it says of gateways holds for [those](Node::is_gateway).
+    Protocol(Box<RoutingProtocol>),
     /// Shortest paths, found once.
     #[default]
     Shortest,

@@ -11,34 +11,12 @@ use settings::{Complaint, Section};
 use sim::channel::Outages;
 use sim::mobility::{Motion, statistics};
 use sim::radio::{self, StationId};
-use sim::{Change, InterfaceConfig, NodeId, PortId, RadioId, World};
+use sim::{Change, InterfaceConfig, NodeId, PortId, QueueDiscipline, RadioId, World};
 
 use super::link::{self, INTERFACE};
 use super::motion::{Movement, Traces};
 use super::names::Reader;
-use super::plan::{Node, Plan};
-
-/// A radio channel.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Radio {
-    /// What a report calls it; unless given, it is numbered.
-    pub name: Option<String>,
-    /// What it is like.
-    pub config: radio::Config,
-    /// The interfaces of its stations.
-    pub interface: InterfaceConfig,
-    /// The stations. Their nodes have a motion.
-    pub stations: Vec<Station>,
-}
-
-/// A radio of a node.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Station {
-    /// The node.
-    pub node: usize,
-    /// When it is switched off.
-    pub off: Outages,
-}
+use super::plan::{Node, Plan, Radio, Routing, Station};
 
 /// What happened on a radio channel.
 #[derive(Clone, Debug, Serialize)]
@@ -83,18 +61,22 @@ const MAX_STATIONS: usize = 1_000;
 
 impl Reader<'_> {
     /// The channels, and the nodes that are on them.
-    pub(super) fn radios(&mut self, root: &Section<'_>) -> Result<Vec<Radio>, Complaint> {
+    pub(super) fn radios(
+        &mut self,
+        root: &Section<'_>,
+        routing: &Routing,
+    ) -> Result<Vec<Radio>, Complaint> {
         let mut radios = Vec::new();
         for section in root.sections("radio")? {
-            let radio = self.radio(&section)?;
+            let radio = self.radio(&section, routing)?;
             self.linked.extend(radio.stations.iter().map(|station| station.node));
             radios.push(radio);
         }
         Ok(radios)
     }
 
-    fn radio(&self, section: &Section<'_>) -> Result<Radio, Complaint> {
-        let mut radio = Radio::default();
+    fn radio(&self, section: &Section<'_>, routing: &Routing) -> Result<Radio, Complaint> {
+        let mut radio = Radio::usual(routing);
         let name = section.get("name")?.map(|name| name.text()).transpose()?;
         radio.name = name.map(str::to_owned);
         section.apply(&radio::PARAMETERS, &mut radio.config)?;
@@ -178,6 +160,16 @@ impl Reader<'_> {
 }
 
 impl Radio {
+    /// A channel without stations, as files need not describe it: messages of a routing protocol do not
+    /// wait behind packets, as in ns-2.
+    pub(super) fn usual(routing: &Routing) -> Self {
+        let mut interface = InterfaceConfig::default();
+        if matches!(routing, Routing::Protocol(_)) {
+            interface.queue_discipline = QueueDiscipline::RoutingFirst;
+        }
+        Self { interface, ..Self::default() }
+    }
+
     /// Builds it; `motions` are those of the nodes.
     pub(super) fn build(
         &self,
@@ -226,6 +218,7 @@ impl Radio {
     pub(super) fn write(
         &self,
         f: &mut Formatter<'_>,
+        routing: &Routing,
         name: impl Fn(usize) -> String,
     ) -> fmt::Result {
         let stations: Vec<String> = self.stations.iter().map(|it| name(it.node)).collect();
@@ -233,7 +226,7 @@ impl Radio {
         if let Some(name) = &self.name {
             writeln!(f, "name = {name:?}")?;
         }
-        let usual = Self::default();
+        let usual = Self::usual(routing);
         let radio = radio::PARAMETERS.differences(&usual.config, &self.config);
         let interface = INTERFACE.differences(&usual.interface, &self.interface);
         for (name, value) in radio.into_iter().chain(interface) {

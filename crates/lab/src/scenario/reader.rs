@@ -17,10 +17,10 @@ use super::link;
 use super::motion::Traces;
 use super::names::Reader;
 use super::plan::{
-    DURATION, FOLLOW_EVERY, Flow, Link, Node, Plan, Route, Routing, Stream, Target, TcpncTunnel,
+    DURATION, FOLLOW_EVERY, Flow, Link, Node, Plan, Radio, Route, Stream, Target, TcpncTunnel,
     Transfer, Tunnel,
 };
-use super::radio::Radio;
+use super::routing;
 
 /// What a file may have of each list.
 const MOST: [(&str, usize); 9] = [
@@ -38,8 +38,6 @@ const MOST: [(&str, usize); 9] = [
 const MAX_DSCP: u64 = 63;
 /// The first port of flows that do not say theirs.
 const FIRST_PORT: u16 = 5_001;
-pub(super) const ROUTINGS: [(&str, Routing); 3] =
-    [("shortest", Routing::Shortest), ("follow", Routing::Follow), ("none", Routing::None)];
 
 /// Reads a whole file.
 pub(super) fn read(source: &Source, folder: &Path) -> Result<Plan, Complaint> {
@@ -54,7 +52,8 @@ pub(super) fn read(source: &Source, folder: &Path) -> Result<Plan, Complaint> {
     let mut reader = Reader::new(&root)?;
     let defaults = root.section("defaults")?;
     let links = reader.links(&root, defaults.as_ref())?;
-    let mut radios = reader.radios(&root)?;
+    let routing = routing::read(&root)?;
+    let mut radios = reader.radios(&root, &routing)?;
     for frequency in root.sections("hf")? {
         for name in frequency.needed("stations")?.list()? {
             let node = reader.node(&name)?;
@@ -62,6 +61,7 @@ pub(super) fn read(source: &Source, folder: &Path) -> Result<Plan, Complaint> {
         }
     }
     let mut nodes = reader.nodes(&root)?;
+    reader.gateways(&root, &mut nodes, (&radios, &routing))?;
     let duration = duration(&root)?;
     reader.motions(&root, &mut nodes, &mut radios, &mut Traces::new(folder, duration))?;
     let routes = root.sections("route")?;
@@ -95,10 +95,7 @@ pub(super) fn read(source: &Source, folder: &Path) -> Result<Plan, Complaint> {
     let plan = Plan {
         duration,
         seed: seed(&root)?,
-        routing: match root.get("routing")? {
-            Some(routing) => routing.word(&ROUTINGS)?,
-            None => Routing::default(),
-        },
+        routing,
         follow_every: follow_every(&root)?,
         nodes,
         links,

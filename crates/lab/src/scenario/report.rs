@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::hf::{FrequencyReport, HfReport};
 use super::radio::RadioReport;
+use super::routing::RoutingReport;
 use proto::time::Time;
 use serde::Serialize;
 use sim::app::{ping, stream, transfer};
@@ -136,6 +137,9 @@ pub struct NodeReport {
     /// Its HBH, if it runs that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hbh: Option<HopReport>,
+    /// Its routing protocol, if it runs one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub routing: Option<RoutingReport>,
     /// The ends of tunnels that it has.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tunnels: Vec<TunnelReport>,
@@ -324,6 +328,7 @@ impl NodeReport {
             no_route: node.counters.no_route,
             too_big: node.counters.too_big,
             hbh: world.services::<Hbh>(node.node).next().map(HopReport::new),
+            routing: RoutingReport::new(world, node.node),
             tunnels: world.services::<Tunnel>(node.node).map(TunnelReport::new).collect(),
         }
     }
@@ -359,6 +364,11 @@ impl fmt::Display for Report {
         section(f, "Links", &LINK_HEAD, self.links.iter().map(LinkReport::row))?;
         let hops = self.nodes.iter().filter_map(NodeReport::row);
         section(f, "HBH", &HOP_HEAD, hops)?;
+        let routers = || self.nodes.iter().filter_map(|it| Some((&*it.name, it.routing.as_ref()?)));
+        let rows = routers().map(|(node, it)| it.row(node));
+        section(f, "Routing", &RoutingReport::HEAD, rows)?;
+        let counters = RoutingReport::totals(routers().map(|(_, it)| it));
+        section(f, "Routing, all nodes", &["counter", "count"], counters)?;
         let ends = self.nodes.iter().flat_map(NodeReport::tunnel_rows);
         section(f, "Tunnels", &TUNNEL_HEAD, ends)
     }

@@ -11,7 +11,7 @@ use proto::{hbh, nc, tcp, tcpnc};
 use super::hf::Frequency;
 use super::link::{self, Direction};
 use super::plan::{DURATION, FOLLOW_EVERY, Flow, Plan, Target, TcpncTunnel};
-use super::reader::ROUTINGS;
+use super::routing;
 
 impl Plan {
     /// The file that reads back to this plan.
@@ -40,18 +40,14 @@ impl Display for File<'_> {
             Ok(seed) => writeln!(f, "seed = {seed}")?,
             Err(_) => writeln!(f, "seed = \"{seed}\"")?,
         }
-        if let Some((name, _)) = ROUTINGS.iter().find(|(_, it)| it == routing)
-            && *routing != super::plan::Routing::default()
-        {
-            writeln!(f, "routing = {name:?}")?;
-        }
+        routing::write(f, routing, self.0.radios.len())?;
         if *follow_every != FOLLOW_EVERY {
             writeln!(f, "follow-every = {}", Value::from(*follow_every))?;
         }
         self.nodes(f)?;
         self.links(f)?;
         for radio in &self.0.radios {
-            radio.write(f, |node| self.name(node))?;
+            radio.write(f, routing, |node| self.name(node))?;
         }
         self.routes(f)?;
         self.tunnels(f)?;
@@ -83,7 +79,8 @@ impl File<'_> {
         }
         for node in nodes {
             let own = (node.hbh.filter(|_| !hbh), node.tcpnc.filter(|_| !layer));
-            if node.addresses.is_empty() && own == (None, None) && node.motion.is_none() {
+            let is_plain = node.motion.is_none() && !node.is_gateway;
+            if node.addresses.is_empty() && own == (None, None) && is_plain {
                 continue;
             }
             writeln!(f, "\n[node.{:?}]", node.name)?;
@@ -91,6 +88,9 @@ impl File<'_> {
                 let addresses: Vec<String> =
                     node.addresses.iter().map(|it| format!("\"{it}\"")).collect();
                 writeln!(f, "addresses = [{}]", addresses.join(", "))?;
+            }
+            if node.is_gateway {
+                writeln!(f, "gateway = true")?;
             }
             if let Some(motion) = &node.motion {
                 motion.write(f)?;

@@ -139,7 +139,7 @@ impl Relay {
     }
 
     /// How long an acknowledgement to a peer may wait.
-    fn patience(&self, peer: Peer, is_patient: bool) -> Duration {
+    pub(super) fn patience(&self, peer: Peer, is_patient: bool) -> Duration {
         let round_trip = self.peers.get(&peer).and_then(|state| state.rtt.known(is_patient));
         self.config.patience(round_trip, is_patient)
     }

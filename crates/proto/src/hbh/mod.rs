@@ -35,6 +35,7 @@ pub mod stats;
 #[cfg(test)]
 mod tests;
 mod transmit;
+mod unsent;
 mod upkeep;
 mod window;
 pub mod wire;

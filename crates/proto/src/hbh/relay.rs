@@ -46,7 +46,8 @@ pub(super) enum Timer {
 ///
 /// - Facts in: [`add_peer`](Self::add_peer), [`remove_peer`](Self::remove_peer) and
 ///   [`reroute`](Self::reroute) for what routing knows; `handle_packet`, `handle_message`,
-///   [`handle_link_report`](Self::handle_link_report).
+///   [`handle_link_report`](Self::handle_link_report) and [`handle_unsent`](Self::handle_unsent) from drivers
+///   that know.
 /// - Decisions out: `poll_restored` and [`poll_event`](Self::poll_event) after each of these and after
 ///   timeouts, then [`poll_transmit`](Self::poll_transmit) for each link that has room.
 /// - Time: [`next_timeout`](Self::next_timeout) and [`handle_timeout`](Self::handle_timeout).

@@ -1,17 +1,19 @@
-//! Mobile nodes on one radio channel, and TCP between them that never ends.
+//! Mobile nodes on one radio channel, and flows between them that never end.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use proto::rng::Rng;
+use proto::routing::aodv;
 use proto::tcp;
 use proto::time::Time;
 
 use super::{Work, work};
-use crate::app::transfer;
+use crate::app::{stream, transfer};
 use crate::ids::{NodeId, PortId, RadioId};
 use crate::mobility::{Motion, Position};
-use crate::node::InterfaceConfig;
+use crate::node::service::routing::{RoutingConfig, RoutingProtocol};
+use crate::node::{InterfaceConfig, QueueDiscipline};
 use crate::radio;
 use crate::world::{Change, World};
 
@@ -24,14 +26,34 @@ pub struct Scenario {
     pub side: f64,
     /// Metres a second: from this to twenty times this, uniformly; 0 for nodes at rest.
     pub least_speed: f64,
-    /// TCP connections without end: from node `2 f` to node `2 f + 1`.
+    /// Flows of this kind.
     pub flows: usize,
+    /// What flows are, and between whom.
+    pub load: Load,
     /// Nodes that stand so far away that nobody hears them.
     pub far_nodes: usize,
-    /// How often routes are made anew, along the fewest hops.
-    pub routes_every: Duration,
+    /// Where routes come from.
+    pub routes: Routes,
     /// How long the nodes move; the network stands still after that.
     pub span: Duration,
+}
+
+/// What a flow is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Load {
+    /// A TCP connection without end: flow `f` from node `2 f` to node `2 f + 1`.
+    Tcp,
+    /// Datagrams of 1,460 octets with an interval between them: flow `f` from node `f + 1` to the first.
+    Datagrams(Duration),
+}
+
+/// Where routes come from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Routes {
+    /// They are made anew after each such time, along the fewest hops.
+    Shortest(Duration),
+    /// Nodes run AODV with link-layer feedback, and send its messages first.
+    Aodv,
 }
 
 impl Default for Scenario {
@@ -42,8 +64,9 @@ impl Default for Scenario {
             side: 1_200.0,
             least_speed: 1.0,
             flows: 2,
+            load: Load::Tcp,
             far_nodes: 0,
-            routes_every: Duration::from_secs(1),
+            routes: Routes::Shortest(Duration::from_secs(1)),
             span: Duration::from_secs(900),
         }
     }
@@ -67,7 +90,7 @@ pub struct Done {
     pub frames: u64,
     /// Stations that frames reached, all together: what the medium had to look at.
     pub listeners: u64,
-    /// Octets that TCP brought to its applications.
+    /// Octets that came to applications.
     pub octets: u64,
 }
 
@@ -75,10 +98,14 @@ impl Scenario {
     /// The network, ready to run.
     ///
     /// # Panics
-    /// When it has more flows than pairs of nodes.
+    /// When it has more flows than nodes that send them.
     #[must_use]
     pub fn build(&self, seed: u64) -> Bench {
-        assert!(2 * self.flows <= self.nodes, "each flow has two nodes of its own");
+        let pairs = match self.load {
+            Load::Tcp => self.nodes / 2,
+            Load::Datagrams(_) => self.nodes.saturating_sub(1),
+        };
+        assert!(self.flows <= pairs, "each flow has a node of its own");
         let mut world = World::new(seed);
         let radio = world.add_radio(radio::Config::default());
         let mut rng = world.stream("motion");
@@ -86,24 +113,52 @@ impl Scenario {
         for index in 0..self.nodes {
             let node = world.add_node(&format!("n{index}"));
             let motion = self.motion(&mut rng);
-            world.add_radio_station(radio, node, motion, InterfaceConfig::default());
+            world.add_radio_station(radio, node, motion, self.interface());
             nodes.push(node);
         }
         for index in 0..self.far_nodes {
             let node = world.add_node(&format!("far{index}"));
             let away = 100.0 * self.side + 1_000.0 * index as f64;
             let motion = Motion::at_rest(Position::new(away, away));
-            world.add_radio_station(radio, node, motion, InterfaceConfig::default());
+            world.add_radio_station(radio, node, motion, self.interface());
         }
-        world.auto_routes();
-        let mut next = Time::ZERO + self.routes_every;
-        while self.least_speed > 0.0 && next <= Time::ZERO + self.span {
-            world.at(next, Change::AutoRoutes);
-            next += self.routes_every;
-        }
-        let pairs = nodes.chunks_exact(2).take(self.flows);
-        let sinks = pairs.map(|pair| add_flow(&mut world, pair[0], pair[1])).collect();
+        self.start_routing(&mut world, &nodes);
+        let sinks = (0..self.flows).map(|flow| match self.load {
+            Load::Tcp => add_transfer(&mut world, nodes[2 * flow], nodes[2 * flow + 1]),
+            Load::Datagrams(interval) => {
+                let port = 9 + u16::try_from(flow).unwrap_or_default();
+                add_stream(&mut world, (nodes[flow + 1], nodes[0]), port, interval)
+            }
+        });
+        let sinks = sinks.collect();
         Bench { world, radio, sinks }
+    }
+
+    fn interface(&self) -> InterfaceConfig {
+        let queue_discipline = match self.routes {
+            Routes::Shortest(_) => QueueDiscipline::DropTail,
+            Routes::Aodv => QueueDiscipline::RoutingFirst,
+        };
+        InterfaceConfig { queue_discipline, ..InterfaceConfig::default() }
+    }
+
+    fn start_routing(&self, world: &mut World, nodes: &[NodeId]) {
+        match self.routes {
+            Routes::Shortest(every) => {
+                world.auto_routes();
+                let mut next = Time::ZERO + every;
+                while self.least_speed > 0.0 && next <= Time::ZERO + self.span {
+                    world.at(next, Change::AutoRoutes);
+                    next += every;
+                }
+            }
+            Routes::Aodv => {
+                let aodv = RoutingProtocol::Aodv(aodv::Config::link_layer_feedback());
+                for node in nodes {
+                    world.enable_routing(*node, &RoutingConfig::new(aodv.clone()), &[]);
+                }
+            }
+        }
     }
 
     /// Straight legs between random places in the square, with 5 s of rest behind each.
@@ -156,7 +211,11 @@ impl Bench {
         let medium = self.world.radio_medium(self.radio);
         let total = medium.total();
         let (_, listeners) = medium.work();
-        let octets = |sink| self.world.transfer_sink(sink).map_or(0, |stats| stats.octets);
+        let datagrams = |sink| self.world.app(sink).map(stream::Sink::stats).map(|it| it.octets);
+        let octets = |sink| match self.world.transfer_sink(sink) {
+            Some(stats) => stats.octets,
+            None => datagrams(sink).unwrap_or_default(),
+        };
         Done {
             work: work(&self.world),
             frames: total.rts + total.cts + total.acks + total.data + total.broadcasts,
@@ -167,7 +226,7 @@ impl Bench {
 }
 
 /// TCP as ns-2 has it in such studies: windows of 20 segments of 1,460 octets, each acknowledged.
-fn add_flow(world: &mut World, from: NodeId, to: NodeId) -> crate::ids::AppId {
+fn add_transfer(world: &mut World, from: NodeId, to: NodeId) -> crate::ids::AppId {
     let tcp = tcp::Config {
         receive_buffer: 20 * 1_460,
         offer: tcp::Offer { timestamps: false, window_scaling: false, ..tcp::Offer::default() },
@@ -184,4 +243,28 @@ fn add_flow(world: &mut World, from: NodeId, to: NodeId) -> crate::ids::AppId {
         to,
         transfer::Sink::new(transfer::SinkConfig { tcp, ..transfer::SinkConfig::new(9) }),
     )
+}
+
+/// Datagrams that begin after a second, each flow's a tenth after those of the one before.
+fn add_stream(
+    world: &mut World,
+    (from, to): (NodeId, NodeId),
+    port: u16,
+    interval: Duration,
+) -> crate::ids::AppId {
+    let destination = SocketAddr::new(world.address(to).expect("it has a radio"), port);
+    let start =
+        Time::ZERO + Duration::from_secs(1) + Duration::from_millis(100) * (u32::from(port) - 9);
+    let config = stream::SenderConfig {
+        port,
+        destination,
+        payload: 1_460,
+        interval,
+        start,
+        stop: None,
+        count: None,
+        dscp: 0,
+    };
+    world.add_app(from, stream::Sender::new(config));
+    world.add_app(to, stream::Sink::new(port))
 }

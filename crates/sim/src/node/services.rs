@@ -198,7 +198,8 @@ impl Node {
         })
     }
 
-    /// Offers a packet that could not be brought to a neighbour; false if no service has taken it.
+    /// Tells of a packet that could not be brought to a neighbour, and offers it; false if no service has
+    /// taken it.
     #[must_use]
     pub(super) fn offer_unsent(
         &mut self,
@@ -207,10 +208,15 @@ impl Node {
         to: LinkAddress,
         packet: PacketId,
     ) -> bool {
-        self.services.running.iter_mut().any(|running| {
-            // Who does not take it may still have learned from it.
+        let now = engine.now;
+        for running in &mut self.services.running {
             running.is_touched = true;
-            running.service.handle_unsent(engine, interface, to, packet)
+            running.service.handle_break(now, interface, to);
+        }
+        [true, false].into_iter().any(|has_frames| {
+            let running = self.services.running.iter_mut();
+            let mut asked = running.filter(|it| it.service.uses(interface) == has_frames);
+            asked.any(|it| it.service.handle_unsent(engine, interface, to, packet))
         })
     }
 

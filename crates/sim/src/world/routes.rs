@@ -1,5 +1,6 @@
 //! Shortest paths.
 
+use std::any::Any;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::net::IpAddr;
@@ -9,6 +10,7 @@ use proto::ip::Prefix;
 use super::World;
 use crate::ids::{NodeId, PortId};
 use crate::medium::LinkAddress;
+use crate::medium::wire::Wire;
 use crate::node::Route;
 
 /// Leaves room below for routes that are set by hand.
@@ -29,7 +31,25 @@ impl World {
     /// Of paths that cost the same it takes the one whose first link was made first. Earlier
     /// routes of this kind are replaced, those set by hand stay and win.
     pub fn auto_routes(&mut self) {
-        let edges: Vec<_> = (0..self.nodes.len()).map(|node| self.edges(node)).collect();
+        self.route_along(|_, _| true);
+    }
+
+    /// The same along links between two nodes alone, where a routing protocol finds what is on radios.
+    pub fn auto_routes_of_links(&mut self) {
+        self.route_along(|world, port| {
+            let medium: &dyn Any = world.engine.medium_of(port);
+            medium.is::<Wire>()
+        });
+    }
+
+    /// Shortest paths that leave nodes by such ports.
+    fn route_along(&mut self, takes: impl Fn(&Self, PortId) -> bool) {
+        let edges = |node| {
+            let mut edges = self.edges(node);
+            edges.retain(|edge: &Edge| takes(self, edge.near));
+            edges
+        };
+        let edges: Vec<_> = (0..self.nodes.len()).map(edges).collect();
         for origin in 0..self.nodes.len() {
             let firsts = first_hops(&edges, origin);
             let mut routes = Vec::new();

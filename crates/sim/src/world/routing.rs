@@ -13,7 +13,8 @@ use crate::route_log::{RouteLog, RouteRecord};
 
 impl World {
     /// Starts a routing protocol on a node: on these of its ports, or where there are none on all that
-    /// are not ends of a link. They should have their addresses.
+    /// are not ends of a link. They should have their addresses, and the node its links: what comes from these
+    /// waits for a route as if it were the node's own.
     ///
     /// What it finds goes before shortest paths, and after routes that are set by hand.
     pub fn enable_routing(&mut self, node: NodeId, config: &RoutingConfig, ports: &[PortId]) {
@@ -29,8 +30,13 @@ impl World {
         options: RoutingOptions,
         ports: &[PortId],
     ) {
-        let ports = if ports.is_empty() { self.shared_ports(node) } else { ports.to_vec() };
-        self.start(node, Routing::new(router, options, ports));
+        let ports = if ports.is_empty() { self.ports_of(node, false) } else { ports.to_vec() };
+        let outside = self.ports_of(node, true).into_iter().flat_map(|port| {
+            let neighbours = self.engine.medium_of(port).neighbours(self.engine.now, port);
+            neighbours.into_iter().map(|far| far.port)
+        });
+        let outside = outside.collect();
+        self.start(node, Routing::new(router, options, ports, outside));
     }
 
     /// The routes that the node's routing protocol has given, in the order of their prefixes.
@@ -72,13 +78,13 @@ impl World {
         self.services(node).next()
     }
 
-    /// The ports of a node on media that are no links between two.
-    fn shared_ports(&self, node: NodeId) -> Vec<PortId> {
+    /// The ports of a node on links between two, or on other media.
+    fn ports_of(&self, node: NodeId, on_links: bool) -> Vec<PortId> {
         let ports = self.nodes[node.index()].interfaces.iter().map(|interface| interface.port);
-        let is_shared = |port: &PortId| {
+        let is_such = |port: &PortId| {
             let medium: &dyn Any = self.engine.medium_of(*port);
-            !medium.is::<Wire>()
+            medium.is::<Wire>() == on_links
         };
-        ports.filter(is_shared).collect()
+        ports.filter(is_such).collect()
     }
 }

@@ -98,6 +98,10 @@ fn the_motion_waits_for_time_0_where_hbh_runs_before() {
 
     let udp = report.flows[0].udp.as_ref().expect("datagrams");
     assert!((130..=155).contains(&udp.received), "{report}");
+    let carried: Vec<u64> =
+        report.nodes.iter().filter_map(|node| Some(node.hbh.as_ref()?.packets)).collect();
+    // From a over the passer and b to the host. It takes a hello or two until the passer is known.
+    assert!(carried[..3].iter().all(|packets| *packets > 100), "{carried:?}: {report}");
 }
 
 #[test]

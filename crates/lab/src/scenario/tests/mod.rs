@@ -1,5 +1,6 @@
 mod hf;
 mod manet;
+mod routing;
 mod writing;
 
 use std::path::Path;

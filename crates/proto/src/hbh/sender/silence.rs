@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::super::config::{Config, PROBE_INTERVAL, Profile};
 use super::super::peer::{Learned, PeerState};
 use super::super::pool::Pool;
+use super::super::wire::{COPIES, Seq};
 use super::Sender;
 use super::flight::State;
 use crate::time::Time;
@@ -75,6 +76,27 @@ impl Sender {
             }
         }
         self.flight.slide();
+    }
+
+    /// The link layer gave this transmission up: it is lost.
+    pub(in crate::hbh) fn handle_unsent(
+        &mut self,
+        now: Time,
+        (seq, copy): (Seq, u8),
+        config: &Config,
+        pool: &mut Pool,
+    ) -> Learned {
+        let mut learned = Learned::default();
+        let Ok(index) = usize::try_from(seq.since(self.flight.base())) else { return learned };
+        let Some(slot) = self.flight.slots.get_mut(index) else { return learned };
+        // Another copy of it may arrive.
+        let is_last = slot.copies > 0 && (slot.copies - 1) % COPIES == copy;
+        if is_last && slot.flying_copies == 1 {
+            slot.retries = slot.retries.saturating_sub(1);
+            self.lose(now, index, config, pool, &mut learned);
+            self.flight.slide();
+        }
+        learned
     }
 
     /// How many packets are sent at once after a silence, to hear from the peer. When even these were

@@ -69,8 +69,7 @@ impl Medium {
         let station = signal.from as usize;
         let wait = now + self.timing.sifs + self.timing.answer + self.timing.patience;
         let phase = match signal.kind {
-            FrameKind::Ack | FrameKind::Cts => return,
-            FrameKind::Broadcast => return self.finish(station, true),
+            FrameKind::Ack | FrameKind::Broadcast | FrameKind::Cts => return,
             FrameKind::Data => Phase::AwaitAck,
             FrameKind::Rts => Phase::AwaitCts,
         };
@@ -294,7 +293,7 @@ impl Medium {
     }
 
     /// Is done with a frame; the next waits a back-off in any case.
-    fn finish(&mut self, station: usize, is_sent: bool) {
+    pub(super) fn finish(&mut self, station: usize, is_sent: bool) {
         let (ear, mac) = (&mut self.ears[station], &mut self.macs[station]);
         let Some(frame) = mac.frame.take() else { return };
         mac.phase = Phase::Idle;

@@ -49,7 +49,8 @@ pub enum Event {
         /// The sender's token for the packet.
         token: u32,
     },
-    /// The packet was acknowledged, or was broadcast; the station is ready for the next.
+    /// The packet was acknowledged, or was broadcast; the station is ready for the next. It comes
+    /// after all who received the packet.
     Sent {
         /// The station that sent it.
         station: StationId,

@@ -273,6 +273,10 @@ impl Medium {
             }
             self.settle(now, index);
         }
+        if !is_cut && signal.kind == FrameKind::Broadcast {
+            // Only now: its driver may let go of a packet that it is told to be sent.
+            self.finish(signal.from as usize, true);
+        }
         if self.is_observed {
             let it = transmission(&signal, [start, now], read, spoilt, is_received);
             self.events.insert(first, Event::Transmitted(it));

@@ -61,6 +61,8 @@ pub struct Counters {
     pub rerouted: u64,
     /// Packets taken back that found no other way.
     pub unrouted: u64,
+    /// HBH packets that the link layer could not bring to a neighbour.
+    pub unsent: u64,
 }
 
 /// An interface that HBH uses.
@@ -246,6 +248,29 @@ impl Service for Hbh {
                 Verdict::Malformed
             }
         }
+    }
+
+    /// What it sent itself comes back to it: it has the packets in there, and repeats them.
+    fn handle_unsent(
+        &mut self,
+        engine: &mut Engine,
+        interface: usize,
+        to: LinkAddress,
+        packet: PacketId,
+    ) -> bool {
+        let octets = engine.packets.get(packet);
+        let protocol = self.core.config().protocol;
+        if !Header::parse(octets).is_ok_and(|header| header.protocol == protocol) {
+            return false;
+        }
+        self.counters.unsent += 1;
+        if let LinkAddress::Port(port) = to
+            && let Some(peer) = self.neighbours.peer_at((interface, station(port)))
+        {
+            self.core.handle_unsent(engine.now, peer, octets);
+        }
+        engine.packets.remove(packet);
+        true
     }
 
     fn handle_interface(&mut self, now: Time, index: usize, attachment: &Attachment<'_>) {

@@ -69,8 +69,13 @@ pub trait Service: Any + Debug + Send {
         false
     }
 
-    /// Takes back a packet that an interface's medium could not bring to a neighbour (link-layer
-    /// feedback); false if it does not, and the node drops the packet. What it takes is its own.
+    /// Learns that an interface's medium could not bring a packet to a neighbour (link-layer feedback).
+    /// All services do, whichever takes the packet afterwards.
+    fn handle_break(&mut self, _now: Time, _interface: usize, _to: LinkAddress) {}
+
+    /// Takes back a packet that an interface's medium could not bring to a neighbour; false if it does
+    /// not, and the node drops the packet. What it takes is its own. Services that [use](Self::uses) the
+    /// interface are asked first: what comes back may be a frame of theirs.
     fn handle_unsent(
         &mut self,
         _engine: &mut Engine,
@@ -112,8 +117,8 @@ pub trait Service: Any + Debug + Send {
         None
     }
 
-    /// The next neighbour, on an interface, for whom nothing is to wait any more: what does is handed
-    /// to `handle_unsent`. Asked for after `poll_route`, until `None`.
+    /// The next neighbour, on an interface, for whom nothing is to wait any more: what does counts as
+    /// unsent. Asked for after `poll_route`, until `None`.
     fn poll_recall(&mut self) -> Option<(usize, LinkAddress)> {
         None
     }

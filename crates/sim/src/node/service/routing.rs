@@ -3,13 +3,13 @@
 //! ```text
 //!  Prerouting ─ UDP to its port ─▶ handle_message     poll_transmit ─▶ queue of the interface
 //!  Unrouted ─▶ handle_demand, own packets wait        poll_event ─▶ poll_route ─▶ forwarding table
-//!  handle_unsent ─▶ handle_break                                 └▶ those that waited go on
+//!  handle_break ─▶ handle_break                                  └▶ those that waited go on
 //!  Postrouting ─ route has a gateway ─▶ half tunnel ─▶ Input at the gateway ─▶ routed on
 //! ```
 
 mod config;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use proto::ip::icmp::Error;
@@ -43,6 +43,8 @@ pub struct Routing {
     interfaces: BTreeMap<usize, (Ipv4Addr, usize)>,
     /// All addresses of the node on its other interfaces, too.
     addresses: BTreeMap<usize, Vec<IpAddr>>,
+    /// Ports at the other ends of the node's links: what comes from there is not the network's.
+    outside: BTreeSet<PortId>,
     /// The neighbours that have sent messages, by their ports.
     names: BTreeMap<PortId, Neighbour>,
     waiting: Waiting<PacketId>,
@@ -59,10 +61,12 @@ impl Routing {
         router: Box<dyn Router>,
         options: RoutingOptions,
         ports: Vec<PortId>,
+        outside: BTreeSet<PortId>,
     ) -> Self {
         Self {
             router,
             ports,
+            outside,
             interfaces: BTreeMap::new(),
             addresses: BTreeMap::new(),
             names: BTreeMap::new(),
@@ -239,10 +243,11 @@ impl Routing {
         }
     }
 
+    /// Whether the node is the first of the network that has a packet.
     fn is_own(&self, header: &Header, origin: Origin) -> bool {
         match origin {
             Origin::Local => true,
-            Origin::Link(Some(_)) => false,
+            Origin::Link(Some(port)) => self.outside.contains(&port),
             // HBH gives back packets of the node itself, too.
             Origin::Link(None) => self.is_local(header.source),
         }
@@ -313,6 +318,16 @@ impl Service for Routing {
         }
     }
 
+    fn handle_break(&mut self, now: Time, interface: usize, to: LinkAddress) {
+        let neighbour = self.neighbour(to).filter(|it| it.interface == interface);
+        let Some(neighbour) = neighbour else { return };
+        self.counters.unsent += 1;
+        self.router.handle_break(now, neighbour);
+        if self.options.recalls_queue {
+            self.recalls.push_back((interface, to));
+        }
+    }
+
     fn handle_unsent(
         &mut self,
         engine: &mut Engine,
@@ -320,12 +335,8 @@ impl Service for Routing {
         to: LinkAddress,
         packet: PacketId,
     ) -> bool {
-        let neighbour = self.neighbour(to).filter(|it| it.interface == interface);
-        let Some(neighbour) = neighbour else { return false };
-        self.counters.unsent += 1;
-        self.router.handle_break(engine.now, neighbour);
-        if self.options.recalls_queue {
-            self.recalls.push_back((interface, to));
+        if self.neighbour(to).is_none_or(|it| it.interface != interface) {
+            return false;
         }
         let octets = engine.packets.get_mut(packet);
         let Ok(header) = Header::parse(octets) else { return false };

@@ -99,6 +99,27 @@ fn a_free_channel_is_taken_at_once_or_after_a_back_off() {
 }
 
 #[test]
+fn a_packet_is_told_to_be_sent_after_all_who_received_it() {
+    for to in [None, Some(StationId(1))] {
+        let mut medium = Medium::new(prompt(), 1);
+        for x in [0.0, 200.0, -200.0] {
+            medium.add_station(Motion::at_rest(Position::new(x, 0.0)));
+        }
+        assert!(medium.send(Time::ZERO, StationId(0), Frame { token: 7, octets: 100, to }));
+        let mut told = Vec::new();
+        while let Some(next) = medium.next_timeout() {
+            medium.handle_timeout(next);
+            told.extend(std::iter::from_fn(|| medium.poll_event()));
+        }
+
+        let is_last = matches!(told.pop(), Some(Event::Sent { station: StationId(0), .. }));
+        assert!(is_last, "{to:?}: {told:?}");
+        assert_eq!(told.len(), if to.is_some() { 1 } else { 2 });
+        assert!(told.iter().all(|event| matches!(event, Event::Received { token: 7, .. })));
+    }
+}
+
+#[test]
 fn a_broadcast_goes_once_at_the_basic_rate_without_rts_or_ack() {
     let mut net = Net::new(prompt(), &[(0.0, 0.0), (200.0, 0.0), (0.0, 250.0), (300.0, 0.0)]);
 

@@ -26,7 +26,7 @@ pub struct RoutingOptions {
 }
 
 /// A routing protocol and its parameters.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum RoutingProtocol {
     /// AODV.
     Aodv(aodv::Config),

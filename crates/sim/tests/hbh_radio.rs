@@ -1,0 +1,143 @@
+//! HBH between radio stations, whoever finds the routes.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use proto::hbh::{self, Profile};
+use proto::routing::{aodv, olsr};
+use sim::app::transfer;
+use sim::mobility::{Motion, Position};
+use sim::service::hbh::Hbh;
+use sim::service::routing::{RoutingConfig, RoutingProtocol};
+use sim::{AppId, Change, Class, InterfaceConfig, NodeId, PortId, World, radio};
+
+/// Octets of a transfer.
+const LEN: u64 = 300_000;
+
+#[test]
+fn tcp_goes_hop_by_hop_over_radios_whoever_finds_the_routes() {
+    for protocol in protocols() {
+        let mut field = Field::row(3);
+        field.start(protocol.as_ref(), false);
+        let sink = field.transfer(0, 2);
+
+        field.run_for(30);
+
+        let what = format!("{protocol:?}");
+        let finished = field.world.transfer_sink(sink).map(|sink| sink.octets);
+        assert_eq!(finished, Some(LEN), "{what}");
+        for (node, peers) in field.nodes.iter().zip([1, 2, 1]) {
+            let Some(hbh) = field.world.services::<Hbh>(*node).next() else { panic!("{what}") };
+            assert_eq!(hbh.peers(), peers, "{what}");
+            assert_eq!(hbh.hellos().neighbours_down, 0, "{what}");
+        }
+        for (node, port) in field.nodes.iter().zip(&field.ports) {
+            let sent = field.world.port_counters(*port).sent;
+            let plain = sent[Class::Data].packets + sent[Class::Ack].packets;
+            let stats = field.hbh(*node);
+            assert!(plain > 0 && plain <= stats.sent.data_sent, "{what}: {plain} of {stats:?}");
+        }
+        assert_eq!(field.world.packets_under_way(), 0, "{what}");
+    }
+}
+
+#[test]
+fn routing_hears_of_a_break_under_hbh_and_what_hbh_has_goes_the_other_way() {
+    for is_hbh_first in [true, false] {
+        // The first reaches the last by either of the two between them.
+        let mut field = Field::new(&[(0.0, 0.0), (200.0, 100.0), (200.0, -100.0), (400.0, 0.0)]);
+        field.start(protocols()[1].as_ref(), is_hbh_first);
+        let sink = field.transfer(0, 3);
+        field.world.run_until(field.world.now() + Duration::from_secs(2));
+        let last = field.world.address(field.nodes[3]).unwrap();
+        let path = field.world.path(field.nodes[0], last).expect("a route");
+        let relay = field.nodes.iter().position(|node| *node == path[1]).unwrap();
+        let carried = field.world.transfer_sink(sink).map_or(0, |sink| sink.octets);
+        assert!(carried > 0 && carried < LEN, "{carried}");
+        field.world.at(field.world.now(), Change::RadioOff(field.ports[relay]));
+
+        field.run_for(30);
+
+        let what = format!("HBH first: {is_hbh_first}");
+        assert_eq!(field.world.transfer_sink(sink).map(|sink| sink.octets), Some(LEN), "{what}");
+        let routing = field.world.routing_counters(field.nodes[0]);
+        assert!(routing.unsent > 0, "{what}: {routing:?}");
+        assert_eq!(routing.rerouted, 0, "{what}: HBH's own frames are HBH's");
+        let report = field.world.report();
+        let hbh = report.nodes[0].services.iter().find(|service| service.service == "hbh").unwrap();
+        assert!(hbh.state["unsent"].as_u64() > Some(0), "{what}: {}", hbh.state);
+        assert!(hbh.state["rerouted"].as_u64() > Some(0), "{what}: {}", hbh.state);
+    }
+}
+
+/// None is for shortest paths.
+fn protocols() -> [Option<RoutingProtocol>; 3] {
+    [
+        None,
+        Some(RoutingProtocol::Aodv(aodv::Config::link_layer_feedback())),
+        Some(RoutingProtocol::Olsr(olsr::Config::default())),
+    ]
+}
+
+struct Field {
+    world: World,
+    nodes: Vec<NodeId>,
+    ports: Vec<PortId>,
+}
+
+impl Field {
+    /// Stations in a row, 200 m apart.
+    fn row(stations: u32) -> Self {
+        let places: Vec<_> = (0..stations).map(|n| (f64::from(n) * 200.0, 0.0)).collect();
+        Self::new(&places)
+    }
+
+    fn new(places: &[(f64, f64)]) -> Self {
+        let mut world = World::new(1);
+        let radio = world.add_radio(radio::Config::default());
+        let (mut nodes, mut ports) = (Vec::new(), Vec::new());
+        for (n, (x, y)) in places.iter().enumerate() {
+            let node = world.add_node(&format!("n{n}"));
+            let motion = Motion::at_rest(Position::new(*x, *y));
+            let interface = InterfaceConfig::default();
+            ports.push(world.add_radio_station(radio, node, motion, interface));
+            nodes.push(node);
+        }
+        Self { world, nodes, ports }
+    }
+
+    /// Starts HBH and what finds routes, and lets nodes meet.
+    fn start(&mut self, protocol: Option<&RoutingProtocol>, is_hbh_first: bool) {
+        for node in self.nodes.clone() {
+            for is_hbh in [is_hbh_first, !is_hbh_first] {
+                if is_hbh {
+                    self.world.enable_hbh(node, hbh::Config::new(Profile::Default));
+                } else if let Some(protocol) = protocol {
+                    self.world.enable_routing(node, &RoutingConfig::new(protocol.clone()), &[]);
+                }
+            }
+        }
+        if protocol.is_none() {
+            self.world.auto_routes();
+        }
+        self.world.meet();
+    }
+
+    fn transfer(&mut self, from: usize, to: usize) -> AppId {
+        let address = SocketAddr::new(self.world.address(self.nodes[to]).unwrap(), 9);
+        let config = transfer::SenderConfig {
+            start: self.world.now(),
+            ..transfer::SenderConfig::new(address, LEN)
+        };
+        self.world.add_app(self.nodes[from], transfer::Sender::new(config));
+        self.world.add_app(self.nodes[to], transfer::Sink::new(transfer::SinkConfig::new(9)))
+    }
+
+    fn run_for(&mut self, seconds: u64) {
+        self.world.run_until(self.world.now() + Duration::from_secs(seconds));
+    }
+
+    fn hbh(&self, node: NodeId) -> hbh::Stats {
+        self.world.services::<Hbh>(node).next().map(Hbh::stats).unwrap_or_default()
+    }
+}
