@@ -50,7 +50,11 @@ fn it_compares_and_leaves_nothing_behind() {
     assert!(by_proxies.octets < 2_000 && 2_000 < end_to_end.octets, "{printed}");
     assert!(by_proxies.octets.abs_diff(by_proxy.octets) < 200, "{printed}");
     assert!(!printed.contains("unfinished"), "{printed}");
-    for file in ["hf.svg", "a.pcapng", "b.pcapng"] {
+    // What moved away and came back: as many octets either way, and routes that changed.
+    for title in ["curl, 600 KB", "routes set, all nodes", "packets given up by radios"] {
+        assert!(row(title).contains(|letter: char| letter.is_ascii_digit()), "{title}: {printed}");
+    }
+    for file in ["hf.svg", "a.pcapng", "b.pcapng", "manet.html"] {
         let len = fs::metadata(demo.out.join(file)).map_or(0, |file| file.len());
         assert!(len > 1_000, "{file}: {len} octets");
     }
@@ -72,6 +76,8 @@ fn stopped_at_any_moment_it_leaves_nothing_behind() {
         ("nc", GATEWAYS, 1_000),
         ("hf", "HF radio", 500),
         ("hf", "HF radio", 4_000),
+        ("manet", "OLSR", 300),
+        ("manet", "OLSR", 9_000),
     ];
     for (number, (part, text, millis)) in moments.into_iter().enumerate() {
         let mut demo = Demo::start(&format!("stopped-{number}"), &[part]);

@@ -433,6 +433,10 @@ mod tests {
         let mut hub = hub(&[0.0, 200.0], 10);
         hub.handle_frame(Time::ZERO, 1, &[&frame(1, 0xff)]);
         hub.plan([(seconds(9), 1, true), (seconds(5), 1, false)]);
+        // One is on the air and two wait when it goes off.
+        for _ in 0..3 {
+            hub.handle_frame(seconds(5) - Duration::from_millis(1), 1, &[&frame(1, 0)]);
+        }
         deliveries(&mut hub, seconds(6));
         hub.handle_frame(seconds(6), 0, &[&frame(0, 1)]);
         hub.handle_frame(seconds(6), 1, &[&frame(1, 0)]);
@@ -442,7 +446,7 @@ mod tests {
         assert_eq!(while_off, []);
         assert_eq!(deliveries(&mut hub, seconds(11)), [(1, 0)]);
         let stats: Vec<Stats> = hub.stats().collect();
-        assert_eq!((stats[0].given_up, stats[1].off), (1, 1));
+        assert_eq!((stats[0].given_up, stats[1].off), (1, 4));
     }
 
     #[test]
