@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn what_stops_and_goes_varies() {
         let steady = samples(table, |_| 100);
-        let wild = samples(table, |now| if (now / 10.0) as u64 % 2 == 0 { 200 } else { 0 });
+        let wild = samples(table, |now| if (now / 20.0).fract() < 0.5 { 200 } else { 0 });
 
         assert!(get(&steady, VARIATION).unwrap() < 0.01);
         assert!(get(&wild, VARIATION).unwrap() > 0.5);
