@@ -23,12 +23,14 @@ pub(crate) fn configuration(input: &[u8]) {
     match gateway::Config::parse("x.toml", text) {
         Err(invalid) => expect_line(&invalid, text.len()),
         Ok(config) => {
-            let has_others =
-                config.tunnel.is_some() || config.ip_client.is_some() || config.s5066.is_some();
+            let has_others = config.tunnel.is_some()
+                || config.ip_client.is_some()
+                || config.s5066.is_some()
+                || config.routing.is_some();
             assert!(has_others || !config.interfaces.is_empty());
             assert!(config.hbh.clear <= config.hbh.congestion);
             assert!(config.hbh.congestion <= config.hbh.queue);
-            assert!(config.hello.hold >= config.hello.interval);
+            assert!(config.hello.hold >= config.hello.interval * 2);
         }
     }
 }
