@@ -7,7 +7,7 @@ use proto::ip::Header;
 use proto::time::Time;
 
 use crate::counters::Class;
-use crate::engine::PacketId;
+use crate::engine::packets::PacketId;
 use crate::ids::NodeId;
 
 /// A packet on its way over a medium.

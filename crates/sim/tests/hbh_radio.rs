@@ -124,7 +124,8 @@ impl Field {
     }
 
     fn transfer(&mut self, from: usize, to: usize) -> AppId {
-        let address = SocketAddr::new(self.world.address(self.nodes[to]).unwrap(), 9);
+        let address =
+            SocketAddr::new(self.world.address(self.nodes[to]).expect("it has a radio"), 9);
         let config = transfer::SenderConfig {
             start: self.world.now(),
             ..transfer::SenderConfig::new(address, LEN)

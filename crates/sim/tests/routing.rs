@@ -234,21 +234,24 @@ impl Field {
         for index in 0..count {
             let node = world.add_node(&format!("n{index}"));
             let port = world.attach(node, air, "radio", queue);
-            world.add_address(port, address(u8::try_from(index).unwrap()));
+            world.add_address(port, address(u8::try_from(index).expect("few nodes")));
             nodes.push(node);
             ports.push(port);
         }
         let field = Self { world, nodes, ports, links: heard };
         for (a, b) in links {
             let (a, b) = (field.ports[*a], field.ports[*b]);
-            field.links.lock().unwrap().extend([(a, b), (b, a)]);
+            field.links.lock().expect("nobody panics with it").extend([(a, b), (b, a)]);
         }
         field
     }
 
     fn cut(&self, a: usize, b: usize) {
         let (a, b) = (self.ports[a], self.ports[b]);
-        self.links.lock().unwrap().retain(|link| *link != (a, b) && *link != (b, a));
+        self.links
+            .lock()
+            .expect("nobody panics with it")
+            .retain(|link| *link != (a, b) && *link != (b, a));
     }
 
     /// A stream of so many datagrams, one a second from 100 s on.
@@ -323,7 +326,7 @@ struct Air {
 
 impl Air {
     fn reached(&self, from: PortId) -> Vec<PortId> {
-        let links = self.links.lock().unwrap();
+        let links = self.links.lock().expect("nobody panics with it");
         self.ports.iter().copied().filter(|to| links.contains(&(from, *to))).collect()
     }
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::encode::encode;
 use super::recording::Recording;
 use super::still::to_still_svg;
+use crate::figure::escape;
 
 const PAGE: &str = include_str!("player/page.html");
 const STYLE: &str = include_str!("player/player.css");
@@ -85,9 +86,4 @@ fn head(recording: &Recording) -> Value {
         },
         "routesMissing": recording.routes_missing,
     })
-}
-
-/// Safe as text and in attributes of HTML and SVG.
-pub(super) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

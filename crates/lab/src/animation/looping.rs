@@ -12,10 +12,10 @@ use proto::time::Time;
 use sim::mobility::Position;
 
 use super::frames::{Frame, Kind};
-use super::html::escape;
 use super::recording::Recording;
 use super::still::View;
 use super::ways::{Way, ways};
+use crate::figure::escape;
 
 /// The part of the run that is shown, in a loop of ten seconds.
 const SHOWN: Duration = Duration::from_secs(15);

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use proto::time::Time;
 use sim::mobility::Position;
 
-use super::html::escape;
 use super::recording::Recording;
+use crate::figure::escape;
 
 /// Octets of the picture's width and height, in pixels.
 const WIDTH: f64 = 1000.0;

@@ -24,6 +24,7 @@ use crate::stats::Estimate;
 pub use png::to_png;
 pub use scale::Scale;
 pub use svg::to_svg;
+pub(crate) use text::escape;
 
 /// A picture of some series over one axis.
 #[derive(Clone, Debug, PartialEq)]

@@ -59,7 +59,7 @@ fn thousands(digits: &str) -> String {
 }
 
 /// Text inside an element of XML.
-pub(super) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

@@ -3,6 +3,7 @@
 //!
 //! All look at runs of [`Trial`]s: the paper's 96 scenarios, and ours beside them.
 
+mod cell;
 mod chain5;
 mod chain51;
 mod dsdv;

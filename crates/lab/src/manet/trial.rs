@@ -1,10 +1,8 @@
 //! One scenario of the paper: a network, its traffic, a TCP, a routing protocol, and who carries the
 //! packets.
 
-use super::scene;
 use crate::claim::Line;
 use crate::figure::Ink;
-use crate::grid::{Cell, Place};
 
 /// A place of the grid: all of them together are the paper's 96 scenarios, and ours beside them.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -108,19 +106,8 @@ impl Trial {
 
     /// Whose motion and chance it shares: everything but TCP and who carries its packets, so that
     /// these are compared on the same ground.
-    fn draws(self) -> String {
+    pub(super) fn draws(self) -> String {
         format!("manet {:?} {:?}", self.network, self.traffic)
-    }
-}
-
-impl Place for Trial {
-    fn cell(&self) -> Cell {
-        let trial = *self;
-        let Self { network, traffic, tcp, routing, carrier } = trial;
-        let name = format!("manet {network:?} {traffic:?} {tcp:?} {routing:?} {carrier:?}");
-        Cell::new(name, move |seed| scene::run(trial, seed))
-            .with_draws_of(&trial.draws())
-            .at_most(super::RUNS)
     }
 }
 

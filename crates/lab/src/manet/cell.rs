@@ -1,0 +1,16 @@
+//! What is run for a trial.
+
+use super::scene;
+use super::trial::Trial;
+use crate::grid::{Cell, Place};
+
+impl Place for Trial {
+    fn cell(&self) -> Cell {
+        let trial = *self;
+        let Self { network, traffic, tcp, routing, carrier } = trial;
+        let name = format!("manet {network:?} {traffic:?} {tcp:?} {routing:?} {carrier:?}");
+        Cell::new(name, move |seed| scene::run(trial, seed))
+            .with_draws_of(&trial.draws())
+            .at_most(super::RUNS)
+    }
+}
