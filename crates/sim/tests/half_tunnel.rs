@@ -35,7 +35,7 @@ fn packets_wait_for_the_gateway_and_go_to_it_in_a_half_tunnel() {
     let first = world.port_counters(world.ends(links[0])[0]).sent[Class::Other];
     let second = world.port_counters(world.ends(links[1])[0]).sent[Class::Data];
     assert_eq!((first.octets, second.octets), (1_360, 1_280), "class of what is in a tunnel");
-    let notes = notes.lock().unwrap();
+    let notes = notes.lock().expect("nobody panics with it");
     assert!(notes.demands.iter().all(|demand| *demand == Demand { destination: HOST, from: None }));
     assert_eq!(notes.demands.len(), 3, "one for each packet that waited");
     let next = Neighbour { interface: 0, address: GATEWAY };
@@ -126,7 +126,12 @@ fn network(answer: Option<Route>, payload: usize, may_wait: bool) -> Network {
     let links =
         [(0, 1), (1, 2)].map(|(a, b)| world.connect(nodes[a], nodes[b], &LinkConfig::default()));
     let [_, at_host] = world.ends(links[1]);
-    world.add_route(at_host, "10.0.0.0/24".parse().unwrap(), Some([10, 0, 1, 1].into()), 1);
+    world.add_route(
+        at_host,
+        "10.0.0.0/24".parse().expect("a prefix"),
+        Some([10, 0, 1, 1].into()),
+        1,
+    );
     let notes = Arc::<Mutex<Notes>>::default();
     for (node, port) in nodes.into_iter().zip(world.ends(links[0])) {
         // The gateway itself finds nothing, and needs nothing.
@@ -181,15 +186,15 @@ impl Router for Script {
 
     fn handle_message(&mut self, _now: Time, arrival: &Arrival, payload: &[u8]) {
         assert_eq!(payload, b"hello");
-        self.notes.lock().unwrap().ttl = Some(arrival.ttl);
+        self.notes.lock().expect("nobody panics with it").ttl = Some(arrival.ttl);
     }
 
     fn handle_demand(&mut self, _now: Time, demand: &Demand) {
-        self.notes.lock().unwrap().demands.push(*demand);
+        self.notes.lock().expect("nobody panics with it").demands.push(*demand);
     }
 
     fn handle_passage(&mut self, _now: Time, passage: &Passage) {
-        self.notes.lock().unwrap().passages.push(*passage);
+        self.notes.lock().expect("nobody panics with it").passages.push(*passage);
     }
 
     fn handle_break(&mut self, _now: Time, _neighbour: Neighbour) {}

@@ -418,10 +418,10 @@ mod tests {
         for discipline in [QueueDiscipline::DropTail, QueueDiscipline::Fair { quantum: 100 }] {
             let mut queue = queue(discipline, 50, false);
             let ids: Vec<PacketId> = (0..6).map(|_| packets.add()).collect();
-            for (at, id) in (0..).zip(&ids) {
-                let waiting = Waiting { to: port(at % 2), ..waiting(*id, 10) };
+            for (at, id) in (0_u16..).zip(&ids) {
+                let waiting = Waiting { to: port(u32::from(at) % 2), ..waiting(*id, 10) };
                 assert!(matches!(
-                    queue.enqueue(waiting, &segment(at as u16 % 3, 0, 0x10, 1)),
+                    queue.enqueue(waiting, &segment(at % 3, 0, 0x10, 1)),
                     Queued::Taken
                 ));
             }
