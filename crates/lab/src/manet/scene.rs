@@ -9,9 +9,11 @@ use proto::time::Time;
 use proto::{hbh, nc, tcp as protocol};
 use sim::app::transfer;
 use sim::mobility::{Motion, Position, paper};
+use sim::radio::StationId;
 use sim::service::routing::{RoutingConfig, RoutingProtocol};
 use sim::{
-    AppId, InterfaceConfig, LinkConfig, NodeId, Prefix, QueueDiscipline, World, channel, radio,
+    AppId, InterfaceConfig, LinkConfig, NodeId, Prefix, QueueDiscipline, RadioId, World, channel,
+    radio,
 };
 
 use super::measure::{STEP, Samples};
@@ -27,8 +29,6 @@ const END: Duration = Duration::from_secs(880);
 /// Of two flows that overlap: when the first ends, and when the second starts.
 const FIRST_ENDS: Duration = Duration::from_secs(440);
 const SECOND_STARTS: Duration = Duration::from_secs(220);
-/// How often shortest paths are found anew where they are known at once.
-const REFRESH: u32 = 4;
 /// Points of a congestion window that are kept.
 const POINTS: usize = 1 << 14;
 /// Octets of a segment.
@@ -54,6 +54,7 @@ struct Flow {
 /// A network with its flows.
 struct Scene {
     world: World,
+    radio: RadioId,
     nodes: Vec<NodeId>,
     gateway: usize,
     host: NodeId,
@@ -66,12 +67,10 @@ pub(super) fn run(trial: Trial, seed: u64) -> Outcome {
     let mut scene = Scene::new(trial, seed);
     let (mut samples, mut both) = (Samples::default(), [Vec::new(), Vec::new()]);
     let mut now = Time::ZERO;
-    let mut step = 0_u32;
     while now < Time::ZERO + END {
         now += STEP;
-        step += 1;
         scene.world.run_until(now);
-        if trial.routing == Routing::Ideal && step.is_multiple_of(REFRESH) {
+        if trial.routing == Routing::Ideal && !scene.is_way_whole() {
             scene.world.auto_routes();
         }
         let octets: Vec<u64> = (0..scene.apps.len()).map(|flow| scene.octets(flow)).collect();
@@ -110,7 +109,7 @@ impl Scene {
         // The fixed host reaches the MANET through the gateway.
         world.route(host, prefix(MANET), nodes[gateway], 1);
         let flows = flows(trial.network, trial.traffic);
-        let mut scene = Self { world, nodes, gateway, host, flows, apps: Vec::new() };
+        let mut scene = Self { world, radio, nodes, gateway, host, flows, apps: Vec::new() };
         scene.start_routing(trial.routing);
         scene.start_carrier(trial);
         scene.start_flows(trial);
@@ -230,6 +229,20 @@ impl Scene {
         let end = self.address(Some(flow.to.unwrap_or(self.gateway)));
         let path = self.world.path(self.nodes[flow.from], end)?;
         Some(path.len() - 1)
+    }
+
+    /// Whether the first flow's way to its destination still consists of links that there are: like AODV,
+    /// ideal routing keeps a way until it breaks, and then takes a shortest one.
+    fn is_way_whole(&self) -> bool {
+        let flow = self.flows[0];
+        let end = self.address(Some(flow.to.unwrap_or(self.gateway)));
+        let Some(path) = self.world.path(self.nodes[flow.from], end) else { return false };
+        let radio = self.world.radio_medium(self.radio);
+        let station = |node: &NodeId| {
+            StationId(self.nodes.iter().position(|it| it == node).expect("only they have radios"))
+        };
+        let now = self.world.now();
+        path.windows(2).all(|pair| radio.are_neighbours(now, station(&pair[0]), station(&pair[1])))
     }
 
     fn outcome(&self, octets: &[Vec<u64>; 2]) -> Outcome {
