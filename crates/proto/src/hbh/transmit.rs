@@ -6,6 +6,7 @@ use super::peer::PeerState;
 use super::receiver::Receiver;
 use super::relay::Relay;
 use super::sender::Choice;
+use super::upkeep::remind;
 use super::wire::FlowId;
 use crate::ip::{Spec, rewrite_v4_checksum};
 use crate::time::Time;
@@ -80,10 +81,15 @@ impl Relay {
                 continue;
             }
             state.spares.push_back((peer, flow));
-            if neighbour.is_idle()
-                && let Some(choice) = sender.choose_spare(now, neighbour, &self.config)
-            {
+            if !neighbour.is_idle() {
+                continue;
+            }
+            if let Some(choice) = sender.choose_spare(now, neighbour, &self.config) {
                 return Some(Turn { peer, flow, choice });
+            }
+            // What another flow has taught about the neighbour may let this one send earlier.
+            if let Some(at) = sender.spare_timeout(now, neighbour, &self.config) {
+                remind(&mut self.timers, now, at, (peer, flow), sender);
             }
         }
         None

@@ -1,5 +1,8 @@
 //! What a node does as time passes: turns and deadlines of flows, and what is forgotten.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use super::config::Profile;
 use super::link::Peer;
 use super::peer::Learned;
@@ -96,16 +99,8 @@ impl Relay {
         }
         // Only one flow probes a silent peer at a time.
         let not_before = if state.is_silent() { state.probe_at } else { now };
-        // A deadline that has moved later stays where it is and finds nothing to do.
-        if let Some(at) = sender.next_timeout(now, state, &self.config)
-            && let at = at.max(not_before)
-            && sender.turn.timer.is_none_or(|timer| at < timer)
-        {
-            let at = at.max(now + std::time::Duration::from_nanos(1));
-            if let Some(old) = sender.turn.timer.replace(at) {
-                self.timers.remove(&(old, Timer::Flow(peer, flow)));
-            }
-            self.timers.insert((at, Timer::Flow(peer, flow)));
+        if let Some(at) = sender.next_timeout(now, state, &self.config) {
+            remind(&mut self.timers, now, at.max(not_before), (peer, flow), sender);
         }
     }
 
@@ -121,7 +116,7 @@ impl Relay {
                     .is_some_and(|sender| sender.backlog() >= self.config.congestion);
             if is_news {
                 // By the timer, so that a driver that sends on one link comes to look at the other.
-                receiver.owe(now + std::time::Duration::from_nanos(1));
+                receiver.owe(now + Duration::from_nanos(1));
                 self.owe(now, id.0, id.1);
             }
         }
@@ -201,5 +196,23 @@ impl Relay {
             }
             stays
         });
+    }
+}
+
+/// Sees to it that a flow is looked at no later than `at`.
+pub(super) fn remind(
+    timers: &mut BTreeSet<(Time, Timer)>,
+    now: Time,
+    at: Time,
+    (peer, flow): (Peer, FlowId),
+    sender: &mut Sender,
+) {
+    // A deadline that has moved later stays where it is and finds nothing to do.
+    if sender.turn.timer.is_none_or(|timer| at < timer) {
+        let at = at.max(now + Duration::from_nanos(1));
+        if let Some(old) = sender.turn.timer.replace(at) {
+            timers.remove(&(old, Timer::Flow(peer, flow)));
+        }
+        timers.insert((at, Timer::Flow(peer, flow)));
     }
 }

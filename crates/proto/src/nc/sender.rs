@@ -231,11 +231,14 @@ impl Sender {
         self.view.lacking - (1.0 - loss.rate()) * f64::from(self.equations_since) > THRESHOLD
     }
 
-    /// Whether a source was sent before `time`, is known to be lost, and is not on its way again.
-    pub(super) fn has_old_hole(&mut self, time: Time) -> bool {
-        self.skip_carried();
-        let Some(&(start, _)) = self.view.holes.front() else { return false };
-        self.sources.get(index(start - self.first)).is_some_and(|source| source.sent_at < time)
+    /// When the oldest source was sent that is known to be lost and is not on its way again.
+    pub(super) fn oldest_hole(&self) -> Option<Time> {
+        let holes = self.view.holes.iter();
+        let mut sources = holes.flat_map(|&(start, end)| start.max(self.first)..end);
+        sources.find_map(|number| {
+            let source = self.sources.get(index(number - self.first))?;
+            (source.carried_by < self.view.horizon).then_some(source.sent_at)
+        })
     }
 
     /// The oldest source whose latest transmission is known to be lost; it is now carried by

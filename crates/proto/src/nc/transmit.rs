@@ -21,7 +21,7 @@ use super::wire::{
     fill_record_header,
 };
 use crate::serial::low24;
-use crate::time::Time;
+use crate::time::{Time, earliest};
 
 /// The additional margin in standard deviations while there is nothing else to send.
 const IDLE_MARGIN: f64 = 1.5;
@@ -101,10 +101,10 @@ impl Tunnel {
         let has_next = !self.queue.is_empty() && self.sender.next_source().is_some();
         if has_next || self.sender.lacks(&self.loss, self.margin()) {
             self.next_send(self.seen)
-        } else if self.sender.lacks_lately(&self.loss, self.idle_margin()) {
-            Some(self.next_send(self.seen)?.max(self.idle_at()))
         } else {
-            None
+            let spare = self.sender.lacks_lately(&self.loss, self.idle_margin());
+            let at = earliest(spare.then(|| self.idle_at()), self.hole_is_old_at())?;
+            Some(self.next_send(self.seen)?.max(at))
         }
     }
 
@@ -130,7 +130,9 @@ impl Tunnel {
         {
             return Some(transmit);
         }
-        if self.sender.lacks(&self.loss, self.margin()) || self.has_old_hole(now) {
+        if self.sender.lacks(&self.loss, self.margin())
+            || self.hole_is_old_at().is_some_and(|at| at <= now)
+        {
             return self.send_equation(now, out);
         }
         if let Some(number) = self.sender.next_source()
@@ -207,7 +209,9 @@ impl Tunnel {
         let wants_report = self.silence.is_on();
         let lost = if self.silence.is_first_due() {
             self.sender.oldest(carrier)
-        } else if self.sender.lacks_known(&self.loss) || self.has_old_hole(now) {
+        } else if self.sender.lacks_known(&self.loss)
+            || self.hole_is_old_at().is_some_and(|at| at <= now)
+        {
             self.sender.next_lost(carrier)
         } else {
             None
@@ -300,9 +304,10 @@ impl Tunnel {
         self.rate.min_rtt().mul_f64(1.0 + stalls)
     }
 
-    /// Whether a source that was sent long ago is missing and not in flight.
-    fn has_old_hole(&mut self, now: Time) -> bool {
-        self.sender.has_old_hole(now - self.rate.rtt().mul_f64(OLD))
+    /// When a source that is known to be lost has been so for long enough to be sent again, however few
+    /// equations the peer seems to lack.
+    fn hole_is_old_at(&self) -> Option<Time> {
+        Some(self.sender.oldest_hole()? + self.rate.rtt().mul_f64(OLD))
     }
 
     /// Whether a source of this many octets is small compared with a full one.

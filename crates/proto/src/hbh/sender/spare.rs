@@ -41,7 +41,7 @@ impl Sender {
     }
 
     /// When idle time may begin to be used for what flies, if that is later than `now`.
-    pub(super) fn spare_timeout(
+    pub(in crate::hbh) fn spare_timeout(
         &self,
         now: Time,
         peer: &PeerState,
