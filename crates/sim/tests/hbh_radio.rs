@@ -60,14 +60,56 @@ fn routing_hears_of_a_break_under_hbh_and_what_hbh_has_goes_the_other_way() {
 
         let what = format!("HBH first: {is_hbh_first}");
         assert_eq!(field.world.transfer_sink(sink).map(|sink| sink.octets), Some(LEN), "{what}");
-        let routing = field.world.routing_counters(field.nodes[0]);
-        assert!(routing.unsent > 0, "{what}: {routing:?}");
-        assert_eq!(routing.rerouted, 0, "{what}: HBH's own frames are HBH's");
+        // Whichever end notices first.
+        let routing = [0, 3].map(|end| field.world.routing_counters(field.nodes[end]));
+        assert!(routing[0].unsent + routing[1].unsent > 0, "{what}: {routing:?}");
+        assert_eq!(routing[0].rerouted, 0, "{what}: HBH's own frames are HBH's");
         let report = field.world.report();
         let hbh = report.nodes[0].services.iter().find(|service| service.service == "hbh").unwrap();
         assert!(hbh.state["unsent"].as_u64() > Some(0), "{what}: {}", hbh.state);
         assert!(hbh.state["rerouted"].as_u64() > Some(0), "{what}: {}", hbh.state);
     }
+}
+
+#[test]
+fn a_way_is_looked_for_at_once_for_what_hbh_holds() {
+    let mut field = Field::new(&[(0.0, 0.0), (200.0, 100.0), (200.0, -100.0), (400.0, 0.0)]);
+    field.start(protocols()[1].as_ref(), false);
+    field.transfer(0, 3);
+    field.world.run_until(field.world.now() + Duration::from_secs(3));
+    let last = field.world.address(field.nodes[3]).unwrap();
+    let path = field.world.path(field.nodes[0], last).expect("a route");
+    let relay = field.nodes.iter().position(|node| *node == path[1]).unwrap();
+    field.world.at(field.world.now(), Change::RadioOff(field.ports[relay]));
+
+    let off = field.world.now();
+    while field.world.path(field.nodes[0], last).is_none_or(|now| now == path) {
+        field.world.run_until(field.world.now() + Duration::from_millis(10));
+    }
+
+    // Two packets are given up, and TCP does not have to wait for its timeout.
+    let gap = field.world.now().since(off);
+    assert!(gap < Duration::from_millis(400), "{gap:?}");
+}
+
+#[test]
+fn a_busy_channel_breaks_few_routes_under_hbh() {
+    let mut breaks = [true, false].map(|is_hbh| {
+        let mut field = Field::row(5);
+        let protocol = protocols()[1].clone();
+        if is_hbh {
+            field.start(protocol.as_ref(), false);
+        } else {
+            field.start_routing(protocol.as_ref());
+        }
+        field.transfer(0, 4);
+        field.run_for(30);
+        let counted = field.nodes.iter().map(|node| field.world.routing_counters(*node).unsent);
+        counted.sum::<u64>()
+    });
+
+    breaks[0] *= 40;
+    assert!(breaks[0] < breaks[1], "{breaks:?}");
 }
 
 /// None is for shortest paths.
@@ -121,6 +163,14 @@ impl Field {
             self.world.auto_routes();
         }
         self.world.meet();
+    }
+
+    fn start_routing(&mut self, protocol: Option<&RoutingProtocol>) {
+        for node in self.nodes.clone() {
+            if let Some(protocol) = protocol {
+                self.world.enable_routing(node, &RoutingConfig::new(protocol.clone()), &[]);
+            }
+        }
     }
 
     fn transfer(&mut self, from: usize, to: usize) -> AppId {

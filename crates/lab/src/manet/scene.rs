@@ -147,7 +147,7 @@ impl Scene {
             Carrier::Plain => {}
             Carrier::Hbh => {
                 for node in self.nodes.clone() {
-                    self.world.enable_hbh(node, hbh::Config::new(hbh::Profile::Default));
+                    self.world.enable_hbh(node, hbh());
                 }
             }
             Carrier::Tunnel => {
@@ -285,6 +285,11 @@ impl Scene {
             .map(|((at, window), until)| *window as f64 * until.since(*at).as_secs_f64());
         Some(areas.sum::<f64>() / end.since(*first).as_secs_f64() / SEGMENT)
     }
+}
+
+/// HBH for a radio that many share: what waits in a shorter queue waits less long behind TCP's bulk.
+pub(super) fn hbh() -> hbh::Config {
+    hbh::Config { queue: 50, ..hbh::Config::new(hbh::Profile::Default) }
 }
 
 /// Where nodes are and how they move, and which is the gateway.

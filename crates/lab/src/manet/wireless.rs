@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use proto::hbh;
 use proto::routing::olsr;
 use proto::tcp as protocol;
 use proto::time::Time;
@@ -100,7 +99,7 @@ fn run(trial: Trial, seed: u64) -> Outcome {
         let olsr = RoutingProtocol::Olsr(olsr::Config::default());
         world.enable_routing(node, &RoutingConfig::new(olsr), &[]);
         if trial.is_hbh {
-            world.enable_hbh(node, hbh::Config::new(hbh::Profile::Default));
+            world.enable_hbh(node, super::scene::hbh());
         }
         nodes.push(node);
     }

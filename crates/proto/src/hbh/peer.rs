@@ -28,6 +28,11 @@ pub(super) struct PeerState {
     pub(super) is_overdue: bool,
     /// The deadline in the node's timers for them.
     pub(super) ack_timer: Option<Time>,
+    /// Packets that the link layer gave up since it was heard last, and until when it is left alone for
+    /// them.
+    pub(super) unsent: u8,
+    pub(super) unsent_at: Time,
+    pub(super) paused_until: Option<Time>,
     /// Silences since it was heard last.
     pub(super) silences: u8,
     /// When it may be probed next, while it is silent.
@@ -86,6 +91,9 @@ impl PeerState {
             owed: VecDeque::new(),
             is_overdue: false,
             ack_timer: None,
+            unsent: 0,
+            unsent_at: Time::ZERO,
+            paused_until: None,
             silences: 0,
             probe_at: Time::ZERO,
             next_silence_at: Time::ZERO,

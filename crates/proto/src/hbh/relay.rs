@@ -35,6 +35,8 @@ pub(super) enum Timer {
     Ack(Peer),
     /// A flow to a peer may send, or has heard nothing for too long.
     Flow(Peer, FlowId),
+    /// A peer that could not be reached may be tried again.
+    Pause(Peer),
 }
 
 /// The HBH of one node, towards all its neighbours: a core as [`crate::contract`] describes it.
@@ -198,6 +200,7 @@ impl Relay {
             self.stats.received.messages_unknown_peer += 1;
             return;
         }
+        self.handle_alive(now, peer);
 
         let mut rest = &packet[header.len..header.total_len];
         loop {
@@ -252,6 +255,7 @@ impl Relay {
             self.timers.pop_first();
             match timer {
                 Timer::Ack(peer) => self.ack_is_due(now, peer),
+                Timer::Pause(peer) => self.pause_ends(now, peer),
                 Timer::Flow(peer, flow) => self.flow_is_due(now, peer, flow),
             }
         }
@@ -270,7 +274,7 @@ impl Relay {
         out.clear();
         let overdue = self.overdue(link);
         let chosen = self.next_turn(now, link).or_else(|| self.spare(now, link));
-        match (chosen, overdue) {
+        let sent = match (chosen, overdue) {
             // An acknowledgement that is due rides along, or goes first.
             (Some(turn), Some(waiting)) if waiting != turn.peer => {
                 self.emit_acks(now, waiting, out);
@@ -285,7 +289,11 @@ impl Relay {
                 Some(waiting)
             }
             (None, None) => None,
+        };
+        if let Some(peer) = sent {
+            self.pause(now, peer);
         }
+        sent
     }
 
     /// What the driver should know; ask until `None`.
@@ -323,7 +331,7 @@ impl Relay {
 impl Timer {
     fn peer(self) -> Peer {
         match self {
-            Self::Ack(peer) | Self::Flow(peer, _) => peer,
+            Self::Ack(peer) | Self::Pause(peer) | Self::Flow(peer, _) => peer,
         }
     }
 }

@@ -28,10 +28,11 @@ impl Relay {
     /// The peer on `link` to which an acknowledgement is overdue.
     pub(super) fn overdue(&self, link: Link) -> Option<Peer> {
         let peers = &self.links.get(&link)?.peers;
-        peers
-            .iter()
-            .copied()
-            .find(|peer| self.peers.get(peer).is_some_and(|state| state.is_overdue))
+        peers.iter().copied().find(|peer| {
+            self.peers
+                .get(peer)
+                .is_some_and(|state| state.is_overdue && state.paused_until.is_none())
+        })
     }
 
     /// Whose turn it is on `link`: deficit round robin over the flows that have something to send.
@@ -46,8 +47,11 @@ impl Relay {
             self.stats.sent.packets_expired +=
                 sender.expire(now, self.config.lifetime, &mut self.pool);
             self.held -= before - sender.held();
-            let is_silent = self.peers.get(&peer).is_some_and(PeerState::is_silent);
-            let Some(choice) = sender.choose(now, is_silent, &self.config) else {
+            let neighbour = self.peers.get(&peer);
+            let is_silent = neighbour.is_some_and(PeerState::is_silent);
+            let is_paused = neighbour.is_some_and(|state| state.paused_until.is_some());
+            let choice = sender.choose(now, is_silent, &self.config).filter(|_| !is_paused);
+            let Some(choice) = choice else {
                 sender.turn.is_listed = false;
                 sender.turn.deficit = 0;
                 state.turns.pop_front();
@@ -81,7 +85,7 @@ impl Relay {
                 continue;
             }
             state.spares.push_back((peer, flow));
-            if !neighbour.is_idle() {
+            if !neighbour.is_idle() || neighbour.paused_until.is_some() {
                 continue;
             }
             if let Some(choice) = sender.choose_spare(now, neighbour, &self.config) {

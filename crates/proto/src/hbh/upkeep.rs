@@ -51,6 +51,11 @@ impl Relay {
             self.held -= before - sender.held();
         }
         self.note(peer, learned);
+        self.attend_all(now, peer);
+    }
+
+    /// Gives all flows of a peer their turns and deadlines.
+    pub(super) fn attend_all(&mut self, now: Time, peer: Peer) {
         let flows: Vec<FlowId> =
             self.senders.range(flows_of(peer)).map(|(&(_, flow), _)| flow).collect();
         for flow in flows {
@@ -84,7 +89,7 @@ impl Relay {
         else {
             return;
         };
-        if sender.has_work(now) && !sender.turn.is_listed {
+        if sender.has_work(now) && !sender.turn.is_listed && state.paused_until.is_none() {
             sender.turn.is_listed = true;
             if let Some(link) = self.links.get_mut(&state.config.link) {
                 link.turns.push_back((peer, flow));

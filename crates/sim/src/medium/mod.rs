@@ -62,6 +62,11 @@ pub trait Medium: Any + Debug + Send {
         !self.neighbours(now, port).is_empty()
     }
 
+    /// Whether packets to one neighbour are repeated until they are acknowledged, or come back unsent.
+    fn is_acknowledged(&self) -> bool {
+        false
+    }
+
     /// How many packets are inside of it, beside those that an event will deliver.
     fn under_way(&self) -> usize {
         0

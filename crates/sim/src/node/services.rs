@@ -66,7 +66,10 @@ impl Node {
     pub(super) fn tell_interface(&mut self, engine: &Engine, index: usize) {
         let Interface { port, ref addresses, is_up, ref config, .. } = self.interfaces[index];
         let has_neighbours = engine.medium_of(port).has_neighbours(engine.now, port);
-        let attachment = Attachment { port, addresses, mtu: config.mtu, is_up, has_neighbours };
+        let is_acknowledged = engine.medium_of(port).is_acknowledged();
+        let mtu = config.mtu;
+        let attachment =
+            Attachment { port, addresses, mtu, is_up, has_neighbours, is_acknowledged };
         for running in &mut self.services.running {
             running.service.handle_interface(engine.now, index, &attachment);
             running.is_touched = true;
@@ -209,9 +212,14 @@ impl Node {
         packet: PacketId,
     ) -> bool {
         let now = engine.now;
+        let octets = engine.packets.get(packet);
+        let mut services = self.services.running.iter();
+        let is_break = !services.any(|it| it.service.vouches(interface, to, octets));
         for running in &mut self.services.running {
             running.is_touched = true;
-            running.service.handle_break(now, interface, to);
+            if is_break {
+                running.service.handle_break(now, interface, to);
+            }
         }
         [true, false].into_iter().any(|has_frames| {
             let running = self.services.running.iter_mut();
@@ -248,7 +256,8 @@ impl Node {
         let route = |destination| {
             table.search(destination, |index, via| interfaces[index].resolve(engine, via))
         };
-        services.running[service].service.handle_routes(engine.now, &route);
+        let has_finder = services.running.iter().any(|running| running.service.finds_routes());
+        services.running[service].service.handle_routes(engine.now, &route, has_finder);
     }
 
     /// Has services settled that send datagrams over an interface: one that waited for it may have
@@ -307,10 +316,28 @@ impl Node {
                 self.pump(engine, interface);
             }
         }
+        self.ask_for_route(engine, index);
         let Running { service, deadline, .. } = &self.services.running[index];
         let (deadline, next) = (*deadline, service.next_timeout());
         self.set_deadline(engine, deadline, next);
         true
+    }
+
+    /// Has a service's next datagram wait for a route where there is none: a protocol that looks for
+    /// routes on demand hears of the far end by it. What else the service has stays with the service.
+    fn ask_for_route(&mut self, engine: &mut Engine, index: usize) {
+        let Some(far_end) = self.services.running[index].service.far_end() else { return };
+        let has_finder = self.services.running.iter().any(|it| it.service.finds_routes());
+        if !has_finder || self.route(engine, far_end).is_some() {
+            return;
+        }
+        let Some(mtu) = self.interfaces.iter().map(|it| it.config.mtu).min() else { return };
+        let Some(packet) = self.services.running[index].service.poll_datagram(engine, mtu) else {
+            return;
+        };
+        self.counters.originated += 1;
+        let Some(header) = self.parse(engine, packet) else { return };
+        _ = self.route_packet(engine, &header, packet, Origin::Local);
     }
 
     /// Whether services send over this interface.

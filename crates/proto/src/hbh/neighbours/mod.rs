@@ -258,7 +258,9 @@ impl Neighbours {
         neighbour.arrivals.count(now, hello.number);
 
         let at = neighbour.may_answer_at(now) + self.rng.within(ANSWER_SPREAD);
-        neighbour.take(at, us, hello.is_partial, hello.wants_answer);
+        // A question that names some is for these.
+        let wants_answer = hello.wants_answer && (us.is_some() || !hello.is_partial);
+        neighbour.take(at, us, hello.is_partial, wants_answer);
         let its_session = us.map_or(0, |us| us.session);
         let is_afresh = its_session != neighbour.its_session && !(us.is_none() && hello.is_partial);
         let addresses_changed = neighbour.addresses != hello.addresses;

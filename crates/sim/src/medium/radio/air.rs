@@ -259,6 +259,10 @@ impl Medium for Air {
         near.map(|(_, port)| Neighbour { port: *port, cost: 1 }).collect()
     }
 
+    fn is_acknowledged(&self) -> bool {
+        true
+    }
+
     /// Others may always come near.
     fn has_neighbours(&self, _now: Time, _port: PortId) -> bool {
         true

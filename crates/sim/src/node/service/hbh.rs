@@ -70,6 +70,8 @@ pub struct Counters {
 struct Interface {
     addresses: Vec<IpAddr>,
     mtu: usize,
+    /// What hellos to everyone lose there says nothing of other packets.
+    is_acknowledged: bool,
 }
 
 /// A neighbour that is up.
@@ -115,6 +117,11 @@ impl Hbh {
         self.peers.len()
     }
 
+    fn is_frame(&self, packet: &[u8]) -> bool {
+        let protocol = self.core.config().protocol;
+        Header::parse(packet).is_ok_and(|header| header.protocol == protocol)
+    }
+
     fn known(&self, next: NextHop) -> Option<Known> {
         self.peers.iter().find(|known| known.next == next).copied()
     }
@@ -154,7 +161,12 @@ impl Hbh {
         let payload = &packet[header.len..header.total_len];
         if Hello::is_one(payload) {
             match Hello::parse(payload, None) {
-                Ok(hello) => self.neighbours.handle_hello(now, place, hello),
+                Ok(hello) => {
+                    self.neighbours.handle_hello(now, place, hello);
+                    if let Some(peer) = self.neighbours.peer_at(place) {
+                        self.core.handle_alive(now, peer);
+                    }
+                }
                 Err(_) => self.counters.hellos_malformed += 1,
             }
         } else if let Some(peer) = self.neighbours.peer_at(place) {
@@ -188,7 +200,11 @@ impl Hbh {
                     self.needs_routes = true;
                 }
                 neighbours::Event::Measured(peer, report) => {
-                    self.core.handle_link_report(peer, report);
+                    let place = self.place_of(peer);
+                    let at = place.and_then(|(index, _)| self.interfaces.get(index)?.as_ref());
+                    if at.is_some_and(|interface| !interface.is_acknowledged) {
+                        self.core.handle_link_report(peer, report);
+                    }
                 }
                 neighbours::Event::Disputed(_)
                 | neighbours::Event::Incompatible(_)
@@ -198,7 +214,7 @@ impl Hbh {
     }
 
     fn peer_config(&self, place @ (index, _): Place) -> Option<PeerConfig> {
-        let Interface { addresses, mtu } = self.interfaces.get(index)?.as_ref()?;
+        let Interface { addresses, mtu, .. } = self.interfaces.get(index)?.as_ref()?;
         let theirs = self.neighbours.addresses(place);
         let (local, remote) = addresses.iter().find_map(|&local| {
             let remote = theirs.iter().find(|remote| remote.is_ipv4() == local.is_ipv4());
@@ -250,6 +266,14 @@ impl Service for Hbh {
         }
     }
 
+    /// A busy channel makes 802.11 give up packets to neighbours that are there, and a routing protocol that
+    /// hears of each looks for another way each time.
+    fn vouches(&self, interface: usize, to: LinkAddress, packet: &[u8]) -> bool {
+        let LinkAddress::Port(port) = to else { return false };
+        let peer = self.neighbours.peer_at((interface, station(port)));
+        self.is_frame(packet) && peer.is_some_and(|peer| !self.core.is_doubtful(peer))
+    }
+
     /// What it sent itself comes back to it: it has the packets in there, and repeats them.
     fn handle_unsent(
         &mut self,
@@ -259,8 +283,7 @@ impl Service for Hbh {
         packet: PacketId,
     ) -> bool {
         let octets = engine.packets.get(packet);
-        let protocol = self.core.config().protocol;
-        if !Header::parse(octets).is_ok_and(|header| header.protocol == protocol) {
+        if !self.is_frame(octets) {
             return false;
         }
         self.counters.unsent += 1;
@@ -274,11 +297,12 @@ impl Service for Hbh {
     }
 
     fn handle_interface(&mut self, now: Time, index: usize, attachment: &Attachment<'_>) {
-        let Attachment { port, addresses, mtu, is_up, has_neighbours } = *attachment;
+        let Attachment { port, addresses, mtu, is_up, has_neighbours, is_acknowledged } =
+            *attachment;
         if self.interfaces.len() <= index {
             self.interfaces.resize(index + 1, None);
         }
-        let used = Interface { addresses: addresses.to_vec(), mtu };
+        let used = Interface { addresses: addresses.to_vec(), mtu, is_acknowledged };
         self.interfaces[index] = has_neighbours.then_some(used);
         let is_running = is_up && has_neighbours;
         self.neighbours.handle_interface(now, index, station(port), addresses, is_running);
@@ -288,19 +312,28 @@ impl Service for Hbh {
         self.needs_routes
     }
 
-    fn handle_routes(&mut self, now: Time, route: &dyn Fn(IpAddr) -> Option<NextHop>) {
+    /// The node's own packets that have no route any more are left to who looks for routes, if somebody
+    /// does; those of others wait here.
+    fn handle_routes(
+        &mut self,
+        now: Time,
+        route: &dyn Fn(IpAddr) -> Option<NextHop>,
+        has_finder: bool,
+    ) {
         self.needs_routes = false;
         let Self { core, peers, orphans, counters, .. } = self;
         for &Known { peer, next, .. } in &*peers {
-            let is_moved =
-                |flow: &FlowKey, _| route(flow.destination).is_some_and(|now| now != next);
+            let is_moved = |flow: &FlowKey, from: Option<Peer>| match route(flow.destination) {
+                Some(now) => now != next,
+                None => has_finder && from.is_none(),
+            };
             core.reroute(peer, is_moved, |packet, from| {
                 counters.rerouted += 1;
                 let _ = orphans.push(now, packet, from, None);
             });
         }
         let has_way = |orphan: &Orphan| {
-            route(orphan.flow.destination).is_some_and(|next| {
+            route(orphan.flow.destination).map_or(has_finder && orphan.from.is_none(), |next| {
                 let is_silent = orphan.silent.is_some_and(|(_, place)| next_hop(place) == next);
                 // It may have come back.
                 !is_silent || peers.iter().any(|known| known.next == next)

@@ -70,8 +70,15 @@ pub trait Service: Any + Debug + Send {
     }
 
     /// Learns that an interface's medium could not bring a packet to a neighbour (link-layer feedback).
-    /// All services do, whichever takes the packet afterwards.
+    /// All services do, whichever takes the packet afterwards, unless one [vouches](Self::vouches) for the
+    /// neighbour.
     fn handle_break(&mut self, _now: Time, _interface: usize, _to: LinkAddress) {}
+
+    /// Whether a packet of its own that a medium could not bring to a neighbour says little about this one: it
+    /// was heard lately, and the service will try again before the neighbour counts as gone.
+    fn vouches(&self, _interface: usize, _to: LinkAddress, _packet: &[u8]) -> bool {
+        false
+    }
 
     /// Takes back a packet that an interface's medium could not bring to a neighbour; false if it does
     /// not, and the node drops the packet. What it takes is its own. Services that [use](Self::uses) the
@@ -103,8 +110,15 @@ pub trait Service: Any + Debug + Send {
         false
     }
 
-    /// Looks again at what it holds: `route` tells where packets to a destination go now.
-    fn handle_routes(&mut self, _now: Time, _route: &dyn Fn(IpAddr) -> Option<NextHop>) {}
+    /// Looks again at what it holds: `route` tells where packets to a destination go now, `has_finder`
+    /// whether a service of the node [finds routes](Self::finds_routes).
+    fn handle_routes(
+        &mut self,
+        _now: Time,
+        _route: &dyn Fn(IpAddr) -> Option<NextHop>,
+        _has_finder: bool,
+    ) {
+    }
 
     /// Acts on what is due.
     fn handle_timeout(&mut self, _now: Time) {}
@@ -153,6 +167,11 @@ pub trait Service: Any + Debug + Send {
         false
     }
 
+    /// Whether packets without a route may be left to it until there is one.
+    fn finds_routes(&self) -> bool {
+        false
+    }
+
     /// Where its datagrams go, if it sends them when an interface has room.
     fn far_end(&self) -> Option<IpAddr> {
         None
@@ -187,6 +206,8 @@ pub struct Attachment<'a> {
     pub is_up: bool,
     /// Whether its medium has others for HBH to speak with.
     pub has_neighbours: bool,
+    /// Whether its medium repeats packets to one neighbour until they are acknowledged, or tells of it.
+    pub is_acknowledged: bool,
 }
 
 /// What a service tells of itself.

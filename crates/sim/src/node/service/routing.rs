@@ -318,6 +318,10 @@ impl Service for Routing {
         }
     }
 
+    fn finds_routes(&self) -> bool {
+        true
+    }
+
     fn handle_break(&mut self, now: Time, interface: usize, to: LinkAddress) {
         let neighbour = self.neighbour(to).filter(|it| it.interface == interface);
         let Some(neighbour) = neighbour else { return };

@@ -10,11 +10,14 @@ fn those_merely_heard_are_bounded_and_all_named_in_turn() {
     }
 
     let mut named = std::collections::BTreeSet::new();
-    for second in 1..10 {
-        let now = Time::ZERO + Duration::from_secs(second);
+    for second in 1..20 {
+        let now = Time::ZERO + Duration::from_secs(10 * second);
+        for station in 102..202 {
+            gateway.handle_alive(now, (0, mac(station)));
+        }
         while let Some((to, hello)) = gateway.poll_transmit(now, 0) {
             if to == Mac::EVERYONE {
-                assert!(hello.is_partial && hello.neighbours.len() == MAX_NEIGHBOURS);
+                assert!(hello.is_partial && hello.neighbours.len() == 8);
                 named.extend(hello.neighbours.iter().map(|heard| heard.boot));
             }
         }
