@@ -46,8 +46,8 @@ pub enum Class {
 }
 
 impl Class {
-    /// The class of a packet, unless `own` knows better what its protocol carries.
-    pub(crate) fn of(packet: &[u8], own: impl Fn(u8, &[u8]) -> Option<Self>) -> Self {
+    /// The class of a packet, unless `own` knows better what the payload of its protocol is.
+    pub fn of(packet: &[u8], own: impl Fn(u8, &[u8]) -> Option<Self>) -> Self {
         let Ok(header) = Header::parse(packet) else { return Self::Other };
         let (key, offset) = FlowKey::of(&header, packet);
         let payload = packet.get(offset..header.total_len).unwrap_or_default();
