@@ -204,12 +204,6 @@ impl Hub {
         self.stations.iter().map(|station| station.stats)
     }
 
-    /// Frames that wait before a station's MAC now.
-    #[must_use]
-    pub fn waiting(&self, station: usize) -> usize {
-        self.stations[station].queue.len()
-    }
-
     /// How far the channel was behind the clock since the last time that somebody asked.
     pub fn take_lateness(&mut self) -> Lateness {
         mem::take(&mut self.lateness)

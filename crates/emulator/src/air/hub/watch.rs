@@ -40,6 +40,12 @@ impl Hub {
         (std::mem::take(&mut self.watch.seen), std::mem::take(&mut self.watch.missed))
     }
 
+    /// Frames that wait before a station's MAC now.
+    #[must_use]
+    pub fn waiting(&self, station: usize) -> usize {
+        self.stations[station].queue.len()
+    }
+
     pub(super) fn note(&mut self, transmission: Transmission) {
         let Watch { limit, seen, missed } = &mut self.watch;
         if seen.len() >= *limit {
