@@ -1,6 +1,7 @@
 //! The `trackway` command: one file per subcommand.
 
 mod air;
+mod animation;
 mod bench;
 mod check;
 mod explain;

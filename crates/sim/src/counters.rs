@@ -2,7 +2,7 @@
 
 use std::ops::{Add, AddAssign, Index, IndexMut};
 
-use proto::ip::{FlowKey, Header, protocol};
+use proto::ip::{FlowKey, Header, minimal, protocol};
 use proto::{tcp, tcpnc};
 
 /// Packets and their octets, IP headers included.
@@ -46,8 +46,8 @@ pub enum Class {
 }
 
 impl Class {
-    /// The class of a packet, unless `own` knows better what its protocol carries.
-    pub(crate) fn of(packet: &[u8], own: impl Fn(u8, &[u8]) -> Option<Self>) -> Self {
+    /// The class of a packet, unless `own` knows better what the payload of its protocol is.
+    pub fn of(packet: &[u8], own: impl Fn(u8, &[u8]) -> Option<Self>) -> Self {
         let Ok(header) = Header::parse(packet) else { return Self::Other };
         let (key, offset) = FlowKey::of(&header, packet);
         let payload = packet.get(offset..header.total_len).unwrap_or_default();
@@ -61,6 +61,11 @@ impl Class {
                 if payload.len() > header { Self::Data } else { Self::Ack }
             }
             protocol::UDP => Self::Data,
+            // One in another is nothing that anybody sends, and may be without end.
+            protocol::MINIMAL => match minimal::carried(payload) {
+                Some((protocol::MINIMAL, ..)) | None => Self::Other,
+                Some((protocol, _, payload)) => Self::of_transport(protocol, payload),
+            },
             tcpnc::PROTOCOL => match payload.first() {
                 Some(&tcpnc::wire::KIND_ACK) => Self::Ack,
                 Some(&tcpnc::wire::KIND_COMBINATION) => Self::Data,
@@ -211,6 +216,14 @@ mod tests {
         assert_eq!(class(&packet(protocol::TCP, &segment)), Class::Data);
         assert_eq!(class(&packet(protocol::TCP, &segment[..32])), Class::Ack);
         assert_eq!(class(&packet(protocol::ICMP, &[8, 0])), Class::Other);
+        for segment in [&segment[..], &segment[..32]] {
+            let mut tunnelled = packet(protocol::TCP, segment);
+            minimal::encapsulate(&mut tunnelled, [10, 0, 0, 3].into()).unwrap();
+            assert_eq!(class(&tunnelled), class(&packet(protocol::TCP, segment)));
+        }
+        let endless = [protocol::MINIMAL, 0, 0, 0, 10, 0, 0, 4].repeat(3);
+        assert_eq!(class(&packet(protocol::MINIMAL, &endless)), Class::Other);
+        assert_eq!(class(&packet(protocol::MINIMAL, &endless[..7])), Class::Other);
         assert_eq!(class(&[]), Class::Other);
     }
 }

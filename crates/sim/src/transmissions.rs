@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use proto::ip::Header;
+use proto::ip::{Header, minimal, protocol};
 use proto::time::Time;
 
 use crate::counters::Class;
@@ -23,7 +23,7 @@ pub struct Transmission {
     pub to: Option<NodeId>,
     /// What it is for.
     pub class: Class,
-    /// Where it comes from and goes to, as its IP header says.
+    /// Where it comes from and goes to, as its IP header says; in a half tunnel, where it goes behind that.
     pub ends: Option<[IpAddr; 2]>,
     /// Whether it reached nobody.
     pub is_lost: bool,
@@ -62,7 +62,7 @@ impl Transmissions {
         class: Class,
         packet: &[u8],
     ) {
-        let ends = Header::parse(packet).ok().map(|header| [header.source, header.destination]);
+        let ends = ends(packet);
         let (start, end) = (now, now);
         let transmission = Transmission { start, end, from, to, class, ends, is_lost: false };
         self.open = Some(Open { transmission, is_decided: false });
@@ -125,4 +125,11 @@ impl Transmissions {
     pub(crate) fn take(&mut self) -> (Vec<Transmission>, u64) {
         (std::mem::take(&mut self.done), std::mem::take(&mut self.missed))
     }
+}
+
+fn ends(packet: &[u8]) -> Option<[IpAddr; 2]> {
+    let header = Header::parse(packet).ok()?;
+    let tunnelled = packet.get(header.len..).filter(|_| header.protocol == protocol::MINIMAL);
+    let behind = tunnelled.and_then(minimal::carried).map(|(_, behind, _)| behind.into());
+    Some([header.source, behind.unwrap_or(header.destination)])
 }

@@ -32,9 +32,10 @@ fn packets_wait_for_the_gateway_and_go_to_it_in_a_half_tunnel() {
     let [source, gateway] = [nodes[0], nodes[1]].map(|node| world.routing_counters(node));
     assert_eq!((source.encapsulated, gateway.decapsulated), (10, 10));
     // 100 octets of payload and 28 of headers, 8 more on the first link only.
-    let first = world.port_counters(world.ends(links[0])[0]).sent[Class::Other];
+    let first = world.port_counters(world.ends(links[0])[0]).sent[Class::Data];
     let second = world.port_counters(world.ends(links[1])[0]).sent[Class::Data];
     assert_eq!((first.octets, second.octets), (1_360, 1_280), "class of what is in a tunnel");
+    assert_eq!(nodes.map(|node| world.gateway(node, HOST.into())), [Some(GATEWAY), None, None]);
     let notes = notes.lock().expect("nobody panics with it");
     assert!(notes.demands.iter().all(|demand| *demand == Demand { destination: HOST, from: None }));
     assert_eq!(notes.demands.len(), 3, "one for each packet that waited");

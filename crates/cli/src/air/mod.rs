@@ -1,6 +1,7 @@
 //! `trackway air`: the simulator's radio channel in real time, between interfaces.
 
 mod options;
+mod picture;
 mod progress;
 mod report;
 
@@ -12,9 +13,11 @@ use emulator::air::{Antennas, Hub};
 use emulator::{End, NoEnd, Stop};
 use sim::mobility::{Motion, Position};
 
+use crate::animation;
 use crate::failure::{self, misuse};
 pub(crate) use options::Args;
 use options::{Joined, Stations};
+use picture::Picture;
 use progress::Progress;
 use report::Report;
 
@@ -36,10 +39,25 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     // Nobody may be there to read it.
     let _ = writeln!(io::stderr(), "{}", ready(&joined, &silent, seed));
     let mut progress = Progress::new();
-    let outcome = antennas.carry(&mut hub, &stop, |now, hub| progress.show(now, hub))?;
+    let mut picture = args.animate.is_wanted().then(|| Picture::new(&mut hub));
+    let every = if picture.is_some() { picture::EVERY } else { progress::EVERY };
+    let outcome = antennas.carry(&mut hub, &stop, every, |now, hub| {
+        if let Some(picture) = &mut picture {
+            picture.look(now, hub);
+        }
+        progress.show(now, hub);
+    })?;
     progress.end();
 
-    let seconds = stop.now().as_secs_f64();
+    let end = stop.now();
+    if let Some(picture) = picture {
+        let stations = &plan.radios[radio].stations;
+        let off = joined.iter().map(|it| (it.node.as_str(), stations[it.station].off.spans()));
+        let mut recording = picture.finish(end, &mut hub, off);
+        recording.title = animation::title(&args.scenario, seed);
+        args.animate.write(recording)?;
+    }
+    let seconds = end.as_secs_f64();
     let lateness = progress.lateness(&mut hub);
     Report { joined: &joined, hub: &hub, seed, seconds, outcome, lateness }.print(args.json)?;
     Ok(ExitCode::SUCCESS)

@@ -7,6 +7,7 @@ use ::lab::scenario::{Plan, Radio};
 use emulator::End;
 use proto::quantity::Span;
 
+use crate::animation::Animate;
 use crate::failure::misuse;
 
 /// Give Ethernet interfaces radios on the simulated channel of a scenario, in real time.
@@ -19,7 +20,8 @@ use crate::failure::misuse;
 #[command(after_help = "Examples:
   trackway air examples/manet-chain5.toml --join n0=veth0 --join n1=radio:veth1
   trackway air examples/manet-chain5.toml --join '*=air:*'   # in the namespace air, interfaces n0, n1 ...
-  trackway air examples/manet-chain5.toml --join '*=*:wlan0' # in namespaces n0, n1 ..., each its wlan0")]
+  trackway air examples/manet-chain5.toml --join '*=*:wlan0' # in namespaces n0, n1 ..., each its wlan0
+  trackway air examples/manet-chain5.toml --join '*=*' --animate run.html    # a picture of it at the end")]
 pub(crate) struct Args {
     /// The scenario, a TOML file with a radio; docs/scenario.md says what may stand in it.
     pub(super) scenario: PathBuf,
@@ -37,6 +39,8 @@ pub(crate) struct Args {
     /// End after this long: 10s. Without it, at Ctrl-C.
     #[arg(long)]
     pub(super) duration: Option<Span>,
+    #[command(flatten)]
+    pub(super) animate: Animate,
     /// Print the statistics at the end as one JSON object.
     #[arg(long)]
     pub(super) json: bool,

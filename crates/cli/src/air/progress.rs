@@ -10,7 +10,9 @@ use proto::time::Time;
 /// How late things may be that nobody hears of.
 const LATE: Duration = Duration::from_millis(5);
 /// How often somebody hears of it at most.
-const EVERY: Duration = Duration::from_secs(5);
+const WARNED: Duration = Duration::from_secs(5);
+/// How often the line changes.
+pub(super) const EVERY: Duration = Duration::from_secs(1);
 
 /// What has been said, and how late things were.
 #[derive(Debug)]
@@ -20,6 +22,7 @@ pub(super) struct Progress {
     total: Lateness,
     recent: Lateness,
     next_warning: Time,
+    next_line: Time,
 }
 
 impl Progress {
@@ -29,10 +32,11 @@ impl Progress {
             total: Lateness::default(),
             recent: Lateness::default(),
             next_warning: Time::ZERO,
+            next_line: Time::ZERO,
         }
     }
 
-    /// Shows what is new, about every second.
+    /// Shows what is new, about every second of those at which it is called.
     pub(super) fn show(&mut self, now: Time, hub: &mut Hub) {
         let latest = hub.take_lateness();
         self.total.add(&latest);
@@ -43,9 +47,10 @@ impl Progress {
             self.end();
             let _ = writeln!(out, "{}", warning(&self.recent));
             self.recent = Lateness::default();
-            self.next_warning = now + EVERY;
+            self.next_warning = now + WARNED;
         }
-        if self.is_shown {
+        if self.is_shown && now >= self.next_line {
+            self.next_line = now + EVERY;
             let _ = write!(out, "\r\x1b[K{}", line(now, hub, &latest));
         }
     }

@@ -1,6 +1,10 @@
 //! A program for ns-3, run beside ours for comparison.
 
-use std::process::Command;
+use std::io::Read as _;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use anyhow::Context as _;
 
@@ -18,7 +22,8 @@ pub(super) struct Speed {
 impl Speed {
     /// Runs a command line, which a shell does not see, and reads the last line that it prints.
     pub(super) fn of(command: &str) -> anyhow::Result<Self> {
-        Self::parse(&output_of(command, &[])?).with_context(|| {
+        let output = Running::start(command, &[])?.output()?;
+        Self::parse(&output).with_context(|| {
             format!("{command} did not end with a JSON line that has packets_per_cpu_s")
         })
     }
@@ -42,13 +47,21 @@ pub(super) struct Manet {
 }
 
 impl Manet {
-    /// Runs a command line with these options after its own.
-    pub(super) fn of(command: &str, options: &[String]) -> anyhow::Result<Self> {
-        Self::parse(&output_of(command, options)?).with_context(|| {
+    /// Runs a command line with these options after its own; `None` where it takes longer than `most`, after
+    /// which it is ended.
+    pub(super) fn of(
+        command: &str,
+        options: &[String],
+        most: Duration,
+    ) -> anyhow::Result<Option<Self>> {
+        let mut child = Running::start(command, options)?;
+        let Some(output) = child.output_within(most)? else { return Ok(None) };
+        let parsed = Self::parse(&output).with_context(|| {
             format!(
                 "{command} did not end with a JSON line that has cpu_s_per_s and goodput_kbit_s"
             )
-        })
+        })?;
+        Ok(Some(parsed))
     }
 
     fn parse(text: &str) -> Option<Self> {
@@ -58,17 +71,65 @@ impl Manet {
     }
 }
 
-/// What a command line prints, which a shell does not see.
-fn output_of(command: &str, options: &[String]) -> anyhow::Result<String> {
-    let mut words = command.split_whitespace();
-    let program = words.next().ok_or_else(|| misuse("--ns3 needs a program"))?;
-    let output = Command::new(program)
-        .args(words)
-        .args(options)
-        .output()
-        .with_context(|| format!("cannot run {program}"))?;
-    anyhow::ensure!(output.status.success(), "{program} failed: {}", output.status);
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+/// A program that runs; it ends with this.
+#[derive(Debug)]
+struct Running {
+    program: String,
+    child: Child,
+    printed: mpsc::Receiver<String>,
+}
+
+impl Running {
+    /// Starts a command line, which a shell does not see.
+    fn start(command: &str, options: &[String]) -> anyhow::Result<Self> {
+        let mut words = command.split_whitespace();
+        let program = words.next().ok_or_else(|| misuse("--ns3 needs a program"))?;
+        let mut child = Command::new(program)
+            .args(words)
+            .args(options)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot run {program}"))?;
+        let mut stdout = child.stdout.take().context("a program without output")?;
+        let (print, printed) = mpsc::channel();
+        thread::spawn(move || {
+            let mut text = Vec::new();
+            // What cannot be read is missed where it is parsed, and nobody may wait for it any more.
+            let _ = stdout.read_to_end(&mut text);
+            let _ = print.send(String::from_utf8_lossy(&text).into_owned());
+        });
+        Ok(Self { program: program.to_owned(), child, printed })
+    }
+
+    /// What it prints until its end.
+    fn output(mut self) -> anyhow::Result<String> {
+        let printed = self.printed.recv().context("its output was not read")?;
+        self.finish(printed)
+    }
+
+    /// The same; `None` if that takes longer.
+    fn output_within(&mut self, most: Duration) -> anyhow::Result<Option<String>> {
+        match self.printed.recv_timeout(most) {
+            Ok(printed) => self.finish(printed).map(Some),
+            Err(mpsc::RecvTimeoutError::Timeout) => Ok(None),
+            Err(why @ mpsc::RecvTimeoutError::Disconnected) => Err(why.into()),
+        }
+    }
+
+    fn finish(&mut self, printed: String) -> anyhow::Result<String> {
+        let status = self.child.wait()?;
+        anyhow::ensure!(status.success(), "{} failed: {status}", self.program);
+        Ok(printed)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 #[cfg(test)]
@@ -91,5 +152,27 @@ mod tests {
 
         assert_eq!(Manet::parse(text), Some(Manet { cpu: 0.25, goodput: 42.5 }));
         assert_eq!(Manet::parse("{\"cpu_s_per_s\": 0.25}"), None);
+    }
+
+    #[test]
+    fn who_takes_too_long_is_given_up_and_ended() {
+        let long = Manet::of("sleep 1000", &[], Duration::from_millis(10)).unwrap();
+        let mut child = Running::start("sleep 1000", &[]).unwrap();
+        let pid = child.child.id();
+        assert_eq!(child.output_within(Duration::from_millis(10)).unwrap(), None);
+        drop(child);
+
+        assert_eq!(long, None);
+        assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+    }
+
+    #[test]
+    fn what_fails_or_says_nothing_of_use_is_complained_of() {
+        let of = |command: &str| Manet::of(command, &[], Duration::from_secs(60));
+
+        assert_eq!(of("false").unwrap_err().to_string(), "false failed: exit status: 1");
+        assert!(of("echo hello").unwrap_err().to_string().starts_with("echo hello did not end"));
+        let json = "echo {\"cpu_s_per_s\":1,\"goodput_kbit_s\":2}";
+        assert_eq!(of(json).unwrap(), Some(Manet { cpu: 1.0, goodput: 2.0 }));
     }
 }

@@ -17,22 +17,8 @@ const LARGEST: usize = 10_000_000;
 #[test]
 #[ignore = "needs chromium: run by ./test"]
 fn a_browser_plays_a_scenario_as_it_was() {
-    let folder = std::env::temp_dir().join(format!("trackway-animation-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
-    let path = folder.join("run.html");
-    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/route-change.toml");
-    let made = Command::new(env!("CARGO_BIN_EXE_trackway"))
-        .args(["sim", "run", example, "--animate"])
-        .arg(&path)
-        .output()
-        .unwrap();
-    assert!(made.status.success(), "{made:?}");
-    let page = fs::read_to_string(&path).unwrap();
+    let Some(seen) = browse("scenario", &page_of("route-change"), "0,7,25") else { return };
 
-    let seen = browse("scenario", &page, "0,7,25");
-    fs::remove_dir_all(&folder).unwrap();
-
-    let Some(seen) = seen else { return };
     assert_eq!(seen["troubles"], Value::Array(vec![]));
     let ways = [0, 1, 2].map(|time| seen["shown"][time]["ways"][0].as_str().unwrap());
     let [upper, lower] = ["a → b → d (2 hops)", "a → c → d (2 hops)"];
@@ -41,6 +27,18 @@ fn a_browser_plays_a_scenario_as_it_was() {
         assert_eq!(shown["drawn"], 4, "all nodes are in the picture: {shown}");
     }
     assert!(seen["shown"][1]["packets"].as_u64() > Some(10), "{seen}");
+}
+
+#[test]
+#[ignore = "needs chromium: run by ./test"]
+fn a_browser_shows_the_way_through_a_half_tunnel() {
+    let Some(seen) = browse("half-tunnel", &page_of("manet-chain5"), "15,25,58") else { return };
+
+    assert_eq!(seen["troubles"], Value::Array(vec![]));
+    let ways = [0, 1, 2].map(|time| seen["shown"][time]["ways"][0].as_str().unwrap());
+    let [silent, by_n1, by_n4] =
+        ["no route (n5 …)", "n5 → n1 → n2 → host (3 hops)", "n5 → n4 → n3 → n2 → host (4 hops)"];
+    assert_eq!(ways, [silent, by_n1, by_n4], "nothing is sent before 20 s");
 }
 
 #[test]
@@ -81,8 +79,24 @@ fn a_browser_shows_nodes_where_they_are() {
     }
 }
 
+/// The page of an example.
+fn page_of(example: &str) -> String {
+    let name = format!("trackway-animation-{example}-{}.html", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    let made = Command::new(env!("CARGO_BIN_EXE_trackway"))
+        .args(["sim", "run", &format!("{examples}/{example}.toml"), "--animate"])
+        .arg(&path)
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
+    let page = fs::read_to_string(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    page
+}
+
 /// What the page tells of itself at these times; `None` without a browser.
-fn browse(name: &str, page: &str, times: &str) -> Option<Value> {
+pub(crate) fn browse(name: &str, page: &str, times: &str) -> Option<Value> {
     if !is_installed(CHROMIUM, "chromium") {
         return None;
     }

@@ -1,5 +1,7 @@
 //! Frames between stations of the simulated channel, and the queues before their MACs.
 
+mod watch;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
 use std::time::Duration;
@@ -8,6 +10,9 @@ use proto::ethernet::{HEADER, Mac};
 use proto::time::{Time, earliest};
 use sim::mobility::Motion;
 use sim::radio::{Config, Event, Frame, Medium, StationId};
+
+pub use watch::Seen;
+use watch::Watch;
 
 /// Buffers that are kept for later frames.
 const SPARE: usize = 1_024;
@@ -35,6 +40,7 @@ pub struct Hub {
     /// When stations are switched off and on again, the next first.
     switches: VecDeque<(Time, usize, bool)>,
     lateness: Lateness,
+    watch: Watch,
 }
 
 #[derive(Debug, Default)]
@@ -117,6 +123,7 @@ impl Hub {
             queue_limit: queue,
             switches: VecDeque::new(),
             lateness: Lateness::default(),
+            watch: Watch::default(),
         }
     }
 
@@ -261,7 +268,7 @@ impl Hub {
                         done.push((from, frame));
                     }
                     Event::Sent { station: StationId(from), frame } => done.push((from, frame)),
-                    Event::Transmitted(_) => {}
+                    Event::Transmitted(transmission) => self.note(transmission),
                 }
             }
             if done.is_empty() {

@@ -17,7 +17,7 @@ use gateway::sys::port::Port;
 use nix::poll::{PollFd, PollFlags};
 use proto::time::{Time, earliest};
 
-pub use hub::{Hub, Lateness, Stats};
+pub use hub::{Hub, Lateness, Seen, Stats};
 
 use crate::device::{Buffers, Device, Taken};
 use crate::{End, NoEnd, Stop};
@@ -54,7 +54,7 @@ impl Antennas {
         Ok(Self { ends: ends.iter().map(open).collect::<Result<_, _>>()? })
     }
 
-    /// Carries frames until the run ends; `report` is called about every second.
+    /// Carries frames until the run ends; `report` is called about `every` so long.
     ///
     /// # Errors
     /// When an interface is gone or the kernel does not play along.
@@ -62,14 +62,15 @@ impl Antennas {
         &self,
         hub: &mut Hub,
         stop: &Stop,
+        every: Duration,
         mut report: impl FnMut(Time, &mut Hub),
     ) -> anyhow::Result<Outcome> {
         let devices: Vec<Device<'_>> =
             self.ends.iter().map(|(_, port)| Device::new(port)).collect();
         let (mut buffers, mut outcome) = (Buffers::default(), Outcome::default());
-        let (mut look, mut told) = (stop.now() + MOMENT, stop.now() + SECOND);
+        let (mut look, mut told) = (stop.now() + MOMENT, stop.now() + every);
         loop {
-            let due = earliest(hub.next_timeout(), Some(look));
+            let due = earliest(hub.next_timeout(), Some(look.min(told)));
             let watched = |fds: &mut Vec<_>| {
                 fds.extend(devices.iter().map(|it| PollFd::new(it.as_fd(), PollFlags::POLLIN)));
             };
@@ -101,7 +102,7 @@ impl Antennas {
                 }
             }
             if now >= told {
-                told = now + SECOND;
+                told = now + every;
                 report(now, hub);
             }
         }
@@ -109,5 +110,3 @@ impl Antennas {
         Ok(outcome)
     }
 }
-
-const SECOND: Duration = Duration::from_secs(1);

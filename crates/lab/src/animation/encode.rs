@@ -9,7 +9,8 @@
 //!  for each node   x, y, legs; for each leg: rest before it, time on it, x and y from where it began
 //!                  spans when the radio is off
 //!  for each wire   spans when it is down; of spans: how many, then pause before, length
-//!  routes          how many; times since the one before, nodes, targets, next nodes + 1 or 0
+//!  routes          how many; times since the one before, nodes, targets, next nodes + 1 or 0,
+//!                  half tunnels' targets + 1 or 0
 //!  samples         how many; of each flow octets received; of each node packets waiting, sent, lost,
 //!                  dropped
 //!  frames          how many; times since the one before, how long each took, senders,
@@ -106,6 +107,7 @@ impl Writer {
         routes.iter().for_each(|change| self.index(change.node));
         routes.iter().for_each(|change| self.index(change.target));
         routes.iter().for_each(|change| self.index(change.via.map_or(0, |via| via + 1)));
+        routes.iter().for_each(|change| self.index(change.tunnel.map_or(0, |end| end + 1)));
     }
 
     fn samples(&mut self, samples: &Samples) {

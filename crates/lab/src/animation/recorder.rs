@@ -62,8 +62,10 @@ pub struct Recorder {
     /// The flows by the nodes at both ends.
     ends: BTreeMap<[usize; 2], usize>,
     recording: Recording,
-    /// The way that every node knows to every target.
-    ways: Vec<Vec<Option<usize>>>,
+    /// The address that each target is reached by.
+    addresses: Vec<Option<IpAddr>>,
+    /// The next node on the way that every node knows to every target, and the end of its half tunnel.
+    ways: Vec<Vec<[Option<usize>; 2]>>,
     sampler: Sampler,
     /// What flows and nodes had counted at the last look.
     received: Vec<u64>,
@@ -93,7 +95,8 @@ impl Recorder {
             places: ids.iter().copied().zip(0..).collect(),
             owners: BTreeMap::new(),
             ends,
-            ways: vec![vec![None; targets.len()]; ids.len()],
+            addresses: targets.iter().map(|it| world.addresses(ids[*it]).next()).collect(),
+            ways: vec![vec![[None; 2]; ids.len()]; targets.len()],
             sampler: Sampler::new(begin, STRIDE, INTERVALS, flows.len(), ids.len()),
             received: received.to_vec(),
             counted: vec![NodeSample::default(); ids.len()],
@@ -195,24 +198,44 @@ impl Recorder {
     }
 
     fn look_at_routes(&mut self, world: &World) {
-        let at = self.time(world.now());
-        for (node, id) in self.ids.iter().enumerate() {
-            for (place, target) in self.recording.targets.iter().enumerate() {
-                let address = || world.addresses(self.ids[*target]).next();
-                let via = if node == *target { None } else { address() };
-                let via = via.and_then(|address| world.next_hop(*id, address));
-                let via = via.and_then(|via| self.place(via));
-                if std::mem::replace(&mut self.ways[node][place], via) == via {
-                    continue;
-                }
-                if self.recording.routes.len() < self.limits.routes {
-                    let change = RouteChange { at, node, target: place, via };
-                    self.recording.routes.push(change);
-                } else {
-                    self.recording.routes_missing += 1;
+        let mut place = 0;
+        // Of targets there may be more on the way: half tunnels' ends.
+        while let Some(target) = self.recording.targets.get(place).copied() {
+            if let Some(address) = self.addresses[place] {
+                for node in (0..self.ids.len()).filter(|node| *node != target) {
+                    self.look_at_route(world, node, place, address);
                 }
             }
+            place += 1;
         }
+    }
+
+    fn look_at_route(&mut self, world: &World, node: usize, place: usize, address: IpAddr) {
+        let id = self.ids[node];
+        let via = world.next_hop(id, address).and_then(|via| self.place(via));
+        let tunnel = world.gateway(id, address).and_then(|end| self.target(end.into()));
+        let way = [via, tunnel];
+        if std::mem::replace(&mut self.ways[place][node], way) == way {
+            return;
+        }
+        if self.recording.routes.len() < self.limits.routes {
+            let at = self.time(world.now());
+            self.recording.routes.push(RouteChange { at, node, target: place, via, tunnel });
+        } else {
+            self.recording.routes_missing += 1;
+        }
+    }
+
+    /// The place among the targets of a half tunnel's end: of a gateway's addresses, that which it has in the MANET.
+    fn target(&mut self, end: IpAddr) -> Option<usize> {
+        let node = *self.owners.get(&end)?;
+        let known = self.addresses.iter().position(|address| *address == Some(end));
+        Some(known.unwrap_or_else(|| {
+            self.recording.targets.push(node);
+            self.addresses.push(Some(end));
+            self.ways.push(vec![[None; 2]; self.ids.len()]);
+            self.addresses.len() - 1
+        }))
     }
 
     fn look_at_radios(&mut self, world: &World) {

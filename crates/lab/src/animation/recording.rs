@@ -23,7 +23,7 @@ pub struct Recording {
     pub wires: Vec<Wire>,
     /// The traffic.
     pub flows: Vec<Flow>,
-    /// The nodes that traffic goes to, for which `routes` tells the way.
+    /// The nodes that traffic goes to, and those at the ends of half tunnels, for which `routes` tells the way.
     pub targets: Vec<usize>,
     /// How the ways to the targets changed, in order of time; in the beginning there are none.
     pub routes: Vec<RouteChange>,
@@ -90,4 +90,6 @@ pub struct RouteChange {
     pub target: usize,
     /// The next node on the way; `None` where there is no way.
     pub via: Option<usize>,
+    /// The target that its own packets go to first, as the end of a half tunnel, if they do.
+    pub tunnel: Option<usize>,
 }

@@ -10,10 +10,12 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::read::DeflateDecoder;
 use proptest::prelude::*;
 use proto::rng::Rng;
+use proto::routing::aodv;
 use proto::time::Time;
 use sim::app::transfer;
 use sim::mobility::{Motion, Position};
-use sim::{Change, InterfaceConfig, NodeId, PortId, World};
+use sim::service::routing::{RoutingConfig, RoutingProtocol};
+use sim::{Change, InterfaceConfig, NodeId, PortId, Prefix, World};
 
 use super::*;
 
@@ -102,8 +104,9 @@ fn a_page_needs_nothing_but_itself_and_takes_names_as_text() {
 #[test]
 fn a_picture_is_a_function_of_its_recording() {
     let pictures = || {
-        let recording = busy(12, 30, 2_000);
-        [to_looping_svg(&recording), to_html(recording, 20_000)]
+        let mut recording = busy(12, 30, 2_000);
+        recording.frames.thin();
+        [to_looping_svg(&recording), to_html(recording, usize::MAX)]
     };
 
     assert_eq!(pictures(), pictures());
@@ -192,6 +195,60 @@ fn a_recorder_sees_radios_routes_frames_and_what_arrives() {
     assert_eq!(sum, octets - before);
 }
 
+#[test]
+fn what_goes_through_a_half_tunnel_is_seen_as_what_it_carries_and_its_way_as_one() {
+    let mut world = World::new(1);
+    let names = ["n0", "n1", "gateway", "host"];
+    let nodes: Vec<NodeId> = names.iter().map(|name| world.add_node(name)).collect();
+    // The gateway's first address is not in the MANET.
+    world.connect(nodes[2], nodes[3], &sim::LinkConfig::default());
+    let radio = world.add_radio(sim::radio::Config::default());
+    for (node, x) in nodes.iter().zip([0.0, 200.0, 400.0]) {
+        let motion = Motion::at_rest(Position::new(x, 0.0));
+        world.add_radio_station(radio, *node, motion, InterfaceConfig::default());
+    }
+    world.auto_routes_of_links();
+    let [manet, host] = [0, 3].map(|node: usize| world.address(nodes[node]).unwrap());
+    let manet = Prefix::new(manet, 24).unwrap();
+    for (index, node) in nodes[..3].iter().enumerate() {
+        let mut config = aodv::Config { wait_after_reboot: false, ..aodv::Config::default() };
+        (config.internet.manet, config.internet.gateway) = (manet, index == 2);
+        world.enable_routing(*node, &RoutingConfig::new(RoutingProtocol::Aodv(config)), &[]);
+    }
+    world.route(nodes[3], manet, nodes[2], 1);
+    let sender = transfer::SenderConfig::new(SocketAddr::new(host, 9), 50_000);
+    world.add_app(nodes[0], transfer::Sender::new(sender));
+    world.add_app(nodes[3], transfer::Sink::new(transfer::SinkConfig::new(9)));
+    let cast = Cast {
+        nodes: nodes.into_iter().zip(names.map(String::from)).collect(),
+        flows: vec![Flow { name: "up".to_owned(), from: 0, to: 3 }],
+        ..Cast::default()
+    };
+
+    let mut recorder = Recorder::new(&mut world, cast, &[0], Limits::default());
+    for _ in 0..100 {
+        world.run_until(world.now() + recorder.stride());
+        recorder.look(&mut world, &[0]);
+    }
+    let recording = recorder.finish(&mut world, &[0]);
+
+    assert_eq!(recording.targets, [0, 3, 2], "the gateway, which no flow goes to, is found");
+    let ways = super::ways::ways(&recording, &recording.flows[0]);
+    assert_eq!(ways.last().unwrap().nodes, [0, 1, 2, 3]);
+    let seen = |from, to, kind, back| {
+        let shown = recording.frames.shown.iter();
+        shown
+            .filter(|it| (it.from, it.to) == (from, Some(to)) && it.kind == kind)
+            .filter(|it| it.flow == Some((0, back)))
+            .count()
+    };
+    for (from, to) in [(0, 1), (1, 2), (2, 3)] {
+        assert!(seen(from, to, Kind::Data, false) >= 35, "data from {from} to {to}");
+        assert!(seen(to, from, Kind::Ack, true) > 10, "acknowledgements from {to} to {from}");
+    }
+    assert!(recording.frames.shown.iter().all(|frame| frame.kind != Kind::Other));
+}
+
 /// Nodes that walk about and send as fast as a radio lets them, on one wire too.
 fn busy(nodes: usize, seconds: u64, frames: usize) -> Recording {
     let mut rng = Rng::stream(1, "a busy recording");
@@ -234,7 +291,8 @@ fn busy(nodes: usize, seconds: u64, frames: usize) -> Recording {
         let (node, target) = (random(nodes), random(2));
         let via = Some(random(nodes)).filter(|via| *via != node);
         let at = at(change as f64 / 10.0);
-        recording.routes.push(RouteChange { at, node, target, via });
+        let tunnel = Some(random(3)).filter(|end| *end < 2);
+        recording.routes.push(RouteChange { at, node, target, via, tunnel });
     }
     let mut sampler = Sampler::new(Time::ZERO, Duration::from_millis(20), 2_048, 1, nodes);
     for step in 1..=seconds * 50 {
@@ -388,12 +446,13 @@ impl Reader {
     fn routes(&mut self) -> Vec<RouteChange> {
         let count = self.index();
         let times = self.times(count);
-        let [nodes, targets, vias] = [(); 3].map(|()| self.column(count));
+        let [nodes, targets, vias, tunnels] = [(); 4].map(|()| self.column(count));
         let change = |n: usize| RouteChange {
             at: times[n],
             node: usize::try_from(nodes[n]).unwrap(),
             target: usize::try_from(targets[n]).unwrap(),
             via: Self::option(vias[n]),
+            tunnel: Self::option(tunnels[n]),
         };
         (0..count).map(change).collect()
     }

@@ -13,37 +13,46 @@ pub(super) struct Way {
     pub(super) nodes: Vec<usize>,
 }
 
+/// The next node, and the end of a half tunnel.
+type Onward = [Option<usize>; 2];
+
 /// How the way of a flow changed.
 pub(super) fn ways(recording: &Recording, flow: &Flow) -> Vec<Way> {
-    let Some(target) = recording.targets.iter().position(|target| *target == flow.to) else {
-        return Vec::new();
-    };
-    let mut next = vec![None; recording.nodes.len()];
+    let mut onward = vec![vec![[None; 2]; recording.nodes.len()]; recording.targets.len()];
     let mut ways: Vec<Way> = Vec::new();
-    for change in recording.routes.iter().filter(|change| change.target == target) {
-        next[change.node] = change.via;
-        let nodes = follow(&next, flow);
-        match ways.last_mut() {
-            // Of the changes at one time only all together count.
-            Some(last) if last.at == change.at => last.nodes = nodes,
-            _ => ways.push(Way { at: change.at, nodes }),
+    // Of the changes at one time only all together count.
+    for changes in recording.routes.chunk_by(|one, other| one.at == other.at) {
+        for change in changes {
+            onward[change.target][change.node] = [change.via, change.tunnel];
         }
+        let nodes = follow(recording, &onward, flow).unwrap_or_default();
+        ways.push(Way { at: changes[0].at, nodes });
     }
     ways.dedup_by(|later, earlier| later.nodes == earlier.nodes);
     ways
 }
 
-fn follow(next: &[Option<usize>], flow: &Flow) -> Vec<usize> {
-    let mut nodes = vec![flow.from];
-    let mut at = flow.from;
+fn follow(recording: &Recording, onward: &[Vec<Onward>], flow: &Flow) -> Option<Vec<usize>> {
+    let target = recording.targets.iter().position(|target| *target == flow.to)?;
+    let (mut at, mut towards) = (flow.from, target);
+    let mut nodes = vec![at];
+    let mut passed = Vec::new();
     while at != flow.to {
-        match next[at] {
-            Some(via) if !nodes.contains(&via) => at = via,
-            Some(_) | None => return Vec::new(),
+        if recording.targets[towards] == at {
+            towards = target;
         }
+        let [_, tunnel] = onward[towards][at];
+        towards = tunnel.unwrap_or(towards);
+        // Somebody may be passed twice: in the half tunnel and behind it.
+        if passed.contains(&(at, towards)) {
+            return None;
+        }
+        passed.push((at, towards));
+        let [via, _] = onward[towards][at];
+        at = via?;
         nodes.push(at);
     }
-    nodes
+    Some(nodes)
 }
 
 #[cfg(test)]
@@ -57,7 +66,8 @@ mod tests {
     fn a_way_ends_with_the_route_of_any_node_on_it_and_never_loops() {
         let flow = Flow { name: String::new(), from: 0, to: 2 };
         let at = |second| Time::ZERO + Duration::from_secs(second);
-        let change = |second, node, via| RouteChange { at: at(second), node, target: 0, via };
+        let change =
+            |second, node, via| RouteChange { at: at(second), node, target: 0, via, tunnel: None };
         let node = || super::super::Node {
             name: String::new(),
             motion: sim::mobility::Motion::at_rest(sim::mobility::Position::default()),
@@ -82,5 +92,45 @@ mod tests {
 
         let way = |second, nodes: &[usize]| Way { at: at(second), nodes: nodes.to_vec() };
         assert_eq!(ways, [way(0, &[0, 1, 2]), way(3, &[]), way(5, &[0, 2])]);
+    }
+
+    #[test]
+    fn a_half_tunnel_goes_by_the_way_to_its_end_and_may_pass_somebody_twice() {
+        let at = Time::ZERO;
+        let [host, gateway, walled] = [0, 1, 2];
+        let change = |node, target, via, tunnel| {
+            let [via, tunnel] = [via, tunnel].map(|it| Some(it).filter(|it| *it < 9));
+            RouteChange { at, node, target, via, tunnel }
+        };
+        let none = usize::MAX;
+        let recording = Recording {
+            nodes: vec![
+                super::super::Node {
+                    name: String::new(),
+                    motion: sim::mobility::Motion::at_rest(sim::mobility::Position::default()),
+                    is_placed: false,
+                    radio: None,
+                };
+                5
+            ],
+            // The gateway 2 sends for 3 back by 1; where 4 is only circles lead.
+            targets: vec![3, 2, 4],
+            routes: vec![
+                change(0, host, 1, gateway),
+                change(0, gateway, 1, none),
+                change(1, gateway, 2, none),
+                change(2, host, 1, none),
+                change(1, host, 3, none),
+                change(0, walled, 1, gateway),
+                change(2, walled, 1, none),
+                change(1, walled, 2, none),
+            ],
+            ..Recording::default()
+        };
+
+        let way = |to| ways(&recording, &Flow { name: String::new(), from: 0, to });
+
+        assert_eq!(way(3), [Way { at, nodes: vec![0, 1, 2, 1, 3] }]);
+        assert_eq!(way(4), [Way { at, nodes: vec![] }]);
     }
 }

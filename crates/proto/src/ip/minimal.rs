@@ -79,6 +79,15 @@ pub fn encapsulate(packet: &mut Vec<u8>, end: Ipv4Addr) -> Result<(), Malformed>
     Ok(())
 }
 
+/// What the header after the IP header says, unchecked, for who only looks at packets: the protocol of what is carried,
+/// where it goes, and itself.
+#[must_use]
+pub fn carried(payload: &[u8]) -> Option<(u8, Ipv4Addr, &[u8])> {
+    let &[protocol, flags, _, _, a, b, c, d] = payload.first_chunk::<OVERHEAD>()?;
+    let len = if flags & SOURCE == 0 { OVERHEAD } else { LONG };
+    Some((protocol, Ipv4Addr::new(a, b, c, d), payload.get(len..)?))
+}
+
 /// Makes a packet that came through a tunnel what it was at the tunnel's beginning, but for the hops.
 ///
 /// # Errors

@@ -1,6 +1,7 @@
 //! Routing protocols on nodes, and what they found.
 
 use std::any::Any;
+use std::net::{IpAddr, Ipv4Addr};
 
 use proto::ip::Prefix;
 use proto::routing::{Route, Router};
@@ -43,6 +44,12 @@ impl World {
     #[must_use]
     pub fn routes(&self, node: NodeId) -> Vec<(Prefix, Route)> {
         self.routing(node).map_or_else(Vec::new, |routing| routing.router().routes())
+    }
+
+    /// The gateway to which a node sends what is for `destination` in a half tunnel, if it does.
+    #[must_use]
+    pub fn gateway(&self, node: NodeId, destination: IpAddr) -> Option<Ipv4Addr> {
+        self.routing(node)?.gateway(destination)
     }
 
     /// The counters of the node's routing protocol, by name.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 
 use super::bed::{Air, address, command, count, row};
+use crate::animation::browse;
 use crate::namespaces::{SOON, TRACKWAY, wait_until};
 
 /// How long a test watches that nothing comes.
@@ -167,4 +168,28 @@ fn an_interface_that_goes_away_ends_it() {
 
     assert_eq!(code, Some(1), "{printed}");
     assert!(printed.contains("trackway: n1 is gone"), "{printed}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn what_was_on_the_air_is_a_picture_at_the_end() {
+    let mut air = Air::row(&[0.0, 200.0], "");
+    air.end();
+    let page = air.file("run.html");
+    let animated = command(&air.file("scenario.toml"), &format!("--animate {}", page.display()));
+    air.program = air.nets.start(&air.middle, &animated, "joined");
+
+    assert!(air.is_answered(0, 1));
+    let report = air.end();
+
+    let Some(seen) = browse("air", &std::fs::read_to_string(page).unwrap(), "0,0.5") else {
+        return;
+    };
+    assert_eq!(seen["troubles"].as_array().map(Vec::len), Some(0), "{seen}");
+    assert_eq!(seen["shown"][1]["drawn"], 2, "both stations are in the picture: {seen}");
+    let places = serde_json::json!([[0, 0], [200, 0]]);
+    assert_eq!(seen["shown"][0]["places"], places);
+    let sent: u64 = [0, 1].map(|node| count(&report, node, "data")).iter().sum();
+    let frames = seen["totals"]["frames"].as_u64().unwrap();
+    assert!(sent >= 6 && frames >= sent * 4, "RTS, CTS, data, ACK: {frames} of {sent}");
 }

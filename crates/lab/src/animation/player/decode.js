@@ -89,6 +89,7 @@ async function load() {
     node: reader.column(changes, Uint16Array),
     target: reader.column(changes, Uint16Array),
     via: reader.options(changes),
+    tunnel: reader.options(changes),
   };
   recording.samples = reader.number();
   for (const flow of recording.flows) flow.received = reader.column(recording.samples, Float64Array);

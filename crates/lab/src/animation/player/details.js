@@ -77,8 +77,9 @@ class Details {
     rows.push(["Dropped", plural(model.sum(node.dropped, time), "packet")]);
     model.targets.forEach((target, index) => {
       if (target === selected) return;
-      const { via, since } = model.next(selected, index, time);
-      const how = via < 0 ? "no route" : `via ${model.nodes[via].name}, since ${inSeconds(since, 1)}`;
+      const { via, tunnel, since } = model.next(selected, index, time);
+      const through = tunnel < 0 ? "" : `, in a tunnel to ${model.nodes[model.targets[tunnel]].name}`;
+      const how = via < 0 ? "no route" : `via ${model.nodes[via].name}${through}, since ${inSeconds(since, 1)}`;
       rows.push([`To ${model.nodes[target].name}`, how]);
     });
     this.list.replaceChildren(...rows.flatMap(([what, value]) =>

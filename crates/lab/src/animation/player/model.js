@@ -18,12 +18,13 @@ class Model {
     Object.assign(this, recording);
     this.longest = this.frames.took.reduce((most, took) => Math.max(most, took), 0);
     for (const node of this.nodes) node.starts = node.motion.legs.map((leg) => leg.start);
-    this.ways = this.nodes.map(() => this.targets.map(() => ({ at: [], via: [] })));
-    const { at, node, target, via } = this.routes;
+    this.ways = this.nodes.map(() => this.targets.map(() => ({ at: [], via: [], tunnel: [] })));
+    const { at, node, target, via, tunnel } = this.routes;
     for (let index = 0; index < at.length; index++) {
       const way = this.ways[node[index]][target[index]];
       way.at.push(at[index]);
       way.via.push(via[index]);
+      way.tunnel.push(tunnel[index]);
     }
     for (const flow of this.flows) {
       flow.target = this.targets.indexOf(flow.to);
@@ -80,22 +81,30 @@ class Model {
     return wire.down.some(([start, end]) => start <= time && time < end);
   }
 
-  // The next node on the way to a target, -1 if there is no way; and since when.
+  // The next node on the way to a target, -1 if there is no way; the target at the end of a half tunnel that leads
+  // there, -1 if there is none; and since when.
   next(node, target, time) {
     const way = this.ways[node][target];
-    const after = countUntil(way.at, time);
-    return after === 0 ? { via: -1, since: 0 } : { via: way.via[after - 1], since: way.at[after - 1] };
+    const last = countUntil(way.at, time) - 1;
+    return last < 0 ? { via: -1, tunnel: -1, since: 0 } : { via: way.via[last], tunnel: way.tunnel[last], since: way.at[last] };
   }
 
   // The nodes that a packet passes from `from` to a target, as the nodes' routes are now.
   path(from, target, time) {
     const path = [from];
     const end = this.targets[target];
-    let node = from;
+    const passed = new Set();
+    let [node, towards] = [from, target];
     while (node !== end) {
-      node = this.next(node, target, time).via;
+      if (node === this.targets[towards]) towards = target;
+      const { tunnel } = this.next(node, towards, time);
+      if (tunnel >= 0) towards = tunnel;
+      // Somebody may be passed twice: in the half tunnel and behind it.
+      const here = node * this.targets.length + towards;
+      if (passed.has(here)) return { path, ends: "a loop" };
+      passed.add(here);
+      node = this.next(node, towards, time).via;
       if (node < 0) return { path, ends: "no route" };
-      if (path.includes(node)) return { path: [...path, node], ends: "a loop" };
       path.push(node);
     }
     return { path, ends: "" };
@@ -106,11 +115,10 @@ class Model {
     for (const flow of this.flows) {
       flow.changes = { at: [], hops: [] };
       let before = "";
-      const { at, target } = this.routes;
+      const { at } = this.routes;
       for (let index = 0; index < at.length; index++) {
-        if (target[index] !== flow.target) continue;
-        // Only the last of the changes at one time counts.
-        if (index + 1 < at.length && at[index + 1] === at[index] && target[index + 1] === flow.target) continue;
+        // Of the changes at one time only all together count.
+        if (index + 1 < at.length && at[index + 1] === at[index]) continue;
         const { path, ends } = this.path(flow.from, flow.target, at[index]);
         const now = ends ? "" : path.join(" ");
         if (now === before) continue;

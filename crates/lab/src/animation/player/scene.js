@@ -196,14 +196,28 @@ class Scene {
     const { context, theme } = this;
     const count = this.at.length;
     context.strokeStyle = theme.link;
+    // Those without packets are most, and all alike.
+    context.beginPath();
+    const busy = [];
     for (let a = 0; a < count; a++) {
       for (let b = 0; b < a; b++) {
         if (this.off[a] || this.off[b] || !this.model.hears(a, b, this.places)) continue;
         const load = this.load[a * count + b] + this.load[b * count + a];
-        context.globalAlpha = load > 0 ? 0.75 : 0.35;
-        context.lineWidth = 1 + 4 * (load / (load + this.usual));
-        this.line(this.at[a], this.at[b]);
+        if (load > 0) {
+          busy.push([a, b, load]);
+          continue;
+        }
+        context.moveTo(...this.at[a]);
+        context.lineTo(...this.at[b]);
       }
+    }
+    context.globalAlpha = 0.35;
+    context.lineWidth = 1;
+    context.stroke();
+    context.globalAlpha = 0.75;
+    for (const [a, b, load] of busy) {
+      context.lineWidth = 1 + 4 * (load / (load + this.usual));
+      this.line(this.at[a], this.at[b]);
     }
   }
 

@@ -13,6 +13,17 @@ pub(crate) enum Input {
     PeerGone,
     Report(LinkReport),
     Rerouted,
+    /// The link layer could not bring the neighbour what was sent last.
+    Unsent,
+    /// The same of a packet that the node never sent.
+    UnsentUnknown(Vec<u8>),
+}
+
+/// A node, and what it has sent last.
+#[derive(Debug)]
+struct Node {
+    relay: Relay,
+    sent: Vec<u8>,
 }
 
 fn input() -> impl Strategy<Value = Input> {
@@ -36,58 +47,67 @@ fn input() -> impl Strategy<Value = Input> {
         },
     );
     prop_oneof![
-        1 => message.prop_map(Input::Message),
+        1 => message.clone().prop_map(Input::Message),
         8 => datagram.prop_map(Input::Packet),
         8 => segment.prop_map(Input::Packet),
         1 => octets().prop_map(Input::Packet),
         1 => Just(Input::PeerGone),
         1 => report.prop_map(Input::Report),
         1 => Just(Input::Rerouted),
+        3 => Just(Input::Unsent),
+        1 => message.prop_map(Input::UnsentUnknown),
     ]
 }
 
-impl Core for Relay {
+impl Core for Node {
     type Input = Input;
 
     fn handle(&mut self, now: Time, input: Input) {
+        let Self { relay, sent } = self;
         match input {
-            Input::Message(packet) => self.handle_message(now, Peer(0), &packet),
-            Input::Packet(packet) => _ = self.handle_packet(now, Peer(0), &packet),
+            Input::Message(packet) => relay.handle_message(now, Peer(0), &packet),
+            Input::Packet(packet) => _ = relay.handle_packet(now, Peer(0), &packet),
             Input::PeerGone => {
-                self.remove_peer(Peer(0), |_, _| {});
-                self.add_peer(Peer(0), peer_config(0));
+                relay.remove_peer(Peer(0), |_, _| {});
+                relay.add_peer(Peer(0), peer_config(0));
             }
-            Input::Report(report) => self.handle_link_report(Peer(0), report),
-            Input::Rerouted => self.reroute(Peer(0), |_, _| true, |_, _| {}),
+            Input::Report(report) => relay.handle_link_report(Peer(0), report),
+            Input::Rerouted => relay.reroute(Peer(0), |_, _| true, |_, _| {}),
+            Input::Unsent => relay.handle_unsent(now, Peer(0), sent),
+            Input::UnsentUnknown(packet) => relay.handle_unsent(now, Peer(0), &packet),
         }
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        self.handle_timeout(now);
+        self.relay.handle_timeout(now);
     }
 
     fn poll(&mut self, _now: Time) -> bool {
-        self.poll_restored(&mut Vec::new()).is_some() || self.poll_event().is_some()
+        self.relay.poll_restored(&mut Vec::new()).is_some() || self.relay.poll_event().is_some()
     }
 
     fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
-        self.poll_transmit(now, Link(0), out).is_some()
+        let has_more = self.relay.poll_transmit(now, Link(0), out).is_some();
+        if has_more {
+            self.sent.clone_from(out);
+        }
+        has_more
     }
 
     fn next_timeout(&self) -> Option<Time> {
-        self.next_timeout()
+        self.relay.next_timeout()
     }
 
     fn check(&self) -> Result<(), TestCaseError> {
-        let stats = self.stats();
+        let stats = self.relay.stats();
         prop_assert!(stats.packets_held <= 32, "{stats:?}");
         Ok(())
     }
 }
 
-impl harness::Peer for Relay {
+impl harness::Peer for Node {
     fn handle_octets(&mut self, now: Time, octets: &[u8]) {
-        self.handle_message(now, Peer(0), octets);
+        self.relay.handle_message(now, Peer(0), octets);
     }
 }
 
@@ -102,7 +122,7 @@ proptest! {
             let config = Config { flows: 8, packets: 32, queue: 8, ..Config::new(profile) };
             let mut relay = Relay::new(config, Rng::stream(1, end));
             relay.add_peer(Peer(0), peer_config(0));
-            relay
+            Node { relay, sent: Vec::new() }
         });
         harness::keeps(&mut Pair::new(ends), Time::ZERO, steps)?;
     }

@@ -144,7 +144,9 @@ impl Routing {
     fn encapsulate(&mut self, engine: &mut Engine, mtu: usize, packet: PacketId) -> Verdict {
         let octets = engine.packets.get_mut(packet);
         let header = Header::parse(octets).ok();
-        let Some((gateway, header)) = header.and_then(|it| Some((self.gateway(&it)?, it))) else {
+        let Some((gateway, header)) =
+            header.and_then(|it| Some((self.gateway(it.destination)?, it)))
+        else {
             return Verdict::Malformed;
         };
         if octets.len() + minimal::OVERHEAD > mtu {
@@ -172,13 +174,13 @@ impl Routing {
         Verdict::Taken
     }
 
-    /// The gateway that a packet has to be sent to.
-    fn gateway(&self, header: &Header) -> Option<Ipv4Addr> {
+    /// The gateway that packets for `destination` have to be sent to.
+    pub(crate) fn gateway(&self, destination: IpAddr) -> Option<Ipv4Addr> {
         let tunnels = self.tunnels.iter();
-        let matches = tunnels.filter(|(prefix, _)| prefix.contains(header.destination));
+        let matches = tunnels.filter(|(prefix, _)| prefix.contains(destination));
         let (_, gateway) = matches.max_by_key(|(prefix, _)| prefix.bits())?;
         // What goes to the gateway itself needs none.
-        (header.destination != IpAddr::V4(*gateway)).then_some(*gateway)
+        (destination != IpAddr::V4(*gateway)).then_some(*gateway)
     }
 
     fn take_event(&mut self, event: Event) {
@@ -286,7 +288,7 @@ impl Service for Routing {
             }
             Hook::Postrouting { .. } if !self.tunnels.is_empty() => Header::parse(octets)
                 .is_ok_and(|header| {
-                    self.gateway(&header).is_some() && !self.is_message(&header, octets)
+                    self.gateway(header.destination).is_some() && !self.is_message(&header, octets)
                 }),
             Hook::Input { flow, header, .. } => {
                 flow.protocol == protocol::MINIMAL && header.is_v4()

@@ -4,20 +4,25 @@
 //! table: put it in the place of the old one. The numbers are the same in debug and release builds.
 
 use proto::hbh::Profile;
+use proto::routing::aodv;
 
 use super::*;
+use crate::mobility::waypoint::Waypoint;
+use crate::mobility::{Motion, Position};
+use crate::service::routing::{RoutingConfig, RoutingProtocol};
 
 /// Name, hash over all events, number of events.
 type Golden = (&'static str, u64, u64);
 
 #[rustfmt::skip]
-const GOLDEN: [Golden; 6] = [
+const GOLDEN: [Golden; 7] = [
     ("datagrams", 0x578a192996efc5b1, 2775),
     ("tcp", 0x68630914c34de262, 255),
     ("tcp, lossy", 0xde8d2a78f32fd303, 294),
     ("tcp over hbh, lossy", 0xde49285c3721d80a, 3139),
     ("tcp over hbh of the paper, lossy", 0xdc09d3ddcae9e671, 3526),
     ("tcp in a coded tunnel, lossy", 0xc9cb5308b87fcd9a, 915),
+    ("tcp by AODV between radios that move", 0xa480be62ed474339, 3138),
 ];
 
 #[test]
@@ -34,13 +39,14 @@ fn the_golden_runs_have_not_changed() {
         let (world, nodes) = tunnels::tunnelled(42, &link(lossy(0.1)));
         transfer((world, nodes.to_vec()))
     };
-    let runs: [(&str, &dyn Fn() -> World); 6] = [
+    let runs: [(&str, &dyn Fn() -> World); 7] = [
         ("datagrams", &|| runs::busy(42)),
         ("tcp", &plain(0.0)),
         ("tcp, lossy", &plain(0.03)),
         ("tcp over hbh, lossy", &under_hbh(Profile::Default)),
         ("tcp over hbh of the paper, lossy", &under_hbh(Profile::Paper)),
         ("tcp in a coded tunnel, lossy", &tunnelled),
+        ("tcp by AODV between radios that move", &|| transfer(wandering(42))),
     ];
 
     let now: Vec<Golden> = runs
@@ -59,6 +65,36 @@ fn table(runs: &[Golden]) -> String {
     let line =
         |&(name, hash, events): &Golden| format!("    ({name:?}, {hash:#018x}, {events}),\n");
     runs.iter().map(line).collect()
+}
+
+/// Ten radios that wander about, the last of which is a gateway to a host on a wire: the first node and the
+/// last are far apart, and reach each other through a half tunnel.
+fn wandering(seed: u64) -> (World, Vec<NodeId>) {
+    let mut world = World::new(seed);
+    let radio = world.add_radio(crate::radio::Config::default());
+    let mut nodes: Vec<NodeId> = (0..10).map(|n| world.add_node(&format!("n{n}"))).collect();
+    let area = Waypoint { area: [600.0, 300.0], ..Waypoint::default() };
+    for (n, node) in nodes.iter().enumerate() {
+        let mut rng = world.stream(&format!("motion {n}"));
+        let motion = match n {
+            0 => Motion::at_rest(Position::new(0.0, 0.0)),
+            9 => Motion::at_rest(Position::new(600.0, 300.0)),
+            _ => area.motion(&mut rng, Duration::from_secs(60)).unwrap(),
+        };
+        world.add_radio_station(radio, *node, motion, InterfaceConfig::default());
+    }
+    let host = world.add_node("host");
+    world.connect(nodes[9], host, &LinkConfig::default());
+    world.auto_routes_of_links();
+    for (n, node) in nodes.iter().enumerate() {
+        let mut config = aodv::Config::link_layer_feedback();
+        config.internet.manet = "10.128.0.0/16".parse().unwrap();
+        config.internet.gateway = n == 9;
+        world.enable_routing(*node, &RoutingConfig::new(RoutingProtocol::Aodv(config)), &[]);
+    }
+    world.route(host, "10.128.0.0/16".parse().unwrap(), nodes[9], 1);
+    nodes.push(host);
+    (world, nodes)
 }
 
 /// A transfer from the first node to the last, run to its end.

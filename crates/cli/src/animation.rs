@@ -1,0 +1,69 @@
+//! `--animate`: a picture that moves of what a command did.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ::lab::animation::{self, Recording};
+use anyhow::Context as _;
+
+/// Whether there is to be a picture that moves, and which.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Animate {
+    /// Write a picture that moves to FILE: a page that needs nothing else where it ends in
+    /// .html, a few seconds in a loop where it ends in .svg.
+    #[arg(long, value_name = "FILE", value_parser = Picture::parse)]
+    animate: Option<Picture>,
+
+    /// The octets that the page of --animate may have; where that is too few, it shows fewer of the
+    /// packets and says so.
+    #[arg(long, value_name = "OCTETS", default_value_t = animation::USUAL_OCTETS)]
+    animate_octets: usize,
+}
+
+impl Animate {
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.animate.is_some()
+    }
+
+    /// Writes the picture, if one is wanted.
+    pub(crate) fn write(&self, recording: Recording) -> anyhow::Result<()> {
+        let Some(picture) = &self.animate else { return Ok(()) };
+        picture.write(recording, self.animate_octets)
+    }
+}
+
+/// Where a picture that moves goes, and as what.
+#[derive(Clone, Debug)]
+struct Picture {
+    path: PathBuf,
+    is_page: bool,
+}
+
+impl Picture {
+    fn parse(path: &str) -> Result<Self, String> {
+        let path = PathBuf::from(path);
+        let extension = path.extension().map(|extension| extension.to_ascii_lowercase());
+        let is_page = match extension.as_ref().and_then(|extension| extension.to_str()) {
+            Some("html" | "htm") => true,
+            Some("svg") => false,
+            _ => return Err("a picture ends in .html or .svg".to_owned()),
+        };
+        Ok(Self { path, is_page })
+    }
+
+    fn write(&self, recording: Recording, octets: usize) -> anyhow::Result<()> {
+        let picture = if self.is_page {
+            animation::to_html(recording, octets)
+        } else {
+            animation::to_looping_svg(&recording)
+        };
+        let failed = || format!("cannot write {}", self.path.display());
+        fs::write(&self.path, picture).with_context(failed)
+    }
+}
+
+/// What a picture of a scenario is called.
+pub(crate) fn title(scenario: &Path, seed: u64) -> String {
+    let name = scenario.file_stem().map(|name| name.to_string_lossy()).unwrap_or_default();
+    format!("{name}, seed {seed}")
+}
