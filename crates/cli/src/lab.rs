@@ -34,7 +34,7 @@ enum Command {
     /// Run experiments; write tables, figures and a report.
     #[command(
         after_help = "Examples:\n  trackway lab run hbh-delay\n  trackway lab run hbh --runs 100 \
-                      --out results\n  trackway lab run all --json > points.jsonl"
+                      --out results\n  trackway lab run manet --quick\n  trackway lab run all --json > points.jsonl"
     )]
     Run {
         /// An experiment, a group of them, or `all`; `trackway lab list` names them.
@@ -44,6 +44,10 @@ enum Command {
         #[arg(long, value_name = "N", default_value_t = 30)]
         #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
         runs: u32,
+
+        /// A first look in a fraction of the time: two runs of every scenario, which seldom decide a claim.
+        #[arg(long, conflicts_with = "runs")]
+        quick: bool,
 
         /// Which family of seeds to draw with; another one repeats everything with other chance.
         #[arg(long, value_name = "N", default_value_t = 0)]
@@ -90,12 +94,16 @@ enum Command {
     },
 }
 
+/// Runs of every scenario with `--quick`: the fewest that have an interval.
+const QUICK: u32 = 2;
+
 /// Runs the subcommand of `args`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let claims = ::lab::claims();
     match args.command {
         Command::List => list(&claims)?,
-        Command::Run { name, runs, seed, jobs, out, json } => {
+        Command::Run { name, runs, quick, seed, jobs, out, json } => {
+            let runs = if quick { QUICK } else { runs };
             let chosen = campaign::select(&claims, &name).ok_or_else(|| unknown(&claims, &name))?;
             let plan = Plan { runs, family: seed, jobs: jobs.unwrap_or_else(runner::cores) };
             let out = out.or_else(|| (!json).then(|| PathBuf::from("trackway-lab")));

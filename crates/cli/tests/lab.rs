@@ -60,6 +60,17 @@ fn json_is_one_object_a_line_whatever_the_number_of_jobs() {
 }
 
 #[test]
+fn a_quick_look_is_two_runs_of_each_scenario() {
+    let run = |args: &[&str]| trackway(&[&["lab", "run", "hbh-lossless", "--json"], args].concat());
+
+    let quick = run(&["--quick"]);
+
+    assert!(quick.status.success(), "{quick:?}");
+    assert_eq!(stdout(&quick), stdout(&run(&["--runs", "2"])));
+    assert_eq!(run(&["--quick", "--runs", "5"]).status.code(), Some(2));
+}
+
+#[test]
 fn a_run_is_written_as_a_scenario_that_runs_again() {
     let folder = std::env::temp_dir().join(format!("trackway-cells-{}", std::process::id()));
     let out = folder.to_str().expect("UTF-8");

@@ -21,6 +21,8 @@ pub struct Cell {
     name: String,
     draws: String,
     most: u32,
+    /// One run of this for so many of others.
+    share: u32,
     work: Arc<dyn Fn(u64) -> Outcome + Send + Sync>,
     plan: Option<Arc<dyn Fn(u64) -> Plan + Send + Sync>>,
 }
@@ -29,7 +31,8 @@ impl Cell {
     /// A scenario that `work` runs with a seed. Cells of the same name are the same scenario: they
     /// are run once, for whoever asks. The seeds follow from the name.
     pub fn new(name: String, work: impl Fn(u64) -> Outcome + Send + Sync + 'static) -> Self {
-        Self { draws: name.clone(), most: u32::MAX, name, work: Arc::new(work), plan: None }
+        let draws = name.clone();
+        Self { draws, most: u32::MAX, share: 1, name, work: Arc::new(work), plan: None }
     }
 
     /// The same of a scenario that can be written to a file: `plan` makes it with a seed, and
@@ -60,6 +63,13 @@ impl Cell {
         Self { most: runs, ..self }
     }
 
+    /// The same with a third of the runs that others have, and so with none where those have two: it stands
+    /// beside a claim and decides none.
+    #[must_use]
+    pub fn aside(self) -> Self {
+        Self { share: 3, ..self }
+    }
+
     /// Its name, which tells it from every other.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -69,7 +79,7 @@ impl Cell {
     /// How often it is run where every cell is to be run `runs` times.
     #[must_use]
     pub fn runs(&self, runs: u32) -> u32 {
-        runs.min(self.most)
+        (runs / self.share).min(self.most)
     }
 
     /// The seed of run number `run` in a family of seeds.
@@ -278,6 +288,7 @@ mod tests {
         let [a, b] = ["a", "b"].map(|name| Named(name).cell());
 
         assert_eq!((borrowed.runs(1), borrowed.runs(30), a.runs(30)), (1, 2, 30));
+        assert_eq!([1, 2, 10, 30].map(|runs| a.clone().aside().runs(runs)), [0, 0, 3, 10]);
         assert_eq!(borrowed.run(0, 1), a.run(0, 1));
         assert_ne!(b.run(0, 1), a.run(0, 1));
         assert_ne!(a.run(1, 1), a.run(0, 1));

@@ -174,6 +174,18 @@ impl Estimate {
         Self { mean, ci95, runs: self.runs.min(other.runs), censored: self.censored }
     }
 
+    /// What this has more than `other`, with the interval of the difference of two independent means. Unknown
+    /// when `other` is a lower bound.
+    #[must_use]
+    pub fn minus(&self, other: &Self) -> Self {
+        if other.is_lower_bound() {
+            return Self::UNKNOWN;
+        }
+        let ci95 = self.ci95.zip(other.ci95).map(|(a, b)| a.hypot(b));
+        let runs = self.runs.min(other.runs);
+        Self { mean: self.mean - other.mean, ci95, runs, censored: self.censored }
+    }
+
     /// Whether this is less: the 95 % interval of the difference of two independent means lies
     /// below zero, or above.
     #[must_use]
@@ -308,6 +320,18 @@ mod tests {
         assert_eq!(bound.below(&known(0.5, 0.1)), NO);
         assert_eq!(known(0.5, 0.1).below(&bound), YES);
         assert_eq!(known(1.5, 0.1).below(&bound), UNDECIDED);
+    }
+
+    #[test]
+    fn a_difference_has_the_errors_of_both() {
+        let bound = Estimate { ci95: None, censored: 2, ..known(1.0, 0.0) };
+
+        let difference = known(5.0, 0.3).minus(&known(2.0, 0.4));
+
+        assert_close(difference.mean, 3.0);
+        assert_close(difference.ci95.expect("both are known"), 0.5);
+        assert_eq!(known(5.0, 0.3).minus(&bound).runs, 0);
+        assert!(bound.minus(&known(0.5, 0.1)).is_lower_bound());
     }
 
     #[test]
