@@ -21,6 +21,9 @@ fn every_claim_is_listed_in_its_group() {
     for id in ["goodput", "one", "two", "three", "five", "rto", "lre", "long", "clean", "fair"] {
         assert!(text.contains(&format!("\n  nc-{id} ")), "{id} is not in\n{text}");
     }
+    for id in ["chain5", "51-uplink", "assumptions", "queues", "dcf", "chain", "ours"] {
+        assert!(text.contains(&format!("\n  manet-{id} ")), "{id} is not in\n{text}");
+    }
     for id in [
         "delay",
         "usage",

@@ -82,3 +82,26 @@ fn judge(runs: &Runs<Trial>, network: Network, lower: [f64; 3]) -> Finding {
         ..Finding::of(&checks, measured)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::Verdict;
+
+    #[test]
+    fn each_tcp_must_lose_what_is_published() {
+        let verdict = |lower: [f64; 3]| {
+            let runs = Runs::made_up(trials(MOVING), 3, |trial| {
+                let index = PAPER_TCPS.iter().position(|it| *it == trial.tcp);
+                let lost = index.map_or(0.0, |index| lower[index]);
+                let kept = if trial.routing == Routing::Dsdv { 1.0 - lost } else { 1.0 };
+                vec![(GOODPUT, 600.0 * kept)]
+            });
+            judge(&runs, MOVING, [0.12, 0.21, 0.04]).verdict
+        };
+
+        assert_eq!(verdict([0.12, 0.21, 0.04]), Verdict::Reproduced);
+        assert_eq!(verdict([0.01, 0.21, 0.04]), Verdict::Differs);
+        assert_eq!(verdict([0.12, 0.21, 0.2]), Verdict::Differs);
+    }
+}

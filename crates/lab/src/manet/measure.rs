@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use proto::time::Time;
 
-use super::{BY_HOPS, CHANGES, LAG, SEEN, VARIATION, WITHOUT};
+use super::{BY_HOPS, CHANGES, LAG, SEEN, WITHOUT};
 use crate::claim::Outcome;
 use crate::stats::Observation;
 
 /// How often hops and octets are looked at.
 pub(super) const STEP: Duration = Duration::from_millis(50);
-/// The samples in a bin of the goodput whose variation is computed: 10 s.
-const BIN: usize = 200;
+/// The samples in a bin of the goodput whose variation is computed: 1 s.
+const BIN: usize = 20;
 /// When the paper's "first 100 s" end.
-const EARLY: Duration = Duration::from_secs(100);
+pub(super) const EARLY: Duration = Duration::from_secs(100);
 /// How far a hop count may be from its published time and still be the same.
 const NEAR: Duration = Duration::from_secs(5);
 
@@ -89,7 +89,6 @@ impl Samples {
         let early = self.changes().iter().filter(|(at, _)| *at < Time::ZERO + EARLY).count();
         let without = self.hops.iter().filter(|hops| hops.is_none()).count();
         let mut outcome = vec![
-            exact(VARIATION, self.variation()),
             // The first hop count is no change.
             exact(CHANGES, early.saturating_sub(1) as f64),
             exact(WITHOUT, STEP.as_secs_f64() * without as f64),
@@ -105,13 +104,15 @@ impl Samples {
         outcome
     }
 
-    /// The deviation of the goodput in bins over its mean.
-    fn variation(&self) -> f64 {
-        let ends: Vec<f64> = self.octets.iter().step_by(BIN).map(|it| *it as f64).collect();
-        let bins: Vec<f64> = ends.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        let mean = bins.iter().sum::<f64>() / bins.len() as f64;
-        let squares: f64 = bins.iter().map(|it| (it - mean) * (it - mean)).sum();
-        (squares / bins.len() as f64).sqrt() / mean
+    /// Goodput in kbit/s in each bin, at its end in seconds.
+    pub(super) fn goodput_over_time(&self) -> Vec<(f64, f64)> {
+        let ends: Vec<usize> = (0..self.octets.len()).step_by(BIN).collect();
+        let seconds = (STEP * u32::try_from(BIN).unwrap_or(u32::MAX)).as_secs_f64();
+        let bins = ends.windows(2).map(|pair| {
+            let octets = self.octets[pair[1]] - self.octets[pair[0]];
+            (self.times[pair[1]].as_secs_f64(), octets as f64 * 8.0 / 1_000.0 / seconds)
+        });
+        bins.collect()
     }
 
     /// Goodput in kbit/s while there are so many hops, if there are for a second in all.
@@ -140,6 +141,15 @@ impl Samples {
         }
         (f64::from(seen) / TABLE_2.len() as f64, greatest)
     }
+}
+
+/// The deviation of goodput in bins over its mean, of octets received so far at each step.
+pub(super) fn variation(octets: &[u64]) -> f64 {
+    let ends: Vec<f64> = octets.iter().step_by(BIN).map(|it| *it as f64).collect();
+    let bins: Vec<f64> = ends.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let mean = bins.iter().sum::<f64>() / bins.len() as f64;
+    let squares: f64 = bins.iter().map(|it| (it - mean) * (it - mean)).sum();
+    (squares / bins.len() as f64).sqrt() / mean
 }
 
 #[cfg(test)]
@@ -202,7 +212,19 @@ mod tests {
         let steady = samples(table, |_| 100);
         let wild = samples(table, |now| if (now / 20.0).fract() < 0.5 { 200 } else { 0 });
 
-        assert!(get(&steady, VARIATION).unwrap() < 0.01);
-        assert!(get(&wild, VARIATION).unwrap() > 0.5);
+        assert!(variation(&steady.octets) < 0.01);
+        assert!(variation(&wild.octets) > 0.5);
+    }
+
+    #[test]
+    fn goodput_over_time_is_that_of_each_second() {
+        let slower = samples(table, |now| if now < 40.0 { 400 } else { 200 });
+
+        let goodput = slower.goodput_over_time();
+
+        // 20 samples of 400 octets in a second are 64 kbit/s.
+        assert_eq!(goodput.len(), 859);
+        assert_eq!(goodput[5], (26.0, 64.0));
+        assert_eq!(goodput[500].1, 32.0);
     }
 }

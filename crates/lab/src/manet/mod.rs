@@ -3,16 +3,22 @@
 //!
 //! All look at runs of [`Trial`]s: the paper's 96 scenarios, and ours beside them.
 
+mod assumed;
+mod assumptions;
 mod cell;
 mod chain5;
 mod chain51;
+mod dcf;
 mod dsdv;
 mod fair;
+mod hops;
 mod measure;
 mod motion;
 mod ours;
+mod queues;
 mod random;
 mod scene;
+mod timeline;
 mod trial;
 mod wireless;
 
@@ -37,7 +43,7 @@ const SECOND: Metric = "second flow";
 /// Goodput of the first flow while its source is one hop from its destination or gateway, and so on.
 const BY_HOPS: [Metric; 5] =
     ["goodput, 1 hop", "goodput, 2 hops", "goodput, 3 hops", "goodput, 4 hops", "goodput, 5 hops"];
-/// The deviation of goodput in 10 s over its mean.
+/// The deviation of the goodput of all flows in a second over its mean.
 const VARIATION: Metric = "variation";
 /// The mean congestion window of the first flow, in segments.
 const WINDOW: Metric = "window";
@@ -45,12 +51,20 @@ const WINDOW: Metric = "window";
 const JAIN: Metric = "jain";
 /// How often the source's hop count changes from 20 to 100 s.
 const CHANGES: Metric = "route changes";
+/// How often the source is given another route, or the same again after it was lost, from 20 to 100 s.
+const FOUND: Metric = "routes found";
 /// The part of the paper's route changes that are seen within 5 s.
 const SEEN: Metric = "changes seen";
 /// The longest time that one of them is late, of those that are seen.
 const LAG: Metric = "lag";
 /// Seconds for which the source has no route.
 const WITHOUT: Metric = "without a route";
+/// Packets that radios gave up after their last attempt.
+const GIVEN_UP: Metric = "given up";
+/// Neighbours that nodes running AODV lost.
+const BREAKS: Metric = "breaks";
+/// Timeouts of the first flow's TCP.
+const TIMEOUTS: Metric = "timeouts";
 
 /// The claims, in the order of the paper.
 #[must_use]
@@ -59,7 +73,8 @@ pub fn claims() -> Vec<Claim> {
     claims.extend(chain51::claims());
     claims.extend([motion::claim(), random::claim()]);
     claims.extend(dsdv::claims());
-    claims.extend([fair::claim(), ours::claim(), wireless::claim()]);
+    claims.extend([fair::claim(), assumptions::claim(), queues::claim()]);
+    claims.extend([dcf::claim(), hops::claim(), ours::claim(), wireless::claim()]);
     claims
 }
 

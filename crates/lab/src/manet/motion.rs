@@ -67,3 +67,24 @@ fn judge(runs: &Runs<Trial>) -> Finding {
         ..Finding::of(&checks, measured)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::Verdict;
+
+    #[test]
+    fn all_changes_must_be_seen_and_none_late() {
+        let verdict = |seen: f64, lag: f64| {
+            let runs = Runs::made_up(ROUTINGS.map(trial), 3, |trial| {
+                let lag = if trial.routing == Routing::Aodv { lag } else { 1.0 };
+                vec![(SEEN, seen), (LAG, lag), (WITHOUT, 0.0)]
+            });
+            judge(&runs).verdict
+        };
+
+        assert_eq!(verdict(1.0, 1.0), Verdict::Reproduced);
+        assert_eq!(verdict(0.9, 1.0), Verdict::Differs);
+        assert_eq!(verdict(1.0, 4.5), Verdict::Differs);
+    }
+}

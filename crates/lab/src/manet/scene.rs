@@ -4,24 +4,19 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use proto::quantity::BitRate;
-use proto::routing::{aodv, dsdv};
+use proto::routing::aodv;
 use proto::time::Time;
-use proto::{hbh, nc, tcp as protocol};
+use proto::{hbh, nc};
 use sim::app::transfer;
 use sim::mobility::{Motion, Position, paper};
 use sim::radio::StationId;
-use sim::service::routing::{RoutingConfig, RoutingProtocol};
-use sim::{
-    AppId, InterfaceConfig, LinkConfig, NodeId, Prefix, QueueDiscipline, RadioId, World, channel,
-    radio,
-};
+use sim::{AppId, LinkConfig, NodeId, Prefix, RadioId, World, channel};
 
-use super::measure::{STEP, Samples};
-use super::trial::{Carrier, Network, Routing, Tcp, Traffic, Trial, Uplink};
-use super::{FIRST, GOODPUT, JAIN, SECOND, WINDOW};
+use super::measure::{self, EARLY, STEP, Samples};
+use super::trial::{Carrier, Network, Routing, Traffic, Trial, Uplink};
+use super::{BREAKS, FIRST, FOUND, GIVEN_UP, GOODPUT, JAIN, SECOND, TIMEOUTS, VARIATION, WINDOW};
 use crate::claim::Outcome;
 use crate::stats::Observation;
-use crate::tcp;
 
 /// When the first flow starts and the last ends.
 const BEGIN: Duration = Duration::from_secs(20);
@@ -31,6 +26,8 @@ const FIRST_ENDS: Duration = Duration::from_secs(440);
 const SECOND_STARTS: Duration = Duration::from_secs(220);
 /// Points of a congestion window that are kept.
 const POINTS: usize = 1 << 14;
+/// Changes of routes that are kept: those of the first 100 s are among them.
+const ROUTE_CHANGES: usize = 1 << 14;
 /// Octets of a segment.
 const SEGMENT: f64 = 1_460.0;
 /// Where flows go.
@@ -62,82 +59,108 @@ struct Scene {
     apps: Vec<[AppId; 2]>,
 }
 
+/// What was sampled of a run.
+struct Played {
+    scene: Scene,
+    first: Samples,
+    /// Octets received of each flow at the end of each step.
+    octets: [Vec<u64>; 2],
+}
+
+/// What is drawn of the first flow of a run, over seconds.
+pub(super) struct Traced {
+    /// The congestion window, in segments.
+    pub(super) window: Vec<(f64, f64)>,
+    /// Hops of the source to the gateway.
+    pub(super) hops: Vec<(f64, f64)>,
+    /// Goodput in each second, in kbit/s.
+    pub(super) goodput: Vec<(f64, f64)>,
+}
+
 /// Runs a trial with a seed and measures it.
 pub(super) fn run(trial: Trial, seed: u64) -> Outcome {
+    let Played { scene, first, octets } = play(trial, seed, END);
+    let mut outcome = first.outcome();
+    outcome.extend(scene.outcome(&octets));
+    outcome
+}
+
+/// Runs a trial with a seed until `end`, for a picture.
+pub(super) fn trace(trial: Trial, seed: u64, end: Duration) -> Traced {
+    let Played { scene, first, .. } = play(trial, seed, end);
+    let sender: Option<&transfer::Sender> = scene.world.app(scene.apps[0][0]);
+    let window = sender.map(transfer::Sender::windows).unwrap_or_default().iter();
+    Traced {
+        window: window.map(|(at, octets)| (at.as_secs_f64(), *octets as f64 / SEGMENT)).collect(),
+        hops: first.changes().iter().map(|(at, hops)| (at.as_secs_f64(), *hops as f64)).collect(),
+        goodput: first.goodput_over_time(),
+    }
+}
+
+fn play(trial: Trial, seed: u64, end: Duration) -> Played {
     let mut scene = Scene::new(trial, seed);
-    let (mut samples, mut both) = (Samples::default(), [Vec::new(), Vec::new()]);
+    let (mut first, mut octets) = (Samples::default(), [Vec::new(), Vec::new()]);
     let mut now = Time::ZERO;
-    while now < Time::ZERO + END {
+    while now < Time::ZERO + end {
         now += STEP;
         scene.world.run_until(now);
         if trial.routing == Routing::Ideal && !scene.is_way_whole() {
             scene.world.auto_routes();
         }
-        let octets: Vec<u64> = (0..scene.apps.len()).map(|flow| scene.octets(flow)).collect();
+        let all: Vec<u64> = (0..scene.apps.len()).map(|flow| scene.octets(flow)).collect();
         if now >= Time::ZERO + BEGIN {
-            samples.push(now, scene.hops(), octets[0]);
+            first.push(now, scene.hops(), all[0]);
         }
-        for (all, octets) in both.iter_mut().zip(octets) {
-            all.push(octets);
+        for (octets, now) in octets.iter_mut().zip(all) {
+            octets.push(now);
         }
     }
-    let mut outcome = samples.outcome();
-    outcome.extend(scene.outcome(&both));
-    outcome
+    Played { scene, first, octets }
 }
 
 impl Scene {
     fn new(trial: Trial, seed: u64) -> Self {
         let mut world = World::new(seed);
         let (motions, gateway) = motions(trial.network, &world);
-        let radio = world.add_radio(radio::Config::default());
-        let interface = InterfaceConfig {
-            queue_discipline: QueueDiscipline::RoutingFirst,
-            ..InterfaceConfig::default()
-        };
+        let radio = world.add_radio(trial.assumed.radio());
         let nodes: Vec<NodeId> = motions
             .into_iter()
             .enumerate()
             .map(|(number, motion)| {
                 let node = world.add_node(&format!("n{number}"));
+                let interface = trial.assumed.interface(number == gateway);
                 world.add_radio_station(radio, node, motion, interface);
                 node
             })
             .collect();
         let host = world.add_node("host");
-        world.connect(nodes[gateway], host, &uplink(trial.network));
+        world.connect(nodes[gateway], host, &uplink(trial));
         // The fixed host reaches the MANET through the gateway.
         world.route(host, prefix(MANET), nodes[gateway], 1);
         let flows = flows(trial.network, trial.traffic);
         let mut scene = Self { world, radio, nodes, gateway, host, flows, apps: Vec::new() };
-        scene.start_routing(trial.routing);
+        scene.world.record_routes(ROUTE_CHANGES);
+        scene.start_routing(trial);
         scene.start_carrier(trial);
         scene.start_flows(trial);
         scene
     }
 
-    fn start_routing(&mut self, routing: Routing) {
-        let gateway = self.nodes[self.gateway];
+    fn start_routing(&mut self, trial: Trial) {
         for node in self.nodes.clone() {
-            let is_gateway = node == gateway;
-            let protocol = match routing {
+            let gateway = node == self.nodes[self.gateway];
+            let config = match trial.routing {
                 Routing::Aodv => {
-                    let mut config = aodv::Config::link_layer_feedback();
-                    config.internet = aodv::Internet {
-                        manet: prefix(MANET),
-                        gateway: is_gateway,
-                        ..config.internet
-                    };
-                    RoutingProtocol::Aodv(config)
+                    let reuse_gateway = aodv::Config::default().internet.reuse_gateway;
+                    let manet = prefix(MANET);
+                    trial.assumed.aodv(aodv::Internet { manet, gateway, reuse_gateway })
                 }
-                Routing::Dsdv => {
-                    RoutingProtocol::Dsdv(dsdv::Config { is_gateway, ..dsdv::Config::default() })
-                }
+                Routing::Dsdv => trial.assumed.dsdv(gateway),
                 Routing::Ideal => continue,
             };
-            self.world.enable_routing(node, &RoutingConfig::new(protocol), &[]);
+            self.world.enable_routing(node, &config, &[]);
         }
-        if routing == Routing::Ideal {
+        if trial.routing == Routing::Ideal {
             self.world.auto_routes();
         }
     }
@@ -174,7 +197,7 @@ impl Scene {
 
     fn start_flows(&mut self, trial: Trial) {
         for (flow, number) in self.flows.clone().into_iter().zip(0..) {
-            let config = self.tcp(trial.tcp, flow);
+            let config = trial.assumed.tcp(trial.tcp, u8::from(flow.to.is_none()));
             let destination = SocketAddr::new(self.address(flow.to), PORT + number);
             let sender = transfer::SenderConfig {
                 port: 40_000 + number,
@@ -194,22 +217,6 @@ impl Scene {
                 self.world.add_app(to, transfer::Sink::new(sink)),
             ];
             self.apps.push(apps);
-        }
-    }
-
-    /// The TCP of a flow. To the fixed host TCP-AP is told of the wire, as the agent of ns-2 does not count it.
-    fn tcp(&self, tcp: Tcp, flow: Flow) -> protocol::Config {
-        match tcp {
-            Tcp::NewReno => tcp::as_ns2(protocol::Config::default()),
-            Tcp::Vegas => tcp::ns2_vegas(2.0, 2.0, 1.0),
-            Tcp::AdaptivePacing => {
-                let mut config = tcp::ns2_tcp_ap();
-                if let protocol::Algorithm::TcpAp(pacing) = &mut config.congestion.algorithm {
-                    pacing.hops.wired = u8::from(flow.to.is_none());
-                }
-                config
-            }
-            Tcp::Cubic => tcp::as_linux(protocol::Config::default()),
         }
     }
 
@@ -250,19 +257,31 @@ impl Scene {
             |octets: u64, time: Duration| octets as f64 * 8.0 / 1_000.0 / time.as_secs_f64();
         let total: u64 = (0..self.apps.len()).map(|flow| self.octets(flow)).sum();
         let exact = |metric, value| (metric, Observation::Exact(value));
-        let mut outcome = vec![exact(GOODPUT, kbit_s(total, END - BEGIN))];
+        let sums = octets[0].iter().enumerate();
+        let sums = sums.map(|(step, it)| it + octets[1].get(step).copied().unwrap_or_default());
+        let sums: Vec<u64> = sums.skip(steps(BEGIN) - 1).collect();
+        let mut outcome = vec![
+            exact(GOODPUT, kbit_s(total, END - BEGIN)),
+            exact(VARIATION, measure::variation(&sums)),
+        ];
         for (flow, metric) in [FIRST, SECOND].into_iter().enumerate().take(self.apps.len()) {
             let Flow { start, stop, .. } = self.flows[flow];
             outcome.push(exact(metric, kbit_s(self.octets(flow), stop - start)));
         }
         outcome.extend(self.window().map(|window| exact(WINDOW, window)));
+        let radio = self.world.radio_medium(self.radio).total();
+        outcome.push(exact(GIVEN_UP, radio.given_up as f64));
+        outcome.push(exact(FOUND, self.found() as f64));
+        let breaks = self.nodes.iter().flat_map(|it| self.world.routing_protocol_counters(*it));
+        let breaks = breaks.filter(|(name, _)| *name == "breaks").map(|(_, count)| count);
+        outcome.push(exact(BREAKS, breaks.sum::<u64>() as f64));
+        let feedback = self.world.connection(self.apps[0][0]).map(|it| it.stats().feedback);
+        outcome.extend(feedback.map(|it| exact(TIMEOUTS, it.timeouts as f64)));
         if let [first, second] = &self.flows[..] {
             let begin = first.start.max(second.start);
             let end = first.stop.min(second.stop);
             let at = |all: &[u64], time: Duration| {
-                let index =
-                    usize::try_from(time.as_nanos() / STEP.as_nanos()).unwrap_or(usize::MAX);
-                all.get(index - 1).copied().unwrap_or_default() as f64
+                all.get(steps(time) - 1).copied().unwrap_or_default() as f64
             };
             let [a, b] = octets.each_ref().map(|all| at(all, end) - at(all, begin));
             if a + b > 0.0 {
@@ -270,6 +289,18 @@ impl Scene {
             }
         }
         outcome
+    }
+
+    /// How often the first flow's source was given a route to the gateway while changes of its hop count are
+    /// counted, the first time not among them.
+    fn found(&self) -> usize {
+        let Flow { from, to, .. } = self.flows[0];
+        let (from, end) = (self.nodes[from], self.address(Some(to.unwrap_or(self.gateway))));
+        let counted = Time::ZERO + BEGIN..Time::ZERO + EARLY;
+        let changes = self.world.route_changes().iter().filter(|it| {
+            it.node == from && it.prefix == Prefix::host(end) && counted.contains(&it.time)
+        });
+        changes.filter(|it| it.route.is_some()).count().saturating_sub(1)
     }
 
     /// The mean congestion window of the first flow over its time, in segments.
@@ -290,6 +321,11 @@ impl Scene {
 /// HBH for a radio that many share: what waits in a shorter queue waits less long behind TCP's bulk.
 pub(super) fn hbh() -> hbh::Config {
     hbh::Config { queue: 50, ..hbh::Config::new(hbh::Profile::Default) }
+}
+
+/// Steps in a time.
+fn steps(time: Duration) -> usize {
+    usize::try_from(time.as_nanos() / STEP.as_nanos()).unwrap_or(usize::MAX)
 }
 
 /// Where nodes are and how they move, and which is the gateway.
@@ -317,8 +353,8 @@ fn motions(network: Network, world: &World) -> (Vec<Motion>, usize) {
 }
 
 /// The wire from the gateway to the fixed host.
-fn uplink(network: Network) -> LinkConfig {
-    let (rate, delay) = match network {
+fn uplink(trial: Trial) -> LinkConfig {
+    let (rate, delay) = match trial.network {
         Network::Chain51(Uplink::Slow) => (756_000, 25),
         Network::Chain5 | Network::Chain51(Uplink::Fast) | Network::Random(_) => (100_000_000, 2),
     };
@@ -327,7 +363,7 @@ fn uplink(network: Network) -> LinkConfig {
         delay: Duration::from_millis(delay),
         ..channel::Config::default()
     };
-    LinkConfig::symmetric(channel, InterfaceConfig::default())
+    LinkConfig::symmetric(channel, trial.assumed.wire())
 }
 
 /// Who sends to whom, and when.

@@ -12,6 +12,7 @@ pub(super) struct Trial {
     pub(super) tcp: Tcp,
     pub(super) routing: Routing,
     pub(super) carrier: Carrier,
+    pub(super) assumed: Assumed,
 }
 
 /// Where the nodes are, and how they move.
@@ -78,6 +79,53 @@ pub(super) enum Carrier {
     Tunnel,
 }
 
+/// What is taken where the paper gives no number: the usual, or one thing else.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub(super) enum Assumed {
+    #[default]
+    Usual,
+    /// `window_` of so many segments, and as many as the first slow-start threshold.
+    Window(u16),
+    /// RTS, CTS, ACK and broadcasts at 2 Mbit/s.
+    FastControl,
+    /// Data without RTS and CTS.
+    WithoutRts,
+    /// Whom a station hears disturbs it however weak it is.
+    WithoutCapture,
+    /// Stations sense others up to so many metres.
+    Sense(u16),
+    /// AODV finds lost neighbours by hellos, not by the link layer.
+    Hellos,
+    /// What the link layer could not bring to a neighbour is dropped, its own packets too.
+    DropUnsent,
+    /// What waits for a neighbour stays in the queue when the link layer could not reach it.
+    KeepQueue,
+    /// Messages of routing protocols wait behind packets.
+    DropTail,
+    /// DSDV hears of lost neighbours from the link layer.
+    LinkBreaks,
+    /// TCP-AP counts the wire as a hop.
+    CountsWire,
+    /// A path of fewer than four hops counts as many of them for TCP-AP, not one.
+    AllHops,
+    /// Both of them.
+    CountsWireAllHops,
+    /// TCP-AP takes the mean deviation of delays in the place of their standard deviation.
+    Mad,
+    /// TCP-AP and Vegas as published, not as ns-2 has them.
+    Published,
+    /// Vegas forgets its least round-trip time when the number of hops changes.
+    Rebase,
+    /// The sink acknowledges every second segment, or after 100 ms.
+    DelayedAck,
+    /// Flows in turns in the queues of the gateway.
+    FairGateway,
+    /// Flows in turns in all queues.
+    Fair,
+    /// An acknowledgement takes the place of one of its flow that waits, in all queues.
+    Thin,
+}
+
 pub(super) const TRAFFICS: [Traffic; 4] =
     [Traffic::One, Traffic::Inside, Traffic::Overlapping, Traffic::Simultaneous];
 pub(super) const PAPER_TCPS: [Tcp; 3] = [Tcp::NewReno, Tcp::Vegas, Tcp::AdaptivePacing];
@@ -85,7 +133,14 @@ pub(super) const PAPER_TCPS: [Tcp; 3] = [Tcp::NewReno, Tcp::Vegas, Tcp::Adaptive
 impl Trial {
     /// One of the paper's, over AODV.
     pub(super) fn new(network: Network, traffic: Traffic, tcp: Tcp) -> Self {
-        Self { network, traffic, tcp, routing: Routing::Aodv, carrier: Carrier::Plain }
+        Self {
+            network,
+            traffic,
+            tcp,
+            routing: Routing::Aodv,
+            carrier: Carrier::Plain,
+            assumed: Assumed::Usual,
+        }
     }
 
     /// The same with another routing protocol.
@@ -96,6 +151,11 @@ impl Trial {
     /// The same, carried by somebody else.
     pub(super) fn carried(self, carrier: Carrier) -> Self {
         Self { carrier, ..self }
+    }
+
+    /// The same where something else is taken for what the paper does not say.
+    pub(super) fn with(self, assumed: Assumed) -> Self {
+        Self { assumed, ..self }
     }
 
     /// All of the paper's traffic cases and TCPs in a network, over AODV.
@@ -186,5 +246,43 @@ impl Network {
             Self::Chain51(Uplink::Slow) => "Chain 5+1, uplink 756 kbit/s".to_owned(),
             Self::Random(side) => format!("48 nodes, {side} x {side} m"),
         }
+    }
+}
+
+impl Assumed {
+    /// Whether it only shows what an assumption changes, and decides no claim of the paper.
+    pub(super) fn is_aside(self) -> bool {
+        !matches!(
+            self,
+            Self::Usual | Self::CountsWireAllHops | Self::FairGateway | Self::Fair | Self::Thin
+        )
+    }
+
+    /// In the words of a table.
+    pub(super) fn title(self) -> String {
+        let text = match self {
+            Self::Usual => "as in all other experiments",
+            Self::Window(segments) => return format!("window_ of {segments} segments"),
+            Self::FastControl => "control frames at 2 Mbit/s",
+            Self::WithoutRts => "no RTS and CTS",
+            Self::WithoutCapture => "no capture",
+            Self::Sense(metres) => return format!("sensed up to {metres} m"),
+            Self::Hellos => "AODV with hellos",
+            Self::DropUnsent => "unsent packets are dropped",
+            Self::KeepQueue => "queue kept at a break",
+            Self::DropTail => "routing messages wait too",
+            Self::LinkBreaks => "DSDV hears of breaks",
+            Self::CountsWire => "TCP-AP counts the wire",
+            Self::AllHops => "TCP-AP: delay of all hops",
+            Self::CountsWireAllHops => "TCP-AP: both",
+            Self::Mad => "TCP-AP: mean deviation",
+            Self::Published => "TCP-AP, Vegas as published",
+            Self::Rebase => "Vegas begins anew on another way",
+            Self::DelayedAck => "delayed acknowledgements",
+            Self::FairGateway => "fair at the gateway",
+            Self::Fair => "fair everywhere",
+            Self::Thin => "thinned acknowledgements",
+        };
+        text.to_owned()
     }
 }

@@ -1,0 +1,153 @@
+//! What a chain of radios leaves of a channel: TCP over 1 to 6 hops.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use proto::time::Time;
+use sim::app::transfer;
+use sim::mobility::{Motion, Position};
+use sim::{NodeId, World};
+
+use super::trial::{Assumed, PAPER_TCPS, Tcp};
+use super::{GOODPUT, GROUP, KBIT_S, RUNS};
+use crate::answer::Check;
+use crate::claim::{Claim, Finding, Outcome, Point, Table};
+use crate::figure::{Axis, Figure, Ink, Series};
+use crate::grid::{Cell, Experiment, Place, Runs};
+use crate::stats::Observation;
+use crate::words::number;
+
+const HOPS: [u8; 6] = [1, 2, 3, 4, 5, 6];
+const BEGIN: Duration = Duration::from_secs(10);
+const END: Duration = Duration::from_secs(70);
+/// Hops of which one sends at a time where radios disturb each other up to 550 m.
+const REACH: u8 = 4;
+/// What is to be left of the bound, and what more than it may be for slots that count at the same time.
+const NEAR: [f64; 2] = [0.7, 1.02];
+
+pub(super) fn claim() -> Claim {
+    Claim {
+        id: "manet-chain",
+        group: GROUP,
+        text: "over h hops of a chain at rest TCP gets 1/h of what it gets over one, up to 4, since one of so many hops \
+               sends at a time; NewReno and Vegas get 0.7 of that bound at least",
+        source: "section II.C.3; Li et al., MobiCom 2001",
+        experiment: || Experiment::new(chains(), judge),
+    }
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Chain {
+    hops: u8,
+    tcp: Tcp,
+}
+
+impl Place for Chain {
+    fn cell(&self) -> Cell {
+        let chain = *self;
+        let draws = format!("manet-chain {}", chain.hops);
+        Cell::new(format!("manet-chain {chain:?}"), move |seed| run(chain, seed))
+            .with_draws_of(&draws)
+            .at_most(RUNS)
+    }
+}
+
+fn chains() -> Vec<Chain> {
+    PAPER_TCPS.into_iter().flat_map(|tcp| HOPS.map(|hops| Chain { hops, tcp })).collect()
+}
+
+fn run(chain: Chain, seed: u64) -> Outcome {
+    let mut world = World::new(seed);
+    let radio = world.add_radio(Assumed::Usual.radio());
+    let nodes: Vec<NodeId> = (0..=chain.hops)
+        .map(|number| {
+            let node = world.add_node(&format!("n{number}"));
+            let motion = Motion::at_rest(Position::new(200.0 * f64::from(number), 0.0));
+            world.add_radio_station(radio, node, motion, Assumed::Usual.interface(false));
+            node
+        })
+        .collect();
+    world.auto_routes();
+    let (from, to) = (nodes[0], nodes[usize::from(chain.hops)]);
+    let destination = SocketAddr::new(world.address(to).expect("it has a radio"), 9);
+    let tcp = Assumed::Usual.tcp(chain.tcp, 0);
+    let config =
+        transfer::SenderConfig { octets: None, tcp, ..transfer::SenderConfig::new(destination, 0) };
+    world.add_app(from, transfer::Sender::new(config));
+    let sink = transfer::SinkConfig { tcp, ..transfer::SinkConfig::new(9) };
+    let sink = world.add_app(to, transfer::Sink::new(sink));
+    let octets = |world: &World| world.transfer_sink(sink).map_or(0, |it| it.octets);
+    world.run_until(Time::ZERO + BEGIN);
+    let before = octets(&world);
+    world.run_until(Time::ZERO + END);
+    let kbit_s = (octets(&world) - before) as f64 * 8.0 / 1e3 / (END - BEGIN).as_secs_f64();
+    vec![(GOODPUT, Observation::Exact(kbit_s))]
+}
+
+fn judge(runs: &Runs<Chain>) -> Finding {
+    let at = |tcp, hops| runs.at(&Chain { hops, tcp }, GOODPUT);
+    let bound = |hops: u8| at(Tcp::NewReno, 1).mean / f64::from(hops.min(REACH));
+    let mut checks = Vec::new();
+    for tcp in [Tcp::NewReno, Tcp::Vegas] {
+        for hops in &HOPS[1..] {
+            let share = at(tcp, *hops).times(1.0 / bound(*hops));
+            let title = tcp.title();
+            let text = number(share.mean);
+            let what = format!("{title}: {hops} hops give {text} of the bound");
+            checks.push(Check::new(what, share.within(NEAR)));
+            let what = format!("{title}: {hops} hops give less than {}", hops - 1);
+            checks.push(Check::new(what, at(tcp, *hops).below(&at(tcp, hops - 1))));
+        }
+    }
+    let mut points = Vec::new();
+    for chain in chains() {
+        let goodput = runs.at(&chain, GOODPUT);
+        points.push(Point {
+            limit: Some(bound(chain.hops)),
+            ..Point::new(chain.tcp.line(), (chain.hops.into(), "hops"), (goodput, KBIT_S))
+        });
+    }
+    let told = PAPER_TCPS.map(|tcp| {
+        let all = HOPS.map(|hops| number(at(tcp, hops).mean));
+        format!("{} {}", tcp.title(), all.join(", "))
+    });
+    let measured = format!("{} {KBIT_S} over 1 to 6 hops. {} runs.", told.join("; "), runs.count());
+    let limit = Series::limit(&points, "one of min(h, 4) hops sends at a time", Ink::Limit, 1.0);
+    let figure = Figure::of(
+        &points,
+        vec![limit],
+        ["manet-chain", "TCP over hops", "Radios 200 m apart at rest, given routes"],
+        [Axis::linear("Hops", "").with_ticks(HOPS.map(f64::from)), Axis::linear("Goodput", KBIT_S)],
+    );
+    Finding {
+        figures: vec![figure],
+        tables: vec![Table::of("Goodput over hops, kbit/s", &points)],
+        points,
+        assumptions: vec![
+            "TCPs and radios are those of the other experiments; goodput is that of 60 s, after 10 s. The bound \
+             divides what NewReno gets over one hop."
+                .to_owned(),
+        ],
+        ..Finding::of(&checks, measured)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::Verdict;
+
+    #[test]
+    fn goodput_must_fall_as_the_bound_does() {
+        let verdict = |fall: &dyn Fn(f64) -> f64| {
+            let runs = Runs::made_up(chains(), 3, |chain| {
+                vec![(GOODPUT, 1_200.0 * fall(chain.hops.into()))]
+            });
+            judge(&runs).verdict
+        };
+
+        assert_eq!(verdict(&|hops| 1.0 / hops.min(4.0) - hops / 1e3 + 1e-3), Verdict::Reproduced);
+        assert_eq!(verdict(&|hops| 1.0 / hops), Verdict::Differs);
+        assert_eq!(verdict(&|hops| 1.0 / hops.sqrt()), Verdict::Differs);
+    }
+}
