@@ -1,5 +1,7 @@
 //! How a node drives its services.
 
+mod sending;
+
 use std::any::Any;
 use std::net::IpAddr;
 
@@ -17,11 +19,6 @@ use crate::counters::Class;
 use crate::engine::{Engine, PacketId};
 use crate::medium::LinkAddress;
 use crate::route_log::RouteRecord;
-
-/// Packets that may wait in an interface's queue while a service still adds datagrams to it.
-///
-/// The rest waits in the service, which decides as late as it can what to send.
-const BACKLOG: usize = 2;
 
 /// The metric of what routing protocols find: better than shortest paths, worse than what is set by
 /// hand.
@@ -323,145 +320,12 @@ impl Node {
         true
     }
 
-    /// Has a service's next datagram wait for a route where there is none: a protocol that looks for
-    /// routes on demand hears of the far end by it. What else the service has stays with the service.
-    fn ask_for_route(&mut self, engine: &mut Engine, index: usize) {
-        let Some(far_end) = self.services.running[index].service.far_end() else { return };
-        let has_finder = self.services.running.iter().any(|it| it.service.finds_routes());
-        if !has_finder || self.route(engine, far_end).is_some() {
-            return;
-        }
-        let Some(mtu) = self.interfaces.iter().map(|it| it.config.mtu).min() else { return };
-        let Some(packet) = self.services.running[index].service.poll_datagram(engine, mtu) else {
-            return;
-        };
-        self.counters.originated += 1;
-        let Some(header) = self.parse(engine, packet) else { return };
-        _ = self.route_packet(engine, &header, packet, Origin::Local);
-    }
-
-    /// Whether services send over this interface.
-    pub(super) fn has_service_over(&mut self, engine: &Engine, interface: usize) -> bool {
-        (0..self.services.running.len()).any(|index| self.sends_over(engine, index, interface))
-    }
-
-    /// The next packet of a service for an idle interface, and whom it is for.
-    pub(super) fn poll_services(
-        &mut self,
-        engine: &mut Engine,
-        interface: usize,
-    ) -> Option<(PacketId, LinkAddress)> {
-        self.poll_frame(engine, interface).or_else(|| self.poll_datagram(engine, interface))
-    }
-
-    /// Moves a few packets ahead of time from services to an interface's queue.
-    pub(super) fn fill_backlog(&mut self, engine: &mut Engine, index: usize) {
-        let ahead = self.interfaces[index].config.hop_backlog;
-        while self.interfaces[index].queue_len() < ahead {
-            let Some(frame) = self.poll_frame(engine, index) else { break };
-            if !self.enqueue_ahead(engine, index, frame) {
-                break;
-            }
-        }
-        // What another service takes at the last hook is for that one to hold, and to ask for when
-        // the interface is idle.
-        if self.has_frames_over(index) {
-            return;
-        }
-        while self.interfaces[index].queue_len() < BACKLOG {
-            let Some(datagram) = self.poll_datagram(engine, index) else { break };
-            if !self.enqueue_ahead(engine, index, datagram) {
-                break;
-            }
-        }
-    }
-
     /// What a packet counts as.
     pub(super) fn class_of(&self, packet: &[u8]) -> Class {
         Class::of(packet, |protocol, payload| {
             let mut services = self.services.running.iter();
             services.find_map(|running| running.service.class_of(protocol, payload))
         })
-    }
-
-    fn has_frames_over(&self, interface: usize) -> bool {
-        self.services.running.iter().any(|running| running.service.uses(interface))
-    }
-
-    fn poll_frame(
-        &mut self,
-        engine: &mut Engine,
-        interface: usize,
-    ) -> Option<(PacketId, LinkAddress)> {
-        for index in 0..self.services.running.len() {
-            let Running { service, deadline, .. } = &mut self.services.running[index];
-            if !service.uses(interface) {
-                continue;
-            }
-            if let Some(frame) = service.poll_frame(engine, interface) {
-                // What it has sent may change its deadline.
-                let (deadline, next) = (*deadline, service.next_timeout());
-                self.set_deadline(engine, deadline, next);
-                return Some(frame);
-            }
-        }
-        None
-    }
-
-    /// A datagram that no other service has taken at the last hook.
-    fn poll_datagram(
-        &mut self,
-        engine: &mut Engine,
-        interface: usize,
-    ) -> Option<(PacketId, LinkAddress)> {
-        loop {
-            let (packet, next) = self.next_datagram(engine, interface)?;
-            if !self.offer(engine, &Hook::Postrouting { next }, packet) {
-                return Some((packet, next.neighbour));
-            }
-            if let Some(frame) = self.poll_frame(engine, interface) {
-                return Some(frame);
-            }
-        }
-    }
-
-    fn next_datagram(
-        &mut self,
-        engine: &mut Engine,
-        interface: usize,
-    ) -> Option<(PacketId, NextHop)> {
-        let all = self.services.running.len();
-        for step in 0..all {
-            let index = (self.services.turn + step) % all;
-            let Some(far_end) = self.services.running[index].service.far_end() else { continue };
-            let Some(next) = self.route(engine, far_end) else { continue };
-            if next.interface != interface {
-                continue;
-            }
-            let mtu = self.interfaces[interface].config.mtu;
-            let running = &mut self.services.running[index];
-            if let Some(packet) = running.service.poll_datagram(engine, mtu) {
-                running.is_touched = true;
-                self.services.turn = index + 1;
-                return Some((packet, next));
-            }
-        }
-        None
-    }
-
-    fn enqueue_ahead(
-        &mut self,
-        engine: &mut Engine,
-        index: usize,
-        (packet, to): (PacketId, LinkAddress),
-    ) -> bool {
-        let octets = engine.packets.get(packet).len();
-        let waiting = Waiting { packet, to, octets, is_local: true, is_routing: false };
-        let is_taken = self.try_enqueue(engine, index, waiting);
-        if !is_taken {
-            engine.packets.remove(packet);
-        }
-        is_taken
     }
 
     /// Puts a packet of a service where it enters the IP stack.
@@ -507,16 +371,5 @@ impl Node {
         if let Some(log) = &mut engine.route_log {
             log.add(RouteRecord { time: engine.now, node: self.id, prefix, route });
         }
-    }
-
-    /// Whether a service sends over an interface.
-    fn sends_over(&mut self, engine: &Engine, index: usize, interface: usize) -> bool {
-        let service = &self.services.running[index].service;
-        if service.uses(interface) {
-            return true;
-        }
-        let far_end = service.far_end();
-        let next = far_end.and_then(|far_end| self.route(engine, far_end));
-        next.is_some_and(|next| next.interface == interface)
     }
 }
