@@ -74,7 +74,9 @@ pub fn claims() -> Vec<Claim> {
     claims.extend([motion::claim(), random::claim()]);
     claims.extend(dsdv::claims());
     claims.extend([fair::claim(), assumptions::claim(), queues::claim()]);
-    claims.extend([dcf::claim(), hops::claim(), ours::claim(), wireless::claim()]);
+    claims.push(dcf::claim());
+    claims.extend(hops::claims());
+    claims.extend([ours::claim(), wireless::claim()]);
     claims
 }
 

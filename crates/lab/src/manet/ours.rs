@@ -99,7 +99,8 @@ fn judge(runs: &Runs<Trial>) -> Finding {
     }
 }
 
-fn line(carrier: Carrier) -> Line {
+/// The curve of a carrier.
+pub(super) fn line(carrier: Carrier) -> Line {
     let (series, ink) = match carrier {
         Carrier::Plain => ("plain", Ink::Tcp),
         Carrier::Hbh => ("hbh", Ink::Default),
