@@ -57,13 +57,19 @@ fn a_node_is_gone_while_it_is_off_or_out_of_range() {
 fn the_kernels_tcp_carries_what_the_simulator_says() {
     println!("hops        live   simulated, kbit/s of TCP CUBIC");
     for hops in [1, 2, 3] {
+        // A lost segment holds up its receiver for a full queue, more than a second of three hops.
+        let time = hops * Duration::from_secs(15);
         let places: Vec<f64> = (0..=hops).map(|node| 200.0 * f64::from(node)).collect();
         let last = places.len() - 1;
-        let live = live_goodput(&places, Duration::from_secs(20));
-        let simulated = simulated_goodput(&row(&places, ""), last, Duration::from_secs(20));
+        let live = live_goodput(&places, time);
+        let simulated = simulated_goodputs(&row(&places, ""), last, time);
 
-        println!("{hops:>4} {:>11.0} {:>11.0}", live / 1e3, simulated / 1e3);
-        assert!((live / simulated - 1.0).abs() < 0.1, "{hops} hops: {live}, {simulated} bit/s");
+        let [least, most] =
+            [f64::min, f64::max].map(|of| simulated.into_iter().reduce(of).unwrap());
+        println!("{hops:>4} {:>11.0} {:>6.0} to {:.0}", live / 1e3, least / 1e3, most / 1e3);
+        // One live run is one more draw of what the simulator draws.
+        let is_near = live > 0.9 * least && live < 1.1 * most;
+        assert!(is_near, "{hops} hops: {live}, {least} to {most} bit/s");
     }
 }
 
@@ -137,17 +143,15 @@ fn live_goodput(places: &[f64], time: Duration) -> f64 {
     report["end"]["sum_received"]["bits_per_second"].as_f64().unwrap()
 }
 
-/// The same in the simulator, in the mean of some runs.
-fn simulated_goodput(scenario: &str, last: usize, time: Duration) -> f64 {
+/// The same in some runs of the simulator.
+fn simulated_goodputs(scenario: &str, last: usize, time: Duration) -> [f64; 8] {
     let mut plan = Plan::parse(Path::new("row.toml"), scenario.to_owned()).unwrap();
     plan.duration = time;
     let tcp = as_linux(tcp::Config::default());
     plan.transfers.push(Transfer { flow: Flow::new([0, last], 9), octets: None, tcp });
-    let goodput = |seed: u32| {
-        let report = plan.run(Some(seed.into()), None).unwrap();
+    [1, 2, 3, 4, 5, 6, 7, 8].map(|seed| {
+        let report = plan.run(Some(seed), None).unwrap();
         let received = report.flows[0].tcp.as_ref().unwrap().octets_received;
         8.0 * received as f64 / time.as_secs_f64()
-    };
-    let runs = 8;
-    (1..=runs).map(goodput).sum::<f64>() / f64::from(runs)
+    })
 }
