@@ -162,7 +162,8 @@ hna-hold = "5s"
 max-jitter = "100ms"
 END
     [ "$2" != $manet_gateway ] || echo 'attached = ["10.77.0.0/24"]'
-    [ "$1" = plain ] || printf '[hbh]\ninterfaces = ["wlan0"]\n'
+    # Bulk that waits in a long queue of a slow radio makes repeated segments late.
+    [ "$1" = plain ] || printf '[hbh]\ninterfaces = ["wlan0"]\nqueue = 50\n'
 }
 
 may_reach_server() {
