@@ -1,15 +1,21 @@
 //! HBH between radio stations, whoever finds the routes.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use proto::hbh::{self, Profile};
+use proto::quantity::BitRate;
 use proto::routing::{aodv, olsr};
+use proto::tcp;
+use proto::time::Time;
 use sim::app::transfer;
 use sim::mobility::{Motion, Position};
 use sim::service::hbh::Hbh;
 use sim::service::routing::{RoutingConfig, RoutingProtocol};
-use sim::{AppId, Change, Class, InterfaceConfig, NodeId, PortId, World, radio};
+use sim::{
+    AppId, Change, Class, InterfaceConfig, LinkConfig, NodeId, PortId, Prefix, World, channel,
+    radio,
+};
 
 /// Octets of a transfer.
 const LEN: u64 = 300_000;
@@ -110,6 +116,45 @@ fn a_busy_channel_breaks_few_routes_under_hbh() {
 
     breaks[0] *= 40;
     assert!(breaks[0] < breaks[1], "{breaks:?}");
+}
+
+#[test]
+fn a_flow_older_than_its_hop_by_hop_peer_learns_how_long_its_packets_may_be() {
+    let mut world = World::new(1);
+    let radio = world.add_radio(radio::Config::default());
+    let manet = Prefix::new(Ipv4Addr::new(10, 128, 0, 0).into(), 16).unwrap();
+    let [node, gateway] = [0.0, 200.0].map(|x| {
+        let node = world.add_node(&format!("n{x}"));
+        let at = Motion::at_rest(Position::new(x, 0.0));
+        world.add_radio_station(radio, node, at, InterfaceConfig::default());
+        node
+    });
+    let host = world.add_node("host");
+    let rate = BitRate::from_bits_per_s(100_000_000).unwrap();
+    let channel = channel::Config { rate, ..channel::Config::default() };
+    world.connect(gateway, host, &LinkConfig::symmetric(channel, InterfaceConfig::default()));
+    world.route(host, manet, gateway, 1);
+    for station in [node, gateway] {
+        let mut aodv = aodv::Config::link_layer_feedback();
+        aodv.internet = aodv::Internet { manet, gateway: station == gateway, ..aodv.internet };
+        world.enable_routing(station, &RoutingConfig::new(RoutingProtocol::Aodv(aodv)), &[]);
+        world.enable_hbh(station, hbh::Config::new(Profile::Default));
+    }
+    let host = (host, world.address(host).unwrap());
+    // It is established, for segments of 1460 octets, before HBH knows its neighbours.
+    let sender = transfer::SenderConfig::new(SocketAddr::new(host.1, 9), 10 * LEN);
+    world.add_app(node, transfer::Sender::new(sender));
+    // A small window leaves room for hellos on the channel.
+    let tcp = tcp::Config { receive_buffer: 8_000, ..tcp::Config::default() };
+    let sink = transfer::SinkConfig { tcp, ..transfer::SinkConfig::new(9) };
+    let sink = world.add_app(host.0, transfer::Sink::new(sink));
+
+    world.run_until(Time::ZERO + Duration::from_secs(60));
+
+    assert_eq!(world.transfer_sink(sink).map(|sink| sink.octets), Some(10 * LEN));
+    let hbh = world.services::<Hbh>(node).next().expect("HBH runs").stats();
+    assert!(hbh.intake.packets_taken > 100 && hbh.intake.packets_too_big > 0, "{hbh:?}");
+    assert!(world.routing_counters(node).too_big > 0, "the half tunnel is told");
 }
 
 /// None is for shortest paths.

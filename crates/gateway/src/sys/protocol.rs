@@ -6,6 +6,12 @@ use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::socket::{MsgFlags, recv};
+use proto::ip::protocol;
+
+/// The option of raw sockets for ICMP that names types not to be heard (raw(7)).
+const ICMP_FILTER: libc::c_int = 1;
+/// The type of the ICMP errors about destinations (RFC 792).
+const UNREACHABLE: u32 = 3;
 
 /// A raw socket that hears whole packets, headers and all.
 #[derive(Debug)]
@@ -25,6 +31,29 @@ impl Protocol {
         let fd = Errno::result(fd)?;
         // SAFETY: the descriptor is open and nobody else has it.
         Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+    }
+
+    /// Opens a socket for ICMP errors that say that something cannot be reached, too long packets among
+    /// them.
+    ///
+    /// # Errors
+    /// When the right to open raw sockets is missing.
+    pub fn open_errors() -> io::Result<Self> {
+        let socket = Self::open(protocol::ICMP)?;
+        let unwanted: u32 = !(1 << UNREACHABLE);
+        let len = libc::socklen_t::try_from(size_of_val(&unwanted)).expect("options are small");
+        // SAFETY: the option is read from `unwanted`, which has `len` octets, during the call only.
+        let result = unsafe {
+            libc::setsockopt(
+                socket.fd.as_raw_fd(),
+                libc::SOL_RAW,
+                ICMP_FILTER,
+                (&raw const unwanted).cast(),
+                len,
+            )
+        };
+        Errno::result(result)?;
+        Ok(socket)
     }
 
     /// The next packet; `None` when there is none now.

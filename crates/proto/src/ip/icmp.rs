@@ -1,8 +1,9 @@
-//! The ICMP messages that a gateway or router must be able to write (RFC 792, RFC 4443).
+//! The ICMP errors that a gateway or router must be able to write, and to read (RFC 792, RFC 4443).
 
 use std::net::IpAddr;
 
 use super::checksum::{Checksum, pseudo_header};
+use super::flow::FlowKey;
 use super::header::{Header, Spec};
 use super::protocol;
 
@@ -55,6 +56,18 @@ impl Error {
         }
     }
 
+    fn parse(is_v4: bool, message: &[u8]) -> Option<Self> {
+        let &[kind, code, _, _, a, b, c, d] = message.first_chunk::<HEADER>()?;
+        let mtu = u16::try_from(u32::from_be_bytes([a, b, c, d])).unwrap_or(u16::MAX);
+        match (is_v4, kind, code) {
+            (true, 3, 3) | (false, 1, 4) => Some(Self::PortUnreachable),
+            (true, 3, 4) | (false, 2, _) => Some(Self::TooBig { mtu }),
+            (true, 3, _) | (false, 1, _) => Some(Self::HostUnreachable),
+            (true, 11, _) | (false, 3, _) => Some(Self::TtlExceeded),
+            _ => None,
+        }
+    }
+
     /// Appends the error about `offender` as a packet from `source` to the offender's sender.
     ///
     /// Returns false and appends nothing where an error would be wrong: about another ICMP
@@ -88,6 +101,44 @@ impl Error {
         let sum = sum.with(&out[start..]).finish();
         out[start + 2..start + 4].copy_from_slice(&sum.to_be_bytes());
         true
+    }
+}
+
+/// What an ICMP error tells of the packet that it is about.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Report {
+    /// What is wrong; `None` for what no transport has a use for.
+    pub error: Option<Error>,
+    /// The flow of the packet.
+    pub flow: FlowKey,
+    /// The four octets in which TCP has its sequence number.
+    pub seq: u32,
+    /// Octets of the packet, which the error may quote in part.
+    pub octets: usize,
+}
+
+impl Report {
+    /// Reads a message with its checksum verified, which came in a packet with `header`; `None` when it quotes
+    /// no IP packet with 8 octets of payload.
+    #[must_use]
+    pub fn parse(header: &Header, message: &[u8]) -> Option<Self> {
+        let mut quoted = message.get(HEADER..)?.to_vec();
+        let claimed = match quoted.first()? >> 4 {
+            4 => usize::from(u16::from_be_bytes([*quoted.get(2)?, *quoted.get(3)?])),
+            6 => 40 + usize::from(u16::from_be_bytes([*quoted.get(4)?, *quoted.get(5)?])),
+            _ => return None,
+        };
+        // The header's lengths are those of the whole packet: fill up what was cut.
+        quoted.resize(quoted.len().max(claimed), 0);
+        let inner = Header::parse(&quoted).ok()?;
+        let (flow, offset) = FlowKey::of(&inner, &quoted);
+        let seq = u32::from_be_bytes(*quoted.get(offset + 4..)?.first_chunk()?);
+        Some(Self {
+            error: Error::parse(header.is_v4(), message),
+            flow,
+            seq,
+            octets: inner.total_len,
+        })
     }
 }
 

@@ -14,6 +14,7 @@
 pub mod aodv;
 pub mod dsdv;
 pub mod olsr;
+pub mod path_mtu;
 pub mod waiting;
 
 use std::fmt::Debug;

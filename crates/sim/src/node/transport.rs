@@ -2,14 +2,11 @@
 
 use std::net::SocketAddr;
 
-use proto::ip::icmp::Error;
-use proto::ip::{FlowKey, Header, protocol, udp};
+use proto::ip::icmp::{Error, Report};
+use proto::ip::{Header, protocol, udp};
 
 use super::Node;
 use crate::engine::{Engine, PacketId};
-
-/// Octets of an ICMP error before the packet that it quotes.
-const ERROR_HEADER: usize = 8;
 
 impl Node {
     pub(super) fn handle_udp(
@@ -46,8 +43,9 @@ impl Node {
         packet: PacketId,
     ) {
         let message = &engine.packets.get(packet)[offset..header.total_len];
-        let Some((key, seq, octets)) = quoted_flow(&message[ERROR_HEADER..]) else { return };
-        let error = error_of(header, message);
+        let Some(Report { error, flow: key, seq, octets }) = Report::parse(header, message) else {
+            return;
+        };
         if self.tell_error(engine.now, &key, octets, error) {
             return;
         }
@@ -67,36 +65,4 @@ impl Node {
             _ => {}
         }
     }
-}
-
-/// What an ICMP error says; `None` for what TCP has no use for.
-fn error_of(header: &Header, message: &[u8]) -> Option<Error> {
-    let &[kind, code, _, _, a, b, c, d] = message.first_chunk::<ERROR_HEADER>()?;
-    let mtu = u16::try_from(u32::from_be_bytes([a, b, c, d])).unwrap_or(u16::MAX);
-    match (header.is_v4(), kind, code) {
-        (true, 3, 3) | (false, 1, 4) => Some(Error::PortUnreachable),
-        (true, 3, 4) | (false, 2, _) => Some(Error::TooBig { mtu }),
-        (true, 3, _) | (false, 1, _) => Some(Error::HostUnreachable),
-        (true, 11, _) | (false, 3, _) => Some(Error::TtlExceeded),
-        _ => None,
-    }
-}
-
-/// The flow of the packet that an ICMP error quotes, what TCP has its sequence number in, and its
-/// length.
-///
-/// The packet may be cut after 8 octets of payload.
-fn quoted_flow(quoted: &[u8]) -> Option<(FlowKey, u32, usize)> {
-    let mut whole = quoted.to_vec();
-    let claimed = match whole.first()? >> 4 {
-        4 => usize::from(u16::from_be_bytes([*whole.get(2)?, *whole.get(3)?])),
-        6 => 40 + usize::from(u16::from_be_bytes([*whole.get(4)?, *whole.get(5)?])),
-        _ => return None,
-    };
-    // The header's lengths are those of the whole packet: fill up what was cut.
-    whole.resize(whole.len().max(claimed), 0);
-    let header = Header::parse(&whole).ok()?;
-    let (key, offset) = FlowKey::of(&header, &whole);
-    let seq = whole.get(offset + 4..)?.first_chunk()?;
-    Some((key, u32::from_be_bytes(*seq), header.total_len))
 }

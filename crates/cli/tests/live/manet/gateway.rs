@@ -75,6 +75,19 @@ fn a_half_tunnel_ends_at_the_gateway_and_takes_packets_that_fit() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn a_half_tunnel_learns_how_long_packets_may_be_further_on() {
+    let (manet, server) = network(AODV);
+    manet.expect_reachable(0, SERVER);
+    // Only the node in the middle knows, and tells it of packets that neither TCP nor the kernel has sent.
+    manet.run(1, "ip link set radio1 mtu 1300");
+
+    Transfer::start(&manet.nets, &manet.nodes[0].name, (&server, SERVER), 1_000_000).finish(SOON);
+
+    assert!(manet.count(0, "routing_half_tunnels_narrowed") > 0, "{}", manet.told(0));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn half_tunnels_carry_nothing_into_the_manet_or_from_elsewhere() {
     use nix::sys::socket::{
         AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, sendto, socket,

@@ -19,6 +19,7 @@ use proto::time::{Time, earliest};
 use serde::Serialize;
 use tracing::{debug, trace, warn};
 
+use super::inlet::Inlet;
 use super::outlet::Outlet;
 use super::passages::{self, Passages};
 use super::ports::Ports;
@@ -53,6 +54,8 @@ pub(super) struct Demand {
     tun: Tap,
     /// At a gateway: what comes out of half tunnels.
     outlet: Option<Outlet>,
+    /// At other nodes: how long packets in half tunnels may be.
+    inlet: Option<Inlet>,
     device: Device,
     index: u32,
     mtu: usize,
@@ -120,6 +123,7 @@ impl Demand {
             config: on_demand.clone(),
             tun,
             outlet: Outlet::set_up(config, on_demand)?,
+            inlet: Inlet::set_up(on_demand)?,
             device,
             index,
             mtu: ETHERNET,
@@ -196,7 +200,8 @@ impl Demand {
         source: Option<Ipv4Addr>,
     ) {
         if let Some(gateway) = gateway {
-            let most = self.mtu.saturating_sub(minimal::OVERHEAD);
+            let whole = self.mtu.saturating_sub(minimal::OVERHEAD);
+            let most = self.inlet.as_ref().map_or(whole, |it| it.room(now, gateway, self.mtu));
             if packet.len() > most {
                 self.counters.packets_too_big += 1;
                 let mtu = u16::try_from(most).unwrap_or(u16::MAX);
@@ -274,11 +279,13 @@ impl Demand {
         fds.push(PollFd::new(self.passages.as_fd(), PollFlags::POLLIN));
         fds.push(PollFd::new(self.tun.as_fd(), PollFlags::POLLIN));
         fds.extend(self.outlet.iter().map(|it| PollFd::new(it.as_fd(), PollFlags::POLLIN)));
+        fds.extend(self.inlet.iter().map(|it| PollFd::new(it.as_fd(), PollFlags::POLLIN)));
     }
 
     pub(super) fn counters(&self) -> Vec<crate::service::Entry> {
         let mut counters = entries("routing_", &self.counters);
         counters.extend(self.outlet.iter().flat_map(Outlet::counters));
+        counters.extend(self.inlet.iter().flat_map(Inlet::counters));
         counters.push(("routing_packets_waiting".to_owned(), self.waiting.len() as u64));
         counters
     }
@@ -297,10 +304,13 @@ impl Routing {
                 warn!(%complaints, left_out, "nft");
             }
         }
-        if let Some(outlet) =
-            demand.outlet.as_mut().filter(|_| ready[2..].iter().any(|it| has_input(*it)))
-        {
-            outlet.take(&demand.tun);
+        if ready[2..].iter().any(|it| has_input(*it)) {
+            if let Some(outlet) = &mut demand.outlet {
+                outlet.take(&demand.tun);
+            }
+            if let Some(inlet) = &mut demand.inlet {
+                inlet.take(now, &demand.local);
+            }
         }
         if !has_input(ready[1]) {
             return Ok(());

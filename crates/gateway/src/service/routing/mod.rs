@@ -8,6 +8,7 @@
 //! The kernel forwards: no packet that has a route comes here.
 
 mod demand;
+mod inlet;
 mod interfaces;
 mod outlet;
 mod passages;

@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use proto::ip::icmp::Error;
-use proto::ip::{Header, Prefix, minimal, protocol, udp};
+use proto::ip::{FlowKey, Header, Prefix, minimal, protocol, udp};
+use proto::routing::path_mtu::PathMtus;
 use proto::routing::waiting::Waiting;
 use proto::routing::{Arrival, Demand, Event, Interface, Neighbour, Router, Sending};
 use proto::time::{Time, earliest};
@@ -50,6 +51,7 @@ pub struct Routing {
     waiting: Waiting<PacketId>,
     /// Prefixes that are reached through gateways.
     tunnels: BTreeMap<Prefix, Ipv4Addr>,
+    path_mtus: PathMtus,
     changes: VecDeque<RouteChange>,
     recalls: VecDeque<(usize, LinkAddress)>,
     outgoing: VecDeque<(PacketId, Way)>,
@@ -73,6 +75,7 @@ impl Routing {
             waiting: Waiting::new(options.waiting),
             options,
             tunnels: BTreeMap::new(),
+            path_mtus: PathMtus::default(),
             changes: VecDeque::new(),
             recalls: VecDeque::new(),
             outgoing: VecDeque::new(),
@@ -149,9 +152,10 @@ impl Routing {
         else {
             return Verdict::Malformed;
         };
-        if octets.len() + minimal::OVERHEAD > mtu {
+        let mtu = self.path_mtus.mtu(engine.now, gateway, mtu).saturating_sub(minimal::OVERHEAD);
+        if octets.len() > mtu {
             self.counters.too_big += 1;
-            return Verdict::Refused(too_big(mtu.saturating_sub(minimal::OVERHEAD)));
+            return Verdict::Refused(too_big(mtu));
         }
         if minimal::encapsulate(octets, gateway).is_err() {
             self.counters.tunnel_malformed += 1;
@@ -356,6 +360,23 @@ impl Service for Routing {
         }
         self.counters.rerouted += 1;
         self.outgoing.push_back((packet, Way::Rerouted(Origin::Local)));
+        true
+    }
+
+    fn handle_error(
+        &mut self,
+        now: Time,
+        flow: &FlowKey,
+        octets: usize,
+        error: Option<Error>,
+    ) -> bool {
+        let IpAddr::V4(gateway) = flow.destination else { return false };
+        if flow.protocol != protocol::MINIMAL || !self.is_local(flow.source) {
+            return false;
+        }
+        if let Some(Error::TooBig { mtu }) = error {
+            self.path_mtus.handle_too_big(now, gateway, octets, mtu.into());
+        }
         true
     }
 

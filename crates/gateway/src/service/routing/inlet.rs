@@ -1,0 +1,111 @@
+//! The beginning of half tunnels at a node: how long packets may be on their way to each gateway.
+//!
+//! ```text
+//!   a router's ICMP, about a packet of protocol 55 ─▶ raw socket ─▶ Inlet: the path's MTU
+//! ```
+//! The kernel knows nothing of half tunnels, and would tell nobody.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use anyhow::Context as _;
+use proto::ip::icmp::{Error, Report};
+use proto::ip::{Checksum, Header, minimal, protocol};
+use proto::routing::path_mtu::PathMtus;
+use proto::time::Time;
+use serde::Serialize;
+use tracing::trace;
+
+use crate::config::routing::OnDemand;
+use crate::service::{Entry, entries};
+use crate::sys::Protocol;
+
+/// Errors taken before others have their turn.
+const READS: usize = 64;
+/// A packet with an error is 576 octets long at most (RFC 1812, 4.3.2.3), but for who does not keep to that.
+const LONGEST: usize = 2_048;
+
+/// The socket that hears errors.
+#[derive(Debug)]
+pub(super) struct Inlet {
+    socket: Protocol,
+    paths: PathMtus,
+    buffer: Box<[u8]>,
+    counters: Counters,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Counters {
+    /// Errors of routers: a packet in a half tunnel was too long for them.
+    half_tunnels_narrowed: u64,
+}
+
+impl Inlet {
+    /// Opens the socket, at a node that reaches the Internet by half tunnels.
+    ///
+    /// # Errors
+    /// When the right to is missing.
+    pub(super) fn set_up(on_demand: &OnDemand) -> anyhow::Result<Option<Self>> {
+        if !on_demand.has_internet {
+            return Ok(None);
+        }
+        let socket = Protocol::open_errors()
+            .context("cannot open a raw socket: root or CAP_NET_RAW is needed")?;
+        let buffer = vec![0; LONGEST].into_boxed_slice();
+        let (paths, counters) = (PathMtus::default(), Counters::default());
+        Ok(Some(Self { socket, paths, buffer, counters }))
+    }
+
+    /// Takes the errors that have come; `local` are this host's addresses.
+    pub(super) fn take(&mut self, now: Time, local: &BTreeSet<Ipv4Addr>) {
+        for _ in 0..READS {
+            let len = match self.socket.receive(&mut self.buffer) {
+                Ok(Some(len)) => len,
+                Ok(None) => return,
+                Err(error) => {
+                    trace!(%error, "no ICMP");
+                    return;
+                }
+            };
+            let Some((gateway, octets, mtu)) = too_big(&self.buffer[..len], local) else {
+                continue;
+            };
+            self.counters.half_tunnels_narrowed += 1;
+            self.paths.handle_too_big(now, gateway, octets, mtu);
+        }
+    }
+
+    /// Octets of a packet that fits into the half tunnel to `gateway`, by interfaces that take `mtu`.
+    pub(super) fn room(&self, now: Time, gateway: Ipv4Addr, mtu: usize) -> usize {
+        self.paths.mtu(now, gateway, mtu).saturating_sub(minimal::OVERHEAD)
+    }
+
+    pub(super) fn counters(&self) -> Vec<Entry> {
+        entries("routing_", &self.counters)
+    }
+}
+
+impl AsFd for Inlet {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Of an error about a packet that this host sent to a gateway in a half tunnel and that was too long: the
+/// gateway, the packet's length, and what would have fitted.
+fn too_big(packet: &[u8], local: &BTreeSet<Ipv4Addr>) -> Option<(Ipv4Addr, usize, usize)> {
+    let header = Header::parse(packet).ok().filter(|it| it.protocol == protocol::ICMP)?;
+    let message = packet.get(header.len..header.total_len)?;
+    if Checksum::default().with(message).finish() != 0 {
+        return None;
+    }
+    let Report { error, flow, octets, .. } = Report::parse(&header, message)?;
+    let (Some(Error::TooBig { mtu }), IpAddr::V4(source), IpAddr::V4(gateway)) =
+        (error, flow.source, flow.destination)
+    else {
+        return None;
+    };
+    let is_ours = flow.protocol == protocol::MINIMAL && local.contains(&source);
+    is_ours.then_some((gateway, octets, mtu.into()))
+}
