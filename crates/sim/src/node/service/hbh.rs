@@ -363,6 +363,10 @@ impl Service for Hbh {
             let origin = Origin::Link(from.and_then(|from| self.port_of(from)));
             return Some((engine.packets.add_copy(&packet), Way::Rerouted(origin)));
         }
+        // Packets that go plain may fill the queue for as long as nobody is known to speak HBH.
+        if let Some((interface, packet, to)) = self.hellos.pop_front() {
+            return Some((packet, Way::Sent { interface, to }));
+        }
         let mut from = None;
         let restored = engine.make(|octets| {
             from = self.core.poll_restored(octets);
@@ -376,9 +380,6 @@ impl Service for Hbh {
         engine: &mut Engine,
         interface: usize,
     ) -> Option<(PacketId, LinkAddress)> {
-        if let Some(index) = self.hellos.iter().position(|(at, ..)| *at == interface) {
-            return self.hellos.remove(index).map(|(_, packet, to)| (packet, to));
-        }
         let (now, mut to) = (engine.now, None);
         let frame = engine.make(|octets| {
             to = self.core.poll_transmit(now, link_of(interface), octets);

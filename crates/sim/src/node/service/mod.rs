@@ -326,7 +326,7 @@ pub enum Way {
     Released(Option<PortId>),
     /// It was passed on already and takes another way now.
     Rerouted(Origin),
-    /// It is a message of a routing protocol, and goes out by this interface past all hooks.
+    /// It is a message of a protocol between neighbours, and goes out by this interface past all hooks.
     Sent {
         /// The index of the interface.
         interface: usize,
