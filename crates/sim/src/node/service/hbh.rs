@@ -38,7 +38,7 @@ pub struct Hbh {
     /// Neighbours that are up, in the order in which they came.
     peers: Vec<Known>,
     /// Hellos that wait for their interface; they need no bound, there are few.
-    hellos: VecDeque<(usize, PacketId, LinkAddress)>,
+    hellos: VecDeque<(PacketId, Way)>,
     /// Packets taken back from neighbours that are no longer their next hop.
     orphans: Orphans,
     /// Whether packets that were taken back may have a way.
@@ -223,16 +223,16 @@ impl Hbh {
         Some(PeerConfig { link: link_of(index), local, remote, mtu: *mtu })
     }
 
-    /// Says hello where it is time to, as soon as the interface has room.
+    /// Says hello where it is time to.
     fn say_hello(&mut self, engine: &mut Engine) {
         let Self { core, neighbours, hellos, .. } = self;
         for interface in 0..self.interfaces.len() {
             while let Some((to, hello)) = neighbours.poll_transmit(engine.now, interface) {
                 let theirs = neighbours.addresses((interface, to));
-                let protocol = core.config().protocol;
-                let packet =
-                    engine.make(|octets| hello.emit_packet(protocol, theirs, None, octets));
-                hellos.extend(packet.map(|packet| (interface, packet, address_of(to))));
+                let number = core.config().protocol;
+                let packet = engine.make(|out| hello.emit_packet(number, theirs, None, out));
+                let way = Way::Sent { interface, to: address_of(to) };
+                hellos.extend(packet.map(|packet| (packet, way)));
             }
         }
     }
@@ -364,15 +364,14 @@ impl Service for Hbh {
             return Some((engine.packets.add_copy(&packet), Way::Rerouted(origin)));
         }
         // Packets that go plain may fill the queue for as long as nobody is known to speak HBH.
-        if let Some((interface, packet, to)) = self.hellos.pop_front() {
-            return Some((packet, Way::Sent { interface, to }));
-        }
-        let mut from = None;
-        let restored = engine.make(|octets| {
-            from = self.core.poll_restored(octets);
-            from.is_some()
-        })?;
-        Some((restored, Way::Released(from.and_then(|from| self.port_of(from)))))
+        self.hellos.pop_front().or_else(|| {
+            let mut from = None;
+            let restored = engine.make(|octets| {
+                from = self.core.poll_restored(octets);
+                from.is_some()
+            })?;
+            Some((restored, Way::Released(from.and_then(|from| self.port_of(from)))))
+        })
     }
 
     fn poll_frame(
