@@ -10,7 +10,7 @@ use crate::grid::{Experiment, Runs};
 use crate::stats::Estimate;
 use crate::words::mean;
 
-const TCPS: [Tcp; 3] = [Tcp::NewReno, Tcp::Vegas, Tcp::Cubic];
+const TCPS: [Tcp; 2] = [Tcp::NewReno, Tcp::Cubic];
 const TRAFFICS: [Traffic; 2] = [Traffic::One, Traffic::Simultaneous];
 const CARRIERS: [Carrier; 3] = [Carrier::Plain, Carrier::Hbh, Carrier::Tunnel];
 /// What still counts as not worse.
@@ -20,8 +20,8 @@ pub(super) fn claim() -> Claim {
     Claim {
         id: "manet-ours",
         group: GROUP,
-        text: "carried by HBH or by the coded tunnel no TCP gets less than 0.95 of what it gets over plain IP, and \
-               NewReno and CUBIC get as much as Vegas",
+        text: "carried by HBH or by the coded tunnel NewReno and CUBIC get no less than 0.95 of what they get over \
+               plain IP, and of what Vegas gets there",
         source: "goals of this project",
         experiment: || Experiment::new(trials(), judge),
     }
@@ -35,6 +35,7 @@ fn trials() -> Vec<Trial> {
     let mut all = Vec::new();
     for network in networks() {
         for traffic in TRAFFICS {
+            all.push(Trial::new(network, traffic, Tcp::Vegas));
             for tcp in TCPS {
                 all.extend(CARRIERS.map(|it| Trial::new(network, traffic, tcp).carried(it)));
             }
@@ -61,15 +62,10 @@ fn judge(runs: &Runs<Trial>) -> Finding {
                     let ratio = goodput.over(&carried[0]);
                     let what = format!("{}: {place}: {} of plain", carrier.title(), mean(&ratio));
                     checks.push(Check::new(what, ratio.at_least(NOT_WORSE)));
-                    if tcp != Tcp::Vegas {
-                        let ratio = goodput.over(&vegas);
-                        let what = format!(
-                            "{}: {place}: {} of plain Vegas",
-                            carrier.title(),
-                            mean(&ratio)
-                        );
-                        checks.push(Check::new(what, ratio.at_least(NOT_WORSE)));
-                    }
+                    let ratio = goodput.over(&vegas);
+                    let what =
+                        format!("{}: {place}: {} of plain Vegas", carrier.title(), mean(&ratio));
+                    checks.push(Check::new(what, ratio.at_least(NOT_WORSE)));
                 }
                 points.extend(CARRIERS.into_iter().zip(&carried).map(|(carrier, goodput)| Point {
                     cell: Some(place.clone()),
