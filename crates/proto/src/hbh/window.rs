@@ -62,7 +62,8 @@ impl Window {
         let queueing = self.round_shortest.unwrap_or(rtt).saturating_sub(shortest);
         let target = TOLERATED.max(shortest / 2);
         if queueing > target {
-            self.size *= 0.85;
+            let fitting = (shortest + target).as_secs_f64() / (shortest + queueing).as_secs_f64();
+            self.size *= fitting.clamp(0.5, 0.85);
             self.is_starting = false;
         } else if self.was_full && queueing < target / 2 {
             self.size += if self.is_starting { self.size } else { (self.size / 8.0).max(1.0) };
@@ -102,6 +103,17 @@ mod tests {
         }
 
         assert_eq!(window.size(), 4);
+    }
+
+    #[test]
+    fn the_longer_the_queue_the_more_it_shrinks() {
+        for (rtt, size) in [(BASE * 16 / 10, 54), (BASE * 2, 48), (BASE * 10, 32)] {
+            let mut window = Window::new((4, 127));
+
+            window.handle_echo(0, 10, rtt, BASE);
+
+            assert_eq!(window.size(), size, "{rtt:?}");
+        }
     }
 
     #[test]

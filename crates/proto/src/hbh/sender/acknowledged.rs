@@ -6,7 +6,7 @@ use super::super::config::{Config, Profile};
 use super::super::peer::Learned;
 use super::super::pool::Pool;
 use super::super::rtt::Estimator;
-use super::super::wire::{Ack, COPIES, RECOVERED, Transmission};
+use super::super::wire::{Ack, RECOVERED, Transmission};
 use super::Sender;
 use super::flight::State;
 use crate::time::Time;
@@ -73,16 +73,14 @@ impl Sender {
             Transmission::Packet { seq, copy } => {
                 let index = usize::try_from(seq.since(self.flight.base())).ok()?;
                 let slot = self.flight.slots.get_mut(index)?;
-                if slot.copies == 0 || (slot.copies - 1) % COPIES != copy {
-                    if slot.was_overtaken {
-                        // It was not lost but late: this link does not keep order.
-                        slot.was_overtaken = false;
-                        let step = rtt.mean().unwrap_or_default();
-                        self.reordering = (self.reordering * 2).max(step / 8).min(step);
-                    }
-                    return None;
+                if slot.copy() != copy && slot.was_overtaken {
+                    // It was not lost but late: this link does not keep order.
+                    slot.was_overtaken = false;
+                    let step = rtt.mean().unwrap_or_default();
+                    self.reordering = (self.reordering * 2).max(step / 8).min(step);
                 }
-                (slot.order, slot.sent_at)
+                // Of an older copy, too: who goes by the newest alone never learns that it repeats too soon.
+                slot.transmission(copy)?
             }
             Transmission::Repair { id } => {
                 let repair = self.repairs.iter().rev().find(|repair| repair.id == id)?;
@@ -115,9 +113,9 @@ impl Sender {
             .iter()
             .enumerate()
             .filter(|(index, slot)| !matches!(slot.state, State::Done) && is_named(*index))
-            .max_by_key(|(_, slot)| slot.order);
+            .max_by_key(|(_, slot)| slot.order());
         if let Some((_, slot)) = newest {
-            rtt.handle_sample(now.since(slot.sent_at));
+            rtt.handle_sample(now.since(slot.sent_at()));
         }
     }
 
@@ -167,14 +165,14 @@ impl Sender {
         for index in 0..self.flight.slots.len() {
             let slot = &mut self.flight.slots[index];
             if matches!(slot.state, State::Flying(_))
-                && slot.order < order
-                && sent_at.since(slot.sent_at) >= self.reordering
+                && slot.order() < order
+                && sent_at.since(slot.sent_at()) >= self.reordering
             {
-                if slot.doubted != slot.order && !may_be_left {
-                    slot.doubted = slot.order;
+                if slot.doubted != slot.order() && !may_be_left {
+                    slot.doubted = slot.order();
                     learned.lost += 1;
-                    learned.runs += u32::from(previous != Some(slot.order.wrapping_sub(1)));
-                    previous = Some(slot.order);
+                    learned.runs += u32::from(previous != Some(slot.order().wrapping_sub(1)));
+                    previous = Some(slot.order());
                 }
                 if under_way > 0 {
                     under_way -= 1;

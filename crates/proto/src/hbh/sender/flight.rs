@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::super::packet::Packet;
-use super::super::wire::Seq;
+use super::super::wire::{COPIES, Seq};
 use crate::time::Time;
 
 /// From the lowest outstanding packet to the one before `next`.
@@ -23,11 +23,10 @@ pub(super) struct Flight {
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) state: State,
-    pub(super) sent_at: Time,
-    /// Which transmission carried it last.
-    pub(super) order: u64,
+    /// The latest transmissions that carried it, and when they did, each at its copy's place.
+    sent: [(u64, Time); COPIES as usize],
     /// Transmissions in all.
-    pub(super) copies: u8,
+    copies: u64,
     /// Transmissions since it was last found lost.
     pub(super) flying_copies: u8,
     pub(super) retries: u8,
@@ -55,8 +54,7 @@ impl Flight {
     pub(super) fn launch(&mut self, packet: Packet) -> usize {
         self.slots.push_back(Slot {
             state: State::Flying(packet),
-            sent_at: Time::ZERO,
-            order: 0,
+            sent: [(0, Time::ZERO); COPIES as usize],
             copies: 0,
             flying_copies: 0,
             retries: 0,
@@ -99,6 +97,34 @@ impl Flight {
 }
 
 impl Slot {
+    /// Notes a transmission.
+    pub(super) fn handle_sent(&mut self, now: Time, order: u64) {
+        self.copies += 1;
+        self.flying_copies = self.flying_copies.saturating_add(1);
+        self.sent[usize::from(self.copy())] = (order, now);
+    }
+
+    /// The number of the latest copy.
+    #[expect(clippy::cast_possible_truncation, reason = "below COPIES")]
+    pub(super) fn copy(&self) -> u8 {
+        (self.copies.saturating_sub(1) % u64::from(COPIES)) as u8
+    }
+
+    /// Which transmission carried the latest copy of this number, and when it did.
+    pub(super) fn transmission(&self, copy: u8) -> Option<(u64, Time)> {
+        (u64::from(copy) < self.copies).then(|| self.sent.get(usize::from(copy)).copied())?
+    }
+
+    /// Which transmission carried it last.
+    pub(super) fn order(&self) -> u64 {
+        self.sent[usize::from(self.copy())].0
+    }
+
+    /// When it was sent last.
+    pub(super) fn sent_at(&self) -> Time {
+        self.sent[usize::from(self.copy())].1
+    }
+
     /// Octets of the packet.
     pub(super) fn packet_len(&self) -> usize {
         match &self.state {

@@ -33,7 +33,7 @@ use super::peer::{Learned, PeerState};
 use super::pool::Pool;
 use super::stats::Sent;
 use super::window::Window;
-use super::wire::{self, COPIES, Data, FlowId, MAX_SPAN};
+use super::wire::{self, Data, FlowId, MAX_SPAN};
 use crate::ip::FlowKey;
 use crate::tcp::Peek;
 use crate::time::{Time, earliest};
@@ -176,7 +176,7 @@ impl Sender {
             State::Done => false,
             State::Lost(held) => is_same(held),
             State::Flying(held) => {
-                is_same(held) && (peer.is_silent() || now < slot.sent_at + round_trip)
+                is_same(held) && (peer.is_silent() || now < slot.sent_at() + round_trip)
             }
         })
     }
@@ -256,12 +256,14 @@ impl Sender {
         self.used_at = now;
         let is_full = self.flight.flying >= self.window.size();
         let is_probe = matches!(choice, Choice::Repeat(_)) && self.expiries > 0;
+        self.since_request = self.since_request.saturating_add(1);
+        let since_request = usize::from(self.since_request);
         let wants_ack = match config.profile {
-            Profile::Default => is_full || is_probe,
+            // Where the window is always full, an answer to each packet is more than a slow link has room for.
+            Profile::Default => is_probe || (is_full && since_request * 4 >= self.window.size()),
             // "At the end of each transmission window": after W packets, or when none is left.
             Profile::Paper => {
-                self.since_request += 1;
-                usize::from(self.since_request) >= self.window.size()
+                since_request >= self.window.size()
                     || (self.queue.is_empty() && self.flight.lost == 0)
             }
         };
@@ -275,11 +277,8 @@ impl Sender {
         }
         let (id, base) = (self.id, self.flight.base());
         let slot = &mut self.flight.slots[index];
-        slot.sent_at = now;
-        slot.order = order;
-        slot.copies = slot.copies.saturating_add(1);
-        slot.flying_copies = slot.flying_copies.saturating_add(1);
-        let copies = slot.copies;
+        slot.handle_sent(now, order);
+        let copy = slot.copy();
         let State::Flying(packet) = &mut slot.state else {
             unreachable!("launched or flying just above");
         };
@@ -292,7 +291,7 @@ impl Sender {
         let (outstanding, has_hole, copy) = match config.profile {
             Profile::Default => {
                 let outstanding = u8::try_from(index).expect("within the span");
-                (outstanding, packet.has_hole, (copies - 1) % COPIES)
+                (outstanding, packet.has_hole, copy)
             }
             Profile::Paper => (0, false, 0),
         };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::config::{Config, PROBE_INTERVAL, Profile};
 use super::super::peer::{Learned, PeerState};
 use super::super::pool::Pool;
-use super::super::wire::{COPIES, Seq};
+use super::super::wire::Seq;
 use super::Sender;
 use super::flight::State;
 use crate::time::Time;
@@ -41,7 +41,7 @@ impl Sender {
             let slot = &mut self.flight.slots[index];
             let is_due = match config.profile {
                 Profile::Default => true,
-                Profile::Paper => slot.sent_at + peer.rtt.timeout(slot.retries) <= now,
+                Profile::Paper => slot.sent_at() + peer.rtt.timeout(slot.retries) <= now,
             };
             if probes > 0 && is_due && matches!(slot.state, State::Flying(_)) {
                 if peer.is_silent() && config.profile == Profile::Default {
@@ -90,8 +90,7 @@ impl Sender {
         let Ok(index) = usize::try_from(seq.since(self.flight.base())) else { return learned };
         let Some(slot) = self.flight.slots.get_mut(index) else { return learned };
         // Another copy of it may arrive.
-        let is_last = slot.copies > 0 && (slot.copies - 1) % COPIES == copy;
-        if is_last && slot.flying_copies == 1 {
+        if slot.copy() == copy && slot.flying_copies == 1 {
             slot.retries = slot.retries.saturating_sub(1);
             self.lose(now, index, config, pool, &mut learned);
             self.flight.slide();
@@ -127,7 +126,7 @@ impl Sender {
                 .slots
                 .iter()
                 .filter(|slot| matches!(slot.state, State::Flying(_)))
-                .map(|slot| slot.sent_at + rtt.timeout(slot.retries))
+                .map(|slot| slot.sent_at() + rtt.timeout(slot.retries))
                 .min(),
         }
     }

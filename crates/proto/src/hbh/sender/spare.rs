@@ -70,7 +70,7 @@ impl Sender {
         let is_enough = if rest == 0 {
             self.flight.slots[first].flying_copies >= self.copies(peer, config)
         } else {
-            let oldest = self.flight.slots[first].order;
+            let oldest = self.flight.slots[first].order();
             let under_way = self.repairs.iter().filter(|repair| repair.order > oldest).count();
             peer.are_enough(rest + 1, under_way, config)
         };
