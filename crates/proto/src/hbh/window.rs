@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn the_longer_the_queue_the_more_it_shrinks() {
-        for (rtt, size) in [(BASE * 16 / 10, 54), (BASE * 2, 48), (BASE * 10, 32)] {
+        for (rtt, size) in [(BASE * 16 / 10, 54), (BASE * 24 / 10, 40), (BASE * 10, 32)] {
             let mut window = Window::new((4, 127));
 
             window.handle_echo(0, 10, rtt, BASE);
