@@ -53,8 +53,13 @@ impl Routes {
     pub fn next_hop(&mut self, flow: &FlowKey, came_by: Option<u32>) -> NextHop {
         let whole = self.ask(flow, Some(flow.source), came_by);
         let answer = match whole {
-            // The source is not this node's own, or may not come by that interface.
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.ask(flow, None, None),
+            // The source is not this node's own, for which kernels have either error, or may not come by that
+            // interface.
+            Err(error)
+                if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENETUNREACH)) =>
+            {
+                self.ask(flow, None, None)
+            }
             answer => answer,
         };
         answer.unwrap_or(NextHop::Nowhere)

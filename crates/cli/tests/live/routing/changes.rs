@@ -57,6 +57,20 @@ fn packets_for_a_neighbour_that_fell_silent_wait_for_the_next_route() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn packets_of_a_host_without_a_gateway_follow_their_route() {
+    let mut network = two_ways();
+    // Their source is none of node 1's addresses, and no neighbour's that speaks HBH.
+    network.start_gateways(&[1, 2, 3, 4], "");
+    let mut datagrams = Datagrams::new(&network, 0, 4, 1);
+    let_wait(&mut network, &mut datagrams);
+
+    network.route(1, &format!("{} {BY_3}", address(4)));
+
+    expect_all(&network, &mut datagrams);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn packets_go_plain_only_to_the_next_hop_when_a_neighbour_goes() {
     let mut network = two_ways();
     // The other way has no gateway.
