@@ -11,7 +11,7 @@ use proto::{hbh, tcp, tcpnc};
 use serde_json::{Map, Value, json};
 use settings::{page, schema};
 use sim::mobility::waypoint::Waypoint;
-use sim::radio;
+use sim::{cnr, radio};
 
 use crate::failure::misuse;
 
@@ -72,6 +72,8 @@ fn tables() -> Vec<Description> {
     tables.push(olsr::PARAMETERS.describe(&olsr));
     tables.push(link::INTERFACE.describe(&[("interface", sim::InterfaceConfig::default())]));
     tables.push(motion::PARAMETERS.describe(&[("random-waypoint", Waypoint::default())]));
+    let presets = cnr::Preset::NAMES.map(|(name, preset)| (name, cnr::Config::new(preset)));
+    tables.push(cnr::PARAMETERS.describe(&presets));
     tables.push(radio::PARAMETERS.describe(&[("radio", radio::Config::default())]));
     tables.push(tcp::PARAMETERS.describe(&[("tcp", tcp::Config::default())]));
     tables.push(tcpnc::PARAMETERS.describe(&[("tcpnc", tcpnc::Config::default())]));

@@ -30,6 +30,10 @@ pub struct TunnelId(pub(crate) u32);
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct HfId(pub(crate) u32);
 
+/// A combat net radio channel that stations share.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct CnrId(pub(crate) u32);
+
 /// A radio channel that stations share.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct RadioId(pub(crate) u32);
@@ -44,6 +48,14 @@ impl NodeId {
 
 impl HfId {
     /// The place in the order in which frequencies were added.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl CnrId {
+    /// The place in the order in which nets were added.
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize

@@ -11,7 +11,7 @@ use proto::time::Time;
 use sim::app::{echo, ping, stream, transfer};
 use sim::channel::{self, Loss};
 use sim::mobility::{Motion, Position};
-use sim::{InterfaceConfig, LinkConfig, World, radio};
+use sim::{InterfaceConfig, LinkConfig, World, cnr, radio};
 
 #[test]
 #[ignore = "needs tshark: run by ./test"]
@@ -167,6 +167,55 @@ fn tshark_reads_the_frames_of_a_radio_channel() {
     assert_eq!(lines(&tshark(&file, "radiotap.datarate == 2 && data")), 10, "data at 2 Mbit/s");
     assert_eq!(lines(&tshark(&file, "radiotap.datarate == 1")), 30);
     assert_eq!(lines(&tshark(&file, "frame.interface_name == \"b\"")), 20, "CTS and ACK");
+}
+
+#[test]
+#[ignore = "needs tshark: run by ./test"]
+fn tshark_reads_the_packets_of_a_combat_net_on_every_hop() {
+    let folder = Folder::new("cnr");
+    let mut world = World::new(1);
+    let pairs = [[0, 1], [1, 2]].map(|pair| pair.map(cnr::StationId));
+    let config = cnr::Config { loss: 0.0, ..cnr::Config::default() };
+    let net = world.add_cnr(config, cnr::Hearing::Pairs(pairs.to_vec()));
+    let nodes = ["a", "b", "c"].map(|name| world.add_node(name));
+    for node in nodes {
+        world.add_cnr_station(net, node, Motion::at_rest(Position::default()));
+    }
+    world.auto_routes();
+    world.capture_cnr(net, &folder.0).unwrap();
+    let v6 = world.addresses(nodes[2]).find(IpAddr::is_ipv6).unwrap();
+    for (port, to) in [(1, world.address(nodes[2]).unwrap()), (2, v6)] {
+        world.add_app(
+            nodes[0],
+            stream::Sender::new(stream::SenderConfig {
+                dscp: 24,
+                port,
+                destination: SocketAddr::new(to, 9),
+                payload: 100,
+                interval: Duration::from_secs(60),
+                // When all topology updates have been sent.
+                start: Time::ZERO + Duration::from_secs(150),
+                stop: None,
+                count: Some(5),
+            }),
+        );
+    }
+    world.add_app(nodes[2], stream::Sink::new(9));
+
+    world.run_until(Time::ZERO + Duration::from_secs(600));
+    world.finish_captures().unwrap();
+
+    let file = folder.0.join("net-0.pcapng");
+    assert_eq!(tshark(&file, COMPLAINTS), "");
+    for (filter, count) in [
+        ("frame.interface_name == \"a\" && udp.dstport == 9", 10),
+        ("frame.interface_name == \"b\" && udp.dstport == 9", 10),
+        ("ip.dsfield.dscp == 24 && ip.dst == 172.16.0.3", 10),
+        ("ipv6.dst == fd00:fffd::3", 10),
+        ("frame", 20),
+    ] {
+        assert_eq!(lines(&tshark(&file, filter)), count, "{filter}");
+    }
 }
 
 const COMPLAINTS: &str = "_ws.malformed || _ws.expert.severity == error || \

@@ -91,6 +91,12 @@ impl Delivery<'_> {
         self.captures[capture].write(self.now, interface, Direction::Out, frame);
     }
 
+    /// Writes a packet to a capture file.
+    pub(crate) fn capture_packet(&mut self, capture: usize, interface: u32, packet: PacketId) {
+        let octets = self.packets.get(packet);
+        self.captures[capture].write(self.now, interface, Direction::Out, octets);
+    }
+
     /// Lets a port transmit again from `at` on; [`Time::MAX`] while that is not known.
     pub fn set_idle(&mut self, port: PortId, at: Time) {
         let state = &mut self.ports[port.index()];

@@ -9,6 +9,7 @@
 //!
 //! A medium is a folder here that implements [`Medium`]; nothing else knows it.
 
+pub mod cnr;
 mod delivery;
 pub mod hf;
 pub mod radio;

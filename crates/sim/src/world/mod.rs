@@ -2,6 +2,7 @@
 
 mod build;
 mod captures;
+mod cnr;
 mod hf;
 mod plan;
 mod radio;
@@ -18,6 +19,7 @@ use std::net::IpAddr;
 use proto::time::Time;
 
 use crate::app::App;
+use crate::cnr::Net;
 use crate::engine::{Engine, Failure, Kind, Port, Sequence};
 use crate::flows::Flows;
 use crate::ids::{AppId, LinkId, MediumId, NodeId, PortId};
@@ -50,6 +52,8 @@ pub struct World {
     frequencies: Vec<(MediumId, Vec<PortId>)>,
     /// The medium and the ports of each radio channel.
     radios: Vec<(MediumId, Vec<PortId>)>,
+    /// The medium and the ports of each combat net.
+    nets: Vec<(MediumId, Vec<PortId>)>,
     /// How many there are.
     tunnels: u16,
     /// Where each application runs: its node, and its index there.
@@ -69,6 +73,7 @@ impl World {
             links: Vec::new(),
             frequencies: Vec::new(),
             radios: Vec::new(),
+            nets: Vec::new(),
             tunnels: 0,
             apps: Vec::new(),
             sequence: Sequence::WORLD,
@@ -105,12 +110,15 @@ impl World {
     }
 
     /// Records from now on who sends what to whom, for up to `limit` transmissions between two calls
-    /// of [`World::take_transmissions`]: packets on wires, and frames on radio channels that there are
-    /// already. HF has records of its own.
+    /// of [`World::take_transmissions`]: packets on wires, and frames on radio channels and nets that
+    /// there are already. HF has records of its own.
     pub fn record_transmissions(&mut self, limit: usize) {
         self.engine.transmissions = Some(Transmissions::new(limit));
         for (medium, _) in &self.radios {
             self.engine.on_medium(*medium, |air: &mut Air, _| air.watch());
+        }
+        for (medium, _) in &self.nets {
+            self.engine.on_medium(*medium, |net: &mut Net, _| net.watch());
         }
     }
 

@@ -69,12 +69,12 @@ impl World {
         Some(self.radio_medium(radio).position(station, self.engine.now))
     }
 
-    /// The first radio of a node.
+    /// The first radio of a node, or its station on a net where places decide who hears whom.
     #[must_use]
     pub fn radio_state(&self, node: NodeId) -> Option<RadioState<'_>> {
         let interfaces = self.nodes[node.index()].interfaces.iter();
-        let (radio, station) =
-            interfaces.filter_map(|interface| self.radio_station(interface.port)).next()?;
+        let first = interfaces.filter_map(|interface| self.radio_station(interface.port)).next();
+        let Some((radio, station)) = first else { return self.cnr_state(node) };
         let medium = self.radio_medium(radio);
         let range = medium.config().receive_range;
         Some(RadioState { motion: medium.motion(station), range, is_on: medium.is_on(station) })

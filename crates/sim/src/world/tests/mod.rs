@@ -1,5 +1,6 @@
 //! Networks, run and asked what happened.
 
+mod cnr;
 mod golden;
 mod hf;
 mod hf_pep;

@@ -1,0 +1,160 @@
+//! Network access: in which slot behind the timeout period a station transmits.
+
+use proto::rng::Rng;
+
+use super::airtime::AirTime;
+use super::config::{AccessMethod, Config};
+use super::frame::Precedence;
+use super::medium::{Medium, Step};
+use super::station::Turn;
+
+impl Medium {
+    /// Has a station wait for its turn, if it has something to send and the net is free.
+    ///
+    /// A turn that stands already stays, unless a frame of a higher precedence has come.
+    pub(super) fn contend(&mut self, now: u64, station: usize) {
+        let stations = self.stations.len();
+        let own = &mut self.stations[station];
+        let is_answering = own.peers.awaiting.is_some() || own.peers.answer.is_some();
+        let Some(precedence) = own.outbox.precedence() else { return };
+        if self.config.access == AccessMethod::RadioEmbedded {
+            let octets = own.outbox.next().map_or(0, |queued| queued.frame.octets);
+            let long = self.times.transmission(AirTime::frame_bits(1, 8, octets));
+            let most = schedule(&self.config, stations, long, own.ear.load, precedence);
+            own.turn.release(precedence, || now.saturating_add(share(most, own.rng.uniform())));
+        }
+        if !own.ear.is_free() || is_answering {
+            return;
+        }
+        let is_better = own.turn.at.is_none_or(|(_, before)| precedence < before);
+        if !is_better {
+            return;
+        }
+        let from = own.ear.slots_from;
+        let released = own.turn.released.map_or(0, |(at, _)| at);
+        let after = now.max(released).saturating_sub(from);
+        let access = Access { config: &self.config, times: &self.times, stations };
+        let found = match access.slots(station, precedence, &own.turn, after, &mut own.rng) {
+            // These slots stand behind the last transmission, wherever the frame came from.
+            Slot::OfGrid(slots) => from + self.times.access_delay(slots),
+            Slot::FromNow(slots) => from.max(now) + self.times.access_delay(slots),
+        };
+        let at = own.turn.at.map_or(found, |(before, _)| found.min(before));
+        own.turn.at = Some((at, precedence));
+        own.turn.generation = own.turn.generation.wrapping_add(1);
+        let step = Step::Access { station, generation: own.turn.generation };
+        self.plan(at, step);
+    }
+
+    /// Ends the wait of a station whose net is no longer free.
+    pub(super) fn stop_waiting(&mut self, station: usize) {
+        let turn = &mut self.stations[station].turn;
+        turn.at = None;
+        turn.generation = turn.generation.wrapping_add(1);
+    }
+}
+
+/// What the slots of a net follow from.
+struct Access<'a> {
+    config: &'a Config,
+    times: &'a AirTime,
+    stations: usize,
+}
+
+/// The slot of a station.
+enum Slot {
+    /// Counted from now on, or from when the net allows it.
+    FromNow(u64),
+    /// Counted from the end of the timeout period, and not yet over.
+    OfGrid(u64),
+}
+
+impl Access<'_> {
+    /// The slot of a station (F) that may take one `after` the end of its timeout period.
+    fn slots(
+        &self,
+        station: usize,
+        precedence: Precedence,
+        turn: &Turn,
+        after: u64,
+        rng: &mut Rng,
+    ) -> Slot {
+        let stations = self.stations as u64;
+        let blocks = precedence.index() as u64;
+        match self.config.access {
+            AccessMethod::DeterministicAdaptive => {
+                let place = (station + self.stations - turn.first) % self.stations;
+                let late = blocks.saturating_sub(turn.mode.index() as u64);
+                let first = late * stations + place as u64;
+                let next = self.times.slot_after(after).saturating_sub(first);
+                Slot::OfGrid(first + next.div_ceil(stations) * stations)
+            }
+            AccessMethod::Hybrid => {
+                let [begin, width] = self.band(precedence);
+                Slot::FromNow(begin + rng.below(width))
+            }
+            AccessMethod::Prioritised => {
+                let rank = station as u64 + 1;
+                let last = if turn.was_last { stations } else { 0 };
+                Slot::FromNow(rank + blocks * (stations + 1) + last)
+            }
+            AccessMethod::RadioEmbedded => Slot::OfGrid(self.persistent(after, rng)),
+            AccessMethod::Random => Slot::FromNow(rng.below(stations * 3 / 4 + 1)),
+        }
+    }
+
+    /// Where the band of a precedence begins in H-NAD, and how many slots it has.
+    fn band(&self, precedence: Precedence) -> [u64; 2] {
+        let shares = &self.config.hybrid;
+        let routine = (1.0 - shares.urgent - shares.priority).max(0.0);
+        let width = |share: f64| {
+            let slots = (share * self.stations as f64 * shares.load_factor).ceil().max(1.0);
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "some hundreds at most"
+            )]
+            let slots = slots as u64;
+            slots
+        };
+        let widths = [width(shares.urgent), width(shares.priority), width(routine)];
+        let place = precedence.index();
+        [widths[..place].iter().sum(), widths[place]]
+    }
+
+    /// The slot that a radio takes which takes each with a probability.
+    fn persistent(&self, after: u64, rng: &mut Rng) -> u64 {
+        let mut slot = self.times.slot_after(after);
+        let most = slot + MOST_SLOTS;
+        while slot < most && !rng.chance(self.config.scheduling.persistence) {
+            slot += 1;
+        }
+        slot
+    }
+}
+
+/// The longest interval of RE-NAD: that of routine frames, of which others wait a part.
+fn schedule(
+    config: &Config,
+    stations: usize,
+    transmission: u64,
+    load: f64,
+    precedence: Precedence,
+) -> u64 {
+    let part = (precedence.index() + 1) as f64 / Precedence::ALL.len() as f64;
+    let turns = config.scheduling.factor * stations as f64 * load * part;
+    share(transmission, turns)
+}
+
+fn share(time: u64, factor: f64) -> u64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a product that is not negative; what is too long is the longest"
+    )]
+    let product = (time as f64 * factor) as u64;
+    product
+}
+
+/// Slots that a radio lets pass at most.
+const MOST_SLOTS: u64 = 1_000;

@@ -1,0 +1,197 @@
+//! What stations are given, what they put on the air, and what the driver learns.
+
+use proto::time::Time;
+
+use super::config::StationId;
+
+/// What a driver has a station send.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Frame {
+    /// The driver's name for the packet.
+    pub token: u32,
+    /// Its length.
+    pub octets: u32,
+    /// Whom it is for.
+    pub to: Targets,
+    /// How soon it is to leave.
+    pub precedence: Precedence,
+}
+
+/// Whom a frame is for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Targets {
+    /// All who hear it, under the one address that all have.
+    All,
+    /// So many of these stations, each by its address.
+    Some([u8; Targets::MOST], u8),
+}
+
+impl Targets {
+    /// How many addresses a frame has room for.
+    pub const MOST: usize = 16;
+
+    /// One station.
+    ///
+    /// # Panics
+    /// If a net cannot have so many stations.
+    #[must_use]
+    pub fn one(station: StationId) -> Self {
+        Self::several(&[station]).expect("one station is not too many")
+    }
+
+    /// These stations; `None` if there is none, or more than a frame has room for.
+    #[must_use]
+    pub fn several(stations: &[StationId]) -> Option<Self> {
+        if stations.is_empty() || stations.len() > Self::MOST {
+            return None;
+        }
+        let mut all = [0; Self::MOST];
+        for (place, station) in all.iter_mut().zip(stations) {
+            *place = u8::try_from(station.0).ok()?;
+        }
+        Some(Self::Some(all, u8::try_from(stations.len()).ok()?))
+    }
+
+    /// The stations that are named.
+    #[must_use]
+    pub fn named(&self) -> &[u8] {
+        match self {
+            Self::All => &[],
+            Self::Some(all, count) => &all[..usize::from(*count)],
+        }
+    }
+
+    /// How many addresses stand in the frame.
+    pub(super) fn addresses(&self) -> u64 {
+        match self {
+            Self::All => 1,
+            Self::Some(_, count) => u64::from(*count),
+        }
+    }
+
+    /// Takes a station from the list, and says whether it was there.
+    pub(super) fn remove(&mut self, station: u8) -> bool {
+        let Self::Some(all, count) = self else { return false };
+        let used = usize::from(*count);
+        let Some(place) = all[..used].iter().position(|other| *other == station) else {
+            return false;
+        };
+        all.copy_within(place + 1..used, place);
+        *count -= 1;
+        true
+    }
+}
+
+/// How soon a frame is to leave, the soonest first.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Precedence {
+    /// Before all others.
+    Urgent,
+    /// Before what is routine.
+    Priority,
+    /// After all others.
+    #[default]
+    Routine,
+}
+
+impl Precedence {
+    /// All, the soonest first.
+    pub const ALL: [Self; 3] = [Self::Urgent, Self::Priority, Self::Routine];
+
+    /// That of an IP packet, by the precedence in the first three bits of its traffic class (RFC 791):
+    /// routine is routine, priority and immediate are priority, flash and above are urgent.
+    #[must_use]
+    pub fn of_traffic_class(class: u8) -> Self {
+        match class >> 5 {
+            0 => Self::Routine,
+            1 | 2 => Self::Priority,
+            _ => Self::Urgent,
+        }
+    }
+
+    /// Its place in lists: 0 for urgent.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// What the driver learns.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Event {
+    /// A station gives up a frame that it was given: nobody, or not everybody, acknowledged it.
+    Failed {
+        /// The station.
+        station: StationId,
+        /// What it was given.
+        frame: Frame,
+    },
+    /// A station drops a packet that it had taken from another to pass on.
+    Forsaken {
+        /// The station.
+        station: StationId,
+        /// The packet.
+        token: u32,
+    },
+    /// A packet arrives at a station that it is for.
+    Received {
+        /// The station.
+        station: StationId,
+        /// The station that was given it.
+        from: StationId,
+        /// The packet.
+        token: u32,
+    },
+    /// A station has taken a packet from another to pass it on: one more has it.
+    Relayed {
+        /// The station.
+        station: StationId,
+        /// The packet.
+        token: u32,
+    },
+    /// A station is done with a frame, which it had been given or had taken to pass on.
+    Sent {
+        /// The station.
+        station: StationId,
+        /// The packet.
+        token: u32,
+        /// Whether somebody got it, as far as the medium sees.
+        is_received: bool,
+    },
+    /// Something was on the air, if the driver observes that.
+    Transmitted(Transmission),
+}
+
+/// A frame that was on the air.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Transmission {
+    /// When the sender began to key up.
+    pub start: Time,
+    /// When the last bit of the transmission had arrived.
+    pub end: Time,
+    /// What it was.
+    pub kind: TransmissionKind,
+    /// Who sent it.
+    pub from: StationId,
+    /// The first station that it was for; `None` for all.
+    pub to: Option<StationId>,
+    /// The packet; 0 if it carries none.
+    pub token: u32,
+    /// The length of the packet.
+    pub octets: u32,
+    /// How many of those who hear the sender could read it, and how many could not.
+    pub heard: [u32; 2],
+    /// Whether one that it was for got it.
+    pub is_received: bool,
+}
+
+/// What was on the air.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum TransmissionKind {
+    /// An acknowledgement.
+    Ack,
+    /// A packet.
+    Data,
+    /// A topology update.
+    Update,
+}

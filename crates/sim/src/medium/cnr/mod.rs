@@ -1,0 +1,44 @@
+//! Combat net radio: stations that share one slow channel as in MIL-STD-188-220.
+//!
+//! ```text
+//!   send           ┌────────┐   Outbox: what waits, by precedence
+//!  ──────────────▶ │ Medium │   access: when a station may transmit
+//!  ◀────────────── └────────┘   Hearing: who hears whom, and ways over relays
+//!   Received, Sent, Failed, ...  AirTime: how long it all takes
+//! ```
+//!
+//! One transmission, as another station hears it:
+//!
+//! ```text
+//!  │ key-up │ phasing │ header │ frame │ frame │ ... │lag│ timeout period │ NAD │ next transmission
+//!  │◀─ net busy detect time ─▶│                          └ coupled acknowledgements, if any
+//! ```
+//!
+//! Two stations that begin within the net busy detect time of each other collide. The medium reads no
+//! clock. What is modelled, every parameter and how sure it is are in `docs/cnr.md`.
+
+mod access;
+mod airtime;
+mod config;
+mod frame;
+mod hearing;
+mod link;
+mod medium;
+mod net;
+mod outbox;
+mod parameters;
+mod station;
+#[cfg(test)]
+mod tests;
+mod topology;
+
+pub use airtime::AirTime;
+pub use config::{
+    AccessMethod, Coding, Config, HybridShares, LinkType, NoSuchHearing, Preset, Scheduling,
+    StationId, Stats, Timing,
+};
+pub use frame::{Event, Frame, Precedence, Targets, Transmission, TransmissionKind};
+pub use hearing::Hearing;
+pub use medium::Medium;
+pub(crate) use net::Net;
+pub use parameters::PARAMETERS;

@@ -1,0 +1,146 @@
+//! What waits in a station, in the order of precedence, and what it has sent and not heard of.
+
+use std::collections::VecDeque;
+
+use super::config::{Config, LinkType};
+use super::frame::{Frame, Precedence, Targets};
+use super::hearing::Way;
+
+/// A frame that waits, or is on its way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Queued {
+    pub(super) frame: Frame,
+    /// The station that was given it.
+    pub(super) origin: u8,
+    /// Whether it is a topology update, of which no driver knows.
+    pub(super) is_update: bool,
+    /// The relays, if some are needed.
+    pub(super) way: Way,
+    /// Whom the link layer still has to bring it to.
+    pub(super) pending: Targets,
+    /// By which its receivers know it again.
+    pub(super) number: u16,
+    /// How often it was sent.
+    pub(super) tries: u8,
+    /// When it is sent again unless it is acknowledged.
+    pub(super) due: u64,
+}
+
+impl Queued {
+    /// Whether somebody is to acknowledge it.
+    pub(super) fn wants_ack(&self, link_type: LinkType) -> bool {
+        link_type != LinkType::Unacknowledged && self.pending != Targets::All
+    }
+}
+
+/// An acknowledgement of type 4.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ack {
+    pub(super) to: u8,
+    pub(super) number: u16,
+    pub(super) precedence: Precedence,
+}
+
+/// What waits in a station.
+#[derive(Debug)]
+pub(super) struct Outbox {
+    classes: [VecDeque<Queued>; 3],
+    pub(super) acks: VecDeque<Ack>,
+    /// Frames of type 4 that were sent and are not acknowledged.
+    pub(super) flight: Vec<Queued>,
+    link_type: LinkType,
+    limit: usize,
+    window: usize,
+    /// Octets of packets in one transmission.
+    concatenate: u32,
+}
+
+/// Acknowledgements that may wait.
+const MOST_ACKS: usize = 64;
+
+impl Outbox {
+    pub(super) fn new(config: &Config) -> Self {
+        Self {
+            classes: Default::default(),
+            acks: VecDeque::new(),
+            flight: Vec::new(),
+            link_type: config.link_type,
+            limit: config.queue,
+            window: config.window.into(),
+            concatenate: config.concatenate,
+        }
+    }
+
+    /// Takes a frame behind all of its precedence; false if as many wait as may.
+    #[must_use]
+    pub(super) fn push(&mut self, queued: Queued) -> bool {
+        let class = &mut self.classes[queued.frame.precedence.index()];
+        let has_room = class.len() < self.limit;
+        if has_room {
+            class.push_back(queued);
+        }
+        has_room
+    }
+
+    /// Takes a frame back that is to be sent again, before all of its precedence.
+    pub(super) fn push_again(&mut self, queued: Queued) {
+        self.classes[queued.frame.precedence.index()].push_front(queued);
+    }
+
+    /// Takes an acknowledgement; false if there are too many.
+    #[must_use]
+    pub(super) fn push_ack(&mut self, ack: Ack) -> bool {
+        let has_room = self.acks.len() < MOST_ACKS;
+        if has_room {
+            self.acks.push_back(ack);
+        }
+        has_room
+    }
+
+    /// How many frames wait for their turn or for an acknowledgement.
+    pub(super) fn len(&self) -> usize {
+        self.classes.iter().map(VecDeque::len).sum::<usize>() + self.flight.len()
+    }
+
+    /// The precedence of what may be sent now.
+    pub(super) fn precedence(&self) -> Option<Precedence> {
+        let frame = self.next().map(|queued| queued.frame.precedence);
+        let ack = self.acks.iter().map(|ack| ack.precedence).min();
+        frame.into_iter().chain(ack).min()
+    }
+
+    /// The next frame that may be sent now.
+    pub(super) fn next(&self) -> Option<&Queued> {
+        let is_full = self.flight.len() >= self.window;
+        let may_go = |queued: &&Queued| {
+            !(is_full && self.link_type == LinkType::Decoupled && queued.wants_ack(self.link_type))
+        };
+        self.classes.iter().filter_map(VecDeque::front).find(may_go)
+    }
+
+    /// Takes the next frame if it may share a transmission with `before` frames that carry so many octets.
+    pub(super) fn take(&mut self, before: usize, octets: u32) -> Option<Queued> {
+        let next = self.next()?;
+        if before > 0 {
+            let alone = self.link_type == LinkType::Coupled && next.wants_ack(self.link_type);
+            if alone || octets.saturating_add(next.frame.octets) > self.concatenate {
+                return None;
+            }
+        }
+        let class = next.frame.precedence.index();
+        self.classes[class].pop_front()
+    }
+
+    /// The frame with this number that waits to be sent again, for an acknowledgement that came late.
+    pub(super) fn take_again(&mut self, number: u16, from: u8) -> Option<Queued> {
+        for class in &mut self.classes {
+            let found = class.iter_mut().position(|it| it.tries > 0 && it.number == number);
+            let Some(place) = found else { continue };
+            let queued = &mut class[place];
+            let is_new = queued.pending.remove(from);
+            let is_done = is_new && queued.pending.named().is_empty();
+            return if is_done { class.remove(place) } else { None };
+        }
+        None
+    }
+}
