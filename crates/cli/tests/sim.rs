@@ -49,6 +49,22 @@ impl Drop for Scratch {
 }
 
 #[test]
+fn a_company_shares_its_radio_net_and_urgent_calls_come_through() {
+    let report = report("tactical-company.toml", &[]);
+
+    let flows = report["flows"].as_array().expect("flows");
+    assert_eq!(flows[0]["tcp"]["octets_received"], 6_000, "{}", flows[0]);
+    for flow in &flows[1..] {
+        let udp = &flow["udp"];
+        let [sent, received] = ["sent", "received"].map(|key| udp[key].as_f64().expect("a number"));
+        assert!(received > 0.8 * sent, "{flow}");
+    }
+    let stations = report["nets"][0]["stations"].as_array().expect("stations");
+    assert_eq!(stations.len(), 16);
+    assert!(stations.iter().all(|it| it["updates"] == 1), "{stations:?}");
+}
+
+#[test]
 fn the_chain_delivers_within_seconds_and_every_node_speaks_hbh() {
     let report = report("chain.toml", &[]);
 

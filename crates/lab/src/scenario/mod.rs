@@ -11,6 +11,7 @@ mod hf;
 pub mod link;
 pub mod motion;
 mod names;
+mod net;
 mod network;
 mod plan;
 mod radio;
@@ -27,10 +28,11 @@ use std::path::Path;
 
 pub use hf::{FrequencyReport, HfReport};
 pub use motion::Movement;
+pub use net::{NetReport, NetStationReport};
 pub use network::Built;
 pub use plan::{
-    Flow, Link, Node, Plan, Radio, Route, Routing, Station, Stream, Target, TcpncTunnel, Transfer,
-    Tunnel,
+    Flow, Link, Net, Node, Plan, Radio, Route, Routing, Station, Stream, Target, TcpncTunnel,
+    Transfer, Tunnel,
 };
 pub use radio::{RadioReport, StationReport};
 pub use report::{

@@ -8,7 +8,7 @@ use settings::{Complaint, Entry, Section};
 pub(super) struct Reader<'d> {
     /// The nodes, in the order of the file.
     pub(super) names: BTreeMap<&'d str, usize>,
-    /// The nodes that have a link or a radio, or are on HF, and so have addresses.
+    /// The nodes that have a link or a radio, or are on a net or HF, and so have addresses.
     pub(super) linked: BTreeSet<usize>,
 }
 
@@ -52,7 +52,7 @@ impl<'d> Reader<'d> {
         if self.linked.contains(&node) {
             return Ok(());
         }
-        Err(place.complain(format!("no link or radio leads to \"{name}\"")))
+        Err(place.complain(format!("no link, radio or net leads to \"{name}\"")))
     }
 }
 

@@ -12,13 +12,14 @@ use sim::app::{ping, stream};
 use sim::hf::StationId;
 use sim::mobility::Motion;
 use sim::{
-    AppId, Change, HfId, LinkId, MEETING, NodeId, Prefix, RadioId, TcpncTunnel, TcpncTunnelConfig,
-    TunnelId, World,
+    AppId, Change, CnrId, HfId, LinkId, MEETING, NodeId, Prefix, RadioId, TcpncTunnel,
+    TcpncTunnelConfig, TunnelId, World,
 };
 
 use crate::animation::{Limits, Recorder, Recording};
 
 use super::hf::{FrequencyReport, HfReport};
+use super::net::NetReport;
 use super::plan::{self, Flow, Plan, Route, Routing, Target};
 use super::radio::RadioReport;
 use super::report::{FlowReport, Report, StreamReport, TransferReport};
@@ -43,6 +44,8 @@ pub struct Built<'a> {
     pub links: Vec<LinkId>,
     /// The radio channels.
     pub radios: Vec<RadioId>,
+    /// The combat nets.
+    pub nets: Vec<CnrId>,
     /// How each node moves that is somewhere, from the time on when the network begins.
     pub motions: Vec<Option<Motion>>,
     /// The coded tunnels.
@@ -142,6 +145,7 @@ impl<'a> Built<'a> {
             nodes,
             links,
             radios: Vec::new(),
+            nets: Vec::new(),
             motions: Vec::new(),
             tunnels: Vec::new(),
             tcpnc_tunnels: Vec::new(),
@@ -194,6 +198,9 @@ impl<'a> Built<'a> {
             let moved = radio.turns(&made, self.plan.follow_every, end);
             turns.extend(moved.into_iter().map(|time| time + self.before));
         }
+        for net in &self.plan.nets {
+            self.nets.push(net.build(&mut self.world, &self.nodes, &self.motions));
+        }
         if self.plan.routing == Routing::Follow {
             for time in turns {
                 self.world.at(time, Change::AutoRoutes);
@@ -223,6 +230,13 @@ impl<'a> Built<'a> {
                 radios.find_map(|(radio, id)| {
                     let place = radio.stations.iter().position(|it| it.node == index)?;
                     self.world.radio_ports(*id).get(place).copied()
+                })
+            });
+            let port = port.or_else(|| {
+                let mut nets = self.plan.nets.iter().zip(&self.nets);
+                nets.find_map(|(net, id)| {
+                    let place = net.stations.iter().position(|it| *it == index)?;
+                    self.world.cnr_ports(*id).get(place).copied()
                 })
             });
             for address in &node.addresses {
@@ -342,6 +356,9 @@ impl<'a> Built<'a> {
         for radio in &self.radios {
             self.world.capture_radio(*radio, folder)?;
         }
+        for net in &self.nets {
+            self.world.capture_cnr(*net, folder)?;
+        }
         for hf in &self.frequencies {
             self.world.capture_hf(*hf, folder)?;
         }
@@ -432,7 +449,18 @@ impl<'a> Built<'a> {
             RadioReport::new(&self.world, *id, radio, &names.collect::<Vec<_>>())
         });
         let radios = radios.collect();
-        Report::new(seed, flows, radios, (stations, frequencies), (&self.world, self.begin()))
+        let nets = self.plan.nets.iter().zip(&self.nets).map(|(net, id)| {
+            let names = net.stations.iter().map(|it| self.plan.nodes[*it].name.clone());
+            NetReport::new(&self.world, *id, net, &names.collect::<Vec<_>>())
+        });
+        let nets = nets.collect();
+        Report::new(
+            seed,
+            flows,
+            (radios, nets),
+            (stations, frequencies),
+            (&self.world, self.begin()),
+        )
     }
 
     fn flow(&self, kind: &str, flow: &Flow) -> FlowReport {

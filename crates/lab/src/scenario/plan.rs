@@ -7,7 +7,7 @@ use proto::time::Time;
 use proto::{hbh, nc, tcp, tcpnc};
 use sim::channel::Outages;
 use sim::service::routing::RoutingProtocol;
-use sim::{InterfaceConfig, LinkConfig, Prefix, TcpncTunnelConfig, radio};
+use sim::{InterfaceConfig, LinkConfig, Prefix, TcpncTunnelConfig, cnr, radio};
 
 use super::hf::Frequency;
 use super::motion::Movement;
@@ -55,6 +55,8 @@ pub struct Plan {
     pub links: Vec<Link>,
     /// Radio channels.
     pub radios: Vec<Radio>,
+    /// Combat nets.
+    pub nets: Vec<Net>,
     /// Routes set by hand.
     pub routes: Vec<Route>,
     /// Coded tunnels.
@@ -116,6 +118,19 @@ pub struct Station {
     pub node: usize,
     /// When it is switched off.
     pub off: Outages,
+}
+
+/// A combat net.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Net {
+    /// What a report calls it; unless given, it is numbered.
+    pub name: Option<String>,
+    /// What it is like.
+    pub config: cnr::Config,
+    /// Which of its stations hear each other, by their places in `stations`.
+    pub hearing: cnr::Hearing,
+    /// The nodes of its stations.
+    pub stations: Vec<usize>,
 }
 
 /// A route that a node gets or loses.
@@ -239,6 +254,7 @@ impl Plan {
             nodes: Vec::new(),
             links: Vec::new(),
             radios: Vec::new(),
+            nets: Vec::new(),
             routes: Vec::new(),
             tunnels: Vec::new(),
             tcpnc_tunnels: Vec::new(),
@@ -277,15 +293,20 @@ impl Plan {
         flow.name.clone().unwrap_or_else(|| format!("{kind} {from} to {to}"))
     }
 
-    /// The TCP of a transfer that says nothing of it: its MTU is the shortest of the links and radios at
-    /// both ends.
-    pub(super) fn usual_tcp(links: &[Link], radios: &[Radio], ends: [usize; 2]) -> tcp::Config {
+    /// The TCP of a transfer that says nothing of it: its MTU is the shortest of the links, radios
+    /// and nets at both ends.
+    pub(super) fn usual_tcp(
+        (links, radios, nets): (&[Link], &[Radio], &[Net]),
+        ends: [usize; 2],
+    ) -> tcp::Config {
         let [from, to] = ends;
         let own = links.iter().filter(|link| link.ends.contains(&from) || link.ends.contains(&to));
         let mtus = own.map(|link| link.config.near.mtu.min(link.config.far.mtu));
         let is_on = |radio: &&Radio| radio.stations.iter().any(|it| ends.contains(&it.node));
         let on_air = radios.iter().filter(is_on).map(|radio| radio.interface.mtu);
-        let mtu = mtus.chain(on_air).min().unwrap_or(InterfaceConfig::default().mtu);
+        let is_in = |net: &&Net| net.stations.iter().any(|it| ends.contains(it));
+        let in_net = nets.iter().filter(is_in).map(|net| net.config.mtu);
+        let mtu = mtus.chain(on_air).chain(in_net).min().unwrap_or(InterfaceConfig::default().mtu);
         tcp::Config { mtu, ..tcp::Config::default() }
     }
 }

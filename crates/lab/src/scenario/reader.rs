@@ -17,13 +17,13 @@ use super::link;
 use super::motion::Traces;
 use super::names::Reader;
 use super::plan::{
-    DURATION, FOLLOW_EVERY, Flow, Link, Node, Plan, Radio, Route, Stream, Target, TcpncTunnel,
+    DURATION, FOLLOW_EVERY, Flow, Link, Net, Node, Plan, Radio, Route, Stream, Target, TcpncTunnel,
     Transfer, Tunnel,
 };
 use super::routing;
 
 /// What a file may have of each list.
-const MOST: [(&str, usize); 9] = [
+const MOST: [(&str, usize); 10] = [
     ("nodes", 1_000),
     ("link", 10_000),
     ("tcp", 10_000),
@@ -33,6 +33,7 @@ const MOST: [(&str, usize); 9] = [
     ("tcpnc-tunnel", 1_000),
     ("hf", 100),
     ("radio", 100),
+    ("net", 16),
 ];
 /// Six bits (RFC 2474).
 const MAX_DSCP: u64 = 63;
@@ -54,6 +55,7 @@ pub(super) fn read(source: &Source, folder: &Path) -> Result<Plan, Complaint> {
     let links = reader.links(&root, defaults.as_ref())?;
     let routing = routing::read(&root)?;
     let mut radios = reader.radios(&root, &routing)?;
+    let nets = reader.nets(&root)?;
     for frequency in root.sections("hf")? {
         for name in frequency.needed("stations")?.list()? {
             let node = reader.node(&name)?;
@@ -64,9 +66,10 @@ pub(super) fn read(source: &Source, folder: &Path) -> Result<Plan, Complaint> {
     reader.gateways(&root, &mut nodes, (&radios, &routing))?;
     let duration = duration(&root)?;
     reader.motions(&root, &mut nodes, &mut radios, &mut Traces::new(folder, duration))?;
+    Reader::expect_places(&root, &nets, &nodes)?;
     let routes = root.sections("route")?;
-    let routes =
-        routes.iter().map(|it| reader.route(it, &links, &radios)).collect::<Result<_, _>>()?;
+    let media = (&links[..], &radios[..], &nets[..]);
+    let routes = routes.iter().map(|it| reader.route(it, media)).collect::<Result<_, _>>()?;
     let tunnels = root.sections("tunnel")?;
     let tunnels = tunnels.iter().map(|it| reader.tunnel(it)).collect::<Result<_, _>>()?;
     let tcpnc_tunnels = root.sections("tcpnc-tunnel")?;
@@ -85,9 +88,8 @@ pub(super) fn read(source: &Source, folder: &Path) -> Result<Plan, Complaint> {
     }
     let mut ports = Ports::default();
     let transfers = root.sections("tcp")?;
-    let transfers = transfers
-        .iter()
-        .map(|it| reader.transfer(it, usual.as_ref(), (&links, &radios), &mut ports));
+    let transfers =
+        transfers.iter().map(|it| reader.transfer(it, usual.as_ref(), media, &mut ports));
     let transfers = transfers.collect::<Result<_, _>>()?;
     let streams = root.sections("udp")?;
     let streams = streams.iter().map(|it| reader.stream(it, &mut ports));
@@ -100,6 +102,7 @@ pub(super) fn read(source: &Source, folder: &Path) -> Result<Plan, Complaint> {
         nodes,
         links,
         radios,
+        nets,
         routes,
         tunnels,
         tcpnc_tunnels,
@@ -189,8 +192,7 @@ impl Reader<'_> {
     fn route(
         &self,
         section: &Section<'_>,
-        links: &[Link],
-        radios: &[Radio],
+        (links, radios, nets): (&[Link], &[Radio], &[Net]),
     ) -> Result<Route, Complaint> {
         let (node, to) = (section.needed("node")?, section.needed("to")?);
         let index = self.node(&node)?;
@@ -207,9 +209,14 @@ impl Reader<'_> {
                 };
                 let is_on = |radio: &Radio, node| radio.stations.iter().any(|it| it.node == node);
                 let reaches = |radio: &Radio| is_on(radio, index) && is_on(radio, neighbour);
-                if links.iter().find(joins).is_none() && !radios.iter().any(reaches) {
+                let holds =
+                    |net: &Net| [index, neighbour].iter().all(|it| net.stations.contains(it));
+                let is_joined = links.iter().find(joins).is_some()
+                    || radios.iter().any(reaches)
+                    || nets.iter().any(holds);
+                if !is_joined {
                     let (node, via_name) = (node.text()?, via.text()?);
-                    let what = format!("no link or radio joins \"{node}\" and \"{via_name}\"");
+                    let what = format!("no link, radio or net joins \"{node}\" and \"{via_name}\"");
                     return Err(via.complain(what));
                 }
                 Some(neighbour)
@@ -255,11 +262,11 @@ impl Reader<'_> {
         &self,
         section: &Section<'_>,
         usual: Option<&Section<'_>>,
-        (links, radios): (&[Link], &[Radio]),
+        media: (&[Link], &[Radio], &[Net]),
         ports: &mut Ports,
     ) -> Result<Transfer, Complaint> {
         let flow = self.flow(section, ports)?;
-        let mut tcp = Plan::usual_tcp(links, radios, [flow.from, flow.to]);
+        let mut tcp = Plan::usual_tcp(media, [flow.from, flow.to]);
         let options = section.section("options")?;
         for options in [usual, options.as_ref()].into_iter().flatten() {
             options.apply(&tcp::PARAMETERS, &mut tcp)?;

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::hf::{FrequencyReport, HfReport};
+use super::net::NetReport;
 use super::radio::RadioReport;
 use super::routing::RoutingReport;
 use proto::time::Time;
@@ -28,6 +29,9 @@ pub struct Report {
     /// Radio channels, as in the file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub radios: Vec<RadioReport>,
+    /// Combat nets, as in the file.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nets: Vec<NetReport>,
     /// Stations on HF.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hf: Vec<HfReport>,
@@ -207,7 +211,7 @@ impl Report {
     pub(super) fn new(
         seed: u64,
         flows: Vec<FlowReport>,
-        radios: Vec<RadioReport>,
+        (radios, nets): (Vec<RadioReport>, Vec<NetReport>),
         (hf, frequencies): (Vec<HfReport>, Vec<FrequencyReport>),
         (world, begin): (&World, Time),
     ) -> Self {
@@ -219,6 +223,7 @@ impl Report {
             hash: format!("{:016x}", counted.hash),
             flows,
             radios,
+            nets,
             hf,
             frequencies,
             links: counted.links.iter().map(LinkReport::new).collect(),
@@ -358,6 +363,8 @@ impl fmt::Display for Report {
         section(f, "Flows", &FLOW_HEAD, self.flows.iter().map(FlowReport::row))?;
         let stations = self.radios.iter().flat_map(RadioReport::rows);
         section(f, "Radios", &RadioReport::HEAD, stations)?;
+        let nets = self.nets.iter().flat_map(NetReport::rows);
+        section(f, "Nets", &NetReport::HEAD, nets)?;
         section(f, "HF, octets of D_PDUs", &HfReport::HEAD, self.hf.iter().map(HfReport::row))?;
         let frequencies = self.frequencies.iter().map(FrequencyReport::row);
         section(f, "HF frequencies", &FrequencyReport::HEAD, frequencies)?;

@@ -49,6 +49,9 @@ impl Display for File<'_> {
         for radio in &self.0.radios {
             radio.write(f, routing, |node| self.name(node))?;
         }
+        for net in &self.0.nets {
+            net.write(f, |node| self.name(node))?;
+        }
         self.routes(f)?;
         self.tunnels(f)?;
         for frequency in &self.0.frequencies {
@@ -178,7 +181,8 @@ impl File<'_> {
                 writeln!(f, "octets = {octets}")?;
             }
             let Flow { from, to, .. } = transfer.flow;
-            let usual = Plan::usual_tcp(&self.0.links, &self.0.radios, [from, to]);
+            let Plan { links, radios, nets, .. } = self.0;
+            let usual = Plan::usual_tcp((links, radios, nets), [from, to]);
             parameters(f, "options.", &tcp::PARAMETERS, &usual, &transfer.tcp)?;
         }
         for stream in &self.0.streams {

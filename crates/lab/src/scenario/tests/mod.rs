@@ -1,5 +1,6 @@
 mod hf;
 mod manet;
+mod net;
 mod routing;
 mod writing;
 
@@ -354,8 +355,8 @@ fn a_node_without_a_link_has_no_flows_and_no_addresses() {
     let flow = parse(&lonely.replace("to = \"c\"", "to = \"d\"")).expect_err("a flow");
     let address = parse(&format!("{lonely}[node.d]\naddresses = [\"192.0.2.1\"]\n"));
 
-    assert_eq!(flow, "x.toml:19: tcp.to: no link or radio leads to \"d\"");
-    assert!(address.expect_err("an address").ends_with("no link or radio leads to \"d\""));
+    assert_eq!(flow, "x.toml:19: tcp.to: no link, radio or net leads to \"d\"");
+    assert!(address.expect_err("an address").ends_with("no link, radio or net leads to \"d\""));
 }
 
 #[test]
