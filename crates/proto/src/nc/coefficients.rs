@@ -5,7 +5,7 @@
 /// The generator is `SplitMix64` (Steele, Lea, Flood, "Fast splittable pseudorandom number
 /// generators", 2014), an octet at a time, zeros skipped.
 #[derive(Clone, Debug)]
-pub(super) struct Coefficients {
+pub(crate) struct Coefficients {
     state: u64,
     word: u64,
     left: u32,
@@ -13,7 +13,7 @@ pub(super) struct Coefficients {
 
 impl Coefficients {
     /// The coefficients of the repair in datagram `number`.
-    pub(super) fn of(number: u64) -> Self {
+    pub(crate) fn of(number: u64) -> Self {
         Self { state: number.wrapping_mul(0xd134_2543_de82_ef95), word: 0, left: 0 }
     }
 }

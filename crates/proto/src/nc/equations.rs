@@ -12,21 +12,21 @@ use gf::{accumulate, inverse, multiply, scale};
 
 /// The sum of `coefficient * source` over `entries` is `symbol`.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Row {
+pub(crate) struct Row {
     /// The non-zero coefficients by source number.
-    pub(super) entries: Vec<(u64, u8)>,
-    pub(super) symbol: Vec<u8>,
+    pub(crate) entries: Vec<(u64, u8)>,
+    pub(crate) symbol: Vec<u8>,
 }
 
 /// A reduced system of equations.
 #[derive(Debug, Default)]
-pub(super) struct Equations {
+pub(crate) struct Equations {
     rows: Vec<Row>,
 }
 
 /// Whether an equation was useful.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     /// It adds information.
     Innovative,
     /// It follows from the equations that were there.
@@ -35,12 +35,12 @@ pub(super) enum Outcome {
 
 impl Equations {
     /// The number of independent equations.
-    pub(super) fn rank(&self) -> usize {
+    pub(crate) fn rank(&self) -> usize {
         self.rows.len()
     }
 
     /// Adds an equation. Sources that it solves are appended to `solved`.
-    pub(super) fn insert(&mut self, mut row: Row, solved: &mut Vec<(u64, Vec<u8>)>) -> Outcome {
+    pub(crate) fn insert(&mut self, mut row: Row, solved: &mut Vec<(u64, Vec<u8>)>) -> Outcome {
         for known in &self.rows {
             if let Some(factor) = row.coefficient(known.pivot()) {
                 row.add(factor, known);
@@ -60,7 +60,7 @@ impl Equations {
 
     /// Replaces a source by its symbol, which is now known. Sources that this solves are appended to
     /// `solved`.
-    pub(super) fn substitute(
+    pub(crate) fn substitute(
         &mut self,
         source: u64,
         symbol: &[u8],
@@ -84,11 +84,11 @@ impl Equations {
     }
 
     /// Drops equations with sources before `number`, which can no longer be recovered.
-    pub(super) fn forget_before(&mut self, number: u64) {
+    pub(crate) fn forget_before(&mut self, number: u64) {
         self.rows.retain(|row| row.pivot() >= number);
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.rows.clear();
     }
 

@@ -12,9 +12,9 @@
 //! [`Tunnel::poll_transmit`] gives, with the datagram's number as nonce, and hands in only what it
 //! could open.
 
-mod coefficients;
+pub(crate) mod coefficients;
 mod config;
-mod equations;
+pub(crate) mod equations;
 mod liveness;
 mod loss;
 mod mtu;
