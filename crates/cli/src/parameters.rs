@@ -7,7 +7,7 @@ use gateway::config;
 use lab::scenario::{link, motion};
 use proto::parameter::Description;
 use proto::routing::{aodv, dsdv, olsr};
-use proto::{hbh, tcp, tcpnc};
+use proto::{hbh, sar, tcp, tcpnc};
 use serde_json::{Map, Value, json};
 use settings::{page, schema};
 use sim::mobility::waypoint::Waypoint;
@@ -75,6 +75,8 @@ fn tables() -> Vec<Description> {
     let presets = cnr::Preset::NAMES.map(|(name, preset)| (name, cnr::Config::new(preset)));
     tables.push(cnr::PARAMETERS.describe(&presets));
     tables.push(radio::PARAMETERS.describe(&[("radio", radio::Config::default())]));
+    let profiles = sar::Profile::NAMES.map(|(name, profile)| (name, sar::Config::of(profile)));
+    tables.push(sar::PARAMETERS.describe(&profiles));
     tables.push(tcp::PARAMETERS.describe(&[("tcp", tcp::Config::default())]));
     tables.push(tcpnc::PARAMETERS.describe(&[("tcpnc", tcpnc::Config::default())]));
     tables.sort_by_key(|table| table.name);

@@ -22,6 +22,7 @@ pub mod rng;
 pub mod routing;
 pub mod rules;
 pub mod s5066;
+pub mod sar;
 pub mod secure;
 pub mod serial;
 pub mod slep;

@@ -1,0 +1,49 @@
+//! Who has what of a transfer.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+/// A destination of a transfer.
+#[derive(Debug)]
+pub(super) struct Destination {
+    pub(super) address: IpAddr,
+    pub(super) is_active: bool,
+    /// It has all segments below.
+    pub(super) low: u16,
+    /// Those that it has above.
+    pub(super) above: BTreeSet<u16>,
+    /// Questions without an answer (RFARC).
+    pub(super) requests: u8,
+    pub(super) has_answered: bool,
+    pub(super) restarts: u8,
+}
+
+impl Destination {
+    pub(super) fn new(address: IpAddr) -> Self {
+        Self {
+            address,
+            is_active: true,
+            low: 1,
+            above: BTreeSet::new(),
+            requests: 0,
+            has_answered: false,
+            restarts: 0,
+        }
+    }
+
+    pub(super) fn lacks(&self, number: u16) -> bool {
+        number >= self.low && !self.above.contains(&number)
+    }
+
+    /// Takes together what it has without a gap.
+    pub(super) fn advance(&mut self) {
+        while let Some(next) = self.above.first().copied()
+            && next <= self.low
+        {
+            self.above.pop_first();
+            if next == self.low {
+                self.low = self.low.saturating_add(1);
+            }
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! A node: it sends messages and receives them.
+
+use std::net::IpAddr;
+
+use super::answers::{About, Answer, Answers, Say};
+use super::config::Config;
+use super::finished::Remembered;
+use super::message::{Arrival, Event, Message, MessageId, NotTaken, Options, Transmit};
+use super::receiver::{Receiver, Segment};
+use super::sender::{Answered, Sender};
+use super::stats::{Levels, Stats};
+use super::wire::{Body, Malformed, Pdu};
+use crate::rng::Rng;
+use crate::serial::low16;
+use crate::time::{Time, earliest};
+
+/// A node of the segmentation/reassembly protocol. It keeps [`crate::contract`].
+#[derive(Debug)]
+pub struct Sar {
+    config: Config,
+    sender: Sender,
+    receiver: Receiver,
+    answers: Answers,
+    malformed: u64,
+    answers_sent: (u64, u64),
+}
+
+impl Sar {
+    /// A node. Its first transfer has the number `serial`: one more than the last that an earlier
+    /// process has stored (see [`Event::Started`]); one by chance when there was none.
+    #[must_use]
+    pub fn new(now: Time, config: Config, serial: Option<u16>, mut rng: Rng) -> Self {
+        let serial = serial.unwrap_or_else(|| low16(rng.bits()));
+        Self {
+            sender: Sender::new(&config, serial),
+            receiver: Receiver::new(&config),
+            answers: Answers::new(now, &config, rng),
+            malformed: 0,
+            answers_sent: (0, 0),
+            config,
+        }
+    }
+
+    /// Takes a message for `destinations`. Each of them has an [`Event::Outcome`] later, exactly once.
+    ///
+    /// # Errors
+    /// When it is not taken: why.
+    pub fn submit(
+        &mut self,
+        now: Time,
+        message: &Message,
+        destinations: &[IpAddr],
+        options: Options,
+    ) -> Result<MessageId, NotTaken> {
+        self.sender.submit(now, &self.config, message, destinations, options)
+    }
+
+    /// What an earlier process had received, so that it is not received again.
+    pub fn remember(&mut self, now: Time, known: Remembered) {
+        self.receiver.stats.forgotten += self.receiver.finished.insert(now, known);
+    }
+
+    /// What was received and is known, for a process that comes after this one.
+    pub fn remembered(&self) -> impl Iterator<Item = &Remembered> {
+        self.receiver.finished.iter()
+    }
+
+    /// Takes a datagram that came to port 1624.
+    ///
+    /// # Errors
+    /// When it is no PDU; that is counted.
+    pub fn handle_datagram(
+        &mut self,
+        now: Time,
+        arrival: Arrival,
+        octets: &[u8],
+    ) -> Result<(), Malformed> {
+        let pdu = Pdu::parse(octets).inspect_err(|_| self.malformed += 1)?;
+        let Pdu { ports, serial, body } = pdu;
+        let Self { config, sender, receiver, answers, .. } = self;
+        let answered = Answered { arrival, ports, serial };
+        match body {
+            Body::AbortConfirm { .. } => {}
+            Body::AbortRequest { polls } => self.handle_abort(now, answered, polls),
+            Body::AckRequest { .. } => {
+                receiver.handle_request(now, config, answers, arrival, (ports, serial));
+            }
+            Body::Complete { .. } => sender.handle_complete(now, config, answers, answered),
+            Body::Data { is_acknowledged, polls, place, data } => {
+                let segment = Segment { ports, serial, is_acknowledged, polls, place, data };
+                receiver.handle_segment(now, config, answers, arrival, segment);
+            }
+            Body::Partial { is_final, mask } => {
+                sender.handle_partial(now, config, answers, answered, (&mask, is_final));
+            }
+            Body::Repair { polls, cover, symbol } => {
+                let repair = (ports, serial, polls, cover, symbol);
+                receiver.handle_repair(now, config, answers, arrival, repair);
+            }
+        }
+        Ok(())
+    }
+
+    /// An abort comes from a destination of ours with its ports first, or from an originator with its.
+    fn handle_abort(&mut self, now: Time, from: Answered, polls: bool) {
+        let Self { config, sender, receiver, answers, .. } = self;
+        let Answered { arrival, ports, serial } = from;
+        let key = (arrival.from, serial);
+        let is_meant = sender.is_answer(&from) && sender.handle_abort(now, config, answers, from)
+            || receiver.handle_abort(now, key, ports)
+            || sender.handle_abort(now, config, answers, from);
+        if !polls {
+            return;
+        }
+        let about = About { peer: arrival.from, serial, is_ours: false };
+        let (say, ports) = (Say::AbortConfirm, ports.swapped());
+        let answer = Answer { say, ports, is_final: true, precedence: arrival.precedence };
+        match is_meant {
+            true => answers.owe(now, config, about, answer, false),
+            false => answers.owe_stranger(now, config, about, answer, false),
+        }
+    }
+
+    /// Acts on what is due. Early and repeated calls do nothing.
+    pub fn handle_timeout(&mut self, now: Time) {
+        let Self { config, sender, receiver, answers, .. } = self;
+        sender.handle_timeout(now, config, answers);
+        receiver.handle_timeout(now, config, answers);
+        answers.handle_timeout(now);
+    }
+
+    /// What the driver should know.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        let event = self.sender.events.pop_front();
+        event.or_else(|| self.receiver.delivered.pop_front().map(Event::Received))
+    }
+
+    /// The next PDU to send, in place of what `out` holds, and where it goes. Answers go first.
+    pub fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
+        let Some((about, answer)) = self.answers.pop(now) else {
+            return self.sender.poll_transmit(now, &self.config, out);
+        };
+        let Answer { say, ports, is_final, precedence } = answer;
+        let buffer;
+        let body = match say {
+            Say::AbortConfirm => Body::AbortConfirm { is_final },
+            Say::AbortRequest => Body::AbortRequest { polls: false },
+            Say::Complete => Body::Complete { is_final },
+            Say::Partial => {
+                buffer = self.receiver.mask((about.peer, about.serial));
+                Body::Partial { is_final, mask: buffer.mask() }
+            }
+        };
+        out.clear();
+        Pdu { ports, serial: about.serial, body }.emit(out);
+        self.answers_sent.0 += 1;
+        self.answers_sent.1 += out.len() as u64;
+        Some(Transmit { to: about.peer, precedence, listed: None })
+    }
+
+    /// When to call [`Self::handle_timeout`] at the latest.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Time> {
+        let both = earliest(self.sender.next_timeout(), self.receiver.next_timeout());
+        earliest(both, self.answers.next_timeout())
+    }
+
+    /// What it was made with.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Counters and levels.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let Self { sender, receiver, answers, .. } = self;
+        let (waiting, waiting_octets) = sender.waiting();
+        let mut stats = Stats {
+            messages: sender.messages,
+            sent: sender.sent,
+            answered: sender.answered,
+            received: receiver.stats,
+            levels: Levels {
+                waiting: waiting as u64,
+                waiting_octets: waiting_octets as u64,
+                transfers: sender.transfers() as u64,
+                in_flight: sender.in_flight(),
+                reassemblies: receiver.len() as u64,
+                reassembly_octets: receiver.octets() as u64,
+                remembered: receiver.finished.len() as u64,
+                peers: sender.peers() as u64,
+                answers: answers.len() as u64,
+            },
+        };
+        stats.received.malformed = self.malformed;
+        stats.sent.answers = self.answers_sent.0;
+        stats.sent.octets += self.answers_sent.1;
+        stats.sent.answers_full = answers.full;
+        stats.sent.answers_limited = answers.limited;
+        stats
+    }
+}

@@ -1,0 +1,474 @@
+//! A transfer that is being sent: which segments went out, and who has what.
+//!
+//! ```text
+//!  segments   1 2 3 4 5 6 7 8 9      sent: 1 to 8; each destination has all below `low` and some above;
+//!  D1         = = = = = = . .        a segment is outstanding until all active destinations have it
+//!  D2         = = . . = =
+//! ```
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::config::Config;
+use super::destination::Destination;
+use super::message::{MessageId, Precedence};
+use super::repair::MOST_SPAN;
+use super::waiting::{Turn, Waiting};
+use super::wire::{Cover, Mask, Place, Ports};
+use crate::time::Time;
+
+/// Times that a destination may begin anew because it has forgotten what it had.
+const MOST_RESTARTS: u8 = 3;
+
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    pub(super) id: MessageId,
+    pub(super) turn: Turn,
+    pub(super) ports: Ports,
+    pub(super) precedence: Precedence,
+    pub(super) is_acknowledged: bool,
+    /// An earlier process may have sent all of it.
+    pub(super) is_resumed: bool,
+    pub(super) via: Option<IpAddr>,
+    pub(super) destinations: Vec<Destination>,
+    /// The active destinations, as datagrams to a group name them.
+    pub(super) listed: Option<Arc<[IpAddr]>>,
+    content: Content,
+    /// Of segments 1 to as many as were sent.
+    sent: Vec<SentSegment>,
+    /// Transmissions so far.
+    transmissions: u32,
+    /// Those to be sent again.
+    again: BTreeSet<u16>,
+    /// Repairs to be sent instead.
+    repairs: Option<Repairs>,
+    repair_number: u16,
+    /// Segments that some active destination lacks.
+    pub(super) outstanding: u16,
+    /// A question that waits to be sent to all.
+    pub(super) asks: bool,
+    /// Questions that wait to be sent to single destinations, which did not answer as others did.
+    pub(super) asks_each: Vec<usize>,
+    /// A question that waits for answers.
+    pub(super) poll: Option<Poll>,
+    pub(super) timing: Timing,
+}
+
+/// The message, cut.
+#[derive(Debug)]
+struct Content {
+    data: Arc<[u8]>,
+    segment: u16,
+    last: u16,
+}
+
+/// What timers need.
+#[derive(Debug, Default)]
+pub(super) struct Timing {
+    /// When the lifetime ends.
+    pub(super) expires: Option<Time>,
+    /// When the question has waited long enough.
+    pub(super) answer_by: Option<Time>,
+    /// The deadline as it is noted.
+    pub(super) due: Option<Time>,
+    /// The octets under way as they are noted.
+    pub(super) octets: u32,
+    /// Whether it is noted that there is something to send: again, or for the first time.
+    pub(super) ready: Option<Ready>,
+    /// The largest round trip after the first, as Basic measures it.
+    pub(super) largest: Option<Duration>,
+    /// Questions answered by all.
+    pub(super) rounds: u32,
+    /// Timeouts since the last answer.
+    pub(super) timeouts: u32,
+}
+
+/// What there is to send.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Ready {
+    Again,
+    New,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct SentSegment {
+    /// Its latest transmission.
+    at: u32,
+    retries: u8,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Repairs {
+    first: u16,
+    span: u16,
+    left: u16,
+}
+
+/// A question.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Poll {
+    /// The transmission that asked.
+    transmission: u32,
+    pub(super) at: Time,
+    /// Whether it was asked once, so that the answer tells the round trip (Karn's rule).
+    pub(super) is_clean: bool,
+}
+
+/// What an answer was worth.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Worth {
+    /// It cannot be true.
+    Forged,
+    /// The destination has lost what it had.
+    Forgotten,
+    Taken,
+}
+
+/// What is sent next.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Next {
+    Ask,
+    /// The destination with this index alone.
+    AskOne(usize),
+    Repair(Cover),
+    Segment {
+        place: Place,
+        is_again: bool,
+    },
+}
+
+impl Outgoing {
+    pub(super) fn new(turn: Turn, waiting: Waiting, segment: u16) -> Self {
+        let Waiting { id, message, to, options, expires, .. } = waiting;
+        let segment = segment.max(1);
+        let count = message.data.len().div_ceil(segment.into());
+        // The length was checked when the message was taken.
+        let last = u16::try_from(count).unwrap_or(u16::MAX);
+        let destinations = to.addresses().iter().map(|address| Destination::new(*address));
+        let mut transfer = Self {
+            id,
+            turn,
+            ports: message.ports,
+            precedence: options.precedence,
+            is_acknowledged: options.is_acknowledged,
+            is_resumed: options.resume.is_some(),
+            via: options.via,
+            destinations: destinations.collect(),
+            listed: None,
+            content: Content { data: message.data, segment, last },
+            sent: Vec::new(),
+            transmissions: 0,
+            again: BTreeSet::new(),
+            repairs: None,
+            repair_number: 0,
+            outstanding: 0,
+            asks: false,
+            asks_each: Vec::new(),
+            poll: None,
+            timing: Timing { expires, ..Timing::default() },
+        };
+        transfer.list();
+        transfer
+    }
+
+    /// Notes the active destinations for datagrams to a group.
+    pub(super) fn list(&mut self) {
+        if self.via.is_some() {
+            self.listed = Some(self.active().map(|destination| destination.address).collect());
+        }
+    }
+
+    pub(super) fn active(&self) -> impl Iterator<Item = &Destination> {
+        self.destinations.iter().filter(|destination| destination.is_active)
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.active().next().is_none()
+    }
+
+    pub(super) fn octets(&self) -> u32 {
+        u32::from(self.outstanding) * self.segment_octets()
+    }
+
+    /// Octets of a datagram with a whole segment.
+    pub(super) fn segment_octets(&self) -> u32 {
+        let data = usize::from(self.content.segment).min(self.content.data.len());
+        u32::try_from(data + super::wire::DATA_HEADER).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn last_sent(&self) -> u16 {
+        u16::try_from(self.sent.len()).unwrap_or(u16::MAX)
+    }
+
+    pub(super) fn has_sent_all(&self) -> bool {
+        self.last_sent() == self.content.last
+    }
+
+    pub(super) fn has_repeats(&self) -> bool {
+        self.asks || !self.asks_each.is_empty() || self.repairs.is_some() || !self.again.is_empty()
+    }
+
+    pub(super) fn segment(&self, place: Place) -> &[u8] {
+        let start = (usize::from(place.number()) - 1) * usize::from(self.content.segment);
+        let end = (start + usize::from(self.content.segment)).min(self.content.data.len());
+        &self.content.data[start..end]
+    }
+
+    pub(super) fn content(&self) -> (&[u8], usize) {
+        (&self.content.data, self.content.segment.into())
+    }
+
+    /// Whether a segment that was never sent may go now, with so many outstanding at most.
+    pub(super) fn may_go_on(&self, config: &Config, window: u16) -> bool {
+        let has_room = !config.profile.has_window() || self.outstanding < window;
+        if self.has_sent_all() || !self.is_acknowledged {
+            return !self.has_sent_all();
+        }
+        if config.profile.polls() && !config.profile.slides() && self.timing.rounds == 0 {
+            // Basic: the first segment alone, until all have answered or were pruned.
+            return self.sent.is_empty();
+        }
+        let is_final = self.last_sent() + 1 == self.content.last;
+        // The last segment carries a question, and there is one at a time.
+        let may_ask = self.poll.is_none() || config.profile.slides() && !is_final;
+        has_room && may_ask
+    }
+
+    /// What is sent next, if anything; repeats first.
+    pub(super) fn next(&self, config: &Config, window: u16) -> Option<Next> {
+        if self.asks {
+            return Some(Next::Ask);
+        }
+        if let Some(index) = self.asks_each.last() {
+            return Some(Next::AskOne(*index));
+        }
+        if let Some(repairs) = self.repairs {
+            let first = Place::new(repairs.first, self.content.last).ok()?;
+            let length = self.content.data.len();
+            let tail =
+                length - (usize::from(self.content.last) - 1) * usize::from(self.content.segment);
+            let tail = u16::try_from(tail).ok()?;
+            let cover = Cover { first, span: repairs.span, number: self.repair_number, tail };
+            return Some(Next::Repair(cover));
+        }
+        let again = self.again.first().copied();
+        let number = match again {
+            Some(number) => number,
+            None if self.may_go_on(config, window) => self.last_sent() + 1,
+            None => return None,
+        };
+        let place = Place::new(number, self.content.last).ok()?;
+        Some(Next::Segment { place, is_again: again.is_some() })
+    }
+
+    /// `next` is being sent. Returns whether it asks for an answer.
+    pub(super) fn handle_sent(&mut self, config: &Config, window: u16, next: Next) -> bool {
+        self.transmissions += 1;
+        match next {
+            Next::Ask => {
+                (self.asks, self.asks_each) = (false, Vec::new());
+                return true;
+            }
+            Next::AskOne(_) => {
+                self.asks_each.pop();
+                return false;
+            }
+            Next::Repair(_) => {
+                self.repair_number = self.repair_number.wrapping_add(1);
+                if let Some(repairs) = &mut self.repairs {
+                    repairs.left -= 1;
+                    if repairs.left > 0 {
+                        return false;
+                    }
+                }
+                self.repairs = None;
+            }
+            Next::Segment { place, is_again: true } => {
+                self.again.remove(&place.number());
+                let sent = &mut self.sent[usize::from(place.number()) - 1];
+                sent.at = self.transmissions;
+                sent.retries = sent.retries.saturating_add(1);
+            }
+            Next::Segment { is_again: false, .. } => {
+                self.sent.push(SentSegment { at: self.transmissions, retries: 0 });
+                self.outstanding += u16::from(self.is_acknowledged);
+            }
+        }
+        if !self.is_acknowledged || self.has_repeats() || self.poll.is_some() {
+            return false;
+        }
+        let is_at_threshold =
+            config.profile.slides() && self.outstanding >= config.flow.ask_at.min(window);
+        is_at_threshold || !self.may_go_on(config, window)
+    }
+
+    /// A question went out.
+    pub(super) fn handle_asked(&mut self, now: Time) {
+        let is_clean = self.timing.timeouts == 0;
+        self.poll = Some(Poll { transmission: self.transmissions, at: now, is_clean });
+        for destination in self.destinations.iter_mut().filter(|it| it.is_active) {
+            destination.requests = destination.requests.saturating_add(1);
+            destination.has_answered = false;
+        }
+    }
+
+    /// A question went out to a single destination; the answers of the others count.
+    pub(super) fn handle_asked_one(&mut self, index: usize) {
+        let destination = &mut self.destinations[index];
+        destination.requests = destination.requests.saturating_add(1);
+        if let Some(poll) = &mut self.poll {
+            poll.is_clean = false;
+        }
+    }
+
+    /// A partial acknowledgement arrived.
+    pub(super) fn handle_mask(&mut self, from: usize, mask: &Mask<'_>, is_answer: bool) -> Worth {
+        let last_sent = self.last_sent();
+        let (is_resumed, last) = (self.is_resumed, self.content.last);
+        let most = if is_resumed { last } else { last_sent };
+        let destination = &mut self.destinations[from];
+        // It cannot have what was never sent.
+        if mask.start() > last || mask.start() - 1 > most || mask.highest_arrived() > most {
+            return Worth::Forged;
+        }
+        // Whoever lacks the beginning again, or anything when it had all, has lost what it had. Only who
+        // was asked is believed, and not for ever: an old answer may come late.
+        let has_lost = mask.start() == 1 && destination.low > 1 || destination.low > last;
+        if has_lost && is_answer && self.poll.is_some() {
+            if destination.restarts == MOST_RESTARTS {
+                return Worth::Forged;
+            }
+            destination.restarts += 1;
+            destination.low = mask.start();
+            destination.above.clear();
+            self.sent.iter_mut().for_each(|sent| sent.retries = 0);
+        }
+        let before = (destination.low, destination.above.len());
+        destination.low = destination.low.max(mask.start());
+        destination.above.extend(mask.arrived());
+        destination.advance();
+        destination.has_answered |= is_answer;
+        // Saying the same again unasked is no answer: that could go on for ever.
+        if is_answer || before != (destination.low, destination.above.len()) {
+            destination.requests = 0;
+        }
+        if has_lost { Worth::Forgotten } else { Worth::Taken }
+    }
+
+    /// Counts what is outstanding.
+    pub(super) fn count_outstanding(&mut self) {
+        let lowest = self.active().map(|destination| destination.low).min().unwrap_or(u16::MAX);
+        let count = (lowest..=self.last_sent()).filter(|number| self.is_lacked(*number)).count();
+        self.outstanding = u16::try_from(count).unwrap_or(u16::MAX);
+        let last_sent = self.last_sent();
+        // Of a transfer that goes on after a restart, segments may be there that were not sent again.
+        if self.is_resumed && lowest > last_sent && lowest != u16::MAX {
+            self.sent.resize(usize::from(lowest) - 1, SentSegment { at: 0, retries: 0 });
+        }
+    }
+
+    fn is_lacked(&self, number: u16) -> bool {
+        self.active().any(|destination| destination.lacks(number))
+    }
+
+    /// Plans to send again what was sent up to the question and some destination lacks. Returns the
+    /// destinations that lack what was sent as often as allowed.
+    pub(super) fn plan(&mut self, config: &Config) -> Vec<usize> {
+        let until = self.poll.take().map_or(self.transmissions, |poll| poll.transmission);
+        let lowest = self.active().map(|destination| destination.low).min().unwrap_or(u16::MAX);
+        let retries = &config.retries;
+        let most = retries.segment.saturating_sub(u8::from(retries.first_counts));
+        let mut hopeless = BTreeSet::new();
+        let numbers = (lowest..=self.last_sent()).filter(|number| {
+            self.sent[usize::from(*number) - 1].at <= until && self.is_lacked(*number)
+        });
+        for number in numbers.collect::<Vec<_>>() {
+            if self.sent[usize::from(number) - 1].retries < most {
+                self.again.insert(number);
+                continue;
+            }
+            let lacking = self.destinations.iter().enumerate();
+            let lacking = lacking.filter(|(_, it)| it.is_active && it.lacks(number));
+            hopeless.extend(lacking.map(|(index, _)| index));
+        }
+        hopeless.into_iter().collect()
+    }
+
+    /// Forgets to send again what nobody lacks any more.
+    pub(super) fn prune(&mut self) {
+        let again = std::mem::take(&mut self.again);
+        self.again = again.into_iter().filter(|number| self.is_lacked(*number)).collect();
+        let destinations = &self.destinations;
+        self.asks_each
+            .retain(|index| destinations[*index].is_active && !destinations[*index].has_answered);
+    }
+
+    /// Sends repairs instead of segments where fewer of them do.
+    pub(super) fn plan_repairs(&mut self, config: &Config) {
+        let is_worth_it = config.coding && self.via.is_some() && self.content.last > 1;
+        if !is_worth_it || self.active().nth(1).is_none() {
+            return;
+        }
+        let Some(first) = self.again.first().copied() else { return };
+        let reach = first.saturating_add(MOST_SPAN - 1);
+        let Some(end) = self.again.range(..=reach).next_back().copied() else { return };
+        let covered: BTreeSet<u16> = self.again.range(first..=end).copied().collect();
+        let lacks = |it: &Destination| covered.iter().filter(|number| it.lacks(**number)).count();
+        let need = self.active().map(lacks).max().unwrap_or(0);
+        // What is under way inside would be unknown to everyone.
+        let is_all_sent = end <= self.last_sent();
+        if need == 0 || need >= covered.len() || !is_all_sent {
+            return;
+        }
+        for number in covered {
+            self.again.remove(&number);
+            let sent = &mut self.sent[usize::from(number) - 1];
+            sent.at = self.transmissions + 1;
+            sent.retries = sent.retries.saturating_add(1);
+        }
+        let left = u16::try_from(need).unwrap_or(u16::MAX);
+        self.repairs = Some(Repairs { first, span: end - first + 1, left });
+    }
+
+    /// Plans to send everything again.
+    pub(super) fn plan_all(&mut self) {
+        self.poll = None;
+        self.again.extend(1..=u16::try_from(self.sent.len()).unwrap_or(u16::MAX));
+    }
+
+    /// Whether a destination that has it all is believed.
+    pub(super) fn may_be_complete(&self) -> bool {
+        self.is_resumed || self.has_sent_all()
+    }
+
+    /// Whether nothing makes anyone answer any more, if there is nothing to send: then that is.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.is_acknowledged && self.poll.is_none() && !self.is_over()
+    }
+
+    pub(super) fn is_single(&self) -> bool {
+        self.content.last == 1
+    }
+
+    /// Whether destinations that are asked have all answered.
+    pub(super) fn is_answered(&self) -> bool {
+        self.active().all(|destination| destination.has_answered)
+    }
+
+    pub(super) fn find(&self, address: IpAddr) -> Option<usize> {
+        self.destinations.iter().position(|it| it.is_active && it.address == address)
+    }
+
+    /// Whether a destination lacks more than a third of what it was asked about last.
+    pub(super) fn is_far_behind(&self, destination: &Destination, asked: u16) -> bool {
+        let lacked = (destination.low..=self.last_sent()).filter(|number| {
+            let is_asked = self
+                .poll
+                .is_none_or(|poll| self.sent[usize::from(*number) - 1].at <= poll.transmission);
+            is_asked && destination.lacks(*number)
+        });
+        lacked.count() * 3 > usize::from(asked)
+    }
+}

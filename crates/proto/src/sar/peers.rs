@@ -1,0 +1,227 @@
+//! What is known of destinations: how far away they are, how much they bear, what waits for them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::config::{Config, Profile};
+use super::estimate::{Filter, Smoothed};
+use super::waiting::Turn;
+use crate::time::Time;
+
+/// Doublings of a timeout at most.
+const MOST_BACKOFF: u8 = 10;
+/// What the timeout grows by for each segment under way (SCUMF).
+const PER_SEGMENT: f64 = 1.1;
+/// What a timeout after the first is multiplied by (RFAITAF).
+const AGAIN: f64 = 0.75;
+
+/// All destinations.
+#[derive(Debug)]
+pub(super) struct Peers {
+    all: BTreeMap<IpAddr, Peer>,
+    /// Those without transfers, the least recently used first.
+    idle: BTreeSet<(Time, IpAddr)>,
+    /// Of all destinations together: the first guess for one that is new.
+    net: Option<Smoothed>,
+    most: usize,
+    cache: Duration,
+}
+
+/// A destination.
+#[derive(Debug)]
+pub(super) struct Peer {
+    smoothed: Option<Smoothed>,
+    filter: Option<Filter>,
+    /// Doublings since the last round trip that was measured (RFC 6298, 5.5).
+    backoff: u8,
+    /// Segments of a transfer that may be under way.
+    credit: f64,
+    /// Transfers to it.
+    transfers: u32,
+    /// Since when it has none.
+    idle_since: Option<Time>,
+    measured_at: Time,
+    /// Messages that wait until there are fewer transfers.
+    parked: BTreeSet<Turn>,
+}
+
+impl Peers {
+    pub(super) fn new(config: &Config) -> Self {
+        let Config { limits, times, .. } = config;
+        let (all, idle) = (BTreeMap::new(), BTreeSet::new());
+        Self { all, idle, net: None, most: limits.peers, cache: times.cache }
+    }
+
+    pub(super) fn get(&self, address: IpAddr) -> Option<&Peer> {
+        self.all.get(&address)
+    }
+
+    pub(super) fn get_mut(&mut self, address: IpAddr) -> Option<&mut Peer> {
+        self.all.get_mut(&address)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Whether another transfer to `address` may start.
+    pub(super) fn has_room(&self, config: &Config, address: IpAddr) -> bool {
+        self.all.get(&address).is_none_or(|peer| peer.transfers < peer.most_transfers(config))
+    }
+
+    /// A message waits until there are fewer transfers to `address`.
+    pub(super) fn park(&mut self, address: IpAddr, turn: Turn) {
+        if let Some(peer) = self.all.get_mut(&address) {
+            peer.parked.insert(turn);
+        }
+    }
+
+    /// A transfer starts.
+    pub(super) fn begin(&mut self, now: Time, config: &Config, address: IpAddr) {
+        let (cache, credit) = (self.cache, f64::from(config.flow.credit));
+        let peer = self.all.entry(address).or_insert_with(|| Peer::new(now, credit));
+        if let Some(since) = peer.idle_since.take() {
+            self.idle.remove(&(since, address));
+        }
+        peer.transfers += 1;
+        if now.since(peer.measured_at) > cache {
+            (peer.smoothed, peer.filter, peer.backoff) = (None, None, 0);
+            peer.credit = credit;
+        }
+        while self.all.len() > self.most
+            && let Some((_, forgotten)) = self.idle.pop_first()
+        {
+            self.all.remove(&forgotten);
+        }
+    }
+
+    /// A transfer is over for this destination.
+    pub(super) fn end(&mut self, now: Time, address: IpAddr) {
+        let Some(peer) = self.all.get_mut(&address) else { return };
+        peer.transfers = peer.transfers.saturating_sub(1);
+        self.rest(now, address);
+    }
+
+    /// Takes the messages that may start now, of those that wait for `address`.
+    pub(super) fn take_parked(&mut self, now: Time, config: &Config, address: IpAddr) -> Vec<Turn> {
+        let Some(peer) = self.all.get_mut(&address) else { return Vec::new() };
+        let room = peer.most_transfers(config).saturating_sub(peer.transfers);
+        let taken = (0..room).map_while(|_| peer.parked.pop_first()).collect();
+        self.rest(now, address);
+        taken
+    }
+
+    /// A message does not wait for `address` any more.
+    pub(super) fn unpark(&mut self, now: Time, address: IpAddr, turn: Turn) {
+        if let Some(peer) = self.all.get_mut(&address) {
+            peer.parked.remove(&turn);
+            self.rest(now, address);
+        }
+    }
+
+    /// Notes that a destination has nothing, if it is so.
+    fn rest(&mut self, now: Time, address: IpAddr) {
+        let Some(peer) = self.all.get_mut(&address) else { return };
+        if peer.transfers == 0 && peer.parked.is_empty() && peer.idle_since.is_none() {
+            peer.idle_since = Some(now);
+            self.idle.insert((now, address));
+        }
+    }
+
+    /// A round trip was measured.
+    pub(super) fn measure(&mut self, now: Time, config: &Config, address: IpAddr, trip: Duration) {
+        match &mut self.net {
+            Some(net) => net.add(trip),
+            None => self.net = Some(Smoothed::new(trip)),
+        }
+        let Some(peer) = self.all.get_mut(&address) else { return };
+        match &mut peer.smoothed {
+            Some(smoothed) => smoothed.add(trip),
+            None => peer.smoothed = Some(Smoothed::new(trip)),
+        }
+        peer.filter.get_or_insert(Filter::new(config.times.round_trip)).add(trip);
+        peer.measured_at = now;
+        peer.backoff = 0;
+    }
+
+    /// How long to wait for an answer of `address` with so many segments under way.
+    pub(super) fn timeout(
+        &self,
+        config: &Config,
+        address: IpAddr,
+        outstanding: u16,
+        is_retry: bool,
+    ) -> Duration {
+        let times = &config.times;
+        let peer = self.all.get(&address);
+        match config.profile {
+            Profile::Early | Profile::Seed => times.round_trip,
+            // The transfer itself knows its phases.
+            Profile::Basic => times.round_trip.mul_f64(2.2).min(times.most_timeout),
+            Profile::Enhanced => {
+                let filter = peer.and_then(|peer| peer.filter);
+                let relaxed = filter.unwrap_or(Filter::new(times.round_trip)).relaxed();
+                let factor =
+                    if is_retry { AGAIN } else { PER_SEGMENT.powi(outstanding.min(100).into()) };
+                relaxed.mul_f64(factor).min(times.most_timeout)
+            }
+            Profile::Default => {
+                let measured = peer.and_then(|peer| peer.smoothed).map(|it| it.timeout());
+                // Whoever is new is thought to be twice as far as the others.
+                let guess = || self.net.map(|net| net.timeout() * 2);
+                let timeout = measured.or_else(guess).unwrap_or(times.round_trip);
+                let doubled = timeout.max(times.least_timeout)
+                    * (1 << peer.map_or(0, |peer| peer.backoff.min(MOST_BACKOFF)));
+                doubled.min(times.most_timeout)
+            }
+        }
+    }
+}
+
+impl Peer {
+    fn new(now: Time, credit: f64) -> Self {
+        Self {
+            smoothed: None,
+            filter: None,
+            backoff: 0,
+            credit,
+            transfers: 0,
+            idle_since: None,
+            measured_at: now,
+            parked: BTreeSet::new(),
+        }
+    }
+
+    /// Segments of a transfer that may be under way.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is between 1 and 3,216"
+    )]
+    pub(super) fn credit(&self) -> u16 {
+        self.credit as u16
+    }
+
+    /// So many segments arrived, and nothing was missing.
+    pub(super) fn reward(&mut self, segments: u16, most: u16) {
+        self.credit = (self.credit + f64::from(segments)).min(most.into());
+    }
+
+    /// Much is missing; `least` is what the air alone may lose.
+    pub(super) fn punish(&mut self, least: u16) {
+        self.credit = (self.credit / 2.0).max(least.into());
+    }
+
+    /// It did not answer in time.
+    pub(super) fn back_off(&mut self, least: u16) {
+        self.backoff = (self.backoff + 1).min(MOST_BACKOFF);
+        self.punish(least);
+    }
+
+    /// Transfers to it at a time: a single one while it does not answer.
+    fn most_transfers(&self, config: &Config) -> u32 {
+        let most = if self.backoff > 0 { 1 } else { config.flow.transfers_of_peer };
+        most.into()
+    }
+}

@@ -1,0 +1,259 @@
+//! What destinations answer, or do not.
+
+use std::net::IpAddr;
+
+use super::Sender;
+use crate::sar::answers::{About, Answer, Answers, Say};
+use crate::sar::config::{Config, Profile};
+use crate::sar::message::{Arrival, Failure, Outcome};
+use crate::sar::outgoing::{Poll, Worth};
+use crate::sar::wire::{Mask, Ports};
+use crate::time::Time;
+
+/// An answer as it arrived.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sar) struct Answered {
+    pub(in crate::sar) arrival: Arrival,
+    pub(in crate::sar) ports: Ports,
+    pub(in crate::sar) serial: u16,
+}
+
+impl Sender {
+    /// A partial acknowledgement arrived.
+    pub(in crate::sar) fn handle_partial(
+        &mut self,
+        now: Time,
+        config: &Config,
+        answers: &mut Answers,
+        from: Answered,
+        (mask, is_final): (&Mask<'_>, bool),
+    ) {
+        self.answered.partial += 1;
+        let serial = from.serial;
+        let Some(index) = self.destination(&from) else {
+            if self.transfers.contains_key(&serial) {
+                self.answered.forged += 1;
+                return;
+            }
+            self.answered.unknown += 1;
+            // Whoever still waits for more of a transfer that is over should not.
+            let Arrival { from: peer, precedence, .. } = from.arrival;
+            let about = About { peer, serial, is_ours: true };
+            let ports = from.ports.swapped();
+            let answer = Answer { say: Say::AbortRequest, ports, is_final: false, precedence };
+            answers.owe_stranger(now, config, about, answer, false);
+            return;
+        };
+        let Some(transfer) = self.transfers.get_mut(&serial) else { return };
+        let had_answered = transfer.destinations[index].has_answered;
+        // What a receiver says of its own may be older than the question.
+        let is_answer = is_final || !config.profile.polls();
+        match transfer.handle_mask(index, mask, is_answer) {
+            Worth::Forged => {
+                self.answered.forged += 1;
+                return;
+            }
+            Worth::Forgotten => self.answered.forgotten += 1,
+            Worth::Taken => {}
+        }
+        if is_answer && !had_answered {
+            self.measure(now, config, serial, from.arrival.from);
+        }
+        self.advance(now, config, answers, serial);
+    }
+
+    /// A complete acknowledgement arrived.
+    pub(in crate::sar) fn handle_complete(
+        &mut self,
+        now: Time,
+        config: &Config,
+        answers: &mut Answers,
+        from: Answered,
+    ) {
+        self.answered.complete += 1;
+        let serial = from.serial;
+        let Some(index) = self.destination(&from) else {
+            match self.transfers.contains_key(&serial) {
+                true => self.answered.forged += 1,
+                false => self.answered.unknown += 1,
+            }
+            return;
+        };
+        if !self.transfers.get(&serial).is_some_and(|transfer| transfer.may_be_complete()) {
+            self.answered.forged += 1;
+            return;
+        }
+        self.measure(now, config, serial, from.arrival.from);
+        if let Some(peer) = self.peers.get_mut(from.arrival.from) {
+            peer.reward(1, config.flow.most_credit);
+        }
+        self.conclude(now, config, serial, index, Outcome::Delivered);
+        self.advance(now, config, answers, serial);
+    }
+
+    /// A destination gives up; false if it means no transfer that is known here.
+    pub(in crate::sar) fn handle_abort(
+        &mut self,
+        now: Time,
+        config: &Config,
+        answers: &mut Answers,
+        from: Answered,
+    ) -> bool {
+        let Some(index) = self.destination(&from) else { return false };
+        self.answered.aborts += 1;
+        let outcome = Outcome::Failed(Failure::Aborted);
+        self.conclude(now, config, from.serial, index, outcome);
+        self.advance(now, config, answers, from.serial);
+        true
+    }
+
+    /// Whether ports have changed places, as in an answer of ours.
+    pub(in crate::sar) fn is_answer(&self, from: &Answered) -> bool {
+        self.transfers.get(&from.serial).is_some_and(|it| it.ports == from.ports.swapped())
+    }
+
+    /// Which destination of which transfer an answer is from, if it may be from one. The standard does
+    /// not say whether ports change places in an answer; both are taken.
+    fn destination(&self, from: &Answered) -> Option<usize> {
+        let transfer = self.transfers.get(&from.serial)?;
+        let has_ports = [from.ports, from.ports.swapped()].contains(&transfer.ports);
+        let is_known = has_ports && transfer.is_acknowledged && transfer.last_sent() > 0;
+        transfer.find(from.arrival.from).filter(|_| is_known)
+    }
+
+    /// The answer to a question that was asked once tells the round trip.
+    fn measure(&mut self, now: Time, config: &Config, serial: u16, address: IpAddr) {
+        let Some(transfer) = self.transfers.get_mut(&serial) else { return };
+        transfer.timing.timeouts = 0;
+        let Some(Poll { at, is_clean: true, .. }) = transfer.poll else { return };
+        let trip = now.since(at);
+        if transfer.timing.rounds > 0 {
+            let largest = transfer.timing.largest.unwrap_or_default();
+            transfer.timing.largest = Some(largest.max(trip));
+        }
+        self.peers.measure(now, config, address, trip);
+        for turn in self.peers.take_parked(now, config, address) {
+            self.queue.unpark(turn);
+        }
+    }
+
+    /// Goes on after an answer.
+    fn advance(&mut self, now: Time, config: &Config, answers: &mut Answers, serial: u16) {
+        if let Some(transfer) = self.transfers.get_mut(&serial) {
+            transfer.count_outstanding();
+            transfer.prune();
+            if transfer.poll.is_some() && !transfer.is_over() && transfer.is_answered() {
+                self.complete_round(now, config, answers, serial);
+            }
+        }
+        if !self.finish(now, config, serial) {
+            self.refresh(config, serial);
+        }
+        self.start(now, config);
+    }
+
+    /// All destinations have answered: what they lack is sent again.
+    fn complete_round(&mut self, now: Time, config: &Config, answers: &mut Answers, serial: u16) {
+        let Some(transfer) = self.transfers.get_mut(&serial) else { return };
+        transfer.timing.rounds += 1;
+        for destination in transfer.active() {
+            let Some(peer) = self.peers.get_mut(destination.address) else { continue };
+            let flow = &config.flow;
+            match transfer.is_far_behind(destination, peer.credit()) {
+                true => peer.punish(flow.credit),
+                false => peer.reward(flow.ask_at, flow.most_credit),
+            }
+        }
+        self.repeat(now, config, answers, serial);
+    }
+
+    /// Plans to send again what is lacked, and gives up on those that lack it too often.
+    fn repeat(&mut self, now: Time, config: &Config, answers: &mut Answers, serial: u16) {
+        let Some(transfer) = self.transfers.get_mut(&serial) else { return };
+        for index in transfer.plan(config) {
+            let outcome = Outcome::Failed(Failure::Lost);
+            self.abandon(now, config, answers, (serial, index), outcome);
+        }
+        let Some(transfer) = self.transfers.get_mut(&serial) else { return };
+        transfer.count_outstanding();
+        transfer.prune();
+        transfer.plan_repairs(config);
+    }
+
+    /// Not all destinations have answered in time.
+    pub(super) fn handle_silence(
+        &mut self,
+        now: Time,
+        config: &Config,
+        answers: &mut Answers,
+        serial: u16,
+    ) {
+        self.sent.timeouts += 1;
+        let Some(transfer) = self.transfers.get_mut(&serial) else { return };
+        transfer.timing.timeouts += 1;
+        transfer.timing.answer_by = None;
+        let is_any_answered = transfer.active().any(|destination| destination.has_answered);
+        let most = config.retries.requests;
+        let (mut silent, mut asked) = (Vec::new(), Vec::new());
+        for (index, destination) in transfer.destinations.iter().enumerate() {
+            if !destination.is_active || destination.has_answered {
+                continue;
+            }
+            if let Some(peer) = self.peers.get_mut(destination.address) {
+                peer.back_off(config.flow.credit);
+            }
+            match destination.requests >= most {
+                true => silent.push(index),
+                false => asked.push(index),
+            }
+        }
+        for index in silent {
+            let outcome = Outcome::Failed(Failure::Silent);
+            self.abandon(now, config, answers, (serial, index), outcome);
+        }
+        if self.finish(now, config, serial) {
+            return;
+        }
+        let Some(transfer) = self.transfers.get_mut(&serial) else { return };
+        transfer.count_outstanding();
+        if transfer.is_answered() {
+            self.complete_round(now, config, answers, serial);
+        } else if is_any_answered && config.profile == Profile::Default {
+            // What they lack is learnt by a short question, instead of sending them everything again.
+            transfer.asks_each = asked;
+        } else if is_any_answered {
+            self.repeat(now, config, answers, serial);
+        } else {
+            // A message of one segment is as quickly sent again as asked for.
+            let is_quick = config.profile == Profile::Default && transfer.is_single();
+            transfer.poll = None;
+            match config.profile == Profile::Seed || is_quick {
+                true => transfer.plan_all(),
+                false => transfer.asks = true,
+            }
+        }
+        // Those that were left may have been given up just now.
+        if !self.finish(now, config, serial) {
+            self.refresh(config, serial);
+        }
+    }
+
+    /// The lifetime of a message ended.
+    pub(super) fn expire(
+        &mut self,
+        now: Time,
+        config: &Config,
+        answers: &mut Answers,
+        serial: u16,
+    ) {
+        let count = self.transfers.get(&serial).map_or(0, |it| it.destinations.len());
+        for index in 0..count {
+            let is_active =
+                self.transfers.get(&serial).is_some_and(|it| it.destinations[index].is_active);
+            if is_active {
+                self.abandon(now, config, answers, (serial, index), Outcome::Expired);
+            }
+        }
+        self.finish(now, config, serial);
+    }
+}

@@ -1,0 +1,256 @@
+//! What is sent: messages that wait, transfers under way, and what becomes of them.
+
+mod admission;
+mod answered;
+mod transmit;
+
+pub(super) use answered::Answered;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::answers::{About, Answer, Answers, Say};
+use super::config::{Config, Profile};
+use super::deadlines::Deadlines;
+use super::message::{Event, Failure, MessageId, Outcome, Precedence};
+use super::outgoing::{Next, Outgoing, Ready};
+use super::peers::Peers;
+use super::serials::Serials;
+use super::stats::{self, Messages, Sent};
+use super::waiting::{Queue, Turn};
+use crate::time::{Time, earliest};
+
+/// All messages to others.
+#[derive(Debug)]
+pub(super) struct Sender {
+    queue: Queue,
+    peers: Peers,
+    serials: Serials,
+    transfers: BTreeMap<u16, Outgoing>,
+    /// How many there are of each precedence.
+    counts: [u32; Precedence::COUNT],
+    deadlines: Deadlines<u16>,
+    /// Transfers that have something to send again; it is under way already.
+    again: BTreeSet<(Turn, u16)>,
+    /// Transfers that have something to send for the first time.
+    new: BTreeSet<(Turn, u16)>,
+    in_flight: u64,
+    /// Nothing is sent before.
+    paced_until: Option<Time>,
+    /// Messages may start for which there was no room.
+    start_at: Option<Time>,
+    next_id: u64,
+    pub(super) events: VecDeque<Event>,
+    pub(super) messages: Messages,
+    pub(super) sent: Sent,
+    pub(super) answered: stats::Answered,
+}
+
+/// The shortest time that a serial number rests.
+const LEAST_REST: Duration = Duration::from_secs(1);
+/// Timeouts that a serial number rests.
+const REST: u32 = 10;
+
+impl Sender {
+    pub(super) fn new(config: &Config, serial: u16) -> Self {
+        Self {
+            queue: Queue::default(),
+            peers: Peers::new(config),
+            serials: Serials::new(serial),
+            transfers: BTreeMap::new(),
+            counts: [0; Precedence::COUNT],
+            deadlines: Deadlines::default(),
+            again: BTreeSet::new(),
+            new: BTreeSet::new(),
+            in_flight: 0,
+            paced_until: None,
+            start_at: None,
+            next_id: 0,
+            events: VecDeque::new(),
+            messages: Messages::default(),
+            sent: Sent::default(),
+            answered: stats::Answered::default(),
+        }
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Time, config: &Config, answers: &mut Answers) {
+        self.paced_until = self.paced_until.filter(|until| *until > now);
+        while let Some((turn, waiting)) = self.queue.take_expired(now) {
+            if let Some(address) = waiting.parked {
+                self.peers.unpark(now, address, turn);
+            }
+            if let Some(resume) = waiting.options.resume {
+                self.serials.release(now, resume.serial, config.times.serial_rest);
+            }
+            for destination in waiting.to.addresses() {
+                self.tell(waiting.id, *destination, Outcome::Expired);
+            }
+        }
+        while let Some(serial) = self.deadlines.take(now) {
+            let Some(transfer) = self.transfers.get_mut(&serial) else { continue };
+            transfer.timing.due = None;
+            if transfer.timing.expires.is_some_and(|at| at <= now) {
+                self.expire(now, config, answers, serial);
+            } else if transfer.timing.answer_by.is_some_and(|at| at <= now) {
+                self.handle_silence(now, config, answers, serial);
+            } else {
+                self.refresh(config, serial);
+            }
+        }
+        self.start(now, config);
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        let is_ready = !self.again.is_empty() || !self.new.is_empty();
+        let paced = self.paced_until.filter(|_| is_ready);
+        let serial = self.serials.next_timeout().filter(|_| self.queue.first().is_some());
+        let queue = earliest(self.queue.next_timeout(), earliest(self.start_at, serial));
+        earliest(earliest(self.deadlines.next(), queue), paced)
+    }
+
+    pub(super) fn waiting(&self) -> (usize, usize) {
+        (self.queue.len(), self.queue.octets())
+    }
+
+    pub(super) fn transfers(&self) -> usize {
+        self.transfers.len()
+    }
+
+    pub(super) fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    pub(super) fn peers(&self) -> usize {
+        self.peers.len()
+    }
+
+    fn tell(&mut self, id: MessageId, destination: IpAddr, outcome: Outcome) {
+        let messages = &mut self.messages;
+        let counter = match outcome {
+            Outcome::Delivered => &mut messages.delivered,
+            Outcome::Expired => &mut messages.expired,
+            Outcome::Failed(Failure::Aborted) => &mut messages.aborted,
+            Outcome::Failed(Failure::Lost) => &mut messages.lost,
+            Outcome::Failed(Failure::Silent) => &mut messages.silent,
+            Outcome::Sent => &mut messages.unacknowledged,
+        };
+        *counter += 1;
+        self.events.push_back(Event::Outcome { id, destination, outcome });
+    }
+
+    /// A destination of a transfer is done with.
+    fn conclude(
+        &mut self,
+        now: Time,
+        config: &Config,
+        serial: u16,
+        index: usize,
+        outcome: Outcome,
+    ) {
+        let Some(transfer) = self.transfers.get_mut(&serial) else { return };
+        let destination = &mut transfer.destinations[index];
+        destination.is_active = false;
+        let (id, address) = (transfer.id, destination.address);
+        transfer.list();
+        self.tell(id, address, outcome);
+        self.peers.end(now, address);
+        for turn in self.peers.take_parked(now, config, address) {
+            self.queue.unpark(turn);
+        }
+    }
+
+    /// The same, and the destination is told to forget it.
+    fn abandon(
+        &mut self,
+        now: Time,
+        config: &Config,
+        answers: &mut Answers,
+        (serial, index): (u16, usize),
+        outcome: Outcome,
+    ) {
+        let Some(transfer) = self.transfers.get(&serial) else { return };
+        let peer = transfer.destinations[index].address;
+        if transfer.last_sent() > 0 {
+            let about = About { peer, serial, is_ours: true };
+            let (ports, precedence) = (transfer.ports, transfer.precedence);
+            let answer = Answer { say: Say::AbortRequest, ports, is_final: false, precedence };
+            answers.owe(now, config, about, answer, false);
+        }
+        self.conclude(now, config, serial, index, outcome);
+    }
+
+    /// Ends a transfer whose destinations are all done with; false if there are others.
+    fn finish(&mut self, now: Time, config: &Config, serial: u16) -> bool {
+        let is_over = self.transfers.get(&serial).is_some_and(Outgoing::is_over);
+        if !is_over {
+            return false;
+        }
+        let Some(mut transfer) = self.transfers.remove(&serial) else { return false };
+        self.deadlines.set(&mut transfer.timing.due, None, serial);
+        self.note_ready(&mut transfer, None, serial);
+        self.in_flight -= u64::from(transfer.timing.octets);
+        self.counts[usize::from(transfer.precedence.level())] -= 1;
+        let timeouts = transfer
+            .destinations
+            .iter()
+            .map(|destination| self.peers.timeout(config, destination.address, 0, false));
+        let longest = timeouts.max().unwrap_or_default();
+        let most = config.times.serial_rest;
+        let rest = (longest * REST).max(LEAST_REST).min(most);
+        // A message that was not acknowledged tells nothing of how long its segments are under way.
+        let rest = if transfer.is_acknowledged { rest } else { rest.max(LEAST_REST) };
+        self.serials.release(now, serial, rest);
+        true
+    }
+
+    /// Segments of a transfer that may be outstanding.
+    fn window(&self, config: &Config, transfer: &Outgoing) -> u16 {
+        if config.profile != Profile::Default {
+            return config.flow.credit;
+        }
+        let credits = transfer.active().filter_map(|it| self.peers.get(it.address));
+        credits.map(|peer| peer.credit()).min().unwrap_or(config.flow.credit)
+    }
+
+    /// Notes what a transfer has to send, what it has under way and when it is due.
+    fn refresh(&mut self, config: &Config, serial: u16) {
+        let Some(mut transfer) = self.transfers.remove(&serial) else { return };
+        let window = self.window(config, &transfer);
+        let mut next = transfer.next(config, window);
+        if next.is_none() && transfer.is_stuck() {
+            transfer.asks = true;
+            next = Some(Next::Ask);
+        }
+        let ready = next.map(|next| match next {
+            Next::Segment { is_again: false, .. } => Ready::New,
+            Next::Ask | Next::AskOne(_) | Next::Repair(_) | Next::Segment { .. } => Ready::Again,
+        });
+        self.note_ready(&mut transfer, ready, serial);
+        let octets = transfer.octets();
+        self.in_flight = self.in_flight + u64::from(octets) - u64::from(transfer.timing.octets);
+        transfer.timing.octets = octets;
+        let answer_by = transfer.timing.answer_by.filter(|_| transfer.poll.is_some());
+        let due = earliest(answer_by, transfer.timing.expires);
+        self.deadlines.set(&mut transfer.timing.due, due, serial);
+        self.transfers.insert(serial, transfer);
+    }
+
+    fn note_ready(&mut self, transfer: &mut Outgoing, ready: Option<Ready>, serial: u16) {
+        if transfer.timing.ready == ready {
+            return;
+        }
+        let key = (transfer.turn, serial);
+        match transfer.timing.ready {
+            Some(Ready::Again) => _ = self.again.remove(&key),
+            Some(Ready::New) => _ = self.new.remove(&key),
+            None => {}
+        }
+        match ready {
+            Some(Ready::Again) => _ = self.again.insert(key),
+            Some(Ready::New) => _ = self.new.insert(key),
+            None => {}
+        }
+        transfer.timing.ready = ready;
+    }
+}

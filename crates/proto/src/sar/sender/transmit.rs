@@ -1,0 +1,153 @@
+//! What is sent next: of the highest precedence, what is sent again before what is new.
+
+use std::time::Duration;
+
+use super::Sender;
+use crate::sar::config::{Config, Profile};
+use crate::sar::message::{Outcome, Precedence, Transmit};
+use crate::sar::outgoing::{Next, Outgoing};
+use crate::sar::repair;
+use crate::sar::waiting::Turn;
+use crate::sar::wire::{Body, Pdu, REPAIR_HEADER};
+use crate::time::Time;
+
+/// The factor between a round trip and the timeout of S/R Basic.
+const BASIC_PATIENCE: f64 = 2.2;
+/// When messages may start for which sending another one made room: at once, but not in the same
+/// breath, because the driver stores what has started before it is sent.
+const SOON: Duration = Duration::from_nanos(1);
+
+impl Sender {
+    /// Puts the next PDU into `out`.
+    pub(in crate::sar) fn poll_transmit(
+        &mut self,
+        now: Time,
+        config: &Config,
+        out: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        if self.paced_until.is_some_and(|until| until > now) {
+            return None;
+        }
+        let (_, serial) = self.choose(config)?;
+        let mut transfer = self.transfers.remove(&serial)?;
+        let window = self.window(config, &transfer);
+        let Some(next) = transfer.next(config, window) else {
+            self.transfers.insert(serial, transfer);
+            return None;
+        };
+        let asks = transfer.handle_sent(config, window, next);
+        let polls = asks && config.profile.polls();
+        out.clear();
+        emit(&transfer, serial, next, polls, out);
+        match next {
+            Next::Ask | Next::AskOne(_) => self.sent.requests += 1,
+            Next::Repair(_) => self.sent.repairs += 1,
+            Next::Segment { is_again: true, .. } => self.sent.again += 1,
+            Next::Segment { is_again: false, .. } => self.sent.segments += 1,
+        }
+        self.sent.octets += out.len() as u64;
+        if asks {
+            transfer.handle_asked(now);
+            transfer.timing.answer_by = Some(now + self.patience(config, &transfer));
+        }
+        if let Next::AskOne(index) = next {
+            transfer.handle_asked_one(index);
+            transfer.timing.answer_by = Some(now + self.patience(config, &transfer));
+        }
+        if config.flow.spacing > Duration::ZERO {
+            self.paced_until = Some(now + config.flow.spacing);
+        }
+        let transmit = addressed(&transfer, next);
+        let is_done = !transfer.is_acknowledged && transfer.has_sent_all();
+        let count = transfer.destinations.len();
+        self.transfers.insert(serial, transfer);
+        if is_done {
+            for index in 0..count {
+                self.conclude(now, config, serial, index, Outcome::Sent);
+            }
+            self.finish(now, config, serial);
+            self.start_at = self.queue.first().map(|_| now + SOON);
+        } else {
+            self.refresh(config, serial);
+        }
+        Some(transmit)
+    }
+
+    /// The transfer whose turn it is.
+    fn choose(&self, config: &Config) -> Option<(Turn, u16)> {
+        let again = self.again.first().copied();
+        let new = self.new.first().copied().filter(|(_, serial)| self.has_queue(config, *serial));
+        again.into_iter().chain(new).min()
+    }
+
+    /// Whether one more segment of a transfer may be under way.
+    fn has_queue(&self, config: &Config, serial: u16) -> bool {
+        let Some(transfer) = self.transfers.get(&serial) else { return false };
+        let queue = u64::from(config.flow.queue);
+        let most = match transfer.precedence >= Precedence::IMMEDIATE {
+            true => queue,
+            false => queue - queue / 4,
+        };
+        let more = u64::from(transfer.segment_octets());
+        !transfer.is_acknowledged || self.in_flight == 0 || self.in_flight + more <= most
+    }
+
+    /// How long answers are waited for.
+    fn patience(&self, config: &Config, transfer: &Outgoing) -> Duration {
+        let times = &config.times;
+        let timing = &transfer.timing;
+        if config.profile == Profile::Basic {
+            let trip = match (timing.rounds, timing.largest) {
+                (0, _) => times.round_trip,
+                (_, None) => times.round_trip * u32::from(config.flow.credit),
+                (_, Some(largest)) => largest,
+            };
+            return trip.mul_f64(BASIC_PATIENCE).min(times.most_timeout);
+        }
+        let is_retry = timing.timeouts > 0;
+        let timeouts = transfer.active().map(|destination| {
+            self.peers.timeout(config, destination.address, transfer.outstanding, is_retry)
+        });
+        let is_spread = config.profile.slides() && transfer.active().nth(1).is_some();
+        let spread = if is_spread { times.spread } else { Duration::ZERO };
+        timeouts.max().unwrap_or_default() + spread
+    }
+}
+
+fn emit(transfer: &Outgoing, serial: u16, next: Next, polls: bool, out: &mut Vec<u8>) {
+    let symbol;
+    let body = match next {
+        Next::Ask | Next::AskOne(_) => Body::AckRequest { last_sent: transfer.last_sent() },
+        Next::Repair(cover) => {
+            let (data, segment) = transfer.content();
+            let mut sum = Vec::with_capacity(REPAIR_HEADER + segment);
+            repair::encode(serial, &cover, data, segment, &mut sum);
+            symbol = sum;
+            Body::Repair { polls, cover, symbol: &symbol }
+        }
+        Next::Segment { place, .. } => {
+            let is_acknowledged = transfer.is_acknowledged;
+            Body::Data { is_acknowledged, polls, place, data: transfer.segment(place) }
+        }
+    };
+    Pdu { ports: transfer.ports, serial, body }.emit(out);
+}
+
+/// To the group while it is for several.
+fn addressed(transfer: &Outgoing, next: Next) -> Transmit {
+    if let Next::AskOne(index) = next {
+        let (to, precedence) = (transfer.destinations[index].address, transfer.precedence);
+        return Transmit { to, precedence, listed: None };
+    }
+    let mut active = transfer.active().map(|destination| destination.address);
+    let (first, second) = (active.next(), active.next());
+    let precedence = transfer.precedence;
+    match (transfer.via, first, second) {
+        (Some(to), _, Some(_)) => Transmit { to, precedence, listed: transfer.listed.clone() },
+        // A transfer has an active destination as long as it is there.
+        (_, first, _) => {
+            let to = first.unwrap_or(transfer.destinations[0].address);
+            Transmit { to, precedence, listed: None }
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! What is under way at a time, and how long is waited.
+
+use std::time::Duration;
+
+use super::bench::{Fate, Net, PORTS, address, message};
+use crate::sar::{Config, Options, Outcome, Precedence, Sar};
+use crate::time::Time;
+
+const LONG: Duration = Duration::from_secs(40_000);
+
+#[test]
+fn no_more_is_under_way_than_the_queue_may_have() {
+    let mut config = Config::default();
+    config.flow.queue = 4_000;
+    let mut net = Net::new(4, config);
+    for node in [1, 2, 3, 1, 2, 3] {
+        net.send(20_000, &[node], Options::default());
+    }
+
+    let mut most = 0;
+    while let Some(due) = net.next() {
+        net.step(due);
+        most = most.max(net.nodes[0].stats().levels.in_flight);
+    }
+
+    assert_eq!(net.delivered.len(), 6);
+    assert!((2_400..=3_000).contains(&most), "{most}: routine messages have three quarters");
+}
+
+#[test]
+fn the_window_grows_with_success_and_shrinks_with_loss() {
+    let most_under_way = |loses: bool| {
+        let mut count = 0;
+        let mut net = Net::new(2, Config::default()).with_air(move |from, _, _| {
+            count += u32::from(from == 0);
+            if loses && from == 0 && count % 10 == 9 { Fate::Lost } else { Fate::Arrives }
+        });
+        net.send(100_000, &[1], Options::default());
+        let mut most = 0;
+        while let Some(due) = net.next() {
+            net.step(due);
+            most = most.max(net.nodes[0].stats().levels.in_flight / 508);
+        }
+        assert_eq!(net.delivered.len(), 1);
+        most
+    };
+
+    assert!(most_under_way(false) > 20);
+    assert!(most_under_way(true) < 15);
+}
+
+#[test]
+fn segments_keep_their_distance() {
+    let mut config = Config::default();
+    config.flow.spacing = Duration::from_secs(3);
+    let mut net = Net::new(2, config);
+
+    net.send(2_000, &[1], Options::default());
+    net.run(LONG);
+
+    let data = net.story.iter().filter(|line| line.contains("data"));
+    let times: Vec<&str> = data.filter_map(|line| line.split('s').next()).collect();
+    assert_eq!(times, ["0", "3", "6", "9", "12"]);
+}
+
+/// Sends one message after the other over a net with this delay; returns how many datagrams each one took.
+fn datagrams(delay: Duration, round_trip: Duration, messages: usize) -> Vec<u64> {
+    let mut config = Config::default();
+    config.times.round_trip = round_trip;
+    config.times.most_timeout = Duration::from_secs(600);
+    let mut net = Net::new(2, config).with_delay(delay);
+    let mut took = Vec::new();
+    for number in 0..messages {
+        let before = net.nodes[0].stats().sent;
+        net.send(100, &[1], Options::default());
+        while net.outcomes.len() == number
+            && let Some(due) = net.next()
+        {
+            net.step(due);
+        }
+        let after = net.nodes[0].stats().sent;
+        took.push(after.segments + after.again - before.segments - before.again);
+    }
+    assert!(net.outcomes.iter().all(|it| it.3 == Outcome::Delivered));
+    assert_eq!(net.delivered.len(), messages);
+    took
+}
+
+#[test]
+fn a_timeout_that_was_far_too_short_is_soon_long_enough() {
+    // The round trip is 30 s, one second is guessed: the first message is repeated, the backoff that
+    // follows is kept until a round trip could be measured.
+    let took = datagrams(Duration::from_secs(15), Duration::from_secs(1), 4);
+
+    assert_eq!(took, [5, 2, 1, 1]);
+}
+
+#[test]
+fn what_was_learnt_of_one_destination_is_the_guess_for_another() {
+    let mut config = Config::default();
+    config.times.round_trip = Duration::from_secs(60);
+    let mut net = Net::new(3, config).with_delay(Duration::from_millis(50)).with_air({
+        let mut count = 0;
+        move |_, to, _| {
+            count += u32::from(to == 2);
+            if to == 2 && count == 1 { Fate::Lost } else { Fate::Arrives }
+        }
+    });
+    net.send(100, &[1], Options::default());
+    net.run(Duration::from_secs(1));
+
+    net.send(100, &[2], Options::default());
+    net.run(Duration::from_secs(3));
+
+    assert_eq!(net.outcomes.len(), 2, "it did not wait for 60 s: {:?}", net.story);
+}
+
+#[test]
+fn a_destination_that_does_not_answer_keeps_no_other_waiting() {
+    let mut config = Config::default();
+    config.flow.transfers = 8;
+    config.flow.transfers_of_peer = 4;
+    let mut net = Net::new(3, config).with_air(|_, to, _| match to {
+        1 => Fate::Lost,
+        _ => Fate::Arrives,
+    });
+    for _ in 0..40 {
+        net.send(100, &[1], Options::default());
+    }
+    for _ in 0..40 {
+        net.send(100, &[2], Options::default());
+    }
+
+    net.run(Duration::from_secs(60));
+    assert_eq!(net.delivered.len(), 40);
+    net.run(LONG);
+    assert_eq!(net.outcomes.len(), 80, "each has an outcome");
+}
+
+#[test]
+fn a_hundred_thousand_messages_wait_and_all_are_sent() {
+    let mut config = Config::default();
+    config.times.serial_rest = Duration::ZERO;
+    let now = Time::ZERO;
+    let mut node = Sar::new(now, config, Some(0), super::bench::rng(0));
+    let shared = message(500);
+    for number in 0..100_000_u32 {
+        let level = u8::try_from(number % 6).unwrap();
+        let options = Options { precedence: Precedence::new(level), ..Options::default() };
+        let peer = 1 + usize::try_from(number % 100).unwrap();
+        node.submit(now, &shared, &[address(peer)], options).unwrap();
+    }
+    assert!(node.stats().levels.waiting > 98_000);
+
+    // Destinations answer at once.
+    let mut now = now;
+    let (mut out, mut outcomes) = (Vec::new(), 0);
+    while outcomes < 100_000 {
+        now += Duration::from_micros(100);
+        node.handle_timeout(now);
+        while let Some(transmit) = node.poll_transmit(now, &mut out) {
+            let serial = u16::from_be_bytes([out[6], out[7]]);
+            // Two segments: an answer is asked for with the second one.
+            if out[5] & 1 == 0 {
+                continue;
+            }
+            let mut answer = Vec::new();
+            let body = crate::sar::wire::Body::Complete { is_final: true };
+            crate::sar::wire::Pdu { ports: PORTS.swapped(), serial, body }.emit(&mut answer);
+            let arrival = crate::sar::Arrival {
+                from: transmit.to,
+                is_group: false,
+                precedence: transmit.precedence,
+            };
+            node.handle_datagram(now, arrival, &answer).unwrap();
+        }
+        while let Some(event) = node.poll_event() {
+            outcomes += u32::from(matches!(event, crate::sar::Event::Outcome { .. }));
+        }
+    }
+    assert_eq!(node.stats().messages.delivered, 100_000);
+    assert_eq!(node.stats().levels.transfers, 0);
+}

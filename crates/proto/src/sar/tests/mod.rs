@@ -1,0 +1,11 @@
+//! Nodes of the protocol that talk with each other.
+
+mod bench;
+mod broadcast;
+mod conformance;
+mod contract;
+mod flow;
+mod hostile;
+mod property;
+mod transfers;
+mod wire;
