@@ -16,6 +16,7 @@ mod nc;
 mod olsr;
 mod s5066_dts;
 mod s5066_node;
+mod sar;
 mod secure;
 mod sis;
 mod sis_pair;
@@ -52,6 +53,7 @@ pub const TARGETS: &[Target] = &[
     ("s5066_arq", s5066_dts::arq),
     ("s5066_frame", s5066_dts::frame),
     ("s5066_node", s5066_node::node),
+    ("sar", sar::node),
     ("scenario_file", text::scenario),
     ("secure", secure::peers),
     ("setdest", mobility::setdest),
