@@ -14,6 +14,7 @@ mod mobility;
 mod modem;
 mod nc;
 mod olsr;
+mod ospf;
 mod s5066_dts;
 mod s5066_node;
 mod sar;
@@ -50,6 +51,7 @@ pub const TARGETS: &[Target] = &[
     ("nc_tunnel", nc::tunnel),
     ("offload", gateway::offload),
     ("olsr", olsr::node),
+    ("ospf", ospf::router),
     ("s5066_arq", s5066_dts::arq),
     ("s5066_frame", s5066_dts::frame),
     ("s5066_node", s5066_node::node),

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use gateway::config;
 use lab::scenario::{link, motion};
 use proto::parameter::Description;
-use proto::routing::{aodv, dsdv, olsr};
+use proto::routing::{aodv, dsdv, olsr, ospf};
 use proto::{hbh, sar, tcp, tcpnc};
 use serde_json::{Map, Value, json};
 use settings::{page, schema};
@@ -70,6 +70,7 @@ fn tables() -> Vec<Description> {
     tables.push(dsdv::PARAMETERS.describe(&[("dsdv", dsdv::Config::default())]));
     let olsr = [("olsr", olsr::Config::default()), ("live", olsr::Config::live())];
     tables.push(olsr::PARAMETERS.describe(&olsr));
+    tables.push(ospf::PARAMETERS.describe(&[("ospf", ospf::Config::default())]));
     tables.push(link::INTERFACE.describe(&[("interface", sim::InterfaceConfig::default())]));
     tables.push(motion::PARAMETERS.describe(&[("random-waypoint", Waypoint::default())]));
     let presets = cnr::Preset::NAMES.map(|(name, preset)| (name, cnr::Config::new(preset)));

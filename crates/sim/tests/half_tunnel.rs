@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use proto::ip::{Spec, minimal, protocol};
 use proto::routing::{
-    Arrival, Demand, Event, Interface, Neighbour, Passage, Route, Router, Sending, waiting,
+    Arrival, Carrier, Demand, Event, Interface, Neighbour, Passage, Route, Router, Sending, waiting,
 };
 use proto::time::Time;
 use sim::app::stream;
@@ -177,8 +177,8 @@ struct Script {
 }
 
 impl Router for Script {
-    fn port(&self) -> u16 {
-        700
+    fn carrier(&self) -> Carrier {
+        Carrier::Udp(700)
     }
 
     fn handle_interface(&mut self, now: Time, _index: usize, _interface: Option<&Interface>) {

@@ -267,7 +267,7 @@ impl<'a> Built<'a> {
             Routing::None => {}
             Routing::Shortest | Routing::Follow => self.world.auto_routes(),
             Routing::Protocol(protocol) => {
-                let parts = (&self.nodes[..], &self.radios[..]);
+                let parts = (&self.nodes[..], &self.links[..], &self.radios[..]);
                 routing::start(&mut self.world, protocol, self.plan, parts);
             }
         }

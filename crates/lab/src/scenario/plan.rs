@@ -235,7 +235,7 @@ pub enum Routing {
     Follow,
     /// Nobody.
     None,
-    /// A routing protocol on all radios. What it says of gateways holds for [those](Node::is_gateway).
+    /// A routing protocol on all radios, or OSPF on all links. What it says of gateways holds for [those](Node::is_gateway).
     Protocol(Box<RoutingProtocol>),
     /// Shortest paths, found once.
     #[default]

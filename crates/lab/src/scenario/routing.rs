@@ -3,6 +3,8 @@
 //! ```text
 //!  wired nodes ◀── shortest paths ──▶ gateway ◀── the protocol ──▶ nodes of the MANET
 //!      └── the MANET's prefix ──────────▲
+//!
+//!  all nodes of a network of links ◀── OSPF ──▶ all others
 //! ```
 
 use std::collections::BTreeMap;
@@ -11,11 +13,11 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use proto::ip::Prefix;
 use proto::parameter::Table;
-use proto::routing::{aodv, dsdv, olsr};
+use proto::routing::{aodv, dsdv, olsr, ospf};
 use serde::Serialize;
 use settings::{Complaint, Section};
 use sim::service::routing::{Routing as Service, RoutingConfig, RoutingCounters, RoutingProtocol};
-use sim::{Class, NodeId, PortId, RadioId, World};
+use sim::{Class, LinkId, NodeId, PortId, RadioId, World};
 
 use super::names::Reader;
 use super::plan::{Node, Plan, Radio, Routing};
@@ -25,7 +27,7 @@ use super::plan::{Node, Plan, Radio, Routing};
 pub struct RoutingReport {
     /// Prefixes that it has routes to.
     pub routes: usize,
-    /// Packets with its messages that the node put on radios.
+    /// Packets with its messages that the node sent.
     pub packets: u64,
     /// Their octets.
     pub octets: u64,
@@ -44,15 +46,17 @@ enum Name {
     Aodv,
     Dsdv,
     Olsr,
+    Ospf,
 }
 
-const NAMES: [(&str, Name); 6] = [
+const NAMES: [(&str, Name); 7] = [
     ("shortest", Name::Shortest),
     ("follow", Name::Follow),
     ("none", Name::None),
     ("aodv", Name::Aodv),
     ("dsdv", Name::Dsdv),
     ("olsr", Name::Olsr),
+    ("ospf", Name::Ospf),
 ];
 
 /// Reads who makes the routes.
@@ -88,9 +92,24 @@ pub(super) fn read(root: &Section<'_>) -> Result<Routing, Complaint> {
             changed(root, &olsr::PARAMETERS, &mut config)?;
             RoutingProtocol::Olsr(config)
         }
+        Name::Ospf => {
+            let mut config = ospf::Config::default();
+            changed(root, &ospf::PARAMETERS, &mut config)?;
+            RoutingProtocol::Ospf(config)
+        }
     };
-    if radios == 0 {
-        return Err(entry.complain("a routing protocol runs on radios: [[radio]] adds a channel"));
+    match (&protocol, radios) {
+        (RoutingProtocol::Ospf(_), 0) => {}
+        (RoutingProtocol::Ospf(_), _) => {
+            let what = "ospf runs on links between two, and not on the radios of this network: \
+                        remove [[radio]], or take aodv, dsdv or olsr";
+            return Err(entry.complain(what));
+        }
+        (_, 0) => {
+            let what = "a routing protocol runs on radios: [[radio]] adds a channel";
+            return Err(entry.complain(what));
+        }
+        _ => {}
     }
     Ok(Routing::Protocol(Box::new(protocol)))
 }
@@ -148,6 +167,9 @@ pub(super) fn write(f: &mut Formatter<'_>, routing: &Routing, radios: usize) -> 
             RoutingProtocol::Olsr(config) => {
                 protocol_of(f, &olsr::PARAMETERS, &olsr::Config::default(), config)
             }
+            RoutingProtocol::Ospf(config) => {
+                protocol_of(f, &ospf::PARAMETERS, &ospf::Config::default(), config)
+            }
         },
     }
 }
@@ -193,8 +215,42 @@ impl Reader<'_> {
     }
 }
 
-/// Starts a protocol on the radios of all nodes. What has none finds its way along links.
+/// Starts a protocol on what it runs on: OSPF on all links, others on all radios.
 pub(super) fn start(
+    world: &mut World,
+    protocol: &RoutingProtocol,
+    plan: &Plan,
+    (nodes, links, radios): (&[NodeId], &[LinkId], &[RadioId]),
+) {
+    match protocol {
+        RoutingProtocol::Ospf(config) => start_on_links(world, config, plan, (nodes, links)),
+        _ => start_on_radios(world, protocol, plan, (nodes, radios)),
+    }
+}
+
+/// Starts OSPF on the links of all nodes, which announce the addresses that the file gives them.
+fn start_on_links(
+    world: &mut World,
+    config: &ospf::Config,
+    plan: &Plan,
+    (nodes, links): (&[NodeId], &[LinkId]),
+) {
+    let mut ports: BTreeMap<usize, Vec<PortId>> = BTreeMap::new();
+    for (link, id) in plan.links.iter().zip(links) {
+        for (end, port) in link.ends.iter().zip(world.ends(*id)) {
+            ports.entry(*end).or_default().push(port);
+        }
+    }
+    for (index, ports) in ports {
+        let attached = plan.nodes[index].addresses.iter().copied().filter(IpAddr::is_ipv4);
+        let attached = attached.map(Prefix::host).collect();
+        let protocol = RoutingProtocol::Ospf(ospf::Config { attached, ..config.clone() });
+        world.enable_routing(nodes[index], &RoutingConfig::new(protocol), &ports);
+    }
+}
+
+/// Starts a protocol on the radios of all nodes. What has none finds its way along links.
+fn start_on_radios(
     world: &mut World,
     protocol: &RoutingProtocol,
     plan: &Plan,
@@ -243,6 +299,8 @@ fn on_node(protocol: &RoutingProtocol, is_gateway: bool) -> RoutingProtocol {
             let all = Prefix::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
             config.attached = all.into_iter().filter(|_| is_gateway).collect();
         }
+        // It runs on no radio, so no node is its gateway.
+        RoutingProtocol::Ospf(_) => {}
     }
     protocol
 }

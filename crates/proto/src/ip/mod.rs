@@ -42,6 +42,8 @@ pub mod protocol {
     pub const ICMPV6: u8 = 58;
     /// Nothing follows.
     pub const NONE: u8 = 59;
+    /// OSPF (RFC 2328).
+    pub const OSPF: u8 = 89;
     /// For experiments (RFC 3692); HBH's default.
     pub const EXPERIMENT: u8 = 253;
 }

@@ -1,7 +1,7 @@
-//! Routing protocols of mobile ad hoc networks, for IPv4.
+//! Routing protocols for IPv4: of mobile ad hoc networks, and of links between two.
 //!
 //! ```text
-//!            handle_demand (no route)               poll_transmit (UDP payload)
+//!            handle_demand (no route)               poll_transmit (a message)
 //!  IP stack ─────────────────────────▶  ┌────────┐ ─────────────────────────▶  link
 //!           ─ handle_passage ────────▶  │ Router │ ◀─────────────────────────
 //!           ◀─────────────────────────  └────────┘   handle_message, handle_break
@@ -9,32 +9,33 @@
 //! ```
 //!
 //! One trait stands for all of them, so that a driver (a node of the simulator, `trackway run`) knows
-//! none by name. The driver puts messages into UDP and IP, and routes into its forwarding table.
+//! none by name. The driver puts messages into what carries them, and routes into its forwarding table.
 
 pub mod aodv;
 pub mod dsdv;
 pub mod olsr;
+pub mod ospf;
 pub mod path_mtu;
 pub mod waiting;
 
 use std::fmt::Debug;
 use std::net::Ipv4Addr;
 
-use crate::ip::Prefix;
+use crate::ip::{Prefix, V4_HEADER, udp};
 use crate::time::Time;
 
 /// A routing protocol on a node. It keeps the [`contract`](crate::contract).
 ///
 /// After any `handle_*` the driver polls events, then transmits on each interface that has room.
 pub trait Router: Debug + Send {
-    /// The UDP port that its messages come from and go to.
-    fn port(&self) -> u16;
+    /// What its messages are carried by.
+    fn carrier(&self) -> Carrier;
 
     /// Learns what an interface is like: at the start, and when something of it changes. `None` while
     /// it is down or gone; routes through it end then.
     fn handle_interface(&mut self, now: Time, index: usize, interface: Option<&Interface>);
 
-    /// Takes a UDP payload that a neighbour sent to the protocol's port.
+    /// Takes a message that a neighbour sent.
     fn handle_message(&mut self, now: Time, arrival: &Arrival, payload: &[u8]);
 
     /// Learns that a packet has no route. A protocol that finds routes on demand looks for one if the
@@ -53,7 +54,7 @@ pub trait Router: Debug + Send {
     /// The next thing that the driver should know.
     fn poll_event(&mut self) -> Option<Event>;
 
-    /// Writes the next UDP payload for an interface that has room to `out`; whom it is for.
+    /// Writes the next message for an interface that has room to `out`; whom it is for.
     fn poll_transmit(&mut self, now: Time, interface: usize, out: &mut Vec<u8>) -> Option<Sending>;
 
     /// When to call `handle_timeout` at the latest.
@@ -66,12 +67,21 @@ pub trait Router: Debug + Send {
     fn counters(&self) -> Vec<(&'static str, u64)>;
 }
 
+/// What carries the messages of a routing protocol.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Carrier {
+    /// IP itself, as this protocol.
+    Ip(u8),
+    /// UDP, from this port to the same.
+    Udp(u16),
+}
+
 /// An interface that a routing protocol runs on.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Interface {
-    /// Its address in the MANET.
+    /// Its address there.
     pub address: Ipv4Addr,
-    /// Octets of the longest UDP payload that fits a packet on it.
+    /// Octets of the longest message that fits a packet on it.
     pub room: usize,
 }
 
@@ -95,10 +105,30 @@ pub struct Arrival {
     pub ttl: u8,
 }
 
+impl Carrier {
+    /// Octets of headers before a message, those of IP included.
+    #[must_use]
+    pub const fn headers(self) -> usize {
+        match self {
+            Self::Ip(_) => V4_HEADER,
+            Self::Udp(_) => V4_HEADER + udp::HEADER,
+        }
+    }
+
+    /// The UDP port, where UDP carries them.
+    #[must_use]
+    pub const fn port(self) -> Option<u16> {
+        match self {
+            Self::Ip(_) => None,
+            Self::Udp(port) => Some(port),
+        }
+    }
+}
+
 /// Whom a message is for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Sending {
-    /// A neighbour's address, or 255.255.255.255.
+    /// A neighbour's address, or one of all neighbours: 255.255.255.255 or a group's.
     pub to: Ipv4Addr,
     /// The TTL of its IP header.
     pub ttl: u8,

@@ -32,7 +32,8 @@ impl World {
         ports: &[PortId],
     ) {
         let ports = if ports.is_empty() { self.ports_of(node, false) } else { ports.to_vec() };
-        let outside = self.ports_of(node, true).into_iter().flat_map(|port| {
+        let beyond = self.ports_of(node, true).into_iter().filter(|port| !ports.contains(port));
+        let outside = beyond.flat_map(|port| {
             let neighbours = self.engine.medium_of(port).neighbours(self.engine.now, port);
             neighbours.into_iter().map(|far| far.port)
         });

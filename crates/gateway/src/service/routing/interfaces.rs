@@ -8,7 +8,7 @@ use proto::routing::Neighbour;
 use proto::time::{Time, earliest};
 use tracing::{debug, info};
 
-use super::{Config, Netlink, Reload, Routing, Settings};
+use super::{Config, Netlink, Reload, Routing, Settings, UDP_ONLY};
 use crate::config;
 use crate::linux::links::{self, LinkState};
 
@@ -34,7 +34,7 @@ impl Routing {
     /// # Errors
     /// When the kernel cannot be asked.
     pub(super) fn look(&mut self, now: Time) -> anyhow::Result<()> {
-        let port = self.router.port();
+        let port = self.router.carrier().port().context(UDP_ONLY)?;
         let mut has_changed = false;
         for (position, name) in self.ports.named() {
             let (is_other, why) =

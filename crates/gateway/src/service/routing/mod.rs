@@ -46,6 +46,9 @@ pub(super) const KIND: Kind = Kind {
     set_up: |setup| Ok(Box::new(Routing::set_up(setup)?)),
 };
 
+/// What is said of a protocol that has no UDP port; a configuration names none such.
+const UDP_ONLY: &str =
+    "this routing protocol is not carried by UDP, and trackway run speaks no other";
 /// Messages taken from an interface before others have their turn.
 const READS: usize = 64;
 /// The longest message.
@@ -124,7 +127,8 @@ impl Routing {
             info!(routes = fib.stats.routes_left_over, "routes of an earlier run removed");
         }
         let mut settings = Settings::default();
-        let demand = Demand::set_up(&config, router.port(), &mut settings)?;
+        let port = router.carrier().port().context(UDP_ONLY)?;
+        let demand = Demand::set_up(&config, port, &mut settings)?;
         let mut routing = Self {
             router,
             ports,

@@ -220,3 +220,65 @@ fn complaints_of_routing_name_line_and_key() {
     let expected = "x.toml:2: routing: a routing protocol runs on radios: [[radio]] adds a channel";
     assert_eq!(said, expected);
 }
+
+/// Four routers in a ring of links.
+const RING: &str = r#"
+nodes = ["a", "b", "c", "d"]
+duration = "120s"
+routing = "ospf"
+
+[ospf]
+hello-interval = "5s"
+dead-interval = "20s"
+
+[[link]]
+between = ["a", "b"]
+down = [["60s", "120s"]]
+
+[[link]]
+between = ["b", "c"]
+
+[[link]]
+between = ["c", "d"]
+
+[[link]]
+between = ["d", "a"]
+
+[node.c]
+addresses = ["192.168.7.1"]
+
+[[udp]]
+from = "a"
+to = "c"
+rate = "8kbit"
+payload = 100
+start = "20s"
+stop = "110s"
+"#;
+
+#[test]
+fn ospf_runs_on_links_and_finds_the_other_way_around() {
+    let report = run(RING);
+
+    // The end of a link that is down is noticed at once, and its neighbours are told.
+    assert!(received(&report)[0] >= 895, "{report}");
+    for node in &report.nodes {
+        let routing = node.routing.as_ref().expect("all run it");
+        assert!(routing.routes >= 3 && routing.packets > 40, "{report}");
+        assert_eq!(routing.protocol["area_mismatches"], 0);
+    }
+}
+
+#[test]
+fn ospf_is_written_and_reads_back_and_wants_links_alone() {
+    let plan = parse(RING).expect("a scenario");
+    let written = plan.to_toml().expect("it can be written");
+    assert_eq!(parse(&written), Ok(plan), "{written}");
+
+    let radio = "[[radio]]\nstations = [\"a\", \"b\"]\n[node.a]\nposition = [0, 0]\n\
+                 [node.b]\nposition = [0, 9]\n";
+    let said = parse(&format!("{RING}{radio}")).expect_err("a fault");
+    assert!(said.starts_with("x.toml:4: routing: ospf runs on links between two"), "{said}");
+    let said = parse(&RING.replace("20s\"\n\n[[link]]", "5s\"\n\n[[link]]")).expect_err("a fault");
+    assert!(said.contains("dead-interval is more than hello-interval"), "{said}");
+}

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-use super::super::{Arrival, Demand, Event, Interface, Neighbour, Passage, Route, Router, Sending};
+use super::super::{
+    Arrival, Carrier, Demand, Event, Interface, Neighbour, Passage, Route, Router, Sending,
+};
 use super::config::{Config, Hellos};
 use super::discovery::{Discoveries, Limit, Step};
 use super::internet::Hosts;
@@ -312,8 +314,8 @@ impl Aodv {
 }
 
 impl Router for Aodv {
-    fn port(&self) -> u16 {
-        PORT
+    fn carrier(&self) -> Carrier {
+        Carrier::Udp(PORT)
     }
 
     fn handle_interface(&mut self, now: Time, index: usize, interface: Option<&Interface>) {

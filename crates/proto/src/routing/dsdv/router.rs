@@ -9,7 +9,7 @@ use super::table::{News, Outcome, Table, Way};
 use super::wire::{ENTRY, Entry, INFINITE};
 use crate::ip::Prefix;
 use crate::rng::Rng;
-use crate::routing::{Arrival, Event, Interface, Neighbour, Route, Router, Sending};
+use crate::routing::{Arrival, Carrier, Event, Interface, Neighbour, Route, Router, Sending};
 use crate::serial;
 use crate::time::{Time, earliest};
 
@@ -203,8 +203,8 @@ impl Dsdv {
 }
 
 impl Router for Dsdv {
-    fn port(&self) -> u16 {
-        super::PORT
+    fn carrier(&self) -> Carrier {
+        Carrier::Udp(super::PORT)
     }
 
     fn handle_interface(&mut self, now: Time, index: usize, interface: Option<&Interface>) {

@@ -15,7 +15,7 @@ use super::wire::Seq;
 use super::{PORT, is_node};
 use crate::ip::Prefix;
 use crate::rng::Rng;
-use crate::routing::{Arrival, Event, Interface, Neighbour, Route, Router, Sending};
+use crate::routing::{Arrival, Carrier, Event, Interface, Neighbour, Route, Router, Sending};
 use crate::serial::low16;
 use crate::time::Time;
 
@@ -170,8 +170,8 @@ impl Olsr {
 }
 
 impl Router for Olsr {
-    fn port(&self) -> u16 {
-        PORT
+    fn carrier(&self) -> Carrier {
+        Carrier::Udp(PORT)
     }
 
     fn handle_interface(&mut self, now: Time, index: usize, interface: Option<&Interface>) {

@@ -1,7 +1,7 @@
-//! A routing protocol in a node: its messages are UDP, its routes the node's.
+//! A routing protocol in a node: it brings its messages to neighbours, and its routes are the node's.
 //!
 //! ```text
-//!  Prerouting ─ UDP to its port ─▶ handle_message     poll_transmit ─▶ queue of the interface
+//!  Prerouting ─ one of its messages ─▶ handle_message  poll_transmit ─▶ queue of the interface
 //!  Unrouted ─▶ handle_demand, own packets wait        poll_event ─▶ poll_route ─▶ forwarding table
 //!  handle_break ─▶ handle_break                                  └▶ those that waited go on
 //!  Postrouting ─ route has a gateway ─▶ half tunnel ─▶ Input at the gateway ─▶ routed on
@@ -13,10 +13,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use proto::ip::icmp::Error;
-use proto::ip::{FlowKey, Header, Prefix, minimal, protocol, udp};
+use proto::ip::{FlowKey, Header, Prefix, Spec, minimal, protocol, udp};
 use proto::routing::path_mtu::PathMtus;
 use proto::routing::waiting::Waiting;
-use proto::routing::{Arrival, Demand, Event, Interface, Neighbour, Router, Sending};
+use proto::routing::{Arrival, Carrier, Demand, Event, Interface, Neighbour, Router, Sending};
 use proto::time::{Time, earliest};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -29,9 +29,6 @@ use crate::medium::LinkAddress;
 use crate::node::stack::too_big;
 
 pub use config::{RoutingConfig, RoutingCounters, RoutingOptions, RoutingProtocol, Unsent};
-
-/// Octets of IP and UDP headers before a message.
-const HEADERS: usize = proto::ip::V4_HEADER + udp::HEADER;
 
 /// A routing protocol and what the node does for it.
 #[derive(Debug)]
@@ -102,13 +99,19 @@ impl Routing {
     }
 
     fn receive(&mut self, now: Time, from: Neighbour, header: &Header, packet: &[u8]) {
-        let Ok(datagram) = udp::Datagram::parse(header, packet, header.len) else {
-            self.counters.malformed += 1;
-            return;
+        let message = match self.router.carrier() {
+            Carrier::Ip(_) => &packet[header.len..header.total_len],
+            Carrier::Udp(_) => {
+                let Ok(datagram) = udp::Datagram::parse(header, packet, header.len) else {
+                    self.counters.malformed += 1;
+                    return;
+                };
+                datagram.payload
+            }
         };
         let is_unicast = !is_for_all(header.destination);
         let arrival = Arrival { from, is_unicast, ttl: header.ttl };
-        self.router.handle_message(now, &arrival, datagram.payload);
+        self.router.handle_message(now, &arrival, message);
     }
 
     /// Takes a packet without a route.
@@ -224,7 +227,7 @@ impl Routing {
     /// Writes what the protocol has to say now on an interface.
     fn say(&mut self, engine: &mut Engine, interface: usize, source: Ipv4Addr) {
         let mut payload = Vec::new();
-        let port = self.router.port();
+        let carrier = self.router.carrier();
         while let Some(sending) = self.router.poll_transmit(engine.now, interface, &mut payload) {
             let Sending { to, ttl } = sending;
             let reached = if is_for_all(to.into()) {
@@ -238,9 +241,7 @@ impl Routing {
             };
             let Some(reached) = reached else { continue };
             let packet = engine.make(|out| {
-                let source = SocketAddr::from((source, port));
-                let destination = SocketAddr::from((to, port));
-                udp::Datagram { source, destination, payload: &payload }.emit(out);
+                emit(carrier, (source, to), &payload, out);
                 set_ttl(out, ttl);
                 true
             });
@@ -271,11 +272,10 @@ impl Routing {
     }
 
     fn is_message(&self, header: &Header, packet: &[u8]) -> bool {
-        let ports = packet.get(header.len..).and_then(<[u8]>::first_chunk::<4>);
-        header.protocol == protocol::UDP
-            && header.is_v4()
+        let payload = packet.get(header.len..).unwrap_or_default();
+        header.is_v4()
             && header.fragment.is_none_or(|fragment| fragment.offset == 0)
-            && ports.is_some_and(|&[_, _, a, b]| u16::from_be_bytes([a, b]) == self.router.port())
+            && is_carried_by(self.router.carrier(), header.protocol, payload)
     }
 }
 
@@ -422,7 +422,8 @@ impl Service for Routing {
             }
             Some(address) => {
                 self.interfaces.insert(index, (address, mtu));
-                let interface = Interface { address, room: mtu.saturating_sub(HEADERS) };
+                let room = mtu.saturating_sub(self.router.carrier().headers());
+                let interface = Interface { address, room };
                 self.router.handle_interface(now, index, Some(&interface));
             }
         }
@@ -463,9 +464,7 @@ impl Service for Routing {
     }
 
     fn class_of(&self, protocol: u8, payload: &[u8]) -> Option<Class> {
-        let &[_, _, a, b] = payload.first_chunk::<4>()?;
-        let is_its = protocol == protocol::UDP && u16::from_be_bytes([a, b]) == self.router.port();
-        is_its.then_some(Class::Routing)
+        is_carried_by(self.router.carrier(), protocol, payload).then_some(Class::Routing)
     }
 
     fn report(&self) -> Option<ServiceReport> {
@@ -484,6 +483,34 @@ impl Service for Routing {
             protocol: counted.map(|(name, count)| (name.to_owned(), count.into())).collect(),
         };
         Some(ServiceReport::new("routing", state))
+    }
+}
+
+/// Puts a message into the packet that carries it.
+fn emit(carrier: Carrier, (source, to): (Ipv4Addr, Ipv4Addr), message: &[u8], out: &mut Vec<u8>) {
+    match carrier {
+        Carrier::Ip(protocol) => {
+            let (source, destination) = (source.into(), to.into());
+            Spec::new(source, destination, protocol).emit(message.len(), out);
+            out.extend_from_slice(message);
+        }
+        Carrier::Udp(port) => {
+            let source = SocketAddr::from((source, port));
+            let destination = SocketAddr::from((to, port));
+            udp::Datagram { source, destination, payload: message }.emit(out);
+        }
+    }
+}
+
+/// Whether the payload of an IP packet is a message that is carried so.
+fn is_carried_by(carrier: Carrier, protocol: u8, payload: &[u8]) -> bool {
+    match carrier {
+        Carrier::Ip(own) => protocol == own,
+        Carrier::Udp(port) => {
+            let ports = payload.first_chunk::<4>();
+            protocol == protocol::UDP
+                && ports.is_some_and(|&[_, _, a, b]| u16::from_be_bytes([a, b]) == port)
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What can be set of routing in a node, and what is counted.
 
 use proto::rng::Rng;
-use proto::routing::{Router, aodv, dsdv, olsr, waiting};
+use proto::routing::{Router, aodv, dsdv, olsr, ospf, waiting};
 use serde::Serialize;
 
 /// Which routing protocol a node runs, and how the node serves it.
@@ -34,6 +34,8 @@ pub enum RoutingProtocol {
     Dsdv(dsdv::Config),
     /// OLSR.
     Olsr(olsr::Config),
+    /// OSPF.
+    Ospf(ospf::Config),
 }
 
 /// What becomes of a packet that did not reach the neighbour.
@@ -63,6 +65,8 @@ impl RoutingConfig {
         match protocol {
             RoutingProtocol::Aodv(_) | RoutingProtocol::Olsr(_) => {}
             RoutingProtocol::Dsdv(_) => options.waiting.packets_per_destination = 5,
+            // What there is no route to is told at once, as routers of fixed networks do.
+            RoutingProtocol::Ospf(_) => options.waiting.packets = 0,
         }
         Self { protocol, options }
     }
@@ -74,6 +78,7 @@ impl RoutingProtocol {
             Self::Aodv(config) => Box::new(aodv::Aodv::new(config.clone(), rng)),
             Self::Dsdv(config) => Box::new(dsdv::Dsdv::new(*config, rng)),
             Self::Olsr(config) => Box::new(olsr::Olsr::new(config.clone(), rng)),
+            Self::Ospf(config) => Box::new(ospf::Ospf::new(config.clone(), rng)),
         }
     }
 }
