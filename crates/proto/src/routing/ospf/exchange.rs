@@ -2,6 +2,7 @@
 //! 10.9).
 
 use std::cmp::Ordering;
+use std::collections::VecDeque;
 
 use super::neighbour::{Neighbour as Peer, State};
 use super::router::{Link, Ospf};
@@ -101,10 +102,15 @@ impl Ospf {
 
     /// Lists what is to be described. What is over already is sent instead.
     fn list(&mut self, now: Time, interface: usize) {
-        let mut left = std::collections::VecDeque::new();
+        let mut left = VecDeque::new();
         let mut over = Vec::new();
+        let room = self.links.get(&interface).map_or(0, Link::room).saturating_sub(wire::UPDATE);
         for (key, entry) in self.database.iter() {
-            if entry.header(now).is_over() {
+            let header = entry.header(now);
+            if usize::from(header.length) > room {
+                // The neighbour would ask for it for ever.
+                self.stats.count(Counter::LsasTooBig);
+            } else if header.is_over() {
                 over.push(*key);
             } else {
                 left.push_back(*key);

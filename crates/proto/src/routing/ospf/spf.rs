@@ -96,11 +96,10 @@ pub(super) fn tree(
     first: Vec<(Ipv4Addr, Way)>,
     routers: &BTreeMap<Ipv4Addr, RouterLsa>,
 ) -> BTreeMap<Ipv4Addr, Way> {
-    let goes_to = |from: &Ipv4Addr, to: Ipv4Addr| {
-        let links = routers.get(from).into_iter().flat_map(|lsa| &lsa.links);
-        links.filter(|it| it.kind == link::POINT_TO_POINT).any(|it| it.id == to)
-    };
-    let first = first.into_iter().filter(|(router, _)| goes_to(router, own));
+    let links = routers.iter().flat_map(|(from, lsa)| lsa.links.iter().map(move |it| (*from, it)));
+    let links = links.filter(|(_, it)| it.kind == link::POINT_TO_POINT);
+    let told: BTreeSet<(Ipv4Addr, Ipv4Addr)> = links.map(|(from, it)| (from, it.id)).collect();
+    let first = first.into_iter().filter(|(router, _)| told.contains(&(*router, own)));
     let mut edge: BTreeSet<(Way, Ipv4Addr)> = first.map(|(router, way)| (way, router)).collect();
     let mut found = BTreeMap::new();
     while let Some((way, router)) = edge.pop_first() {
@@ -110,7 +109,7 @@ pub(super) fn tree(
         found.insert(router, way);
         let Some(lsa) = routers.get(&router) else { continue };
         for link in lsa.links.iter().filter(|it| it.kind == link::POINT_TO_POINT) {
-            if !found.contains_key(&link.id) && goes_to(&link.id, router) {
+            if !found.contains_key(&link.id) && told.contains(&(link.id, router)) {
                 let cost = way.cost.saturating_add(link.metric.into());
                 let hops = way.hops.saturating_add(1);
                 edge.insert((Way { cost, hops, ..way }, link.id));

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use crate::ip::Prefix;
+
 use super::adjacency::{own_lsa, say};
 use super::bench::{Net, config, host, id, line, secs};
 use crate::routing::Router as _;
 use crate::routing::ospf::wire::{Body, Header, Key, Lsa, RouterLsa};
-use crate::routing::ospf::{Bounds, Config, Counter};
+use crate::routing::ospf::{Bounds, Config, Counter, State};
 
 #[test]
 fn an_lsa_is_refreshed_after_half_an_hour() {
@@ -170,6 +172,22 @@ fn what_finds_no_room_is_acknowledged_and_counted_and_the_rest_goes_on() {
     net.run(net.now + Duration::from_secs(600));
     assert_eq!(net.count(1, Counter::LsasRetransmitted), before);
     assert!(net.nodes[1].table.contains_key(&host(7)));
+}
+
+#[test]
+fn an_lsa_that_is_longer_than_a_packet_stays_where_it_is_and_the_rest_goes_on() {
+    let many = |node: usize| {
+        let hosts = (0..60_u8).map(|host| Prefix::host([192, 168, 9, host].into()));
+        let attached = if node == 0 { hosts.chain([host(0)]).collect() } else { vec![host(node)] };
+        Config { attached, ..config(node) }
+    };
+    let mut net = Net::with(3, &line(3), many);
+
+    net.run(secs(200));
+
+    assert!(net.count(0, Counter::LsasTooBig) > 0);
+    assert_eq!((net.state(0, 1), net.state(1, 0)), (Some(State::Full), Some(State::Full)));
+    assert_eq!((net.walk(2, 1), net.walk(2, 0)), (Some(1), None));
 }
 
 #[test]
