@@ -51,7 +51,7 @@ fn tshark_reads_what_routers_say_to_each_other() {
         let read = tshark(&file, &own, "frame.number").lines().count() as u64;
         assert!(sent > 0 && read == sent, "{name}: {sent}, and {read} read");
     }
-    let checked = tshark(&file, "ospf.lsa.router.linktype", "ospf.link_stub_network");
+    let checked = tshark(&file, "ospf.lsa.router.linktype", "ospf.lsa.router.linkid");
     assert!(checked.lines().any(|line| line.contains("192.168.")), "{checked}");
     std::fs::remove_dir_all(folder).expect("the folder");
 }
