@@ -7,16 +7,17 @@
 //!  Postrouting ─ route has a gateway ─▶ half tunnel ─▶ Input at the gateway ─▶ routed on
 //! ```
 
+mod carriage;
 mod config;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 
 use proto::ip::icmp::Error;
-use proto::ip::{FlowKey, Header, Prefix, Spec, minimal, protocol, udp};
+use proto::ip::{FlowKey, Header, Prefix, minimal, protocol};
 use proto::routing::path_mtu::PathMtus;
 use proto::routing::waiting::Waiting;
-use proto::routing::{Arrival, Carrier, Demand, Event, Interface, Neighbour, Router, Sending};
+use proto::routing::{Arrival, Demand, Event, Interface, Neighbour, Router, Sending};
 use proto::time::{Time, earliest};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -28,6 +29,7 @@ use crate::ids::PortId;
 use crate::medium::LinkAddress;
 use crate::node::stack::too_big;
 
+use carriage::{emit, is_carried_by, set_ttl};
 pub use config::{RoutingConfig, RoutingCounters, RoutingOptions, RoutingProtocol, Unsent};
 
 /// A routing protocol and what the node does for it.
@@ -99,15 +101,9 @@ impl Routing {
     }
 
     fn receive(&mut self, now: Time, from: Neighbour, header: &Header, packet: &[u8]) {
-        let message = match self.router.carrier() {
-            Carrier::Ip(_) => &packet[header.len..header.total_len],
-            Carrier::Udp(_) => {
-                let Ok(datagram) = udp::Datagram::parse(header, packet, header.len) else {
-                    self.counters.malformed += 1;
-                    return;
-                };
-                datagram.payload
-            }
+        let Some(message) = carriage::message(self.router.carrier(), header, packet) else {
+            self.counters.malformed += 1;
+            return;
         };
         let is_unicast = !is_for_all(header.destination);
         let arrival = Arrival { from, is_unicast, ttl: header.ttl };
@@ -484,38 +480,4 @@ impl Service for Routing {
         };
         Some(ServiceReport::new("routing", state))
     }
-}
-
-/// Puts a message into the packet that carries it.
-fn emit(carrier: Carrier, (source, to): (Ipv4Addr, Ipv4Addr), message: &[u8], out: &mut Vec<u8>) {
-    match carrier {
-        Carrier::Ip(protocol) => {
-            let (source, destination) = (source.into(), to.into());
-            Spec::new(source, destination, protocol).emit(message.len(), out);
-            out.extend_from_slice(message);
-        }
-        Carrier::Udp(port) => {
-            let source = SocketAddr::from((source, port));
-            let destination = SocketAddr::from((to, port));
-            udp::Datagram { source, destination, payload: message }.emit(out);
-        }
-    }
-}
-
-/// Whether the payload of an IP packet is a message that is carried so.
-fn is_carried_by(carrier: Carrier, protocol: u8, payload: &[u8]) -> bool {
-    match carrier {
-        Carrier::Ip(own) => protocol == own,
-        Carrier::Udp(port) => {
-            let ports = payload.first_chunk::<4>();
-            protocol == protocol::UDP
-                && ports.is_some_and(|&[_, _, a, b]| u16::from_be_bytes([a, b]) == port)
-        }
-    }
-}
-
-/// Sets the hops of an IPv4 packet.
-fn set_ttl(packet: &mut [u8], ttl: u8) {
-    packet[8] = ttl;
-    proto::ip::rewrite_v4_checksum(&mut packet[..proto::ip::V4_HEADER]);
 }

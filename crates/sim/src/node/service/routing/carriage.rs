@@ -1,0 +1,55 @@
+//! How a routing protocol's messages are carried: in UDP datagrams, or in IP packets of a protocol of their own.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use proto::ip::{Header, Spec, protocol, udp};
+use proto::routing::Carrier;
+
+/// The message in a packet; `None` where the packet holds none.
+pub(super) fn message<'a>(carrier: Carrier, header: &Header, packet: &'a [u8]) -> Option<&'a [u8]> {
+    match carrier {
+        Carrier::Ip(_) => packet.get(header.len..header.total_len),
+        Carrier::Udp(_) => {
+            udp::Datagram::parse(header, packet, header.len).ok().map(|it| it.payload)
+        }
+    }
+}
+
+/// Puts a message into the packet that carries it.
+pub(super) fn emit(
+    carrier: Carrier,
+    (source, to): (Ipv4Addr, Ipv4Addr),
+    message: &[u8],
+    out: &mut Vec<u8>,
+) {
+    match carrier {
+        Carrier::Ip(protocol) => {
+            let (source, destination) = (source.into(), to.into());
+            Spec::new(source, destination, protocol).emit(message.len(), out);
+            out.extend_from_slice(message);
+        }
+        Carrier::Udp(port) => {
+            let source = SocketAddr::from((source, port));
+            let destination = SocketAddr::from((to, port));
+            udp::Datagram { source, destination, payload: message }.emit(out);
+        }
+    }
+}
+
+/// Whether the payload of an IP packet is a message that is carried so.
+pub(super) fn is_carried_by(carrier: Carrier, protocol: u8, payload: &[u8]) -> bool {
+    match carrier {
+        Carrier::Ip(own) => protocol == own,
+        Carrier::Udp(port) => {
+            let ports = payload.first_chunk::<4>();
+            protocol == protocol::UDP
+                && ports.is_some_and(|&[_, _, a, b]| u16::from_be_bytes([a, b]) == port)
+        }
+    }
+}
+
+/// Sets the hops of an IPv4 packet.
+pub(super) fn set_ttl(packet: &mut [u8], ttl: u8) {
+    packet[8] = ttl;
+    proto::ip::rewrite_v4_checksum(&mut packet[..proto::ip::V4_HEADER]);
+}
