@@ -80,6 +80,20 @@ pub static PARAMETERS: Table<Direction> = Table {
             |it| it.channel.framing.into(),
             |it, to| it.channel.framing = to.count(),
         ),
+        Parameter::new(
+            "frame",
+            Kind::Count { least: 1, most: 65_535, unit: "octets" },
+            "What goes into one frame, where packets are cut into several and each has the framing.",
+            |it| it.channel.frame.into(),
+            |it, to| it.channel.frame = Some(to.count()),
+        ),
+        Parameter::new(
+            "slots",
+            Kind::Period { least: Duration::ZERO, most: DAY },
+            "From one slot of the link to the next: a packet that finds it idle waits for a slot.",
+            |it| it.channel.slots.into(),
+            |it, to| it.channel.slots = to.period(),
+        ),
     ],
     rules: &[],
 };

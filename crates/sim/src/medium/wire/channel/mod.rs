@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   transmit ──▶ serialisation ──▶ loss ──▶ delay ± jitter ──▶ arrives_at
-//!                octets + framing  down?    in order, unless
-//!                over the rate     lost?    told otherwise
+//!                its slot, then    down?    in order, unless
+//!                octets + framing  lost?    told otherwise
+//!                over the rate
 //!                      ▲            │
 //!                      └────────────┘ where lost packets are repeated at once
 //! ```
@@ -18,7 +19,7 @@ mod tests;
 use std::time::Duration;
 
 use proto::rng::Rng;
-use proto::time::Time;
+use proto::time::{Time, nanos};
 
 pub use loss::{BadLoss, Fades, GilbertElliott, Loss};
 pub use outage::{BadOutages, Outages};
@@ -47,6 +48,12 @@ pub struct Config {
     pub repeat_at_once: bool,
     /// Octets added to each packet while it is sent: headers, preambles, gaps.
     pub framing: usize,
+    /// Octets of a packet that go into one frame, where it is cut into several: `framing` is added to
+    /// each of them.
+    pub frame: Option<usize>,
+    /// From one slot of the link to the next, as TDMA gives them: a packet that finds the link idle waits
+    /// for the next slot, one that finds it busy follows at once. `rate` is what the slots come to.
+    pub slots: Duration,
     /// When the link is down.
     pub outages: Outages,
 }
@@ -64,6 +71,8 @@ pub struct Channel {
     busy_until: Instant,
     latest_arrival: Time,
     outage: usize,
+    /// When the first slot begins.
+    first_slot: Duration,
 }
 
 /// What becomes of one packet.
@@ -82,6 +91,8 @@ impl Channel {
         // Streams apart, so that adding jitter does not change which packets are lost.
         let jitter = Rng::stream(rng.bits(), "jitter");
         let loss = LossProcess::new(&config.loss, Rng::stream(rng.bits(), "loss"));
+        // Links have slots of their own: their phases differ.
+        let first_slot = Rng::stream(rng.bits(), "slots").within(config.slots);
         Self {
             config,
             loss,
@@ -89,6 +100,7 @@ impl Channel {
             busy_until: Instant::default(),
             latest_arrival: Time::ZERO,
             outage: 0,
+            first_slot,
         }
     }
 
@@ -96,7 +108,8 @@ impl Channel {
     ///
     /// `now` never goes back. Lost packets take as long to send as others.
     pub fn transmit(&mut self, now: Time, octets: usize) -> Transmission {
-        let mut start = if now > self.idle_at() { Instant::from(now) } else { self.busy_until };
+        let mut start =
+            if now > self.idle_at() { self.next_slot(now).into() } else { self.busy_until };
         self.send(start, octets);
         let mut lost = self.is_lost(start);
         if self.config.repeat_at_once {
@@ -133,7 +146,22 @@ impl Channel {
     }
 
     fn send(&mut self, start: Instant, octets: usize) {
-        self.busy_until = start.after(octets + self.config.framing, self.config.rate);
+        let Config { framing, frame, rate, .. } = self.config;
+        let frames = frame.map_or(1, |frame| octets.div_ceil(frame.max(1)).max(1));
+        let framing = framing.saturating_mul(frames);
+        self.busy_until = start.after(octets.saturating_add(framing), rate);
+    }
+
+    /// The beginning of the first slot that is not over.
+    fn next_slot(&self, now: Time) -> Time {
+        let slots = nanos(self.config.slots);
+        if slots == 0 {
+            return now;
+        }
+        let since = now.since(Time::ZERO + self.first_slot);
+        let is_before = now < Time::ZERO + self.first_slot;
+        let count = if is_before { 0 } else { nanos(since).div_ceil(slots) };
+        Time::ZERO + self.first_slot + Duration::from_nanos(count.saturating_mul(slots))
     }
 
     fn is_lost(&mut self, start: Instant) -> bool {

@@ -41,6 +41,46 @@ fn framing_takes_time_too() {
 }
 
 #[test]
+fn framing_is_added_to_each_frame_of_a_packet() {
+    let framing = Config { rate: rate(8_000), framing: 9, frame: Some(128), ..Config::default() };
+    let mut channel = channel(framing);
+
+    let idle_at = [1, 128, 129, 524].map(|octets| {
+        let before = channel.idle_at();
+        channel.transmit(before, octets).idle_at.since(before).as_millis()
+    });
+
+    assert_eq!(idle_at, [1 + 9, 128 + 9, 129 + 18, 524 + 45]);
+}
+
+#[test]
+fn who_finds_the_link_idle_waits_for_its_slot_and_who_finds_it_busy_follows() {
+    let mut waits = Duration::ZERO;
+    for seed in 0..400 {
+        let slots = Config { rate: rate(480), slots: Duration::from_secs(1), ..Config::default() };
+        let mut channel = Channel::new(slots, Rng::stream(seed, "channel"));
+
+        let first = channel.transmit(at_ms(10_000), 60);
+        let second = channel.transmit(at_ms(10_100), 30);
+        let third = channel.transmit(second.idle_at, 60);
+        let later = channel.transmit(at_ms(20_000), 60);
+
+        // 60 octets are what a second has.
+        let wait = first.idle_at.since(at_ms(11_000));
+        assert!(wait < Duration::from_secs(1), "{wait:?}");
+        assert_eq!(second.idle_at, first.idle_at + Duration::from_millis(500));
+        assert_eq!(third.idle_at, second.idle_at + Duration::from_secs(1));
+        // Slots are where they were.
+        assert_eq!(later.idle_at, first.idle_at + Duration::from_secs(10));
+        waits += wait;
+    }
+
+    // Uniform between 0 and 1 s: five standard errors.
+    let mean = waits.as_secs_f64() / 400.0;
+    assert!((mean - 0.5).abs() < 5.0 * (1.0_f64 / 12.0 / 400.0).sqrt(), "{mean}");
+}
+
+#[test]
 fn rounding_does_not_add_up() {
     // 1 octet at 7 bit/s: 8/7 s, not a whole number of nanoseconds.
     let mut channel = channel(Config { rate: rate(7), ..Config::default() });
