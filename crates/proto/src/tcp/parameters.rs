@@ -6,8 +6,8 @@ use super::adaptive_pacing::{self, parameters as tcp_ap};
 use super::algorithm::Algorithm;
 use super::config::{Config, FullAck, KeepAlive};
 use super::spelling::{
-    GROWTH, INITIAL_WINDOW, LIMIT, algorithm, limit, set_growth, set_parsed, shown_growth,
-    shown_limit, shown_window, window,
+    GROWTH, INITIAL_WINDOW, LIMIT, LIMIT_AFTER_R1, algorithm, limit, limit_after_r1, set_growth,
+    set_parsed, shown_growth, shown_limit, shown_limit_after_r1, shown_window, window,
 };
 use super::vegas::{self, parameters as of_vegas};
 use crate::parameter::{Kind, Parameter, Rule, Table, Value, named, names, word};
@@ -355,17 +355,17 @@ pub static PARAMETERS: Table<Config> = Table {
         ),
         Parameter::new(
             "r2",
-            LIMIT,
+            LIMIT_AFTER_R1,
             "When to give up (RFC 1122, 4.2.3.5).",
-            |it| shown_limit(it.r2),
-            |it, to| set_parsed(&mut it.r2, limit(to.text())),
+            |it| shown_limit_after_r1(it.r2),
+            |it, to| set_parsed(&mut it.r2, limit_after_r1(to.text())),
         ),
         Parameter::new(
             "r2-syn",
-            LIMIT,
+            LIMIT_AFTER_R1,
             "When to give up opening a connection (RFC 1122, 4.2.3.5).",
-            |it| shown_limit(it.r2_syn),
-            |it, to| set_parsed(&mut it.r2_syn, limit(to.text())),
+            |it| shown_limit_after_r1(it.r2_syn),
+            |it, to| set_parsed(&mut it.r2_syn, limit_after_r1(to.text())),
         ),
         Parameter::new(
             "time-wait",

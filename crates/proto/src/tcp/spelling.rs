@@ -24,6 +24,13 @@ pub(super) const LIMIT: Kind = Kind::Text {
     check: |text| read(text, limit, LIMITS),
     examples: &["15", "100s", "never"],
 };
+const PATIENCE: &str = "a number of retransmissions, a time such as \"100s\", one that begins with \
+    R1 such as \"80s after r1\", or \"never\"";
+pub(super) const LIMIT_AFTER_R1: Kind = Kind::Text {
+    allowed: PATIENCE,
+    check: |text| read(text, limit_after_r1, PATIENCE),
+    examples: &["15", "100s", "80s after r1", "never"],
+};
 
 fn read<T>(text: &str, read: fn(&str) -> Option<T>, allowed: &str) -> Result<(), String> {
     match read(text) {
@@ -102,11 +109,29 @@ pub(super) fn limit(text: &str) -> Option<Limit> {
     }
 }
 
+/// A limit that may begin with R1: that of R2.
+pub(super) fn limit_after_r1(text: &str) -> Option<Limit> {
+    match text.strip_suffix(AFTER_R1) {
+        Some(time) => time.trim().parse().ok().map(|Span(time)| Limit::ElapsedSinceR1(time)),
+        None => limit(text),
+    }
+}
+
+/// What makes a time one that begins with R1.
+const AFTER_R1: &str = " after r1";
+
 /// What no text stands for is not shown.
 pub(super) fn shown_limit(limit: Limit) -> Value {
+    match limit {
+        Limit::ElapsedSinceR1(_) => Value::Absent,
+        limit => shown_limit_after_r1(limit),
+    }
+}
+
+pub(super) fn shown_limit_after_r1(limit: Limit) -> Value {
     Value::Text(match limit {
         Limit::Elapsed(time) => Span(time).to_string(),
-        Limit::ElapsedSinceR1(_) => return Value::Absent,
+        Limit::ElapsedSinceR1(time) => format!("{}{AFTER_R1}", Span(time)),
         Limit::Never => "never".to_owned(),
         Limit::Retransmissions(times) => times.to_string(),
     })

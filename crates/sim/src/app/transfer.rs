@@ -89,6 +89,8 @@ pub struct SenderStats {
     pub ended: Option<Time>,
     /// How it ended.
     pub end: Option<Event>,
+    /// How often its TCP warned that the peer does not answer (R1).
+    pub warnings: u64,
     /// Octets sent back by the peer.
     pub received: u64,
     /// What its TCP counted, up to now or to the end.
@@ -169,7 +171,8 @@ impl App for Sender {
                 Event::Connected => self.stats.established = Some(now),
                 Event::Closed | Event::Reset | Event::TimedOut(_) => self.stats.end = Some(event),
                 Event::PeerClosed => self.stats.peer_closed = Some(now),
-                Event::Readable | Event::SoftError(_) | Event::Unresponsive | Event::Writable => {}
+                Event::Unresponsive => self.stats.warnings += 1,
+                Event::Readable | Event::SoftError(_) | Event::Writable => {}
             }
         }
         self.windows.add(now, connection.cwnd());

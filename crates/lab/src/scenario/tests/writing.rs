@@ -80,7 +80,7 @@ fn what_code_builds_reads_back_to_the_last_digit_and_runs_alike() {
 #[test]
 fn what_no_file_can_say_is_not_written() {
     let mut plan = built();
-    plan.transfers[0].tcp.r2 = tcp::Limit::ElapsedSinceR1(Duration::from_secs(1));
+    plan.transfers[0].tcp.r1 = tcp::Limit::ElapsedSinceR1(Duration::from_secs(1));
 
     let refused = plan.to_toml().expect_err("no text stands for it");
 
