@@ -35,7 +35,7 @@ pub use medium::radio;
 pub use medium::wire::channel;
 pub use node::service;
 pub use node::service::tunnel::{TunnelCounters, TunnelReport};
-pub use node::{CodingReport, InterfaceConfig, NextHop, QueueDiscipline};
+pub use node::{CodingReport, InterfaceConfig, NextHop, PassiveOpens, QueueDiscipline};
 pub use proto::ip::Prefix;
 pub use route_log::RouteRecord;
 pub use summary::Summary;

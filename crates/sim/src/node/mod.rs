@@ -41,6 +41,7 @@ pub use interface::InterfaceConfig;
 pub use queue::QueueDiscipline;
 pub(crate) use service::Service;
 use services::Services;
+pub use sockets::PassiveOpens;
 use sockets::Sockets;
 pub use table::NextHop;
 pub(crate) use table::Route;

@@ -24,6 +24,8 @@ pub(crate) struct Sockets {
     /// By our end and the peer's.
     places: BTreeMap<(SocketAddr, SocketAddr), usize>,
     rng: Rng,
+    /// How many passive opens each application that listens has at a time.
+    passive_opens: PassiveOpens,
     /// TCP/NC below them, where that is wanted.
     layer: Option<tcpnc::Config>,
     /// What the layers did of connections that are over, the last of each application.
@@ -32,6 +34,17 @@ pub(crate) struct Sockets {
     coding: Rng,
     /// Where TCP writes segments for a layer.
     segment: Vec<u8>,
+}
+
+/// How many passive opens (RFC 9293, 3.9.1) an application that listens has.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum PassiveOpens {
+    /// So many, and no more: each is taken by a connection for as long as that lasts, and who calls when
+    /// all are taken finds no listener.
+    Fixed(usize),
+    /// One, and another one whenever a connection takes it: anybody can call at any time.
+    #[default]
+    OnDemand,
 }
 
 /// A place for a connection, used again when one has ended.
@@ -46,6 +59,8 @@ struct Slot {
 struct Socket {
     endpoint: Endpoint,
     app: usize,
+    /// Whether it took a passive open.
+    is_passive: bool,
 }
 
 impl Sockets {
@@ -54,12 +69,25 @@ impl Sockets {
             slots: Vec::new(),
             free: Vec::new(),
             places: BTreeMap::new(),
+            passive_opens: PassiveOpens::default(),
             rng,
             layer: None,
             ended: BTreeMap::new(),
             coding,
             segment: Vec::new(),
         }
+    }
+
+    /// Says how many passive opens each application that listens has from now on.
+    pub(crate) fn set_passive_opens(&mut self, passive_opens: PassiveOpens) {
+        self.passive_opens = passive_opens;
+    }
+
+    /// Whether an application has a passive open that no connection has taken.
+    fn listens(&self, app: usize) -> bool {
+        let PassiveOpens::Fixed(most) = self.passive_opens else { return true };
+        let sockets = self.slots.iter().filter_map(|slot| slot.socket.as_ref());
+        sockets.filter(|socket| socket.is_passive && socket.app == app).count() < most
     }
 
     /// Puts TCP/NC under all connections that begin from now on.
@@ -122,8 +150,11 @@ impl Node {
         if segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK | Flags::RST) {
             let port = Some(segment.destination.port());
             if let Some(app) = self.apps.iter().position(|local| local.app.tcp_port() == port) {
-                self.accept(engine, app, segment);
-                return;
+                if self.sockets.listens(app) {
+                    self.accept(engine, app, segment);
+                    return;
+                }
+                self.counters.passive_opens_missing += 1;
             }
         }
 
@@ -144,7 +175,7 @@ impl Node {
         let (local, remote) = (syn.destination, syn.source);
         let rng = &mut self.sockets.rng;
         let connection = Connection::accept(engine.now, config, local, remote, syn, rng);
-        self.add_socket(engine, connection, app);
+        self.add_socket(engine, connection, app, true);
     }
 
     /// Opens a connection for an application.
@@ -163,13 +194,20 @@ impl Node {
         }
         let rng = &mut self.sockets.rng;
         let connection = Connection::connect(engine.now, config, local, remote, rng);
-        self.add_socket(engine, connection, app);
+        self.add_socket(engine, connection, app, false);
     }
 
-    fn add_socket(&mut self, engine: &mut Engine, connection: Connection, app: usize) {
+    fn add_socket(
+        &mut self,
+        engine: &mut Engine,
+        connection: Connection,
+        app: usize,
+        is_passive: bool,
+    ) {
         let ends = (connection.local(), connection.remote());
         let Sockets { layer, coding, .. } = &mut self.sockets;
-        let socket = Socket { endpoint: Endpoint::new(connection, *layer, coding), app };
+        let endpoint = Endpoint::new(connection, *layer, coding);
+        let socket = Socket { endpoint, app, is_passive };
         let index = self.sockets.free.pop().unwrap_or_else(|| {
             let index = self.sockets.slots.len();
             let deadline = self.deadlines.add(Owner::Socket(index));

@@ -12,7 +12,7 @@ use crate::engine::Port;
 use crate::ids::{LinkId, MediumId, NodeId, PortId};
 use crate::medium::Medium;
 use crate::medium::wire::Wire;
-use crate::node::{Interface, InterfaceConfig, Node, Route, Service};
+use crate::node::{Interface, InterfaceConfig, Node, PassiveOpens, Route, Service};
 
 /// What a point-to-point link is like.
 #[derive(Clone, Debug, PartialEq)]
@@ -124,6 +124,11 @@ impl World {
         self.nodes[node.index()].handle_routes_changed(&mut self.engine);
         self.call_ready();
         true
+    }
+
+    /// Says how many passive opens each application of a node that listens for TCP has from now on.
+    pub fn set_passive_opens(&mut self, node: NodeId, passive_opens: PassiveOpens) {
+        self.nodes[node.index()].sockets.set_passive_opens(passive_opens);
     }
 
     /// Starts a service on a node.
