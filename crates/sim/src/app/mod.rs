@@ -2,8 +2,10 @@
 //!
 //! Like the protocol cores they are plain state machines, each in a file of its own here.
 
+pub mod bgp;
 pub mod dialogue;
 pub mod echo;
+pub mod messages;
 pub mod ping;
 pub mod stamp;
 pub mod stream;

@@ -281,6 +281,11 @@ impl Node {
             }
             self.output(engine, packet);
         }
+        self.plan_app(engine, index);
+    }
+
+    /// Sees to it that an application acts in time.
+    fn plan_app(&mut self, engine: &mut Engine, index: usize) {
         let Local { app, deadline } = &self.apps[index];
         let (deadline, next) = (*deadline, app.next_timeout());
         self.set_deadline(engine, deadline, next);

@@ -240,6 +240,7 @@ impl Node {
 
         let Slot { socket: Some(socket), deadline } = &self.sockets.slots[index] else { return };
         let (next, deadline) = (socket.endpoint.next_timeout(), *deadline);
+        let app = socket.app;
         let connection = &socket.endpoint.connection;
         if connection.state() == State::Closed {
             let ends = (connection.local(), connection.remote());
@@ -250,6 +251,8 @@ impl Node {
             self.sockets.free.push(index);
         }
         self.set_deadline(engine, deadline, next);
+        // What it saw of the connection may have given it something to do.
+        self.plan_app(engine, app);
     }
 
     /// Sends what a connection has to send.
