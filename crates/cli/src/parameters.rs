@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use gateway::config;
-use lab::scenario::{link, motion};
+use lab::scenario::{link, motion, tactical};
 use proto::parameter::Description;
 use proto::routing::{aodv, dsdv, olsr, ospf};
 use proto::{hbh, sar, tcp, tcpnc};
@@ -71,6 +71,8 @@ fn tables() -> Vec<Description> {
     let olsr = [("olsr", olsr::Config::default()), ("live", olsr::Config::live())];
     tables.push(olsr::PARAMETERS.describe(&olsr));
     tables.push(ospf::PARAMETERS.describe(&[("ospf", ospf::Config::default())]));
+    tables.push(tactical::BGP.describe(&[("bgp", tactical::Bgp::default())]));
+    tables.push(tactical::MESSAGES.describe(&[("messages", tactical::Messages::default())]));
     tables.push(link::INTERFACE.describe(&[("interface", sim::InterfaceConfig::default())]));
     tables.push(motion::PARAMETERS.describe(&[("random-waypoint", Waypoint::default())]));
     let presets = cnr::Preset::NAMES.map(|(name, preset)| (name, cnr::Config::new(preset)));

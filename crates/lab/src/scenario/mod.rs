@@ -18,6 +18,8 @@ mod radio;
 mod reader;
 mod report;
 mod routing;
+mod table;
+pub mod tactical;
 #[cfg(test)]
 mod tests;
 mod traffic;
@@ -41,6 +43,7 @@ pub use report::{
 pub use routing::RoutingReport;
 pub use settings::Complaint;
 use settings::Source;
+pub use tactical::{Bgp, BgpReport, Messages, MessagesReport, Peers};
 
 /// A scenario file may have this many octets.
 const MAX_OCTETS: u64 = 4 << 20;

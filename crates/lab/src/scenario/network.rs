@@ -24,6 +24,7 @@ use super::plan::{self, Flow, Plan, Route, Routing, Target};
 use super::radio::RadioReport;
 use super::report::{FlowReport, Report, StreamReport, TransferReport};
 use super::routing;
+use super::tactical::Apps;
 
 /// How much of a run happens between two looks at whether it is over.
 const STRIDES: u32 = 1_000;
@@ -57,6 +58,8 @@ pub struct Built<'a> {
     pub transfers: Vec<[AppId; 2]>,
     /// The same of each stream.
     pub streams: Vec<[AppId; 2]>,
+    /// What runs BGP, and what sends messages.
+    pub apps: Apps,
     /// What watches the run, for a picture of it.
     recorder: Option<Recorder>,
 }
@@ -152,6 +155,7 @@ impl<'a> Built<'a> {
             frequencies: Vec::new(),
             transfers: Vec::new(),
             streams: Vec::new(),
+            apps: Apps::default(),
             recorder: None,
         };
         network.add_radios(seed)?;
@@ -178,6 +182,7 @@ impl<'a> Built<'a> {
             let apps = network.add_stream(stream, port)?;
             network.streams.push(apps);
         }
+        network.apps = network.add_tactical()?;
         Ok(network)
     }
 
@@ -368,8 +373,10 @@ impl<'a> Built<'a> {
     /// Runs until all flows are over and nothing is under way, or the time is up.
     fn run(&mut self) {
         let (end, stride) = (self.end(), self.plan.duration / STRIDES);
+        let is_endless = self.plan.bgp.is_some() || self.plan.messages.is_some();
         self.run_until(end, stride, |built| {
-            built.transfers_are_over()
+            !is_endless
+                && built.transfers_are_over()
                 && built.streams_are_over()
                 && built.world.packets_under_way() == 0
         });
@@ -454,13 +461,9 @@ impl<'a> Built<'a> {
             NetReport::new(&self.world, *id, net, &names.collect::<Vec<_>>())
         });
         let nets = nets.collect();
-        Report::new(
-            seed,
-            flows,
-            (radios, nets),
-            (stations, frequencies),
-            (&self.world, self.begin()),
-        )
+        let tactical = (self.bgp(), self.messages());
+        let world = (&self.world, self.begin());
+        Report::new(seed, flows, (radios, nets), (stations, frequencies), tactical, world)
     }
 
     fn flow(&self, kind: &str, flow: &Flow) -> FlowReport {

@@ -7,10 +7,11 @@ use proto::time::Time;
 use proto::{hbh, nc, tcp, tcpnc};
 use sim::channel::Outages;
 use sim::service::routing::RoutingProtocol;
-use sim::{InterfaceConfig, LinkConfig, Prefix, TcpncTunnelConfig, cnr, radio};
+use sim::{InterfaceConfig, LinkConfig, PassiveOpens, Prefix, TcpncTunnelConfig, cnr, radio};
 
 use super::hf::Frequency;
 use super::motion::Movement;
+use super::tactical::{Bgp, Messages};
 
 /// How long a scenario runs at most if it does not say.
 pub(super) const DURATION: Duration = Duration::from_mins(10);
@@ -68,6 +69,12 @@ pub struct Plan {
     pub transfers: Vec<Transfer>,
     /// Datagrams, also those that are answered.
     pub streams: Vec<Stream>,
+    /// How many passive opens each listener of TCP has.
+    pub passive_opens: PassiveOpens,
+    /// BGP sessions.
+    pub bgp: Option<Bgp>,
+    /// Messages from anybody to anybody.
+    pub messages: Option<Messages>,
 }
 
 /// A host, a router, or both.
@@ -242,6 +249,9 @@ pub enum Routing {
     Shortest,
 }
 
+/// What an interface of a node may be on: links, radios and combat nets.
+pub(super) type Media<'a> = (&'a [Link], &'a [Radio], &'a [Net]);
+
 impl Plan {
     /// A scenario without nodes.
     #[must_use]
@@ -261,6 +271,9 @@ impl Plan {
             frequencies: Vec::new(),
             transfers: Vec::new(),
             streams: Vec::new(),
+            passive_opens: PassiveOpens::default(),
+            bgp: None,
+            messages: None,
         }
     }
 
@@ -295,10 +308,7 @@ impl Plan {
 
     /// The TCP of a transfer that says nothing of it: its MTU is the shortest of the links, radios
     /// and nets at both ends.
-    pub(super) fn usual_tcp(
-        (links, radios, nets): (&[Link], &[Radio], &[Net]),
-        ends: [usize; 2],
-    ) -> tcp::Config {
+    pub(super) fn usual_tcp((links, radios, nets): Media<'_>, ends: [usize; 2]) -> tcp::Config {
         let [from, to] = ends;
         let own = links.iter().filter(|link| link.ends.contains(&from) || link.ends.contains(&to));
         let mtus = own.map(|link| link.config.near.mtu.min(link.config.far.mtu));

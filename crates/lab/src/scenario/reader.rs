@@ -17,10 +17,10 @@ use super::link;
 use super::motion::Traces;
 use super::names::Reader;
 use super::plan::{
-    DURATION, FOLLOW_EVERY, Flow, Link, Net, Node, Plan, Radio, Route, Stream, Target, TcpncTunnel,
-    Transfer, Tunnel,
+    DURATION, FOLLOW_EVERY, Flow, Link, Media, Net, Node, Plan, Radio, Route, Stream, Target,
+    TcpncTunnel, Transfer, Tunnel,
 };
-use super::routing;
+use super::{routing, tactical};
 
 /// What a file may have of each list.
 const MOST: [(&str, usize); 10] = [
@@ -94,6 +94,7 @@ pub(super) fn read(source: &Source, folder: &Path) -> Result<Plan, Complaint> {
     let streams = root.sections("udp")?;
     let streams = streams.iter().map(|it| reader.stream(it, &mut ports));
     let streams = streams.collect::<Result<_, _>>()?;
+    let bgp = reader.bgp(&root, usual.as_ref(), media)?;
     let plan = Plan {
         duration,
         seed: seed(&root)?,
@@ -109,6 +110,9 @@ pub(super) fn read(source: &Source, folder: &Path) -> Result<Plan, Complaint> {
         frequencies,
         transfers,
         streams,
+        passive_opens: tactical::passive_opens(&root)?,
+        bgp,
+        messages: reader.messages(&root)?,
     };
     document.finish()?;
     Ok(plan)
@@ -262,7 +266,7 @@ impl Reader<'_> {
         &self,
         section: &Section<'_>,
         usual: Option<&Section<'_>>,
-        media: (&[Link], &[Radio], &[Net]),
+        media: Media<'_>,
         ports: &mut Ports,
     ) -> Result<Transfer, Complaint> {
         let flow = self.flow(section, ports)?;

@@ -6,6 +6,8 @@ use super::hf::{FrequencyReport, HfReport};
 use super::net::NetReport;
 use super::radio::RadioReport;
 use super::routing::RoutingReport;
+use super::table::section;
+use super::tactical::{BgpReport, MessagesReport};
 use proto::time::Time;
 use serde::Serialize;
 use sim::app::{ping, stream, transfer};
@@ -38,6 +40,12 @@ pub struct Report {
     /// HF frequencies, as in the file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub frequencies: Vec<FrequencyReport>,
+    /// BGP sessions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bgp: Option<BgpReport>,
+    /// Messages from anybody to anybody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub messages: Option<MessagesReport>,
     /// Both directions of all links.
     pub links: Vec<LinkReport>,
     /// The nodes.
@@ -213,6 +221,7 @@ impl Report {
         flows: Vec<FlowReport>,
         (radios, nets): (Vec<RadioReport>, Vec<NetReport>),
         (hf, frequencies): (Vec<HfReport>, Vec<FrequencyReport>),
+        (bgp, messages): (Option<BgpReport>, Option<MessagesReport>),
         (world, begin): (&World, Time),
     ) -> Self {
         let counted = world.report();
@@ -226,6 +235,8 @@ impl Report {
             nets,
             hf,
             frequencies,
+            bgp,
+            messages,
             links: counted.links.iter().map(LinkReport::new).collect(),
             nodes: counted.nodes.iter().map(|node| NodeReport::new(world, node)).collect(),
         }
@@ -361,6 +372,9 @@ impl fmt::Display for Report {
         let Self { seed, ended_s, events, .. } = self;
         writeln!(f, "{ended_s:.3} s simulated in {events} events, seed {seed}")?;
         section(f, "Flows", &FLOW_HEAD, self.flows.iter().map(FlowReport::row))?;
+        section(f, "BGP", &BgpReport::HEAD, self.bgp.iter().map(BgpReport::row))?;
+        let messages = self.messages.iter().map(MessagesReport::row);
+        section(f, "Messages", &MessagesReport::HEAD, messages)?;
         let stations = self.radios.iter().flat_map(RadioReport::rows);
         section(f, "Radios", &RadioReport::HEAD, stations)?;
         let nets = self.nets.iter().flat_map(NetReport::rows);
@@ -462,39 +476,4 @@ impl NodeReport {
             row
         })
     }
-}
-
-/// A table with a title; nothing when it has no rows.
-fn section(
-    f: &mut fmt::Formatter<'_>,
-    title: &str,
-    head: &[&str],
-    rows: impl Iterator<Item = Vec<String>>,
-) -> fmt::Result {
-    let rows: Vec<Vec<String>> = rows.collect();
-    if rows.is_empty() {
-        return Ok(());
-    }
-    let widths: Vec<usize> = (0..head.len())
-        .map(|column| {
-            let cells = rows.iter().filter_map(|row| row.get(column));
-            let widest = cells.map(|cell| cell.chars().count()).max().unwrap_or(0);
-            widest.max(head[column].chars().count())
-        })
-        .collect();
-
-    writeln!(f, "\n{title}")?;
-    let head: Vec<String> = head.iter().map(|&name| name.to_owned()).collect();
-    for row in std::iter::once(&head).chain(&rows) {
-        let mut line = String::new();
-        for (cell, width) in row.iter().zip(&widths) {
-            let is_number = cell.chars().all(|c| c.is_ascii_digit()) && !cell.is_empty();
-            let cell =
-                if is_number { format!("{cell:>width$}") } else { format!("{cell:<width$}") };
-            line.push_str("  ");
-            line.push_str(&cell);
-        }
-        writeln!(f, "{}", line.trim_end())?;
-    }
-    Ok(())
 }

@@ -11,7 +11,7 @@ use proto::{hbh, nc, tcp, tcpnc};
 use super::hf::Frequency;
 use super::link::{self, Direction};
 use super::plan::{DURATION, FOLLOW_EVERY, Flow, Plan, Target, TcpncTunnel};
-use super::routing;
+use super::{routing, tactical};
 
 impl Plan {
     /// The file that reads back to this plan.
@@ -44,6 +44,7 @@ impl Display for File<'_> {
         if *follow_every != FOLLOW_EVERY {
             writeln!(f, "follow-every = {}", Value::from(*follow_every))?;
         }
+        tactical::write_passive_opens(f, self.0.passive_opens)?;
         self.nodes(f)?;
         self.links(f)?;
         for radio in &self.0.radios {
@@ -57,7 +58,8 @@ impl Display for File<'_> {
         for frequency in &self.0.frequencies {
             self.frequency(f, frequency)?;
         }
-        self.flows(f)
+        self.flows(f)?;
+        tactical::write(f, self.0, |nodes| self.names(nodes.iter().copied()))
     }
 }
 

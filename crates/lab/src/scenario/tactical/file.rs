@@ -1,0 +1,138 @@
+//! Sections of a scenario file: read and written.
+
+use std::fmt::{self, Formatter};
+
+use proto::parameter::{Value, Written};
+use proto::quantity::Span;
+use proto::tcp;
+use proto::time::Time;
+use settings::{Complaint, Section};
+use sim::PassiveOpens;
+
+use super::super::names::Reader;
+use super::super::plan::{Media, Plan};
+use super::{BGP, Bgp, MESSAGES, Messages};
+
+/// Reads how many passive opens hosts have.
+pub(in super::super) fn passive_opens(root: &Section<'_>) -> Result<PassiveOpens, Complaint> {
+    let Some(entry) = root.get("passive-opens")? else { return Ok(PassiveOpens::default()) };
+    match entry.written() {
+        Written::Text(_) => entry.word(&[("on-demand", PassiveOpens::OnDemand)]),
+        _ => Ok(PassiveOpens::Fixed(entry.count(1..=4_096)?)),
+    }
+}
+
+impl Reader<'_> {
+    pub(in super::super) fn bgp(
+        &self,
+        root: &Section<'_>,
+        usual: Option<&Section<'_>>,
+        media: Media<'_>,
+    ) -> Result<Option<Bgp>, Complaint> {
+        let Some(section) = root.section("bgp")? else { return Ok(None) };
+        let nodes = self.hosts(&section)?;
+        let mut bgp = Bgp { tcp: usual_tcp(media, &nodes), nodes, ..Bgp::default() };
+        section.apply(&BGP, &mut bgp)?;
+        let options = section.section("options")?;
+        for options in [usual, options.as_ref()].into_iter().flatten() {
+            options.apply(&tcp::PARAMETERS, &mut bgp.tcp)?;
+        }
+        (bgp.start, bgp.stop) = span(&section)?;
+        Ok(Some(bgp))
+    }
+
+    pub(in super::super) fn messages(
+        &self,
+        root: &Section<'_>,
+    ) -> Result<Option<Messages>, Complaint> {
+        let Some(section) = root.section("messages")? else { return Ok(None) };
+        let mut messages = Messages { nodes: self.hosts(&section)?, ..Messages::default() };
+        section.apply(&MESSAGES, &mut messages)?;
+        (messages.start, messages.stop) = span(&section)?;
+        Ok(Some(messages))
+    }
+
+    /// The nodes that a section names, or all that have addresses.
+    fn hosts(&self, section: &Section<'_>) -> Result<Vec<usize>, Complaint> {
+        let nodes = match section.get("nodes")? {
+            Some(entry) => {
+                let list = entry.list()?;
+                let nodes = list.iter().map(|it| self.linked_node(it));
+                let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
+                let mut sorted = nodes.clone();
+                sorted.sort_unstable();
+                sorted.dedup();
+                if sorted.len() < nodes.len() {
+                    return Err(entry.complain("a node is there twice"));
+                }
+                nodes
+            }
+            None => self.linked.iter().copied().collect(),
+        };
+        if nodes.len() < 2 {
+            return Err(section.complain("at least two nodes with addresses are needed"));
+        }
+        Ok(nodes)
+    }
+}
+
+fn span(section: &Section<'_>) -> Result<(Time, Option<Time>), Complaint> {
+    let time = |key| {
+        let span = section.get(key)?.map(|entry| entry.quantity()).transpose()?;
+        Ok::<_, Complaint>(span.map(|Span(span)| Time::ZERO + span))
+    };
+    Ok((time("start")?.unwrap_or(Time::ZERO), time("stop")?))
+}
+
+/// The TCP of speakers that say nothing of it: its MTU is the shortest of what they are on.
+fn usual_tcp(media: Media<'_>, nodes: &[usize]) -> tcp::Config {
+    let each = nodes.iter().map(|node| Plan::usual_tcp(media, [*node, *node]));
+    each.min_by_key(|tcp| tcp.mtu).unwrap_or_default()
+}
+
+/// Writes what differs from what a file need not say.
+pub(in super::super) fn write(
+    f: &mut Formatter<'_>,
+    plan: &Plan,
+    list: impl Fn(&[usize]) -> String,
+) -> fmt::Result {
+    let times = |f: &mut Formatter<'_>, start: Time, stop: Option<Time>| {
+        if start != Time::ZERO {
+            writeln!(f, "start = {}", Value::from(start.since(Time::ZERO)))?;
+        }
+        match stop {
+            Some(stop) => writeln!(f, "stop = {}", Value::from(stop.since(Time::ZERO))),
+            None => Ok(()),
+        }
+    };
+    if let Some(bgp) = &plan.bgp {
+        writeln!(f, "\n[bgp]\nnodes = {}", list(&bgp.nodes))?;
+        times(f, bgp.start, bgp.stop)?;
+        for (name, value) in BGP.differences(&Bgp::default(), bgp) {
+            writeln!(f, "{name} = {value}")?;
+        }
+        let usual = usual_tcp((&plan.links, &plan.radios, &plan.nets), &bgp.nodes);
+        for (name, value) in tcp::PARAMETERS.differences(&usual, &bgp.tcp) {
+            writeln!(f, "options.{name} = {value}")?;
+        }
+    }
+    if let Some(messages) = &plan.messages {
+        writeln!(f, "\n[messages]\nnodes = {}", list(&messages.nodes))?;
+        times(f, messages.start, messages.stop)?;
+        for (name, value) in MESSAGES.differences(&Messages::default(), messages) {
+            writeln!(f, "{name} = {value}")?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes how many passive opens hosts have.
+pub(in super::super) fn write_passive_opens(
+    f: &mut Formatter<'_>,
+    opens: PassiveOpens,
+) -> fmt::Result {
+    match opens {
+        PassiveOpens::Fixed(count) => writeln!(f, "passive-opens = {count}"),
+        PassiveOpens::OnDemand => Ok(()),
+    }
+}

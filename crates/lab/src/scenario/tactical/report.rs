@@ -1,0 +1,101 @@
+//! What became of the traffic, for programs (JSON) and people (text).
+
+use serde::Serialize;
+
+/// What became of the BGP sessions of a run. A message that is under way at its end did not come.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BgpReport {
+    /// Connections that were asked for.
+    pub connects: u64,
+    /// Sessions on which both ends had said OPEN, counted at both ends.
+    pub established: u64,
+    /// Connections given up because the peer did not answer (R2).
+    pub timed_out: u64,
+    /// Connections that were refused or reset.
+    pub reset: u64,
+    /// Times that TCP warned that the peer does not answer (R1).
+    pub warnings: u64,
+    /// Connections refused because all passive opens were taken.
+    pub no_passive_open: u64,
+    /// Messages that were to be sent, those for peers without a session included.
+    pub messages: u64,
+    /// Of these, how many came.
+    pub delivered: u64,
+    /// How many of all came; null if there were none.
+    pub completion: Option<f64>,
+    /// Mean seconds from the making of a message, or of the connection that it waits for, to its last octet.
+    pub delay_s: Option<f64>,
+    /// The longest.
+    pub longest_delay_s: Option<f64>,
+    /// Packets of TCP on all links together, each counted once for each link.
+    pub tcp_packets: u64,
+    /// Their octets, headers of IP included.
+    pub tcp_octets: u64,
+}
+
+/// What became of the messages of a run. One that is under way at its end did not come.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MessagesReport {
+    /// Messages sent.
+    pub sent: u64,
+    /// Of these, how many came.
+    pub received: u64,
+    /// How many of all came; null if there were none.
+    pub completion: Option<f64>,
+    /// Mean seconds under way.
+    pub delay_s: Option<f64>,
+    /// The longest.
+    pub longest_delay_s: Option<f64>,
+    /// Of the messages, those that a router said it knows no way for.
+    pub errors: u64,
+}
+
+/// Seconds that may be missing.
+fn seconds(value: Option<f64>) -> String {
+    value.map_or("never".to_owned(), |value| format!("{value:.3} s"))
+}
+
+fn percent(value: Option<f64>) -> String {
+    value.map_or("-".to_owned(), |value| format!("{:.1}%", 100.0 * value))
+}
+
+impl BgpReport {
+    pub(in super::super) const HEAD: [&'static str; 8] = [
+        "messages",
+        "came",
+        "delay",
+        "longest",
+        "sessions",
+        "timed out",
+        "refused",
+        "octets of TCP",
+    ];
+
+    pub(in super::super) fn row(&self) -> Vec<String> {
+        vec![
+            self.messages.to_string(),
+            percent(self.completion),
+            seconds(self.delay_s),
+            seconds(self.longest_delay_s),
+            (self.established / 2).to_string(),
+            self.timed_out.to_string(),
+            self.reset.to_string(),
+            self.tcp_octets.to_string(),
+        ]
+    }
+}
+
+impl MessagesReport {
+    pub(in super::super) const HEAD: [&'static str; 5] =
+        ["sent", "came", "delay", "longest", "no way"];
+
+    pub(in super::super) fn row(&self) -> Vec<String> {
+        vec![
+            self.sent.to_string(),
+            percent(self.completion),
+            seconds(self.delay_s),
+            seconds(self.longest_delay_s),
+            self.errors.to_string(),
+        ]
+    }
+}
