@@ -1,10 +1,12 @@
 //! The simulator: events, packets on links, CPU time for simulated time, and allocations.
 
 use std::io;
+use std::path::Path;
 use std::time::Duration;
 
 use ::sim::bench::{Scenario, Work};
 use anyhow::Context as _;
+use lab::scenario::Plan;
 use nix::time::{ClockId, clock_gettime};
 
 use stats_alloc::Region;
@@ -55,7 +57,26 @@ pub(super) fn run(
         let value = hours_of_hf(waveform, channel)?;
         print(Case { bench: "sim", case, value, unit: "/CPU s", limit: Some(1.0) })?;
     }
+    let (case, value) = ("brigade simulated hours".to_owned(), hours_of_brigade()?);
+    print(Case { bench: "sim", case, value, unit: "/CPU s", limit: Some(BRIGADE) })?;
     Ok(())
+}
+
+/// Hours of the brigade's needlines for each CPU second: one is to take 2 s.
+const BRIGADE: f64 = 0.5;
+
+/// Simulated hours for each CPU second of 20 routers with OSPF, BGP and messages.
+fn hours_of_brigade() -> anyhow::Result<f64> {
+    let text = include_str!("../../../../examples/tactical-brigade.toml");
+    let plan = Plan::parse(Path::new("tactical-brigade.toml"), text.to_owned())?;
+    let (start, mut simulated_s) = (cpu_time()?, 0.0);
+    for seed in 1.. {
+        simulated_s += plan.run(Some(seed), None)?.ended_s;
+        if cpu_time()? - start >= LONG_ENOUGH {
+            break;
+        }
+    }
+    Ok(simulated_s / 3_600.0 / (cpu_time()? - start).as_secs_f64())
 }
 
 /// Links of STANAG 5066 that are never idle: what they are called, waveform and channel.
