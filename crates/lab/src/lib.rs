@@ -17,6 +17,7 @@ pub mod replay;
 pub mod runner;
 pub mod scenario;
 pub mod stats;
+pub mod tactical;
 pub mod tcp;
 mod words;
 
@@ -27,5 +28,6 @@ pub fn claims() -> Vec<claim::Claim> {
     claims.extend(nc::claims());
     claims.extend(hf::claims());
     claims.extend(manet::claims());
+    claims.extend(tactical::claims());
     claims
 }
