@@ -88,8 +88,10 @@ pub struct Flow {
     pub ask_at: u16,
     /// A receiver answers unasked when so many segments have come; 0 is never (RSCT).
     pub unasked: u16,
-    /// Octets of all transfers without acknowledgement.
+    /// Octets of all transfers without acknowledgement; where windows adapt, at least.
     pub queue: u32,
+    /// The same at most, where windows adapt.
+    pub most_queue: u32,
     /// Between two segments (ISST).
     pub spacing: Duration,
     /// Transfers of a precedence or higher ones at a time.
@@ -103,7 +105,7 @@ pub struct Flow {
 pub struct Times {
     /// The round trip to a destination of which nothing is known; the timeout itself where timers are fixed.
     pub round_trip: Duration,
-    /// The shortest timeout, where timeouts adapt.
+    /// By so much a timeout is longer than the mean round trip at least, where timeouts adapt.
     pub least_timeout: Duration,
     /// The longest timeout (`MAX_RFAIT`).
     pub most_timeout: Duration,
@@ -162,6 +164,7 @@ impl Config {
                 ask_at: 4,
                 unasked: 0,
                 queue: 16 << 10,
+                most_queue: 16 << 10,
                 spacing: Duration::ZERO,
                 transfers: 256,
                 transfers_of_peer: 64,
@@ -197,7 +200,13 @@ impl Config {
             },
             Profile::Default => Self {
                 retries: Retries { requests: 5, segment: 5, ..usual.retries },
-                flow: Flow { most_credit: 64, ..usual.flow },
+                flow: Flow {
+                    most_credit: 2_048,
+                    most_queue: 2 << 20,
+                    transfers: 8_192,
+                    transfers_of_peer: 4_096,
+                    ..usual.flow
+                },
                 ..usual
             },
             Profile::Early | Profile::Seed => Self {

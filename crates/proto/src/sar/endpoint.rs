@@ -176,6 +176,7 @@ impl Sar {
     pub fn stats(&self) -> Stats {
         let Self { sender, receiver, answers, .. } = self;
         let (waiting, waiting_octets) = sender.waiting();
+        let (in_flight, room) = sender.in_flight();
         let mut stats = Stats {
             messages: sender.messages,
             sent: sender.sent,
@@ -185,7 +186,8 @@ impl Sar {
                 waiting: waiting as u64,
                 waiting_octets: waiting_octets as u64,
                 transfers: sender.transfers() as u64,
-                in_flight: sender.in_flight(),
+                in_flight,
+                room: room.into(),
                 reassemblies: receiver.len() as u64,
                 reassembly_octets: receiver.octets() as u64,
                 remembered: receiver.finished.len() as u64,

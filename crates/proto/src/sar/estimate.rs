@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::time::Time;
+
 /// The asymmetric filter of S/R Enhanced: fast up (ISRITUF, RTDUF), slow down (ISRITDF, RTDDF).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Filter {
@@ -52,9 +54,44 @@ impl Smoothed {
         self.mean = self.mean.mul_f64(0.875) + sample.mul_f64(0.125);
     }
 
-    /// The timeout before bounds and backoff.
-    pub(super) fn timeout(&self) -> Duration {
-        self.mean + self.deviation * 4
+    /// The timeout before backoff: by `least` longer than the mean at least, because a deviation that was
+    /// never seen is still possible.
+    pub(super) fn timeout(&self, least: Duration) -> Duration {
+        self.mean + (self.deviation * 4).max(least)
+    }
+}
+
+/// A round trip that was measured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trip {
+    pub(super) took: Duration,
+    /// The shortest to the same destination.
+    pub(super) shortest: Duration,
+}
+
+/// The shortest round trip of the last five to ten minutes: routes change.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Shortest {
+    /// Of the current five minutes, and of those before.
+    spans: [Option<Duration>; 2],
+    since: Option<Time>,
+}
+
+/// What is kept together.
+const SPAN: Duration = Duration::from_secs(300);
+
+impl Shortest {
+    /// Adds a round trip and returns the shortest one.
+    pub(super) fn add(&mut self, now: Time, trip: Duration) -> Duration {
+        let since = *self.since.get_or_insert(now);
+        if now.since(since) > SPAN {
+            // After a long silence neither tells anything.
+            let before = self.spans[0].filter(|_| now.since(since) <= SPAN * 2);
+            (self.spans, self.since) = ([None, before], Some(now));
+        }
+        let current = self.spans[0].map_or(trip, |shortest| shortest.min(trip));
+        self.spans[0] = Some(current);
+        self.spans[1].map_or(current, |before| before.min(current))
     }
 }
 
@@ -80,9 +117,10 @@ mod tests {
     #[test]
     fn the_timeout_follows_mean_and_deviation() {
         let mut smoothed = Smoothed::new(seconds(8));
-        assert_eq!(smoothed.timeout(), seconds(24));
+        assert_eq!(smoothed.timeout(seconds(1)), seconds(24));
 
         smoothed.add(seconds(8));
-        assert_eq!(smoothed.timeout(), seconds(20));
+        assert_eq!(smoothed.timeout(seconds(1)), seconds(20));
+        assert_eq!(smoothed.timeout(seconds(13)), seconds(21));
     }
 }

@@ -27,6 +27,7 @@ mod message;
 mod outgoing;
 mod parameters;
 mod peers;
+mod polls;
 mod receiver;
 mod repair;
 mod sender;

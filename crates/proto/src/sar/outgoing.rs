@@ -11,9 +11,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::config::Config;
+use super::config::{Config, Profile};
 use super::destination::Destination;
 use super::message::{MessageId, Precedence};
+use super::polls::{Poll, Polls};
 use super::repair::MOST_SPAN;
 use super::waiting::{Turn, Waiting};
 use super::wire::{Cover, Mask, Place, Ports};
@@ -51,8 +52,7 @@ pub(super) struct Outgoing {
     pub(super) asks: bool,
     /// Questions that wait to be sent to single destinations, which did not answer as others did.
     pub(super) asks_each: Vec<usize>,
-    /// A question that waits for answers.
-    pub(super) poll: Option<Poll>,
+    pub(super) polls: Polls,
     pub(super) timing: Timing,
 }
 
@@ -106,16 +106,6 @@ struct Repairs {
     left: u16,
 }
 
-/// A question.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Poll {
-    /// The transmission that asked.
-    transmission: u32,
-    pub(super) at: Time,
-    /// Whether it was asked once, so that the answer tells the round trip (Karn's rule).
-    pub(super) is_clean: bool,
-}
-
 /// What an answer was worth.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Worth {
@@ -166,7 +156,7 @@ impl Outgoing {
             outstanding: 0,
             asks: false,
             asks_each: Vec::new(),
-            poll: None,
+            polls: Polls::default(),
             timing: Timing { expires, ..Timing::default() },
         };
         transfer.list();
@@ -231,9 +221,15 @@ impl Outgoing {
             return self.sent.is_empty();
         }
         let is_final = self.last_sent() + 1 == self.content.last;
-        // The last segment carries a question, and there is one at a time.
-        let may_ask = self.poll.is_none() || config.profile.slides() && !is_final;
+        // The last segment carries a question.
+        let may_ask = self.may_ask(config) || config.profile.slides() && !is_final;
         has_room && may_ask
+    }
+
+    /// Whether one more question may be under way: by profile `default`, to a single destination.
+    fn may_ask(&self, config: &Config) -> bool {
+        let is_single = config.profile == Profile::Default && self.active().nth(1).is_none();
+        self.polls.is_empty() || is_single && !self.polls.is_full()
     }
 
     /// What is sent next, if anything; repeats first.
@@ -266,6 +262,7 @@ impl Outgoing {
     /// `next` is being sent. Returns whether it asks for an answer.
     pub(super) fn handle_sent(&mut self, config: &Config, window: u16, next: Next) -> bool {
         self.transmissions += 1;
+        let is_repeat = self.has_repeats();
         match next {
             Next::Ask => {
                 (self.asks, self.asks_each) = (false, Vec::new());
@@ -296,8 +293,13 @@ impl Outgoing {
                 self.outstanding += u16::from(self.is_acknowledged);
             }
         }
-        if !self.is_acknowledged || self.has_repeats() || self.poll.is_some() {
+        if !self.is_acknowledged || self.has_repeats() || !self.may_ask(config) {
             return false;
+        }
+        if let Some(last) = self.polls.last() {
+            let step = u32::from(config.flow.ask_at.max(window / 4));
+            let since = self.transmissions.saturating_sub(last.transmission);
+            return since >= step || is_repeat || self.has_sent_all();
         }
         let is_at_threshold =
             config.profile.slides() && self.outstanding >= config.flow.ask_at.min(window);
@@ -305,9 +307,25 @@ impl Outgoing {
     }
 
     /// A question went out.
-    pub(super) fn handle_asked(&mut self, now: Time) {
+    pub(super) fn handle_asked(&mut self, now: Time, next: Next, load: u64) {
         let is_clean = self.timing.timeouts == 0;
-        self.poll = Some(Poll { transmission: self.transmissions, at: now, is_clean });
+        let number = match next {
+            Next::Segment { place, .. } => Some(place.number()),
+            Next::Ask | Next::AskOne(_) | Next::Repair(_) => None,
+        };
+        if number.is_none() {
+            self.polls.clear();
+        }
+        let is_first = self.polls.is_empty();
+        let transmission = self.transmissions;
+        self.polls.push(Poll { transmission, number, at: now, load, is_clean });
+        if is_first {
+            self.expect_answers();
+        }
+    }
+
+    /// The first question waits for its answer.
+    fn expect_answers(&mut self) {
         for destination in self.destinations.iter_mut().filter(|it| it.is_active) {
             destination.requests = destination.requests.saturating_add(1);
             destination.has_answered = false;
@@ -318,9 +336,7 @@ impl Outgoing {
     pub(super) fn handle_asked_one(&mut self, index: usize) {
         let destination = &mut self.destinations[index];
         destination.requests = destination.requests.saturating_add(1);
-        if let Some(poll) = &mut self.poll {
-            poll.is_clean = false;
-        }
+        self.polls.blur();
     }
 
     /// A partial acknowledgement arrived.
@@ -336,7 +352,7 @@ impl Outgoing {
         // Whoever lacks the beginning again, or anything when it had all, has lost what it had. Only who
         // was asked is believed, and not for ever: an old answer may come late.
         let has_lost = mask.start() == 1 && destination.low > 1 || destination.low > last;
-        if has_lost && is_answer && self.poll.is_some() {
+        if has_lost && is_answer && !self.polls.is_empty() {
             if destination.restarts == MOST_RESTARTS {
                 return Worth::Forged;
             }
@@ -376,7 +392,10 @@ impl Outgoing {
     /// Plans to send again what was sent up to the question and some destination lacks. Returns the
     /// destinations that lack what was sent as often as allowed.
     pub(super) fn plan(&mut self, config: &Config) -> Vec<usize> {
-        let until = self.poll.take().map_or(self.transmissions, |poll| poll.transmission);
+        let until = self.polls.pop().map_or(self.transmissions, |poll| poll.transmission);
+        if !self.polls.is_empty() {
+            self.expect_answers();
+        }
         let lowest = self.active().map(|destination| destination.low).min().unwrap_or(u16::MAX);
         let retries = &config.retries;
         let most = retries.segment.saturating_sub(u8::from(retries.first_counts));
@@ -434,7 +453,7 @@ impl Outgoing {
 
     /// Plans to send everything again.
     pub(super) fn plan_all(&mut self) {
-        self.poll = None;
+        self.polls.clear();
         self.again.extend(1..=u16::try_from(self.sent.len()).unwrap_or(u16::MAX));
     }
 
@@ -445,7 +464,7 @@ impl Outgoing {
 
     /// Whether nothing makes anyone answer any more, if there is nothing to send: then that is.
     pub(super) fn is_stuck(&self) -> bool {
-        self.is_acknowledged && self.poll.is_none() && !self.is_over()
+        self.is_acknowledged && self.polls.is_empty() && !self.is_over()
     }
 
     pub(super) fn is_single(&self) -> bool {
@@ -461,14 +480,15 @@ impl Outgoing {
         self.destinations.iter().position(|it| it.is_active && it.address == address)
     }
 
-    /// Whether a destination lacks more than a third of what it was asked about last.
-    pub(super) fn is_far_behind(&self, destination: &Destination, asked: u16) -> bool {
+    /// Segments that a destination lacks of what it was asked about last.
+    pub(super) fn lacked(&self, destination: &Destination) -> u16 {
         let lacked = (destination.low..=self.last_sent()).filter(|number| {
             let is_asked = self
-                .poll
+                .polls
+                .first()
                 .is_none_or(|poll| self.sent[usize::from(*number) - 1].at <= poll.transmission);
             is_asked && destination.lacks(*number)
         });
-        lacked.count() * 3 > usize::from(asked)
+        u16::try_from(lacked.count()).unwrap_or(u16::MAX)
     }
 }

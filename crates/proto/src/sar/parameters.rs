@@ -93,9 +93,16 @@ pub static PARAMETERS: Table<Config> = Table {
             "queue",
             Kind::Count { least: 576, most: 1 << 30, unit: "octets" },
             "What all transfers may have under way, so that queues below stay short; the upper \
-             quarter is for precedence immediate and above.",
+             quarter is for precedence immediate and above; by profile `default` only at first.",
             |it| it.flow.queue.into(),
             |it, to| it.flow.queue = to.count(),
+        ),
+        Parameter::new(
+            "most-queue",
+            Kind::Count { least: 576, most: 1 << 30, unit: "octets" },
+            "The same at most, where it grows.",
+            |it| it.flow.most_queue.into(),
+            |it, to| it.flow.most_queue = to.count(),
         ),
         Parameter::new(
             "spacing",
@@ -114,7 +121,7 @@ pub static PARAMETERS: Table<Config> = Table {
         Parameter::new(
             "transfers-of-peer",
             Kind::Count { least: 1, most: 10_000, unit: "" },
-            "The same to one destination; one that does not answer has a single one.",
+            "The same to one destination; one that has never answered has 8, one that does not answer 1.",
             |it| it.flow.transfers_of_peer.into(),
             |it, to| it.flow.transfers_of_peer = to.count(),
         ),
@@ -129,7 +136,7 @@ pub static PARAMETERS: Table<Config> = Table {
         Parameter::new(
             "least-timeout",
             Kind::Period { least: Duration::from_millis(1), most: Duration::from_secs(2_400) },
-            "The shortest timeout, where timeouts adapt.",
+            "By so much a timeout is longer than the mean round trip at least, where timeouts adapt.",
             |it| it.times.least_timeout.into(),
             |it, to| it.times.least_timeout = to.period(),
         ),
@@ -260,6 +267,11 @@ pub static PARAMETERS: Table<Config> = Table {
             names: &["credit", "most-credit"],
             allowed: "credit is at most most-credit by profile default",
             holds: |it| it.profile != Profile::Default || it.flow.credit <= it.flow.most_credit,
+        },
+        Rule {
+            names: &["queue", "most-queue"],
+            allowed: "queue is at most most-queue by profile default",
+            holds: |it| it.profile != Profile::Default || it.flow.queue <= it.flow.most_queue,
         },
         Rule {
             names: &["segment", "queue"],

@@ -5,12 +5,16 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::config::{Config, Profile};
-use super::estimate::{Filter, Smoothed};
+use super::estimate::{Filter, Shortest, Smoothed, Trip};
 use super::waiting::Turn;
 use crate::time::Time;
 
+/// Transfers at a time to a destination that has never answered.
+const TRANSFERS_OF_STRANGER: u16 = 8;
 /// Doublings of a timeout at most.
 const MOST_BACKOFF: u8 = 10;
+/// What a timeout grows by at most because more is under way than was when round trips were measured.
+const MOST_BURDEN: f64 = 4.0;
 /// What the timeout grows by for each segment under way (SCUMF).
 const PER_SEGMENT: f64 = 1.1;
 /// What a timeout after the first is multiplied by (RFAITAF).
@@ -33,15 +37,20 @@ pub(super) struct Peers {
 pub(super) struct Peer {
     smoothed: Option<Smoothed>,
     filter: Option<Filter>,
+    shortest: Shortest,
     /// Doublings since the last round trip that was measured (RFC 6298, 5.5).
     backoff: u8,
     /// Segments of a transfer that may be under way.
     credit: f64,
+    /// Whether something was missing, or no answer came, since nothing was known of it.
+    has_lost: bool,
     /// Transfers to it.
     transfers: u32,
     /// Since when it has none.
     idle_since: Option<Time>,
     measured_at: Time,
+    /// Octets of all transfers that were under way when it was measured last.
+    load: u64,
     /// Messages that wait until there are fewer transfers.
     parked: BTreeSet<Turn>,
 }
@@ -87,7 +96,7 @@ impl Peers {
         peer.transfers += 1;
         if now.since(peer.measured_at) > cache {
             (peer.smoothed, peer.filter, peer.backoff) = (None, None, 0);
-            peer.credit = credit;
+            (peer.credit, peer.has_lost) = (credit, false);
         }
         while self.all.len() > self.most
             && let Some((_, forgotten)) = self.idle.pop_first()
@@ -129,13 +138,20 @@ impl Peers {
         }
     }
 
-    /// A round trip was measured.
-    pub(super) fn measure(&mut self, now: Time, config: &Config, address: IpAddr, trip: Duration) {
+    /// A round trip was measured, when so many octets were under way; it is returned beside the shortest
+    /// one, if the destination is known.
+    pub(super) fn measure(
+        &mut self,
+        now: Time,
+        config: &Config,
+        address: IpAddr,
+        (trip, load): (Duration, u64),
+    ) -> Option<Trip> {
         match &mut self.net {
             Some(net) => net.add(trip),
             None => self.net = Some(Smoothed::new(trip)),
         }
-        let Some(peer) = self.all.get_mut(&address) else { return };
+        let peer = self.all.get_mut(&address)?;
         match &mut peer.smoothed {
             Some(smoothed) => smoothed.add(trip),
             None => peer.smoothed = Some(Smoothed::new(trip)),
@@ -143,6 +159,8 @@ impl Peers {
         peer.filter.get_or_insert(Filter::new(config.times.round_trip)).add(trip);
         peer.measured_at = now;
         peer.backoff = 0;
+        peer.load = load;
+        Some(Trip { took: trip, shortest: peer.shortest.add(now, trip) })
     }
 
     /// How long to wait for an answer of `address` with so many segments under way.
@@ -167,12 +185,13 @@ impl Peers {
                 relaxed.mul_f64(factor).min(times.most_timeout)
             }
             Profile::Default => {
-                let measured = peer.and_then(|peer| peer.smoothed).map(|it| it.timeout());
+                let least = times.least_timeout;
+                let measured = peer.and_then(|peer| peer.smoothed).map(|it| it.timeout(least));
                 // Whoever is new is thought to be twice as far as the others.
-                let guess = || self.net.map(|net| net.timeout() * 2);
+                let guess = || self.net.map(|net| net.timeout(least) * 2);
                 let timeout = measured.or_else(guess).unwrap_or(times.round_trip);
-                let doubled = timeout.max(times.least_timeout)
-                    * (1 << peer.map_or(0, |peer| peer.backoff.min(MOST_BACKOFF)));
+                let doubled =
+                    timeout * (1 << peer.map_or(0, |peer| peer.backoff.min(MOST_BACKOFF)));
                 doubled.min(times.most_timeout)
             }
         }
@@ -184,13 +203,25 @@ impl Peer {
         Self {
             smoothed: None,
             filter: None,
+            shortest: Shortest::default(),
             backoff: 0,
             credit,
+            has_lost: false,
             transfers: 0,
             idle_since: None,
             measured_at: now,
+            load: 0,
             parked: BTreeSet::new(),
         }
+    }
+
+    /// By how much longer a round trip may take than those that were measured, because more is under way
+    /// that may wait in one queue.
+    pub(super) fn burden(&self, load: u64) -> f64 {
+        if self.load == 0 {
+            return 1.0;
+        }
+        (load as f64 / self.load as f64).clamp(1.0, MOST_BURDEN)
     }
 
     /// Segments of a transfer that may be under way.
@@ -203,14 +234,24 @@ impl Peer {
         self.credit as u16
     }
 
-    /// So many segments arrived, and nothing was missing.
-    pub(super) fn reward(&mut self, segments: u16, most: u16) {
-        self.credit = (self.credit + f64::from(segments)).min(most.into());
+    /// Of what was asked about, so many segments have arrived, and little was missing. The window doubles
+    /// until something is, and then grows by `step` a round.
+    pub(super) fn reward(
+        &mut self,
+        arrived: u16,
+        (step, most): (u16, u16),
+        is_anything_lacked: bool,
+    ) {
+        self.has_lost |= is_anything_lacked;
+        let (arrived, step) = (f64::from(arrived), f64::from(step));
+        let more = if self.has_lost { step * (arrived / self.credit).min(1.0) } else { arrived };
+        self.credit = (self.credit + more).min(most.into());
     }
 
     /// Much is missing; `least` is what the air alone may lose.
     pub(super) fn punish(&mut self, least: u16) {
         self.credit = (self.credit / 2.0).max(least.into());
+        self.has_lost = true;
     }
 
     /// It did not answer in time.
@@ -219,9 +260,14 @@ impl Peer {
         self.punish(least);
     }
 
-    /// Transfers to it at a time: a single one while it does not answer.
+    /// Transfers to it at a time: a few until it has answered, a single one when it does not.
     fn most_transfers(&self, config: &Config) -> u32 {
-        let most = if self.backoff > 0 { 1 } else { config.flow.transfers_of_peer };
+        let most = config.flow.transfers_of_peer;
+        let most = match (self.backoff, self.smoothed) {
+            (0, Some(_)) => most,
+            (0, None) => most.min(TRANSFERS_OF_STRANGER),
+            _ => 1,
+        };
         most.into()
     }
 }

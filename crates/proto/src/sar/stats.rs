@@ -180,6 +180,9 @@ pub struct Levels {
     /// Octets that are under way.
     #[serde(rename = "in_flight")]
     pub in_flight: u64,
+    /// Octets that may be.
+    #[serde(rename = "room")]
+    pub room: u64,
     /// Transfers that are being received.
     #[serde(rename = "reassemblies")]
     pub reassemblies: u64,

@@ -10,6 +10,10 @@ use crate::sar::outgoing::Outgoing;
 use crate::sar::waiting::{To, Turn, Waiting};
 use crate::time::Time;
 
+/// Transfers that wait for their first transmission. Others wait for their turn, so that a more urgent
+/// one, or one to a destination that answers, comes before them.
+pub(super) const READY: usize = 64;
+
 impl Sender {
     /// Takes a message.
     pub(in crate::sar) fn submit(
@@ -95,7 +99,8 @@ impl Sender {
     pub(super) fn start(&mut self, now: Time, config: &Config) {
         self.start_at = None;
         while let Some((turn, waiting)) = self.queue.first() {
-            if !self.has_room(config, turn.precedence()) {
+            let ready = self.new.range(..(turn, 0)).take(READY).count();
+            if ready == READY || !self.has_room(config, turn.precedence()) {
                 return;
             }
             let addresses = waiting.to.addresses();

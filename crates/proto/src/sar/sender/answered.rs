@@ -1,12 +1,11 @@
 //! What destinations answer, or do not.
 
-use std::net::IpAddr;
-
 use super::Sender;
 use crate::sar::answers::{About, Answer, Answers, Say};
 use crate::sar::config::{Config, Profile};
 use crate::sar::message::{Arrival, Failure, Outcome};
-use crate::sar::outgoing::{Poll, Worth};
+use crate::sar::outgoing::Worth;
+use crate::sar::polls::Poll;
 use crate::sar::wire::{Mask, Ports};
 use crate::time::Time;
 
@@ -47,7 +46,7 @@ impl Sender {
         let Some(transfer) = self.transfers.get_mut(&serial) else { return };
         let had_answered = transfer.destinations[index].has_answered;
         // What a receiver says of its own may be older than the question.
-        let is_answer = is_final || !config.profile.polls();
+        let is_answer = !config.profile.polls() || is_final && transfer.polls.settle(mask);
         match transfer.handle_mask(index, mask, is_answer) {
             Worth::Forged => {
                 self.answered.forged += 1;
@@ -57,7 +56,8 @@ impl Sender {
             Worth::Taken => {}
         }
         if is_answer && !had_answered {
-            self.measure(now, config, serial, from.arrival.from);
+            let poll = transfer.polls.first().copied();
+            self.measure(now, config, from, poll);
         }
         self.advance(now, config, answers, serial);
     }
@@ -79,13 +79,15 @@ impl Sender {
             }
             return;
         };
-        if !self.transfers.get(&serial).is_some_and(|transfer| transfer.may_be_complete()) {
+        let transfer = self.transfers.get(&serial).filter(|transfer| transfer.may_be_complete());
+        let Some(transfer) = transfer else {
             self.answered.forged += 1;
             return;
-        }
-        self.measure(now, config, serial, from.arrival.from);
+        };
+        let poll = transfer.polls.last().copied();
+        self.measure(now, config, from, poll);
         if let Some(peer) = self.peers.get_mut(from.arrival.from) {
-            peer.reward(1, config.flow.most_credit);
+            peer.reward(1, (1, config.flow.most_credit), false);
         }
         self.conclude(now, config, serial, index, Outcome::Delivered);
         self.advance(now, config, answers, serial);
@@ -122,16 +124,20 @@ impl Sender {
     }
 
     /// The answer to a question that was asked once tells the round trip.
-    fn measure(&mut self, now: Time, config: &Config, serial: u16, address: IpAddr) {
+    fn measure(&mut self, now: Time, config: &Config, from: Answered, poll: Option<Poll>) {
+        let Answered { arrival: Arrival { from: address, .. }, serial, .. } = from;
         let Some(transfer) = self.transfers.get_mut(&serial) else { return };
         transfer.timing.timeouts = 0;
-        let Some(Poll { at, is_clean: true, .. }) = transfer.poll else { return };
+        let Some(Poll { at, load, is_clean: true, .. }) = poll else { return };
         let trip = now.since(at);
         if transfer.timing.rounds > 0 {
             let largest = transfer.timing.largest.unwrap_or_default();
             transfer.timing.largest = Some(largest.max(trip));
         }
-        self.peers.measure(now, config, address, trip);
+        let arrived = transfer.timing.octets;
+        if let Some(trip) = self.peers.measure(now, config, address, (trip, load)) {
+            self.room.handle_trip(now, config, trip, (load, arrived));
+        }
         for turn in self.peers.take_parked(now, config, address) {
             self.queue.unpark(turn);
         }
@@ -140,10 +146,12 @@ impl Sender {
     /// Goes on after an answer.
     fn advance(&mut self, now: Time, config: &Config, answers: &mut Answers, serial: u16) {
         if let Some(transfer) = self.transfers.get_mut(&serial) {
+            let before = transfer.outstanding;
             transfer.count_outstanding();
             transfer.prune();
-            if transfer.poll.is_some() && !transfer.is_over() && transfer.is_answered() {
-                self.complete_round(now, config, answers, serial);
+            let arrived = before.saturating_sub(transfer.outstanding);
+            if !transfer.polls.is_empty() && !transfer.is_over() && transfer.is_answered() {
+                self.complete_round(now, config, answers, (serial, arrived));
             }
         }
         if !self.finish(now, config, serial) {
@@ -152,16 +160,24 @@ impl Sender {
         self.start(now, config);
     }
 
-    /// All destinations have answered: what they lack is sent again.
-    fn complete_round(&mut self, now: Time, config: &Config, answers: &mut Answers, serial: u16) {
+    /// All destinations have answered, the last one that so many segments have arrived: what they lack
+    /// is sent again.
+    fn complete_round(
+        &mut self,
+        now: Time,
+        config: &Config,
+        answers: &mut Answers,
+        (serial, arrived): (u16, u16),
+    ) {
         let Some(transfer) = self.transfers.get_mut(&serial) else { return };
         transfer.timing.rounds += 1;
         for destination in transfer.active() {
             let Some(peer) = self.peers.get_mut(destination.address) else { continue };
             let flow = &config.flow;
-            match transfer.is_far_behind(destination, peer.credit()) {
+            let lacked = transfer.lacked(destination);
+            match u32::from(lacked) * 3 > u32::from(peer.credit()) {
                 true => peer.punish(flow.credit),
-                false => peer.reward(flow.ask_at, flow.most_credit),
+                false => peer.reward(arrived, (flow.ask_at, flow.most_credit), lacked > 0),
             }
         }
         self.repeat(now, config, answers, serial);
@@ -189,6 +205,7 @@ impl Sender {
         serial: u16,
     ) {
         self.sent.timeouts += 1;
+        self.room.handle_silence(config);
         let Some(transfer) = self.transfers.get_mut(&serial) else { return };
         transfer.timing.timeouts += 1;
         transfer.timing.answer_by = None;
@@ -217,7 +234,7 @@ impl Sender {
         let Some(transfer) = self.transfers.get_mut(&serial) else { return };
         transfer.count_outstanding();
         if transfer.is_answered() {
-            self.complete_round(now, config, answers, serial);
+            self.complete_round(now, config, answers, (serial, 0));
         } else if is_any_answered && config.profile == Profile::Default {
             // What they lack is learnt by a short question, instead of sending them everything again.
             transfer.asks_each = asked;
@@ -226,7 +243,7 @@ impl Sender {
         } else {
             // A message of one segment is as quickly sent again as asked for.
             let is_quick = config.profile == Profile::Default && transfer.is_single();
-            transfer.poll = None;
+            transfer.polls.clear();
             match config.profile == Profile::Seed || is_quick {
                 true => transfer.plan_all(),
                 false => transfer.asks = true,

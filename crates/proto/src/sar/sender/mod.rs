@@ -2,6 +2,7 @@
 
 mod admission;
 mod answered;
+mod room;
 mod transmit;
 
 pub(super) use answered::Answered;
@@ -20,6 +21,7 @@ use super::serials::Serials;
 use super::stats::{self, Messages, Sent};
 use super::waiting::{Queue, Turn};
 use crate::time::{Time, earliest};
+use room::Room;
 
 /// All messages to others.
 #[derive(Debug)]
@@ -36,6 +38,8 @@ pub(super) struct Sender {
     /// Transfers that have something to send for the first time.
     new: BTreeSet<(Turn, u16)>,
     in_flight: u64,
+    /// What may be.
+    room: Room,
     /// Nothing is sent before.
     paced_until: Option<Time>,
     /// Messages may start for which there was no room.
@@ -64,6 +68,7 @@ impl Sender {
             again: BTreeSet::new(),
             new: BTreeSet::new(),
             in_flight: 0,
+            room: Room::new(config),
             paced_until: None,
             start_at: None,
             next_id: 0,
@@ -117,8 +122,9 @@ impl Sender {
         self.transfers.len()
     }
 
-    pub(super) fn in_flight(&self) -> u64 {
-        self.in_flight
+    /// Octets under way, and how many may be.
+    pub(super) fn in_flight(&self) -> (u64, u32) {
+        (self.in_flight, self.room.octets())
     }
 
     pub(super) fn peers(&self) -> usize {
@@ -230,7 +236,7 @@ impl Sender {
         let octets = transfer.octets();
         self.in_flight = self.in_flight + u64::from(octets) - u64::from(transfer.timing.octets);
         transfer.timing.octets = octets;
-        let answer_by = transfer.timing.answer_by.filter(|_| transfer.poll.is_some());
+        let answer_by = transfer.timing.answer_by.filter(|_| !transfer.polls.is_empty());
         let due = earliest(answer_by, transfer.timing.expires);
         self.deadlines.set(&mut transfer.timing.due, due, serial);
         self.transfers.insert(serial, transfer);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Sender;
+use super::admission::READY;
 use crate::sar::config::{Config, Profile};
 use crate::sar::message::{Outcome, Precedence, Transmit};
 use crate::sar::outgoing::{Next, Outgoing};
@@ -28,7 +29,7 @@ impl Sender {
         if self.paced_until.is_some_and(|until| until > now) {
             return None;
         }
-        let (_, serial) = self.choose(config)?;
+        let (_, serial) = self.choose()?;
         let mut transfer = self.transfers.remove(&serial)?;
         let window = self.window(config, &transfer);
         let Some(next) = transfer.next(config, window) else {
@@ -47,7 +48,7 @@ impl Sender {
         }
         self.sent.octets += out.len() as u64;
         if asks {
-            transfer.handle_asked(now);
+            transfer.handle_asked(now, next, self.in_flight);
             transfer.timing.answer_by = Some(now + self.patience(config, &transfer));
         }
         if let Next::AskOne(index) = next {
@@ -69,21 +70,24 @@ impl Sender {
             self.start_at = self.queue.first().map(|_| now + SOON);
         } else {
             self.refresh(config, serial);
+            if self.new.len() == READY / 2 {
+                self.start_at = self.queue.first().map(|_| now + SOON);
+            }
         }
         Some(transmit)
     }
 
     /// The transfer whose turn it is.
-    fn choose(&self, config: &Config) -> Option<(Turn, u16)> {
+    fn choose(&self) -> Option<(Turn, u16)> {
         let again = self.again.first().copied();
-        let new = self.new.first().copied().filter(|(_, serial)| self.has_queue(config, *serial));
+        let new = self.new.first().copied().filter(|(_, serial)| self.has_queue(*serial));
         again.into_iter().chain(new).min()
     }
 
     /// Whether one more segment of a transfer may be under way.
-    fn has_queue(&self, config: &Config, serial: u16) -> bool {
+    fn has_queue(&self, serial: u16) -> bool {
         let Some(transfer) = self.transfers.get(&serial) else { return false };
-        let queue = u64::from(config.flow.queue);
+        let queue = u64::from(self.room.octets());
         let most = match transfer.precedence >= Precedence::IMMEDIATE {
             true => queue,
             false => queue - queue / 4,
@@ -106,7 +110,13 @@ impl Sender {
         }
         let is_retry = timing.timeouts > 0;
         let timeouts = transfer.active().map(|destination| {
-            self.peers.timeout(config, destination.address, transfer.outstanding, is_retry)
+            let address = destination.address;
+            let timeout = self.peers.timeout(config, address, transfer.outstanding, is_retry);
+            let factor = self.peers.get(address).map_or(1.0, |it| it.burden(self.in_flight));
+            match config.profile {
+                Profile::Default => timeout.mul_f64(factor).min(times.most_timeout),
+                _ => timeout,
+            }
         });
         let is_spread = config.profile.slides() && transfer.active().nth(1).is_some();
         let spread = if is_spread { times.spread } else { Duration::ZERO };

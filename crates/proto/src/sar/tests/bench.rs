@@ -47,6 +47,8 @@ pub(super) struct Net {
     pub(super) nodes: Vec<Sar>,
     air: Air,
     delay: Duration,
+    /// What a link that all datagrams of node 0 cross sends in a second, and when it is free.
+    rate: Option<(f64, Time)>,
     under_way: BTreeMap<(Time, u64), (usize, Arrival, Vec<u8>)>,
     count: u64,
     /// What was sent, such as `0s 0>1 data 1/9 P`.
@@ -65,6 +67,7 @@ impl Net {
             nodes: (0..nodes).map(node).collect(),
             air: Box::new(|_, _, _| Fate::Arrives),
             delay: Duration::from_secs(1),
+            rate: None,
             under_way: BTreeMap::new(),
             count: 0,
             story: Vec::new(),
@@ -84,6 +87,12 @@ impl Net {
 
     pub(super) fn with_delay(mut self, delay: Duration) -> Self {
         self.delay = delay;
+        self
+    }
+
+    /// What node 0 sends waits for a link of so many octets a second, headers of IP and UDP included.
+    pub(super) fn with_rate(mut self, rate: f64) -> Self {
+        self.rate = Some((rate, Time::ZERO));
         self
     }
 
@@ -171,6 +180,12 @@ impl Net {
         let (is_group, precedence) = (transmit.to == GROUP, transmit.precedence);
         let to = if is_group { "*".to_owned() } else { name(transmit.to) };
         let seconds = self.now.since(Time::ZERO).as_secs();
+        let mut delay = self.delay;
+        if let Some((rate, free)) = self.rate.as_mut().filter(|_| from == 0) {
+            let takes = Duration::from_secs_f64((octets.len() + 28) as f64 / *rate);
+            *free = (*free).max(self.now) + takes;
+            delay += free.since(self.now);
+        }
         self.story.push(format!("{seconds}s {from}>{to} {}", said(&pdu)));
         for node in 0..self.nodes.len() {
             let is_listed =
@@ -181,10 +196,10 @@ impl Net {
             let arrival = Arrival { from: address(from), is_group, precedence };
             let fate = (self.air)(from, node, &pdu);
             let copies = match fate {
-                Fate::Arrives => vec![self.delay],
-                Fate::Delayed(more) => vec![self.delay + more],
+                Fate::Arrives => vec![delay],
+                Fate::Delayed(more) => vec![delay + more],
                 Fate::Lost => vec![],
-                Fate::Twice => vec![self.delay, self.delay * 3],
+                Fate::Twice => vec![delay, delay * 3],
             };
             for delay in copies {
                 self.count += 1;

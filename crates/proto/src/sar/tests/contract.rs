@@ -80,7 +80,7 @@ impl Core for Sar {
         prop_assert!(levels.answers <= config.limits.answers as u64, "{levels:?}");
         prop_assert!(levels.remembered <= config.limits.remembered as u64, "{levels:?}");
         let alone = u64::from(config.segment) + 12;
-        let queue = if flow.queue == 0 { u64::MAX } else { u64::from(flow.queue).max(alone) };
+        let queue = u64::from(flow.queue.max(flow.most_queue)).max(alone);
         let is_bounded = config.profile.has_window();
         prop_assert!(!is_bounded || levels.in_flight <= queue, "{levels:?}");
         Ok(())

@@ -11,7 +11,7 @@ const LONG: Duration = Duration::from_secs(40_000);
 #[test]
 fn no_more_is_under_way_than_the_queue_may_have() {
     let mut config = Config::default();
-    config.flow.queue = 4_000;
+    (config.flow.queue, config.flow.most_queue) = (4_000, 4_000);
     let mut net = Net::new(4, config);
     for node in [1, 2, 3, 1, 2, 3] {
         net.send(20_000, &[node], Options::default());
@@ -29,11 +29,11 @@ fn no_more_is_under_way_than_the_queue_may_have() {
 
 #[test]
 fn the_window_grows_with_success_and_shrinks_with_loss() {
-    let most_under_way = |loses: bool| {
+    let most_under_way = |one_in: u32| {
         let mut count = 0;
         let mut net = Net::new(2, Config::default()).with_air(move |from, _, _| {
             count += u32::from(from == 0);
-            if loses && from == 0 && count % 10 == 9 { Fate::Lost } else { Fate::Arrives }
+            if from == 0 && count % one_in == one_in - 1 { Fate::Lost } else { Fate::Arrives }
         });
         net.send(100_000, &[1], Options::default());
         let mut most = 0;
@@ -41,12 +41,55 @@ fn the_window_grows_with_success_and_shrinks_with_loss() {
             net.step(due);
             most = most.max(net.nodes[0].stats().levels.in_flight / 508);
         }
-        assert_eq!(net.delivered.len(), 1);
+        assert_eq!(net.outcomes.len(), 1);
         most
     };
 
-    assert!(most_under_way(false) > 20);
-    assert!(most_under_way(true) < 15);
+    assert!(most_under_way(1_000) > 60);
+    assert!(most_under_way(20) > 20, "a little is lost without a queue, too");
+    assert!(most_under_way(2) < 15);
+}
+
+/// How long messages of so many octets take over a link with this rate in octets a second and this
+/// delay each way, and the most octets that were under way meanwhile.
+fn crossing(rate: f64, delay: Duration, messages: &[usize]) -> (f64, u64) {
+    let mut net = Net::new(2, Config::default()).with_delay(delay).with_rate(rate);
+    messages.iter().for_each(|octets| _ = net.send(*octets, &[1], Options::default()));
+    let mut most = 0;
+    while let Some(due) = net.next()
+        && net.outcomes.len() < messages.len()
+    {
+        net.step(due);
+        most = most.max(net.nodes[0].stats().levels.in_flight);
+    }
+    assert!(net.outcomes.iter().all(|it| it.3 == Outcome::Delivered));
+    assert_eq!(net.nodes[0].stats().sent.again, 0, "nothing is lost");
+    (net.now.since(Time::ZERO).as_secs_f64(), most)
+}
+
+#[test]
+fn a_long_and_fast_path_is_filled() {
+    let delay = Duration::from_millis(300);
+    let (rate, octets) = (1.25e6, 1_000_000);
+
+    let (one, _) = crossing(rate, delay, &[octets]);
+    let many = [496; 2_000];
+    let (small, _) = crossing(rate, delay, &many);
+
+    let ideal = octets as f64 * 536.0 / 496.0 / rate + 0.6;
+    assert!(
+        one < ideal + 10.0 * 0.6,
+        "{one} s of {ideal}: a window that doubles needs 9 round trips"
+    );
+    let ideal = many.len() as f64 * 536.0 / rate + 0.6;
+    assert!(small < ideal + 10.0 * 0.6, "{small} s of {ideal}");
+}
+
+#[test]
+fn a_slow_net_has_no_more_in_its_queue_than_at_first() {
+    let (_, most) = crossing(2_000.0, Duration::from_millis(300), &[100_000, 100_000]);
+
+    assert!(most <= 16_384 * 3 / 4, "{most}");
 }
 
 #[test]

@@ -160,7 +160,7 @@ fn a_late_copy_is_answered_and_not_delivered_again() {
 #[test]
 fn a_receiver_that_was_restarted_begins_anew_and_takes_nothing_twice() {
     let mut net = Net::new(2, Config::default());
-    let id = net.send(5_000, &[1], Options::default());
+    let id = net.send(50_000, &[1], Options::default());
     net.run(SECOND * 3);
     assert!(net.delivered.is_empty());
 
@@ -169,7 +169,7 @@ fn a_receiver_that_was_restarted_begins_anew_and_takes_nothing_twice() {
 
     assert_eq!(net.fates(id), [(1, Outcome::Delivered)]);
     assert_eq!(net.delivered.len(), 1);
-    assert_eq!(net.delivered[0].1.data, *message(5_000).data);
+    assert_eq!(net.delivered[0].1.data, *message(50_000).data);
 
     // What has been delivered is known to a process that was told.
     let known = net.delivered[0].1.identity;
@@ -180,7 +180,7 @@ fn a_receiver_that_was_restarted_begins_anew_and_takes_nothing_twice() {
             net.nodes[1].remember(net.now, known);
         }
         let options = Options { resume: Some(resume), ..Options::default() };
-        let id = net.send(5_000, &[1], options);
+        let id = net.send(50_000, &[1], options);
         net.run(LONG);
         assert_eq!(net.fates(id), [(1, Outcome::Delivered)]);
         assert_eq!(net.delivered.len(), delivered, "told: {is_told}");
