@@ -4,9 +4,10 @@
 //! table: put it in the place of the old one. The numbers are the same in debug and release builds.
 
 use proto::hbh::Profile;
-use proto::routing::aodv;
+use proto::routing::{aodv, ospf};
 
 use super::*;
+use crate::cnr;
 use crate::mobility::waypoint::Waypoint;
 use crate::mobility::{Motion, Position};
 use crate::service::routing::{RoutingConfig, RoutingProtocol};
@@ -15,7 +16,7 @@ use crate::service::routing::{RoutingConfig, RoutingProtocol};
 type Golden = (&'static str, u64, u64);
 
 #[rustfmt::skip]
-const GOLDEN: [Golden; 7] = [
+const GOLDEN: [Golden; 9] = [
     ("datagrams", 0x578a192996efc5b1, 2775),
     ("tcp", 0x68630914c34de262, 255),
     ("tcp, lossy", 0xde8d2a78f32fd303, 294),
@@ -23,6 +24,8 @@ const GOLDEN: [Golden; 7] = [
     ("tcp over hbh of the paper, lossy", 0x43b0b72943d0157a, 3526),
     ("tcp in a coded tunnel, lossy", 0xc9cb5308b87fcd9a, 915),
     ("tcp by AODV between radios that move", 0xa480be62ed474339, 3138),
+    ("tcp by OSPF over needlines", 0x2fcd67e75cb226fc, 3297),
+    ("tcp over relays of a combat net", 0xf3bdd838aca235a5, 438),
 ];
 
 #[test]
@@ -39,7 +42,7 @@ fn the_golden_runs_have_not_changed() {
         let (world, nodes) = tunnels::tunnelled(42, &link(lossy(0.1)));
         transfer((world, nodes.to_vec()))
     };
-    let runs: [(&str, &dyn Fn() -> World); 7] = [
+    let runs: [(&str, &dyn Fn() -> World); 9] = [
         ("datagrams", &|| runs::busy(42)),
         ("tcp", &plain(0.0)),
         ("tcp, lossy", &plain(0.03)),
@@ -47,6 +50,8 @@ fn the_golden_runs_have_not_changed() {
         ("tcp over hbh of the paper, lossy", &under_hbh(Profile::Paper)),
         ("tcp in a coded tunnel, lossy", &tunnelled),
         ("tcp by AODV between radios that move", &|| transfer(wandering(42))),
+        ("tcp by OSPF over needlines", &|| transfer_of(2_000, needlines(42), 600)),
+        ("tcp over relays of a combat net", &|| transfer_of(2_000, combat_net(42), 600)),
     ];
 
     let now: Vec<Golden> = runs
@@ -97,16 +102,57 @@ fn wandering(seed: u64) -> (World, Vec<NodeId>) {
     (world, nodes)
 }
 
+/// Five routers in a ring of needlines of 480 bit/s, which find their ways by OSPF.
+fn needlines(seed: u64) -> (World, Vec<NodeId>) {
+    let mut world = World::new(seed);
+    let nodes: Vec<NodeId> = (0..5).map(|n| world.add_node(&format!("n{n}"))).collect();
+    let mut needline = link(lossy(0.02));
+    for channel in [&mut needline.there, &mut needline.back] {
+        channel.rate = BitRate::from_bits_per_s(480).unwrap();
+        channel.slots = Duration::from_secs(1);
+    }
+    let ring = |n: usize| (n + 1) % 5;
+    let links: Vec<_> =
+        (0..5).map(|n| world.connect(nodes[n], nodes[ring(n)], &needline)).collect();
+    for n in 0..5 {
+        let ports = [world.ends(links[ring(n)])[0], world.ends(links[n])[1]];
+        let config = RoutingConfig::new(RoutingProtocol::Ospf(ospf::Config::default()));
+        world.enable_routing(nodes[ring(n)], &config, &ports);
+    }
+    (world, vec![nodes[0], nodes[2]])
+}
+
+/// Four stations of a combat net in a row, of which each hears only those beside it.
+fn combat_net(seed: u64) -> (World, Vec<NodeId>) {
+    let mut world = World::new(seed);
+    let pairs = [[0, 1], [1, 2], [2, 3]].map(|pair| pair.map(cnr::StationId));
+    let config = cnr::Config {
+        link_type: cnr::LinkType::Decoupled,
+        ..cnr::Config::new(cnr::Preset::Sincgars16k)
+    };
+    let net = world.add_cnr(config, cnr::Hearing::Pairs(pairs.to_vec()));
+    let nodes: Vec<NodeId> = (0..4).map(|n| world.add_node(&format!("n{n}"))).collect();
+    for node in &nodes {
+        world.add_cnr_station(net, *node, Motion::at_rest(Position::new(0.0, 0.0)));
+    }
+    world.auto_routes();
+    (world, nodes)
+}
+
 /// A transfer from the first node to the last, run to its end.
-fn transfer((mut world, nodes): (World, Vec<NodeId>)) -> World {
+fn transfer(network: (World, Vec<NodeId>)) -> World {
+    transfer_of(60_000, network, 60)
+}
+
+fn transfer_of(octets: u64, (mut world, nodes): (World, Vec<NodeId>), seconds: u64) -> World {
     let (first, last) = (nodes[0], *nodes.last().unwrap());
     let to = SocketAddr::new(world.address(last).unwrap(), 9);
-    let config = transfer::SenderConfig::new(to, 60_000);
+    let config = transfer::SenderConfig::new(to, octets);
     world.add_app(first, transfer::Sender::new(config));
     let sink = world.add_app(last, transfer::Sink::new(transfer::SinkConfig::new(9)));
 
-    run_for(&mut world, 60);
+    run_for(&mut world, seconds);
 
-    assert_eq!(world.transfer_sink(sink).unwrap().octets, 60_000);
+    assert_eq!(world.transfer_sink(sink).unwrap().octets, octets);
     world
 }
