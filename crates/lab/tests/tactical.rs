@@ -103,6 +103,16 @@ fn one_passive_open_is_too_few_for_a_mesh() {
 }
 
 #[test]
+fn in_a_star_all_have_a_session_with_the_last() {
+    let star =
+        LINE.replace("[bgp]\n", "[bgp]\npeers = \"star\"\nnodes = [\"a\", \"c\", \"d\", \"b\"]\n");
+    let bgp = run(&star.replace("passive-opens = 2\n", "")).bgp.expect("it");
+
+    // At each end OPEN, its answer, 7 KEEPALIVEs and 3 UPDATEs.
+    assert_eq!((bgp.established, bgp.messages), (2 * 3, 6 * 12), "{bgp:?}");
+}
+
+#[test]
 fn tactical_traffic_is_written_and_reads_back() {
     let mesh = LINE.replace("[bgp]\n", "[bgp]\npeers = \"mesh\"\nkeepalive = 19\nopen = 90\n");
     for text in [LINE, &mesh] {

@@ -24,6 +24,17 @@ fn secs(seconds: u64) -> Time {
 }
 
 fn star(around: usize, link: &LinkConfig, passive_opens: PassiveOpens, tcp: tcp::Config) -> Star {
+    star_saying(around, link, passive_opens, tcp, Duration::from_secs(480))
+}
+
+/// The same with another time between KEEPALIVEs.
+fn star_saying(
+    around: usize,
+    link: &LinkConfig,
+    passive_opens: PassiveOpens,
+    tcp: tcp::Config,
+    keepalive_interval: Duration,
+) -> Star {
     let mut world = World::new(3);
     let nodes: Vec<NodeId> = (0..=around).map(|node| world.add_node(&format!("n{node}"))).collect();
     let others = nodes[1..].iter();
@@ -53,7 +64,7 @@ fn star(around: usize, link: &LinkConfig, passive_opens: PassiveOpens, tcp: tcp:
             peers,
             start: secs(1),
             stop: None,
-            keepalive_interval: Duration::from_secs(480),
+            keepalive_interval,
             update_interval: Duration::from_secs(1_200),
             retry: Duration::from_secs(120),
             sizes: Sizes::default(),
@@ -160,6 +171,24 @@ fn r1_warns_and_r2_counts_from_there() {
     assert_eq!(stats(&again), (1, 0));
     again.world.run_until(lost + Duration::from_millis(140_100));
     assert_eq!(stats(&again), (1, 1));
+}
+
+#[test]
+fn what_waits_for_a_peer_that_is_away_has_a_bound() {
+    let mut link = LinkConfig::default();
+    for channel in [&mut link.there, &mut link.back] {
+        channel.outages = sim::channel::Outages::new(vec![secs(10)..secs(9_000)]).expect("a span");
+    }
+    let tcp = tcp::Config { r2: Limit::Never, ..tcp::Config::default() };
+    let mut star = star_saying(1, &link, PassiveOpens::OnDemand, tcp, Duration::from_millis(10));
+
+    star.world.run_until(secs(300));
+
+    // TCP takes 128 KiB and as much as half of that waits before it; each KEEPALIVE has 20 octets.
+    let speaker = star.speaker(1);
+    let waiting = (speaker.sent().len() - 900) * 20;
+    assert!((180_000..=200_000).contains(&waiting), "{waiting}");
+    assert!(speaker.stats().unsent > 10_000, "{:?}", speaker.stats());
 }
 
 #[test]
