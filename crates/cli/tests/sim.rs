@@ -65,6 +65,16 @@ fn a_company_shares_its_radio_net_and_urgent_calls_come_through() {
 }
 
 #[test]
+fn a_company_is_told_that_its_messages_came() {
+    let report = report("tactical-messages.toml", &[]);
+
+    let messages = &report["messages"];
+    assert!(messages["sent"].as_u64() > Some(200), "{messages}");
+    assert_eq!(messages["told"], messages["sent"], "{messages}");
+    assert_eq!(messages["sar"].as_array().map(Vec::len), Some(16), "{messages}");
+}
+
+#[test]
 fn the_chain_delivers_within_seconds_and_every_node_speaks_hbh() {
     let report = report("chain.toml", &[]);
 

@@ -193,6 +193,8 @@ pub struct NodeCounters {
     pub unwanted: u64,
     /// Connections not made because there were too many, or one with the same ends.
     pub connections_refused: u64,
+    /// Broadcasts for others, as their list said (RFC 1770).
+    pub not_listed: u64,
     /// TCP connections refused because all passive opens of their port were taken.
     pub passive_opens_missing: u64,
 }

@@ -43,7 +43,7 @@ pub use report::{
 pub use routing::RoutingReport;
 pub use settings::Complaint;
 use settings::Source;
-pub use tactical::{Bgp, BgpReport, Messages, MessagesReport, Peers};
+pub use tactical::{Bgp, BgpReport, Messages, MessagesReport, Over, Peers};
 
 /// A scenario file may have this many octets.
 const MAX_OCTETS: u64 = 4 << 20;

@@ -95,6 +95,7 @@ pub(super) fn read(source: &Source, folder: &Path) -> Result<Plan, Complaint> {
     let streams = streams.iter().map(|it| reader.stream(it, &mut ports));
     let streams = streams.collect::<Result<_, _>>()?;
     let bgp = reader.bgp(&root, usual.as_ref(), media)?;
+    let messages = reader.messages(&root, usual.as_ref(), media)?;
     let plan = Plan {
         duration,
         seed: seed(&root)?,
@@ -112,7 +113,7 @@ pub(super) fn read(source: &Source, folder: &Path) -> Result<Plan, Complaint> {
         streams,
         passive_opens: tactical::passive_opens(&root)?,
         bgp,
-        messages: reader.messages(&root)?,
+        messages,
     };
     document.finish()?;
     Ok(plan)

@@ -13,6 +13,7 @@ pub mod icmp;
 pub mod minimal;
 pub mod mss;
 mod prefix;
+pub mod selective;
 #[cfg(test)]
 mod tests;
 pub mod udp;

@@ -270,7 +270,7 @@ impl Node {
         {
             self.apps[index].app.bind(local);
         }
-        if let Some((local, remote, tcp)) = self.apps[index].app.poll_connect(engine.now) {
+        while let Some((local, remote, tcp)) = self.apps[index].app.poll_connect(engine.now) {
             self.connect(engine, index, local, remote, tcp);
         }
         loop {

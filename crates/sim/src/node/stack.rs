@@ -1,9 +1,9 @@
 //! The way of a packet through the IP stack.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use proto::ip::icmp::Error;
-use proto::ip::{FlowKey, Header, decrement_ttl, fragment, protocol};
+use proto::ip::{FlowKey, Header, decrement_ttl, fragment, protocol, selective};
 
 use super::queue::{Queued, Waiting};
 use super::service::{Hook, Origin, Passage};
@@ -29,6 +29,12 @@ impl Node {
             return;
         }
         if is_for_all(header.destination) {
+            let is_own = |address: Ipv4Addr| self.is_local(address.into());
+            if !selective::is_for(&header, engine.packets.get(packet), is_own) {
+                self.counters.not_listed += 1;
+                engine.packets.remove(packet);
+                return;
+            }
             self.input(engine, &header, packet);
         } else {
             self.input_or_forward(engine, &header, packet, Origin::Link(Some(from)));

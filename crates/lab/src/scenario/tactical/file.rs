@@ -4,14 +4,14 @@ use std::fmt::{self, Formatter};
 
 use proto::parameter::{Value, Written};
 use proto::quantity::Span;
-use proto::tcp;
 use proto::time::Time;
+use proto::{sar, tcp};
 use settings::{Complaint, Section};
 use sim::PassiveOpens;
 
 use super::super::names::Reader;
 use super::super::plan::{Media, Plan};
-use super::{BGP, Bgp, MESSAGES, Messages};
+use super::{BGP, Bgp, MESSAGES, Messages, Over};
 
 /// Reads how many passive opens hosts have.
 pub(in super::super) fn passive_opens(root: &Section<'_>) -> Result<PassiveOpens, Complaint> {
@@ -44,11 +44,28 @@ impl Reader<'_> {
     pub(in super::super) fn messages(
         &self,
         root: &Section<'_>,
+        usual: Option<&Section<'_>>,
+        media: Media<'_>,
     ) -> Result<Option<Messages>, Complaint> {
         let Some(section) = root.section("messages")? else { return Ok(None) };
         let mut messages = Messages { nodes: self.hosts(&section)?, ..Messages::default() };
         section.apply(&MESSAGES, &mut messages)?;
         (messages.start, messages.stop) = span(&section)?;
+        match messages.over {
+            Over::Sar => {
+                if let Some(sar) = section.section("sar")? {
+                    sar.apply(&sar::PARAMETERS, &mut messages.sar)?;
+                }
+            }
+            Over::Tcp => {
+                messages.tcp = usual_tcp(media, &messages.nodes);
+                let options = section.section("options")?;
+                for options in [usual, options.as_ref()].into_iter().flatten() {
+                    options.apply(&tcp::PARAMETERS, &mut messages.tcp)?;
+                }
+            }
+            Over::Udp => {}
+        }
         Ok(Some(messages))
     }
 
@@ -121,6 +138,22 @@ pub(in super::super) fn write(
         times(f, messages.start, messages.stop)?;
         for (name, value) in MESSAGES.differences(&Messages::default(), messages) {
             writeln!(f, "{name} = {value}")?;
+        }
+        match messages.over {
+            Over::Sar => {
+                for (name, value) in
+                    sar::PARAMETERS.differences(&sar::Config::default(), &messages.sar)
+                {
+                    writeln!(f, "sar.{name} = {value}")?;
+                }
+            }
+            Over::Tcp => {
+                let usual = usual_tcp((&plan.links, &plan.radios, &plan.nets), &messages.nodes);
+                for (name, value) in tcp::PARAMETERS.differences(&usual, &messages.tcp) {
+                    writeln!(f, "options.{name} = {value}")?;
+                }
+            }
+            Over::Udp => {}
         }
     }
     Ok(())

@@ -6,6 +6,7 @@
 //! ```
 
 mod file;
+mod messages;
 mod report;
 mod run;
 
@@ -18,6 +19,7 @@ use sim::AppId;
 use sim::app::bgp::wire::Sizes;
 
 pub(super) use file::{passive_opens, write, write_passive_opens};
+pub use messages::{MESSAGES, Messages, Over};
 pub use report::{BgpReport, MessagesReport};
 
 /// BGP sessions between nodes, which last for the whole run.
@@ -53,23 +55,6 @@ pub enum Peers {
     Mesh,
     /// Each with the last one.
     Star,
-}
-
-/// Messages from any node to any other, at random times.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Messages {
-    /// The nodes.
-    pub nodes: Vec<usize>,
-    /// When they begin.
-    pub start: Time,
-    /// When they stop.
-    pub stop: Option<Time>,
-    /// The mean time between two messages of all nodes together, exponentially distributed.
-    pub interval: Duration,
-    /// Octets of each.
-    pub payload: usize,
-    /// The UDP port that they go to.
-    pub port: u16,
 }
 
 const PEERS: [(&str, Peers); 3] =
@@ -135,35 +120,6 @@ pub static BGP: Table<Bgp> = Table {
     rules: &[],
 };
 
-/// What may be said of messages.
-pub static MESSAGES: Table<Messages> = Table {
-    name: "messages",
-    parameters: &[
-        Parameter::new(
-            "interval",
-            INTERVAL,
-            "The mean time between two messages of all nodes together, exponentially distributed.",
-            |it| it.interval.into(),
-            |it, to| it.interval = to.period(),
-        ),
-        Parameter::new(
-            "payload",
-            Kind::Count { least: 16, most: 65_000, unit: "octets" },
-            "What each carries.",
-            |it| it.payload.into(),
-            |it, to| it.payload = to.count(),
-        ),
-        Parameter::new(
-            "port",
-            Kind::Count { least: 1, most: 65_535, unit: "" },
-            "The UDP port that they go to.",
-            |it| it.port.into(),
-            |it, to| it.port = to.count(),
-        ),
-    ],
-    rules: &[],
-};
-
 impl Default for Bgp {
     /// The sessions of an area of a brigade, as Liu measured them.
     fn default() -> Self {
@@ -177,20 +133,6 @@ impl Default for Bgp {
             retry: Duration::from_secs(120),
             sizes: Sizes::default(),
             tcp: tcp::Config::default(),
-        }
-    }
-}
-
-impl Default for Messages {
-    /// 240 an hour with 496 octets each.
-    fn default() -> Self {
-        Self {
-            nodes: Vec::new(),
-            start: Time::ZERO,
-            stop: None,
-            interval: Duration::from_secs(15),
-            payload: 496,
-            port: 1_581,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What became of the traffic, for programs (JSON) and people (text).
 
+use proto::sar;
 use serde::Serialize;
 
 /// What became of the BGP sessions of a run. A message that is under way at its end did not come.
@@ -38,16 +39,37 @@ pub struct BgpReport {
 pub struct MessagesReport {
     /// Messages sent.
     pub sent: u64,
+    /// The same, counted once for each destination.
+    pub expected: u64,
     /// Of these, how many came.
     pub received: u64,
-    /// How many of all came; null if there were none.
+    /// The share of all that came; null if there were none.
     pub completion: Option<f64>,
     /// Mean seconds under way.
     pub delay_s: Option<f64>,
+    /// Seconds within which nine of ten of all came; null if fewer did.
+    pub delay_90_s: Option<f64>,
     /// The longest.
     pub longest_delay_s: Option<f64>,
+    /// Of how many their senders were told that they came.
+    pub told: u64,
+    /// The share of all; null if there were none.
+    pub told_share: Option<f64>,
+    /// Mean seconds until they were told.
+    pub told_after_s: Option<f64>,
+    /// How many were given up or not taken.
+    pub failed: u64,
+    /// TCP connections that were established.
+    pub set_up: u64,
+    /// Mean seconds that this took.
+    pub set_up_s: Option<f64>,
+    /// Messages that came more than once.
+    pub again: u64,
     /// Of the messages, those that a router said it knows no way for.
     pub errors: u64,
+    /// What S/R counted in each node, as in the file.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sar: Vec<sar::Stats>,
 }
 
 /// Seconds that may be missing.
@@ -86,8 +108,8 @@ impl BgpReport {
 }
 
 impl MessagesReport {
-    pub(in super::super) const HEAD: [&'static str; 5] =
-        ["sent", "came", "delay", "longest", "no way"];
+    pub(in super::super) const HEAD: [&'static str; 9] =
+        ["sent", "came", "delay", "longest", "told", "after", "failed", "set-up", "no way"];
 
     pub(in super::super) fn row(&self) -> Vec<String> {
         vec![
@@ -95,6 +117,10 @@ impl MessagesReport {
             percent(self.completion),
             seconds(self.delay_s),
             seconds(self.longest_delay_s),
+            percent(self.told_share),
+            seconds(self.told_after_s),
+            self.failed.to_string(),
+            seconds(self.set_up_s),
             self.errors.to_string(),
         ]
     }

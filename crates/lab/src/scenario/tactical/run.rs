@@ -2,15 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 
 use proto::ip::protocol;
-use sim::Summary;
+use proto::sar::Sar;
 use sim::app::bgp::{self, Ends, Record};
 use sim::app::messages;
+use sim::{Prefix, Summary};
 
 use super::super::network::Built;
 use super::{Apps, BgpReport, MessagesReport};
 
+/// All on a link (RFC 1112).
+const GROUP: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
 /// Flows that are counted each: connections that are opened again and again are others.
 const MOST_FLOWS: usize = 100_000;
 
@@ -49,18 +53,48 @@ impl Built<'_> {
                 let config = messages::Config {
                     local: self.address(*node)?,
                     others: others.map(|it| self.address(*it)).collect::<Result<_, _>>()?,
+                    destinations: planned.destinations,
+                    group: planned.group.then_some(GROUP),
                     port: planned.port,
                     payload: planned.payload,
+                    precedence: planned.precedence,
+                    lifetime: planned.lifetime,
+                    carrier: planned.carrier(),
                     interval: planned.interval * count,
                     start: planned.start + self.before,
                     stop: planned.stop.map(|stop| stop + self.before),
                 };
+                if planned.group {
+                    self.reach_all(*node);
+                }
                 let rng = self.world.stream(&format!("messages {}", plan.nodes[*node].name));
                 let messenger = messages::Messenger::new(config, rng);
                 apps.messengers.push(self.world.add_app(self.nodes[*node], messenger));
             }
         }
         Ok(apps)
+    }
+
+    /// Has a node send what is for all to its first net, radio or link.
+    fn reach_all(&mut self, node: usize) {
+        let plan = self.plan();
+        let nets = plan.nets.iter().zip(&self.nets).filter_map(|(net, id)| {
+            let place = net.stations.iter().position(|it| *it == node)?;
+            self.world.cnr_ports(*id).get(place).copied()
+        });
+        let radios = plan.radios.iter().zip(&self.radios).filter_map(|(radio, id)| {
+            let place = radio.stations.iter().position(|it| it.node == node)?;
+            self.world.radio_ports(*id).get(place).copied()
+        });
+        let links = plan.links.iter().zip(&self.links).filter_map(|(link, id)| {
+            let place = link.ends.iter().position(|end| *end == node)?;
+            Some(self.world.ends(*id)[place])
+        });
+        let first = nets.chain(radios).chain(links).next();
+        let all = Prefix::new(GROUP.into(), 32).ok();
+        if let (Some(port), Some(all)) = (first, all) {
+            self.world.add_route(port, all, None, 0);
+        }
     }
 
     /// The IPv4 address that others know a node by.
@@ -116,23 +150,72 @@ impl Built<'_> {
     #[must_use]
     pub fn messages(&self) -> Option<MessagesReport> {
         self.plan().messages.as_ref()?;
-        let apps = self.apps.messengers.iter();
-        let all: Vec<messages::Stats> = apps
-            .filter_map(|app| self.world.app(*app).map(|it: &messages::Messenger| *it.stats()))
-            .collect();
-        let sum = |of: fn(&messages::Stats) -> u64| all.iter().map(of).sum::<u64>();
-        let (sent, received): (u64, u64) = (sum(|it| it.sent), sum(|it| it.received));
-        let seconds: f64 = all.iter().map(|it| it.delay.mean() * it.delay.count() as f64).sum();
-        let longest = all.iter().map(|it| it.delay.max().as_secs_f64()).fold(0.0, f64::max);
-        let has_any = |value: f64| (received > 0).then_some(value);
+        let all: Vec<&messages::Messenger> = self.messengers().collect();
+        let sum =
+            |of: fn(&messages::Stats) -> u64| all.iter().map(|it| of(it.stats())).sum::<u64>();
+        let mean = |of: fn(&messages::Stats) -> &Summary| {
+            Summaries::of(all.iter().map(|it| of(it.stats())))
+        };
+        let delay = mean(|it| &it.delay);
+        let (expected, received, told) =
+            (sum(|it| it.expected), sum(|it| it.received), sum(|it| it.told));
         Some(MessagesReport {
-            sent,
+            sent: sum(|it| it.sent),
+            expected,
             received,
-            completion: share(received, sent),
-            delay_s: has_any(seconds / received as f64),
-            longest_delay_s: has_any(longest),
+            completion: share(received, expected),
+            delay_s: delay.mean(),
+            delay_90_s: nine_of_ten(&all, expected),
+            longest_delay_s: delay.longest(),
+            told,
+            told_share: share(told, expected),
+            told_after_s: mean(|it| &it.told_after).mean(),
+            failed: sum(|it| it.failed) + sum(|it| it.refused),
+            set_up: mean(|it| &it.set_up).count,
+            set_up_s: mean(|it| &it.set_up).mean(),
+            again: sum(|it| it.again),
             errors: sum(|it| it.errors),
+            sar: all.iter().filter_map(|it| it.sar()).map(Sar::stats).collect(),
         })
+    }
+
+    /// What sends and takes the messages.
+    pub fn messengers(&self) -> impl Iterator<Item = &messages::Messenger> {
+        self.apps.messengers.iter().filter_map(|app| self.world.app(*app))
+    }
+}
+
+/// The time within which nine of ten of so many messages came.
+fn nine_of_ten(all: &[&messages::Messenger], expected: u64) -> Option<f64> {
+    let mut delays: Vec<Duration> = all.iter().flat_map(|it| it.delays()).copied().collect();
+    delays.sort_unstable();
+    let place = usize::try_from((expected * 9).div_ceil(10)).ok()?.checked_sub(1)?;
+    delays.get(place).map(Duration::as_secs_f64)
+}
+
+/// Several summaries together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Summaries {
+    count: u64,
+    seconds: f64,
+    longest: f64,
+}
+
+impl Summaries {
+    fn of<'a>(all: impl Iterator<Item = &'a Summary>) -> Self {
+        all.fold(Self::default(), |sum, it| Self {
+            count: sum.count + it.count(),
+            seconds: sum.seconds + it.mean() * it.count() as f64,
+            longest: sum.longest.max(it.max().as_secs_f64()),
+        })
+    }
+
+    fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.seconds / self.count as f64)
+    }
+
+    fn longest(&self) -> Option<f64> {
+        (self.count > 0).then_some(self.longest)
     }
 }
 

@@ -1,0 +1,104 @@
+//! What became of messages.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use proto::time::Time;
+
+use super::super::stamp::Stamp;
+use crate::summary::Summary;
+
+/// What a messenger did and got.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Stats {
+    /// Messages made.
+    pub sent: u64,
+    /// The same, counted once for each destination.
+    pub expected: u64,
+    /// Destinations of which the carrier said that they have theirs.
+    pub told: u64,
+    /// How long that took.
+    pub told_after: Summary,
+    /// Destinations that the carrier gave up.
+    pub failed: u64,
+    /// Messages that the carrier did not take.
+    pub refused: u64,
+    /// ICMP errors about them: there was no way.
+    pub errors: u64,
+    /// How long connections took to be established, of those that were.
+    pub set_up: Summary,
+    /// Messages received of others.
+    pub received: u64,
+    /// How long these were under way.
+    pub delay: Summary,
+    /// Messages that were received before.
+    pub again: u64,
+    /// Received and too short to tell when they were sent.
+    pub malformed: u64,
+}
+
+/// Counts.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    stats: Stats,
+    delays: Vec<Duration>,
+    /// What was received, by its sender and number.
+    known: BTreeSet<(IpAddr, u64)>,
+}
+
+impl Tally {
+    pub(super) fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    pub(super) fn delays(&self) -> &[Duration] {
+        &self.delays
+    }
+
+    /// A message is made for so many destinations.
+    pub(super) fn submit(&mut self, destinations: usize) {
+        self.stats.sent += 1;
+        self.stats.expected += destinations as u64;
+    }
+
+    pub(super) fn refuse(&mut self) {
+        self.stats.refused += 1;
+    }
+
+    pub(super) fn count_error(&mut self) {
+        self.stats.errors += 1;
+    }
+
+    /// A message arrived.
+    pub(super) fn receive(&mut self, now: Time, from: IpAddr, octets: &[u8]) {
+        let Some(stamp) = Stamp::parse(octets) else {
+            self.stats.malformed += 1;
+            return;
+        };
+        if !self.known.insert((from, stamp.number)) {
+            self.stats.again += 1;
+            return;
+        }
+        let delay = now.since(stamp.sent);
+        self.stats.received += 1;
+        self.stats.delay.add(delay);
+        self.delays.push(delay);
+    }
+
+    /// The carrier says that a destination has a message that was made at `made`.
+    pub(super) fn tell(&mut self, now: Time, made: Time) {
+        self.stats.told += 1;
+        self.stats.told_after.add(now.since(made));
+    }
+
+    /// The carrier gives up on so many destinations.
+    pub(super) fn fail(&mut self, destinations: usize) {
+        self.stats.failed += destinations as u64;
+    }
+
+    /// A connection was established that was asked for at `asked`.
+    pub(super) fn set_up(&mut self, now: Time, asked: Time) {
+        self.stats.set_up.add(now.since(asked));
+    }
+}
