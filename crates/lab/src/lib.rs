@@ -11,6 +11,7 @@ pub mod hbh;
 pub mod hf;
 pub mod manet;
 pub mod nc;
+pub mod net;
 pub mod output;
 pub mod progress;
 pub mod replay;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context as _;
-use lab::figure::timeline::{Span, Station, Timeline, timeline_to_svg};
+use lab::figure::timeline::{HF, Span, Station, Timeline, timeline_to_svg};
 use proto::s5066::node::Record;
 
 use super::options::Plan;
@@ -47,6 +47,7 @@ impl<'a> Picture<'a> {
                 "{} and {} with {}, channel {}",
                 plan.ends[0].address, plan.ends[1].address, plan.waveform, plan.channel
             ),
+            legend: &HF,
             stations: stations
                 .map(|(name, spans)| Station { name: name.to_owned(), spans })
                 .collect(),

@@ -15,7 +15,8 @@ const ROUNDS: usize = 300;
 
 /// A place for every node: its own if it has one. Those that move do so in `field`, the places where
 /// they turn.
-pub(super) fn layout(
+#[must_use]
+pub fn layout(
     places: &[Option<Position>],
     wires: &[[usize; 2]],
     field: &[Position],

@@ -23,6 +23,7 @@ mod ways;
 pub use encode::encode;
 pub use frames::{Frame, Frames, Kind};
 pub use html::{USUAL_OCTETS, to_html};
+pub use layout::layout;
 pub use looping::to_looping_svg;
 pub use recorder::{Cast, Limits, Recorder};
 pub use recording::{Flow, Node, Radio, Recording, RouteChange, Wire};

@@ -24,6 +24,8 @@ pub struct Timeline {
     pub title: String,
     /// More, in one line.
     pub subtitle: String,
+    /// What kinds there are, and what they are called.
+    pub legend: &'static [(Kind, &'static str)],
     /// The stations, from top to bottom.
     pub stations: Vec<Station>,
     /// What else a reader must know, below.
@@ -59,25 +61,26 @@ pub enum Kind {
     Repeat,
     /// Acknowledgements.
     Ack,
-    /// Links, management, resets.
+    /// Links, management, resets, topology.
     Control,
     /// Preamble, end of message, and what fills blocks.
     Carrier,
+    /// What another transmission destroyed.
+    Collision,
+    /// What reached none of those that it was for, and no other transmission is to blame.
+    Lost,
 }
 
+/// What stations of STANAG 5066 transmit.
+pub const HF: [(Kind, &str); 5] = [
+    (Kind::Data, "data"),
+    (Kind::Repeat, "data again"),
+    (Kind::Ack, "acknowledgement"),
+    (Kind::Control, "link control"),
+    (Kind::Carrier, "preamble, filling"),
+];
+
 impl Kind {
-    const ALL: [Self; 5] = [Self::Data, Self::Repeat, Self::Ack, Self::Control, Self::Carrier];
-
-    fn title(self) -> &'static str {
-        match self {
-            Self::Data => "data",
-            Self::Repeat => "data again",
-            Self::Ack => "acknowledgement",
-            Self::Control => "link control",
-            Self::Carrier => "preamble, filling",
-        }
-    }
-
     fn colour(self) -> &'static str {
         match self {
             Self::Data => "#0072b2",
@@ -85,14 +88,17 @@ impl Kind {
             Self::Ack => "#009e73",
             Self::Control => "#cc79a7",
             Self::Carrier => "#b4bcc6",
+            Self::Collision => "#1c2430",
+            Self::Lost => "#e69f00",
         }
     }
 
     /// What sets it apart without colour: the share of the strip that it fills from the bottom.
     fn height(self) -> f64 {
         match self {
-            Self::Data => 1.0,
+            Self::Collision | Self::Data => 1.0,
             Self::Repeat => 0.8,
+            Self::Lost => 0.7,
             Self::Ack => 0.55,
             Self::Control => 0.4,
             Self::Carrier => 0.22,
@@ -192,7 +198,7 @@ fn heading(svg: &mut String, timeline: &Timeline) -> f64 {
     }
     baseline += 26.0;
     let mut left = theme::MARGIN;
-    for kind in Kind::ALL {
+    for (kind, title) in timeline.legend {
         let height = 14.0 * kind.height();
         let _ = writeln!(
             svg,
@@ -200,9 +206,9 @@ fn heading(svg: &mut String, timeline: &Timeline) -> f64 {
             baseline + 2.0 - height,
             kind.colour(),
             left + 22.0,
-            kind.title(),
+            escape(title),
         );
-        left += 22.0 + width(kind.title(), theme::TEXT_SIZE) + 22.0;
+        left += 22.0 + width(title, theme::TEXT_SIZE) + 22.0;
     }
     baseline
 }
@@ -308,6 +314,7 @@ mod tests {
             name: "timeline".into(),
             title: "An exchange".into(),
             subtitle: "9600 bit/s & more".into(),
+            legend: &HF,
             stations: vec![station("A", 0, Kind::Data), station("B", 1, Kind::Ack)],
             note: "Between transmissions nobody sends: turnaround.".into(),
         }

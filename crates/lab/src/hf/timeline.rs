@@ -7,7 +7,7 @@ use proto::s5066::node::{FrameKind, Record};
 use proto::time::Time;
 use sim::capture::{Capture, Direction, LinkType};
 
-use crate::figure::timeline::{Kind, Span, Station, Timeline};
+use crate::figure::timeline::{HF, Kind, Span, Station, Timeline};
 use crate::finding::Exchange;
 
 /// A timeline of all transmissions, made from the records of each station.
@@ -17,6 +17,7 @@ pub fn timeline(title: &str, stations: &[(String, Vec<Record>)]) -> Timeline {
         name: "timeline".to_owned(),
         title: title.to_owned(),
         subtitle: String::new(),
+        legend: &HF,
         stations: stations.iter().map(|(name, records)| station(name, records)).collect(),
         note:
             "Where no station transmits, they turn around: the last block is decoded, the answer \

@@ -196,30 +196,38 @@ impl Net {
     }
 }
 
+impl NetStationReport {
+    /// What the station of this node counted.
+    #[must_use]
+    pub fn new(node: &str, stats: &cnr::Stats) -> Self {
+        Self {
+            node: node.to_owned(),
+            transmissions: stats.transmissions,
+            frames: stats.frames,
+            repeats: stats.repeats,
+            acks: stats.acks,
+            updates: stats.updates,
+            received: stats.received,
+            relayed: stats.relayed,
+            collisions: stats.collisions + stats.missed,
+            lost: stats.residual_losses,
+            given_up: stats.given_up,
+            dropped: stats.dropped,
+            no_way: stats.no_way + stats.too_long,
+            keyed_s: stats.keyed.as_secs_f64(),
+        }
+    }
+}
+
 impl NetReport {
     /// What the net with this number saw, whose stations serve the nodes of these names.
     pub(super) fn new(world: &World, id: CnrId, planned: &Net, names: &[String]) -> Self {
         let (medium, now) = (world.cnr_medium(id), world.now());
         let name = planned.name.clone().unwrap_or_else(|| format!("net {}", id.index()));
-        let stations = names.iter().enumerate().map(|(place, node)| {
-            let stats = medium.stats(now, StationId(place));
-            NetStationReport {
-                node: node.clone(),
-                transmissions: stats.transmissions,
-                frames: stats.frames,
-                repeats: stats.repeats,
-                acks: stats.acks,
-                updates: stats.updates,
-                received: stats.received,
-                relayed: stats.relayed,
-                collisions: stats.collisions + stats.missed,
-                lost: stats.residual_losses,
-                given_up: stats.given_up,
-                dropped: stats.dropped,
-                no_way: stats.no_way + stats.too_long,
-                keyed_s: stats.keyed.as_secs_f64(),
-            }
-        });
+        let stations = names
+            .iter()
+            .enumerate()
+            .map(|(place, node)| NetStationReport::new(node, &medium.stats(now, StationId(place))));
         let lived = now.as_secs_f64() * names.len() as f64;
         let busy = medium.total(now).busy.as_secs_f64() / lived.max(f64::MIN_POSITIVE);
         Self { name, busy, stations: stations.collect() }

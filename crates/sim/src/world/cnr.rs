@@ -19,7 +19,7 @@ impl World {
     pub fn add_cnr(&mut self, config: cnr::Config, hearing: Hearing) -> CnrId {
         let index = self.nets.len();
         assert!(index < MOST_NETS, "a world has at most {MOST_NETS} combat nets");
-        let seed = self.stream(&format!("cnr {index}")).bits();
+        let seed = cnr::seed_of(self.seed, index);
         let medium = self.add_medium(Net::new(cnr::Medium::new(config, hearing, seed)));
         self.nets.push((medium, Vec::new()));
         CnrId(super::small(index))

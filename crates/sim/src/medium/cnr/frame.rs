@@ -1,5 +1,6 @@
 //! What stations are given, what they put on the air, and what the driver learns.
 
+use proto::ip::Header;
 use proto::time::Time;
 
 use super::config::StationId;
@@ -109,6 +110,13 @@ impl Precedence {
         }
     }
 
+    /// That of an IP packet; what is none is routine.
+    #[must_use]
+    pub fn of_packet(packet: &[u8]) -> Self {
+        let class = Header::parse(packet).map_or(0, |header| header.traffic_class);
+        Self::of_traffic_class(class)
+    }
+
     /// Its place in lists: 0 for urgent.
     #[must_use]
     pub fn index(self) -> usize {
@@ -181,6 +189,10 @@ pub struct Transmission {
     pub octets: u32,
     /// How many of those who hear the sender could read it, and how many could not.
     pub heard: [u32; 2],
+    /// Of those who could not, for whom another transmission destroyed it.
+    pub collided: u32,
+    /// Whether it was on the air before, because no acknowledgement came.
+    pub is_repeat: bool,
     /// Whether one that it was for got it.
     pub is_received: bool,
 }

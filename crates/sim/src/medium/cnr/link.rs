@@ -317,6 +317,8 @@ fn transmission(
             (TransmissionKind::Data, to, queued.frame.token, queued.frame.octets)
         }
     };
+    let collided = on_air.heard.iter().filter(|heard| heard.fate == Fate::Collided).count();
+    let collided = u32::try_from(collided).expect("a net has fewer stations");
     Transmission {
         start: Time::from_nanos(on_air.start),
         end: Time::from_nanos(now),
@@ -326,6 +328,8 @@ fn transmission(
         token,
         octets,
         heard,
+        collided,
+        is_repeat: matches!(item, Item::Frame(queued) if queued.tries > 1),
         is_received,
     }
 }

@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use proto::ip::Header;
 use proto::time::Time;
 
 use super::config::{LinkType, StationId};
@@ -170,8 +169,7 @@ impl Medium for Net {
             LinkAddress::Port(port) => self.station(port).map(Targets::one),
         };
         let octets = delivery.octets(packet);
-        let class = Header::parse(octets).map_or(0, |header| header.traffic_class);
-        let precedence = Precedence::of_traffic_class(class);
+        let precedence = Precedence::of_packet(octets);
         let octets = u32::try_from(octets.len()).expect("a packet is shorter");
         let is_taken = self.station(from).zip(to).is_some_and(|(station, to)| {
             let frame = Frame { token: packet.token(), octets, to, precedence };

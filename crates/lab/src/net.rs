@@ -1,0 +1,133 @@
+//! Pictures of combat nets: who transmitted when, and what became of it.
+
+use proto::time::Time;
+use sim::cnr::{Transmission, TransmissionKind};
+
+use crate::figure::timeline::{Kind, Span, Station, Timeline};
+
+/// What stations of a net transmit.
+const LEGEND: [(Kind, &str); 6] = [
+    (Kind::Data, "packets"),
+    (Kind::Repeat, "packets again"),
+    (Kind::Ack, "acknowledgement"),
+    (Kind::Control, "topology update"),
+    (Kind::Collision, "collision"),
+    (Kind::Lost, "lost to noise"),
+];
+
+/// Transmissions of a station at most; what comes later is not drawn.
+const MOST: usize = 100_000;
+
+/// The transmissions of a net, station by station.
+#[derive(Clone, Debug)]
+pub struct Strips {
+    stations: Vec<Station>,
+}
+
+impl Strips {
+    /// Of stations with these names, which have not transmitted yet.
+    #[must_use]
+    pub fn new(names: impl IntoIterator<Item = String>) -> Self {
+        let station = |name| Station { name, spans: Vec::new() };
+        Self { stations: names.into_iter().map(station).collect() }
+    }
+
+    /// Adds a frame that was on the air. Frames that share a transmission are one span, of the kind of the
+    /// first.
+    pub fn add(&mut self, frame: &Transmission) {
+        let spans = &mut self.stations[frame.from.0].spans;
+        let [start, end] = [frame.start, frame.end].map(Time::as_secs_f64);
+        let is_shared = spans.last().is_some_and(|last| last.start >= start);
+        if !is_shared && spans.len() < MOST {
+            spans.push(Span { start, end, kind: kind_of(frame) });
+        }
+    }
+
+    /// The picture.
+    #[must_use]
+    pub fn timeline(self, subtitle: String) -> Timeline {
+        Timeline {
+            name: "net".to_owned(),
+            title: "Who transmitted when".to_owned(),
+            subtitle,
+            legend: &LEGEND,
+            stations: self.stations,
+            note: "A transmission begins with key-up, phasing and its header, and others notice it only then. Black ones \
+                   were destroyed by another at some of those who hear their sender. Where nobody transmits, all \
+                   wait for their slot, or have nothing to send."
+                .to_owned(),
+        }
+    }
+}
+
+/// What became of a frame comes first, then what it was.
+fn kind_of(frame: &Transmission) -> Kind {
+    if frame.collided > 0 {
+        return Kind::Collision;
+    }
+    match frame.kind {
+        TransmissionKind::Ack => Kind::Ack,
+        TransmissionKind::Update => Kind::Control,
+        TransmissionKind::Data if !frame.is_received => Kind::Lost,
+        TransmissionKind::Data if frame.is_repeat => Kind::Repeat,
+        TransmissionKind::Data => Kind::Data,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sim::cnr::StationId;
+
+    use super::*;
+
+    #[test]
+    fn every_transmission_is_one_span_of_what_became_of_it() {
+        let mut strips = Strips::new(["a", "b"].map(str::to_owned));
+        let clean = Transmission {
+            start: at(0),
+            end: at(1),
+            kind: TransmissionKind::Data,
+            from: StationId(0),
+            to: Some(StationId(1)),
+            token: 7,
+            octets: 100,
+            heard: [1, 0],
+            collided: 0,
+            is_repeat: false,
+            is_received: true,
+        };
+        let later = |start| Transmission { start: at(start), end: at(start + 1), ..clean };
+        for frame in [
+            clean,
+            // It shares the transmission.
+            Transmission { is_received: false, ..clean },
+            Transmission { collided: 1, is_received: false, ..later(2) },
+            Transmission { is_received: false, ..later(4) },
+            Transmission { is_repeat: true, ..later(6) },
+            Transmission { kind: TransmissionKind::Ack, from: StationId(1), ..later(8) },
+            Transmission { kind: TransmissionKind::Update, ..later(10) },
+        ] {
+            strips.add(&frame);
+        }
+
+        let timeline = strips.timeline(String::new());
+
+        let kinds = |station: usize| {
+            let spans = timeline.stations[station].spans.iter();
+            spans.map(|it| (it.start, it.kind)).collect::<Vec<_>>()
+        };
+        let first = [
+            (0.0, Kind::Data),
+            (2.0, Kind::Collision),
+            (4.0, Kind::Lost),
+            (6.0, Kind::Repeat),
+            (10.0, Kind::Control),
+        ];
+        assert_eq!(kinds(0), first);
+        assert_eq!(kinds(1), [(8.0, Kind::Ack)]);
+    }
+
+    fn at(seconds: u64) -> Time {
+        Time::from_nanos(seconds * 1_000_000_000)
+    }
+}
