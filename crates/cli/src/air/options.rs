@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use ::lab::scenario::{Plan, Radio};
+use ::lab::scenario::Plan;
 use emulator::End;
 use proto::quantity::Span;
 
@@ -12,7 +12,7 @@ use crate::failure::misuse;
 
 /// Give Ethernet interfaces radios on the simulated channel of a scenario, in real time.
 ///
-/// The stations of the scenario's radio move, fall silent and share the channel as in `trackway sim run`,
+/// The stations of the scenario's radio or combat net move, fall silent and share the channel as in `trackway sim run`,
 /// from the moment when all interfaces are joined; links, routes and flows of the scenario do not count.
 /// What an interface sends goes on the air as its station, and comes out where it is heard. Nothing about the
 /// interfaces changes for good. Stations without an interface keep silent.
@@ -21,16 +21,17 @@ use crate::failure::misuse;
   trackway air examples/manet-chain5.toml --join n0=veth0 --join n1=radio:veth1
   trackway air examples/manet-chain5.toml --join '*=air:*'   # in the namespace air, interfaces n0, n1 ...
   trackway air examples/manet-chain5.toml --join '*=*:wlan0' # in namespaces n0, n1 ..., each its wlan0
-  trackway air examples/manet-chain5.toml --join '*=*' --animate run.html    # a picture of it at the end")]
+  trackway air examples/manet-chain5.toml --join '*=*' --animate run.html    # a picture of it at the end
+  trackway air examples/tactical-squad.toml --join '*=*:cnr0' --timeline net.svg    # a combat net")]
 pub(crate) struct Args {
-    /// The scenario, a TOML file with a radio; docs/scenario.md says what may stand in it.
+    /// The scenario, a TOML file with a radio or a net; docs/scenario.md says what may stand in it.
     pub(super) scenario: PathBuf,
 
     /// A node of the scenario and its interface, in this network namespace or in a named one; * is every
     /// node, and stands for its name in the interface. Repeat it for others.
     #[arg(long, value_name = "NODE=[NETNS:]INTERFACE", required = true)]
     join: Vec<Join>,
-    /// Which radio of the scenario, if it has several: its name.
+    /// Which radio or net of the scenario, if it has several: its name.
     #[arg(long, value_name = "NAME")]
     radio: Option<String>,
     /// What back-offs and random motion derive from [default: the scenario's].
@@ -41,9 +42,31 @@ pub(crate) struct Args {
     pub(super) duration: Option<Span>,
     #[command(flatten)]
     pub(super) animate: Animate,
+    #[command(flatten)]
+    pub(super) net: NetFiles,
     /// Print the statistics at the end as one JSON object.
     #[arg(long)]
     pub(super) json: bool,
+}
+
+/// What is written of a combat net.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct NetFiles {
+    /// Write the packets on a net to net-N.pcapng in this folder, as `trackway sim run` does.
+    #[arg(long, value_name = "DIR")]
+    pub(super) pcap: Option<PathBuf>,
+    /// Draw who transmitted what and when on a net, at the end.
+    #[arg(long, value_name = "FILE.svg")]
+    pub(super) timeline: Option<PathBuf>,
+    /// Write what was on the air of a net, a JSON object in each line, as it happens.
+    #[arg(long, value_name = "FILE.jsonl")]
+    pub(super) record: Option<PathBuf>,
+}
+
+impl NetFiles {
+    fn are_wanted(&self) -> bool {
+        self.pcap.is_some() || self.timeline.is_some() || self.record.is_some()
+    }
 }
 
 /// One `--join`.
@@ -57,17 +80,25 @@ struct Join {
 /// A station that has an interface.
 #[derive(Clone, Debug)]
 pub(super) struct Joined {
-    /// Its place in the scenario's radio.
+    /// Its place in the scenario's radio or net.
     pub(super) station: usize,
     pub(super) node: String,
     pub(super) end: End,
 }
 
-/// The stations of a radio.
+/// A channel of a scenario, by its place there.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Channel {
+    /// A combat net.
+    Net(usize),
+    /// A radio channel.
+    Radio(usize),
+}
+
+/// The stations of a channel.
 #[derive(Debug)]
 pub(super) struct Stations {
-    /// The radio's place in the scenario.
-    pub(super) radio: usize,
+    pub(super) channel: Channel,
     pub(super) joined: Vec<Joined>,
     /// Nodes whose stations have no interface.
     pub(super) silent: Vec<String>,
@@ -76,16 +107,20 @@ pub(super) struct Stations {
 const ALL: &str = "*";
 
 impl Args {
-    /// Which radio, and who has which interface.
+    /// Which channel, and who has which interface.
     pub(super) fn stations(&self, plan: &Plan) -> anyhow::Result<Stations> {
-        let radio = self.radio(plan)?;
+        let channel = self.channel(plan)?;
         let (mut joined, mut silent) = (Vec::new(), Vec::new());
-        let names = plan.radios[radio].stations.iter().map(|it| plan.nodes[it.node].name.as_str());
+        let nodes: Vec<usize> = match channel {
+            Channel::Net(net) => plan.nets[net].stations.clone(),
+            Channel::Radio(radio) => plan.radios[radio].stations.iter().map(|it| it.node).collect(),
+        };
+        let names = nodes.iter().map(|node| plan.nodes[*node].name.as_str());
         let names: Vec<&str> = names.collect();
         for join in &self.join {
             if join.node != ALL && !names.contains(&join.node.as_str()) {
                 return Err(misuse(format_args!(
-                    "--join {}={}: no station of the radio is called so; it has {}",
+                    "--join {}={}: no station is called so; there are {}",
                     join.node,
                     join.end,
                     names.join(", ")
@@ -113,31 +148,48 @@ impl Args {
                 )));
             }
         }
-        Ok(Stations { radio, joined, silent })
+        Ok(Stations { channel, joined, silent })
     }
 
-    fn radio(&self, plan: &Plan) -> anyhow::Result<usize> {
+    fn channel(&self, plan: &Plan) -> anyhow::Result<Channel> {
         let file = self.scenario.display();
+        let radios =
+            plan.radios.iter().zip(0..).map(|(it, place)| (&it.name, Channel::Radio(place)));
+        let nets = plan.nets.iter().zip(0..).map(|(it, place)| (&it.name, Channel::Net(place)));
+        let all: Vec<(&Option<String>, Channel)> = radios.chain(nets).collect();
         let names = || {
-            let name = |radio: &Radio| radio.name.clone().unwrap_or_else(|| "(no name)".to_owned());
-            plan.radios.iter().map(name).collect::<Vec<_>>().join(", ")
+            let name = |(name, _): &(&Option<String>, _)| match name {
+                Some(name) => name.clone(),
+                None => "(no name)".to_owned(),
+            };
+            all.iter().map(name).collect::<Vec<_>>().join(", ")
         };
-        match (&self.radio, plan.radios.len()) {
-            (_, 0) => Err(misuse(format_args!(
-                "{file} has no radio: a table [[radio]] describes one, see docs/scenario.md"
-            ))),
-            (None, 1) => Ok(0),
-            (None, _) => Err(misuse(format_args!(
-                "{file} has several radios, {}: --radio NAME chooses one",
-                names()
-            ))),
-            (Some(name), _) => {
-                let is_it = |radio: &Radio| radio.name.as_ref() == Some(name);
-                plan.radios.iter().position(is_it).ok_or_else(|| {
-                    misuse(format_args!("{file} has no radio \"{name}\", but {}", names()))
-                })
+        let channel = match (&self.radio, &all[..]) {
+            (_, []) => {
+                return Err(misuse(format_args!(
+                    "{file} has no radio: a table [[radio]] or [[net]] describes one, see docs/scenario.md"
+                )));
             }
+            (None, [(_, only)]) => *only,
+            (None, _) => {
+                return Err(misuse(format_args!(
+                    "{file} has several radios, {}: --radio NAME chooses one",
+                    names()
+                )));
+            }
+            (Some(name), all) => {
+                let found = all.iter().find(|(other, _)| other.as_ref() == Some(name));
+                let missing =
+                    || misuse(format_args!("{file} has no radio \"{name}\", but {}", names()));
+                found.ok_or_else(missing)?.1
+            }
+        };
+        if matches!(channel, Channel::Radio(_)) && self.net.are_wanted() {
+            return Err(misuse(
+                "--pcap, --timeline and --record are for nets, and this is a [[radio]]: --animate shows it",
+            ));
         }
+        Ok(channel)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
-use emulator::air::{Hub, Lateness};
+use emulator::air::Lateness;
 use proto::quantity::Span;
 use proto::time::Time;
 
@@ -37,8 +37,7 @@ impl Progress {
     }
 
     /// Shows what is new, about every second of those at which it is called.
-    pub(super) fn show(&mut self, now: Time, hub: &mut Hub) {
-        let latest = hub.take_lateness();
+    pub(super) fn show(&mut self, now: Time, latest: Lateness, line: impl FnOnce() -> String) {
         self.total.add(&latest);
         self.recent.add(&latest);
         let mut out = io::stderr();
@@ -51,7 +50,8 @@ impl Progress {
         }
         if self.is_shown && now >= self.next_line {
             self.next_line = now + EVERY;
-            let _ = write!(out, "\r\x1b[K{}", line(now, hub, &latest));
+            let (seconds, late) = (now.as_secs_f64(), rounded(latest.mean()));
+            let _ = write!(out, "\r\x1b[K{seconds:.0} s | {} | late by {late}", line());
         }
     }
 
@@ -62,10 +62,10 @@ impl Progress {
         }
     }
 
-    /// How late things were in the whole run.
-    pub(super) fn lateness(self, hub: &mut Hub) -> Lateness {
+    /// How late things were in the whole run, of which this is the end.
+    pub(super) fn lateness(self, latest: &Lateness) -> Lateness {
         let mut total = self.total;
-        total.add(&hub.take_lateness());
+        total.add(latest);
         total
     }
 }
@@ -73,20 +73,6 @@ impl Progress {
 fn warning(late: &Lateness) -> String {
     let [longest, mean] = [late.longest, late.mean()].map(rounded);
     format!("behind by up to {longest}, {mean} in the mean: this machine is busy, frames come late")
-}
-
-fn line(now: Time, hub: &Hub, latest: &Lateness) -> String {
-    let total = hub.medium().total();
-    let given_up: u64 = hub.stats().map(|it| it.given_up).sum();
-    format!(
-        "{:.0} s | {} frames on the air, {} to all | {} received, {given_up} given up | {} collisions | late by {}",
-        now.as_secs_f64(),
-        total.data,
-        total.broadcasts,
-        total.received,
-        total.collisions,
-        rounded(latest.mean()),
-    )
 }
 
 /// To whole microseconds.

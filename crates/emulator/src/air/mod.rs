@@ -1,13 +1,16 @@
 //! Ethernet interfaces on a simulated radio channel, in real time: any program, routing daemon and kernel
-//! can be tried on a MANET that moves.
+//! can be tried on a MANET that moves, or on a combat net.
 //!
 //! ```text
-//!   port ──▶ queue ──▶ ┌──────────────────────┐ ──▶ ports of those that heard it
-//!   port ──▶ queue ──▶ │ sim::radio::Medium   │ ──▶
-//!   ...                └──────────────────────┘
+//!   port ──▶ ┌─────┐    RadioHub: queues before sim::radio::Medium
+//!   port ──▶ │ Hub │    NetHub:   sim::cnr::Medium
+//!   ...  ◀── └─────┘
 //! ```
 
-mod hub;
+mod frames;
+mod lateness;
+mod net;
+mod radio;
 
 use std::os::fd::AsFd as _;
 use std::time::Duration;
@@ -17,7 +20,9 @@ use gateway::sys::port::Port;
 use nix::poll::{PollFd, PollFlags};
 use proto::time::{Time, earliest};
 
-pub use hub::{Hub, Lateness, Seen, Stats};
+pub use lateness::Lateness;
+pub use net::{NetHub, NetSeen, NetStats};
+pub use radio::{RadioHub, Seen, Stats};
 
 use crate::device::{Buffers, Device, Taken};
 use crate::{End, NoEnd, Stop};
@@ -26,6 +31,30 @@ use crate::{End, NoEnd, Stop};
 const MOMENT: Duration = Duration::from_millis(500);
 /// Frames read from one port before the next has its turn.
 const BATCH: usize = 32;
+
+/// A channel whose stations are interfaces, known by their places.
+///
+/// It reads no clock: the same in real time as in a test. All that was due before `now` happens at the
+/// time at which it was due, however late the caller is; only what comes from outside is late then.
+pub trait Hub {
+    /// Takes a whole frame that a station's interface sent, in as many parts as it comes.
+    fn handle_frame(&mut self, now: Time, station: usize, parts: &[&[u8]]);
+
+    /// Lets all happen that is due, each thing at its time.
+    fn handle_timeout(&mut self, now: Time);
+
+    /// The next frame that has arrived, and the station whose interface takes it.
+    fn poll_transmit(&mut self) -> Option<(usize, Vec<u8>)>;
+
+    /// Takes a buffer back.
+    fn recycle(&mut self, frame: Vec<u8>);
+
+    /// When to call [`Hub::handle_timeout`] at the latest.
+    fn next_timeout(&self) -> Option<Time>;
+
+    /// How far the channel was behind the clock since the last time that somebody asked.
+    fn take_lateness(&mut self) -> Lateness;
+}
 
 /// Interfaces that are about to have radios.
 #[derive(Debug)]
@@ -58,12 +87,12 @@ impl Antennas {
     ///
     /// # Errors
     /// When an interface is gone or the kernel does not play along.
-    pub fn carry(
+    pub fn carry<H: Hub>(
         &self,
-        hub: &mut Hub,
+        hub: &mut H,
         stop: &Stop,
         every: Duration,
-        mut report: impl FnMut(Time, &mut Hub),
+        mut report: impl FnMut(Time, &mut H),
     ) -> anyhow::Result<Outcome> {
         let devices: Vec<Device<'_>> =
             self.ends.iter().map(|(_, port)| Device::new(port)).collect();

@@ -28,8 +28,33 @@ impl Air {
         Self::new(places.len(), &row(places, radio))
     }
 
+    /// Nodes on a combat net with these parameters, whose packets are as long as it allows.
+    pub(super) fn net(nodes: usize, net: &str, options: &str) -> Self {
+        let mut air = Self::apart(nodes, &net_of(nodes, net));
+        for (node, name) in air.nodes.iter().enumerate() {
+            air.nets.run(name, "ip link set dev wlan0 mtu 576");
+            air.nets.run(&air.middle, &format!("ip link set dev n{node} mtu 576"));
+        }
+        air.join(options);
+        air
+    }
+
     /// Nodes of a scenario, on the air from now on.
     pub(super) fn new(nodes: usize, scenario: &str) -> Self {
+        let mut air = Self::apart(nodes, scenario);
+        air.join("");
+        air
+    }
+
+    /// Begins to carry, with these options, in which `{}` is the folder of this test.
+    pub(super) fn join(&mut self, options: &str) {
+        let options = options.replace("{}", &self.folder.display().to_string());
+        let command = command(&self.file("scenario.toml"), &options);
+        self.program = self.nets.start(&self.middle.clone(), &command, "joined");
+    }
+
+    /// Nodes of a scenario, which nothing joins yet.
+    fn apart(nodes: usize, scenario: &str) -> Self {
         let mut nets = Namespaces::new();
         let middle = nets.add("air");
         let nodes: Vec<String> = (0..nodes).map(|node| nets.add(&format!("n{node}"))).collect();
@@ -47,8 +72,7 @@ impl Air {
         fs::create_dir(&folder).unwrap();
         let file = folder.join("scenario.toml");
         fs::write(&file, scenario).unwrap();
-        let program = nets.start(&middle, &command(&file, ""), "joined");
-        Self { nets, nodes, middle, program, folder }
+        Self { nets, nodes, middle, program: 0, folder }
     }
 
     /// Routes to all nodes along the row, in both directions.
@@ -115,6 +139,12 @@ pub(super) fn row(places: &[f64], radio: &str) -> String {
         scenario += &format!("[node.n{node}]\nposition = [{place}, 0]\n");
     }
     scenario
+}
+
+/// A scenario of nodes on a combat net.
+pub(super) fn net_of(nodes: usize, net: &str) -> String {
+    let names: Vec<String> = (0..nodes).map(|node| format!("\"n{node}\"")).collect();
+    format!("nodes = [{}]\n[[net]]\n{net}\n", names.join(", "))
 }
 
 /// All nodes of a scenario on the air.

@@ -3,5 +3,6 @@
 
 mod bed;
 mod medium;
+mod net;
 mod refusals;
 mod timed;

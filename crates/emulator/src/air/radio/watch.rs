@@ -1,15 +1,10 @@
 //! What is on the air, for who wants to look at it.
 
-use proto::ethernet::HEADER;
-use proto::ip::protocol;
-use proto::routing::{aodv, dsdv, olsr};
 use sim::Class;
 use sim::radio::{FrameKind, Transmission};
 
-use super::Hub;
-
-/// UDP ports of routing protocols: ours, and Babel's.
-const ROUTING: [u16; 4] = [aodv::PORT, dsdv::PORT, olsr::PORT, 6_696];
+use super::RadioHub;
+use crate::air::frames::class_of;
 
 /// A frame that was on the air.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,8 +23,8 @@ pub(super) struct Watch {
     missed: u64,
 }
 
-impl Hub {
-    /// Keeps what is on the air from now on, up to `limit` frames between two calls of [`Hub::take_seen`].
+impl RadioHub {
+    /// Keeps what is on the air from now on, up to `limit` frames between two calls of [`RadioHub::take_seen`].
     pub fn watch(&mut self, limit: usize) {
         self.watch.limit = limit;
         self.medium.observe(limit > 0);
@@ -52,7 +47,7 @@ impl Hub {
             *missed += 1;
             return;
         }
-        let frame = self.frames.get(transmission.token as usize).map_or(&[][..], Vec::as_slice);
+        let frame = self.frames.held(transmission.token);
         let class = match transmission.kind {
             FrameKind::Broadcast | FrameKind::Data => class_of(frame),
             FrameKind::Ack | FrameKind::Cts | FrameKind::Rts => Class::HopAck,
@@ -61,24 +56,16 @@ impl Hub {
     }
 }
 
-/// What an Ethernet frame is for.
-fn class_of(frame: &[u8]) -> Class {
-    Class::of(frame.get(HEADER..).unwrap_or_default(), |protocol, payload| {
-        let &[.., a, b] = payload.first_chunk::<4>()?;
-        let is_routing = protocol == protocol::UDP && ROUTING.contains(&u16::from_be_bytes([a, b]));
-        is_routing.then_some(Class::Routing)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use proto::ip::Spec;
+    use proto::ip::{Spec, protocol};
     use proto::time::Time;
     use sim::mobility::{Motion, Position};
     use sim::radio::{Config, StationId};
 
+    use super::super::Hub as _;
     use super::*;
 
     #[test]
@@ -114,7 +101,7 @@ mod tests {
     #[test]
     fn more_than_there_is_room_for_is_counted_and_nothing_is_kept_unasked() {
         let mut hub = hub();
-        let broadcast = |hub: &mut Hub, second| {
+        let broadcast = |hub: &mut RadioHub, second| {
             hub.handle_frame(seconds(second), 0, &[&frame(0xff, protocol::UDP, &[0; 8])]);
             hub.handle_timeout(seconds(second + 1));
         };
@@ -130,9 +117,9 @@ mod tests {
     }
 
     /// Two stations in range of each other.
-    fn hub() -> Hub {
+    fn hub() -> RadioHub {
         let motions = [0.0, 200.0].map(|x| Motion::at_rest(Position::new(x, 0.0)));
-        Hub::new(Config::default(), motions, 10, 1)
+        RadioHub::new(Config::default(), motions, 10, 1)
     }
 
     /// An IP packet to a station, or to all; the other station is where it comes from.

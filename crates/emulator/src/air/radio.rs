@@ -2,38 +2,28 @@
 
 mod watch;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::mem;
-use std::time::Duration;
 
-use proto::ethernet::{HEADER, Mac};
+use proto::ethernet::HEADER;
 use proto::time::{Time, earliest};
 use sim::mobility::Motion;
 use sim::radio::{Config, Event, Frame, Medium, StationId};
 
+use super::frames::{Frames, Receiver};
+use super::{Hub, Lateness};
 pub use watch::Seen;
 use watch::Watch;
-
-/// Buffers that are kept for later frames.
-const SPARE: usize = 1_024;
-/// Hardware addresses that are remembered of one station: a bridge may have several behind it.
-const ADDRESSES: usize = 64;
 
 /// The channel with what waits before its stations.
 ///
 /// It reads no clock: the same in real time as in a test. All that was due before `now` happens at the
 /// time at which it was due, however late the caller is; only what comes from outside is late then.
 #[derive(Debug)]
-pub struct Hub {
+pub struct RadioHub {
     medium: Medium,
     stations: Vec<Station>,
-    /// Who has which hardware address, as frames have told.
-    known: BTreeMap<Mac, usize>,
-    /// Frames that MACs have, by the tokens that the medium knows them by.
-    frames: Vec<Vec<u8>>,
-    free: Vec<u32>,
-    spare: Vec<Vec<u8>>,
-    out: VecDeque<(usize, Vec<u8>)>,
+    frames: Frames,
     /// Room for frames that MACs are done with.
     done: Vec<(usize, Frame)>,
     queue_limit: usize,
@@ -46,7 +36,6 @@ pub struct Hub {
 #[derive(Debug, Default)]
 struct Station {
     queue: VecDeque<Vec<u8>>,
-    addresses: usize,
     stats: Stats,
 }
 
@@ -69,34 +58,7 @@ pub struct Stats {
     pub delivered: u64,
 }
 
-/// How late things on the channel were, by the clock.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Lateness {
-    /// The latest that something happened.
-    pub longest: Duration,
-    /// How late all that happened was together.
-    pub sum: Duration,
-    /// How many things happened.
-    pub steps: u64,
-}
-
-impl Lateness {
-    /// How late things were in the mean.
-    #[must_use]
-    pub fn mean(&self) -> Duration {
-        let steps = u32::try_from(self.steps.max(1)).unwrap_or(u32::MAX);
-        self.sum / steps
-    }
-
-    /// Adds what came later.
-    pub fn add(&mut self, other: &Self) {
-        self.longest = self.longest.max(other.longest);
-        self.sum += other.sum;
-        self.steps += other.steps;
-    }
-}
-
-impl Hub {
+impl RadioHub {
     /// A channel with a station for each motion; `queue` frames may wait before each MAC.
     #[must_use]
     pub fn new(
@@ -110,15 +72,11 @@ impl Hub {
             medium.add_station(motion);
             Station::default()
         });
-        let stations = stations.collect();
+        let stations: Vec<Station> = stations.collect();
         Self {
             medium,
+            frames: Frames::new(stations.len()),
             stations,
-            known: BTreeMap::new(),
-            frames: Vec::new(),
-            free: Vec::new(),
-            spare: Vec::new(),
-            out: VecDeque::new(),
             done: Vec::new(),
             queue_limit: queue,
             switches: VecDeque::new(),
@@ -133,66 +91,6 @@ impl Hub {
         self.switches.make_contiguous().sort_by_key(|(at, ..)| *at);
     }
 
-    /// Takes a whole frame that a station's interface sent, in as many parts as it comes.
-    pub fn handle_frame(&mut self, now: Time, station: usize, parts: &[&[u8]]) {
-        self.handle_timeout(now);
-        let mut frame = self.spare.pop().unwrap_or_default();
-        frame.clear();
-        for part in parts {
-            frame.extend_from_slice(part);
-        }
-        self.learn(station, &frame);
-        let Station { queue, stats, .. } = &mut self.stations[station];
-        stats.received += 1;
-        if !self.medium.is_on(StationId(station)) {
-            stats.off += 1;
-            self.recycle(frame);
-        } else if queue.len() >= self.queue_limit {
-            stats.queue_full += 1;
-            self.recycle(frame);
-        } else {
-            queue.push_back(frame);
-            self.start(now, station);
-            self.drain(now);
-        }
-    }
-
-    /// Lets all happen that is due, each thing at its time.
-    pub fn handle_timeout(&mut self, now: Time) {
-        while let Some(at) = self.next_timeout().filter(|at| *at <= now) {
-            let late = now.since(at);
-            self.lateness.longest = self.lateness.longest.max(late);
-            self.lateness.sum += late;
-            self.lateness.steps += 1;
-            while let Some((_, station, is_on)) =
-                self.switches.front().copied().filter(|(due, ..)| *due <= at)
-            {
-                self.switches.pop_front();
-                self.switch(at, station, is_on);
-            }
-            self.medium.handle_timeout(at);
-            self.drain(at);
-        }
-    }
-
-    /// The next frame that has arrived, and the station whose interface takes it.
-    pub fn poll_transmit(&mut self) -> Option<(usize, Vec<u8>)> {
-        self.out.pop_front()
-    }
-
-    /// Takes a buffer back.
-    pub fn recycle(&mut self, frame: Vec<u8>) {
-        if self.spare.len() < SPARE {
-            self.spare.push(frame);
-        }
-    }
-
-    /// When to call `handle_timeout` at the latest.
-    #[must_use]
-    pub fn next_timeout(&self) -> Option<Time> {
-        earliest(self.medium.next_timeout(), self.switches.front().map(|(at, ..)| *at))
-    }
-
     /// The channel.
     #[must_use]
     pub fn medium(&self) -> &Medium {
@@ -204,51 +102,31 @@ impl Hub {
         self.stations.iter().map(|station| station.stats)
     }
 
-    /// How far the channel was behind the clock since the last time that somebody asked.
-    pub fn take_lateness(&mut self) -> Lateness {
-        mem::take(&mut self.lateness)
-    }
-
-    /// Remembers whose address a frame comes from; the last station that used it has it.
-    fn learn(&mut self, station: usize, frame: &[u8]) {
-        let Some(source) = frame.get(6..12).and_then(|octets| octets.try_into().ok()).map(Mac)
-        else {
-            return;
-        };
-        if !source.is_station() || self.known.get(&source) == Some(&station) {
-            return;
-        }
-        if self.stations[station].addresses >= ADDRESSES {
-            return;
-        }
-        self.stations[station].addresses += 1;
-        if let Some(before) = self.known.insert(source, station) {
-            self.stations[before].addresses -= 1;
-        }
-    }
-
     /// Hands frames to a MAC that is ready.
     ///
     /// A frame for an address that nobody has shown goes to all, as a switch does it: neighbours that are
     /// told each other's addresses beforehand may never have sent a frame.
     fn start(&mut self, now: Time, station: usize) {
         while self.medium.is_ready(StationId(station)) {
-            let Station { queue, stats, .. } = &mut self.stations[station];
+            let Station { queue, stats } = &mut self.stations[station];
             let Some(frame) = queue.pop_front() else { return };
-            let to = frame.first_chunk().copied().map(Mac).filter(|to| to.is_station());
-            let known = to.and_then(|to| self.known.get(&to).copied());
-            if known == Some(station) {
-                stats.own += 1;
-                self.recycle(frame);
-                continue;
-            }
-            stats.unknown += u64::from(to.is_some() && known.is_none());
-            let to = known.map(StationId);
+            let to = match self.frames.receiver(&frame) {
+                Receiver::All => None,
+                Receiver::Station(own) if own == station => {
+                    stats.own += 1;
+                    self.frames.recycle(frame);
+                    continue;
+                }
+                Receiver::Station(to) => Some(StationId(to)),
+                Receiver::Unknown => {
+                    stats.unknown += 1;
+                    None
+                }
+            };
             let octets = u32::try_from(frame.len().saturating_sub(HEADER)).unwrap_or(u32::MAX);
-            let token = self.keep(frame);
+            let token = self.frames.keep(frame);
             if !self.medium.send(now, StationId(station), Frame { token, octets, to }) {
-                let frame = self.take(token);
-                self.recycle(frame);
+                self.frames.forget(token);
             }
         }
     }
@@ -282,50 +160,83 @@ impl Hub {
     }
 
     fn deliver(&mut self, to: usize, token: u32) {
-        let mut copy = self.spare.pop().unwrap_or_default();
-        copy.clear();
-        copy.extend_from_slice(&self.frames[token as usize]);
+        let copy = self.frames.copy(token);
         self.stations[to].stats.delivered += 1;
-        self.out.push_back((to, copy));
+        self.frames.arrive(to, copy);
     }
 
     fn release(&mut self, now: Time, station: usize, frame: Frame) {
-        let octets = self.take(frame.token);
-        self.recycle(octets);
+        self.frames.forget(frame.token);
         self.start(now, station);
     }
 
     fn switch(&mut self, now: Time, station: usize, is_on: bool) {
         if let Some(frame) = self.medium.set_on(now, StationId(station), is_on) {
-            let octets = self.take(frame.token);
-            self.recycle(octets);
+            self.frames.forget(frame.token);
             self.stations[station].stats.off += 1;
         }
         if !is_on {
             let queue = mem::take(&mut self.stations[station].queue);
             self.stations[station].stats.off += queue.len() as u64;
-            queue.into_iter().for_each(|frame| self.recycle(frame));
+            queue.into_iter().for_each(|frame| self.frames.recycle(frame));
+        }
+    }
+}
+
+impl Hub for RadioHub {
+    fn handle_frame(&mut self, now: Time, station: usize, parts: &[&[u8]]) {
+        self.handle_timeout(now);
+        let frame = self.frames.join(station, parts);
+        let Station { queue, stats } = &mut self.stations[station];
+        stats.received += 1;
+        if !self.medium.is_on(StationId(station)) {
+            stats.off += 1;
+            self.frames.recycle(frame);
+        } else if queue.len() >= self.queue_limit {
+            stats.queue_full += 1;
+            self.frames.recycle(frame);
+        } else {
+            queue.push_back(frame);
+            self.start(now, station);
+            self.drain(now);
         }
     }
 
-    /// Keeps a frame while a MAC has it.
-    fn keep(&mut self, frame: Vec<u8>) -> u32 {
-        let token = self.free.pop().unwrap_or_else(|| {
-            self.frames.push(Vec::new());
-            u32::try_from(self.frames.len() - 1).expect("a frame for each station at most")
-        });
-        self.frames[token as usize] = frame;
-        token
+    fn handle_timeout(&mut self, now: Time) {
+        while let Some(at) = self.next_timeout().filter(|at| *at <= now) {
+            self.lateness.count(now, at);
+            while let Some((_, station, is_on)) =
+                self.switches.front().copied().filter(|(due, ..)| *due <= at)
+            {
+                self.switches.pop_front();
+                self.switch(at, station, is_on);
+            }
+            self.medium.handle_timeout(at);
+            self.drain(at);
+        }
     }
 
-    fn take(&mut self, token: u32) -> Vec<u8> {
-        self.free.push(token);
-        mem::take(&mut self.frames[token as usize])
+    fn poll_transmit(&mut self) -> Option<(usize, Vec<u8>)> {
+        self.frames.poll()
+    }
+
+    fn recycle(&mut self, frame: Vec<u8>) {
+        self.frames.recycle(frame);
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        earliest(self.medium.next_timeout(), self.switches.front().map(|(at, ..)| *at))
+    }
+
+    fn take_lateness(&mut self) -> Lateness {
+        mem::take(&mut self.lateness)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use sim::mobility::Position;
 
     use super::*;
@@ -381,25 +292,6 @@ mod tests {
     }
 
     #[test]
-    fn a_station_shows_a_limited_number_of_addresses() {
-        let mut hub = hub(&[0.0, 200.0], 10);
-        for number in 0..=u8::try_from(ADDRESSES).unwrap() {
-            hub.handle_frame(seconds(number.into()), 1, &[&frame(number, 0xff)]);
-        }
-        assert_eq!(hub.known.len(), ADDRESSES);
-        let begin = seconds(100);
-        deliveries(&mut hub, begin);
-
-        // One of them moves to the other station, which makes room.
-        hub.handle_frame(begin, 0, &[&frame(0, 0xff)]);
-        hub.handle_frame(begin, 1, &[&frame(200, 0xff)]);
-
-        assert_eq!(hub.known[&Mac([2, 0, 0, 0, 0, 0])], 0);
-        assert_eq!(hub.known[&Mac([2, 0, 0, 0, 0, 200])], 1);
-        assert_eq!(hub.stations.iter().map(|it| it.addresses).collect::<Vec<_>>(), [1, ADDRESSES]);
-    }
-
-    #[test]
     fn waking_late_does_not_slow_the_channel() {
         let mut hub = hub(&[0.0, 200.0], 10);
         hub.handle_frame(Time::ZERO, 1, &[&frame(1, 0xff)]);
@@ -432,7 +324,7 @@ mod tests {
         let stats: Vec<Stats> = hub.stats().collect();
         // One is with the MAC and three wait.
         assert_eq!((stats[0].received, stats[0].queue_full, stats[1].delivered), (10, 6, 4));
-        assert_eq!(hub.free.len(), hub.frames.len(), "no MAC keeps a frame");
+        assert_eq!(hub.frames.count(), 0, "no MAC keeps a frame");
     }
 
     #[test]
@@ -470,9 +362,9 @@ mod tests {
         assert_eq!(lens, (0..12).collect::<Vec<_>>());
     }
 
-    fn hub(places: &[f64], queue: usize) -> Hub {
+    fn hub(places: &[f64], queue: usize) -> RadioHub {
         let motions = places.iter().map(|x| Motion::at_rest(Position::new(*x, 0.0)));
-        Hub::new(Config::default(), motions, queue, 1)
+        RadioHub::new(Config::default(), motions, queue, 1)
     }
 
     /// From a station to another; 0xff is all.
@@ -485,7 +377,7 @@ mod tests {
     }
 
     /// Whom frames reach until then, and who sent them.
-    fn deliveries(hub: &mut Hub, until: Time) -> Vec<(usize, u8)> {
+    fn deliveries(hub: &mut RadioHub, until: Time) -> Vec<(usize, u8)> {
         hub.handle_timeout(until);
         std::iter::from_fn(|| hub.poll_transmit()).map(|(to, frame)| (to, frame[11])).collect()
     }

@@ -2,21 +2,20 @@
 
 use std::io::{self, Write as _};
 
-use emulator::air::{Hub, Lateness, Outcome, Stats};
+use emulator::air::{Outcome, RadioHub, Stats};
 use serde_json::json;
 use sim::radio::{self, StationId};
 
-use super::options::Joined;
-use super::progress::rounded;
+use crate::air::options::Joined;
+use crate::air::progress::rounded;
+use crate::air::session::Carried;
 
 /// All of it, at the end.
 pub(super) struct Report<'a> {
     pub(super) joined: &'a [Joined],
-    pub(super) hub: &'a Hub,
+    pub(super) hub: &'a RadioHub,
     pub(super) seed: u64,
-    pub(super) seconds: f64,
-    pub(super) outcome: Outcome,
-    pub(super) lateness: Lateness,
+    pub(super) carried: Carried,
 }
 
 impl Report<'_> {
@@ -26,9 +25,10 @@ impl Report<'_> {
         if is_json {
             return writeln!(out, "{}", self.json());
         }
-        let Outcome { missed, malformed, refused } = self.outcome;
+        let Carried { outcome, lateness, end } = self.carried;
+        let Outcome { missed, malformed, refused } = outcome;
         let width = self.joined.iter().map(|it| it.node.chars().count()).max().unwrap_or(0).max(7);
-        writeln!(out, "{:.1} s, seed {}", self.seconds, self.seed)?;
+        writeln!(out, "{:.1} s, seed {}", end.as_secs_f64(), self.seed)?;
         write!(out, "{:width$}", "station")?;
         for title in ["sent", "queue full", "off", "given up", "delivered", "collisions"] {
             write!(out, " {title:>10}")?;
@@ -61,7 +61,7 @@ impl Report<'_> {
                 writeln!(out, "{count} frames {what}")?;
             }
         }
-        let [mean, longest] = [self.lateness.mean(), self.lateness.longest].map(rounded);
+        let [mean, longest] = [lateness.mean(), lateness.longest].map(rounded);
         writeln!(out, "late by {mean} in the mean, by {longest} at most")
     }
 
@@ -90,15 +90,16 @@ impl Report<'_> {
                 "busy_s": radio.busy.as_secs_f64(),
             })
         };
+        let Carried { outcome, lateness, end } = self.carried;
         json!({
             "seed": self.seed,
-            "seconds": self.seconds,
+            "seconds": end.as_secs_f64(),
             "stations": self.stations().map(station).collect::<Vec<_>>(),
-            "missed": self.outcome.missed,
-            "malformed": self.outcome.malformed,
-            "refused": self.outcome.refused,
-            "late_mean_s": self.lateness.mean().as_secs_f64(),
-            "late_longest_s": self.lateness.longest.as_secs_f64(),
+            "missed": outcome.missed,
+            "malformed": outcome.malformed,
+            "refused": outcome.refused,
+            "late_mean_s": lateness.mean().as_secs_f64(),
+            "late_longest_s": lateness.longest.as_secs_f64(),
         })
     }
 }

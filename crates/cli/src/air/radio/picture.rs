@@ -1,16 +1,15 @@
 //! What was on the air, for a picture that moves.
 
 use std::ops::Range;
-use std::time::Duration;
 
 use ::lab::animation::{Frame, Frames, Kind, Limits, Node, NodeSample, Radio, Recording, Sampler};
-use emulator::air::{Hub, Seen, Stats};
+use emulator::air::{RadioHub, Seen, Stats};
 use proto::time::Time;
 use sim::Class;
 use sim::radio::{self, StationId};
 
-/// How often it is looked at the channel.
-pub(super) const EVERY: Duration = Duration::from_millis(100);
+use crate::air::session::LOOK;
+
 /// How many intervals queues and counters are kept for.
 const INTERVALS: usize = 2_048;
 /// Frames between two looks: more than a channel carries in the time.
@@ -27,19 +26,19 @@ pub(super) struct Picture {
 }
 
 impl Picture {
-    pub(super) fn new(hub: &mut Hub) -> Self {
+    pub(super) fn new(hub: &mut RadioHub) -> Self {
         hub.watch(BETWEEN_LOOKS);
         let stations = hub.stats().count();
         Self {
             frames: Frames::default(),
             most_frames: Limits::default().frames,
-            sampler: Sampler::new(Time::ZERO, EVERY, INTERVALS, 0, stations),
+            sampler: Sampler::new(Time::ZERO, LOOK, INTERVALS, 0, stations),
             counted: vec![NodeSample::default(); stations],
         }
     }
 
     /// Takes what has happened since the last look.
-    pub(super) fn look(&mut self, now: Time, hub: &mut Hub) {
+    pub(super) fn look(&mut self, now: Time, hub: &mut RadioHub) {
         let (seen, missed) = hub.take_seen();
         for seen in seen {
             self.frames.add(frame(&seen), self.most_frames);
@@ -65,7 +64,7 @@ impl Picture {
     pub(super) fn finish<'a>(
         mut self,
         end: Time,
-        hub: &mut Hub,
+        hub: &mut RadioHub,
         stations: impl Iterator<Item = (&'a str, &'a [Range<Time>])>,
     ) -> Recording {
         self.look(end, hub);

@@ -1,0 +1,104 @@
+//! Interfaces on a channel, whichever that is, from the moment when all are joined.
+
+use std::io::{self, Write as _};
+use std::time::Duration;
+
+use ::lab::scenario::Plan;
+use emulator::air::{Antennas, Hub, Lateness, Outcome};
+use emulator::{End, NoEnd, Stop};
+use proto::time::Time;
+use sim::mobility::{Motion, Position};
+
+use super::options::{Args, Joined, Stations};
+use super::progress::{self, Progress};
+use crate::failure::{self, misuse};
+
+/// How often the channel is looked at for a picture of it.
+pub(super) const LOOK: Duration = Duration::from_millis(100);
+
+/// Interfaces that are about to be on a channel.
+#[derive(Debug)]
+pub(super) struct Session<'a> {
+    pub(super) args: &'a Args,
+    pub(super) plan: &'a Plan,
+    pub(super) seed: u64,
+    pub(super) joined: Vec<Joined>,
+    /// Nodes whose stations have no interface.
+    silent: Vec<String>,
+    antennas: Antennas,
+}
+
+/// What came of a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Carried {
+    pub(super) end: Time,
+    pub(super) outcome: Outcome,
+    pub(super) lateness: Lateness,
+}
+
+impl<'a> Session<'a> {
+    /// Opens the interfaces.
+    pub(super) fn open(args: &'a Args, plan: &'a Plan, stations: Stations) -> anyhow::Result<Self> {
+        let Stations { joined, silent, .. } = stations;
+        let ends: Vec<End> = joined.iter().map(|it| it.end.clone()).collect();
+        let antennas = Antennas::open(&ends).map_err(|why| match why {
+            NoEnd::Missing(_) | NoEnd::NotEthernet(_) => misuse(why),
+            NoEnd::Namespace(why) => failure::of_namespace(why),
+            NoEnd::Down(_) | NoEnd::NotPermitted | NoEnd::System(..) => why.into(),
+        })?;
+        let seed = args.seed.unwrap_or(plan.seed);
+        Ok(Self { args, plan, seed, joined, silent, antennas })
+    }
+
+    /// How these nodes move; who is nowhere rests at the origin.
+    pub(super) fn motions(
+        &self,
+        nodes: impl IntoIterator<Item = usize>,
+    ) -> anyhow::Result<Vec<Motion>> {
+        let motions = self.plan.motions(self.seed)?;
+        let motion = |node: usize| motions[node].clone();
+        let own = nodes.into_iter().map(motion);
+        Ok(own.map(|it| it.unwrap_or_else(|| Motion::at_rest(Position::default()))).collect())
+    }
+
+    /// Carries frames until the run ends; `look` is called every [`LOOK`] where `is_watched`, and `line` says how
+    /// it goes.
+    pub(super) fn carry<H: Hub>(
+        &self,
+        hub: &mut H,
+        is_watched: bool,
+        mut look: impl FnMut(Time, &mut H),
+        line: impl Fn(&H) -> String,
+    ) -> anyhow::Result<Carried> {
+        let stop = Stop::new(self.args.duration.map(|duration| duration.0))?;
+        // Nobody may be there to read it.
+        let _ = writeln!(io::stderr(), "{}", self.ready());
+        let mut progress = Progress::new();
+        let every = if is_watched { LOOK } else { progress::EVERY };
+        let outcome = self.antennas.carry(hub, &stop, every, |now, hub| {
+            look(now, hub);
+            let latest = hub.take_lateness();
+            progress.show(now, latest, || line(hub));
+        })?;
+        progress.end();
+        let end = stop.now();
+        let lateness = progress.lateness(&hub.take_lateness());
+        Ok(Carried { end, outcome, lateness })
+    }
+
+    /// What is said when all is joined.
+    fn ready(&self) -> String {
+        let stations = match self.joined.len() {
+            1 => "1 station".to_owned(),
+            many => format!("{many} stations"),
+        };
+        let mut line = format!("joined {stations} with seed {}", self.seed);
+        if !self.silent.is_empty() {
+            line += &format!(
+                "; without an interface, and therefore silent: {}",
+                self.silent.join(", ")
+            );
+        }
+        line
+    }
+}

@@ -1,0 +1,191 @@
+//! Frames between interfaces and a channel: buffers, names for those that the channel has, and whose
+//! hardware address is which.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::mem;
+
+use proto::ethernet::{HEADER, Mac};
+use proto::ip::protocol;
+use proto::routing::{aodv, dsdv, olsr};
+use sim::Class;
+
+/// Buffers that are kept for later frames.
+const SPARE: usize = 1_024;
+/// Hardware addresses that are remembered of one station: a bridge may have several behind it.
+pub(super) const ADDRESSES: usize = 64;
+
+/// UDP ports of routing protocols: ours, and Babel's.
+const ROUTING: [u16; 4] = [aodv::PORT, dsdv::PORT, olsr::PORT, 6_696];
+
+/// The frames of a channel's stations, which are known by their interfaces' places.
+#[derive(Debug)]
+pub(super) struct Frames {
+    /// Who has which hardware address, as frames have told.
+    known: BTreeMap<Mac, usize>,
+    /// How many of these each station has.
+    addresses: Vec<usize>,
+    /// Frames that the channel has, by the tokens that it knows them by.
+    held: Vec<Vec<u8>>,
+    free: Vec<u32>,
+    spare: Vec<Vec<u8>>,
+    out: VecDeque<(usize, Vec<u8>)>,
+}
+
+/// Whom a frame is for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Receiver {
+    /// Everybody.
+    All,
+    /// This station.
+    Station(usize),
+    /// A station whose address nobody has shown.
+    Unknown,
+}
+
+impl Frames {
+    pub(super) fn new(stations: usize) -> Self {
+        Self {
+            known: BTreeMap::new(),
+            addresses: vec![0; stations],
+            held: Vec::new(),
+            free: Vec::new(),
+            spare: Vec::new(),
+            out: VecDeque::new(),
+        }
+    }
+
+    /// A whole frame that a station's interface sent, of its parts.
+    pub(super) fn join(&mut self, station: usize, parts: &[&[u8]]) -> Vec<u8> {
+        let mut frame = self.buffer();
+        for part in parts {
+            frame.extend_from_slice(part);
+        }
+        self.learn(station, &frame);
+        frame
+    }
+
+    /// Whom a frame is for, by what frames have told.
+    pub(super) fn receiver(&self, frame: &[u8]) -> Receiver {
+        let to = frame.first_chunk().copied().map(Mac).filter(|to| to.is_station());
+        let Some(to) = to else { return Receiver::All };
+        self.known.get(&to).map_or(Receiver::Unknown, |station| Receiver::Station(*station))
+    }
+
+    /// Keeps a frame while the channel has it.
+    pub(super) fn keep(&mut self, frame: Vec<u8>) -> u32 {
+        let token = self.free.pop().unwrap_or_else(|| {
+            self.held.push(Vec::new());
+            u32::try_from(self.held.len() - 1).expect("queues are shorter")
+        });
+        self.held[token as usize] = frame;
+        token
+    }
+
+    /// The frame that the channel knows by this token.
+    pub(super) fn held(&self, token: u32) -> &[u8] {
+        self.held.get(token as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// A copy of it.
+    pub(super) fn copy(&mut self, token: u32) -> Vec<u8> {
+        let mut copy = self.buffer();
+        copy.extend_from_slice(&self.held[token as usize]);
+        copy
+    }
+
+    /// Forgets a frame that the channel is done with.
+    pub(super) fn forget(&mut self, token: u32) {
+        self.free.push(token);
+        let frame = mem::take(&mut self.held[token as usize]);
+        self.recycle(frame);
+    }
+
+    /// A frame has arrived for a station's interface.
+    pub(super) fn arrive(&mut self, station: usize, frame: Vec<u8>) {
+        self.out.push_back((station, frame));
+    }
+
+    /// The next frame that has arrived.
+    pub(super) fn poll(&mut self) -> Option<(usize, Vec<u8>)> {
+        self.out.pop_front()
+    }
+
+    /// Takes a buffer back.
+    pub(super) fn recycle(&mut self, frame: Vec<u8>) {
+        if self.spare.len() < SPARE {
+            self.spare.push(frame);
+        }
+    }
+
+    /// Frames that the channel has.
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.held.len() - self.free.len()
+    }
+
+    /// Whose address this is.
+    #[cfg(test)]
+    pub(super) fn owner(&self, address: Mac) -> Option<usize> {
+        self.known.get(&address).copied()
+    }
+
+    fn buffer(&mut self) -> Vec<u8> {
+        let mut buffer = self.spare.pop().unwrap_or_default();
+        buffer.clear();
+        buffer
+    }
+
+    /// Remembers whose address a frame comes from; the last station that used it has it.
+    fn learn(&mut self, station: usize, frame: &[u8]) {
+        let Some(source) = frame.get(6..12).and_then(|octets| octets.try_into().ok()).map(Mac)
+        else {
+            return;
+        };
+        if !source.is_station() || self.known.get(&source) == Some(&station) {
+            return;
+        }
+        if self.addresses[station] >= ADDRESSES {
+            return;
+        }
+        self.addresses[station] += 1;
+        if let Some(before) = self.known.insert(source, station) {
+            self.addresses[before] -= 1;
+        }
+    }
+}
+
+/// What an Ethernet frame is for.
+pub(super) fn class_of(frame: &[u8]) -> Class {
+    Class::of(frame.get(HEADER..).unwrap_or_default(), |protocol, payload| {
+        let &[.., a, b] = payload.first_chunk::<4>()?;
+        let is_routing = protocol == protocol::UDP && ROUTING.contains(&u16::from_be_bytes([a, b]));
+        is_routing.then_some(Class::Routing)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_station_shows_a_limited_number_of_addresses() {
+        let mut frames = Frames::new(2);
+        for number in 0..=u8::try_from(ADDRESSES).unwrap() {
+            frames.join(1, &[&shown(number)]);
+        }
+        assert_eq!(frames.addresses, [0, ADDRESSES]);
+
+        // One of them moves to the other station, which makes room.
+        frames.join(0, &[&shown(0)]);
+        frames.join(1, &[&shown(200)]);
+
+        assert_eq!(frames.owner(Mac([2, 0, 0, 0, 0, 0])), Some(0));
+        assert_eq!(frames.owner(Mac([2, 0, 0, 0, 0, 200])), Some(1));
+        assert_eq!(frames.addresses, [1, ADDRESSES]);
+    }
+
+    /// A frame to all from the address with this number.
+    fn shown(number: u8) -> [u8; 14] {
+        [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, number, 8, 0]
+    }
+}

@@ -1,0 +1,75 @@
+//! What is on a net, for who wants to look at it.
+
+use std::io;
+
+use proto::ethernet::HEADER;
+use proto::time::Time;
+use sim::Class;
+use sim::capture::{Capture, Direction};
+use sim::cnr::{Precedence, Transmission, TransmissionKind};
+
+use super::NetHub;
+use crate::air::frames::class_of;
+
+/// A frame that was on the air.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NetSeen {
+    /// The frame.
+    pub transmission: Transmission,
+    /// What its packet is for; of frames without one, control from hop to hop.
+    pub class: Class,
+    /// How soon its packet was to leave; of frames without one, routine.
+    pub precedence: Precedence,
+}
+
+/// The frames since they were last taken, up to so many, and where packets are captured.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    limit: usize,
+    seen: Vec<NetSeen>,
+    missed: u64,
+    pub(super) capture: Option<Capture>,
+}
+
+impl NetHub {
+    /// Keeps what is on the air from now on, up to `limit` frames between two calls of [`NetHub::take_seen`].
+    pub fn watch(&mut self, limit: usize) {
+        self.watch.limit = limit;
+        self.medium.observe(limit > 0 || self.watch.capture.is_some());
+    }
+
+    /// The frames that were on the air since the last call, in the order in which they ended, and how many more
+    /// there were.
+    pub fn take_seen(&mut self) -> (Vec<NetSeen>, u64) {
+        (std::mem::take(&mut self.watch.seen), std::mem::take(&mut self.watch.missed))
+    }
+
+    /// Ends the capture.
+    ///
+    /// # Errors
+    /// When it could not be written, now or earlier.
+    pub fn finish_capture(&mut self) -> io::Result<()> {
+        self.watch.capture.take().map_or(Ok(()), |mut capture| capture.finish())
+    }
+
+    pub(super) fn note(&mut self, now: Time, transmission: Transmission) {
+        let carries = transmission.kind == TransmissionKind::Data;
+        let frame = if carries { self.frames.held(transmission.token) } else { &[] };
+        let packet = frame.get(HEADER..).unwrap_or_default();
+        let Watch { limit, seen, missed, capture } = &mut self.watch;
+        if let Some(capture) = capture.as_mut().filter(|_| carries) {
+            let interface = u32::try_from(transmission.from.0).expect("a net has fewer stations");
+            capture.write(now, interface, Direction::Out, packet);
+        }
+        if seen.len() >= *limit {
+            *missed += u64::from(*limit > 0);
+            return;
+        }
+        let (class, precedence) = if carries {
+            (class_of(frame), Precedence::of_packet(packet))
+        } else {
+            (Class::HopAck, Precedence::Routine)
+        };
+        seen.push(NetSeen { transmission, class, precedence });
+    }
+}
