@@ -54,7 +54,17 @@ fn it_compares_and_leaves_nothing_behind() {
     for title in ["curl, 600 KB", "routes set, all nodes", "packets given up by radios"] {
         assert!(row(title).contains(|letter: char| letter.is_ascii_digit()), "{title}: {printed}");
     }
-    for file in ["hf.svg", "a.pcapng", "b.pcapng", "manet.html"] {
+    // A connection takes many transmissions, a datagram one: at each of two loads some messages arrive.
+    for way in ["TCP, a connection each", "UDP, a datagram each"] {
+        let rows: Vec<&str> = printed.lines().filter(|line| line.contains(way)).collect();
+        let arrived = |row: &&str| {
+            let cells = row.split(way).nth(1)?.split_whitespace().next()?;
+            cells.parse::<u32>().ok()
+        };
+        let some = rows.iter().filter_map(arrived).filter(|arrived| *arrived > 0);
+        assert_eq!((rows.len(), some.count()), (2, 2), "{way}: {printed}");
+    }
+    for file in ["hf.svg", "a.pcapng", "b.pcapng", "manet.html", "tactical-tcp-15.svg"] {
         let len = fs::metadata(demo.out.join(file)).map_or(0, |file| file.len());
         assert!(len > 1_000, "{file}: {len} octets");
     }
@@ -78,6 +88,8 @@ fn stopped_at_any_moment_it_leaves_nothing_behind() {
         ("hf", "HF radio", 4_000),
         ("manet", "OLSR", 300),
         ("manet", "OLSR", 9_000),
+        ("tactical", "radio net", 1_000),
+        ("tactical", "radio net", 12_000),
     ];
     for (number, (part, text, millis)) in moments.into_iter().enumerate() {
         let mut demo = Demo::start(&format!("stopped-{number}"), &[part]);
