@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proto::ip::Header;
 use proto::rng::Rng;
-use proto::sar::{self, Precedence};
+use proto::sar::Precedence;
 use proto::tcp;
 use proto::time::Time;
 use sim::app::App;
@@ -57,7 +57,7 @@ fn seconds_of_timeout(seconds: u64) -> tcp::Rto {
 }
 
 fn over_sar() -> Carrier {
-    Carrier::Sar(Box::new(sar::Config::default()))
+    Carrier::Sar(Box::default())
 }
 
 impl Net {

@@ -88,7 +88,7 @@ pub struct Messenger {
 #[derive(Debug)]
 enum Way {
     Exchange(Box<Exchange>),
-    Streams(Streams),
+    Streams(Box<Streams>),
     /// UDP: what to send, and to whom.
     Datagrams(Vec<(Ipv4Addr, Vec<u8>)>),
 }
@@ -111,7 +111,9 @@ impl Messenger {
                 let own = Rng::stream(rng.clone().bits(), "sar");
                 Way::Exchange(Box::new(Exchange::new(&config, **of_sar, own)))
             }
-            Carrier::Tcp { tcp, keep } => Way::Streams(Streams::new(&config, **tcp, *keep)),
+            Carrier::Tcp { tcp, keep } => {
+                Way::Streams(Box::new(Streams::new(&config, **tcp, *keep)))
+            }
             Carrier::Udp => Way::Datagrams(Vec::new()),
         };
         let (next_at, tally, start) = (None, Tally::default(), config.start);
