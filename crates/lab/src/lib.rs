@@ -20,6 +20,7 @@ pub mod scenario;
 pub mod stats;
 pub mod tactical;
 pub mod tcp;
+pub mod tune;
 mod words;
 
 /// All claims that can be tested, group by group.

@@ -2,6 +2,8 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -23,6 +25,9 @@ enum Shown {
 struct Lines {
     total: u64,
     done: AtomicU64,
+    begun: Instant,
+    /// What was said last.
+    said: Mutex<String>,
 }
 
 impl Progress {
@@ -33,7 +38,7 @@ impl Progress {
         let shown = if io::stderr().is_terminal() {
             Shown::Bar(bar(total))
         } else {
-            Shown::Lines(Lines { total, done: AtomicU64::new(0) })
+            Shown::Lines(Lines::new(total))
         };
         Self { shown }
     }
@@ -53,6 +58,15 @@ impl Progress {
         }
     }
 
+    /// Says something beside the bar, or at the end of the next line.
+    pub fn say(&self, what: &str) {
+        match &self.shown {
+            Shown::Bar(bar) => bar.set_message(format!(", {what}")),
+            Shown::Lines(lines) => what.clone_into(&mut lines.said()),
+            Shown::Nothing => {}
+        }
+    }
+
     /// Takes the bar away.
     pub fn finish(&self) {
         if let Shown::Bar(bar) = &self.shown {
@@ -62,7 +76,7 @@ impl Progress {
 }
 
 fn bar(total: u64) -> ProgressBar {
-    let template = "{bar:30} {pos}/{len} runs, {elapsed} so far, {eta} to go";
+    let template = "{bar:30} {pos}/{len} runs, {elapsed} so far, {eta} to go{msg}";
     let style =
         ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
@@ -70,12 +84,25 @@ fn bar(total: u64) -> ProgressBar {
 }
 
 impl Lines {
+    fn new(total: u64) -> Self {
+        let (done, begun, said) = (AtomicU64::new(0), Instant::now(), Mutex::default());
+        Self { total, done, begun, said }
+    }
+
+    fn said(&self) -> MutexGuard<'_, String> {
+        self.said.lock().expect("no thread panics while it copies a text")
+    }
+
     fn step(&self) {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         let tenths = |done: u64| done.saturating_mul(10) / self.total.max(1);
         if tenths(done) > tenths(done - 1) {
             // Progress that cannot be shown is no reason to stop.
-            let _ = writeln!(io::stderr(), "{done}/{} runs", self.total);
+            let left = self.begun.elapsed().as_secs_f64() / done as f64
+                * self.total.saturating_sub(done) as f64;
+            let said = self.said();
+            let said = if said.is_empty() { String::new() } else { format!(", {said}") };
+            let _ = writeln!(io::stderr(), "{done}/{} runs, {left:.0} s to go{said}", self.total);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use proto::rng::Rng;
@@ -30,6 +30,18 @@ pub fn run_all<T: Send>(
     progress: &Progress,
     work: impl Fn(usize) -> T + Sync,
 ) -> Vec<T> {
+    let done = run_until(count, jobs, progress, &AtomicBool::new(false), work);
+    done.into_iter().map(|result| result.expect("every index was worked on")).collect()
+}
+
+/// The same, but no work is begun once `stop` is set; none is what was not begun.
+pub fn run_until<T: Send>(
+    count: usize,
+    jobs: NonZeroUsize,
+    progress: &Progress,
+    stop: &AtomicBool,
+    work: impl Fn(usize) -> T + Sync,
+) -> Vec<Option<T>> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new((0..count).map(|_| None).collect::<Vec<Option<T>>>());
 
@@ -38,7 +50,7 @@ pub fn run_all<T: Send>(
             scope.spawn(|| {
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
-                    if index >= count {
+                    if index >= count || stop.load(Ordering::Relaxed) {
                         return;
                     }
                     let result = work(index);
@@ -51,8 +63,7 @@ pub fn run_all<T: Send>(
         }
     });
 
-    let done = done.into_inner().expect("no thread panicked");
-    done.into_iter().map(|result| result.expect("every index was worked on")).collect()
+    done.into_inner().expect("no thread panicked")
 }
 
 #[cfg(test)]
@@ -75,6 +86,20 @@ mod tests {
         let none = run_all(0, cores(), &Progress::silent(), |index| index);
 
         assert!(none.is_empty());
+    }
+
+    #[test]
+    fn nothing_is_begun_once_it_is_to_stop() {
+        let stop = AtomicBool::new(false);
+        let work = |index: usize| {
+            stop.store(index == 2, Ordering::Relaxed);
+            index
+        };
+
+        let done = run_until(9, NonZeroUsize::MIN, &Progress::silent(), &stop, work);
+
+        assert_eq!(done[..4], [Some(0), Some(1), Some(2), None]);
+        assert_eq!(done[4..], [None; 5]);
     }
 
     #[test]

@@ -16,6 +16,17 @@ pub(crate) fn number(value: f64) -> String {
     }
 }
 
+/// The same, also of numbers that are very small or large; "none" for what is not a number.
+pub(crate) fn any(value: f64) -> String {
+    if value.is_nan() {
+        "none".to_owned()
+    } else if value != 0.0 && !(1e-3..1e6).contains(&value.abs()) {
+        format!("{value:.2e}")
+    } else {
+        number(value)
+    }
+}
+
 /// A mean with its interval, or as the lower bound that it is.
 pub(crate) fn mean(estimate: &Estimate) -> String {
     match estimate.ci95 {
@@ -41,6 +52,13 @@ mod tests {
         let written = [0.0, 0.001_23, 0.5, 4.567, 12.34, 123.4, 1234.5].map(number);
 
         assert_eq!(written, ["0", "0.0012", "0.50", "4.57", "12.3", "123", "1234"]);
+    }
+
+    #[test]
+    fn numbers_have_three_digits_however_small() {
+        let written = [0.0, 3.21e-5, 0.5, 12.34, 1.5e9, f64::NAN].map(any);
+
+        assert_eq!(written, ["0", "3.21e-5", "0.50", "12.3", "1.50e9", "none"]);
     }
 
     #[test]

@@ -50,6 +50,12 @@ impl Document<'_> {
         self.finish_table("", self.root.get_ref())
     }
 
+    /// The whole names of all keys that were asked for, without the places in lists, whether or not they are there.
+    #[must_use]
+    pub fn asked(&self) -> BTreeSet<String> {
+        self.asked.borrow().clone()
+    }
+
     pub(crate) fn ask(&self, path: &str) {
         let mut asked = self.asked.borrow_mut();
         if !asked.contains(path) {

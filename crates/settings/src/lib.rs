@@ -22,4 +22,5 @@ mod tests;
 pub use complaint::{Complaint, Source};
 pub use document::Document;
 pub use entry::Entry;
+pub use near::nearest;
 pub use section::Section;

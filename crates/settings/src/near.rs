@@ -1,10 +1,8 @@
 //! What was probably meant.
 
 /// Of the names that exist, the one that somebody who wrote `written` most likely meant.
-pub(crate) fn nearest<'a>(
-    written: &str,
-    names: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+#[must_use]
+pub fn nearest<'a>(written: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let most = if written.len() > 4 { 2 } else { 1 };
     let distances = names.into_iter().map(|name| (distance(written, name), name));
     distances.filter(|(distance, _)| *distance <= most).min().map(|(_, name)| name)

@@ -12,6 +12,7 @@
 //!  note
 //! ```
 
+mod panels;
 mod png;
 mod scale;
 mod svg;
@@ -21,6 +22,7 @@ pub mod timeline;
 
 use crate::stats::Estimate;
 
+pub use panels::panels_to_svg;
 pub use png::to_png;
 pub use scale::Scale;
 pub use svg::to_svg;

@@ -93,3 +93,15 @@ fn an_empty_figure_is_drawn_too() {
 
     assert!(to_png(&to_svg(&empty)).is_ok());
 }
+
+#[test]
+fn panels_lie_beside_and_below_each_other() {
+    let sheet = panels_to_svg(&[example(), example(), example()]);
+
+    assert!(sheet.contains(r#"viewBox="0 0 1520 960""#), "{}", &sheet[..200]);
+    for place in [r#"<svg x="0" y="0" "#, r#"<svg x="760" y="0" "#, r#"<svg x="0" y="480" "#] {
+        assert_eq!(sheet.matches(place).count(), 1, "{place}");
+    }
+    assert!(to_png(&sheet).is_ok());
+    assert!(panels_to_svg(&[example()]).contains(r#"viewBox="0 0 760 480""#));
+}

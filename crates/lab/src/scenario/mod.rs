@@ -26,6 +26,7 @@ mod traffic;
 mod watched;
 mod writer;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 pub use hf::{FrequencyReport, HfReport};
@@ -46,7 +47,7 @@ use settings::Source;
 pub use tactical::{Bgp, BgpReport, Messages, MessagesReport, Over, Peers};
 
 /// A scenario file may have this many octets.
-const MAX_OCTETS: u64 = 4 << 20;
+pub(crate) const MAX_OCTETS: u64 = 4 << 20;
 
 impl Plan {
     /// Reads a scenario file.
@@ -63,6 +64,15 @@ impl Plan {
     /// With the first thing that is wrong with it.
     pub fn parse(path: &Path, text: String) -> Result<Self, Complaint> {
         reader::read(&Source::new(&path.display().to_string(), text), folder(path))
+    }
+
+    /// The plan that [`Plan::parse`] gives, if it gives one, and the whole names of the keys that it looked for:
+    /// what may stand in this file, as far as it has the tables for it.
+    pub(crate) fn parse_keys(path: &Path, text: String) -> (Option<Self>, BTreeSet<String>) {
+        let source = Source::new(&path.display().to_string(), text);
+        let Ok(document) = source.parse() else { return (None, BTreeSet::new()) };
+        let plan = reader::read_document(&document, &source, folder(path)).ok();
+        (plan, document.asked())
     }
 }
 

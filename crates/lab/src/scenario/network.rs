@@ -371,7 +371,7 @@ impl<'a> Built<'a> {
     }
 
     /// Runs until all flows are over and nothing is under way, or the time is up.
-    fn run(&mut self) {
+    pub(crate) fn run(&mut self) {
         let (end, stride) = (self.end(), self.plan.duration / STRIDES);
         let is_endless = self.plan.bgp.is_some() || self.plan.messages.is_some();
         self.run_until(end, stride, |built| {
@@ -425,7 +425,8 @@ impl<'a> Built<'a> {
         self.world.run_until(end);
     }
 
-    fn report(&self, seed: u64) -> Report {
+    /// What has happened so far.
+    pub(crate) fn report(&self, seed: u64) -> Report {
         let mut flows = Vec::new();
         for (transfer, [sender, sink]) in self.plan.transfers.iter().zip(&self.transfers) {
             let sent = self.world.transfer_sender(*sender).unwrap_or_default();

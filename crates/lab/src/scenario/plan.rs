@@ -301,7 +301,7 @@ impl Plan {
     }
 
     /// What a report calls a flow of this kind.
-    pub(super) fn name_of(&self, kind: &str, flow: &Flow) -> String {
+    pub(crate) fn name_of(&self, kind: &str, flow: &Flow) -> String {
         let [from, to] = [flow.from, flow.to].map(|node| &self.nodes[node].name);
         flow.name.clone().unwrap_or_else(|| format!("{kind} {from} to {to}"))
     }

@@ -9,7 +9,7 @@ use proto::parameter::{Kind, Table, Written};
 use proto::quantity::{BitRate, Span};
 use proto::time::Time;
 use proto::{hbh, nc, tcp, tcpnc};
-use settings::{Complaint, Entry, Section, Source};
+use settings::{Complaint, Document, Entry, Section, Source};
 use sim::Prefix;
 
 use super::hf::Frequency;
@@ -42,7 +42,15 @@ const FIRST_PORT: u16 = 5_001;
 
 /// Reads a whole file.
 pub(super) fn read(source: &Source, folder: &Path) -> Result<Plan, Complaint> {
-    let document = source.parse()?;
+    read_document(&source.parse()?, source, folder)
+}
+
+/// The same of a document, which then knows which keys were asked for.
+pub(super) fn read_document(
+    document: &Document<'_>,
+    source: &Source,
+    folder: &Path,
+) -> Result<Plan, Complaint> {
     let root = document.root();
     for (name, most) in MOST {
         let count = root.get(name)?.map_or(Ok(0), |entry| entry.list().map(|list| list.len()))?;

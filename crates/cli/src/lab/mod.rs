@@ -1,4 +1,6 @@
-//! `trackway lab`: experiments that reproduce published results.
+//! `trackway lab`: experiments that reproduce published results, and the tuning of scenarios.
+
+mod tune;
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -17,7 +19,7 @@ use clap::Subcommand;
 
 use crate::failure::misuse;
 
-/// Run experiments that reproduce published results.
+/// Run experiments that reproduce published results, or tune a scenario.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  trackway lab run hbh-delay")]
 pub(crate) struct Args {
@@ -92,6 +94,8 @@ enum Command {
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
     },
+
+    Tune(tune::Args),
 }
 
 /// Runs of every scenario with `--quick`: the fewest that have an interval.
@@ -139,6 +143,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             }
             write_scenarios(&out, &files)?;
         }
+        Command::Tune(args) => return tune::run(args),
     }
     Ok(ExitCode::SUCCESS)
 }

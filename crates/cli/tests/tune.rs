@@ -1,0 +1,236 @@
+//! The tuning of a scenario as its user meets it.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+/// A link that loses nothing and is so slow that a round trip of a full packet takes 4.4 s: who repeats sooner sends
+/// in vain.
+const SCENARIO: &str = r#"
+nodes = ["a", "b"]
+duration = "10min"
+
+[defaults.link]
+rate = "2kbit"
+delay = "1s"
+mtu = 576
+loss = "2%"
+
+# What is to be found.
+[defaults.tcp]
+rto.initial = "1s"   # too soon
+rto.min = "1s"
+
+[[link]]
+between = ["a", "b"]
+
+[[tcp]]
+name = "file"
+from = "a"
+to = "b"
+octets = 4000
+
+[[udp]]
+name = "ticks"
+from = "b"
+to = "a"
+payload = 20
+interval = "20s"
+stop = "5min"
+"#;
+
+/// A folder that is gone afterwards, with the scenario in it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let name = format!("trackway-tune-{}-{name}", std::process::id());
+        let folder = Self(std::env::temp_dir().join(name));
+        fs::create_dir_all(&folder.0).expect("a writable folder");
+        folder.write(SCENARIO);
+        folder
+    }
+
+    fn write(&self, text: &str) {
+        fs::write(self.0.join("slow.toml"), text).expect("a writable folder");
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_trackway"));
+        command.args(["lab", "tune", "slow.toml"]).args(args).current_dir(&self.0);
+        command
+    }
+
+    fn tune(&self, args: &[&str]) -> Output {
+        self.command(args).output().expect("it starts")
+    }
+
+    /// The only folder of results, with its name.
+    fn results(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.0.join("trackway-tune")).expect("results");
+        entries.map(|entry| entry.expect("an entry").path()).collect()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const SEARCH: [&str; 8] = [
+    "--flow",
+    "file",
+    "--parameters",
+    "rto.initial=1s..20s:6,delayed-ack.delay=0s|200ms",
+    "--runs",
+    "6",
+    "--confirm",
+    "8",
+];
+
+fn text(octets: &[u8]) -> String {
+    String::from_utf8(octets.to_vec()).expect("UTF-8")
+}
+
+#[test]
+fn the_best_values_are_found_confirmed_and_ready_to_use() {
+    let folder = Folder::new("found");
+    let output = folder.tune(&[&SEARCH[..], &["--json"]].concat());
+
+    assert!(output.status.success(), "{output:?}");
+    let found: Value = serde_json::from_slice(&output.stdout).expect("one object and nothing else");
+    let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("no number: {found:#}"));
+    let first = &found["parameters"][0];
+    assert_eq!(first["keys"][0], "defaults.tcp.rto.initial");
+    assert_eq!(first["points"].as_array().map(Vec::len), Some(6));
+    // Too short a timeout costs what it repeats in vain.
+    assert_eq!(first["sensitivity"]["least"], "1s", "{first:#}");
+    assert!(number(&first["sensitivity"]["ratio"]["mean"]) > 1.05, "{first:#}");
+    let swept = &found["one_after_the_other"];
+    let raced = &found["all_at_once"];
+    assert!(number(&raced["runs"]) <= number(&swept["runs"]));
+    assert_eq!(number(&swept["confirmed"]["runs"]), 8.0);
+    assert!(number(&swept["gain"]["mean"]) > 0.0, "{found:#}");
+    assert_eq!(found["better_than_as_written"], "yes", "{found:#}");
+    assert_eq!(found["settings"][0]["key"], "defaults.tcp.rto.initial");
+
+    // The second time nothing is run, and the text says the same.
+    let results = folder.results();
+    let [results] = &results[..] else { panic!("{results:?}") };
+    let runs = fs::read_to_string(results.join("runs.tsv")).expect("runs");
+    let again = folder.tune(&SEARCH);
+    assert_eq!(fs::read_to_string(results.join("runs.tsv")).expect("runs"), runs);
+    let said = text(&again.stdout);
+    for part in
+        ["Sensitivity", "Recommended: rto.initial = ", "rto_min", "a floor", "recommended.toml"]
+    {
+        assert!(said.contains(part), "{part} is not in\n{said}");
+    }
+    assert!(text(&again.stderr).contains("goes on with"), "{again:?}");
+    let recommended = fs::read_to_string(results.join("recommended.toml")).expect("a scenario");
+    assert!(recommended.contains("   # too soon"), "{recommended}");
+    assert!(!recommended.contains("rto.initial = \"1s\""), "{recommended}");
+    let svg = fs::read_to_string(results.join("tune.svg")).expect("a picture");
+    assert_eq!(svg.matches("<svg ").count(), 3, "a sheet with a panel for each parameter");
+    assert!(svg.contains("rto.initial [s]"), "the axis has no unit");
+}
+
+#[test]
+fn what_was_stopped_goes_on_and_finds_the_same() {
+    let whole = Folder::new("whole");
+    let expected = whole.tune(&[&SEARCH[..], &["--json", "--jobs", "3"]].concat());
+    assert!(expected.status.success(), "{expected:?}");
+
+    let folder = Folder::new("stopped");
+    let mut command = folder.command(&[&SEARCH[..], &["--json", "--jobs", "1"]].concat());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = child.expect("it starts");
+    let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+    let mut line = String::new();
+    // A tenth of all runs is done.
+    stderr.read_line(&mut line).expect("UTF-8");
+    assert!(line.contains(" runs, ") && line.contains(" s to go"), "{line}");
+    let pid = Pid::from_raw(child.id().cast_signed());
+    kill(pid, Signal::SIGINT).expect("it runs");
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut stderr, &mut said).expect("UTF-8");
+    let status = child.wait().expect("it ends");
+    assert_eq!(status.code(), Some(130), "{said}");
+    assert!(said.contains("the same command goes on from there"), "{said}");
+
+    let rest = folder.tune(&[&SEARCH[..], &["--json", "--jobs", "2"]].concat());
+    assert!(text(&rest.stderr).contains("goes on with"), "{rest:?}");
+    assert_eq!(text(&rest.stdout), text(&expected.stdout));
+}
+
+#[test]
+fn a_changed_scenario_begins_anew_and_is_not_mixed_in() {
+    let folder = Folder::new("changed");
+    let few = ["--parameters", "rto.initial=2s|9s", "--runs", "2"];
+    assert!(folder.tune(&few).status.success());
+    let named = [&few[..], &["--out", "mine"]].concat();
+    assert!(folder.tune(&named).status.success());
+
+    folder.write(&SCENARIO.replace("4000", "5000"));
+    let anew = folder.tune(&few);
+    assert!(anew.status.success(), "{anew:?}");
+    assert!(text(&anew.stderr).contains("begins anew in"), "{anew:?}");
+    assert_eq!(folder.results().len(), 2);
+    let refused = folder.tune(&named);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("mine has runs of another scenario"), "{refused:?}");
+    // A comment changes nothing.
+    folder.write(&format!("{SCENARIO}# the end\n"));
+    assert!(folder.tune(&named).status.success());
+
+    // Another build of the program: what it measured is not what runs give now.
+    let path = folder.0.join("mine/runs.tsv");
+    let runs = fs::read_to_string(&path).expect("runs");
+    let (head, rest) = runs.split_once('\n').expect("lines");
+    let others = rest.replace("\t1 ", "\t0.5 ");
+    assert_ne!(rest, others);
+    fs::write(&path, format!("{head}\n{others}")).expect("a writable file");
+    let anew = folder.tune(&named);
+    assert!(text(&anew.stderr).contains("another build of Trackway: begins anew"), "{anew:?}");
+}
+
+#[test]
+fn what_is_wrong_is_said_with_what_is_right() {
+    let folder = Folder::new("wrong");
+    for (args, expected) in [
+        (&["--parameters", "rto.inital=1s..9s"][..], "rto.initial is probably meant"),
+        (
+            &["--parameters", "rto.initial=0s..9s"],
+            "defaults.tcp.rto.initial: \"0s\" is not allowed: 1µs to 24h",
+        ),
+        (&["--parameters", "rto.initial=9"], "a range such as 1s..120s"),
+        (
+            &["--parameters", "delay=100ms..200ms"],
+            "delay may be defaults.link.delay or defaults.tcp.delayed-ack.delay: write which",
+        ),
+        (
+            &["--parameters", "rto.initial=1s..9s", "--metric", "c/delay"],
+            "no measure is called delay",
+        ),
+        (&["--parameters", "rto.initial=1s..9s", "--metric", "c/(0*d)"], "has no value in any run"),
+        (&["--parameters", "rto.initial=1s..9s", "--flow", "fil"], "\"file\" is probably meant"),
+        (&["--parameters", "rto.initial=1s..9s,rto.initial=2s..3s"], "is tuned twice"),
+        (&["--parameters", "rto.initial=1s..9s", "--out", "/dev/null/x"], "cannot use /dev/null/x"),
+        (&[], "--parameters"),
+    ] {
+        let output = folder.tune(&[args, &["--runs", "2"]].concat());
+        let said = text(&output.stderr);
+        let code = if said.contains("cannot use") { 1 } else { 2 };
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+        assert!(said.contains(expected), "{args:?}: {said}");
+    }
+    folder.write("nodes = [\"a\", \"b\"]\n[[link]]\nbetween = [\"a\", \"b\"]\n");
+    let said = text(&folder.tune(&["--parameters", "delay=1s..9s"]).stderr);
+    assert!(said.contains("there are no flows to measure: add [[tcp]]"), "{said}");
+}

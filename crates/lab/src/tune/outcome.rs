@@ -1,0 +1,195 @@
+//! What a search found, with how sure that is.
+
+use super::file::File;
+use super::journal::Known;
+use super::measure::{MEASURES, Measured};
+use super::race::{Raced, race};
+use super::range::Choice;
+use super::space::{Setting, Space};
+use super::subject::{self, Subject};
+use super::sweep::{Sweep, Swept, most_runs, sweep};
+use super::trials::{Bench, Ended, Goal, Purpose, Score, Trials};
+use crate::answer::Answer;
+use crate::stats::Estimate;
+
+/// How to search.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Runs of each setting.
+    pub runs: u32,
+    /// Runs, with other seeds, of the settings that were found.
+    pub confirmations: u32,
+    /// Which family of seeds.
+    pub family: u32,
+}
+
+/// A scenario file on which settings are tried.
+#[derive(Debug)]
+pub struct Laboratory<'a> {
+    /// The file.
+    pub file: &'a File,
+    /// What is tuned.
+    pub space: &'a Space,
+    /// Whose traffic is measured.
+    pub subject: &'a Subject,
+}
+
+impl Bench for Laboratory<'_> {
+    fn check(&self, setting: &Setting) -> Result<(), String> {
+        self.file.with(&self.space.changes(setting)).map(drop)
+    }
+
+    fn run(&self, setting: &Setting, seed: u64) -> Result<Measured, String> {
+        let plan = self.file.with(&self.space.changes(setting))?;
+        subject::run(&plan, seed, self.subject)
+    }
+}
+
+/// A setting that was found, or the file as it is.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// What found it.
+    pub name: &'static str,
+    /// The setting.
+    pub setting: Setting,
+    /// With the seeds that it was found by.
+    pub tuned: Score,
+    /// With other seeds.
+    pub confirmed: Score,
+    /// The measures of the metric, with other seeds.
+    pub measures: Vec<(&'static str, Estimate)>,
+}
+
+/// Everything.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// One parameter after the other.
+    pub swept: Swept,
+    /// All parameters at once.
+    pub raced: Raced,
+    /// The file as it is, what each search found.
+    pub found: [Found; 3],
+    /// The place of the recommended one: which had the better metric when it was found.
+    pub recommended: usize,
+}
+
+/// The places in [`Outcome::found`].
+pub(super) const AS_WRITTEN: usize = 0;
+/// Found one parameter after the other.
+pub(super) const SWEPT: usize = 1;
+/// Found by races.
+pub(super) const RACED: usize = 2;
+
+/// How many runs there are at most.
+#[must_use]
+pub fn most(space: &Space, effort: Effort) -> usize {
+    let swept = most_runs(space, effort.runs);
+    let others = 3 * u64::from(effort.confirmations) + u64::from(effort.runs);
+    2 * swept + usize::try_from(others).unwrap_or(usize::MAX)
+}
+
+/// Searches both ways with the same number of runs, and measures again what they find.
+///
+/// # Errors
+/// When it is stopped, or a run cannot be done.
+pub fn search(trials: &mut Trials<'_>, goal: &Goal, effort: Effort) -> Result<Outcome, Ended> {
+    let Effort { runs, confirmations, family } = effort;
+    let as_written = trials.space().as_written();
+    trials.run(Purpose::Tune, &[(as_written.clone(), runs)])?;
+    let swept = sweep(trials, runs)?;
+    let raced = race(trials, runs, swept.runs, u64::from(family))?;
+    let settings = [as_written, swept.best.clone(), raced.best.clone()];
+    let wanted = settings.clone().map(|setting| (setting, confirmations));
+    trials.run(Purpose::Confirm, &wanted)?;
+
+    let names = ["the file as it is", "one after the other", "all at once"];
+    let mut found = names.into_iter().zip(settings).map(|(name, setting)| Found {
+        name,
+        tuned: trials.score(Purpose::Tune, &setting, runs),
+        confirmed: trials.score(Purpose::Confirm, &setting, confirmations),
+        measures: measures(trials, goal, &setting, confirmations),
+        setting,
+    });
+    let found = std::array::from_fn(|_| found.next().expect("there are three"));
+    let [_, swept_found, raced_found]: &[Found; 3] = &found;
+    let is_raced = trials.is_better(&raced_found.tuned, &swept_found.tuned);
+    let recommended = if is_raced { RACED } else { SWEPT };
+    Ok(Outcome { swept, raced, found, recommended })
+}
+
+fn measures(
+    trials: &Trials<'_>,
+    goal: &Goal,
+    setting: &Setting,
+    runs: u32,
+) -> Vec<(&'static str, Estimate)> {
+    let names = goal.metric.names().into_iter();
+    names.map(|name| (name, trials.measure(Purpose::Confirm, setting, name, runs))).collect()
+}
+
+/// The unit of a measure.
+#[must_use]
+pub(super) fn unit(name: &str) -> &'static str {
+    MEASURES.iter().find(|measure| measure.name == name).map_or("", |measure| measure.unit)
+}
+
+impl Outcome {
+    /// The setting to use.
+    #[must_use]
+    pub fn best(&self) -> &Found {
+        &self.found[self.recommended]
+    }
+
+    /// Whether one of those found is better than another, by the seeds that neither was found by.
+    #[must_use]
+    pub fn is_better(&self, goal: &Goal, one: usize, other: usize) -> Answer {
+        let difference = self.found[one].confirmed.minus(&self.found[other].confirmed);
+        let zero = Estimate::exact(0.0);
+        if goal.is_least { difference.below(&zero) } else { zero.below(&difference) }
+    }
+}
+
+/// How much a parameter matters over its range.
+#[derive(Clone, Debug)]
+pub struct Sensitivity<'a> {
+    /// Where the metric is largest.
+    pub most: &'a Choice,
+    /// Where it is smallest.
+    pub least: &'a Choice,
+    /// The largest over the smallest, of runs with the same seeds.
+    pub ratio: Estimate,
+    /// The largest less the smallest.
+    pub difference: Estimate,
+}
+
+impl Sweep {
+    /// How much the parameter matters; none if the metric has no value in some runs of all values but one.
+    #[must_use]
+    pub fn sensitivity(&self) -> Option<Sensitivity<'_>> {
+        let whole = || self.points.iter().filter(|point| point.score.missing() == 0);
+        let by_mean = |a: &&super::sweep::Point, b: &&super::sweep::Point| {
+            a.score.mean.mean.total_cmp(&b.score.mean.mean)
+        };
+        let (least, most) = (whole().min_by(by_mean)?, whole().max_by(by_mean)?);
+        Some(Sensitivity {
+            most: &most.choice,
+            least: &least.choice,
+            ratio: if least.score.mean.mean > 0.0 || most.score.mean.mean < 0.0 {
+                most.score.over(&least.score)
+            } else {
+                Estimate::UNKNOWN
+            },
+            difference: most.score.minus(&least.score),
+        })
+    }
+}
+
+/// Whether what a journal knows is what runs give now: one of those of the file as it is, which come first, is run again.
+#[must_use]
+pub fn agrees(bench: &Laboratory<'_>, known: &Known) -> bool {
+    let as_written = bench.space.as_written();
+    let Some(((name, seed), measured)) = known.first_key_value() else { return true };
+    let bits = |it: &Measured| it.0.map(f64::to_bits);
+    let again = || bench.run(&as_written, *seed).is_ok_and(|it| bits(&it) == bits(measured));
+    *name == bench.space.name(&as_written) && again()
+}

@@ -1,0 +1,122 @@
+//! The settings among which to search: a value for each parameter, or what the file says.
+
+use toml_edit::Value;
+
+use super::file::File;
+use super::key::Key;
+use super::range::{Asked, Choice, Values};
+
+/// A parameter that is tuned.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    /// What it is called, as it was asked for.
+    pub name: String,
+    /// Its keys, found in the file.
+    pub keys: Vec<Key>,
+    /// What is tried.
+    pub values: Values,
+}
+
+/// All parameters.
+#[derive(Clone, Debug)]
+pub struct Space {
+    /// In the order in which they were asked for.
+    pub axes: Vec<Axis>,
+}
+
+/// A value for each parameter; none is what the file says.
+#[derive(Clone, Debug)]
+pub struct Setting(pub Vec<Option<Choice>>);
+
+impl Space {
+    /// Finds the keys of all parameters, and has the file's reader look at each value that a grid has.
+    ///
+    /// # Errors
+    /// With the first that is wrong: a key that is not there, a value that is not allowed.
+    pub fn new(file: &File, asked: Vec<Asked>) -> Result<Self, String> {
+        let mut axes: Vec<Axis> = Vec::new();
+        for Asked { name, keys, values } in asked {
+            let [first, last] = values.ends();
+            let tried = keys.iter().zip(first.values.iter().zip(&last.values));
+            let keys: Vec<Key> = tried
+                .map(|(key, (first, last))| file.find(key, [first, last]))
+                .collect::<Result<_, _>>()
+                .map_err(|why| format!("{name}: {why}"))?;
+            for key in &keys {
+                if axes.iter().any(|axis| axis.keys.contains(key)) {
+                    return Err(format!("{name}: {key} is tuned twice"));
+                }
+            }
+            axes.push(Axis { name, keys, values });
+        }
+        if axes.is_empty() {
+            return Err("nothing is to be tuned".to_owned());
+        }
+        let space = Self { axes };
+        for (place, axis) in space.axes.iter().enumerate() {
+            for choice in axis.values.grid() {
+                let setting = space.as_written().with(place, choice.clone());
+                let changes = space.changes(&setting);
+                let Err(why) = file.with(&changes) else { continue };
+                // Values of other parameters may be what makes it possible.
+                if space.axes.len() == 1 || !why.contains("not allowed together") {
+                    return Err(format!("{} = {}: {why}", axis.name, choice.label));
+                }
+            }
+        }
+        Ok(space)
+    }
+
+    /// The file as it is.
+    #[must_use]
+    pub fn as_written(&self) -> Setting {
+        Setting(vec![None; self.axes.len()])
+    }
+
+    /// The setting at these places of all axes, from 0 to 1.
+    #[must_use]
+    pub fn at(&self, places: &[f64]) -> Setting {
+        let axes = self.axes.iter().zip(places);
+        Setting(axes.map(|(axis, place)| Some(axis.values.at(*place))).collect())
+    }
+
+    /// What a setting writes into the file.
+    #[must_use]
+    pub fn changes(&self, setting: &Setting) -> Vec<(Key, Value)> {
+        let chosen = self.axes.iter().zip(&setting.0);
+        let chosen = chosen.filter_map(|(axis, choice)| Some((axis, choice.as_ref()?)));
+        let written = |(axis, choice): (&Axis, &Choice)| {
+            axis.keys.iter().cloned().zip(choice.values.iter().cloned()).collect::<Vec<_>>()
+        };
+        chosen.flat_map(written).collect()
+    }
+
+    /// What distinguishes a setting from others: what it writes.
+    #[must_use]
+    pub fn name(&self, setting: &Setting) -> String {
+        let changes = self.changes(setting).into_iter();
+        let parts = changes.map(|(key, value)| format!("{key} = {}", value.to_string().trim()));
+        parts.collect::<Vec<_>>().join("; ")
+    }
+
+    /// A setting for people: `rto.initial = 35s, r1 = 2`.
+    #[must_use]
+    pub fn label(&self, setting: &Setting) -> String {
+        let chosen = self.axes.iter().zip(&setting.0);
+        let parts = chosen.filter_map(|(axis, choice)| {
+            Some(format!("{} = {}", axis.name, choice.as_ref()?.label))
+        });
+        let all = parts.collect::<Vec<_>>().join(", ");
+        if all.is_empty() { "the file as it is".to_owned() } else { all }
+    }
+}
+
+impl Setting {
+    /// The same with another value of one parameter.
+    #[must_use]
+    pub fn with(&self, axis: usize, choice: Choice) -> Self {
+        let mut choices = self.0.clone();
+        choices[axis] = Some(choice);
+        Self(choices)
+    }
+}

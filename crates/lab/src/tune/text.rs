@@ -1,0 +1,137 @@
+//! What a search found, for people.
+
+use std::fmt::{self, Write as _};
+
+use super::advice;
+use super::outcome::{AS_WRITTEN, Found, Outcome, RACED, SWEPT, unit};
+use super::space::Space;
+use super::sweep::Sweep;
+use super::trials::{Goal, Score};
+use crate::answer::Answer;
+use crate::stats::Estimate;
+use crate::words::any as number;
+
+/// A mean with its interval.
+fn mean(estimate: &Estimate) -> String {
+    match estimate.ci95 {
+        _ if estimate.runs == 0 => "none".to_owned(),
+        Some(half) => format!("{} ± {}", number(estimate.mean), number(half)),
+        None => number(estimate.mean),
+    }
+}
+
+fn score(score: &Score) -> String {
+    match score.missing() {
+        0 => mean(&score.mean),
+        missing => format!("no value in {missing} of {} runs", score.values.len()),
+    }
+}
+
+/// The whole report.
+///
+/// # Errors
+/// Never: a text takes everything.
+pub fn report(outcome: &Outcome, space: &Space, goal: &Goal) -> Result<String, fmt::Error> {
+    let mut out = String::new();
+    let verb = if goal.is_least { "least" } else { "most" };
+    writeln!(out, "metric {}, the {verb} is sought; means ± 95 % intervals", goal.metric)?;
+    for sweep in &outcome.swept.sweeps {
+        one_sweep(&mut out, sweep, space)?;
+    }
+    sensitivities(&mut out, outcome, space)?;
+    found(&mut out, outcome, space)?;
+    verdict(&mut out, outcome, space, goal)?;
+    out.push('\n');
+    out.push_str(&advice::text(space, &outcome.best().setting));
+    Ok(out)
+}
+
+/// Each value of a parameter.
+fn one_sweep(out: &mut String, sweep: &Sweep, space: &Space) -> fmt::Result {
+    let axis = &space.axes[sweep.axis];
+    let keys: Vec<String> = axis.keys.iter().map(ToString::to_string).collect();
+    writeln!(out, "\n{} ({})", axis.name, keys.join(", "))?;
+    let width = sweep.points.iter().map(|it| it.choice.label.chars().count()).max().unwrap_or(0);
+    for (place, point) in sweep.points.iter().enumerate() {
+        let mark = if place == sweep.best { "  best" } else { "" };
+        let label = &point.choice.label;
+        writeln!(out, "  {label:width$}  {}{mark}", score(&point.score))?;
+    }
+    for (choice, why) in &sweep.refused {
+        writeln!(out, "  {}  left out: {why}", choice.label)?;
+    }
+    Ok(())
+}
+
+fn sensitivities(out: &mut String, outcome: &Outcome, space: &Space) -> fmt::Result {
+    writeln!(out, "\nSensitivity: the largest metric of a range over the smallest")?;
+    for sweep in &outcome.swept.sweeps {
+        let name = &space.axes[sweep.axis].name;
+        let Some(found) = sweep.sensitivity() else {
+            writeln!(out, "  {name}  unknown: too few values have a metric in all runs")?;
+            continue;
+        };
+        let (most, least) = (&found.most.label, &found.least.label);
+        if found.ratio.runs > 0 {
+            writeln!(out, "  {name}  {}  ({most} over {least})", mean(&found.ratio))?;
+        } else {
+            let difference = mean(&found.difference);
+            writeln!(out, "  {name}  no ratio; {difference} more at {most} than at {least}")?;
+        }
+    }
+    Ok(())
+}
+
+fn found(out: &mut String, outcome: &Outcome, space: &Space) -> fmt::Result {
+    let [as_written, swept, raced] = &outcome.found;
+    let (runs, again) = (as_written.tuned.values.len(), as_written.confirmed.values.len());
+    writeln!(out, "\nFound with {runs} seeds, and measured again with {again} others")?;
+    for Found { name, setting, tuned, confirmed, measures } in [as_written, swept, raced] {
+        writeln!(out, "  {name}: {}", space.label(setting))?;
+        writeln!(out, "    metric    {} when found, {} again", score(tuned), score(confirmed))?;
+        for (name, value) in measures {
+            let unit = unit(name);
+            let space = if unit.is_empty() { "" } else { " " };
+            writeln!(out, "    {name:8}  {}{space}{unit}", mean(value))?;
+        }
+    }
+    writeln!(
+        out,
+        "  one after the other took {} runs, all at once {} runs of {} settings",
+        outcome.swept.runs, outcome.raced.runs, outcome.raced.settings
+    )?;
+    let pairs = [(SWEPT, AS_WRITTEN), (RACED, AS_WRITTEN), (RACED, SWEPT)];
+    for (one, other) in pairs {
+        let [one, other] = [one, other].map(|it| &outcome.found[it]);
+        let difference = mean(&one.confirmed.minus(&other.confirmed));
+        writeln!(out, "  {} less {}, seed by seed: {difference}", one.name, other.name)?;
+    }
+    Ok(())
+}
+
+/// What to do, and how sure that is.
+fn verdict(out: &mut String, outcome: &Outcome, space: &Space, goal: &Goal) -> fmt::Result {
+    let best = outcome.best();
+    writeln!(out, "\nRecommended: {}", space.label(&best.setting))?;
+    let sure = match outcome.is_better(goal, outcome.recommended, AS_WRITTEN) {
+        Answer::Yes => {
+            "It is better than the file as it is, also with seeds that it was not found by."
+        }
+        Answer::No => {
+            "With other seeds it is no better than the file as it is: keep the file, or search with more --runs."
+        }
+        Answer::Undecided => {
+            "Whether it is better than the file as it is, these runs cannot tell: more --confirm may."
+        }
+    };
+    writeln!(out, "{sure}")?;
+    let other = if outcome.recommended == SWEPT { RACED } else { SWEPT };
+    if outcome.is_better(goal, other, outcome.recommended) == Answer::Yes {
+        let name = outcome.found[other].name;
+        writeln!(
+            out,
+            "With other seeds, what was found {name} is better than it: more --runs decide."
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,279 @@
+//! Runs of settings with common random numbers: every setting is run with the same seeds, and no run is done twice.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::journal::Journal;
+use super::measure::Measured;
+use super::metric::Metric;
+use super::space::{Setting, Space};
+use crate::progress::Progress;
+use crate::runner;
+use crate::stats::{Estimate, Observation, Sample};
+
+/// What seeds are for. The settings that tuning found are measured again with seeds that it has not seen.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Purpose {
+    /// To find the best setting.
+    Tune,
+    /// To tell how good it is.
+    Confirm,
+}
+
+/// What is sought.
+#[derive(Clone, Debug)]
+pub struct Goal {
+    /// Of each run.
+    pub metric: Metric,
+    /// Whether less is better.
+    pub is_least: bool,
+}
+
+/// What settings are tried on: a scenario, or a function in a test.
+pub trait Bench: Sync {
+    /// Refuses a setting that is not allowed.
+    ///
+    /// # Errors
+    /// When it is not: why.
+    fn check(&self, setting: &Setting) -> Result<(), String>;
+
+    /// Runs a setting with a seed.
+    ///
+    /// # Errors
+    /// When that cannot be done.
+    fn run(&self, setting: &Setting, seed: u64) -> Result<Measured, String>;
+}
+
+/// Runs settings, and keeps what came out.
+pub struct Trials<'a> {
+    space: &'a Space,
+    goal: &'a Goal,
+    bench: &'a dyn Bench,
+    known: BTreeMap<(String, u64), Measured>,
+    /// Those that progress has counted.
+    shown: BTreeSet<(String, u64)>,
+    journal: Option<Journal>,
+    /// Which family of seeds.
+    family: u32,
+    jobs: NonZeroUsize,
+    progress: &'a Progress,
+    stop: &'a AtomicBool,
+}
+
+impl fmt::Debug for Trials<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trials").field("known", &self.known.len()).finish_non_exhaustive()
+    }
+}
+
+/// Why trials ended early.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Ended {
+    /// A run could not be done.
+    #[error("{0}")]
+    Failed(String),
+    /// Somebody asked for it.
+    #[error("stopped")]
+    Stopped,
+}
+
+/// How good a setting is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Score {
+    /// The metric of each run, in the order of the seeds; none where it has no value.
+    pub values: Vec<Option<f64>>,
+    /// Its mean over those that have one.
+    pub mean: Estimate,
+}
+
+impl<'a> Trials<'a> {
+    /// No trials yet.
+    #[must_use]
+    pub fn new(
+        (space, goal): (&'a Space, &'a Goal),
+        bench: &'a dyn Bench,
+        (family, jobs): (u32, NonZeroUsize),
+        (progress, stop): (&'a Progress, &'a AtomicBool),
+    ) -> Self {
+        let (known, shown, journal) = (BTreeMap::new(), BTreeSet::new(), None);
+        Self { space, goal, bench, known, shown, journal, family, jobs, progress, stop }
+    }
+
+    /// The same which knows the runs of a journal, and writes its own there.
+    #[must_use]
+    pub fn with_journal(self, journal: Journal, known: BTreeMap<(String, u64), Measured>) -> Self {
+        Self { known, journal: Some(journal), ..self }
+    }
+
+    /// Where settings are from.
+    #[must_use]
+    pub fn space(&self) -> &'a Space {
+        self.space
+    }
+
+    /// How many runs are known.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Refuses a setting that is not allowed.
+    ///
+    /// # Errors
+    /// When it is not: why.
+    pub fn check(&self, setting: &Setting) -> Result<(), String> {
+        self.bench.check(setting)
+    }
+
+    /// Which of two scores is better; one with a value in each run is better than one without.
+    #[must_use]
+    pub fn is_better(&self, score: &Score, than: &Score) -> bool {
+        match (score.missing(), than.missing()) {
+            (0, 0) if self.goal.is_least => score.mean.mean < than.mean.mean,
+            (0, 0) => score.mean.mean > than.mean.mean,
+            (mine, others) => mine < others,
+        }
+    }
+
+    /// Sees to it that each setting has so many runs.
+    ///
+    /// # Errors
+    /// When somebody asks to stop, or a run cannot be done.
+    pub fn run(&mut self, purpose: Purpose, wanted: &[(Setting, u32)]) -> Result<(), Ended> {
+        let mut work: Vec<(String, &Setting, u64)> = Vec::new();
+        let mut planned = BTreeSet::new();
+        // All settings once, then all again: what is first is known for all of them.
+        let most = wanted.iter().map(|(_, runs)| *runs).max().unwrap_or_default();
+        for run in 0..most {
+            for (setting, _) in wanted.iter().filter(|(_, runs)| run < *runs) {
+                let (name, seed) = (self.space.name(setting), self.seed(purpose, run));
+                let key = (name.clone(), seed);
+                if !planned.insert(key.clone()) {
+                    continue;
+                }
+                let is_known = self.known.contains_key(&key);
+                if self.shown.insert(key) && is_known {
+                    self.progress.step();
+                }
+                if !is_known {
+                    work.push((name, setting, seed));
+                }
+            }
+        }
+        let journal = self.journal.as_ref();
+        let outcomes =
+            runner::run_until(work.len(), self.jobs, self.progress, self.stop, |index| {
+                let (name, setting, seed) = &work[index];
+                let measured = self.bench.run(setting, *seed)?;
+                match journal.map_or(Ok(()), |it| it.add(name, *seed, &measured)) {
+                    Ok(()) => Ok(measured),
+                    Err(why) => Err(why.to_string()),
+                }
+            });
+        let mut failed = None;
+        let mut is_whole = true;
+        for ((name, setting, seed), outcome) in work.into_iter().zip(outcomes) {
+            match outcome {
+                Some(Ok(measured)) => {
+                    self.known.insert((name, seed), measured);
+                }
+                Some(Err(why)) => {
+                    failed.get_or_insert(format!("{}: {why}", self.space.label(setting)));
+                }
+                None => is_whole = false,
+            }
+        }
+        match failed {
+            Some(why) => Err(Ended::Failed(why)),
+            None if is_whole && !self.stop.load(Ordering::Relaxed) => Ok(()),
+            None => Err(Ended::Stopped),
+        }
+    }
+
+    /// How good a setting is in the first `runs` runs, which it has had.
+    #[must_use]
+    pub fn score(&self, purpose: Purpose, setting: &Setting, runs: u32) -> Score {
+        let name = self.space.name(setting);
+        let value = |run| {
+            let measured = self.known.get(&(name.clone(), self.seed(purpose, run)))?;
+            self.goal.value(measured)
+        };
+        Score::of((0..runs).map(value).collect())
+    }
+
+    /// The mean of each measure of a setting over its first `runs` runs.
+    #[must_use]
+    pub fn measure(&self, purpose: Purpose, setting: &Setting, name: &str, runs: u32) -> Estimate {
+        let setting = self.space.name(setting);
+        let value = |run| {
+            let measured = self.known.get(&(setting.clone(), self.seed(purpose, run)))?;
+            Some(measured.get(name)).filter(|value| value.is_finite())
+        };
+        Score::of((0..runs).map(value).collect()).mean
+    }
+
+    /// Says what is the best so far.
+    pub fn tell(&self, setting: &Setting, score: &Score) {
+        let value = crate::words::any(score.mean.mean);
+        let label = self.space.label(setting);
+        self.progress.say(&format!("best so far {value} with {label}"));
+    }
+
+    fn seed(&self, purpose: Purpose, run: u32) -> u64 {
+        let cell = match purpose {
+            Purpose::Tune => "tune",
+            Purpose::Confirm => "confirm",
+        };
+        runner::seed(cell, self.family, run)
+    }
+}
+
+impl Goal {
+    /// The value of a run. A run in which nothing was delivered is the worst there is where more is better: 0, if the
+    /// metric itself gives no number.
+    #[must_use]
+    pub fn value(&self, measured: &Measured) -> Option<f64> {
+        let value = self.metric.value(measured);
+        if value.is_finite() {
+            return Some(value);
+        }
+        (!self.is_least && measured.get("c") == 0.0).then_some(0.0)
+    }
+}
+
+impl Score {
+    /// Of these runs.
+    #[must_use]
+    pub fn of(values: Vec<Option<f64>>) -> Self {
+        let sample: Sample = values.iter().flatten().copied().map(Observation::Exact).collect();
+        Self { mean: sample.estimate().unwrap_or(Estimate::UNKNOWN), values }
+    }
+
+    /// In how many runs the metric has no value.
+    #[must_use]
+    pub fn missing(&self) -> usize {
+        self.values.iter().filter(|value| value.is_none()).count()
+    }
+
+    /// What this has more than `other`, run by run: the interval is that of paired differences.
+    #[must_use]
+    pub fn minus(&self, other: &Self) -> Estimate {
+        let pairs = self.values.iter().zip(&other.values);
+        Self::of(pairs.map(|(a, b)| Some((*a)? - (*b)?)).collect()).mean
+    }
+
+    /// How often `other` fits into this, run by run: the interval is that of the quotient of paired means.
+    #[must_use]
+    pub fn over(&self, other: &Self) -> Estimate {
+        let ratio = self.mean.mean / other.mean.mean;
+        if !ratio.is_finite() {
+            return Estimate::UNKNOWN;
+        }
+        let pairs = self.values.iter().zip(&other.values);
+        let off = pairs.map(|(a, b)| Some(((*a)? - ratio * (*b)?) / other.mean.mean));
+        let spread = Self::of(off.collect()).mean;
+        Estimate { mean: ratio, ..spread }
+    }
+}
