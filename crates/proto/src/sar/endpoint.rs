@@ -55,6 +55,14 @@ impl Sar {
         self.sender.submit(now, &self.config, message, destinations, options)
     }
 
+    /// Gives up a message for all destinations that have no outcome yet; each has [`Outcome::Cancelled`] then. It may
+    /// have arrived already at those to which something was sent. Returns how many they are.
+    ///
+    /// [`Outcome::Cancelled`]: super::Outcome::Cancelled
+    pub fn cancel(&mut self, now: Time, id: MessageId) -> usize {
+        self.sender.cancel(now, &self.config, &mut self.answers, id)
+    }
+
     /// What an earlier process had received, so that it is not received again.
     pub fn remember(&mut self, now: Time, known: Remembered) {
         self.receiver.stats.forgotten += self.receiver.finished.insert(now, known);

@@ -123,6 +123,8 @@ pub enum NotTaken {
 /// What became of a message for one destination.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Outcome {
+    /// Its program wants it no more.
+    Cancelled,
     /// The destination says that it has all of it.
     Delivered,
     /// Its lifetime ended before that was known.

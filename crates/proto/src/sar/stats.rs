@@ -49,6 +49,9 @@ pub struct Messages {
     /// Destinations that did not answer.
     #[serde(rename = "outcomes_silent")]
     pub silent: u64,
+    /// Destinations for which it was cancelled.
+    #[serde(rename = "outcomes_cancelled")]
+    pub cancelled: u64,
     /// Destinations that were not asked for an acknowledgement.
     #[serde(rename = "outcomes_sent")]
     pub unacknowledged: u64,

@@ -101,6 +101,16 @@ impl Queue {
         Some(waiting)
     }
 
+    /// Of all parts of a message that wait: whose turn each is. Their orders follow one another from the message's.
+    pub(super) fn of(&self, id: MessageId) -> Vec<Turn> {
+        let of_rank = |rank| {
+            let all = self.all.range(Turn { rank, order: id.0 }..);
+            all.take_while(move |(turn, it)| turn.rank == rank && it.id == id)
+                .map(|(turn, _)| *turn)
+        };
+        (0..=5).flat_map(of_rank).collect()
+    }
+
     /// Takes one whose lifetime is over.
     pub(super) fn take_expired(&mut self, now: Time) -> Option<(Turn, Waiting)> {
         let turn = self.expiry.take(now)?;

@@ -255,20 +255,21 @@ impl Sender {
         }
     }
 
-    /// The lifetime of a message ended.
-    pub(super) fn expire(
+    /// Gives up on all destinations that are left.
+    pub(super) fn abandon_all(
         &mut self,
         now: Time,
         config: &Config,
         answers: &mut Answers,
         serial: u16,
+        outcome: Outcome,
     ) {
         let count = self.transfers.get(&serial).map_or(0, |it| it.destinations.len());
         for index in 0..count {
             let is_active =
                 self.transfers.get(&serial).is_some_and(|it| it.destinations[index].is_active);
             if is_active {
-                self.abandon(now, config, answers, (serial, index), Outcome::Expired);
+                self.abandon(now, config, answers, (serial, index), outcome);
             }
         }
         self.finish(now, config, serial);

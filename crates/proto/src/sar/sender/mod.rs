@@ -19,7 +19,7 @@ use super::outgoing::{Next, Outgoing, Ready};
 use super::peers::Peers;
 use super::serials::Serials;
 use super::stats::{self, Messages, Sent};
-use super::waiting::{Queue, Turn};
+use super::waiting::{Queue, Turn, Waiting};
 use crate::time::{Time, earliest};
 use room::Room;
 
@@ -82,21 +82,13 @@ impl Sender {
     pub(super) fn handle_timeout(&mut self, now: Time, config: &Config, answers: &mut Answers) {
         self.paced_until = self.paced_until.filter(|until| *until > now);
         while let Some((turn, waiting)) = self.queue.take_expired(now) {
-            if let Some(address) = waiting.parked {
-                self.peers.unpark(now, address, turn);
-            }
-            if let Some(resume) = waiting.options.resume {
-                self.serials.release(now, resume.serial, config.times.serial_rest);
-            }
-            for destination in waiting.to.addresses() {
-                self.tell(waiting.id, *destination, Outcome::Expired);
-            }
+            self.drop_waiting(now, config, turn, &waiting, Outcome::Expired);
         }
         while let Some(serial) = self.deadlines.take(now) {
             let Some(transfer) = self.transfers.get_mut(&serial) else { continue };
             transfer.timing.due = None;
             if transfer.timing.expires.is_some_and(|at| at <= now) {
-                self.expire(now, config, answers, serial);
+                self.abandon_all(now, config, answers, serial, Outcome::Expired);
             } else if transfer.timing.answer_by.is_some_and(|at| at <= now) {
                 self.handle_silence(now, config, answers, serial);
             } else {
@@ -104,6 +96,48 @@ impl Sender {
             }
         }
         self.start(now, config);
+    }
+
+    /// Gives up a message; returns for how many destinations.
+    pub(super) fn cancel(
+        &mut self,
+        now: Time,
+        config: &Config,
+        answers: &mut Answers,
+        id: MessageId,
+    ) -> usize {
+        let before = self.messages.cancelled;
+        for turn in self.queue.of(id) {
+            if let Some(waiting) = self.queue.remove(turn) {
+                self.drop_waiting(now, config, turn, &waiting, Outcome::Cancelled);
+            }
+        }
+        let under_way = self.transfers.iter().filter(|(_, transfer)| transfer.id == id);
+        for serial in under_way.map(|(serial, _)| *serial).collect::<Vec<_>>() {
+            self.abandon_all(now, config, answers, serial, Outcome::Cancelled);
+        }
+        self.start(now, config);
+        usize::try_from(self.messages.cancelled - before).unwrap_or(usize::MAX)
+    }
+
+    /// Tells what became of a message that had not started.
+    fn drop_waiting(
+        &mut self,
+        now: Time,
+        config: &Config,
+        turn: Turn,
+        waiting: &Waiting,
+        outcome: Outcome,
+    ) {
+        if let Some(address) = waiting.parked {
+            self.peers.unpark(now, address, turn);
+        }
+        if let Some(resume) = waiting.options.resume {
+            self.serials.release(now, resume.serial, config.times.serial_rest);
+        }
+        for destination in waiting.to.addresses() {
+            self.tell(waiting.id, *destination, outcome);
+        }
     }
 
     pub(super) fn next_timeout(&self) -> Option<Time> {
@@ -134,6 +168,7 @@ impl Sender {
     fn tell(&mut self, id: MessageId, destination: IpAddr, outcome: Outcome) {
         let messages = &mut self.messages;
         let counter = match outcome {
+            Outcome::Cancelled => &mut messages.cancelled,
             Outcome::Delivered => &mut messages.delivered,
             Outcome::Expired => &mut messages.expired,
             Outcome::Failed(Failure::Aborted) => &mut messages.aborted,

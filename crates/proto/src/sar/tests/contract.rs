@@ -7,11 +7,13 @@ use proptest::prelude::*;
 use super::bench::{GROUP, PORTS, address, message, rng};
 use crate::contract::harness::{Between, Core, Pair, Peer, between, keeps, steps};
 use crate::sar::wire::{Body, Pdu, Place};
-use crate::sar::{Arrival, Config, Options, Precedence, Profile, Sar};
+use crate::sar::{Arrival, Config, MessageId, Options, Precedence, Profile, Sar};
 use crate::time::Time;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Input {
+    /// One of the first messages is not wanted any more.
+    Cancel(u64),
     /// A segment of a transfer that nobody sends.
     Segment(u16, u16, u16, bool),
     Stray(Vec<u8>),
@@ -30,6 +32,7 @@ impl Core for Sar {
         let from = address(1);
         let arrival = Arrival { from, is_group: false, precedence: Precedence::ROUTINE };
         match input {
+            Input::Cancel(id) => _ = self.cancel(now, MessageId(id)),
             Input::Segment(serial, number, last, polls) => {
                 let Ok(place) = Place::new(number.min(last), last) else { return };
                 let body = Body::Data { is_acknowledged: true, polls, place, data: b"stray" };
@@ -123,6 +126,7 @@ fn input() -> impl Strategy<Value = Input> {
         1 => (98_u16..104, 1_u16..5, 1_u16..5, any::<bool>())
             .prop_map(|(serial, number, last, polls)| Input::Segment(serial, number, last, polls)),
         1 => prop::collection::vec(any::<u8>(), 0..40).prop_map(Input::Stray),
+        1 => (0_u64..30).prop_map(Input::Cancel),
     ]
 }
 

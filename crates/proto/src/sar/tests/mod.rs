@@ -2,6 +2,7 @@
 
 mod bench;
 mod broadcast;
+mod cancel;
 mod conformance;
 mod contract;
 mod flow;

@@ -103,7 +103,7 @@ impl Exchange {
         *left -= 1;
         match outcome {
             Outcome::Delivered => tally.tell(now, *made),
-            Outcome::Expired | Outcome::Failed(_) => tally.fail(1),
+            Outcome::Cancelled | Outcome::Expired | Outcome::Failed(_) => tally.fail(1),
             Outcome::Sent => {}
         }
         if *left == 0 {
