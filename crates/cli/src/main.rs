@@ -10,6 +10,7 @@ mod hf;
 mod keygen;
 mod lab;
 mod link;
+mod messages;
 mod parameters;
 mod reload;
 mod run;
@@ -46,8 +47,10 @@ enum Command {
     Lab(lab::Args),
     Link(Box<link::Args>),
     Parameters(parameters::Args),
+    Receive(messages::receive::Args),
     Reload(reload::Args),
     Run(run::Args),
+    Send(messages::send::Args),
     Sim(sim::Args),
     Status(status::Args),
     Tls(tls::Args),
@@ -65,7 +68,9 @@ fn main() -> ExitCode {
         Command::Link(args) => link::run(*args),
         Command::Parameters(args) => parameters::run(args),
         Command::Reload(args) => reload::run(args),
+        Command::Receive(args) => messages::receive::run(&args),
         Command::Run(args) => run::run(args),
+        Command::Send(args) => messages::send::run(&args),
         Command::Sim(args) => sim::run(args),
         Command::Status(args) => status::run(args),
         Command::Tls(args) => tls::run(args),

@@ -9,6 +9,7 @@ mod neighbours;
 pub mod routing;
 mod rules;
 pub mod s5066;
+pub mod sar;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -39,6 +40,7 @@ pub use routing::Routing;
 pub(crate) use rules::NO_RULE;
 pub use rules::Rules;
 pub use s5066::S5066;
+pub use sar::Sar;
 pub use tunnel::{BadKeyFile, Keys, Peer, Tunnel};
 
 /// A configuration that was checked.
@@ -54,6 +56,8 @@ pub struct Config {
     pub hf_pep: Option<HfPep>,
     /// A STANAG 5066 node on a modem outside, if there is one.
     pub s5066: Option<S5066>,
+    /// Messages over UDP for programs, if there are any.
+    pub sar: Option<Sar>,
     /// A routing protocol of MANETs, if one is spoken.
     pub routing: Option<Routing>,
     /// Routers that hand over packets in GRE.
@@ -70,10 +74,8 @@ pub struct Config {
     pub group_key: Option<PathBuf>,
     /// How HBH finds its neighbours.
     pub hello: Hello,
-    /// IP protocols that stay plain: routing daemons that talk by unicast.
-    pub plain_protocols: Vec<u8>,
-    /// UDP ports that stay plain: the same.
-    pub plain_udp: Vec<u16>,
+    /// What stays plain: routing daemons that talk by unicast.
+    pub plain: Plain,
     /// Whether the segment size that TCP asks for is lowered to what fits.
     pub clamp_mss: bool,
     /// Octets that may wait in a device.
@@ -84,6 +86,15 @@ pub struct Config {
     pub log: Level,
     /// Where the counters are written every few seconds.
     pub metrics: Option<PathBuf>,
+}
+
+/// What HBH does not carry.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Plain {
+    /// IP protocols.
+    pub protocols: Vec<u8>,
+    /// UDP ports.
+    pub udp: Vec<u16>,
 }
 
 /// When neighbours of HBH are told of and forgotten.
@@ -180,6 +191,7 @@ impl Config {
         let hf_pep = root.section("hfpep")?;
         config.hf_pep = hf_pep.map(|section| hfpep::read(&section, &config.tls)).transpose()?;
         config.s5066 = root.section("s5066")?.map(|section| s5066::read(&section)).transpose()?;
+        config.sar = root.section("sar")?.map(|section| sar::read(&section)).transpose()?;
         config.routing =
             root.section("routing")?.map(|section| routing::read(&section)).transpose()?;
         config.gre = gre::read(&root)?;
@@ -194,7 +206,7 @@ impl Config {
         document.finish()?;
         if !config.has_services() {
             return Err(source.about(
-                "nothing to do: a section [hbh], [tunnel], [ipclient], [hfpep], [s5066], [routing] or [[gre]] is needed",
+                "nothing to do: a section [hbh], [tunnel], [ipclient], [hfpep], [s5066], [sar], [routing] or [[gre]] is needed",
             ));
         }
         Ok(config)
@@ -208,6 +220,7 @@ impl Config {
             ip_client: None,
             hf_pep: None,
             s5066: None,
+            sar: None,
             routing: None,
             gre: Vec::new(),
             rules: Rules::default(),
@@ -216,8 +229,7 @@ impl Config {
             neighbours: None,
             group_key: None,
             hello: Hello { interval: HELLO_INTERVAL, hold: HELLO_INTERVAL * HOLD_INTERVALS },
-            plain_protocols: hbh::PLAIN_PROTOCOLS.to_vec(),
-            plain_udp: hbh::PLAIN_UDP.to_vec(),
+            plain: Plain { protocols: hbh::PLAIN_PROTOCOLS.to_vec(), udp: hbh::PLAIN_UDP.to_vec() },
             clamp_mss: true,
             send_buffer: 32_768,
             neighbour_limit: LIMIT,
@@ -238,6 +250,7 @@ impl Config {
             || self.ip_client.is_some()
             || self.hf_pep.is_some()
             || self.s5066.is_some()
+            || self.sar.is_some()
             || self.routing.is_some()
             || !self.gre.is_empty()
     }
@@ -263,6 +276,7 @@ pub fn parameters() -> Vec<Description> {
         proto::slep::PARAMETERS.describe(&[("[hfpep]", proto::slep::Config::default())]),
         proto::s5066::parameters::PARAMETERS
             .describe(&[("[s5066]", gateway.clone()), ("[[hf]]", simulated)]),
+        sar::SERVICE.describe(&[("[sar]", sar::Service::default())]),
         SLOT.describe(&[("slot", node::Config { access: slotted, ..gateway })]),
     ]
 }

@@ -17,6 +17,7 @@ mod namespaces;
 mod reroute;
 mod routing;
 mod rules;
+mod sar;
 mod split;
 mod transfer;
 mod tunnel;

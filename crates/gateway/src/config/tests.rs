@@ -70,7 +70,7 @@ fn everything_can_be_set() {
     );
     assert_eq!(config.group_key, Some("group.key".into()));
     assert_eq!(config.hello.interval, Duration::from_millis(500));
-    assert!(config.plain_udp.is_empty() && !config.clamp_mss);
+    assert!(config.plain.udp.is_empty() && !config.clamp_mss);
 }
 
 #[test]

@@ -267,7 +267,7 @@ mod tests {
         assert!(config.tunnel.is_some() && config.interfaces == ["wlan0"]);
         assert_eq!(
             neither.to_string(),
-            "a.toml: nothing to do: a section [hbh], [tunnel], [ipclient], [hfpep], [s5066], [routing] or [[gre]] is needed"
+            "a.toml: nothing to do: a section [hbh], [tunnel], [ipclient], [hfpep], [s5066], [sar], [routing] or [[gre]] is needed"
         );
     }
 

@@ -18,11 +18,17 @@ pub(crate) fn needed(config: &Config) -> Vec<Capability> {
     let bearer = config.hf_pep.as_ref().and_then(|it| it.bearer.listen);
     let made = config.hf_pep.iter().flat_map(|it| &it.listeners).map(|it| it.at);
     let mut needed = vec![Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW];
-    let named = [tunnel, station, bearer].into_iter().flatten().chain(made);
+    let messages = config.sar.iter().flat_map(|it| it.listen.iter().copied().chain(it.udp));
+    let named = [tunnel, station, bearer].into_iter().flatten().chain(made).chain(messages);
     // The protocols' own ports are below it.
     let has_routing = config.routing.is_some();
     if has_routing || named.into_iter().any(|listen| listen.port() < FIRST_FREE_PORT) {
         needed.push(Capability::CAP_NET_BIND_SERVICE);
+    }
+    // The socket of programs is given to their user or group.
+    let socket = config.sar.as_ref().map(|it| &it.socket);
+    if socket.is_some_and(|it| it.owner.is_some() || it.group.is_some()) {
+        needed.push(Capability::CAP_CHOWN);
     }
     needed
 }

@@ -1,11 +1,14 @@
-//! UDP sockets of HF-PEP, also ones that borrow addresses which are not this host's.
+//! UDP sockets of services, also ones that borrow addresses which are not this host's.
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use nix::errno::Errno;
-use nix::sys::socket::{SockType, SockaddrStorage, bind, connect, setsockopt, socket, sockopt};
+use nix::sys::socket::{
+    ControlMessageOwned, MsgFlags, SockType, SockaddrIn, SockaddrIn6, SockaddrStorage, bind,
+    connect, recvmsg, setsockopt, socket, sockopt,
+};
 
 use super::firewall::MARK;
 use super::tcp::{family, flags};
@@ -53,6 +56,80 @@ pub(crate) fn open_from(from: SocketAddr, to: SocketAddr) -> io::Result<UdpSocke
     }
     connect(socket.as_raw_fd(), &SockaddrStorage::from(to))?;
     Ok(UdpSocket::from(socket))
+}
+
+/// Sends a datagram from an address that need not be this host's, and forgets that: an answer is for whoever has
+/// the address.
+///
+/// # Errors
+/// When the right to borrow addresses is missing, or there is no way.
+pub(crate) fn send_from(from: SocketAddr, to: SocketAddr, datagram: &[u8]) -> io::Result<()> {
+    let socket = marked(to)?;
+    setsockopt(&socket, sockopt::IpTransparent, &true)?;
+    setsockopt(&socket, sockopt::ReuseAddr, &true)?;
+    bind(socket.as_raw_fd(), &SockaddrStorage::from(from))?;
+    UdpSocket::from(socket).send_to(datagram, to)?;
+    Ok(())
+}
+
+/// A socket on this host's loopback interface that takes datagrams to other addresses, as [`super::capture`] leads
+/// them there.
+///
+/// # Errors
+/// When the right to take others' datagrams is missing.
+pub(crate) fn open_capture(at: IpAddr) -> io::Result<UdpSocket> {
+    let at = SocketAddr::new(at, 0);
+    let socket = socket(family(at), SockType::Datagram, flags(), None)?;
+    setsockopt(&socket, sockopt::IpTransparent, &true)?;
+    match at {
+        SocketAddr::V4(_) => setsockopt(&socket, sockopt::Ipv4OrigDstAddr, &true)?,
+        SocketAddr::V6(_) => {
+            setsockopt(&socket, sockopt::Ipv6V6Only, &true)?;
+            setsockopt(&socket, sockopt::Ipv6OrigDstAddr, &true)?;
+        }
+    }
+    bind(socket.as_raw_fd(), &SockaddrStorage::from(at))?;
+    Ok(UdpSocket::from(socket))
+}
+
+/// The next datagram of such a socket: its length, from where and whereto it was sent.
+///
+/// # Errors
+/// When there is none.
+pub(crate) fn receive_captured(
+    socket: &UdpSocket,
+    buffer: &mut [u8],
+) -> io::Result<(usize, SocketAddr, SocketAddr)> {
+    let mut control = nix::cmsg_space!(nix::libc::sockaddr_in6);
+    let mut slices = [io::IoSliceMut::new(buffer)];
+    let received = recvmsg::<SockaddrStorage>(
+        socket.as_raw_fd(),
+        &mut slices,
+        Some(&mut control),
+        MsgFlags::MSG_DONTWAIT,
+    )?;
+    let from = received.address.as_ref().and_then(address_of);
+    let to = received.cmsgs()?.find_map(|message| match message {
+        ControlMessageOwned::Ipv4OrigDstAddr(to) => {
+            let to = SockaddrIn::from(to);
+            Some(SocketAddr::from((to.ip(), to.port())))
+        }
+        ControlMessageOwned::Ipv6OrigDstAddr(to) => {
+            let to = SockaddrIn6::from(to);
+            Some(SocketAddr::from((to.ip(), to.port())))
+        }
+        _ => None,
+    });
+    let ends =
+        from.zip(to).ok_or_else(|| io::Error::other("the kernel does not tell addresses"))?;
+    Ok((received.bytes, ends.0, ends.1))
+}
+
+fn address_of(name: &SockaddrStorage) -> Option<SocketAddr> {
+    if let Some(v4) = name.as_sockaddr_in() {
+        return Some(SocketAddr::from((v4.ip(), v4.port())));
+    }
+    name.as_sockaddr_in6().map(|v6| SocketAddr::from((v6.ip(), v6.port())))
 }
 
 fn marked(to: SocketAddr) -> io::Result<OwnedFd> {

@@ -16,6 +16,7 @@ mod report;
 mod routing;
 mod rules;
 mod s5066;
+mod sar;
 mod tunnel;
 
 use std::sync::Arc;
@@ -29,8 +30,16 @@ use crate::reactor::{Clock, Driver, Waker};
 pub(crate) use report::{Entry, Report, Sample, entries, rounded};
 
 /// All services, in the order in which they start.
-pub(crate) const SERVICES: [Kind; 7] =
-    [hbh::KIND, tunnel::KIND, s5066::KIND, ipclient::KIND, hfpep::KIND, gre::KIND, routing::KIND];
+pub(crate) const SERVICES: [Kind; 8] = [
+    hbh::KIND,
+    tunnel::KIND,
+    s5066::KIND,
+    ipclient::KIND,
+    hfpep::KIND,
+    sar::KIND,
+    gre::KIND,
+    routing::KIND,
+];
 
 /// A service as its supervisor knows it before it runs.
 #[derive(Debug)]

@@ -74,6 +74,19 @@ impl Udp {
         Ok(udp)
     }
 
+    /// Lets the kernel tell of each datagram whether it was sent to a group, and lets datagrams be sent
+    /// to all hosts of a network.
+    ///
+    /// # Errors
+    /// When the kernel cannot.
+    pub fn take_groups(&self) -> io::Result<()> {
+        self.set(libc::SOL_SOCKET, libc::SO_BROADCAST, 1)?;
+        if !self.is_v4 {
+            self.set(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?;
+        }
+        self.set(libc::IPPROTO_IP, libc::IP_PKTINFO, 1)
+    }
+
     /// Octets of the longest packet that the route to `to` takes from here.
     ///
     /// # Errors
@@ -168,7 +181,7 @@ impl Udp {
         // pointers.
         let (mut headers, mut slices): ([libc::mmsghdr; MESSAGES], [libc::iovec; MESSAGES]) =
             unsafe { (mem::zeroed(), mem::zeroed()) };
-        let mut controls = [[0_usize; 3]; MESSAGES];
+        let mut controls = [Control([0; SAID]); MESSAGES];
         for (at, run) in runs.iter().enumerate() {
             let octets = &mut outbox.octets[run.start..run.end];
             slices[at] =
@@ -179,9 +192,8 @@ impl Udp {
             header.msg_namelen = name.len();
             header.msg_iov = &raw mut slices[at];
             header.msg_iovlen = 1;
-            if run.count > 1 {
-                segment_size(header, &mut controls[at], run.segment);
-            }
+            let is_v4 = run.to.is_ipv4();
+            controls[at].say(header, is_v4, (run.count > 1).then_some(run.segment), run.class);
         }
         let count = libc::c_uint::try_from(runs.len()).map_err(|_| Errno::EINVAL)?;
         // SAFETY: the first `count` headers point to names, slices and control buffers that live
@@ -250,6 +262,8 @@ struct Run {
     /// Octets of each but the last.
     segment: usize,
     count: usize,
+    /// For the IP header; the socket's own if there is none.
+    class: Option<u8>,
 }
 
 impl Default for Outbox {
@@ -273,10 +287,15 @@ impl Outbox {
 
     /// Sends the octets `start..end` of the memory to `to`.
     pub fn push(&mut self, to: SocketAddr, start: usize, end: usize) {
+        self.push_as(to, start, end, None);
+    }
+
+    /// The same with this TOS or traffic class in the IP header.
+    pub fn push_as(&mut self, to: SocketAddr, start: usize, end: usize, class: Option<u8>) {
         let len = end - start;
         if let Some(run) = self.runs.last_mut()
             && self.is_segmenting
-            && run.to == to
+            && (run.to, run.class) == (to, class)
             && run.end == start
             && len <= run.segment
             && run.end - run.start == run.segment * run.count
@@ -287,7 +306,7 @@ impl Outbox {
             run.count += 1;
             return;
         }
-        self.runs.push(Run { to, start, end, segment: len, count: 1 });
+        self.runs.push(Run { to, start, end, segment: len, count: 1, class });
     }
 
     /// Whether nothing is to be sent.
@@ -315,21 +334,58 @@ impl Outbox {
     }
 }
 
-/// Asks the kernel to cut a message into datagrams.
-fn segment_size(header: &mut libc::msghdr, control: &mut [usize; 3], segment: usize) {
-    let segment = u16::try_from(segment).unwrap_or(u16::MAX);
-    header.msg_control = control.as_mut_ptr().cast();
-    // SAFETY: plain arithmetic.
-    let (space, len) = unsafe { (libc::CMSG_SPACE(2), libc::CMSG_LEN(2)) };
-    header.msg_controllen = usize::try_from(space).unwrap_or(0).min(size_of_val(control));
-    // SAFETY: the control buffer is aligned for a `cmsghdr` and as long as the header says, so
-    // the first message and its two octets lie within.
-    unsafe {
-        let message = libc::CMSG_FIRSTHDR(header);
-        (*message).cmsg_level = libc::SOL_UDP;
-        (*message).cmsg_type = libc::UDP_SEGMENT;
-        (*message).cmsg_len = usize::try_from(len).unwrap_or(0);
-        libc::CMSG_DATA(message).cast::<u16>().write_unaligned(segment);
+/// Octets of control messages that go with a message: the size of segments, and the traffic class.
+const SAID: usize = 6;
+
+/// Control messages, aligned as the kernel wants them.
+#[derive(Clone, Copy)]
+struct Control([usize; SAID]);
+
+impl Control {
+    /// Asks the kernel to cut a message into datagrams, and to put a class into their IP headers.
+    fn say(
+        &mut self,
+        header: &mut libc::msghdr,
+        is_v4: bool,
+        segment: Option<usize>,
+        class: Option<u8>,
+    ) {
+        let segment = segment.map(|it| u16::try_from(it).unwrap_or(u16::MAX));
+        // SAFETY: plain arithmetic.
+        let (of_segment, of_class) = unsafe { (libc::CMSG_SPACE(2), libc::CMSG_SPACE(4)) };
+        let space = segment.map_or(0, |_| of_segment) + class.map_or(0, |_| of_class);
+        if space == 0 {
+            return;
+        }
+        header.msg_control = self.0.as_mut_ptr().cast();
+        header.msg_controllen = usize::try_from(space).unwrap_or(0).min(size_of_val(&self.0));
+        // SAFETY: the control buffer is aligned for a `cmsghdr` and has room for both messages, of
+        // 24 octets each; the header says how much of it they take, and `CMSG_NXTHDR` is called
+        // only when the second one is in that.
+        unsafe {
+            let mut message = libc::CMSG_FIRSTHDR(header);
+            if let Some(segment) = segment {
+                (*message).cmsg_level = libc::SOL_UDP;
+                (*message).cmsg_type = libc::UDP_SEGMENT;
+                (*message).cmsg_len = usize::try_from(libc::CMSG_LEN(2)).unwrap_or(0);
+                libc::CMSG_DATA(message).cast::<u16>().write_unaligned(segment);
+                if class.is_some() {
+                    message = libc::CMSG_NXTHDR(header, message);
+                }
+            }
+            if let Some(class) = class
+                && !message.is_null()
+            {
+                let (level, kind) = match is_v4 {
+                    true => (libc::IPPROTO_IP, libc::IP_TOS),
+                    false => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
+                };
+                (*message).cmsg_level = level;
+                (*message).cmsg_type = kind;
+                (*message).cmsg_len = usize::try_from(libc::CMSG_LEN(4)).unwrap_or(0);
+                libc::CMSG_DATA(message).cast::<i32>().write_unaligned(class.into());
+            }
+        }
     }
 }
 
@@ -354,6 +410,10 @@ pub struct Arrived<'a> {
     pub from: SocketAddr,
     /// Whether it met congestion on its way (ECN).
     pub is_marked: bool,
+    /// What its IP header says of how to treat it: TOS or traffic class.
+    pub traffic_class: u8,
+    /// Whether it was sent to a group or to all, as far as the kernel was asked to tell.
+    pub is_group: bool,
     /// Its payload.
     pub datagram: &'a mut [u8],
 }
@@ -384,7 +444,10 @@ impl Arrivals {
             let is_marked = said.traffic_class & ecn::CE == ecn::CE;
             let segment = said.segment.filter(|&segment| segment > 0).unwrap_or(len.max(1));
             let datagrams = train[..len].chunks_mut(segment);
-            datagrams.filter_map(move |datagram| Some(Arrived { from: from?, is_marked, datagram }))
+            let Said { traffic_class, is_group, .. } = said;
+            datagrams.filter_map(move |datagram| {
+                Some(Arrived { from: from?, is_marked, traffic_class, is_group, datagram })
+            })
         })
     }
 
@@ -425,6 +488,7 @@ fn sender(header: &libc::msghdr) -> Option<SocketAddr> {
 struct Said {
     traffic_class: u8,
     segment: Option<usize>,
+    is_group: bool,
 }
 
 fn said_of(header: &libc::msghdr) -> Said {
@@ -441,6 +505,16 @@ fn said_of(header: &libc::msghdr) -> Said {
                 (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) if len >= 4 => {
                     let class = data.cast::<i32>().read_unaligned();
                     said.traffic_class = u8::try_from(class).unwrap_or(0);
+                }
+                (libc::IPPROTO_IP, libc::IP_PKTINFO) if len >= size_of::<libc::in_pktinfo>() => {
+                    let info = data.cast::<libc::in_pktinfo>().read_unaligned();
+                    said.is_group = info.ipi_addr.s_addr != info.ipi_spec_dst.s_addr;
+                }
+                (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO)
+                    if len >= size_of::<libc::in6_pktinfo>() =>
+                {
+                    let info = data.cast::<libc::in6_pktinfo>().read_unaligned();
+                    said.is_group = info.ipi6_addr.s6_addr[0] == 0xff;
                 }
                 (libc::SOL_UDP, libc::UDP_GRO) if len >= 4 => {
                     said.segment = usize::try_from(data.cast::<i32>().read_unaligned()).ok();

@@ -131,8 +131,8 @@ impl Hbh {
         let raw = Raw::open().context("cannot open a raw socket")?;
         let plan = Plan {
             protocol: config.hbh.protocol,
-            plain_protocols: config.plain_protocols.clone(),
-            plain_udp: config.plain_udp.clone(),
+            plain_protocols: config.plain.protocols.clone(),
+            plain_udp: config.plain.udp.clone(),
             limit: config.neighbour_limit,
         };
         let devices = opened.iter().map(|(at, port)| (*at, &port.name[..], ports::device(*at)));

@@ -89,7 +89,7 @@ impl Inward {
 }
 
 fn sort<'a>(shared: &Shared, opener: &mut Opener, arrived: Arrived<'a>) -> Option<Sorted<'a>> {
-    let Arrived { from, is_marked, datagram } = arrived;
+    let Arrived { from, is_marked, datagram, .. } = arrived;
     let (data, heard) = match opener.open(shared.now(), from, datagram) {
         Opened::Payload { peer, incarnation, number, payload, heard } => {
             (Some(((peer, incarnation), number, payload)), heard)

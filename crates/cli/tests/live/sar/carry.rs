@@ -1,0 +1,140 @@
+//! Datagrams of programs that know nothing of messages.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use super::bed::{Net, address_of};
+use crate::namespaces::{SOON, is_installed, wait_until};
+
+/// Where the programs are, and the networks behind the gateways.
+const HOSTS: [&str; 2] = ["10.1.0.5", "10.2.0.5"];
+
+/// Two gateways with a host behind each.
+///
+/// ```text
+///  10.1.0.5 ─── 10.1.0.1  gateway 0 ═══ gateway 1  10.2.0.1 ─── 10.2.0.5
+/// ```
+fn net(link: &str) -> (Net, [String; 2]) {
+    let mut net = Net::star(1, link);
+    let mut hosts = Vec::new();
+    for (end, host) in HOSTS.iter().enumerate() {
+        let name = net.nets.add(&format!("host{end}"));
+        let network = end + 1;
+        net.nets.cable((&name, "eth0"), (&net.nodes[end], "lan0"));
+        net.nets.address(&name, "eth0", &format!("{host}/24"));
+        net.nets.address(&net.nodes[end], "lan0", &format!("10.{network}.0.1/24"));
+        net.nets.run(&name, &format!("ip route add default via 10.{network}.0.1"));
+        let (far, gateway) =
+            (2 - end, if end == 0 { address_of(1) } else { "10.9.1.1".to_owned() });
+        net.configure(
+            end,
+            &format!(
+                "[sar.carry]\nports = [514, 5000]\n[[sar.carry.peer]]\ngateway = \"{gateway}\"\nto = \
+                 [\"10.{far}.0.0/16\"]\n"
+            ),
+        );
+        hosts.push(name);
+    }
+    net.start_all();
+    let hosts = hosts.try_into().unwrap();
+    (net, hosts)
+}
+
+fn socket(net: &Net, namespace: &str, at: &str) -> UdpSocket {
+    let socket = net.nets.within(namespace, || UdpSocket::bind(at).unwrap());
+    socket.set_read_timeout(Some(SOON)).unwrap();
+    socket
+}
+
+fn heard(socket: &UdpSocket) -> (Vec<u8>, SocketAddr) {
+    let mut data = [0; 65_535];
+    let (len, from) = socket.recv_from(&mut data).unwrap();
+    (data[..len].to_vec(), from)
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn datagrams_and_their_answers_arrive_by_a_lossy_link_from_whom_they_are() {
+    let (net, hosts) = net("--delay 5ms --loss 20%");
+    let target = socket(&net, &hosts[1], "10.2.0.5:5000");
+    let client = socket(&net, &hosts[0], "10.1.0.5:0");
+    client.connect("10.2.0.5:5000").unwrap();
+    let own = client.local_addr().unwrap();
+
+    let long: Vec<u8> = (0..9_000_u16).map(|it| it.to_be_bytes()[1]).collect();
+    for question in [&b"hello"[..], b"", &long] {
+        client.send(question).unwrap();
+        assert_eq!(heard(&target), (question.to_vec(), own), "as the client has sent it");
+        target.send_to(b"yes", own).unwrap();
+        assert_eq!(heard(&client), (b"yes".to_vec(), "10.2.0.5:5000".parse().unwrap()));
+    }
+    // This gateway's own programs are carried too.
+    let local = socket(&net, &net.nodes[0], "10.9.1.1:0");
+    local.send_to(b"mine", "10.2.0.5:5000").unwrap();
+    assert_eq!(heard(&target).0, b"mine");
+
+    let (near, far) = (net.status(0), net.status(1));
+    assert_eq!(
+        (&near["sar_carried"], &far["sar_carried_delivered"]),
+        (&4.into(), &4.into()),
+        "{near} {far}"
+    );
+    assert_eq!(far["sar"]["to_take"], 0);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_program_that_logs_to_a_far_host_is_carried_and_other_ports_are_not() {
+    if !is_installed("/usr/bin/logger", "bsdutils") {
+        return;
+    }
+    let (net, hosts) = net("");
+    let log = socket(&net, &hosts[1], "10.2.0.5:514");
+    let other = socket(&net, &hosts[1], "10.2.0.5:515");
+
+    for port in [515, 514] {
+        let words = format!("logger --server 10.2.0.5 --udp --port {port} --tag trackway it works");
+        net.nets.run(&hosts[0], &words);
+    }
+
+    let (line, from) = heard(&log);
+    let line = String::from_utf8_lossy(&line).into_owned();
+    assert!(line.contains("trackway") && line.contains("it works"), "{line}");
+    assert_eq!(from.ip().to_string(), "10.1.0.5");
+    // The gateways forward no other port here: nothing routes it.
+    other.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    assert!(other.recv(&mut [0; 100]).is_err());
+    assert_eq!(net.count(0, "carried"), 1);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn nothing_of_the_diversion_is_left_and_other_gateways_speak_for_their_hosts_alone() {
+    let (mut net, hosts) = net("");
+    let target = socket(&net, &hosts[1], "10.2.0.5:5000");
+    let liar = socket(&net, &hosts[0], "10.1.0.5:0");
+    // What a gateway says of a host that is not behind it is not believed.
+    let mut forged = vec![4];
+    forged.extend([10, 3, 0, 1, 10, 2, 0, 5, 0, 9, 0x13, 0x88]);
+    forged.extend(b"forged");
+    let mut program = net.program(0);
+    let line = serde_json::json!({"do": "send", "to": [address_of(1)], "port": 29_810, "octets": forged.len()});
+    program.ask(&line, &forged).unwrap();
+    net.expect_count(1, "carried_forbidden", 1);
+    liar.send_to(b"true", "10.2.0.5:5000").unwrap();
+    assert_eq!(heard(&target).0, b"true");
+
+    let rules = |net: &Net| net.nets.run(&net.nodes[0], "ip rule");
+    let tables = |net: &Net| net.nets.run(&net.nodes[0], "nft list tables");
+    assert!(rules(&net).contains("29811") && tables(&net).contains("trackway_sar"));
+    net.kill(0);
+    let is_gone = wait_until(SOON, || !tables(&net).contains("trackway_sar"));
+    assert!(is_gone, "the kernel removes the table of a process that is gone");
+    net.start(0);
+    net.gateway(0).stop();
+    assert!(
+        !rules(&net).contains("29811") && !tables(&net).contains("trackway_sar"),
+        "{}",
+        rules(&net)
+    );
+}

@@ -1,0 +1,401 @@
+//! The section `sar`: reliable messages over UDP for programs of this host, and for datagrams of others.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use proto::ip::Prefix;
+use proto::parameter::{Kind, Parameter, Table};
+use proto::sar::{self, PARAMETERS};
+use settings::{Complaint, Entry, Section};
+
+use super::{either, ipclient, some};
+
+/// Messages over UDP.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sar {
+    /// Where PDUs come to, at most one of each version of IP; they go to the same port of others.
+    pub listen: Vec<SocketAddr>,
+    /// The folder of what has to survive.
+    pub store: PathBuf,
+    /// What happens when that is damaged.
+    pub damaged: Damaged,
+    /// Where programs connect.
+    pub socket: Socket,
+    /// Where programs send datagrams that ask for the same; `None` for nowhere.
+    pub udp: Option<SocketAddr>,
+    /// What is kept for programs at most.
+    pub service: Service,
+    /// Destinations that one address reaches.
+    pub groups: Vec<Group>,
+    /// Which datagrams of programs that know nothing of us are carried.
+    pub carry: Option<Carry>,
+    /// The parameters of its core.
+    pub parameters: sar::Config,
+}
+
+/// What happens when the store cannot be read.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Damaged {
+    /// The service does not start.
+    Refuse,
+    /// What there is is put into a folder beside, and the service begins anew.
+    SetAside,
+}
+
+/// The Unix socket of programs.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Socket {
+    /// Its path.
+    pub path: PathBuf,
+    /// Its rights, as `chmod` takes them.
+    pub mode: u32,
+    /// Its owner, if that is not the gateway's user.
+    pub owner: Option<String>,
+    /// Its group, if that is not the gateway's.
+    pub group: Option<String>,
+}
+
+/// Destinations that one address reaches.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Group {
+    /// A multicast group or a directed broadcast.
+    pub via: IpAddr,
+    /// Who listens to it.
+    pub members: BTreeSet<IpAddr>,
+}
+
+/// Datagrams of programs that know nothing of us.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Carry {
+    /// To these UDP ports.
+    pub ports: Vec<u16>,
+    /// Which networks are behind which gateway.
+    pub peers: Vec<(Prefix, IpAddr)>,
+    /// The interfaces that they come from, `lo` for this host's own; none for all.
+    pub interfaces: Vec<String>,
+    /// The S/R port by which gateways know them.
+    pub port: u16,
+    /// After so long they are worth nothing.
+    pub lifetime: Duration,
+}
+
+/// What is kept for programs at most.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Service {
+    /// Octets of the store.
+    pub store_octets: u64,
+    /// Programs that are connected.
+    pub clients: usize,
+    /// Messages that a program may have without having taken them.
+    pub window: usize,
+    /// Messages that have arrived and were not taken.
+    pub inbox: usize,
+    /// Their octets.
+    pub inbox_octets: usize,
+    /// Messages whose outcomes are known.
+    pub outcomes: usize,
+    /// How long they are known.
+    pub outcomes_kept: Duration,
+}
+
+impl Default for Service {
+    fn default() -> Self {
+        Self {
+            store_octets: 1 << 30,
+            clients: 64,
+            window: 64,
+            inbox: 10_000,
+            inbox_octets: 64 << 20,
+            outcomes: 100_000,
+            outcomes_kept: Duration::from_secs(86_400),
+        }
+    }
+}
+
+/// What can be set of it that is a number.
+pub static SERVICE: Table<Service> = Table {
+    name: "sar-service",
+    parameters: &[
+        Parameter::new(
+            "store-octets",
+            Kind::Count { least: 32 << 20, most: 1 << 40, unit: "octets" },
+            "The store at most; beyond, programs are refused, and what arrives is not taken.",
+            |it| it.store_octets.into(),
+            |it, to| it.store_octets = to.count(),
+        ),
+        Parameter::new(
+            "clients",
+            Kind::Count { least: 1, most: 1_000, unit: "" },
+            "Programs that are connected to the Unix socket at a time, and as many addresses that use the UDP port.",
+            |it| it.clients.into(),
+            |it, to| it.clients = to.count(),
+        ),
+        Parameter::new(
+            "window",
+            Kind::Count { least: 1, most: 10_000, unit: "messages" },
+            "What a program may have received without having taken it.",
+            |it| it.window.into(),
+            |it, to| it.window = to.count(),
+        ),
+        Parameter::new(
+            "inbox",
+            Kind::Count { least: 1, most: 10_000_000, unit: "messages" },
+            "What has arrived and was not taken; beyond, nothing is received.",
+            |it| it.inbox.into(),
+            |it, to| it.inbox = to.count(),
+        ),
+        Parameter::new(
+            "inbox-octets",
+            Kind::Count { least: 4_096, most: 1 << 40, unit: "octets" },
+            "Their octets.",
+            |it| it.inbox_octets.into(),
+            |it, to| it.inbox_octets = to.count(),
+        ),
+        Parameter::new(
+            "outcomes",
+            Kind::Count { least: 1, most: 10_000_000, unit: "messages" },
+            "Messages whose outcomes can be asked for after their end; beyond, the oldest are forgotten.",
+            |it| it.outcomes.into(),
+            |it, to| it.outcomes = to.count(),
+        ),
+        Parameter::new(
+            "outcomes-kept",
+            Kind::Period { least: Duration::from_secs(1), most: Duration::from_secs(31 * 86_400) },
+            "How long they can be asked for.",
+            |it| it.outcomes_kept.into(),
+            |it, to| it.outcomes_kept = to.period(),
+        ),
+    ],
+    rules: &[],
+};
+
+/// Where programs connect, unless a configuration says otherwise.
+pub const SOCKET: &str = "/run/trackway/sar.sock";
+const STORE: &str = "/var/lib/trackway/sar";
+const MODE: u32 = 0o600;
+const DAMAGED: [(&str, Damaged); 2] =
+    [("refuse", Damaged::Refuse), ("set-aside", Damaged::SetAside)];
+/// By which gateways know datagrams that they carry for others; free in the registry of ports.
+const CARRY_PORT: u16 = 29_810;
+const CARRY_LIFETIME: Duration = Duration::from_secs(600);
+const MOST_GROUPS: usize = 64;
+const MOST_PORTS: usize = 64;
+/// The longest path of a Unix socket.
+const LONGEST_PATH: usize = 107;
+
+/// Reads the section.
+pub(super) fn read(section: &Section<'_>) -> Result<Sar, Complaint> {
+    let mut parameters = sar::Config::default();
+    section.apply(&PARAMETERS, &mut parameters)?;
+    let mut service = Service::default();
+    section.apply(&SERVICE, &mut service)?;
+    let listen = match section.get("listen")? {
+        None => vec![SocketAddr::from((Ipv4Addr::UNSPECIFIED, sar::PORT))],
+        Some(entry) => listen(&entry)?,
+    };
+    let damaged = either(section, "damaged", Damaged::Refuse, |it| it.word(&DAMAGED))?;
+    let store = either(section, "store", STORE.into(), absolute)?;
+    let udp = section.get("udp")?.as_ref().map(local).transpose()?;
+    let mut groups = Vec::new();
+    for group in section.sections("group")? {
+        groups.push(self::group(&group, &parameters)?);
+    }
+    if groups.len() > MOST_GROUPS {
+        let what = format!("{} groups: at most {MOST_GROUPS} are allowed", groups.len());
+        return Err(section.needed("group")?.complain(what));
+    }
+    let carry = section.section("carry")?.map(|section| carry(&section)).transpose()?;
+    let socket = Socket {
+        path: either(section, "socket", SOCKET.into(), socket_path)?,
+        mode: either(section, "socket-mode", MODE, mode)?,
+        owner: section.get("socket-owner")?.as_ref().map(name).transpose()?,
+        group: section.get("socket-group")?.as_ref().map(name).transpose()?,
+    };
+    Ok(Sar { listen, store, damaged, socket, udp, service, groups, carry, parameters })
+}
+
+fn listen(entry: &Entry<'_>) -> Result<Vec<SocketAddr>, Complaint> {
+    let mut all: Vec<SocketAddr> = Vec::new();
+    for entry in some(entry, 2)? {
+        let address = entry.socket()?;
+        if address.port() == 0 {
+            return Err(entry.complain("the port 0 is not allowed"));
+        }
+        let has_version = |it: &SocketAddr| it.is_ipv4() == address.is_ipv4();
+        if all.iter().any(has_version) {
+            return Err(entry.complain("one address of each version of IP is allowed"));
+        }
+        if all.first().is_some_and(|it| it.port() != address.port()) {
+            return Err(entry.complain("both addresses need the same port, which others have too"));
+        }
+        all.push(address);
+    }
+    Ok(all)
+}
+
+fn local(entry: &Entry<'_>) -> Result<SocketAddr, Complaint> {
+    let address = entry.socket()?;
+    if !address.ip().is_loopback() || address.port() == 0 {
+        return Err(entry.complain(format!(
+            "{address} is not allowed: a port of this host alone, such as 127.0.0.1:1625"
+        )));
+    }
+    Ok(address)
+}
+
+fn absolute(entry: &Entry<'_>) -> Result<PathBuf, Complaint> {
+    let path = PathBuf::from(entry.text()?);
+    if !path.is_absolute() {
+        return Err(entry.complain(format!("{} does not begin with /", path.display())));
+    }
+    Ok(path)
+}
+
+fn socket_path(entry: &Entry<'_>) -> Result<PathBuf, Complaint> {
+    let path = absolute(entry)?;
+    let have = path.as_os_str().len();
+    if have > LONGEST_PATH {
+        let what = format!("{have} octets: the path of a socket has {LONGEST_PATH} at most");
+        return Err(entry.complain(what));
+    }
+    Ok(path)
+}
+
+fn mode(entry: &Entry<'_>) -> Result<u32, Complaint> {
+    let mode = u32::from_str_radix(entry.text()?, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| entry.complain("rights as chmod takes them are needed, such as \"0660\""))
+}
+
+/// A user or a group, by name or number.
+fn name(entry: &Entry<'_>) -> Result<String, Complaint> {
+    let name = entry.text()?;
+    if name.is_empty() {
+        return Err(entry.complain("a name or a number is needed"));
+    }
+    Ok(name.to_owned())
+}
+
+fn address(entry: &Entry<'_>) -> Result<IpAddr, Complaint> {
+    let address: IpAddr = entry.parsed()?;
+    Ok(address.to_canonical())
+}
+
+fn group(section: &Section<'_>, parameters: &sar::Config) -> Result<Group, Complaint> {
+    let via = address(&section.needed("via")?)?;
+    let entry = section.needed("members")?;
+    let members = some(&entry, parameters.limits.destinations)?;
+    let members: BTreeSet<IpAddr> = members.iter().map(address).collect::<Result<_, _>>()?;
+    if members.len() < 2 {
+        return Err(entry.complain("a group has two members at least"));
+    }
+    Ok(Group { via, members })
+}
+
+fn carry(section: &Section<'_>) -> Result<Carry, Complaint> {
+    let port = |entry: &Entry<'_>| entry.count::<u16>(1..=u16::MAX.into());
+    let ports = some(&section.needed("ports")?, MOST_PORTS)?;
+    let ports: Vec<u16> = ports.iter().map(port).collect::<Result<_, _>>()?;
+    if ports.contains(&sar::PORT) {
+        return Err(section.needed("ports")?.complain("messages themselves go to that port"));
+    }
+    let peers = ipclient::routes(section, "peer", |peer, _| address(&peer.needed("gateway")?))?;
+    if peers.is_empty() {
+        return Err(section.complain("peer is missing: which networks are behind which gateway"));
+    }
+    let interfaces = match section.get("interfaces")? {
+        Some(list) => some(&list, 64)?.iter().map(super::device).collect::<Result<_, _>>()?,
+        None => Vec::new(),
+    };
+    let lifetime = either(section, "lifetime", CARRY_LIFETIME, |entry| {
+        let least = Duration::from_millis(1);
+        Ok(entry.read(&Kind::Period { least, most: Duration::from_secs(86_400) })?.period())
+    })?;
+    let port = either(section, "port", CARRY_PORT, port)?;
+    Ok(Carry { ports, peers, interfaces, port, lifetime })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Config;
+    use super::*;
+
+    fn parse(text: &str) -> Result<Sar, String> {
+        let read = Config::parse("a.toml", text).map_err(|why| why.to_string())?;
+        Ok(read.sar.unwrap())
+    }
+
+    #[test]
+    fn nothing_has_to_be_said() {
+        let sar = parse("[sar]\n").unwrap();
+
+        assert_eq!(sar.listen, ["0.0.0.0:1624".parse().unwrap()]);
+        assert_eq!((sar.socket.mode, sar.socket.path.to_str()), (0o600, Some(SOCKET)));
+        assert_eq!((sar.parameters, sar.service), (sar::Config::default(), Service::default()));
+        assert_eq!((sar.udp, sar.carry, sar.damaged), (None, None, Damaged::Refuse));
+    }
+
+    #[test]
+    fn the_limits_are_as_the_keys_say() {
+        let text = "[sar]\nstore-octets = 40000000\nclients = 3\nwindow = 4\ninbox = 5\ninbox-octets = 6000\n\
+                    outcomes = 7\noutcomes-kept = \"8s\"\n";
+        let expected = Service {
+            store_octets: 40_000_000,
+            clients: 3,
+            window: 4,
+            inbox: 5,
+            inbox_octets: 6_000,
+            outcomes: 7,
+            outcomes_kept: Duration::from_secs(8),
+        };
+        assert_eq!(parse(text).unwrap().service, expected);
+    }
+
+    #[test]
+    fn groups_and_what_is_carried_are_read() {
+        let text = "[[sar.group]]\nvia = \"10.9.1.255\"\nmembers = [\"10.9.1.2\", \"10.9.1.3\"]\n\
+                    [sar.carry]\nports = [514]\ninterfaces = [\"lan0\"]\nlifetime = \"5s\"\n\
+                    [[sar.carry.peer]]\ngateway = \"10.9.1.2\"\nto = [\"10.2.0.0/16\"]\n";
+        let sar = parse(text).unwrap();
+
+        assert_eq!(
+            (sar.groups[0].via.to_string(), sar.groups[0].members.len()),
+            ("10.9.1.255".into(), 2)
+        );
+        let carry = sar.carry.unwrap();
+        assert_eq!((carry.ports, carry.port, carry.lifetime.as_secs()), (vec![514], CARRY_PORT, 5));
+        assert_eq!(carry.peers, [("10.2.0.0/16".parse().unwrap(), "10.9.1.2".parse().unwrap())]);
+        assert_eq!(carry.interfaces, ["lan0"]);
+    }
+
+    #[test]
+    fn an_error_names_file_line_key_and_what_is_allowed() {
+        for (text, expected) in [
+            ("clients = 0", "2: sar.clients: 0 is not allowed: 1 to 1000"),
+            ("segment = 3", "2: sar.segment: 3 is not allowed: 16 to 3078 octets"),
+            ("listne = []", "2: sar.listne: there is no such key; listen is probably meant"),
+            ("listen = []", "2: sar.listen: 0 of them: 1 to 2 are allowed"),
+            (
+                "listen = [\"10.0.0.1:1624\", \"10.0.0.2:1624\"]",
+                "2: sar.listen: one address of each version of IP is allowed",
+            ),
+            (
+                "listen = [\"10.0.0.1:1624\", \"[::1]:1625\"]",
+                "2: sar.listen: both addresses need the same port",
+            ),
+            ("store = \"here\"", "2: sar.store: here does not begin with /"),
+            ("socket-mode = \"0999\"", "2: sar.socket-mode: rights as chmod takes them"),
+            ("udp = \"10.0.0.1:5\"", "2: sar.udp: 10.0.0.1:5 is not allowed: a port of this host"),
+            ("damaged = \"ignore\"", "2: sar.damaged: \"ignore\" is not allowed: \"refuse\", "),
+            (
+                "[[sar.group]]\nvia = \"10.0.0.255\"\nmembers = [\"10.0.0.1\"]",
+                "4: sar.group.members: a group has two members at least",
+            ),
+            ("[sar.carry]\nports = [53]", "2: sar.carry: peer is missing: which networks"),
+        ] {
+            let said = parse(&format!("[sar]\n{text}\n")).unwrap_err();
+            assert!(said.starts_with(&format!("a.toml:{expected}")), "{said}\nnot\n{expected}");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Datagrams of others that are taken here, though their addresses are not ours.
+//!
+//! ```text
+//!   from a LAN ─▶ prerouting: to or from a port, to a far network ─ tproxy ─▶ our listener, with the mark
+//!   of this host ─▶ output:   the same ─ mark, so that routing leads it to lo ─▶ prerouting
+//! ```
+//! Answers have the port as their source, and are taken at the other end in the same way. The table goes with its
+//! process, however we end; what a crash leaves is a rule for a mark that nobody sets.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use proto::ip::Prefix;
+
+use super::divert::{Lead, Routes};
+use super::firewall::MARK as OWN;
+use super::nft::Nft;
+
+/// Name of the table; that of diverted connections is another.
+const TABLE: &str = "trackway_sar";
+const FAMILY: &str = "inet";
+/// Mark of the packets that routing is to lead to this host.
+const MARK: u32 = 0x7472_7361;
+const LEAD: Lead = Lead { mark: MARK, mask: u32::MAX, table: 29_811, priority: 101 };
+const LOOPBACK: &str = "lo";
+const NEEDS: &str = "Linux 5.9 or newer with NFT_TPROXY, or its module (`modprobe nft_tproxy`), and nftables 1.0.1 or \
+                     newer built with its command line, are needed";
+
+/// What is taken.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Plan {
+    /// Datagrams to these networks,
+    pub(crate) networks: Vec<Prefix>,
+    /// to or from these ports,
+    pub(crate) ports: Vec<u16>,
+    /// that come by these interfaces, `lo` for this host's own; none for all.
+    pub(crate) interfaces: Vec<String>,
+    /// The ports on 127.0.0.1 and `::1` of our listeners; 0 where there is none.
+    pub(crate) listeners: [u16; 2],
+}
+
+/// It lasts as long as this.
+#[derive(Debug)]
+pub(crate) struct Capture {
+    /// Before the routes, so dropped before them: nothing is taken any more when they go.
+    nft: Nft,
+    _routes: Routes,
+}
+
+impl Capture {
+    /// Takes datagrams from now on.
+    ///
+    /// # Errors
+    /// When `nft` is missing or refuses, or the kernel takes no rule, with the remedy.
+    pub(crate) fn set_up(plan: &Plan) -> anyhow::Result<Self> {
+        let mut routes = Routes::set_up(LEAD, plan.families())?;
+        let nft = Nft::start(FAMILY, &plan.script(), NEEDS)?;
+        // No other gateway has the table, so what there was is nobody's.
+        routes.take_over(plan.families());
+        Ok(Self { nft, _routes: routes })
+    }
+
+    /// What `nft` has said since it was asked last, which is nothing but complaints.
+    ///
+    /// # Errors
+    /// When `nft` has ended, and the table with it.
+    pub(crate) fn complaints(&mut self) -> anyhow::Result<String> {
+        self.nft.complaints()
+    }
+}
+
+impl AsFd for Capture {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.nft.as_fd()
+    }
+}
+
+impl Plan {
+    fn families(&self) -> impl Iterator<Item = IpAddr> {
+        let all = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+        let has = |family: &IpAddr| {
+            self.networks.iter().any(|it| it.address().is_ipv4() == family.is_ipv4())
+        };
+        all.into_iter().filter(has).collect::<Vec<_>>().into_iter()
+    }
+
+    /// The orders that make the table.
+    fn script(&self) -> Vec<String> {
+        let mut orders = vec![
+            format!("add table {FAMILY} {TABLE} {{ flags owner; }}"),
+            format!(
+                "add chain {FAMILY} {TABLE} prerouting {{ type filter hook prerouting priority mangle; policy \
+                 accept; }}"
+            ),
+            format!(
+                "add chain {FAMILY} {TABLE} output {{ type route hook output priority mangle; policy accept; }}"
+            ),
+            add("output", &format!("meta mark {OWN:#x} accept")),
+        ];
+        let ports = listed(&self.ports);
+        let from = match &self.interfaces[..] {
+            [] => String::new(),
+            some => {
+                let names: Vec<_> = some.iter().map(|it| format!("\"{it}\"")).collect();
+                format!("iifname {{ {} }} ", names.join(", "))
+            }
+        };
+        let takes_own =
+            self.interfaces.is_empty() || self.interfaces.iter().any(|name| name == LOOPBACK);
+        for family in self.families() {
+            let (name, digit, listener) = match family {
+                IpAddr::V4(host) => ("ip", 4, format!("{host}:{}", self.listeners[0])),
+                IpAddr::V6(host) => ("ip6", 6, format!("[{host}]:{}", self.listeners[1])),
+            };
+            let has = |it: &&Prefix| it.address().is_ipv4() == family.is_ipv4();
+            let networks = self.networks.iter().filter(has).map(|it| it.network().to_string());
+            let networks = networks.collect::<Vec<_>>().join(", ");
+            orders.push(format!(
+                "add set {FAMILY} {TABLE} far{digit} {{ type ipv{digit}_addr; flags interval; auto-merge; elements = \
+                 {{ {networks} }}; }}"
+            ));
+            for end in ["dport", "sport"] {
+                let which = format!("{name} daddr @far{digit} udp {end} {{ {ports} }}");
+                let take = format!("tproxy {name} to {listener} meta mark set {MARK:#x} accept");
+                orders.push(add("prerouting", &format!("{from}{which} {take}")));
+                if takes_own {
+                    orders.push(add("output", &format!("{which} meta mark set {MARK:#x} accept")));
+                }
+            }
+        }
+        orders
+    }
+}
+
+fn add(chain: &str, rule: &str) -> String {
+    format!("add rule {FAMILY} {TABLE} {chain} {rule}")
+}
+
+fn listed(numbers: &[impl ToString]) -> String {
+    numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_this() {
+        let plan = Plan {
+            networks: vec!["10.2.0.0/16".parse().unwrap()],
+            ports: vec![53, 5_000],
+            interfaces: vec!["eth0".to_owned()],
+            listeners: [4_711, 0],
+        };
+        let expected = [
+            "add table inet trackway_sar { flags owner; }",
+            "add chain inet trackway_sar prerouting { type filter hook prerouting priority mangle; policy accept; }",
+            "add chain inet trackway_sar output { type route hook output priority mangle; policy accept; }",
+            "add rule inet trackway_sar output meta mark 0x7472776b accept",
+            "add set inet trackway_sar far4 { type ipv4_addr; flags interval; auto-merge; elements = { 10.2.0.0/16 }; }",
+            "add rule inet trackway_sar prerouting iifname { \"eth0\" } ip daddr @far4 udp dport { 53, 5000 } tproxy ip \
+             to 127.0.0.1:4711 meta mark set 0x74727361 accept",
+            "add rule inet trackway_sar prerouting iifname { \"eth0\" } ip daddr @far4 udp sport { 53, 5000 } tproxy ip \
+             to 127.0.0.1:4711 meta mark set 0x74727361 accept",
+        ];
+        assert_eq!(plan.script(), expected);
+    }
+}

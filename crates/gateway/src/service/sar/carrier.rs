@@ -1,0 +1,248 @@
+//! Datagrams of programs that know nothing of us, carried as messages from gateway to gateway.
+//!
+//! ```text
+//!   octet 0       1                then            then           then
+//!        +-------+----------------+----------------+-------+-------+------------
+//!        | 4, 6  | source address | destination    | ports, 2 x 2  | datagram …
+//!        +-------+----------------+----------------+-------+-------+------------
+//! ```
+
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd as _;
+
+use anyhow::Context as _;
+use nix::poll::{PollFd, PollFlags};
+use proto::time::Time;
+use serde::Serialize;
+use tracing::{debug, warn};
+
+use super::store::{Arrived, Record};
+use super::{RECORD, Sar, api};
+use crate::config::sar::Carry;
+use crate::linux::capture::{Capture, Plan};
+use crate::linux::udp::{open_capture, receive_captured, send_from};
+use crate::reactor::has_input;
+
+/// The listeners, and what leads datagrams there.
+#[derive(Debug)]
+pub(super) struct Carrier {
+    config: Carry,
+    listeners: Vec<UdpSocket>,
+    capture: Capture,
+    pub(super) counters: Counters,
+}
+
+/// What is counted of datagrams that are carried.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(super) struct Counters {
+    /// Datagrams taken from programs.
+    carried: u64,
+    /// Datagrams dropped: no gateway has their destination, or too many wait.
+    carried_refused: u64,
+    /// Datagrams given to their destinations.
+    carried_delivered: u64,
+    /// Datagrams of other gateways dropped: not theirs to send, or to another port.
+    carried_forbidden: u64,
+    /// Datagrams that could not be given to their destinations.
+    carried_failed: u64,
+}
+
+/// Datagrams taken from a socket before others have their turn.
+const TURN: usize = 64;
+const DATAGRAM: usize = 65_535;
+
+impl Carrier {
+    /// # Errors
+    /// When rights, `nft` or something of the kernel is missing.
+    pub(super) fn open(config: &Carry) -> anyhow::Result<Self> {
+        let mut listeners = Vec::new();
+        let mut ports = [0; 2];
+        let families: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+        for (at, port) in families.into_iter().zip(&mut ports) {
+            let has =
+                |it: &Carry| it.peers.iter().any(|(to, _)| to.address().is_ipv4() == at.is_ipv4());
+            if has(config) {
+                let socket = open_capture(at).context(
+                    "cannot take datagrams of others: root, or the capability CAP_NET_ADMIN, is needed",
+                )?;
+                *port = socket.local_addr()?.port();
+                listeners.push(socket);
+            }
+        }
+        let capture = Capture::set_up(&Plan {
+            networks: config.peers.iter().map(|(to, _)| *to).collect(),
+            ports: config.ports.clone(),
+            interfaces: config.interfaces.clone(),
+            listeners: ports,
+        })?;
+        Ok(Self { config: config.clone(), listeners, capture, counters: Counters::default() })
+    }
+
+    pub(super) fn watch<'a>(&'a self, takes: bool, fds: &mut Vec<PollFd<'a>>) {
+        fds.push(PollFd::new(self.capture.as_fd(), PollFlags::POLLIN));
+        let events = if takes { PollFlags::POLLIN } else { PollFlags::empty() };
+        fds.extend(self.listeners.iter().map(|it| PollFd::new(it.as_fd(), events)));
+    }
+
+    pub(super) fn watched(&self) -> usize {
+        1 + self.listeners.len()
+    }
+
+    /// Which gateway has an address: the longest prefix decides.
+    fn gateway(&self, of: IpAddr) -> Option<IpAddr> {
+        let peers = self.config.peers.iter().filter(|(to, _)| to.contains(of));
+        peers.max_by_key(|(to, _)| to.bits()).map(|(_, gateway)| *gateway)
+    }
+
+    /// Whether a message is one of ours.
+    pub(super) fn is_carried(&self, arrived: &Arrived) -> bool {
+        arrived.ports.destination == self.config.port
+    }
+
+    /// Gives a datagram that another gateway has carried to its destination.
+    pub(super) fn deliver(&mut self, arrived: &Arrived) {
+        let ends = split(&arrived.data).filter(|(from, to, _)| {
+            let ports = &self.config.ports;
+            let is_theirs = self.gateway(from.ip()) == Some(arrived.source);
+            is_theirs && (ports.contains(&to.port()) || ports.contains(&from.port()))
+        });
+        let Some((from, to, datagram)) = ends else {
+            self.counters.carried_forbidden += 1;
+            return;
+        };
+        match send_from(from, to, datagram) {
+            Ok(()) => self.counters.carried_delivered += 1,
+            Err(error) => {
+                debug!(%error, "a datagram is not delivered");
+                self.counters.carried_failed += 1;
+            }
+        }
+    }
+}
+
+fn emit(from: SocketAddr, to: SocketAddr, datagram: &[u8], out: &mut Vec<u8>) {
+    out.push(if from.is_ipv4() { 4 } else { 6 });
+    for end in [from, to] {
+        match end.ip() {
+            IpAddr::V4(v4) => out.extend(v4.octets()),
+            IpAddr::V6(v6) => out.extend(v6.octets()),
+        }
+    }
+    out.extend(from.port().to_be_bytes());
+    out.extend(to.port().to_be_bytes());
+    out.extend_from_slice(datagram);
+}
+
+fn split(octets: &[u8]) -> Option<(SocketAddr, SocketAddr, &[u8])> {
+    let (version, rest) = octets.split_first()?;
+    let (from, to, rest): (IpAddr, IpAddr, _) = match version {
+        4 => {
+            let (from, rest) = rest.split_first_chunk::<4>()?;
+            let (to, rest) = rest.split_first_chunk::<4>()?;
+            (Ipv4Addr::from(*from).into(), Ipv4Addr::from(*to).into(), rest)
+        }
+        6 => {
+            let (from, rest) = rest.split_first_chunk::<16>()?;
+            let (to, rest) = rest.split_first_chunk::<16>()?;
+            (Ipv6Addr::from(*from).into(), Ipv6Addr::from(*to).into(), rest)
+        }
+        _ => return None,
+    };
+    let (source, rest) = rest.split_first_chunk()?;
+    let (destination, rest) = rest.split_first_chunk()?;
+    let port = |it: &[u8; 2]| u16::from_be_bytes(*it);
+    Some((SocketAddr::new(from, port(source)), SocketAddr::new(to, port(destination)), rest))
+}
+
+impl Sar {
+    /// Takes datagrams of programs; `ready` answers [`Carrier::watch`].
+    ///
+    /// # Errors
+    /// When nothing is led here any more.
+    pub(super) fn carry(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
+        let Some(carrier) = &mut self.carrier else { return Ok(()) };
+        if ready.first().is_some_and(|it| has_input(*it)) {
+            let said = carrier.capture.complaints()?;
+            if !said.is_empty() {
+                warn!(%said, "the table of datagrams that are carried");
+            }
+        }
+        let mut taken = Vec::new();
+        let mut buffer = vec![0; DATAGRAM];
+        for (listener, ready) in carrier.listeners.iter().zip(ready.iter().skip(1)) {
+            for _ in 0..if has_input(*ready) { TURN } else { 0 } {
+                match receive_captured(listener, &mut buffer) {
+                    Ok((length, from, to)) => taken.push((from, to, buffer[..length].to_vec())),
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    Err(_) => {}
+                }
+            }
+        }
+        for (from, to, datagram) in taken {
+            let is_taken = self.carry_one(now, from, to, &datagram);
+            if let Some(carrier) = &mut self.carrier {
+                carrier.counters.carried += u64::from(is_taken);
+                carrier.counters.carried_refused += u64::from(!is_taken);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a message of a datagram; false if it is dropped.
+    fn carry_one(&mut self, now: Time, from: SocketAddr, to: SocketAddr, datagram: &[u8]) -> bool {
+        let Some(carrier) = &self.carrier else { return false };
+        let Some(gateway) = carrier.gateway(to.ip()) else { return false };
+        let mut data = Vec::new();
+        emit(from, to, datagram, &mut data);
+        if self.store.room() < data.len() as u64 + RECORD {
+            return false;
+        }
+        let port = carrier.config.port;
+        let send = api::Send {
+            to: vec![gateway],
+            port,
+            from_port: port,
+            precedence: 0,
+            lifetime: Some(carrier.config.lifetime.as_secs_f64()),
+            acknowledged: true,
+            via: None,
+            name: String::new(),
+            tag: None,
+            octets: data.len(),
+        };
+        let submitted = self.submit(now, send, data.into());
+        submitted.inspect_err(|why| debug!(%why, "a datagram is not carried")).is_ok()
+    }
+
+    /// Gives a message that is stored to its destination if it is a datagram that was carried; false if not.
+    pub(super) fn deliver_carried(&mut self, number: u64) -> bool {
+        let Some(carrier) = &mut self.carrier else { return false };
+        let Some(arrived) = self.inbox.take_if(number, |it| carrier.is_carried(it)) else {
+            return false;
+        };
+        carrier.deliver(&arrived);
+        self.store.push(&Record::Taken(number));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_datagram_is_split_as_it_was_put_together() {
+        for (from, to) in [("10.1.0.5:5000", "10.2.0.9:514"), ("[fd01::5]:5000", "[fd02::9]:514")] {
+            let ends = (from.parse().unwrap(), to.parse().unwrap());
+            let mut octets = Vec::new();
+            emit(ends.0, ends.1, b"hello", &mut octets);
+
+            assert_eq!(split(&octets), Some((ends.0, ends.1, &b"hello"[..])));
+            for end in 0..octets.len() - 5 {
+                assert_eq!(split(&octets[..end]), None, "{end} octets");
+            }
+        }
+        assert_eq!(split(b"\x05hello"), None);
+    }
+}

@@ -1,0 +1,385 @@
+//! Programs: connections to the Unix socket, and addresses that use the UDP port. None can hold up the others.
+//!
+//! ```text
+//!   connection ─ at most 64 KiB a turn ─▶ line and octets ─▶ Request
+//!              ◀─ what waits is bounded ─ Answer
+//! ```
+//! A program whose answers are not read is asked nothing more, gets no messages, and is cut off in the end.
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+
+use anyhow::Context as _;
+use nix::poll::{PollFd, PollFlags};
+use nix::sys::socket::{getsockopt, sockopt};
+use proto::time::Time;
+use serde::Serialize;
+use tracing::info;
+
+use super::api::{Answer, LONGEST_LINE, Request};
+use super::socket::Listener;
+use crate::config::Sar;
+use crate::reactor::has_input;
+
+/// Names a program as long as the service runs.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) struct ClientId(u64);
+
+/// All programs.
+#[derive(Debug)]
+pub(super) struct Clients {
+    listener: Listener,
+    udp: Option<UdpSocket>,
+    connections: BTreeMap<ClientId, Connection>,
+    addresses: BTreeMap<SocketAddr, (ClientId, Time)>,
+    senders: BTreeMap<ClientId, SocketAddr>,
+    next: u64,
+    most: usize,
+    longest: usize,
+    buffer: Box<[u8]>,
+    counters: Counters,
+}
+
+/// What is counted of programs.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(super) struct Counters {
+    /// Connections taken.
+    clients_accepted: u64,
+    /// Connections closed at once: too many.
+    clients_refused: u64,
+    /// Connections closed: what they said cannot be understood.
+    clients_wrong: u64,
+    /// Connections closed: they did not read what they were told.
+    clients_stalled: u64,
+    /// Datagrams of programs that cannot be understood.
+    clients_datagrams_wrong: u64,
+    /// Answers that did not reach an address of the UDP port.
+    clients_datagrams_failed: u64,
+    /// Addresses of the UDP port that were forgotten for others.
+    clients_addresses_forgotten: u64,
+}
+
+/// What programs did.
+#[derive(Debug)]
+pub(super) enum Said {
+    /// One asks; the octets are those behind the line.
+    Asked(ClientId, Request, Vec<u8>),
+    /// One is gone.
+    Gone(ClientId),
+}
+
+#[derive(Debug)]
+struct Connection {
+    stream: UnixStream,
+    input: Vec<u8>,
+    /// A line that was read, and whose octets are not all there.
+    line: Option<Request>,
+    output: Vec<u8>,
+    sent: usize,
+    is_over: bool,
+}
+
+/// Octets read from a connection in a turn.
+const READ: usize = 64 << 10;
+/// Datagrams and connections taken in a turn.
+const TURN: usize = 64;
+/// Octets that wait for a program: with more it is asked nothing and given no messages.
+const BUSY: usize = 256 << 10;
+/// With more it is cut off.
+const STALLED: usize = 4 << 20;
+/// Octets of a datagram.
+const DATAGRAM: usize = 65_535;
+/// Octets of a message that an answer in a datagram has room for.
+const IN_DATAGRAM: usize = 60_000;
+
+impl Clients {
+    /// # Errors
+    /// When the socket or the port is taken.
+    pub(super) fn open(config: &Sar) -> anyhow::Result<Self> {
+        let listener = Listener::open(&config.socket)?;
+        let bind = |at: SocketAddr| -> anyhow::Result<UdpSocket> {
+            let udp = UdpSocket::bind(at)
+                .with_context(|| format!("cannot listen for programs at {at}"))?;
+            udp.set_nonblocking(true)?;
+            Ok(udp)
+        };
+        Ok(Self {
+            listener,
+            udp: config.udp.map(bind).transpose()?,
+            connections: BTreeMap::new(),
+            addresses: BTreeMap::new(),
+            senders: BTreeMap::new(),
+            next: 0,
+            most: config.service.clients,
+            longest: config.parameters.limits.message as usize,
+            buffer: vec![0; READ].into_boxed_slice(),
+            counters: Counters::default(),
+        })
+    }
+
+    /// How many programs there may be from now on.
+    pub(super) fn limit(&mut self, most: usize) {
+        self.most = most;
+    }
+
+    /// The listeners first, then connections; nothing is asked of programs unless `takes`.
+    pub(super) fn watch<'a>(&'a self, takes: bool, fds: &mut Vec<PollFd<'a>>) {
+        let input = if takes { PollFlags::POLLIN } else { PollFlags::empty() };
+        fds.push(PollFd::new(self.listener.socket.as_fd(), input));
+        fds.extend(self.udp.iter().map(|udp| PollFd::new(udp.as_fd(), input)));
+        fds.extend(self.connections.values().map(|it| {
+            let mut events = PollFlags::empty();
+            events.set(PollFlags::POLLIN, takes && it.waiting() < BUSY);
+            events.set(PollFlags::POLLOUT, it.waiting() > 0);
+            PollFd::new(it.stream.as_fd(), events)
+        }));
+    }
+
+    /// Takes what programs say; `ready` answers [`Self::watch`].
+    pub(super) fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> Vec<Said> {
+        let mut said = Vec::new();
+        let Some((&listener, ready)) = ready.split_first() else { return said };
+        let mut ready = ready.iter();
+        if self.udp.is_some() && ready.next().is_some_and(|it| has_input(*it)) {
+            self.take_datagrams(now, &mut said);
+        }
+        let ids: Vec<ClientId> = self.connections.keys().copied().collect();
+        for (id, ready) in ids.into_iter().zip(ready) {
+            if has_input(*ready) {
+                self.read(id, &mut said);
+            }
+        }
+        if has_input(listener) {
+            self.accept();
+        }
+        said
+    }
+
+    fn accept(&mut self) {
+        for _ in 0..TURN {
+            let Ok((stream, _)) = self.listener.socket.accept() else { return };
+            if self.connections.len() >= self.most || stream.set_nonblocking(true).is_err() {
+                self.counters.clients_refused += 1;
+                continue;
+            }
+            self.counters.clients_accepted += 1;
+            if let Ok(who) = getsockopt(&stream, sockopt::PeerCredentials) {
+                info!(pid = who.pid(), uid = who.uid(), gid = who.gid(), "a program connected");
+            }
+            let id = self.take_id();
+            let (input, output) = (Vec::new(), Vec::new());
+            let it = Connection { stream, input, line: None, output, sent: 0, is_over: false };
+            self.connections.insert(id, it);
+        }
+    }
+
+    fn take_id(&mut self) -> ClientId {
+        self.next += 1;
+        ClientId(self.next)
+    }
+
+    fn read(&mut self, id: ClientId, said: &mut Vec<Said>) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        match connection.stream.read(&mut self.buffer) {
+            Ok(0) => connection.is_over = true,
+            Ok(len) => connection.input.extend_from_slice(&self.buffer[..len]),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(_) => connection.is_over = true,
+        }
+        let mut at = 0;
+        loop {
+            match connection.request(&mut at, self.longest) {
+                Ok(Some((request, octets))) => said.push(Said::Asked(id, request, octets)),
+                Ok(None) => break,
+                Err(why) => {
+                    self.counters.clients_wrong += 1;
+                    Answer::Error { why }.emit(&mut connection.output);
+                    let _ = connection.flush();
+                    connection.is_over = true;
+                    break;
+                }
+            }
+        }
+        connection.input.drain(..at);
+        if connection.input.is_empty() {
+            // A long message is over: its memory is for others.
+            connection.input.shrink_to(READ);
+        }
+        if connection.is_over {
+            self.close(id, said);
+        }
+    }
+
+    fn close(&mut self, id: ClientId, said: &mut Vec<Said>) {
+        if self.connections.remove(&id).is_some() {
+            said.push(Said::Gone(id));
+        }
+    }
+
+    fn take_datagrams(&mut self, now: Time, said: &mut Vec<Said>) {
+        let mut buffer = vec![0; DATAGRAM];
+        for _ in 0..TURN {
+            let Some(udp) = &self.udp else { return };
+            let (len, from) = match udp.recv_from(&mut buffer) {
+                Ok(received) => received,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                // Word of an answer that did not arrive.
+                Err(_) => {
+                    self.counters.clients_datagrams_failed += 1;
+                    continue;
+                }
+            };
+            let id = self.name(now, from, said);
+            let datagram = &buffer[..len];
+            let (line, octets) = match datagram.iter().position(|it| *it == b'\n') {
+                Some(end) => (&datagram[..end], &datagram[end + 1..]),
+                None => (datagram, &[][..]),
+            };
+            let request = Request::parse(line).and_then(|request| match request.octets() {
+                need if need == octets.len() => Ok(request),
+                need => Err(format!("octets = {need}, and there are {}", octets.len())),
+            });
+            match request {
+                Ok(request) => said.push(Said::Asked(id, request, octets.to_vec())),
+                Err(why) => {
+                    self.counters.clients_datagrams_wrong += 1;
+                    self.tell(id, &Answer::Error { why }, &[]);
+                }
+            }
+        }
+    }
+
+    /// The name of an address, which is new or was heard before.
+    fn name(&mut self, now: Time, address: SocketAddr, said: &mut Vec<Said>) -> ClientId {
+        if let Some((id, heard)) = self.addresses.get_mut(&address) {
+            *heard = now;
+            return *id;
+        }
+        if self.addresses.len() >= self.most {
+            let oldest = self.addresses.iter().min_by_key(|(_, (_, heard))| *heard);
+            if let Some((address, (id, _))) = oldest.map(|(address, it)| (*address, *it)) {
+                self.counters.clients_addresses_forgotten += 1;
+                self.addresses.remove(&address);
+                self.senders.remove(&id);
+                said.push(Said::Gone(id));
+            }
+        }
+        let id = self.take_id();
+        self.addresses.insert(address, (id, now));
+        self.senders.insert(id, address);
+        id
+    }
+
+    /// Tells a program something, if it is still there.
+    pub(super) fn tell(&mut self, id: ClientId, answer: &Answer, octets: &[u8]) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            answer.emit(&mut connection.output);
+            connection.output.extend_from_slice(octets);
+            return;
+        }
+        let (Some(address), Some(udp)) = (self.senders.get(&id), &self.udp) else { return };
+        let mut datagram = Vec::new();
+        answer.emit(&mut datagram);
+        datagram.extend_from_slice(octets);
+        if udp.send_to(&datagram, address).is_err() {
+            self.counters.clients_datagrams_failed += 1;
+        }
+    }
+
+    /// Whether a program can be given so many octets more.
+    pub(super) fn has_room(&self, id: ClientId, octets: usize) -> bool {
+        match self.connections.get(&id) {
+            Some(connection) => connection.waiting() < BUSY,
+            None => self.senders.contains_key(&id) && octets <= IN_DATAGRAM,
+        }
+    }
+
+    /// Gives the kernel what programs are told; those that are gone.
+    pub(super) fn flush(&mut self) -> Vec<Said> {
+        let mut gone = Vec::new();
+        for (id, connection) in &mut self.connections {
+            let is_open = connection.flush();
+            let is_stalled = connection.waiting() > STALLED;
+            self.counters.clients_stalled += u64::from(is_stalled);
+            if !is_open || is_stalled {
+                gone.push(*id);
+            }
+        }
+        let mut said = Vec::new();
+        for id in gone {
+            self.close(id, &mut said);
+        }
+        said
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.connections.len() + self.addresses.len()
+    }
+
+    pub(super) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}
+
+impl Connection {
+    fn waiting(&self) -> usize {
+        self.output.len() - self.sent
+    }
+
+    /// The next request that is there as a whole, from `at` on, which moves.
+    ///
+    /// # Errors
+    /// When what is there is none.
+    fn request(
+        &mut self,
+        at: &mut usize,
+        longest: usize,
+    ) -> Result<Option<(Request, Vec<u8>)>, String> {
+        if self.line.is_none() {
+            let rest = &self.input[*at..];
+            let Some(end) = rest.iter().take(LONGEST_LINE + 1).position(|it| *it == b'\n') else {
+                return match rest.len() {
+                    0..=LONGEST_LINE => Ok(None),
+                    _ => Err(format!("a line has {LONGEST_LINE} octets at most")),
+                };
+            };
+            let request = Request::parse(&rest[..end])?;
+            if request.octets() > longest {
+                let have = request.octets();
+                return Err(format!("octets = {have}: {longest} are allowed (`message` in [sar])"));
+            }
+            *at += end + 1;
+            self.line = Some(request);
+        }
+        let need = self.line.as_ref().map_or(0, Request::octets);
+        let Some(octets) = self.input.get(*at..*at + need) else { return Ok(None) };
+        let octets = octets.to_vec();
+        *at += need;
+        Ok(self.line.take().map(|request| (request, octets)))
+    }
+
+    /// Writes what the kernel takes; false when the connection is broken.
+    fn flush(&mut self) -> bool {
+        while self.waiting() > 0 {
+            match self.stream.write(&self.output[self.sent..]) {
+                Ok(len) => self.sent += len,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(_) => return false,
+            }
+        }
+        if self.waiting() == 0 {
+            self.output.clear();
+            self.output.shrink_to(BUSY);
+            self.sent = 0;
+        } else if self.sent > BUSY {
+            self.output.drain(..self.sent);
+            self.sent = 0;
+        }
+        true
+    }
+}

@@ -1,0 +1,414 @@
+//! Reliable messages over UDP for programs, by the S/R protocol: nothing that was accepted is lost with the process.
+//!
+//! ```text
+//!  programs ⇄ Clients ─▶ Outbox ─▶ proto::sar::Sar ⇄ Port ⇄ UDP 1624 of others
+//!                    ◀── Inbox ◀──────┘      │
+//!                                 Store ◀────┘ what is on the disk lets the rest go on
+//! ```
+//! What follows from something that has to be stored waits for its ticket: answers to programs, and datagrams.
+
+mod api;
+mod carrier;
+mod clients;
+mod inbox;
+mod outbox;
+mod port;
+mod programs;
+mod restore;
+mod socket;
+mod status;
+mod store;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context as _;
+use caps::Capability;
+use nix::poll::{PollFd, PollFlags};
+use proto::sar::{self, Event, Remembered};
+use proto::time::Time;
+use tracing::debug;
+
+use super::{Kind, Reload, Report, Service, Setup, entries};
+use crate::config::{self, Config};
+use crate::reactor::Driver;
+
+use api::Answer;
+use carrier::Carrier;
+use clients::{ClientId, Clients, Said};
+use inbox::Inbox;
+use outbox::{Notice, Outbox};
+use port::Port;
+use store::{Arrived, Key, Known, Record, Store, Ticket};
+
+pub(super) const KIND: Kind = Kind {
+    name: "sar",
+    is_wanted: |config| config.sar.is_some(),
+    // A port below 1024; a socket that is given away; buffers as large as bursts of messages, and datagrams of
+    // others, that are taken and sent in their names.
+    rights: &[
+        Capability::CAP_NET_BIND_SERVICE,
+        Capability::CAP_CHOWN,
+        Capability::CAP_NET_ADMIN,
+        Capability::CAP_NET_RAW,
+    ],
+    set_up: |setup| Ok(Box::new(restore::set_up(setup)?)),
+};
+
+/// The service.
+struct Sar {
+    config: config::Sar,
+    node: sar::Sar,
+    store: Store,
+    port: Port,
+    carrier: Option<Carrier>,
+    clients: Clients,
+    outbox: Outbox,
+    inbox: Inbox,
+    transfers: Transfers,
+    /// What waits for the disk, in the order of tickets.
+    after: VecDeque<(Ticket, After)>,
+    /// Whether programs may get messages that they could not get before.
+    has_news: bool,
+    counters: programs::Counters,
+    buffer: Vec<u8>,
+}
+
+/// Transfers as the store has them.
+#[derive(Debug, Default)]
+struct Transfers {
+    /// Transfers that were started.
+    starts: u64,
+    /// The next message that arrives.
+    next: u64,
+    /// What arrived and must not be taken again: by what it is known, and in its order.
+    known: BTreeMap<(IpAddr, u16), u64>,
+    order: VecDeque<(u64, u64, (IpAddr, u16))>,
+}
+
+/// What of messages that arrive can be kept.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    messages: usize,
+    octets: usize,
+    /// Octets that can be stored beside the longest message.
+    stored: u64,
+}
+
+impl Room {
+    fn has_any(&self) -> bool {
+        self.messages > 0 && self.octets > 0 && self.stored > 0
+    }
+
+    /// A message of so many octets is kept.
+    fn take(&mut self, octets: usize) {
+        self.messages = self.messages.saturating_sub(1);
+        self.octets = self.octets.saturating_sub(octets);
+        self.stored = self.stored.saturating_sub(octets as u64 + RECORD);
+    }
+}
+
+/// What is done when something is stored.
+#[derive(Debug)]
+enum After {
+    /// A program is told.
+    Answer(ClientId, Answer),
+    /// Those who want to know are told.
+    Notice(Notice),
+    /// A message can be given to a program.
+    Ready(u64),
+}
+
+/// Octets that may wait for the disk; with more, nothing is taken.
+const BACKLOG: u64 = 16 << 20;
+/// Octets of a record beside the message in it.
+const RECORD: u64 = 2_048;
+
+impl Driver for Sar {
+    fn act(&mut self, now: Time) -> anyhow::Result<()> {
+        self.store.check()?;
+        self.take_stored();
+        self.node.handle_timeout(now);
+        self.take_events();
+        self.transmit(now);
+        self.prune();
+        self.store.flush();
+        self.port.send(self.store.committed());
+        self.give_messages();
+        let gone = self.clients.flush();
+        self.take_said(now, gone);
+        Ok(())
+    }
+
+    fn next_timeout(&mut self) -> Option<Time> {
+        // What is forgotten in time need not be forgotten at once; the node wakes us often enough, or
+        // nothing happens at all.
+        self.node.next_timeout()
+    }
+
+    fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+        let takes = self.may_take();
+        self.port.watch(takes, fds);
+        self.carrier.iter().for_each(|it| it.watch(takes, fds));
+        self.clients.watch(takes, fds);
+    }
+
+    fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
+        let (port, rest) = ready.split_at(self.port.len());
+        let (carried, clients) = rest.split_at(self.carrier.as_ref().map_or(0, Carrier::watched));
+        let mut room = self.room_for_arrivals();
+        let (node, mut events) = (&mut self.node, Vec::new());
+        self.port.receive(port, |arrival, octets, is_content| {
+            if is_content && !room.has_any() {
+                return false;
+            }
+            if let Err(why) = node.handle_datagram(now, arrival, octets) {
+                debug!(%why, "a datagram is no PDU");
+            }
+            while let Some(event) = node.poll_event() {
+                if let Event::Received(delivered) = &event {
+                    room.take(delivered.data.len());
+                }
+                events.push(event);
+            }
+            true
+        })?;
+        events.into_iter().for_each(|event| self.take_event(event));
+        self.carry(now, carried)?;
+        let said = self.clients.handle_ready(now, clients);
+        self.take_said(now, said);
+        Ok(())
+    }
+}
+
+impl Service for Sar {
+    fn report(&self, _now: Time) -> Report {
+        let mut counters = entries("sar_", &self.node.stats());
+        counters.extend(entries("sar_", self.clients.counters()));
+        counters.extend(entries("sar_", &self.port.counters));
+        counters.extend(entries("sar_", &self.counters));
+        if let Some(carrier) = &self.carrier {
+            counters.extend(entries("sar_", &carrier.counters));
+        }
+        counters.extend(entries("sar_", &self.store.stats()));
+        Report::new(counters, "sar", &self.status())
+    }
+
+    fn reload(&mut self, _now: Time, config: &Config) -> anyhow::Result<Reload> {
+        let new = config.sar.clone().context("no section [sar]")?;
+        let mut same = self.config.clone();
+        (same.service, same.groups) = (new.service, new.groups.clone());
+        // The store is as large as it was opened for.
+        same.service.store_octets = self.config.service.store_octets;
+        if same != new {
+            return Ok(Reload::Restart);
+        }
+        let mut changes = Vec::new();
+        if self.config.service != new.service {
+            changes.push("limits".to_owned());
+        }
+        if self.config.groups != new.groups {
+            changes.push("groups".to_owned());
+        }
+        self.clients.limit(new.service.clients);
+        self.config = new;
+        Ok(Reload::Taken(changes))
+    }
+
+    fn end(&mut self, now: Time) {
+        // What is stored is all that counts; programs come back.
+        self.take_events();
+        self.store.flush();
+        drop(self.act(now));
+    }
+}
+
+impl Sar {
+    /// Does what had waited for the disk.
+    fn take_stored(&mut self) {
+        let stored = self.store.committed();
+        while self.after.front().is_some_and(|(ticket, _)| *ticket <= stored)
+            && let Some((_, after)) = self.after.pop_front()
+        {
+            match after {
+                After::Answer(client, answer) => self.clients.tell(client, &answer, &[]),
+                After::Notice(notice) => {
+                    let Notice { id, to, outcome, left } = notice;
+                    let answer = Answer::Outcome { id, to, outcome: api::said(outcome), left };
+                    for client in self.outbox.watchers(&notice) {
+                        self.clients.tell(client, &answer, &[]);
+                    }
+                }
+                After::Ready(number) => {
+                    if !self.deliver_carried(number) {
+                        self.inbox.handle_stored(number);
+                        self.has_news = true;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Stores what the node tells.
+    fn take_events(&mut self) {
+        while let Some(event) = self.node.poll_event() {
+            self.take_event(event);
+        }
+    }
+
+    fn take_event(&mut self, event: Event) {
+        match event {
+            Event::Outcome { id, destination, outcome } => {
+                if let Some(id) = self.outbox.of_core(id)
+                    && let Some((record, notice)) =
+                        self.outbox.conclude(id, destination, outcome, wall_clock())
+                {
+                    let ticket = self.store.push(&record);
+                    self.after.push_back((ticket, After::Notice(notice)));
+                }
+            }
+            Event::Received(delivered) => self.take_delivered(delivered),
+            Event::Started { id, destination, resume } => {
+                let Some(id) = self.outbox.of_core(id) else { return };
+                let part = destination.and_then(|it| self.outbox.position(id, it));
+                let order = self.transfers.starts;
+                self.transfers.starts += 1;
+                self.store.push(&Record::Started { id, part, resume, order });
+            }
+        }
+    }
+
+    fn take_delivered(&mut self, delivered: sar::Delivered) {
+        let at = wall_clock();
+        let number = self.transfers.next;
+        self.transfers.next += 1;
+        let sar::Delivered { source, ports, precedence, data, identity } = delivered;
+        let arrived = Arrived {
+            number,
+            source,
+            ports,
+            precedence: precedence.level(),
+            at,
+            data: data.into(),
+        };
+        self.remember(number, at, &identity);
+        self.store.push(&Record::Known(Known { number, at, identity }));
+        let record = Record::Arrived(arrived);
+        let ticket = self.store.push(&record);
+        if let Record::Arrived(arrived) = record {
+            self.inbox.insert(arrived);
+        }
+        self.after.push_back((ticket, After::Ready(number)));
+    }
+
+    /// Keeps what a transfer is known by; an older one that was known by the same is not needed any more.
+    fn remember(&mut self, number: u64, at: u64, identity: &Remembered) {
+        let key = (identity.source, identity.serial);
+        if let Some(older) = self.transfers.known.insert(key, number) {
+            self.store.push(&Record::Forgotten(Key::Known(older)));
+        }
+        self.transfers.order.push_back((number, at, key));
+    }
+
+    /// Sends what the node has, as soon as what it follows from is stored.
+    fn transmit(&mut self, now: Time) {
+        let mut out = std::mem::take(&mut self.buffer);
+        while self.port.has_room() {
+            let Some(transmit) = self.node.poll_transmit(now, &mut out) else { break };
+            self.port.hold(self.store.latest(), &transmit, &out);
+        }
+        self.buffer = out;
+        // A message that asks for no acknowledgement is over when it is sent.
+        self.take_events();
+    }
+
+    /// Whether programs and others are listened to now. Room that is being made is waited for; if the disk is full
+    /// they are refused.
+    fn may_take(&self) -> bool {
+        let longest = u64::from(self.config.parameters.limits.message);
+        let has_room = self.store.room() > 2 * (longest + RECORD);
+        self.store.backlog() < BACKLOG && (has_room || self.store.is_full())
+    }
+
+    /// What of messages that arrive can be kept.
+    fn room_for_arrivals(&self) -> Room {
+        let service = &self.config.service;
+        let longest = u64::from(self.config.parameters.limits.message);
+        Room {
+            messages: service.inbox.saturating_sub(self.inbox.len()),
+            octets: service.inbox_octets.saturating_sub(self.inbox.octets()),
+            stored: self.store.room().saturating_sub(longest + RECORD),
+        }
+    }
+
+    /// Gives programs what has arrived for them.
+    fn give_messages(&mut self) {
+        if !std::mem::take(&mut self.has_news) {
+            return;
+        }
+        let Self { inbox, clients, config, .. } = self;
+        loop {
+            let next =
+                inbox.next(&config.service, |client, octets| clients.has_room(client, octets));
+            let Some((client, arrived)) = next else { break };
+            let answer = Answer::Received(api::Received {
+                number: arrived.number,
+                from: arrived.source,
+                from_port: arrived.ports.source,
+                port: arrived.ports.destination,
+                precedence: arrived.precedence,
+                at: arrived.at,
+                octets: arrived.data.len(),
+            });
+            let data = std::sync::Arc::clone(&arrived.data);
+            clients.tell(client, &answer, &data);
+        }
+    }
+
+    /// Does what programs ask.
+    fn take_said(&mut self, now: Time, all: Vec<Said>) {
+        for said in all {
+            match said {
+                Said::Asked(client, request, octets) => self.ask(now, client, request, octets),
+                Said::Gone(client) => {
+                    self.inbox.forget_client(client);
+                    self.has_news = true;
+                }
+            }
+        }
+    }
+
+    /// Forgets what nobody asks for any more.
+    fn prune(&mut self) {
+        let now = wall_clock();
+        for key in self.outbox.prune(now, &self.config.service) {
+            self.store.push(&Record::Forgotten(key));
+        }
+        let parameters = &self.config.parameters;
+        let kept = milliseconds(parameters.times.remember);
+        let Transfers { known, order, .. } = &mut self.transfers;
+        while let Some((number, at, key)) = order.front().copied() {
+            let is_replaced = known.get(&key) != Some(&number);
+            let is_needed =
+                at.saturating_add(kept) > now && known.len() <= parameters.limits.remembered;
+            if is_needed && !is_replaced {
+                break;
+            }
+            order.pop_front();
+            if !is_replaced {
+                known.remove(&key);
+                self.store.push(&Record::Forgotten(Key::Known(number)));
+            }
+        }
+    }
+}
+
+/// Milliseconds since 1970.
+fn wall_clock() -> u64 {
+    milliseconds(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,177 @@
+//! The UDP sockets of PDUs: what is sent waits until what it follows from is stored.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd as _;
+
+use anyhow::Context as _;
+use nix::poll::{PollFd, PollFlags};
+use proto::sar::{Arrival, Precedence, Transmit};
+use serde::Serialize;
+
+use super::store::Ticket;
+use crate::config::Sar;
+use crate::reactor::has_input;
+use crate::sys::{Arrivals, Outbox, Udp};
+
+/// The sockets.
+#[derive(Debug)]
+pub(super) struct Port {
+    sockets: Vec<Socket>,
+    /// Of all nodes.
+    number: u16,
+    /// In the order of their tickets.
+    held: VecDeque<(Ticket, Datagram)>,
+    pub(super) counters: Counters,
+}
+
+struct Socket {
+    udp: Udp,
+    is_v4: bool,
+    outbox: Outbox,
+    arrivals: Arrivals,
+}
+
+impl std::fmt::Debug for Socket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.udp.fmt(f)
+    }
+}
+
+#[derive(Debug)]
+struct Datagram {
+    to: IpAddr,
+    class: u8,
+    octets: Vec<u8>,
+}
+
+/// What is counted of datagrams.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(super) struct Counters {
+    /// Datagrams that came.
+    datagrams_received: u64,
+    /// Datagrams with segments dropped: there is no room for what arrives.
+    datagrams_no_room: u64,
+    /// Datagrams sent.
+    datagrams_sent: u64,
+    /// Datagrams that the kernel did not take.
+    datagrams_refused: u64,
+    /// Datagrams not sent: no socket has their version of IP.
+    datagrams_unroutable: u64,
+}
+
+/// Datagrams that wait for the store at most.
+const HELD: usize = 4_096;
+/// Batches taken from a socket before others have their turn.
+const BATCHES: usize = 4;
+/// The bits of precedence in a TOS or traffic class.
+const PRECEDENCE: u32 = 5;
+
+impl Port {
+    /// # Errors
+    /// When an address is taken, or none of this host's.
+    pub(super) fn open(config: &Sar) -> anyhow::Result<Self> {
+        let mut sockets = Vec::new();
+        for at in &config.listen {
+            let said = || {
+                format!(
+                    "cannot take messages at UDP {at}: `ss -ulnp` shows who has it, `listen` in [sar] \
+                     names another"
+                )
+            };
+            let udp = Udp::open(*at).with_context(said)?;
+            udp.take_groups().with_context(said)?;
+            let (outbox, arrivals) = (Outbox::default(), Arrivals::default());
+            sockets.push(Socket { udp, is_v4: at.is_ipv4(), outbox, arrivals });
+        }
+        let number = config.listen.first().map_or(proto::sar::PORT, SocketAddr::port);
+        Ok(Self { sockets, number, held: VecDeque::new(), counters: Counters::default() })
+    }
+
+    pub(super) fn watch<'a>(&'a self, takes: bool, fds: &mut Vec<PollFd<'a>>) {
+        fds.extend(self.sockets.iter().map(|socket| {
+            let mut events = PollFlags::empty();
+            events.set(PollFlags::POLLIN, takes);
+            events.set(PollFlags::POLLOUT, !socket.outbox.is_empty());
+            PollFd::new(socket.udp.as_fd(), events)
+        }));
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.sockets.len()
+    }
+
+    /// Gives `take` what has come, and whether it brings octets of a message; false if it does not take it.
+    ///
+    /// # Errors
+    /// When a socket is broken.
+    pub(super) fn receive(
+        &mut self,
+        ready: &[PollFlags],
+        mut take: impl FnMut(Arrival, &[u8], bool) -> bool,
+    ) -> anyhow::Result<()> {
+        let Self { sockets, counters, .. } = self;
+        for (socket, ready) in sockets.iter_mut().zip(ready) {
+            if !has_input(*ready) {
+                continue;
+            }
+            for _ in 0..BATCHES {
+                if socket.udp.receive(&mut socket.arrivals).context("cannot receive")? == 0 {
+                    break;
+                }
+                for arrived in socket.arrivals.datagrams() {
+                    counters.datagrams_received += 1;
+                    let precedence = Precedence::new(arrived.traffic_class >> PRECEDENCE);
+                    let (from, is_group) = (arrived.from.ip().to_canonical(), arrived.is_group);
+                    let is_content = has_content(arrived.datagram);
+                    let arrival = Arrival { from, is_group, precedence };
+                    let is_taken = take(arrival, arrived.datagram, is_content);
+                    counters.datagrams_no_room += u64::from(!is_taken);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether another datagram may be asked for.
+    pub(super) fn has_room(&self) -> bool {
+        self.held.len() < HELD && self.sockets.iter().all(|socket| socket.outbox.is_empty())
+    }
+
+    /// Sends a datagram when what was pushed up to `ticket` is stored.
+    pub(super) fn hold(&mut self, ticket: Ticket, transmit: &Transmit, octets: &[u8]) {
+        let class = transmit.precedence.level() << PRECEDENCE;
+        let datagram = Datagram { to: transmit.to, class, octets: octets.to_vec() };
+        self.held.push_back((ticket, datagram));
+    }
+
+    /// Gives the kernel what may go.
+    pub(super) fn send(&mut self, stored: Ticket) {
+        let Self { sockets, held, counters, number } = self;
+        while held.front().is_some_and(|(ticket, _)| *ticket <= stored)
+            && let Some((_, Datagram { to, class, octets })) = held.pop_front()
+        {
+            let fits = |socket: &&mut Socket| socket.is_v4 == to.is_ipv4();
+            let Some(socket) = sockets.iter_mut().find(fits) else {
+                counters.datagrams_unroutable += 1;
+                continue;
+            };
+            let memory = socket.outbox.memory();
+            let start = memory.len();
+            memory.extend_from_slice(&octets);
+            let end = memory.len();
+            socket.outbox.push_as(SocketAddr::new(to, *number), start, end, Some(class));
+            counters.datagrams_sent += 1;
+        }
+        for socket in sockets {
+            // What is left goes when the kernel has room.
+            let _ = socket.udp.send(&mut socket.outbox);
+            counters.datagrams_refused += std::mem::take(&mut socket.outbox.refused);
+        }
+    }
+}
+
+/// Whether a datagram brings octets of a message: a segment or a repair.
+fn has_content(datagram: &[u8]) -> bool {
+    datagram.get(4).is_some_and(|octet| matches!(octet >> 5, 0 | 2 | 7))
+}

@@ -1,0 +1,112 @@
+//! The Unix socket of programs: where it is, and who may connect.
+
+use std::fs::{self, DirBuilder, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, chown};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use nix::unistd::{Group, User};
+
+use crate::config::sar::Socket;
+
+/// The listening socket. Its name goes when it is dropped.
+#[derive(Debug)]
+pub(super) struct Listener {
+    pub(super) socket: UnixListener,
+    path: PathBuf,
+    /// Which file it is: another gateway may have taken the name since.
+    inode: u64,
+}
+
+impl Listener {
+    /// Listens, in place of a socket that nobody listens at any more.
+    ///
+    /// # Errors
+    /// When somebody does, or the name or the rights cannot be had.
+    pub(super) fn open(socket: &Socket) -> anyhow::Result<Self> {
+        let path = &socket.path;
+        let said = || format!("cannot listen for programs at {}", path.display());
+        if let Some(folder) = path.parent() {
+            DirBuilder::new().recursive(true).mode(0o755).create(folder).with_context(said)?;
+        }
+        match UnixStream::connect(path) {
+            Ok(_) => bail!(
+                "{}: another program listens there; end it, or name another socket in [sar]",
+                said()
+            ),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {}
+            Err(error) => return Err(error).with_context(said),
+        }
+        if fs::symlink_metadata(path).is_ok_and(|it| !is_socket(&it)) {
+            bail!("{}: there is a file that is no socket; remove it", said());
+        }
+        // It has its rights before it has its name.
+        let fresh = with_suffix(path, ".new");
+        let _ = fs::remove_file(&fresh);
+        let listener = UnixListener::bind(&fresh).with_context(said)?;
+        listener.set_nonblocking(true)?;
+        grant(&fresh, socket).and_then(|()| fs::rename(&fresh, path).with_context(said))?;
+        let inode = fs::symlink_metadata(path).with_context(said)?.ino();
+        Ok(Self { socket: listener, path: path.clone(), inode })
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if fs::symlink_metadata(&self.path).is_ok_and(|it| it.ino() == self.inode) {
+            // Without its name it is as if it had been removed.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn is_socket(of: &fs::Metadata) -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+    of.file_type().is_socket()
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+fn grant(path: &Path, socket: &Socket) -> anyhow::Result<()> {
+    let owner = socket.owner.as_deref().map(user).transpose()?;
+    let group = socket.group.as_deref().map(group).transpose()?;
+    if owner.is_some() || group.is_some() {
+        chown(path, owner, group).map_err(|error| match error.kind() {
+            ErrorKind::PermissionDenied => anyhow::anyhow!(
+                "cannot give the socket away (socket-owner, socket-group): root, or the capability CAP_CHOWN, is needed"
+            ),
+            _ => error.into(),
+        })?;
+    }
+    fs::set_permissions(path, Permissions::from_mode(socket.mode))?;
+    Ok(())
+}
+
+fn user(name: &str) -> anyhow::Result<u32> {
+    match name.parse() {
+        Ok(number) => Ok(number),
+        Err(_) => match User::from_name(name).map_err(io::Error::from)? {
+            Some(user) => Ok(user.uid.as_raw()),
+            None => bail!("socket-owner = {name:?}: there is no such user"),
+        },
+    }
+}
+
+fn group(name: &str) -> anyhow::Result<u32> {
+    match name.parse() {
+        Ok(number) => Ok(number),
+        Err(_) => match Group::from_name(name).map_err(io::Error::from)? {
+            Some(group) => Ok(group.gid.as_raw()),
+            None => {
+                bail!("socket-group = {name:?}: there is no such group (`getent group` lists them)")
+            }
+        },
+    }
+}

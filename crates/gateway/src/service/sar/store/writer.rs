@@ -1,0 +1,228 @@
+//! The thread that writes the log: whatever waits goes to the disk together.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use anyhow::Context as _;
+use serde::Serialize;
+
+use super::log::{Log, NotOpened, Options, Recovered};
+use super::record::Record;
+use crate::reactor::Waker;
+
+/// Marks what was pushed; later ones are greater.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct Ticket(u64);
+
+/// The store as the service has it. When it is dropped, what was flushed is stored first.
+#[derive(Debug)]
+pub(crate) struct Store {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    /// Records that were pushed and not flushed.
+    batch: Vec<u8>,
+    /// Octets that were pushed ever.
+    pushed: u64,
+}
+
+#[derive(Debug)]
+struct Shared {
+    queue: Mutex<Queue>,
+    has_work: Condvar,
+    waker: Arc<Waker>,
+    /// Octets pushed that are stored.
+    committed: AtomicU64,
+    /// Octets that may be pushed ever, as things are.
+    allowed: AtomicU64,
+    is_full: AtomicBool,
+    commits: AtomicU64,
+    moved: AtomicU64,
+    segments: AtomicU64,
+    live: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    records: Vec<u8>,
+    is_over: bool,
+    failure: Option<String>,
+}
+
+/// What the store says of itself.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Stats {
+    /// Times that something was written and is on the disk.
+    store_commits: u64,
+    /// Octets written.
+    store_octets: u64,
+    /// Octets written again to empty a segment.
+    store_moved_octets: u64,
+    /// Segments on the disk, spare ones too.
+    store_segments: u64,
+    /// Octets in them that are needed.
+    store_live_octets: u64,
+    /// Octets for which there is room.
+    store_room: u64,
+}
+
+impl Store {
+    /// Opens a store, or begins one. `waker` is woken whenever something is stored.
+    ///
+    /// # Errors
+    /// When it is in use or damaged, or there is no room for it.
+    pub(crate) fn open(
+        options: Options,
+        waker: &Arc<Waker>,
+    ) -> Result<(Self, Recovered), NotOpened> {
+        let (log, recovered) = Log::open(options)?;
+        let shared = Arc::new(Shared {
+            queue: Mutex::default(),
+            has_work: Condvar::new(),
+            waker: Arc::clone(waker),
+            committed: AtomicU64::new(0),
+            allowed: AtomicU64::new(log.room()),
+            is_full: AtomicBool::new(false),
+            commits: AtomicU64::new(0),
+            moved: AtomicU64::new(0),
+            segments: AtomicU64::new(0),
+            live: AtomicU64::new(0),
+        });
+        shared.tell(&log);
+        let theirs = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("sar-store".to_owned());
+        let thread = thread.spawn(move || theirs.run(log))?;
+        Ok((Self { shared, thread: Some(thread), batch: Vec::new(), pushed: 0 }, recovered))
+    }
+
+    /// Takes a record for the next batch.
+    pub(crate) fn push(&mut self, record: &Record) -> Ticket {
+        let before = self.batch.len();
+        record.emit(&mut self.batch);
+        self.pushed += (self.batch.len() - before) as u64;
+        Ticket(self.pushed)
+    }
+
+    /// Lets the batch be written.
+    pub(crate) fn flush(&mut self) {
+        if self.batch.is_empty() {
+            return;
+        }
+        let mut queue = self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if queue.records.is_empty() {
+            std::mem::swap(&mut queue.records, &mut self.batch);
+        } else {
+            queue.records.extend_from_slice(&self.batch);
+        }
+        drop(queue);
+        self.batch.clear();
+        self.shared.has_work.notify_one();
+    }
+
+    /// All that was pushed.
+    pub(crate) fn latest(&self) -> Ticket {
+        Ticket(self.pushed)
+    }
+
+    /// What is stored.
+    pub(crate) fn committed(&self) -> Ticket {
+        Ticket(self.shared.committed.load(Ordering::Acquire))
+    }
+
+    /// Octets that were pushed and are not stored.
+    pub(crate) fn backlog(&self) -> u64 {
+        self.pushed.saturating_sub(self.committed().0)
+    }
+
+    /// Octets for which there is room; what must be stored has its own.
+    pub(crate) fn room(&self) -> u64 {
+        self.shared.allowed.load(Ordering::Acquire).saturating_sub(self.pushed)
+    }
+
+    /// Whether there will be no more room by itself: the disk is full, or what is allowed is used.
+    pub(crate) fn is_full(&self) -> bool {
+        self.shared.is_full.load(Ordering::Acquire)
+    }
+
+    /// # Errors
+    /// When nothing can be stored any more.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        let queue = self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        match &queue.failure {
+            Some(why) => Err(anyhow::anyhow!("{why}")).context("cannot store messages"),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let of = |it: &AtomicU64| it.load(Ordering::Relaxed);
+        Stats {
+            store_commits: of(&self.shared.commits),
+            store_octets: of(&self.shared.committed),
+            store_moved_octets: of(&self.shared.moved),
+            store_segments: of(&self.shared.segments),
+            store_live_octets: of(&self.shared.live),
+            store_room: self.room(),
+        }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.flush();
+        self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner).is_over = true;
+        self.shared.has_work.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // It does not panic; if it did, there is nothing to be done here.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn run(&self, mut log: Log) {
+        let mut records = Vec::new();
+        loop {
+            let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            while queue.records.is_empty() && !queue.is_over {
+                queue = self.has_work.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            }
+            if queue.records.is_empty() {
+                return;
+            }
+            std::mem::swap(&mut queue.records, &mut records);
+            drop(queue);
+            let outcome = self.commit(&mut log, &records);
+            records.clear();
+            if let Err(error) = outcome {
+                let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+                queue.failure = Some(error.to_string());
+                drop(queue);
+                self.waker.wake();
+                return;
+            }
+        }
+    }
+
+    fn commit(&self, log: &mut Log, records: &[u8]) -> io::Result<()> {
+        log.append(records)?;
+        self.committed.fetch_add(records.len() as u64, Ordering::Release);
+        self.commits.fetch_add(1, Ordering::Relaxed);
+        self.waker.wake();
+        log.tend()?;
+        self.tell(log);
+        // Now there may be room that was not there before.
+        self.waker.wake();
+        Ok(())
+    }
+
+    fn tell(&self, log: &Log) {
+        let committed = self.committed.load(Ordering::Relaxed);
+        self.allowed.store(committed + log.room(), Ordering::Release);
+        self.is_full.store(log.is_full, Ordering::Release);
+        self.moved.store(log.moved, Ordering::Relaxed);
+        self.segments.store(log.segments() as u64, Ordering::Relaxed);
+        self.live.store(log.live_octets(), Ordering::Relaxed);
+    }
+}
