@@ -1,0 +1,225 @@
+//! What the best initial timeout is where needlines fail: figure 2.
+
+use super::brigade::{Assumed, M, Tcp, Trial, value};
+use super::initial::TUNED;
+use super::{GROUP, RUNS, assumptions};
+use crate::answer::Check;
+use crate::claim::{Claim, Finding, Line, Metric, Outcome, Table};
+use crate::figure::{Axis, Figure, Ink};
+use crate::grid::{Cell, Drawn, Experiment, Place, Runs};
+use crate::stats::Observation;
+use crate::words::{mean, percent};
+
+/// How many of all packets each needline loses.
+const FAILURES: [f64; 7] = [0.0, 0.02, 0.05, 0.075, 0.10, 0.15, 0.20];
+/// Up to here m has a clear best; beyond it hardly differs.
+const CLEAR: f64 = 0.10;
+/// Initial timeouts, in seconds.
+const INITIAL: [f64; 9] = [3.0, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 60.0, 90.0];
+/// m at each of them, by the mean of all in the same run.
+const SHARES: [Metric; 9] = [
+    "m at 3 s",
+    "m at 5 s",
+    "m at 10 s",
+    "m at 15 s",
+    "m at 20 s",
+    "m at 30 s",
+    "m at 40 s",
+    "m at 60 s",
+    "m at 90 s",
+];
+/// The initial timeout with the largest m in a run: the vertex of the parabola through ln m over its logarithm, since single
+/// points of a flat curve are chance.
+const OPTIMUM: Metric = "optimum";
+/// The one of those tried that has it.
+const LARGEST: Metric = "largest";
+/// What else may be assumed.
+const ASSUMED: [Assumed; 7] = [
+    Assumed::Usual,
+    Assumed::Standard,
+    Assumed::Forgiving,
+    Assumed::Bursts,
+    Assumed::Tree,
+    Assumed::Scattered,
+    Assumed::Together,
+];
+pub(super) fn claim() -> Claim {
+    Claim {
+        id: "tac-failure",
+        group: GROUP,
+        text: "the best initial RTO falls as the failure rate rises",
+        source: "section 3.4, figure 2",
+        experiment: || Experiment::new(sweeps(), judge),
+    }
+}
+
+/// All initial timeouts with the same chance.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Sweep {
+    failure: f64,
+    assumed: Assumed,
+}
+
+fn sweeps() -> Vec<Sweep> {
+    let usual = FAILURES.map(|failure| Sweep { failure, assumed: Assumed::Usual });
+    let of = |assumed: &Assumed| Sweep { failure: CLEAR, assumed: *assumed };
+    usual.into_iter().chain(ASSUMED[1..].iter().map(of)).collect()
+}
+
+impl Sweep {
+    fn run(self, seed: u64) -> Outcome {
+        let m = INITIAL.map(|initial| {
+            let trial = Trial::new(Tcp { initial, ..TUNED });
+            let trial = trial.failing(self.failure).with(self.assumed);
+            let plan = trial.plan(seed);
+            value(&trial.measure(plan.build(seed).expect("all have needlines")), M)
+        });
+        let all = m.iter().sum::<f64>() / m.len() as f64;
+        let best = INITIAL
+            .into_iter()
+            .zip(m)
+            .fold((f64::NAN, f64::NEG_INFINITY), |best, it| if it.1 > best.1 { it } else { best });
+        let shares = SHARES.into_iter().zip(m).map(|(name, m)| (name, m / all));
+        let outcome = shares.chain([(OPTIMUM, vertex(&INITIAL, &m)), (LARGEST, best.0)]);
+        outcome.map(|(metric, value)| (metric, Observation::Exact(value))).collect()
+    }
+}
+
+/// Where the parabola through ln y over ln x, by least squares, is the highest of all `x`.
+fn vertex(x: &[f64], y: &[f64]) -> f64 {
+    let [x, y] = [x, y].map(|all| all.iter().map(|it| it.max(f64::MIN_POSITIVE).ln()));
+    let (x, y): (Vec<f64>, Vec<f64>) = (x.collect(), y.collect());
+    let (n, middle) = (x.len() as f64, x.iter().sum::<f64>() / x.len() as f64);
+    let first: Vec<f64> = x.iter().map(|x| x - middle).collect();
+    let sum = |power: i32| first.iter().map(|it| it.powi(power)).sum::<f64>();
+    let skew = sum(3) / sum(2);
+    // Orthogonal to the line and to what is constant.
+    let second: Vec<f64> = first.iter().map(|it| it * it - skew * it - sum(2) / n).collect();
+    let fit = |basis: &[f64]| {
+        let products = basis.iter().zip(&y).map(|(basis, y)| basis * y).sum::<f64>();
+        products / basis.iter().map(|it| it * it).sum::<f64>()
+    };
+    let (slope, bend) = (fit(&first), fit(&second));
+    let (least, most) = (
+        x.iter().copied().fold(f64::INFINITY, f64::min),
+        x.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+    );
+    let at = if bend < 0.0 {
+        middle + (skew - slope / bend) / 2.0
+    } else if slope > 0.0 {
+        most
+    } else {
+        least
+    };
+    at.clamp(least, most).exp()
+}
+
+impl Place for Sweep {
+    fn cell(&self) -> Cell {
+        let sweep = *self;
+        Cell::new(format!("tactical {sweep:?}"), move |seed| sweep.run(seed))
+            .with_draws_of("tactical brigade")
+            .at_most(RUNS)
+    }
+}
+
+impl Drawn for Sweep {
+    fn line(&self) -> Line {
+        Line::new("optimum", "best initial RTO", Ink::Paper)
+    }
+
+    fn x(&self) -> (f64, &'static str) {
+        (100.0 * self.failure, "%")
+    }
+}
+
+fn judge(runs: &Runs<Sweep>) -> Finding {
+    let at = |failure, assumed| runs.at(&Sweep { failure, assumed }, OPTIMUM);
+    let usual = |failure| at(failure, Assumed::Usual);
+    let pairs = [(0.0, 0.02), (0.0, 0.05), (0.0, 0.075), (0.0, CLEAR), (0.02, CLEAR)];
+    let checks = pairs.map(|(few, more)| {
+        let what = format!(
+            "the optimum is {} s at {} failures, {} s at {}",
+            mean(&usual(more)),
+            percent(more),
+            mean(&usual(few)),
+            percent(few)
+        );
+        Check::new(what, usual(more).below(&usual(few)))
+    });
+    let told = FAILURES.map(|it| format!("{} s at {}", mean(&usual(it)), percent(it)));
+    let measured = format!("{}. {} runs.", told.join(", "), runs.count());
+    let is_usual = |it: &Sweep| it.assumed == Assumed::Usual;
+    let points = runs.points(OPTIMUM, "s", is_usual);
+    let figure = Figure::of(
+        &points,
+        Vec::new(),
+        [
+            "tac-failure",
+            "The best initial timeout where needlines fail",
+            "The initial RTO with the largest m, by the parabola through each run",
+        ],
+        [Axis::linear("Packets that each needline loses", "%"), Axis::linear("Initial RTO", "s")],
+    );
+    let columns: Vec<(String, Metric)> = INITIAL
+        .into_iter()
+        .map(|it| format!("{it} s"))
+        .zip(SHARES)
+        .chain([("best of these, s".to_owned(), LARGEST)])
+        .collect();
+    let rows = FAILURES.map(|failure| (percent(failure), failure));
+    let curves = Table::new(
+        "m by the mean over all initial RTOs of the same run",
+        ("failures", &columns),
+        &rows,
+        |metric, failure| {
+            mean(&runs.at(&Sweep { failure: *failure, assumed: Assumed::Usual }, metric))
+        },
+    );
+    let columns = [(percent(CLEAR), CLEAR)];
+    let rows = ASSUMED.map(|assumed| (assumed.title(), assumed));
+    let others = Table::new(
+        "What else may be assumed: the best initial RTO, s",
+        ("assumed", &columns),
+        &rows,
+        |failure, assumed| mean(&at(*failure, *assumed)),
+    );
+    Finding {
+        figures: vec![figure],
+        tables: vec![curves, others],
+        points,
+        assumptions: assumptions(),
+        ..Finding::of(&checks, measured)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::Verdict;
+
+    #[test]
+    fn the_optimum_must_fall() {
+        let verdict = |runs, of: fn(f64) -> f64| {
+            let runs = Runs::made_up(sweeps(), runs, |it| vec![(OPTIMUM, of(it.failure))]);
+            judge(&runs).verdict
+        };
+
+        assert_eq!(verdict(3, |failure| 40.0 - 100.0 * failure), Verdict::Reproduced);
+        assert_eq!(verdict(3, |_| 40.0), Verdict::Differs);
+        assert_eq!(verdict(1, |failure| 40.0 - 100.0 * failure), Verdict::Undecided);
+    }
+
+    #[test]
+    fn the_vertex_is_where_a_parabola_is_highest_or_an_end() {
+        let of = |shape: fn(f64) -> f64| {
+            let y: Vec<f64> = INITIAL.iter().map(|x| shape(x.ln()).exp()).collect();
+            vertex(&INITIAL, &y)
+        };
+
+        assert!((of(|x| 3.0 - (x - 20.0_f64.ln()).powi(2)) - 20.0).abs() < 1e-9);
+        assert!((of(|x| 3.0 - 0.2 * (x - 200.0_f64.ln()).powi(2)) - 90.0).abs() < 1e-9);
+        assert!((of(|x| x * x) - 90.0).abs() < 1e-9);
+        assert!((of(|x| (x - 6.0).powi(2)) - 3.0).abs() < 1e-9);
+    }
+}
