@@ -5,14 +5,14 @@ use sim::cnr::{Transmission, TransmissionKind};
 
 use crate::figure::timeline::{Kind, Span, Station, Timeline};
 
-/// What stations of a net transmit.
+/// What stations of a net transmit; of those that share a transmission the last is shown.
 const LEGEND: [(Kind, &str); 6] = [
-    (Kind::Data, "packets"),
-    (Kind::Repeat, "packets again"),
-    (Kind::Ack, "acknowledgement"),
     (Kind::Control, "topology update"),
-    (Kind::Collision, "collision"),
+    (Kind::Ack, "acknowledgement"),
     (Kind::Lost, "lost to noise"),
+    (Kind::Repeat, "packets again"),
+    (Kind::Data, "packets"),
+    (Kind::Collision, "collision"),
 ];
 
 /// Transmissions of a station at most; what comes later is not drawn.
@@ -32,14 +32,17 @@ impl Strips {
         Self { stations: names.into_iter().map(station).collect() }
     }
 
-    /// Adds a frame that was on the air. Frames that share a transmission are one span, of the kind of the
-    /// first.
+    /// Adds a frame that was on the air. Frames that share a transmission are one span, of the kind of which
+    /// there is most to say.
     pub fn add(&mut self, frame: &Transmission) {
         let spans = &mut self.stations[frame.from.0].spans;
         let [start, end] = [frame.start, frame.end].map(Time::as_secs_f64);
-        let is_shared = spans.last().is_some_and(|last| last.start >= start);
-        if !is_shared && spans.len() < MOST {
-            spans.push(Span { start, end, kind: kind_of(frame) });
+        let kind = kind_of(frame);
+        if let Some(last) = spans.last_mut().filter(|last| last.start >= start) {
+            let rank = |kind: Kind| LEGEND.iter().position(|(other, _)| *other == kind);
+            last.kind = std::cmp::max_by_key(last.kind, kind, |kind| rank(*kind));
+        } else if spans.len() < MOST {
+            spans.push(Span { start, end, kind });
         }
     }
 
@@ -106,6 +109,9 @@ mod tests {
             Transmission { is_repeat: true, ..later(6) },
             Transmission { kind: TransmissionKind::Ack, from: StationId(1), ..later(8) },
             Transmission { kind: TransmissionKind::Update, ..later(10) },
+            // As a packet with an update does.
+            Transmission { kind: TransmissionKind::Update, ..later(12) },
+            later(12),
         ] {
             strips.add(&frame);
         }
@@ -122,6 +128,7 @@ mod tests {
             (4.0, Kind::Lost),
             (6.0, Kind::Repeat),
             (10.0, Kind::Control),
+            (12.0, Kind::Data),
         ];
         assert_eq!(kinds(0), first);
         assert_eq!(kinds(1), [(8.0, Kind::Ack)]);

@@ -316,6 +316,23 @@ mod tests {
     }
 
     #[test]
+    fn of_ipv6_only_what_finds_neighbours_stays_off_the_air() {
+        let icmp = |kind: u8| {
+            let mut frame = vec![0; HEADER + 64];
+            frame[12..14].copy_from_slice(&[0x86, 0xdd]);
+            frame[HEADER + 6] = 58;
+            frame[HEADER + 40] = kind;
+            frame
+        };
+
+        // Echoes, router solicitations, neighbour solicitations and advertisements, redirects.
+        let kinds = [128, 133, 135, 136, 137].map(|kind| resolves(&icmp(kind)));
+
+        assert_eq!(kinds, [false, false, true, true, false]);
+        assert!(!resolves(&icmp(135)[..HEADER + 40]), "it is cut off");
+    }
+
+    #[test]
     fn relays_pass_a_packet_on_and_no_frame_is_kept() {
         let pairs = vec![[StationId(0), StationId(1)], [StationId(1), StationId(2)]];
         for link_type in [LinkType::Unacknowledged, LinkType::Coupled, LinkType::Decoupled] {
