@@ -3,22 +3,23 @@
 
     messages.py host WAY SELF HOSTS GAP BEGIN SECONDS DRAIN SEED
         sends and receives on one host, from BEGIN on by the clock that /proc/uptime shows, and prints both
-    messages.py scenario WAY HOSTS GAP SECONDS SEED
-        the same messages as flows of a scenario
     messages.py table TITLE SECONDS RECORD LOG...
         what came of them, a line of a table: RECORD is that of `trackway air`, a LOG that of a host
     messages.py simulated TITLE SECONDS REPORT
-        the same of `trackway sim run --json`
+        the same of `trackway sim run --json`, the mean for the median
 
-WAY is udp, a datagram for each message, or tcp, a connection for each. A message is in the log of its
+WAY is udp, a datagram for each message, tcp, a connection for each, or sar: by `trackway send` and `trackway receive`,
+of which $TRACKWAY is the program and $TRACKWAY_SOCKET the gateway's socket. A message is in the log of its
 sender as "sent ID SECONDS" and in that of its receiver as "got ID SECONDS".
 """
 
 import json
 import math
+import os
 import random
 import socket
 import struct
+import subprocess
 import sys
 import threading
 import time
@@ -99,7 +100,26 @@ def send_by_connection(message, to):
         say("failed", HEAD.unpack_from(message)[0], str(error).replace(" ", "-"))
 
 
+def trackway(*words):
+    return [os.environ["TRACKWAY"], *words, "--socket", os.environ["TRACKWAY_SOCKET"]]
+
+
+def receive_by_gateway():
+    command = trackway("receive", str(PORT), "--follow", "--json")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as receiver:
+        for line in receiver.stdout:
+            take(bytes.fromhex(json.loads(line)["hex"]))
+
+
+def send_by_gateway(message, to):
+    command = trackway("send", "-", address(to), "--port", str(PORT))
+    sent = subprocess.run(command, input=message, capture_output=True)
+    if sent.returncode:
+        say("failed", HEAD.unpack_from(message)[0], sent.stdout.decode(), sent.stderr.decode())
+
+
 WAYS = {
+    "sar": (receive_by_gateway, send_by_gateway),
     "udp": (receive_datagrams, send_datagram),
     "tcp": (receive_connections, send_by_connection),
 }
@@ -114,16 +134,6 @@ def host(way, own, hosts, gap, began, seconds, drain, seed):
         message = HEAD.pack(number).ljust(size, b".")
         threading.Thread(target=send, args=[message, to], daemon=True).start()
     time.sleep(max(0, began + seconds + drain - time.monotonic()))
-
-
-def scenario(way, hosts, gap, seconds, seed):
-    for own in range(hosts):
-        for number, at, to, size in messages(own, hosts, gap, seconds, seed):
-            ends = f'from = "h{own}"\nto = "h{to}"\nstart = "{at:.3f}s"\nport = {10_000 + own * 1_000 + (number & 0xffff)}'
-            if way == "udp":
-                print(f'[[udp]]\n{ends}\npayload = {size}\ncount = 1\ninterval = "1s"')
-            else:
-                print(f"[[tcp]]\n{ends}\noctets = {size}")
 
 
 def quantile(delays, sent, share):
@@ -143,40 +153,46 @@ def table(title, seconds, record, *logs):
                 got.setdefault(int(words[1]), float(words[2]))
     delays = sorted(got[number] - sent[number] for number in got if number in sent)
     # Frames that share a transmission have one beginning.
-    on_air = {}
+    transmissions = {}
     for line in open(record):
         frame = json.loads(line)
-        on_air.setdefault((frame["from"], frame["start_s"]), []).append(frame)
-    destroyed = sum(any(it["collided"] for it in frames) for frames in on_air.values())
-    keyed = sum(frames[0]["end_s"] - frames[0]["start_s"] for frames in on_air.values())
-    print_result(title, delays, len(sent), len(on_air), keyed, seconds, destroyed)
-
-
-def simulated(title, seconds, report):
-    report = json.load(open(report))
-    delays = [(flow.get("udp") or flow.get("tcp"))["delay_s"] for flow in report["flows"]]
-    arrived = sorted(delay for delay in delays if delay is not None)
-    stations = report["nets"][0]["stations"]
-    transmissions = sum(station["transmissions"] for station in stations)
-    keyed = sum(station["keyed_s"] for station in stations)
-    print_result(title, arrived, len(delays), transmissions, keyed, seconds, "-")
-
-
-def print_result(title, delays, sent, transmissions, keyed, seconds, destroyed):
+        transmissions.setdefault((frame["from"], frame["start_s"]), []).append(frame)
+    destroyed = sum(any(frame["collided"] for frame in it) for it in transmissions.values())
+    keyed = sum(it[0]["end_s"] - it[0]["start_s"] for it in transmissions.values())
     print_row(
         title,
-        f"{len(delays)} of {sent}",
-        quantile(delays, sent, 0.5),
-        quantile(delays, sent, 0.9),
-        str(transmissions),
-        f"{100 * keyed / seconds:.0f} %",
-        f"{keyed / len(delays):.1f} s" if delays else "-",
+        f"{len(delays)} of {len(sent)}",
+        quantile(delays, len(sent), 0.5),
+        quantile(delays, len(sent), 0.9),
+        *on_air(len(delays), len(transmissions), keyed, seconds),
         str(destroyed),
     )
 
 
+def simulated(title, seconds, report):
+    report = json.load(open(report))
+    messages, stations = report["messages"], report["nets"][0]["stations"]
+    transmissions = sum(station["transmissions"] for station in stations)
+    keyed = sum(station["keyed_s"] for station in stations)
+    mean, most = messages["delay_s"], messages["delay_90_s"]
+    print_row(
+        title,
+        f"{messages['received']} of {messages['expected']}",
+        "never" if mean is None else f"mean {mean:.1f} s",
+        "never" if most is None else f"{most:.1f} s",
+        *on_air(messages["received"], transmissions, keyed, seconds),
+        "-",
+    )
+
+
+def on_air(arrived, transmissions, keyed, seconds):
+    """How much was on the air for these messages."""
+    each = f"{keyed / arrived:.1f} s" if arrived else "-"
+    return str(transmissions), f"{100 * keyed / seconds:.0f} %", each
+
+
 def print_row(title, *cells):
-    print(f"{title:<34}" + "".join(f" {cell:>10}" for cell in cells))
+    print(f"{title:<28}" + "".join(f" {cell:>12}" for cell in cells))
 
 
 def main():
@@ -185,9 +201,6 @@ def main():
         way, own, hosts, gap, began, seconds, drain, seed = rest
         numbers = [float(it) for it in (gap, began, seconds, drain)]
         host(way, int(own), int(hosts), *numbers, int(seed))
-    elif what == "scenario":
-        way, hosts, gap, seconds, seed = rest
-        scenario(way, int(hosts), float(gap), float(seconds), int(seed))
     elif what == "head":
         print_row("", "arrived", "median", "90 %", "sent", "air used", "a message", "collisions")
     elif what == "table":

@@ -5,18 +5,21 @@ tactical_hosts=4
 
 describe_tactical() {
     # Of each host: the mean time from one message to the next.
-    tactical_gaps=(60 30 15) tactical_seconds=180 tactical_drain=30
+    tactical_gaps=(60 30 15) tactical_seconds=150 tactical_drain=60
     if $is_quick; then
         tactical_gaps=(30 15) tactical_seconds=60 tactical_drain=15
     fi
-    description="Four hosts on a radio net of 16 kbit/s (SINCGARS, MIL-STD-188-220), in reach of each other. Each sends messages
-of 128 octets, one in four of 1 kB, to a random other one, at random times: at low and high load, by TCP and by UDP.
-Each of these has a net of its own, so that all go on at the same time, for $((tactical_seconds + tactical_drain)) s."
+    tactical_ways=(tcp udp sar)
+    local what="messages
+of 128 octets, one in four of 1 kB, to a random other one, at random times, by TCP, by UDP and by S/R. Each of these
+ways has a net of its own at each load, so that all go on at the same time, for $((tactical_seconds + tactical_drain)) s"
+    [ "$world" = real ] || what="messages
+of 128 octets to random other ones, at random times, for 30 minutes: by TCP, by UDP and by S/R"
+    description="Four hosts on a radio net of 16 kbit/s (SINCGARS, MIL-STD-188-220), in reach of each other. Each sends $what."
 }
 
 run_tactical_real() {
     mkdir -p "$out" || exit 1
-    tactical_ways=(tcp udp)
     make_tactical
     send_messages
     remove_chain
@@ -75,6 +78,7 @@ send_messages() {
     local began total=$((tactical_seconds + tactical_drain))
     each_net start_net
     each_net wait_for_net
+    each_net start_gateways
     # By the clock of /proc/uptime, when all programs are there.
     tactical_begin=$(awk '{ print $1 + 5 }' /proc/uptime)
     each_net start_hosts
@@ -82,6 +86,7 @@ send_messages() {
     while any_host_is_running; do
         progress "messages for $((SECONDS - began)) of $((total + 5)) s"
     done
+    tactical_late=0
     each_net stop_net
 }
 
@@ -100,21 +105,42 @@ wait_for_net() {
     wait_for "the net" grep -q joined "$directory/air-$3.log"
 }
 
+# Where messages go by S/R, each host has a gateway.
+start_gateways() {
+    local place=$4 node
+    [ "$2" = sar ] || return 0
+    for node in $(seq 0 $((tactical_hosts - 1))); do
+        start_gateway $((place + node)) << END
+[sar]
+listen = ["10.128.0.$((node + 1)):1624"]
+store = "$directory/store$((place + node))"
+socket = "$directory/sar$((place + node))"
+END
+    done
+    for node in $(seq 0 $((tactical_hosts - 1))); do
+        wait_for "the gateway" test -S "$directory/sar$((place + node))"
+    done
+}
+
 start_hosts() {
     local gap=$1 way=$2 name=$3 place=$4 node
     for node in $(seq 0 $((tactical_hosts - 1))); do
-        start "$name-$node" $((place + node)) python3 -u scripts/demo/messages.py host \
-            "$(program_of "$way")" "$node" $tactical_hosts "$gap" "$tactical_begin" \
+        TRACKWAY=$trackway TRACKWAY_SOCKET=$directory/sar$((place + node)) start "$name-$node" $((place + node)) python3 -u scripts/demo/messages.py host \
+            "$way" "$node" $tactical_hosts "$gap" "$tactical_begin" \
             $tactical_seconds $tactical_drain $seed
     done
 }
 
 stop_net() {
-    local node
+    local node late
     for node in $(seq 0 $((tactical_hosts - 1))); do
         stop "$3-$node"
+        stop "gateway$(($4 + node))"
     done
     stop "air-$3"
+    late=$(numbers_of late_longest_s < "$directory/air-$3.out")
+    tactical_late=$(LC_ALL=C awk -v a="$tactical_late" -v b="${late:-0}" \
+        'BEGIN { print (a > b * 1000) ? a : b * 1000 }')
 }
 
 any_host_is_running() {
@@ -125,26 +151,21 @@ any_host_is_running() {
     return 1
 }
 
-# What the hosts' programs do: below [sar] they send datagrams and know nothing of it.
-program_of() {
-    case $1 in
-        tcp) echo tcp ;;
-        *) echo udp ;;
-    esac
-}
-
 title_of() {
     case $1 in
         tcp) echo "  TCP, a connection each" ;;
         udp) echo "  UDP, a datagram each" ;;
-        sar) echo "  the same datagrams by [sar]" ;;
+        sar) echo "  S/R, trackway send" ;;
     esac
 }
 
 # load GAP: what all hosts together send.
 load() {
-    LC_ALL=C awk -v gap="$1" -v hosts=$tactical_hosts \
-        'BEGIN { printf "a message every %.3g s\n", gap / hosts }'
+    echo "a message every $(interval "$1") s"
+}
+
+interval() {
+    LC_ALL=C awk -v gap="$1" -v hosts=$tactical_hosts 'BEGIN { printf "%.3g", gap / hosts }'
 }
 
 print_tactical_table() {
@@ -156,6 +177,8 @@ print_tactical_table() {
     echo
     echo "Delays are from the program that sends to the one that receives: half of all messages, and 90 % of all, had arrived"
     echo "after so long. Air used is the time for which somebody transmitted; a message is that for each that arrived."
+    [ -z "${tactical_late:-}" ] ||
+        LC_ALL=C printf 'What happened on the nets was late by at most %.0f ms.\n' "$tactical_late"
     [ ! -e "$out/tactical-tcp-$loudest.svg" ] ||
         echo "Who transmitted when, at the highest load by TCP: $out/tactical-tcp-$loudest.svg; the others are beside it."
 }
@@ -175,17 +198,20 @@ print_net() {
         "${logs[@]}"
 }
 
-# The same messages over our own TCP, and as datagrams.
+# Messages of 128 octets by the simulator's own TCP and S/R, for longer.
 run_tactical_simulated() {
-    tactical_ways=(tcp udp)
+    tactical_seconds=1800 tactical_drain=300
     each_net simulate_net
     print_tactical_table
 }
 
 simulate_net() {
     progress "$(load "$1"): simulated" 0
-    { tactical_scenario && python3 scripts/demo/messages.py scenario "$2" $tactical_hosts "$1" \
-        $tactical_seconds $seed; } > "$directory/tactical.toml"
+    {
+        tactical_scenario
+        printf '[messages]\nover = "%s"\npayload = 128\ninterval = "%ss"\nstop = "%ss"\n' \
+            "$2" "$(interval "$1")" $tactical_seconds
+    } > "$directory/tactical.toml"
     run_scenario tactical $seed
     mv "$directory/report" "$directory/$3.json"
 }

@@ -55,7 +55,7 @@ fn it_compares_and_leaves_nothing_behind() {
         assert!(row(title).contains(|letter: char| letter.is_ascii_digit()), "{title}: {printed}");
     }
     // A connection takes many transmissions, a datagram one: at each of two loads some messages arrive.
-    for way in ["TCP, a connection each", "UDP, a datagram each"] {
+    for way in ["TCP, a connection each", "UDP, a datagram each", "S/R, trackway send"] {
         let rows: Vec<&str> = printed.lines().filter(|line| line.contains(way)).collect();
         let arrived = |row: &&str| {
             let cells = row.split(way).nth(1)?.split_whitespace().next()?;
