@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use crate::time::Time;
+
 /// A destination of a transfer.
 #[derive(Debug)]
 pub(super) struct Destination {
@@ -15,6 +17,8 @@ pub(super) struct Destination {
     /// Questions without an answer (RFARC).
     pub(super) requests: u8,
     pub(super) has_answered: bool,
+    /// When it alone was asked, if that was once.
+    pub(super) asked_alone: Option<Time>,
     pub(super) restarts: u8,
 }
 
@@ -27,8 +31,14 @@ impl Destination {
             above: BTreeSet::new(),
             requests: 0,
             has_answered: false,
+            asked_alone: None,
             restarts: 0,
         }
+    }
+
+    /// Whether an answer of it is missing.
+    pub(super) fn is_silent(&self) -> bool {
+        self.is_active && !self.has_answered
     }
 
     pub(super) fn lacks(&self, number: u16) -> bool {

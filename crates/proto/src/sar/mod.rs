@@ -15,7 +15,9 @@
 //! A [`Sar`] is a node: it sends to any destinations and receives from any sources. The octets are in
 //! [`wire`]; what can be set, the profiles and our extension of the wire are in `docs/sar.md`.
 
+mod alone;
 mod answers;
+mod asking;
 mod config;
 mod deadlines;
 mod destination;

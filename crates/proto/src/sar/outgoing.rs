@@ -11,10 +11,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::alone::Alone;
 use super::config::{Config, Profile};
 use super::destination::Destination;
 use super::message::{MessageId, Precedence};
-use super::polls::{Poll, Polls};
+use super::polls::Polls;
 use super::repair::MOST_SPAN;
 use super::waiting::{Turn, Waiting};
 use super::wire::{Cover, Mask, Place, Ports};
@@ -40,7 +41,7 @@ pub(super) struct Outgoing {
     /// Of segments 1 to as many as were sent.
     sent: Vec<SentSegment>,
     /// Transmissions so far.
-    transmissions: u32,
+    pub(super) transmissions: u32,
     /// Those to be sent again.
     again: BTreeSet<u16>,
     /// Repairs to be sent instead.
@@ -50,8 +51,8 @@ pub(super) struct Outgoing {
     pub(super) outstanding: u16,
     /// A question that waits to be sent to all.
     pub(super) asks: bool,
-    /// Questions that wait to be sent to single destinations, which did not answer as others did.
-    pub(super) asks_each: Vec<usize>,
+    /// Whom the question is for, if not for all.
+    pub(super) alone: Alone,
     pub(super) polls: Polls,
     pub(super) timing: Timing,
 }
@@ -69,6 +70,8 @@ struct Content {
 pub(super) struct Timing {
     /// When the lifetime ends.
     pub(super) expires: Option<Time>,
+    /// When the question was asked for the first time.
+    pub(super) asked_at: Option<Time>,
     /// When the question has waited long enough.
     pub(super) answer_by: Option<Time>,
     /// The deadline as it is noted.
@@ -155,7 +158,7 @@ impl Outgoing {
             repair_number: 0,
             outstanding: 0,
             asks: false,
-            asks_each: Vec::new(),
+            alone: Alone::default(),
             polls: Polls::default(),
             timing: Timing { expires, ..Timing::default() },
         };
@@ -197,7 +200,7 @@ impl Outgoing {
     }
 
     pub(super) fn has_repeats(&self) -> bool {
-        self.asks || !self.asks_each.is_empty() || self.repairs.is_some() || !self.again.is_empty()
+        self.asks || self.alone.next().is_some() || self.repairs.is_some() || !self.again.is_empty()
     }
 
     pub(super) fn segment(&self, place: Place) -> &[u8] {
@@ -237,8 +240,8 @@ impl Outgoing {
         if self.asks {
             return Some(Next::Ask);
         }
-        if let Some(index) = self.asks_each.last() {
-            return Some(Next::AskOne(*index));
+        if let Some(index) = self.alone.next() {
+            return Some(Next::AskOne(index));
         }
         if let Some(repairs) = self.repairs {
             let first = Place::new(repairs.first, self.content.last).ok()?;
@@ -259,17 +262,24 @@ impl Outgoing {
         Some(Next::Segment { place, is_again: again.is_some() })
     }
 
-    /// `next` is being sent. Returns whether it asks for an answer.
-    pub(super) fn handle_sent(&mut self, config: &Config, window: u16, next: Next) -> bool {
+    /// `next` is being sent; `is_held` says that what all transfers may have under way is used up by it.
+    /// Returns whether it asks for an answer.
+    pub(super) fn handle_sent(
+        &mut self,
+        config: &Config,
+        (window, is_held): (u16, bool),
+        next: Next,
+    ) -> bool {
         self.transmissions += 1;
         let is_repeat = self.has_repeats();
         match next {
             Next::Ask => {
-                (self.asks, self.asks_each) = (false, Vec::new());
+                self.asks = false;
+                self.alone.clear();
                 return true;
             }
             Next::AskOne(_) => {
-                self.asks_each.pop();
+                self.alone.pop();
                 return false;
             }
             Next::Repair(_) => {
@@ -301,42 +311,16 @@ impl Outgoing {
             let since = self.transmissions.saturating_sub(last.transmission);
             return since >= step || is_repeat || self.has_sent_all();
         }
-        let is_at_threshold =
-            config.profile.slides() && self.outstanding >= config.flow.ask_at.min(window);
-        is_at_threshold || !self.may_go_on(config, window)
-    }
-
-    /// A question went out.
-    pub(super) fn handle_asked(&mut self, now: Time, next: Next, load: u64) {
-        let is_clean = self.timing.timeouts == 0;
-        let number = match next {
-            Next::Segment { place, .. } => Some(place.number()),
-            Next::Ask | Next::AskOne(_) | Next::Repair(_) => None,
-        };
-        if number.is_none() {
-            self.polls.clear();
+        if !self.may_go_on(config, window) {
+            return true;
         }
-        let is_first = self.polls.is_empty();
-        let transmission = self.transmissions;
-        self.polls.push(Poll { transmission, number, at: now, load, is_clean });
-        if is_first {
-            self.expect_answers();
+        if config.profile != Profile::Default {
+            return config.profile.slides() && self.outstanding >= config.flow.ask_at.min(window);
         }
-    }
-
-    /// The first question waits for its answer.
-    fn expect_answers(&mut self) {
-        for destination in self.destinations.iter_mut().filter(|it| it.is_active) {
-            destination.requests = destination.requests.saturating_add(1);
-            destination.has_answered = false;
-        }
-    }
-
-    /// A question went out to a single destination; the answers of the others count.
-    pub(super) fn handle_asked_one(&mut self, index: usize) {
-        let destination = &mut self.destinations[index];
-        destination.requests = destination.requests.saturating_add(1);
-        self.polls.blur();
+        // Where all that is left fits into the window, one question goes with the last segment.
+        let left = self.content.last - self.last_sent();
+        let fits = left <= window.saturating_sub(self.outstanding);
+        is_held || self.outstanding >= config.flow.ask_at.min(window) && !fits
     }
 
     /// A partial acknowledgement arrived.
@@ -392,6 +376,7 @@ impl Outgoing {
     /// Plans to send again what was sent up to the question and some destination lacks. Returns the
     /// destinations that lack what was sent as often as allowed.
     pub(super) fn plan(&mut self, config: &Config) -> Vec<usize> {
+        self.alone.clear();
         let until = self.polls.pop().map_or(self.transmissions, |poll| poll.transmission);
         if !self.polls.is_empty() {
             self.expect_answers();
@@ -419,9 +404,7 @@ impl Outgoing {
     pub(super) fn prune(&mut self) {
         let again = std::mem::take(&mut self.again);
         self.again = again.into_iter().filter(|number| self.is_lacked(*number)).collect();
-        let destinations = &self.destinations;
-        self.asks_each
-            .retain(|index| destinations[*index].is_active && !destinations[*index].has_answered);
+        self.alone.prune(&self.destinations);
     }
 
     /// Sends repairs instead of segments where fewer of them do.
@@ -453,6 +436,7 @@ impl Outgoing {
 
     /// Plans to send everything again.
     pub(super) fn plan_all(&mut self) {
+        self.alone.clear();
         self.polls.clear();
         self.again.extend(1..=u16::try_from(self.sent.len()).unwrap_or(u16::MAX));
     }

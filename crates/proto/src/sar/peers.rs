@@ -11,6 +11,8 @@ use crate::time::Time;
 
 /// Transfers at a time to a destination that has never answered.
 const TRANSFERS_OF_STRANGER: u16 = 8;
+/// Timeouts without a question after which what a timeout has grown to is forgotten.
+const REST: u32 = 2;
 /// Doublings of a timeout at most.
 const MOST_BACKOFF: u8 = 10;
 /// What a timeout grows by at most because more is under way than was when round trips were measured.
@@ -49,6 +51,8 @@ pub(super) struct Peer {
     /// Since when it has none.
     idle_since: Option<Time>,
     measured_at: Time,
+    /// When it last did not answer in time.
+    silent_at: Time,
     /// Octets of all transfers that were under way when it was measured last.
     load: u64,
     /// Messages that wait until there are fewer transfers.
@@ -89,9 +93,14 @@ impl Peers {
     /// A transfer starts.
     pub(super) fn begin(&mut self, now: Time, config: &Config, address: IpAddr) {
         let (cache, credit) = (self.cache, f64::from(config.flow.credit));
+        let rest = self.timeout(config, address, 0, false) * REST;
         let peer = self.all.entry(address).or_insert_with(|| Peer::new(now, credit));
         if let Some(since) = peer.idle_since.take() {
             self.idle.remove(&(since, address));
+        }
+        if peer.transfers == 0 && now.since(peer.silent_at) > rest {
+            // It is for those that come one after the other: rare ones would all begin with it.
+            peer.backoff = 0;
         }
         peer.transfers += 1;
         if now.since(peer.measured_at) > cache {
@@ -163,6 +172,20 @@ impl Peers {
         Some(Trip { took: trip, shortest: peer.shortest.add(now, trip) })
     }
 
+    /// An answer came to a question that was asked more than once, so long after the first time.
+    pub(super) fn measure_repeated(
+        &mut self,
+        now: Time,
+        config: &Config,
+        address: IpAddr,
+        (most, load): (Duration, u64),
+    ) {
+        // While nothing is known, what it took at most is better than a guess that was too short.
+        if config.profile == Profile::Default && self.net.is_none() {
+            _ = self.measure(now, config, address, (most, load));
+        }
+    }
+
     /// How long to wait for an answer of `address` with so many segments under way.
     pub(super) fn timeout(
         &self,
@@ -187,8 +210,8 @@ impl Peers {
             Profile::Default => {
                 let least = times.least_timeout;
                 let measured = peer.and_then(|peer| peer.smoothed).map(|it| it.timeout(least));
-                // Whoever is new is thought to be twice as far as the others.
-                let guess = || self.net.map(|net| net.timeout(least) * 2);
+                // Whoever is new is thought to be as far as the others, whose differences the deviation has.
+                let guess = || self.net.map(|net| net.timeout(least));
                 let timeout = measured.or_else(guess).unwrap_or(times.round_trip);
                 let doubled =
                     timeout * (1 << peer.map_or(0, |peer| peer.backoff.min(MOST_BACKOFF)));
@@ -210,6 +233,7 @@ impl Peer {
             transfers: 0,
             idle_since: None,
             measured_at: now,
+            silent_at: now,
             load: 0,
             parked: BTreeSet::new(),
         }
@@ -255,7 +279,8 @@ impl Peer {
     }
 
     /// It did not answer in time.
-    pub(super) fn back_off(&mut self, least: u16) {
+    pub(super) fn back_off(&mut self, now: Time, least: u16) {
+        self.silent_at = now;
         self.backoff = (self.backoff + 1).min(MOST_BACKOFF);
         self.punish(least);
     }

@@ -128,8 +128,20 @@ impl Sender {
         let Answered { arrival: Arrival { from: address, .. }, serial, .. } = from;
         let Some(transfer) = self.transfers.get_mut(&serial) else { return };
         transfer.timing.timeouts = 0;
-        let Some(Poll { at, load, is_clean: true, .. }) = poll else { return };
+        let place = transfer.find(address);
+        let alone = place.and_then(|index| transfer.destinations[index].asked_alone.take());
+        if let (Some(at), Some(Poll { load, .. })) = (alone, poll) {
+            _ = self.peers.measure(now, config, address, (now.since(at), load));
+            return;
+        }
+        let Some(Poll { at, load, is_clean, .. }) = poll else { return };
         let trip = now.since(at);
+        if !is_clean {
+            if let Some(first) = transfer.timing.asked_at {
+                self.peers.measure_repeated(now, config, address, (now.since(first), load));
+            }
+            return;
+        }
         if transfer.timing.rounds > 0 {
             let largest = transfer.timing.largest.unwrap_or_default();
             transfer.timing.largest = Some(largest.max(trip));
@@ -152,6 +164,8 @@ impl Sender {
             let arrived = before.saturating_sub(transfer.outstanding);
             if !transfer.polls.is_empty() && !transfer.is_over() && transfer.is_answered() {
                 self.complete_round(now, config, answers, (serial, arrived));
+            } else if transfer.alone.is_done(&transfer.destinations) {
+                transfer.alone.plan(&transfer.destinations);
             }
         }
         if !self.finish(now, config, serial) {
@@ -209,19 +223,27 @@ impl Sender {
         let Some(transfer) = self.transfers.get_mut(&serial) else { return };
         transfer.timing.timeouts += 1;
         transfer.timing.answer_by = None;
-        let is_any_answered = transfer.active().any(|destination| destination.has_answered);
+        // Of a group those who have it all have answered too.
+        let is_any_done = config.profile == Profile::Default
+            && transfer.is_shared()
+            && transfer.destinations.iter().any(|destination| !destination.is_active);
+        let is_any_answered =
+            is_any_done || transfer.active().any(|destination| destination.has_answered);
         let most = config.retries.requests;
-        let (mut silent, mut asked) = (Vec::new(), Vec::new());
+        // Answers of many get in each other's way: that tells nothing of one of them.
+        let is_telling = !transfer.is_shared() || !transfer.alone.is_empty();
+        let mut silent = Vec::new();
         for (index, destination) in transfer.destinations.iter().enumerate() {
-            if !destination.is_active || destination.has_answered {
+            if !destination.is_silent() || !transfer.alone.concerns(index) {
                 continue;
             }
-            if let Some(peer) = self.peers.get_mut(destination.address) {
-                peer.back_off(config.flow.credit);
+            if let Some(peer) = self.peers.get_mut(destination.address)
+                && (is_telling || config.profile != Profile::Default)
+            {
+                peer.back_off(now, config.flow.credit);
             }
-            match destination.requests >= most {
-                true => silent.push(index),
-                false => asked.push(index),
+            if destination.requests >= most {
+                silent.push(index);
             }
         }
         for index in silent {
@@ -237,7 +259,7 @@ impl Sender {
             self.complete_round(now, config, answers, (serial, 0));
         } else if is_any_answered && config.profile == Profile::Default {
             // What they lack is learnt by a short question, instead of sending them everything again.
-            transfer.asks_each = asked;
+            transfer.alone.plan(&transfer.destinations);
         } else if is_any_answered {
             self.repeat(now, config, answers, serial);
         } else {

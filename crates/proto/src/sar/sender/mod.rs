@@ -251,7 +251,10 @@ impl Sender {
             return config.flow.credit;
         }
         let credits = transfer.active().filter_map(|it| self.peers.get(it.address));
-        credits.map(|peer| peer.credit()).min().unwrap_or(config.flow.credit)
+        let least = credits.map(|peer| peer.credit()).min().unwrap_or(config.flow.credit);
+        // A question to several has as many answers.
+        let count = u16::try_from(transfer.active().count().max(1)).unwrap_or(u16::MAX);
+        least.saturating_mul(count).min(config.flow.most_credit.max(least))
     }
 
     /// Notes what a transfer has to send, what it has under way and when it is due.

@@ -30,13 +30,14 @@ impl Sender {
             return None;
         }
         let (_, serial) = self.choose()?;
+        let is_held = !self.has_queue(serial, 2);
         let mut transfer = self.transfers.remove(&serial)?;
         let window = self.window(config, &transfer);
         let Some(next) = transfer.next(config, window) else {
             self.transfers.insert(serial, transfer);
             return None;
         };
-        let asks = transfer.handle_sent(config, window, next);
+        let asks = transfer.handle_sent(config, (window, is_held), next);
         let polls = asks && config.profile.polls();
         out.clear();
         emit(&transfer, serial, next, polls, out);
@@ -52,7 +53,7 @@ impl Sender {
             transfer.timing.answer_by = Some(now + self.patience(config, &transfer));
         }
         if let Next::AskOne(index) = next {
-            transfer.handle_asked_one(index);
+            transfer.handle_asked_one(now, index);
             transfer.timing.answer_by = Some(now + self.patience(config, &transfer));
         }
         if config.flow.spacing > Duration::ZERO {
@@ -80,20 +81,21 @@ impl Sender {
     /// The transfer whose turn it is.
     fn choose(&self) -> Option<(Turn, u16)> {
         let again = self.again.first().copied();
-        let new = self.new.first().copied().filter(|(_, serial)| self.has_queue(*serial));
+        let new = self.new.first().copied().filter(|(_, serial)| self.has_queue(*serial, 1));
         again.into_iter().chain(new).min()
     }
 
-    /// Whether one more segment of a transfer may be under way.
-    fn has_queue(&self, serial: u16) -> bool {
+    /// Whether so many more segments of a transfer may be under way.
+    fn has_queue(&self, serial: u16, segments: u64) -> bool {
         let Some(transfer) = self.transfers.get(&serial) else { return false };
         let queue = u64::from(self.room.octets());
         let most = match transfer.precedence >= Precedence::IMMEDIATE {
             true => queue,
             false => queue - queue / 4,
         };
-        let more = u64::from(transfer.segment_octets());
-        !transfer.is_acknowledged || self.in_flight == 0 || self.in_flight + more <= most
+        let more = segments * u64::from(transfer.segment_octets());
+        let is_first = segments == 1 && self.in_flight == 0;
+        !transfer.is_acknowledged || is_first || self.in_flight + more <= most
     }
 
     /// How long answers are waited for.
@@ -109,7 +111,7 @@ impl Sender {
             return trip.mul_f64(BASIC_PATIENCE).min(times.most_timeout);
         }
         let is_retry = timing.timeouts > 0;
-        let timeouts = transfer.active().map(|destination| {
+        let timeouts = transfer.asked().map(|destination| {
             let address = destination.address;
             let timeout = self.peers.timeout(config, address, transfer.outstanding, is_retry);
             let factor = self.peers.get(address).map_or(1.0, |it| it.burden(self.in_flight));
@@ -118,7 +120,8 @@ impl Sender {
                 _ => timeout,
             }
         });
-        let is_spread = config.profile.slides() && transfer.active().nth(1).is_some();
+        let is_spread =
+            config.profile.slides() && transfer.is_shared() && transfer.alone.is_empty();
         let spread = if is_spread { times.spread } else { Duration::ZERO };
         timeouts.max().unwrap_or_default() + spread
     }

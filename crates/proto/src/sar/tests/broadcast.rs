@@ -109,3 +109,31 @@ fn the_last_destination_that_is_left_is_addressed_itself() {
     assert_eq!(net.fates(id).len(), 2);
     assert_eq!(net.outcomes[1].2, address(2));
 }
+
+#[test]
+fn those_whose_answers_are_missing_are_asked_three_at_a_time() {
+    // All hear the message. Of those who answer it at about the same time only the first is understood.
+    let mut count = 0;
+    let config = Config::default();
+    let mut net = Net::new(RECEIVERS + 1, config).with_air(move |from, _, _| {
+        count += u32::from(from != 0);
+        let is_lost = from != 0 && (2..=16).contains(&count);
+        if is_lost { Fate::Lost } else { Fate::Arrives }
+    });
+    let to: Vec<usize> = (1..=RECEIVERS).collect();
+
+    let id = net.send(496, &to, Options { via: Some(GROUP), ..Options::default() });
+    net.run(LONG);
+
+    assert!(net.fates(id).iter().all(|it| it.1 == Outcome::Delivered), "{:?}", net.fates(id));
+    let asks: Vec<&str> = net
+        .story
+        .iter()
+        .filter(|line| line.contains(" ask "))
+        .filter_map(|line| line.split_once('s').map(|it| it.0))
+        .collect();
+    assert_eq!(asks.len(), RECEIVERS - 1, "each once: {:?}", net.story);
+    let at_once = asks.chunk_by(|a, b| a == b).map(<[&str]>::len).max();
+    assert_eq!(at_once, Some(3), "{:?}", net.story);
+    assert_eq!(net.nodes[0].stats().sent.again, 0, "all have it");
+}

@@ -131,11 +131,46 @@ fn datagrams(delay: Duration, round_trip: Duration, messages: usize) -> Vec<u64>
 
 #[test]
 fn a_timeout_that_was_far_too_short_is_soon_long_enough() {
-    // The round trip is 30 s, one second is guessed: the first message is repeated, the backoff that
-    // follows is kept until a round trip could be measured.
+    // The round trip is 30 s, one second is guessed: the first message is repeated. What it took then is
+    // known at most.
     let took = datagrams(Duration::from_secs(15), Duration::from_secs(1), 4);
 
-    assert_eq!(took, [5, 2, 1, 1]);
+    assert_eq!(took, [5, 1, 1, 1]);
+}
+
+#[test]
+fn what_a_timeout_grew_to_is_forgotten_after_a_rest() {
+    // Of the second message three datagrams are lost, of the third the first one.
+    let mut count = 0;
+    let mut net = Net::new(2, Config::default()).with_air(move |from, _, _| {
+        count += u32::from(from == 0);
+        let is_lost = from == 0 && [2, 3, 4, 6].contains(&count);
+        if is_lost { Fate::Lost } else { Fate::Arrives }
+    });
+    for start in [0, 100, 1_000] {
+        net.run(Duration::from_secs(start));
+        net.send(100, &[1], Options::default());
+    }
+    net.run(Duration::from_secs(2_000));
+
+    assert_eq!(net.outcomes.len(), 3);
+    let sent = net.story.iter().filter(|line| line.contains(" 0>1 data"));
+    let times: Vec<u64> =
+        sent.filter_map(|line| line.split_once('s').and_then(|it| it.0.parse().ok())).collect();
+    // The round trip of 2 s was measured once: a timeout of 6 s.
+    assert_eq!(times, [0, 100, 106, 118, 142, 1_000, 1_006]);
+}
+
+#[test]
+fn what_fits_into_the_window_is_asked_about_once() {
+    let mut net = Net::new(2, Config::default());
+
+    net.send(5 * 496, &[1], Options::default());
+    net.run(LONG);
+
+    let all = ["data 1/5", "data 2/5", "data 3/5", "data 4/5", "data 5/5 P"];
+    assert_eq!(net.said_by(0), all.map(|it| format!("0>1 {it}")));
+    assert_eq!(net.said_by(1), ["1>0 complete F"]);
 }
 
 #[test]
