@@ -6,6 +6,7 @@
 //! ```
 
 mod brigade;
+mod company;
 mod connect;
 mod failure;
 mod initial;
@@ -29,6 +30,7 @@ pub fn claims() -> Vec<Claim> {
     let mut claims = vec![connect::claim()];
     claims.extend(initial::claims());
     claims.extend([failure::claim(), patience::claim()]);
+    claims.extend(company::claims());
     claims
 }
 

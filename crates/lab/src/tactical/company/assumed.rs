@@ -1,0 +1,171 @@
+//! Whether the conclusions depend on what is assumed of the net.
+
+use std::time::Duration;
+
+use sim::cnr::{AccessMethod, Coding, Config, LinkType};
+
+use super::trial::{Carrier, Site, Trial};
+use super::{DELAY, NINE, TOLD, assumptions, pair};
+use crate::answer::{Answer, Check};
+use crate::claim::{Claim, Finding, Table};
+use crate::grid::{Experiment, Runs};
+use crate::tactical::GROUP;
+use crate::words::mean;
+
+/// One thing that is taken otherwise.
+pub(super) struct Assumption {
+    title: &'static str,
+    pub(super) set: fn(&mut Config),
+}
+
+const fn otherwise(title: &'static str, set: fn(&mut Config)) -> Assumption {
+    Assumption { title, set }
+}
+
+/// What docs/cnr.md is unsure of.
+pub(super) static ASSUMED: [Assumption; 17] = [
+    otherwise("as everywhere else", |_| {}),
+    otherwise("access r-nad", |it| it.access = AccessMethod::Random),
+    otherwise("access p-nad", |it| it.access = AccessMethod::Prioritised),
+    otherwise("access h-nad", |it| it.access = AccessMethod::Hybrid),
+    otherwise("access dap-nad", |it| it.access = AccessMethod::DeterministicAdaptive),
+    otherwise("key-up 60 ms", |it| it.timing.key_up = Duration::from_millis(60)),
+    otherwise("key-up 610 ms", |it| it.timing.key_up = Duration::from_millis(610)),
+    otherwise("busy-detect 30 ms", |it| it.timing.busy_detect = Some(Duration::from_millis(30))),
+    otherwise("coding none", |it| it.coding = Coding::Plain),
+    otherwise("concatenate 0", |it| it.concatenate = 0),
+    otherwise("persistence 0.5", |it| it.scheduling.persistence = 0.5),
+    otherwise("loss 0 %", |it| it.loss = 0.0),
+    otherwise("loss 10 %", |it| it.loss = 0.1),
+    otherwise("no topology updates", |it| it.topology_spacing = Duration::ZERO),
+    otherwise("acknowledgement coupled", |it| it.link_type = LinkType::Coupled),
+    otherwise("acknowledgement decoupled", |it| it.link_type = LinkType::Decoupled),
+    otherwise("rate 4800 bit/s", |it| {
+        it.rate = proto::quantity::BitRate::from_bits_per_s(4_800).unwrap_or(it.rate);
+    }),
+];
+
+/// Messages an hour: middling and heavy load.
+const HOURLY: [u16; 2] = [360, 1_200];
+const CARRIERS: [Carrier; 3] = [Carrier::Seed, Carrier::Ours, Carrier::Tcp];
+
+pub(super) fn claim() -> Claim {
+    Claim {
+        id: "tac-sar-assumed",
+        group: GROUP,
+        text: "(ours) that UDP with S/R completes more than TCP at heavy load, and delays less, does not depend on what is \
+               assumed of the net",
+        source: "docs/cnr.md",
+        experiment: || Experiment::new(trials(), judge),
+    }
+}
+
+fn trials() -> Vec<Trial> {
+    let sites = (0..17).map(Site::Assumed);
+    sites
+        .flat_map(|site| {
+            CARRIERS
+                .into_iter()
+                .flat_map(move |carrier| HOURLY.map(|hourly| Trial::new(carrier, hourly).at(site)))
+        })
+        .collect()
+}
+
+fn judge(runs: &Runs<Trial>) -> Finding {
+    let mut checks = Vec::new();
+    let mut rows = Vec::new();
+    for (assumption, place) in ASSUMED.iter().zip(0..) {
+        let at = |carrier, hourly, metric| {
+            runs.at(&Trial::new(carrier, hourly).at(Site::Assumed(place)), metric)
+        };
+        let [middling, heavy] = HOURLY;
+        let of = |carrier| at(carrier, heavy, TOLD);
+        let [seed, ours, tcp] = CARRIERS.map(of);
+        let [late, ours_late, tcp_late] = CARRIERS.map(|carrier| at(carrier, middling, DELAY));
+        let more = tcp.below(&seed);
+        let sooner = late.below(&tcp_late);
+        let title = assumption.title;
+        checks.push(Check::new(
+            format!("{title}: {} % are completed at heavy load", pair(&seed, &tcp)),
+            more,
+        ));
+        checks.push(Check::new(
+            format!("{title}: {} s at middling load", pair(&late, &tcp_late)),
+            sooner,
+        ));
+        let texts = [
+            title.to_owned(),
+            mean(&seed),
+            mean(&ours),
+            mean(&tcp),
+            sign(more).to_owned(),
+            mean(&late),
+            mean(&ours_late),
+            mean(&tcp_late),
+            sign(sooner).to_owned(),
+            mean(&at(Carrier::Seed, heavy, NINE)),
+            mean(&at(Carrier::Ours, heavy, NINE)),
+        ];
+        rows.push(texts.to_vec());
+    }
+    let holds = checks.iter().filter(|check| check.answer == Answer::Yes).count();
+    let measured =
+        format!("{holds} of {} differences are as claimed. {} runs.", checks.len(), runs.count());
+    let head = [
+        "assumed",
+        "heavy: S/R %",
+        "ours %",
+        "TCP %",
+        "more?",
+        "middling: S/R s",
+        "ours s",
+        "TCP s",
+        "sooner?",
+        "heavy: nine of ten, S/R s",
+        "ours s",
+    ];
+    let table = Table {
+        title: "Completed at 341 bit/s of messages, delay at 102 bit/s".to_owned(),
+        head: head.map(str::to_owned).to_vec(),
+        rows,
+    };
+    Finding { tables: vec![table], assumptions: assumptions(), ..Finding::of(&checks, measured) }
+}
+
+fn sign(answer: Answer) -> &'static str {
+    match answer {
+        Answer::Yes => "holds",
+        Answer::No => "does not hold",
+        Answer::Undecided => "undecided",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::Verdict;
+
+    #[test]
+    fn every_assumption_must_leave_the_signs_as_they_are() {
+        let verdict = |told: f64| {
+            let runs = Runs::made_up(trials(), 3, |trial| match (trial.carrier, trial.site) {
+                (Carrier::Tcp, Site::Assumed(4)) => vec![(TOLD, told), (DELAY, 9.0)],
+                (Carrier::Tcp, _) => vec![(TOLD, 50.0), (DELAY, 9.0)],
+                _ => vec![(TOLD, 90.0), (DELAY, 3.0)],
+            });
+            judge(&runs).verdict
+        };
+
+        assert_eq!(verdict(80.0), Verdict::Reproduced);
+        assert_eq!(verdict(95.0), Verdict::Differs);
+    }
+
+    #[test]
+    fn each_assumption_changes_something() {
+        for assumption in &ASSUMED[1..] {
+            let mut config = Config::default();
+            (assumption.set)(&mut config);
+            assert_ne!(config, Config::default(), "{}", assumption.title);
+        }
+    }
+}
