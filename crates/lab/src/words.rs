@@ -20,7 +20,7 @@ pub(crate) fn number(value: f64) -> String {
 pub(crate) fn any(value: f64) -> String {
     if value.is_nan() {
         "none".to_owned()
-    } else if value != 0.0 && !(1e-3..1e6).contains(&value.abs()) {
+    } else if value != 0.0 && !(1e-2..1e6).contains(&value.abs()) {
         format!("{value:.2e}")
     } else {
         number(value)
@@ -56,9 +56,9 @@ mod tests {
 
     #[test]
     fn numbers_have_three_digits_however_small() {
-        let written = [0.0, 3.21e-5, 0.5, 12.34, 1.5e9, f64::NAN].map(any);
+        let written = [0.0, 0.001_234, 0.5, 12.34, 1.5e9, f64::NAN].map(any);
 
-        assert_eq!(written, ["0", "3.21e-5", "0.50", "12.3", "1.50e9", "none"]);
+        assert_eq!(written, ["0", "1.23e-3", "0.50", "12.3", "1.50e9", "none"]);
     }
 
     #[test]

@@ -105,7 +105,8 @@ impl File {
     /// The one of several keys that is meant.
     fn choose(&self, name: &str, found: &[Key], values: [&Value; 2]) -> Result<Key, String> {
         let matters = |key: &&Key| self.has_effect(key, values) == Ok(true);
-        let useful: Vec<&Key> = found.iter().filter(matters).collect();
+        let mut useful: Vec<&Key> = found.iter().filter(matters).collect();
+        useful.sort_by_key(|key| !key.name().starts_with("defaults."));
         let covers_all = |key: &&&Key| useful.iter().all(|other| self.covers(key, other, values));
         match &useful[..] {
             [] => self.expect_effect(found[0].clone(), values),
@@ -265,9 +266,12 @@ rate = "1kbit"
         let one = "[[tcp]]\noptions = { rto.initial = \"5s\" }";
         let plain = TEXT.replace("hbh = true", "");
         let own = plain.replace("[[tcp]]", one);
+        let begin = plain.find("[[tcp]]").expect("a transfer");
+        let bgp = format!("{}[bgp]\n", &plain[..begin]);
 
         for (text, name, values, expected) in [
             (&plain[..], "rto.initial", SECONDS, "defaults.tcp.rto.initial"),
+            (&bgp, "rto.initial", SECONDS, "defaults.tcp.rto.initial"),
             (&own, "rto.initial", SECONDS, "tcp.options.rto.initial"),
             (TEXT, "reorder", ["true", "false"], "defaults.link.reorder"),
             (TEXT, "payload", ["20", "30"], "udp.payload"),
@@ -306,7 +310,12 @@ rate = "1kbit"
                 SECONDS,
                 "x.toml has no place for such a key; rto.initial is probably",
             ),
-            (TEXT, "hbh.zzzzzzz", SECONDS, "there are hbh."),
+            (
+                TEXT,
+                "hbh.zzzzzzz",
+                SECONDS,
+                "x.toml:3: hbh.zzzzzzz: there is no such key; allowed are",
+            ),
             (&off[..], "hbh.ack-delay", SECONDS, "is to be written there first"),
             (TEXT, "octets", ["\"a\"", "\"b\""], "x.toml:12: tcp.octets: \"a\" is not allowed"),
             (&own, "defaults.tcp.rto.initial", SECONDS, "makes no difference in x.toml"),

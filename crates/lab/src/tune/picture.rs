@@ -9,16 +9,25 @@ use crate::figure::{self, Figure, Ink, Mark, Series};
 /// The panels as an SVG document. The same outcome always gives the same text.
 #[must_use]
 pub fn picture(outcome: &Outcome, space: &Space, goal: &Goal) -> String {
+    let whole = outcome.swept.sweeps.iter().flat_map(|sweep| &sweep.points);
+    let whole = whole.filter(|point| point.score.missing() == 0);
+    // One for all panels, so that they can be compared.
+    let by = factor(whole.map(|point| point.score.mean.mean));
     let panels = outcome.swept.sweeps.iter();
-    let panels: Vec<Figure> = panels.map(|sweep| panel(sweep, outcome, space, goal)).collect();
+    let panels: Vec<Figure> =
+        panels.map(|sweep| panel(sweep, (outcome, space), goal, &by)).collect();
     figure::panels_to_svg(&panels)
 }
 
-fn panel(sweep: &Sweep, outcome: &Outcome, space: &Space, goal: &Goal) -> Figure {
+fn panel(
+    sweep: &Sweep,
+    (outcome, space): (&Outcome, &Space),
+    goal: &Goal,
+    (factor, power): &(f64, String),
+) -> Figure {
     let axis = &space.axes[sweep.axis];
     let whole = sweep.points.iter().filter(|point| point.score.missing() == 0);
-    let (factor, power) = factor(whole.clone().map(|point| point.score.mean.mean));
-    let mark = |x, estimate: &crate::stats::Estimate| Mark::measured(x, &estimate.times(factor));
+    let mark = |x, estimate: &crate::stats::Estimate| Mark::measured(x, &estimate.times(*factor));
     let swept = whole.map(|point| mark(point.choice.x, &point.score.mean));
     let as_written = &outcome.found[AS_WRITTEN].tuned;
     let ends = [&sweep.points[0], &sweep.points[sweep.points.len() - 1]].map(|it| it.choice.x);

@@ -215,7 +215,8 @@ impl Search {
                 self.finished.append(&mut entrants);
             }
             if let Some(best) = self.ranked(trials).first() {
-                trials.tell(&best.setting, &trials.score(Purpose::Tune, &best.setting, self.runs));
+                let score = trials.score(Purpose::Tune, &best.setting, self.runs);
+                trials.tell(&best.setting, &score);
             }
         }
         Ok(())

@@ -111,6 +111,15 @@ impl Space {
     }
 }
 
+impl Axis {
+    /// Whether this is the first or the last value of a range, beyond which there may be better.
+    #[must_use]
+    pub fn is_end(&self, choice: &Choice) -> bool {
+        let is_range = matches!(self.values, Values::Range(_));
+        is_range && self.values.ends().iter().any(|end| end.label == choice.label)
+    }
+}
+
 impl Setting {
     /// The same with another value of one parameter.
     #[must_use]
@@ -118,5 +127,24 @@ impl Setting {
         let mut choices = self.0.clone();
         choices[axis] = Some(choice);
         Self(choices)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_range_has_ends_beyond_which_there_is_more() {
+        let asked = Asked::read_all("a=1s..9s,b=1s|9s", 3).expect("parameters");
+        let ends: Vec<Vec<bool>> = asked
+            .into_iter()
+            .map(|Asked { name, values, .. }| {
+                let axis = Axis { name, keys: Vec::new(), values };
+                axis.values.grid().iter().map(|choice| axis.is_end(choice)).collect()
+            })
+            .collect();
+
+        assert_eq!(ends, [vec![true, false, true], vec![false, false]]);
     }
 }

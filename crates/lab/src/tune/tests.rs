@@ -38,6 +38,7 @@ impl Bench for Function {
     }
 
     fn run(&self, setting: &Setting, seed: u64) -> Result<Measured, String> {
+        self.check(setting)?;
         if self.runs.fetch_add(1, Ordering::Relaxed) + 1 >= self.stop_after {
             self.stop.store(true, Ordering::Relaxed);
         }
@@ -163,6 +164,19 @@ fn a_setting_is_run_once_with_each_seed() {
 
     assert_eq!(swept, 44);
     assert!(function.runs.load(Ordering::Relaxed) <= swept + raced);
+}
+
+#[test]
+fn a_race_keeps_to_its_budget() {
+    let (space, goal) = (space("x=0..100"), goal("c", false));
+    let function = Function::new(|xs, _| xs[0]);
+
+    let raced =
+        with_trials((&space, &goal), &function, 2, |trials| race(trials, 5, 12, 1).unwrap());
+
+    // Two settings with five runs each; a third has no room.
+    assert_eq!((raced.settings, raced.runs), (2, 10));
+    assert_eq!(function.runs.load(Ordering::Relaxed), 10);
 }
 
 #[test]

@@ -52,8 +52,17 @@ fn one_sweep(out: &mut String, sweep: &Sweep, space: &Space) -> fmt::Result {
     let keys: Vec<String> = axis.keys.iter().map(ToString::to_string).collect();
     writeln!(out, "\n{} ({})", axis.name, keys.join(", "))?;
     let width = sweep.points.iter().map(|it| it.choice.label.chars().count()).max().unwrap_or(0);
+    let best = &sweep.points[sweep.best].score;
     for (place, point) in sweep.points.iter().enumerate() {
-        let mark = if place == sweep.best { "  best" } else { "" };
+        let mark = match best.minus(&point.score).within([0.0, 0.0]) {
+            _ if place == sweep.best => "  best",
+            // What differs by less than the runs can tell.
+            Answer::Undecided if point.score.missing() == 0 => {
+                "  as good, as far as these runs tell"
+            }
+            Answer::Yes => "  the same",
+            _ => "",
+        };
         let label = &point.choice.label;
         writeln!(out, "  {label:width$}  {}{mark}", score(&point.score))?;
     }
@@ -125,6 +134,15 @@ fn verdict(out: &mut String, outcome: &Outcome, space: &Space, goal: &Goal) -> f
         }
     };
     writeln!(out, "{sure}")?;
+    for (axis, choice) in space.axes.iter().zip(&best.setting.0) {
+        if let Some(choice) = choice.as_ref().filter(|choice| axis.is_end(choice)) {
+            let (name, label) = (&axis.name, &choice.label);
+            writeln!(
+                out,
+                "{name} = {label} is an end of its range: beyond it there may be better."
+            )?;
+        }
+    }
     let other = if outcome.recommended == SWEPT { RACED } else { SWEPT };
     if outcome.is_better(goal, other, outcome.recommended) == Answer::Yes {
         let name = outcome.found[other].name;

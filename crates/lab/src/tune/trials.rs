@@ -54,6 +54,8 @@ pub struct Trials<'a> {
     known: BTreeMap<(String, u64), Measured>,
     /// Those that progress has counted.
     shown: BTreeSet<(String, u64)>,
+    /// The best score that was told.
+    best: Option<Score>,
     journal: Option<Journal>,
     /// Which family of seeds.
     family: u32,
@@ -98,7 +100,8 @@ impl<'a> Trials<'a> {
         (progress, stop): (&'a Progress, &'a AtomicBool),
     ) -> Self {
         let (known, shown, journal) = (BTreeMap::new(), BTreeSet::new(), None);
-        Self { space, goal, bench, known, shown, journal, family, jobs, progress, stop }
+        let best = None;
+        Self { space, goal, bench, known, shown, best, journal, family, jobs, progress, stop }
     }
 
     /// The same which knows the runs of a journal, and writes its own there.
@@ -214,8 +217,12 @@ impl<'a> Trials<'a> {
         Score::of((0..runs).map(value).collect()).mean
     }
 
-    /// Says what is the best so far.
-    pub fn tell(&self, setting: &Setting, score: &Score) {
+    /// Says what is the best so far, if this is.
+    pub fn tell(&mut self, setting: &Setting, score: &Score) {
+        if self.best.as_ref().is_some_and(|best| !self.is_better(score, best)) {
+            return;
+        }
+        self.best = Some(score.clone());
         let value = crate::words::any(score.mean.mean);
         let label = self.space.label(setting);
         self.progress.say(&format!("best so far {value} with {label}"));
