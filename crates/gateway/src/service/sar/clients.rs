@@ -298,11 +298,14 @@ impl Clients {
         }
     }
 
-    /// Gives the kernel what programs are told; those that are gone.
-    pub(super) fn flush(&mut self) -> Vec<Said> {
+    /// Gives the kernel what programs are told: those that are gone, and whether one can be given more again.
+    pub(super) fn flush(&mut self) -> (Vec<Said>, bool) {
         let mut gone = Vec::new();
+        let mut has_room = false;
         for (id, connection) in &mut self.connections {
+            let was_busy = connection.waiting() >= BUSY;
             let is_open = connection.flush();
+            has_room |= was_busy && connection.waiting() < BUSY;
             let is_stalled = connection.waiting() > STALLED;
             self.counters.clients_stalled += u64::from(is_stalled);
             if !is_open || is_stalled {
@@ -313,7 +316,7 @@ impl Clients {
         for id in gone {
             self.close(id, &mut said);
         }
-        said
+        (said, has_room)
     }
 
     pub(super) fn len(&self) -> usize {

@@ -109,6 +109,13 @@ impl Room {
     }
 }
 
+impl Transfers {
+    /// Whether a message that arrived has a record of what it is known by: only the last one may have none.
+    fn has_known(&self, number: u64) -> bool {
+        self.order.back().is_some_and(|(last, ..)| *last >= number)
+    }
+}
+
 /// What is done when something is stored.
 #[derive(Debug)]
 enum After {
@@ -135,10 +142,15 @@ impl Driver for Sar {
         self.prune();
         self.store.flush();
         self.port.send(self.store.committed());
-        self.give_messages();
-        let gone = self.clients.flush();
-        self.take_said(now, gone);
-        Ok(())
+        loop {
+            self.give_messages();
+            let (gone, has_room) = self.clients.flush();
+            self.take_said(now, gone);
+            self.has_news |= has_room;
+            if !self.has_news {
+                return Ok(());
+            }
+        }
     }
 
     fn next_timeout(&mut self) -> Option<Time> {
@@ -284,18 +296,19 @@ impl Sar {
         let number = self.transfers.next;
         self.transfers.next += 1;
         let sar::Delivered { source, ports, precedence, data, identity } = delivered;
-        let arrived = Arrived {
+        let record = Record::Arrived(Arrived {
             number,
             source,
             ports,
             precedence: precedence.level(),
             at,
+            identity,
             data: data.into(),
-        };
+        });
+        // Whichever of both is the last that is stored before a crash, it is known and not lost.
+        self.store.push(&record);
+        let ticket = self.store.push(&Record::Known(Known { number, at, identity }));
         self.remember(number, at, &identity);
-        self.store.push(&Record::Known(Known { number, at, identity }));
-        let record = Record::Arrived(arrived);
-        let ticket = self.store.push(&record);
         if let Record::Arrived(arrived) = record {
             self.inbox.insert(arrived);
         }

@@ -134,6 +134,10 @@ impl Sar {
         ended.sort_by_key(|ended| (ended.at, ended.id));
         ended.into_iter().for_each(|it| self.outbox.insert_ended(it));
         for (number, arrived) in arrived {
+            if !self.transfers.has_known(number) {
+                self.node.remember(now, arrived.identity);
+                self.remember(number, arrived.at, &arrived.identity);
+            }
             self.inbox.insert(arrived);
             if !self.deliver_carried(number) {
                 self.inbox.handle_stored(number);

@@ -8,14 +8,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
-use proto::sar::{Outcome, Resume};
 use proto::secure::Entropy as _;
 
-use super::record::{Accepted, Arrived, Ended, Key, Known, Record};
+use super::reader::{NotOpened, Reader, Recovered, note};
+use super::record::{Key, Record};
 use super::segment::{self, FRAME, HEADER, Next, Read, Segment, allocate, sync_folder};
 use crate::keys::System;
 
@@ -37,48 +37,6 @@ const RESERVED: u64 = 2;
 /// Segments beside what lives in the log that are worth no emptying.
 const SLACK: u64 = 2;
 const LOCK: &str = "lock";
-
-/// Why a log was not opened.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum NotOpened {
-    #[error("damaged: {0}")]
-    Damaged(#[from] Damage),
-    #[error("another program has it open")]
-    InUse,
-    #[error("{0}")]
-    Io(#[from] io::Error),
-    #[error(
-        "no room on the disk: {0} octets are needed at least, make room or name another folder"
-    )]
-    NoRoom(u64),
-}
-
-/// What cannot be read though it was stored.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{what} in {} at octet {at}", .file.display())]
-pub(crate) struct Damage {
-    pub(crate) file: PathBuf,
-    pub(crate) at: usize,
-    pub(crate) what: &'static str,
-}
-
-/// What an earlier process had stored.
-#[derive(Debug, Default, PartialEq)]
-pub(crate) struct Recovered {
-    pub(crate) open: BTreeMap<u64, Open>,
-    pub(crate) ended: BTreeMap<u64, Ended>,
-    pub(crate) arrived: BTreeMap<u64, Arrived>,
-    pub(crate) known: BTreeMap<u64, Known>,
-    pub(crate) next: Next,
-}
-
-/// A message that has not an outcome for all destinations.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Open {
-    pub(crate) accepted: Accepted,
-    pub(crate) started: Vec<(Option<u16>, Resume)>,
-    pub(crate) outcomes: Vec<(u16, Outcome)>,
-}
 
 /// An open log.
 #[derive(Debug)]
@@ -139,9 +97,8 @@ impl Log {
             Some(nix::libc::ENOSPC) => NotOpened::NoRoom((RESERVED + 2) * options.segment),
             _ => error.into(),
         })?;
-        let Reader { live, recovered, frame, .. } = reader;
+        let Reader { live, live_octets, recovered, frame, .. } = reader;
         let current = Segment::begin(&first, folder, current_number, salt, &recovered.next)?;
-        let live_octets = live.values().map(|(_, octets)| u64::from(*octets)).sum();
         let mut log = Self {
             salt,
             current,
@@ -332,183 +289,5 @@ impl Log {
                 key.and_then(|key| self.live.get(&key)).is_some_and(|(its, _)| *its == segment)
             }
         }
-    }
-}
-
-impl Record {
-    fn key(&self) -> Option<Key> {
-        match self {
-            Self::Accepted(it) => Some(Key::Accepted(it.id)),
-            Self::Arrived(it) => Some(Key::Arrived(it.number)),
-            Self::Ended(it) => Some(Key::Ended(it.id)),
-            Self::Known(it) => Some(Key::Known(it.number)),
-            Self::Started { .. } | Self::Outcome { .. } | Self::Taken(_) | Self::Forgotten(_) => {
-                None
-            }
-        }
-    }
-}
-
-/// Notes what a record keeps and ends, and that its numbers are used.
-fn note(
-    live: &mut BTreeMap<Key, (u32, u32)>,
-    live_octets: &mut u64,
-    next: &mut Next,
-    record: &Record,
-    place: (u32, u32),
-) {
-    let mut end = |live: &mut BTreeMap<Key, (u32, u32)>, key| {
-        if let Some((_, octets)) = live.remove(&key) {
-            *live_octets -= u64::from(octets);
-        }
-    };
-    match record {
-        Record::Accepted(it) => next.id = next.id.max(it.id + 1),
-        Record::Ended(it) => end(live, Key::Accepted(it.id)),
-        Record::Taken(number) => end(live, Key::Arrived(*number)),
-        Record::Arrived(it) => next.number = next.number.max(it.number + 1),
-        Record::Known(it) => next.number = next.number.max(it.number + 1),
-        Record::Started { resume, order, .. } if *order >= next.starts => {
-            (next.starts, next.serial) = (order + 1, resume.serial);
-        }
-        Record::Started { .. } | Record::Outcome { .. } | Record::Forgotten(_) => {}
-    }
-    if let Some(key) = record.key() {
-        end(live, key);
-        live.insert(key, place);
-        *live_octets += u64::from(place.1);
-    }
-}
-
-/// Reads a log from its beginning.
-#[derive(Default)]
-struct Reader {
-    salt: u64,
-    frame: u64,
-    live: BTreeMap<Key, (u32, u32)>,
-    live_octets: u64,
-    recovered: Recovered,
-    started: BTreeMap<u64, Vec<(Option<u16>, Resume)>>,
-    outcomes: BTreeMap<u64, Vec<(u16, Outcome)>>,
-}
-
-impl Reader {
-    /// Reads all segments; their numbers, in order.
-    fn read_all(&mut self, folder: &Path) -> Result<Vec<u32>, NotOpened> {
-        let mut numbers = Vec::new();
-        for entry in fs::read_dir(folder)? {
-            let name = entry?.file_name();
-            let Some(name) = name.to_str() else { continue };
-            if name.starts_with("spare-") {
-                fs::remove_file(folder.join(name))?;
-            }
-            numbers.extend(name.strip_suffix(".log").and_then(|it| it.parse::<u32>().ok()));
-        }
-        numbers.sort_unstable();
-        let mut expected = None;
-        let mut end = None;
-        for &number in &numbers {
-            let path = segment::path(folder, number);
-            let damage = |at, what| Damage { file: path.clone(), at, what };
-            if expected.is_some_and(|expected| expected != number) {
-                return Err(damage(0, "the segment before is missing, which begins").into());
-            }
-            let is_last = numbers.last() == Some(&number);
-            expected = Some(number + 1);
-            let Some(read) = Read::open(&path, number)? else {
-                // It is renamed when its header is on the disk.
-                return Err(damage(0, "there is no header").into());
-            };
-            self.salt = read.salt;
-            let at = self.read(&read, (number, &path), end.take())?;
-            if read.has_later(at, self.frame) {
-                return Err(damage(at, "a record cannot be read").into());
-            }
-            if !is_last {
-                end = Some((path, at));
-            }
-        }
-        self.settle();
-        Ok(numbers)
-    }
-
-    /// Reads a segment's frames; `before` is where those of the one before ended. Where they end here.
-    fn read(
-        &mut self,
-        read: &Read,
-        (number, path): (u32, &Path),
-        before: Option<(PathBuf, usize)>,
-    ) -> Result<usize, Damage> {
-        self.recovered.next = self.recovered.next.later(read.next);
-        let mut at = HEADER;
-        let mut before = before;
-        while let Some(frame) = read.frame(at) {
-            let is_next = self.frame == 0 || frame.number == self.frame + 1;
-            if !is_next {
-                let what = "records are missing";
-                return Err(match before.take() {
-                    Some((file, at)) => Damage { file, at, what },
-                    None => Damage { file: path.to_owned(), at, what },
-                });
-            }
-            before = None;
-            self.frame = frame.number;
-            at = frame.end;
-            let mut records = frame.records;
-            while let Some((record, rest)) = Record::split_first(records) {
-                let octets = u32::try_from(records.len() - rest.len()).unwrap_or(u32::MAX);
-                records = rest;
-                let Self { live, live_octets, recovered, .. } = self;
-                note(live, live_octets, &mut recovered.next, &record, (number, octets));
-                self.take(record);
-            }
-        }
-        Ok(at)
-    }
-
-    fn take(&mut self, record: Record) {
-        let all = &mut self.recovered;
-        match record {
-            Record::Accepted(accepted) => {
-                let (started, outcomes) = (Vec::new(), Vec::new());
-                all.open.insert(accepted.id, Open { accepted, started, outcomes });
-            }
-            Record::Started { id, part, resume, .. } => {
-                let started = self.started.entry(id).or_default();
-                started.retain(|(its, _)| *its != part);
-                started.push((part, resume));
-            }
-            Record::Outcome { id, part, outcome } => {
-                let outcomes = self.outcomes.entry(id).or_default();
-                outcomes.retain(|(its, _)| *its != part);
-                outcomes.push((part, outcome));
-            }
-            Record::Ended(ended) => {
-                all.open.remove(&ended.id);
-                self.started.remove(&ended.id);
-                self.outcomes.remove(&ended.id);
-                all.ended.insert(ended.id, ended);
-            }
-            Record::Arrived(arrived) => _ = all.arrived.insert(arrived.number, arrived),
-            Record::Taken(number) => _ = all.arrived.remove(&number),
-            Record::Known(known) => _ = all.known.insert(known.number, known),
-            Record::Forgotten(_) => {}
-        }
-    }
-
-    /// Puts together what is known of each message.
-    fn settle(&mut self) {
-        for (id, open) in &mut self.recovered.open {
-            open.started = self.started.remove(id).unwrap_or_default();
-            open.outcomes = self.outcomes.remove(id).unwrap_or_default();
-        }
-    }
-}
-
-impl Next {
-    /// What neither has used.
-    fn later(self, other: Self) -> Self {
-        let newest = if self.starts >= other.starts { self } else { other };
-        Self { id: self.id.max(other.id), number: self.number.max(other.number), ..newest }
     }
 }

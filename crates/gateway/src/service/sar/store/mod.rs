@@ -9,12 +9,14 @@
 //! needed while the service runs is in memory anyway; the log is read at the start alone.
 
 mod log;
+mod reader;
 mod record;
 mod segment;
 #[cfg(test)]
 mod tests;
 mod writer;
 
-pub(super) use log::{NotOpened, Open, Options, Recovered};
+pub(super) use log::Options;
+pub(super) use reader::{NotOpened, Open, Recovered};
 pub(super) use record::{Accepted, Arrived, Ended, Key, Known, Record};
 pub(super) use writer::{Store, Ticket};

@@ -74,6 +74,8 @@ pub(crate) struct Arrived {
     pub(crate) precedence: u8,
     /// Milliseconds since 1970.
     pub(crate) at: u64,
+    /// Of its transfer.
+    pub(crate) identity: Remembered,
     pub(crate) data: Arc<[u8]>,
 }
 
@@ -163,6 +165,7 @@ impl Record {
                 emit_ports(it.ports, out);
                 out.push(it.precedence);
                 out.extend(it.at.to_be_bytes());
+                emit_identity(&it.identity, out);
                 emit_octets(&it.data, out);
             }
             Self::Taken(number) => {
@@ -173,12 +176,7 @@ impl Record {
                 out.push(KNOWN);
                 out.extend(number.to_be_bytes());
                 out.extend(at.to_be_bytes());
-                emit_address(identity.source, out);
-                out.extend(identity.serial.to_be_bytes());
-                emit_ports(identity.ports, out);
-                out.extend(identity.last.to_be_bytes());
-                out.extend(identity.fingerprint.to_be_bytes());
-                out.push(u8::from(identity.ending == Ending::Delivered));
+                emit_identity(identity, out);
             }
             Self::Forgotten(key) => {
                 out.push(FORGOTTEN);
@@ -208,6 +206,15 @@ impl Record {
 fn emit_octets(octets: &[u8], out: &mut Vec<u8>) {
     out.extend(u32::try_from(octets.len()).unwrap_or(u32::MAX).to_be_bytes());
     out.extend_from_slice(octets);
+}
+
+fn emit_identity(identity: &Remembered, out: &mut Vec<u8>) {
+    emit_address(identity.source, out);
+    out.extend(identity.serial.to_be_bytes());
+    emit_ports(identity.ports, out);
+    out.extend(identity.last.to_be_bytes());
+    out.extend(identity.fingerprint.to_be_bytes());
+    out.push(u8::from(identity.ending == Ending::Delivered));
 }
 
 fn emit_ports(ports: Ports, out: &mut Vec<u8>) {
@@ -293,6 +300,17 @@ impl<'a> Fields<'a> {
         OUTCOMES.iter().find(|(its, _)| *its == code).map(|(_, outcome)| *outcome)
     }
 
+    fn identity(&mut self) -> Option<Remembered> {
+        Some(Remembered {
+            source: self.address()?,
+            serial: self.u16()?,
+            ports: self.ports()?,
+            last: self.u16()?,
+            fingerprint: self.u64()?,
+            ending: if self.u8()? == 1 { Ending::Delivered } else { Ending::Aborted },
+        })
+    }
+
     fn record(&mut self) -> Option<Record> {
         Some(match self.u8()? {
             ACCEPTED => Record::Accepted(self.accepted()?),
@@ -318,19 +336,13 @@ impl<'a> Fields<'a> {
                 ports: self.ports()?,
                 precedence: self.u8()?,
                 at: self.u64()?,
+                identity: self.identity()?,
                 data: self.octets()?.into(),
             }),
             TAKEN => Record::Taken(self.u64()?),
             KNOWN => {
                 let (number, at) = (self.u64()?, self.u64()?);
-                let identity = Remembered {
-                    source: self.address()?,
-                    serial: self.u16()?,
-                    ports: self.ports()?,
-                    last: self.u16()?,
-                    fingerprint: self.u64()?,
-                    ending: if self.u8()? == 1 { Ending::Delivered } else { Ending::Aborted },
-                };
+                let identity = self.identity()?;
                 Record::Known(Known { number, at, identity })
             }
             FORGOTTEN => {

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use proptest::prelude::*;
 use proto::sar::{Ending, Failure, Outcome, Ports, Remembered, Resume};
 
-use super::log::{Log, NotOpened, Options, Recovered};
+use super::log::{Log, Options};
+use super::reader::{NotOpened, Recovered};
 use super::record::{Accepted, Arrived, Ended, Key, Known, Record};
 
 const SEGMENT: u64 = 4_096;
@@ -81,14 +82,25 @@ fn ended(id: u64) -> Record {
 
 fn arrived(number: u64, octets: usize) -> Record {
     let data = vec![9; octets].into();
-    Record::Arrived(Arrived { number, source: TO, ports: PORTS, precedence: 0, at: 3, data })
+    let identity = identity();
+    Record::Arrived(Arrived {
+        number,
+        source: TO,
+        ports: PORTS,
+        precedence: 0,
+        at: 3,
+        identity,
+        data,
+    })
+}
+
+fn identity() -> Remembered {
+    let ending = Ending::Delivered;
+    Remembered { source: TO, serial: 3, ports: PORTS, last: 1, fingerprint: 77, ending }
 }
 
 fn known(number: u64) -> Record {
-    let ending = Ending::Delivered;
-    let identity =
-        Remembered { source: TO, serial: 3, ports: PORTS, last: 1, fingerprint: 77, ending };
-    Record::Known(Known { number, at: 4, identity })
+    Record::Known(Known { number, at: 4, identity: identity() })
 }
 
 fn octets(records: &[Record]) -> Vec<u8> {

@@ -8,7 +8,8 @@ use std::thread::JoinHandle;
 use anyhow::Context as _;
 use serde::Serialize;
 
-use super::log::{Log, NotOpened, Options, Recovered};
+use super::log::{Log, Options};
+use super::reader::{NotOpened, Recovered};
 use super::record::Record;
 use crate::reactor::Waker;
 
