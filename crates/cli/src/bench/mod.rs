@@ -9,6 +9,7 @@ mod manet;
 mod namespaces;
 mod ns3;
 mod path;
+mod sar;
 mod sim;
 mod split;
 mod tunnel;
@@ -24,13 +25,14 @@ use crate::failure::misuse;
 /// Measure how fast Trackway runs on this machine.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  trackway bench codec\n  trackway bench hbh\n  trackway bench hfpep\n  trackway bench manet\n  trackway bench path --quick\n  trackway bench sim\n  trackway bench split\n  trackway bench tunnel\n  trackway bench sim --ns3 './chain --loss=0.1 \
+    after_help = "Examples:\n  trackway bench codec\n  trackway bench hbh\n  trackway bench hfpep\n  trackway bench manet\n  trackway bench path --quick\n  trackway bench sar\n  trackway bench sim\n  trackway bench split\n  trackway bench tunnel\n  trackway bench sim --ns3 './chain --loss=0.1 \
                   --mss=536'"
 )]
 pub(crate) struct Args {
     /// What to measure: `codec`, the arithmetic of the coded tunnel; `hbh`, a hop of the gateway
     /// (needs root); `hfpep`, TCP over STANAG 5066 without radios (needs root); `manet`, radios in the
-    /// simulator; `path`, the tunnel on a long lossy link (needs root); `sim`, the simulator; `split`, the TCP splitter between two gateways
+    /// simulator; `path`, the tunnel on a long lossy link (needs root); `sar`, messages of programs between two gateways (needs
+    /// root); `sim`, the simulator; `split`, the TCP splitter between two gateways
     /// (needs root); `tunnel`, the tunnel on a clean cable (needs root).
     name: String,
 
@@ -79,12 +81,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         "hfpep" => hfpep::run(&hfpep, print)?,
         "manet" => manet::run(ns3.as_deref(), print)?,
         "path" => path::run(path, json)?,
+        "sar" => sar::run(print)?,
         "sim" => sim::run(ns3.as_deref(), print)?,
         "split" => split::run(print)?,
         "tunnel" => tunnel::run(wireguard_go.as_deref(), print)?,
         _ => {
             return Err(misuse(format!(
-                "no benchmark is called '{name}': there are codec, hbh, hfpep, manet, path, sim, split and tunnel"
+                "no benchmark is called '{name}': there are codec, hbh, hfpep, manet, path, sar, sim, split and tunnel"
             )));
         }
     }

@@ -265,6 +265,11 @@ impl Namespaces {
         Ok(said)
     }
 
+    /// The process of a program.
+    pub(super) fn pid(&self, program: usize) -> u32 {
+        self.programs[program].id()
+    }
+
     /// Octets of memory that a program has had at most.
     pub(super) fn memory(&self, program: usize) -> anyhow::Result<f64> {
         let path = format!("/proc/{}/status", self.programs[program].id());
