@@ -143,7 +143,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             }
             write_scenarios(&out, &files)?;
         }
-        Command::Tune(args) => return tune::run(args),
+        Command::Tune(args) => return tune::run(&args),
     }
     Ok(ExitCode::SUCCESS)
 }

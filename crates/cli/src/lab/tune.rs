@@ -96,7 +96,7 @@ pub(super) struct Args {
 const DIGITS: usize = 8;
 
 /// Searches.
-pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::new()?;
     let file = File::read(&args.scenario).map_err(misuse)?;
     let of_file = |why: String| misuse(format!("{}: {why}", args.scenario.display()));
@@ -112,7 +112,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let goal = Goal { metric, is_least: args.minimise };
 
     let laboratory = Laboratory { file: &file, space: &space, subject: &subject };
-    let (folder, journal, known) = open(&args, &laboratory)?;
+    let (folder, journal, known) = open(args, &laboratory)?;
     let effort = Effort {
         runs: args.runs,
         confirmations: args.confirm.unwrap_or(args.runs),
@@ -129,7 +129,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match outcome {
         Ok(outcome) => {
             write(&folder, &outcome, &laboratory, &goal)?;
-            show(&args, &folder, &outcome, &space, &goal)?;
+            show(args, &folder, &outcome, &space, &goal)?;
             Ok(ExitCode::SUCCESS)
         }
         Err(Ended::Failed(why)) => Err(of_file(why)),
