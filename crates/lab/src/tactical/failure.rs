@@ -4,10 +4,10 @@ use super::brigade::{Assumed, M, Tcp, Trial, value};
 use super::initial::TUNED;
 use super::{GROUP, RUNS, assumptions};
 use crate::answer::Check;
-use crate::claim::{Claim, Finding, Line, Metric, Outcome, Table};
+use crate::claim::{Claim, Finding, Line, Metric, Outcome, Point, Table};
 use crate::figure::{Axis, Figure, Ink};
 use crate::grid::{Cell, Drawn, Experiment, Place, Runs};
-use crate::stats::Observation;
+use crate::stats::{Estimate, Observation};
 use crate::words::{mean, percent};
 
 /// How many of all packets each needline loses.
@@ -28,10 +28,7 @@ const SHARES: [Metric; 9] = [
     "m at 60 s",
     "m at 90 s",
 ];
-/// The initial timeout with the largest m in a run: the vertex of the parabola through ln m over its logarithm, since single
-/// points of a flat curve are chance.
-const OPTIMUM: Metric = "optimum";
-/// The one of those tried that has it.
+/// The one of them that has the largest m in a run.
 const LARGEST: Metric = "largest";
 /// What else may be assumed.
 const ASSUMED: [Assumed; 7] = [
@@ -80,7 +77,7 @@ impl Sweep {
             .zip(m)
             .fold((f64::NAN, f64::NEG_INFINITY), |best, it| if it.1 > best.1 { it } else { best });
         let shares = SHARES.into_iter().zip(m).map(|(name, m)| (name, m / all));
-        let outcome = shares.chain([(OPTIMUM, vertex(&INITIAL, &m)), (LARGEST, best.0)]);
+        let outcome = shares.chain([(LARGEST, best.0)]);
         outcome.map(|(metric, value)| (metric, Observation::Exact(value))).collect()
     }
 }
@@ -133,8 +130,23 @@ impl Drawn for Sweep {
     }
 }
 
+/// The best initial timeout: the vertex of the parabola through the means of ln m over its logarithm, since single
+/// points of a flat curve are chance. Its interval is that of all of them, each moved by its own.
+fn optimum(runs: &Runs<Sweep>, sweep: &Sweep) -> Estimate {
+    let all = SHARES.map(|share| runs.at(sweep, share));
+    let means = all.map(|it| it.mean);
+    let best = vertex(&INITIAL, &means);
+    let squares = all.iter().enumerate().map(|(place, it)| {
+        let mut moved = means;
+        moved[place] += it.ci95?;
+        Some((vertex(&INITIAL, &moved) - best).powi(2))
+    });
+    let squares: Option<f64> = squares.sum();
+    Estimate { mean: best, ci95: squares.map(f64::sqrt), runs: all[0].runs, censored: 0 }
+}
+
 fn judge(runs: &Runs<Sweep>) -> Finding {
-    let at = |failure, assumed| runs.at(&Sweep { failure, assumed }, OPTIMUM);
+    let at = |failure, assumed| optimum(runs, &Sweep { failure, assumed });
     let usual = |failure| at(failure, Assumed::Usual);
     let pairs = [(0.0, 0.02), (0.0, 0.05), (0.0, 0.075), (0.0, CLEAR), (0.02, CLEAR)];
     let checks = pairs.map(|(few, more)| {
@@ -149,15 +161,16 @@ fn judge(runs: &Runs<Sweep>) -> Finding {
     });
     let told = FAILURES.map(|it| format!("{} s at {}", mean(&usual(it)), percent(it)));
     let measured = format!("{}. {} runs.", told.join(", "), runs.count());
-    let is_usual = |it: &Sweep| it.assumed == Assumed::Usual;
-    let points = runs.points(OPTIMUM, "s", is_usual);
+    let drawn = runs.places().iter().filter(|it| it.assumed == Assumed::Usual);
+    let points: Vec<Point> =
+        drawn.map(|it| runs.point(it, LARGEST, (optimum(runs, it), "s"))).collect();
     let figure = Figure::of(
         &points,
         Vec::new(),
         [
             "tac-failure",
             "The best initial timeout where needlines fail",
-            "The initial RTO with the largest m, by the parabola through each run",
+            "The initial RTO where m is largest, by a parabola through the means",
         ],
         [Axis::linear("Packets that each needline loses", "%"), Axis::linear("Initial RTO", "s")],
     );
@@ -201,7 +214,10 @@ mod tests {
     #[test]
     fn the_optimum_must_fall() {
         let verdict = |runs, of: fn(f64) -> f64| {
-            let runs = Runs::made_up(sweeps(), runs, |it| vec![(OPTIMUM, of(it.failure))]);
+            let runs = Runs::made_up(sweeps(), runs, |it| {
+                let share = |initial: f64| 2.0 - (initial / of(it.failure)).ln().powi(2) / 9.0;
+                SHARES.into_iter().zip(INITIAL.map(share)).collect()
+            });
             judge(&runs).verdict
         };
 
