@@ -56,7 +56,7 @@ impl Strips {
             legend: &LEGEND,
             stations: self.stations,
             note: "A transmission begins with key-up, phasing and its header, and others notice it only then. Black ones \
-                   were destroyed by another at some of those who hear their sender. Where nobody transmits, all \
+                   were destroyed by another at some of those who hear their sender, or these transmitted themselves. Where nobody transmits, all \
                    wait for their slot, or have nothing to send."
                 .to_owned(),
         }

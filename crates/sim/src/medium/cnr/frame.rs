@@ -189,7 +189,7 @@ pub struct Transmission {
     pub octets: u32,
     /// How many of those who hear the sender could read it, and how many could not.
     pub heard: [u32; 2],
-    /// Of those who could not, for whom another transmission destroyed it.
+    /// Of those who could not, for whom another transmission destroyed it, or who transmitted themselves.
     pub collided: u32,
     /// Whether it was on the air before, because no acknowledgement came.
     pub is_repeat: bool,

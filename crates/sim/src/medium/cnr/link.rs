@@ -317,7 +317,7 @@ fn transmission(
             (TransmissionKind::Data, to, queued.frame.token, queued.frame.octets)
         }
     };
-    let collided = on_air.heard.iter().filter(|heard| heard.fate == Fate::Collided).count();
+    let collided = on_air.heard.iter().filter(|heard| heard.fate != Fate::Clean).count();
     let collided = u32::try_from(collided).expect("a net has fewer stations");
     Transmission {
         start: Time::from_nanos(on_air.start),

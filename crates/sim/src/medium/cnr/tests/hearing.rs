@@ -15,6 +15,7 @@ fn stations_hidden_from_each_other_collide_at_the_one_between() {
     // Station 2 has the third slot, 514 ms after station 0 began, whose transmission takes longer.
     assert_eq!(lab.received(1), 0, "{:?}", lab.story());
     assert_eq!(lab.stats(1).collisions, 2);
+    assert_eq!(lab.air.iter().map(|it| it.collided).collect::<Vec<_>>(), [1, 1]);
 
     let mut lab = Lab::new(config, Hearing::All, 3, 0.0);
     assert!(lab.send(0, 1, 200, Precedence::Routine));
@@ -37,6 +38,7 @@ fn who_transmits_hears_nothing() {
     assert_eq!([lab.received(0), lab.received(1)], [0, 0]);
     assert_eq!([lab.stats(0).missed, lab.stats(1).missed], [1, 1]);
     assert_eq!([lab.stats(0).collisions, lab.stats(1).collisions], [0, 0]);
+    assert_eq!(lab.air.iter().map(|it| it.collided).collect::<Vec<_>>(), [1, 1]);
 }
 
 #[test]
