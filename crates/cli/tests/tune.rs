@@ -212,7 +212,7 @@ fn what_is_wrong_is_said_with_what_is_right() {
         (&["--parameters", "rto.initial=9"], "a range such as 1s..120s"),
         (
             &["--parameters", "delay=100ms..200ms"],
-            "delay may be defaults.link.delay or defaults.tcp.delayed-ack.delay: write which",
+            "delay may be defaults.link.delay or defaults.tcp.delayed-ack.delay or ",
         ),
         (
             &["--parameters", "rto.initial=1s..9s", "--metric", "c/delay"],

@@ -8,6 +8,7 @@
 //! All carriers of a place are given the same messages at the same times.
 
 mod assumed;
+mod assumption;
 mod better;
 mod group;
 mod guess;

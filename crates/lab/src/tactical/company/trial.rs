@@ -8,7 +8,7 @@ use proto::tcp;
 use proto::time::Time;
 use sim::{InterfaceConfig, LinkConfig, channel, cnr};
 
-use super::assumed::ASSUMED;
+use super::assumption::ASSUMED;
 use super::{BUSY, DELAY, MERIT, NINE, REPEATS, SET_UP, TOLD, TOLD_AFTER, TRANSMISSIONS};
 use crate::claim::{Line, Outcome};
 use crate::figure::Ink;
