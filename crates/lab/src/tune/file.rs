@@ -168,7 +168,10 @@ impl File {
         let inside: Vec<&str> = leaves
             .iter()
             .map(String::as_str)
-            .filter(|leaf| leaf.split('.').any(|part| part == table))
+            .filter(|leaf| {
+                let mut parts = leaf.split('.');
+                parts.any(|part| part == table) && parts.next().is_some()
+            })
             .collect();
         if !inside.is_empty() && table != name {
             return format!(
@@ -317,7 +320,7 @@ rate = "1kbit"
                 "x.toml:3: hbh.zzzzzzz: there is no such key; allowed are",
             ),
             (&off[..], "hbh.ack-delay", SECONDS, "is to be written there first"),
-            (TEXT, "octets", ["\"a\"", "\"b\""], "x.toml:12: tcp.octets: \"a\" is not allowed"),
+            (TEXT, "octets", ["\"a\"", "\"b\""], "x.toml:11: tcp.octets: \"a\" is not allowed"),
             (&own, "defaults.tcp.rto.initial", SECONDS, "makes no difference in x.toml"),
             (TEXT, "seed", ["1", "2"], "seed cannot be tuned"),
             (TEXT, "tcp[3].octets", ["1", "2"], "there is no tcp[3]"),
