@@ -8,6 +8,7 @@ use std::time::Duration;
 use siphasher::sip::SipHasher13;
 
 use super::wire::Ports;
+use crate::serial::low16;
 use crate::time::Time;
 
 /// A transfer that is over, as a driver keeps it over a restart.
@@ -48,14 +49,26 @@ pub(super) enum Recognised {
 /// All that are known.
 #[derive(Debug)]
 pub(super) struct Finished {
-    all: BTreeMap<(IpAddr, u16), (Remembered, Time)>,
+    all: BTreeMap<(IpAddr, u16), Known>,
     /// In the order in which they came; entries that were replaced are skipped.
     order: VecDeque<(Time, IpAddr, u16)>,
-    /// The newest number of each source, and how many are known of it.
-    newest: BTreeMap<IpAddr, (u16, u32)>,
+    /// The newest number of each source, counted on from round to round, and how many are known of it.
+    newest: BTreeMap<IpAddr, (u64, u32)>,
     most: usize,
     lifetime: Duration,
 }
+
+/// One of them.
+#[derive(Debug)]
+struct Known {
+    remembered: Remembered,
+    since: Time,
+    /// Its number, counted on from round to round.
+    number: u64,
+}
+
+/// Where the count of the numbers of a source begins: far from where it could wrap.
+const BEGIN: u64 = 1 << 32;
 
 /// A hash of the first segment's data.
 pub(super) fn fingerprint(data: &[u8]) -> u64 {
@@ -74,17 +87,16 @@ impl Finished {
     pub(super) fn insert(&mut self, now: Time, remembered: Remembered) -> u64 {
         let key = (remembered.source, remembered.serial);
         self.remove(key);
-        self.all.insert(key, (remembered, now));
+        let number = self.number(key);
+        self.all.insert(key, Known { remembered, since: now, number });
         self.order.push_back((now, key.0, key.1));
-        let (newest, count) = self.newest.entry(key.0).or_insert((key.1, 0));
+        let (newest, count) = self.newest.entry(key.0).or_insert((number, 0));
         *count += 1;
-        if is_after(key.1, *newest) {
-            *newest = key.1;
-        }
+        *newest = number.max(*newest);
         let mut forgotten = 0;
         while let Some(&(at, source, serial)) = self.order.front() {
             let key = (source, serial);
-            let is_current = self.all.get(&key).is_some_and(|(_, since)| *since == at);
+            let is_current = self.all.get(&key).is_some_and(|known| known.since == at);
             let is_old = now.since(at) > self.lifetime;
             if is_current && !is_old && self.all.len() <= self.most {
                 break;
@@ -108,30 +120,34 @@ impl Finished {
         last: u16,
         first: Option<&[u8]>,
     ) -> Option<Recognised> {
-        let (known, since) = self.all.get(&key)?;
+        let Known { remembered: known, since, number } = self.all.get(&key)?;
         if now.since(*since) > self.lifetime {
             return None;
         }
-        let newest = self.newest.get(&key.0).map_or(key.1, |(newest, _)| *newest);
-        // Numbers are used in order: one ahead of the newest is of the next round.
-        let is_ahead = is_after(key.1, newest);
         let is_same = (known.ports, known.last) == (ports, last)
             && first.is_none_or(|data| {
                 known.fingerprint == 0 || known.fingerprint == fingerprint(data)
             });
-        let is_late = is_same && !is_ahead;
+        let is_late = is_same && *number == self.number(key);
         Some(if is_late { Recognised::Late(known.ending) } else { Recognised::New })
     }
 
-    /// How the transfer of this number ended, if it is known.
+    /// How the transfer of this number ended, if it is known and not one of an earlier round of numbers.
     pub(super) fn get(&self, now: Time, key: (IpAddr, u16)) -> Option<&Remembered> {
-        let (known, since) = self.all.get(&key)?;
-        (now.since(*since) <= self.lifetime).then_some(known)
+        let known = self.all.get(&key)?;
+        let is_this = now.since(known.since) <= self.lifetime && known.number == self.number(key);
+        is_this.then_some(&known.remembered)
+    }
+
+    /// A number, counted on from round to round: that next to the newest of its source, as numbers are used in order.
+    fn number(&self, (source, serial): (IpAddr, u16)) -> u64 {
+        let newest = self.newest.get(&source).map_or(BEGIN + u64::from(serial), |(it, _)| *it);
+        newest.wrapping_add_signed(serial.wrapping_sub(low16(newest)).cast_signed().into())
     }
 
     /// All of them, in order of source and number.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Remembered> {
-        self.all.values().map(|(known, _)| known)
+        self.all.values().map(|known| &known.remembered)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -149,11 +165,6 @@ impl Finished {
             }
         }
     }
-}
-
-/// In the half circle after the other.
-fn is_after(a: u16, b: u16) -> bool {
-    a.wrapping_sub(b).cast_signed() > 0
 }
 
 #[cfg(test)]
@@ -202,6 +213,23 @@ mod tests {
         let of = finished.recognise(Time::ZERO, (SOURCE, 7), PORTS, 3, Some(b"first"));
 
         assert_eq!(of, Some(Recognised::New));
+    }
+
+    #[test]
+    fn a_number_of_the_next_round_is_new_though_a_later_one_overtook_it() {
+        let mut finished = Finished::new(100_000, Duration::from_secs(60));
+        (0..=u16::MAX).for_each(|serial| _ = finished.insert(Time::ZERO, known(serial)));
+        let of = |finished: &Finished, serial| {
+            finished.recognise(Time::ZERO, (SOURCE, serial), PORTS, 3, Some(b"first"))
+        };
+        assert_eq!(of(&finished, 65_535), Some(Recognised::Late(Ending::Delivered)));
+
+        finished.insert(Time::ZERO, known(5));
+
+        assert_eq!(of(&finished, 5), Some(Recognised::Late(Ending::Delivered)));
+        assert_eq!(of(&finished, 3), Some(Recognised::New), "equal to one of the round before");
+        assert!(finished.get(Time::ZERO, (SOURCE, 3)).is_none(), "nor is it answered for that one");
+        assert_eq!(of(&finished, 65_535), Some(Recognised::Late(Ending::Delivered)));
     }
 
     #[test]

@@ -70,7 +70,7 @@ fn datagrams_and_their_answers_arrive_by_a_lossy_link_from_whom_they_are() {
     }
     // This gateway's own programs are carried too; the kernel asks for a route first, whichever it is.
     net.nets.run(&net.nodes[0], "ip route add 10.2.0.0/16 via 10.9.1.2");
-    let local = socket(&net, &net.nodes[0], "10.9.1.1:0");
+    let local = socket(&net, &net.nodes[0], "10.1.0.1:0");
     local.send_to(b"mine", "10.2.0.5:5000").unwrap();
     assert_eq!(heard(&target).0, b"mine");
 
