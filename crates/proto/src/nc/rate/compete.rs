@@ -7,6 +7,11 @@ use crate::time::Time;
 /// RFC 9438, 4.1 and 4.6.
 const C: f64 = 0.4;
 const BETA: f64 = 0.7;
+/// Paced datagrams are dropped at more of the overflows of a long buffer than the bursts of CUBIC, so a
+/// loss leaves more of the window: found by the shares beside CUBIC that `docs/rate-control.md` lists.
+const BETA_PACED: f64 = 0.82;
+/// The same where congestion shows by loss alone.
+const BETA_SHORT: f64 = 0.74;
 
 /// The state since the last sign of congestion.
 #[derive(Clone, Copy, Debug)]
@@ -67,9 +72,15 @@ impl Compete {
         let cubic = self.most + C * (t - k).powi(3) * datagram;
         let target = cubic.clamp(window, 1.5 * window);
         let part = (acked / window).min(1.0);
-        let alpha = if self.reno < self.most { 3.0 * (1.0 - BETA) / (1.0 + BETA) } else { 1.0 };
+        let beta = if self.is_by_loss { BETA } else { BETA_PACED };
+        let alpha = if self.reno < self.most { 3.0 * (1.0 - beta) / (1.0 + beta) } else { 1.0 };
         self.reno += alpha * datagram * part;
         (window + (target - window) * part).max(self.reno)
+    }
+
+    /// The part of the window that a loss leaves.
+    pub(super) fn beta(&self) -> f64 {
+        if self.is_by_loss { BETA_SHORT } else { BETA_PACED }
     }
 
     /// Whether the window is far beyond the size at which congestion was met.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::compete::Compete;
+use super::ramp::Full;
 use super::round::Ended;
 use super::step::{Progress, Purpose, Step};
 use super::trial::SMALL;
@@ -25,7 +26,7 @@ const MADE_ROOM: f64 = 0.85;
 /// measure.
 const FEW: f64 = 8.0;
 /// Round trips between checks whether the queue is ours.
-const LOOK: u32 = 16;
+const LOOK: u32 = 48;
 /// The number of successive round trips with a short queue after which we stop competing.
 const QUIET: u32 = 8;
 /// The same number where congestion never shows as a queue.
@@ -94,34 +95,52 @@ impl Rate {
         let target = self.target(rate);
         self.peak = (self.peak * (1.0 - (self.path.rtt.smoothed / 20.0).min(0.5))).max(self.window);
         self.standing.marked *= 1.02;
+        if matches!(self.phase, Phase::Startup)
+            && let Some(full) = self.losses.ramp.handle_round(ended)
+        {
+            self.fill(full);
+            return;
+        }
         let is_by_loss = matches!(self.phase, Phase::Compete(compete) if compete.is_by_loss);
         let high = match self.phase {
             Phase::Compete(_) => 1.2,
             Phase::Cruise => 2.0,
             Phase::Startup => f64::MAX,
         };
-        if is_by_loss && let Some(loss) = self.blame.refuted(ended) {
-            self.ambient.mean = loss;
+        if is_by_loss && let Some(loss) = self.losses.blame.refuted(ended) {
+            self.losses.ambient.mean = loss;
             self.phase = Phase::Cruise;
             return;
         }
-        let is_congestion = self.ambient.is_exceeded(ended) && !self.blame.is_testing();
+        let is_congestion =
+            self.losses.ambient.is_exceeded(ended) && !self.losses.blame.is_testing();
         let is_short = ended.queue <= high * target;
         if is_congestion && (is_by_loss || !is_short) {
             self.yield_way(now, Sign::Loss);
-        } else if is_short || !self.ambient.is_known() {
-            self.ambient.learn(ended);
+        } else if is_short || !self.losses.ambient.is_known() {
+            self.losses.ambient.learn(ended);
         }
-        self.ambient.note(ended);
-        let loss = [self.ambient.mean, self.ambient.recent, self.ambient.spread()];
-        let path = [self.window, ended.sent * self.datagram, self.datagram];
+        self.losses.ambient.note(ended);
+        let loss =
+            [self.losses.ambient.mean, self.losses.ambient.recent, self.losses.ambient.spread()];
+        // What is in flight without a queue.
+        let part = self.min_rtt().as_secs_f64() / self.path.rtt.smoothed.max(1e-5);
+        let path = [self.window, ended.sent * self.datagram * part.min(1.0), self.datagram];
         let is_starting = matches!(self.phase, Phase::Startup);
-        if let Some(window) = self.blame.handle_round(now, loss, self.rtt(), path, is_starting) {
+        if let Some(window) =
+            self.losses.blame.handle_round(now, loss, self.rtt(), path, is_starting)
+        {
             self.step = None;
             self.growth = 0.0;
             self.window = window.max(LEAST * self.datagram);
         }
-        if self.blame.is_testing() {
+        if self.losses.blame.is_testing() {
+            return;
+        }
+        if matches!(self.phase, Phase::Cruise) && self.losses.cause.is_buffer() {
+            self.losses.cause.clear();
+            self.losses.ambient.mean = self.losses.ambient.mean.min(self.losses.blame.path());
+            self.yield_to_losses(now, self.window);
             return;
         }
         if let (Some(queue), Phase::Cruise, None) = (self.path.queue(), self.phase, self.step) {
@@ -131,7 +150,9 @@ impl Rate {
         }
 
         if let Phase::Compete(compete) = &mut self.phase {
-            compete.quiet = if ended.queue <= target { compete.quiet + 1 } else { 0 };
+            // Where congestion shows by loss alone, the queue is always short.
+            let is_quiet = if is_by_loss { !is_congestion } else { ended.queue <= target };
+            compete.quiet = if is_quiet { compete.quiet + 1 } else { 0 };
             if compete.quiet >= if is_by_loss { LONG_QUIET } else { QUIET } {
                 self.phase = Phase::Cruise;
             }
@@ -144,7 +165,10 @@ impl Rate {
             return;
         }
         let part = match sign {
-            Sign::Loss => 0.7,
+            Sign::Loss => match self.phase {
+                Phase::Compete(compete) => compete.beta(),
+                Phase::Cruise | Phase::Startup => 0.7,
+            },
             Sign::Mark => 0.85,
         };
         self.end_test(now);
@@ -182,24 +206,32 @@ impl Rate {
     pub(super) fn test(&mut self, now: Time, report: &Feedback) {
         let fits = self.in_flight() <= self.window;
         let numbers = [report.newest, report.received, self.flight.next()];
-        let Some(verdict) = self.blame.advance(now, numbers, fits, self.rtt()) else { return };
-        self.ambient.mean = verdict.loss;
+        let Some(verdict) = self.losses.blame.advance(now, numbers, fits, self.rtt()) else {
+            return;
+        };
+        self.losses.ambient.mean = verdict.loss;
         self.round.clear();
         if verdict.is_ours {
-            self.ambient.recent = verdict.loss;
-            let most = self.window / SMALL;
-            self.window = 0.7 * most;
-            let mut compete = Compete::new(now, most, self.window);
-            compete.is_by_loss = true;
-            self.phase = Phase::Compete(compete);
+            self.losses.ambient.recent = verdict.loss;
+            self.yield_to_losses(now, self.window / SMALL);
         } else {
             self.window = verdict.window;
         }
     }
 
+    /// Follows CUBIC with loss as the sign, from a window of `most` octets that caused losses.
+    fn yield_to_losses(&mut self, now: Time, most: f64) {
+        self.step = None;
+        self.growth = 0.0;
+        self.window = 0.7 * most;
+        let mut compete = Compete::new(now, most, self.window);
+        compete.is_by_loss = true;
+        self.phase = Phase::Compete(compete);
+    }
+
     /// Ends a test without a verdict.
     pub(super) fn end_test(&mut self, now: Time) {
-        if let Some(verdict) = self.blame.abandon(now, self.rtt()) {
+        if let Some(verdict) = self.losses.blame.abandon(now, self.rtt()) {
             self.window = verdict.window;
         }
     }
@@ -239,7 +271,8 @@ impl Rate {
             compete.look_in = compete.look_in.saturating_sub(1);
         }
         let is_free = queue < target / 2.0 && compete.is_beyond(self.window);
-        if compete.own >= 4 || is_free {
+        let enough = if compete.is_by_loss { 8 } else { 4 };
+        if compete.own >= enough || is_free && !compete.is_by_loss {
             self.phase = Phase::Cruise;
             self.standing.foreign = None;
             return;
@@ -262,9 +295,23 @@ impl Rate {
         let target = self.target(rate);
         if queue > target {
             self.phase = Phase::Cruise;
+            // The queue has stood for less than the time over which the rate was measured.
+            let rate = rate.max(self.path.delivery.newest_rate().unwrap_or(rate));
             let window = self.window.min(rate * (self.min_rtt().as_secs_f64() + target));
             self.begin(Purpose::Settle, window, window, rate, queue);
         }
+    }
+
+    /// Ends startup on a path that drops what exceeds it.
+    fn fill(&mut self, full: Full) {
+        self.phase = Phase::Cruise;
+        self.window = (full.datagrams * self.datagram).clamp(LEAST * self.datagram, self.window);
+        self.losses.ambient.set(full.loss);
+        self.round.clear();
+        self.round_end = self.flight.next();
+        let rate = self.path.delivery.rate().unwrap_or(self.nominal());
+        let queue = self.path.queue().unwrap_or(0.0);
+        self.begin(Purpose::Settle, self.window, self.window, rate, queue);
     }
 
     /// Holds the queue at its target.
@@ -288,6 +335,9 @@ impl Rate {
             match step.advance(self.in_flight(), newest, self.flight.next(), queue) {
                 Progress::Done => {
                     self.step = None;
+                    if step.purpose == Purpose::Settle {
+                        self.losses.cause.clear();
+                    }
                     if matches!(step.purpose, Purpose::Excess | Purpose::Look)
                         && let Some(share) = step.share()
                     {

@@ -45,7 +45,16 @@ impl Delivery {
 
     /// The rate in octets per second; `None` before two samples.
     pub(super) fn rate(&self) -> Option<f64> {
-        let (first, last) = (self.samples.front()?, self.samples.back()?);
+        self.rate_from(0)
+    }
+
+    /// The rate over the newest part of the samples, which follows a growing rate sooner.
+    pub(super) fn newest_rate(&self) -> Option<f64> {
+        self.rate_from(self.samples.len().saturating_sub(1 + SAMPLES as usize / 4))
+    }
+
+    fn rate_from(&self, first: usize) -> Option<f64> {
+        let (first, last) = (self.samples.get(first)?, self.samples.back()?);
         let elapsed = last.at.saturating_sub(first.at);
         (!elapsed.is_zero())
             .then(|| last.octets.saturating_sub(first.octets) as f64 / elapsed.as_secs_f64())

@@ -15,7 +15,9 @@ pub(super) struct Flight {
     sent: VecDeque<Sent>,
     /// Octets sent since the start.
     total: u64,
-    /// Octets up to the newest datagram that was reported or counts as lost.
+    /// Octets up to the newest datagram that was reported.
+    reported: u64,
+    /// Octets up to the newest datagram that was reported, counts as lost, or must have arrived.
     left: u64,
 }
 
@@ -50,8 +52,25 @@ impl Flight {
         let sent = *self.sent.get(index)?;
         self.sent.drain(..=index);
         self.first = number + 1;
+        self.reported = sent.total;
         self.left = self.left.max(sent.total);
         Some(sent)
+    }
+
+    /// Counts at most `octets` more as arrived, though no report says so yet, of the datagrams that were
+    /// sent by `time`.
+    pub(super) fn pass(&mut self, time: Time, octets: f64) {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a negative number counts as none, and one that is too great as the greatest"
+        )]
+        let octets = octets as u64;
+        let count = self.sent.partition_point(|sent| sent.at <= time);
+        let Some(last) = count.checked_sub(1).and_then(|last| self.sent.get(last)) else { return };
+        // Datagrams that were sent together do not arrive together.
+        let most = self.reported.saturating_add(octets);
+        self.left = self.left.max(last.total.min(most));
     }
 
     /// Counts all datagrams as lost. Late reports of them still count.
@@ -69,7 +88,7 @@ impl Flight {
         self.total - self.left
     }
 
-    /// Octets up to the newest datagram that was reported or counts as lost.
+    /// Octets up to the newest datagram that was reported, counts as lost, or must have arrived.
     pub(super) fn left(&self) -> u64 {
         self.left
     }

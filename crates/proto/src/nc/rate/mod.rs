@@ -9,12 +9,14 @@
 //! A congestion window determines the rate, and pacing spreads the datagrams. The path's usual loss
 //! is no sign of congestion; `docs/rate-control.md` has the reasons.
 
+mod cause;
 mod compete;
 mod control;
 mod delay;
 mod delivery;
 mod flight;
 mod path;
+mod ramp;
 mod round;
 mod step;
 #[cfg(test)]
@@ -23,10 +25,12 @@ mod trial;
 
 use std::time::Duration;
 
+use self::cause::Cause;
 use self::compete::Compete;
 use self::control::{Sign, Standing};
 use self::flight::Flight;
 use self::path::Path;
+use self::ramp::Ramp;
 use self::round::{Ambient, Round};
 use self::step::Step;
 use self::trial::Blame;
@@ -35,8 +39,12 @@ use crate::time::Time;
 
 /// The window at the start, in datagrams. RFC 6928.
 const INITIAL: f64 = 10.0;
+/// The most datagrams that follow each other after a pause, unless they last less than a millisecond.
+const BURST: f64 = 4.0;
 /// The window never falls below this, in datagrams.
 const LEAST: f64 = 4.0;
+/// The assumed round trip before the first report, in seconds.
+const UNKNOWN: f64 = 0.5;
 /// When less than the window is in flight, the pace may exceed the window's rate by this factor.
 const FASTEST: f64 = 1.25;
 /// The target of the standing queue, in seconds.
@@ -70,8 +78,7 @@ pub(super) struct Rate {
     /// The current round trip ends with the report of this datagram.
     round_end: u64,
     round: Round,
-    ambient: Ambient,
-    blame: Blame,
+    losses: Losses,
     /// The decaying maximum of the window.
     peak: f64,
     standing: Standing,
@@ -84,6 +91,15 @@ pub(super) struct Rate {
     silences: u8,
     /// The number of reports that contradict what was sent.
     pub(super) strange_reports: u64,
+}
+
+/// What is known of losses: how many are usual, and whose they are.
+#[derive(Clone, Copy, Debug, Default)]
+struct Losses {
+    ambient: Ambient,
+    blame: Blame,
+    cause: Cause,
+    ramp: Ramp,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -133,8 +149,7 @@ impl Rate {
             growth: 0.0,
             round_end: 0,
             round: Round::default(),
-            ambient: Ambient::default(),
-            blame: Blame::default(),
+            losses: Losses::default(),
             peak: 0.0,
             standing: Standing::new(now),
             limited_until: 0,
@@ -186,13 +201,15 @@ impl Rate {
         }
         self.newest = Some(*report);
         self.silences = 0;
-        let acked = self.flight.left().saturating_sub(left) as f64;
         let rtt = (elapsed - report.delay).max(Duration::from_micros(1));
-        self.path.handle_round_trip(now, rtt);
         if before.is_some_and(|before| report.newest_at < before.newest_at) {
             self.path.handle_clock_change();
         }
-        let queue = self.path.handle_delay(now, sent.at, at);
+        let (queue, late) = self.path.handle_report(now, rtt, sent.at, at);
+        // While the report waited on its way, the datagrams that followed arrived.
+        let rate = self.path.delivery.rate().unwrap_or(self.nominal());
+        self.flight.pass(sent.at + late, rate * late.as_secs_f64());
+        let acked = self.flight.left().saturating_sub(left) as f64;
         // Samples around a pause of the user show no capacity, unless the path has a queue anyway or
         // the datagram was sent with a full window.
         let is_backlogged =
@@ -207,6 +224,7 @@ impl Rate {
             self.path.delivery.handle_sample(report.newest_at, sent.total, span);
         }
         self.round.queue = self.round.queue.max(queue);
+        self.losses.cause.handle_report(report.newest, report.received, queue);
 
         let is_round = report.newest >= self.round_end;
         if is_round {
@@ -219,7 +237,7 @@ impl Rate {
             }
         }
         match self.phase {
-            _ if self.blame.is_testing() => self.test(now, report),
+            _ if self.losses.blame.is_testing() => self.test(now, report),
             Phase::Compete(compete) => {
                 self.compete(now, compete, acked, is_limited, is_round, report.newest);
             }
@@ -259,8 +277,7 @@ impl Rate {
         self.step = None;
         self.growth = 0.0;
         self.round.clear();
-        self.ambient = Ambient::default();
-        self.blame = Blame::default();
+        self.losses = Losses::default();
         self.peak = 0.0;
         self.standing.forget(now);
         self.flight.give_up();
@@ -307,7 +324,7 @@ impl Rate {
 
     /// Whether the window is temporarily small, to test whether this avoids losses.
     pub(super) fn is_testing(&self) -> bool {
-        self.blame.is_testing()
+        self.losses.blame.is_testing()
     }
 
     /// Octets sent that no report has covered.
@@ -328,14 +345,15 @@ impl Rate {
 
     /// The rate of one window per round trip, in octets per second.
     fn nominal(&self) -> f64 {
-        (self.window / self.path.rtt.smoothed.max(1e-5)).min(self.max_rate)
+        let turn = if self.path.turn.smoothed == 0.0 { UNKNOWN } else { self.path.turn.smoothed };
+        (self.window / turn.max(1e-5)).min(self.max_rate)
     }
 
     /// The present pacing rate, in octets per second.
     fn pace(&self) -> f64 {
         let full = self.in_flight() / self.window;
         let factor = match (self.phase, self.step) {
-            _ if self.blame.is_testing() => 1.0,
+            _ if self.losses.blame.is_testing() => 1.0,
             (Phase::Startup, _) => 2.0,
             (_, Some(step)) if step.is_falling() && full > 1.0 => 0.5,
             (Phase::Compete(_) | Phase::Cruise, _) => (3.0 - 2.0 * full).clamp(0.25, FASTEST),
@@ -346,7 +364,7 @@ impl Rate {
     /// The most credit of pacing, in octets.
     fn burst(&self) -> f64 {
         let pace = self.pace();
-        let least = (pace * 0.02).clamp(2.0 * self.datagram, INITIAL * self.datagram);
+        let least = (pace * 0.02).clamp(2.0 * self.datagram, BURST * self.datagram);
         (pace * 0.001).clamp(least, 1e6)
     }
 

@@ -10,10 +10,14 @@ use crate::time::{Time, nanos};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Path {
     pub(super) rtt: Rtt,
+    /// The round-trip time without what reports waited on their way: that of the window.
+    pub(super) turn: Rtt,
     rtt_least: Least,
     /// The one-way delay to the peer by two clocks, of which only differences have a meaning.
     delay: Least,
     recent: Recent,
+    /// The one-way delay of reports, by the two clocks.
+    back: Least,
     pub(super) delivery: Delivery,
 }
 
@@ -25,28 +29,40 @@ pub(super) struct Rtt {
 }
 
 impl Path {
-    /// Takes a round-trip time measured by a report.
-    pub(super) fn handle_round_trip(&mut self, now: Time, rtt: Duration) {
+    /// Takes a report that came `now`: the round-trip time that it shows, and when its datagram was
+    /// sent and, by the clock of the peer in nanoseconds, received. Returns by how much the datagram's
+    /// delay exceeded the minimum, in seconds, and by how much that of the report did.
+    pub(super) fn handle_report(
+        &mut self,
+        now: Time,
+        rtt: Duration,
+        sent: Time,
+        at: i64,
+    ) -> (f64, Duration) {
         self.rtt.handle_sample(rtt.as_secs_f64());
-        let memory = self.memory();
-        let nanos = i64::try_from(nanos(rtt)).unwrap_or(i64::MAX);
-        self.rtt_least.handle_sample(now, nanos, memory / 2);
-    }
-
-    /// Takes the one-way delay of a datagram that was sent at `sent` and came at `at`, by the peer's
-    /// clock in nanoseconds. Returns its excess over the minimum in seconds.
-    pub(super) fn handle_delay(&mut self, now: Time, sent: Time, at: i64) -> f64 {
+        let half = self.memory() / 2;
+        let rtt = i64::try_from(nanos(rtt)).unwrap_or(i64::MAX);
+        self.rtt_least.handle_sample(now, rtt, half);
         let delay = at.saturating_sub(i64::try_from(sent.as_nanos()).unwrap_or(i64::MAX));
-        let memory = self.memory();
-        self.delay.handle_sample(now, delay, memory / 2);
+        let back = rtt.saturating_sub(delay);
+        self.delay.handle_sample(now, delay, half);
+        self.back.handle_sample(now, back, half);
         self.recent.handle_sample(now, delay, self.span());
-        let least = self.delay.get().unwrap_or(delay);
-        delay.saturating_sub(least) as f64 / 1e9
+
+        let excess = |delay: i64, least: &Least| {
+            let least = least.get().unwrap_or(delay);
+            u64::try_from(delay.saturating_sub(least)).unwrap_or(0)
+        };
+        let late = excess(back, &self.back).min(u64::try_from(rtt).unwrap_or(0));
+        let turn = u64::try_from(rtt).unwrap_or(0) - late;
+        self.turn.handle_sample(Duration::from_nanos(turn.max(1)).as_secs_f64());
+        (excess(delay, &self.delay) as f64 / 1e9, Duration::from_nanos(late))
     }
 
     /// Forgets what was measured by the clock of the peer, because that was set back.
     pub(super) fn handle_clock_change(&mut self) {
         self.delay = Least::default();
+        self.back = Least::default();
         self.recent = Recent::default();
         self.delivery.clear();
     }
@@ -70,7 +86,7 @@ impl Path {
 
     /// The time over which the current rate and queue are measured.
     pub(super) fn span(&self) -> Duration {
-        Duration::from_secs_f64((self.rtt.smoothed / 2.0).clamp(0.001, 10.0))
+        Duration::from_secs_f64((self.turn.smoothed / 2.0).clamp(0.001, 10.0))
     }
 }
 

@@ -78,6 +78,11 @@ impl Ambient {
         self.mean = self.mean.clamp(0.0, 0.95);
     }
 
+    /// The usual loss is known from elsewhere.
+    pub(super) fn set(&mut self, loss: f64) {
+        (self.mean, self.recent) = (loss, loss);
+    }
+
     /// Whether enough datagrams were counted to know the usual loss.
     pub(super) fn is_known(&self) -> bool {
         self.counted >= KNOWN

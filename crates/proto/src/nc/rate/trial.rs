@@ -30,6 +30,8 @@ const ROUND_TRIPS: u32 = 32;
 const ENOUGH: f64 = 0.1;
 /// Losses are ours if less than this part of them remains in the test.
 const OURS: f64 = 0.3;
+/// The same is certain earlier if none remains of so many expected ones.
+const CERTAIN: f64 = 8.0;
 /// Losses are the path's after all if more than this part remains although we yield to congestion.
 const STAYING: f64 = 0.8;
 /// The least number of round trips between tests; it doubles after each needless test.
@@ -56,6 +58,8 @@ struct Trial {
     loss_before: f64,
     /// The number of datagrams that it takes.
     datagrams: f64,
+    /// The number after which they are ours if none was lost.
+    certain: f64,
     until: Time,
     /// The number of the first datagram sent with the small window, once what is in flight fits it.
     from: Option<u64>,
@@ -131,11 +135,17 @@ impl Blame {
             window_before: window,
             loss_before: loss,
             datagrams: (EXPECTED * spread * spread / loss).min(most).max(LEAST),
+            certain: (CERTAIN * spread * spread / loss).max(LEAST),
             until: now + rtt * ROUND_TRIPS,
             from: None,
             base: None,
         });
         Some(small)
+    }
+
+    /// The loss rate that was found to be the path's own.
+    pub(super) fn path(&self) -> f64 {
+        self.path
     }
 
     pub(super) fn is_testing(&self) -> bool {
@@ -164,10 +174,11 @@ impl Blame {
         let sent = newest.saturating_sub(first) as f64;
         let lost = (sent - received.saturating_sub(count) as f64).max(0.0);
         let is_paths = lost >= OURS * trial.loss_before * trial.datagrams;
-        if sent < trial.datagrams && !is_late && !is_paths {
+        let is_certain = lost == 0.0 && sent >= trial.certain;
+        if sent < trial.datagrams && !is_late && !is_paths && !is_certain {
             return None;
         }
-        if sent < ENOUGH * trial.datagrams && !is_paths {
+        if sent < ENOUGH * trial.datagrams && !is_paths && !is_certain {
             return self.abandon(now, rtt);
         }
         let loss = lost / sent.max(1.0);

@@ -2,6 +2,7 @@
 
 mod cubic;
 mod path;
+mod tables;
 
 use std::time::Duration;
 
@@ -31,6 +32,60 @@ fn a_lone_tunnel_fills_the_path_with_a_short_queue() {
         assert!(world.utilisation(10.0, 40.0) > 0.995, "{rate} {delay:?}");
         assert!(world.queue(0.5, 10.0, 40.0) < 0.007, "{rate} {delay:?}");
         assert!(world.queue(0.99, 10.0, 40.0) < most, "{rate} {delay:?}");
+    }
+}
+
+#[test]
+fn reports_that_wait_on_their_way_change_nothing() {
+    let path = Path { report_queue: 40 * MS, ..Path::clean(10e6, 20 * MS, 2.0) };
+    let mut world = alone(1, path);
+    world.run(40.0);
+
+    assert!(world.utilisation(10.0, 40.0) > 0.99, "{}", world.utilisation(10.0, 40.0));
+    assert!(world.queue(0.5, 10.0, 40.0) < 0.008, "{}", world.queue(0.5, 10.0, 40.0));
+    assert!(world.queue(0.99, 10.0, 40.0) < 0.03, "{}", world.queue(0.99, 10.0, 40.0));
+}
+
+#[test]
+fn a_short_buffer_is_not_flooded_at_the_start() {
+    for (rate, delay, datagrams) in
+        [(10e6, 50 * MS, 8.0), (10e6, 50 * MS, 20.0), (2e6, 25 * MS, 8.0)]
+    {
+        let path = Path { buffer: datagrams * 1_500.0, ..Path::clean(rate, delay, 2.0) };
+        let mut world = alone(1, path);
+        world.run(1.0);
+
+        // What startup sends beyond what the path holds, in the round trips until it knows.
+        let most = 3.0 * rate / 8.0 / 1_500.0 * 2.0 * delay.as_secs_f64();
+        assert!((world.drops as f64) < most, "{rate} {datagrams}: {} of {most}", world.drops);
+        world.run(40.0);
+        assert!(world.drop_rate() < 0.02, "{rate} {datagrams}: {}", world.drop_rate());
+    }
+}
+
+#[test]
+fn a_test_of_losses_leaves_no_queue_that_causes_them() {
+    // All that is in flight on this path without a queue are eight datagrams.
+    let mut world = alone(0, Path { buffer: 3_000.0, ..Path::clean(2e6, 25 * MS, 2.0) });
+    world.run(60.0);
+
+    assert!(world.drop_rate() < 0.15, "{}", world.drop_rate());
+    assert!(world.utilisation(10.0, 60.0) > 0.9, "{}", world.utilisation(10.0, 60.0));
+}
+
+#[test]
+fn beside_cubic_a_buffer_shorter_than_the_target_is_shared() {
+    for (rate, delay, datagrams) in
+        [(10e6, 10 * MS, 4.0), (10e6, 10 * MS, 6.0), (10e6, 10 * MS, 10.0), (10e6, 50 * MS, 10.0)]
+    {
+        let path = Path { buffer: datagrams * 1_500.0, ..Path::clean(rate, delay, 2.0) };
+        let cubic = Sender::Cubic(Box::default());
+        let flows = vec![(0.0, f64::MAX, bulk()), (0.5, f64::MAX, cubic)];
+        let mut world = World::new(1, path, flows);
+        world.run(90.0);
+
+        let share = world.throughput(0, 20.0, 90.0) / world.throughput(1, 20.0, 90.0);
+        assert!((0.5..3.0).contains(&share), "{rate} {delay:?} {datagrams}: {share}");
     }
 }
 
@@ -123,7 +178,7 @@ fn beside_cubic_it_takes_its_share() {
         world.run(120.0);
 
         let share = world.throughput(0, 20.0, 120.0) / world.throughput(1, 20.0, 120.0);
-        assert!((0.5..2.0).contains(&share), "{buffer}: {share}");
+        assert!((0.55..1.8).contains(&share), "{buffer}: {share}");
     }
 }
 

@@ -27,6 +27,9 @@ pub(super) struct Path {
     pub(super) burst: f64,
     /// Of reports.
     pub(super) report_loss: f64,
+    /// How long reports wait at most before a bottleneck of their own, whose queue comes and goes every
+    /// three seconds.
+    pub(super) report_queue: Duration,
     /// How much faster the clock of the peer runs.
     pub(super) drift: f64,
     /// Queue, in seconds, from which datagrams are marked.
@@ -44,6 +47,7 @@ impl Path {
             loss: 0.0,
             burst: 1.0,
             report_loss: 0.0,
+            report_queue: Duration::ZERO,
             drift: 0.0,
             mark: f64::MAX,
         }
@@ -442,7 +446,9 @@ impl World {
         if !self.rng.chance(self.path.report_loss) {
             let waited = now.since(newest_at);
             let event = Event::Report { flow, newest, newest_at, waited, count, marked };
-            self.at(now + self.path.delay, event);
+            let turn = std::f64::consts::TAU * now.as_secs_f64() / 3.0;
+            let queue = self.path.report_queue.mul_f64((1.0 - turn.cos()) / 2.0);
+            self.at(now + self.path.delay + queue, event);
         }
     }
 }
