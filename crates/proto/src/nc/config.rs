@@ -25,6 +25,8 @@ pub struct Config {
     pub window: usize,
     /// The highest allowed outer rate in bit/s; `None` for no limit.
     pub max_rate: Option<f64>,
+    /// Whether headers of inner packets are compressed, each way, if the peer does it too.
+    pub compress_headers: bool,
     /// The longest silence of a peer that was sent something, before the path counts as down.
     pub dead_after: Duration,
 }
@@ -40,6 +42,7 @@ impl Default for Config {
             queue: 8 << 20,
             window: 8_192,
             max_rate: None,
+            compress_headers: true,
             dead_after: Duration::from_secs(10),
         }
     }

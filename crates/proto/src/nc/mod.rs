@@ -15,14 +15,17 @@
 pub(crate) mod coefficients;
 mod config;
 pub(crate) mod equations;
+pub mod headers;
 mod liveness;
 mod loss;
 mod mtu;
 mod order;
+mod outlet;
 mod parameters;
 mod queue;
 mod rate;
 mod receiver;
+mod record;
 mod reported;
 mod reporter;
 mod sender;
@@ -32,6 +35,7 @@ pub mod stats;
 mod tests;
 mod transmit;
 mod tunnel;
+mod understanding;
 mod wire;
 
 pub use config::Config;

@@ -47,6 +47,13 @@ pub static PARAMETERS: Table<Config> = Table {
             |it, to| it.queue = to.count(),
         ),
         Parameter::new(
+            "compress-headers",
+            Kind::Flag,
+            "Whether headers of the packets inside are compressed, both ways, if the peer does it too.",
+            |it| it.compress_headers.into(),
+            |it, to| it.compress_headers = to.flag(),
+        ),
+        Parameter::new(
             "dead-after",
             Kind::Period { least: Duration::from_secs(1), most: Duration::from_secs(3_600) },
             "How long the peer may be silent, though it was sent something, until the path is down.",

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use super::coefficients::Coefficients;
 use super::equations::{Equations, Outcome, Row};
+use super::outlet::Outlet;
+use super::record::{Record, Records};
 use super::stats::Received;
-use super::wire::{MAX_HOLES, Records};
+use super::wire::MAX_HOLES;
 use crate::time::{Time, earliest};
 
 /// The number of sources that are kept before the first missing one: a repair in flight may cover
@@ -30,8 +32,7 @@ pub(super) struct Receiver {
     /// Missing sources that are not given up, and the times when they were first known to be missing.
     missing: BTreeMap<u64, Time>,
     equations: Equations,
-    released: VecDeque<Vec<u8>>,
-    pool: Vec<Vec<u8>>,
+    pub(super) outlet: Outlet,
     /// The lateness of a reordered datagram, and when it was measured.
     lateness: (Duration, Time),
 }
@@ -42,8 +43,8 @@ struct Slot {
     state: State,
     /// Records that wait for others before they are released.
     unreleased: usize,
-    /// Records that wait for this source: source, start and end in its symbol.
-    waiters: Vec<(u64, usize, usize)>,
+    /// Records that wait for this source, and the sources that they are in.
+    waiters: Vec<(u64, Record)>,
 }
 
 #[derive(Debug, Default, PartialEq)]
@@ -75,8 +76,7 @@ impl Receiver {
             slots: VecDeque::new(),
             missing: BTreeMap::new(),
             equations: Equations::default(),
-            released: VecDeque::new(),
-            pool: Vec::new(),
+            outlet: Outlet::default(),
             lateness: (Duration::ZERO, Time::ZERO),
         }
     }
@@ -99,8 +99,7 @@ impl Receiver {
             let late = now.since(since).max(self.lateness(now));
             self.lateness = (late, now);
         }
-        let mut buffer = self.pool.pop().unwrap_or_default();
-        buffer.clear();
+        let mut buffer = self.outlet.buffer();
         buffer.extend_from_slice(symbol);
         let mut solved = Vec::new();
         let is_new = self.missing.contains_key(&number) || self.is_given_up(number);
@@ -157,8 +156,7 @@ impl Receiver {
             }
         }
         let longest = terms.iter().map(|(_, symbol)| symbol.len()).max().unwrap_or(0);
-        row.symbol = self.pool.pop().unwrap_or_default();
-        row.symbol.clear();
+        row.symbol = self.outlet.buffer();
         row.symbol.extend_from_slice(symbol);
         row.symbol.resize(symbol.len().max(longest), 0);
         gf::accumulate(&mut row.symbol, &terms);
@@ -197,14 +195,6 @@ impl Receiver {
             self.give_up(number, stats);
         }
         self.trim();
-    }
-
-    /// The next packet to release, in place of what `out` holds.
-    pub(super) fn poll_packet(&mut self, out: &mut Vec<u8>) -> bool {
-        let Some(packet) = self.released.pop_front() else { return false };
-        let old = std::mem::replace(out, packet);
-        self.give(old);
-        true
     }
 
     pub(super) fn next_timeout(&self) -> Option<Time> {
@@ -294,19 +284,19 @@ impl Receiver {
     fn place(&mut self, number: u64, symbol: Vec<u8>) -> bool {
         let at = index(number - self.base);
         if matches!(self.slots[at].state, State::Present(_)) {
-            self.give(symbol);
+            self.outlet.give(symbol);
             return false;
         }
         self.missing.remove(&number);
         for record in Records::of(&symbol) {
+            self.outlet.learn(number, &symbol, &record);
             let awaited = number.checked_sub(u64::from(record.wait));
             let awaited = awaited.filter(|_| record.wait > 0 && self.holds_back(awaited));
             if let Some(awaited) = awaited {
-                let waiter = (number, record.start, record.end);
-                self.slots[index(awaited - self.base)].waiters.push(waiter);
+                self.slots[index(awaited - self.base)].waiters.push((number, record));
                 self.slots[at].unreleased += 1;
             } else {
-                self.release(&symbol[record.start..record.end]);
+                self.outlet.release(number, &symbol, &record);
             }
         }
         self.slots[at].state = State::Present(symbol);
@@ -343,26 +333,16 @@ impl Receiver {
         let mut awake = vec![number];
         while let Some(number) = awake.pop() {
             let waiters = std::mem::take(&mut self.slots[index(number - self.base)].waiters);
-            for (source, start, end) in waiters {
+            for (source, record) in waiters {
                 let Some(at) = source.checked_sub(self.base).map(index) else { continue };
                 let State::Present(symbol) = &self.slots[at].state else { continue };
-                let mut packet = self.pool.pop().unwrap_or_default();
-                packet.clear();
-                packet.extend_from_slice(&symbol[start..end]);
-                self.released.push_back(packet);
+                self.outlet.release(source, symbol, &record);
                 self.slots[at].unreleased -= 1;
                 if self.slots[at].unreleased == 0 {
                     awake.push(source);
                 }
             }
         }
-    }
-
-    fn release(&mut self, packet: &[u8]) {
-        let mut buffer = self.pool.pop().unwrap_or_default();
-        buffer.clear();
-        buffer.extend_from_slice(packet);
-        self.released.push_back(buffer);
     }
 
     fn give_up(&mut self, number: u64, stats: &mut Received) {
@@ -401,13 +381,7 @@ impl Receiver {
 
     fn give_slot(&mut self, slot: Slot) {
         if let State::Present(symbol) = slot.state {
-            self.give(symbol);
-        }
-    }
-
-    fn give(&mut self, buffer: Vec<u8>) {
-        if buffer.capacity() > 0 && (self.pool.len() as u64) < KEPT {
-            self.pool.push(buffer);
+            self.outlet.give(symbol);
         }
     }
 }

@@ -58,6 +58,12 @@ pub struct Sent {
     pub repairs_sent: u64,
     /// Datagrams sent with nothing but a report.
     pub reports_sent: u64,
+    /// Packets sent with compressed headers.
+    pub headers_compressed: u64,
+    /// Octets that these were shorter by.
+    pub header_octets_saved: u64,
+    /// Contexts announced for headers to be compressed.
+    pub contexts_announced: u64,
     /// Timeouts: no report came in time.
     pub timeouts: u64,
     /// Sources given up by the sender: too old.
@@ -82,6 +88,10 @@ pub struct Received {
     pub sources_recovered: u64,
     /// Sources given up by the receiver.
     pub sources_given_up: u64,
+    /// Compressed headers restored.
+    pub headers_restored: u64,
+    /// Packets dropped because the context of their compressed headers was not there.
+    pub headers_unknown: u64,
     /// Repairs that brought something new.
     pub repairs_useful: u64,
     /// Repairs that brought nothing new.

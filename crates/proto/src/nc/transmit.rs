@@ -14,11 +14,12 @@
 
 use std::time::Duration;
 
+use super::record::RECORD_HEADER;
 use super::sender::{Carried, margin};
 use super::tunnel::{Transmit, Tunnel};
+use super::understanding::COMPRESSED_HEADERS;
 use super::wire::{
-    self, Body, FLAGS, FLOOR, MAX_REPORT, Message, RECORD_HEADER, REPAIR_HEADER, Report,
-    fill_record_header,
+    self, Body, FLAGS, FLOOR, MAX_CONTEXT_LIST, MAX_CONTEXTS, MAX_REPORT, Message, REPAIR_HEADER,
 };
 use crate::serial::low24;
 use crate::time::{Time, earliest};
@@ -152,6 +153,7 @@ impl Tunnel {
         // Some packets may have come while longer ones still fitted.
         self.stats.inner.refused_too_big += self.queue.drop_longer(max - RECORD_HEADER);
         self.queue.next_size()?;
+        let compresses = self.understanding.agrees_on(COMPRESSED_HEADERS);
         let mut symbol = self.sender.buffer();
         let mut is_sparse = true;
         while let Some(room) = max.checked_sub(symbol.len() + RECORD_HEADER) {
@@ -162,13 +164,9 @@ impl Tunnel {
                 break;
             };
             is_sparse &= popped.is_sparse && !popped.is_pure_ack;
-            // A pure acknowledgement needs no order: a later one acknowledges the same data.
-            let wait = if popped.is_pure_ack {
-                0
-            } else {
-                self.order.push(popped.flow, number, self.sender.floor())
-            };
-            fill_record_header(&mut symbol[start..], wait);
+            let stats = compresses.then_some(&mut self.stats.sent);
+            let numbers = (number, self.sender.floor());
+            self.recorder.finish(now, &popped, numbers, &mut symbol, start, stats);
         }
         if symbol.is_empty() {
             return None;
@@ -184,10 +182,10 @@ impl Tunnel {
         if !self.sender.has_unacknowledged() {
             self.reported.restart(now);
         }
-        let (report, floor) = self.extras(now, symbol.len() + wire::SOURCE_HEADER);
+        let extras = self.extras(now, symbol.len() + wire::SOURCE_HEADER);
         let symbol = self.sender.add_source(now, symbol, self.next_number);
         let body = Body::Source { number: low24(number), symbol };
-        Message { report, floor, wants_report: false, body }.emit(out);
+        Message { body, ..extras }.emit(out);
         Some(self.account(now, out, Carried::Source, false))
     }
 
@@ -205,7 +203,7 @@ impl Tunnel {
     fn send_equation(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
         let carrier = self.next_number;
         let limit = self.max_symbol();
-        let (report, floor) = self.extras(now, limit + REPAIR_HEADER);
+        let extras = self.extras(now, limit + REPAIR_HEADER);
         let wants_report = self.silence.is_on();
         let lost = if self.silence.is_first_due() {
             self.sender.oldest(carrier)
@@ -218,13 +216,13 @@ impl Tunnel {
         };
         if let Some((number, symbol)) = lost {
             let body = Body::Source { number: low24(number), symbol };
-            Message { report, floor, wants_report, body }.emit(out);
+            Message { wants_report, body, ..extras }.emit(out);
             self.stats.sent.sources_resent += 1;
         } else {
             let mut symbol = std::mem::take(&mut self.symbol);
             let (first, count) = self.sender.repair(carrier, &mut symbol)?;
             let body = Body::Repair { first: low24(first), count, symbol: &symbol };
-            Message { report, floor, wants_report, body }.emit(out);
+            Message { wants_report, body, ..extras }.emit(out);
             self.symbol = symbol;
             self.stats.sent.repairs_sent += 1;
         }
@@ -238,6 +236,9 @@ impl Tunnel {
 
     /// Whether the next datagram has room for a report.
     fn has_room_for_report(&mut self) -> bool {
+        if self.understanding.is_urgent() {
+            return false;
+        }
         let lacks = self.sender.lacks(&self.loss, self.margin());
         let next = self.queue.next_size().filter(|_| !lacks);
         next.is_some_and(|next| next + RECORD_HEADER + FLOOR + MAX_REPORT <= self.max_symbol())
@@ -250,8 +251,9 @@ impl Tunnel {
         wants_report: bool,
         out: &mut Vec<u8>,
     ) -> Transmit {
-        let (report, floor) = self.extras(now, 0);
-        Message { report, floor, wants_report, body }.emit(out);
+        let extras = self.extras(now, 0);
+        let understands = if body == Body::Empty { self.understanding.show() } else { None };
+        Message { wants_report, understands, body, ..extras }.emit(out);
         let transmit = self.account(now, out, Carried::Other, false);
         if wants_report {
             self.liveness.handle_sent(now);
@@ -259,20 +261,29 @@ impl Tunnel {
         transmit
     }
 
-    /// The report and the floor, if they are wanted and fit beside `body` octets.
-    fn extras(&mut self, now: Time, body: usize) -> (Option<Report>, Option<u32>) {
+    /// A message with the report, the floor and the contexts, if they are wanted and fit beside `body`
+    /// octets.
+    fn extras(&mut self, now: Time, body: usize) -> Message<'static> {
         let mut room = (self.max_symbol() + REPAIR_HEADER).saturating_sub(body);
         let floor = (self.sender.floor() > self.reported.first_missing() && room >= FLOOR)
             .then(|| low24(self.sender.floor()));
         if floor.is_some() {
             room -= FLOOR;
         }
+        let mut extras = Message { floor, ..Message::default() };
         let is_wanted = self.reporter.is_due(now) || self.reporter.has_news(now);
-        if !is_wanted || room < MAX_REPORT {
-            return (None, floor);
+        let goes_alone = self.understanding.is_urgent() && body > 0;
+        if !is_wanted || goes_alone || room < MAX_REPORT {
+            return extras;
+        }
+        room -= MAX_REPORT;
+        if self.receiver.outlet.has_told() && room >= MAX_CONTEXT_LIST {
+            let told = self.receiver.outlet.poll_told(MAX_CONTEXTS);
+            extras.contexts = told.into_iter().map(|(id, source)| (id, low24(source))).collect();
         }
         let (holes, ripe_at) = self.receiver.holes(now);
-        (Some(self.reporter.report(now, holes, ripe_at)), floor)
+        extras.report = Some(self.reporter.report(now, holes, ripe_at));
+        extras
     }
 
     /// Accounts for a datagram with payload `out`, and numbers it.

@@ -7,16 +7,17 @@ use super::Config;
 use super::liveness::Liveness;
 use super::loss::Loss;
 use super::mtu::Search;
-use super::order::FlowOrder;
 use super::queue::Queue;
 use super::rate::Rate;
 use super::receiver::Receiver;
+use super::record::{LONGEST_OUTER, RECORD_HEADER, Recorder};
 use super::reported::Reported;
 use super::reporter::{self, Reporter};
 use super::sender::{PeerView, Sender};
 use super::silence::Silence;
-use super::stats::{Estimates, Inner, Stats};
-use super::wire::{Body, FLAGS, Message, RECORD_HEADER, REPAIR_HEADER, Report};
+use super::stats::{Estimates, Inner, Received, Stats};
+use super::understanding::{COMPRESSED_HEADERS, Understanding};
+use super::wire::{Body, FLAGS, Message, REPAIR_HEADER, Report};
 use crate::contract::Refused;
 use crate::rng::Rng;
 use crate::serial::expand;
@@ -55,7 +56,7 @@ pub struct Tunnel {
 
     // Sending.
     pub(super) queue: Queue,
-    pub(super) order: FlowOrder,
+    pub(super) recorder: Recorder,
     pub(super) sender: Sender,
     pub(super) rate: Rate,
     pub(super) loss: Loss,
@@ -72,7 +73,8 @@ pub struct Tunnel {
     pub(super) receiver: Receiver,
     pub(super) reporter: Reporter,
 
-    // The path.
+    // The peer and the path.
+    pub(super) understanding: Understanding,
     pub(super) liveness: Liveness,
     pub(super) mtu: Search,
     /// The size of a received probe that must be answered.
@@ -104,12 +106,13 @@ impl Tunnel {
     /// A tunnel to a peer whose keys were just agreed on.
     #[must_use]
     pub fn new(now: Time, config: Config, mut rng: Rng) -> Self {
+        let own = if config.compress_headers { COMPRESSED_HEADERS } else { 0 };
         Self {
             stats: Stats::default(),
             events: VecDeque::new(),
             seen: now,
             queue: Queue::new(config.queue, &mut rng),
-            order: FlowOrder::default(),
+            recorder: Recorder::default(),
             sender: Sender::new(config.window),
             rate: Rate::new(now, &config),
             loss: Loss::default(),
@@ -120,8 +123,9 @@ impl Tunnel {
             symbol: Vec::new(),
             receiver: Receiver::new(config.window, config.deadline + GRACE),
             reporter: Reporter::default(),
+            understanding: Understanding::new(own),
             liveness: Liveness::new(config.dead_after),
-            mtu: Search::new(now, config.base_mtu, config.max_mtu),
+            mtu: Search::new(now, config.base_mtu, config.max_mtu.min(LONGEST_OUTER)),
             probe_reply: None,
             config,
         }
@@ -170,6 +174,12 @@ impl Tunnel {
         if let Some(floor) = message.floor {
             let floor = expand(floor, 24, self.receiver.end());
             self.receiver.handle_floor(now, floor, &mut self.stats.received);
+        }
+        for &(id, source) in &message.contexts {
+            self.recorder.handle_told(id, source);
+        }
+        if let Some(shown) = message.understands {
+            self.understanding.handle_shown(shown);
         }
         let reference = self.receiver.end();
         match message.body {
@@ -251,7 +261,7 @@ impl Tunnel {
     /// Puts the next inner packet to release in place of what `out` holds; false when there is none.
     pub fn poll_packet(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
         self.seen = now;
-        let is_one = self.receiver.poll_packet(out);
+        let is_one = self.receiver.outlet.poll_packet(out);
         if is_one {
             self.stats.inner.packets_out += 1;
             self.stats.inner.octets_out += out.len() as u64;
@@ -297,7 +307,9 @@ impl Tunnel {
             refused_down: self.stats.inner.refused_down + queue.cleared,
             ..self.stats.inner
         };
-        Stats { inner, ..self.stats }
+        let (headers_restored, headers_unknown) = self.receiver.outlet.counts();
+        let received = Received { headers_restored, headers_unknown, ..self.stats.received };
+        Stats { inner, received, ..self.stats }
     }
 
     /// The estimates of the path.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  octet 0     flags: bits 0 to 2 the kind of body, bit 3 a report follows, bit 4 a floor follows,
-//!              bit 5 the peer is asked for a report, bits 6 and 7 zero
+//!              bit 5 the peer is asked for a report, bit 6 contexts follow, bit 7 zero
 //!  report      newest        4   greatest datagram number received, low 32 bits
 //!              received_at   4   when, in microseconds of the peer's clock, low 32 bits
 //!              delay         2   how long the report waited since, in units of 32 microseconds
@@ -16,17 +16,16 @@
 //!              holes         1   count, at most 48; then that many (skip, length), each a number in
 //!                                base 128, from the first missing on
 //!  floor       3                 sources before it will not be sent again, low 24 bits
-//!  body        kind 0  nothing
+//!  contexts    count 1, at most 8; then that many (context 1, source 3): headers that are known as that
+//!              source announced them, low 24 bits
+//!  body        kind 0  nothing, or an octet ([`super::understanding`])
 //!              kind 1  source: number 3, symbol
 //!              kind 2  repair: first source 3, count 2, coded symbol
 //!              kind 3  probe: padding
 //!              kind 4  probe reply: size of the probe's payload 2
-//!
-//!  symbol      records: length 2, wait 2, inner packet; ends with its octets or a length of zero
 //! ```
 //!
-//! `wait` says how many sources back the packet is that has to be released before this one; zero
-//! means none. A repair is the sum of the sources of its window, each times a coefficient
+//! A symbol consists of records ([`super::record`]). A repair is the sum of the sources of its window, each times a coefficient
 //! ([`super::coefficients`]); its datagram's number seeds them. Symbols are padded with zeros to the
 //! longest (RFC 8681 calls them source and repair symbols of a sliding window).
 
@@ -36,8 +35,6 @@ pub(super) const FLAGS: usize = 1;
 pub(super) const SOURCE_HEADER: usize = 3;
 /// Octets of a repair's window.
 pub(super) const REPAIR_HEADER: usize = 5;
-/// Octets before an inner packet in a symbol.
-pub(super) const RECORD_HEADER: usize = 4;
 /// Octets of a floor.
 pub(super) const FLOOR: usize = 3;
 /// Octets of a report without its holes.
@@ -46,12 +43,19 @@ const REPORT: usize = 28;
 pub(super) const MAX_REPORT: usize = REPORT + 4 * MAX_HOLES;
 /// Holes that a report lists at most.
 pub(super) const MAX_HOLES: usize = 48;
+/// Contexts that a message lists at most.
+pub(super) const MAX_CONTEXTS: usize = 8;
+/// Octets of a list of contexts at most.
+pub(super) const MAX_CONTEXT_LIST: usize = 1 + 4 * MAX_CONTEXTS;
+/// The greatest number that two octets in base 128 hold.
+pub(super) const MAX_VARINT: u16 = 0x3fff;
 
 const KIND: u8 = 0b0000_0111;
 const HAS_REPORT: u8 = 0b0000_1000;
 const HAS_FLOOR: u8 = 0b0001_0000;
 const WANTS_REPORT: u8 = 0b0010_0000;
-const RESERVED: u8 = 0b1100_0000;
+const HAS_CONTEXTS: u8 = 0b0100_0000;
+const RESERVED: u8 = 0b1000_0000;
 
 /// What a datagram says.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -60,6 +64,10 @@ pub(super) struct Message<'a> {
     /// Low 24 bits.
     pub(super) floor: Option<u32>,
     pub(super) wants_report: bool,
+    /// Contexts of headers that are known, and the low 24 bits of the sources that announced them.
+    pub(super) contexts: Vec<(u8, u32)>,
+    /// What the sender understands; only with an empty body.
+    pub(super) understands: Option<u8>,
     pub(super) body: Body<'a>,
 }
 
@@ -107,6 +115,8 @@ pub(super) struct Report {
 /// Why a payload is not a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub(super) enum Malformed {
+    #[error("{0} contexts")]
+    Contexts(u8),
     #[error("flags {0:#04x} are not defined")]
     Flags(u8),
     #[error("a hole does not fit the report")]
@@ -127,8 +137,14 @@ impl<'a> Message<'a> {
         }
         let report = (flags & HAS_REPORT != 0).then(|| Report::parse(&mut reader)).transpose()?;
         let floor = (flags & HAS_FLOOR != 0).then(|| reader.u24()).transpose()?;
+        let contexts =
+            if flags & HAS_CONTEXTS != 0 { parse_contexts(&mut reader)? } else { Vec::new() };
+        let mut understands = None;
         let body = match flags & KIND {
-            0 => Body::Empty,
+            0 => {
+                understands = reader.0.first().copied();
+                Body::Empty
+            }
             1 => Body::Source { number: reader.u24()?, symbol: reader.0 },
             2 => {
                 let (first, count) = (reader.u24()?, reader.u16()?);
@@ -141,7 +157,8 @@ impl<'a> Message<'a> {
             4 => Body::ProbeReply { size: reader.u16()? },
             _ => return Err(Malformed::Flags(flags)),
         };
-        Ok(Self { report, floor, wants_report: flags & WANTS_REPORT != 0, body })
+        let wants_report = flags & WANTS_REPORT != 0;
+        Ok(Self { report, floor, wants_report, contexts, understands, body })
     }
 
     /// Appends the message to `out`.
@@ -157,7 +174,8 @@ impl<'a> Message<'a> {
         out.push(
             kind | flag(self.report.is_some(), HAS_REPORT)
                 | flag(self.floor.is_some(), HAS_FLOOR)
-                | flag(self.wants_report, WANTS_REPORT),
+                | flag(self.wants_report, WANTS_REPORT)
+                | flag(!self.contexts.is_empty(), HAS_CONTEXTS),
         );
         if let Some(report) = &self.report {
             report.emit(out);
@@ -165,8 +183,16 @@ impl<'a> Message<'a> {
         if let Some(floor) = self.floor {
             push_u24(out, floor);
         }
+        if !self.contexts.is_empty() {
+            let contexts = &self.contexts[..self.contexts.len().min(MAX_CONTEXTS)];
+            out.push(u8::try_from(contexts.len()).expect("at most 8"));
+            for &(id, source) in contexts {
+                out.push(id);
+                push_u24(out, source);
+            }
+        }
         match self.body {
-            Body::Empty => {}
+            Body::Empty => out.extend(self.understands),
             Body::Probe { padding } => out.resize(out.len() + padding, 0),
             Body::ProbeReply { size } => out.extend_from_slice(&size.to_be_bytes()),
             Body::Repair { first, count, symbol } => {
@@ -233,52 +259,12 @@ impl Report {
     }
 }
 
-/// The inner packets of a symbol.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Records<'a> {
-    symbol: &'a [u8],
-    at: usize,
-}
-
-/// An inner packet in a symbol.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Record {
-    /// Sources back to the one that has to be released first; 0 for none.
-    pub(super) wait: u16,
-    /// Where the packet lies in the symbol.
-    pub(super) start: usize,
-    pub(super) end: usize,
-}
-
-impl<'a> Records<'a> {
-    pub(super) fn of(symbol: &'a [u8]) -> Self {
-        Self { symbol, at: 0 }
+fn parse_contexts(reader: &mut Reader<'_>) -> Result<Vec<(u8, u32)>, Malformed> {
+    let count = reader.u8()?;
+    if count == 0 || usize::from(count) > MAX_CONTEXTS {
+        return Err(Malformed::Contexts(count));
     }
-}
-
-impl Iterator for Records<'_> {
-    type Item = Record;
-
-    /// Ends at the padding, or at what is cut off.
-    fn next(&mut self) -> Option<Record> {
-        let (header, packets) = self.symbol.get(self.at..)?.split_first_chunk::<RECORD_HEADER>()?;
-        let [len_high, len_low, wait_high, wait_low] = *header;
-        let len = usize::from(u16::from_be_bytes([len_high, len_low]));
-        if len == 0 || len > packets.len() {
-            return None;
-        }
-        let start = self.at + RECORD_HEADER;
-        self.at = start + len;
-        Some(Record { wait: u16::from_be_bytes([wait_high, wait_low]), start, end: self.at })
-    }
-}
-
-/// Writes the header of the record that fills `record`.
-pub(super) fn fill_record_header(record: &mut [u8], wait: u16) {
-    let Some((header, packet)) = record.split_first_chunk_mut::<RECORD_HEADER>() else { return };
-    let [len_high, len_low] = u16::try_from(packet.len()).expect("an IP packet").to_be_bytes();
-    let [wait_high, wait_low] = wait.to_be_bytes();
-    *header = [len_high, len_low, wait_high, wait_low];
+    (0..count).map(|_| Ok((reader.u8()?, reader.u24()?))).collect()
 }
 
 fn push_u24(out: &mut Vec<u8>, value: u32) {
@@ -286,8 +272,8 @@ fn push_u24(out: &mut Vec<u8>, value: u32) {
 }
 
 /// Values up to 2^14 - 1; greater ones are cut to that.
-fn push_varint(out: &mut Vec<u8>, value: u16) {
-    let [high, low] = value.min(0x3fff).to_be_bytes();
+pub(super) fn push_varint(out: &mut Vec<u8>, value: u16) {
+    let [high, low] = value.min(MAX_VARINT).to_be_bytes();
     if high == 0 && low < 0x80 {
         out.push(low);
     } else {
@@ -295,7 +281,8 @@ fn push_varint(out: &mut Vec<u8>, value: u16) {
     }
 }
 
-struct Reader<'a>(&'a [u8]);
+/// Octets that are still to be read.
+pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl Reader<'_> {
     fn take<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
@@ -304,11 +291,11 @@ impl Reader<'_> {
         Ok(*taken)
     }
 
-    fn u8(&mut self) -> Result<u8, Malformed> {
+    pub(super) fn u8(&mut self) -> Result<u8, Malformed> {
         self.take::<1>().map(|[octet]| octet)
     }
 
-    fn u16(&mut self) -> Result<u16, Malformed> {
+    pub(super) fn u16(&mut self) -> Result<u16, Malformed> {
         self.take().map(u16::from_be_bytes)
     }
 
@@ -320,7 +307,7 @@ impl Reader<'_> {
         self.take().map(u32::from_be_bytes)
     }
 
-    fn varint(&mut self) -> Result<u16, Malformed> {
+    pub(super) fn varint(&mut self) -> Result<u16, Malformed> {
         let first = self.u8()?;
         if first < 0x80 {
             return Ok(u16::from(first));

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use crate::nc::coefficients::Coefficients;
 use crate::nc::receiver::Receiver;
+use crate::nc::record::fill_record_header;
 use crate::nc::stats::Received;
-use crate::nc::wire::fill_record_header;
 use crate::time::Time;
 
 const NOW: Time = Time::ZERO;
@@ -198,7 +198,7 @@ impl End {
     fn released(&mut self) -> Vec<String> {
         let mut names = Vec::new();
         let mut packet = Vec::new();
-        while self.receiver.poll_packet(&mut packet) {
+        while self.receiver.outlet.poll_packet(&mut packet) {
             names.push(String::from_utf8(packet.clone()).unwrap());
         }
         names

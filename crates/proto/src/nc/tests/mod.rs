@@ -2,6 +2,8 @@
 
 mod code;
 mod contract;
+mod headers;
+mod record;
 mod wire;
 
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::nc::coefficients::Coefficients;
-use crate::nc::wire::{Body, Malformed, Message, Record, Records, Report, fill_record_header};
+use crate::nc::wire::{Body, Malformed, Message, Report};
 
 #[test]
 fn a_source_is_what_the_layout_says() {
@@ -58,6 +58,17 @@ fn a_report_is_what_the_layout_says() {
 }
 
 #[test]
+fn contexts_and_what_is_understood_are_what_the_layout_says() {
+    let contexts = vec![(7, 0x01_0203), (9, 4)];
+    let message = Message { contexts, understands: Some(0x81), ..Message::default() };
+
+    let octets = emit(&message);
+
+    assert_eq!(octets, [0x40, 2, 7, 1, 2, 3, 9, 0, 0, 4, 0x81]);
+    assert_eq!(Message::parse(&octets), Ok(message));
+}
+
+#[test]
 fn what_cannot_be_read_is_refused_with_the_reason() {
     let report = |extent: u8, holes: &[u8]| {
         let mut octets = vec![0x08];
@@ -72,25 +83,13 @@ fn what_cannot_be_read_is_refused_with_the_reason() {
     assert_eq!(Message::parse(&[0x07]), Err(Malformed::Flags(0x07)));
     assert_eq!(Message::parse(&[0x01, 0, 0]), Err(Malformed::Truncated));
     assert_eq!(Message::parse(&[0x02, 0, 0, 0, 0, 0, 9]), Err(Malformed::NoWindow));
+    assert_eq!(Message::parse(&[0x40, 0]), Err(Malformed::Contexts(0)));
+    assert_eq!(Message::parse(&[0x40, 9]), Err(Malformed::Contexts(9)));
+    assert_eq!(Message::parse(&[0x40, 1, 7, 0, 0]), Err(Malformed::Truncated));
     assert_eq!(report(9, &[1, 9, 1]), Malformed::Hole);
     assert_eq!(report(9, &[1, 0, 0]), Malformed::Hole);
     assert_eq!(report(9, &[49]), Malformed::Hole);
     assert_eq!(report(9, &[1, 0x81, 0x80]), Malformed::Hole);
-}
-
-#[test]
-fn records_end_at_padding_and_at_what_is_cut_off() {
-    let mut symbol = vec![0; 4];
-    symbol.extend_from_slice(b"first");
-    fill_record_header(&mut symbol, 3);
-    let whole = symbol.clone();
-    symbol.extend_from_slice(&[0, 0, 0, 0, 0]);
-
-    let first = Record { wait: 3, start: 4, end: 9 };
-    assert_eq!(Records::of(&symbol).collect::<Vec<_>>(), [first]);
-    assert_eq!(Records::of(&whole).collect::<Vec<_>>(), [first]);
-    assert_eq!(Records::of(&whole[..8]).count(), 0);
-    assert_eq!(Records::of(&[]).count(), 0);
 }
 
 #[test]

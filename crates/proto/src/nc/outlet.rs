@@ -1,0 +1,89 @@
+//! Where packets leave the receiver: with the headers that they had, in the order of their release.
+
+use std::collections::VecDeque;
+
+use super::headers::Decompressor;
+use super::record::{Form, Record};
+
+/// The buffers that are kept.
+const KEPT: usize = 1_024;
+
+/// Packets that are released, and the contexts of their headers.
+#[derive(Debug, Default)]
+pub(super) struct Outlet {
+    contexts: Decompressor,
+    released: VecDeque<Vec<u8>>,
+    pool: Vec<Vec<u8>>,
+    /// Packets whose headers were restored.
+    restored: u64,
+    /// Packets dropped because their context was not there.
+    unrestored: u64,
+}
+
+impl Outlet {
+    /// Learns the context that a record in this source announces, if it does.
+    pub(super) fn learn(&mut self, source: u64, symbol: &[u8], record: &Record) {
+        match record.form {
+            Form::Announcing(id) => {
+                let packet = &symbol[record.start..record.end];
+                self.contexts.handle_announcement(source, id, packet);
+            }
+            Form::Compressed(_) | Form::Whole => {}
+        }
+    }
+
+    /// Releases the packet of a record in this source.
+    pub(super) fn release(&mut self, source: u64, symbol: &[u8], record: &Record) {
+        let octets = &symbol[record.start..record.end];
+        let mut packet = self.buffer();
+        match record.form {
+            Form::Announcing(_) | Form::Whole => packet.extend_from_slice(octets),
+            Form::Compressed(id) => {
+                if self.contexts.restore(source, id, octets, &mut packet).is_err() {
+                    self.unrestored += 1;
+                    self.give(packet);
+                    return;
+                }
+                self.restored += 1;
+            }
+        }
+        self.released.push_back(packet);
+    }
+
+    /// The next packet to release, in place of what `out` holds.
+    pub(super) fn poll_packet(&mut self, out: &mut Vec<u8>) -> bool {
+        let Some(packet) = self.released.pop_front() else { return false };
+        let old = std::mem::replace(out, packet);
+        self.give(old);
+        true
+    }
+
+    /// Whether the peer is to be told of contexts.
+    pub(super) fn has_told(&self) -> bool {
+        self.contexts.has_news()
+    }
+
+    /// At most `count` contexts to tell the peer of, each with the source that announced it.
+    pub(super) fn poll_told(&mut self, count: usize) -> Vec<(u8, u64)> {
+        self.contexts.poll_told(count)
+    }
+
+    /// How many headers were restored, and how many packets dropped because theirs could not be.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        (self.restored, self.unrestored)
+    }
+
+    /// An empty buffer.
+    pub(super) fn buffer(&mut self) -> Vec<u8> {
+        let mut buffer = self.pool.pop().unwrap_or_default();
+        buffer.clear();
+        buffer
+    }
+
+    /// Takes a buffer back.
+    pub(super) fn give(&mut self, buffer: Vec<u8>) {
+        if buffer.capacity() > 0 && self.pool.len() < KEPT {
+            self.pool.push(buffer);
+        }
+    }
+}

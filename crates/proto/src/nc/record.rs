@@ -1,0 +1,167 @@
+//! The inner packets in a symbol: records, one after the other.
+//!
+//! ```text
+//!  octet 0, 1  bits 15 and 14 the form; the others the length of what follows this header
+//!  form 0      whole        wait 2, packet
+//!  form 2      compressed   wait 1 or 2, context 1, compressed headers, payload
+//!  form 3      announcing   wait 1, context 1, packet
+//! ```
+//!
+//! They end with the symbol's octets or a length of zero. `wait` says how many sources back the packet
+//! is that has to be released before this one; zero means none. Where it takes one or two octets it is a
+//! number in base 128. Forms other than 0 go only to a peer that has shown that it knows them
+//! ([`super::understanding`]); [`super::headers`] says what a context is.
+
+use super::headers::{Compressor, Packing, Place};
+use super::order::FlowOrder;
+use super::queue::Popped;
+use super::stats::Sent;
+use super::wire::{MAX_VARINT, Reader, push_varint};
+use crate::time::Time;
+
+/// Octets before a whole inner packet.
+pub(super) const RECORD_HEADER: usize = 4;
+/// Octets of an outer packet for which 14 bits of length are enough.
+pub(super) const LONGEST_OUTER: usize = 16_384;
+
+const FORM: u32 = 14;
+const WHOLE: u16 = 0;
+const COMPRESSED: u16 = 2;
+const ANNOUNCING: u16 = 3;
+const LENGTH: u16 = 0x3fff;
+/// A greater number takes two octets in base 128.
+const SHORT: u16 = 0x7f;
+
+/// The inner packets of a symbol.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Records<'a> {
+    symbol: &'a [u8],
+    at: usize,
+}
+
+/// An inner packet in a symbol.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Record {
+    pub(super) form: Form,
+    /// Sources back to the one that has to be released first; 0 for none.
+    pub(super) wait: u16,
+    /// Where the packet, compressed or not, lies in the symbol.
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
+
+/// What is in a record.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Form {
+    /// A whole packet, with whose headers this context begins.
+    Announcing(u8),
+    /// A packet with compressed headers, of this context.
+    Compressed(u8),
+    /// A whole packet.
+    Whole,
+}
+
+impl<'a> Records<'a> {
+    pub(super) fn of(symbol: &'a [u8]) -> Self {
+        Self { symbol, at: 0 }
+    }
+}
+
+impl Iterator for Records<'_> {
+    type Item = Record;
+
+    /// Ends at the padding, at what is cut off, and at a form that is not known.
+    fn next(&mut self) -> Option<Record> {
+        let mut reader = Reader(self.symbol.get(self.at..)?);
+        let head = reader.u16().ok()?;
+        let len = usize::from(head & LENGTH);
+        let (wait, form) = match head >> FORM {
+            WHOLE => (reader.u16().ok()?, Form::Whole),
+            COMPRESSED => (reader.varint().ok()?, Form::Compressed(reader.u8().ok()?)),
+            ANNOUNCING => (reader.varint().ok()?, Form::Announcing(reader.u8().ok()?)),
+            _ => return None,
+        };
+        if len == 0 || len > reader.0.len() {
+            return None;
+        }
+        let start = self.symbol.len() - reader.0.len();
+        self.at = start + len;
+        Some(Record { form, wait, start, end: self.at })
+    }
+}
+
+/// Makes records of packets.
+#[derive(Debug, Default)]
+pub(super) struct Recorder {
+    order: FlowOrder,
+    compressor: Compressor,
+    /// Memory for the start of a record.
+    start: Vec<u8>,
+}
+
+impl Recorder {
+    /// Makes a record of a packet that stands at the end of `symbol`, after [`RECORD_HEADER`] octets that
+    /// begin at `start`. It never grows longer. The packet goes into source `number`; sources before
+    /// `floor` are acknowledged or given up.
+    pub(super) fn finish(
+        &mut self,
+        now: Time,
+        popped: &Popped,
+        (number, floor): (u64, u64),
+        symbol: &mut Vec<u8>,
+        start: usize,
+        stats: Option<&mut Sent>,
+    ) {
+        // A pure acknowledgement needs no order: a later one acknowledges the same data.
+        let wait = if popped.is_pure_ack { 0 } else { self.order.push(popped.flow, number, floor) };
+        let Some(stats) = stats.filter(|_| wait <= MAX_VARINT) else {
+            fill_record_header(&mut symbol[start..], wait);
+            return;
+        };
+        let place = Place { flow: popped.flow, source: number, floor, has_room: wait <= SHORT };
+        let packet = &symbol[start + RECORD_HEADER..];
+        match self.compressor.pack(now, place, packet) {
+            Packing::Whole => fill_record_header(&mut symbol[start..], wait),
+            Packing::Announces(id) => {
+                let head = head(ANNOUNCING, packet.len());
+                let wait = u8::try_from(wait).expect("there is room");
+                symbol[start..start + RECORD_HEADER].copy_from_slice(&[head[0], head[1], wait, id]);
+                stats.contexts_announced += 1;
+            }
+            Packing::Compressed(id, headers) => {
+                let payload = start + RECORD_HEADER + headers.replaces();
+                let len = headers.octets().len() + symbol.len() - payload;
+                self.start.clear();
+                self.start.extend_from_slice(&head(COMPRESSED, len));
+                push_varint(&mut self.start, wait);
+                self.start.push(id);
+                self.start.extend_from_slice(headers.octets());
+                let place = start + self.start.len();
+                symbol[start..place].copy_from_slice(&self.start);
+                symbol.copy_within(payload.., place);
+                let saved = payload - place;
+                symbol.truncate(symbol.len() - saved);
+                stats.headers_compressed += 1;
+                stats.header_octets_saved += saved as u64;
+            }
+        }
+    }
+
+    /// The peer has a context, as the source that ends in these 24 bits announced it.
+    pub(super) fn handle_told(&mut self, id: u8, source: u32) {
+        self.compressor.handle_told(id, source);
+    }
+}
+
+/// Writes the header of the record with a whole packet that fills `record`.
+pub(super) fn fill_record_header(record: &mut [u8], wait: u16) {
+    let Some((header, packet)) = record.split_first_chunk_mut::<RECORD_HEADER>() else { return };
+    let [len_high, len_low] = head(WHOLE, packet.len());
+    let [wait_high, wait_low] = wait.to_be_bytes();
+    *header = [len_high, len_low, wait_high, wait_low];
+}
+
+fn head(form: u16, len: usize) -> [u8; 2] {
+    let len = u16::try_from(len).ok().filter(|len| *len <= LENGTH);
+    (form << FORM | len.expect("fits an outer packet")).to_be_bytes()
+}
