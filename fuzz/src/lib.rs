@@ -48,6 +48,7 @@ pub const TARGETS: &[Target] = &[
     ("modem_lan", modem::lan),
     ("ipclient", ipclient::ip_client),
     ("ipclient_headers", ipclient::headers),
+    ("nc_headers", nc::headers),
     ("nc_tunnel", nc::tunnel),
     ("offload", gateway::offload),
     ("olsr", olsr::node),

@@ -1,12 +1,16 @@
 //! The coded tunnel: an end survives any datagram, in any order and at any time, and its memory
-//! stays bounded.
+//! stays bounded; compressed headers come out as they went in, or not at all.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use proto::ip::{Spec, protocol};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use proto::ip::{self, Spec, protocol};
+use proto::nc::headers::{Compressor, Decompressor, Packing, Place};
 use proto::nc::{Config, Tunnel};
 use proto::rng::Rng;
+use proto::serial::low24;
 use proto::time::Time;
 
 const WINDOW: usize = 64;
@@ -36,8 +40,7 @@ pub fn tunnel(input: &[u8]) {
             // An inner packet.
             2..=4 => {
                 let mut packet = Vec::new();
-                let [from, to] =
-                    [1, 2].map(|host| std::net::Ipv4Addr::new(10, action >> 5, 0, host).into());
+                let [from, to] = [1, 2].map(|host| Ipv4Addr::new(10, action >> 5, 0, host).into());
                 Spec::new(from, to, protocol::UDP).emit(usize::from(value) * 5, &mut packet);
                 packet.resize(packet.len() + usize::from(value) * 5, value);
                 let _ = ends[end].handle_packet(now, &packet);
@@ -96,4 +99,117 @@ pub fn tunnel(input: &[u8]) {
             assert!(estimates.path_mtu <= config.max_mtu, "{estimates:?}");
         }
     }
+}
+
+/// Lets the input say what packets look like, and which of them come and are confirmed.
+pub fn headers(input: &[u8]) {
+    let mut near = Compressor::default();
+    let mut far = Decompressor::default();
+    // Takes anything.
+    let mut victim = Decompressor::default();
+    let mut under_way: VecDeque<(u64, Vec<u8>, Packing)> = VecDeque::new();
+    let (mut now, mut source, mut floor) = (Time::ZERO, 0, 0);
+    let mut packet = segment(0);
+    let mut rest = input;
+
+    while let Some((&[action, value], after)) = rest.split_first_chunk::<2>() {
+        rest = after;
+        let at = usize::from(action >> 4) * 6;
+        match action & 0x0f {
+            0 => packet = segment(value),
+            // A field changes, and the checksum with it or not.
+            1..=3 => {
+                if let Some(octet) = packet.get_mut(at + usize::from(value >> 5)) {
+                    *octet = octet.wrapping_add(value & 0x1f);
+                }
+                if packet.len() >= 20 && packet[0] >> 4 == 4 && action & 0x0f > 1 {
+                    ip::rewrite_v4_checksum(&mut packet[..20]);
+                }
+            }
+            // The same flow goes on.
+            4..=6 => {
+                let tcp = if packet.first().is_some_and(|first| first >> 4 == 4) { 20 } else { 40 };
+                if let Some(seq) = packet.get_mut(tcp + 5..tcp + 8) {
+                    seq[0] = seq[0].wrapping_add(value);
+                    seq[2] = seq[2].wrapping_add(action);
+                }
+            }
+            7 => now += Duration::from_millis(u64::from(value) * 20),
+            8 => floor = floor.max(u64::saturating_sub(source, u64::from(value % 8))),
+            9 => {
+                for (id, source) in far.poll_told(usize::from(value % 8)) {
+                    if value < 0x80 {
+                        near.handle_told(id, low24(source));
+                    }
+                }
+            }
+            10 => drop(under_way.pop_front()),
+            11 => under_way.rotate_left(usize::from(value).min(under_way.len())),
+            12 => {
+                let (octets, after) = rest.split_at(usize::from(value).min(rest.len()));
+                rest = after;
+                victim.handle_announcement(source, action >> 4, octets);
+                victim.handle_announcement(source, action >> 4, &packet);
+            }
+            13 => {
+                let (octets, after) = rest.split_at(usize::from(value).min(rest.len()));
+                rest = after;
+                let mut out = Vec::new();
+                let is_restored = victim.restore(source + 1, action >> 4, octets, &mut out).is_ok();
+                assert!(is_restored || out.is_empty());
+                assert!(out.len() <= 100 + octets.len());
+            }
+            _ => {
+                let Some((source, packet, packing)) = under_way.pop_front() else { continue };
+                match packing {
+                    Packing::Announces(id) => far.handle_announcement(source, id, &packet),
+                    Packing::Compressed(id, headers) => {
+                        let mut octets = headers.octets().to_vec();
+                        octets.extend_from_slice(&packet[headers.replaces()..]);
+                        let mut out = Vec::new();
+                        let restored = far.restore(source, id, &octets, &mut out);
+                        assert!(restored.is_ok() || source < floor, "its context is there");
+                        assert!(restored.is_err() || out == packet, "it is another packet");
+                    }
+                    Packing::Whole => {}
+                }
+            }
+        }
+        if action & 0x0f <= 6 {
+            source += 1;
+            let place = Place { flow: u32::from(value & 1), source, floor, has_room: true };
+            let packing = near.pack(now, place, &packet);
+            under_way.push_back((source, packet.clone(), packing));
+            // The sender's window: what is before it is given up.
+            floor = floor.max(source.saturating_sub(500));
+            under_way.truncate(500);
+        }
+    }
+}
+
+/// A packet of a flow, as one of several kinds.
+fn segment(kind: u8) -> Vec<u8> {
+    let address = |host: u8| -> IpAddr {
+        if kind & 1 == 0 {
+            Ipv4Addr::new(10, kind >> 4, 0, host).into()
+        } else {
+            Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, u16::from(kind >> 4), u16::from(host)).into()
+        }
+    };
+    let (protocol, octets): (u8, &[u8]) = match kind >> 1 & 3 {
+        0 => (protocol::TCP, &[0, 9, 0, 7, 0, 0, 0, 5, 0, 0, 0, 6, 0x50, 0x10, 1, 0, 3, 3, 0, 0]),
+        1 => {
+            let segment: &[u8] = &[
+                0, 9, 0, 7, 0, 0, 0, 5, 0, 0, 0, 6, 0x80, 0x18, 1, 0, 3, 3, 0, 0, 1, 1, 8, 10, 0,
+                0, 9, 9, 0, 0, 8, 8, 0x5a,
+            ];
+            (protocol::TCP, segment)
+        }
+        2 => (protocol::UDP, &[0, 9, 0, 7, 0, 10, 4, 4, 0x5a, 0xa5]),
+        _ => (protocol::ICMP, &[8, 0, 1, 2, 3, 4]),
+    };
+    let mut packet = Vec::new();
+    Spec::new(address(1), address(2), protocol).emit(octets.len(), &mut packet);
+    packet.extend_from_slice(octets);
+    packet
 }
