@@ -11,9 +11,11 @@ const TOGETHER: f64 = 0.85;
 /// Octets of payload of a TCP segment, with timestamps.
 const PLAIN_SEGMENT: f64 = 1_448.0;
 const TUNNEL_SEGMENT: f64 = 1_386.0;
-/// Octets of a full packet, and of its frame.
-const PACKET: f64 = 1_500.0;
-const FRAME: f64 = 1_514.0;
+/// Octets of the packets that carry these: in the tunnel with compressed headers.
+const PLAIN_PACKET: f64 = 1_500.0;
+const TUNNEL_PACKET: f64 = 1_459.0;
+/// Octets of a frame beside its packet.
+const FRAMING: f64 = 14.0;
 
 /// How frames come to be lost.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -103,7 +105,7 @@ impl Cell {
 
     /// In bit/s, what a TCP stream of full segments could have.
     pub(super) fn goodput_limit(&self) -> f64 {
-        RATE * self.arriving() * self.segment() / FRAME
+        RATE * self.arriving() * self.segment() / (self.packet() + FRAMING)
     }
 
     /// Octets offered to the link for each that is delivered, at most.
@@ -114,11 +116,18 @@ impl Cell {
 
     /// Octets that full segments need, each sent until it arrives.
     pub(super) fn offered_limit(&self) -> f64 {
-        PACKET / self.segment() / self.arriving()
+        self.packet() / self.segment() / self.arriving()
     }
 
     fn arriving(&self) -> f64 {
         1.0 - self.loss / 100.0
+    }
+
+    fn packet(&self) -> f64 {
+        match self.carrier {
+            Carrier::Plain => PLAIN_PACKET,
+            Carrier::Tunnel => TUNNEL_PACKET,
+        }
     }
 
     fn segment(&self) -> f64 {
