@@ -58,11 +58,6 @@ impl Outlet {
         true
     }
 
-    /// Whether the peer is to be told of contexts.
-    pub(super) fn has_told(&self) -> bool {
-        self.contexts.has_news()
-    }
-
     /// At most `count` contexts to tell the peer of, each with the source that announced it.
     pub(super) fn poll_told(&mut self, count: usize) -> Vec<(u8, u64)> {
         self.contexts.poll_told(count)

@@ -19,7 +19,7 @@ use super::sender::{Carried, margin};
 use super::tunnel::{Transmit, Tunnel};
 use super::understanding::COMPRESSED_HEADERS;
 use super::wire::{
-    self, Body, FLAGS, FLOOR, MAX_CONTEXT_LIST, MAX_CONTEXTS, MAX_REPORT, Message, REPAIR_HEADER,
+    self, Body, CONTEXT, FLAGS, FLOOR, MAX_CONTEXTS, MAX_REPORT, Message, REPAIR_HEADER,
 };
 use crate::serial::low24;
 use crate::time::{Time, earliest};
@@ -276,11 +276,10 @@ impl Tunnel {
         if !is_wanted || goes_alone || room < MAX_REPORT {
             return extras;
         }
-        room -= MAX_REPORT;
-        if self.receiver.outlet.has_told() && room >= MAX_CONTEXT_LIST {
-            let told = self.receiver.outlet.poll_told(MAX_CONTEXTS);
-            extras.contexts = told.into_iter().map(|(id, source)| (id, low24(source))).collect();
-        }
+        // The count, and the octet of what is understood, beside four for each.
+        let fitting = (room - MAX_REPORT).saturating_sub(2) / CONTEXT;
+        let told = self.receiver.outlet.poll_told(fitting.min(MAX_CONTEXTS));
+        extras.contexts = told.into_iter().map(|(id, source)| (id, low24(source))).collect();
         let (holes, ripe_at) = self.receiver.holes(now);
         extras.report = Some(self.reporter.report(now, holes, ripe_at));
         extras

@@ -45,8 +45,8 @@ pub(super) const MAX_REPORT: usize = REPORT + 4 * MAX_HOLES;
 pub(super) const MAX_HOLES: usize = 48;
 /// Contexts that a message lists at most.
 pub(super) const MAX_CONTEXTS: usize = 8;
-/// Octets of a list of contexts at most.
-pub(super) const MAX_CONTEXT_LIST: usize = 1 + 4 * MAX_CONTEXTS;
+/// Octets of each of them.
+pub(super) const CONTEXT: usize = 4;
 /// The greatest number that two octets in base 128 hold.
 pub(super) const MAX_VARINT: u16 = 0x3fff;
 

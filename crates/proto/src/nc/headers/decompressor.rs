@@ -64,12 +64,6 @@ impl Decompressor {
         context.base.restore(octets, out).map_err(|_| NoContext)
     }
 
-    /// Whether the peer is to be told of contexts.
-    #[must_use]
-    pub fn has_news(&self) -> bool {
-        !self.untold.is_empty()
-    }
-
     /// At most `count` contexts to tell the peer of, each with the source that announced it.
     pub fn poll_told(&mut self, count: usize) -> Vec<(u8, u64)> {
         let count = count.min(self.untold.len());
