@@ -135,10 +135,10 @@ impl Compressor {
     fn spare(&self, first: usize, in_use: Option<usize>, floor: u64, now: Time) -> Option<usize> {
         let ways = self.contexts[first..first + WAYS].iter().enumerate();
         let spare = ways.filter_map(|(way, context)| match context {
-            None => Some((Time::ZERO, way)),
+            None => Some((None, way)),
             Some(context) => {
                 let is_past = context.used_in < floor && context.used_at + PAUSE <= now;
-                (is_past && Some(way) != in_use).then_some((context.used_at, way))
+                (is_past && Some(way) != in_use).then_some((Some(context.used_at), way))
             }
         });
         spare.min().map(|(_, way)| way)

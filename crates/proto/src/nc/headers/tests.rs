@@ -124,6 +124,33 @@ fn many_flows_get_no_further_contexts_than_there_are() {
 }
 
 #[test]
+fn flows_that_are_too_many_leave_each_other_their_places() {
+    let mut ends = Ends::default();
+
+    let whole = (0..900_u16).filter(|step| {
+        ends.now += 10 * MILLISECOND;
+        ends.carry(&datagram(step % 9, 100)).is_none()
+    });
+
+    assert_eq!(whole.count(), 8 + 100, "eight announcements, and all of the ninth flow");
+}
+
+#[test]
+fn the_old_context_serves_until_the_new_one_is_there() {
+    let mut ends = Ends::default();
+    ends.carry(&datagram(0, 100));
+    ends.now += Duration::from_secs(30);
+    for port in 1..8 {
+        ends.carry(&datagram(port, 100));
+    }
+
+    ends.now += Duration::from_secs(31);
+    assert!(matches!(ends.pack(&datagram(0, 100)), Packing::Announces(_)), "it is old");
+
+    assert!(matches!(ends.pack(&datagram(0, 100)), Packing::Compressed(..)));
+}
+
+#[test]
 fn what_is_not_understood_goes_whole() {
     let plain = datagram(1, 100);
     let change = |at: usize, value: u8| {
