@@ -189,11 +189,16 @@ fn print_rule(out: &mut impl Write, rule: &Value) -> anyhow::Result<()> {
 fn print_tunnel(out: &mut impl Write, tunnel: &Value) -> anyhow::Result<()> {
     let text = |key: &str| tunnel[key].as_str().unwrap_or("-").to_owned();
     let number = |key: &str| tunnel[key].as_f64().unwrap_or_default();
+    let cut = if number("whole") < number("mtu") {
+        format!(" (a short path: cut beyond {})", number("whole"))
+    } else {
+        String::new()
+    };
     writeln!(out, "tunnel {}: {}, peer at {}", text("peer"), text("state"), text("endpoint"))?;
     writeln!(
         out,
         "  round trip {:.1} ms, rate {:.2} Mbit/s, loss {:.1} %, in bursts of {:.1}, \
-         redundancy {:.1} %, {} octets wait, greatest packet {}",
+         redundancy {:.1} %, {} octets wait, greatest packet {}{}",
         number("rtt_ms"),
         number("rate_bit_s") / 1e6,
         number("loss") * 100.0,
@@ -201,6 +206,7 @@ fn print_tunnel(out: &mut impl Write, tunnel: &Value) -> anyhow::Result<()> {
         number("redundancy") * 100.0,
         number("queued_octets"),
         number("mtu"),
+        cut,
     )?;
     for (name, value) in tunnel.as_object().into_iter().flatten() {
         let is_said = SAID.contains(&name.as_str());

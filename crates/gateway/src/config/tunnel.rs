@@ -116,7 +116,7 @@ pub(super) fn read(section: &Section<'_>, folder: Option<&Path>) -> Result<Tunne
     };
     let addresses = some(&section.needed("addresses")?, MAX_ADDRESSES)?;
     let addresses = addresses.iter().map(Entry::parsed).collect::<Result<_, _>>()?;
-    let mtu = either(section, "mtu", None, |mtu| mtu.count(1_280..=65_535).map(Some))?;
+    let mtu = either(section, "mtu", None, |mtu| mtu.count(576..=65_535).map(Some))?;
     some(&section.needed("peer")?, MAX_PEERS)?;
     let peers = peers(&section.sections("peer")?, listen, own, folder)?;
     Ok(Tunnel { listen, private_key, device, addresses, mtu, peers })
@@ -298,7 +298,7 @@ mod tests {
                 "a.key\"\nlisten = \"here\"",
                 "4: tunnel.listen: \"here\" is not allowed: an address and a port",
             ),
-            ("a.key\"", "a.key\"\nmtu = 500", "4: tunnel.mtu: 500 is not allowed: 1280 to 65535"),
+            ("a.key\"", "a.key\"\nmtu = 500", "4: tunnel.mtu: 500 is not allowed: 576 to 65535"),
             (
                 "a.key\"",
                 "a.key\"\ndevice = \"a b\"",

@@ -7,10 +7,11 @@ use crate::secure;
 /// The parameters of a tunnel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
-    /// Octets of an outer IP packet that certainly fits the path, 576 to 65 535: the search for the
-    /// path MTU begins there.
+    /// Octets of an outer IP packet that is believed to fit the path until it is known, 296 to 16 384:
+    /// the search for the path MTU begins there, and goes below where this does not pass either.
     pub base_mtu: usize,
-    /// Octets of an outer IP packet that the local interface takes; the search ends there.
+    /// Octets of an outer IP packet that the local interface takes; the search ends there, at 16 384 at
+    /// most.
     pub max_mtu: usize,
     /// Octets that the driver adds to a datagram, [`secure::OUTER_V4`] unless it goes by IPv6.
     pub overhead: usize,

@@ -22,6 +22,7 @@ mod mtu;
 mod order;
 mod outlet;
 mod parameters;
+mod parts;
 mod queue;
 mod rate;
 mod receiver;

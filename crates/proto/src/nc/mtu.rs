@@ -2,11 +2,15 @@
 //!
 //! ```text
 //!            reply                              tries used up
-//!  Search ──────────▶ Done ── after a while ──▶ Search, the next smaller size
+//!  Probing ─────────▶ Done ── after a while ──▶ Probing, the next smaller size
 //!    ▲                 │ no progress
 //!    │                 ▼
-//!    └── no reply ── Verify: the size in use is probed; without a reply, back to the base
+//!    └────────── Probing broadly: the size in use, the base, and smaller ones at once; what is in
+//!                use falls to the greatest that is answered, and the search goes on from there
 //! ```
+//!
+//! It begins broadly too, because the base is only believed to pass. Probes are sent by
+//! [`Search::poll_probe`]; what follows from missing replies is decided by [`Search::handle_timeout`].
 
 use std::time::Duration;
 
@@ -17,11 +21,26 @@ const SIZES: [usize; 16] = [
     1_280, 1_320, 1_360, 1_380, 1_400, 1_420, 1_440, 1_460, 1_472, 1_480, 1_492, 1_500, 2_304,
     4_352, 8_166, 9_000,
 ];
+/// The same below the base (RFC 1191, 7.1, and what each host takes by RFC 791).
+const SHORT_SIZES: [usize; 4] = [LEAST, 576, 768, 1_006];
+/// The shortest packet that a path has to carry: a report alone fits it. RFC 1191, 7.1, has no other
+/// size between this one and 68 octets.
+pub(super) const LEAST: usize = 296;
+/// Between sizes that paths are not known for the search ends at this difference.
+const STEP: usize = 8;
 /// A size does not pass when so many probes were not answered. A third may be lost by chance.
 const TRIES: u8 = 6;
+/// After so many broad rounds without a reply the size in use is lowered to what is answered, until a
+/// later reply raises it: a needlessly short packet costs less than an outage. Of broad rounds only so
+/// many count as the shortest probe had replies, so that loss is not taken for a short path.
+const HASTE: u8 = 3;
+/// A path that is new is asked about all short packets from this round on; one in doubt at once.
+const PATIENCE: u8 = 2;
 /// Between two probes while the round trip is not known.
 const UNKNOWN_INTERVAL: Duration = Duration::from_millis(250);
 const MIN_INTERVAL: Duration = Duration::from_millis(20);
+/// While nothing at all comes from the peer the interval doubles so often.
+const MAX_BACKOFF: u32 = 3;
 /// After a search that did not reach the ceiling (RFC 8899, 5.1.1).
 const RAISE_AFTER: Duration = Duration::from_secs(600);
 
@@ -31,28 +50,49 @@ pub(super) struct Search {
     base: usize,
     ceiling: usize,
     confirmed: usize,
+    /// The least size that is known not to pass.
+    failed: usize,
     state: State,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 enum State {
     Done { again_at: Option<Time> },
-    Probing { size: usize, tries: u8, next_at: Time, is_heard: bool },
+    Probing(Probing),
+}
+
+#[derive(Debug)]
+struct Probing {
+    /// The size that is to be found out about.
+    size: usize,
+    /// From which round on shorter sizes are asked about as well, because the one in use is in doubt.
+    broad_from: Option<u8>,
+    rounds: u8,
+    /// What this round has yet to send, the next one last.
+    unsent: Vec<usize>,
+    /// When that may be sent.
+    next_at: Time,
+    /// When the round is over, once all is sent.
+    ends_at: Option<Time>,
+    backoff: u32,
+    is_heard: bool,
+    /// The greatest size that was answered.
+    best: usize,
+    /// Replies to the shortest probe, which goes with each broad round.
+    controls: u8,
 }
 
 impl Search {
     pub(super) fn new(now: Time, base: usize, ceiling: usize) -> Self {
-        let mut search = Self {
-            base,
-            ceiling: ceiling.max(base),
-            confirmed: base,
-            state: State::Done { again_at: None },
-        };
+        let ceiling = ceiling.max(LEAST);
+        let base = base.clamp(LEAST, ceiling);
+        let state = State::Done { again_at: None };
+        let mut search = Self { base, ceiling, confirmed: base, failed: ceiling + 1, state };
         search.restart(now);
         search
     }
 
-    /// The greatest packet that is known to pass.
+    /// The greatest packet that is known to pass, or believed to before anything is known.
     pub(super) fn confirmed(&self) -> usize {
         self.confirmed
     }
@@ -60,112 +100,207 @@ impl Search {
     /// Starts again from the base, because the path is another one.
     pub(super) fn restart(&mut self, now: Time) {
         self.confirmed = self.base;
-        self.probe(now, self.ceiling);
+        self.failed = self.ceiling + 1;
+        self.probe(now, self.ceiling, Some(PATIENCE));
     }
 
     /// Anything came from the peer.
     pub(super) fn handle_heard(&mut self) {
-        if let State::Probing { is_heard, .. } = &mut self.state {
-            *is_heard = true;
+        if let State::Probing(probing) = &mut self.state {
+            probing.is_heard = true;
         }
     }
 
     /// The peer received a packet of this size.
     pub(super) fn handle_reply(&mut self, now: Time, size: usize) {
-        let State::Probing { size: probed, .. } = self.state else { return };
-        if size != probed {
+        let (base, confirmed) = (self.base, self.confirmed);
+        let State::Probing(probing) = &mut self.state else { return };
+        if size != probing.size {
+            let is_asked = probing.broad_from.is_some() && size < probing.size;
+            let is_known = size == base || size == confirmed || SHORT_SIZES.contains(&size);
+            if is_asked && is_known {
+                probing.controls = probing.controls.saturating_add(u8::from(size == LEAST));
+                probing.best = probing.best.max(size);
+                self.confirmed = confirmed.max(size);
+            }
             return;
         }
         self.confirmed = size;
-        self.finish(now);
+        self.advance(now);
     }
 
     /// The system says that packets of this size are too big for the local interface or a router.
     pub(super) fn handle_too_big(&mut self, now: Time, size: usize) {
-        match self.state {
-            State::Probing { size: probed, .. } if size == probed && size > self.confirmed => {
-                self.probe_below(now, size);
+        if size <= LEAST {
+            return;
+        }
+        let asked = match &self.state {
+            State::Probing(probing) if size == probing.size => Some(probing.broad_from),
+            State::Done { .. } | State::Probing(_) => None,
+        };
+        if size <= self.base {
+            self.ceiling = size - 1;
+            self.base = self.base.min(self.ceiling);
+            self.failed = self.failed.min(size);
+            self.confirmed = self.confirmed.min(below(size));
+            self.probe(now, usize::midpoint(self.confirmed, size), Some(0));
+        } else if size <= self.confirmed {
+            self.ceiling = size - 1;
+            self.restart(now);
+        } else if let Some(broad_from) = asked {
+            self.failed = self.failed.min(size);
+            self.ceiling = self.ceiling.min(size - 1);
+            match known_between(self.confirmed, size) {
+                Some(smaller) => self.probe(now, smaller, broad_from),
+                None if broad_from.is_some() => self.probe(now, self.confirmed, broad_from),
+                None => self.advance(now),
             }
-            _ if size <= self.confirmed && size > self.base => {
-                self.ceiling = size - 1;
-                self.restart(now);
-            }
-            _ => {}
         }
     }
 
-    /// Packets of the confirmed size do not seem to arrive: the size is probed again.
+    /// Packets of the confirmed size do not seem to arrive: it is probed again, and shorter ones.
     pub(super) fn verify(&mut self, now: Time) {
-        if self.confirmed > self.base && matches!(self.state, State::Done { .. }) {
-            self.probe(now, self.confirmed);
+        if self.confirmed > LEAST && matches!(self.state, State::Done { .. }) {
+            self.probe(now, self.confirmed, Some(0));
         }
     }
 
     /// The size of the probe that is to be sent now.
     pub(super) fn poll_probe(&mut self, now: Time, rtt: Option<Duration>) -> Option<usize> {
-        let State::Probing { size, tries, next_at, is_heard } = self.state else { return None };
-        if next_at > now {
+        let State::Probing(probing) = &mut self.state else { return None };
+        if probing.next_at > now {
             return None;
         }
-        if tries == TRIES {
-            if !is_heard {
-                // Nothing at all arrives from the peer, so the size is not to blame.
-                self.probe(now, size);
-            } else if size == self.confirmed {
-                self.confirmed = self.base;
-                self.probe_below(now, size);
-            } else {
-                self.probe_below(now, size);
-            }
-            return self.poll_probe(now, rtt);
+        let size = probing.unsent.pop()?;
+        if probing.unsent.is_empty() {
+            let interval = rtt.map_or(UNKNOWN_INTERVAL, |rtt| (rtt + rtt / 2).max(MIN_INTERVAL));
+            probing.ends_at = Some(now + interval * (1 << probing.backoff));
         }
-        let interval = rtt.map_or(UNKNOWN_INTERVAL, |rtt| (rtt + rtt / 2).max(MIN_INTERVAL));
-        let next_at = now + interval;
-        self.state = State::Probing { size, tries: tries + 1, next_at, is_heard };
         Some(size)
     }
 
     /// When the next probe may be sent.
     pub(super) fn next_probe(&self) -> Option<Time> {
-        match self.state {
+        match &self.state {
             State::Done { .. } => None,
-            State::Probing { next_at, .. } => Some(next_at),
+            State::Probing(probing) => (!probing.unsent.is_empty()).then_some(probing.next_at),
         }
     }
 
-    /// When the search begins anew.
+    /// When a round is over, or the search begins anew.
     pub(super) fn next_timeout(&self) -> Option<Time> {
-        match self.state {
-            State::Done { again_at } => again_at,
-            State::Probing { .. } => None,
+        match &self.state {
+            State::Done { again_at } => *again_at,
+            State::Probing(probing) => probing.ends_at,
         }
     }
 
     pub(super) fn handle_timeout(&mut self, now: Time) {
-        if let State::Done { again_at: Some(at) } = self.state
-            && at <= now
-        {
-            self.probe(now, self.ceiling);
+        if self.next_timeout().is_none_or(|at| at > now) {
+            return;
         }
-    }
-
-    fn probe(&mut self, now: Time, size: usize) {
-        self.state = if size > self.base {
-            State::Probing { size, tries: 0, next_at: now, is_heard: false }
-        } else {
-            State::Done { again_at: None }
+        let State::Probing(probing) = &mut self.state else {
+            self.failed = self.ceiling + 1;
+            let broad_from = (self.confirmed < self.base).then_some(0);
+            self.probe(now, self.ceiling, broad_from);
+            return;
         };
+        probing.rounds = probing.rounds.saturating_add(1);
+        let is_broad = probing.broad_from.is_some();
+        let counting = if is_broad { probing.rounds.min(probing.controls) } else { probing.rounds };
+        if is_broad && counting >= HASTE {
+            self.confirmed = self.confirmed.min(probing.best);
+        }
+        if counting >= TRIES && probing.is_heard {
+            let size = probing.size;
+            self.fail(now, size);
+            return;
+        }
+        if probing.rounds % TRIES == 0 && !probing.is_heard {
+            // Nothing at all arrives from the peer, so the size is not to blame.
+            probing.backoff = (probing.backoff + 1).min(MAX_BACKOFF);
+        }
+        self.begin_round(now);
     }
 
-    fn probe_below(&mut self, now: Time, size: usize) {
-        match SIZES.into_iter().rev().find(|&smaller| smaller < size && smaller > self.confirmed) {
-            Some(smaller) => self.probe(now, smaller),
-            None => self.finish(now),
+    /// Probes of this size are not answered, or not even sent.
+    fn fail(&mut self, now: Time, size: usize) {
+        self.failed = self.failed.min(size);
+        if let State::Probing(probing) = &self.state
+            && probing.broad_from.is_some()
+        {
+            if probing.best < self.confirmed.min(size) {
+                self.confirmed = probing.best.max(LEAST);
+            }
+            let best = self.confirmed;
+            let shorter = SHORT_SIZES.into_iter().chain([self.base]).find(|&it| it > best);
+            self.failed = self.failed.min(shorter.unwrap_or(size));
         }
+        self.advance(now);
+    }
+
+    /// Goes on with the next size between the confirmed one and one that does not pass.
+    fn advance(&mut self, now: Time) {
+        let (confirmed, failed) = (self.confirmed, self.failed);
+        if confirmed >= self.ceiling {
+            self.finish(now);
+        } else if failed > self.ceiling {
+            // The one that passed was only to be verified.
+            self.probe(now, self.ceiling, None);
+        } else if let Some(size) = known_between(confirmed, failed) {
+            self.probe(now, size, None);
+        } else if confirmed < SIZES[0] && failed > confirmed + STEP {
+            self.probe(now, usize::midpoint(confirmed, failed), None);
+        } else {
+            self.finish(now);
+        }
+    }
+
+    fn probe(&mut self, now: Time, size: usize, broad_from: Option<u8>) {
+        self.state = State::Probing(Probing {
+            size,
+            broad_from,
+            rounds: 0,
+            unsent: Vec::new(),
+            next_at: now,
+            ends_at: None,
+            backoff: 0,
+            is_heard: false,
+            best: 0,
+            controls: 0,
+        });
+        self.begin_round(now);
+    }
+
+    fn begin_round(&mut self, now: Time) {
+        let State::Probing(probing) = &mut self.state else { return };
+        probing.unsent.clear();
+        probing.unsent.push(probing.size);
+        if let Some(from) = probing.broad_from {
+            // A peer that is not heard at all is not asked about all of them.
+            let may_be = probing.rounds >= from && (probing.is_heard || from == 0);
+            let short = SHORT_SIZES.into_iter().filter(|_| may_be);
+            let others = [self.confirmed, self.base].into_iter().chain(short);
+            let wanted = others.filter(|&it| it < probing.size && it > probing.best);
+            probing.unsent.extend(wanted.chain((LEAST < probing.size).then_some(LEAST)));
+        }
+        probing.unsent.sort_unstable_by(|one, other| other.cmp(one));
+        probing.unsent.dedup();
+        (probing.next_at, probing.ends_at) = (now, None);
     }
 
     fn finish(&mut self, now: Time) {
         let again_at = (self.confirmed < self.ceiling).then(|| now + RAISE_AFTER);
         self.state = State::Done { again_at };
     }
+}
+
+/// The greatest of the known sizes between two.
+fn known_between(passes: usize, fails: usize) -> Option<usize> {
+    SIZES.into_iter().rev().find(|&size| size < fails && size > passes)
+}
+
+/// The greatest short size below this one.
+fn below(size: usize) -> usize {
+    SHORT_SIZES.into_iter().rev().find(|&shorter| shorter < size).unwrap_or(LEAST)
 }

@@ -3,25 +3,47 @@
 /// Flows by bucket of the queue.
 const BUCKETS: usize = 1_024;
 
-/// For each flow the source with its last packet, plus one.
+/// For each flow the source with its last packet, plus one, and what that packet waits for.
 #[derive(Debug)]
-pub(super) struct FlowOrder(Vec<u64>);
+pub(super) struct FlowOrder(Vec<(u64, u16)>);
 
 impl Default for FlowOrder {
     fn default() -> Self {
-        Self(vec![0; BUCKETS])
+        Self(vec![(0, 0); BUCKETS])
     }
 }
 
 impl FlowOrder {
     /// Puts a packet of `flow` into source `number`. Returns how many sources back the packet before
-    /// it is; 0 when there is none, or it is in a source before `floor`, which nobody waits for.
+    /// it is; 0 when there is none, or it is in a source before `floor`, which nobody waits for. Behind
+    /// one in the same source it waits for the same as that one.
     pub(super) fn push(&mut self, flow: u32, number: u64, floor: u64) -> u16 {
         let bucket = usize::try_from(flow).unwrap_or(0) % BUCKETS;
-        let last = std::mem::replace(&mut self.0[bucket], number + 1);
-        if last == 0 || last > number || last - 1 < floor {
-            return 0;
-        }
-        u16::try_from(number - (last - 1)).unwrap_or(0)
+        let (last, awaited) = self.0[bucket];
+        let wait = if last == number + 1 {
+            awaited
+        } else if last == 0 || last > number || last - 1 < floor {
+            0
+        } else {
+            u16::try_from(number - (last - 1)).unwrap_or(0)
+        };
+        self.0[bucket] = (number + 1, wait);
+        wait
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_in_one_source_wait_for_the_same() {
+        let mut order = FlowOrder::default();
+
+        let waits = [(7, 10), (7, 12), (8, 12), (7, 12), (7, 13)];
+        let waits = waits.map(|(flow, number)| order.push(flow, number, 10));
+
+        assert_eq!(waits, [0, 2, 0, 2, 1]);
+        assert_eq!(order.push(7, 20, 14), 0, "nobody waits for what is acknowledged");
     }
 }

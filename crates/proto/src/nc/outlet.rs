@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::headers::Decompressor;
+use super::parts::Parts;
 use super::record::{Form, Record};
 
 /// The buffers that are kept.
@@ -12,6 +13,7 @@ const KEPT: usize = 1_024;
 #[derive(Debug, Default)]
 pub(super) struct Outlet {
     contexts: Decompressor,
+    parts: Parts,
     released: VecDeque<Vec<u8>>,
     pool: Vec<Vec<u8>>,
     /// Packets whose headers were restored.
@@ -28,7 +30,7 @@ impl Outlet {
                 let packet = &symbol[record.start..record.end];
                 self.contexts.handle_announcement(source, id, packet);
             }
-            Form::Compressed(_) | Form::Whole => {}
+            Form::Compressed(_) | Form::Part(_) | Form::Whole => {}
         }
     }
 
@@ -38,6 +40,11 @@ impl Outlet {
         let mut packet = self.buffer();
         match record.form {
             Form::Announcing(_) | Form::Whole => packet.extend_from_slice(octets),
+            Form::Part(part) => {
+                self.give(packet);
+                self.released.extend(self.parts.handle(source, part, octets));
+                return;
+            }
             Form::Compressed(id) => {
                 if self.contexts.restore(source, id, octets, &mut packet).is_err() {
                     self.unrestored += 1;
@@ -48,6 +55,16 @@ impl Outlet {
             }
         }
         self.released.push_back(packet);
+    }
+
+    /// All before source `number` are there or given up, and released.
+    pub(super) fn forget_before(&mut self, number: u64) {
+        self.parts.forget_before(number);
+    }
+
+    /// How many packets were joined from their parts, and how many of which one did not come.
+    pub(super) fn joined_and_broken(&self) -> (u64, u64) {
+        (self.parts.joined, self.parts.broken)
     }
 
     /// The next packet to release, in place of what `out` holds.

@@ -20,7 +20,8 @@ pub static PARAMETERS: Table<Config> = Table {
         Parameter::new(
             "base-mtu",
             Kind::Count { least: 576, most: 1_500, unit: "octets" },
-            "An outer packet that surely passes: where the search for the path's MTU begins.",
+            "An outer packet that is believed to pass until the search for the path's MTU knows; \
+             it begins there, and goes below where this does not pass either.",
             |it| it.base_mtu.into(),
             |it, to| it.base_mtu = to.count(),
         ),

@@ -359,6 +359,7 @@ impl Receiver {
         while self.base + KEPT < first_missing {
             self.drop_front();
         }
+        self.outlet.forget_before(first_missing);
     }
 
     /// Forgets the oldest source although it may be missing.

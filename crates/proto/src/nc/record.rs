@@ -3,17 +3,20 @@
 //! ```text
 //!  octet 0, 1  bits 15 and 14 the form; the others the length of what follows this header
 //!  form 0      whole        wait 2, packet
+//!  form 1      part         wait 2, part 1, octets of a packet that is cut over several sources; part: bit 7
+//!              there are more, bits 0 to 6 its index: the packet begins so many sources before
 //!  form 2      compressed   wait 1 or 2, context 1, compressed headers, payload
 //!  form 3      announcing   wait 1, context 1, packet
 //! ```
 //!
 //! They end with the symbol's octets or a length of zero. `wait` says how many sources back the packet
 //! is that has to be released before this one; zero means none. Where it takes one or two octets it is a
-//! number in base 128. Forms other than 0 go only to a peer that has shown that it knows them
-//! ([`super::understanding`]); [`super::headers`] says what a context is.
+//! number in base 128. Forms 2 and 3 go only to a peer that has shown that it knows them
+//! ([`super::understanding`]); [`super::headers`] says what a context is, and [`super::parts`] what is cut.
 
 use super::headers::{Compressor, Packing, Place};
 use super::order::FlowOrder;
+use super::parts::{Cut, LEAST_PART};
 use super::queue::Popped;
 use super::stats::Sent;
 use super::wire::{MAX_VARINT, Reader, push_varint};
@@ -21,14 +24,18 @@ use crate::time::Time;
 
 /// Octets before a whole inner packet.
 pub(super) const RECORD_HEADER: usize = 4;
+/// Octets before a part of an inner packet.
+pub(super) const PART_HEADER: usize = RECORD_HEADER + 1;
 /// Octets of an outer packet for which 14 bits of length are enough.
 pub(super) const LONGEST_OUTER: usize = 16_384;
 
 const FORM: u32 = 14;
 const WHOLE: u16 = 0;
+const PART: u16 = 1;
 const COMPRESSED: u16 = 2;
 const ANNOUNCING: u16 = 3;
 const LENGTH: u16 = 0x3fff;
+const MORE: u8 = 0x80;
 /// A greater number takes two octets in base 128.
 const SHORT: u16 = 0x7f;
 
@@ -57,8 +64,18 @@ pub(super) enum Form {
     Announcing(u8),
     /// A packet with compressed headers, of this context.
     Compressed(u8),
+    /// Octets of a packet that is cut.
+    Part(Part),
     /// A whole packet.
     Whole,
+}
+
+/// Which part of a packet that is cut.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Part {
+    /// 0 to 127.
+    pub(super) index: u8,
+    pub(super) is_last: bool,
 }
 
 impl<'a> Records<'a> {
@@ -77,6 +94,7 @@ impl Iterator for Records<'_> {
         let len = usize::from(head & LENGTH);
         let (wait, form) = match head >> FORM {
             WHOLE => (reader.u16().ok()?, Form::Whole),
+            PART => (reader.u16().ok()?, Form::Part(Part::parse(reader.u8().ok()?))),
             COMPRESSED => (reader.varint().ok()?, Form::Compressed(reader.u8().ok()?)),
             ANNOUNCING => (reader.varint().ok()?, Form::Announcing(reader.u8().ok()?)),
             _ => return None,
@@ -90,11 +108,19 @@ impl Iterator for Records<'_> {
     }
 }
 
+impl Part {
+    fn parse(octet: u8) -> Self {
+        Self { index: octet & !MORE, is_last: octet & MORE == 0 }
+    }
+}
+
 /// Makes records of packets.
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
     order: FlowOrder,
     compressor: Compressor,
+    /// The packet of which some parts were sent.
+    pub(super) cut: Option<Cut>,
     /// Memory for the start of a record.
     start: Vec<u8>,
 }
@@ -147,6 +173,26 @@ impl Recorder {
         }
     }
 
+    /// Appends the next part of the packet that is cut to `symbol`, of at most `max` octets, in source
+    /// `number`; false when there is too little room.
+    pub(super) fn push_part(
+        &mut self,
+        (number, floor): (u64, u64),
+        max: usize,
+        symbol: &mut Vec<u8>,
+    ) -> bool {
+        let room = max - symbol.len();
+        let cut = self.cut.take_if(|cut| room >= PART_HEADER + LEAST_PART.min(cut.left()));
+        let Some(mut cut) = cut else { return false };
+        let wait = self.order.push(cut.flow, number, floor);
+        let is_whole = cut.push_part(room, wait, symbol);
+        // The other end would take no more of it. With all MTUs that are tried it never comes to that.
+        if !is_whole && !cut.is_too_long() {
+            self.cut = Some(cut);
+        }
+        true
+    }
+
     /// The peer has a context, as the source that ends in these 24 bits announced it.
     pub(super) fn handle_told(&mut self, id: u8, source: u32) {
         self.compressor.handle_told(id, source);
@@ -159,6 +205,15 @@ pub(super) fn fill_record_header(record: &mut [u8], wait: u16) {
     let [len_high, len_low] = head(WHOLE, packet.len());
     let [wait_high, wait_low] = wait.to_be_bytes();
     *header = [len_high, len_low, wait_high, wait_low];
+}
+
+/// Writes the header of the record with a part of a packet that fills `record`.
+pub(super) fn fill_part_header(record: &mut [u8], wait: u16, part: Part) {
+    let Some((header, octets)) = record.split_first_chunk_mut::<PART_HEADER>() else { return };
+    let [len_high, len_low] = head(PART, octets.len());
+    let [wait_high, wait_low] = wait.to_be_bytes();
+    let part = part.index | if part.is_last { 0 } else { MORE };
+    *header = [len_high, len_low, wait_high, wait_low, part];
 }
 
 fn head(form: u16, len: usize) -> [u8; 2] {

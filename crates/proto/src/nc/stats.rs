@@ -29,6 +29,12 @@ pub struct Inner {
     pub packets_out: u64,
     /// Octets of those.
     pub octets_out: u64,
+    /// Inner packets sent in parts, because they are longer than a datagram.
+    pub packets_cut: u64,
+    /// Inner packets joined from their parts.
+    pub packets_joined: u64,
+    /// Inner packets of which a part was given up.
+    pub packets_broken: u64,
     /// Inner packets refused: no IP packet.
     pub refused_malformed: u64,
     /// Inner packets refused or discarded: too big.
@@ -119,4 +125,6 @@ pub struct Estimates {
     pub unacknowledged: usize,
     /// The greatest outer IP packet, in octets.
     pub path_mtu: usize,
+    /// Octets of the longest inner packet that is not cut.
+    pub whole: usize,
 }

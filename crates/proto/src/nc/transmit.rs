@@ -14,7 +14,9 @@
 
 use std::time::Duration;
 
-use super::record::RECORD_HEADER;
+use super::parts::{Cut, LEAST_PART};
+use super::queue::Popped;
+use super::record::{PART_HEADER, RECORD_HEADER};
 use super::sender::{Carried, margin};
 use super::tunnel::{Transmit, Tunnel};
 use super::understanding::COMPRESSED_HEADERS;
@@ -72,7 +74,7 @@ impl Tunnel {
             if let Some(transmit) = self.send_data(now, out) {
                 return Some(transmit);
             }
-            if self.queue.is_empty() && !self.silence.is_on() {
+            if !self.has_packets() && !self.silence.is_on() {
                 self.rate.handle_idle(now);
             }
         }
@@ -99,7 +101,7 @@ impl Tunnel {
     /// When a source or an equation may be sent.
     fn next_data(&self) -> Option<Time> {
         // While the window is full, only a report helps.
-        let has_next = !self.queue.is_empty() && self.sender.next_source().is_some();
+        let has_next = self.has_packets() && self.sender.next_source().is_some();
         if has_next || self.sender.lacks(&self.loss, self.margin()) {
             self.next_send(self.seen)
         } else {
@@ -151,12 +153,24 @@ impl Tunnel {
     fn send_source(&mut self, now: Time, number: u64, out: &mut Vec<u8>) -> Option<Transmit> {
         let max = self.max_symbol();
         // Some packets may have come while longer ones still fitted.
-        self.stats.inner.refused_too_big += self.queue.drop_longer(max - RECORD_HEADER);
-        self.queue.next_size()?;
+        self.stats.inner.refused_too_big += self.queue.drop_longer(self.mtu());
+        if !self.has_packets() {
+            return None;
+        }
         let compresses = self.understanding.agrees_on(COMPRESSED_HEADERS);
         let mut symbol = self.sender.buffer();
         let mut is_sparse = true;
         while let Some(room) = max.checked_sub(symbol.len() + RECORD_HEADER) {
+            if let Some(popped) = self.begin_cut(now, room) {
+                is_sparse &= popped.is_sparse;
+            }
+            if self.recorder.cut.is_some() {
+                let numbers = (number, self.sender.floor());
+                if !self.recorder.push_part(numbers, max, &mut symbol) {
+                    break;
+                }
+                continue;
+            }
             let start = symbol.len();
             symbol.extend_from_slice(&[0; RECORD_HEADER]);
             let Some(popped) = self.queue.pop(now, room, self.stalling_rtt(), &mut symbol) else {
@@ -173,7 +187,7 @@ impl Tunnel {
         }
         if self.is_small(symbol.len())
             && is_sparse
-            && !self.queue.is_empty()
+            && self.has_packets()
             && self.loss.rate() > NOTICEABLE_LOSS
         {
             self.copy = self.copy.or(Some((number, now + self.idle_wait())));
@@ -187,6 +201,26 @@ impl Tunnel {
         let body = Body::Source { number: low24(number), symbol };
         Message { body, ..extras }.emit(out);
         Some(self.account(now, out, Carried::Source, false))
+    }
+
+    /// Takes a packet from the queue that is too long for a source, if one is next and there is room for
+    /// a part of it.
+    fn begin_cut(&mut self, now: Time, room: usize) -> Option<Popped> {
+        let has_room = room + RECORD_HEADER >= PART_HEADER + LEAST_PART;
+        let is_cut = self.recorder.cut.is_some();
+        if is_cut || !has_room || self.queue.next_size()? <= self.whole() {
+            return None;
+        }
+        let mut packet = Vec::new();
+        let popped = self.queue.pop(now, usize::MAX, self.stalling_rtt(), &mut packet)?;
+        self.recorder.cut = Some(Cut::new(packet, popped.flow));
+        self.stats.inner.packets_cut += 1;
+        Some(popped)
+    }
+
+    /// Whether packets, or the rest of one, wait to be sent.
+    fn has_packets(&self) -> bool {
+        self.recorder.cut.is_some() || !self.queue.is_empty()
     }
 
     /// Sends a second copy of a source unasked. It can make up for no other source, so it does not count
@@ -240,7 +274,8 @@ impl Tunnel {
             return false;
         }
         let lacks = self.sender.lacks(&self.loss, self.margin());
-        let next = self.queue.next_size().filter(|_| !lacks);
+        let cut = self.recorder.cut.as_ref().map(|cut| cut.left() + 1);
+        let next = cut.or_else(|| self.queue.next_size()).filter(|_| !lacks);
         next.is_some_and(|next| next + RECORD_HEADER + FLOOR + MAX_REPORT <= self.max_symbol())
     }
 

@@ -7,6 +7,7 @@ use super::Config;
 use super::liveness::Liveness;
 use super::loss::Loss;
 use super::mtu::Search;
+use super::parts::Cut;
 use super::queue::Queue;
 use super::rate::Rate;
 use super::receiver::Receiver;
@@ -29,6 +30,8 @@ const UNKNOWN_RTT: Duration = Duration::from_millis(500);
 const LEAST_WAIT: Duration = Duration::from_millis(1);
 /// How much longer the receiver waits for a source than the sender repairs it.
 const GRACE: Duration = Duration::from_millis(500);
+/// Octets that each tunnel carries, however short its datagrams are: a link has to for IPv6 (RFC 8200, 5).
+const LEAST_PACKET: usize = 1_280;
 /// The number of successive timeouts after which the path MTU is verified and the peer is probed.
 const DOUBTS: u32 = 2;
 
@@ -94,7 +97,8 @@ pub struct Transmit {
 /// What the driver should know.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Event {
-    /// The longest inner packet now has this many octets.
+    /// The path's MTU has changed: the longest inner packet now has this many octets, and what is longer
+    /// than [`Tunnel::whole`] is cut.
     Mtu(usize),
     /// The peer has been silent for too long. The packets that waited are discarded.
     PathDown,
@@ -215,7 +219,7 @@ impl Tunnel {
         self.seen = now;
         self.rate.reset(now);
         self.loss = Loss::default();
-        let before = self.mtu();
+        let before = self.max_symbol();
         self.mtu.restart(now);
         self.note_mtu(before);
     }
@@ -223,7 +227,7 @@ impl Tunnel {
     /// The system refused a datagram of this payload because the packet would be too big.
     pub fn handle_too_big(&mut self, now: Time, payload: usize) {
         self.seen = now;
-        let before = self.mtu();
+        let before = self.max_symbol();
         self.mtu.handle_too_big(now, payload + self.config.overhead);
         self.note_mtu(before);
     }
@@ -232,7 +236,9 @@ impl Tunnel {
     pub fn handle_timeout(&mut self, now: Time) {
         self.seen = now;
         self.receiver.handle_timeout(now, &mut self.stats.received);
+        let before = self.max_symbol();
         self.mtu.handle_timeout(now);
+        self.note_mtu(before);
         if self.oldest_expires_at().is_some_and(|at| at <= now) {
             let oldest = now - self.config.deadline + Duration::from_nanos(1);
             let count = self.sender.give_up_before(oldest);
@@ -255,6 +261,8 @@ impl Tunnel {
         if self.liveness.handle_timeout(now) {
             self.events.push_back(Event::PathDown);
             self.queue.clear();
+            let cut = self.recorder.cut.take();
+            self.stats.inner.refused_down += u64::from(cut.is_some());
         }
     }
 
@@ -290,9 +298,15 @@ impl Tunnel {
         deadlines.into_iter().chain(transmissions).fold(None, earliest)
     }
 
-    /// Octets of the longest inner packet.
+    /// Octets of the longest inner packet, at least 1,280.
     #[must_use]
     pub fn mtu(&self) -> usize {
+        self.whole().max(LEAST_PACKET)
+    }
+
+    /// Octets of the longest inner packet that one datagram carries; longer ones are cut.
+    #[must_use]
+    pub fn whole(&self) -> usize {
         self.max_symbol() - RECORD_HEADER
     }
 
@@ -300,7 +314,10 @@ impl Tunnel {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let queue = self.queue.stats();
+        let (packets_joined, packets_broken) = self.receiver.outlet.joined_and_broken();
         let inner = Inner {
+            packets_joined,
+            packets_broken,
             queue_marked: queue.marked,
             queue_dropped: queue.dropped_by_codel,
             queue_overflowed: queue.dropped_at_limit,
@@ -320,10 +337,11 @@ impl Tunnel {
             rate: self.rate.rate(),
             loss: self.loss.rate(),
             burst: self.loss.burst(),
-            queued: self.queue.len_octets(),
+            queued: self.queue.len_octets() + self.recorder.cut.as_ref().map_or(0, Cut::left),
             unacknowledged: usize::try_from(self.sender.end() - self.sender.floor())
                 .expect("within the window"),
             path_mtu: self.mtu.confirmed(),
+            whole: self.whole(),
         }
     }
 
@@ -364,19 +382,18 @@ impl Tunnel {
     }
 
     fn handle_probe_reply(&mut self, now: Time, payload: usize) {
-        let before = self.mtu();
+        let before = self.max_symbol();
         self.mtu.handle_reply(now, payload + self.config.overhead);
         self.note_mtu(before);
     }
 
-    /// Tells the driver when the longest inner packet has changed.
+    /// Tells the driver when the path's MTU has changed; `before`, a symbol had so many octets at most.
     fn note_mtu(&mut self, before: usize) {
-        let mtu = self.mtu();
-        if mtu == before {
+        if self.max_symbol() == before {
             return;
         }
-        self.events.push_back(Event::Mtu(mtu));
-        if mtu < before {
+        self.events.push_back(Event::Mtu(self.mtu()));
+        if self.max_symbol() < before {
             let count = self.sender.give_up_longer(self.max_symbol());
             self.note_given_up(count);
         }

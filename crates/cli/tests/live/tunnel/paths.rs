@@ -84,6 +84,49 @@ fn a_path_that_swallows_long_packets_is_measured() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn a_path_that_swallows_what_is_longer_than_1000_octets_carries_all_that_ip_may_rely_on() {
+    for link_mtu in [1_000, 576] {
+        let mut net = Net::pair("--rate 20mbit --delay 2ms --loss 2% --seed 1");
+        let air = net.cables[0].air.clone();
+        for interface in ["a", "b"] {
+            // A frame that is longer is dropped where it enters, and nobody is told.
+            net.nets.run(&air, &format!("ip link set dev {interface} mtu {link_mtu}"));
+        }
+        net.start_all();
+        let is_found = wait_until(SOON, || {
+            net.try_run(0, "ping -c 1 -W 1 10.77.0.2");
+            let path = |node: usize| net.status(node)["tunnels"][0]["path_mtu"].as_u64().unwrap();
+            [0, 1].iter().all(|&node| (link_mtu - 8..=link_mtu).contains(&path(node)))
+        });
+        assert!(is_found, "{}", net.status(0));
+
+        // 1280 octets with their headers, which may not be cut on the way.
+        net.expect_ping(0, "10.77.0.2 -M do -s 1252");
+        net.expect_ping(0, "fd77::2 -M do -s 1232");
+        net.expect_ping(1, "fd77::1 -M do -s 1232");
+        net.transfer(0, 1, 1_000_000).finish(SOON);
+        let right = net.nodes[1].clone();
+        net.nets.start(&right, "iperf3 -s -1 --forceflush", "listening");
+        let report =
+            net.run(0, "iperf3 -c 10.77.0.2 -u -l 1200 -b 1M -t 3 -J --connect-timeout 9000");
+
+        // Of the 300 packets, one is lost by the 2 s for which a part is repaired, never at 2 %.
+        let report: Value = serde_json::from_str(&report).unwrap();
+        assert_eq!(report["end"]["sum"]["lost_packets"], 0, "{report}");
+        let tunnel = net.status(0)["tunnels"][0].clone();
+        assert!(tunnel["packets_cut"].as_u64().unwrap() > 200, "{tunnel}");
+        assert_eq!((&tunnel["mtu"], &tunnel["state"]), (&1_280.into(), &"up".into()));
+        let device = net.run(0, "cat /sys/class/net/trackway-nc0/mtu");
+        assert_eq!(device.trim(), "1280");
+        let said = net.run(0, &format!("{TRACKWAY} status"));
+        assert!(said.contains("a short path: cut beyond"), "{said}");
+        let (_, log) = net.gateway(0).stop();
+        assert!(log.contains("short path"), "{log}");
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn a_transfer_goes_on_when_the_interface_takes_only_shorter_datagrams() {
     let mut net = Net::pair("--rate 20mbit --delay 2ms");
     net.start_all();

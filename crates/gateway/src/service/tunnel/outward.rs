@@ -140,7 +140,7 @@ fn clamp(shared: &Shared, peer: PeerId, packet: &mut [u8]) {
     if !is_syn {
         return;
     }
-    if let Some(mtu) = shared.state().mtu(peer) {
+    if let Some(mtu) = shared.state().whole(peer) {
         shared.counters.syns_clamped.add(u64::from(mss::clamp(&header, packet, mtu)));
     }
 }

@@ -285,9 +285,9 @@ impl State {
         due.fold(self.peers.next_timeout(), earliest)
     }
 
-    /// The greatest packet for a peer.
-    pub(super) fn mtu(&self, peer: PeerId) -> Option<usize> {
-        Some(self.links.get(peer.index())?.as_ref()?.session.as_ref()?.core.mtu())
+    /// The greatest packet for a peer that one datagram carries: connections had better keep to it.
+    pub(super) fn whole(&self, peer: PeerId) -> Option<usize> {
+        Some(self.links.get(peer.index())?.as_ref()?.session.as_ref()?.core.whole())
     }
 
     pub(super) fn opener(&self) -> secure::Opener {
@@ -385,7 +385,13 @@ impl State {
         let Some(session) = &mut link.session else { return };
         match event {
             Event::Mtu(mtu) => {
-                debug!(peer = %link.config.name, mtu, "greatest packet");
+                let nc::Estimates { path_mtu, whole, .. } = session.core.estimates();
+                let peer = &link.config.name;
+                if whole < mtu {
+                    info!(%peer, path_mtu, mtu, whole, "short path: packets longer than `whole` are cut");
+                } else {
+                    info!(%peer, path_mtu, mtu, "greatest packet");
+                }
                 self.note_mtu();
             }
             Event::PathDown => {
@@ -418,7 +424,7 @@ fn core_config(endpoint: Option<SocketAddr>, limit: Option<usize>, link: &Link) 
     let max_mtu = endpoint
         .and_then(|endpoint| Udp::route_mtu(endpoint).ok())
         .map_or(link.config.parameters.max_mtu, |mtu| mtu.min(limit.unwrap_or(JUMBO)))
-        .clamp(link.config.parameters.base_mtu, JUMBO);
+        .min(JUMBO);
     let overhead = if is_v6 { OUTER_V6 } else { OUTER_V4 };
     nc::Config { max_mtu, overhead, ..link.config.parameters }
 }

@@ -24,6 +24,7 @@ struct Status<'a> {
     queued_octets: usize,
     unacknowledged: usize,
     mtu: usize,
+    whole: usize,
     path_mtu: usize,
     #[serde(flatten)]
     stats: Stats,
@@ -39,7 +40,7 @@ impl Shared {
         let mut samples = Vec::new();
         let mut tunnels = Vec::new();
         for link in state.links() {
-            let Estimates { rtt, rate, loss, burst, queued, unacknowledged, path_mtu } =
+            let Estimates { rtt, rate, loss, burst, queued, unacknowledged, path_mtu, whole } =
                 estimates(link);
             let stats = stats(link);
             let condition = condition(link, state.peers().has_session(now, link.peer));
@@ -69,6 +70,7 @@ impl Shared {
                 queued_octets: queued,
                 unacknowledged,
                 mtu: link.session.as_ref().map_or(0, |session| session.core.mtu()),
+                whole,
                 path_mtu,
                 stats,
             });

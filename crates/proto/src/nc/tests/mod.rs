@@ -4,6 +4,7 @@ mod code;
 mod contract;
 mod headers;
 mod record;
+mod short;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -187,6 +188,10 @@ struct Path {
     loss: f64,
     /// Octets of the longest outer packet that the near end's system takes.
     mtu: usize,
+    /// Octets of the longest outer packet that is not swallowed on the way.
+    swallowed_beyond: usize,
+    /// What the ends last said of the longest packet that they do not cut.
+    announced: [usize; 2],
     rng: Rng,
     /// When what comes: the end, number and payload.
     under_way: BTreeMap<(Time, u64), (usize, u64, Vec<u8>)>,
@@ -200,12 +205,15 @@ struct Path {
 impl Path {
     fn new(seed: u64, config: Config) -> Self {
         let end = |name| Tunnel::new(Time::ZERO, config, Rng::stream(seed, name));
+        let ends = [end("near"), end("far")];
         Self {
             now: Time::ZERO,
-            ends: [end("near"), end("far")],
+            announced: [ends[0].whole(), ends[1].whole()],
+            ends,
             delay: 20 * MILLISECOND,
             loss: 0.0,
             mtu: 1_500,
+            swallowed_beyond: 1_500,
             rng: Rng::stream(seed, "path"),
             under_way: BTreeMap::new(),
             sequence: 0,
@@ -269,9 +277,14 @@ impl Path {
             while self.ends[end].poll_packet(self.now, &mut buffer) {
                 self.out[end].push((self.now, buffer.clone()));
             }
+            let whole = self.ends[end].whole();
             while let Some(event) = self.ends[end].poll_event() {
+                if matches!(event, Event::Mtu(_)) {
+                    self.announced[end] = whole;
+                }
                 self.events.push((end, event));
             }
+            assert_eq!(self.announced[end], whole, "a change of the MTU is not announced");
             while let Some(transmit) = self.ends[end].poll_transmit(self.now, &mut buffer) {
                 self.sequence += 1;
                 let payload = buffer.len();
@@ -279,7 +292,8 @@ impl Path {
                     self.ends[end].handle_too_big(self.now, payload);
                     continue;
                 }
-                if !self.rng.chance(self.loss) {
+                let is_swallowed = payload + Config::default().overhead > self.swallowed_beyond;
+                if !self.rng.chance(self.loss) && !is_swallowed {
                     let key = (self.now + self.delay, self.sequence);
                     self.under_way.insert(key, (1 - end, transmit.number, buffer.clone()));
                 }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::nc::record::{Form, Record, Records, fill_record_header};
+use crate::nc::record::{Form, Part, Record, Records, fill_part_header, fill_record_header};
 
 #[test]
 fn records_end_at_padding_and_at_what_is_cut_off() {
@@ -34,6 +34,27 @@ fn records_are_what_the_layout_says() {
             Record { form: Form::Announcing(8), wait: 5, start: 11, end: 12 },
         ]
     );
+}
+
+#[test]
+fn a_part_is_what_the_layout_says() {
+    let mut symbol = vec![0, 0, 0, 0, 0, 0xaa, 0xbb];
+    fill_part_header(&mut symbol, 1, Part { index: 2, is_last: false });
+    let start = symbol.len();
+    symbol.extend_from_slice(&[0, 0, 0, 0, 0, 0xcc]);
+    fill_part_header(&mut symbol[start..], 1, Part { index: 3, is_last: true });
+
+    assert_eq!(symbol, [0x40, 2, 0, 1, 0x82, 0xaa, 0xbb, 0x40, 1, 0, 1, 0x03, 0xcc]);
+    let records: Vec<_> = Records::of(&symbol).collect();
+    let form = |index, is_last| Form::Part(Part { index, is_last });
+    assert_eq!(
+        records,
+        [
+            Record { form: form(2, false), wait: 1, start: 5, end: 7 },
+            Record { form: form(3, true), wait: 1, start: 12, end: 13 },
+        ]
+    );
+    assert_eq!(Records::of(&symbol[..5]).count(), 0);
 }
 
 #[test]

@@ -7,9 +7,10 @@ use proto::nc;
 use proto::secure::{self, wire};
 
 use super::*;
+use crate::engine::{Engine, PacketId};
 use crate::node::service::hbh::Hbh;
 use crate::node::service::tunnel::{Tunnel, TunnelReport};
-use crate::node::service::{Hook, Service};
+use crate::node::service::{Hook, Service, Verdict};
 
 #[test]
 fn a_transfer_goes_through_a_tunnel_and_not_beside_it() {
@@ -176,6 +177,52 @@ fn between_the_ends_go_the_datagrams_of_gateways() {
     assert_eq!((count("call"), count("answer")), (1, 1), "{seen:?}");
     assert!(count("data") >= 10);
     assert_eq!(count("other"), 0);
+}
+
+#[test]
+fn a_path_that_swallows_what_is_longer_than_1000_octets_carries_packets_of_1280() {
+    for mtu in [1_000, 576] {
+        let mut world = World::new(1);
+        let nodes = ["source", "near", "middle", "far", "sink"].map(|name| world.add_node(name));
+        for pair in nodes.windows(2) {
+            world.connect(pair[0], pair[1], &link(slow()));
+        }
+        world.auto_routes();
+        world.add_service(nodes[2], Narrow(mtu));
+        let tunnel = world.add_tunnel(nodes[1], nodes[3], nc::Config::default()).unwrap();
+        for (node, host) in [(nodes[1], nodes[4]), (nodes[3], nodes[0])] {
+            let prefix = Prefix::host(world.address(host).unwrap());
+            assert!(world.route_into_tunnel(node, prefix, tunnel));
+        }
+        world.meet();
+        let to = SocketAddr::new(world.address(nodes[4]).unwrap(), 9);
+        world.add_app(nodes[0], transfer::Sender::new(transfer::SenderConfig::new(to, 50_000)));
+        let receiver = world.add_app(nodes[4], transfer::Sink::new(transfer::SinkConfig::new(9)));
+        run_for(&mut world, 60);
+
+        let stats = world.transfer_sink(receiver).unwrap();
+        assert_eq!((stats.octets, stats.corrupt), (50_000, 0), "{mtu}");
+        let [near, far] = [nodes[1], nodes[3]].map(|node| end(&world, node));
+        assert!((mtu - 8..=mtu).contains(&near.estimates.path_mtu), "{near:?}");
+        assert_eq!(near.mtu, Some(1_280));
+        assert!(near.stats.inner.packets_cut >= 30, "{near:?}");
+        assert_eq!(near.stats.inner.packets_cut, far.stats.inner.packets_joined);
+    }
+}
+
+/// Drops what is longer than so many octets, and tells nobody.
+#[derive(Debug)]
+struct Narrow(usize);
+
+impl Service for Narrow {
+    fn claims(&self, hook: &Hook<'_>, octets: &[u8]) -> bool {
+        matches!(hook, Hook::Forward { .. }) && octets.len() > self.0
+    }
+
+    fn handle(&mut self, engine: &mut Engine, _hook: &Hook<'_>, packet: PacketId) -> Verdict {
+        engine.packets.remove(packet);
+        Verdict::Taken
+    }
 }
 
 /// Looks at what passes by, and leaves it.

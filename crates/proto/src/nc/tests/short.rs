@@ -1,0 +1,98 @@
+//! Paths that swallow what is longer than they take, down to less than an inner packet.
+
+use super::*;
+
+/// Octets of an IPv4 and UDP header.
+const HEADERS: usize = 28;
+
+#[test]
+fn packets_of_1280_octets_pass_however_short_the_path_is() {
+    for (mtu, loss) in
+        [(296, 0.0), (296, 0.1), (576, 0.0), (1_000, 0.0), (1_000, 0.1), (1_279, 0.1), (1_280, 0.0)]
+    {
+        let config = Config { deadline: Duration::from_secs(30), ..Config::default() };
+        let mut path = Path::new(7, config);
+        (path.swallowed_beyond, path.loss) = (mtu, loss);
+
+        // What is sent until the size is known is lost.
+        path.feed(0, 50, 1_000, 50 * MILLISECOND);
+        path.run(secs(9));
+        let before = path.out[1].len();
+        path.put_in.clear();
+        for payload in [1_280 - HEADERS, 100, 1_100, 700] {
+            path.feed_flow(
+                0,
+                (200, payload, 10 * MILLISECOND),
+                u8::try_from(payload % 251).unwrap(),
+            );
+        }
+        path.run(secs(30));
+
+        let context =
+            || format!("{mtu}, {loss}: {:?} {:?}", path.ends[0].estimates(), path.stats(0));
+        let found = path.ends[0].estimates().path_mtu;
+        assert!((mtu - 8..=mtu).contains(&found), "{}", context());
+        let mut out = path.taken_out(1).split_off(before);
+        let mut put_in = path.put_in.clone();
+        for port in
+            [1_252_usize, 100, 1_100, 700].map(|payload| u8::try_from(payload % 251).unwrap())
+        {
+            let of_flow = |packet: &&Vec<u8>| packet[23] == port;
+            let out: Vec<_> = out.iter().filter(of_flow).collect();
+            let put_in: Vec<_> = put_in.iter().filter(of_flow).collect();
+            assert_eq!(out, put_in, "each flow as it went in; {}", context());
+        }
+        (out.sort(), put_in.sort());
+        assert_eq!(out, put_in, "{}", context());
+        assert_eq!(path.stats(0).inner.packets_cut > 0, mtu < 1_342);
+        assert_eq!(path.stats(1).inner.packets_joined, path.stats(0).inner.packets_cut);
+    }
+}
+
+#[test]
+fn a_path_that_becomes_shorter_is_an_outage_of_some_round_trips() {
+    let mut path = Path::new(8, Config::default());
+    path.delay = 50 * MILLISECOND;
+    path.feed(0, 400, 1_300, 10 * MILLISECOND);
+    path.run(secs(3));
+    assert_eq!(path.ends[0].estimates().path_mtu, 1_500);
+
+    path.swallowed_beyond = 1_000;
+    path.feed(0, 300, 1_200, 10 * MILLISECOND);
+    path.run(secs(8));
+
+    // In doubt after two timeouts, sure after three rounds of a round trip and a half; what was sent
+    // shortly before falls with it.
+    let came: Vec<Time> =
+        path.out[1].iter().filter(|(_, packet)| packet.len() == 1_228).map(|(at, _)| *at).collect();
+    let lost = 300 - came.len();
+    assert!(lost < 130, "{lost}: {:?} {:?}", path.ends[0].estimates(), path.stats(0));
+    assert!((992..=1_000).contains(&path.ends[0].estimates().path_mtu));
+    let said = path.events.iter().filter(|(end, event)| *end == 0 && *event == Event::Mtu(1_280));
+    assert!(said.count() >= 1, "{:?}", path.events);
+}
+
+#[test]
+fn the_longest_packet_is_never_below_1280() {
+    let mut path = Path::new(9, Config { max_mtu: 600, ..Config::default() });
+    path.mtu = 600;
+
+    path.feed(0, 20, 1_280 - HEADERS, 20 * MILLISECOND);
+    path.run(secs(5));
+
+    assert_eq!((path.ends[0].mtu(), path.ends[0].whole()), (1_280, 600 - 52 - 10));
+    assert_eq!(path.taken_out(1), path.put_in);
+}
+
+#[test]
+fn an_interface_that_takes_less_than_the_base_is_believed_at_once() {
+    let mut path = Path::new(10, Config::default());
+    path.mtu = 700;
+
+    path.feed(0, 200, 1_280 - HEADERS, 20 * MILLISECOND);
+    path.run(secs(10));
+
+    let out = path.out[1].len();
+    assert!(out >= 190, "{out}: {:?} {:?}", path.ends[0].estimates(), path.stats(0));
+    assert!((692..=700).contains(&path.ends[0].estimates().path_mtu));
+}
