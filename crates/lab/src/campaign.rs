@@ -10,13 +10,15 @@ use crate::runner;
 
 /// How to run.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct Plan<'a> {
     /// Runs of every cell, but of those that ask for fewer.
     pub runs: u32,
     /// Which family of seeds: 0 is that of all figures in the documentation.
     pub family: u32,
     /// Runs at work at once.
     pub jobs: NonZeroUsize,
+    /// Only cells whose names have all these texts in them; the others are not run.
+    pub only: &'a [String],
 }
 
 /// A claim with what the runs say about it.
@@ -39,12 +41,18 @@ pub fn select(claims: &[Claim], name: &str) -> Option<Vec<Claim>> {
 }
 
 /// Runs what `claims` need, each cell once however many of them share it.
-pub fn run(claims: &[Claim], plan: Plan, progress: impl FnOnce(usize) -> Progress) -> Vec<Tested> {
+pub fn run(
+    claims: &[Claim],
+    plan: Plan<'_>,
+    progress: impl FnOnce(usize) -> Progress,
+) -> Vec<Tested> {
     let experiments: Vec<Experiment> = claims.iter().map(|claim| (claim.experiment)()).collect();
     let (cells, places) = distinct(&experiments);
     // All cells once, then all again: the rest of the work is then known early.
+    let is_chosen = |cell: &usize| cells[*cell].is_called(plan.only);
+    let chosen: Vec<usize> = (0..cells.len()).filter(is_chosen).collect();
     let work: Vec<(usize, u32)> = (0..plan.runs)
-        .flat_map(|run| (0..cells.len()).map(move |cell| (cell, run)))
+        .flat_map(|run| chosen.iter().map(move |cell| (*cell, run)))
         .filter(|(cell, run)| *run < cells[*cell].runs(plan.runs))
         .collect();
     let progress = progress(work.len());
@@ -136,11 +144,12 @@ pub(crate) mod tests {
         Finding { points, assumptions, ..Finding::of(&[check], measured) }
     }
 
-    fn plan(runs: u32, jobs: usize) -> Plan {
-        Plan { runs, family: 0, jobs: NonZeroUsize::new(jobs).expect("some") }
+    fn plan(runs: u32, jobs: usize) -> Plan<'static> {
+        let jobs = NonZeroUsize::new(jobs).expect("some");
+        Plan { runs, family: 0, jobs, only: &[] }
     }
 
-    fn points(claims: &[Claim], plan: Plan) -> Vec<Point> {
+    fn points(claims: &[Claim], plan: Plan<'_>) -> Vec<Point> {
         let tested = run(claims, plan, |_| Progress::silent());
         tested.into_iter().flat_map(|tested| tested.finding.points).collect()
     }
@@ -171,6 +180,23 @@ pub(crate) mod tests {
             [0, 1].map(|family| points(&[example("a")], Plan { family, ..plan(20, 1) }));
 
         assert_ne!(first[0].y, second[0].y);
+    }
+
+    #[test]
+    fn only_the_cells_that_are_chosen_run() {
+        let chosen = |only: &[&str]| {
+            let only: Vec<String> = only.iter().map(|text| (*text).to_owned()).collect();
+            let mut announced = 0;
+            run(&[example("a")], Plan { only: &only, ..plan(5, 1) }, |count| {
+                announced = count;
+                Progress::silent()
+            });
+            announced
+        };
+
+        assert_eq!(chosen(&["uniform"]), 2 * 5);
+        assert_eq!(chosen(&["uniform", "times 2"]), 5);
+        assert_eq!(chosen(&["times 1", "times 2"]), 0);
     }
 
     #[test]

@@ -76,6 +76,12 @@ impl Cell {
         &self.name
     }
 
+    /// Whether its name has all these texts in it.
+    #[must_use]
+    pub fn is_called(&self, texts: &[String]) -> bool {
+        texts.iter().all(|text| self.name.contains(text))
+    }
+
     /// How often it is run where every cell is to be run `runs` times.
     #[must_use]
     pub fn runs(&self, runs: u32) -> u32 {

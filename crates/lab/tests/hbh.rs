@@ -10,7 +10,7 @@ use lab::{claims, output, runner};
 #[test]
 fn every_claim_gets_a_verdict_from_sensible_numbers() {
     let chosen = campaign::select(&claims(), "hbh").expect("the group");
-    let plan = Plan { runs: 3, family: 0, jobs: runner::cores() };
+    let plan = Plan { runs: 3, family: 0, jobs: runner::cores(), only: &[] };
 
     let tested = campaign::run(&chosen, plan, |_| Progress::silent());
 

@@ -53,6 +53,6 @@ fn no_transfer_gets_more_than_its_limit_and_all_but_the_unviable_end() {
 
 fn test(id: &str) -> Tested {
     let chosen = campaign::select(&claims(), id).expect("a claim");
-    let plan = Plan { runs: 1, family: 0, jobs: runner::cores() };
+    let plan = Plan { runs: 1, family: 0, jobs: runner::cores(), only: &[] };
     campaign::run(&chosen, plan, |_| Progress::silent()).remove(0)
 }

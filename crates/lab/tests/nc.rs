@@ -34,6 +34,6 @@ fn no_session_gets_more_than_its_limit_and_ours_most_of_it() {
 
 fn test(id: &str) -> Tested {
     let chosen = campaign::select(&claims(), id).expect("a claim");
-    let plan = Plan { runs: 1, family: 0, jobs: runner::cores() };
+    let plan = Plan { runs: 1, family: 0, jobs: runner::cores(), only: &[] };
     campaign::run(&chosen, plan, |_| Progress::silent()).remove(0)
 }

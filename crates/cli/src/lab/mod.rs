@@ -67,6 +67,15 @@ enum Command {
         /// Print one JSON object per point on standard output, and nothing else.
         #[arg(long)]
         json: bool,
+
+        /// Run only the cells that have this text in their names; given more often, all the texts. What needs
+        /// others stays undecided.
+        #[arg(long, value_name = "TEXT")]
+        cell: Vec<String>,
+
+        /// Print the tables of the report too.
+        #[arg(long, conflicts_with = "json")]
+        tables: bool,
     },
 
     /// Write what an experiment runs as scenario files, which `trackway sim run` runs again.
@@ -106,10 +115,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let claims = ::lab::claims();
     match args.command {
         Command::List => list(&claims)?,
-        Command::Run { name, runs, quick, seed, jobs, out, json } => {
+        Command::Run { name, runs, quick, seed, jobs, out, json, cell, tables } => {
             let runs = if quick { QUICK } else { runs };
             let chosen = campaign::select(&claims, &name).ok_or_else(|| unknown(&claims, &name))?;
-            let plan = Plan { runs, family: seed, jobs: jobs.unwrap_or_else(runner::cores) };
+            let mut cells = chosen.iter().flat_map(|claim| (claim.experiment)().cells);
+            if !cells.any(|it| it.is_called(&cell)) {
+                let texts = cell.join("\" and \"");
+                return Err(misuse(format!("{name}: no cell has \"{texts}\" in its name")));
+            }
+            let jobs = jobs.unwrap_or_else(runner::cores);
+            let plan = Plan { runs, family: seed, jobs, only: &cell };
             let out = out.or_else(|| (!json).then(|| PathBuf::from("trackway-lab")));
             if let Some(out) = &out {
                 output::make_folder(out)?;
@@ -120,15 +135,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             if let Some(out) = &out {
                 let version = env!("CARGO_PKG_VERSION");
                 let provenance = format!(
-                    "Trackway {version}, trackway lab run {name} --runs {runs} --seed {seed}. The \
-                     same command gives the same numbers on every machine."
+                    "Trackway {version}, trackway lab run {name} --runs {runs} --seed {seed}{}. The \
+                     same command gives the same numbers on every machine.",
+                    cell.iter().map(|text| format!(" --cell '{text}'")).collect::<String>(),
                 );
                 output::write_all(out, &tested, &provenance)?;
             }
             if json {
                 io::stdout().write_all(output::to_json_lines(&tested)?.as_bytes())?;
             } else {
-                summary(&tested, out.as_deref())?;
+                summary(&tested, out.as_deref(), tables)?;
             }
         }
         Command::Scenario { name, cell, run, seed, out } => {
@@ -173,13 +189,16 @@ fn list(claims: &[Claim]) -> io::Result<()> {
     Ok(())
 }
 
-fn summary(tested: &[Tested], folder: Option<&Path>) -> io::Result<()> {
+fn summary(tested: &[Tested], folder: Option<&Path>, tables: bool) -> io::Result<()> {
     let mut out = io::stdout().lock();
     for Tested { claim, finding } in tested {
         writeln!(out, "{}: {}", claim.id, finding.verdict)?;
         writeln!(out, "  claim     {}", claim.text)?;
         writeln!(out, "  measured  {}", finding.measured)?;
         writeln!(out, "  why       {}\n", finding.reason)?;
+        for table in finding.tables.iter().filter(|_| tables) {
+            writeln!(out, "{}", output::to_text(table))?;
+        }
     }
     match folder {
         Some(folder) => writeln!(out, "Report: {}", folder.join("report.html").display()),

@@ -6,6 +6,7 @@
 mod beyond;
 mod build;
 mod clean;
+mod everywhere;
 mod fair;
 mod figure7;
 mod goodput;
@@ -38,7 +39,7 @@ pub fn claims() -> Vec<Claim> {
     let mut claims = vec![goodput::claim()];
     claims.extend(figure7::claims());
     claims.extend([rto::claim(), lre::claim(), beyond::claim()]);
-    claims.extend([long::claim(), clean::claim(), fair::claim()]);
+    claims.extend([long::claim(), clean::claim(), fair::claim(), everywhere::claim()]);
     claims
 }
 

@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn every_line_has_the_columns_of_the_head() {
-        let plan = Plan { runs: 3, family: 0, jobs: NonZeroUsize::MIN };
+        let plan = Plan { runs: 3, family: 0, jobs: NonZeroUsize::MIN, only: &[] };
         let tested = run(&[example("a")], plan, |_| Progress::silent());
 
         let text = to_csv(&tested[0].claim, &tested[0].finding);

@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_report_needs_nothing_but_itself() {
-        let plan = Plan { runs: 3, family: 0, jobs: NonZeroUsize::MIN };
+        let plan = Plan { runs: 3, family: 0, jobs: NonZeroUsize::MIN, only: &[] };
         let tested = run(&[example("a")], plan, |_| Progress::silent());
 
         let html = to_html(&tested, "3 runs");

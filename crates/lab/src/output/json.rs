@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn each_line_is_a_point_with_all_its_keys() {
-        let plan = Plan { runs: 3, family: 0, jobs: NonZeroUsize::MIN };
+        let plan = Plan { runs: 3, family: 0, jobs: NonZeroUsize::MIN, only: &[] };
         let tested = run(&[example("a"), example("b")], plan, |_| Progress::silent());
 
         let text = to_json_lines(&tested).expect("plain numbers");
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_measured_bound_and_the_name_of_a_place_are_told_where_they_are() {
-        let plan = Plan { runs: 3, family: 0, jobs: NonZeroUsize::MIN };
+        let plan = Plan { runs: 3, family: 0, jobs: NonZeroUsize::MIN, only: &[] };
         let mut tested = run(&[example("a")], plan, |_| Progress::silent());
         let point = &mut tested[0].finding.points[0];
         point.limit2 = Some(point.y.times(2.0));

@@ -12,6 +12,7 @@
 mod csv;
 mod html;
 mod json;
+mod text;
 
 use std::fs;
 use std::path::Path;
@@ -25,6 +26,7 @@ use crate::{figure, hf};
 pub use csv::to_csv;
 pub use html::to_html;
 pub use json::to_json_lines;
+pub use text::to_text;
 
 /// Makes the folder `out` if it is missing. Done before long runs, so that none is in vain.
 ///

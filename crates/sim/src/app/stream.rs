@@ -8,6 +8,7 @@ use proto::time::Time;
 
 use super::App;
 use super::stamp::{self, Stamp};
+use crate::quantiles::Quantiles;
 use crate::summary::Summary;
 
 /// What a sender sends.
@@ -125,6 +126,7 @@ pub struct Sink {
     highest: Option<u64>,
     seen: Seen,
     last_transit: Option<Duration>,
+    delays: Quantiles,
 }
 
 /// What a sink saw; it is meant for one sender.
@@ -162,6 +164,7 @@ impl Sink {
             highest: None,
             seen: Seen::default(),
             last_transit: None,
+            delays: Quantiles::default(),
         }
     }
 
@@ -169,6 +172,12 @@ impl Sink {
     #[must_use]
     pub fn stats(&self) -> SinkStats {
         self.stats
+    }
+
+    /// How long datagrams took from sending to receiving.
+    #[must_use]
+    pub fn delays(&self) -> &Quantiles {
+        &self.delays
     }
 }
 
@@ -197,6 +206,7 @@ impl App for Sink {
 
         let transit = now.since(stamp.sent);
         stats.delay.add(transit);
+        self.delays.add(transit);
         if let Some(last) = self.last_transit.replace(transit) {
             // RFC 3550, 6.4.1.
             stats.jitter += (transit.abs_diff(last).as_secs_f64() - stats.jitter) / 16.0;

@@ -1,0 +1,149 @@
+//! From all items to a verdict, tables and pictures.
+
+use super::item::{HEADERS, Item, OCTETS_GOAL, Quantity, SHARE, SPARSE_OCTETS_GOAL};
+use super::matrix;
+use super::{Try, Way};
+use crate::answer::Answer;
+use crate::claim::{Finding, Point, Table, Verdict};
+use crate::figure::{Axis, Figure, Ink, Mark, Series};
+use crate::grid::Runs;
+use crate::words::{mean, number};
+
+/// Items that the sentences name; the tables have all.
+const NAMED: usize = 8;
+/// The number of a place.
+const NUMBER: &str = "cell";
+/// What is better or worse than that is drawn there.
+const DRAWN: [f64; 2] = [0.1, 10.0];
+
+pub(super) fn judge(runs: &Runs<Try>) -> Finding {
+    let places = matrix::scenarios().into_iter().enumerate();
+    let mut items: Vec<Item> =
+        places.flat_map(|(number, scenario)| Item::all(runs, number, scenario)).collect();
+    let points = items.iter().flat_map(points).collect();
+    let figures = vec![figure(&items)];
+    items.sort_by(|a, b| b.badness().total_cmp(&a.badness()));
+    let of = |answer| items.iter().filter(move |item| item.holds() == answer).collect();
+    let (short, open): (Vec<&Item>, Vec<&Item>) = (of(Answer::No), of(Answer::Undecided));
+    Finding {
+        verdict: Verdict::of(Answer::all(items.iter().map(Item::holds))),
+        reason: reason(&short, open.len(), items.len()),
+        points,
+        figures,
+        tables: vec![
+            table("What is worse than without the tunnel, the worst first", &short),
+            table("What these runs cannot tell, the worst first", &open),
+            table("Everything, the worst first", &items.iter().collect::<Vec<_>>()),
+        ],
+        ..Finding::of(&[], measured(&items))
+    }
+}
+
+fn measured(items: &[Item]) -> String {
+    let worst = Quantity::ALL.into_iter().filter_map(|quantity| {
+        let all = items.iter().filter(|item| item.quantity == quantity);
+        Some(all.max_by(|a, b| a.badness().total_cmp(&b.badness()))?.text())
+    });
+    let places: std::collections::BTreeSet<usize> = items.iter().map(|it| it.number).collect();
+    format!("in {} places; the worst: {}", places.len(), worst.collect::<Vec<_>>().join("; "))
+}
+
+fn reason(short: &[&Item], open: usize, all: usize) -> String {
+    let goals = format!(
+        "goodput, pages and voice may be {HEADERS} times worse, for the headers; octets on the link \
+         {OCTETS_GOAL} times as many, {SPARSE_OCTETS_GOAL} without downloads; the rate beside a plain \
+         flow {SHARE} times more or less"
+    );
+    if short.is_empty() {
+        return format!("{goals}; of {all} comparisons none is worse, {open} cannot tell");
+    }
+    let named: Vec<String> = short.iter().take(NAMED).map(|item| item.text()).collect();
+    format!(
+        "{goals}; of {all} comparisons {} are worse, {open} cannot tell. The worst: {}",
+        short.len(),
+        named.join("; "),
+    )
+}
+
+/// What was measured each way, and how many times ours is what the others are.
+fn points(item: &Item) -> Vec<Point> {
+    let name = item.quantity.name();
+    let point = |line, y| {
+        let cell = Some(item.scenario.to_string());
+        Point { cell, ..Point::new(line, (item.number as f64, NUMBER), y) }
+    };
+    let mut all: Vec<Point> = Way::ALL
+        .into_iter()
+        .map(|way| point(way.line(name), (*item.value(way), item.quantity.unit())))
+        .collect();
+    if item.quantity != Quantity::Share {
+        let ratio =
+            |way: Way| point(way.line(&format!("{name}-ratio")), (item.ratio(way), "times"));
+        all.extend(Way::PLAIN.map(ratio));
+    }
+    all.retain(|point| point.y.runs > 0);
+    all
+}
+
+fn table(title: &str, items: &[&Item]) -> Table {
+    let mut head = vec!["No.", "Place", "What"];
+    head.extend(Way::ALL.map(Way::title));
+    head.extend(["Times worse", "than", "Goal"]);
+    let row = |item: &&Item| {
+        let quantity = item.quantity;
+        let mut row = vec![
+            item.number.to_string(),
+            item.scenario.to_string(),
+            format!("{} [{}]", quantity.name(), quantity.unit()),
+        ];
+        row.extend(Way::ALL.map(|way| mean(item.value(way))));
+        let (than, worse) = item.worst().map_or_else(
+            || (String::new(), String::new()),
+            |(way, ratio)| {
+                let than = if quantity == Quantity::Share { "the rival" } else { way.title() };
+                (than.to_owned(), ratio.text())
+            },
+        );
+        row.extend([worse, than, quantity.goal(&item.scenario).map_or(String::new(), number)]);
+        row
+    };
+    Table {
+        title: title.to_owned(),
+        head: head.into_iter().map(str::to_owned).collect(),
+        rows: items.iter().map(row).collect(),
+    }
+}
+
+/// How many times worse ours is, sorted, for each quantity: what is above 1 is worse.
+fn figure(items: &[Item]) -> Figure {
+    let sorted = |(index, quantity): (usize, Quantity)| {
+        let of = items.iter().filter(|item| item.quantity == quantity);
+        let mut all: Vec<f64> = of.filter_map(|item| Some(item.worst()?.1.value.mean)).collect();
+        all.sort_by(f64::total_cmp);
+        let share = |index: usize| (index as f64 + 0.5) / all.len() as f64 * 100.0;
+        let drawn =
+            |(index, y): (usize, &f64)| Mark::exact(share(index), y.clamp(DRAWN[0], DRAWN[1]));
+        Series::new(quantity.name(), Ink::Trace(index), all.iter().enumerate().map(drawn))
+    };
+    let level = [0.0, 100.0].map(|x| Mark::exact(x, 1.0));
+    let mut series = vec![Series::new("as without the tunnel", Ink::Limit, level)];
+    let drawn = [
+        Quantity::Goodput,
+        Quantity::Share,
+        Quantity::Page,
+        Quantity::VoiceMedian,
+        Quantity::VoiceP99,
+        Quantity::Octets,
+    ];
+    series.extend(drawn.into_iter().enumerate().map(sorted));
+    Figure {
+        name: "nc-everywhere".to_owned(),
+        title: "The tunnel where there is nothing to gain, and elsewhere".to_owned(),
+        subtitle: "Ours beside the better of the plain ways, each quantity sorted over its places"
+            .to_owned(),
+        x: Axis::linear("Share of places that do better", "%"),
+        y: Axis::log("Times worse", ""),
+        series,
+        note: "Below 1 the tunnel is better. What is beyond 0.1 and 10 is drawn there.".to_owned(),
+    }
+}

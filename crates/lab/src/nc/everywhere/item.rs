@@ -1,0 +1,225 @@
+//! One quantity at one place: ours, the same without the tunnel, and whether that is worse.
+
+use super::Try;
+use super::Way;
+use super::run::{GOODPUT, OCTETS, PAGE, RIVAL, SLOWEST_PAGE, VOICE_P50, VOICE_P99};
+use super::scenario::Scenario;
+use crate::answer::Answer;
+use crate::claim::Metric;
+use crate::grid::Runs;
+use crate::stats::Estimate;
+use crate::words::{mean, number};
+
+/// What the headers and reports of the tunnel may cost in time and in rate.
+pub(super) const HEADERS: f64 = 1.05;
+/// What they, and repairs, may cost in octets on the link.
+pub(super) const OCTETS_GOAL: f64 = 1.10;
+/// The same of short pages and of voice: a tunnel that was quiet repairs in advance.
+pub(super) const SPARSE_OCTETS_GOAL: f64 = 1.5;
+/// How often the rate of a plain flow beside it may fit into ours, or ours into that.
+pub(super) const SHARE: f64 = 1.25;
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Quantity {
+    Goodput,
+    Octets,
+    Page,
+    /// Our rate over that of a plain flow beside it.
+    Share,
+    SlowestPage,
+    VoiceMedian,
+    VoiceP99,
+}
+
+impl Quantity {
+    pub(super) const ALL: [Self; 7] = [
+        Self::Goodput,
+        Self::Share,
+        Self::Page,
+        Self::SlowestPage,
+        Self::VoiceMedian,
+        Self::VoiceP99,
+        Self::Octets,
+    ];
+
+    /// The name in results and tables.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Share => "share",
+            Self::Goodput
+            | Self::Octets
+            | Self::Page
+            | Self::SlowestPage
+            | Self::VoiceMedian
+            | Self::VoiceP99 => self.metric(),
+        }
+    }
+
+    pub(super) fn unit(self) -> &'static str {
+        match self {
+            Self::Goodput => "Mbit/s",
+            Self::Octets => "octets for one",
+            Self::Page | Self::SlowestPage | Self::VoiceMedian | Self::VoiceP99 => "s",
+            Self::Share => "times the rival",
+        }
+    }
+
+    fn metric(self) -> Metric {
+        match self {
+            Self::Goodput | Self::Share => GOODPUT,
+            Self::Octets => OCTETS,
+            Self::Page => PAGE,
+            Self::SlowestPage => SLOWEST_PAGE,
+            Self::VoiceMedian => VOICE_P50,
+            Self::VoiceP99 => VOICE_P99,
+        }
+    }
+
+    /// Whether it is measured where this is the load.
+    fn is_of(self, scenario: &Scenario) -> bool {
+        let load = &scenario.load;
+        match self {
+            Self::Goodput => load.down > 0 && !load.has_rival,
+            Self::Octets => !load.has_rival,
+            Self::Page | Self::SlowestPage => load.page.is_some(),
+            Self::Share => load.has_rival,
+            Self::VoiceMedian | Self::VoiceP99 => load.has_voice,
+        }
+    }
+
+    /// How many times worse ours may be; `None` where it is only shown.
+    pub(super) fn goal(self, scenario: &Scenario) -> Option<f64> {
+        match self {
+            Self::Octets if scenario.load.down == 0 => Some(SPARSE_OCTETS_GOAL),
+            Self::Octets => Some(OCTETS_GOAL),
+            Self::Share => Some(SHARE),
+            Self::Goodput | Self::Page | Self::VoiceMedian | Self::VoiceP99 => Some(HEADERS),
+            // One of many, so mostly chance.
+            Self::SlowestPage => None,
+        }
+    }
+}
+
+/// A quantity at a place.
+#[derive(Clone, Debug)]
+pub(super) struct Item {
+    /// Which place.
+    pub(super) number: usize,
+    pub(super) scenario: Scenario,
+    pub(super) quantity: Quantity,
+    /// By way, in the order of [`Way::ALL`].
+    pub(super) values: [Estimate; Way::ALL.len()],
+}
+
+/// A ratio that may be less, because what it is compared with did not always end.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Ratio {
+    pub(super) value: Estimate,
+    pub(super) is_at_most: bool,
+}
+
+impl Item {
+    /// What was measured at this place.
+    pub(super) fn all(runs: &Runs<Try>, number: usize, scenario: Scenario) -> Vec<Self> {
+        let quantities = Quantity::ALL.into_iter().filter(|quantity| quantity.is_of(&scenario));
+        let values = |quantity: Quantity| {
+            Way::ALL.map(|way| {
+                let of = |metric| runs.at(&Try { scenario, way }, metric);
+                let value = of(quantity.metric());
+                if quantity == Quantity::Share { value.over(&of(RIVAL)) } else { value }
+            })
+        };
+        let item = |quantity| Self { number, scenario, quantity, values: values(quantity) };
+        quantities.map(item).filter(|item| item.value(Way::Ours).runs > 0).collect()
+    }
+
+    pub(super) fn value(&self, way: Way) -> &Estimate {
+        &self.values[way as usize]
+    }
+
+    /// With what ours is compared: all plain ways, or itself where it has its measure in it.
+    fn others(&self) -> Vec<Way> {
+        if self.quantity == Quantity::Share {
+            return vec![Way::Ours];
+        }
+        Way::PLAIN.into_iter().filter(|way| self.value(*way).runs > 0).collect()
+    }
+
+    /// How many times ours is what `way` is.
+    pub(super) fn ratio(&self, way: Way) -> Estimate {
+        self.value(Way::Ours).over(self.value(way))
+    }
+
+    /// How many times worse ours is than `way`; at 1 there is no difference.
+    pub(super) fn worse(&self, way: Way) -> Ratio {
+        let (ours, plain) = (self.value(Way::Ours), self.value(way));
+        let exact = |value| Ratio { value, is_at_most: false };
+        match self.quantity {
+            Quantity::Goodput if ours.mean == 0.0 => {
+                exact(Estimate { mean: f64::INFINITY, ci95: Some(0.0), ..*ours })
+            }
+            Quantity::Goodput => exact(plain.over(ours)),
+            Quantity::Share if ours.mean < 1.0 => exact(Estimate::exact(1.0).over(ours)),
+            Quantity::Share => exact(*ours),
+            // A lower bound below the line makes an upper bound of the whole.
+            _ if plain.is_lower_bound() => {
+                Ratio { value: ours.times(1.0 / plain.mean), is_at_most: true }
+            }
+            Quantity::Octets
+            | Quantity::Page
+            | Quantity::SlowestPage
+            | Quantity::VoiceMedian
+            | Quantity::VoiceP99 => exact(ours.over(plain)),
+        }
+    }
+
+    /// The plain way beside which ours is worst, and how much worse.
+    pub(super) fn worst(&self) -> Option<(Way, Ratio)> {
+        let all = self.others().into_iter().map(|way| (way, self.worse(way)));
+        all.filter(|(_, ratio)| !ratio.value.mean.is_nan())
+            .max_by(|a, b| a.1.value.mean.total_cmp(&b.1.value.mean))
+    }
+
+    /// How many times worse ours is than it may be, for an order.
+    pub(super) fn badness(&self) -> f64 {
+        let goal = self.quantity.goal(&self.scenario).unwrap_or(f64::INFINITY);
+        self.worst().map_or(0.0, |(_, ratio)| ratio.value.mean / goal)
+    }
+
+    /// Whether the goal is reached beside every plain way.
+    pub(super) fn holds(&self) -> Answer {
+        let Some(goal) = self.quantity.goal(&self.scenario) else { return Answer::Yes };
+        Answer::all(self.others().into_iter().map(|way| self.worse(way).at_most(goal)))
+    }
+
+    /// What it is about, and what ours is worse than.
+    pub(super) fn text(&self) -> String {
+        let name = self.quantity.name();
+        let Some((way, ratio)) = self.worst() else { return format!("{}: {name}", self.scenario) };
+        let than = match self.quantity {
+            Quantity::Share => "times from the rival's".to_owned(),
+            _ => format!("times worse than {}", way.title()),
+        };
+        format!("{}: {name} {} {than}", self.scenario, ratio.text())
+    }
+}
+
+impl Ratio {
+    /// Whether it is surely no more. What does not end is more than anything.
+    fn at_most(&self, most: f64) -> Answer {
+        match self.value.at_most(most) {
+            _ if self.value.is_lower_bound() && !self.is_at_most => Answer::No,
+            _ if self.value.is_lower_bound() => Answer::Undecided,
+            Answer::No if self.is_at_most => Answer::Undecided,
+            answer => answer,
+        }
+    }
+
+    pub(super) fn text(&self) -> String {
+        if self.is_at_most && !self.value.is_lower_bound() {
+            return format!("at most {}", number(self.value.mean));
+        }
+        mean(&self.value)
+    }
+}

@@ -1,0 +1,98 @@
+//! The tunnel beside no tunnel on paths of all kinds: is it ever worse?
+//!
+//! ```text
+//!   matrix ── scenario ──▶ run each way ──▶ items: a quantity, ours and plain ──▶ finding
+//! ```
+
+mod finding;
+mod item;
+mod matrix;
+mod run;
+mod scenario;
+#[cfg(test)]
+mod tests;
+
+use crate::claim::{Claim, Line};
+use crate::figure::Ink;
+use crate::grid::{Cell, Experiment, Place};
+use scenario::Scenario;
+
+/// The claim, which is ours and has a group of its own: it takes minutes.
+pub(super) fn claim() -> Claim {
+    Claim {
+        id: "nc-everywhere",
+        group: "nc-everywhere",
+        text: "whoever switches the tunnel on never regrets it: nowhere is it slower than plain TCP, \
+               are pages or voice later, or does it take more than its share beside others",
+        source: "ours; docs/nc-everywhere.md",
+        experiment: || Experiment::new(tries(&matrix::scenarios()), finding::judge),
+    }
+}
+
+/// How traffic crosses the path.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Way {
+    /// Through our tunnel, from hosts with CUBIC.
+    Ours,
+    /// As plain IP, from hosts with CUBIC.
+    Cubic,
+}
+
+impl Way {
+    const ALL: [Self; 2] = [Self::Ours, Self::Cubic];
+    /// The ways without a tunnel.
+    const PLAIN: [Self; 1] = [Self::Cubic];
+
+    /// The name in results and of cells.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Cubic => "cubic",
+            Self::Ours => "ours",
+        }
+    }
+
+    /// The name in tables and figures.
+    fn title(self) -> &'static str {
+        match self {
+            Self::Cubic => "plain CUBIC",
+            Self::Ours => "our tunnel",
+        }
+    }
+
+    fn ink(self) -> Ink {
+        match self {
+            Self::Cubic => Ink::Tcp,
+            Self::Ours => Ink::Default,
+        }
+    }
+
+    fn line(self, of: &str) -> Line {
+        Line::new(format!("{}-{of}", self.name()), self.title(), self.ink())
+    }
+}
+
+/// A scenario, crossed in one way.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Try {
+    scenario: Scenario,
+    way: Way,
+}
+
+fn tries(scenarios: &[Scenario]) -> Vec<Try> {
+    let ways = |scenario: &Scenario| Way::ALL.map(|way| Try { scenario: *scenario, way });
+    scenarios.iter().flat_map(ways).collect()
+}
+
+impl Place for Try {
+    /// All ways of a scenario have the same seeds.
+    fn cell(&self) -> Cell {
+        let Self { scenario, way } = *self;
+        Cell::of(
+            format!("{scenario}, {}", way.name()),
+            move |seed| scenario.plan(way, seed),
+            move |built| scenario.measure(built),
+        )
+        .with_draws_of(&scenario.to_string())
+        .at_most(scenario.most_runs())
+    }
+}
