@@ -45,6 +45,9 @@ const BURST: f64 = 4.0;
 const LEAST: f64 = 4.0;
 /// The assumed round trip before the first report, in seconds.
 const UNKNOWN: f64 = 0.5;
+/// A transport inside that is in its own slow start determines the rate. In startup the window and the
+/// pace grow by this factor faster then, so that it does not take our pace for a full path.
+const LEAD: f64 = 2.0;
 /// When less than the window is in flight, the pace may exceed the window's rate by this factor.
 const FASTEST: f64 = 1.25;
 /// The target of the standing queue, in seconds.
@@ -164,7 +167,8 @@ impl Rate {
     pub(super) fn handle_sent(&mut self, now: Time, number: u64, octets: usize) {
         self.earn(now);
         self.credit.octets -= octets as f64;
-        let is_full = self.in_flight() >= 0.7 * self.window;
+        let full = if matches!(self.phase, Phase::Startup) { 0.5 } else { 0.7 };
+        let is_full = self.in_flight() >= full * self.window;
         self.flight.handle_sent(now, number, octets, is_full);
         let octets = octets as f64;
         self.datagram = if octets >= self.datagram {
@@ -244,7 +248,10 @@ impl Rate {
             Phase::Cruise => {
                 self.cruise(now, acked, is_limited, is_using, is_round, report.newest);
             }
-            Phase::Startup => self.start(acked, is_limited),
+            Phase::Startup => {
+                let lead = if is_paused { LEAD } else { 1.0 };
+                self.start(lead * acked, is_limited);
+            }
         }
         if before.is_some_and(|before| report.marked > before.marked) {
             self.yield_way(now, Sign::Mark);
@@ -354,11 +361,17 @@ impl Rate {
         let full = self.in_flight() / self.window;
         let factor = match (self.phase, self.step) {
             _ if self.losses.blame.is_testing() => 1.0,
+            (Phase::Startup, _) if self.is_led() => LEAD * 2.0,
             (Phase::Startup, _) => 2.0,
             (_, Some(step)) if step.is_falling() && full > 1.0 => 0.5,
             (Phase::Compete(_) | Phase::Cruise, _) => (3.0 - 2.0 * full).clamp(0.25, FASTEST),
         };
         (self.nominal() * factor).min(self.max_rate).max(1.0)
+    }
+
+    /// Whether the user lately had nothing more to send.
+    fn is_led(&self) -> bool {
+        self.newest.is_some_and(|newest| newest.newest < self.limited_until)
     }
 
     /// The most credit of pacing, in octets.

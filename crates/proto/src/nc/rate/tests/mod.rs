@@ -170,6 +170,20 @@ fn a_path_is_known_to_be_full_though_there_is_never_more_to_send() {
 }
 
 #[test]
+fn the_slow_start_of_a_transport_inside_is_not_held_up() {
+    let mut peer = Peer::new(&Config::default());
+    peer.inner_window = Some(83.0 * 1_500.0);
+    let flows = vec![(0.0, f64::MAX, Sender::Bulk(Box::new(peer)))];
+    let mut world = World::new(1, Path::clean(10e6, 50 * MS, 1.0), flows);
+    world.run(1.0);
+
+    // It has 8 datagrams in flight at first, and doubles them each tenth of a second up to 83: the
+    // path could be full from the fifth tenth on. Without a lead it uses 0.63.
+    let used = world.utilisation(0.2, 0.7);
+    assert!(used > 0.66, "{used}");
+}
+
+#[test]
 fn beside_cubic_it_takes_its_share() {
     for buffer in [0.5, 1.0, 2.0, 4.0] {
         let cubic = Sender::Cubic(Box::default());
