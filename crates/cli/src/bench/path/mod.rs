@@ -26,8 +26,9 @@ use crate::failure::misuse;
 use network::{CLIENT, Network, SERVER, SERVER_ADDRESS};
 use plan::{Cell, Extent, Load};
 
-/// Seconds of a download that do not count: it starts slowly, as it may.
-const LEFT_OUT: u32 = 3;
+/// Seconds after which requests and pings begin beside a download.
+const LATER: u32 = 3;
+const PINGS_PER_SECOND: u32 = 20;
 /// Downloads at once: at 10 Mbit/s each costs a core a few percent.
 const JOBS: NonZeroUsize = NonZeroUsize::new(3).expect("3 is not 0");
 
@@ -38,7 +39,7 @@ pub(super) struct Options {
     #[arg(long)]
     quick: bool,
 
-    /// For `path`: how long each download is measured [default: 20, with --quick 8].
+    /// For `path`: how long each download is measured [default: 15, with --quick 8].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=600))]
     seconds: Option<u32>,
 
@@ -162,18 +163,18 @@ fn measure(signals: &Signals, cell: &Cell) -> anyhow::Result<Outcome> {
     let Cell { carrier, pattern, loss, load, seconds } = *cell;
     // The same losses for each TCP inside.
     let seed = loss.to_bits();
-    let mut network = Network::new(signals, carrier, &pattern.loss(loss), seed)?;
-    let transfer = |args| Transfer {
+    let mut network = Network::new(signals, carrier, cell.wire(), &pattern.loss(loss), seed)?;
+    let transfer = |left_out, args| Transfer {
         between: (CLIENT, SERVER),
         address: SERVER_ADDRESS,
         seconds,
-        left_out: LEFT_OUT,
+        left_out,
         args,
     };
     match load {
         Load::Download(tcp) => {
             let args = ["--reverse", "--congestion", tcp];
-            let goodput = network.nets.transfer(&transfer(&args))?;
+            let goodput = network.nets.transfer(&transfer(0, &args))?;
             let offered = network.finish()?;
             Ok(Outcome { goodput, offered, times: Vec::new() })
         }
@@ -182,7 +183,15 @@ fn measure(signals: &Signals, cell: &Cell) -> anyhow::Result<Outcome> {
         }
         Load::Both => {
             let args = ["--reverse", "--congestion", "cubic"];
-            let times = network.nets.beside(&transfer(&args), |nets| talk::talk(nets, seconds))?;
+            let load = transfer(LATER, &args);
+            let times = network.nets.beside(&load, |nets| talk::talk(nets, seconds))?;
+            Ok(Outcome { times, ..Outcome::default() })
+        }
+        Load::BothWays => {
+            let args = ["--bidir", "--congestion", "cubic"];
+            let count = PINGS_PER_SECOND * seconds;
+            let load = transfer(LATER, &args);
+            let times = network.nets.beside(&load, |nets| Network::pings(nets, count))?;
             Ok(Outcome { times, ..Outcome::default() })
         }
     }

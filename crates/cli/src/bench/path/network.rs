@@ -23,9 +23,18 @@ const LINK: usize = 2;
 pub(super) const SERVER: usize = 4;
 pub(super) const SERVER_ADDRESS: &str = "10.2.0.2";
 
-/// The link: bit/s, and the delay each way.
-pub(super) const RATE: f64 = 10e6;
-pub(super) const DELAY: Duration = Duration::from_millis(50);
+/// The link in the middle.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Wire {
+    /// Bit/s.
+    pub(super) rate: u32,
+    /// One way, in ms.
+    pub(super) delay: u32,
+}
+
+/// The long link of most turns, and the nearer one that is filled from both sides.
+pub(super) const LONG: Wire = Wire { rate: 10_000_000, delay: 50 };
+pub(super) const NEAR: Wire = Wire { rate: 8_000_000, delay: 20 };
 
 /// Octets of the headers of IPv4 and of TCP with timestamps.
 const TCP_HEADERS: f64 = 52.0;
@@ -47,6 +56,14 @@ pub(super) enum Carrier {
 pub(super) struct Network {
     pub(super) nets: Namespaces,
     link: usize,
+    wire: Wire,
+}
+
+impl Wire {
+    /// A round trip without queues, in ms.
+    pub(super) fn round_trip(&self) -> f64 {
+        2.0 * f64::from(self.delay)
+    }
 }
 
 impl Network {
@@ -54,6 +71,7 @@ impl Network {
     pub(super) fn new(
         signals: &Signals,
         carrier: Carrier,
+        wire: Wire,
         loss: &str,
         seed: u64,
     ) -> anyhow::Result<Self> {
@@ -95,9 +113,10 @@ impl Network {
 
         let program = this_program()?;
         let (name, seed) = (nets.names[LINK].clone(), seed.to_string());
+        let (rate, delay) = (format!("{}bit", wire.rate), format!("{}ms", wire.delay));
         let link = [
-            &["netns", "exec", &name, &program, "link", "a", "b", "--rate", "10mbit"][..],
-            &["--delay", "50ms", "--loss", loss, "--seed", &seed, "--json"],
+            &["netns", "exec", &name, &program, "link", "a", "b", "--rate", &rate][..],
+            &["--delay", &delay, "--loss", loss, "--seed", &seed, "--json"],
         ];
         let link = nets.start(&link.concat(), Stdio::piped())?;
         if carrier == Carrier::Tunnel {
@@ -110,7 +129,7 @@ impl Network {
             gateways::start(&mut nets, &[gateway(0), gateway(1)])?;
         }
         nets.wait_for_ping(SERVER_ADDRESS, READY_WITHIN)?;
-        let network = Self { nets, link };
+        let network = Self { nets, link, wire };
         if carrier == Carrier::Tunnel {
             network.wait_for_mtu(&program)?;
         }
@@ -121,12 +140,27 @@ impl Network {
     /// of TCP's payload that came to the client, all from the first packet to the last.
     pub(super) fn finish(mut self) -> anyhow::Result<f64> {
         // What is still under way was offered and will be delivered.
-        thread::sleep(4 * DELAY);
+        thread::sleep(Duration::from_secs_f64(2e-3 * self.wire.round_trip()));
         let delivered = namespace::within(&self.nets.names[CLIENT], received_payload)??;
         let said = self.nets.end_and_read(self.link)?;
         let report: Value = serde_json::from_str(&said).context("the link's report")?;
         let offered = report["ba"]["received_octets"].as_f64();
         Ok(offered.context("the link's report lacks octets")? / delivered)
+    }
+
+    /// How long so many pings take from one gateway to the other beside the tunnel, in ms, the shortest
+    /// first; what never came took for ever.
+    pub(super) fn pings(nets: &Namespaces, count: u32) -> anyhow::Result<Vec<f64>> {
+        let sent = count.to_string();
+        let command = ["-n", "-i", "0.05", "-c", &sent, "-W", "2", "192.0.2.2"];
+        let said = nets.run_in(GATEWAYS[0], "ping", &command)?;
+        let mut times: Vec<f64> = said
+            .split_whitespace()
+            .filter_map(|word| word.strip_prefix("time=")?.parse().ok())
+            .collect();
+        times.resize(times.len().max(count as usize), f64::INFINITY);
+        times.sort_by(f64::total_cmp);
+        Ok(times)
     }
 
     fn wait_for_mtu(&self, program: &str) -> anyhow::Result<()> {

@@ -33,7 +33,6 @@ fn goodput(measured: &[Measured]) -> Figure {
     let mut figure = picture("path-goodput", "One TCP download", Axis::linear("goodput", "Mbit/s"));
     figure.series = vec![
         series("limit in the tunnel", Ink::Limit, marks(measured, ours("cubic")).limit()),
-        series("asked", Ink::Goal, marks(measured, ours("cubic")).asked()),
         series("plain cubic", Ink::Tcp, mbit(marks(measured, plain("cubic")))),
         series("plain bbr", Ink::Paper, mbit(marks(measured, plain("bbr")))),
         series("tunnel, reno", Ink::Other(1), mbit(marks(measured, ours("reno")))),
@@ -50,7 +49,6 @@ fn together(measured: &[Measured]) -> Figure {
     let mut figure = picture("path-bursts", title, Axis::linear("goodput", "Mbit/s"));
     figure.series = vec![
         series("limit", Ink::Limit, marks(measured, ours(Pattern::Bursts)).limit()),
-        series("asked", Ink::Goal, marks(measured, ours(Pattern::Bursts)).asked()),
         series("bursts of 5 frames", Ink::Other(1), mbit(Pattern::Bursts)),
         series("fades of 20 ms", Ink::Default, mbit(Pattern::Fades)),
     ];
@@ -114,13 +112,6 @@ fn marks(measured: &[Measured], is_one: impl Fn(&Cell) -> bool) -> Marks<'_> {
 impl Marks<'_> {
     fn value(&self, field: impl Fn(&super::Outcome) -> f64) -> Vec<Mark> {
         let mark = |one: &&Measured| Some(Mark::exact(one.cell.loss, field(one.outcome.as_ref()?)));
-        self.0.iter().filter_map(mark).collect()
-    }
-
-    /// In Mbit/s.
-    fn asked(&self) -> Vec<Mark> {
-        let mark =
-            |one: &&Measured| Some(Mark::exact(one.cell.loss, one.cell.asked_goodput()? / 1e6));
         self.0.iter().filter_map(mark).collect()
     }
 

@@ -2,6 +2,7 @@ mod hf;
 mod manet;
 mod net;
 mod routing;
+mod tunnel;
 mod writing;
 
 use std::path::Path;
