@@ -5,11 +5,12 @@
 //!        ▼                                                              │
 //!   Driver::act ─▶ next_timeout, watch ─▶ wait in the kernel ─▶ Driver::handle_ready
 //! ```
-//! Whoever holds the thread's [`Waker`] ends the wait early.
+//! Whoever holds the thread's [`Waker`] ends the wait early, and so does whoever sets the clock: also the
+//! kernel when the machine wakes up, whose sleep its own timers do not count.
 
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use nix::errno::Errno;
@@ -17,6 +18,8 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::prctl;
 use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{self, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use nix::time::{ClockId, clock_gettime};
 use proto::time::Time;
 
 /// Nanoseconds by which the kernel may wake a thread late; pacing is finer than its default.
@@ -45,9 +48,10 @@ pub(crate) trait Driver {
     fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()>;
 }
 
-/// The time since a service began.
+/// The time since a service began, what the machine slept included: keys must not become older than
+/// they may because a laptop was closed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock(Instant);
+pub(crate) struct Clock(Duration);
 
 /// Ends another thread's wait.
 #[derive(Debug)]
@@ -58,15 +62,20 @@ pub(crate) struct Waker(EventFd);
 pub(crate) struct Reactor {
     clock: Clock,
     waker: Arc<Waker>,
+    settings: Settings,
     ready: Vec<PollFlags>,
 }
+
+/// Becomes readable when the clock was set, or the machine has slept.
+#[derive(Debug)]
+struct Settings(Option<TimerFd>);
 
 impl Reactor {
     /// The reactor of this thread.
     pub(crate) fn new(clock: Clock, waker: Arc<Waker>) -> Self {
         // Without it the kernel only wakes later.
         let _ = prctl::set_timerslack(TIMER_SLACK);
-        Self { clock, waker, ready: Vec::new() }
+        Self { clock, waker, settings: Settings::watch(), ready: Vec::new() }
     }
 
     /// Lets the driver act, waits, and gives it what has come; returns whether the thread was woken.
@@ -78,6 +87,7 @@ impl Reactor {
         let due = driver.next_timeout();
         let mut fds = Vec::with_capacity(USUAL);
         fds.push(PollFd::new(self.waker.0.as_fd(), PollFlags::POLLIN));
+        let own = 1 + self.settings.watch_into(&mut fds);
         driver.watch(&mut fds);
         let timeout = due.map(|due| TimeSpec::from(due.since(self.clock.now())));
         match ppoll(&mut fds, timeout, None) {
@@ -86,7 +96,10 @@ impl Reactor {
         }
         self.ready.clear();
         self.ready.extend(fds.iter().map(|fd| fd.revents().unwrap_or(PollFlags::empty())));
-        driver.handle_ready(self.clock.now(), &self.ready[1..])?;
+        if own == 2 && !self.ready[1].is_empty() {
+            self.settings.go_on();
+        }
+        driver.handle_ready(self.clock.now(), &self.ready[own..])?;
         Ok(!self.ready[0].is_empty() && self.waker.0.read().is_ok())
     }
 }
@@ -94,12 +107,49 @@ impl Reactor {
 impl Clock {
     /// A clock that begins now.
     pub(crate) fn start() -> Self {
-        Self(Instant::now())
+        Self(since_boot())
     }
 
     pub(crate) fn now(self) -> Time {
-        Time::ZERO + self.0.elapsed()
+        Time::ZERO + since_boot().saturating_sub(self.0)
     }
+}
+
+fn since_boot() -> Duration {
+    clock_gettime(ClockId::CLOCK_BOOTTIME).expect("Linux has it since 2.6.39").into()
+}
+
+impl Settings {
+    /// Without it, what is due after a sleep is done when the next datagram comes, or when it would
+    /// have been due without the sleep.
+    fn watch() -> Self {
+        let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
+        let timer = TimerFd::new(timerfd::ClockId::CLOCK_REALTIME, flags).ok();
+        Self(timer.filter(|timer| arm(timer).is_ok()))
+    }
+
+    /// Appends what to wait for, and says how much that is.
+    fn watch_into<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) -> usize {
+        fds.extend(self.0.iter().map(|timer| PollFd::new(timer.as_fd(), PollFlags::POLLIN)));
+        usize::from(self.0.is_some())
+    }
+
+    /// Waits for the next time.
+    fn go_on(&mut self) {
+        if let Some(timer) = &self.0 {
+            // It says that it was cancelled.
+            let _ = timer.wait();
+            if arm(timer).is_err() {
+                self.0 = None;
+            }
+        }
+    }
+}
+
+/// A time that does not come: the timer is only cancelled.
+fn arm(timer: &TimerFd) -> nix::Result<()> {
+    let flags = TimerSetTimeFlags::TFD_TIMER_ABSTIME | TimerSetTimeFlags::TFD_TIMER_CANCEL_ON_SET;
+    timer.set(Expiration::OneShot(TimeSpec::from(Duration::from_secs(1 << 33))), flags)
 }
 
 impl Waker {

@@ -10,19 +10,16 @@
 //! still the newest. A number is sealed once: they have to increase, and an `Outbound` belongs to
 //! one life of the peer, so that a core made anew never meets the keys of the one before.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
-use ring::aead::{AES_256_GCM, LessSafeKey, Nonce, UnboundKey};
+use ring::aead::Nonce;
+
+use super::secret::Aead;
 
 /// Keepalives are counted from here; the cores' numbers stay below.
 pub(super) const KEEPALIVES: u64 = 1 << 63;
 /// Numbers from here on are not sealed: far from the keepalives', and from any wrap.
 pub(super) const END_OF_NUMBERS: u64 = 1 << 62;
-
-/// The cipher of a key.
-pub(super) fn cipher(key: &[u8; 32]) -> LessSafeKey {
-    LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key).expect("a key of 32 octets"))
-}
 
 /// The nonce of Noise's AESGCM: 32 zero bits, then the number.
 pub(super) fn nonce(number: u64) -> Nonce {
@@ -34,4 +31,23 @@ pub(super) fn nonce(number: u64) -> Nonce {
 /// What these locks guard is whole at any instant, so a panic elsewhere does not spoil it.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A session's key, which is overwritten when the session ends, whoever still refers to it.
+pub(super) struct SessionKey(RwLock<Option<Aead>>);
+
+impl SessionKey {
+    pub(super) fn new(key: Aead) -> Self {
+        Self(RwLock::new(Some(key)))
+    }
+
+    /// The key, while the session lasts.
+    pub(super) fn get(&self) -> RwLockReadGuard<'_, Option<Aead>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The session has ended.
+    pub(super) fn end(&self) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
 }

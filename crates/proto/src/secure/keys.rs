@@ -5,17 +5,17 @@ use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use snow::params::DHChoice;
-use snow::resolvers::{CryptoResolver as _, DefaultResolver};
+use zeroize::Zeroizing;
 
 use super::entropy::{Entropy, NoRandomness, draw};
+use super::secret::X25519;
 use crate::hbh::auth::GroupKey;
 
 const LEN: usize = 32;
 
 /// A gateway's secret: an X25519 private key.
 #[derive(Clone, Eq, PartialEq)]
-pub struct PrivateKey([u8; LEN]);
+pub struct PrivateKey(Zeroizing<[u8; LEN]>);
 
 /// What a gateway is known by: an X25519 public key. Written as 44 letters of base64.
 #[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -23,11 +23,11 @@ pub struct PublicKey([u8; LEN]);
 
 /// A secret that two peers share besides their keys; all zero is none.
 #[derive(Clone, Eq, PartialEq)]
-pub struct PresharedKey([u8; LEN]);
+pub struct PresharedKey(Zeroizing<[u8; LEN]>);
 
 /// A secret that all gateways of a network share, whose neighbours know each other by it.
 #[derive(Clone, Eq, PartialEq)]
-pub struct GroupSecret([u8; LEN]);
+pub struct GroupSecret(Zeroizing<[u8; LEN]>);
 
 /// Why a text is no key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -35,7 +35,10 @@ pub enum NoKey {
     /// Not base64, or of another length.
     #[error("not a key: 32 octets in base64, 44 letters of which the last is `=`")]
     Malformed,
-    /// A public key with which nothing can be agreed on, or a secret that is none.
+    /// A public key with which everyone agrees on the same: no private key belongs to it.
+    #[error("the public key of nobody: whatever is agreed on with it, everyone knows")]
+    LowOrder,
+    /// A secret that is none.
     #[error("the key of nobody: all its octets are zero")]
     Zero,
 }
@@ -46,7 +49,7 @@ impl PrivateKey {
     /// # Errors
     /// When there is no randomness to be had.
     pub fn generate(entropy: &mut dyn Entropy) -> Result<Self, NoRandomness> {
-        let mut octets = draw(entropy)?;
+        let mut octets = Zeroizing::new(draw::<LEN>(entropy)?);
         // RFC 7748, 5: so that the file says what is computed with.
         octets[0] &= 0xf8;
         octets[31] = (octets[31] & 0x7f) | 0x40;
@@ -56,15 +59,15 @@ impl PrivateKey {
     /// The secret in base64.
     #[must_use]
     pub fn to_base64(&self) -> String {
-        STANDARD.encode(self.0)
+        STANDARD.encode(*self.0)
     }
 
     /// What others know this key by.
     #[must_use]
     pub fn public_key(&self) -> PublicKey {
-        let mut dh = DefaultResolver.resolve_dh(&DHChoice::Curve25519).expect("built with X25519");
-        dh.set(&self.0);
-        PublicKey(dh.pubkey().try_into().expect("an X25519 key is 32 octets"))
+        let mut key = Box::<X25519>::default();
+        key.set(&self.0);
+        PublicKey(*key.public())
     }
 
     pub(super) fn octets(&self) -> &[u8; LEN] {
@@ -100,9 +103,14 @@ impl FromStr for PublicKey {
     type Err = NoKey;
 
     fn from_str(text: &str) -> Result<Self, NoKey> {
-        match decode(text)? {
+        let octets = *decode(text)?;
+        // With a point of low order any private key agrees on zeros.
+        let mut anybody = X25519::default();
+        anybody.set(&[1; LEN]);
+        match octets {
             [0, rest @ ..] if rest == [0; LEN - 1] => Err(NoKey::Zero),
-            octets => Ok(Self(octets)),
+            _ if anybody.agree(&octets).is_none() => Err(NoKey::LowOrder),
+            _ => Ok(Self(octets)),
         }
     }
 }
@@ -121,7 +129,9 @@ impl fmt::Debug for PublicKey {
 
 impl PresharedKey {
     /// No secret besides the keys.
-    pub(super) const NONE: Self = Self([0; LEN]);
+    pub(super) fn none() -> Self {
+        Self(Zeroizing::default())
+    }
 
     pub(super) fn octets(&self) -> &[u8; LEN] {
         &self.0
@@ -148,13 +158,13 @@ impl GroupSecret {
     /// # Errors
     /// When there is no randomness to be had.
     pub fn generate(entropy: &mut dyn Entropy) -> Result<Self, NoRandomness> {
-        draw(entropy).map(Self)
+        draw(entropy).map(Zeroizing::new).map(Self)
     }
 
     /// The secret in base64.
     #[must_use]
     pub fn to_base64(&self) -> String {
-        STANDARD.encode(self.0)
+        STANDARD.encode(*self.0)
     }
 
     /// What HBH uses of it.
@@ -169,7 +179,7 @@ impl FromStr for GroupSecret {
 
     fn from_str(text: &str) -> Result<Self, NoKey> {
         match decode(text)? {
-            octets if octets == [0; LEN] => Err(NoKey::Zero),
+            octets if *octets == [0; LEN] => Err(NoKey::Zero),
             octets => Ok(Self(octets)),
         }
     }
@@ -181,9 +191,12 @@ impl fmt::Debug for GroupSecret {
     }
 }
 
-fn decode(text: &str) -> Result<[u8; LEN], NoKey> {
+fn decode(text: &str) -> Result<Zeroizing<[u8; LEN]>, NoKey> {
     let octets = STANDARD.decode(text.trim()).map_err(|_| NoKey::Malformed)?;
-    octets.try_into().map_err(|_| NoKey::Malformed)
+    let octets = Zeroizing::new(octets);
+    Ok(Zeroizing::new(
+        *octets.first_chunk().filter(|_| octets.len() == LEN).ok_or(NoKey::Malformed)?,
+    ))
 }
 
 #[cfg(test)]
@@ -199,6 +212,34 @@ mod tests {
 
         assert_eq!(key.public_key().to_string(), "hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo=");
         assert_eq!(format!("{key:?}"), "PrivateKey(secret)");
+    }
+
+    /// The points of order 2, 4 and 8, and those that are the same modulo the prime: no private key
+    /// belongs to any, and all agree on zeros with it.
+    #[test]
+    fn public_keys_of_low_order_are_refused() {
+        let order_8 = [
+            "e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800",
+            "5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157",
+        ];
+        let octets = |hex: &str| -> [u8; LEN] {
+            let octet = |at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap();
+            std::array::from_fn(octet)
+        };
+        let mut low: Vec<_> = order_8.map(octets).to_vec();
+        let mut one = [0; LEN];
+        one[0] = 1;
+        low.push(one);
+        for first in [0xec, 0xed, 0xee] {
+            let mut near_prime = [0xff; LEN];
+            (near_prime[0], near_prime[LEN - 1]) = (first, 0x7f);
+            low.push(near_prime);
+        }
+
+        for octets in low {
+            let text = STANDARD.encode(octets);
+            assert_eq!(text.parse::<PublicKey>(), Err(NoKey::LowOrder), "{octets:02x?}");
+        }
     }
 
     #[test]

@@ -17,6 +17,9 @@ use super::{Incarnation, PeerId};
 /// Datagrams and events that may wait: so many, and more for each peer.
 const ROOM: usize = 64;
 const ROOM_PER_PEER: usize = 4;
+/// A change of the wall clock that is none of its corrections: they are gradual, or a machine's that
+/// has just started.
+const JUMP: Duration = Duration::from_secs(1);
 
 /// A datagram of our own: handshake or keepalive.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -81,6 +84,8 @@ pub(super) struct Local {
     pub(super) entropy: Box<dyn Entropy>,
     started: Time,
     unix: Duration,
+    /// What the wall clock said was the time at [`Time::ZERO`], when it was last asked.
+    epoch: Option<Duration>,
     pub(super) outgoing: VecDeque<Outgoing>,
     pub(super) events: VecDeque<Event>,
     room: usize,
@@ -106,11 +111,28 @@ impl Local {
             entropy,
             started: now,
             unix,
+            epoch: None,
             outgoing: VecDeque::new(),
             events: VecDeque::new(),
             room: ROOM,
             overflow: 0,
         })
+    }
+
+    /// The wall clock says that `unix` has passed since 1970; whether it has jumped since it was last
+    /// asked.
+    pub(super) fn has_jumped(&mut self, now: Time, unix: Duration) -> bool {
+        let epoch = unix.saturating_sub(now.since(Time::ZERO));
+        let before = self.epoch.replace(epoch);
+        before.is_some_and(|before| before.abs_diff(epoch) >= JUMP)
+    }
+
+    /// This is another life of the program. Without randomness it is not known to be one; its
+    /// sessions are new anyway.
+    pub(super) fn begin_life(&mut self) {
+        if let Ok(drawn) = draw(&mut *self.entropy) {
+            self.incarnation = Incarnation(u64::from_be_bytes(drawn));
+        }
     }
 
     /// Makes room for one more peer.

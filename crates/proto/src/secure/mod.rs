@@ -32,6 +32,7 @@ mod peer;
 mod peers;
 mod routes;
 mod seal;
+mod secret;
 mod stats;
 #[cfg(test)]
 mod tests;

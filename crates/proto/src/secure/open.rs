@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 
 use crate::replay::{Stale, Window};
 use crate::time::Time;
-use ring::aead::{Aad, LessSafeKey};
 
 use super::activity::Activity;
-use super::data::{END_OF_NUMBERS, KEEPALIVES, cipher, lock, nonce};
+use super::data::{END_OF_NUMBERS, KEEPALIVES, SessionKey, lock, nonce};
+use super::secret::Aead;
 use super::stats::{Dropped, Totals};
 use super::wire::{Datagram, Index, Sealed};
 use super::{HEADER, Incarnation, PeerId};
@@ -210,7 +210,7 @@ impl Table {
 
 /// One session's key for what we receive.
 pub(super) struct ReceiveKey {
-    key: LessSafeKey,
+    key: SessionKey,
     pub(super) index: Index,
     peer: PeerId,
     inbound: Arc<Inbound>,
@@ -222,7 +222,7 @@ pub(super) struct ReceiveKey {
 impl ReceiveKey {
     /// A key; `is_confirmed` if the peer is known to have its counterpart.
     pub(super) fn new(
-        key: &[u8; 32],
+        key: Aead,
         index: Index,
         peer: PeerId,
         inbound: Arc<Inbound>,
@@ -230,7 +230,7 @@ impl ReceiveKey {
         expires: Time,
     ) -> Arc<Self> {
         Arc::new(Self {
-            key: cipher(key),
+            key: SessionKey::new(key),
             index,
             peer,
             inbound,
@@ -240,10 +240,15 @@ impl ReceiveKey {
         })
     }
 
+    /// The session has ended: nothing is opened any more, and the key is overwritten.
+    pub(super) fn end(&self) {
+        self.key.end();
+    }
+
     fn open(&self, number: u64, datagram: &mut [u8]) -> Result<usize, Dropped> {
-        let sealed = &mut datagram[HEADER..];
-        let opened = self.key.open_in_place(nonce(number), Aad::empty(), sealed);
-        opened.map(|payload| payload.len()).map_err(|_| Dropped::Forged)
+        let key = self.key.get();
+        let key = key.as_ref().ok_or(Dropped::Expired)?;
+        key.open(nonce(number), &[], &mut datagram[HEADER..]).ok_or(Dropped::Forged)
     }
 
     /// What the control half should know, if anything: the first use, or another address.

@@ -90,12 +90,20 @@ struct Session {
     expires: Time,
 }
 
+impl Drop for Session {
+    /// Sealers, openers and the table may still refer to the keys. They find that they have ended.
+    fn drop(&mut self) {
+        self.send.end();
+        self.receive.end();
+    }
+}
+
 impl Remote {
     pub(super) fn new(now: Time, id: PeerId, peer: &Peer) -> Self {
         Self {
             id,
             public_key: peer.public_key,
-            preshared_key: peer.preshared_key.clone().unwrap_or(PresharedKey::NONE),
+            preshared_key: peer.preshared_key.clone().unwrap_or_else(PresharedKey::none),
             mac_key: guard::mac_key(&peer.public_key),
             configured: peer.endpoint,
             keepalive: peer.keepalive,

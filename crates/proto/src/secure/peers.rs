@@ -197,6 +197,27 @@ impl Peers {
         }
     }
 
+    /// The wall clock says that `unix` has passed since 1970. To be called before anything is sealed:
+    /// a jump against the time that has passed may mean that this machine was restored from a
+    /// picture of it, as [`Self::handle_copied`] has it.
+    pub fn handle_wall_clock(&mut self, now: Time, unix: Duration) {
+        if self.local.has_jumped(now, unix) {
+            self.handle_copied(now);
+        }
+    }
+
+    /// This machine may be a copy of another that goes on as well, with the same keys and numbers. All
+    /// sessions end, and peers are called as by a gateway that has just started: a number that is
+    /// used twice under a key would open what was sealed with it, and let others forge.
+    pub fn handle_copied(&mut self, now: Time) {
+        self.local.begin_life();
+        self.totals.copies += 1;
+        for remote in self.remotes.iter_mut().flatten() {
+            remote.begin_life(now, &mut self.local);
+        }
+        self.note_timeout();
+    }
+
     /// Acts on what is due. Early and repeated calls do nothing.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.next_timeout.is_none_or(|due| due > now) {

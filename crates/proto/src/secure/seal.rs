@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 
 use crate::serial;
 use crate::time::Time;
-use ring::aead::{Aad, LessSafeKey};
 
 use super::activity::Activity;
-use super::data::{END_OF_NUMBERS, KEEPALIVES, cipher, lock, nonce};
+use super::data::{END_OF_NUMBERS, KEEPALIVES, SessionKey, lock, nonce};
+use super::secret::Aead;
 use super::wire::{Index, Sealed};
 use super::{HEADER, OVERHEAD, TAG};
 
@@ -71,13 +71,15 @@ impl Sealer {
         if datagram.len() < OVERHEAD {
             return Err(Unsealed::TooShort);
         }
+        let sealed = key.key.get();
+        let Some(aead) = &*sealed else { return Err(Unsealed::NoSession) };
         if number >= END_OF_NUMBERS
             || self.outbound.next_number.fetch_max(number + 1, Relaxed) > number
         {
             return Err(Unsealed::NumberReused);
         }
         let low = serial::low32(number);
-        key.seal(Sealed { index: key.receiver, low }.data(), number, datagram);
+        seal(aead, Sealed { index: key.receiver, low }.data(), number, datagram);
         self.outbound.activity.sent(now);
         Ok(*endpoint)
     }
@@ -132,36 +134,40 @@ impl Outbound {
 
 /// One session's key for what we send.
 pub(super) struct SendKey {
-    key: LessSafeKey,
+    key: SessionKey,
     receiver: Index,
     keepalives: AtomicU32,
     pub(super) expires: Time,
 }
 
 impl SendKey {
-    pub(super) fn new(key: &[u8; 32], receiver: Index, expires: Time) -> Arc<Self> {
-        Arc::new(Self { key: cipher(key), receiver, keepalives: AtomicU32::new(0), expires })
+    pub(super) fn new(key: Aead, receiver: Index, expires: Time) -> Arc<Self> {
+        let key = SessionKey::new(key);
+        Arc::new(Self { key, receiver, keepalives: AtomicU32::new(0), expires })
+    }
+
+    /// The session has ended: nothing is sealed any more, and the key is overwritten.
+    pub(super) fn end(&self) {
+        self.key.end();
     }
 
     /// A sealed nothing; `None` when there were too many.
     pub(super) fn keepalive(&self) -> Option<Vec<u8>> {
+        let key = self.key.get();
         let low =
             self.keepalives.fetch_update(Relaxed, Relaxed, |count| count.checked_add(1)).ok()?;
         let mut datagram = vec![0; OVERHEAD];
         let header = Sealed { index: self.receiver, low }.keepalive();
-        self.seal(header, KEEPALIVES | u64::from(low), &mut datagram);
+        seal(key.as_ref()?, header, KEEPALIVES | u64::from(low), &mut datagram);
         Some(datagram)
     }
+}
 
-    fn seal(&self, header: [u8; HEADER], number: u64, datagram: &mut [u8]) {
-        let end = datagram.len() - TAG;
-        let tag = self
-            .key
-            .seal_in_place_separate_tag(nonce(number), Aad::empty(), &mut datagram[HEADER..end])
-            .expect("a datagram is shorter than what AES-GCM can seal");
-        datagram[..HEADER].copy_from_slice(&header);
-        datagram[end..].copy_from_slice(tag.as_ref());
-    }
+fn seal(key: &Aead, header: [u8; HEADER], number: u64, datagram: &mut [u8]) {
+    let end = datagram.len() - TAG;
+    let tag = key.seal(nonce(number), &[], &mut datagram[HEADER..end]);
+    datagram[..HEADER].copy_from_slice(&header);
+    datagram[end..].copy_from_slice(tag.as_ref());
 }
 
 impl std::fmt::Debug for SendKey {

@@ -52,6 +52,8 @@ pub struct Totals {
     pub unknown_key: u64,
     /// Cookies sent.
     pub cookies: u64,
+    /// Times that this machine may have been copied: all sessions were ended.
+    pub copies: u64,
     /// Datagrams and events for which there was no room.
     pub overflow: u64,
 }
@@ -85,6 +87,7 @@ impl Totals {
         self.unknown += other.unknown;
         self.unknown_key += other.unknown_key;
         self.cookies += other.cookies;
+        self.copies += other.copies;
         self.overflow += other.overflow;
     }
 }

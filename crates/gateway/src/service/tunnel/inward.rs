@@ -11,6 +11,7 @@ use nix::poll::{PollFd, PollFlags};
 use proto::secure::{Heard, Incarnation, Opened, Opener, PeerId, Routes};
 
 use super::Shared;
+use crate::linux::copies::Copies;
 use crate::linux::offload::Joiner;
 use crate::sys::{Arrivals, Arrived};
 
@@ -43,6 +44,7 @@ pub(super) struct Inward {
     opener: Opener,
     arrivals: Arrivals,
     released: Released,
+    copies: Copies,
 }
 
 impl Inward {
@@ -52,13 +54,15 @@ impl Inward {
             opener: shared.state().opener(),
             arrivals: Arrivals::default(),
             released: Released { joiner, ..Released::default() },
+            copies: Copies::watch(),
         }
     }
 
-    pub(super) fn watch<'a>(&self, shared: &'a Shared, fds: &mut Vec<PollFd<'a>>) {
+    pub(super) fn watch<'a>(&'a self, shared: &'a Shared, fds: &mut Vec<PollFd<'a>>) {
         let is_full = shared.is_blocked.load(Ordering::SeqCst);
         let output = if is_full { PollFlags::POLLOUT } else { PollFlags::empty() };
         fds.push(PollFd::new(shared.udp.as_fd(), PollFlags::POLLIN | output));
+        fds.extend(self.copies.fd().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
     }
 
     pub(super) fn handle_ready(
@@ -66,10 +70,16 @@ impl Inward {
         shared: &Shared,
         ready: &[PollFlags],
     ) -> anyhow::Result<()> {
+        if ready.get(1).is_some_and(|ready| !ready.is_empty()) && self.copies.has_one() {
+            let mut state = shared.state();
+            let now = shared.now();
+            state.handle_copied(now);
+            shared.settle(state, now);
+        }
         if ready[0].is_empty() {
             return Ok(());
         }
-        let Self { opener, arrivals, released } = self;
+        let Self { opener, arrivals, released, .. } = self;
         let routes = shared.routes();
         for _ in 0..BATCHES {
             if shared.udp.receive(arrivals).context("reading the socket")? == 0 {

@@ -98,10 +98,9 @@ impl Tunnel {
         let (tun, device) = Device::open(netlink, &wanted(&config))?;
         let udp = Udp::open(config.listen)
             .with_context(|| format!("cannot open a UDP socket on {}", config.listen))?;
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         let rng = Rng::stream(setup.seed, "secure");
         let system = Box::new(keys::System);
-        let nobody = secure::Peers::new(Time::ZERO, unix, &private_key, &[], rng, system)?;
+        let nobody = secure::Peers::new(Time::ZERO, unix(), &private_key, &[], rng, system)?;
         let mut state = State::new(config.mtu, nobody, setup.seed);
         for (peer, keys) in config.peers.iter().zip(&peers) {
             state.add_peer(Time::ZERO, peer, keys)?;
@@ -176,6 +175,7 @@ impl Shared {
     fn act(&self) {
         let mut state = self.state();
         let now = self.now();
+        state.handle_wall_clock(now, unix());
         state.handle_timeout(now);
         self.settle(state, now);
     }
@@ -206,6 +206,11 @@ impl Shared {
             transmitter.pump(self);
         }
     }
+}
+
+/// The time since 1970, as the wall clock has it.
+fn unix() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO)
 }
 
 fn wanted(config: &config::Tunnel) -> Wanted<'_> {

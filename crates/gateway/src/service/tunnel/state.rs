@@ -200,6 +200,16 @@ impl State {
         }
     }
 
+    /// What the wall clock says, in time since 1970.
+    pub(super) fn handle_wall_clock(&mut self, now: Time, unix: Duration) {
+        self.peers.handle_wall_clock(now, unix);
+    }
+
+    /// The hypervisor says that this machine is a copy.
+    pub(super) fn handle_copied(&mut self, now: Time) {
+        self.peers.handle_copied(now);
+    }
+
     /// Acts on what is due.
     pub(super) fn handle_timeout(&mut self, now: Time) {
         self.peers.handle_timeout(now);

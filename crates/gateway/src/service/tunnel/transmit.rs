@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use proto::nc::Transmit;
 use proto::secure::{HEADER, OVERHEAD, PeerId, Sealer, TAG};
 
-use super::Shared;
+use super::{Shared, unix};
 use crate::sys::Outbox;
 
 /// Datagrams of one peer before the next one's turn; a train's worth.
@@ -61,6 +61,8 @@ impl Transmitter {
             }
             let mut state = shared.state();
             let now = shared.now();
+            // What is filled from here on is sealed by this machine alone.
+            state.handle_wall_clock(now, unix());
             self.plain.clear();
             let Some((peer, sealer)) = state.fill(now, &mut self.plain) else {
                 return;

@@ -84,7 +84,7 @@ impl Remote {
         self.remove_sessions(local, |session| !session.is_confirmed);
         let index = self.free_index(local);
         let rekey_at = now + OTHERS_REKEY_AFTER + local.rng.within(REKEY_JITTER);
-        self.add_session(now, (index, call.sender), &keys, inbound, false, rekey_at, local);
+        self.add_session(now, (index, call.sender), keys, inbound, false, rekey_at, local);
         let answer = self.send_answer(from, call.sender, index, &noise, local);
         self.called.answered = Some(Answered { mac1: *call.mac1, answer: Some(answer) });
         self.stats.calls_answered += 1;

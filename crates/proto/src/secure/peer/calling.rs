@@ -100,7 +100,7 @@ impl Remote {
                 inbound.set_endpoint(from);
                 let rekey_at = now + REKEY_AFTER + local.rng.within(REKEY_JITTER);
                 let indexes = (index, answer.sender);
-                self.add_session(now, indexes, &keys, inbound, true, rekey_at, local);
+                self.add_session(now, indexes, keys, inbound, true, rekey_at, local);
                 self.establish(now, index, from, local);
                 self.send_keepalive(now, local);
                 Ok(())

@@ -29,7 +29,7 @@ impl Remote {
         &mut self,
         now: Time,
         (index, remote_index): (Index, Index),
-        keys: &Keys,
+        keys: Keys,
         inbound: Arc<Inbound>,
         is_confirmed: bool,
         rekey_at: Time,
@@ -43,16 +43,10 @@ impl Remote {
             let removed = self.sessions.remove(oldest.unwrap_or(0));
             local.table.remove(removed.receive.index);
         }
-        let receive = ReceiveKey::new(
-            &keys.open,
-            index,
-            self.id,
-            Arc::clone(&inbound),
-            is_confirmed,
-            expires,
-        );
+        let receive =
+            ReceiveKey::new(keys.open, index, self.id, Arc::clone(&inbound), is_confirmed, expires);
         local.table.put(&receive);
-        let send = SendKey::new(&keys.seal, remote_index, expires);
+        let send = SendKey::new(keys.seal, remote_index, expires);
         let rekey_at = Some(rekey_at);
         self.sessions.push(Session { send, receive, inbound, is_confirmed, rekey_at, expires });
     }
@@ -115,6 +109,18 @@ impl Remote {
         if self.configured.is_some() {
             self.call(now, local);
         }
+    }
+
+    /// All that was agreed on has ended: there is another life of this program.
+    pub(in crate::secure) fn begin_life(&mut self, now: Time, local: &mut Local) {
+        self.end(local);
+        self.life = None;
+        self.calling.handshake = None;
+        self.called.answered = None;
+        if self.current.take().is_some() {
+            local.tell(Event::Expired { peer: self.id });
+        }
+        self.call(now, local);
     }
 
     /// The session that seals.

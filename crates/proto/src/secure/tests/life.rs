@@ -254,3 +254,54 @@ fn a_peer_of_unknown_address_is_not_called_for_ever() {
     assert_eq!(net.ends[1].peers.next_timeout(), None);
     assert!(net.ends[0].peers.next_timeout().is_some(), "the other knows where to call");
 }
+
+#[test]
+fn a_machine_that_may_be_a_copy_seals_nothing_more_with_its_keys() {
+    let mut net = Net::pair();
+    net.settle();
+    net.assert_connected();
+    net.story();
+    let mut sealer = net.ends[0].peers.sealer(PeerId(0)).unwrap();
+    let old = net.seal(1, "sealed before").unwrap();
+    let wall = |net: &Net| UNIX + net.now.since(Time::ZERO);
+
+    // A clock that is corrected gradually is no jump, however far that goes.
+    for _ in 0..100 {
+        net.wait(SECOND);
+        let unix =
+            wall(&net) + SECOND / 2 * u32::try_from(net.now.since(Time::ZERO).as_secs()).unwrap();
+        net.ends[0].peers.handle_wall_clock(net.now, unix);
+    }
+    assert_eq!(net.ends[0].peers.totals().copies, 0);
+    assert!(sealer.seal(net.now, 1_000, &mut [0; OVERHEAD]).is_ok());
+
+    net.story();
+    let jumped = wall(&net) + SECOND * 1_000;
+    net.ends[0].peers.handle_wall_clock(net.now, jumped);
+
+    let sealed = sealer.seal(net.now, 1_001, &mut [0; OVERHEAD]);
+    assert_eq!(sealed, Err(Unsealed::Superseded));
+    assert!(!net.ends[0].peers.has_session(net.now, PeerId(0)));
+    assert_eq!(net.ends[0].peers.totals().copies, 1);
+    let opened = net.deliver(net.ends[1].address, old);
+    assert!(matches!(opened, Some(Incoming::Dropped(_))), "{opened:?}");
+    net.settle();
+    let mut story = net.story();
+    story.sort();
+    assert_eq!(story, ["a expired", "a new", "b new"], "both ends begin anew, at once");
+    net.assert_connected();
+}
+
+#[test]
+fn the_side_that_is_called_is_copied_too() {
+    let mut net = Net::pair();
+    net.settle();
+    net.assert_connected();
+    net.story();
+
+    net.ends[1].peers.handle_copied(net.now);
+    net.settle();
+
+    net.assert_connected();
+    assert!(net.story().contains(&"b new".to_owned()));
+}

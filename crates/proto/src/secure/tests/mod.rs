@@ -1,5 +1,6 @@
 //! Stories of gateways that talk to each other.
 
+mod guard;
 mod hostile;
 mod life;
 mod sessions;

@@ -254,3 +254,31 @@ fn a_peer_that_comes_disturbs_nobody_and_one_that_left_is_not_heard() {
     assert_eq!(net.deliver(from_c, sealed), Some(Incoming::Dropped(Dropped::Unknown)));
     net.assert_connected();
 }
+
+#[test]
+fn calls_that_nobody_confirms_push_out_no_session() {
+    let mut net = Net::pair();
+    net.settle();
+    let late = net.seal(0, "sealed with the keys before").unwrap();
+    net.ends[0].peers.handle_silence(net.now, PeerId(0));
+    net.settle();
+    net.assert_connected();
+
+    let from = net.ends[0].address;
+    for life in 1..=3 {
+        // As if by a peer that starts again and again, and hears no answer.
+        let unix = UNIX + Duration::from_secs(life);
+        let (config, rng) = (&net.ends[0].config, Rng::stream(life, "lives"));
+        let secrets = seeded(life, "lives");
+        let mut calling =
+            Peers::new(net.now, unix, &net.ends[0].key, config, rng, secrets).unwrap();
+        let call = calling.poll_transmit(net.now).unwrap();
+        assert_eq!(net.deliver(from, call), Some(Incoming::Nothing));
+        while net.ends[1].peers.poll_transmit(net.now).is_some() {}
+    }
+
+    net.ends[1].received.clear();
+    net.deliver(from, late);
+    assert_eq!(net.ends[1].received, ["sealed with the keys before"]);
+    net.assert_connected();
+}

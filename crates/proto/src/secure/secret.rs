@@ -1,0 +1,114 @@
+//! Keys that leave nothing behind: what holds one overwrites it when it ends.
+//!
+//! ```text
+//!   draw, agree, split        stack   copies that the compiler and the crates make: swept afterwards
+//!          │
+//!          ▼
+//!   Aead, X25519, Blake2s     heap    one copy each, never moved: overwritten when dropped
+//! ```
+//! ring's and snow's types do not overwrite what they held, so that each stands in a box here and is
+//! replaced there by one of a key of zeros. Arrays are overwritten by `zeroize`.
+
+use std::hint::black_box;
+
+use curve25519_dalek::montgomery::MontgomeryPoint;
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, Tag, UnboundKey};
+use zeroize::Zeroizing;
+
+/// Octets of the stack below the caller that [`sweep`] overwrites: more than a handshake takes.
+const SWEPT: usize = 64 << 10;
+
+/// Overwrites what functions that have returned left on the stack. Who calls it holds no secrets in
+/// its own variables but in boxes, and makes them in a function that is not inlined.
+#[inline(never)]
+pub(super) fn sweep() {
+    let mut stack = [0_u8; SWEPT];
+    black_box(&mut stack);
+}
+
+/// AES-256-GCM with a key.
+pub(super) struct Aead(Box<LessSafeKey>);
+
+impl Aead {
+    /// The cipher of `key`, which is the caller's to overwrite.
+    pub(super) fn new(key: &[u8; 32]) -> Self {
+        let cipher = expand(key);
+        sweep();
+        Self(cipher)
+    }
+
+    /// A key of zeros, which protects nothing.
+    pub(super) fn blank() -> Self {
+        Self(expand(&[0; 32]))
+    }
+
+    /// Takes another key in place of the one before.
+    pub(super) fn set(&mut self, key: &[u8; 32]) {
+        replace(&mut self.0, key);
+    }
+
+    /// Seals in place.
+    pub(super) fn seal(&self, nonce: Nonce, said: &[u8], content: &mut [u8]) -> Tag {
+        self.0
+            .seal_in_place_separate_tag(nonce, Aad::from(said), content)
+            .expect("a datagram is shorter than what AES-GCM can seal")
+    }
+
+    /// Opens in place and says how long the content is; `None` when this key did not seal it.
+    pub(super) fn open(&self, nonce: Nonce, said: &[u8], sealed: &mut [u8]) -> Option<usize> {
+        self.0.open_in_place(nonce, Aad::from(said), sealed).ok().map(|content| content.len())
+    }
+}
+
+impl Drop for Aead {
+    fn drop(&mut self) {
+        replace(&mut self.0, &[0; 32]);
+    }
+}
+
+#[inline(never)]
+fn expand(key: &[u8; 32]) -> Box<LessSafeKey> {
+    Box::new(cipher(key))
+}
+
+/// Overwrites a key and its round keys by those of another, where they stand.
+#[inline(never)]
+fn replace(place: &mut LessSafeKey, key: &[u8; 32]) {
+    *place = cipher(key);
+    black_box(place);
+}
+
+fn cipher(key: &[u8; 32]) -> LessSafeKey {
+    LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key).expect("a key of 32 octets"))
+}
+
+/// An X25519 private key and its public one.
+#[derive(Default)]
+pub(super) struct X25519 {
+    private: Zeroizing<[u8; 32]>,
+    public: [u8; 32],
+}
+
+impl X25519 {
+    /// Takes a private key.
+    pub(super) fn set(&mut self, private: &[u8; 32]) {
+        self.private.copy_from_slice(private);
+        self.public = MontgomeryPoint::mul_base_clamped(*self.private).to_bytes();
+    }
+
+    pub(super) fn private(&self) -> &[u8; 32] {
+        &self.private
+    }
+
+    pub(super) fn public(&self) -> &[u8; 32] {
+        &self.public
+    }
+
+    /// What is agreed on with the owner of a public key; `None` when it has a low order, so that
+    /// everyone could compute it (RFC 7748, 6.1).
+    pub(super) fn agree(&self, public: &[u8; 32]) -> Option<Zeroizing<[u8; 32]>> {
+        let shared = MontgomeryPoint(*public).mul_clamped(*self.private).to_bytes();
+        let any = shared.iter().fold(0, |any, octet| any | octet);
+        (any != 0).then(|| Zeroizing::new(shared))
+    }
+}

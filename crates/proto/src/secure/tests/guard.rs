@@ -1,0 +1,87 @@
+//! Cookies: what they are bound to, and how long they are good.
+
+use super::super::guard::{
+    COOKIE_LIFE, Guard, Verdict, append_mac1, append_mac2, mac_key, open_cookie,
+};
+use super::super::noise::INITIATION;
+use super::super::wire::{Call, Datagram, Index, MAC};
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A guard, and someone who calls it without end.
+struct Gate {
+    guard: Guard,
+    secrets: Seeded,
+    own: PublicKey,
+    now: Time,
+}
+
+impl Gate {
+    fn new() -> Self {
+        let (own, mut secrets) = (key(1).public_key(), Seeded(Rng::stream(1, "guard")));
+        let now = Time::ZERO + SECOND * 10;
+        Self { guard: Guard::new(now, &own, &mut secrets).unwrap(), secrets, own, now }
+    }
+
+    /// Judges a call from there; `cookie` is what the caller has.
+    fn judge(&mut self, from: &str, cookie: Option<&[u8; MAC]>) -> (Verdict, [u8; MAC]) {
+        let mut datagram = Call::begin(Index::new(7), &[3; INITIATION]);
+        append_mac1(&mac_key(&self.own), &mut datagram);
+        append_mac2(cookie, &mut datagram);
+        let Ok(Datagram::Call(call)) = Datagram::parse(&datagram) else { panic!("a call") };
+        let verdict = self.guard.judge(self.now, address(from), &call, &mut self.secrets);
+        (verdict, *call.mac1)
+    }
+
+    /// Calls until keys are computed only for those who have a cookie.
+    fn crowd(&mut self) {
+        while self.judge("203.0.113.9:9", None).0 == Verdict::Admit {}
+    }
+
+    /// The cookie that a call from there is answered with.
+    fn cookie(&mut self, from: &str) -> [u8; MAC] {
+        let (Verdict::SendCookie(datagram), mac1) = self.judge(from, None) else {
+            panic!("a cookie")
+        };
+        let Ok(Datagram::Cookie(cookie)) = Datagram::parse(&datagram) else { panic!("a cookie") };
+        open_cookie(&self.own, &mac1, &cookie).unwrap()
+    }
+}
+
+#[test]
+fn a_cookie_is_good_for_the_address_and_port_it_was_sent_to_alone() {
+    for (own, others) in [
+        ("192.0.2.1:51900", ["192.0.2.1:51901", "192.0.2.2:51900", "[::ffff:192.0.2.1]:51900"]),
+        ("[2001:db8::1]:700", ["[2001:db8::1]:701", "[2001:db8::2]:700", "32.1.13.184:700"]),
+    ] {
+        let mut gate = Gate::new();
+        gate.crowd();
+        let cookie = gate.cookie(own);
+
+        assert_eq!(gate.judge(own, Some(&cookie)).0, Verdict::Admit);
+        for other in others {
+            let (verdict, _) = gate.judge(other, Some(&cookie));
+            assert!(matches!(verdict, Verdict::SendCookie(_)), "{other}: {verdict:?}");
+        }
+    }
+}
+
+#[test]
+fn a_cookie_is_good_until_the_secret_after_the_next() {
+    let mut gate = Gate::new();
+    let from = "192.0.2.1:51900";
+    gate.now += COOKIE_LIFE - SECOND;
+    gate.crowd();
+    let cookie = gate.cookie(from);
+
+    gate.now += SECOND * 2;
+    gate.crowd();
+    assert_ne!(gate.cookie(from), cookie, "there is another secret");
+    assert_eq!(gate.judge(from, Some(&cookie)).0, Verdict::Admit);
+
+    gate.now += COOKIE_LIFE;
+    gate.crowd();
+    let (verdict, _) = gate.judge(from, Some(&cookie));
+    assert!(matches!(verdict, Verdict::SendCookie(_)), "{verdict:?}");
+}
