@@ -1,13 +1,18 @@
 //! Keys in files that only their owner reads, and secrets from the operating system.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::str::FromStr;
 
+use nix::unistd::geteuid;
 use proto::secure::{Entropy, NoKey, NoRandomness};
 use ring::rand::{SecureRandom as _, SystemRandom};
+use zeroize::Zeroizing;
+
+/// Octets of a key file that are looked at: a key has 44.
+const LONGEST: usize = 1_024;
 
 /// The operating system's generator.
 #[derive(Clone, Copy, Debug)]
@@ -25,8 +30,16 @@ pub enum KeyFile {
     /// What it holds is no key.
     #[error("{0}")]
     Malformed(#[from] NoKey),
-    /// Everyone may read or change it.
-    #[error("everyone may read or change it (mode {mode:04o}): chmod 600")]
+    /// It is somebody else's, who may read and change it.
+    #[error("it belongs to user {owner}, who may read and change it: chown it to {user} or root")]
+    Foreign {
+        /// Whose it is.
+        owner: u32,
+        /// Who reads it.
+        user: u32,
+    },
+    /// Others than its owner may read or change it.
+    #[error("others than its owner may read or change it (mode {mode:04o}): chmod 600")]
     Open {
         /// Its permissions.
         mode: u32,
@@ -47,19 +60,30 @@ impl KeyFile {
 /// Reads a file that holds a key in base64.
 ///
 /// # Errors
-/// When it cannot be read, holds no key, or is open to everyone.
+/// When it cannot be read, holds no key, or others may read it.
 pub fn read<Key: FromStr<Err = NoKey>>(path: &Path) -> Result<Key, KeyFile> {
-    refuse_open(path)?;
-    Ok(fs::read_to_string(path)?.parse()?)
+    let mut text = Zeroizing::new(String::with_capacity(LONGEST));
+    open(path)?.take(LONGEST as u64).read_to_string(&mut text)?;
+    Ok(text.parse()?)
 }
 
-/// Refuses a key file that is open to everyone.
+/// Opens a file with a secret, which belongs to whoever runs this or to root, and to nobody else.
 ///
 /// # Errors
-/// When it is, or is not there.
-pub fn refuse_open(path: &Path) -> Result<(), KeyFile> {
-    let mode = fs::metadata(path)?.permissions().mode() & 0o7777;
-    if mode & 0o007 == 0 { Ok(()) } else { Err(KeyFile::Open { mode }) }
+/// When others may read or change it, or it cannot be opened.
+pub fn open(path: &Path) -> Result<File, KeyFile> {
+    let file = File::open(path)?;
+    // Of the file that is read, should the name be another's by now.
+    let metadata = file.metadata()?;
+    is_private(metadata.mode() & 0o7777, metadata.uid(), geteuid().as_raw())?;
+    Ok(file)
+}
+
+fn is_private(mode: u32, owner: u32, user: u32) -> Result<(), KeyFile> {
+    if mode & 0o077 != 0 {
+        return Err(KeyFile::Open { mode });
+    }
+    if owner == 0 || owner == user { Ok(()) } else { Err(KeyFile::Foreign { owner, user }) }
 }
 
 /// Writes a key as text to a new file that only its owner reads, mode 0600.
@@ -74,6 +98,9 @@ pub fn write_new(path: &Path, key: &str) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
     use proto::secure::PrivateKey;
 
     use super::*;
@@ -88,13 +115,27 @@ mod tests {
         let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o777;
         let kept = read::<PrivateKey>(&path);
         let twice = write_new(&path, &key.to_base64());
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        let open = read::<PrivateKey>(&path);
+        let open = [0o644, 0o640, 0o620, 0o610].map(|mode| {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            read::<PrivateKey>(&path)
+        });
         fs::remove_file(&path).unwrap();
 
         assert_eq!(mode, 0o600);
         assert_eq!(kept.unwrap(), key);
         assert_eq!(twice.unwrap_err().kind(), io::ErrorKind::AlreadyExists);
-        assert!(matches!(open, Err(KeyFile::Open { mode: 0o644 })), "{open:?}");
+        for open in open {
+            assert!(matches!(open, Err(KeyFile::Open { .. })), "{open:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_file_of_another_user_is_refused() {
+        assert!(is_private(0o600, 0, 1000).is_ok());
+        assert!(is_private(0o400, 1000, 1000).is_ok());
+        for (owner, user) in [(1001, 1000), (1000, 0)] {
+            let refused = is_private(0o600, owner, user).unwrap_err().to_string();
+            assert!(refused.contains(&format!("user {owner}")), "{refused}");
+        }
     }
 }

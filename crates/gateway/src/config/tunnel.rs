@@ -222,7 +222,10 @@ fn no_key_file(entry: &Entry<'_>, file: &Path, why: &KeyFile) -> Complaint {
         KeyFile::Unreadable(error) if error.kind() == std::io::ErrorKind::NotFound => {
             format!("; `trackway keygen --out {file}` makes one")
         }
-        KeyFile::Malformed(_) | KeyFile::Open { .. } | KeyFile::Unreadable(_) => String::new(),
+        KeyFile::Foreign { .. }
+        | KeyFile::Malformed(_)
+        | KeyFile::Open { .. }
+        | KeyFile::Unreadable(_) => String::new(),
     };
     entry.complain(format!("{file}: {why}{remedy}"))
 }

@@ -1,8 +1,8 @@
 //! Certificates, keys and trust anchors in PEM files, checked before anybody relies on them.
 
 use std::fmt;
-use std::fs;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,6 +16,7 @@ use rustls::sign::CertifiedKey;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer as _;
 use x509_parser::time::ASN1Time;
+use zeroize::Zeroizing;
 
 use super::names;
 use crate::keys::{self, KeyFile};
@@ -64,7 +65,7 @@ pub enum Unusable {
         /// The day.
         until: String,
     },
-    /// Everyone may read the key, or the file cannot be read.
+    /// Others may read the key, or the file cannot be read.
     #[error("{0}")]
     Secret(#[from] KeyFile),
     /// There is more in it than is taken.
@@ -172,7 +173,7 @@ fn bad(file: &Path, why: Unusable) -> BadFile {
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Unusable> {
-    let text = read(path)?;
+    let text = read(File::open(path)?)?;
     let mut found = Vec::new();
     for certificate in CertificateDer::pem_slice_iter(&text) {
         let number = found.len() + 1;
@@ -182,15 +183,19 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Unusable> {
 }
 
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Unusable> {
-    keys::refuse_open(path)?;
-    PrivateKeyDer::from_pem_slice(&read(path)?).map_err(|_| Unusable::NoKey)
+    let text = Zeroizing::new(read(keys::open(path)?)?);
+    PrivateKeyDer::from_pem_slice(&text).map_err(|_| Unusable::NoKey)
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Unusable> {
-    if fs::metadata(path)?.len() > MAX_OCTETS {
+fn read(mut file: File) -> Result<Vec<u8>, Unusable> {
+    let len = file.metadata()?.len();
+    if len > MAX_OCTETS {
         return Err(Unusable::TooLong);
     }
-    Ok(fs::read(path)?)
+    // One piece of memory: what grows leaves copies behind.
+    let mut text = Vec::with_capacity(usize::try_from(len).unwrap_or(0) + 1);
+    file.read_to_end(&mut text)?;
+    Ok(text)
 }
 
 /// Whether all of a chain is valid now, and says whom it is for.

@@ -43,7 +43,12 @@ fn a_file_that_cannot_be_used_is_named_with_the_reason() {
         (&many, &key, &many, "more than 8 certificates, or longer"),
         (&broken, &key, &broken, "certificate 1 is malformed"),
         (&rig.anchors("ours"), &key, &rig.anchors("ours"), "the certificate names nobody"),
-        (&certificate, &open, &open, "everyone may read or change it (mode 0644): chmod 600"),
+        (
+            &certificate,
+            &open,
+            &open,
+            "others than its owner may read or change it (mode 0644): chmod 600",
+        ),
         (&certificate, &empty, &empty, "there is no private key in it"),
         (&certificate, &missing, &missing, "No such file"),
     ] {
