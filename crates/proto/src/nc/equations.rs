@@ -88,6 +88,19 @@ impl Equations {
         self.rows.retain(|row| row.pivot() >= number);
     }
 
+    /// Octets of memory that the equations take.
+    pub(crate) fn octets(&self) -> usize {
+        self.rows.iter().map(Row::octets).sum()
+    }
+
+    /// Drops the equation that takes the most memory; the others remain what they are.
+    pub(crate) fn forget_greatest(&mut self) {
+        let greatest = (0..self.rows.len()).max_by_key(|&at| self.rows[at].octets());
+        if let Some(at) = greatest {
+            self.rows.swap_remove(at);
+        }
+    }
+
     pub(crate) fn clear(&mut self) {
         self.rows.clear();
     }
@@ -109,6 +122,10 @@ impl Row {
     /// The oldest source in it; a row in the system has one.
     fn pivot(&self) -> u64 {
         self.entries.first().map_or(u64::MAX, |&(number, _)| number)
+    }
+
+    fn octets(&self) -> usize {
+        self.entries.capacity() * size_of::<(u64, u8)>() + self.symbol.capacity()
     }
 
     fn coefficient(&self, source: u64) -> Option<u8> {

@@ -23,6 +23,7 @@ mod order;
 mod outlet;
 mod parameters;
 mod parts;
+mod pool;
 mod queue;
 mod rate;
 mod receiver;

@@ -4,22 +4,40 @@ use std::collections::VecDeque;
 
 use super::headers::Decompressor;
 use super::parts::Parts;
+use super::pool::Pool;
 use super::record::{Form, Record};
 
 /// The buffers that are kept.
 const KEPT: usize = 1_024;
+/// Octets of those at most.
+const KEPT_OCTETS: usize = KEPT * 1_536;
+/// Packets that wait for the driver without that memory is returned afterwards.
+const RELEASED: usize = 4_096;
 
 /// Packets that are released, and the contexts of their headers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Outlet {
     contexts: Decompressor,
     parts: Parts,
     released: VecDeque<Vec<u8>>,
-    pool: Vec<Vec<u8>>,
+    pool: Pool,
     /// Packets whose headers were restored.
     restored: u64,
     /// Packets dropped because their context was not there.
     unrestored: u64,
+}
+
+impl Default for Outlet {
+    fn default() -> Self {
+        Self {
+            contexts: Decompressor::default(),
+            parts: Parts::default(),
+            released: VecDeque::new(),
+            pool: Pool::new(KEPT, KEPT_OCTETS),
+            restored: 0,
+            unrestored: 0,
+        }
+    }
 }
 
 impl Outlet {
@@ -70,6 +88,9 @@ impl Outlet {
     /// The next packet to release, in place of what `out` holds.
     pub(super) fn poll_packet(&mut self, out: &mut Vec<u8>) -> bool {
         let Some(packet) = self.released.pop_front() else { return false };
+        if self.released.is_empty() {
+            self.released.shrink_to(RELEASED);
+        }
         let old = std::mem::replace(out, packet);
         self.give(old);
         true
@@ -87,15 +108,11 @@ impl Outlet {
 
     /// An empty buffer.
     pub(super) fn buffer(&mut self) -> Vec<u8> {
-        let mut buffer = self.pool.pop().unwrap_or_default();
-        buffer.clear();
-        buffer
+        self.pool.take()
     }
 
     /// Takes a buffer back.
     pub(super) fn give(&mut self, buffer: Vec<u8>) {
-        if buffer.capacity() > 0 && self.pool.len() < KEPT {
-            self.pool.push(buffer);
-        }
+        self.pool.give(buffer);
     }
 }

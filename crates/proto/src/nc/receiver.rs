@@ -16,6 +16,13 @@ use crate::time::{Time, earliest};
 const KEPT: u64 = 1_024;
 /// The most equations that are kept.
 const MAX_RANK: usize = 512;
+/// Octets of memory that the equations take at most.
+const MAX_EQUATIONS: usize = 8 << 20;
+/// Octets that are reckoned with for each source that is kept: its packets, and what there is to be
+/// known of them. Long ones have room because not all are.
+const SOURCE: usize = 1_536;
+/// Octets of memory for a packet that waits for another source: when it is released, it has its headers.
+const WAITER: usize = 256;
 /// The half-life of the measured reordering.
 const REORDERING_HALF_LIFE: Duration = Duration::from_secs(10);
 
@@ -33,6 +40,11 @@ pub(super) struct Receiver {
     missing: BTreeMap<u64, Time>,
     equations: Equations,
     pub(super) outlet: Outlet,
+    /// Octets of the longest symbol.
+    longest: usize,
+    /// Octets of memory that the slots take, and may take.
+    held: usize,
+    most_held: usize,
     /// The lateness of a reordered datagram, and when it was measured.
     lateness: (Duration, Time),
 }
@@ -68,7 +80,9 @@ pub(super) struct Holes {
 }
 
 impl Receiver {
-    pub(super) fn new(window: usize, patience: Duration) -> Self {
+    /// `longest`: octets of the longest symbol that some path takes.
+    pub(super) fn new(window: usize, patience: Duration, longest: usize) -> Self {
+        let kept = index(KEPT);
         Self {
             window: window as u64,
             patience,
@@ -77,6 +91,9 @@ impl Receiver {
             missing: BTreeMap::new(),
             equations: Equations::default(),
             outlet: Outlet::default(),
+            longest,
+            held: 0,
+            most_held: (window + kept) * SOURCE,
             lateness: (Duration::ZERO, Time::ZERO),
         }
     }
@@ -90,6 +107,10 @@ impl Receiver {
         is_overtaken: bool,
         stats: &mut Received,
     ) {
+        if symbol.len() > self.longest {
+            stats.symbols_too_long += 1;
+            return;
+        }
         if !self.extend(now, number, stats) {
             return;
         }
@@ -112,7 +133,7 @@ impl Receiver {
             stats.duplicates += 1;
         }
         self.place_solved(solved, stats);
-        self.trim();
+        self.trim(stats);
     }
 
     /// Takes a repair over `count` sources from `first` on; `number` is its datagram's.
@@ -125,6 +146,10 @@ impl Receiver {
         stats: &mut Received,
     ) {
         let end = first + u64::from(count);
+        if symbol.len() > self.longest {
+            stats.symbols_too_long += 1;
+            return;
+        }
         if first < self.base {
             stats.repairs_stale += 1;
             return;
@@ -166,8 +191,12 @@ impl Receiver {
             Outcome::Innovative => stats.repairs_useful += 1,
             Outcome::Redundant => stats.repairs_redundant += 1,
         }
+        while self.equations.octets() > MAX_EQUATIONS {
+            self.equations.forget_greatest();
+            stats.repairs_full += 1;
+        }
         self.place_solved(solved, stats);
-        self.trim();
+        self.trim(stats);
     }
 
     /// The peer will not retransmit sources before `floor`.
@@ -183,7 +212,7 @@ impl Receiver {
             }
             self.give_up(number, stats);
         }
-        self.trim();
+        self.trim(stats);
     }
 
     /// Gives up what has been missing for too long.
@@ -194,7 +223,7 @@ impl Receiver {
             }
             self.give_up(number, stats);
         }
-        self.trim();
+        self.trim(stats);
     }
 
     pub(super) fn next_timeout(&self) -> Option<Time> {
@@ -295,10 +324,12 @@ impl Receiver {
             if let Some(awaited) = awaited {
                 self.slots[index(awaited - self.base)].waiters.push((number, record));
                 self.slots[at].unreleased += 1;
+                self.held += WAITER;
             } else {
                 self.outlet.release(number, &symbol, &record);
             }
         }
+        self.held += symbol.capacity();
         self.slots[at].state = State::Present(symbol);
         if self.slots[at].unreleased == 0 {
             self.wake(number);
@@ -333,6 +364,7 @@ impl Receiver {
         let mut awake = vec![number];
         while let Some(number) = awake.pop() {
             let waiters = std::mem::take(&mut self.slots[index(number - self.base)].waiters);
+            self.held -= waiters.len() * WAITER;
             for (source, record) in waiters {
                 let Some(at) = source.checked_sub(self.base).map(index) else { continue };
                 let State::Present(symbol) = &self.slots[at].state else { continue };
@@ -352,12 +384,15 @@ impl Receiver {
         self.wake(number);
     }
 
-    /// Forgets sources that no further repair will cover.
-    fn trim(&mut self) {
+    /// Forgets sources that no further repair will cover, and those for which there is no room.
+    fn trim(&mut self, stats: &mut Received) {
         let first_missing =
             self.missing.first_key_value().map_or(self.end(), |(&number, _)| number);
         while self.base + KEPT < first_missing {
             self.drop_front();
+        }
+        while self.held > self.most_held && !self.slots.is_empty() {
+            self.evict(stats);
         }
         self.outlet.forget_before(first_missing);
     }
@@ -381,7 +416,9 @@ impl Receiver {
     }
 
     fn give_slot(&mut self, slot: Slot) {
+        self.held -= slot.waiters.len() * WAITER;
         if let State::Present(symbol) = slot.state {
+            self.held -= symbol.capacity();
             self.outlet.give(symbol);
         }
     }

@@ -171,10 +171,11 @@ impl Sender {
         (self.sources.len() < self.window).then(|| self.end())
     }
 
-    /// A buffer for a symbol.
-    pub(super) fn buffer(&mut self) -> Vec<u8> {
+    /// A buffer for a symbol of `max` octets, and no more: it grows in no steps.
+    pub(super) fn buffer(&mut self, max: usize) -> Vec<u8> {
         let mut buffer = self.pool.pop().unwrap_or_default();
         buffer.clear();
+        buffer.reserve_exact(max);
         buffer
     }
 

@@ -106,6 +106,8 @@ pub struct Received {
     pub repairs_stale: u64,
     /// Repairs for which there was no room.
     pub repairs_full: u64,
+    /// Sources and repairs that are longer than any path takes; dropped.
+    pub symbols_too_long: u64,
 }
 
 /// What a tunnel knows of its path.

@@ -158,7 +158,7 @@ impl Tunnel {
             return None;
         }
         let compresses = self.understanding.agrees_on(COMPRESSED_HEADERS);
-        let mut symbol = self.sender.buffer();
+        let mut symbol = self.sender.buffer(max);
         let mut is_sparse = true;
         while let Some(room) = max.checked_sub(symbol.len() + RECORD_HEADER) {
             if let Some(popped) = self.begin_cut(now, room) {

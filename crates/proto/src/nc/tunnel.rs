@@ -18,7 +18,7 @@ use super::sender::{PeerView, Sender};
 use super::silence::Silence;
 use super::stats::{Estimates, Inner, Received, Stats};
 use super::understanding::{COMPRESSED_HEADERS, Understanding};
-use super::wire::{Body, FLAGS, Message, REPAIR_HEADER, Report};
+use super::wire::{Body, FLAGS, Message, REPAIR_HEADER, Report, SOURCE_HEADER};
 use crate::contract::Refused;
 use crate::rng::Rng;
 use crate::serial::expand;
@@ -32,6 +32,8 @@ const LEAST_WAIT: Duration = Duration::from_millis(1);
 const GRACE: Duration = Duration::from_millis(500);
 /// Octets that each tunnel carries, however short its datagrams are: a link has to for IPv6 (RFC 8200, 5).
 const LEAST_PACKET: usize = 1_280;
+/// Octets of an outer packet that the peer may send, though we may not: its links may take more.
+const JUMBO: usize = 9_216;
 /// The number of successive timeouts after which the path MTU is verified and the peer is probed.
 const DOUBTS: u32 = 2;
 
@@ -125,7 +127,14 @@ impl Tunnel {
             next_number: 0,
             copy: None,
             symbol: Vec::new(),
-            receiver: Receiver::new(config.window, config.deadline + GRACE),
+            receiver: Receiver::new(
+                config.window,
+                config.deadline + GRACE,
+                config.max_mtu.clamp(JUMBO, LONGEST_OUTER)
+                    - config.overhead
+                    - FLAGS
+                    - SOURCE_HEADER,
+            ),
             reporter: Reporter::default(),
             understanding: Understanding::new(own),
             liveness: Liveness::new(config.dead_after),

@@ -177,7 +177,7 @@ struct End {
 
 impl End {
     fn new() -> Self {
-        Self { receiver: Receiver::new(64, PATIENCE), stats: Received::default() }
+        Self { receiver: Receiver::new(64, PATIENCE, 1_500), stats: Received::default() }
     }
 
     fn source(&mut self, number: usize, sources: &[Vec<u8>]) {

@@ -1,0 +1,33 @@
+//! Buffers that are used again: a steady flow allocates nothing.
+
+/// Buffers that are not in use, so many and so many octets of them at most.
+#[derive(Debug)]
+pub(super) struct Pool {
+    buffers: Vec<Vec<u8>>,
+    octets: usize,
+    most: usize,
+    most_octets: usize,
+}
+
+impl Pool {
+    pub(super) fn new(most: usize, most_octets: usize) -> Self {
+        Self { buffers: Vec::new(), octets: 0, most, most_octets }
+    }
+
+    /// An empty buffer.
+    pub(super) fn take(&mut self) -> Vec<u8> {
+        let mut buffer = self.buffers.pop().unwrap_or_default();
+        self.octets -= buffer.capacity();
+        buffer.clear();
+        buffer
+    }
+
+    /// Keeps a buffer if there is room.
+    pub(super) fn give(&mut self, buffer: Vec<u8>) {
+        let octets = self.octets + buffer.capacity();
+        if buffer.capacity() > 0 && self.buffers.len() < self.most && octets <= self.most_octets {
+            self.octets = octets;
+            self.buffers.push(buffer);
+        }
+    }
+}
