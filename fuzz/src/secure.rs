@@ -1,14 +1,60 @@
 //! Two gateways that share keys, and someone on the way who changes what passes.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use proto::rng::Rng;
 use proto::secure::wire::Datagram;
 use proto::secure::{
-    HEADER, Incoming, OVERHEAD, Outgoing, Peer, PeerId, Peers, PrivateKey, Seeded, TAG,
+    Dropped, HEADER, Incoming, OVERHEAD, Outgoing, Peer, PeerId, Peers, PrivateKey, Seeded, TAG,
+    Unsealed,
 };
 use proto::time::Time;
+
+/// How far behind the newest a number is still taken.
+const WINDOW: u64 = 8_128;
+/// Numbers are rebuilt from their low 32 bits, around the newest.
+const NEAR: u64 = 1 << 31;
+
+/// What is on the way: from whom, whether it is as it was sent, and its number if it is data.
+#[derive(Clone)]
+struct Passing {
+    from: usize,
+    outgoing: Outgoing,
+    is_genuine: bool,
+    number: Option<u64>,
+}
+
+/// What one end has taken of the other. All numbers differ, also over lives.
+#[derive(Default)]
+struct Taken(BTreeSet<u64>);
+
+impl Taken {
+    /// What became of a datagram as it was sent; `next` is the number after the last that was sealed.
+    fn check(&mut self, number: u64, next: u64, incoming: &Incoming) {
+        let newest = self.0.last().copied().unwrap_or(0);
+        match incoming {
+            Incoming::Payload { number: heard, .. } => {
+                assert_eq!(*heard, number);
+                assert!(self.0.insert(number), "{number} was taken twice");
+            }
+            Incoming::Dropped(Dropped::Replayed) => {
+                assert!(self.0.contains(&number), "{number} never came");
+            }
+            Incoming::Dropped(Dropped::TooOld) => {
+                assert!(number + WINDOW < newest + 1, "{number} is near {newest}");
+            }
+            Incoming::Dropped(Dropped::Forged) => {
+                let is_far = number.abs_diff(newest) >= NEAR || next - number >= NEAR;
+                assert!(is_far, "{number} is genuine");
+            }
+            // Its session has ended.
+            Incoming::Dropped(Dropped::Expired | Dropped::Unknown) => {}
+            other => panic!("{other:?} of {number}"),
+        }
+    }
+}
 
 /// Steps of four octets and what they carry: what the one on the way does next.
 pub(crate) fn peers(input: &[u8]) {
@@ -33,7 +79,8 @@ pub(crate) fn peers(input: &[u8]) {
     });
     let peer = PeerId::new(0).expect("the first");
     let mut numbers = [0_u64; 2];
-    let mut wire: Vec<(usize, Outgoing, bool)> = Vec::new();
+    let mut taken = [Taken::default(), Taken::default()];
+    let mut wire: Vec<Passing> = Vec::new();
     let mut rest = input;
     for _ in 0..64 {
         let Some((&[step, a, b, len], after)) = rest.split_first_chunk() else { break };
@@ -53,33 +100,39 @@ pub(crate) fn peers(input: &[u8]) {
                 if wire.is_empty() {
                     continue;
                 }
-                let (from, mut outgoing, mut is_genuine) = if step & 8 == 0 {
-                    wire.remove(usize::from(b) % wire.len())
-                } else {
-                    wire[usize::from(b) % wire.len()].clone()
-                };
+                let place = usize::from(b) % wire.len();
+                let mut passing =
+                    if step & 8 == 0 { wire.remove(place) } else { wire[place].clone() };
+                let (from, datagram) = (passing.from, &mut passing.outgoing.datagram);
                 if step % 6 == 2 {
-                    let place = usize::from(len) % outgoing.datagram.len();
-                    outgoing.datagram[place] ^= a | 1;
-                    is_genuine = false;
+                    let place = usize::from(len) % datagram.len();
+                    datagram[place] ^= a | 1;
+                    passing.is_genuine = false;
                 }
-                let incoming =
-                    ends[1 - from].handle_datagram(now, addresses[from], &mut outgoing.datagram);
-                if let Incoming::Payload { payload, .. } = incoming {
-                    assert!(is_genuine, "it was changed");
-                    assert!(outgoing.datagram[payload].iter().all(|octet| *octet == 0x5a));
+                let incoming = ends[1 - from].handle_datagram(now, addresses[from], datagram);
+                if let Incoming::Payload { payload, .. } = &incoming {
+                    assert!(passing.is_genuine, "it was changed");
+                    assert!(datagram[payload.clone()].iter().all(|octet| *octet == 0x5a));
+                }
+                if let Some(number) = passing.number.filter(|_| passing.is_genuine) {
+                    taken[1 - from].check(number, numbers[from] + 1, &incoming);
                 }
             }
             // Time passes, or goes back.
             3 => now += Duration::from_millis(u64::from(b) * u64::from(len)),
             4 if b == 0 => now = now - Duration::from_secs(u64::from(len)),
+            // The machine may be a copy.
+            4 if b == 1 => ends[at].handle_copied(now),
             // Data are sealed.
             _ => {
                 let mut datagram = vec![0x5a; usize::from(len) + OVERHEAD];
-                numbers[at] += u64::from(b) << (step >> 3);
+                numbers[at] += 1 + (u64::from(b) << (step >> 3));
                 if let Ok(to) = ends[at].seal(now, peer, numbers[at], &mut datagram) {
                     assert!(datagram.len() == HEADER + usize::from(len) + TAG);
-                    wire.push((at, Outgoing { to, datagram }, true));
+                    let again = ends[at].seal(now, peer, numbers[at], &mut datagram.clone());
+                    assert_eq!(again, Err(Unsealed::NumberReused));
+                    let (outgoing, number) = (Outgoing { to, datagram }, Some(numbers[at]));
+                    wire.push(Passing { from: at, outgoing, is_genuine: true, number });
                 }
             }
         }
@@ -89,7 +142,7 @@ pub(crate) fn peers(input: &[u8]) {
             while end.poll_event().is_some() {}
             while let Some(outgoing) = end.poll_transmit(now) {
                 assert!(Datagram::parse(&outgoing.datagram).is_ok());
-                wire.push((at, outgoing, true));
+                wire.push(Passing { from: at, outgoing, is_genuine: true, number: None });
             }
         }
         wire.truncate(256);

@@ -124,6 +124,20 @@ mod tests {
         assert_eq!(window.take(BITS + 99), Err(Stale::TooOld));
     }
 
+    /// Several times around the ring, in pairs whose later one comes first: in the same word, in the
+    /// next, and at the end of the window.
+    #[test]
+    fn numbers_that_come_late_are_taken_however_many_came_before() {
+        for behind in [1, 63, 64, 65, BITS - 1] {
+            let mut window = Window::new();
+            for first in (0..40_000).step_by(usize::try_from(behind).unwrap() + 1) {
+                assert_eq!(window.take(first + behind), Ok(true));
+                assert_eq!(window.take(first), Ok(false), "{behind} behind {first}");
+                assert_eq!(window.take(first), Err(Stale::Again));
+            }
+        }
+    }
+
     #[test]
     fn numbers_are_rebuilt_around_the_greatest() {
         let mut window = Window::new();
