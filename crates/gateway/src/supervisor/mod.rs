@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use nix::poll::{PollFd, PollFlags};
+use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use proto::time::{Time, earliest};
@@ -95,6 +96,8 @@ pub fn run(
     };
     // Services start with the rights with which they are started again.
     rights::give_up(&rights::needed(&supervisor.config))?;
+    // A picture of the memory has keys in it. Without this it is only written when we crash.
+    let _ = prctl::set_dumpable(false);
     warn_of(&supervisor.config);
     supervisor.start_all()?;
     let mut reactor = Reactor::new(clock, waker);
