@@ -9,6 +9,7 @@ use nix::libc;
 use proto::ip::Prefix;
 use tracing::{debug, warn};
 
+use crate::linux::holder;
 use crate::linux::links::{self, LinkState};
 use crate::linux::netlink::Netlink;
 use crate::linux::redirect::redirect;
@@ -167,7 +168,11 @@ fn no_device(name: &str, error: &io::Error) -> anyhow::Error {
             anyhow::anyhow!("no right to make the device {name}: run as root or with CAP_NET_ADMIN")
         }
         Some(nix::libc::EBUSY) => {
-            anyhow::anyhow!("the device {name} exists already: `ip link delete {name}` removes it")
+            let held = holder::said(name);
+            anyhow::anyhow!(
+                "the device {name} exists already{held}: end who uses it and `ip link delete {name}`, \
+                 or take another name"
+            )
         }
         _ => anyhow::anyhow!("cannot make the device {name}: {error}"),
     }

@@ -7,6 +7,7 @@ pub(crate) mod divert;
 pub(crate) mod entrances;
 pub mod fib;
 pub mod firewall;
+pub(crate) mod holder;
 pub mod links;
 pub mod manet;
 pub mod netlink;

@@ -63,8 +63,9 @@ impl Tap {
             .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
             .open("/dev/net/tun")?;
 
-        let flags = kind | libc::IFF_NO_PI;
-        let flags = i16::try_from(flags).map_err(io::Error::other)?;
+        // A device that is there already is another's, even if nobody holds it now.
+        let flags = kind | libc::IFF_NO_PI | libc::IFF_TUN_EXCL;
+        let flags = u16::try_from(flags).map_err(io::Error::other)?.cast_signed();
         let request = libc::ifreq {
             ifr_name: interface_name(name)?,
             ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_flags: flags },
