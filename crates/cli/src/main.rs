@@ -4,6 +4,7 @@ mod air;
 mod animation;
 mod bench;
 mod check;
+mod down;
 mod explain;
 mod failure;
 mod hf;
@@ -41,6 +42,7 @@ enum Command {
     Air(air::Args),
     Bench(bench::Args),
     Check(check::Args),
+    Down(down::Args),
     Explain(explain::Args),
     Hf(Box<hf::Args>),
     Keygen(keygen::Args),
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
         Command::Air(args) => air::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Check(args) => check::run(args),
+        Command::Down(args) => down::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Hf(args) => hf::run(*args),
         Command::Keygen(args) => keygen::run(args),

@@ -24,6 +24,7 @@ pub mod sys;
 pub mod tls;
 
 pub use config::Config;
+pub use linux::claims::remove_all as remove_routes;
 pub use supervisor::{
     Reloaded, Switched, ask_explanation, ask_reload, ask_status, ask_switch, run,
 };

@@ -9,7 +9,7 @@ use proto::ip::Prefix;
 use proto::nc::{self, PARAMETERS};
 use proto::parameter::Kind;
 use proto::secure::{
-    self, MAX_PEERS, Overlap, PORT, PeerId, PresharedKey, PrivateKey, PublicKey, Routes,
+    self, MAX_PEERS, PORT, PeerId, PresharedKey, PrivateKey, PublicKey, Routes, Twice,
 };
 use settings::{Complaint, Entry, Section};
 
@@ -30,6 +30,10 @@ pub struct Tunnel {
     pub addresses: Vec<Prefix>,
     /// Octets of an outer IP packet at most; `None` for what the path takes.
     pub mtu: Option<u16>,
+    /// Whether packets for the peers' networks may leave otherwise while there is no tunnel.
+    pub fail_open: bool,
+    /// Whether routes of others to the peers' networks give way while the tunnel runs.
+    pub replace_routes: bool,
     /// At the other ends.
     pub peers: Vec<Peer>,
 }
@@ -95,7 +99,7 @@ impl Tunnel {
 
 const DEVICE: &str = "trackway-nc0";
 const MAX_ADDRESSES: usize = 16;
-/// Routes of a peer; looking for overlaps compares each with each.
+/// Routes of a peer.
 const MAX_ROUTES: usize = 64;
 const KEEPALIVE: Kind =
     Kind::Period { least: Duration::from_secs(1), most: Duration::from_secs(600) };
@@ -117,9 +121,11 @@ pub(super) fn read(section: &Section<'_>, folder: Option<&Path>) -> Result<Tunne
     let addresses = some(&section.needed("addresses")?, MAX_ADDRESSES)?;
     let addresses = addresses.iter().map(Entry::parsed).collect::<Result<_, _>>()?;
     let mtu = either(section, "mtu", None, |mtu| mtu.count(576..=65_535).map(Some))?;
+    let fail_open = either(section, "fail-open", false, |it| it.flag())?;
+    let replace_routes = either(section, "replace-routes", false, |it| it.flag())?;
     some(&section.needed("peer")?, MAX_PEERS)?;
     let peers = peers(&section.sections("peer")?, listen, own, folder)?;
-    Ok(Tunnel { listen, private_key, device, addresses, mtu, peers })
+    Ok(Tunnel { listen, private_key, device, addresses, mtu, fail_open, replace_routes, peers })
 }
 
 fn peers(
@@ -149,12 +155,10 @@ fn peers(
         places.extend(section.needed("routes")?.list()?);
         peers.push(peer);
     }
-    if let Err(Overlap { first, second }) = Routes::new(&routes) {
-        let named = |at: usize| {
-            let (peer, route): (PeerId, Prefix) = routes[at];
-            format!("{route} of {:?}", peers[peer.index()].name)
-        };
-        let what = format!("{} overlaps {}", named(second), named(first));
+    if let Err(Twice { first, second }) = Routes::new(&routes) {
+        let (other, route): (PeerId, Prefix) = routes[first];
+        let other = &peers[other.index()].name;
+        let what = format!("{route} is among the routes of {other:?} already");
         return Err(places[second].complain(what));
     }
     Ok(peers)
@@ -377,8 +381,8 @@ mod tests {
             "a.toml:12: tunnel.peer.public-key: \"far\" has the same"
         );
         assert_eq!(
-            second("b", other, "10.2.7.0/24"),
-            "a.toml:13: tunnel.peer.routes: 10.2.7.0/24 of \"b\" overlaps 10.2.0.0/16 of \"far\""
+            second("b", other, "10.2.0.0/16"),
+            "a.toml:13: tunnel.peer.routes: 10.2.0.0/16 is among the routes of \"far\" already"
         );
     }
 

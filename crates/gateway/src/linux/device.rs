@@ -33,6 +33,9 @@ pub(crate) struct Wanted<'a> {
     pub(crate) mtu: usize,
     /// Whether the kernel hands over trains of segments, each with a header.
     pub(crate) has_trains: bool,
+    /// Whether errors that we send to a program on this node come from this node's own address. Then we
+    /// have to see to it that nobody else sends from there.
+    pub(crate) speaks: bool,
 }
 
 impl Device {
@@ -48,10 +51,11 @@ impl Device {
         set(name, "ipv6", "addr_gen_mode", "1");
         set(name, "ipv6", "accept_ra", "0");
         if wanted.addresses.iter().any(|prefix| prefix.address().is_ipv6()) {
-            set(name, "ipv6", "disable_ipv6", "0");
+            enable_v6(name);
         }
-        // Errors that we send to a program on this node come from this node's own address.
-        set(name, "ipv4", "accept_local", "1");
+        if wanted.speaks {
+            set(name, "ipv4", "accept_local", "1");
+        }
         let Some(state) = LinkState::read(&mut netlink, name)? else { bail!("{name} is gone") };
         let index = state.index;
         links::set_mtu(&mut netlink, index, wanted.mtu)
@@ -63,47 +67,22 @@ impl Device {
         }
         let (name, addresses) = (name.to_owned(), wanted.addresses.to_vec());
         let mut device = Self { netlink, index, name, addresses };
-        device.add_routes(&wanted.routes)?;
+        for (owner, prefix) in &wanted.routes {
+            let name = &device.name;
+            let said = format!("the route of {owner} to {prefix} by {name}");
+            device.add_route(prefix).context(said)?;
+        }
         Ok((tun, device))
     }
 
-    /// Adds routes, each with who has the network, or none of them.
-    ///
-    /// # Errors
-    /// When one is taken, with the remedy.
-    pub(crate) fn add_routes(&mut self, routes: &[(String, Prefix)]) -> anyhow::Result<()> {
-        for (position, (owner, prefix)) in routes.iter().enumerate() {
-            if let Err(why) = self.add_route(prefix) {
-                for (_, added) in &routes[..position] {
-                    self.remove_route(added);
-                }
-                let name = &self.name;
-                return Err(why).context(format!("the route of {owner} to {prefix} by {name}"));
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes a route that was added.
-    pub(crate) fn remove_route(&mut self, prefix: &Prefix) {
-        let network = prefix.network();
-        if self.is_own(&network) {
-            return;
-        }
-        let removed =
-            links::remove_route(&mut self.netlink, self.index, network.address(), network.bits());
-        if let Err(error) = removed {
-            warn!(route = %network, %error, "route not removed");
-        }
-    }
-
+    /// Adds a route.
     fn add_route(&mut self, prefix: &Prefix) -> anyhow::Result<()> {
         let network = prefix.network();
         if self.is_own(&network) {
             return Ok(());
         }
         if network.address().is_ipv6() {
-            set(&self.name, "ipv6", "disable_ipv6", "0");
+            self.enable_v6();
         }
         let (address, bits) = (network.address(), network.bits());
         match links::add_route(&mut self.netlink, self.index, address, bits) {
@@ -115,9 +94,29 @@ impl Device {
         }
     }
 
+    /// Lets it carry IPv6, wherever that is off.
+    pub(crate) fn enable_v6(&self) {
+        enable_v6(&self.name);
+    }
+
     /// Whether the kernel made the route to a network with the device's address.
     fn is_own(&self, network: &Prefix) -> bool {
         self.addresses.iter().any(|own| own.network() == *network)
+    }
+
+    /// Its number.
+    pub(crate) fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Gives it its addresses again: those of IPv6 go when it is taken down.
+    pub(crate) fn restore(&mut self) {
+        for prefix in &self.addresses {
+            let (address, bits) = (prefix.address(), prefix.bits());
+            if let Err(error) = links::add_prefix(&mut self.netlink, self.index, address, bits) {
+                warn!(address = %prefix, %error, "address not put back");
+            }
+        }
     }
 
     pub(crate) fn set_mtu(&mut self, mtu: usize) {
@@ -176,6 +175,10 @@ fn no_device(name: &str, error: &io::Error) -> anyhow::Error {
         }
         _ => anyhow::anyhow!("cannot make the device {name}: {error}"),
     }
+}
+
+fn enable_v6(device: &str) {
+    set(device, "ipv6", "disable_ipv6", "0");
 }
 
 /// A machine without IPv6 has none of its settings; nothing is lost.

@@ -59,14 +59,23 @@ impl LinkState {
 ///
 /// # Errors
 /// When the kernel does not answer.
-pub fn own_addresses(netlink: &mut Netlink) -> io::Result<BTreeSet<Ipv4Addr>> {
+pub fn own_v4_addresses(netlink: &mut Netlink) -> io::Result<BTreeSet<Ipv4Addr>> {
+    let v4 = |address| match address {
+        IpAddr::V4(address) => Some(address),
+        IpAddr::V6(_) => None,
+    };
+    Ok(own_addresses(netlink)?.into_iter().filter_map(v4).collect())
+}
+
+/// All addresses of this host, whatever the interface.
+///
+/// # Errors
+/// When the kernel does not answer.
+pub fn own_addresses(netlink: &mut Netlink) -> io::Result<BTreeSet<IpAddr>> {
     let mut own = BTreeSet::new();
     netlink.ask(&Request::dump(libc::RTM_GETADDR, &[0; ADDRESS_FIXED]), |message| {
         let Some(&[.., a, b, c, d]) = message.fixed::<ADDRESS_FIXED>() else { return };
-        if let Some(IpAddr::V4(address)) = parse_address(message, u32::from_ne_bytes([a, b, c, d]))
-        {
-            own.insert(address);
-        }
+        own.extend(parse_address(message, u32::from_ne_bytes([a, b, c, d])));
     })?;
     Ok(own)
 }
@@ -80,6 +89,15 @@ pub fn subject(message: Message<'_>) -> Option<u32> {
         }
         _ => None,
     }
+}
+
+/// The interface that a message tells of, and whether it is switched on, if it does.
+#[must_use]
+pub fn up(message: Message<'_>) -> Option<(u32, bool)> {
+    let &[_, _, _, _, i0, i1, i2, i3, f0, f1, f2, f3, ..] = message.fixed::<LINK_FIXED>()?;
+    let is_up = i32::from_ne_bytes([f0, f1, f2, f3]) & libc::IFF_UP != 0;
+    let index = u32::from_ne_bytes([i0, i1, i2, i3]);
+    (message.kind == libc::RTM_NEWLINK).then_some((index, is_up))
 }
 
 /// The neighbour that the kernel has asked for in vain, if a message says so: the number of the
@@ -134,22 +152,6 @@ pub fn set_mtu(netlink: &mut Netlink, index: u32, mtu: usize) -> io::Result<()> 
 pub fn add_route(netlink: &mut Netlink, index: u32, address: IpAddr, bits: u8) -> io::Result<()> {
     let flags = u16::try_from(libc::NLM_F_CREATE | libc::NLM_F_EXCL).unwrap_or_default();
     let request = Request::set(libc::RTM_NEWROUTE, flags, &route_fixed(address, bits))
-        .with_address(libc::RTA_DST, address)
-        .with(libc::RTA_OIF, &index.to_ne_bytes());
-    netlink.ask(&request, |_| {})
-}
-
-/// Sends what goes to `address/bits` by an interface no more.
-///
-/// # Errors
-/// When the kernel refuses; `ESRCH` if there is no such route.
-pub fn remove_route(
-    netlink: &mut Netlink,
-    index: u32,
-    address: IpAddr,
-    bits: u8,
-) -> io::Result<()> {
-    let request = Request::set(libc::RTM_DELROUTE, 0, &route_fixed(address, bits))
         .with_address(libc::RTA_DST, address)
         .with(libc::RTA_OIF, &index.to_ne_bytes());
     netlink.ask(&request, |_| {})

@@ -1,6 +1,7 @@
 //! What the gateway needs of the kernel: asked for and changed by netlink, nftables and devices.
 
 pub(crate) mod capture;
+pub mod claims;
 pub(crate) mod copies;
 pub(crate) mod device;
 pub(crate) mod divert;

@@ -22,6 +22,13 @@ impl Settings {
         Some(fs::read_to_string(path(interface, key)).ok()?.trim().to_owned())
     }
 
+    /// The interfaces that there are, without the loopback.
+    pub(crate) fn interfaces() -> Vec<String> {
+        let Ok(folders) = fs::read_dir("/proc/sys/net/ipv4/conf") else { return Vec::new() };
+        let names = folders.flatten().filter_map(|folder| folder.file_name().into_string().ok());
+        names.filter(|name| !matches!(&name[..], "all" | "default" | "lo")).collect()
+    }
+
     /// Sets it, and remembers what it was.
     pub(crate) fn set(&mut self, interface: &str, key: &str, value: &str) {
         let path = path(interface, key);

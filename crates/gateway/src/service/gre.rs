@@ -102,6 +102,7 @@ impl Tunnels {
                 routes: config.networks.iter().map(|to| (remote.to_string(), *to)).collect(),
                 mtu: config.mtu,
                 has_trains: false,
+                speaks: false,
             };
             let (tun, _) = Device::open(netlink, &wanted)?;
             Ok(Tunnel { config: config.clone(), tun, socket })

@@ -92,6 +92,7 @@ impl Client {
             routes: routes.collect(),
             mtu: usize::from(config.parameters.mtu),
             has_trains: false,
+            speaks: true,
         };
         let (tun, _) = Device::open(netlink, &wanted)?;
         Ok(Self {

@@ -90,13 +90,22 @@ impl Udp {
         self.set(libc::IPPROTO_IP, libc::IP_PKTINFO, 1)
     }
 
-    /// Octets of the longest packet that the route to `to` takes from here.
+    /// What is sent carries this firewall mark from now on.
     ///
     /// # Errors
-    /// When there is no route.
-    pub fn route_mtu(to: SocketAddr) -> io::Result<usize> {
+    /// When the right to mark is missing.
+    pub fn mark(&self, mark: u32) -> io::Result<()> {
+        Ok(socket::setsockopt(&self.fd, sockopt::Mark, &mark)?)
+    }
+
+    /// Octets of the longest packet that the route to `to` takes from here for what carries a firewall mark.
+    ///
+    /// # Errors
+    /// When there is no route, or the right to mark is missing.
+    pub fn route_mtu(to: SocketAddr, mark: u32) -> io::Result<usize> {
         let family = if to.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
         let fd = socket::socket(family, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
+        socket::setsockopt(&fd, sockopt::Mark, &mark)?;
         socket::connect(fd.as_raw_fd(), &SockaddrStorage::from(to))?;
         let mtu = if to.is_ipv4() {
             socket::getsockopt(&fd, sockopt::IpMtu)?

@@ -46,7 +46,7 @@ pub use local::{Event, Outgoing};
 pub use open::{Heard, Opened, Opener};
 pub use peer::Peer;
 pub use peers::{Incoming, Peers, Unusable};
-pub use routes::{Overlap, Routes};
+pub use routes::{Routes, Twice, source};
 pub use seal::{Sealer, Unsealed};
 pub use stats::{Dropped, Stats, Totals};
 pub use wire::{HEADER, OUTER_V4, OUTER_V6, OVERHEAD, TAG};

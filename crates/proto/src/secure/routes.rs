@@ -1,11 +1,14 @@
 //! Which peer an inner address belongs to.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use super::PeerId;
 use crate::ip::Prefix;
 
-/// Which peer may send from, and is sent to at, which inner addresses.
+/// Which peer may send from, and is sent to at, which inner addresses: the longest route that holds an
+/// address decides.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Routes {
     /// Ranges of one family, which do not overlap, in order.
@@ -20,9 +23,9 @@ struct Range {
     peer: PeerId,
 }
 
-/// Two routes that overlap.
+/// Two routes to the same network.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Overlap {
+pub struct Twice {
     /// The position, in the list given, of the first.
     pub first: usize,
     /// The position of the second.
@@ -30,27 +33,26 @@ pub struct Overlap {
 }
 
 impl Routes {
-    /// The routes of all peers.
+    /// The routes of all peers, which may lie within each other.
     ///
     /// # Errors
-    /// When two overlap, be they of one peer or of two.
-    pub fn new(routes: &[(PeerId, Prefix)]) -> Result<Self, Overlap> {
-        let mut table = Self::default();
+    /// When two are the same network, be they of one peer or of two.
+    pub fn new(routes: &[(PeerId, Prefix)]) -> Result<Self, Twice> {
+        let mut places = BTreeMap::new();
         for (second, (_, prefix)) in routes.iter().enumerate() {
-            let earlier = &routes[..second];
-            let first = earlier.iter().position(|(_, other)| other.overlaps(prefix));
-            if let Some(first) = first {
-                return Err(Overlap { first, second });
+            if let Some(first) = places.insert(prefix.network(), second) {
+                return Err(Twice { first, second });
             }
         }
-        for &(peer, prefix) in routes {
-            let (first, last) = prefix.range();
-            let ranges = if prefix.address().is_ipv4() { &mut table.v4 } else { &mut table.v6 };
-            ranges.push(Range { first, last, peer });
-        }
-        table.v4.sort_by_key(|range| range.first);
-        table.v6.sort_by_key(|range| range.first);
-        Ok(table)
+        let of_family = |is_v4: bool| {
+            let its = routes.iter().filter(|(_, prefix)| prefix.address().is_ipv4() == is_v4);
+            let ranges = its.map(|&(peer, prefix)| {
+                let (first, last) = prefix.range();
+                Range { first, last, peer }
+            });
+            flattened(ranges.collect())
+        };
+        Ok(Self { v4: of_family(true), v6: of_family(false) })
     }
 
     /// The peer that packets to this address go to.
@@ -62,15 +64,45 @@ impl Routes {
         let range = ranges.get(after.checked_sub(1)?)?;
         (address <= range.last).then_some(range.peer)
     }
+}
 
-    /// Whether a packet's source belongs to the peer that it came from.
-    #[must_use]
-    pub fn is_allowed(&self, peer: PeerId, packet: &[u8]) -> bool {
-        source(packet).and_then(|source| self.peer_for(source)) == Some(peer)
+/// The same as ranges beside each other: of those that lie within each other the innermost counts.
+fn flattened(mut nested: Vec<Range>) -> Vec<Range> {
+    // What contains others stands before them; two prefixes never overlap otherwise.
+    nested.sort_by_key(|range| (range.first, Reverse(range.last)));
+    let mut flat = Vec::with_capacity(2 * nested.len());
+    let mut open: Vec<Range> = Vec::new();
+    // Where what is not yet given away begins.
+    let mut next = 0;
+    for range in nested {
+        while let Some(outer) = open.pop_if(|outer| outer.last < range.first) {
+            push(&mut flat, next, outer.last, outer.peer);
+            next = outer.last + 1;
+        }
+        if let (Some(outer), Some(before)) = (open.last(), range.first.checked_sub(1)) {
+            push(&mut flat, next, before, outer.peer);
+        }
+        next = range.first;
+        open.push(range);
+    }
+    while let Some(outer) = open.pop() {
+        push(&mut flat, next, outer.last, outer.peer);
+        // Nothing lies behind the last of all addresses.
+        let Some(behind) = outer.last.checked_add(1) else { break };
+        next = behind;
+    }
+    flat
+}
+
+fn push(flat: &mut Vec<Range>, first: u128, last: u128, peer: PeerId) {
+    if first <= last {
+        flat.push(Range { first, last, peer });
     }
 }
 
-fn source(packet: &[u8]) -> Option<IpAddr> {
+/// The address that a packet comes from; `None` for what is too short or no IP.
+#[must_use]
+pub fn source(packet: &[u8]) -> Option<IpAddr> {
     match packet.first()? >> 4 {
         4 => Some(IpAddr::from(*packet.get(12..)?.first_chunk::<4>()?)),
         6 => Some(IpAddr::from(*packet.get(8..)?.first_chunk::<16>()?)),
@@ -112,24 +144,50 @@ mod tests {
     }
 
     #[test]
-    fn overlapping_routes_are_refused() {
+    fn a_network_is_of_one_peer_alone() {
         let parse = |text: &str| text.parse::<Prefix>().unwrap();
-        let list = [(A, parse("10.0.0.0/8")), (A, parse("fd00::/8")), (B, parse("10.2.0.0/16"))];
+        let list = [(A, parse("10.0.0.0/8")), (A, parse("fd00::/8")), (B, parse("10.2.0.0/8"))];
 
-        assert_eq!(Routes::new(&list), Err(Overlap { first: 0, second: 2 }));
+        assert_eq!(Routes::new(&list), Err(Twice { first: 0, second: 2 }));
     }
 
     #[test]
-    fn a_packet_is_allowed_by_its_source() {
-        let routes = routes(&[(A, "10.1.0.0/16"), (B, "fd00:2::/64")]);
+    fn of_routes_within_each_other_the_longest_decides() {
+        let routes = routes(&[
+            (A, "10.2.0.0/16"),
+            (B, "0.0.0.0/0"),
+            (B, "10.2.3.4/32"),
+            (A, "::/0"),
+            (B, "ffff::/16"),
+        ]);
+
+        let peer_for = |address: &str| routes.peer_for(address.parse().unwrap());
+        assert_eq!(peer_for("10.1.255.255"), Some(B));
+        assert_eq!(peer_for("10.2.0.0"), Some(A));
+        assert_eq!(peer_for("10.2.3.3"), Some(A));
+        assert_eq!(peer_for("10.2.3.4"), Some(B));
+        assert_eq!(peer_for("10.2.3.5"), Some(A));
+        assert_eq!(peer_for("10.3.0.0"), Some(B));
+        assert_eq!(peer_for("255.255.255.255"), Some(B));
+        assert_eq!(peer_for("::"), Some(A));
+        assert_eq!(peer_for("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"), Some(B));
+    }
+
+    #[test]
+    fn a_packet_has_a_source() {
         let mut v4 = [0; 20];
         v4[0] = 0x45;
         v4[12..16].copy_from_slice(&[10, 1, 2, 3]);
+        let mut v6 = [0; 40];
+        v6[0] = 0x60;
+        v6[23] = 1;
 
-        assert!(routes.is_allowed(A, &v4));
-        assert!(!routes.is_allowed(B, &v4));
-        assert!(!routes.is_allowed(A, &v4[..15]));
-        assert!(!routes.is_allowed(A, &[]));
+        assert_eq!(source(&v4), Some("10.1.2.3".parse().unwrap()));
+        assert_eq!(source(&v6), Some("::1".parse().unwrap()));
+        assert_eq!(source(&v4[..15]), None);
+        assert_eq!(source(&v6[..23]), None);
+        assert_eq!(source(&[0; 40]), None);
+        assert_eq!(source(&[]), None);
     }
 
     proptest! {
@@ -143,6 +201,29 @@ mod tests {
             let is_same = address.checked_shr(shift) == other.checked_shr(shift);
 
             prop_assert_eq!(routes.peer_for(Ipv4Addr::from(other).into()).is_some(), is_same);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn looking_up_is_looking_for_the_longest(
+            list in proptest::collection::vec((any::<u16>(), 0_u8..=32, any::<bool>()), 0..12),
+            asked: u16,
+        ) {
+            // Few bits differ, so that many lie within each other.
+            let address = |bits: u16| Ipv4Addr::from(u32::from(bits) << 16 | u32::from(bits >> 8));
+            let mut routes: Vec<(PeerId, Prefix)> = Vec::new();
+            for (bits, len, is_a) in list {
+                let prefix: Prefix = format!("{}/{len}", address(bits)).parse().unwrap();
+                if routes.iter().all(|(_, other)| *other != prefix.network()) {
+                    routes.push((if is_a { A } else { B }, prefix.network()));
+                }
+            }
+            let asked = IpAddr::from(address(asked));
+            let holding = routes.iter().filter(|(_, prefix)| prefix.contains(asked));
+            let longest = holding.max_by_key(|(_, prefix)| prefix.bits()).map(|(peer, _)| *peer);
+
+            prop_assert_eq!(Routes::new(&routes).unwrap().peer_for(asked), longest);
         }
     }
 

@@ -1,9 +1,11 @@
 //! Tunnels between gateways over cables that lose, break, swallow and carry what strangers send.
 
+mod exit;
 mod hostile;
 mod paths;
 mod peers;
 mod reload;
+mod routes;
 
 use std::fs;
 use std::ops::Range;
@@ -123,12 +125,17 @@ impl Net {
         self.gateway(node).pid().as_raw()
     }
 
-    /// Ends a gateway as if it had crashed, and starts it anew.
-    fn crash_and_start(&mut self, node: usize) {
+    /// Ends a gateway as if it had crashed.
+    fn crash(&mut self, node: usize) {
         self.gateway(node).signal(Signal::SIGKILL);
         self.gateway(node).finish(SOON);
         let is_gone = wait_until(SOON, || !self.has_device(node));
         assert!(is_gone, "the device is left");
+    }
+
+    /// The same, and starts it anew.
+    fn crash_and_start(&mut self, node: usize) {
+        self.crash(node);
         self.start(node);
     }
 

@@ -159,5 +159,8 @@ fn a_route_that_goes_elsewhere_is_no_route_into_the_tunnel() {
 
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{complaint}");
-    assert!(complaint.contains("`ip route delete 10.77.0.2/32`"), "{complaint}");
+    assert!(
+        complaint.contains("`ip route delete 10.77.0.2/32 via 10.9.1.2 dev eth1`"),
+        "{complaint}"
+    );
 }

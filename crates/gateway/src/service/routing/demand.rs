@@ -110,8 +110,14 @@ impl Demand {
         let Some(on_demand) = config.protocol.on_demand() else { return Ok(None) };
         let name = &on_demand.device[..];
         let mut netlink = Netlink::open().context("cannot ask the kernel")?;
-        let wanted =
-            Wanted { name, addresses: &[], routes: Vec::new(), mtu: ETHERNET, has_trains: false };
+        let wanted = Wanted {
+            name,
+            addresses: &[],
+            routes: Vec::new(),
+            mtu: ETHERNET,
+            has_trains: false,
+            speaks: true,
+        };
         let (tun, device) = Device::open(Netlink::open()?, &wanted)?;
         let state = LinkState::read(&mut netlink, name)?;
         let index = state.with_context(|| format!("{name} is gone"))?.index;
@@ -149,7 +155,7 @@ impl Demand {
         ports: &Ports,
         fib: &mut Fib,
     ) -> anyhow::Result<()> {
-        self.local = links::own_addresses(netlink).context("cannot ask for addresses")?;
+        self.local = links::own_v4_addresses(netlink).context("cannot ask for addresses")?;
         let mtu = ports.least_mtu().unwrap_or(ETHERNET);
         if mtu != self.mtu {
             self.device.set_mtu(mtu);

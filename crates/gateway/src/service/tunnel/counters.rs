@@ -39,6 +39,10 @@ pub(super) struct Counters {
     pub(super) device_refused: Counter,
     /// Released packets from addresses that are not the peer's; dropped.
     pub(super) packets_disallowed: Counter,
+    /// Released packets from an address of this host; dropped.
+    pub(super) packets_from_self: Counter,
+    /// Routes and rules that somebody removed, and that were put back.
+    pub(super) routes_restored: Counter,
     /// System calls that received datagrams.
     pub(super) receives: Counter,
     /// Datagrams of an earlier life of the peer; dropped.

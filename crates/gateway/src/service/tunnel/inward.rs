@@ -1,6 +1,7 @@
 //! From the socket through the cores to the device.
 
-use std::net::SocketAddr;
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::os::fd::AsFd as _;
 use std::sync::atomic::Ordering;
@@ -8,7 +9,7 @@ use std::sync::atomic::Ordering;
 use anyhow::Context as _;
 use nix::poll::{PollFd, PollFlags};
 
-use proto::secure::{Heard, Incarnation, Opened, Opener, PeerId, Routes};
+use proto::secure::{Heard, Incarnation, Opened, Opener, PeerId, Routes, source};
 
 use super::Shared;
 use crate::linux::copies::Copies;
@@ -80,7 +81,7 @@ impl Inward {
             return Ok(());
         }
         let Self { opener, arrivals, released, .. } = self;
-        let routes = shared.routes();
+        let (routes, own) = (shared.routes(), shared.own());
         for _ in 0..BATCHES {
             if shared.udp.receive(arrivals).context("reading the socket")? == 0 {
                 break;
@@ -90,7 +91,7 @@ impl Inward {
                 arrivals.datagrams().filter_map(|arrived| sort(shared, opener, arrived)).collect();
             for part in sorted.chunks_mut(HELD) {
                 take(shared, part, released);
-                released.write(shared, &routes);
+                released.write(shared, &routes, &own);
             }
             released.flush(shared);
         }
@@ -153,15 +154,18 @@ impl Released {
     }
 
     /// Writes what is released, as trains.
-    fn write(&mut self, shared: &Shared, routes: &Routes) {
+    fn write(&mut self, shared: &Shared, routes: &Routes, own: &BTreeSet<IpAddr>) {
         let mut start = 0;
         for &(peer, len) in &self.packets {
             let packet = &self.octets[start..start + len];
             start += len;
-            if routes.is_allowed(peer, packet) {
-                self.joiner.push(packet, |train| write(shared, train));
-            } else {
-                shared.counters.packets_disallowed.add(1);
+            match source(packet) {
+                // The kernel takes what comes by the device from an address of this host's for ours.
+                Some(source) if own.contains(&source) => shared.counters.packets_from_self.add(1),
+                Some(source) if routes.peer_for(source) == Some(peer) => {
+                    self.joiner.push(packet, |train| write(shared, train));
+                }
+                _ => shared.counters.packets_disallowed.add(1),
             }
         }
         self.octets.clear();

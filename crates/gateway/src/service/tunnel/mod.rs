@@ -20,7 +20,11 @@ mod state;
 mod status;
 mod transmit;
 mod wait;
+mod ways;
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -35,6 +39,7 @@ use proto::time::Time;
 use super::{Kind, Reload, Report, Service, Setup};
 use crate::config::{self, Config};
 use crate::keys;
+use crate::linux::claims::MARK;
 use crate::linux::device::{Device, Wanted};
 use crate::linux::netlink::Netlink;
 use crate::reactor::{Clock, Driver};
@@ -47,6 +52,7 @@ use outward::Outward;
 use state::State;
 use transmit::Transmitter;
 use wait::Second;
+use ways::{Changes, Ways};
 
 pub(super) const KIND: Kind = Kind {
     name: "tunnel",
@@ -62,8 +68,11 @@ struct Tunnel {
     private_key: PrivateKey,
     shared: Arc<Shared>,
     inward: Inward,
+    changes: Changes,
     /// The outward thread.
     second: Second,
+    /// Whether it ends to begin anew at once.
+    is_coming_back: bool,
 }
 
 /// What both threads use.
@@ -72,6 +81,8 @@ struct Shared {
     tun: Tap,
     udp: Udp,
     routes: RwLock<Arc<Routes>>,
+    /// This host's addresses: no peer may send from there.
+    own: RwLock<Arc<BTreeSet<IpAddr>>>,
     state: Mutex<State>,
     transmitter: Mutex<Transmitter>,
     /// Somebody wants the transmitter to look again.
@@ -79,6 +90,8 @@ struct Shared {
     /// The socket is full: it is waited for.
     is_blocked: AtomicBool,
     device: Mutex<Device>,
+    /// Locked before the device, if both are.
+    ways: Mutex<Ways>,
     errors: Mutex<Errors>,
     /// Until when each thread sleeps, in nanoseconds; the end of time when it is awake or sleeps
     /// without a deadline.
@@ -98,6 +111,8 @@ impl Tunnel {
         let (tun, device) = Device::open(netlink, &wanted(&config))?;
         let udp = Udp::open(config.listen)
             .with_context(|| format!("cannot open a UDP socket on {}", config.listen))?;
+        // What it sends goes where it would without the tunnel.
+        udp.mark(MARK).context("cannot mark what is sent: CAP_NET_ADMIN is needed")?;
         let rng = Rng::stream(setup.seed, "secure");
         let system = Box::new(keys::System);
         let nobody = secure::Peers::new(Time::ZERO, unix(), &private_key, &[], rng, system)?;
@@ -106,24 +121,31 @@ impl Tunnel {
             state.add_peer(Time::ZERO, peer, keys)?;
         }
         let errors = Errors::new(&config);
+        // Nothing is missed between both.
+        let mut changes = Changes::open()?;
+        let ways = Ways::open(&config, &device, state.endpoints())?;
         let shared = Arc::new(Shared {
             clock: setup.clock,
             tun,
             udp,
             routes: RwLock::new(Arc::new(state.routes())),
+            own: RwLock::default(),
             state: Mutex::new(state),
             transmitter: Mutex::new(Transmitter::default()),
             transmit_again: AtomicBool::new(false),
             is_blocked: AtomicBool::new(false),
             device: Mutex::new(device),
+            ways: Mutex::new(ways),
             errors: Mutex::new(errors),
             armed: [AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX)],
             counters: Counters::default(),
         });
+        changes.learn(&shared)?;
         let inward = Inward::new(&shared);
         let outward = Outward::new(Arc::clone(&shared));
         let second = Second::start("outward", setup, outward)?;
-        Ok(Self { config, private_key, shared, inward, second })
+        let is_coming_back = false;
+        Ok(Self { config, private_key, shared, inward, changes, second, is_coming_back })
     }
 }
 
@@ -139,12 +161,17 @@ impl Driver for Tunnel {
     }
 
     fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+        fds.push(PollFd::new(self.changes.monitor.as_fd(), PollFlags::POLLIN));
         self.inward.watch(&self.shared, fds);
     }
 
     fn handle_ready(&mut self, _now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
         self.shared.wake_up(wait::INWARD);
-        self.inward.handle_ready(&self.shared, ready)
+        let [changes, sockets @ ..] = ready else { return Ok(()) };
+        if !changes.is_empty() {
+            self.changes.handle(&self.shared)?;
+        }
+        self.inward.handle_ready(&self.shared, sockets)
     }
 }
 
@@ -154,7 +181,17 @@ impl Service for Tunnel {
     }
 
     fn reload(&mut self, _now: Time, config: &Config) -> anyhow::Result<Reload> {
-        self.follow(config.tunnel.as_ref().context("no section [tunnel]")?)
+        let outcome = self.follow(config.tunnel.as_ref().context("no section [tunnel]")?);
+        self.is_coming_back = matches!(outcome, Ok(Reload::Restart));
+        outcome
+    }
+
+    /// Only who ends on purpose lets packets go in clear: what fails, or comes back, leaves what
+    /// refuses them.
+    fn end(&mut self, _now: Time) {
+        if !self.is_coming_back {
+            lock(&self.shared.ways).end();
+        }
     }
 }
 
@@ -165,6 +202,10 @@ impl Shared {
 
     fn routes(&self) -> Arc<Routes> {
         Arc::clone(&self.routes.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn own(&self) -> Arc<BTreeSet<IpAddr>> {
+        Arc::clone(&self.own.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -183,6 +224,7 @@ impl Shared {
     /// Carries out what the state has decided; to be called after each change.
     fn settle(&self, mut state: MutexGuard<'_, State>, now: Time) {
         state.take_events(now);
+        let endpoints = state.take_endpoints();
         while let Some((to, datagram)) = state.poll_control(now) {
             if self.udp.send_to(to, &datagram).is_err() {
                 self.counters.control_refused.add(1);
@@ -190,6 +232,9 @@ impl Shared {
         }
         let mtu = state.take_device_mtu();
         drop(state);
+        if let Some(endpoints) = endpoints {
+            lock(&self.ways).set_endpoints(endpoints);
+        }
         if let Some(mtu) = mtu {
             lock(&self.device).set_mtu(mtu);
         }
@@ -217,10 +262,12 @@ fn wanted(config: &config::Tunnel) -> Wanted<'_> {
     Wanted {
         name: &config.device,
         addresses: &config.addresses,
-        routes: reload::routes(config),
+        // Those to the peers have to outlive it.
+        routes: Vec::new(),
         // The search for the path's begins there.
         mtu: 1_280,
         has_trains: true,
+        speaks: true,
     }
 }
 

@@ -17,16 +17,12 @@ impl Tunnel {
         if private_key != self.private_key || !is_same_but_peers(&self.config, config) {
             return Ok(Reload::Restart);
         }
-        let (old, new) = (routes(&self.config), routes(config));
-        let come = new.iter().filter(|(_, route)| old.iter().all(|(_, other)| other != route));
-        let gone = old.iter().filter(|(_, route)| new.iter().all(|(_, other)| other != route));
-        lock(&self.shared.device).add_routes(&come.cloned().collect::<Vec<_>>())?;
-
+        {
+            let mut ways = lock(&self.shared.ways);
+            ways.follow(config, &lock(&self.shared.device))?;
+        }
         let wanted: Vec<_> = config.peers.iter().zip(&keys).collect();
         let changes = self.follow_peers(&wanted);
-        for (_, route) in gone {
-            lock(&self.shared.device).remove_route(route);
-        }
         self.config = config.clone();
         Ok(Reload::Taken(changes))
     }

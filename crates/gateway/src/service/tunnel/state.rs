@@ -1,7 +1,7 @@
 //! The peers: their keys, and the core of each that is up.
 
-use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::collections::{BTreeSet, VecDeque};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use proto::contract::Refused;
@@ -16,6 +16,7 @@ use tracing::{debug, info};
 
 use super::transmit::Batch;
 use crate::config;
+use crate::linux::claims::MARK;
 use crate::sys::Udp;
 
 /// How long a peer that was never heard may take before senders are told that it is unreachable.
@@ -36,6 +37,8 @@ pub(super) struct State {
     max_mtu: Option<usize>,
     device_mtu: usize,
     is_mtu_new: bool,
+    /// Whether a peer is sent to elsewhere than before.
+    are_endpoints_new: bool,
 }
 
 /// One peer as it is configured, and its session.
@@ -86,6 +89,7 @@ impl State {
             max_mtu: max_mtu.map(usize::from),
             device_mtu: LEAST_MTU,
             is_mtu_new: false,
+            are_endpoints_new: false,
         }
     }
 
@@ -100,6 +104,7 @@ impl State {
         keys: &secure::Peer,
     ) -> Result<(), Unusable> {
         let peer = self.peers.add_peer(now, keys)?;
+        self.are_endpoints_new = true;
         if self.links.len() <= peer.index() {
             self.links.resize_with(peer.index() + 1, || None);
         }
@@ -119,6 +124,7 @@ impl State {
     /// Forgets a peer, its session and its keys.
     pub(super) fn remove_peer(&mut self, peer: PeerId) {
         self.peers.remove_peer(peer);
+        self.are_endpoints_new = true;
         self.ready.retain(|&position| position != peer.index());
         if let Some(link) = self.links.get_mut(peer.index()) {
             *link = None;
@@ -140,7 +146,7 @@ impl State {
             routes.into_iter().map(move |route| (peer, route))
         };
         let routes: Vec<_> = self.links().flat_map(of_link).collect();
-        Routes::new(&routes).expect("a checked configuration has no overlaps")
+        Routes::new(&routes).expect("a checked configuration has each network once")
     }
 
     /// A packet for a peer.
@@ -288,6 +294,18 @@ impl State {
         std::mem::take(&mut self.is_mtu_new).then_some(self.device_mtu)
     }
 
+    /// Where all peers are sent to, if that has changed.
+    pub(super) fn take_endpoints(&mut self) -> Option<BTreeSet<IpAddr>> {
+        std::mem::take(&mut self.are_endpoints_new).then(|| self.endpoints())
+    }
+
+    /// Where all peers are sent to, or are called.
+    pub(super) fn endpoints(&self) -> BTreeSet<IpAddr> {
+        let of_link = |link: &Link| [link.keys.endpoint, self.peers.endpoint(link.peer)];
+        let endpoints = self.links().flat_map(of_link).flatten();
+        endpoints.map(|endpoint| endpoint.ip().to_canonical()).collect()
+    }
+
     /// When to call [`Self::handle_timeout`] at the latest. Links that are ready are the
     /// transmitter's business.
     pub(super) fn next_timeout(&self) -> Option<Time> {
@@ -335,6 +353,7 @@ impl State {
                 self.establish(now, peer, incarnation, is_new);
             }
             secure::Event::EndpointChanged { peer, endpoint } => {
+                self.are_endpoints_new = true;
                 if let Some(link) = self.link_mut(peer) {
                     info!(peer = %link.config.name, "peer has another address");
                     debug!(peer = %link.config.name, %endpoint, "address");
@@ -432,7 +451,7 @@ impl State {
 fn core_config(endpoint: Option<SocketAddr>, limit: Option<usize>, link: &Link) -> nc::Config {
     let is_v6 = endpoint.is_some_and(|endpoint| endpoint.is_ipv6());
     let max_mtu = endpoint
-        .and_then(|endpoint| Udp::route_mtu(endpoint).ok())
+        .and_then(|endpoint| Udp::route_mtu(endpoint, MARK).ok())
         .map_or(link.config.parameters.max_mtu, |mtu| mtu.min(limit.unwrap_or(JUMBO)))
         .min(JUMBO);
     let overhead = if is_v6 { OUTER_V6 } else { OUTER_V4 };

@@ -1,0 +1,136 @@
+//! Networks within each other, a peer that leads everywhere, and networks that others lead to as well.
+
+use super::{Net, SOON, TRACKWAY};
+use crate::namespaces::wait_until;
+use crate::transfer::{ENDLESS, Transfer};
+
+/// Where peer 1 is called: by the default route.
+const ENDPOINT: &str = "203.0.113.1";
+/// Beyond peer 1, and beyond peer 2, who has half of that network.
+const FAR: [&str; 3] = ["198.51.100.1", "198.51.100.200", "fd51::1"];
+
+impl Net {
+    /// Gateway 0, peer 1 that leads everywhere and is called behind the default route, and peer 2 with
+    /// networks of its own, on the local network with gateway 0.
+    fn with_exit() -> Self {
+        let net = Self::star(2, "--rate 5mbit");
+        net.edit(0, "\"10.77.0.2/32\"", "\"0.0.0.0/0\", \"::/0\", \"10.77.0.2/32\"");
+        net.edit(0, "\"10.77.0.3/32\"", "\"10.77.0.3/32\", \"198.51.100.128/25\"");
+        net.edit(0, "10.9.1.2:51900", &format!("{ENDPOINT}:51900"));
+        net.enable_v6(0, "eth1", "fd09::1/64");
+        net.enable_v6(1, "eth0", "fd09::2/64");
+        net.run(0, "ip route add default via 10.9.1.2");
+        net.run(0, "ip route add default via fd09::2");
+        net.run(0, "sysctl -qw net.ipv4.conf.eth1.rp_filter=1");
+        net.run(1, "sysctl -qw net.ipv6.conf.lo.disable_ipv6=0");
+        for address in [ENDPOINT, FAR[0], FAR[2]] {
+            net.run(1, &format!("ip address add {address} dev lo"));
+        }
+        // What it sends comes from where it is called.
+        net.run(1, &format!("ip route replace 10.9.1.0/24 dev eth0 src {ENDPOINT}"));
+        net.run(2, &format!("ip address add {} dev lo", FAR[1]));
+        net
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn an_exit_peer_beside_another_leaves_endpoint_and_administrator_in_reach() {
+    let mut net = Net::with_exit();
+    let administrator =
+        Transfer::start(&net.nets, &net.nodes[2], (&net.nodes[0], "10.9.2.1"), ENDLESS);
+    administrator.wait_for(100_000, SOON);
+    let goes_on = |administrator: &Transfer| {
+        administrator.wait_for(administrator.received() + 200_000, SOON);
+    };
+    net.start_all();
+    FAR.iter().for_each(|address| net.expect_ping(0, address));
+    assert_eq!(net.clear((1, "eth0"), &FAR), 0);
+    assert_eq!(net.clear((2, "eth0"), &FAR), 0);
+    let tunnels = net.status(0)["tunnels"].clone();
+    assert_eq!(tunnels[0]["endpoint"], format!("{ENDPOINT}:51900"), "{tunnels}");
+    goes_on(&administrator);
+    // The longest route decides between peers.
+    let before = tunnels[1]["packets_in"].as_u64().unwrap();
+    net.expect_pings(0, FAR[1], 5);
+    let tunnels = net.status(0)["tunnels"].clone();
+    assert!(tunnels[1]["packets_in"].as_u64().unwrap() >= before + 5, "{tunnels}");
+    let strict = net.run(0, "sysctl -n net.ipv4.conf.eth1.rp_filter");
+    assert_eq!(strict.trim(), "2");
+
+    // Gone without a word: only the local network is reached.
+    net.crash(0);
+    assert_eq!(net.clear((1, "eth0"), &FAR), 0, "{}", net.claimed(0));
+    assert_eq!(net.clear((2, "eth0"), &FAR), 0, "{}", net.claimed(0));
+    goes_on(&administrator);
+    net.expect_pings(2, "10.9.2.1", 3);
+
+    net.start(0);
+    FAR.iter().for_each(|address| net.expect_ping(0, address));
+    net.run(0, "ip rule del pref 30257");
+    let is_back = wait_until(SOON, || net.run(0, "ip rule").contains("30257:"));
+    assert!(is_back, "{}", net.run(0, "ip rule"));
+    let (code, said) = net.gateway(0).stop();
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(net.claimed(0), "");
+    goes_on(&administrator);
+    administrator.end();
+    assert_eq!(net.clear((1, "eth0"), &[FAR[0], FAR[2]]), 4);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_network_that_holds_a_peers_endpoint_does_not_swallow_the_tunnel() {
+    let mut net = Net::pair("");
+    net.run(1, &format!("ip address add {ENDPOINT} dev lo"));
+    net.run(1, "ip address add 203.0.113.9 dev lo");
+    net.run(0, "ip route add default via 10.9.1.2");
+    net.edit(0, "\"10.77.0.2/32\"", "\"10.77.0.2/32\", \"203.0.113.0/24\"");
+    net.edit(0, "10.9.1.2:51900", &format!("{ENDPOINT}:51900"));
+    net.run(1, &format!("ip route replace 10.9.1.0/24 dev eth0 src {ENDPOINT}"));
+    net.start_all();
+
+    net.expect_ping(0, "203.0.113.9");
+    assert_eq!(net.clear((1, "eth0"), &["203.0.113.9", ENDPOINT]), 0);
+    net.expect_ping(0, "10.77.0.2");
+
+    // One that is not configured, but comes from within a network of the peer's.
+    net.edit(0, "203.0.113.0/24", "10.9.0.0/16");
+    net.run(1, "ip route replace 10.9.1.0/24 dev eth0 src 10.9.1.2");
+    net.run(0, &format!("{TRACKWAY} reload"));
+    net.expect_ping(0, "10.77.0.2");
+    let is_moved =
+        wait_until(SOON, || net.claimed(0).contains("10.9.0.0/16 dev trackway-nc0 table 51916"));
+    assert!(is_moved, "{}", net.claimed(0));
+    net.expect_pings(0, "10.77.0.2", 3);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_network_that_another_route_leads_to_is_refused_or_replaced_when_asked() {
+    let mut net = Net::pair("");
+    net.run(0, "ip route add 10.60.0.0/16 via 10.9.1.2");
+    net.run(1, "ip address add 10.60.0.1 dev lo");
+    net.edit(0, "\"10.77.0.2/32\"", "\"10.77.0.2/32\", \"10.60.0.0/16\"");
+
+    let file = net.folder.join("0.toml");
+    let refused = net.nets.try_run(&net.nodes[0], &format!("{TRACKWAY} run {}", file.display()));
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    let expected = "the route of peer1 to 10.60.0.0/16: there is one already, \
+                    `10.60.0.0/16 via 10.9.1.2 dev eth1`";
+    assert!(said.contains(expected), "{said}");
+    assert!(said.contains("tunnel.replace-routes = true"), "{said}");
+    assert_eq!(net.claimed(0), "");
+
+    net.edit(0, "[tunnel]", "[tunnel]\nreplace-routes = true");
+    net.start_all();
+    net.expect_ping(0, "10.60.0.1");
+    assert_eq!(net.clear((1, "eth0"), &["10.60.0.1"]), 0);
+    net.crash(0);
+    assert_eq!(net.clear((1, "eth0"), &["10.60.0.1"]), 0);
+    net.start(0);
+    net.expect_ping(0, "10.60.0.1");
+    net.gateway(0).stop();
+    assert_eq!(net.clear((1, "eth0"), &["10.60.0.1"]), 2);
+}

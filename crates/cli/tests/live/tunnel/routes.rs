@@ -1,0 +1,264 @@
+//! What leaves in clear: nothing while the tunnel is gone, whoever took its routes or its device away.
+
+use std::fs;
+
+use ::gateway::sys::port::{OFFLOAD, Port};
+
+use super::{Net, SOON, TRACKWAY};
+use crate::namespaces::wait_until;
+
+/// All that the tunnel has put into the kernel, and that survives its device.
+const LEFT: [&str; 2] =
+    ["unreachable 10.77.0.2 metric 4000000000", "unreachable fd77::2 dev lo metric 4000000000"];
+
+impl Net {
+    /// Gateways 0 and 1, of which 0 would send anything to 1 in clear, in both versions.
+    fn pair_with_default_routes() -> Self {
+        let net = Self::pair("");
+        for (node, interface) in [(0, "eth1"), (1, "eth0")] {
+            net.enable_v6(node, interface, &format!("fd09::{}/64", node + 1));
+        }
+        net.run(0, "ip route add default via 10.9.1.2");
+        net.run(0, "ip route add default via fd09::2");
+        net
+    }
+
+    /// Gives an interface of a node an address of IPv6.
+    pub(super) fn enable_v6(&self, node: usize, interface: &str, address: &str) {
+        self.run(node, &format!("sysctl -qw net.ipv6.conf.{interface}.disable_ipv6=0"));
+        self.run(node, &format!("ip address add {address} dev {interface} nodad"));
+    }
+
+    /// Changes the configuration of a node.
+    pub(super) fn edit(&self, node: usize, from: &str, to: &str) {
+        let file = self.folder.join(format!("{node}.toml"));
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(text.contains(from), "no {from} in {text}");
+        fs::write(&file, text.replace(from, to)).unwrap();
+    }
+
+    /// All that the tunnel has put into the kernel of a node.
+    pub(super) fn claimed(&self, node: usize) -> String {
+        ["ip -4 route show table all proto 117", "ip -6 route show table all proto 117"]
+            .map(|command| self.run(node, command))
+            .concat()
+            + &["ip -4 rule", "ip -6 rule"]
+                .map(|command| {
+                    let rules = self.run(node, command);
+                    let ours = rules.lines().filter(|rule| rule.contains("proto 117"));
+                    ours.map(|rule| format!("{rule}\n")).collect::<String>()
+                })
+                .concat()
+    }
+
+    /// Pings these addresses from gateway 0, and returns how many of the echoes came to an interface of
+    /// another node in clear.
+    pub(super) fn clear(&self, (node, interface): (usize, &str), addresses: &[&str]) -> usize {
+        let port = self.nets.within(&self.nodes[node], || Port::open(interface).unwrap());
+        for address in addresses {
+            self.try_run(0, &format!("ping -c 2 -i 0.1 -W 1 {address}"));
+        }
+        let mut frame = vec![0; 1 << 16];
+        let mut clear = 0;
+        while let Ok(Some(received)) = port.receive(&mut frame) {
+            let packet = &frame[OFFLOAD + 14..received.len];
+            let (protocol, kind) = match packet[0] >> 4 {
+                4 => (packet[9], packet[20]),
+                6 => (packet[6], packet[40]),
+                _ => continue,
+            };
+            clear += usize::from(matches!((protocol, kind), (1, 8) | (58, 128)));
+        }
+        clear
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn after_a_crash_nothing_leaves_in_clear_until_the_next_start_ends_cleanly() {
+    let mut net = Net::pair_with_default_routes();
+    let inside = ["10.77.0.2", "fd77::2"];
+    net.start_all();
+    assert_eq!(net.clear((1, "eth0"), &inside), 0);
+
+    net.crash(0);
+    assert_eq!(net.clear((1, "eth0"), &inside), 0, "{}", net.claimed(0));
+    let said = net.nets.try_run(&net.nodes[0], "ping -c 1 10.77.0.2");
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(said.contains("No route to host"), "{said}");
+    let left = net.claimed(0);
+    assert!(LEFT.iter().all(|entry| left.contains(entry)), "{left}");
+    assert_eq!(left.lines().count(), 2, "{left}");
+
+    net.start(0);
+    inside.iter().for_each(|address| net.expect_ping(0, address));
+    assert_eq!(net.claimed(0).lines().count(), 4, "{}", net.claimed(0));
+    let (code, said) = net.gateway(0).stop();
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(net.claimed(0), "");
+    // It is the default route that would have led them there, all the while.
+    assert_eq!(net.clear((1, "eth0"), &inside), 4);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn down_removes_what_a_crash_has_left_whatever_the_configuration_is_now() {
+    let mut net = Net::pair_with_default_routes();
+    net.edit(0, "\"10.77.0.2/32\"", "\"0.0.0.0/0\", \"10.77.0.2/32\"");
+    net.start_all();
+    let down = format!("{TRACKWAY} down");
+
+    let refused = net.nets.try_run(&net.nodes[0], &down);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("a tunnel runs in this network namespace"), "{said}");
+    net.expect_pings(0, "10.77.0.2", 3);
+
+    net.crash(0);
+    net.edit(0, "10.77.0.2/32", "10.78.0.0/16");
+    assert_eq!(net.claimed(0).lines().count(), 5, "{}", net.claimed(0));
+    let said = net.run(0, &down);
+    assert_eq!(said.lines().count(), 5, "{said}");
+    assert!(said.contains("removed: unreachable 10.77.0.2/32 in table main\n"), "{said}");
+    assert_eq!(net.claimed(0), "");
+    assert_eq!(net.run(0, &down), "nothing was left\n");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_start_with_other_networks_takes_over_what_it_needs_and_removes_the_rest() {
+    let mut net = Net::pair_with_default_routes();
+    net.start_all();
+    net.crash(0);
+
+    net.edit(0, "10.77.0.2/32", "10.77.0.2/31");
+    net.edit(0, "\"fd77::2/128\"", "\"fd77::2/128\", \"10.78.0.0/16\"");
+    net.start(0);
+
+    net.expect_ping(0, "10.77.0.2");
+    let claimed = net.claimed(0);
+    assert!(!claimed.contains("10.77.0.2 "), "{claimed}");
+    for entry in ["10.77.0.2/31 ", "fd77::2 ", "10.78.0.0/16 "] {
+        assert_eq!(claimed.matches(entry).count(), 2, "{claimed}");
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_tunnel_that_may_fail_open_leaves_nothing() {
+    let mut net = Net::pair_with_default_routes();
+    net.edit(0, "[tunnel]", "[tunnel]\nfail-open = true");
+    net.start_all();
+    assert!(!net.claimed(0).contains("unreachable"), "{}", net.claimed(0));
+
+    net.crash(0);
+
+    assert_eq!(net.claimed(0), "");
+    assert_eq!(net.clear((1, "eth0"), &["10.77.0.2"]), 2);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn routes_and_addresses_that_went_come_back() {
+    let mut net = Net::pair_with_default_routes();
+    let inside = ["10.77.0.2", "fd77::2"];
+    net.start_all();
+    let before = (net.claimed(0), net.run(0, "ip -o address show dev trackway-nc0"));
+
+    net.run(0, "ip link set trackway-nc0 down");
+    assert_eq!(net.clear((1, "eth0"), &inside), 0);
+    net.run(0, "ip link set trackway-nc0 up");
+    inside.iter().for_each(|address| net.expect_ping(0, address));
+    assert_eq!((net.claimed(0), net.run(0, "ip -o address show dev trackway-nc0")), before);
+
+    for entry in [
+        "route del 10.77.0.2 dev trackway-nc0",
+        "route del unreachable 10.77.0.2 metric 4000000000",
+        "-6 route flush proto 117",
+    ] {
+        net.run(0, &format!("ip {entry}"));
+        let is_back = wait_until(SOON, || net.claimed(0) == before.0);
+        assert!(is_back, "{entry}: {}", net.claimed(0));
+    }
+    assert!(net.count(0, "tunnel_routes_restored") >= 6, "{}", net.status(0));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn another_start_of_the_service_leaves_no_gap() {
+    let mut net = Net::pair_with_default_routes();
+    net.start_all();
+
+    // What fails is tried again after a second.
+    net.run(0, "ip link delete trackway-nc0");
+    assert_eq!(net.clear((1, "eth0"), &["10.77.0.2"]), 0);
+    net.expect_ping(0, "10.77.0.2");
+    // Whoever watches the kernel hears that the device goes, and nothing else.
+    let node = net.nodes[0].clone();
+    let monitor = net.nets.start(&node, "ip -o monitor link route", "");
+    let is_awake = wait_until(SOON, || {
+        net.run(0, "ip route replace 10.99.9.9 dev lo");
+        net.nets.printed(monitor).contains("10.99.9.9")
+    });
+    assert!(is_awake, "nothing is heard");
+    net.edit(0, "[tunnel]", "[tunnel]\nmtu = 1400");
+    assert_eq!(net.run(0, &format!("{TRACKWAY} reload")), "tunnel: started anew\n");
+    net.expect_ping(0, "10.77.0.2");
+    let said = net.nets.printed(monitor);
+    assert!(said.contains("Deleted") && said.contains("trackway-nc0"), "{said}");
+    assert!(!said.contains("Deleted unreachable"), "{said}");
+
+    let (code, said) = net.gateway(0).stop();
+    assert_eq!((code, net.claimed(0)), (Some(0), String::new()), "{said}");
+    let is_told = wait_until(SOON, || net.nets.printed(monitor).contains("Deleted unreachable"));
+    assert!(is_told, "{}", net.nets.printed(monitor));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn the_device_of_another_is_not_taken() {
+    let mut net = Net::pair("");
+    net.run(0, "ip tuntap add trackway-nc0 mode tun user 65534");
+
+    let file = net.folder.join("0.toml");
+    let refused = net.nets.try_run(&net.nodes[0], &format!("{TRACKWAY} run {}", file.display()));
+
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("the device trackway-nc0 exists already, made to stay for user 65534"),
+        "{said}"
+    );
+    assert!(said.contains("`ip link delete trackway-nc0`"), "{said}");
+    net.run(0, "ip link delete trackway-nc0");
+    net.start_all();
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_peer_cannot_send_from_an_address_of_this_host() {
+    let mut net = Net::pair("");
+    net.edit(0, "\"10.77.0.2/32\", \"fd77::2/128\"", "\"10.0.0.0/8\", \"fd00::/8\"");
+    net.start_all();
+    // It is learnt while the tunnel runs.
+    net.run(0, "ip address add 10.66.0.1/32 dev lo");
+    net.run(0, "sysctl -qw net.ipv6.conf.lo.disable_ipv6=0");
+    net.run(0, "ip address add fd66::1/128 dev lo nodad");
+    net.run(1, "ip address add 10.66.0.1/32 dev lo");
+    net.run(1, "sysctl -qw net.ipv6.conf.lo.disable_ipv6=0");
+    net.run(1, "ip address add fd66::1/128 dev lo nodad");
+    let sent = |net: &Net, version: &str, source: &str, to: &str| {
+        net.try_run(1, &format!("ping -{version} -c 1 -W 1 -I {source} {to}"));
+    };
+
+    let dropped = |net: &Net| net.count(0, "tunnel_packets_from_self");
+    for (version, source, to) in [("4", "10.66.0.1", "10.77.0.1"), ("6", "fd66::1", "fd77::1")] {
+        let before = dropped(&net);
+        let is_dropped = wait_until(SOON, || {
+            sent(&net, version, source, to);
+            dropped(&net) > before
+        });
+        assert!(is_dropped, "{source}: {}", net.status(0));
+    }
+    net.expect_pings(0, "10.77.0.2", 3);
+}

@@ -1,0 +1,183 @@
+//! The tunnel's claim on the peers' networks: routes and rules that are marked as ours, and survive us.
+//!
+//! ```text
+//!   Wish ──▶ plan ──▶ set ──▶ Claims ──▶ RTM_NEWROUTE, RTM_NEWRULE     protocol 117
+//!                              ▲ is_concerned ──▶ reconcile: what is, against what should be
+//!                              └ found at the start, however the one before ended: taken over
+//! ```
+//! Routes by the device go with it, however we end. What refuses packets stays, so that nothing leaves
+//! in clear meanwhile; a clean end removes it, and so does [`remove_all`].
+
+mod entry;
+mod plan;
+mod rivals;
+
+use std::collections::BTreeSet;
+use std::io;
+
+use anyhow::{Context as _, bail};
+use nix::libc;
+use tracing::{debug, warn};
+
+use super::netlink::{Message, Netlink, Request};
+
+use entry::family;
+pub(crate) use entry::{Entry, MARK};
+pub(crate) use plan::Wish;
+pub(crate) use rivals::rivals;
+
+/// The fixed part of a question about all routes or rules.
+const FIXED: usize = 12;
+
+/// What we have claimed.
+#[derive(Debug)]
+pub(crate) struct Claims {
+    netlink: Netlink,
+    wanted: BTreeSet<Entry>,
+}
+
+/// What the kernel does not take.
+#[derive(Debug, thiserror::Error)]
+#[error("{entry}: {error}")]
+pub(crate) struct Refused {
+    entry: Entry,
+    error: io::Error,
+}
+
+impl Claims {
+    /// Claims nothing yet.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub(crate) fn open() -> io::Result<Self> {
+        Ok(Self { netlink: Netlink::open()?, wanted: BTreeSet::new() })
+    }
+
+    /// Claims this, and nothing else; what is there already stays untouched.
+    ///
+    /// # Errors
+    /// When the kernel does not take something; all is as before then.
+    pub(crate) fn set(&mut self, wanted: BTreeSet<Entry>) -> anyhow::Result<()> {
+        let found = found(&mut self.netlink)?;
+        let mut added = Vec::new();
+        for &entry in wanted.difference(&found) {
+            match add(&mut self.netlink, entry) {
+                Ok(()) => added.push(entry),
+                // It comes when the device is up again.
+                Err(error) if is_down(entry, &error) => {}
+                Err(error) => {
+                    added.into_iter().rev().for_each(|entry| remove(&mut self.netlink, entry));
+                    return Err(Refused { entry, error }.into());
+                }
+            }
+        }
+        for &entry in found.iter().rev().filter(|entry| !wanted.contains(entry)) {
+            remove(&mut self.netlink, entry);
+        }
+        self.wanted = wanted;
+        Ok(())
+    }
+
+    /// Whether this is what we have claimed.
+    pub(crate) fn is(&self, wanted: &BTreeSet<Entry>) -> bool {
+        self.wanted == *wanted
+    }
+
+    /// Whether the kernel tells that something of ours is gone.
+    pub(crate) fn is_concerned(&self, message: Message<'_>) -> bool {
+        matches!(message.kind, libc::RTM_DELROUTE | libc::RTM_DELRULE)
+            && Entry::parse(message).is_some_and(|entry| self.wanted.contains(&entry))
+    }
+
+    /// Puts back what is gone, and returns how much that was.
+    ///
+    /// # Errors
+    /// When the kernel does not say what there is.
+    pub(crate) fn reconcile(&mut self) -> io::Result<u64> {
+        let found = found(&mut self.netlink)?;
+        let mut restored = 0;
+        for &entry in self.wanted.difference(&found) {
+            match add(&mut self.netlink, entry) {
+                Ok(()) => restored += 1,
+                Err(error) if is_down(entry, &error) => {}
+                Err(error) => warn!(%entry, %error, "not put back"),
+            }
+        }
+        Ok(restored)
+    }
+
+    /// Gives up all.
+    pub(crate) fn clear(&mut self) {
+        if let Err(error) = self.set(BTreeSet::new()) {
+            warn!(%error, "routes not removed: `trackway down` does it");
+        }
+    }
+}
+
+/// Removes what any tunnel has left in this network namespace, and returns what that was.
+///
+/// # Errors
+/// When a tunnel runs, the kernel does not say what there is, or the right to change it is missing.
+pub fn remove_all() -> anyhow::Result<Vec<String>> {
+    let mut netlink = Netlink::open().context("cannot ask the kernel")?;
+    let found = found(&mut netlink).context("cannot ask the kernel")?;
+    // Routes by the device are there only as long as the device.
+    if found.iter().any(|entry| matches!(entry, Entry::Route { .. })) {
+        bail!("a tunnel runs in this network namespace: end `trackway run`, which removes them");
+    }
+    let mut removed = Vec::new();
+    for &entry in found.iter().rev() {
+        match netlink.ask(&entry.remove(), |_| {}) {
+            Ok(()) => removed.push(entry.to_string()),
+            Err(error) => return Err(Refused { entry, error }.into()),
+        }
+    }
+    Ok(removed)
+}
+
+/// All that is ours.
+fn found(netlink: &mut Netlink) -> io::Result<BTreeSet<Entry>> {
+    let mut found = BTreeSet::new();
+    for (kind, is_v6) in [
+        (libc::RTM_GETROUTE, false),
+        (libc::RTM_GETROUTE, true),
+        (libc::RTM_GETRULE, false),
+        (libc::RTM_GETRULE, true),
+    ] {
+        let mut fixed = [0; FIXED];
+        fixed[0] = family(is_v6);
+        netlink
+            .ask(&Request::dump(kind, &fixed), |message| found.extend(Entry::parse(message)))
+            .or_else(without_family)?;
+    }
+    Ok(found)
+}
+
+/// A machine without IPv6 has no routes of it, and none of ours.
+fn without_family(error: io::Error) -> io::Result<()> {
+    match error.raw_os_error() {
+        Some(libc::EAFNOSUPPORT | libc::EOPNOTSUPP) => Ok(()),
+        _ => Err(error),
+    }
+}
+
+fn add(netlink: &mut Netlink, entry: Entry) -> io::Result<()> {
+    netlink.ask(&entry.add(), |_| {})
+}
+
+/// Removes it if it is there.
+fn remove(netlink: &mut Netlink, entry: Entry) {
+    match netlink.ask(&entry.remove(), |_| {}) {
+        Ok(()) => {}
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENOENT)) => {
+            debug!(%entry, "gone already");
+        }
+        Err(error) => warn!(%entry, %error, "not removed"),
+    }
+}
+
+/// Whether it is a route by the device while that is down.
+fn is_down(entry: Entry, error: &io::Error) -> bool {
+    matches!(entry, Entry::Route { .. })
+        && matches!(error.raw_os_error(), Some(libc::ENETDOWN | libc::ENODEV))
+}
