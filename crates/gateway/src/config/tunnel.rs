@@ -258,6 +258,7 @@ mod tests {
         assert!(config.interfaces.is_empty());
         assert_eq!(tunnel.listen, "0.0.0.0:51900".parse().unwrap());
         assert_eq!(tunnel.device, "trackway-nc0");
+        assert!(!tunnel.fail_open && !tunnel.replace_routes);
         let [peer] = &tunnel.peers[..] else { panic!("{tunnel:?}") };
         assert_eq!((peer.endpoint, peer.keepalive, peer.parameters.max_rate), (None, None, None));
         assert_eq!(peer.parameters.deadline, Duration::from_secs(2));

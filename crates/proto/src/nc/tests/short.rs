@@ -42,7 +42,8 @@ fn packets_of_1280_octets_pass_however_short_the_path_is() {
             let put_in: Vec<_> = put_in.iter().filter(of_flow).collect();
             assert_eq!(out, put_in, "each flow as it went in; {}", context());
         }
-        (out.sort(), put_in.sort());
+        out.sort();
+        put_in.sort();
         assert_eq!(out, put_in, "{}", context());
         assert_eq!(path.stats(0).inner.packets_cut > 0, mtu < 1_342);
         assert_eq!(path.stats(1).inner.packets_joined, path.stats(0).inner.packets_cut);
