@@ -199,11 +199,14 @@ impl Peers {
 
     /// The wall clock says that `unix` has passed since 1970. To be called before anything is sealed:
     /// a jump against the time that has passed may mean that this machine was restored from a
-    /// picture of it, as [`Self::handle_copied`] has it.
-    pub fn handle_wall_clock(&mut self, now: Time, unix: Duration) {
-        if self.local.has_jumped(now, unix) {
+    /// picture of it, as [`Self::handle_copied`] has it. Returns whether that was done: there are
+    /// events and datagrams then.
+    pub fn handle_wall_clock(&mut self, now: Time, unix: Duration) -> bool {
+        let has_jumped = self.local.has_jumped(now, unix);
+        if has_jumped {
             self.handle_copied(now);
         }
+        has_jumped
     }
 
     /// This machine may be a copy of another that goes on as well, with the same keys and numbers. All

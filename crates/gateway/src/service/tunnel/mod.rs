@@ -62,6 +62,9 @@ pub(super) const KIND: Kind = Kind {
     set_up: |setup| Ok(Box::new(Tunnel::set_up(setup)?)),
 };
 
+/// Clocks that are read within this time are read at once.
+const CLOSE: Duration = Duration::from_millis(100);
+
 /// The tunnels of this gateway. Its thread is the inward one.
 struct Tunnel {
     config: config::Tunnel,
@@ -200,6 +203,17 @@ impl Shared {
         self.clock.now()
     }
 
+    /// The time, and what the wall clock says then: time since 1970. They are read so close together
+    /// that who was held up in between does not see a jump.
+    fn clocks(&self) -> (Time, Duration) {
+        loop {
+            let (before, unix, now) = (self.now(), unix(), self.now());
+            if now.since(before) < CLOSE {
+                return (now, unix);
+            }
+        }
+    }
+
     fn routes(&self) -> Arc<Routes> {
         Arc::clone(&self.routes.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -215,8 +229,8 @@ impl Shared {
     /// Acts on what is due, and tells the peers and the device what came of it.
     fn act(&self) {
         let mut state = self.state();
-        let now = self.now();
-        state.handle_wall_clock(now, unix());
+        let (now, unix) = self.clocks();
+        let _ = state.handle_wall_clock(now, unix);
         state.handle_timeout(now);
         self.settle(state, now);
     }

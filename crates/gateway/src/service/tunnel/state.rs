@@ -206,9 +206,9 @@ impl State {
         }
     }
 
-    /// What the wall clock says, in time since 1970.
-    pub(super) fn handle_wall_clock(&mut self, now: Time, unix: Duration) {
-        self.peers.handle_wall_clock(now, unix);
+    /// What the wall clock says, in time since 1970; whether sessions were ended for that.
+    pub(super) fn handle_wall_clock(&mut self, now: Time, unix: Duration) -> bool {
+        self.peers.handle_wall_clock(now, unix)
     }
 
     /// The hypervisor says that this machine is a copy.

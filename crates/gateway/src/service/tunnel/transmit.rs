@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use proto::nc::Transmit;
 use proto::secure::{HEADER, OVERHEAD, PeerId, Sealer, TAG};
 
-use super::{Shared, unix};
+use super::Shared;
 use crate::sys::Outbox;
 
 /// Datagrams of one peer before the next one's turn; a train's worth.
@@ -60,9 +60,12 @@ impl Transmitter {
                 return;
             }
             let mut state = shared.state();
-            let now = shared.now();
+            let (now, unix) = shared.clocks();
             // What is filled from here on is sealed by this machine alone.
-            state.handle_wall_clock(now, unix());
+            if state.handle_wall_clock(now, unix) {
+                shared.settle(state, now);
+                state = shared.state();
+            }
             self.plain.clear();
             let Some((peer, sealer)) = state.fill(now, &mut self.plain) else {
                 return;

@@ -270,14 +270,14 @@ fn a_machine_that_may_be_a_copy_seals_nothing_more_with_its_keys() {
         net.wait(SECOND);
         let unix =
             wall(&net) + SECOND / 2 * u32::try_from(net.now.since(Time::ZERO).as_secs()).unwrap();
-        net.ends[0].peers.handle_wall_clock(net.now, unix);
+        assert!(!net.ends[0].peers.handle_wall_clock(net.now, unix));
     }
     assert_eq!(net.ends[0].peers.totals().copies, 0);
     assert!(sealer.seal(net.now, 1_000, &mut [0; OVERHEAD]).is_ok());
 
     net.story();
     let jumped = wall(&net) + SECOND * 1_000;
-    net.ends[0].peers.handle_wall_clock(net.now, jumped);
+    assert!(net.ends[0].peers.handle_wall_clock(net.now, jumped));
 
     let sealed = sealer.seal(net.now, 1_001, &mut [0; OVERHEAD]);
     assert_eq!(sealed, Err(Unsealed::Superseded));
