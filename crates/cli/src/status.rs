@@ -1,5 +1,7 @@
 //! `trackway status`: the services and the counters of the gateway that runs here.
 
+mod tunnel;
+
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -14,11 +16,14 @@ pub(crate) struct Args {
     /// Print one JSON object, and nothing else.
     #[arg(long)]
     json: bool,
+    /// Print the counters of each tunnel too.
+    #[arg(long, conflicts_with = "json")]
+    counters: bool,
 }
 
 /// Asks the gateway.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { json } = args;
+    let Args { json, counters: with_counters } = args;
     let status = gateway::ask_status()?;
     let mut out = std::io::stdout().lock();
     if json {
@@ -32,7 +37,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let tunnels = counters.get("tunnels").and_then(Value::as_array);
     for tunnel in tunnels.into_iter().flatten() {
-        print_tunnel(&mut out, tunnel)?;
+        tunnel::print(&mut out, tunnel, with_counters)?;
     }
     for (name, value) in &counters {
         if let Value::Object(service) = value {
@@ -184,38 +189,3 @@ fn print_rule(out: &mut impl Write, rule: &Value) -> anyhow::Result<()> {
     )?;
     Ok(())
 }
-
-/// A tunnel's state in a line, and its counters that are not zero below.
-fn print_tunnel(out: &mut impl Write, tunnel: &Value) -> anyhow::Result<()> {
-    let text = |key: &str| tunnel[key].as_str().unwrap_or("-").to_owned();
-    let number = |key: &str| tunnel[key].as_f64().unwrap_or_default();
-    let cut = if number("whole") < number("mtu") {
-        format!(" (a short path: cut beyond {})", number("whole"))
-    } else {
-        String::new()
-    };
-    writeln!(out, "tunnel {}: {}, peer at {}", text("peer"), text("state"), text("endpoint"))?;
-    writeln!(
-        out,
-        "  round trip {:.1} ms, rate {:.2} Mbit/s, loss {:.1} %, in bursts of {:.1}, \
-         redundancy {:.1} %, {} octets wait, greatest packet {}{}",
-        number("rtt_ms"),
-        number("rate_bit_s") / 1e6,
-        number("loss") * 100.0,
-        number("burst"),
-        number("redundancy") * 100.0,
-        number("queued_octets"),
-        number("mtu"),
-        cut,
-    )?;
-    for (name, value) in tunnel.as_object().into_iter().flatten() {
-        let is_said = SAID.contains(&name.as_str());
-        if let Some(value) = value.as_u64().filter(|&value| value != 0 && !is_said) {
-            writeln!(out, "  {name:<26} {value:>14}")?;
-        }
-    }
-    Ok(())
-}
-
-/// What the line of a tunnel has said.
-const SAID: [&str; 3] = ["mtu", "queued_octets", "rate_bit_s"];

@@ -26,4 +26,4 @@ pub use link::{FrameBatch, Link, Received};
 pub use protocol::Protocol;
 pub use raw::Raw;
 pub use tap::Tap;
-pub use udp::{Arrivals, Arrived, Outbox, Udp};
+pub use udp::{Arrivals, Arrived, Head, Outbox, Udp};

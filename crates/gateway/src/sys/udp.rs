@@ -19,10 +19,11 @@ use std::ptr;
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::socket::{
-    self, AddressFamily, MsgFlags, SockFlag, SockType, SockaddrLike as _, SockaddrStorage, sockopt,
+    self, AddressFamily, SockFlag, SockType, SockaddrLike as _, SockaddrStorage, sockopt,
 };
 use proto::ip::ecn;
 
+pub use control::Head;
 use control::{Control, Said, said_of};
 
 /// Messages in one system call; each may be a train.
@@ -35,8 +36,8 @@ const SEGMENTS: usize = 64;
 const TRAIN_PAYLOAD: usize = 65_535 - 48;
 /// Octets that wait in the socket, each way.
 const BUFFER: usize = 4 << 20;
-/// Words for control messages: TOS, traffic class and the size of segments, with room to spare.
-const CONTROL: usize = 16;
+/// Words for control messages: TOS, traffic class, addresses and the size of segments, with room to spare.
+const CONTROL: usize = 24;
 
 /// A socket.
 #[derive(Debug)]
@@ -84,6 +85,14 @@ impl Udp {
     /// When the kernel cannot.
     pub fn take_groups(&self) -> io::Result<()> {
         self.set(libc::SOL_SOCKET, libc::SO_BROADCAST, 1)?;
+        self.tell_destinations()
+    }
+
+    /// Lets the kernel tell of each datagram which address of this host it came to.
+    ///
+    /// # Errors
+    /// When the kernel cannot.
+    pub fn tell_destinations(&self) -> io::Result<()> {
         if !self.is_v4 {
             self.set(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?;
         }
@@ -155,6 +164,8 @@ impl Udp {
                 Ok(sent) => outbox.next += sent,
                 Err(Errno::EAGAIN) => return false,
                 Err(Errno::EINTR) => {}
+                // Perhaps the address is not this host's any more.
+                Err(_) if outbox.runs[outbox.next].head.source.is_some() => outbox.lose_source(),
                 Err(error) => {
                     let run = outbox.runs[outbox.next];
                     if run.count > 1 {
@@ -175,14 +186,13 @@ impl Udp {
         true
     }
 
-    /// Sends a datagram of its own.
-    ///
-    /// # Errors
-    /// When the kernel does not take it.
-    pub fn send_to(&self, to: SocketAddr, datagram: &[u8]) -> io::Result<()> {
-        let to = self.name_of(to);
-        socket::sendto(self.fd.as_raw_fd(), datagram, &to, MsgFlags::MSG_DONTWAIT)?;
-        Ok(())
+    /// Sends a datagram of its own; returns whether the kernel took it.
+    #[must_use]
+    pub fn send_alone(&self, to: SocketAddr, head: Head, datagram: &[u8]) -> bool {
+        let mut outbox = Outbox::default();
+        outbox.memory().extend_from_slice(datagram);
+        outbox.push_with(to, 0, datagram.len(), head);
+        self.send(&mut outbox) && outbox.refused == 0
     }
 
     fn send_runs(&self, outbox: &mut Outbox) -> Result<usize, Errno> {
@@ -205,7 +215,7 @@ impl Udp {
             header.msg_iov = &raw mut slices[at];
             header.msg_iovlen = 1;
             let is_v4 = run.to.is_ipv4();
-            controls[at].say(header, is_v4, (run.count > 1).then_some(run.segment), run.class);
+            controls[at].say(header, is_v4, (run.count > 1).then_some(run.segment), run.head);
         }
         let count = libc::c_uint::try_from(runs.len()).map_err(|_| Errno::EINVAL)?;
         // SAFETY: the first `count` headers point to names, slices and control buffers that live
@@ -263,6 +273,8 @@ pub struct Outbox {
     pub refused: u64,
     /// Octets of the shortest datagram that was refused because it is too long.
     pub too_big: Option<usize>,
+    /// Whether the kernel refused to send from where it was told to, so that it chose itself.
+    pub has_lost_source: bool,
 }
 
 /// Datagrams that go in one message.
@@ -274,8 +286,7 @@ struct Run {
     /// Octets of each but the last.
     segment: usize,
     count: usize,
-    /// For the IP header; the socket's own if there is none.
-    class: Option<u8>,
+    head: Head,
 }
 
 impl Default for Outbox {
@@ -287,6 +298,7 @@ impl Default for Outbox {
             is_segmenting: true,
             refused: 0,
             too_big: None,
+            has_lost_source: false,
         }
     }
 }
@@ -299,15 +311,15 @@ impl Outbox {
 
     /// Sends the octets `start..end` of the memory to `to`.
     pub fn push(&mut self, to: SocketAddr, start: usize, end: usize) {
-        self.push_as(to, start, end, None);
+        self.push_with(to, start, end, Head::default());
     }
 
-    /// The same with this TOS or traffic class in the IP header.
-    pub fn push_as(&mut self, to: SocketAddr, start: usize, end: usize, class: Option<u8>) {
+    /// The same with this in its IP header.
+    pub fn push_with(&mut self, to: SocketAddr, start: usize, end: usize, head: Head) {
         let len = end - start;
         if let Some(run) = self.runs.last_mut()
             && self.is_segmenting
-            && (run.to, run.class) == (to, class)
+            && (run.to, run.head) == (to, head)
             && run.end == start
             && len <= run.segment
             && run.end - run.start == run.segment * run.count
@@ -318,7 +330,7 @@ impl Outbox {
             run.count += 1;
             return;
         }
-        self.runs.push(Run { to, start, end, segment: len, count: 1, class });
+        self.runs.push(Run { to, start, end, segment: len, count: 1, head });
     }
 
     /// Whether nothing is to be sent.
@@ -332,6 +344,14 @@ impl Outbox {
         self.octets.clear();
         self.runs.clear();
         self.next = 0;
+    }
+
+    /// Lets the kernel choose where datagrams come from.
+    fn lose_source(&mut self) {
+        self.has_lost_source = true;
+        for run in &mut self.runs {
+            run.head.source = None;
+        }
     }
 
     /// Puts the datagrams of the next run into runs of their own.
@@ -371,6 +391,8 @@ pub struct Arrived<'a> {
     pub traffic_class: u8,
     /// Whether it was sent to a group or to all, as far as the kernel was asked to tell.
     pub is_group: bool,
+    /// The address of this host that it was sent to, as far as the kernel was asked to tell.
+    pub to: Option<IpAddr>,
     /// Its payload.
     pub datagram: &'a mut [u8],
 }
@@ -401,9 +423,9 @@ impl Arrivals {
             let is_marked = said.traffic_class & ecn::CE == ecn::CE;
             let segment = said.segment.filter(|&segment| segment > 0).unwrap_or(len.max(1));
             let datagrams = train[..len].chunks_mut(segment);
-            let Said { traffic_class, is_group, .. } = said;
+            let Said { traffic_class, is_group, to, .. } = said;
             datagrams.filter_map(move |datagram| {
-                Some(Arrived { from: from?, is_marked, traffic_class, is_group, datagram })
+                Some(Arrived { from: from?, is_marked, traffic_class, is_group, to, datagram })
             })
         })
     }

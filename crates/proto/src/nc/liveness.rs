@@ -6,6 +6,8 @@
 //!     ▲                      │                                   │
 //!     └──────────────────────┴──── anything comes from it ───────┘
 //! ```
+//! On the way from Unanswered to Down the peer is doubted, once: it may have started anew and lost its
+//! keys, which costs a round trip to find out.
 
 use std::time::Duration;
 
@@ -13,6 +15,9 @@ use crate::time::{Time, earliest};
 
 /// The time between two probes of a silent peer.
 const ASK_INTERVAL: Duration = Duration::from_secs(1);
+/// The silence after which a peer is doubted, unless timeouts say so before; at least, and in round trips.
+const LEAST_DOUBT: Duration = Duration::from_secs(2);
+const DOUBT_ROUND_TRIPS: u32 = 4;
 
 /// The state of the peer's silence.
 #[derive(Debug)]
@@ -22,6 +27,8 @@ pub(super) struct Liveness {
     state: State,
     /// When the peer is probed next.
     ask_at: Option<Time>,
+    /// Whether the peer is doubted, and that was told.
+    is_doubted: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -35,12 +42,13 @@ enum State {
 
 impl Liveness {
     pub(super) fn new(dead_after: Duration) -> Self {
-        Self { dead_after, state: State::Heard, ask_at: None }
+        Self { dead_after, state: State::Heard, ask_at: None, is_doubted: false }
     }
 
     /// Something was received from the peer; returns whether the path was down before.
     pub(super) fn handle_heard(&mut self) -> bool {
         self.ask_at = None;
+        self.is_doubted = false;
         std::mem::replace(&mut self.state, State::Heard) == State::Down
     }
 
@@ -48,6 +56,22 @@ impl Liveness {
     pub(super) fn handle_sent(&mut self, now: Time) {
         if self.state == State::Heard {
             self.state = State::Unanswered(now);
+        }
+    }
+
+    /// The peer did not answer in time, which is a round trip at least; returns whether it is doubted from now on.
+    pub(super) fn doubt(&mut self, now: Time, rtt: Duration) -> bool {
+        let is_overdue = matches!(self.state, State::Unanswered(since) if now.since(since) >= rtt);
+        is_overdue && !std::mem::replace(&mut self.is_doubted, true)
+    }
+
+    /// When the peer is to be doubted unless it is heard.
+    pub(super) fn doubt_at(&self, rtt: Duration) -> Option<Time> {
+        match self.state {
+            State::Unanswered(since) if !self.is_doubted => {
+                Some(since + LEAST_DOUBT.max(DOUBT_ROUND_TRIPS * rtt))
+            }
+            State::Down | State::Heard | State::Unanswered(_) => None,
         }
     }
 

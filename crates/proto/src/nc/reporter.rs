@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::loss::Loss;
 use super::receiver::Holes;
 use super::wire::Report;
 use crate::serial::{low16, low24, low32};
@@ -34,6 +35,9 @@ pub(super) struct Reporter {
     /// When a source that may only be late counts as missing.
     ripe_at: Option<Time>,
     reported_at: Time,
+    /// The losses among what the peer sent, and how many there were.
+    loss: Loss,
+    missed: u64,
 }
 
 impl Reporter {
@@ -91,12 +95,25 @@ impl Reporter {
         earliest(self.due, self.ripe_at)
     }
 
+    /// Datagrams that had not come when those after them were reported.
+    pub(super) fn missed(&self) -> u64 {
+        self.missed
+    }
+
+    /// The probability that a datagram of the peer is lost.
+    pub(super) fn loss(&self) -> f64 {
+        self.loss.rate()
+    }
+
     /// Makes the report and resets what is due.
     pub(super) fn report(&mut self, now: Time, holes: Holes, ripe_at: Option<Time>) -> Report {
         self.unreported = 0;
         self.due = None;
         self.ripe_at = ripe_at;
         self.reported_at = now;
+        self.loss.handle_counts(self.end, self.received, self.runs);
+        // What was only late is taken for lost, so that the count never goes back.
+        self.missed = self.missed.max(self.end.saturating_sub(self.received));
         let delay = now.since(self.newest_at).as_micros() / DELAY_UNIT;
         let small = |value: usize| u16::try_from(value).unwrap_or(u16::MAX);
         Report {

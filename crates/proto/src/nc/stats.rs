@@ -56,6 +56,8 @@ pub struct Sent {
     pub datagrams_sent: u64,
     /// Octets of those with all headers.
     pub octets_sent: u64,
+    /// Datagrams sent that did not arrive, by what the peer reports.
+    pub datagrams_lost: u64,
     /// Sources sent for the first time.
     pub sources_sent: u64,
     /// Sources sent again.
@@ -83,6 +85,8 @@ pub struct Sent {
 pub struct Received {
     /// Datagrams received.
     pub datagrams_received: u64,
+    /// Datagrams of the peer that did not arrive.
+    pub datagrams_missed: u64,
     /// Datagrams that could not be read.
     #[serde(rename = "datagrams_malformed")]
     pub malformed: u64,
@@ -119,7 +123,9 @@ pub struct Estimates {
     pub rate: f64,
     /// The probability that a datagram to the peer is lost.
     pub loss: f64,
-    /// The mean length of a run of losses, in datagrams.
+    /// The probability that a datagram of the peer is lost.
+    pub loss_in: f64,
+    /// The mean length of a run of losses on the way to the peer, in datagrams.
     pub burst: f64,
     /// Octets that wait to be sent.
     pub queued: usize,

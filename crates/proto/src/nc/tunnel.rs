@@ -106,6 +106,8 @@ pub enum Event {
     PathDown,
     /// The peer is heard again.
     PathUp,
+    /// The peer does not answer, for a moment so far. It may have started anew: it should be called.
+    Silent,
 }
 
 impl Tunnel {
@@ -233,6 +235,13 @@ impl Tunnel {
         self.note_mtu(before);
     }
 
+    /// The peer has said nothing for a while, nor was it asked to: it is asked for a sign of life, which is
+    /// repeated until it is heard.
+    pub fn handle_quiet(&mut self, now: Time) {
+        self.seen = now;
+        self.liveness.ask(now);
+    }
+
     /// The system refused a datagram of this payload because the packet would be too big.
     pub fn handle_too_big(&mut self, now: Time, payload: usize) {
         self.seen = now;
@@ -261,7 +270,11 @@ impl Tunnel {
             if timeouts >= DOUBTS {
                 self.mtu.verify(now);
                 self.liveness.ask(now);
+                self.doubt(now);
             }
+        }
+        if self.doubt_at().is_some_and(|at| at <= now) {
+            self.doubt(now);
         }
         if self.stuck_at().is_some_and(|at| at <= now) {
             self.reported.restart(now);
@@ -300,6 +313,7 @@ impl Tunnel {
             self.oldest_expires_at(),
             self.silence_ends_at(),
             self.stuck_at(),
+            self.doubt_at(),
             self.liveness.next_timeout(),
         ];
         // Datagrams that could have been sent before now wait for the bearer, not for time.
@@ -334,7 +348,9 @@ impl Tunnel {
             ..self.stats.inner
         };
         let (headers_restored, headers_unknown) = self.receiver.outlet.counts();
-        let received = Received { headers_restored, headers_unknown, ..self.stats.received };
+        let datagrams_missed = self.reporter.missed();
+        let received =
+            Received { datagrams_missed, headers_restored, headers_unknown, ..self.stats.received };
         Stats { inner, received, ..self.stats }
     }
 
@@ -345,6 +361,7 @@ impl Tunnel {
             rtt: self.rate.rtt(),
             rate: self.rate.rate(),
             loss: self.loss.rate(),
+            loss_in: self.reporter.loss(),
             burst: self.loss.burst(),
             queued: self.queue.len_octets() + self.recorder.cut.as_ref().map_or(0, Cut::left),
             unacknowledged: usize::try_from(self.sender.end() - self.sender.floor())
@@ -385,6 +402,8 @@ impl Tunnel {
         }
         let for_rate = self.reported.handle_report(now, newest, first_missing, report);
         let (received, runs) = self.reported.counts();
+        let lost = end.saturating_sub(received);
+        self.stats.sent.datagrams_lost = self.stats.sent.datagrams_lost.max(lost);
         self.loss.handle_counts(end, received, runs);
         self.rate.handle_report(now, &for_rate);
         self.silence.handle_report(now, self.sender.has_unacknowledged());
@@ -434,6 +453,18 @@ impl Tunnel {
             None => UNKNOWN_RTT,
         };
         self.silence.ends_at(wait)
+    }
+
+    /// The peer did not answer in time: the driver is told once.
+    fn doubt(&mut self, now: Time) {
+        if self.liveness.doubt(now, self.rate.rtt()) {
+            self.events.push_back(Event::Silent);
+        }
+    }
+
+    /// When the peer has been silent for so long that it may have started anew.
+    fn doubt_at(&self) -> Option<Time> {
+        self.liveness.doubt_at(self.rate.rtt())
     }
 
     /// When the peer has made no progress for so long that the path MTU is in doubt.

@@ -9,6 +9,7 @@ use crate::time::Time;
 #[derive(Debug, Default)]
 pub(super) struct Activity {
     sent: AtomicU64,
+    heard: AtomicU64,
     heard_data: AtomicU64,
     unanswered: AtomicU64,
 }
@@ -30,8 +31,10 @@ impl Activity {
 
     /// Something came.
     pub(super) fn heard(&self, now: Time, is_data: bool) {
+        let nanos = now.as_nanos().max(1);
+        self.heard.store(nanos, Relaxed);
         if is_data {
-            self.heard_data.store(now.as_nanos().max(1), Relaxed);
+            self.heard_data.store(nanos, Relaxed);
         }
         if self.unanswered.load(Relaxed) != 0 {
             self.unanswered.store(0, Relaxed);
@@ -48,6 +51,12 @@ impl Activity {
 
     pub(super) fn forget_unanswered(&self) {
         self.unanswered.store(0, Relaxed);
+    }
+
+    /// When the peer was heard last.
+    pub(super) fn last_heard(&self) -> Option<Time> {
+        let nanos = self.heard.load(Relaxed);
+        (nanos != 0).then(|| Time::from_nanos(nanos))
     }
 
     pub(super) fn last_sent(&self) -> Time {

@@ -14,7 +14,10 @@ const RESEND: Duration = Duration::from_secs(1);
 /// Repetitions that come so soon.
 const SOON: u32 = 4;
 /// Between repetitions at most: peers may be more than a second away.
-const LONGEST: Duration = Duration::from_secs(10);
+const LONGEST: Duration = Duration::from_secs(5);
+/// Between a call and its repetition, at first, if the peer was here just now; then twice as long each,
+/// up to [`RESEND`].
+const URGENT: Duration = Duration::from_millis(250);
 /// What is added to each wait, at most, so that two peers do not stay in step.
 const JITTER: Duration = Duration::from_millis(333);
 /// A call is repeated for so long, so that an answer that takes its time is still understood.
@@ -32,6 +35,8 @@ pub(super) struct Handshake {
     /// Times that the peer said that our timestamp is stale, since the last answer.
     pub(super) stale: u32,
     has_cookie: bool,
+    /// The peer was here just now, and may have started anew.
+    is_urgent: bool,
 }
 
 impl Handshake {
@@ -54,6 +59,7 @@ impl Handshake {
             tries: 1,
             stale: 0,
             has_cookie: cookie.is_some(),
+            is_urgent: false,
         };
         let datagram = call.datagram(mac_key, cookie);
         (call, datagram)
@@ -67,6 +73,20 @@ impl Handshake {
         }
     }
 
+    /// The peer was here just now: the call is repeated soon, and often.
+    pub(super) fn hurry(&mut self, now: Time, rng: &mut Rng) {
+        if !self.is_urgent {
+            self.is_urgent = true;
+            self.tries = 1;
+            self.resend_at = self.resend_at.min(now + self.wait(rng));
+        }
+    }
+
+    /// The peer's keys have ended: it is gone for longer.
+    pub(super) fn relax(&mut self) {
+        self.is_urgent = false;
+    }
+
     /// The same call again.
     pub(super) fn repeat(
         &mut self,
@@ -75,7 +95,7 @@ impl Handshake {
         cookie: Option<&[u8; MAC]>,
         rng: &mut Rng,
     ) -> Vec<u8> {
-        self.resend_at = now + wait(self.tries) + rng.within(JITTER);
+        self.resend_at = now + self.wait(rng);
         self.tries += 1;
         self.datagram(mac_key, cookie)
     }
@@ -94,7 +114,17 @@ impl Handshake {
     pub(super) fn go_on_from(&mut self, now: Time, previous: &Self, rng: &mut Rng) {
         self.tries = previous.tries + 1;
         self.stale = previous.stale;
-        self.resend_at = now + wait(self.tries) + rng.within(JITTER);
+        self.is_urgent = previous.is_urgent;
+        self.resend_at = now + self.wait(rng);
+    }
+
+    fn wait(&self, rng: &mut Rng) -> Duration {
+        if self.is_urgent {
+            let wait = URGENT * (1 << self.tries.saturating_sub(1).min(8));
+            let wait = wait.min(RESEND);
+            return wait + rng.within(wait / 3);
+        }
+        wait(self.tries) + rng.within(JITTER)
     }
 
     fn datagram(&mut self, mac_key: &[u8; 32], cookie: Option<&[u8; MAC]>) -> Vec<u8> {

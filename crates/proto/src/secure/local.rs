@@ -10,7 +10,7 @@ use crate::time::Time;
 
 use super::entropy::{Entropy, NoRandomness, draw};
 use super::guard;
-use super::keys::PrivateKey;
+use super::keys::{PrivateKey, PublicKey};
 use super::open::Table;
 use super::{Incarnation, PeerId};
 
@@ -58,18 +58,50 @@ pub enum Event {
     GaveUp {
         /// Who.
         peer: PeerId,
+        /// Where it is called.
+        endpoint: SocketAddr,
+    },
+    /// Somebody calls who is no peer; told seldom.
+    Stranger {
+        /// From where.
+        from: SocketAddr,
+        /// With which key; `None` if the call was made for another key than ours.
+        key: Option<PublicKey>,
+    },
+    /// Calls come to nothing for a reason that can be told; each is told once until they do not.
+    Trouble {
+        /// Whose calls, or calls of whom.
+        peer: PeerId,
+        /// Where that peer is.
+        from: SocketAddr,
+        /// The reason.
+        what: Trouble,
     },
 }
 
+/// Why calls come to nothing though both ends hear each other.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Trouble {
+    /// The peer has heard a later time of us before: our clock went back. It is called with a later one.
+    Clock,
+    /// The peer calls again and again, and takes no answer: it has another preshared key, or what we send
+    /// does not arrive.
+    Unconfirmed,
+    /// The peer's answer cannot be read: it has another preshared key.
+    Unreadable,
+}
+
 impl Event {
-    /// Whom it is about.
+    /// Which peer it is about; `None` if none.
     #[must_use]
-    pub fn peer(&self) -> PeerId {
+    pub fn peer(&self) -> Option<PeerId> {
         match *self {
             Self::EndpointChanged { peer, .. }
             | Self::Established { peer, .. }
             | Self::Expired { peer }
-            | Self::GaveUp { peer } => peer,
+            | Self::GaveUp { peer, .. }
+            | Self::Trouble { peer, .. } => Some(peer),
+            Self::Stranger { .. } => None,
         }
     }
 }

@@ -72,6 +72,8 @@ pub(super) struct Remote {
     calling: Calling,
     called: Called,
     check_at: Time,
+    /// When keys were agreed on last.
+    established_at: Option<Time>,
     stats: Stats,
 }
 
@@ -115,6 +117,7 @@ impl Remote {
             calling: Calling::new(now),
             called: Called::new(now),
             check_at: now,
+            established_at: None,
             stats: Stats::default(),
         }
     }
@@ -137,11 +140,16 @@ impl Remote {
         }
     }
 
-    /// The peer is configured to be elsewhere.
+    /// The peer is configured to be elsewhere. If it is being called, it is called there from now on.
     pub(super) fn handle_endpoint(&mut self, now: Time, endpoint: SocketAddr, local: &mut Local) {
-        self.configured = Some(endpoint);
+        if self.configured.replace(endpoint) == Some(endpoint) {
+            return;
+        }
         if self.current.is_none() {
             self.endpoint = Some(endpoint);
+        }
+        if self.current.is_none() || self.calling.handshake.is_some() {
+            self.calling.is_configured_new = true;
             self.calling.handshake = None;
             self.call(now, local);
         }
@@ -188,6 +196,14 @@ impl Remote {
 
     pub(super) fn has_session(&self, now: Time) -> bool {
         self.current_session().is_some_and(|session| now < session.expires)
+    }
+
+    pub(super) fn last_heard(&self) -> Option<Time> {
+        self.activity.last_heard()
+    }
+
+    pub(super) fn last_handshake(&self) -> Option<Time> {
+        self.established_at
     }
 
     pub(super) fn stats(&self) -> Stats {

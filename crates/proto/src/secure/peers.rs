@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::budget::Budget;
 use crate::rng::Rng;
 use crate::time::{Time, earliest};
 
@@ -68,6 +69,7 @@ pub struct Peers {
     opener: Opener,
     sealers: Vec<Option<Sealer>>,
     totals: Totals,
+    strangers: Strangers,
     next_timeout: Option<Time>,
 }
 
@@ -99,6 +101,7 @@ impl Peers {
             opener,
             sealers: Vec::new(),
             totals: Totals::default(),
+            strangers: Strangers::new(now),
             next_timeout: None,
         };
         for peer in peers {
@@ -141,7 +144,7 @@ impl Peers {
         remote.end(&self.local);
         self.by_key.retain(|_, id| *id != peer);
         self.sealers[peer.index()] = None;
-        self.local.events.retain(|event| event.peer() != peer);
+        self.local.events.retain(|event| event.peer() != Some(peer));
         self.note_timeout();
     }
 
@@ -184,7 +187,7 @@ impl Peers {
     /// The peer is silent, says its core: it is called at once, unless it is already.
     pub fn handle_silence(&mut self, now: Time, peer: PeerId) {
         if let Some(Some(remote)) = self.remotes.get_mut(peer.index()) {
-            remote.call(now, &mut self.local);
+            remote.call_urgently(now, &mut self.local);
             self.note_timeout();
         }
     }
@@ -297,6 +300,18 @@ impl Peers {
         self.remote(peer).is_some_and(|remote| remote.has_session(now))
     }
 
+    /// When the peer was heard last; `None` if never.
+    #[must_use]
+    pub fn last_heard(&self, peer: PeerId) -> Option<Time> {
+        self.remote(peer)?.last_heard()
+    }
+
+    /// When keys were agreed on with the peer last; `None` if never.
+    #[must_use]
+    pub fn last_handshake(&self, peer: PeerId) -> Option<Time> {
+        self.remote(peer)?.last_handshake()
+    }
+
     /// The counters of a peer.
     #[must_use]
     pub fn stats(&self, peer: PeerId) -> Stats {
@@ -335,6 +350,7 @@ impl Peers {
 
     fn handle_call(&mut self, now: Time, from: SocketAddr, call: &Call<'_>) -> Result<(), Dropped> {
         if !guard::is_mac(&self.local.mac_key, call.before_mac1, call.mac1) {
+            self.strangers.tell(now, from, None, &mut self.local);
             return Err(Dropped::NotForUs);
         }
         let mut remotes = self.remotes.iter_mut().flatten();
@@ -352,7 +368,10 @@ impl Peers {
         }
         let heard = noise::hear(&self.local.private_key, call.noise, &mut *self.local.entropy)
             .ok_or(Dropped::Forged)?;
-        let peer = self.by_key.get(&heard.from).ok_or(Dropped::UnknownKey)?;
+        let Some(peer) = self.by_key.get(&heard.from) else {
+            self.strangers.tell(now, from, Some(heard.from), &mut self.local);
+            return Err(Dropped::UnknownKey);
+        };
         let hello = Hello::parse(heard.payload).ok_or(Dropped::Malformed)?;
         let remote = self.remotes[peer.index()].as_mut().ok_or(Dropped::UnknownKey)?;
         remote.handle_call(now, from, call, heard, hello, &mut self.local)
@@ -380,6 +399,30 @@ impl Peers {
     fn note_timeout(&mut self) {
         let remotes = self.remotes.iter().flatten();
         self.next_timeout = remotes.map(Remote::next_timeout).fold(None, earliest);
+    }
+}
+
+/// Tells of those who call and are no peers: seldom, so that they fill no log.
+struct Strangers {
+    with_our_key: Budget,
+    with_another: Budget,
+}
+
+impl Strangers {
+    const MOST: u32 = 3;
+    const INTERVAL: Duration = Duration::from_secs(20);
+
+    fn new(now: Time) -> Self {
+        let budget = Budget::new(now, Self::MOST, Self::INTERVAL);
+        Self { with_our_key: budget, with_another: budget }
+    }
+
+    fn tell(&mut self, now: Time, from: SocketAddr, key: Option<PublicKey>, local: &mut Local) {
+        // Who knows our key is worth more attention than anyone who sends octets.
+        let budget = if key.is_some() { &mut self.with_our_key } else { &mut self.with_another };
+        if budget.spend(now) {
+            local.tell(Event::Stranger { from, key });
+        }
     }
 }
 

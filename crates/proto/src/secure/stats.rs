@@ -93,14 +93,30 @@ impl Totals {
 }
 
 /// What is counted of a peer.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Stats {
     /// Calls sent, repeated ones too.
     pub calls_sent: u64,
-    /// Calls of the peer that were answered.
-    pub calls_answered: u64,
-    /// Answers of the peer that were no answer to our call.
+    /// Answers of the peer that agreed on keys.
+    pub answers_received: u64,
+    /// Answers of the peer that could not be read: another preshared key, or not the peer's.
     pub bad_answers: u64,
+    /// Answers of the peer that it has heard a later time of us before: a clock went back.
+    pub answers_stale: u64,
+    /// Answers of the peer that it is busy.
+    pub cookies_received: u64,
+    /// Calls of the peer, each counted once.
+    pub calls_received: u64,
+    /// Calls of the peer that came again.
+    pub calls_repeated: u64,
+    /// Calls of the peer that were answered, repeated ones too.
+    pub calls_answered: u64,
+    /// Calls of the peer that say an earlier time than one before: replayed, or a clock went back.
+    pub calls_stale: u64,
+    /// Calls of the peer that were too many.
+    pub calls_busy: u64,
+    /// Answers to the peer of which nothing came before it called anew.
+    pub answers_unconfirmed: u64,
     /// Sessions begun.
     pub sessions: u64,
     /// Times that the peer was found to have started anew, the first included.

@@ -6,6 +6,7 @@ mod paths;
 mod peers;
 mod reload;
 mod routes;
+mod status;
 
 use std::fs;
 use std::ops::Range;

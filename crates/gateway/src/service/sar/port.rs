@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::store::Ticket;
 use crate::config::Sar;
 use crate::reactor::has_input;
-use crate::sys::{Arrivals, Outbox, Udp};
+use crate::sys::{Arrivals, Head, Outbox, Udp};
 
 /// The sockets.
 #[derive(Debug)]
@@ -160,7 +160,8 @@ impl Port {
             let start = memory.len();
             memory.extend_from_slice(&octets);
             let end = memory.len();
-            socket.outbox.push_as(SocketAddr::new(to, *number), start, end, Some(class));
+            let head = Head { class: Some(class), source: None };
+            socket.outbox.push_with(SocketAddr::new(to, *number), start, end, head);
             counters.datagrams_sent += 1;
         }
         for socket in sockets {

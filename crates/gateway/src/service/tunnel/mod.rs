@@ -14,6 +14,7 @@
 mod counters;
 mod errors;
 mod inward;
+mod news;
 mod outward;
 mod reload;
 mod state;
@@ -43,7 +44,7 @@ use crate::linux::claims::MARK;
 use crate::linux::device::{Device, Wanted};
 use crate::linux::netlink::Netlink;
 use crate::reactor::{Clock, Driver};
-use crate::sys::{Tap, Udp};
+use crate::sys::{Head, Tap, Udp};
 
 use counters::Counters;
 use errors::Errors;
@@ -240,7 +241,7 @@ impl Shared {
         state.take_events(now);
         let endpoints = state.take_endpoints();
         while let Some((to, datagram)) = state.poll_control(now) {
-            if self.udp.send_to(to, &datagram).is_err() {
+            if !self.udp.send_alone(to, Head::default(), &datagram) {
                 self.counters.control_refused.add(1);
             }
         }

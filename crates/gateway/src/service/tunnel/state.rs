@@ -12,8 +12,10 @@ use proto::secure::{
     self, Incarnation, OUTER_V4, OUTER_V6, PeerId, Peers, Routes, Sealer, Unusable,
 };
 use proto::time::{Time, earliest};
-use tracing::{debug, info};
+use tracing::field::display;
+use tracing::info;
 
+use super::news;
 use super::transmit::Batch;
 use crate::config;
 use crate::linux::claims::MARK;
@@ -47,12 +49,18 @@ pub(super) struct Link {
     pub(super) config: config::Peer,
     /// What it proves itself with.
     pub(super) keys: secure::Peer,
+    /// Where it is heard.
+    endpoint: Option<SocketAddr>,
     pub(super) session: Option<Session>,
     is_ready: bool,
     /// When its core wants to be called.
     due: Option<Time>,
     /// Since when there is no session.
     alone_since: Time,
+    /// Since when it is as it is: up, silent, down.
+    pub(super) since: Time,
+    /// When it was asked for a sign of life last.
+    asked_at: Time,
     /// Sessions with a peer that had started anew.
     pub(super) sessions: u64,
 }
@@ -66,6 +74,8 @@ pub(super) struct Session {
     pub(super) has_keys: bool,
     /// Whether the peer is heard.
     pub(super) is_up: bool,
+    /// Whether the peer owes an answer.
+    pub(super) is_silent: bool,
 }
 
 /// Why a packet from the device was not taken.
@@ -112,10 +122,13 @@ impl State {
             peer,
             config: config.clone(),
             keys: keys.clone(),
+            endpoint: keys.endpoint,
             session: None,
             is_ready: false,
             due: None,
             alone_since: now,
+            since: now,
+            asked_at: now,
             sessions: 0,
         });
         Ok(())
@@ -179,11 +192,16 @@ impl State {
         is_marked: bool,
         payload: &[u8],
     ) -> bool {
-        let session = self.session_mut(peer);
+        let Some(link) = self.link_mut(peer) else { return false };
+        let session = link.session.as_mut();
         let Some(session) = session.filter(|session| session.incarnation == incarnation) else {
             return false;
         };
         session.core.handle_datagram(now, number, is_marked, payload);
+        if std::mem::take(&mut session.is_silent) {
+            link.since = now;
+            info!(peer = %link.config.name, "peer is heard again");
+        }
         self.make_ready(peer.index());
         true
     }
@@ -220,6 +238,14 @@ impl State {
     pub(super) fn handle_timeout(&mut self, now: Time) {
         self.peers.handle_timeout(now);
         for position in 0..self.links.len() {
+            let Some(link) = &mut self.links[position] else { continue };
+            if quiet_at(&self.peers, link).is_some_and(|at| at <= now)
+                && let Some(session) = &mut link.session
+            {
+                link.asked_at = now;
+                session.core.handle_quiet(now);
+                self.make_ready(position);
+            }
             let Some(link) = &mut self.links[position] else { continue };
             if link.due.is_some_and(|due| due <= now)
                 && let Some(session) = &mut link.session
@@ -310,7 +336,8 @@ impl State {
     /// transmitter's business.
     pub(super) fn next_timeout(&self) -> Option<Time> {
         let due = self.links().filter(|link| !link.is_ready).map(|link| link.due);
-        due.fold(self.peers.next_timeout(), earliest)
+        let quiet = self.links().map(|link| quiet_at(&self.peers, link));
+        due.chain(quiet).fold(self.peers.next_timeout(), earliest)
     }
 
     /// The greatest packet for a peer that one datagram carries: connections had better keep to it.
@@ -355,8 +382,12 @@ impl State {
             secure::Event::EndpointChanged { peer, endpoint } => {
                 self.are_endpoints_new = true;
                 if let Some(link) = self.link_mut(peer) {
-                    info!(peer = %link.config.name, "peer has another address");
-                    debug!(peer = %link.config.name, %endpoint, "address");
+                    match link.endpoint.replace(endpoint) {
+                        Some(before) if before != endpoint => {
+                            info!(peer = %link.config.name, from = %before, to = %endpoint, "peer has moved");
+                        }
+                        Some(_) | None => {}
+                    }
                     if let Some(session) = &mut link.session {
                         session.core.handle_path_changed(now);
                     }
@@ -365,17 +396,24 @@ impl State {
             }
             secure::Event::Expired { peer } => {
                 if let Some(link) = self.link_mut(peer) {
-                    info!(peer = %link.config.name, "session expired");
+                    info!(peer = %link.config.name, endpoint = link.endpoint.map(display), "session expired");
                     link.alone_since = now;
+                    link.since = now;
                     if let Some(session) = &mut link.session {
                         session.has_keys = false;
                         session.is_up = false;
                     }
                 }
             }
-            secure::Event::GaveUp { peer } => {
+            secure::Event::GaveUp { peer, endpoint } => {
                 if let Some(link) = self.link_mut(peer) {
-                    info!(peer = %link.config.name, "peer does not answer; trying on");
+                    news::no_answer(&link.config.name, endpoint);
+                }
+            }
+            secure::Event::Stranger { from, key } => news::stranger(from, key),
+            secure::Event::Trouble { peer, from, what } => {
+                if let Some(link) = self.link_mut(peer) {
+                    news::trouble(&link.config.name, from, what);
                 }
             }
         }
@@ -384,15 +422,23 @@ impl State {
     fn establish(&mut self, now: Time, peer: PeerId, incarnation: Incarnation, is_new: bool) {
         let Some(sealer) = self.peers.sealer(peer) else { return };
         let Some(Some(link)) = self.links.get_mut(peer.index()) else { return };
-        let config = core_config(self.peers.endpoint(peer), self.max_mtu, link);
+        let endpoint = self.peers.endpoint(peer);
+        let config = core_config(endpoint, self.max_mtu, link);
         match &mut link.session {
             Some(session) if !is_new => {
                 session.sealer = sealer;
+                let was_well = session.has_keys && session.is_up && !session.is_silent;
                 session.has_keys = true;
                 session.is_up = true;
+                session.is_silent = false;
+                if !was_well {
+                    link.since = now;
+                }
             }
             session => {
-                info!(peer = %link.config.name, "peer is up");
+                let endpoint = endpoint.map(display);
+                info!(peer = %link.config.name, endpoint, "peer is up");
+                link.since = now;
                 self.sessions += 1;
                 link.sessions += 1;
                 let rng = Rng::stream(self.seed, &format!("tunnel {}", self.sessions));
@@ -402,6 +448,7 @@ impl State {
                     incarnation,
                     has_keys: true,
                     is_up: true,
+                    is_silent: false,
                 });
             }
         }
@@ -424,13 +471,21 @@ impl State {
                 self.note_mtu();
             }
             Event::PathDown => {
-                info!(peer = %link.config.name, "path is down");
+                info!(peer = %link.config.name, endpoint = link.endpoint.map(display), "path is down");
                 session.is_up = false;
+                link.since = now;
                 self.peers.handle_silence(now, link.peer);
             }
             Event::PathUp => {
-                info!(peer = %link.config.name, "path is up");
+                info!(peer = %link.config.name, endpoint = link.endpoint.map(display), "path is up");
                 session.is_up = true;
+                link.since = now;
+            }
+            Event::Silent => {
+                info!(peer = %link.config.name, endpoint = link.endpoint.map(display), "peer is silent; calling it");
+                session.is_silent = true;
+                link.since = now;
+                self.peers.handle_silence(now, link.peer);
             }
         }
     }
@@ -445,6 +500,13 @@ impl State {
             self.is_mtu_new = true;
         }
     }
+}
+
+/// When a peer that has a keepalive is to be asked for a sign of life: it was not heard for that long.
+fn quiet_at(peers: &Peers, link: &Link) -> Option<Time> {
+    let keepalive = link.config.keepalive?;
+    link.session.as_ref().filter(|session| session.has_keys)?;
+    Some(peers.last_heard(link.peer)?.max(link.asked_at) + keepalive)
 }
 
 /// The parameters of a core for a peer at `endpoint`.

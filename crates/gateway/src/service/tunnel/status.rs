@@ -1,8 +1,11 @@
 //! What an operator sees of the tunnels.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use proto::nc::{Estimates, Stats};
+use proto::secure;
+use proto::time::Time;
 use serde::Serialize;
 
 use super::Shared;
@@ -13,21 +16,52 @@ use crate::service::{Report, Sample, entries, rounded};
 #[derive(Serialize)]
 struct Status<'a> {
     peer: &'a str,
+    public_key: String,
     state: &'static str,
     endpoint: Option<SocketAddr>,
+    #[serde(flatten)]
+    ages: Ages,
     sessions: u64,
+    #[serde(flatten)]
+    path: Path,
+    redundancy: f64,
+    #[serde(flatten)]
+    left: Left,
+    mtu: usize,
+    #[serde(flatten)]
+    stats: Stats,
+    handshakes: secure::Stats,
+}
+
+/// How long ago something was, in seconds; `None` if never.
+#[derive(Serialize)]
+struct Ages {
+    /// Since the state is as it is.
+    state_age_s: f64,
+    heard_age_s: Option<f64>,
+    handshake_age_s: Option<f64>,
+}
+
+/// What is known of the path; losses before repair.
+#[derive(Serialize)]
+struct Path {
     rtt_ms: f64,
     rate_bit_s: f64,
     loss: f64,
+    loss_in: f64,
     burst: f64,
-    redundancy: f64,
     queued_octets: usize,
     unacknowledged: usize,
-    mtu: usize,
+    /// Octets of the longest packet that is not cut.
     whole: usize,
     path_mtu: usize,
-    #[serde(flatten)]
-    stats: Stats,
+}
+
+/// Losses after repair: what was given up, for each source, since the session began.
+#[derive(Serialize)]
+struct Left {
+    loss_left: f64,
+    loss_left_in: f64,
 }
 
 impl Shared {
@@ -40,68 +74,119 @@ impl Shared {
         let mut samples = Vec::new();
         let mut tunnels = Vec::new();
         for link in state.links() {
-            let Estimates { rtt, rate, loss, burst, queued, unacknowledged, path_mtu, whole } =
-                estimates(link);
-            let stats = stats(link);
-            let condition = condition(link, state.peers().has_session(now, link.peer));
-            let mut sample = |name: &str, value: f64| {
-                let of = ("peer", link.config.name.clone());
-                samples.push(Sample { name: format!("tunnel_{name}"), of, value });
-            };
-            sample("up", f64::from(u8::from(condition == "up")));
-            sample("rtt_seconds", rtt.as_secs_f64());
-            sample("rate_bits_per_second", rounded(rate, 3));
-            sample("loss_ratio", rounded(loss, 6));
-            sample("queued_octets", queued as f64);
-            sample("path_mtu_octets", path_mtu as f64);
-            for (name, value) in entries("", &stats) {
-                sample(&name, value as f64);
-            }
-            tunnels.push(Status {
-                peer: &link.config.name,
-                state: condition,
-                endpoint: state.peers().endpoint(link.peer),
-                sessions: link.sessions,
-                rtt_ms: rounded(rtt.as_secs_f64() * 1e3, 3),
-                rate_bit_s: rounded(rate, 0),
-                loss: rounded(loss, 4),
-                burst: rounded(burst, 1),
-                redundancy: rounded(redundancy(&stats), 4),
-                queued_octets: queued,
-                unacknowledged,
-                mtu: link.session.as_ref().map_or(0, |session| session.core.mtu()),
-                whole,
-                path_mtu,
-                stats,
-            });
+            let status = status(now, state.peers(), link);
+            note(&status, &mut samples);
+            tunnels.push(status);
         }
         Report { samples, ..Report::new(counters, "tunnels", &tunnels) }
     }
 }
 
+fn status<'a>(now: Time, peers: &secure::Peers, link: &'a Link) -> Status<'a> {
+    let core = link.session.as_ref().map(|session| &session.core);
+    let stats = core.map(proto::nc::Tunnel::stats).unwrap_or_default();
+    let estimates = core.map(proto::nc::Tunnel::estimates).unwrap_or_default();
+    let Estimates { rtt, rate, loss, loss_in, burst, queued, unacknowledged, path_mtu, whole } =
+        estimates;
+    let age = |since: Time| seconds(now.since(since));
+    Status {
+        peer: &link.config.name,
+        public_key: link.keys.public_key.to_string(),
+        state: condition(link, peers.has_session(now, link.peer)),
+        endpoint: peers.endpoint(link.peer),
+        ages: Ages {
+            state_age_s: age(link.since),
+            heard_age_s: peers.last_heard(link.peer).map(age),
+            handshake_age_s: peers.last_handshake(link.peer).map(age),
+        },
+        sessions: link.sessions,
+        path: Path {
+            rtt_ms: rounded(rtt.as_secs_f64() * 1e3, 3),
+            rate_bit_s: rounded(rate, 0),
+            loss: rounded(loss, 4),
+            loss_in: rounded(loss_in, 4),
+            burst: rounded(burst, 1),
+            queued_octets: queued,
+            unacknowledged,
+            whole,
+            path_mtu,
+        },
+        redundancy: redundancy(&stats),
+        left: left(&stats),
+        mtu: core.map_or(0, proto::nc::Tunnel::mtu),
+        stats,
+        handshakes: peers.stats(link.peer),
+    }
+}
+
+/// The same as samples.
+fn note(status: &Status<'_>, samples: &mut Vec<Sample>) {
+    let mut sample = |name: &str, value: f64| {
+        let of = ("peer", status.peer.to_owned());
+        samples.push(Sample { name: format!("tunnel_{name}"), of, value });
+    };
+    let Status { state, ages, path, left, .. } = status;
+    sample("up", f64::from(u8::from(*state == "up")));
+    sample("silent", f64::from(u8::from(*state == "silent")));
+    sample("state_age_seconds", ages.state_age_s);
+    // What never was has no age.
+    for (name, age) in
+        [("heard_age_seconds", ages.heard_age_s), ("handshake_age_seconds", ages.handshake_age_s)]
+    {
+        if let Some(age) = age {
+            sample(name, age);
+        }
+    }
+    sample("rtt_seconds", rounded(path.rtt_ms / 1e3, 6));
+    sample("rate_bits_per_second", path.rate_bit_s);
+    sample("loss_ratio", path.loss);
+    sample("loss_in_ratio", path.loss_in);
+    sample("loss_left_ratio", left.loss_left);
+    sample("loss_left_in_ratio", left.loss_left_in);
+    sample("burst_datagrams", path.burst);
+    sample("redundancy_ratio", status.redundancy);
+    sample("queued_octets", path.queued_octets as f64);
+    sample("unacknowledged", path.unacknowledged as f64);
+    sample("mtu_octets", status.mtu as f64);
+    sample("path_mtu_octets", path.path_mtu as f64);
+    sample("sessions", status.sessions as f64);
+    for (name, value) in entries("", &status.stats) {
+        sample(&name, value as f64);
+    }
+    for (name, value) in entries("handshake_", &status.handshakes) {
+        sample(&name, value as f64);
+    }
+}
+
 fn condition(link: &Link, has_session: bool) -> &'static str {
     match &link.session {
-        Some(session) if session.has_keys && has_session => {
-            if session.is_up {
-                "up"
-            } else {
-                "path down"
-            }
-        }
+        Some(session) if session.has_keys && has_session => match session {
+            session if !session.is_up => "path down",
+            session if session.is_silent => "silent",
+            _ => "up",
+        },
         _ => "no session",
     }
 }
 
-fn estimates(link: &Link) -> Estimates {
-    link.session.as_ref().map(|session| session.core.estimates()).unwrap_or_default()
-}
-
-fn stats(link: &Link) -> Stats {
-    link.session.as_ref().map(|session| session.core.stats()).unwrap_or_default()
+fn seconds(span: Duration) -> f64 {
+    rounded(span.as_secs_f64(), 1)
 }
 
 /// Sources sent again and repairs, for each source.
 fn redundancy(stats: &Stats) -> f64 {
-    let extra = stats.sent.sources_resent + stats.sent.repairs_sent;
-    if stats.sent.sources_sent == 0 { 0.0 } else { extra as f64 / stats.sent.sources_sent as f64 }
+    ratio(stats.sent.sources_resent + stats.sent.repairs_sent, stats.sent.sources_sent)
+}
+
+fn left(stats: &Stats) -> Left {
+    let lost = stats.received.sources_given_up;
+    let came = stats.received.sources_received + stats.received.sources_recovered;
+    Left {
+        loss_left: ratio(stats.sent.sources_expired, stats.sent.sources_sent),
+        loss_left_in: ratio(lost, came + lost),
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { rounded(part as f64 / whole as f64, 6) }
 }

@@ -1,60 +1,89 @@
 //! Control messages: what the kernel is told and tells of a message beside its octets.
 
+use std::net::{IpAddr, Ipv6Addr};
+
 use nix::libc;
 
-/// Words of the control messages that go with a message: the size of segments, and the traffic class.
-const WORDS: usize = 6;
+/// Words of the control messages that go with a message: the size of segments, the traffic class, and the
+/// address that it comes from.
+const WORDS: usize = 12;
 
 /// Control messages, aligned as the kernel wants them.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Control([usize; WORDS]);
 
 impl Control {
-    /// Asks the kernel to cut a message into datagrams, and to put a class into their IP headers.
+    /// Asks the kernel to cut a message into datagrams, to put a class into their IP headers, and to send
+    /// them from an address.
     pub(super) fn say(
         &mut self,
         header: &mut libc::msghdr,
         is_v4: bool,
         segment: Option<usize>,
-        class: Option<u8>,
+        head: Head,
     ) {
-        let segment = segment.map(|it| u16::try_from(it).unwrap_or(u16::MAX));
-        // SAFETY: plain arithmetic.
-        let (of_segment, of_class) = unsafe { (libc::CMSG_SPACE(2), libc::CMSG_SPACE(4)) };
-        let space = segment.map_or(0, |_| of_segment) + class.map_or(0, |_| of_class);
-        if space == 0 {
-            return;
+        let mut used = 0;
+        if let Some(segment) = segment {
+            let segment = u16::try_from(segment).unwrap_or(u16::MAX);
+            self.push(&mut used, libc::SOL_UDP, libc::UDP_SEGMENT, segment);
         }
-        header.msg_control = self.0.as_mut_ptr().cast();
-        header.msg_controllen = usize::try_from(space).unwrap_or(0).min(size_of_val(&self.0));
-        // SAFETY: the control buffer is aligned for a `cmsghdr` and has room for both messages, of
-        // 24 octets each; the header says how much of it they take, and `CMSG_NXTHDR` is called
-        // only when the second one is in that.
-        unsafe {
-            let mut message = libc::CMSG_FIRSTHDR(header);
-            if let Some(segment) = segment {
-                (*message).cmsg_level = libc::SOL_UDP;
-                (*message).cmsg_type = libc::UDP_SEGMENT;
-                (*message).cmsg_len = usize::try_from(libc::CMSG_LEN(2)).unwrap_or(0);
-                libc::CMSG_DATA(message).cast::<u16>().write_unaligned(segment);
-                if class.is_some() {
-                    message = libc::CMSG_NXTHDR(header, message);
-                }
+        if let Some(class) = head.class {
+            let (level, kind) = match is_v4 {
+                true => (libc::IPPROTO_IP, libc::IP_TOS),
+                false => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
+            };
+            self.push(&mut used, level, kind, i32::from(class));
+        }
+        // An address of the other version is of no use.
+        match head.source {
+            Some(IpAddr::V4(source)) if is_v4 => {
+                let ours = libc::in_addr { s_addr: u32::from(source).to_be() };
+                let any = libc::in_addr { s_addr: 0 };
+                let info = libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst: ours, ipi_addr: any };
+                self.push(&mut used, libc::IPPROTO_IP, libc::IP_PKTINFO, info);
             }
-            if let Some(class) = class
-                && !message.is_null()
-            {
-                let (level, kind) = match is_v4 {
-                    true => (libc::IPPROTO_IP, libc::IP_TOS),
-                    false => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
-                };
-                (*message).cmsg_level = level;
-                (*message).cmsg_type = kind;
-                (*message).cmsg_len = usize::try_from(libc::CMSG_LEN(4)).unwrap_or(0);
-                libc::CMSG_DATA(message).cast::<i32>().write_unaligned(class.into());
+            Some(IpAddr::V6(source)) if !is_v4 => {
+                let ours = libc::in6_addr { s6_addr: source.octets() };
+                let info = libc::in6_pktinfo { ipi6_addr: ours, ipi6_ifindex: 0 };
+                self.push(&mut used, libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, info);
             }
+            Some(_) | None => {}
+        }
+        if used > 0 {
+            header.msg_control = self.0.as_mut_ptr().cast();
+            header.msg_controllen = used;
         }
     }
+
+    /// Appends a message of this kind behind the `used` octets, if there is room.
+    fn push<T: Copy>(&mut self, used: &mut usize, level: i32, kind: i32, value: T) {
+        let Ok(octets) = libc::c_uint::try_from(size_of::<T>()) else { return };
+        // SAFETY: plain arithmetic.
+        let (len, space) = unsafe { (libc::CMSG_LEN(octets), libc::CMSG_SPACE(octets)) };
+        let (Ok(len), Ok(space)) = (usize::try_from(len), usize::try_from(space)) else { return };
+        if *used + space > size_of_val(&self.0) {
+            return;
+        }
+        // SAFETY: the buffer is aligned for a `cmsghdr`, and so is what is used of it, because
+        // `CMSG_SPACE` rounds up; the message has `space` octets, which are there.
+        unsafe {
+            let message = self.0.as_mut_ptr().byte_add(*used).cast::<libc::cmsghdr>();
+            (*message).cmsg_level = level;
+            (*message).cmsg_type = kind;
+            (*message).cmsg_len = len;
+            libc::CMSG_DATA(message).cast::<T>().write_unaligned(value);
+        }
+        *used += space;
+    }
+}
+
+/// What is said of a datagram beside where it goes.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Head {
+    /// TOS or traffic class in the IP header; the socket's own if there is none.
+    pub class: Option<u8>,
+    /// The address of this host that it comes from; the kernel chooses if there is none.
+    pub source: Option<IpAddr>,
 }
 
 /// What the kernel says of a message.
@@ -63,6 +92,8 @@ pub(super) struct Said {
     pub(super) traffic_class: u8,
     pub(super) segment: Option<usize>,
     pub(super) is_group: bool,
+    /// The address of this host that it came to, if it was sent to that alone.
+    pub(super) to: Option<IpAddr>,
 }
 
 pub(super) fn said_of(header: &libc::msghdr) -> Said {
@@ -83,12 +114,16 @@ pub(super) fn said_of(header: &libc::msghdr) -> Said {
                 (libc::IPPROTO_IP, libc::IP_PKTINFO) if len >= size_of::<libc::in_pktinfo>() => {
                     let info = data.cast::<libc::in_pktinfo>().read_unaligned();
                     said.is_group = info.ipi_addr.s_addr != info.ipi_spec_dst.s_addr;
+                    let to = u32::from_be(info.ipi_addr.s_addr);
+                    said.to = (!said.is_group).then(|| IpAddr::V4(to.into()));
                 }
                 (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO)
                     if len >= size_of::<libc::in6_pktinfo>() =>
                 {
                     let info = data.cast::<libc::in6_pktinfo>().read_unaligned();
                     said.is_group = info.ipi6_addr.s6_addr[0] == 0xff;
+                    let to = Ipv6Addr::from(info.ipi6_addr.s6_addr);
+                    said.to = (!said.is_group).then(|| IpAddr::V6(to).to_canonical());
                 }
                 (libc::SOL_UDP, libc::UDP_GRO) if len >= 4 => {
                     said.segment = usize::try_from(data.cast::<i32>().read_unaligned()).ok();

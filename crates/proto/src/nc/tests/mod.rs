@@ -5,6 +5,7 @@ mod contract;
 mod headers;
 mod record;
 mod short;
+mod silence;
 mod wire;
 
 use std::collections::BTreeMap;

@@ -7,7 +7,7 @@ use crate::budget::Budget;
 use crate::time::Time;
 
 use super::super::guard;
-use super::super::local::Local;
+use super::super::local::{Local, Trouble};
 use super::super::noise;
 use super::super::stats::Dropped;
 use super::super::wire::{Answer, Call, Hello, Index, MAC, Reply};
@@ -17,12 +17,16 @@ use super::{REKEY_JITTER, Remote};
 const OTHERS_REKEY_AFTER: Duration = Duration::from_secs(165);
 /// Calls of each kind that are answered in a second.
 const CALLS: u32 = 5;
+/// For so long nothing may come of answers, which take their time or are lost, until that is told.
+const UNCONFIRMED: Duration = Duration::from_secs(20);
 
 /// How answering a peer stands.
 pub(super) struct Called {
     /// The last timestamp that the peer said.
     heard_timestamp: u64,
     pub(super) answered: Option<Answered>,
+    /// Since when nothing came of answers.
+    pub(super) unconfirmed_since: Option<Time>,
     /// What may still be done of each: new calls, stale calls, repeated calls.
     new: Budget,
     stale: Budget,
@@ -38,7 +42,14 @@ pub(super) struct Answered {
 impl Called {
     pub(super) fn new(now: Time) -> Self {
         let budget = Budget::per_second(now, CALLS);
-        Self { heard_timestamp: 0, answered: None, new: budget, stale: budget, repeated: budget }
+        Self {
+            heard_timestamp: 0,
+            answered: None,
+            unconfirmed_since: None,
+            new: budget,
+            stale: budget,
+            repeated: budget,
+        }
     }
 }
 
@@ -54,6 +65,7 @@ impl Remote {
         local: &mut Local,
     ) -> Result<(), Dropped> {
         if hello.timestamp <= self.called.heard_timestamp {
+            self.stats.calls_stale += 1;
             // Replayed, or the peer's clock went back. Only the peer can read what it is told, and
             // only an answer to a call that it waits for; so nothing else comes of a replay.
             if self.called.stale.spend(now) {
@@ -65,8 +77,14 @@ impl Remote {
             return Err(Dropped::Stale);
         }
         if !self.called.new.spend(now) {
+            self.stats.calls_busy += 1;
             return Err(Dropped::Busy);
         }
+        self.stats.calls_received += 1;
+        if self.called.answered.as_ref().is_some_and(|answered| answered.answer.is_some()) {
+            self.stats.answers_unconfirmed += 1;
+        }
+        self.note_unconfirmed(now, from, local);
         let inbound = self.inbound(hello.incarnation);
         let next_number = match &self.life {
             Some(life) if life.inbound.incarnation == hello.incarnation => {
@@ -105,12 +123,23 @@ impl Remote {
     ) -> Result<(), Dropped> {
         let answer = self.called.answered.as_ref().and_then(|answered| answered.answer.clone());
         let answer = answer.ok_or(Dropped::Replayed)?;
+        self.stats.calls_repeated += 1;
+        self.note_unconfirmed(now, from, local);
         if !self.called.repeated.spend(now) {
+            self.stats.calls_busy += 1;
             return Err(Dropped::Busy);
         }
         local.send(from, answer);
         self.stats.calls_answered += 1;
         Ok(())
+    }
+
+    /// The peer calls though it was answered, or for the first time.
+    fn note_unconfirmed(&mut self, now: Time, from: SocketAddr, local: &mut Local) {
+        let since = *self.called.unconfirmed_since.get_or_insert(now);
+        if now.since(since) >= UNCONFIRMED {
+            self.trouble(from, Trouble::Unconfirmed, local);
+        }
     }
 
     fn send_answer(

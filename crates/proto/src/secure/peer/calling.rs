@@ -1,5 +1,6 @@
 //! Our calls to a peer, and what it answers.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use crate::time::Time;
 
 use super::super::guard::{self, COOKIE_LIFE};
 use super::super::handshake::Handshake;
-use super::super::local::{Event, Local};
+use super::super::local::{Event, Local, Trouble};
 use super::super::noise;
 use super::super::stats::Dropped;
 use super::super::wire::{Answer, Cookie, Hello, MAC, Reply};
@@ -22,6 +23,8 @@ const GIVE_UP_AFTER: Duration = Duration::from_secs(20);
 const STOP_AFTER: Duration = Duration::from_secs(120);
 /// Answers looked at in a second.
 const ANSWERS: u32 = 20;
+/// Between calls of a peer that is silent.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Times in a row that we believe that our timestamp is stale.
 const MAX_STALE: u32 = 3;
 
@@ -31,8 +34,13 @@ pub(super) struct Calling {
     pub(super) handshake: Option<Handshake>,
     /// Since when calls are unanswered, and whether that was told.
     pub(super) failing: Option<(Time, bool)>,
-    /// How many calls were made.
+    /// How many calls were made, and when the last one was.
     made: u32,
+    made_at: Option<Time>,
+    /// The configured address is newer than where the peer was heard last.
+    pub(super) is_configured_new: bool,
+    /// What was told of why calls fail, since the last that did not.
+    pub(super) told: BTreeSet<Trouble>,
     cookie: Option<([u8; MAC], Time)>,
     /// The last timestamp that we said to the peer.
     said_timestamp: u64,
@@ -46,6 +54,9 @@ impl Calling {
             handshake: None,
             failing: None,
             made: 0,
+            made_at: None,
+            is_configured_new: false,
+            told: BTreeSet::new(),
             cookie: None,
             said_timestamp: 0,
             answers: Budget::per_second(now, ANSWERS),
@@ -75,6 +86,7 @@ impl Remote {
         }
         let Some((keys, payload)) = handshake.initiation.hear(answer.noise) else {
             self.stats.bad_answers += 1;
+            self.trouble(from, Trouble::Unreadable, local);
             return Err(Dropped::Forged);
         };
         let (index, stale) = (handshake.index, handshake.stale);
@@ -84,6 +96,8 @@ impl Remote {
                 Err(Dropped::Malformed)
             }
             Some(Reply::Stale { timestamp }) => {
+                self.stats.answers_stale += 1;
+                self.trouble(from, Trouble::Clock, local);
                 self.calling.said_timestamp = self.calling.said_timestamp.max(timestamp);
                 if stale < MAX_STALE {
                     self.calling.handshake = None;
@@ -95,6 +109,7 @@ impl Remote {
                 Ok(())
             }
             Some(Reply::Taken { incarnation, next_number }) => {
+                self.stats.answers_received += 1;
                 let inbound = self.inbound(incarnation);
                 inbound.expect(next_number);
                 inbound.set_endpoint(from);
@@ -122,6 +137,7 @@ impl Remote {
         };
         let opened = guard::open_cookie(&self.public_key, &handshake.mac1, cookie);
         self.calling.cookie = Some((opened.ok_or(Dropped::Forged)?, now));
+        self.stats.cookies_received += 1;
         handshake.handle_cookie(now, &mut local.rng);
         Ok(())
     }
@@ -130,6 +146,26 @@ impl Remote {
     pub(in crate::secure) fn call(&mut self, now: Time, local: &mut Local) {
         if self.calling.handshake.is_none() {
             self.make_call(now, local);
+        }
+    }
+
+    /// The peer is silent: it is called at once and often, for it may have started anew.
+    pub(in crate::secure) fn call_urgently(&mut self, now: Time, local: &mut Local) {
+        let is_early = self.calling.made_at.is_some_and(|at| now.since(at) < AGAIN_AFTER);
+        if self.calling.handshake.is_none() && !is_early {
+            self.make_call(now, local);
+        }
+        if self.current.is_some()
+            && let Some(handshake) = &mut self.calling.handshake
+        {
+            handshake.hurry(now, &mut local.rng);
+        }
+    }
+
+    /// Tells why calls come to nothing, each reason once.
+    pub(super) fn trouble(&mut self, from: SocketAddr, what: Trouble, local: &mut Local) {
+        if self.calling.told.insert(what) {
+            local.tell(Event::Trouble { peer: self.id, from, what });
         }
     }
 
@@ -158,6 +194,7 @@ impl Remote {
         self.calling.handshake = Some(handshake);
         self.calling.failing.get_or_insert((now, false));
         self.calling.made = self.calling.made.wrapping_add(1);
+        self.calling.made_at = Some(now);
         self.stats.calls_sent += 1;
         local.send(target, datagram);
         true
@@ -166,12 +203,15 @@ impl Remote {
     pub(super) fn call_again(&mut self, now: Time, local: &mut Local) {
         let failing_for =
             self.calling.failing.map_or(Duration::ZERO, |(since, _)| now.since(since));
+        let target = self.target();
         if failing_for >= GIVE_UP_AFTER
             && let Some((_, is_told @ false)) = &mut self.calling.failing
         {
             *is_told = true;
             self.stats.gave_up += 1;
-            local.tell(Event::GaveUp { peer: self.id });
+            if let Some(endpoint) = target {
+                local.tell(Event::GaveUp { peer: self.id, endpoint });
+            }
         }
         if self.configured.is_none() && failing_for >= STOP_AFTER {
             self.calling.handshake = None;
@@ -196,6 +236,7 @@ impl Remote {
     fn target(&self) -> Option<SocketAddr> {
         let has_given_up = matches!(self.calling.failing, Some((_, true)));
         let is_configured_next = has_given_up && self.calling.made % 2 == 1;
+        let is_configured_next = is_configured_next || self.calling.is_configured_new;
         let endpoint = if is_configured_next { None } else { self.endpoint };
         endpoint.or(self.configured).or(self.endpoint)
     }

@@ -78,6 +78,11 @@ impl Remote {
         self.current = Some(index);
         self.calling.handshake = None;
         self.calling.failing = None;
+        self.calling.is_configured_new = false;
+        self.calling.told.clear();
+        self.called.unconfirmed_since = None;
+        self.established_at = Some(now);
+        self.activity.heard(now, false);
         self.activity.forget_unanswered();
         self.check_at = now + self.check_interval();
         self.stats.sessions += 1;
@@ -105,6 +110,9 @@ impl Remote {
             life.outbound.set_key(None);
         }
         self.stats.expired += 1;
+        if let Some(handshake) = &mut self.calling.handshake {
+            handshake.relax();
+        }
         local.tell(Event::Expired { peer: self.id });
         if self.configured.is_some() {
             self.call(now, local);

@@ -30,6 +30,87 @@ fn either_end_may_start_again() {
 }
 
 #[test]
+fn a_silent_peer_is_called_every_second_and_found_as_soon_as_it_is_back() {
+    for outage in [SECOND / 10, SECOND, SECOND * 7, SECOND * 60, SECOND * 170] {
+        let mut net = Net::pair();
+        net.settle();
+        net.assert_connected();
+        net.passes = |_, _| false;
+        net.ends[0].peers.handle_silence(net.now, PeerId(0));
+        let called = net.ends[0].peers.stats(PeerId(0)).calls_sent;
+        net.wait(outage);
+        net.restart(1, UNIX + outage);
+        net.passes = |_, _| true;
+        net.story();
+
+        // A second, and a third of one so that two who call each other do not stay in step.
+        net.wait(SECOND * 4 / 3);
+
+        let story = net.story();
+        assert!(
+            ["a new", "b new"].iter().all(|said| story.contains(&(*said).to_owned())),
+            "{outage:?}"
+        );
+        net.assert_connected();
+        let calls = net.ends[0].peers.stats(PeerId(0)).calls_sent - called;
+        assert!(u128::from(calls) <= 4 + outage.as_secs_f64() as u128, "{calls} in {outage:?}");
+    }
+}
+
+#[test]
+fn a_silent_peer_is_not_called_more_than_once_a_second() {
+    let mut net = Net::pair();
+    net.settle();
+    let before = net.ends[0].peers.stats(PeerId(0)).calls_sent;
+
+    for _ in 0..100 {
+        net.ends[0].peers.handle_silence(net.now, PeerId(0));
+        net.wait(SECOND / 20);
+    }
+
+    let calls = net.ends[0].peers.stats(PeerId(0)).calls_sent - before;
+    assert!((4..=6).contains(&calls), "{calls} in 5 s");
+}
+
+#[test]
+fn it_is_known_when_a_peer_was_heard_and_when_keys_were_agreed_on() {
+    let mut net = Net::pair();
+    let known = |net: &Net| {
+        let peers = &net.ends[0].peers;
+        (peers.last_handshake(PeerId(0)), peers.last_heard(PeerId(0)))
+    };
+    assert_eq!(known(&net), (None, None));
+    net.settle();
+    let begun = net.now;
+    assert_eq!(known(&net), (Some(begun), Some(begun)));
+
+    net.wait(SECOND * 20);
+    net.send(1, "from b");
+
+    assert_eq!(known(&net), (Some(begun), Some(net.now)));
+}
+
+#[test]
+fn a_peer_that_is_called_in_vain_is_called_where_it_is_newly_configured() {
+    let mut net = Net::pair();
+    net.settle();
+    net.assert_connected();
+    net.ends[1].address = address("198.51.100.9:1");
+    net.ends[0].peers.handle_silence(net.now, PeerId(0));
+    net.settle();
+
+    net.ends[0].peers.handle_endpoint(net.now, PeerId(0), address("198.51.100.9:1"));
+    net.settle();
+
+    net.assert_connected();
+    assert_eq!(net.ends[0].peers.endpoint(PeerId(0)), Some(address("198.51.100.9:1")));
+    // Being told the same again is no reason to call.
+    let before = net.ends[0].peers.stats(PeerId(0)).calls_sent;
+    net.ends[0].peers.handle_endpoint(net.now, PeerId(0), address("198.51.100.9:1"));
+    assert_eq!(net.ends[0].peers.stats(PeerId(0)).calls_sent, before);
+}
+
+#[test]
 fn a_core_made_anew_never_meets_old_keys() {
     let mut net = Net::pair();
     net.settle();

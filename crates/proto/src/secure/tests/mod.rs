@@ -91,6 +91,9 @@ impl Net {
                 Event::EndpointChanged { endpoint, .. } => format!("moved to {endpoint}"),
                 Event::Expired { .. } => "expired".to_owned(),
                 Event::GaveUp { .. } => "gave up".to_owned(),
+                Event::Stranger { key: Some(_), .. } => "unknown key".to_owned(),
+                Event::Stranger { key: None, .. } => "another's call".to_owned(),
+                Event::Trouble { what, .. } => format!("{what:?}"),
             };
             self.trace.push(format!("{} {said}", end.name));
         }

@@ -43,8 +43,12 @@ fn a_shared_secret_has_to_be_shared() {
     let mut net = Net::with(|b_for_a, _| b_for_a.preshared_key = Some(secret(7)));
     net.wait(SECOND * 30);
 
-    assert_eq!(net.story(), ["a gave up"]);
-    assert!(net.ends[0].peers.stats(PeerId(0)).bad_answers > 0);
+    // Each is told once, and both ends know what is likely to be wrong.
+    assert_eq!(net.story(), ["a Unreadable", "a gave up", "b Unconfirmed"]);
+    let [a, b] = [0, 1].map(|end: usize| net.ends[end].peers.stats(PeerId(0)));
+    assert!(a.bad_answers > 10 && a.answers_received == 0, "{a:?}");
+    assert!(b.calls_received == 1 && b.calls_repeated > 10, "{b:?}");
+    assert_eq!(net.ends[0].peers.last_handshake(PeerId(0)), None);
 }
 
 #[test]
@@ -64,8 +68,23 @@ fn a_key_that_is_not_known_gets_no_answer() {
 
     assert_eq!(answers, 0);
     net.wait(SECOND * 60);
-    assert_eq!(net.story(), ["a gave up"]);
-    assert!(net.ends[1].peers.totals().unknown_key > 5);
+    // Three in a row are told, then one in 20 s.
+    let story = net.story();
+    let told = story.iter().filter(|said| *said == "b unknown key").count();
+    assert!((3..=6).contains(&told), "{story:?}");
+    assert_eq!(story.iter().filter(|said| *said == "a gave up").count(), 1, "{story:?}");
+    assert!(net.ends[1].peers.totals().unknown_key > 10);
+}
+
+#[test]
+fn a_call_that_was_made_for_another_key_is_told() {
+    let mut net = Net::with(|b_for_a, _| b_for_a.public_key = key(9).public_key());
+
+    net.wait(SECOND * 5);
+
+    let story = net.story();
+    assert_eq!(story.iter().filter(|said| *said == "b another's call").count(), 3, "{story:?}");
+    assert_eq!(story.len(), 3, "{story:?}");
 }
 
 #[test]

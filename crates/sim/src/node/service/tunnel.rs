@@ -241,7 +241,9 @@ impl Tunnel {
                         session.has_keys = false;
                     }
                 }
-                secure::Event::GaveUp { .. } => {}
+                secure::Event::GaveUp { .. }
+                | secure::Event::Stranger { .. }
+                | secure::Event::Trouble { .. } => {}
             }
         }
         while let Some(session) = &mut self.session
@@ -254,6 +256,7 @@ impl Tunnel {
                     self.peers.handle_silence(now, self.peer);
                 }
                 Event::PathUp => self.counters.path_ups += 1,
+                Event::Silent => self.peers.handle_silence(now, self.peer),
             }
         }
     }

@@ -1,0 +1,188 @@
+//! A peer of the tunnel: whether it is there, since when, how well.
+
+use std::io::Write;
+
+use serde_json::{Map, Value};
+
+/// Where values begin.
+const COLUMN: usize = 20;
+
+/// Counters of a peer that say why handshakes came to nothing, and how.
+const FAILURES: [(&str, &str); 8] = [
+    ("gave_up", "times that nobody answered for 20 s"),
+    ("bad_answers", "answers that cannot be read (preshared-key?)"),
+    ("answers_unconfirmed", "answers that nothing came of"),
+    ("answers_stale", "calls that were too old for the peer (clock)"),
+    ("calls_stale", "calls of the peer that were too old (clock, or replayed)"),
+    ("calls_busy", "calls of the peer that were too many"),
+    ("cookies_received", "times that the peer was busy"),
+    ("expired", "times that keys became too old"),
+];
+
+/// Prints one peer, and on request its counters that are not zero.
+pub(super) fn print(
+    out: &mut impl Write,
+    tunnel: &Value,
+    with_counters: bool,
+) -> anyhow::Result<()> {
+    let text = |key: &str| tunnel[key].as_str().unwrap_or("-").to_owned();
+    let number = |key: &str| tunnel[key].as_f64().unwrap_or_default();
+    let percent = |key: &str| share(number(key));
+    let ago = |key: &str| match tunnel[key].as_f64() {
+        Some(seconds) => format!("{} ago", span(seconds)),
+        None => "never".to_owned(),
+    };
+    writeln!(out)?;
+    writeln!(out, "peer {}: {} for {}", text("peer"), text("state"), span(number("state_age_s")))?;
+    let mut line = |name: &str, value: String| writeln!(out, "  {name:<COLUMN$}{value}");
+    line("public key", text("public_key"))?;
+    line("endpoint", text("endpoint"))?;
+    line("last heard", ago("heard_age_s"))?;
+    line("latest handshake", ago("handshake_age_s"))?;
+    let (received, sent) = (octets(number("octets_out")), octets(number("octets_in")));
+    line("transfer", format!("{received} received, {sent} sent"))?;
+    for (name, before, after) in
+        [("loss to it", "loss", "loss_left"), ("loss from it", "loss_in", "loss_left_in")]
+    {
+        line(name, format!("{} before repair, {} after", percent(before), percent(after)))?;
+    }
+    line("round trip", format!("{:.1} ms", number("rtt_ms")))?;
+    let rate = format!("{:.2} Mbit/s", number("rate_bit_s") / 1e6);
+    line("rate", format!("{rate}, {} more for repair", percent("redundancy")))?;
+    line("waiting", octets(number("queued_octets")))?;
+    let cut = if number("whole") < number("mtu") {
+        format!(" (a short path: cut beyond {})", number("whole"))
+    } else {
+        String::new()
+    };
+    line("greatest packet", format!("{} octets{cut}", number("mtu")))?;
+    let handshakes = &tunnel["handshakes"];
+    let count = |key: &str| handshakes[key].as_u64().unwrap_or_default();
+    line(
+        "handshakes",
+        format!(
+            "calls {} sent, {} received; answers {} sent, {} received",
+            count("calls_sent"),
+            count("calls_received"),
+            count("calls_answered"),
+            count("answers_received"),
+        ),
+    )?;
+    for (key, meaning) in FAILURES {
+        if count(key) > 0 {
+            line("", format!("{} {meaning}", count(key)))?;
+        }
+    }
+    if with_counters {
+        let none = Map::new();
+        for counters in [tunnel, handshakes] {
+            for (name, value) in counters.as_object().unwrap_or(&none) {
+                let is_said = SAID.contains(&name.as_str());
+                if let Some(value) = value.as_u64().filter(|&value| value != 0 && !is_said) {
+                    writeln!(out, "    {name:<26} {value:>14}")?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What was said in words.
+const SAID: [&str; 3] = ["mtu", "queued_octets", "rate_bit_s"];
+
+/// A time in the two greatest units that it has.
+fn span(seconds: f64) -> String {
+    const UNITS: [(f64, &str); 3] = [(86_400.0, "d"), (3_600.0, "h"), (60.0, "min")];
+    let whole = seconds.floor();
+    if seconds < 10.0 {
+        return format!("{seconds:.1} s");
+    }
+    for (at, (size, name)) in UNITS.into_iter().enumerate() {
+        if whole >= size {
+            let (less, its) = UNITS.get(at + 1).copied().unwrap_or((1.0, "s"));
+            let (many, rest) = ((whole / size).floor(), ((whole % size) / less).floor());
+            return format!("{many} {name} {rest} {its}");
+        }
+    }
+    format!("{whole} s")
+}
+
+/// A number of octets, with three digits at least.
+fn octets(octets: f64) -> String {
+    const UNITS: [(f64, &str); 4] = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
+    match UNITS.into_iter().find(|(size, _)| octets >= *size) {
+        Some((size, name)) => format!("{:.2} {name}", octets / size),
+        None => format!("{octets} octets"),
+    }
+}
+
+/// A share in percent: one that is not zero is never said to be.
+fn share(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent {
+        _ if percent <= 0.0 => "0 %".to_owned(),
+        _ if percent < 0.01 => "below 0.01 %".to_owned(),
+        _ if percent < 1.0 => format!("{percent:.2} %"),
+        _ => format!("{percent:.1} %"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn one_look_says_who_is_there_since_when_and_how_well() {
+        let tunnel = json!({
+            "peer": "b", "public_key": "3p7b=", "state": "silent", "state_age_s": 3.24,
+            "endpoint": "192.0.2.2:51900", "heard_age_s": 33.0, "handshake_age_s": 93.0,
+            "octets_out": 12_400_000, "octets_in": 950, "loss": 0.021, "loss_left": 0.00002,
+            "loss_in": 0.0, "loss_left_in": 0.0, "rtt_ms": 100.31, "rate_bit_s": 9.41e6,
+            "redundancy": 0.03, "queued_octets": 2_876, "mtu": 1_438, "whole": 1_438, "packets_in": 7,
+            "handshakes": { "calls_sent": 4, "calls_received": 0, "calls_answered": 0,
+                            "answers_received": 1, "bad_answers": 3 },
+        });
+        let mut out = Vec::new();
+
+        print(&mut out, &tunnel, false).unwrap();
+
+        let expected = "
+peer b: silent for 3.2 s
+  public key          3p7b=
+  endpoint            192.0.2.2:51900
+  last heard          33 s ago
+  latest handshake    1 min 33 s ago
+  transfer            12.40 MB received, 950 octets sent
+  loss to it          2.1 % before repair, below 0.01 % after
+  loss from it        0 % before repair, 0 % after
+  round trip          100.3 ms
+  rate                9.41 Mbit/s, 3.0 % more for repair
+  waiting             2.88 kB
+  greatest packet     1438 octets
+  handshakes          calls 4 sent, 0 received; answers 0 sent, 1 received
+                      3 answers that cannot be read (preshared-key?)
+";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_peer_that_was_never_heard_is_said_to_be_so_and_counters_come_on_request() {
+        let tunnel = json!({
+            "peer": "b", "state": "no session", "state_age_s": 90_000, "endpoint": null,
+            "heard_age_s": null, "handshake_age_s": null, "packets_in": 7, "mtu": 0,
+            "handshakes": { "calls_sent": 4 },
+        });
+        let [mut brief, mut whole] = [Vec::new(), Vec::new()];
+
+        print(&mut brief, &tunnel, false).unwrap();
+        print(&mut whole, &tunnel, true).unwrap();
+
+        let [brief, whole] = [brief, whole].map(|out| String::from_utf8(out).unwrap());
+        assert!(brief.contains("\npeer b: no session for 1 d 1 h\n"), "{brief}");
+        assert!(brief.contains("last heard          never\n"), "{brief}");
+        assert!(!brief.contains("packets_in"), "{brief}");
+        assert!(whole.contains("    packets_in                              7\n"), "{whole}");
+    }
+}

@@ -1,0 +1,205 @@
+//! What a gateway tells of its peers: who is there, since when, and why one is not.
+
+use std::fs;
+
+use ::gateway::keys::{self, System};
+use nix::sys::signal::Signal;
+use proto::secure::PrivateKey;
+use serde_json::Value;
+
+use super::{Net, SOON, TRACKWAY};
+use crate::namespaces::wait_until;
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn one_look_says_who_is_there_since_when_and_how_well() {
+    let mut net = Net::star(2, "--rate 20mbit --delay 2ms");
+    net.start_all();
+    net.transfer(0, 1, 200_000).finish(SOON);
+
+    let said = net.run(0, &format!("{TRACKWAY} status"));
+    let (_, first) = said.split_once("\npeer peer1: up for ").unwrap_or_else(|| panic!("{said}"));
+    let (first, second) = first.split_once("\npeer peer2: up for ").unwrap();
+
+    for (peer, block) in [(1, first), (2, second)] {
+        for line in [
+            format!("  public key          {}\n", net.keys[peer]),
+            format!("  endpoint            10.9.{peer}.2:51900\n"),
+            "  loss to it          0 % before repair, 0 % after\n".to_owned(),
+        ] {
+            assert!(block.contains(&line), "{line}{said}");
+        }
+        assert!(block.contains("  last heard          0"), "{said}");
+        assert!(!block.contains("packets_in"), "{said}");
+    }
+    let tunnel = &net.status(0)["tunnels"][0];
+    for age in ["heard_age_s", "handshake_age_s", "state_age_s"] {
+        assert!(tunnel[age].as_f64().is_some_and(|age| age < 60.0), "{tunnel}");
+    }
+    let counters = net.run(0, &format!("{TRACKWAY} status --counters"));
+    assert!(counters.contains("packets_in"), "{counters}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_wrong_key_is_told_where_it_can_be_known() {
+    let mut net = Net::pair("");
+    let other = PrivateKey::generate(&mut System).unwrap().public_key().to_string();
+    // Gateway 1 has another key for gateway 0, which calls it.
+    net.write_config(1, &[other.clone(), String::new()], "");
+    net.start_all_without_waiting();
+
+    let (address, key) = ("from=10.9.1.1:51900", format!("key={}", net.keys[0]));
+    net.gateway(1).wait_for("call by an unknown key", SOON);
+    let said = net.gateway(1).printed();
+    assert!(said.contains(address) && said.contains(&key), "{said}");
+    // What gateway 1 calls is not made for gateway 0's key.
+    net.gateway(0).wait_for("call for another key than ours", SOON);
+    net.gateway(0).wait_for("peer does not answer; trying on. Possible reasons", SOON);
+    let said = net.gateway(0).printed();
+    assert!(said.contains("from=10.9.1.2:51900"), "{said}");
+    assert!(said.contains("endpoint=10.9.1.2:51900"), "{said}");
+    let handshakes = net.status(0)["tunnels"][0]["handshakes"].clone();
+    assert!(handshakes["calls_sent"].as_u64().is_some_and(|sent| sent > 5), "{handshakes}");
+    assert_eq!(handshakes["gave_up"], 1, "{handshakes}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn another_preshared_key_is_told_at_both_ends() {
+    let mut net = Net::pair("");
+    for node in [0, 1] {
+        let file = net.folder.join(format!("psk{node}.key"));
+        let secret = PrivateKey::generate(&mut System).unwrap();
+        keys::write_new(&file, &secret.to_base64()).unwrap();
+        net.append(node, &format!("preshared-key = {file:?}\n"));
+    }
+    // Gateway 1 only waits.
+    net.only_called(1);
+    net.start_all_without_waiting();
+
+    net.gateway(0).wait_for("peer answers what cannot be read", SOON);
+    net.gateway(1).wait_for("peer calls again and again, and takes no answer", SOON);
+
+    let handshakes = |net: &Net, node: usize| net.status(node)["tunnels"][0]["handshakes"].clone();
+    let (caller, called) = (handshakes(&net, 0), handshakes(&net, 1));
+    assert!(caller["bad_answers"].as_u64().is_some_and(|bad| bad > 3), "{caller}");
+    assert_eq!(caller["answers_received"], 0, "{caller}");
+    assert!(called["calls_answered"].as_u64().is_some_and(|many| many > 3), "{called}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_peer_that_starts_anew_is_found_though_nobody_sends_anything() {
+    let mut net = Net::pair("--delay 5ms");
+    net.append(0, "keepalive = \"1s\"\n");
+    net.only_called(1);
+    net.start_all();
+
+    net.crash_and_start(1);
+
+    let sessions = |net: &Net| net.status(0)["tunnels"][0]["sessions"].clone();
+    assert!(wait_until(SOON, || sessions(&net) == 2), "{}", net.status(0));
+    let is_up = wait_until(SOON, || net.status(1)["tunnels"][0]["state"] == "up");
+    assert!(is_up, "{}", net.status(1));
+}
+
+mod timed {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    /// Before a busy machine has printed what it is asked for.
+    const SLACK: f64 = 1.5;
+
+    #[test]
+    #[ignore = "needs root: run by ./test"]
+    fn a_dead_peer_is_silent_within_three_keepalives() {
+        const KEEPALIVE: f64 = 2.0;
+        let mut net = Net::pair("--delay 5ms");
+        net.append(0, &format!("keepalive = \"{KEEPALIVE}s\"\n"));
+        net.only_called(1);
+        net.start_all();
+        let tunnel = |net: &Net| net.status(0)["tunnels"][0].clone();
+        let heard = |tunnel: &Value| tunnel["heard_age_s"].as_f64().unwrap();
+
+        // An idle peer that lives is never silent: it is asked.
+        let until = Instant::now() + Duration::from_secs_f64(4.0 * KEEPALIVE);
+        while Instant::now() < until {
+            let tunnel = tunnel(&net);
+            assert_eq!(tunnel["state"], "up", "{tunnel}");
+            assert!(heard(&tunnel) < KEEPALIVE + SLACK, "{tunnel}");
+        }
+
+        net.gateway(1).signal(Signal::SIGSTOP);
+        let mut last = Value::Null;
+        let is_silent = wait_until(SOON, || {
+            last = tunnel(&net);
+            last["state"] != "up"
+        });
+        assert!(is_silent && last["state"] == "silent", "{last}");
+        assert!(heard(&last) < 3.0 * KEEPALIVE + SLACK, "{last}");
+        let is_down = wait_until(SOON, || tunnel(&net)["state"] == "path down");
+        assert!(is_down, "{}", net.status(0));
+        net.gateway(1).signal(Signal::SIGCONT);
+        assert!(wait_until(SOON, || tunnel(&net)["state"] == "up"), "{}", net.status(0));
+        let said = net.gateway(0).printed();
+        assert!(said.contains("peer is silent") && said.contains("10.9.1.2:51900"), "{said}");
+    }
+
+    #[test]
+    #[ignore = "needs root: run by ./test"]
+    fn traffic_goes_on_soon_after_the_called_side_has_started_anew() {
+        let mut net = Net::pair("--delay 20ms");
+        net.only_called(1);
+        net.start_all();
+        net.expect_ping(0, "10.77.0.2");
+
+        let mut took = Vec::new();
+        for _ in 0..3 {
+            let mut pings = net.pings(0, "10.77.0.2");
+            net.crash_and_start(1);
+            let ready = Instant::now();
+            let before = pings.printed().matches("bytes from").count();
+            let is_back =
+                wait_until(SOON, || pings.printed().matches("bytes from").count() > before);
+            took.push(ready.elapsed());
+            assert!(is_back, "{}", net.status(0));
+            pings.signal(Signal::SIGKILL);
+            pings.finish(SOON);
+        }
+
+        println!("after its start the called side carries traffic within {took:?}");
+        assert!(took.iter().all(|took| *took < Duration::from_secs(3)), "{took:?}");
+    }
+}
+
+impl Net {
+    /// Starts all gateways.
+    fn start_all_without_waiting(&mut self) {
+        for node in 0..self.nodes.len() {
+            self.start(node);
+        }
+    }
+
+    /// Adds to what a gateway knows of its last peer.
+    fn append(&self, node: usize, line: &str) {
+        let file = self.folder.join(format!("{node}.toml"));
+        fs::write(&file, fs::read_to_string(&file).unwrap() + line).unwrap();
+    }
+
+    /// A gateway does not know where its peer is.
+    pub(super) fn only_called(&self, node: usize) {
+        let file = self.folder.join(format!("{node}.toml"));
+        let config = fs::read_to_string(&file).unwrap();
+        let lines = config.lines().filter(|line| !line.starts_with("endpoint"));
+        fs::write(&file, lines.map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+    }
+
+    /// Pings an address every 50 ms until it is ended.
+    fn pings(&self, node: usize, address: &str) -> crate::namespaces::Program {
+        let mut command =
+            self.nets.words(&self.nodes[node], &["ping", "-i", "0.05", "-W", "1", address]);
+        crate::namespaces::Program::start(&mut command, "ping")
+    }
+}

@@ -1,0 +1,78 @@
+//! What an end knows of a silent peer, and of what is lost.
+
+use super::*;
+
+#[test]
+fn a_peer_that_does_not_answer_is_doubted_soon_and_once_and_given_up_later() {
+    let mut path = Path::new(7, Config::default());
+    path.feed(0, 20, 100, MILLISECOND);
+    path.run(secs(1));
+    path.events.clear();
+
+    path.loss = 1.0;
+    path.feed(0, 1, 100, MILLISECOND);
+    path.run(secs(2));
+    assert_eq!(path.events, [(0, Event::Silent)]);
+    path.run(secs(12));
+
+    assert_eq!(path.events, [(0, Event::Silent), (0, Event::PathDown)]);
+}
+
+#[test]
+fn an_idle_peer_is_asked_and_answers() {
+    let mut path = Path::new(8, Config::default());
+    path.feed(0, 20, 100, MILLISECOND);
+    path.run(secs(5));
+    path.events.clear();
+    let before = path.stats(0).received.datagrams_received;
+
+    path.ends[0].handle_quiet(path.now);
+    path.run(secs(6));
+    assert_eq!(path.stats(0).received.datagrams_received, before + 1);
+    path.run(secs(9));
+    // Once it has answered it is left alone.
+    assert_eq!(path.stats(0).received.datagrams_received, before + 1);
+    assert_eq!(path.events, []);
+
+    path.loss = 1.0;
+    path.ends[0].handle_quiet(path.now);
+    path.run(secs(9) + 2_100 * MILLISECOND);
+
+    assert_eq!(path.events, [(0, Event::Silent)]);
+}
+
+#[test]
+fn a_peer_that_lost_one_answer_is_not_doubted() {
+    let mut path = Path::new(9, Config::default());
+    path.feed(0, 20, 100, MILLISECOND);
+    path.run(secs(1));
+    path.events.clear();
+
+    // The question is lost, and asked again a second later.
+    path.loss = 1.0;
+    path.ends[0].handle_quiet(path.now);
+    path.run(secs(1) + 500 * MILLISECOND);
+    path.loss = 0.0;
+    path.run(secs(20));
+
+    assert_eq!(path.events, []);
+}
+
+#[test]
+fn losses_are_counted_at_both_ends() {
+    let mut path = Path::new(10, Config::default());
+    path.loss = 0.1;
+
+    path.feed(0, 5_000, 1_000, MILLISECOND);
+    path.run(secs(10));
+
+    let (near, far) = (path.stats(0), path.stats(1));
+    let share = |lost: u64, sent: u64| lost as f64 / sent as f64;
+    let (lost, sent) = (near.sent.datagrams_lost, near.sent.datagrams_sent);
+    assert!((0.08..0.12).contains(&share(lost, sent)), "{lost} of {sent}");
+    let missed = far.received.datagrams_missed;
+    assert!(missed.abs_diff(lost) < 20, "{missed}, {lost}");
+    let estimates = [path.ends[0].estimates().loss, path.ends[1].estimates().loss_in];
+    assert!(estimates.iter().all(|loss| (0.05..0.17).contains(loss)), "{estimates:?}");
+    assert_eq!(far.received.sources_given_up, 0);
+}
