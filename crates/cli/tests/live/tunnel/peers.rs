@@ -1,5 +1,6 @@
 //! Peers that are several, move, start anew, and share an interface with HBH.
 
+use std::fs;
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -61,6 +62,30 @@ fn a_transfer_goes_on_when_either_end_has_another_address() {
         let is_known = || net.status(node)["tunnels"][0]["endpoint"] == endpoint;
         assert!(wait_until(SOON, is_known), "{endpoint}: {}", net.status(node));
     }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_host_with_two_addresses_answers_from_the_one_that_was_called() {
+    let mut net = Net::pair("--rate 20mbit --delay 2ms");
+    net.run(0, "ip address add 10.9.1.11/24 dev eth1");
+    net.only_called(0);
+    let file = net.folder.join("1.toml");
+    let config = fs::read_to_string(&file).unwrap();
+    fs::write(&file, config.replace("10.9.1.1:51900", "10.9.1.11:51900")).unwrap();
+    net.start_all();
+
+    net.transfer(0, 1, 500_000).finish(SOON);
+    net.transfer(1, 0, 500_000).finish(SOON);
+    assert_eq!(net.status(1)["tunnels"][0]["endpoint"], "10.9.1.11:51900");
+    assert_eq!(net.status(1)["tunnels"][0]["handshakes"]["moves"], 0, "{}", net.status(1));
+
+    // Without that address the other one is as good.
+    let transfer = net.transfer(0, 1, 2_000_000);
+    transfer.wait_for(200_000, SOON);
+    net.run(0, "ip address del 10.9.1.11/24 dev eth1");
+    transfer.finish(2 * SOON);
+    assert_eq!(net.status(1)["tunnels"][0]["endpoint"], "10.9.1.1:51900");
 }
 
 #[test]

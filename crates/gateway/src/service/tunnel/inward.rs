@@ -24,6 +24,8 @@ const HELD: usize = 64;
 /// A datagram that was looked at without the lock.
 struct Sorted<'a> {
     from: SocketAddr,
+    /// The address of ours that it came to.
+    to: Option<IpAddr>,
     is_marked: bool,
     datagram: &'a mut [u8],
     /// Its payload and whose it is; `None` for what is not data.
@@ -100,7 +102,7 @@ impl Inward {
 }
 
 fn sort<'a>(shared: &Shared, opener: &mut Opener, arrived: Arrived<'a>) -> Option<Sorted<'a>> {
-    let Arrived { from, is_marked, datagram, .. } = arrived;
+    let Arrived { from, to, is_marked, datagram, .. } = arrived;
     let (data, heard) = match opener.open(shared.now(), from, datagram) {
         Opened::Payload { peer, incarnation, number, payload, heard } => {
             (Some(((peer, incarnation), number, payload)), heard)
@@ -108,7 +110,7 @@ fn sort<'a>(shared: &Shared, opener: &mut Opener, arrived: Arrived<'a>) -> Optio
         Opened::Other => (None, None),
         Opened::Dropped(_) => return None,
     };
-    Some(Sorted { from, is_marked, datagram, data, heard })
+    Some(Sorted { from, to, is_marked, datagram, data, heard })
 }
 
 /// Gives the cores what has come, and takes what they release.
@@ -117,7 +119,7 @@ fn take(shared: &Shared, sorted: &mut [Sorted<'_>], released: &mut Released) {
     let now = shared.now();
     let mut last = None;
     for sorted in sorted {
-        let Sorted { from, is_marked, datagram, data, heard } = sorted;
+        let Sorted { from, to, is_marked, datagram, data, heard } = sorted;
         if let Some(heard) = heard.take() {
             state.handle_heard(now, heard);
             state.take_events(now);
@@ -128,13 +130,14 @@ fn take(shared: &Shared, sorted: &mut [Sorted<'_>], released: &mut Released) {
                     released.take(&mut state, now, last);
                 }
                 last = Some(whose.0);
+                state.note_source(whose.0, *from, *to);
                 let payload = &datagram[payload];
                 if !state.handle_datagram(now, whose, number, *is_marked, payload) {
                     shared.counters.datagrams_stale.add(1);
                 }
             }
             None => {
-                state.handle_other(now, *from, datagram);
+                state.handle_other(now, *from, *to, datagram);
                 state.take_events(now);
             }
         }

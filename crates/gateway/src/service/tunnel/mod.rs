@@ -15,8 +15,10 @@ mod counters;
 mod errors;
 mod inward;
 mod news;
+mod outer;
 mod outward;
 mod reload;
+mod source;
 mod state;
 mod status;
 mod transmit;
@@ -117,6 +119,8 @@ impl Tunnel {
             .with_context(|| format!("cannot open a UDP socket on {}", config.listen))?;
         // What it sends goes where it would without the tunnel.
         udp.mark(MARK).context("cannot mark what is sent: CAP_NET_ADMIN is needed")?;
+        // Older kernels say less, and datagrams leave from where the kernel chooses.
+        let _ = udp.tell_destinations();
         let rng = Rng::stream(setup.seed, "secure");
         let system = Box::new(keys::System);
         let nobody = secure::Peers::new(Time::ZERO, unix(), &private_key, &[], rng, system)?;
@@ -240,8 +244,8 @@ impl Shared {
     fn settle(&self, mut state: MutexGuard<'_, State>, now: Time) {
         state.take_events(now);
         let endpoints = state.take_endpoints();
-        while let Some((to, datagram)) = state.poll_control(now) {
-            if !self.udp.send_alone(to, Head::default(), &datagram) {
+        while let Some((source, to, datagram)) = state.poll_control(now) {
+            if !self.udp.send_alone(to, Head { class: None, source }, &datagram) {
                 self.counters.control_refused.add(1);
             }
         }

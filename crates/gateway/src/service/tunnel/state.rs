@@ -8,18 +8,15 @@ use proto::contract::Refused;
 use proto::ip::Prefix;
 use proto::nc::{self, Event, Tunnel};
 use proto::rng::Rng;
-use proto::secure::{
-    self, Incarnation, OUTER_V4, OUTER_V6, PeerId, Peers, Routes, Sealer, Unusable,
-};
+use proto::secure::{self, Incarnation, Outgoing, PeerId, Peers, Routes, Sealer, Unusable};
 use proto::time::{Time, earliest};
 use tracing::field::display;
 use tracing::info;
 
 use super::news;
+use super::outer::core_config;
 use super::transmit::Batch;
 use crate::config;
-use crate::linux::claims::MARK;
-use crate::sys::Udp;
 
 /// How long a peer that was never heard may take before senders are told that it is unreachable.
 const GRACE: Duration = Duration::from_secs(3);
@@ -28,7 +25,9 @@ const LEAST_MTU: usize = 1_280;
 
 /// What the lock guards.
 pub(super) struct State {
-    peers: Peers,
+    pub(super) peers: Peers,
+    /// Handshakes and keepalives, and where they leave from.
+    pub(super) control: VecDeque<(Outgoing, Option<IpAddr>)>,
     /// By the places of their peers.
     links: Vec<Option<Link>>,
     /// Positions of links that may have something to send, each once.
@@ -51,6 +50,8 @@ pub(super) struct Link {
     pub(super) keys: secure::Peer,
     /// Where it is heard.
     endpoint: Option<SocketAddr>,
+    /// The address of ours that it sends to, while it is heard.
+    pub(super) source: Option<IpAddr>,
     pub(super) session: Option<Session>,
     is_ready: bool,
     /// When its core wants to be called.
@@ -78,6 +79,14 @@ pub(super) struct Session {
     pub(super) is_silent: bool,
 }
 
+/// Whose datagrams were filled into a batch.
+pub(super) struct Sending {
+    pub(super) peer: PeerId,
+    pub(super) sealer: Sealer,
+    /// Where they leave from.
+    pub(super) source: Option<IpAddr>,
+}
+
 /// Why a packet from the device was not taken.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Rejected {
@@ -92,6 +101,7 @@ impl State {
     pub(super) fn new(max_mtu: Option<u16>, peers: Peers, seed: u64) -> Self {
         Self {
             peers,
+            control: VecDeque::new(),
             links: Vec::new(),
             ready: VecDeque::new(),
             seed,
@@ -123,6 +133,7 @@ impl State {
             config: config.clone(),
             keys: keys.clone(),
             endpoint: keys.endpoint,
+            source: None,
             session: None,
             is_ready: false,
             due: None,
@@ -206,12 +217,6 @@ impl State {
         true
     }
 
-    /// A datagram that is no data, or cannot be opened otherwise.
-    pub(super) fn handle_other(&mut self, now: Time, from: SocketAddr, datagram: &mut [u8]) {
-        // What it is, and why it was dropped, is counted there.
-        let _ = self.peers.handle_datagram(now, from, datagram);
-    }
-
     pub(super) fn handle_heard(&mut self, now: Time, heard: secure::Heard) {
         self.peers.handle_heard(now, heard);
     }
@@ -274,13 +279,8 @@ impl State {
         }
     }
 
-    /// The next handshake or keepalive to send.
-    pub(super) fn poll_control(&mut self, now: Time) -> Option<(SocketAddr, Vec<u8>)> {
-        self.peers.poll_transmit(now).map(|outgoing| (outgoing.to, outgoing.datagram))
-    }
-
     /// Lets the peers take turns: what the next one has ready goes into `batch`.
-    pub(super) fn fill(&mut self, now: Time, batch: &mut Batch) -> Option<(PeerId, Sealer)> {
+    pub(super) fn fill(&mut self, now: Time, batch: &mut Batch) -> Option<Sending> {
         while let Some(position) = self.ready.pop_front() {
             let Some(link) = &mut self.links[position] else { continue };
             link.is_ready = false;
@@ -290,12 +290,13 @@ impl State {
             };
             let is_all = batch.fill(|out| session.core.poll_transmit(now, out));
             link.due = session.core.next_timeout();
-            let sender = (link.peer, session.sealer.clone());
+            let sealer = session.sealer.clone();
+            let sending = Sending { peer: link.peer, sealer, source: link.source };
             if !is_all {
                 self.make_ready(position);
             }
             if !batch.is_empty() {
-                return Some(sender);
+                return Some(sending);
             }
         }
         None
@@ -361,7 +362,7 @@ impl State {
         self.link_mut(peer)?.session.as_mut()
     }
 
-    fn link_mut(&mut self, peer: PeerId) -> Option<&mut Link> {
+    pub(super) fn link_mut(&mut self, peer: PeerId) -> Option<&mut Link> {
         self.links.get_mut(peer.index())?.as_mut()
     }
 
@@ -485,6 +486,8 @@ impl State {
                 info!(peer = %link.config.name, endpoint = link.endpoint.map(display), "peer is silent; calling it");
                 session.is_silent = true;
                 link.since = now;
+                // It may be that only our address is not reached any more.
+                link.source = None;
                 self.peers.handle_silence(now, link.peer);
             }
         }
@@ -508,17 +511,3 @@ fn quiet_at(peers: &Peers, link: &Link) -> Option<Time> {
     link.session.as_ref().filter(|session| session.has_keys)?;
     Some(peers.last_heard(link.peer)?.max(link.asked_at) + keepalive)
 }
-
-/// The parameters of a core for a peer at `endpoint`.
-fn core_config(endpoint: Option<SocketAddr>, limit: Option<usize>, link: &Link) -> nc::Config {
-    let is_v6 = endpoint.is_some_and(|endpoint| endpoint.is_ipv6());
-    let max_mtu = endpoint
-        .and_then(|endpoint| Udp::route_mtu(endpoint, MARK).ok())
-        .map_or(link.config.parameters.max_mtu, |mtu| mtu.min(limit.unwrap_or(JUMBO)))
-        .min(JUMBO);
-    let overhead = if is_v6 { OUTER_V6 } else { OUTER_V4 };
-    nc::Config { max_mtu, overhead, ..link.config.parameters }
-}
-
-/// Octets of the longest outer packet that is tried.
-const JUMBO: usize = 9_216;

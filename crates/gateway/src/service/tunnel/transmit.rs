@@ -3,10 +3,11 @@
 use std::sync::atomic::Ordering;
 
 use proto::nc::Transmit;
-use proto::secure::{HEADER, OVERHEAD, PeerId, Sealer, TAG};
+use proto::secure::{HEADER, OVERHEAD, PeerId, TAG};
 
 use super::Shared;
-use crate::sys::Outbox;
+use super::state::Sending;
+use crate::sys::{Head, Outbox};
 
 /// Datagrams of one peer before the next one's turn; a train's worth.
 const QUANTUM: usize = 64;
@@ -67,11 +68,11 @@ impl Transmitter {
                 state = shared.state();
             }
             self.plain.clear();
-            let Some((peer, sealer)) = state.fill(now, &mut self.plain) else {
+            let Some(sending) = state.fill(now, &mut self.plain) else {
                 return;
             };
             drop(state);
-            self.seal(shared, peer, sealer);
+            self.seal(shared, sending);
         }
     }
 
@@ -84,6 +85,11 @@ impl Transmitter {
             let now = shared.now();
             state.handle_too_big(now, peer, len.saturating_sub(OVERHEAD));
         }
+        if std::mem::take(&mut self.outbox.has_lost_source)
+            && let Some(peer) = self.peer
+        {
+            shared.state().lose_source(peer);
+        }
         shared.is_blocked.store(!is_sent, Ordering::SeqCst);
         if !is_sent {
             shared.counters.socket_full.add(1);
@@ -91,7 +97,9 @@ impl Transmitter {
         is_sent
     }
 
-    fn seal(&mut self, shared: &Shared, peer: PeerId, mut sealer: Sealer) {
+    fn seal(&mut self, shared: &Shared, sending: Sending) {
+        let Sending { peer, mut sealer, source } = sending;
+        let head = Head { class: None, source };
         let now = shared.now();
         self.peer = Some(peer);
         let memory = self.outbox.memory();
@@ -101,7 +109,7 @@ impl Transmitter {
         for &(transmit, len) in &self.plain.datagrams {
             let end = start + len;
             match sealer.seal(now, transmit.number, &mut self.outbox.memory()[start..end]) {
-                Ok(to) => self.outbox.push(to, start, end),
+                Ok(to) => self.outbox.push_with(to, start, end, head),
                 Err(_) => shared.counters.datagrams_unsealed.add(1),
             }
             start = end;

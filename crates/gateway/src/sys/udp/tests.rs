@@ -48,6 +48,50 @@ fn a_train_arrives_as_the_datagrams_it_is_made_of() {
 }
 
 #[test]
+fn datagrams_come_from_the_address_that_is_named_and_say_where_they_came_to() {
+    for (listen, to, source) in [
+        ("0.0.0.0:0", "127.0.0.9", "127.0.0.5"),
+        ("[::]:0", "127.0.0.9", "127.0.0.5"),
+        ("[::1]:0", "::1", "::1"),
+    ] {
+        let open = || {
+            let udp = Udp::open(listen.parse().unwrap()).unwrap();
+            udp.tell_destinations().unwrap();
+            let port = socket::getsockname::<SockaddrStorage>(udp.fd.as_raw_fd()).unwrap();
+            let v4 = port.as_sockaddr_in().map(nix::sys::socket::SockaddrIn::port);
+            let port = v4.or(port.as_sockaddr_in6().map(nix::sys::socket::SockaddrIn6::port));
+            (udp, port.unwrap())
+        };
+        let ((near, near_port), (far, far_port)) = (open(), open());
+        let (to, source): (IpAddr, IpAddr) = (to.parse().unwrap(), source.parse().unwrap());
+        let head = Head { class: None, source: Some(source) };
+
+        assert!(near.send_alone(SocketAddr::new(to, far_port), head, b"hello"));
+
+        let mut arrivals = Arrivals::default();
+        assert_eq!(far.receive(&mut arrivals).unwrap(), 1, "{listen}");
+        let arrived = arrivals.datagrams().next().unwrap();
+        assert_eq!((arrived.to, arrived.from), (Some(to), SocketAddr::new(source, near_port)));
+    }
+}
+
+#[test]
+fn an_address_that_is_not_ours_any_more_is_not_insisted_on() {
+    let udp = Udp::open("0.0.0.0:0".parse().unwrap()).unwrap();
+    let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+    receiver.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let mut outbox = Outbox::default();
+    outbox.memory().extend_from_slice(b"hello");
+    let source = Some("192.0.2.77".parse().unwrap());
+    outbox.push_with(receiver.local_addr().unwrap(), 0, 5, Head { class: None, source });
+
+    assert!(udp.send(&mut outbox));
+
+    assert!(outbox.has_lost_source && outbox.refused == 0);
+    assert_eq!(receiver.recv(&mut [0; 10]).unwrap(), 5);
+}
+
+#[test]
 fn a_train_that_the_kernel_refuses_goes_in_datagrams_of_their_own() {
     let udp = Udp::open("127.0.0.1:0".parse().unwrap()).unwrap();
     // Without checksums the kernel does not segment.

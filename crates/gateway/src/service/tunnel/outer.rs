@@ -1,0 +1,28 @@
+//! How long outer packets may be.
+
+use std::net::SocketAddr;
+
+use proto::nc;
+use proto::secure::{OUTER_V4, OUTER_V6};
+
+use super::state::Link;
+use crate::linux::claims::MARK;
+use crate::sys::Udp;
+
+/// The parameters of a core for a peer at `endpoint`.
+pub(super) fn core_config(
+    endpoint: Option<SocketAddr>,
+    limit: Option<usize>,
+    link: &Link,
+) -> nc::Config {
+    let is_v6 = endpoint.is_some_and(|endpoint| endpoint.is_ipv6());
+    let max_mtu = endpoint
+        .and_then(|endpoint| Udp::route_mtu(endpoint, MARK).ok())
+        .map_or(link.config.parameters.max_mtu, |mtu| mtu.min(limit.unwrap_or(JUMBO)))
+        .min(JUMBO);
+    let overhead = if is_v6 { OUTER_V6 } else { OUTER_V4 };
+    nc::Config { max_mtu, overhead, ..link.config.parameters }
+}
+
+/// Octets of the longest outer packet that is tried.
+const JUMBO: usize = 9_216;
