@@ -9,6 +9,7 @@ fn a_peer_that_does_not_answer_is_doubted_soon_and_once_and_given_up_later() {
     path.run(secs(1));
     path.events.clear();
 
+    path.now = secs(1);
     path.loss = 1.0;
     path.feed(0, 1, 100, MILLISECOND);
     path.run(secs(2));
@@ -26,6 +27,7 @@ fn an_idle_peer_is_asked_and_answers() {
     path.events.clear();
     let before = path.stats(0).received.datagrams_received;
 
+    path.now = secs(5);
     path.ends[0].handle_quiet(path.now);
     path.run(secs(6));
     assert_eq!(path.stats(0).received.datagrams_received, before + 1);
@@ -34,6 +36,7 @@ fn an_idle_peer_is_asked_and_answers() {
     assert_eq!(path.stats(0).received.datagrams_received, before + 1);
     assert_eq!(path.events, []);
 
+    path.now = secs(9);
     path.loss = 1.0;
     path.ends[0].handle_quiet(path.now);
     path.run(secs(9) + 2_100 * MILLISECOND);
@@ -49,6 +52,7 @@ fn a_peer_that_lost_one_answer_is_not_doubted() {
     path.events.clear();
 
     // The question is lost, and asked again a second later.
+    path.now = secs(1);
     path.loss = 1.0;
     path.ends[0].handle_quiet(path.now);
     path.run(secs(1) + 500 * MILLISECOND);

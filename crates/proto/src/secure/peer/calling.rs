@@ -34,9 +34,10 @@ pub(super) struct Calling {
     pub(super) handshake: Option<Handshake>,
     /// Since when calls are unanswered, and whether that was told.
     pub(super) failing: Option<(Time, bool)>,
-    /// How many calls were made, and when the last one was.
+    /// How many calls were made.
     made: u32,
-    made_at: Option<Time>,
+    /// When the last one was that the peer's silence was the reason for.
+    urgent_at: Option<Time>,
     /// The configured address is newer than where the peer was heard last.
     pub(super) is_configured_new: bool,
     /// What was told of why calls fail, since the last that did not.
@@ -54,7 +55,7 @@ impl Calling {
             handshake: None,
             failing: None,
             made: 0,
-            made_at: None,
+            urgent_at: None,
             is_configured_new: false,
             told: BTreeSet::new(),
             cookie: None,
@@ -151,8 +152,9 @@ impl Remote {
 
     /// The peer is silent: it is called at once and often, for it may have started anew.
     pub(in crate::secure) fn call_urgently(&mut self, now: Time, local: &mut Local) {
-        let is_early = self.calling.made_at.is_some_and(|at| now.since(at) < AGAIN_AFTER);
+        let is_early = self.calling.urgent_at.is_some_and(|at| now.since(at) < AGAIN_AFTER);
         if self.calling.handshake.is_none() && !is_early {
+            self.calling.urgent_at = Some(now);
             self.make_call(now, local);
         }
         if self.current.is_some()
@@ -194,7 +196,6 @@ impl Remote {
         self.calling.handshake = Some(handshake);
         self.calling.failing.get_or_insert((now, false));
         self.calling.made = self.calling.made.wrapping_add(1);
-        self.calling.made_at = Some(now);
         self.stats.calls_sent += 1;
         local.send(target, datagram);
         true
