@@ -21,6 +21,10 @@ fn a_full_segment_is_some_forty_octets_shorter() {
     assert!(sent.headers_compressed > 1_900, "{sent:?}");
     assert!(sent.header_octets_saved >= sent.headers_compressed * 39, "{sent:?}");
     assert_eq!(path.stats(1).received.headers_restored, sent.headers_compressed);
+    path.feed_segments(0, 200, FULL, 2 * MILLISECOND);
+    path.run(secs(8));
+    let octets = path.stats(0).sent.octets_sent - sent.octets_sent;
+    assert_eq!(octets / 200, 1_459, "outside, for 1,438 inside");
 }
 
 #[test]
