@@ -74,6 +74,7 @@ pub fn as_ns2(config: Config) -> Config {
             impatient: true,
             undo_timeouts: false,
             full_ack: FullAck::Ssthresh,
+            lost_repairs: false,
         },
         // Their agents never give up.
         r2: Limit::Never,

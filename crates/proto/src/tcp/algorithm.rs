@@ -1,11 +1,13 @@
 //! Which congestion control a connection has, and what that finds out.
 
 use super::congestion::Growth;
-use super::{adaptive_pacing, vegas};
+use super::{adaptive_pacing, bbr, vegas};
 
 /// Which congestion control, with its own parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Algorithm {
+    /// A pace that follows the rate of delivery, whatever is lost.
+    Bbr,
     /// RFC 9438.
     Cubic {
         /// Whether a flow that lost ground gives way to newer ones (RFC 9438, 4.7).
@@ -38,6 +40,8 @@ impl Default for Algorithm {
 /// What a controller has found out, for figures and for those who watch.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Finding {
+    /// Of BBR.
+    Bbr(bbr::Finding),
     /// Nothing but the window.
     #[default]
     Nothing,

@@ -101,6 +101,9 @@ pub struct LossRecovery {
     pub undo_timeouts: bool,
     /// How the window leaves fast recovery without SACK (RFC 6582, 3.2, step 3).
     pub full_ack: FullAck,
+    /// Whether a repair counts as lost when what was sent after it has arrived, as with RFC 8985; in
+    /// RFC 6675 only a timeout tells; with SACK only.
+    pub lost_repairs: bool,
 }
 
 /// Fields of the IP headers of our packets.
@@ -173,6 +176,7 @@ impl Default for LossRecovery {
             impatient: true,
             undo_timeouts: false,
             full_ack: FullAck::Flight,
+            lost_repairs: false,
         }
     }
 }

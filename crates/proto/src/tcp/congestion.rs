@@ -32,6 +32,17 @@ pub struct Window {
     pub next_send: Option<Time>,
 }
 
+/// What has left the network, and what is in it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Delivery {
+    /// Octets that the peer has, acknowledged or reported by SACK, since the beginning.
+    pub total: u64,
+    /// Octets in flight now: neither arrived nor lost.
+    pub in_flight: u64,
+    /// Whether everything written was sent: less may be in flight than there is room for.
+    pub is_app_limited: bool,
+}
+
 /// An acknowledgement of new data.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack {
@@ -56,6 +67,8 @@ pub struct Ack {
     pub ttl: u8,
     /// The oldest segment still in flight.
     pub head: Option<Head>,
+    /// After it.
+    pub delivery: Delivery,
 }
 
 /// An acknowledgement of nothing new, while something is in flight.
@@ -71,6 +84,8 @@ pub struct Duplicate {
     pub has_sack: bool,
     /// The oldest segment in flight.
     pub head: Option<Head>,
+    /// After it.
+    pub delivery: Delivery,
 }
 
 /// The oldest segment in flight.

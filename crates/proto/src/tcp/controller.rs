@@ -2,6 +2,7 @@
 
 use super::adaptive_pacing::AdaptivePacing;
 use super::algorithm::{Algorithm, Finding};
+use super::bbr::Bbr;
 use super::congestion::CongestionControl;
 use super::cubic::Cubic;
 use super::newreno::NewReno;
@@ -10,6 +11,7 @@ use super::vegas::Vegas;
 /// The congestion control of a connection.
 #[derive(Clone, Debug)]
 pub(super) enum Controller {
+    Bbr(Bbr),
     Cubic(Cubic),
     NewReno(NewReno),
     TcpAp(AdaptivePacing),
@@ -19,6 +21,7 @@ pub(super) enum Controller {
 impl Controller {
     pub(super) fn new(algorithm: Algorithm) -> Self {
         match algorithm {
+            Algorithm::Bbr => Self::Bbr(Bbr::default()),
             Algorithm::Cubic { fast_convergence, hystart } => {
                 Self::Cubic(Cubic::new(fast_convergence, hystart))
             }
@@ -31,6 +34,7 @@ impl Controller {
     /// The algorithm behind its trait.
     pub(super) fn get(&mut self) -> &mut dyn CongestionControl {
         match self {
+            Self::Bbr(bbr) => bbr,
             Self::Cubic(cubic) => cubic,
             Self::NewReno(newreno) => newreno,
             Self::TcpAp(pacing) => pacing,
@@ -41,6 +45,7 @@ impl Controller {
     /// What the algorithm has found out.
     pub(super) fn finding(&self) -> Finding {
         match self {
+            Self::Bbr(bbr) => Finding::Bbr(bbr.finding()),
             Self::Cubic(_) | Self::NewReno(_) => Finding::Nothing,
             Self::TcpAp(pacing) => Finding::TcpAp(pacing.finding()),
             Self::Vegas(vegas) => Finding::Vegas(vegas.finding()),

@@ -20,6 +20,7 @@
 pub mod adaptive_pacing;
 mod agreed;
 mod algorithm;
+pub mod bbr;
 mod clock;
 mod config;
 mod congestion;
@@ -40,6 +41,7 @@ mod reaction;
 mod reassembly;
 mod receiver;
 mod recovery;
+mod resent;
 mod ring;
 mod rtt;
 mod scoreboard;
@@ -60,7 +62,7 @@ pub use config::{
     Config, Congestion, DelayedAck, FullAck, InitialWindow, IpFields, KeepAlive, Limit,
     LossRecovery, Offer, Rto,
 };
-pub use congestion::{Ack, CongestionControl, Duplicate, Growth, Head, Verdict, Window};
+pub use congestion::{Ack, CongestionControl, Delivery, Duplicate, Growth, Head, Verdict, Window};
 pub use connection::Connection;
 pub use cubic::Cubic;
 pub use event::{Event, State, TimedOut};

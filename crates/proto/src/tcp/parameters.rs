@@ -201,12 +201,13 @@ pub static PARAMETERS: Table<Config> = Table {
         ),
         Parameter::new(
             "algorithm",
-            Kind::Word(&["new-reno", "cubic", "tcp-ap", "vegas"]),
-            "Which congestion control: RFC 5681, RFC 9438 with all that its RFCs recommend, TCP \
-             with adaptive pacing, or TCP Vegas.",
+            Kind::Word(&["new-reno", "cubic", "bbr", "tcp-ap", "vegas"]),
+            "Which congestion control: RFC 5681, RFC 9438 with all that its RFCs recommend, BBR \
+             version 1, TCP with adaptive pacing, or TCP Vegas.",
             |it| algorithm(it.congestion.algorithm),
             |it, to| {
                 it.congestion.algorithm = match to.text() {
+                    "bbr" => Algorithm::Bbr,
                     "cubic" => Algorithm::CUBIC,
                     "tcp-ap" => Algorithm::TcpAp(adaptive_pacing::Config::default()),
                     "vegas" => Algorithm::Vegas(vegas::Config::default()),
@@ -345,6 +346,13 @@ pub static PARAMETERS: Table<Config> = Table {
              slow-start threshold (RFC 6582, 3.2).",
             |it| word(&FULL_ACK, &it.recovery.full_ack),
             |it, to| set_parsed(&mut it.recovery.full_ack, named(&FULL_ACK, to.text())),
+        ),
+        Parameter::new(
+            "lost-repairs",
+            Kind::Flag,
+            "Whether what was sent after a repair tells that it was lost (as RFC 8985); with SACK.",
+            |it| it.recovery.lost_repairs.into(),
+            |it, to| it.recovery.lost_repairs = to.flag(),
         ),
         Parameter::new(
             "r1",

@@ -1,5 +1,6 @@
 //! What the send side remembers of losses and congestion.
 
+use super::resent::Resent;
 use super::seq::Seq;
 use crate::time::Time;
 
@@ -7,6 +8,8 @@ use crate::time::Time;
 #[derive(Clone, Debug)]
 pub(super) struct Reaction {
     pub(super) recovery: Option<Recovery>,
+    /// What that sent again.
+    pub(super) resent: Resent,
     /// The congestion control had the oldest segment sent again, without a recovery.
     pub(super) repairs: bool,
     /// What was before a timeout that may have been needless.
@@ -25,6 +28,7 @@ impl Reaction {
     pub(super) fn new(iss: Seq) -> Self {
         Self {
             recovery: None,
+            resent: Resent::default(),
             repairs: false,
             undo: None,
             recover: iss,

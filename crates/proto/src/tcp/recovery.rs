@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::config::FullAck;
-use super::congestion::{Ack, Duplicate, Verdict, Window};
+use super::congestion::{Ack, Delivery, Duplicate, Verdict, Window};
 use super::reaction::{Recovery, Undo};
 use super::sender::{Kind, Next, Plan, Sender, Wait};
 use super::seq::Seq;
@@ -71,6 +71,7 @@ impl Sender {
             in_recovery: self.reaction.recovery.is_some(),
             has_sack: self.sack,
             head: self.flight.head(),
+            delivery: self.delivery(),
         };
         let repairs_alone = self.repairs_alone();
         if repairs_alone && !self.may_recover() {
@@ -120,9 +121,23 @@ impl Sender {
             }
         }
         if fresh > 0 {
-            self.board.judge(self.config.recovery.duplicate_threshold.max(1), self.window.mss);
+            let threshold = self.config.recovery.duplicate_threshold.max(1);
+            self.board.judge(threshold, self.window.mss);
+            self.reaction
+                .resent
+                .judge(self.board.highest(), u64::from(threshold) * self.window.mss);
+            self.reaction.resent.forget(self.una, &self.board);
         }
         fresh
+    }
+
+    /// What has left the network, and what is in it.
+    fn delivery(&self) -> Delivery {
+        Delivery {
+            total: self.una.since(self.iss()) + self.board.octets_below(self.max),
+            in_flight: self.pipe(),
+            is_app_limited: self.unsent() == 0,
+        }
     }
 
     fn handle_new_ack(
@@ -137,6 +152,7 @@ impl Sender {
         let flight = self.nxt.since(self.una);
         let was_syn = !self.is_syn_acked();
         stats.octets_acked += self.advance(report.ack);
+        self.reaction.resent.forget(self.una, &self.board);
         if self.sack && !self.board.is_empty() {
             self.board.judge(self.config.recovery.duplicate_threshold.max(1), self.window.mss);
         }
@@ -156,6 +172,7 @@ impl Sender {
             in_recovery: self.reaction.recovery.is_some(),
             ttl: report.ttl,
             head: self.flight.head(),
+            delivery: self.delivery(),
         };
         let verdict = self.controller.get().on_ack(now, &mut self.window, &ack);
         self.head_due |= verdict == Verdict::Retransmit && self.max > self.una;
@@ -261,6 +278,7 @@ impl Sender {
             rescue_rxt: self.una,
             is_partial: false,
         });
+        self.reaction.resent.clear();
         self.reaction.recover = self.max;
         self.reaction.limited = 0;
         self.head_due = true;
@@ -293,6 +311,7 @@ impl Sender {
             FullAck::Flight | FullAck::Ssthresh => window.ssthresh,
         };
         self.reaction.recovery = None;
+        self.reaction.resent.clear();
         self.reaction.duplicates = 0;
         self.controller.get().on_recovered(now, &mut self.window, flight);
     }
@@ -310,6 +329,7 @@ impl Sender {
         let flight = self.max.since(self.una) - self.reaction.limited;
         self.controller.get().on_timeout(now, &mut self.window, flight, is_first);
         self.reaction.recovery = None;
+        self.reaction.resent.clear();
         self.reaction.repairs = false;
         self.reaction.recover = self.max;
         self.reaction.duplicates = 0;
@@ -347,7 +367,9 @@ impl Sender {
         if let Some(recovery) = self.reaction.recovery {
             // RFC 6675, SetPipe: what is not lost, and what was sent again.
             let lost_below = self.board.lost_below().unwrap_or(self.una).max(self.una);
-            return self.missing(lost_below, self.max) + self.missing(self.una, recovery.high_rxt);
+            let under_way =
+                self.missing(lost_below, self.max) + self.missing(self.una, recovery.high_rxt);
+            return under_way.saturating_sub(self.reaction.resent.octets(self.una, &self.board));
         }
         if self.config.recovery.limited_transmit || self.nxt < self.max {
             self.missing(self.una, self.nxt)
@@ -366,6 +388,9 @@ impl Sender {
     pub(super) fn next_by_sack(&self, now: Time, room: u64, recovery: Recovery) -> Next {
         if self.window.cwnd < self.pipe() + self.window.mss {
             return Next::Wait(Wait::Acks);
+        }
+        if let Some((hole, end)) = self.reaction.resent.next(self.una, &self.board) {
+            return Next::Send(self.resend(hole, room.min(end.since(hole)), Kind::Retransmission));
         }
         let (hole, stop) = self.board.hole_at(recovery.high_rxt.max(self.una));
         let is_below_highest = stop.is_some();
@@ -398,6 +423,10 @@ impl Sender {
             self.head_due = false;
         }
         let (Some(recovery), Some(point)) = (&mut self.reaction.recovery, point) else { return };
+        let is_repair = matches!(plan.kind, Kind::Head | Kind::Rescue | Kind::Retransmission);
+        if is_repair && self.sack && self.config.recovery.lost_repairs {
+            self.reaction.resent.record(plan.seq, plan.end(), self.max);
+        }
         match plan.kind {
             Kind::Head => {
                 recovery.high_rxt = recovery.high_rxt.max(plan.end());

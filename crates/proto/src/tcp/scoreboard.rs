@@ -78,6 +78,11 @@ impl Scoreboard {
         self.octets
     }
 
+    /// Beyond all that was reported; the first place where nothing was.
+    pub(super) fn highest(&self) -> Seq {
+        self.blocks.last().map_or(Seq::initial(0), |block| block.1)
+    }
+
     /// Octets in blocks below `end`.
     pub(super) fn octets_below(&self, end: Seq) -> u64 {
         if self.blocks.last().is_none_or(|block| block.1 <= end) {

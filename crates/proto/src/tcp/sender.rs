@@ -352,6 +352,7 @@ impl Sender {
             // No sign of congestion: the window stays (RFC 1191, 6.5).
             self.nxt = self.una;
             self.reaction.recovery = None;
+            self.reaction.resent.clear();
             self.reaction.recover = self.max;
             self.reaction.duplicates = 0;
         }

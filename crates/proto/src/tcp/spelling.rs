@@ -47,6 +47,7 @@ pub(super) fn set_parsed<T>(to: &mut T, read: Option<T>) {
 
 pub(super) fn algorithm(algorithm: Algorithm) -> Value {
     let name = match algorithm {
+        Algorithm::Bbr => "bbr",
         Algorithm::Cubic { .. } => "cubic",
         Algorithm::NewReno { .. } => "new-reno",
         Algorithm::TcpAp(_) => "tcp-ap",
@@ -67,13 +68,13 @@ pub(super) fn set_growth(config: &mut Config, to: &Value) {
     match &mut config.congestion.algorithm {
         Algorithm::NewReno { growth } => *growth = read,
         Algorithm::TcpAp(pacing) => pacing.growth = read,
-        Algorithm::Cubic { .. } | Algorithm::Vegas(_) => {}
+        Algorithm::Bbr | Algorithm::Cubic { .. } | Algorithm::Vegas(_) => {}
     }
 }
 
 pub(super) fn shown_growth(algorithm: Algorithm) -> Value {
     let growth = match algorithm {
-        Algorithm::Cubic { .. } | Algorithm::Vegas(_) => return Value::Absent,
+        Algorithm::Bbr | Algorithm::Cubic { .. } | Algorithm::Vegas(_) => return Value::Absent,
         Algorithm::NewReno { growth } => growth,
         Algorithm::TcpAp(pacing) => pacing.growth,
     };

@@ -8,8 +8,8 @@ use crate::tcp::adaptive_pacing::{
     AdaptivePacing, Config, Finding, HopCountMode, HopSource, Hops, ShortPath, Variant, Variation,
 };
 use crate::tcp::{
-    self, Ack, Algorithm, Congestion, CongestionControl, DelayedAck, Duplicate, InitialWindow,
-    Offer, Window,
+    self, Ack, Algorithm, Congestion, CongestionControl, DelayedAck, Delivery, Duplicate,
+    InitialWindow, Offer, Window,
 };
 use crate::time::Time;
 
@@ -176,8 +176,14 @@ fn a_loss_takes_the_pace_away_until_the_next_acknowledgement() {
     pacing.on_sent(at(10), &mut window, 1_460);
     assert_eq!(window.next_send, None, "what is sent again does not start the clock");
 
-    let duplicate =
-        Duplicate { count: 4, is_enough: true, in_recovery: true, has_sack: false, head: None };
+    let duplicate = Duplicate {
+        count: 4,
+        is_enough: true,
+        in_recovery: true,
+        has_sack: false,
+        head: None,
+        delivery: Delivery::default(),
+    };
     let _ = pacing.on_duplicate(at(20), &mut window, &duplicate);
     pacing.on_sent(at(20), &mut window, 1_460);
     assert_eq!(window.next_send, Some(at(70)));
@@ -248,6 +254,7 @@ fn answer(rtt: Option<Duration>, ttl: u8) -> Ack {
         in_recovery: false,
         ttl,
         head: None,
+        delivery: Delivery::default(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::tcp::{Ack, CongestionControl, Cubic, Window};
+use crate::tcp::{Ack, CongestionControl, Cubic, Delivery, Window};
 use crate::time::Time;
 
 const MSS: u64 = 1_000;
@@ -210,6 +210,7 @@ impl Path {
                 in_recovery: false,
                 ttl: 64,
                 head: None,
+                delivery: Delivery::default(),
             };
             self.cubic.on_ack(self.now, &mut self.window, &ack);
         }

@@ -49,11 +49,11 @@ proptest! {
     #[test]
     fn no_sequence_of_events_breaks_a_connection(
         is_passive: bool,
-        options: [bool; 6],
+        options: [bool; 7],
         algorithm in algorithms(),
         steps in harness::steps(acts()),
     ) {
-        let config = Config { offer: Offer { timestamps: options[0], sack: options[1], window_scaling: options[2], ecn: options[3], ..Offer::default() }, nagle: options[4], recovery: LossRecovery { limited_transmit: options[5], ..LossRecovery::default() }, send_buffer: BUFFER, receive_buffer: BUFFER, max_holes: 4, congestion: Congestion { algorithm, ..Congestion::default() }, ..Config::default() };
+        let config = Config { offer: Offer { timestamps: options[0], sack: options[1], window_scaling: options[2], ecn: options[3], ..Offer::default() }, nagle: options[4], recovery: LossRecovery { limited_transmit: options[5], lost_repairs: options[6], ..LossRecovery::default() }, send_buffer: BUFFER, receive_buffer: BUFFER, max_holes: 4, congestion: Congestion { algorithm, ..Congestion::default() }, ..Config::default() };
         let mut victim = Victim::new(config, is_passive);
         let now = victim.now;
         harness::keeps(&mut victim, now, steps)?;

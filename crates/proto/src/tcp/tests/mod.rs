@@ -1,6 +1,7 @@
 //! Scenarios and properties over the public API.
 
 mod adaptive_pacing;
+mod bbr;
 mod cubic;
 mod hostile;
 mod pair;

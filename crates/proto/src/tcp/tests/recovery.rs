@@ -329,3 +329,28 @@ fn initial_windows_are_those_of_their_rfcs() {
     assert_eq!(octets(InitialWindow::Segments(10)), [5_360, 14_600, 40_000]);
     assert_eq!(octets(InitialWindow::Octets(7)), [7, 7, 7]);
 }
+
+#[test]
+fn a_repair_that_is_lost_is_sent_once_more_when_what_came_after_it_has_arrived() {
+    let repairs = |lost_repairs| {
+        let config = Config {
+            recovery: LossRecovery { lost_repairs, ..with_sack().recovery },
+            ..with_sack()
+        };
+        let mut script = Script::open(config);
+        assert_eq!(script.write(40_000).len(), 10);
+        // Segment 1 is lost, and so is its repair.
+        let _ = script.peer_sacks(1, &[(1_001, 3_001)]);
+        let repaired = script.peer_sacks(1, &[(1_001, 4_001)]);
+        assert!(repaired.contains(&". 1+1000 ack 1".to_owned()), "{repaired:?}");
+        // All that was in flight arrives, and then what was sent after the repair.
+        let mut sent = Vec::new();
+        for to in (5_001..=20_001).step_by(1_000) {
+            sent.extend(script.peer_sacks(1, &[(1_001, to)]));
+        }
+        sent.iter().filter(|segment| segment.starts_with(". 1+1000 ")).count()
+    };
+
+    assert_eq!(repairs(true), 1);
+    assert_eq!(repairs(false), 0, "a timeout tells");
+}

@@ -34,6 +34,7 @@ pub(super) fn algorithms() -> impl Strategy<Value = Algorithm> {
     prop_oneof![
         Just(Algorithm::default()),
         Just(Algorithm::CUBIC),
+        Just(Algorithm::Bbr),
         Just(Algorithm::Vegas(vegas::Config::of(vegas::Variant::Ns2))),
         Just(Algorithm::Vegas(vegas::Config::of(vegas::Variant::Published))),
         Just(Algorithm::Vegas(vegas::Config { rebase, ..vegas::Config::default() })),
@@ -44,7 +45,7 @@ pub(super) fn algorithms() -> impl Strategy<Value = Algorithm> {
 
 /// What can differ between the two ends of a test.
 fn configs() -> impl Strategy<Value = Config> {
-    let flags = any::<[bool; 8]>();
+    let flags = any::<[bool; 9]>();
     let buffers =
         (prop_oneof![1_usize..3_000, Just(131_072)], prop_oneof![1_usize..3_000, Just(131_072)]);
     (flags, buffers, 80_u16..1_460, 1_u32..4, 1_usize..6, algorithms()).prop_map(
@@ -61,6 +62,7 @@ fn configs() -> impl Strategy<Value = Config> {
             recovery: LossRecovery {
                 limited_transmit: flags[4],
                 impatient: flags[7],
+                lost_repairs: flags[8],
                 ..LossRecovery::default()
             },
             congestion: Congestion { algorithm, ..Congestion::default() },

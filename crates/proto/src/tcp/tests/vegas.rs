@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::script::{ACK, NOTHING, Script, plain};
 use crate::tcp::vegas::{Config, Rebase, Variant, Vegas};
 use crate::tcp::{
-    self, Ack, Algorithm, Congestion, CongestionControl, Duplicate, Finding, Head, InitialWindow,
-    Verdict, Window,
+    self, Ack, Algorithm, Congestion, CongestionControl, Delivery, Duplicate, Finding, Head,
+    InitialWindow, Verdict, Window,
 };
 use crate::time::Time;
 
@@ -356,8 +356,14 @@ fn with_sack_the_recovery_is_that_of_rfc_6675_and_costs_a_quarter() {
     for (age, verdict, cwnd) in [(50, Verdict::Continue, 10), (400, Verdict::Retransmit, 8)] {
         let mut path = Path::avoiding(PUBLISHED, 10).after(100);
         let head = Some(path.head(age, false));
-        let duplicate =
-            Duplicate { count: 3, is_enough: true, in_recovery: false, has_sack: true, head };
+        let duplicate = Duplicate {
+            count: 3,
+            is_enough: true,
+            in_recovery: false,
+            has_sack: true,
+            head,
+            delivery: Delivery::default(),
+        };
         assert_eq!(path.vegas.on_duplicate(path.now, &mut path.window, &duplicate), verdict);
         let head = Some(path.head(1, true));
         let fourth = Duplicate { count: 4, head, ..duplicate };
@@ -411,6 +417,7 @@ impl Path {
             in_recovery: false,
             ttl: self.ttl,
             head,
+            delivery: Delivery::default(),
         };
         self.vegas.on_ack(self.now, &mut self.window, &ack)
     }
@@ -467,6 +474,7 @@ impl Path {
             in_recovery: false,
             has_sack: false,
             head: Some(self.head(age, is_again)),
+            delivery: Delivery::default(),
         };
         self.vegas.on_duplicate(self.now, &mut self.window, &duplicate)
     }

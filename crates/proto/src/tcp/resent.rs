@@ -1,0 +1,76 @@
+//! Repairs of a recovery by SACK, and which of them were lost too.
+//!
+//! What was sent after a repair and arrived tells it: three segments of that, and the repair, which left
+//! before them, is not there (RFC 8985 reasons so of all segments, by time; here places are enough, for
+//! new data goes in order).
+
+use std::collections::VecDeque;
+
+use super::scoreboard::Scoreboard;
+use super::seq::Seq;
+
+/// Repairs remembered; later ones are left to the timer.
+const MOST: usize = 4_096;
+
+/// The repairs of a recovery.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Resent {
+    /// Under way, in the order of sending: from where to where, and beyond all that was sent before.
+    under_way: VecDeque<(Seq, Seq, Seq)>,
+    /// Lost, and not sent once more.
+    lost: VecDeque<(Seq, Seq)>,
+}
+
+impl Resent {
+    /// A repair was sent; `max` is beyond everything ever sent.
+    pub(super) fn record(&mut self, from: Seq, to: Seq, max: Seq) {
+        let place = self.lost.iter().position(|lost| lost.0 <= from && from < lost.1);
+        if let Some(lost) = place.and_then(|place| self.lost.get_mut(place)) {
+            lost.0 = to.min(lost.1);
+        }
+        self.lost.retain(|lost| lost.0 < lost.1);
+        if self.under_way.len() < MOST {
+            self.under_way.push_back((from, to, max));
+        }
+    }
+
+    /// Finds what was lost, when `highest` is beyond all that arrived, by so many octets.
+    pub(super) fn judge(&mut self, highest: Seq, margin: u64) {
+        while let Some(&(from, to, max)) = self.under_way.front()
+            && max + margin <= highest
+        {
+            self.under_way.pop_front();
+            self.lost.push_back((from, to));
+        }
+    }
+
+    /// From where to send once more: what was lost and is still missing.
+    pub(super) fn next(&self, una: Seq, board: &Scoreboard) -> Option<(Seq, Seq)> {
+        self.lost.iter().find_map(|&(from, to)| {
+            let (hole, _) = board.hole_at(from.max(una));
+            (hole < to).then_some((hole, to))
+        })
+    }
+
+    /// Drops what has arrived from the lost.
+    pub(super) fn forget(&mut self, una: Seq, board: &Scoreboard) {
+        while let Some(&(from, to)) = self.lost.front()
+            && board.hole_at(from.max(una)).0 >= to
+        {
+            self.lost.pop_front();
+        }
+    }
+
+    /// Octets that were lost, as far as they are not sent once more.
+    pub(super) fn octets(&self, una: Seq, board: &Scoreboard) -> u64 {
+        let missing = |&(from, to): &(Seq, Seq)| {
+            let from = from.max(una).min(to);
+            to.since(from) - (board.octets_below(to) - board.octets_below(from))
+        };
+        self.lost.iter().map(missing).sum()
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
