@@ -77,7 +77,7 @@ impl Hostile {
     fn source(&mut self, number: u32, len: u16, octets: usize) {
         let mut payload = vec![1];
         payload.extend_from_slice(&number.to_be_bytes()[1..]);
-        let wait = u16::try_from(number).unwrap();
+        let wait = u16::try_from(number).expect("few records");
         while payload.len() + 4 + usize::from(len) <= octets {
             payload.extend_from_slice(&len.to_be_bytes());
             payload.extend_from_slice(&wait.to_be_bytes());
@@ -107,13 +107,13 @@ impl Hostile {
 
     /// A report that everything came, and that no source did.
     fn report(&mut self, sent: u64) {
-        let low = u32::try_from(sent - 1).unwrap().to_be_bytes();
-        let micros = u32::try_from(self.now.as_nanos() / 1_000).unwrap().to_be_bytes();
+        let low = u32::try_from(sent - 1).expect("few datagrams").to_be_bytes();
+        let micros = u32::try_from(self.now.as_nanos() / 1_000).expect("short").to_be_bytes();
         let mut payload = vec![8];
         payload.extend_from_slice(&low);
         payload.extend_from_slice(&micros);
         payload.extend_from_slice(&[0; 2]);
-        payload.extend_from_slice(&u32::try_from(sent).unwrap().to_be_bytes());
+        payload.extend_from_slice(&u32::try_from(sent).expect("few datagrams").to_be_bytes());
         payload.extend_from_slice(&[0; 4]);
         payload.extend_from_slice(&[0; 3 + 2 + 2 + 2 + 1]);
         self.say(&payload);

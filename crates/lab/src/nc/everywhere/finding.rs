@@ -52,7 +52,7 @@ fn reason(short: &[&Item], open: usize, all: usize) -> String {
     let goals = format!(
         "goodput, pages and voice may be {HEADERS} times worse, for the headers; octets on the link \
          {OCTETS_GOAL} times as many, {SPARSE_OCTETS_GOAL} without downloads; the rate beside a plain \
-         flow {SHARE} times more or less"
+         flow {SHARE} times more or less; voice beside downloads may wait in a short queue besides"
     );
     if short.is_empty() {
         return format!("{goals}; of {all} comparisons none is worse, {open} cannot tell");

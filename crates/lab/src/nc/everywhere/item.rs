@@ -3,7 +3,7 @@
 use super::Try;
 use super::Way;
 use super::run::{GOODPUT, OCTETS, PAGE, RIVAL, SLOWEST_PAGE, VOICE_P50, VOICE_P99};
-use super::scenario::Scenario;
+use super::scenario::{Path, Scenario};
 use crate::answer::Answer;
 use crate::claim::Metric;
 use crate::grid::Runs;
@@ -16,6 +16,9 @@ pub(super) const HEADERS: f64 = 1.05;
 pub(super) const OCTETS_GOAL: f64 = 1.10;
 /// The same of short pages and of voice: a tunnel that was quiet repairs in advance.
 pub(super) const SPARSE_OCTETS_GOAL: f64 = 1.5;
+/// Who fills a path keeps a short queue, in which voice waits: so many packets of it, or so long.
+const QUEUE_PACKETS: f64 = 8.0;
+const QUEUE_SECONDS: f64 = 0.010;
 /// How often the rate of a plain flow beside it may fit into ours, or ours into that.
 pub(super) const SHARE: f64 = 1.25;
 
@@ -60,7 +63,8 @@ impl Quantity {
         match self {
             Self::Goodput => "Mbit/s",
             Self::Octets => "octets for one",
-            Self::Page | Self::SlowestPage | Self::VoiceMedian | Self::VoiceP99 => "s",
+            Self::Page | Self::SlowestPage => "s",
+            Self::VoiceMedian | Self::VoiceP99 => "ms",
             Self::Share => "times the rival",
         }
     }
@@ -94,11 +98,20 @@ impl Quantity {
             Self::Octets if scenario.load.down == 0 => Some(SPARSE_OCTETS_GOAL),
             Self::Octets => Some(OCTETS_GOAL),
             Self::Share => Some(SHARE),
+            Self::VoiceMedian | Self::VoiceP99 if scenario.load.down > 0 => {
+                Some(HEADERS + queue(&scenario.path))
+            }
             Self::Goodput | Self::Page | Self::VoiceMedian | Self::VoiceP99 => Some(HEADERS),
             // One of many, so mostly chance.
             Self::SlowestPage => None,
         }
     }
+}
+
+/// What voice may wait in the queue of a download, in parts of the way without one.
+fn queue(path: &Path) -> f64 {
+    let packets = QUEUE_PACKETS * 1_500.0 * 8.0 / (f64::from(path.kbit_per_s) * 1e3);
+    packets.max(QUEUE_SECONDS) / (path.round_trip() / 2).as_secs_f64()
 }
 
 /// A quantity at a place.
@@ -127,7 +140,14 @@ impl Item {
             Way::ALL.map(|way| {
                 let of = |metric| runs.at(&Try { scenario, way }, metric);
                 let value = of(quantity.metric());
-                if quantity == Quantity::Share { value.over(&of(RIVAL)) } else { value }
+                match quantity {
+                    Quantity::Share => value.over(&of(RIVAL)),
+                    Quantity::VoiceMedian | Quantity::VoiceP99 => value.times(1e3),
+                    Quantity::Goodput
+                    | Quantity::Octets
+                    | Quantity::Page
+                    | Quantity::SlowestPage => value,
+                }
             })
         };
         let item = |quantity| Self { number, scenario, quantity, values: values(quantity) };

@@ -36,16 +36,19 @@ enum Way {
     Ours,
     /// As plain IP, from hosts with CUBIC.
     Cubic,
+    /// As plain IP, from hosts with BBR.
+    Bbr,
 }
 
 impl Way {
-    const ALL: [Self; 2] = [Self::Ours, Self::Cubic];
+    const ALL: [Self; 3] = [Self::Ours, Self::Cubic, Self::Bbr];
     /// The ways without a tunnel.
-    const PLAIN: [Self; 1] = [Self::Cubic];
+    const PLAIN: [Self; 2] = [Self::Cubic, Self::Bbr];
 
     /// The name in results and of cells.
     fn name(self) -> &'static str {
         match self {
+            Self::Bbr => "bbr",
             Self::Cubic => "cubic",
             Self::Ours => "ours",
         }
@@ -54,6 +57,7 @@ impl Way {
     /// The name in tables and figures.
     fn title(self) -> &'static str {
         match self {
+            Self::Bbr => "plain BBR",
             Self::Cubic => "plain CUBIC",
             Self::Ours => "our tunnel",
         }
@@ -61,6 +65,7 @@ impl Way {
 
     fn ink(self) -> Ink {
         match self {
+            Self::Bbr => Ink::Other(0),
             Self::Cubic => Ink::Tcp,
             Self::Ours => Ink::Default,
         }

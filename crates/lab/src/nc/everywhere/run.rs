@@ -72,8 +72,18 @@ impl Way {
     /// The TCP of hosts.
     fn tcp(self) -> tcp::Config {
         let packet = match self {
-            Self::Cubic => PACKET,
+            Self::Bbr | Self::Cubic => PACKET,
             Self::Ours => LONG_PACKET,
+        };
+        let linux = as_linux(tcp::Config::default());
+        let congestion = match self {
+            // Whoever paces needs no small window after a silence.
+            Self::Bbr => tcp::Congestion {
+                algorithm: tcp::Algorithm::Bbr,
+                restart_after_idle: false,
+                ..linux.congestion
+            },
+            Self::Cubic | Self::Ours => linux.congestion,
         };
         let mss = u16::try_from(packet - HEADERS).expect("a packet is shorter");
         tcp::Config {
@@ -83,7 +93,10 @@ impl Way {
             // How long it takes is the question, not when it gives up.
             r2: tcp::Limit::Never,
             r2_syn: tcp::Limit::Never,
-            ..as_linux(tcp::Config::default())
+            congestion,
+            // Linux has RFC 8985, and the tunnel is to be compared with the best that there is.
+            recovery: tcp::LossRecovery { lost_repairs: true, ..linux.recovery },
+            ..linux
         }
     }
 }

@@ -147,6 +147,8 @@ impl Scenario {
         let seconds = match self.path.kbit_per_s {
             ..=1_000 => 2 * slow,
             1_001..=10_000 => slow,
+            // The buffer is a fraction of a thousandth of a second: most is lost, and all of it repaired.
+            _ if self.path.buffer < 10 => 2,
             _ => fast,
         };
         Duration::from_secs(seconds) + 20 * self.path.round_trip()
