@@ -114,7 +114,8 @@ fn a_network_that_another_route_leads_to_is_refused_or_replaced_when_asked() {
     net.edit(0, "\"10.77.0.2/32\"", "\"10.77.0.2/32\", \"10.60.0.0/16\"");
 
     let file = net.folder.join("0.toml");
-    let refused = net.nets.try_run(&net.nodes[0], &format!("{TRACKWAY} run {}", file.display()));
+    let refused =
+        net.nets.try_run(&net.nodes[0], &format!("timeout 20 {TRACKWAY} run {}", file.display()));
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(1), "{said}");
     let expected = "the route of peer1 to 10.60.0.0/16: there is one already, \

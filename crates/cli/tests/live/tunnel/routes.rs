@@ -197,7 +197,8 @@ fn another_start_of_the_service_leaves_no_gap() {
     let node = net.nodes[0].clone();
     let monitor = net.nets.start(&node, "ip -o monitor link route", "");
     let is_awake = wait_until(SOON, || {
-        net.run(0, "ip route replace 10.99.9.9 dev lo");
+        net.run(0, "ip route add 10.99.9.9 dev lo");
+        net.run(0, "ip route del 10.99.9.9 dev lo");
         net.nets.printed(monitor).contains("10.99.9.9")
     });
     assert!(is_awake, "nothing is heard");
@@ -221,7 +222,8 @@ fn the_device_of_another_is_not_taken() {
     net.run(0, "ip tuntap add trackway-nc0 mode tun user 65534");
 
     let file = net.folder.join("0.toml");
-    let refused = net.nets.try_run(&net.nodes[0], &format!("{TRACKWAY} run {}", file.display()));
+    let refused =
+        net.nets.try_run(&net.nodes[0], &format!("timeout 20 {TRACKWAY} run {}", file.display()));
 
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(1), "{said}");
