@@ -25,8 +25,11 @@ pub(crate) fn configuration(input: &[u8]) {
         Ok(config) => {
             let has_others = config.tunnel.is_some()
                 || config.ip_client.is_some()
+                || config.hf_pep.is_some()
                 || config.s5066.is_some()
-                || config.routing.is_some();
+                || config.sar.is_some()
+                || config.routing.is_some()
+                || !config.gre.is_empty();
             assert!(has_others || !config.interfaces.is_empty());
             assert!(config.hbh.clear <= config.hbh.congestion);
             assert!(config.hbh.congestion <= config.hbh.queue);

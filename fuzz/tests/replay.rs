@@ -16,3 +16,16 @@ fn every_input_of_the_corpora_is_survived() {
         assert!(inputs > 0, "the corpus of {name} is empty");
     }
 }
+
+/// New sections of configurations and scenarios come with an example.
+#[test]
+fn every_example_is_survived() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
+
+    for entry in fs::read_dir(examples).expect("the examples") {
+        let text = fs::read(entry.expect("an entry").path()).expect("a file");
+        for target in ["gateway_config", "scenario_file"] {
+            trackway_fuzz::run(target, &text);
+        }
+    }
+}

@@ -38,13 +38,19 @@ proptest! {
             (true, true) => KIND_TCP6,
             (false, _) => KIND_UDP,
         };
+        if !is_v6 {
+            packet[4..6].copy_from_slice(&[0xff, 0xfe]);
+        }
         let offload = describe(kind, segment, spec.header_len());
 
         let mut cut = Vec::new();
-        let mut seqs = Vec::new();
+        let (mut seqs, mut idents) = (Vec::new(), Vec::new());
         offload.segment(&mut packet, &mut Vec::new(), |piece| {
             let header = Header::parse(piece).unwrap();
             assert_eq!(header.total_len, piece.len());
+            if !is_v6 {
+                idents.push(u16::from_be_bytes([piece[4], piece[5]]));
+            }
             let transport = &piece[header.len..];
             let sum = pseudo_header(source, destination, protocol, transport.len());
             assert_eq!(sum.with(transport).finish(), 0);
@@ -59,6 +65,9 @@ proptest! {
         prop_assert_eq!(&cut, &payload);
         for (index, seq) in (0_u32..).zip(seqs) {
             prop_assert_eq!(seq, u32::MAX.wrapping_add(index * u32::from(segment)));
+        }
+        for (index, ident) in (0_u16..).zip(idents) {
+            prop_assert_eq!(ident, 0xfffe_u16.wrapping_add(index), "counted up, past the end too");
         }
     }
 
