@@ -114,18 +114,18 @@ start_gateways() {
 [sar]
 listen = ["10.128.0.$((node + 1)):1624"]
 store = "$directory/store$((place + node))"
-socket = "$directory/sar$((place + node))"
+socket = "$directory/run$((place + node))/sar"
 END
     done
     for node in $(seq 0 $((tactical_hosts - 1))); do
-        wait_for "the gateway" test -S "$directory/sar$((place + node))"
+        wait_for "the gateway" test -S "$directory/run$((place + node))/sar"
     done
 }
 
 start_hosts() {
     local gap=$1 way=$2 name=$3 place=$4 node
     for node in $(seq 0 $((tactical_hosts - 1))); do
-        TRACKWAY=$trackway TRACKWAY_SOCKET=$directory/sar$((place + node)) start "$name-$node" $((place + node)) python3 -u scripts/demo/messages.py host \
+        TRACKWAY=$trackway TRACKWAY_SOCKET=$directory/run$((place + node))/sar start "$name-$node" $((place + node)) python3 -u scripts/demo/messages.py host \
             "$way" "$node" $tactical_hosts "$gap" "$tactical_begin" \
             $tactical_seconds $tactical_drain $seed
     done

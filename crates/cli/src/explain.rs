@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use gateway::Config;
 use gateway::explain::{Explanation, Outcome, PassedOver, Question, Treatment, Via};
 
+use crate::control::Control;
 use crate::failure;
 
 /// Tell which rule decides on a flow, in which service it ends, whom that sends it to, and why.
@@ -37,16 +38,18 @@ pub(crate) struct Args {
     /// Print one JSON object, and nothing else.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    control: Control,
 }
 
 /// Explains a flow.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { protocol, from, to, interface, dscp, config, json } = args;
+    let Args { protocol, from, to, interface, dscp, config, json, control } = args;
     let question = Question::parse(&protocol, &from, &to).map_err(failure::misuse)?;
     let question = Question { interface, dscp, ..question };
     let explanation = match config {
         Some(file) => question.explain(&Config::read(&file).map_err(failure::misuse)?),
-        None => gateway::ask_explanation(question)?,
+        None => gateway::ask_explanation(control.path(), question)?,
     };
     let mut out = std::io::stdout().lock();
     if json {

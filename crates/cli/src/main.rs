@@ -4,10 +4,12 @@ mod air;
 mod animation;
 mod bench;
 mod check;
+mod control;
 mod down;
 mod explain;
 mod failure;
 mod hf;
+mod keep_files;
 mod keygen;
 mod lab;
 mod link;
@@ -45,6 +47,7 @@ enum Command {
     Down(down::Args),
     Explain(explain::Args),
     Hf(Box<hf::Args>),
+    KeepFiles(keep_files::Args),
     Keygen(keygen::Args),
     Lab(lab::Args),
     Link(Box<link::Args>),
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Command::Down(args) => down::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Hf(args) => hf::run(*args),
+        Command::KeepFiles(args) => keep_files::run(&args),
         Command::Keygen(args) => keygen::run(args),
         Command::Lab(args) => lab::run(args),
         Command::Link(args) => link::run(*args),

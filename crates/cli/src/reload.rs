@@ -5,18 +5,22 @@ use std::process::ExitCode;
 
 use gateway::Reloaded;
 
+use crate::control::Control;
 use crate::failure;
 
 /// Let the gateway that runs in this network namespace read its configuration again.
 ///
 /// It is checked as a whole first; if anything is wrong nothing changes. What did not change is not disturbed.
-#[derive(Clone, Copy, Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Example:\n  trackway reload")]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    #[command(flatten)]
+    control: Control,
+}
 
 /// Asks the gateway, and prints what has changed.
-pub(crate) fn run(Args {}: Args) -> anyhow::Result<ExitCode> {
-    match gateway::ask_reload()? {
+pub(crate) fn run(Args { control }: Args) -> anyhow::Result<ExitCode> {
+    match gateway::ask_reload(control.path())? {
         Reloaded::Changed(changes) => {
             let mut out = std::io::stdout().lock();
             if changes.is_empty() {
@@ -29,6 +33,5 @@ pub(crate) fn run(Args {}: Args) -> anyhow::Result<ExitCode> {
         }
         Reloaded::Invalid(why) => Err(failure::misuse(why)),
         Reloaded::Refused(why) => anyhow::bail!("nothing has changed: {why}"),
-        Reloaded::Forbidden => anyhow::bail!("only root and the gateway's user may do this"),
     }
 }

@@ -18,20 +18,24 @@ use crate::failure;
 pub(crate) struct Args {
     /// The configuration, a TOML file.
     file: PathBuf,
+    /// Where the control socket is to be; without, in /run/trackway.
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
 }
 
 /// Runs the gateway until it is told to end.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { file } = args;
+    let Args { file, control } = args;
     let config = Config::read(&file).map_err(failure::misuse)?;
-    let (level, handle) = reload::Layer::new(filter(config.log));
+    let (level, handle) = reload::Layer::new(filter(config.process.log));
     let lines = fmt::layer()
         .with_writer(std::io::stderr)
         .with_target(false)
         .with_ansi(std::io::stderr().is_terminal());
     tracing_subscriber::registry().with(level).with(lines).init();
     // The handle fails only when there is no subscriber any more.
-    gateway::run(&file, config, move |level| drop(handle.reload(filter(level))))?;
+    let set_level = move |level| drop(handle.reload(filter(level)));
+    gateway::run(&file, config, control.as_deref(), set_level)?;
     Ok(ExitCode::SUCCESS)
 }
 

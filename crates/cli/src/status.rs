@@ -9,8 +9,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::Context as _;
 use serde_json::{Map, Value};
 
+use crate::control::Control;
+
 /// Print the tunnels, the other services and the counters of the gateway that runs in this network namespace.
-#[derive(Clone, Copy, Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Example:\n  trackway status --json")]
 pub(crate) struct Args {
     /// Print one JSON object, and nothing else.
@@ -19,12 +21,14 @@ pub(crate) struct Args {
     /// Print the counters of each tunnel too.
     #[arg(long, conflicts_with = "json")]
     counters: bool,
+    #[command(flatten)]
+    control: Control,
 }
 
 /// Asks the gateway.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { json, counters: with_counters } = args;
-    let status = gateway::ask_status()?;
+    let Args { json, counters: with_counters, control } = args;
+    let status = gateway::ask_status(control.path())?;
     let mut out = std::io::stdout().lock();
     if json {
         out.write_all(status.as_bytes())?;

@@ -30,8 +30,8 @@ use proto::s5066::{Address, node};
 use proto::secure::GroupSecret;
 use settings::{Complaint, Entry, Section, Source};
 
-use crate::keys;
 use crate::tls::Profile as TlsProfile;
+use crate::{files, keys};
 pub use gre::Gre;
 pub use hbh::PARAMETERS;
 pub use hfpep::HfPep;
@@ -82,6 +82,15 @@ pub struct Config {
     pub send_buffer: usize,
     /// Neighbours at most.
     pub neighbour_limit: usize,
+    /// The process.
+    pub process: Process,
+}
+
+/// What holds for all services together.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Process {
+    /// As whom it runs: an account's name or number; `None` for what it finds.
+    pub user: Option<String>,
     /// What is logged.
     pub log: Level,
     /// Where the counters are written every few seconds.
@@ -152,7 +161,7 @@ impl Config {
     /// # Errors
     /// When it cannot be read or a value in it is not allowed.
     pub fn read(path: &Path) -> Result<Self, Complaint> {
-        let source = Source::read(path, MAX_OCTETS)?;
+        let source = Source::take(path, files::open(path), MAX_OCTETS)?;
         Self::from_source(&source, Some(path.parent().unwrap_or(Path::new(""))))
     }
 
@@ -196,13 +205,7 @@ impl Config {
             root.section("routing")?.map(|section| routing::read(&section)).transpose()?;
         config.gre = gre::read(&root)?;
         config.rules = rules::read(&root, &config)?;
-        if let Some(level) = root.get("log")? {
-            config.log = level.word(&LEVELS)?;
-        }
-        config.metrics = match root.get("metrics")? {
-            Some(path) => Some(path.text()?.into()),
-            None => None,
-        };
+        config.process = Process::read(&root)?;
         document.finish()?;
         if !config.has_services() {
             return Err(source.about(
@@ -233,8 +236,7 @@ impl Config {
             clamp_mss: true,
             send_buffer: 32_768,
             neighbour_limit: LIMIT,
-            log: Level::default(),
-            metrics: None,
+            process: Process::default(),
         }
     }
 
@@ -253,6 +255,14 @@ impl Config {
             || self.sar.is_some()
             || self.routing.is_some()
             || !self.gre.is_empty()
+    }
+}
+
+impl Process {
+    fn read(root: &Section<'_>) -> Result<Self, Complaint> {
+        let text = |key| root.get(key)?.map(|entry| Ok(entry.text()?.to_owned())).transpose();
+        let log = either(root, "log", Level::default(), |level| level.word(&LEVELS))?;
+        Ok(Self { user: text("user")?, log, metrics: text("metrics")?.map(PathBuf::from) })
     }
 }
 

@@ -11,6 +11,8 @@ use proto::secure::{Entropy, NoKey, NoRandomness};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use zeroize::Zeroizing;
 
+use crate::files;
+
 /// Octets of a key file that are looked at: a key has 44.
 const LONGEST: usize = 1_024;
 
@@ -72,7 +74,7 @@ pub fn read<Key: FromStr<Err = NoKey>>(path: &Path) -> Result<Key, KeyFile> {
 /// # Errors
 /// When others may read or change it, or it cannot be opened.
 pub fn open(path: &Path) -> Result<File, KeyFile> {
-    let file = File::open(path)?;
+    let file = files::open(path)?;
     // Of the file that is read, should the name be another's by now.
     let metadata = file.metadata()?;
     is_private(metadata.mode() & 0o7777, metadata.uid(), geteuid().as_raw())?;

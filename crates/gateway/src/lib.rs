@@ -7,6 +7,7 @@
 //!   bearer       TCP connections that services ride on, made and accepted
 //!   linux        the kernel's own: links, routes, devices, nftables, offload
 //!   config       the configuration               keys     key files, and secrets from the system
+//!   files        the files of a configuration, also when we are root no more
 //!   explain      what becomes of a flow, and why
 //!   tls          the ends of TLS for TCP relays: sessions, certificates, Auth IDs
 //!   sys          system calls without a safe wrapper
@@ -15,6 +16,7 @@
 pub mod bearer;
 pub mod config;
 pub mod explain;
+mod files;
 pub mod keys;
 pub mod linux;
 mod reactor;
@@ -26,5 +28,5 @@ pub mod tls;
 pub use config::Config;
 pub use linux::claims::remove_all as remove_routes;
 pub use supervisor::{
-    Reloaded, Switched, ask_explanation, ask_reload, ask_status, ask_switch, run,
+    Reloaded, Switched, ask_explanation, ask_reload, ask_status, ask_switch, keep_files, run,
 };

@@ -1,7 +1,8 @@
 //! What is wrong with a file, and where.
 
 use std::fmt;
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::ops::Range;
 use std::path::Path;
 
@@ -34,13 +35,24 @@ impl Source {
     /// # Errors
     /// When it cannot be read.
     pub fn read(path: &Path, most: u64) -> Result<Self, Complaint> {
+        Self::take(path, File::open(path), most)
+    }
+
+    /// Reads what was opened by this name, at most so many octets.
+    ///
+    /// # Errors
+    /// When it cannot be read, or could not be opened.
+    pub fn take(path: &Path, opened: io::Result<File>, most: u64) -> Result<Self, Complaint> {
         let mut source = Self::new(&path.display().to_string(), String::new());
-        let unreadable = |source: &Self, why| source.about(format!("cannot be read: {why}"));
-        let octets = fs::metadata(path).map_err(|why| unreadable(&source, why))?.len();
-        if octets > most {
+        let mut text = String::new();
+        let read = opened.and_then(|file| file.take(most + 1).read_to_string(&mut text));
+        if let Err(why) = read {
+            return Err(source.about(format!("cannot be read: {why}")));
+        }
+        if text.len() as u64 > most {
             return Err(source.about(format!("longer than {most} octets")));
         }
-        source.text = fs::read_to_string(path).map_err(|why| unreadable(&source, why))?;
+        source.text = text;
         Ok(source)
     }
 

@@ -81,7 +81,7 @@ struct Gateway {
 
 impl Gateway {
     fn start(pair: &mut Namespaces, end: usize) -> anyhow::Result<Self> {
-        let socket = pair.folder.join(format!("{end}.sock"));
+        let socket = pair.folder.join(format!("{end}.run/sar.sock"));
         let store = pair.folder.join(format!("{end}.store"));
         let file = pair.folder.join(format!("{end}.toml"));
         fs::write(

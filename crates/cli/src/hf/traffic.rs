@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use gateway::Switched;
 
+use crate::control::Control;
 use crate::failure;
 
 /// What to do with the traffic of the gateway that runs here.
@@ -15,23 +16,27 @@ pub(super) enum Traffic {
     Enable {
         /// Only that of this rule.
         rule: Option<String>,
+        #[command(flatten)]
+        control: Control,
     },
     /// Refuse traffic over HF with TCP resets and ICMP, until the gateway ends or `enable`.
     #[command(after_help = "Example:\n  trackway hf disable web")]
     Disable {
         /// Only that of this rule.
         rule: Option<String>,
+        #[command(flatten)]
+        control: Control,
     },
 }
 
 /// Asks the gateway, and prints what has changed.
 pub(super) fn run(traffic: Traffic) -> anyhow::Result<ExitCode> {
-    let (rule, is_enabled) = match traffic {
-        Traffic::Enable { rule } => (rule, true),
-        Traffic::Disable { rule } => (rule, false),
+    let (rule, control, is_enabled) = match traffic {
+        Traffic::Enable { rule, control } => (rule, control, true),
+        Traffic::Disable { rule, control } => (rule, control, false),
     };
     let wanted = rule.clone().unwrap_or_default();
-    match gateway::ask_switch(rule, is_enabled)? {
+    match gateway::ask_switch(control.path(), rule, is_enabled)? {
         Switched::Changed(changes) => {
             let mut out = std::io::stdout().lock();
             if changes.is_empty() {
@@ -50,6 +55,5 @@ pub(super) fn run(traffic: Traffic) -> anyhow::Result<ExitCode> {
             Err(failure::misuse(format!("{wanted}: there is no such rule; there are {there_are}")))
         }
         Switched::Refused(why) => anyhow::bail!("nothing has changed: {why}"),
-        Switched::Forbidden => anyhow::bail!("only root and the gateway's user may do this"),
     }
 }

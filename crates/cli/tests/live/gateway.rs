@@ -14,9 +14,6 @@ use crate::transfer::{ENDLESS, Transfer};
 
 /// Less than `hello.hold`, after which any neighbour is forgotten that is not heard.
 const BEFORE_HOLD: Duration = Duration::from_secs(15);
-/// The kernel's bits for these capabilities.
-const NET_ADMIN: u64 = 1 << 12;
-const NET_RAW: u64 = 1 << 13;
 
 #[test]
 #[ignore = "needs root: run by ./test"]
@@ -187,28 +184,6 @@ fn traffic_is_plain_again_and_nothing_stays_behind_however_it_ends() {
             net.try_ping(0, "-c 1 -W 1 10.9.0.2").contains(" 0% packet loss")
         });
         assert!(is_plain, "{signal}: {}", net.status(0));
-    }
-}
-
-#[test]
-#[ignore = "needs root: run by ./test"]
-fn a_running_gateway_keeps_two_capabilities_and_so_does_its_firewall() {
-    let mut net = Net::chain(2);
-    net.start_all();
-
-    let program = net.nodes[0].program.unwrap();
-    let gateway = net.nets.program(program).pid().to_string();
-    let children = net.nets.run(&net.nodes[0].name, &format!("pgrep -P {gateway}"));
-    let firewall = children.trim();
-
-    for process in [&gateway[..], firewall] {
-        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-        let [permitted, effective] = ["CapPrm:", "CapEff:"].map(|key| {
-            let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap();
-            u64::from_str_radix(line.trim(), 16).unwrap()
-        });
-        assert_eq!((permitted, effective), (NET_ADMIN | NET_RAW, NET_ADMIN | NET_RAW), "{status}");
-        assert!(status.contains("NoNewPrivs:\t1"), "{status}");
     }
 }
 

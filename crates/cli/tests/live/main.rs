@@ -15,6 +15,7 @@ mod link;
 mod manet;
 mod namespaces;
 mod reroute;
+mod rights;
 mod routing;
 mod rules;
 mod sar;

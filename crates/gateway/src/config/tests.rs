@@ -10,7 +10,7 @@ fn interfaces_alone_are_enough() {
 
     assert_eq!(config.interfaces, ["wlan0"]);
     assert_eq!(config.hbh, proto::hbh::Config::new(Profile::Default));
-    assert_eq!((config.neighbours, config.log), (None, Level::Info));
+    assert_eq!((config.neighbours, config.process), (None, Process::default()));
     assert_eq!(config.hello.hold, Duration::from_secs(20));
 }
 

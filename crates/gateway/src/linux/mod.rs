@@ -1,5 +1,7 @@
 //! What the gateway needs of the kernel: asked for and changed by netlink, nftables and devices.
 
+pub(crate) mod account;
+pub(crate) mod belongings;
 pub(crate) mod capture;
 pub mod claims;
 pub(crate) mod copies;
@@ -17,6 +19,7 @@ pub mod offload;
 pub(crate) mod redirect;
 pub(crate) mod rights;
 pub mod routes;
+pub(crate) mod seccomp;
 pub(crate) mod settings;
 pub(crate) mod tcp;
 pub(crate) mod udp;

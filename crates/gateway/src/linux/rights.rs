@@ -4,11 +4,16 @@ use anyhow::Context as _;
 use caps::{CapSet, Capability, CapsHashSet};
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::unistd::{setgroups, setresgid, setresuid};
 
 use crate::config::Config;
+use crate::linux::account::Account;
 
 /// Ports below this are for those with `CAP_NET_BIND_SERVICE`.
 const FIRST_FREE_PORT: u16 = 1_024;
+
+/// What the program `nft` needs, which the gateway starts.
+const FIREWALL: Capability = Capability::CAP_NET_ADMIN;
 
 /// What starting any service again takes: devices and their settings and the firewall's table;
 /// sockets that see packets; and, only if one is named, a port below 1024.
@@ -25,11 +30,6 @@ pub(crate) fn needed(config: &Config) -> Vec<Capability> {
     if has_routing || named.into_iter().any(|listen| listen.port() < FIRST_FREE_PORT) {
         needed.push(Capability::CAP_NET_BIND_SERVICE);
     }
-    // The socket of programs is given to their user or group.
-    let socket = config.sar.as_ref().map(|it| &it.socket);
-    if socket.is_some_and(|it| it.owner.is_some() || it.group.is_some()) {
-        needed.push(Capability::CAP_CHOWN);
-    }
     needed
 }
 
@@ -41,6 +41,53 @@ pub(crate) fn take_descriptors() -> anyhow::Result<()> {
     let (_, hard) =
         getrlimit(Resource::RLIMIT_NOFILE).context("cannot read the limit of descriptors")?;
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard).context("cannot raise the limit of descriptors")
+}
+
+/// Becomes another user, if one is named, with no capabilities but those that are `needed`, for all that is
+/// started from now on; before any thread is.
+///
+/// # Errors
+/// When the kernel refuses.
+pub(crate) fn settle(account: Option<&Account>, needed: &[Capability]) -> anyhow::Result<()> {
+    let may_bound = caps::has_cap(None, CapSet::Effective, Capability::CAP_SETPCAP);
+    if may_bound.unwrap_or(false) {
+        let needed: CapsHashSet = needed.iter().copied().collect();
+        // It fails for what the kernel does not know.
+        caps::all()
+            .difference(&needed)
+            .for_each(|it| drop(caps::drop(None, CapSet::Bounding, *it)));
+    }
+    if let Some(account) = account {
+        let refused = || {
+            format!(
+                "cannot become {account}: `user = \"root\"` in the configuration does without, at \
+                 the price of root's files"
+            )
+        };
+        prctl::set_keepcaps(true).with_context(refused)?;
+        setgroups(&[]).with_context(refused)?;
+        setresgid(account.gid, account.gid, account.gid).with_context(refused)?;
+        setresuid(account.uid, account.uid, account.uid).with_context(refused)?;
+    }
+    give_up(needed)?;
+    // Keys are in our memory, which nobody else of this user is to see, nor a file of a crash.
+    prctl::set_dumpable(false).context("cannot keep our memory to ourselves")?;
+    // `nft` is another program, which has only what is inherited.
+    let inherited: CapsHashSet = needed.iter().copied().filter(|it| FIREWALL == *it).collect();
+    let held = caps::read(None, CapSet::Permitted).context("cannot read our rights")?;
+    let inherited = inherited.intersection(&held).copied().collect();
+    for set in [CapSet::Inheritable, CapSet::Ambient] {
+        caps::set(None, set, &inherited).context("cannot leave `nft` its rights")?;
+    }
+    Ok(())
+}
+
+/// Becomes a user that may read all files, and has no other right.
+///
+/// # Errors
+/// When the kernel refuses.
+pub(crate) fn read_only(account: &Account) -> anyhow::Result<()> {
+    settle(Some(account), &[Capability::CAP_DAC_READ_SEARCH])
 }
 
 /// Gives up all capabilities but those that are `needed`, for this thread and whatever it starts.

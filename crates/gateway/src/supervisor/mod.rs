@@ -8,12 +8,15 @@
 //! A service that fails is started again by itself, while the others go on.
 
 mod control;
+mod keeper;
+mod metrics;
 mod reload;
 mod slot;
 mod status;
 mod traffic;
 mod worker;
 
+use std::io;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,22 +25,25 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use nix::poll::{PollFd, PollFlags};
-use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::Uid;
 use proto::time::{Time, earliest};
 use tracing::{info, warn};
 
 use crate::config::{Config, Level};
-use crate::linux::rights;
+use crate::linux::account::Account;
+use crate::linux::{belongings, rights, seccomp};
 use crate::reactor::{Clock, Driver, Reactor, Waker, has_input};
 use crate::service::SERVICES;
 
 pub use control::{ask_explanation, ask_reload, ask_status, ask_switch};
+pub use keeper::keep_files;
 pub use reload::Reloaded;
 pub use traffic::Switched;
 
 use control::{Control, Request};
+use metrics::Metrics;
 use slot::Slot;
 use status::Status;
 use traffic::Traffic;
@@ -58,24 +64,32 @@ struct Supervisor {
     workers: u64,
     control: Control,
     signals: SignalFd,
+    metrics: Option<Metrics>,
     metrics_at: Option<Time>,
     clock: Clock,
     is_over: bool,
 }
 
-/// Carries traffic as `file` says, which holds `config`, until told to end.
+/// Carries traffic as `file` says, which holds `config`, until told to end; its control socket is where it
+/// usually is, or at the path `control`.
 ///
 /// When another configuration is read from the file while it runs, `set_level` is told what is to
-/// be logged.
+/// be logged. Root becomes another user: docs/gateway.md says which.
 ///
 /// # Errors
 /// When something is missing at the start, with the remedy.
 pub fn run(
     file: &Path,
     config: Config,
+    control: Option<&Path>,
     set_level: impl FnMut(Level) + 'static,
 ) -> anyhow::Result<()> {
     rights::take_descriptors()?;
+    let account = Account::choose(config.process.user.as_deref())?;
+    let control = Control::open(control, account.as_ref())?;
+    let metrics = config.process.metrics.as_deref().map(Metrics::new);
+    settle(file, &config, account.as_ref())?;
+    let confined = seccomp::confine();
     let clock = Clock::start();
     let waker = Waker::new()?;
     let (sender, noticed) = mpsc::channel();
@@ -87,19 +101,17 @@ pub fn run(
         notices: Notices { sender, waker: Arc::clone(&waker) },
         noticed,
         workers: 0,
-        control: Control::open()?,
+        control,
         signals: signals()?,
+        metrics,
         metrics_at: Some(Time::ZERO),
         clock,
         is_over: false,
         config: Arc::new(config),
     };
-    // Services start with the rights with which they are started again.
-    rights::give_up(&rights::needed(&supervisor.config))?;
-    // A picture of the memory has keys in it. Without this it is only written when we crash.
-    let _ = prctl::set_dumpable(false);
     warn_of(&supervisor.config);
     supervisor.start_all()?;
+    tell_rights(account.as_ref(), confined);
     let mut reactor = Reactor::new(clock, waker);
     while !supervisor.is_over {
         if reactor.turn(&mut supervisor)? {
@@ -108,6 +120,29 @@ pub fn run(
     }
     supervisor.end();
     Ok(())
+}
+
+/// Makes what needs root, and is root no more: services start with the rights with which they are started again.
+fn settle(file: &Path, config: &Config, account: Option<&Account>) -> anyhow::Result<()> {
+    if let Some(account) = account {
+        belongings::prepare(config, account)?;
+        keeper::start(file, account)?;
+    }
+    rights::settle(account, &rights::needed(config))
+}
+
+/// Says what could not be given up, and who we are now.
+fn tell_rights(account: Option<&Account>, confined: io::Result<()>) {
+    match account {
+        Some(account) => info!(%account, "root no more"),
+        None if Uid::effective().is_root() => {
+            warn!("runs as root, as `user` says: root's files are within reach");
+        }
+        None => {}
+    }
+    if let Err(error) = confined {
+        warn!(%error, "system calls are not filtered");
+    }
 }
 
 impl Driver for Supervisor {
@@ -120,37 +155,43 @@ impl Driver for Supervisor {
             }
         }
         if self.metrics_at.is_some_and(|at| at <= now) {
-            self.metrics_at = self.config.metrics.is_some().then_some(now + METRICS_INTERVAL);
+            self.metrics_at = self.metrics.is_some().then_some(now + METRICS_INTERVAL);
             self.write_metrics(&self.status());
         }
         Ok(())
     }
 
     fn next_timeout(&mut self) -> Option<Time> {
-        self.slots.iter().map(Slot::retry_at).fold(self.metrics_at, earliest)
+        let due = earliest(self.metrics_at, self.control.next_timeout());
+        self.slots.iter().map(Slot::retry_at).fold(due, earliest)
     }
 
     fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
         fds.push(PollFd::new(self.signals.as_fd(), PollFlags::POLLIN));
-        fds.push(PollFd::new(self.control.as_fd(), PollFlags::POLLIN));
+        self.control.watch(fds);
     }
 
     fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
         if has_input(ready[0]) {
             self.take_signals(now)?;
         }
-        if has_input(ready[1])
-            && let Some((client, request)) = self.control.accept()
-        {
+        for (client, request) in self.control.handle_ready(now, &ready[1..]) {
             match request {
-                Request::Explain(question) => client.answer(&question.explain(&self.config)),
-                Request::Reload if client.may_change() => client.answer(&self.reload(now)),
-                Request::Reload => client.answer(&Reloaded::Forbidden),
-                Request::Status => client.answer(&self.status()),
-                Request::Switch(switch) if client.may_change() => {
-                    client.answer(&self.switch(now, switch));
+                Request::Explain(question) => {
+                    self.control.answer(now, client, &question.explain(&self.config));
                 }
-                Request::Switch(_) => client.answer(&Switched::Forbidden),
+                Request::Reload => {
+                    let outcome = self.reload(now);
+                    self.control.answer(now, client, &outcome);
+                }
+                Request::Status => {
+                    let status = self.status();
+                    self.control.answer(now, client, &status);
+                }
+                Request::Switch(switch) => {
+                    let outcome = self.switch(now, switch);
+                    self.control.answer(now, client, &outcome);
+                }
             }
         }
         Ok(())
@@ -270,10 +311,9 @@ impl Supervisor {
     }
 
     fn write_metrics(&self, status: &Status) {
-        if let Some(path) = &self.config.metrics
-            && let Err(error) = status::replace(path, &status.to_metrics())
-        {
-            warn!(path = %path.display(), %error, "counters not written");
+        let Some(metrics) = &self.metrics else { return };
+        if let Err(error) = metrics.write(&status.to_metrics()) {
+            warn!(file = ?metrics, %error, "counters not written");
         }
     }
 

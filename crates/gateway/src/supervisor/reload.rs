@@ -15,8 +15,9 @@ use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
 use super::Supervisor;
+use super::metrics::Metrics;
 use super::traffic::{Switch, Switched};
-use crate::config::Config;
+use crate::config::{Config, Process};
 use crate::service::Reload;
 
 /// What came of reading the configuration again.
@@ -25,8 +26,6 @@ use crate::service::Reload;
 pub enum Reloaded {
     /// It is in force, and this has changed.
     Changed(Vec<String>),
-    /// Whoever asked is neither root nor the gateway's user.
-    Forbidden,
     /// It is wrong: file, line and what is allowed. Nothing has changed.
     Invalid(String),
     /// A service cannot follow it. Nothing has changed.
@@ -47,14 +46,24 @@ impl Supervisor {
                 return Reloaded::Invalid(why.to_string());
             }
         };
+        if self.config.process.user != config.process.user {
+            let why = "user: it is root no more that could become another: start the gateway again";
+            return Reloaded::Refused(why.to_owned());
+        }
         let old = std::mem::replace(&mut self.config, Arc::clone(&config));
         match self.apply(now, &config, true) {
             Ok(mut changes) => {
-                if old.log != config.log {
-                    (self.set_level)(config.log);
+                let Process { log, metrics, .. } = &config.process;
+                if old.process.log != *log {
+                    (self.set_level)(*log);
                     changes.push("log: another level".to_owned());
                 }
-                if old.metrics != config.metrics {
+                let had = self.metrics.take();
+                // One that stays is open, which may not be possible again.
+                self.metrics = metrics.as_deref().map(|path| {
+                    had.filter(|it| it.is_at(path)).unwrap_or_else(|| Metrics::new(path))
+                });
+                if old.process.metrics != *metrics {
                     self.metrics_at = Some(now);
                     changes.push("metrics: another file".to_owned());
                 }

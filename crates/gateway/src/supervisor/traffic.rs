@@ -35,8 +35,6 @@ pub(super) struct Switch {
 pub enum Switched {
     /// It is switched, and this has changed.
     Changed(Vec<String>),
-    /// Whoever asked is neither root nor the gateway's user.
-    Forbidden,
     /// A service cannot follow. Nothing has changed.
     Refused(String),
     /// There is no such rule; these there are.

@@ -30,6 +30,9 @@ pub struct Tap {
 }
 
 impl Tap {
+    /// What makes devices.
+    pub const PATH: &str = "/dev/net/tun";
+
     /// Makes the device `name`, with segmentation and checksums left to us where the kernel can.
     ///
     /// # Errors
@@ -61,7 +64,7 @@ impl Tap {
             .read(true)
             .write(true)
             .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
-            .open("/dev/net/tun")?;
+            .open(Self::PATH)?;
 
         // A device that is there already is another's, even if nobody holds it now.
         let flags = kind | libc::IFF_NO_PI | libc::IFF_TUN_EXCL;

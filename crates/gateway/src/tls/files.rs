@@ -19,6 +19,7 @@ use x509_parser::time::ASN1Time;
 use zeroize::Zeroizing;
 
 use super::names;
+use crate::files;
 use crate::keys::{self, KeyFile};
 
 /// A file of certificates has so many octets at most: the authorities of the whole web are 220 kB.
@@ -173,7 +174,7 @@ fn bad(file: &Path, why: Unusable) -> BadFile {
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Unusable> {
-    let text = read(File::open(path)?)?;
+    let text = read(files::open(path)?)?;
     let mut found = Vec::new();
     for certificate in CertificateDer::pem_slice_iter(&text) {
         let number = found.len() + 1;

@@ -76,7 +76,7 @@ impl Net {
     }
 
     pub(super) fn socket(&self, node: usize) -> PathBuf {
-        self.folder.join(format!("{node}.sock"))
+        self.folder.join(format!("{node}.run/sar.sock"))
     }
 
     pub(super) fn store(&self, node: usize) -> PathBuf {

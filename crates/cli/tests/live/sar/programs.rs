@@ -3,14 +3,14 @@
 use std::fs;
 use std::io::Write as _;
 use std::net::UdpSocket;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::thread;
 
 use serde_json::{Value, json};
 
 use super::bed::{Client, Net, PORT, address_of};
-use crate::namespaces::{SOON, is_installed, wait_until};
+use crate::namespaces::{SOON, TRACKWAY, is_installed, wait_until};
 
 /// The client as the documentation has it.
 fn documented() -> String {
@@ -150,8 +150,18 @@ fn the_socket_is_for_its_owner_and_group_alone_and_goes_with_the_gateway() {
 
     net.configure(0, "socket-mode = \"0660\"\nsocket-group = \"daemon\"\n");
     net.start(0);
-    let is = fs::metadata(&socket).unwrap();
-    assert_eq!((mode(&is), is.gid()), (0o660, 1));
+    assert_eq!(mode(&fs::metadata(&socket).unwrap()), 0o660);
+    let program = net.folder.join("trackway");
+    fs::copy(TRACKWAY, &program).unwrap();
+    let is_refused = |group: &str| {
+        let by = format!("setpriv --reuid 65534 --regid {group} --clear-groups");
+        let (program, socket) = (program.display(), socket.display());
+        // Who may takes what comes until then.
+        let command = format!("timeout 2 {by} {program} receive 5 --socket {socket}");
+        let said = net.nets.try_run(&net.nodes[0], &command);
+        String::from_utf8_lossy(&said.stderr).contains("you may not send messages")
+    };
+    assert_eq!(["1", "65534"].map(is_refused), [false, true]);
     net.program(0);
     assert!(wait_until(SOON, || net.printed(0).contains("a program connected pid=")));
     let (code, _) = net.gateway(0).stop();
@@ -159,10 +169,8 @@ fn the_socket_is_for_its_owner_and_group_alone_and_goes_with_the_gateway() {
     assert!(!socket.exists());
 
     net.configure(0, "socket-group = \"nobody-has-this\"\n");
-    let said = net.nets.try_run(
-        &net.nodes[0],
-        &format!("{} run {}", crate::namespaces::TRACKWAY, net.file(0).display()),
-    );
+    let said =
+        net.nets.try_run(&net.nodes[0], &format!("{TRACKWAY} run {}", net.file(0).display()));
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(said.contains("socket-group = \"nobody-has-this\": there is no such group"), "{said}");
 }

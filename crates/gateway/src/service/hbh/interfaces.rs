@@ -9,7 +9,7 @@ use tracing::{info, warn};
 use super::port::Port;
 use super::release::Release;
 use super::{Hbh, SETTLE, ports};
-use crate::config::{Config, Level};
+use crate::config::{Config, Process};
 use crate::linux::links::{self, LinkState};
 use crate::service::Reload;
 
@@ -181,8 +181,7 @@ fn is_same(one: &Config, other: &Config) -> bool {
         ip_client: None,
         s5066: None,
         routing: None,
-        log: Level::default(),
-        metrics: None,
+        process: Process::default(),
         ..config.clone()
     };
     of_hbh(one) == of_hbh(other)

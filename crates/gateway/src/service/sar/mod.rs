@@ -45,14 +45,9 @@ use store::{Arrived, Key, Known, Record, Store, Ticket};
 pub(super) const KIND: Kind = Kind {
     name: "sar",
     is_wanted: |config| config.sar.is_some(),
-    // A port below 1024; a socket that is given away; buffers as large as bursts of messages, and datagrams of
+    // A port below 1024; buffers as large as bursts of messages, and datagrams of
     // others, that are taken and sent in their names.
-    rights: &[
-        Capability::CAP_NET_BIND_SERVICE,
-        Capability::CAP_CHOWN,
-        Capability::CAP_NET_ADMIN,
-        Capability::CAP_NET_RAW,
-    ],
+    rights: &[Capability::CAP_NET_BIND_SERVICE, Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW],
     set_up: |setup| Ok(Box::new(restore::set_up(setup)?)),
 };
 

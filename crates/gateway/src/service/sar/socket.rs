@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, chown};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -10,6 +10,7 @@ use anyhow::{Context as _, bail};
 use nix::unistd::{Group, User};
 
 use crate::config::sar::Socket;
+use crate::sys::acl::AccessList;
 
 /// The listening socket. Its name goes when it is dropped.
 #[derive(Debug)]
@@ -74,19 +75,29 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
+/// Its owner stays the gateway's user, which may not give files away: others are let in by an access list.
 fn grant(path: &Path, socket: &Socket) -> anyhow::Result<()> {
+    fs::set_permissions(path, Permissions::from_mode(socket.mode))?;
     let owner = socket.owner.as_deref().map(user).transpose()?;
     let group = socket.group.as_deref().map(group).transpose()?;
-    if owner.is_some() || group.is_some() {
-        chown(path, owner, group).map_err(|error| match error.kind() {
-            ErrorKind::PermissionDenied => anyhow::anyhow!(
-                "cannot give the socket away (socket-owner, socket-group): root, or the capability CAP_CHOWN, is needed"
-            ),
-            _ => error.into(),
-        })?;
+    if owner.is_none() && group.is_none() {
+        return Ok(());
     }
-    fs::set_permissions(path, Permissions::from_mode(socket.mode))?;
-    Ok(())
+    let digit = |shift: u32| u16::try_from(socket.mode >> shift & 7).unwrap_or_default();
+    let mut list = AccessList::of_mode(socket.mode);
+    if let Some(owner) = owner {
+        list = list.with_user(owner, digit(6));
+    }
+    if let Some(group) = group {
+        list = list.with_group(group, digit(3));
+    }
+    list.set(path).with_context(|| {
+        format!(
+            "cannot let others use {} (socket-owner, socket-group): a file system with access \
+             lists, as /run has them, is needed",
+            path.display()
+        )
+    })
 }
 
 fn user(name: &str) -> anyhow::Result<u32> {

@@ -1,0 +1,22 @@
+//! `trackway keep-files`: what the gateway starts to read its files again when it is root no more.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Open the files of a configuration for the gateway that started this.
+#[derive(Debug, clap::Args)]
+#[command(hide = true)]
+pub(crate) struct Args {
+    /// The user to be.
+    user: u32,
+    /// Its group.
+    group: u32,
+    /// The configuration.
+    file: PathBuf,
+}
+
+/// Opens them until the gateway ends.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    gateway::keep_files(&args.file, args.user, args.group)?;
+    Ok(ExitCode::SUCCESS)
+}

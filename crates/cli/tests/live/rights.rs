@@ -1,0 +1,310 @@
+//! What a gateway may do on the machine, and who may ask it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use nix::sys::signal::Signal;
+
+use crate::namespaces::{Namespaces, SOON, TRACKWAY, wait_until};
+
+/// The kernel's bits for these capabilities.
+const DAC_READ_SEARCH: u64 = 1 << 2;
+const NET_ADMIN: u64 = 1 << 12;
+const NET_RAW: u64 = 1 << 13;
+/// A user that may do nothing.
+const NOBODY: u32 = 65_534;
+/// Calls are filtered, `PR_GET_SECCOMP`.
+const FILTERED: &str = "2";
+
+/// A gateway on a host without neighbours, its files in a folder that only root enters.
+struct Host {
+    nets: Namespaces,
+    name: String,
+    folder: PathBuf,
+    program: Option<usize>,
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_gateway_is_root_no_more_and_can_become_nobody_else() {
+    let mut host = Host::new();
+    host.start("");
+
+    let pid = host.pid();
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let mut all: Vec<_> = threads.map(|it| state(&it.unwrap().path())).collect();
+    assert!(all.len() > 1, "{all:?}");
+    let user = all[0]["Uid"].split('\t').next().unwrap().to_owned();
+    let children = host.nets.run(&host.name, &format!("pgrep -P {pid}"));
+    let mut held = Vec::new();
+    for child in children.split_whitespace() {
+        all.push(state(&Path::new("/proc").join(child)));
+        let rights = u64::from_str_radix(&all.last().unwrap()["CapPrm"], 16).unwrap();
+        held.push((all.last().unwrap()["Name"].clone(), rights));
+    }
+
+    for is in &all {
+        assert_ne!(user, "0");
+        assert_eq!(is["Uid"], [&user[..]; 4].join("\t"), "{is:?}");
+        assert_eq!(is["Gid"].split('\t').next().map(|it| it == "0"), Some(false), "{is:?}");
+        assert_eq!((is["Groups"].trim(), &is["NoNewPrivs"][..]), ("", "1"), "{is:?}");
+        assert_eq!(is["Seccomp"], FILTERED, "{is:?}");
+        let [permitted, effective, bounding] =
+            ["CapPrm", "CapEff", "CapBnd"].map(|key| u64::from_str_radix(&is[key], 16).unwrap());
+        assert_eq!(permitted, effective, "{is:?}");
+        assert_eq!((permitted | bounding) & !(NET_ADMIN | NET_RAW | DAC_READ_SEARCH), 0, "{is:?}");
+    }
+    // The program that has the firewall's rules, and the one that reads files, which changes nothing.
+    held.sort();
+    let expected = [("nft", NET_ADMIN), ("trackway-keeper", DAC_READ_SEARCH)];
+    assert_eq!(held, expected.map(|(name, rights)| (name.to_owned(), rights)));
+    let printed = host.printed();
+    assert!(printed.contains("root no more") && printed.contains(&user), "{printed}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn files_for_root_alone_are_read_again_and_no_others() {
+    let mut host = Host::new();
+    let key = host.folder.join("group.key");
+    let made = host.trackway(&format!("keygen --group --out {}", key.display()));
+    assert_eq!(made.1, "", "{made:?}");
+    host.start("group-key = \"group.key\"\n");
+
+    host.configure("group-key = \"group.key\"\nwindow = [2, 20]\n");
+    let (changed, said) = host.trackway("reload");
+    assert!(changed.contains("hbh: "), "{changed}{said}");
+    // A file that its user could have made to lead there.
+    let its = host.folder.join("its");
+    fs::create_dir(&its).unwrap();
+    symlink("/etc/shadow", its.join("group.key")).unwrap();
+    chown(&its, Some(fs::metadata(host.socket()).unwrap().uid()), None).unwrap();
+    host.configure("group-key = \"its/group.key\"\n");
+    let (_, refused) = host.trackway("reload");
+    assert!(refused.contains("its/group.key: Permission denied"), "{refused}");
+
+    host.configure("group-key = \"group.key\"\nwindow = [2, 24]\n");
+    host.nets.program(host.program.unwrap()).signal(Signal::SIGHUP);
+    let is_read =
+        wait_until(SOON, || host.printed().matches("configuration read again").count() == 2);
+    assert!(is_read, "{}", host.printed());
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn counters_are_written_where_only_root_makes_files() {
+    let mut host = Host::new();
+    let file = host.folder.join("trackway.prom");
+    host.add(&format!("metrics = {file:?}\n"));
+    host.start("");
+
+    let written = || fs::read_to_string(&file).unwrap_or_default().contains("trackway_service_up");
+    assert!(wait_until(SOON, written), "{}", host.printed());
+    let (code, printed) = host.stop();
+    assert_eq!(code, Some(0), "{printed}");
+    assert!(written() && !printed.contains("counters not written"), "{printed}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn only_root_and_the_gateways_user_may_ask() {
+    let mut host = Host::new();
+    host.start("");
+    let socket = host.socket();
+    let is = fs::metadata(&socket).unwrap();
+    assert_eq!(is.mode() & 0o777, 0o600);
+    assert_eq!(
+        is.uid().to_string(),
+        state(&Path::new("/proc").join(host.pid()))["Uid"].split('\t').next().unwrap()
+    );
+
+    let (by_root, _) = host.trackway("status");
+    let (by_its_user, _) = host.trackway_as(is.uid(), "status");
+    let (_, by_another) = host.trackway_as(NOBODY, "status");
+    fs::set_permissions(&socket, Permissions::from_mode(0o666)).unwrap();
+    let (_, past_the_mode) = host.trackway_as(NOBODY, "status");
+
+    assert!(by_root.contains("hbh: running"), "{by_root}");
+    assert!(by_its_user.contains("hbh: running"), "{by_its_user}");
+    assert!(
+        by_another.contains("no right to ask the gateway: only root and its user"),
+        "{by_another}"
+    );
+    assert!(past_the_mode.contains("does not answer this user"), "{past_the_mode}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn clients_that_say_and_read_nothing_hold_up_nobody() {
+    let mut host = Host::new();
+    host.start("");
+    let socket = host.socket();
+
+    let silent: Vec<_> = (0..100).filter_map(|_| UnixStream::connect(&socket).ok()).collect();
+    let begun = Instant::now();
+    let (status, said) = host.trackway("status");
+    assert!(status.contains("hbh: running"), "{status}{said}");
+    // A hundred silent ones, eight at a time, each for a second.
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+    let mut long = UnixStream::connect(&socket).unwrap();
+    // Cut off, sooner or later.
+    while long.write_all(&[b' '; 512]).is_ok() {}
+    drop(silent);
+    for _ in 0..1_000 {
+        let mut asking = UnixStream::connect(&socket).unwrap();
+        asking.write_all(b"\"status\"").unwrap();
+    }
+    let mut asking = UnixStream::connect(&socket).unwrap();
+    asking.write_all(b"\"status\"").unwrap();
+    asking.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut answer = String::new();
+    asking.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("{\"services\""), "{answer}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_crash_leaves_nothing_in_the_way_and_a_stop_leaves_nothing() {
+    let mut host = Host::new();
+    host.start("");
+    let socket = host.socket();
+    let (_, second) = host.trackway(&format!("run {}", host.file().display()));
+    assert!(second.contains("a gateway runs in this network namespace already"), "{second}");
+
+    host.nets.program(host.program.unwrap()).signal(Signal::SIGKILL);
+    host.nets.program(host.program.unwrap()).finish(SOON);
+    assert!(socket.exists(), "a crash leaves its name");
+    let (_, said) = host.trackway("status");
+    assert!(said.contains("no gateway runs in this network namespace"), "{said}");
+    host.start("");
+    let (status, _) = host.trackway("status");
+    assert!(status.contains("hbh: running"), "{status}");
+
+    let (code, printed) = host.stop();
+    assert_eq!(code, Some(0), "{printed}");
+    assert!(!socket.exists());
+    assert!(!Path::new(&format!("{}.lock", socket.display())).exists());
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn the_user_and_the_control_socket_can_be_chosen() {
+    let mut host = Host::new();
+    host.add(&format!("user = \"{NOBODY}\"\n"));
+    let at = host.folder.join("control");
+    host.start_with("", &format!("--control {}", at.display()));
+
+    let uid =
+        state(&Path::new("/proc").join(host.pid()))["Uid"].split('\t').next().unwrap().to_owned();
+    let (status, _) = host.trackway(&format!("status --control {}", at.display()));
+    let (_, usual) = host.trackway("status");
+    host.stop();
+    host.add("user = \"nobody-has-this\"\n");
+    host.configure("");
+    let (_, missing) = host.trackway(&format!("run {}", host.file().display()));
+    host.add("user = \"root\"\n");
+    host.start("");
+
+    assert_eq!(uid, NOBODY.to_string());
+    assert!(status.contains("hbh: running"), "{status}");
+    assert!(usual.contains("no gateway runs in this network namespace"), "{usual}");
+    assert!(missing.contains("there is no such account; `useradd --system"), "{missing}");
+    assert!(host.printed().contains("runs as root, as `user` says"), "{}", host.printed());
+}
+
+/// What `/proc` tells of a process or thread.
+fn state(of: &Path) -> BTreeMap<String, String> {
+    let text = fs::read_to_string(of.join("status")).unwrap();
+    let lines = text.lines().filter_map(|line| line.split_once(':'));
+    lines.map(|(key, value)| (key.to_owned(), value.trim().to_owned())).collect()
+}
+
+impl Host {
+    fn new() -> Self {
+        let mut nets = Namespaces::new();
+        let name = nets.add("host");
+        let other = nets.add("other");
+        nets.cable((&name, "eth0"), (&other, "eth0"));
+        let folder = std::env::temp_dir().join(&name);
+        fs::create_dir(&folder).unwrap();
+        fs::set_permissions(&folder, Permissions::from_mode(0o700)).unwrap();
+        Self { nets, name, folder, program: None }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.join("a.toml")
+    }
+
+    /// Writes what stands before the sections.
+    fn add(&self, lines: &str) {
+        fs::write(self.folder.join("before"), lines).unwrap();
+    }
+
+    fn configure(&self, more: &str) {
+        let before = fs::read_to_string(self.folder.join("before")).unwrap_or_default();
+        let text = format!("{before}[hbh]\ninterfaces = [\"eth0\"]\n{more}");
+        fs::write(self.file(), text).unwrap();
+        fs::set_permissions(self.file(), Permissions::from_mode(0o600)).unwrap();
+    }
+
+    fn start(&mut self, more: &str) {
+        self.start_with(more, "");
+    }
+
+    fn start_with(&mut self, more: &str, options: &str) {
+        self.configure(more);
+        let command = format!("{TRACKWAY} run {} {options}", self.file().display());
+        self.program = Some(self.nets.start(&self.name.clone(), &command, "gateway ready"));
+    }
+
+    fn stop(&mut self) -> (Option<i32>, String) {
+        self.nets.program(self.program.unwrap()).stop()
+    }
+
+    fn pid(&mut self) -> String {
+        self.nets.program(self.program.unwrap()).pid().to_string()
+    }
+
+    fn printed(&self) -> String {
+        self.nets.printed(self.program.unwrap())
+    }
+
+    /// Where its control socket is.
+    fn socket(&self) -> PathBuf {
+        let namespace = fs::metadata(Path::new("/run/netns").join(&self.name)).unwrap().ino();
+        format!("/run/trackway/control-{namespace}.sock").into()
+    }
+
+    /// Runs `trackway` with arguments; what it prints and complains of.
+    fn trackway(&self, args: &str) -> (String, String) {
+        self.trackway_by("", TRACKWAY, args)
+    }
+
+    /// The same as another user, for whom the program may be out of reach.
+    fn trackway_as(&self, user: u32, args: &str) -> (String, String) {
+        let program = std::env::temp_dir().join(format!("{}-trackway", self.name));
+        fs::copy(TRACKWAY, &program).unwrap();
+        let setpriv = format!("setpriv --reuid {user} --regid {user} --clear-groups");
+        let said = self.trackway_by(&setpriv, program.to_str().unwrap(), args);
+        fs::remove_file(program).unwrap();
+        said
+    }
+
+    fn trackway_by(&self, by: &str, program: &str, args: &str) -> (String, String) {
+        let output = self.nets.try_run(&self.name, &format!("{by} {program} {args}"));
+        let [out, complaint] =
+            [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+        (out, complaint)
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}

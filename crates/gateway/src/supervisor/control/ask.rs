@@ -1,0 +1,128 @@
+//! Asking the gateway that runs in this network namespace.
+
+use std::fs;
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::Shutdown;
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use nix::unistd::{Uid, User};
+use serde::de::DeserializeOwned;
+
+use super::{Request, place};
+use crate::explain::{Explanation, Question};
+use crate::supervisor::reload::Reloaded;
+use crate::supervisor::traffic::{Switch, Switched};
+
+/// A gateway that reloads may have to wait for what it starts.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Asks the gateway of this network namespace, or that with its control socket `at` this path, how
+/// it is; the answer is a JSON object.
+///
+/// # Errors
+/// When none runs, or it may not be asked.
+pub fn ask_status(at: Option<&Path>) -> anyhow::Result<String> {
+    ask(at, &Request::Status)
+}
+
+/// Lets such a gateway read its configuration again.
+///
+/// # Errors
+/// As [`ask_status`].
+pub fn ask_reload(at: Option<&Path>) -> anyhow::Result<Reloaded> {
+    ask_for(at, &Request::Reload)
+}
+
+/// Lets such a gateway carry the traffic of a rule, or all traffic of its HF services, or refuse it.
+///
+/// # Errors
+/// As [`ask_status`].
+pub fn ask_switch(
+    at: Option<&Path>,
+    rule: Option<String>,
+    is_enabled: bool,
+) -> anyhow::Result<Switched> {
+    ask_for(at, &Request::Switch(Switch { rule, is_enabled }))
+}
+
+/// Asks such a gateway what becomes of a flow.
+///
+/// # Errors
+/// As [`ask_status`].
+pub fn ask_explanation(at: Option<&Path>, question: Question) -> anyhow::Result<Explanation> {
+    ask_for(at, &Request::Explain(question))
+}
+
+fn ask_for<T: DeserializeOwned>(at: Option<&Path>, request: &Request) -> anyhow::Result<T> {
+    serde_json::from_str(&ask(at, request)?).context("the gateway's answer")
+}
+
+fn ask(at: Option<&Path>, request: &Request) -> anyhow::Result<String> {
+    let mut stream = connect(at)?;
+    for set in [UnixStream::set_read_timeout, UnixStream::set_write_timeout] {
+        set(&stream, Some(PATIENCE))?;
+    }
+    let request = serde_json::to_vec(request).context("the question")?;
+    let mut answer = String::new();
+    let outcome = stream
+        .write_all(&request)
+        .and_then(|()| stream.shutdown(Shutdown::Write))
+        .and_then(|()| stream.read_to_string(&mut answer));
+    match outcome {
+        Err(error) if !is_cut_off(&error) => Err(error).context("the gateway does not answer"),
+        _ if answer.is_empty() => bail!("the gateway has ended, or does not answer this user"),
+        _ => Ok(answer),
+    }
+}
+
+fn connect(at: Option<&Path>) -> anyhow::Result<UnixStream> {
+    let candidates = at.map_or_else(place::candidates, |path| vec![PathBuf::from(path)]);
+    let mut why = None;
+    for path in candidates {
+        match UnixStream::connect(&path) {
+            Ok(stream) => return Ok(stream),
+            Err(error) if is_nobody(&error) => {}
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                why.get_or_insert(forbidden(&path));
+            }
+            Err(error) => {
+                let what = format!("cannot ask the gateway at {}", path.display());
+                why.get_or_insert(anyhow::Error::from(error).context(what));
+            }
+        }
+    }
+    Err(why.unwrap_or_else(|| match at {
+        Some(path) => anyhow::anyhow!("no gateway has its control socket at {}", path.display()),
+        None => anyhow::anyhow!(
+            "no gateway runs in this network namespace: `trackway run FILE` starts one"
+        ),
+    }))
+}
+
+fn is_cut_off(error: &io::Error) -> bool {
+    use ErrorKind::{BrokenPipe, ConnectionReset, NotConnected};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | NotConnected)
+}
+
+fn is_nobody(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused)
+}
+
+/// Who may, as far as can be seen.
+fn forbidden(path: &Path) -> anyhow::Error {
+    let owner = fs::metadata(path).map(|it| Uid::from_raw(it.uid())).ok();
+    let name = owner.and_then(|owner| User::from_uid(owner).ok().flatten()).map(|user| user.name);
+    let user = match (name, owner) {
+        (Some(name), _) => format!("{name}, its user"),
+        (None, Some(owner)) => format!("its user, {owner}"),
+        (None, None) => "its user".to_owned(),
+    };
+    anyhow::anyhow!(
+        "no right to ask the gateway: only root and {user}, may: `sudo trackway ...` ({})",
+        path.display()
+    )
+}

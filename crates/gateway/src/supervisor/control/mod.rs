@@ -1,0 +1,287 @@
+//! The control socket: who asks the gateway, what, and what it answers.
+//!
+//! ```text
+//!   client ── request in JSON, end ──▶ gateway
+//!          ◀─── answer in JSON, end ──
+//! ```
+//! Root and the gateway's own user may ask, and nobody else. Nobody is waited for.
+
+mod ask;
+mod place;
+
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags};
+use nix::sys::socket::{getsockopt, sockopt};
+use nix::unistd::Uid;
+use proto::time::{Time, earliest};
+use serde::{Deserialize, Serialize};
+use tracing::debug;
+
+use super::traffic::Switch;
+use crate::explain::Question;
+use crate::linux::account::Account;
+use crate::reactor::has_input;
+
+pub use ask::{ask_explanation, ask_reload, ask_status, ask_switch};
+use place::Place;
+
+/// A client that has not asked, or not read its answer, after so long is cut off.
+const ASKING: Duration = Duration::from_secs(1);
+const ANSWERING: Duration = Duration::from_secs(5);
+/// Clients at a time; others wait in the kernel.
+const CLIENTS: usize = 8;
+/// Octets of a request at most.
+const LONGEST: usize = 4 << 10;
+
+/// What can be asked.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Request {
+    Explain(Question),
+    Reload,
+    Status,
+    Switch(Switch),
+}
+
+/// The gateway's end.
+#[derive(Debug)]
+pub(super) struct Control {
+    place: Place,
+    clients: Vec<Client>,
+    /// Of the last client.
+    number: u64,
+}
+
+/// One who asks, by whom it is answered.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct ClientId(u64);
+
+#[derive(Debug)]
+struct Client {
+    id: ClientId,
+    stream: UnixStream,
+    stage: Stage,
+    until: Time,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Asking {
+        asked: Vec<u8>,
+    },
+    /// It is about to be answered.
+    Waiting,
+    Answering {
+        answer: Vec<u8>,
+        written: usize,
+    },
+}
+
+impl Control {
+    /// Opens the socket, here or where it usually is, for this user or the one that we are.
+    ///
+    /// # Errors
+    /// When another gateway has it, or it cannot be made.
+    pub(super) fn open(at: Option<&Path>, account: Option<&Account>) -> anyhow::Result<Self> {
+        Ok(Self { place: Place::open(at, account)?, clients: Vec::new(), number: 0 })
+    }
+
+    /// Appends what to wait for.
+    pub(super) fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+        let has_room = self.clients.len() < CLIENTS;
+        let wanted = if has_room { PollFlags::POLLIN } else { PollFlags::empty() };
+        fds.push(PollFd::new(self.place.listener.as_fd(), wanted));
+        fds.extend(self.clients.iter().map(|client| {
+            let wanted = match client.stage {
+                Stage::Asking { .. } => PollFlags::POLLIN,
+                Stage::Waiting => PollFlags::empty(),
+                Stage::Answering { .. } => PollFlags::POLLOUT,
+            };
+            PollFd::new(client.stream.as_fd(), wanted)
+        }));
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        self.clients.iter().map(|client| Some(client.until)).fold(None, earliest)
+    }
+
+    /// Takes what has come; returns who asks what.
+    pub(super) fn handle_ready(
+        &mut self,
+        now: Time,
+        ready: &[PollFlags],
+    ) -> Vec<(ClientId, Request)> {
+        let mut requests = Vec::new();
+        let mut ready = ready.iter().copied();
+        let has_callers = ready.next().is_some_and(has_input);
+        self.clients.retain_mut(|client| {
+            let flags = ready.next().unwrap_or(PollFlags::empty());
+            if !flags.is_empty() && !client.go_on(&mut requests) {
+                return false;
+            }
+            // We may have been slow ourselves: what it has said counts first.
+            let is_slow = client.until <= now && !matches!(client.stage, Stage::Waiting);
+            if is_slow {
+                debug!("a client of the control socket is too slow");
+            }
+            !is_slow
+        });
+        if has_callers {
+            self.accept(now);
+        }
+        requests
+    }
+
+    /// Answers with a line of JSON.
+    pub(super) fn answer(&mut self, now: Time, to: ClientId, answer: &impl Serialize) {
+        let Some(client) = self.clients.iter_mut().find(|client| client.id == to) else { return };
+        let mut text = serde_json::to_vec(answer).unwrap_or_default();
+        text.push(b'\n');
+        client.stage = Stage::Answering { answer: text, written: 0 };
+        client.until = now + ANSWERING;
+    }
+
+    fn accept(&mut self, now: Time) {
+        while self.clients.len() < CLIENTS {
+            let Ok((stream, _)) = self.place.listener.accept() else { return };
+            // Also where the file's mode was changed.
+            if !may_ask(&stream) || stream.set_nonblocking(true).is_err() {
+                debug!("somebody else's program at the control socket: it is not answered");
+                continue;
+            }
+            self.number += 1;
+            let stage = Stage::Asking { asked: Vec::new() };
+            let until = now + ASKING;
+            self.clients.push(Client { id: ClientId(self.number), stream, stage, until });
+        }
+    }
+}
+
+impl Client {
+    /// Reads or writes what can be; returns whether that was not all.
+    fn go_on(&mut self, requests: &mut Vec<(ClientId, Request)>) -> bool {
+        match &mut self.stage {
+            Stage::Asking { asked } => {
+                let mut some = [0; 512];
+                loop {
+                    match self.stream.read(&mut some) {
+                        Ok(0) => break,
+                        Ok(len) => asked.extend_from_slice(&some[..len]),
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
+                        Err(_) => return false,
+                    }
+                    if asked.len() > LONGEST {
+                        return false;
+                    }
+                }
+                let Ok(request) = serde_json::from_slice(asked) else { return false };
+                requests.push((self.id, request));
+                self.stage = Stage::Waiting;
+                true
+            }
+            // It has gone.
+            Stage::Waiting => false,
+            Stage::Answering { answer, written } => loop {
+                match self.stream.write(&answer[*written..]) {
+                    Ok(0) => return false,
+                    Ok(len) => *written += len,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
+                    Err(_) => return false,
+                }
+                if *written == answer.len() {
+                    return false;
+                }
+            },
+        }
+    }
+}
+
+fn may_ask(stream: &UnixStream) -> bool {
+    let user = getsockopt(stream, sockopt::PeerCredentials).map(|who| Uid::from_raw(who.uid()));
+    user.is_ok_and(|user| user.is_root() || user == Uid::effective())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Shutdown;
+
+    use nix::poll::{PollTimeout, poll};
+
+    use super::*;
+
+    const BEGIN: Time = Time::ZERO;
+
+    /// A gateway that answers every question with the same.
+    fn turn(control: &mut Control, now: Time, answer: &str) -> usize {
+        let mut fds = Vec::new();
+        control.watch(&mut fds);
+        poll(&mut fds, PollTimeout::ZERO).unwrap();
+        let ready: Vec<_> = fds.iter().map(|fd| fd.revents().unwrap()).collect();
+        let requests = control.handle_ready(now, &ready);
+        for (client, _) in &requests {
+            control.answer(now, *client, &answer);
+        }
+        requests.len()
+    }
+
+    fn open(name: &str) -> (Control, std::path::PathBuf) {
+        let name = format!("trackway-{name}-{}.sock", std::process::id());
+        let at = std::env::temp_dir().join(name);
+        (Control::open(Some(&at), None).unwrap(), at)
+    }
+
+    #[test]
+    fn the_silent_make_room_after_a_second_and_who_waited_is_answered() {
+        let (mut control, at) = open("silent");
+        let silent: Vec<_> = (0..CLIENTS).map(|_| UnixStream::connect(&at).unwrap()).collect();
+        let mut asking = UnixStream::connect(&at).unwrap();
+        asking.write_all(b"\"status\"").unwrap();
+        asking.shutdown(Shutdown::Write).unwrap();
+
+        let early: usize = (0..5).map(|_| turn(&mut control, BEGIN, "so it is")).sum();
+        let full = control.clients.len();
+        let due = control.next_timeout();
+        let late: usize = (0..5).map(|_| turn(&mut control, BEGIN + ASKING, "so it is")).sum();
+        let mut said = String::new();
+        asking.read_to_string(&mut said).unwrap();
+
+        assert_eq!((early, full, due), (0, CLIENTS, Some(BEGIN + ASKING)));
+        assert_eq!((late, &said[..]), (1, "\"so it is\"\n"));
+        assert!(control.clients.is_empty());
+        drop(silent);
+    }
+
+    #[test]
+    fn an_answer_that_is_not_read_holds_up_nobody() {
+        let (mut control, at) = open("unread");
+        let long = "x".repeat(4 << 20);
+        let mut asking = UnixStream::connect(&at).unwrap();
+        asking.write_all(b"\"status\"").unwrap();
+        asking.shutdown(Shutdown::Write).unwrap();
+
+        let asked: usize = (0..5).map(|_| turn(&mut control, BEGIN, &long)).sum();
+        let before = control.clients.len();
+        turn(&mut control, BEGIN + ANSWERING, &long);
+
+        assert_eq!((asked, before, control.clients.len()), (1, 1, 0));
+    }
+
+    #[test]
+    fn what_is_no_request_or_too_long_is_cut_off() {
+        let (mut control, at) = open("long");
+        for said in [&b"\"nothing\""[..], &[b' '; LONGEST + 1]] {
+            let mut asking = UnixStream::connect(&at).unwrap();
+            asking.write_all(said).unwrap();
+            asking.shutdown(Shutdown::Write).unwrap();
+
+            let asked: usize = (0..5).map(|_| turn(&mut control, BEGIN, "")).sum();
+
+            assert_eq!((asked, control.clients.len()), (0, 0));
+        }
+    }
+}
