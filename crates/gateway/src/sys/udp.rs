@@ -164,8 +164,12 @@ impl Udp {
                 Ok(sent) => outbox.next += sent,
                 Err(Errno::EAGAIN) => return false,
                 Err(Errno::EINTR) => {}
-                // Perhaps the address is not this host's any more.
-                Err(_) if outbox.runs[outbox.next].head.source.is_some() => outbox.lose_source(),
+                // The address is not this host's any more, or there is no route from it.
+                Err(Errno::EADDRNOTAVAIL | Errno::EINVAL | Errno::ENETUNREACH)
+                    if outbox.runs[outbox.next].head.source.is_some() =>
+                {
+                    outbox.lose_source();
+                }
                 Err(error) => {
                     let run = outbox.runs[outbox.next];
                     if run.count > 1 {

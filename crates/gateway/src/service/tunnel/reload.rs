@@ -3,8 +3,9 @@
 use std::sync::{Arc, PoisonError};
 
 use proto::ip::Prefix;
-use proto::secure;
+use proto::secure::{self, PeerId, Routes};
 
+use super::state::{Link, State};
 use super::{Tunnel, lock};
 use crate::config;
 use crate::service::Reload;
@@ -59,6 +60,25 @@ impl Tunnel {
         *self.shared.routes.write().unwrap_or_else(PoisonError::into_inner) = routes;
         self.shared.settle(state, now);
         changes
+    }
+}
+
+impl State {
+    /// Other networks are behind a peer.
+    pub(super) fn set_routes(&mut self, peer: PeerId, routes: &[Prefix]) {
+        if let Some(link) = self.link_mut(peer) {
+            link.config.routes = routes.to_vec();
+        }
+    }
+
+    /// Which peer an inner address belongs to.
+    pub(super) fn routes(&self) -> Routes {
+        let of_link = |link: &Link| {
+            let (peer, routes) = (link.peer, link.config.routes.clone());
+            routes.into_iter().map(move |route| (peer, route))
+        };
+        let routes: Vec<_> = self.links().flat_map(of_link).collect();
+        Routes::new(&routes).expect("a checked configuration has each network once")
     }
 }
 

@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use proto::secure::{Incoming, PeerId};
 use proto::time::Time;
 
-use super::state::State;
+use super::state::{Link, State};
 
 impl State {
     /// A datagram that is no data, or cannot be opened otherwise, and the address of ours that it came to.
@@ -22,7 +22,7 @@ impl State {
         let incoming = self.peers.handle_datagram(now, from, datagram);
         self.collect(now, Some((from, to)));
         if incoming == Incoming::Nothing
-            && let Some(peer) = self.peer_at(from)
+            && let Some(peer) = self.link_at(from).map(|link| link.peer)
         {
             self.note_source(peer, from, to);
         }
@@ -60,18 +60,13 @@ impl State {
         while let Some(outgoing) = self.peers.poll_transmit(now) {
             let source = match came {
                 Some((from, to)) if from == outgoing.to => to,
-                Some(_) | None => {
-                    let peer = self.peer_at(outgoing.to);
-                    peer.and_then(|peer| self.link_mut(peer)).and_then(|link| link.source)
-                }
+                Some(_) | None => self.link_at(outgoing.to).and_then(|link| link.source),
             };
             self.control.push_back((outgoing, source));
         }
     }
 
-    fn peer_at(&self, endpoint: SocketAddr) -> Option<PeerId> {
-        let mut links = self.links();
-        let link = links.find(|link| self.peers.endpoint(link.peer) == Some(endpoint))?;
-        Some(link.peer)
+    fn link_at(&self, endpoint: SocketAddr) -> Option<&Link> {
+        self.links().find(|link| self.peers.endpoint(link.peer) == Some(endpoint))
     }
 }

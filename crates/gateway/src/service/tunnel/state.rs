@@ -5,10 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use proto::contract::Refused;
-use proto::ip::Prefix;
 use proto::nc::{self, Event, Tunnel};
 use proto::rng::Rng;
-use proto::secure::{self, Incarnation, Outgoing, PeerId, Peers, Routes, Sealer, Unusable};
+use proto::secure::{self, Incarnation, Outgoing, PeerId, Peers, Sealer, Unusable};
 use proto::time::{Time, earliest};
 use tracing::field::display;
 use tracing::info;
@@ -154,23 +153,6 @@ impl State {
             *link = None;
         }
         self.note_mtu();
-    }
-
-    /// Other networks are behind a peer.
-    pub(super) fn set_routes(&mut self, peer: PeerId, routes: &[Prefix]) {
-        if let Some(link) = self.link_mut(peer) {
-            link.config.routes = routes.to_vec();
-        }
-    }
-
-    /// Which peer an inner address belongs to.
-    pub(super) fn routes(&self) -> Routes {
-        let of_link = |link: &Link| {
-            let (peer, routes) = (link.peer, link.config.routes.clone());
-            routes.into_iter().map(move |route| (peer, route))
-        };
-        let routes: Vec<_> = self.links().flat_map(of_link).collect();
-        Routes::new(&routes).expect("a checked configuration has each network once")
     }
 
     /// A packet for a peer.
