@@ -24,6 +24,8 @@ use crate::time::Time;
 pub(super) const MAX_REPAIR_WINDOW: u64 = 1_024;
 /// The number of latest datagrams whose tails are examined separately.
 const LATELY: usize = 16;
+/// The memory of the load, in round trips: longer than a burst that is over at once.
+const LOAD_ROUNDS: f64 = 4.0;
 /// The deficit from which an equation is sent.
 const THRESHOLD: f64 = 0.5;
 
@@ -41,6 +43,8 @@ pub(super) struct Sender {
     /// The numbers of sources and of equations in the log.
     sources_since: u32,
     equations_since: u32,
+    tail: Tail,
+    load: Load,
     view: View,
     pool: Vec<Vec<u8>>,
 }
@@ -54,8 +58,26 @@ struct Source {
     carried_by: u64,
 }
 
+/// What was sent since the newest source for which somebody waits.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tail {
+    /// When that source was sent.
+    pub(super) since: Time,
+    /// Equations since then.
+    pub(super) equations: usize,
+}
+
+/// Octets sent lately, in which older ones weigh less.
+#[derive(Clone, Copy, Debug, Default)]
+struct Load {
+    octets: f64,
+    at: Time,
+}
+
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Carried {
+    /// A source with nothing but TCP acknowledgements, which later ones make up for.
+    Acknowledgements,
     /// A repair, or a retransmitted source.
     Equation,
     Other,
@@ -100,6 +122,8 @@ impl Sender {
             log_start: 0,
             sources_since: 0,
             equations_since: 0,
+            tail: Tail::default(),
+            load: Load::default(),
             view: View::default(),
             pool: Vec::new(),
         }
@@ -184,8 +208,16 @@ impl Sender {
         &self.sources.back().expect("one was just added").symbol
     }
 
-    /// Notes what the datagram after the last one carries.
-    pub(super) fn note(&mut self, carried: Carried) {
+    /// Notes what the datagram after the last one carries, and its octets.
+    pub(super) fn note(&mut self, now: Time, carried: Carried, octets: usize, rtt: Duration) {
+        let span = LOAD_ROUNDS * rtt.as_secs_f64().max(1e-3);
+        let kept = libm::exp(-now.since(self.load.at).as_secs_f64() / span);
+        self.load = Load { octets: self.load.octets * kept + octets as f64, at: now };
+        match carried {
+            Carried::Equation => self.tail.equations += 1,
+            Carried::Source => self.tail = Tail { since: now, equations: 0 },
+            Carried::Acknowledgements | Carried::Other => {}
+        }
         self.log.push_back(carried);
         self.count(carried, 1);
         // Reports stop this from growing; a silent peer may not.
@@ -210,12 +242,60 @@ impl Sender {
             match carried {
                 Carried::Equation => mean -= 1.0 - p,
                 Carried::Other => return false,
-                Carried::Source => mean += p,
+                Carried::Acknowledgements | Carried::Source => mean += p,
             }
             variance += p * (1.0 - p) * loss.dispersion();
             *carried == Carried::Source && mean + z * variance.sqrt() > THRESHOLD
         });
         !self.sources.is_empty() && (is_short || self.deficit(loss, z) > THRESHOLD)
+    }
+
+    /// The greatest probability, over the sources sent lately, that the peer will lack an equation among
+    /// what was sent from that source on, if datagrams are lost with probability `p`, in bursts of `burst`.
+    ///
+    /// It looks at each tail by itself as [`Self::lacks_lately`] does, but exactly, by Gilbert's model: a
+    /// chain of lost and received, which is the same backwards.
+    pub(super) fn tail_risk(&self, p: f64, burst: f64) -> f64 {
+        const SPAN: usize = 2 * LATELY + 1;
+        if self.sources.is_empty() || p <= 0.0 {
+            return 0.0;
+        }
+        let stays = p.max(1.0 - 1.0 / burst.max(1.0));
+        let begins = p * (1.0 - stays) / (1.0 - p);
+        // By how many equations the peer will lack, less `LATELY`; where the oldest was lost, and not.
+        let (mut lost, mut came) = ([0.0; SPAN], [0.0; SPAN]);
+        (lost[LATELY], came[LATELY]) = (p, 1.0 - p);
+        let mut risk: f64 = 0.0;
+        for (index, carried) in self.log.iter().rev().take(LATELY).enumerate() {
+            let (before_lost, before_came) = (lost, came);
+            if index > 0 {
+                for at in 0..SPAN {
+                    lost[at] = before_lost[at] * stays + before_came[at] * begins;
+                    came[at] = before_lost[at] * (1.0 - stays) + before_came[at] * (1.0 - begins);
+                }
+            }
+            match carried {
+                Carried::Equation => came.rotate_left(1),
+                Carried::Acknowledgements | Carried::Source => lost.rotate_right(1),
+                Carried::Other => {}
+            }
+            if *carried == Carried::Source {
+                let lacking = LATELY + 1..SPAN;
+                let short = lost[lacking.clone()].iter().chain(&came[lacking]).sum();
+                risk = risk.max(short);
+            }
+        }
+        risk
+    }
+
+    /// Octets sent in a round trip, on the mean of some of them until the last datagram.
+    pub(super) fn octets_per_round(&self) -> f64 {
+        self.load.octets / LOAD_ROUNDS
+    }
+
+    /// What was sent since the newest source for which somebody waits.
+    pub(super) fn tail(&self) -> Tail {
+        self.tail
     }
 
     /// How many equations the peer will lack once everything under way has arrived or is lost.
@@ -351,7 +431,7 @@ impl Sender {
             Carried::Equation => {
                 self.equations_since = self.equations_since.saturating_add_signed(change);
             }
-            Carried::Source => {
+            Carried::Acknowledgements | Carried::Source => {
                 self.sources_since = self.sources_since.saturating_add_signed(change);
             }
             Carried::Other => {}

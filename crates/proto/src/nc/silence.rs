@@ -6,8 +6,12 @@ use crate::time::Time;
 
 /// The most doublings of the timeout.
 const MAX_BACKOFF: u32 = 6;
-/// The number of datagrams that may be sent after each timeout.
-const ALLOWANCE: u8 = 2;
+/// The number of datagrams that may be sent after each of the first timeouts, whose reports may just have
+/// been lost: enough for the next packet and its repairs; and after each further one.
+const ALLOWANCE: u8 = 8;
+const LEAST_ALLOWANCE: u8 = 2;
+/// The number of first timeouts.
+const FIRST: u32 = 2;
 
 /// The retransmission timer: it runs while sources are not acknowledged.
 #[derive(Debug)]
@@ -18,18 +22,21 @@ pub(super) struct Silence {
     timeouts: u32,
     /// The number of datagrams that may still be sent before the next timeout.
     allowance: u8,
+    /// Whether nothing was sent since the timeout.
+    is_fresh: bool,
     /// When a source or an equation was last sent.
     last_sent: Time,
 }
 
 impl Silence {
     pub(super) fn new(now: Time) -> Self {
-        Self { awaiting: None, timeouts: 0, allowance: 0, last_sent: now }
+        Self { awaiting: None, timeouts: 0, allowance: 0, is_fresh: false, last_sent: now }
     }
 
     /// A source or an equation was sent.
     pub(super) fn handle_sent(&mut self, now: Time) {
         self.allowance = self.allowance.saturating_sub(1);
+        self.is_fresh = false;
         self.last_sent = now;
         self.awaiting = self.awaiting.or(Some(now));
     }
@@ -54,7 +61,8 @@ impl Silence {
     /// No report came in time; returns the number of successive timeouts.
     pub(super) fn handle_timeout(&mut self, now: Time) -> u32 {
         self.timeouts += 1;
-        self.allowance = ALLOWANCE;
+        self.allowance = if self.timeouts <= FIRST { ALLOWANCE } else { LEAST_ALLOWANCE };
+        self.is_fresh = true;
         self.awaiting = Some(now);
         self.timeouts
     }
@@ -78,7 +86,7 @@ impl Silence {
 
     /// Whether nothing was sent since the timeout.
     pub(super) fn is_first_due(&self) -> bool {
-        self.is_on() && self.allowance == ALLOWANCE
+        self.is_on() && self.is_fresh
     }
 
     /// When a source or an equation was last sent.

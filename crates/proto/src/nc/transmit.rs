@@ -17,7 +17,7 @@ use std::time::Duration;
 use super::parts::{Cut, LEAST_PART};
 use super::queue::Popped;
 use super::record::{PART_HEADER, RECORD_HEADER};
-use super::sender::{Carried, margin};
+use super::sender::{Carried, Tail, margin};
 use super::tunnel::{Transmit, Tunnel};
 use super::understanding::COMPRESSED_HEADERS;
 use super::wire::{
@@ -30,6 +30,20 @@ use crate::time::{Time, earliest};
 const IDLE_MARGIN: f64 = 1.5;
 /// The additional margin after a small source: its repairs cost little, and it may be a request.
 const SMALL_IDLE_MARGIN: f64 = 3.2;
+/// The probability with which what was sent last may be missing when the repairs in advance have come, on
+/// a path with room for them: only a report would help then, a round trip later.
+const RISK: f64 = 0.001;
+/// Above this risk the next repair is sent soon; below it they are spread over the round trip, because
+/// losses come in bursts and further packets bring equations of their own.
+const HIGH_RISK: f64 = 0.05;
+/// Until when after the last source the next repair waits, in 16ths of a round trip, by how many there were
+/// since: the last one comes before a round trip and a half is over.
+const SPREAD: [u32; 6] = [1, 4, 8, 10, 12, 14];
+/// The round trip by which they are spread before one was measured: a longer one does no harm.
+const GUESSED_RTT: Duration = Duration::from_millis(100);
+/// A path has room for additional repairs while less than this part of the window was sent, on the mean of
+/// some round trips.
+const BUSY: f64 = 0.5;
 /// A source missing for this many round trips is retransmitted before new sources, even if the repairs
 /// under way should suffice: a repair that also covers younger losses helps only once all of them can
 /// be solved.
@@ -105,24 +119,23 @@ impl Tunnel {
         if has_next || self.sender.lacks(&self.loss, self.margin()) {
             self.next_send(self.seen)
         } else {
-            let spare = self.sender.lacks_lately(&self.loss, self.idle_margin());
-            let at = earliest(spare.then(|| self.idle_at()), self.hole_is_old_at())?;
+            let at = earliest(self.spare_at(), self.hole_is_old_at())?;
             Some(self.next_send(self.seen)?.max(at))
         }
     }
 
     fn may_send(&self, now: Time) -> bool {
-        if self.silence.is_on() {
-            return self.silence.may_send();
-        }
         self.next_send(now).is_some_and(|at| at <= now)
     }
 
     /// When the rate allows a source or an equation; `None` while too much is in flight.
     ///
-    /// The window may be full of reports, which are not reported themselves. Then a source must be
-    /// sent so that the peer reports.
+    /// During a silence only its allowance counts. The window may be full of reports, which are not
+    /// reported themselves. Then a source must be sent so that the peer reports.
     fn next_send(&self, now: Time) -> Option<Time> {
+        if self.silence.is_on() {
+            return self.silence.may_send().then_some(now);
+        }
         self.rate.next_send(now).or((!self.sender.has_unacknowledged()).then_some(now))
     }
 
@@ -143,7 +156,7 @@ impl Tunnel {
         {
             return Some(transmit);
         }
-        if self.sender.lacks_lately(&self.loss, self.idle_margin()) && self.idle_at() <= now {
+        if self.spare_at().is_some_and(|at| at <= now) {
             return self.send_equation(now, out);
         }
         None
@@ -159,12 +172,13 @@ impl Tunnel {
         }
         let compresses = self.understanding.agrees_on(COMPRESSED_HEADERS);
         let mut symbol = self.sender.buffer(max);
-        let mut is_sparse = true;
+        let (mut is_sparse, mut is_acknowledging) = (true, true);
         while let Some(room) = max.checked_sub(symbol.len() + RECORD_HEADER) {
             if let Some(popped) = self.begin_cut(now, room) {
                 is_sparse &= popped.is_sparse;
             }
             if self.recorder.cut.is_some() {
+                is_acknowledging = false;
                 let numbers = (number, self.sender.floor());
                 if !self.recorder.push_part(numbers, max, &mut symbol) {
                     break;
@@ -178,6 +192,7 @@ impl Tunnel {
                 break;
             };
             is_sparse &= popped.is_sparse && !popped.is_pure_ack;
+            is_acknowledging &= popped.is_pure_ack;
             let stats = compresses.then_some(&mut self.stats.sent);
             let numbers = (number, self.sender.floor());
             self.recorder.finish(now, &popped, numbers, &mut symbol, start, stats);
@@ -200,7 +215,8 @@ impl Tunnel {
         let symbol = self.sender.add_source(now, symbol, self.next_number);
         let body = Body::Source { number: low24(number), symbol };
         Message { body, ..extras }.emit(out);
-        Some(self.account(now, out, Carried::Source, false))
+        let carried = if is_acknowledging { Carried::Acknowledgements } else { Carried::Source };
+        Some(self.account(now, out, carried, false))
     }
 
     /// Takes a packet from the queue that is too long for a source, if one is next and there is room for
@@ -327,7 +343,7 @@ impl Tunnel {
         let octets = out.len() + self.config.overhead;
         self.stats.sent.datagrams_sent += 1;
         self.stats.sent.octets_sent += octets as u64;
-        self.sender.note(carried);
+        self.sender.note(now, carried, octets, self.rate.rtt());
         self.rate.handle_sent(now, number, octets);
         if carried != Carried::Other {
             self.silence.handle_sent(now);
@@ -360,14 +376,35 @@ impl Tunnel {
         octets <= self.max_symbol() / SMALL_SHARE
     }
 
-    fn idle_margin(&self) -> f64 {
+    /// When a repair is sent in advance because there is nothing else to send; `None` if none is needed.
+    fn spare_at(&self) -> Option<Time> {
+        let soon = self.silence.last_sent() + self.idle_wait();
         let is_small = self.is_small(self.sender.newest().map_or(0, <[u8]>::len));
-        self.margin() + if is_small { SMALL_IDLE_MARGIN } else { IDLE_MARGIN }
+        if self.is_busy() {
+            let margin = if is_small { SMALL_IDLE_MARGIN } else { IDLE_MARGIN };
+            let lacks = self.sender.lacks_lately(&self.loss, self.margin() + margin);
+            return lacks.then_some(soon);
+        }
+        if self.sender.lacks(&self.loss, self.margin() + IDLE_MARGIN) {
+            return Some(soon);
+        }
+        let Tail { since, equations } = self.sender.tail();
+        let share = *SPREAD.get(equations)?;
+        // The repairs of a small packet cost little, also where loss is only feared.
+        let p = if is_small { self.loss.feared(since) } else { self.loss.rate() };
+        let risk = self.sender.tail_risk(p, self.loss.burst());
+        if risk > HIGH_RISK {
+            return Some(soon);
+        }
+        let rtt = self.known_rtt().unwrap_or(GUESSED_RTT);
+        (risk > RISK).then(|| soon.max(since + rtt * share / 16))
     }
 
-    /// When a repair may be sent in advance because the sender is idle.
-    fn idle_at(&self) -> Time {
-        self.silence.last_sent() + self.idle_wait()
+    /// Whether the path has no room for more than the flows' own packets and the repairs they need.
+    fn is_busy(&self) -> bool {
+        let Some(rtt) = self.known_rtt() else { return false };
+        let window = self.rate.rate() / 8.0 * rtt.as_secs_f64();
+        self.sender.octets_per_round() >= BUSY * window
     }
 
     fn idle_wait(&self) -> Duration {

@@ -404,7 +404,7 @@ impl Tunnel {
         let (received, runs) = self.reported.counts();
         let lost = end.saturating_sub(received);
         self.stats.sent.datagrams_lost = self.stats.sent.datagrams_lost.max(lost);
-        self.loss.handle_counts(end, received, runs);
+        self.loss.handle_counts(now, end, received, runs);
         self.rate.handle_report(now, &for_rate);
         self.silence.handle_report(now, self.sender.has_unacknowledged());
     }

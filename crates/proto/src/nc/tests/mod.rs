@@ -2,7 +2,9 @@
 
 mod code;
 mod contract;
+mod floor;
 mod headers;
+mod lone;
 mod record;
 mod short;
 mod silence;
