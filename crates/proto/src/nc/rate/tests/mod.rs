@@ -3,6 +3,7 @@
 mod cubic;
 mod path;
 mod tables;
+mod trial;
 
 use std::time::Duration;
 
