@@ -11,6 +11,7 @@ mod fair;
 mod figure7;
 mod goodput;
 mod grid;
+mod lone;
 mod long;
 mod lre;
 mod measure;
@@ -39,7 +40,8 @@ pub fn claims() -> Vec<Claim> {
     let mut claims = vec![goodput::claim()];
     claims.extend(figure7::claims());
     claims.extend([rto::claim(), lre::claim(), beyond::claim()]);
-    claims.extend([long::claim(), clean::claim(), fair::claim(), everywhere::claim()]);
+    claims.extend([long::claim(), lone::claim(), clean::claim()]);
+    claims.extend([fair::claim(), everywhere::claim()]);
     claims
 }
 
