@@ -174,7 +174,7 @@ fn open_tun(account: &Account) {
     match opened {
         Ok(false) => {}
         Ok(true) => {
-            debug!(%path, %account, "for root alone: its access list has the gateway's user now")
+            debug!(%path, %account, "for root alone: its access list has the gateway's user now");
         }
         Err(error) => {
             warn!(%path, %account, %error, "for root alone: `chmod 666`, as udev does");
