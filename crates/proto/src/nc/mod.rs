@@ -28,6 +28,7 @@ mod queue;
 mod rate;
 mod receiver;
 mod record;
+mod recorder;
 mod reported;
 mod reporter;
 mod sender;

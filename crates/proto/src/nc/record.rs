@@ -14,13 +14,7 @@
 //! number in base 128. Forms 2 and 3 go only to a peer that has shown that it knows them
 //! ([`super::understanding`]); [`super::headers`] says what a context is, and [`super::parts`] what is cut.
 
-use super::headers::{Compressor, Packing, Place};
-use super::order::FlowOrder;
-use super::parts::{Cut, LEAST_PART};
-use super::queue::Popped;
-use super::stats::Sent;
-use super::wire::{MAX_VARINT, Reader, push_varint};
-use crate::time::Time;
+use super::wire::Reader;
 
 /// Octets before a whole inner packet.
 pub(super) const RECORD_HEADER: usize = 4;
@@ -32,12 +26,12 @@ pub(super) const LONGEST_OUTER: usize = 16_384;
 const FORM: u32 = 14;
 const WHOLE: u16 = 0;
 const PART: u16 = 1;
-const COMPRESSED: u16 = 2;
-const ANNOUNCING: u16 = 3;
+pub(super) const COMPRESSED: u16 = 2;
+pub(super) const ANNOUNCING: u16 = 3;
 const LENGTH: u16 = 0x3fff;
 const MORE: u8 = 0x80;
 /// A greater number takes two octets in base 128.
-const SHORT: u16 = 0x7f;
+pub(super) const SHORT: u16 = 0x7f;
 
 /// The inner packets of a symbol.
 #[derive(Clone, Copy, Debug)]
@@ -114,91 +108,6 @@ impl Part {
     }
 }
 
-/// Makes records of packets.
-#[derive(Debug, Default)]
-pub(super) struct Recorder {
-    order: FlowOrder,
-    compressor: Compressor,
-    /// The packet of which some parts were sent.
-    pub(super) cut: Option<Cut>,
-    /// Memory for the start of a record.
-    start: Vec<u8>,
-}
-
-impl Recorder {
-    /// Makes a record of a packet that stands at the end of `symbol`, after [`RECORD_HEADER`] octets that
-    /// begin at `start`. It never grows longer. The packet goes into source `number`; sources before
-    /// `floor` are acknowledged or given up.
-    pub(super) fn finish(
-        &mut self,
-        now: Time,
-        popped: &Popped,
-        (number, floor): (u64, u64),
-        symbol: &mut Vec<u8>,
-        start: usize,
-        stats: Option<&mut Sent>,
-    ) {
-        // A pure acknowledgement needs no order: a later one acknowledges the same data.
-        let wait = if popped.is_pure_ack { 0 } else { self.order.push(popped.flow, number, floor) };
-        let Some(stats) = stats.filter(|_| wait <= MAX_VARINT) else {
-            fill_record_header(&mut symbol[start..], wait);
-            return;
-        };
-        let place = Place { flow: popped.flow, source: number, floor, has_room: wait <= SHORT };
-        let packet = &symbol[start + RECORD_HEADER..];
-        match self.compressor.pack(now, place, packet) {
-            Packing::Whole => fill_record_header(&mut symbol[start..], wait),
-            Packing::Announces(id) => {
-                let head = head(ANNOUNCING, packet.len());
-                let wait = u8::try_from(wait).expect("there is room");
-                symbol[start..start + RECORD_HEADER].copy_from_slice(&[head[0], head[1], wait, id]);
-                stats.contexts_announced += 1;
-            }
-            Packing::Compressed(id, headers) => {
-                let payload = start + RECORD_HEADER + headers.replaces();
-                let len = headers.octets().len() + symbol.len() - payload;
-                self.start.clear();
-                self.start.extend_from_slice(&head(COMPRESSED, len));
-                push_varint(&mut self.start, wait);
-                self.start.push(id);
-                self.start.extend_from_slice(headers.octets());
-                let place = start + self.start.len();
-                symbol[start..place].copy_from_slice(&self.start);
-                symbol.copy_within(payload.., place);
-                let saved = payload - place;
-                symbol.truncate(symbol.len() - saved);
-                stats.headers_compressed += 1;
-                stats.header_octets_saved += saved as u64;
-            }
-        }
-    }
-
-    /// Appends the next part of the packet that is cut to `symbol`, of at most `max` octets, in source
-    /// `number`; false when there is too little room.
-    pub(super) fn push_part(
-        &mut self,
-        (number, floor): (u64, u64),
-        max: usize,
-        symbol: &mut Vec<u8>,
-    ) -> bool {
-        let room = max - symbol.len();
-        let cut = self.cut.take_if(|cut| room >= PART_HEADER + LEAST_PART.min(cut.left()));
-        let Some(mut cut) = cut else { return false };
-        let wait = self.order.push(cut.flow, number, floor);
-        let is_whole = cut.push_part(room, wait, symbol);
-        // The other end would take no more of it. With all MTUs that are tried it never comes to that.
-        if !is_whole && !cut.is_too_long() {
-            self.cut = Some(cut);
-        }
-        true
-    }
-
-    /// The peer has a context, as the source that ends in these 24 bits announced it.
-    pub(super) fn handle_told(&mut self, id: u8, source: u32) {
-        self.compressor.handle_told(id, source);
-    }
-}
-
 /// Writes the header of the record with a whole packet that fills `record`.
 pub(super) fn fill_record_header(record: &mut [u8], wait: u16) {
     let Some((header, packet)) = record.split_first_chunk_mut::<RECORD_HEADER>() else { return };
@@ -216,7 +125,8 @@ pub(super) fn fill_part_header(record: &mut [u8], wait: u16, part: Part) {
     *header = [len_high, len_low, wait_high, wait_low, part];
 }
 
-fn head(form: u16, len: usize) -> [u8; 2] {
+/// The first two octets of a record.
+pub(super) fn head(form: u16, len: usize) -> [u8; 2] {
     let len = u16::try_from(len).ok().filter(|len| *len <= LENGTH);
     (form << FORM | len.expect("fits an outer packet")).to_be_bytes()
 }

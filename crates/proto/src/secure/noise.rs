@@ -16,11 +16,11 @@ use snow::types::{Cipher, Dh, Hash, Random};
 use snow::{Builder, HandshakeState};
 use zeroize::{Zeroize as _, Zeroizing};
 
+use super::TAG;
 use super::data::nonce;
 use super::entropy::{Entropy, draw};
 use super::keys::{PresharedKey, PrivateKey, PublicKey};
 use super::secret::{Aead, X25519, sweep};
-use super::wire::TAG;
 
 /// Octets that each side says in the handshake.
 pub(super) const PAYLOAD: usize = 24;

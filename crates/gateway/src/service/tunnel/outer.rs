@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use proto::nc;
 use proto::secure::{OUTER_V4, OUTER_V6};
 
-use super::state::Link;
 use crate::linux::claims::MARK;
 use crate::sys::Udp;
 
@@ -13,15 +12,15 @@ use crate::sys::Udp;
 pub(super) fn core_config(
     endpoint: Option<SocketAddr>,
     limit: Option<usize>,
-    link: &Link,
+    parameters: nc::Config,
 ) -> nc::Config {
     let is_v6 = endpoint.is_some_and(|endpoint| endpoint.is_ipv6());
     let max_mtu = endpoint
         .and_then(|endpoint| Udp::route_mtu(endpoint, MARK).ok())
-        .map_or(link.config.parameters.max_mtu, |mtu| mtu.min(limit.unwrap_or(JUMBO)))
+        .map_or(parameters.max_mtu, |mtu| mtu.min(limit.unwrap_or(JUMBO)))
         .min(JUMBO);
     let overhead = if is_v6 { OUTER_V6 } else { OUTER_V4 };
-    nc::Config { max_mtu, overhead, ..link.config.parameters }
+    nc::Config { max_mtu, overhead, ..parameters }
 }
 
 /// Octets of the longest outer packet that is tried.

@@ -14,7 +14,7 @@ use tracing::info;
 
 use super::news;
 use super::outer::core_config;
-use super::transmit::Batch;
+use super::transmit::{Batch, Sending};
 use crate::config;
 
 /// How long a peer that was never heard may take before senders are told that it is unreachable.
@@ -76,14 +76,6 @@ pub(super) struct Session {
     pub(super) is_up: bool,
     /// Whether the peer owes an answer.
     pub(super) is_silent: bool,
-}
-
-/// Whose datagrams were filled into a batch.
-pub(super) struct Sending {
-    pub(super) peer: PeerId,
-    pub(super) sealer: Sealer,
-    /// Where they leave from.
-    pub(super) source: Option<IpAddr>,
 }
 
 /// Why a packet from the device was not taken.
@@ -406,7 +398,7 @@ impl State {
         let Some(sealer) = self.peers.sealer(peer) else { return };
         let Some(Some(link)) = self.links.get_mut(peer.index()) else { return };
         let endpoint = self.peers.endpoint(peer);
-        let config = core_config(endpoint, self.max_mtu, link);
+        let config = core_config(endpoint, self.max_mtu, link.config.parameters);
         match &mut link.session {
             Some(session) if !is_new => {
                 session.sealer = sealer;

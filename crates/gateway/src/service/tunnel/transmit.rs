@@ -1,12 +1,12 @@
 //! From the cores to the socket.
 
+use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 
 use proto::nc::Transmit;
-use proto::secure::{HEADER, OVERHEAD, PeerId, TAG};
+use proto::secure::{HEADER, OVERHEAD, PeerId, Sealer, TAG};
 
 use super::Shared;
-use super::state::Sending;
 use crate::sys::{Head, Outbox};
 
 /// Datagrams of one peer before the next one's turn; a train's worth.
@@ -28,6 +28,14 @@ pub(super) struct Batch {
     octets: Vec<u8>,
     datagrams: Vec<(Transmit, usize)>,
     scratch: Vec<u8>,
+}
+
+/// Whose datagrams were filled into a batch.
+pub(super) struct Sending {
+    pub(super) peer: PeerId,
+    pub(super) sealer: Sealer,
+    /// Where they leave from.
+    pub(super) source: Option<IpAddr>,
 }
 
 impl Batch {

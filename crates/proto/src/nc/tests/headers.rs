@@ -24,7 +24,9 @@ fn a_full_segment_is_some_forty_octets_shorter() {
     path.feed_segments(0, 200, FULL, 2 * MILLISECOND);
     path.run(secs(8));
     let octets = path.stats(0).sent.octets_sent - sent.octets_sent;
-    assert_eq!(octets / 200, 1_459, "outside, for 1,438 inside");
+    // Reports that went alone meanwhile, and the last packets under way, make less than an octet each.
+    let outside = octets as f64 / 200.0;
+    assert!((1_458.0..1_460.0).contains(&outside), "{outside} outside, for 1,438 inside");
 }
 
 #[test]

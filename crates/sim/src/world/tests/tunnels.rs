@@ -146,8 +146,9 @@ fn a_tunnel_over_one_hop_is_carried_by_hbh_there() {
     let (alone, recovered, hash) = run(false);
     let (over, rest, other) = run(true);
 
-    // HBH makes up for the loss; now and then a repair overtakes what HBH sends again.
-    assert!(rest * 2 < recovered, "{rest} recovered over HBH, {recovered} alone");
+    // HBH makes up for the loss. A packet that nothing follows is repaired in advance while the path is
+    // not known, and such repairs overtake what HBH sends again.
+    assert!(rest < recovered, "{rest} recovered over HBH, {recovered} alone");
     assert!(over < alone, "{over} repairs over HBH, {alone} alone");
     assert_ne!(hash, other);
 }

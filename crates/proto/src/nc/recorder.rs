@@ -1,0 +1,97 @@
+//! Makes records of the packets that go into a symbol.
+
+use super::headers::{Compressor, Packing, Place};
+use super::order::FlowOrder;
+use super::parts::{Cut, LEAST_PART};
+use super::queue::Popped;
+use super::record::{
+    ANNOUNCING, COMPRESSED, PART_HEADER, RECORD_HEADER, SHORT, fill_record_header, head,
+};
+use super::stats::Sent;
+use super::wire::{MAX_VARINT, push_varint};
+use crate::time::Time;
+
+/// Makes records of packets.
+#[derive(Debug, Default)]
+pub(super) struct Recorder {
+    order: FlowOrder,
+    compressor: Compressor,
+    /// The packet of which some parts were sent.
+    pub(super) cut: Option<Cut>,
+    /// Memory for the start of a record.
+    start: Vec<u8>,
+}
+
+impl Recorder {
+    /// Makes a record of a packet that stands at the end of `symbol`, after [`RECORD_HEADER`] octets that
+    /// begin at `start`. It never grows longer. The packet goes into source `number`; sources before
+    /// `floor` are acknowledged or given up.
+    pub(super) fn finish(
+        &mut self,
+        now: Time,
+        popped: &Popped,
+        (number, floor): (u64, u64),
+        symbol: &mut Vec<u8>,
+        start: usize,
+        stats: Option<&mut Sent>,
+    ) {
+        // A pure acknowledgement needs no order: a later one acknowledges the same data.
+        let wait = if popped.is_pure_ack { 0 } else { self.order.push(popped.flow, number, floor) };
+        let Some(stats) = stats.filter(|_| wait <= MAX_VARINT) else {
+            fill_record_header(&mut symbol[start..], wait);
+            return;
+        };
+        let place = Place { flow: popped.flow, source: number, floor, has_room: wait <= SHORT };
+        let packet = &symbol[start + RECORD_HEADER..];
+        match self.compressor.pack(now, place, packet) {
+            Packing::Whole => fill_record_header(&mut symbol[start..], wait),
+            Packing::Announces(id) => {
+                let head = head(ANNOUNCING, packet.len());
+                let wait = u8::try_from(wait).expect("there is room");
+                symbol[start..start + RECORD_HEADER].copy_from_slice(&[head[0], head[1], wait, id]);
+                stats.contexts_announced += 1;
+            }
+            Packing::Compressed(id, headers) => {
+                let payload = start + RECORD_HEADER + headers.replaces();
+                let len = headers.octets().len() + symbol.len() - payload;
+                self.start.clear();
+                self.start.extend_from_slice(&head(COMPRESSED, len));
+                push_varint(&mut self.start, wait);
+                self.start.push(id);
+                self.start.extend_from_slice(headers.octets());
+                let place = start + self.start.len();
+                symbol[start..place].copy_from_slice(&self.start);
+                symbol.copy_within(payload.., place);
+                let saved = payload - place;
+                symbol.truncate(symbol.len() - saved);
+                stats.headers_compressed += 1;
+                stats.header_octets_saved += saved as u64;
+            }
+        }
+    }
+
+    /// Appends the next part of the packet that is cut to `symbol`, of at most `max` octets, in source
+    /// `number`; false when there is too little room.
+    pub(super) fn push_part(
+        &mut self,
+        (number, floor): (u64, u64),
+        max: usize,
+        symbol: &mut Vec<u8>,
+    ) -> bool {
+        let room = max - symbol.len();
+        let cut = self.cut.take_if(|cut| room >= PART_HEADER + LEAST_PART.min(cut.left()));
+        let Some(mut cut) = cut else { return false };
+        let wait = self.order.push(cut.flow, number, floor);
+        let is_whole = cut.push_part(room, wait, symbol);
+        // The other end would take no more of it. With all MTUs that are tried it never comes to that.
+        if !is_whole && !cut.is_too_long() {
+            self.cut = Some(cut);
+        }
+        true
+    }
+
+    /// The peer has a context, as the source that ends in these 24 bits announced it.
+    pub(super) fn handle_told(&mut self, id: u8, source: u32) {
+        self.compressor.handle_told(id, source);
+    }
+}
