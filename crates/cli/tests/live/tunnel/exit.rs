@@ -94,10 +94,13 @@ fn a_network_that_holds_a_peers_endpoint_does_not_swallow_the_tunnel() {
     assert_eq!(net.clear((1, "eth0"), &["203.0.113.9", ENDPOINT]), 0);
     net.expect_ping(0, "10.77.0.2");
 
-    // One that is not configured, but comes from within a network of the peer's.
+    // One that is not configured, but comes from within a network of the peer's: a gateway that starts
+    // anew calls from the address that its kernel chooses.
     net.edit(0, "203.0.113.0/24", "10.9.0.0/16");
     net.run(1, "ip route replace 10.9.1.0/24 dev eth0 src 10.9.1.2");
     net.run(0, &format!("{TRACKWAY} reload"));
+    net.crash(1);
+    net.start(1);
     net.expect_ping(0, "10.77.0.2");
     let is_moved =
         wait_until(SOON, || net.claimed(0).contains("10.9.0.0/16 dev trackway-nc0 table 51916"));
