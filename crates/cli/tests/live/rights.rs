@@ -178,7 +178,7 @@ fn a_crash_leaves_nothing_in_the_way_and_a_stop_leaves_nothing() {
 
     host.nets.program(host.program.unwrap()).signal(Signal::SIGKILL);
     host.nets.program(host.program.unwrap()).finish(SOON);
-    assert!(socket.exists(), "a crash leaves its name");
+    // Its name is left until some gateway of this machine starts, as that of another test may.
     let (_, said) = host.trackway("status");
     assert!(said.contains("no gateway runs in this network namespace"), "{said}");
     host.start("");
