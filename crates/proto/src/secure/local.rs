@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::rng::Rng;
 use crate::time::Time;
 
-use super::entropy::{Entropy, NoRandomness, draw};
+use super::entropy::Entropy;
 use super::guard;
 use super::keys::{PrivateKey, PublicKey};
 use super::open::Table;
@@ -110,7 +110,6 @@ impl Event {
 pub(super) struct Local {
     pub(super) private_key: PrivateKey,
     pub(super) mac_key: [u8; 32],
-    pub(super) incarnation: Incarnation,
     pub(super) table: Arc<Table>,
     pub(super) rng: Rng,
     pub(super) entropy: Box<dyn Entropy>,
@@ -132,12 +131,11 @@ impl Local {
         unix: Duration,
         private_key: &PrivateKey,
         rng: Rng,
-        mut entropy: Box<dyn Entropy>,
-    ) -> Result<Self, NoRandomness> {
-        Ok(Self {
+        entropy: Box<dyn Entropy>,
+    ) -> Self {
+        Self {
             private_key: private_key.clone(),
             mac_key: guard::mac_key(&private_key.public_key()),
-            incarnation: Incarnation(u64::from_be_bytes(draw(&mut *entropy)?)),
             table: Table::new(),
             rng,
             entropy,
@@ -148,7 +146,7 @@ impl Local {
             events: VecDeque::new(),
             room: ROOM,
             overflow: 0,
-        })
+        }
     }
 
     /// The wall clock says that `unix` has passed since 1970; whether it has jumped since it was last
@@ -157,14 +155,6 @@ impl Local {
         let epoch = unix.saturating_sub(now.since(Time::ZERO));
         let before = self.epoch.replace(epoch);
         before.is_some_and(|before| before.abs_diff(epoch) >= JUMP)
-    }
-
-    /// This is another life of the program. Without randomness it is not known to be one; its
-    /// sessions are new anyway.
-    pub(super) fn begin_life(&mut self) {
-        if let Ok(drawn) = draw(&mut *self.entropy) {
-            self.incarnation = Incarnation(u64::from_be_bytes(drawn));
-        }
     }
 
     /// Makes room for one more peer.

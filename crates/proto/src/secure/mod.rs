@@ -76,7 +76,7 @@ impl PeerId {
     }
 }
 
-/// One life of a peer's program, drawn at its start.
+/// One life of a peer: since its program started, or since it forgot what it knew of us.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub struct Incarnation(u64);
 

@@ -21,7 +21,6 @@ use crate::time::{Time, earliest};
 
 use self::called::Called;
 use self::calling::Calling;
-use super::PeerId;
 use super::activity::Activity;
 use super::guard;
 use super::handshake::Handshake;
@@ -31,6 +30,7 @@ use super::open::{Heard, Inbound, ReceiveKey};
 use super::seal::{Outbound, Sealer, SendKey};
 use super::stats::Stats;
 use super::wire::Index;
+use super::{Incarnation, PeerId};
 
 /// What is added to the age at which a session is replaced, so that both sides do not ask at once.
 const REKEY_JITTER: Duration = Duration::from_secs(5);
@@ -66,6 +66,8 @@ pub(super) struct Remote {
     keepalive: Option<Duration>,
     endpoint: Option<SocketAddr>,
     activity: Arc<Activity>,
+    /// What the peer knows this life of ours by; drawn when it is first said.
+    own_incarnation: Option<Incarnation>,
     life: Option<Life>,
     sessions: Vec<Session>,
     current: Option<Index>,
@@ -111,6 +113,7 @@ impl Remote {
             keepalive: peer.keepalive,
             endpoint: peer.endpoint,
             activity: Arc::default(),
+            own_incarnation: None,
             life: None,
             sessions: Vec::new(),
             current: None,

@@ -91,7 +91,7 @@ impl Peers {
             return Err(Unusable::TooMany(peers.len()));
         }
         let guard = Guard::new(now, &private_key.public_key(), &mut *entropy)?;
-        let local = Local::new(now, unix, private_key, rng, entropy)?;
+        let local = Local::new(now, unix, private_key, rng, entropy);
         let opener = Opener::new(Arc::clone(&local.table));
         let mut all = Self {
             local,
@@ -216,7 +216,6 @@ impl Peers {
     /// sessions end, and peers are called as by a gateway that has just started: a number that is
     /// used twice under a key would open what was sealed with it, and let others forge.
     pub fn handle_copied(&mut self, now: Time) {
-        self.local.begin_life();
         self.totals.copies += 1;
         for remote in self.remotes.iter_mut().flatten() {
             remote.begin_life(now, &mut self.local);

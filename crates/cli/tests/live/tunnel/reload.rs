@@ -40,6 +40,33 @@ fn peers_come_and_go_while_a_transfer_to_another_goes_on() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn a_peer_that_is_configured_otherwise_or_comes_back_is_heard_at_once() {
+    let mut net = Net::pair("--rate 50mbit --delay 5ms");
+    net.start_all();
+    let file = net.folder.join("0.toml");
+    let config = fs::read_to_string(&file).unwrap();
+    let transfer = net.transfer(0, 1, ENDLESS);
+    transfer.wait_for(2_000_000, SOON);
+
+    // The connection inside goes on, though both ends of the tunnel begin afresh.
+    fs::write(&file, format!("{config}max-rate = \"20mbit\"\n")).unwrap();
+    let said = net.run(0, &format!("{TRACKWAY} reload"));
+    assert_eq!(said, "tunnel: peer peer1 left\ntunnel: peer peer1 added\n");
+    transfer.wait_for(transfer.received() + 2_000_000, SOON);
+    transfer.end();
+    net.expect_ping(0, "10.77.0.2");
+
+    net.write_config_with(0, &net.keys, "", 0..0);
+    assert_eq!(net.run(0, &format!("{TRACKWAY} reload")), "tunnel: peer peer1 left\n");
+    fs::write(&file, config).unwrap();
+    assert_eq!(net.run(0, &format!("{TRACKWAY} reload")), "tunnel: peer peer1 added\n");
+    net.expect_ping(0, "10.77.0.2");
+    let tunnels = net.status(1)["tunnels"].clone();
+    assert_eq!(tunnels[0]["sessions"], 3, "{tunnels}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn a_wrong_file_changes_nothing_and_says_what_is_wrong() {
     let mut net = Net::pair("");
     net.start_all();

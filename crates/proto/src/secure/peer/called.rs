@@ -92,7 +92,8 @@ impl Remote {
             }
             Some(_) | None => 0,
         };
-        let reply = Reply::Taken { incarnation: local.incarnation, next_number };
+        let incarnation = self.own_incarnation(local).ok_or(Dropped::Busy)?;
+        let reply = Reply::Taken { incarnation, next_number };
         let Some((keys, noise)) = heard.answer(&self.preshared_key, &reply.emit()) else {
             return Err(Dropped::Busy);
         };

@@ -176,7 +176,8 @@ impl Remote {
         let Some(target) = self.target() else { return false };
         let timestamp = local.timestamp(now).max(self.calling.said_timestamp.saturating_add(1));
         let next_number = self.life.as_ref().map_or(0, |life| life.outbound.next_number());
-        let hello = Hello { timestamp, incarnation: local.incarnation, next_number };
+        let Some(incarnation) = self.own_incarnation(local) else { return false };
+        let hello = Hello { timestamp, incarnation, next_number };
         let message = noise::call(
             &local.private_key,
             &self.public_key,

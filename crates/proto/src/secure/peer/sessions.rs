@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::time::Time;
 
 use super::super::Incarnation;
+use super::super::entropy::draw;
 use super::super::local::{Event, Local};
 use super::super::noise::Keys;
 use super::super::open::{Inbound, ReceiveKey, SLOT_BITS, SLOTS_PER_PEER};
@@ -123,12 +124,24 @@ impl Remote {
     pub(in crate::secure) fn begin_life(&mut self, now: Time, local: &mut Local) {
         self.end(local);
         self.life = None;
+        self.own_incarnation = None;
         self.calling.handshake = None;
         self.called.answered = None;
         if self.current.take().is_some() {
             local.tell(Event::Expired { peer: self.id });
         }
         self.call(now, local);
+    }
+
+    /// The life of ours that the peer is told of. It is one of this peer alone: when all that is known of a
+    /// peer is forgotten, its numbers begin anew, and only another incarnation says so to it. `None` without
+    /// randomness.
+    pub(super) fn own_incarnation(&mut self, local: &mut Local) -> Option<Incarnation> {
+        if self.own_incarnation.is_none() {
+            let drawn = draw(&mut *local.entropy).ok()?;
+            self.own_incarnation = Some(Incarnation(u64::from_be_bytes(drawn)));
+        }
+        self.own_incarnation
     }
 
     /// The session that seals.

@@ -301,3 +301,30 @@ fn calls_that_nobody_confirms_push_out_no_session() {
     assert_eq!(net.ends[1].received, ["sealed with the keys before"]);
     net.assert_connected();
 }
+
+#[test]
+fn a_peer_that_is_taken_out_and_in_again_begins_afresh_at_both_ends() {
+    let mut net = Net::pair();
+    net.settle();
+    for _ in 0..20 {
+        net.assert_connected();
+    }
+    net.story();
+
+    for at in 0..2 {
+        let end = &mut net.ends[at];
+        end.peers.remove_peer(PeerId(0));
+        let other = super::Peer { keepalive: Some(SECOND * 7), ..end.config[0].clone() };
+        assert_eq!(end.peers.add_peer(net.now, &other), Ok(PeerId(0)));
+        // Who is not called, because nobody knows where it is, is called when it is missed.
+        net.wait(SECOND * 2);
+        net.ends[1 - at].peers.handle_silence(net.now, PeerId(0));
+        net.settle();
+
+        let story = net.story();
+        for end in ["a new", "b new"] {
+            assert!(story.iter().any(|said| said == end), "{at}: {story:?}");
+        }
+        net.assert_connected();
+    }
+}
