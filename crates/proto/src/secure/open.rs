@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use crate::replay::{Stale, Window};
 use crate::time::Time;
@@ -18,6 +19,11 @@ use super::{HEADER, Incarnation, PeerId};
 
 /// Words of the window of numbers that were taken: 1 KiB.
 const WINDOW_WORDS: usize = 128;
+
+/// For so long after data a keepalive does not move the peer: one that took longer on the path that the peer has
+/// left, and has no number among those of data, would lead us back there. Longer, and a peer that has moved and
+/// only receives would be lost when its one keepalive comes in that time.
+const DATA_DECIDE: Duration = Duration::from_millis(500);
 
 /// Opens for all peers. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -101,6 +107,9 @@ impl Opener {
             let mut heard = lock(&key.inbound.heard);
             // Another thread may have taken it in the meantime.
             let is_newest = heard.window.take(number)?;
+            if is_newest {
+                heard.data_at = Some(now);
+            }
             is_newest && heard.has_moved(from)
         };
         key.inbound.activity.heard(now, true);
@@ -125,7 +134,11 @@ impl Opener {
         if key.next_keepalive.fetch_max(sealed.low.saturating_add(1), Relaxed) > sealed.low {
             return Err(Dropped::Replayed);
         }
-        let has_moved = lock(&key.inbound.heard).has_moved(from);
+        let has_moved = {
+            let mut heard = lock(&key.inbound.heard);
+            let is_decided = heard.data_at.is_some_and(|at| now.since(at) < DATA_DECIDE);
+            !is_decided && heard.has_moved(from)
+        };
         key.inbound.activity.heard(now, false);
         Ok(key.news(from, has_moved))
     }
@@ -279,11 +292,14 @@ struct HeardOf {
     hint: u64,
     /// Where its newest datagram came from.
     endpoint: Option<SocketAddr>,
+    /// When the newest data came.
+    data_at: Option<Time>,
 }
 
 impl Inbound {
     pub(super) fn new(incarnation: Incarnation, activity: Arc<Activity>) -> Arc<Self> {
-        let heard = Mutex::new(HeardOf { window: Window::new(), hint: 0, endpoint: None });
+        let heard = HeardOf { window: Window::new(), hint: 0, endpoint: None, data_at: None };
+        let heard = Mutex::new(heard);
         Arc::new(Self { incarnation, heard, activity })
     }
 

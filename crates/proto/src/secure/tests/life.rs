@@ -290,6 +290,36 @@ fn a_keepalive_holds_the_path_and_follows_a_move() {
 }
 
 #[test]
+fn a_keepalive_that_was_late_does_not_lead_back() {
+    let mut net = Net::with(|b_for_a, _| b_for_a.keepalive = Some(SECOND * 15));
+    net.wait(SECOND);
+    let left = net.ends[0].address;
+    // The next keepalive is still on its way when the peer is heard from elsewhere.
+    let late = loop {
+        let due = net.ends.iter().map(|end| end.peers.next_timeout()).fold(None, earliest);
+        net.now = due.unwrap();
+        for end in &mut net.ends {
+            end.peers.handle_timeout(net.now);
+        }
+        net.collect(0);
+        if let Some((_, keepalive)) = net.wire.pop_if(|(_, outgoing)| outgoing.datagram[0] == 5) {
+            break keepalive;
+        }
+        net.settle();
+    };
+    net.ends[0].address = address("198.51.100.7:4000");
+    net.send(0, "from elsewhere");
+    net.story();
+
+    net.wait(SECOND / 4);
+    net.deliver(left, late);
+    net.settle();
+
+    assert_eq!(net.story(), [""; 0]);
+    assert_eq!(net.ends[1].peers.endpoint(PeerId(0)), Some(net.ends[0].address));
+}
+
+#[test]
 fn data_without_answer_are_answered_by_a_keepalive() {
     let mut net = Net::pair();
     net.settle();
