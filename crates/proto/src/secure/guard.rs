@@ -159,7 +159,10 @@ impl Guard {
             return;
         }
         if let Ok(secret) = draw(entropy) {
-            self.previous_secret = std::mem::replace(&mut self.secret, secret);
+            let before = std::mem::replace(&mut self.secret, secret);
+            // No cookie is good any more that was made with a secret this old.
+            let is_over = now.since(self.secret_since) >= 2 * COOKIE_LIFE;
+            self.previous_secret = if is_over { secret } else { before };
             self.secret_since = now;
         }
     }

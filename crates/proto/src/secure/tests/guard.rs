@@ -85,3 +85,18 @@ fn a_cookie_is_good_until_the_secret_after_the_next() {
     let (verdict, _) = gate.judge(from, Some(&cookie));
     assert!(matches!(verdict, Verdict::SendCookie(_)), "{verdict:?}");
 }
+
+#[test]
+fn a_cookie_from_before_a_long_calm_is_good_no_more() {
+    let mut gate = Gate::new();
+    let from = "192.0.2.1:51900";
+    gate.crowd();
+    let cookie = gate.cookie(from);
+
+    // Nobody called for so long, so the secret was not renewed.
+    gate.now += COOKIE_LIFE * 30;
+    gate.crowd();
+
+    let (verdict, _) = gate.judge(from, Some(&cookie));
+    assert!(matches!(verdict, Verdict::SendCookie(_)), "{verdict:?}");
+}
