@@ -137,6 +137,9 @@ impl Sender {
             return Err(Impossible);
         }
         if report.horizon < self.view.horizon {
+            // It was on its way when a timeout counted everything as lost. What has come stays so.
+            self.acknowledge(report.first_missing);
+            self.view.lacking = self.view.lacking.min(self.sources.len() as f64);
             return Ok(());
         }
         self.forget_log(report.horizon);
