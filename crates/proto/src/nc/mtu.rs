@@ -39,10 +39,13 @@ const PATIENCE: u8 = 2;
 /// Between two probes while the round trip is not known.
 const UNKNOWN_INTERVAL: Duration = Duration::from_millis(250);
 const MIN_INTERVAL: Duration = Duration::from_millis(20);
-/// While nothing at all comes from the peer the interval doubles so often.
-const MAX_BACKOFF: u32 = 3;
-/// After a search that did not reach the ceiling (RFC 8899, 5.1.1).
+/// While no probe is answered, not even the shortest, that one alone is sent, and the interval doubles with each
+/// [`TRIES`] rounds: up to this time, so often at most.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(10);
+const MAX_BACKOFF: u32 = 10;
+/// After a search that did not reach the ceiling (RFC 8899, 5.1.1); and at least after one that was due meanwhile.
 const RAISE_AFTER: Duration = Duration::from_secs(600);
+const RAISE_PAUSE: Duration = Duration::from_secs(1);
 
 /// The search for the path MTU. Sizes are those of outer IP packets.
 #[derive(Debug)]
@@ -52,12 +55,14 @@ pub(super) struct Search {
     confirmed: usize,
     /// The least size that is known not to pass.
     failed: usize,
+    /// When the search goes upwards again. Doubts in between do not put it off.
+    raise_at: Option<Time>,
     state: State,
 }
 
 #[derive(Debug)]
 enum State {
-    Done { again_at: Option<Time> },
+    Done,
     Probing(Probing),
 }
 
@@ -70,11 +75,16 @@ struct Probing {
     rounds: u8,
     /// What this round has yet to send, the next one last.
     unsent: Vec<usize>,
+    /// Octets of what it has sent.
+    octets: usize,
     /// When that may be sent.
     next_at: Time,
     /// When the round is over, once all is sent.
     ends_at: Option<Time>,
     backoff: u32,
+    /// Rounds since anything was answered.
+    unanswered: u8,
+    /// Whether anything came from the peer, since the last time that the interval was doubled.
     is_heard: bool,
     /// The greatest size that was answered.
     best: usize,
@@ -86,8 +96,9 @@ impl Search {
     pub(super) fn new(now: Time, base: usize, ceiling: usize) -> Self {
         let ceiling = ceiling.max(LEAST);
         let base = base.clamp(LEAST, ceiling);
-        let state = State::Done { again_at: None };
-        let mut search = Self { base, ceiling, confirmed: base, failed: ceiling + 1, state };
+        let failed = ceiling + 1;
+        let (confirmed, raise_at, state) = (base, None, State::Done);
+        let mut search = Self { base, ceiling, confirmed, failed, raise_at, state };
         search.restart(now);
         search
     }
@@ -101,13 +112,17 @@ impl Search {
     pub(super) fn restart(&mut self, now: Time) {
         self.confirmed = self.base;
         self.failed = self.ceiling + 1;
+        self.raise_at = None;
         self.probe(now, self.ceiling, Some(PATIENCE));
     }
 
     /// Anything came from the peer.
-    pub(super) fn handle_heard(&mut self) {
-        if let State::Probing(probing) = &mut self.state {
-            probing.is_heard = true;
+    pub(super) fn handle_heard(&mut self, now: Time) {
+        if let State::Probing(probing) = &mut self.state
+            && !std::mem::replace(&mut probing.is_heard, true)
+            && probing.backoff > 0
+        {
+            self.begin_round(now);
         }
     }
 
@@ -122,6 +137,10 @@ impl Search {
                 probing.controls = probing.controls.saturating_add(u8::from(size == LEAST));
                 probing.best = probing.best.max(size);
                 self.confirmed = confirmed.max(size);
+                probing.unanswered = 0;
+                if std::mem::take(&mut probing.backoff) > 0 {
+                    self.begin_round(now);
+                }
             }
             return;
         }
@@ -136,7 +155,7 @@ impl Search {
         }
         let asked = match &self.state {
             State::Probing(probing) if size == probing.size => Some(probing.broad_from),
-            State::Done { .. } | State::Probing(_) => None,
+            State::Done | State::Probing(_) => None,
         };
         if size <= self.base {
             self.ceiling = size - 1;
@@ -158,23 +177,37 @@ impl Search {
         }
     }
 
-    /// Packets of the confirmed size do not seem to arrive: it is probed again, and shorter ones.
+    /// Packets of the confirmed size do not seem to arrive: it is probed again, and shorter ones. A search
+    /// upwards goes on afterwards.
     pub(super) fn verify(&mut self, now: Time) {
-        if self.confirmed > LEAST && matches!(self.state, State::Done { .. }) {
+        let is_verifying =
+            matches!(&self.state, State::Probing(probing) if probing.broad_from.is_some());
+        if self.confirmed > LEAST && !is_verifying {
             self.probe(now, self.confirmed, Some(0));
         }
     }
 
-    /// The size of the probe that is to be sent now.
-    pub(super) fn poll_probe(&mut self, now: Time, rtt: Option<Duration>) -> Option<usize> {
+    /// The size of the probe that is to be sent now. A round takes a round trip and a half, and as long as its
+    /// probes need at `rate`, in bit/s.
+    pub(super) fn poll_probe(
+        &mut self,
+        now: Time,
+        rtt: Option<Duration>,
+        rate: f64,
+    ) -> Option<usize> {
         let State::Probing(probing) = &mut self.state else { return None };
         if probing.next_at > now {
             return None;
         }
         let size = probing.unsent.pop()?;
+        probing.octets += size;
         if probing.unsent.is_empty() {
             let interval = rtt.map_or(UNKNOWN_INTERVAL, |rtt| (rtt + rtt / 2).max(MIN_INTERVAL));
-            probing.ends_at = Some(now + interval * (1 << probing.backoff));
+            let seconds = 8.0 * probing.octets as f64 / rate.max(1.0);
+            let at_rate = Duration::from_secs_f64(seconds.min(LONGEST_INTERVAL.as_secs_f64()));
+            let longest = interval.max(LONGEST_INTERVAL);
+            let interval = (interval * (1 << probing.backoff)).clamp(at_rate, longest);
+            probing.ends_at = Some(now + interval);
         }
         Some(size)
     }
@@ -182,7 +215,7 @@ impl Search {
     /// When the next probe may be sent.
     pub(super) fn next_probe(&self) -> Option<Time> {
         match &self.state {
-            State::Done { .. } => None,
+            State::Done => None,
             State::Probing(probing) => (!probing.unsent.is_empty()).then_some(probing.next_at),
         }
     }
@@ -190,7 +223,7 @@ impl Search {
     /// When a round is over, or the search begins anew.
     pub(super) fn next_timeout(&self) -> Option<Time> {
         match &self.state {
-            State::Done { again_at } => *again_at,
+            State::Done => self.raise_at,
             State::Probing(probing) => probing.ends_at,
         }
     }
@@ -200,7 +233,7 @@ impl Search {
             return;
         }
         let State::Probing(probing) = &mut self.state else {
-            self.failed = self.ceiling + 1;
+            (self.failed, self.raise_at) = (self.ceiling + 1, None);
             let broad_from = (self.confirmed < self.base).then_some(0);
             self.probe(now, self.ceiling, broad_from);
             return;
@@ -216,9 +249,15 @@ impl Search {
             self.fail(now, size);
             return;
         }
-        if probing.rounds % TRIES == 0 && !probing.is_heard {
-            // Nothing at all arrives from the peer, so the size is not to blame.
+        probing.unanswered += 1;
+        if probing.unanswered >= TRIES {
+            // Nothing arrives there, or nothing here, so the size is not to blame.
+            probing.unanswered = 0;
             probing.backoff = (probing.backoff + 1).min(MAX_BACKOFF);
+            probing.is_heard = false;
+            if !is_broad {
+                probing.rounds = 0;
+            }
         }
         self.begin_round(now);
     }
@@ -264,7 +303,9 @@ impl Search {
             unsent: Vec::new(),
             next_at: now,
             ends_at: None,
+            octets: 0,
             backoff: 0,
+            unanswered: 0,
             is_heard: false,
             best: 0,
             controls: 0,
@@ -275,8 +316,11 @@ impl Search {
     fn begin_round(&mut self, now: Time) {
         let State::Probing(probing) = &mut self.state else { return };
         probing.unsent.clear();
+        probing.octets = 0;
         probing.unsent.push(probing.size);
-        if let Some(from) = probing.broad_from {
+        if probing.broad_from.is_some() && probing.backoff > 0 {
+            probing.unsent[0] = LEAST;
+        } else if let Some(from) = probing.broad_from {
             // A peer that is not heard at all is not asked about all of them.
             let may_be = probing.rounds >= from && (probing.is_heard || from == 0);
             let short = SHORT_SIZES.into_iter().filter(|_| may_be);
@@ -290,8 +334,9 @@ impl Search {
     }
 
     fn finish(&mut self, now: Time) {
-        let again_at = (self.confirmed < self.ceiling).then(|| now + RAISE_AFTER);
-        self.state = State::Done { again_at };
+        let at = self.raise_at.map_or(now + RAISE_AFTER, |at| at.max(now + RAISE_PAUSE));
+        self.raise_at = (self.confirmed < self.ceiling).then_some(at);
+        self.state = State::Done;
     }
 }
 

@@ -69,7 +69,7 @@ impl Tunnel {
     pub fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
         self.seen = now;
         out.clear();
-        if let Some(size) = self.mtu.poll_probe(now, self.known_rtt()) {
+        if let Some(size) = self.mtu.poll_probe(now, self.known_rtt(), self.rate.rate()) {
             let padding = size - self.config.overhead - FLAGS;
             let body = Body::Probe { padding };
             Message { body, ..Message::default() }.emit(out);

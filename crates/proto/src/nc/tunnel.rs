@@ -374,7 +374,7 @@ impl Tunnel {
 
     /// Something was received from the peer, so the path works.
     fn handle_heard(&mut self, now: Time) {
-        self.mtu.handle_heard();
+        self.mtu.handle_heard(now);
         if self.liveness.handle_heard() {
             self.events.push_back(Event::PathUp);
             self.silence.handle_path_up(now);

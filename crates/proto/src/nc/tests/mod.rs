@@ -6,6 +6,7 @@ mod floor;
 mod headers;
 mod lone;
 mod record;
+mod search;
 mod sender;
 mod short;
 mod silence;
