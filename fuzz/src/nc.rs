@@ -71,7 +71,9 @@ pub fn tunnel(input: &[u8]) {
                     *number ^= u64::from(value & 1);
                 }
             }
-            _ if value & 1 == 0 => ends[end].handle_path_changed(now),
+            _ if value & 1 == 0 => {
+                ends[end].handle_path_changed(now, config.max_mtu, config.overhead);
+            }
             _ => ends[end].handle_too_big(now, usize::from(value) * 8),
         }
         for (to, end) in ends.iter_mut().enumerate() {

@@ -65,6 +65,12 @@ impl Loss {
         }
     }
 
+    /// The path is another one: what was measured is forgotten. The totals go on.
+    pub(super) fn restart(&mut self) {
+        let Self { newest, received, runs, .. } = *self;
+        *self = Self { newest, received, runs, ..Self::default() };
+    }
+
     /// The probability that a datagram is lost, 0 to 0.9.
     pub(super) fn rate(&self) -> f64 {
         self.long.rate()

@@ -16,6 +16,7 @@ pub(crate) mod coefficients;
 mod config;
 pub(crate) mod equations;
 pub mod headers;
+mod lengths;
 mod liveness;
 mod loss;
 mod mtu;

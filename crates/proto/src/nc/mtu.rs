@@ -50,9 +50,15 @@ const RAISE_PAUSE: Duration = Duration::from_secs(1);
 /// The search for the path MTU. Sizes are those of outer IP packets.
 #[derive(Debug)]
 pub(super) struct Search {
+    /// Where the search begins on each path, if that takes it.
+    believed: usize,
     base: usize,
     ceiling: usize,
     confirmed: usize,
+    /// What passed on the path before, as long as it is not known whether it does on this one; or 0.
+    former: usize,
+    /// Replies that come before this time may be to probes on the path before.
+    replies_from: Time,
     /// The least size that is known not to pass.
     failed: usize,
     /// When the search goes upwards again. Doubts in between do not put it off.
@@ -94,12 +100,20 @@ struct Probing {
 
 impl Search {
     pub(super) fn new(now: Time, base: usize, ceiling: usize) -> Self {
-        let ceiling = ceiling.max(LEAST);
-        let base = base.clamp(LEAST, ceiling);
-        let failed = ceiling + 1;
-        let (confirmed, raise_at, state) = (base, None, State::Done);
-        let mut search = Self { base, ceiling, confirmed, failed, raise_at, state };
-        search.restart(now);
+        let (believed, replies_from) = (base, now);
+        let (former, confirmed, failed, raise_at, state) = (0, 0, 0, None, State::Done);
+        let mut search = Self {
+            believed,
+            base,
+            ceiling,
+            confirmed,
+            former,
+            replies_from,
+            failed,
+            raise_at,
+            state,
+        };
+        search.handle_path_changed(now, ceiling, Duration::ZERO);
         search
     }
 
@@ -108,8 +122,23 @@ impl Search {
         self.confirmed
     }
 
-    /// Starts again from the base, because the path is another one.
-    pub(super) fn restart(&mut self, now: Time) {
+    /// The greatest packet that is not known to be too long.
+    pub(super) fn passing(&self) -> usize {
+        self.confirmed.max(self.former)
+    }
+
+    /// The path is another one, whose first link takes packets of `ceiling` octets. `min_rtt` is the least
+    /// round trip of the one before.
+    pub(super) fn handle_path_changed(&mut self, now: Time, ceiling: usize, min_rtt: Duration) {
+        self.ceiling = ceiling.max(LEAST);
+        self.base = self.believed.clamp(LEAST, self.ceiling);
+        self.replies_from = now + min_rtt;
+        self.restart(now);
+    }
+
+    /// Starts again from the base.
+    fn restart(&mut self, now: Time) {
+        self.former = self.passing().min(self.ceiling);
         self.confirmed = self.base;
         self.failed = self.ceiling + 1;
         self.raise_at = None;
@@ -128,11 +157,14 @@ impl Search {
 
     /// The peer received a packet of this size.
     pub(super) fn handle_reply(&mut self, now: Time, size: usize) {
-        let (base, confirmed) = (self.base, self.confirmed);
+        let (base, confirmed, former) = (self.base, self.confirmed, self.former);
         let State::Probing(probing) = &mut self.state else { return };
+        if now < self.replies_from {
+            return;
+        }
         if size != probing.size {
             let is_asked = probing.broad_from.is_some() && size < probing.size;
-            let is_known = size == base || size == confirmed || SHORT_SIZES.contains(&size);
+            let is_known = [base, confirmed, former].contains(&size) || SHORT_SIZES.contains(&size);
             if is_asked && is_known {
                 probing.controls = probing.controls.saturating_add(u8::from(size == LEAST));
                 probing.best = probing.best.max(size);
@@ -157,6 +189,7 @@ impl Search {
             State::Probing(probing) if size == probing.size => Some(probing.broad_from),
             State::Done | State::Probing(_) => None,
         };
+        self.former = self.former.min(size - 1);
         if size <= self.base {
             self.ceiling = size - 1;
             self.base = self.base.min(self.ceiling);
@@ -243,6 +276,7 @@ impl Search {
         let counting = if is_broad { probing.rounds.min(probing.controls) } else { probing.rounds };
         if is_broad && counting >= HASTE {
             self.confirmed = self.confirmed.min(probing.best);
+            self.former = 0;
         }
         if counting >= TRIES && probing.is_heard {
             let size = probing.size;
@@ -280,6 +314,7 @@ impl Search {
 
     /// Goes on with the next size between the confirmed one and one that does not pass.
     fn advance(&mut self, now: Time) {
+        self.former = 0;
         let (confirmed, failed) = (self.confirmed, self.failed);
         if confirmed >= self.ceiling {
             self.finish(now);
@@ -324,7 +359,7 @@ impl Search {
             // A peer that is not heard at all is not asked about all of them.
             let may_be = probing.rounds >= from && (probing.is_heard || from == 0);
             let short = SHORT_SIZES.into_iter().filter(|_| may_be);
-            let others = [self.confirmed, self.base].into_iter().chain(short);
+            let others = [self.confirmed, self.base, self.former].into_iter().chain(short);
             let wanted = others.filter(|&it| it < probing.size && it > probing.best);
             probing.unsent.extend(wanted.chain((LEAST < probing.size).then_some(LEAST)));
         }

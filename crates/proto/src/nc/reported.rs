@@ -74,11 +74,6 @@ impl Reported {
         (self.received, self.runs)
     }
 
-    /// Whether it received any datagram.
-    pub(super) fn has_any(&self) -> bool {
-        self.received > 0
-    }
-
     /// The first source that it misses.
     pub(super) fn first_missing(&self) -> u64 {
         self.first_missing

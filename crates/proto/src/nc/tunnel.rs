@@ -11,7 +11,7 @@ use super::parts::Cut;
 use super::queue::Queue;
 use super::rate::Rate;
 use super::receiver::Receiver;
-use super::record::{LONGEST_OUTER, RECORD_HEADER};
+use super::record::LONGEST_OUTER;
 use super::recorder::Recorder;
 use super::reported::Reported;
 use super::reporter::{self, Reporter};
@@ -19,7 +19,7 @@ use super::sender::{PeerView, Sender};
 use super::silence::Silence;
 use super::stats::{Estimates, Inner, Received, Stats};
 use super::understanding::{COMPRESSED_HEADERS, Understanding};
-use super::wire::{Body, FLAGS, Message, REPAIR_HEADER, Report, SOURCE_HEADER};
+use super::wire::{Body, FLAGS, Message, Report, SOURCE_HEADER};
 use crate::contract::Refused;
 use crate::rng::Rng;
 use crate::serial::expand;
@@ -31,8 +31,6 @@ const UNKNOWN_RTT: Duration = Duration::from_millis(500);
 const LEAST_WAIT: Duration = Duration::from_millis(1);
 /// How much longer the receiver waits for a source than the sender repairs it.
 const GRACE: Duration = Duration::from_millis(500);
-/// Octets that each tunnel carries, however short its datagrams are: a link has to for IPv6 (RFC 8200, 5).
-const LEAST_PACKET: usize = 1_280;
 /// Octets of an outer packet that the peer may send, though we may not: its links may take more.
 const JUMBO: usize = 9_216;
 /// The number of successive timeouts after which the path MTU is verified and the peer is probed.
@@ -56,7 +54,7 @@ const DOUBTS: u32 = 2;
 pub struct Tunnel {
     pub(super) config: Config,
     pub(super) stats: Stats,
-    events: VecDeque<Event>,
+    pub(super) events: VecDeque<Event>,
     /// The latest time that the driver passed in.
     pub(super) seen: Time,
 
@@ -226,13 +224,16 @@ impl Tunnel {
         }
     }
 
-    /// The path has changed: the peer's address or our own. Everything learnt about it is forgotten.
-    pub fn handle_path_changed(&mut self, now: Time) {
+    /// The path has changed: the peer's address or our own. Everything learnt about it is forgotten. `max_mtu`
+    /// and `overhead` are what they are in [`Config`].
+    pub fn handle_path_changed(&mut self, now: Time, max_mtu: usize, overhead: usize) {
         self.seen = now;
+        let before = self.longest_symbols();
+        let min_rtt = self.rate.min_rtt();
         self.rate.reset(now);
-        self.loss = Loss::default();
-        let before = self.max_symbol();
-        self.mtu.restart(now);
+        self.loss.restart();
+        (self.config.max_mtu, self.config.overhead) = (max_mtu, overhead);
+        self.mtu.handle_path_changed(now, max_mtu.min(LONGEST_OUTER), min_rtt);
         self.note_mtu(before);
     }
 
@@ -243,19 +244,11 @@ impl Tunnel {
         self.liveness.ask(now);
     }
 
-    /// The system refused a datagram of this payload because the packet would be too big.
-    pub fn handle_too_big(&mut self, now: Time, payload: usize) {
-        self.seen = now;
-        let before = self.max_symbol();
-        self.mtu.handle_too_big(now, payload + self.config.overhead);
-        self.note_mtu(before);
-    }
-
     /// Acts on all deadlines up to `now`. Early and repeated calls do nothing.
     pub fn handle_timeout(&mut self, now: Time) {
         self.seen = now;
         self.receiver.handle_timeout(now, &mut self.stats.received);
-        let before = self.max_symbol();
+        let before = self.longest_symbols();
         self.mtu.handle_timeout(now);
         self.note_mtu(before);
         if self.oldest_expires_at().is_some_and(|at| at <= now) {
@@ -320,18 +313,6 @@ impl Tunnel {
         // Datagrams that could have been sent before now wait for the bearer, not for time.
         let transmissions = self.next_transmissions().map(|at| at.filter(|at| *at > self.seen));
         deadlines.into_iter().chain(transmissions).fold(None, earliest)
-    }
-
-    /// Octets of the longest inner packet, at least 1,280.
-    #[must_use]
-    pub fn mtu(&self) -> usize {
-        self.whole().max(LEAST_PACKET)
-    }
-
-    /// Octets of the longest inner packet that one datagram carries; longer ones are cut.
-    #[must_use]
-    pub fn whole(&self) -> usize {
-        self.max_symbol() - RECORD_HEADER
     }
 
     /// The counters.
@@ -410,27 +391,9 @@ impl Tunnel {
         self.silence.handle_report(now, self.sender.has_unacknowledged());
     }
 
-    fn handle_probe_reply(&mut self, now: Time, payload: usize) {
-        let before = self.max_symbol();
-        self.mtu.handle_reply(now, payload + self.config.overhead);
-        self.note_mtu(before);
-    }
-
-    /// Tells the driver when the path's MTU has changed; `before`, a symbol had so many octets at most.
-    fn note_mtu(&mut self, before: usize) {
-        if self.max_symbol() == before {
-            return;
-        }
-        self.events.push_back(Event::Mtu(self.mtu()));
-        if self.max_symbol() < before {
-            let count = self.sender.give_up_longer(self.max_symbol());
-            self.note_given_up(count);
-        }
-    }
-
     /// Accounts for sources that were given up. After the last of them no report is awaited: none
     /// would come to end the silence.
-    fn note_given_up(&mut self, count: u64) {
+    pub(super) fn note_given_up(&mut self, count: u64) {
         self.stats.sent.sources_expired += count;
         if !self.sender.has_unacknowledged() {
             self.silence.handle_all_given_up();
@@ -473,13 +436,8 @@ impl Tunnel {
         self.sender.has_unacknowledged().then(|| self.reported.stuck_at(self.rate.rtt()))
     }
 
-    /// The round trip if it was ever measured.
+    /// The round trip if it was measured on this path.
     pub(super) fn known_rtt(&self) -> Option<Duration> {
-        self.reported.has_any().then(|| self.rate.rtt())
-    }
-
-    /// Octets of a symbol at most.
-    pub(super) fn max_symbol(&self) -> usize {
-        self.mtu.confirmed() - self.config.overhead - FLAGS - REPAIR_HEADER
+        Some(self.rate.rtt()).filter(|rtt| *rtt > Duration::ZERO)
     }
 }

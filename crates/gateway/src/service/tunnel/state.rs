@@ -356,6 +356,7 @@ impl State {
             }
             secure::Event::EndpointChanged { peer, endpoint } => {
                 self.are_endpoints_new = true;
+                let limit = self.max_mtu;
                 if let Some(link) = self.link_mut(peer) {
                     match link.endpoint.replace(endpoint) {
                         Some(before) if before != endpoint => {
@@ -364,7 +365,8 @@ impl State {
                         Some(_) | None => {}
                     }
                     if let Some(session) = &mut link.session {
-                        session.core.handle_path_changed(now);
+                        let config = core_config(Some(endpoint), limit, link.config.parameters);
+                        session.core.handle_path_changed(now, config.max_mtu, config.overhead);
                     }
                     self.make_ready(peer.index());
                 }

@@ -43,7 +43,10 @@ impl Core for Tunnel {
             Input::Packet(packet) => {
                 let _: Result<(), Refused> = self.handle_packet(now, &packet);
             }
-            Input::PathChanged => self.handle_path_changed(now),
+            Input::PathChanged => {
+                let Config { max_mtu, overhead, .. } = Config::default();
+                self.handle_path_changed(now, max_mtu, overhead);
+            }
             Input::TooBig(payload) => self.handle_too_big(now, payload),
         }
     }

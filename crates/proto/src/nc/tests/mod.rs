@@ -5,6 +5,7 @@ mod contract;
 mod floor;
 mod headers;
 mod lone;
+mod moves;
 mod record;
 mod search;
 mod sender;
@@ -304,6 +305,13 @@ impl Path {
                 }
             }
         }
+    }
+
+    /// An end is told that its peer is heard from another address.
+    fn change(&mut self, end: usize) {
+        let Config { max_mtu, overhead, .. } = Config::default();
+        self.ends[end].handle_path_changed(self.now, max_mtu, overhead);
+        self.ends[end].handle_timeout(self.now);
     }
 
     fn taken_out(&self, end: usize) -> Vec<Vec<u8>> {

@@ -75,6 +75,19 @@ fn a_path_that_gets_shorter_while_a_longer_size_is_tried_is_noticed() {
     assert!(before > 1_000 && path.search.confirmed() <= 900, "{}", path.search.confirmed());
 }
 
+#[test]
+fn what_was_answered_on_the_path_before_says_nothing_of_the_next() {
+    let mut path = Path::new(1_500);
+    path.run(1);
+    assert_eq!(path.search.confirmed(), 1_500);
+
+    path.search.handle_path_changed(path.now, 1_500, RTT);
+    path.search.handle_reply(path.now + RTT / 2, 1_500);
+    assert_eq!(path.search.confirmed(), 1_280);
+    path.search.handle_reply(path.now + RTT, 1_500);
+    assert_eq!(path.search.confirmed(), 1_500);
+}
+
 /// A path that answers each probe up to its length after [`RTT`].
 struct Path {
     now: Time,

@@ -233,7 +233,8 @@ impl Tunnel {
                 }
                 secure::Event::EndpointChanged { .. } => {
                     if let Some(session) = &mut self.session {
-                        session.core.handle_path_changed(now);
+                        let nc::Config { max_mtu, overhead, .. } = self.config;
+                        session.core.handle_path_changed(now, max_mtu, overhead);
                     }
                 }
                 secure::Event::Expired { .. } => {
