@@ -34,6 +34,7 @@ impl Tunnel {
         let before = self.longest_symbols();
         let outer = payload + self.config.overhead;
         self.mtu.handle_reply(now, outer);
+        self.reported.probes.handle_reply(outer);
         self.note_mtu(before);
     }
 

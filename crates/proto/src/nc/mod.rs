@@ -25,6 +25,7 @@ mod outlet;
 mod parameters;
 mod parts;
 mod pool;
+mod probes;
 mod queue;
 mod rate;
 mod receiver;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::probes::{Excused, Probes};
 use super::rate;
 use super::reporter;
 use super::wire::Report;
@@ -22,6 +23,9 @@ pub(super) struct Reported {
     marked: u64,
     /// The number of loss bursts.
     runs: u64,
+    /// The same two without probes that were too long for the path: these count as received.
+    counted: (u64, u64),
+    pub(super) probes: Probes,
     /// The first source that it misses.
     first_missing: u64,
     /// The time since which that has not changed although sources were sent.
@@ -30,14 +34,24 @@ pub(super) struct Reported {
 
 impl Reported {
     pub(super) fn new(now: Time) -> Self {
-        Self { clock: 0, received: 0, marked: 0, runs: 0, first_missing: 0, stuck_since: now }
+        Self {
+            clock: 0,
+            received: 0,
+            marked: 0,
+            runs: 0,
+            counted: (0, 0),
+            probes: Probes::default(),
+            first_missing: 0,
+            stuck_since: now,
+        }
     }
 
-    /// Takes a report about the datagrams up to `newest`; returns its part for the rate control.
+    /// Takes a report about the datagrams up to `newest` on a path that takes packets of `passing` octets;
+    /// returns its part for the rate control.
     pub(super) fn handle_report(
         &mut self,
         now: Time,
-        newest: u64,
+        (newest, passing): (u64, usize),
         first_missing: u64,
         report: &Report,
     ) -> rate::Feedback {
@@ -46,6 +60,12 @@ impl Reported {
         self.received = grow(report.received, 32, self.received);
         self.marked = grow(u32::from(report.marked), 16, self.marked);
         self.runs = grow(u32::from(report.runs), 16, self.runs);
+        let Excused { datagrams, runs, .. } = self.probes.excused(newest + 1, passing);
+        let (received, counted_runs) = self.counted;
+        self.counted = (
+            (self.received + datagrams).min(newest + 1).max(received),
+            self.runs.saturating_sub(runs).max(counted_runs),
+        );
         if first_missing > self.first_missing {
             self.first_missing = first_missing;
             self.stuck_since = now;
@@ -54,7 +74,7 @@ impl Reported {
             newest,
             newest_at: Duration::from_micros(self.clock),
             delay: reporter::delay_of(report),
-            received: self.received,
+            received: self.counted.0,
             marked: self.marked,
         }
     }
@@ -69,9 +89,10 @@ impl Reported {
         self.stuck_since + STUCK.max(4 * rtt)
     }
 
-    /// The number of datagrams that the peer received, and of loss bursts.
+    /// The number of datagrams that the peer received, and of loss bursts, in both of which probes that were too
+    /// long count as received.
     pub(super) fn counts(&self) -> (u64, u64) {
-        (self.received, self.runs)
+        self.counted
     }
 
     /// The first source that it misses.

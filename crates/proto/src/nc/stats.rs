@@ -56,7 +56,7 @@ pub struct Sent {
     pub datagrams_sent: u64,
     /// Octets of those with all headers.
     pub octets_sent: u64,
-    /// Datagrams sent that did not arrive, by what the peer reports.
+    /// Datagrams sent that did not arrive, by what the peer reports; without probes that were too long.
     pub datagrams_lost: u64,
     /// Sources sent for the first time.
     pub sources_sent: u64,

@@ -73,6 +73,8 @@ impl Tunnel {
             let padding = size - self.config.overhead - FLAGS;
             let body = Body::Probe { padding };
             Message { body, ..Message::default() }.emit(out);
+            let passing = self.mtu.confirmed();
+            self.reported.probes.handle_sent(self.next_number, size, passing);
             return Some(self.account(now, out, Carried::Other, true));
         }
         if let Some(size) = self.probe_reply.take() {

@@ -382,7 +382,8 @@ impl Tunnel {
             self.stats.sent.impossible_reports += 1;
             return;
         }
-        let for_rate = self.reported.handle_report(now, newest, first_missing, report);
+        let about = (newest, self.mtu.confirmed());
+        let for_rate = self.reported.handle_report(now, about, first_missing, report);
         let (received, runs) = self.reported.counts();
         let lost = end.saturating_sub(received);
         self.stats.sent.datagrams_lost = self.stats.sent.datagrams_lost.max(lost);

@@ -74,6 +74,22 @@ fn a_path_that_becomes_shorter_is_an_outage_of_some_round_trips() {
 }
 
 #[test]
+fn probes_that_are_too_long_are_no_losses_of_the_path() {
+    for mtu in [1_280, 1_420] {
+        let mut path = Path::new(11, Config::default());
+        path.swallowed_beyond = mtu;
+
+        // A quiet tunnel, over which most datagrams are probes and reports.
+        path.feed(0, 20, 64, 500 * MILLISECOND);
+        path.run(secs(12));
+
+        let (estimates, stats) = (path.ends[0].estimates(), path.stats(0));
+        assert_eq!(estimates.path_mtu, mtu);
+        assert_eq!((estimates.loss, stats.sent.datagrams_lost), (0.0, 0), "{stats:?}");
+    }
+}
+
+#[test]
 fn the_longest_packet_is_never_below_1280() {
     let mut path = Path::new(9, Config { max_mtu: 600, ..Config::default() });
     path.mtu = 600;
