@@ -147,7 +147,7 @@ fn a_receiver_keeps_no_more_than_is_said() {
         // come until they are released at once.
         let repairs = if len == 40 { 80 } else { 0 };
         for _ in 0..repairs {
-            peer.repair(0, 8_192, octets);
+            peer.repair(0, 1_024, octets);
         }
         for number in 1..8_000 {
             peer.source(number, len, octets);

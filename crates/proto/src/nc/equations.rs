@@ -85,7 +85,9 @@ impl Equations {
 
     /// Drops equations with sources before `number`, which can no longer be recovered.
     pub(crate) fn forget_before(&mut self, number: u64) {
-        self.rows.retain(|row| row.pivot() >= number);
+        if self.rows.iter().any(|row| row.pivot() < number) {
+            self.rows.retain(|row| row.pivot() >= number);
+        }
     }
 
     /// Octets of memory that the equations take.

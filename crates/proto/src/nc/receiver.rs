@@ -7,6 +7,7 @@ use super::coefficients::Coefficients;
 use super::equations::{Equations, Outcome, Row};
 use super::outlet::Outlet;
 use super::record::{Record, Records};
+use super::sender::MAX_REPAIR_WINDOW;
 use super::stats::Received;
 use super::wire::MAX_HOLES;
 use crate::time::{Time, earliest};
@@ -154,8 +155,11 @@ impl Receiver {
             stats.repairs_stale += 1;
             return;
         }
-        if u64::from(count) > self.window || !self.extend(now, end - 1, stats) {
+        if u64::from(count) > MAX_REPAIR_WINDOW.min(self.window) {
             stats.malformed += 1;
+            return;
+        }
+        if !self.extend(now, end - 1, stats) {
             return;
         }
         if first < self.base {
@@ -280,17 +284,25 @@ impl Receiver {
             stats.duplicates += 1;
             return false;
         }
-        if number - self.base >= 4 * (self.window + KEPT) {
+        let room = self.window + KEPT;
+        // The peer keeps no more than a window before its newest source: none of ours is among those.
+        if number - self.base >= room + self.window {
             self.restart(number, stats);
+        }
+        while self.base + room <= number && !self.slots.is_empty() {
+            self.evict(stats);
+        }
+        self.equations.forget_before(self.base);
+        let first = (number + 1).saturating_sub(room);
+        if self.base < first {
+            stats.sources_given_up += first - self.base;
+            self.base = first;
         }
         while self.end() <= number {
             self.missing.insert(self.end(), now);
             self.slots.push_back(Slot::default());
-            if self.slots.len() as u64 > self.window + KEPT {
-                self.evict(stats);
-            }
         }
-        number >= self.base
+        true
     }
 
     /// Gives up all sources and restarts at `number`.
@@ -361,6 +373,9 @@ impl Receiver {
 
     /// Releases packets that waited for `number`, directly or indirectly.
     fn wake(&mut self, number: u64) {
+        if self.slots[index(number - self.base)].waiters.is_empty() {
+            return;
+        }
         let mut awake = vec![number];
         while let Some(number) = awake.pop() {
             let waiters = std::mem::take(&mut self.slots[index(number - self.base)].waiters);
@@ -394,10 +409,11 @@ impl Receiver {
         while self.held > self.most_held && !self.slots.is_empty() {
             self.evict(stats);
         }
+        self.equations.forget_before(self.base);
         self.outlet.forget_before(first_missing);
     }
 
-    /// Forgets the oldest source although it may be missing.
+    /// Forgets the oldest source although it may be missing. Equations that it is in are forgotten afterwards.
     fn evict(&mut self, stats: &mut Received) {
         if self.missing.contains_key(&self.base) {
             self.give_up(self.base, stats);
@@ -406,9 +422,6 @@ impl Receiver {
     }
 
     fn drop_front(&mut self) {
-        if self.slots.front().is_some_and(|slot| slot.state == State::GivenUp) {
-            self.equations.forget_before(self.base + 1);
-        }
         if let Some(slot) = self.slots.pop_front() {
             self.base += 1;
             self.give_slot(slot);

@@ -137,6 +137,37 @@ fn a_jump_of_the_numbers_costs_bounded_memory() {
     }
 }
 
+#[test]
+fn a_source_that_is_too_far_ahead_is_where_it_goes_on() {
+    let mut end = End::new();
+    let sources = chain(1);
+    end.source(0, &sources);
+
+    // The last for which the peer may still keep one that is known of here.
+    let last = 64 + 1_024 + 64 - 1;
+    end.receiver.handle_source(NOW, last, &sources[0], false, &mut end.stats);
+    let (holes, _) = end.receiver.holes(NOW);
+    assert_eq!((holes.end, holes.missing), (last + 1, 64 + 1_024 - 1));
+    assert_eq!(end.stats.sources_given_up, 63, "all but the first, which came");
+
+    let base = last + 1 - (64 + 1_024);
+    let next = base + 64 + 1_024 + 64;
+    end.receiver.handle_source(NOW, next, &sources[0], false, &mut end.stats);
+    let (holes, _) = end.receiver.holes(NOW);
+    assert_eq!((holes.first_missing, holes.end, holes.missing), (next + 1, next + 1, 0));
+}
+
+#[test]
+fn a_repair_over_more_than_any_end_sends_is_refused() {
+    let mut end = End { receiver: Receiver::new(8_192, PATIENCE, 1_500), ..End::new() };
+
+    end.receiver.handle_repair(NOW, 7, (0, 1_025), &[1; 100], &mut end.stats);
+    assert_eq!((end.stats.malformed, end.receiver.end()), (1, 0));
+    end.receiver.handle_repair(NOW, 7, (0, 1_024), &[1; 100], &mut end.stats);
+
+    assert_eq!((end.stats.malformed, end.stats.repairs_useful), (1, 1));
+}
+
 proptest! {
     #[test]
     fn whatever_comes_first_all_is_recovered_in_order(
