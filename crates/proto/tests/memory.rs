@@ -62,9 +62,20 @@ struct Hostile {
 
 impl Hostile {
     fn new() -> Self {
+        Self::with(Config::default())
+    }
+
+    fn with(config: Config) -> Self {
         let (now, meter) = (Time::ZERO + Duration::from_secs(1), Meter::new());
-        let tunnel = Tunnel::new(now, Config::default(), Rng::stream(1, "hostile"));
+        let tunnel = Tunnel::new(now, config, Rng::stream(1, "hostile"));
         Self { tunnel, now, number: 0, meter }
+    }
+
+    /// The answer to a probe with a payload of so many octets.
+    fn reply(&mut self, payload: usize) {
+        let [high, low] =
+            u16::try_from(payload).expect("no longer than a path takes").to_be_bytes();
+        self.say(&[4, high, low]);
     }
 
     fn say(&mut self, payload: &[u8]) {
@@ -168,9 +179,24 @@ fn a_receiver_keeps_no_more_than_is_said() {
 
 #[test]
 fn a_sender_keeps_no_more_than_is_said() {
-    let mut peer = Hostile::new();
+    for max_mtu in [1_500, 9_000] {
+        fill_a_sender(max_mtu);
+    }
+}
+
+/// Gives a sender more than its path takes, and acknowledges nothing.
+fn fill_a_sender(max_mtu: usize) {
+    let config = Config { max_mtu, ..Config::default() };
+    let mut peer = Hostile::with(config);
     let packet = packet();
     let (mut payload, mut sent) = (Vec::new(), 0);
+    while let Some(transmit) = peer.tunnel.poll_transmit(peer.now, &mut payload) {
+        sent += 1;
+        if transmit.is_probe {
+            peer.reply(payload.len());
+        }
+    }
+    assert_eq!(peer.tunnel.estimates().path_mtu, max_mtu);
     // What was sent when, a round trip of 20 ms ago.
     let mut before = VecDeque::from([0; 20]);
     let mut unacknowledged = 0;

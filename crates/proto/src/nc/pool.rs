@@ -14,6 +14,11 @@ impl Pool {
         Self { buffers: Vec::new(), octets: 0, most, most_octets }
     }
 
+    /// Octets of the buffers that it keeps.
+    pub(super) fn octets(&self) -> usize {
+        self.octets
+    }
+
     /// An empty buffer.
     pub(super) fn take(&mut self) -> Vec<u8> {
         let mut buffer = self.buffers.pop().unwrap_or_default();

@@ -18,10 +18,14 @@ use std::time::Duration;
 
 use super::coefficients::Coefficients;
 use super::loss::Loss;
+use super::pool::Pool;
 use crate::time::Time;
 
 /// The most sources that a repair covers: more would not stay in a second-level cache.
 pub(super) const MAX_REPAIR_WINDOW: u64 = 1_024;
+/// Octets of memory for each source of the window, at most on their mean: on paths with longer datagrams fewer
+/// sources are kept.
+const SOURCE: usize = 1_536;
 /// The number of latest datagrams whose tails are examined separately.
 const LATELY: usize = 16;
 /// The memory of the load, in round trips: longer than a burst that is over at once.
@@ -37,6 +41,8 @@ pub(super) struct Sender {
     /// The number of the first of `sources`.
     first: u64,
     sources: VecDeque<Source>,
+    /// Octets of memory that they take.
+    held: usize,
     /// What each datagram from number `log_start` on carried.
     log: VecDeque<Carried>,
     log_start: u64,
@@ -46,7 +52,7 @@ pub(super) struct Sender {
     tail: Tail,
     load: Load,
     view: View,
-    pool: Vec<Vec<u8>>,
+    pool: Pool,
 }
 
 #[derive(Debug)]
@@ -118,6 +124,7 @@ impl Sender {
             window,
             first: 0,
             sources: VecDeque::new(),
+            held: 0,
             log: VecDeque::new(),
             log_start: 0,
             sources_since: 0,
@@ -125,7 +132,7 @@ impl Sender {
             tail: Tail::default(),
             load: Load::default(),
             view: View::default(),
-            pool: Vec::new(),
+            pool: Pool::new(window, window * SOURCE),
         }
     }
 
@@ -195,18 +202,25 @@ impl Sender {
 
     /// The number of the next source, if there is room for one.
     pub(super) fn next_source(&self) -> Option<u64> {
-        (self.sources.len() < self.window).then(|| self.end())
+        let has_room = self.sources.len() < self.window && self.held < self.window * SOURCE;
+        has_room.then(|| self.end())
     }
 
     /// A buffer for a symbol of `max` octets, and no more: it grows in no steps.
     pub(super) fn buffer(&mut self, max: usize) -> Vec<u8> {
-        let mut buffer = self.pool.pop().unwrap_or_default();
-        buffer.clear();
+        let mut buffer = self.pool.take();
         buffer.reserve_exact(max);
+        buffer.shrink_to(max);
+        // What is kept in reserve may be of a path with other lengths.
+        while self.held + self.pool.octets() + max > self.window * SOURCE && self.pool.octets() > 0
+        {
+            drop(self.pool.take());
+        }
         buffer
     }
 
     pub(super) fn add_source(&mut self, now: Time, symbol: Vec<u8>, carried_by: u64) -> &[u8] {
+        self.held += symbol.capacity();
         self.sources.push_back(Source { symbol, sent_at: now, carried_by });
         &self.sources.back().expect("one was just added").symbol
     }
@@ -414,8 +428,10 @@ impl Sender {
             && let Some(source) = self.sources.pop_front()
         {
             self.first += 1;
-            if self.pool.len() < self.window {
-                self.pool.push(source.symbol);
+            self.held -= source.symbol.capacity();
+            let octets = self.held + self.pool.octets() + source.symbol.capacity();
+            if octets <= self.window * SOURCE {
+                self.pool.give(source.symbol);
             }
         }
     }
