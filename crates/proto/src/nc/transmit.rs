@@ -83,7 +83,7 @@ impl Tunnel {
         if self.liveness.poll_question(now) {
             return Some(self.send_control(now, Body::Empty, true, out));
         }
-        if self.reporter.is_due(now) && !self.has_room_for_report() {
+        if self.reporter.is_due(now) && !self.has_room_for_report(now) {
             return Some(self.send_report(now, out));
         }
         if !self.liveness.is_down() && self.may_send(now) {
@@ -287,8 +287,8 @@ impl Tunnel {
     }
 
     /// Whether the next datagram has room for a report.
-    fn has_room_for_report(&mut self) -> bool {
-        if self.understanding.is_urgent() {
+    fn has_room_for_report(&mut self, now: Time) -> bool {
+        if self.understanding.is_urgent(now) {
             return false;
         }
         let lacks = self.sender.lacks(&self.loss, self.margin());
@@ -305,7 +305,7 @@ impl Tunnel {
         out: &mut Vec<u8>,
     ) -> Transmit {
         let extras = self.extras(now, 0);
-        let understands = if body == Body::Empty { self.understanding.show() } else { None };
+        let understands = if body == Body::Empty { self.understanding.show(now) } else { None };
         Message { wants_report, understands, body, ..extras }.emit(out);
         let transmit = self.account(now, out, Carried::Other, false);
         if wants_report {
@@ -325,7 +325,7 @@ impl Tunnel {
         }
         let mut extras = Message { floor, ..Message::default() };
         let is_wanted = self.reporter.is_due(now) || self.reporter.has_news(now);
-        let goes_alone = self.understanding.is_urgent() && body > 0;
+        let goes_alone = self.understanding.is_urgent(now) && body > 0;
         if !is_wanted || goes_alone || room < MAX_REPORT {
             return extras;
         }

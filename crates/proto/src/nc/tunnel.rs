@@ -137,7 +137,7 @@ impl Tunnel {
                     - SOURCE_HEADER,
             ),
             reporter: Reporter::default(),
-            understanding: Understanding::new(own),
+            understanding: Understanding::new(now, own),
             liveness: Liveness::new(config.dead_after),
             mtu: Search::new(now, config.base_mtu, config.max_mtu.min(LONGEST_OUTER)),
             probe_reply: None,
@@ -359,6 +359,7 @@ impl Tunnel {
         if self.liveness.handle_heard() {
             self.events.push_back(Event::PathUp);
             self.silence.handle_path_up(now);
+            self.understanding.handle_path_up();
         }
     }
 
