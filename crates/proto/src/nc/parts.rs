@@ -39,6 +39,8 @@ pub(super) struct Cut {
 pub(super) struct Parts {
     begun: BTreeMap<u64, Begun>,
     octets: usize,
+    /// Packets that begin before this source were forgotten, for which there was no room.
+    evicted_before: u64,
     /// Packets of which a part did not come, or that were too long.
     pub(super) broken: u64,
     /// Packets joined.
@@ -85,12 +87,16 @@ impl Parts {
     /// Takes a part out of a source; returns the packet that it completes.
     pub(super) fn handle(&mut self, source: u64, part: Part, octets: &[u8]) -> Option<Vec<u8>> {
         let first = source.checked_sub(u64::from(part.index))?;
+        let known = self.take(first);
         let mut begun = if part.index == 0 {
+            // There is one already: a peer does not send two that begin in one source.
+            self.broken += u64::from(known.is_some());
             Begun::default()
         } else {
-            let Some(begun) = self.take(first) else {
-                // The others of its packet were not kept; that was counted then.
-                self.broken += u64::from(part.is_last && part.index == 1);
+            let Some(begun) = known else {
+                // The first part did not come, or what there was has been counted.
+                let is_new = part.index == 1 && first >= self.evicted_before;
+                self.broken += u64::from(is_new);
                 return None;
             };
             begun
@@ -111,6 +117,7 @@ impl Parts {
             && let Some((&oldest, _)) = self.begun.first_key_value()
         {
             self.take(oldest);
+            self.evicted_before = oldest + 1;
             self.broken += 1;
         }
         None
@@ -157,6 +164,34 @@ mod tests {
         let whole = said.into_iter().flatten().collect::<Vec<_>>();
         assert_eq!(whole, [b"b0b1b2"]);
         assert_eq!((parts.joined, parts.broken, parts.octets), (1, 1, 0));
+    }
+
+    #[test]
+    fn each_packet_that_is_not_joined_is_counted_once() {
+        let part = |index, is_last| Part { index, is_last };
+
+        // Of three parts, the first did not come.
+        let mut parts = Parts::default();
+        parts.handle(11, part(1, false), b"1");
+        parts.handle(12, part(2, true), b"2");
+        assert_eq!(parts.broken, 1);
+
+        // The first was forgotten for later ones; the second comes.
+        let mut parts = Parts::default();
+        for source in 1..=20 {
+            parts.handle(10 * source, FIRST, &[0; MAX_OCTETS / 17]);
+        }
+        for source in 1..=20 {
+            parts.handle(10 * source + 1, part(1, true), b"1");
+        }
+        assert_eq!((parts.broken, parts.joined, parts.octets), (3, 17, 0));
+
+        // Two that begin in one source.
+        let mut parts = Parts::default();
+        for _ in 0..3 {
+            parts.handle(10, FIRST, &[0; 100]);
+        }
+        assert_eq!((parts.broken, parts.octets), (2, 100));
     }
 
     #[test]
