@@ -179,7 +179,8 @@ pub fn headers(input: &[u8]) {
         }
         if action & 0x0f <= 6 {
             source += 1;
-            let place = Place { flow: u32::from(value & 1), source, floor, has_room: true };
+            let (flow, rtt) = (u32::from(value & 1), Duration::ZERO);
+            let place = Place { flow, source, floor, rtt, has_room: true };
             let packing = near.pack(now, place, &packet);
             under_way.push_back((source, packet.clone(), packing));
             // The sender's window: what is before it is given up.

@@ -1,5 +1,7 @@
 //! Makes records of the packets that go into a symbol.
 
+use std::time::Duration;
+
 use super::headers::{Compressor, Packing, Place};
 use super::order::FlowOrder;
 use super::parts::{Cut, LEAST_PART};
@@ -10,6 +12,17 @@ use super::record::{
 use super::stats::Sent;
 use super::wire::{MAX_VARINT, push_varint};
 use crate::time::Time;
+
+/// The source that is being filled, and what is known of those before it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Filling {
+    pub(super) number: u64,
+    /// Sources before this one are acknowledged or given up.
+    pub(super) floor: u64,
+    /// The peer has said that it has or gave up all before this one.
+    pub(super) reported: u64,
+    pub(super) rtt: Duration,
+}
 
 /// Makes records of packets.
 #[derive(Debug, Default)]
@@ -24,24 +37,25 @@ pub(super) struct Recorder {
 
 impl Recorder {
     /// Makes a record of a packet that stands at the end of `symbol`, after [`RECORD_HEADER`] octets that
-    /// begin at `start`. It never grows longer. The packet goes into source `number`; sources before
-    /// `floor` are acknowledged or given up.
+    /// begin at `start`. It never grows longer.
     pub(super) fn finish(
         &mut self,
         now: Time,
         popped: &Popped,
-        (number, floor): (u64, u64),
+        filling: Filling,
         symbol: &mut Vec<u8>,
         start: usize,
         stats: Option<&mut Sent>,
     ) {
+        let Filling { number, floor, reported, rtt } = filling;
         // A pure acknowledgement needs no order: a later one acknowledges the same data.
         let wait = if popped.is_pure_ack { 0 } else { self.order.push(popped.flow, number, floor) };
         let Some(stats) = stats.filter(|_| wait <= MAX_VARINT) else {
             fill_record_header(&mut symbol[start..], wait);
             return;
         };
-        let place = Place { flow: popped.flow, source: number, floor, has_room: wait <= SHORT };
+        let has_room = wait <= SHORT;
+        let place = Place { flow: popped.flow, source: number, floor: reported, rtt, has_room };
         let packet = &symbol[start + RECORD_HEADER..];
         match self.compressor.pack(now, place, packet) {
             Packing::Whole => fill_record_header(&mut symbol[start..], wait),
@@ -70,11 +84,11 @@ impl Recorder {
         }
     }
 
-    /// Appends the next part of the packet that is cut to `symbol`, of at most `max` octets, in source
-    /// `number`; false when there is too little room.
+    /// Appends the next part of the packet that is cut to `symbol`, of at most `max` octets; false when
+    /// there is too little room.
     pub(super) fn push_part(
         &mut self,
-        (number, floor): (u64, u64),
+        Filling { number, floor, .. }: Filling,
         max: usize,
         symbol: &mut Vec<u8>,
     ) -> bool {
@@ -93,5 +107,45 @@ impl Recorder {
     /// The peer has a context, as the source that ends in these 24 bits announced it.
     pub(super) fn handle_told(&mut self, id: u8, source: u32) {
         self.compressor.handle_told(id, source);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use super::*;
+    use crate::ip::{Spec, protocol};
+
+    /// A datagram of UDP to this port, behind room for a record's header.
+    fn record(port: u8) -> Vec<u8> {
+        let [source, destination] = [1, 2].map(|host| IpAddr::V4(Ipv4Addr::new(10, 0, 0, host)));
+        let mut record = vec![0; RECORD_HEADER];
+        let mut packet = Vec::new();
+        Spec::new(source, destination, protocol::UDP).emit(8 + 100, &mut packet);
+        record.extend_from_slice(&packet);
+        record.extend_from_slice(&[0, 7, 0, port, 0, 108, 0, 0]);
+        record.extend_from_slice(&[0; 100]);
+        record
+    }
+
+    #[test]
+    fn a_context_gives_way_only_when_the_peer_said_that_nobody_waits_for_it() {
+        let (mut recorder, mut stats) = (Recorder::default(), Sent::default());
+        let mut finish = |seconds, number, reported, port| {
+            let now = Time::ZERO + Duration::from_secs(seconds);
+            let popped = Popped { flow: 1, arrived: now, is_sparse: true, is_pure_ack: false };
+            let filling = Filling { number, floor: number, reported, rtt: Duration::ZERO };
+            recorder.finish(now, &popped, filling, &mut record(port), 0, Some(&mut stats));
+            stats.contexts_announced
+        };
+        for port in 0..8 {
+            assert_eq!(finish(1, u64::from(port), 0, port), u64::from(port) + 1);
+        }
+
+        // The sender has given up all before; the peer may still have to release some.
+        assert_eq!(finish(10, 20, 5, 8), 9, "those of the sources before 5 may go");
+        assert_eq!(finish(11, 21, 0, 9), 9);
+        assert_eq!(finish(12, 22, 20, 10), 10);
     }
 }

@@ -17,6 +17,7 @@ use std::time::Duration;
 use super::parts::{Cut, LEAST_PART};
 use super::queue::Popped;
 use super::record::{PART_HEADER, RECORD_HEADER};
+use super::recorder::Filling;
 use super::sender::{Carried, Tail, margin};
 use super::tunnel::{Transmit, Tunnel};
 use super::understanding::COMPRESSED_HEADERS;
@@ -174,6 +175,12 @@ impl Tunnel {
         }
         let compresses = self.understanding.agrees_on(COMPRESSED_HEADERS);
         let mut symbol = self.sender.buffer(max);
+        let filling = Filling {
+            number,
+            floor: self.sender.floor(),
+            reported: self.reported.first_missing(),
+            rtt: self.rate.rtt(),
+        };
         let (mut is_sparse, mut is_acknowledging) = (true, true);
         while let Some(room) = max.checked_sub(symbol.len() + RECORD_HEADER) {
             if let Some(popped) = self.begin_cut(now, room) {
@@ -181,8 +188,7 @@ impl Tunnel {
             }
             if self.recorder.cut.is_some() {
                 is_acknowledging = false;
-                let numbers = (number, self.sender.floor());
-                if !self.recorder.push_part(numbers, max, &mut symbol) {
+                if !self.recorder.push_part(filling, max, &mut symbol) {
                     break;
                 }
                 continue;
@@ -196,8 +202,7 @@ impl Tunnel {
             is_sparse &= popped.is_sparse && !popped.is_pure_ack;
             is_acknowledging &= popped.is_pure_ack;
             let stats = compresses.then_some(&mut self.stats.sent);
-            let numbers = (number, self.sender.floor());
-            self.recorder.finish(now, &popped, numbers, &mut symbol, start, stats);
+            self.recorder.finish(now, &popped, filling, &mut symbol, start, stats);
         }
         if symbol.is_empty() {
             return None;

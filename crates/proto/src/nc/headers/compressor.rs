@@ -11,8 +11,8 @@ use crate::time::Time;
 
 /// Contexts among which those of a flow are looked for.
 const WAYS: usize = 8;
-/// A flow's contexts are announced no faster than this, whatever its packets look like; an answer that
-/// has not come by then is lost.
+/// A flow's contexts are announced no faster than this, whatever its packets look like; and no faster than once in
+/// two round trips, because an answer that has not come by then is lost.
 const PAUSE: Duration = Duration::from_secs(1);
 /// A context is announced anew after this time, so that no fault lasts.
 const LIFE: Duration = Duration::from_secs(60);
@@ -74,8 +74,10 @@ pub struct Place {
     pub flow: u32,
     /// The source that carries it.
     pub source: u64,
-    /// The peer has, or will never have, all sources before this one.
+    /// The peer has said that it has released or given up all sources before this one.
     pub floor: u64,
+    /// The round trip.
+    pub rtt: Duration,
     /// Whether an announcement is no longer than the packet alone would be.
     pub has_room: bool,
 }
@@ -101,7 +103,7 @@ impl Compressor {
         if is_wanted
             && place.has_room
             && may_announce(packet, shape)
-            && own.newest.is_none_or(|at| at + PAUSE <= now)
+            && own.newest.is_none_or(|at| at + PAUSE.max(2 * place.rtt) <= now)
             && let Some(way) = self.spare(first, own.acknowledged, place.floor, now)
         {
             self.contexts[first + way] = Some(Context {

@@ -60,6 +60,12 @@ fn a_context_that_was_lost_is_announced_again_after_a_while() {
     assert!(matches!(ends.pack(&packet), Packing::Whole));
     ends.now += MILLISECOND;
     assert!(matches!(ends.pack(&packet), Packing::Announces(_)));
+    // On a long path the answer takes longer.
+    ends.rtt = Duration::from_secs(3);
+    ends.now += Duration::from_secs(5);
+    assert!(matches!(ends.pack(&packet), Packing::Whole));
+    ends.now += Duration::from_secs(1);
+    assert!(matches!(ends.pack(&packet), Packing::Announces(_)));
 }
 
 #[test]
@@ -310,13 +316,14 @@ struct Ends {
     far: Decompressor,
     source: u64,
     floor: u64,
+    rtt: Duration,
 }
 
 impl Ends {
     fn pack(&mut self, packet: &[u8]) -> Packing {
         self.source += 1;
-        let place =
-            Place { flow: self.flow, source: self.source, floor: self.floor, has_room: true };
+        let Self { flow, source, floor, rtt, .. } = *self;
+        let place = Place { flow, source, floor, rtt, has_room: true };
         self.near.pack(self.now, place, packet)
     }
 
