@@ -48,16 +48,16 @@ impl Reception {
 }
 
 impl Node {
-    /// Begins a reception.
+    /// Begins a reception, which ends one that the modem has not reported to be over.
     pub(super) fn begin_reception(
         &mut self,
         now: Time,
         waveform: Option<Waveform>,
         is_whole: bool,
     ) {
+        self.end_reception(now);
         self.floor.handle_carrier(now);
         let waveform = waveform.unwrap_or(self.waveform);
-        while self.scanner.flush().is_some() {}
         self.reception = Some(Reception {
             began: now,
             last: now,
