@@ -73,7 +73,7 @@ pub struct Request {
     pub mode: Mode,
     /// Whether it goes before all others; with ARQ one at a time.
     pub is_expedited: bool,
-    /// The priority, up to [`MAX_PRIORITY`].
+    /// The priority, up to [`MAX_PRIORITY`], which expedited ones have.
     pub priority: u8,
     /// When its time to live ends.
     pub expires: Option<Time>,

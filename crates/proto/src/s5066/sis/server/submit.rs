@@ -200,7 +200,8 @@ impl Server {
         }
     }
 
-    /// An S_PDU of the node's own, with ARQ; what it is called, unless too many wait.
+    /// An S_PDU of the node's own, with ARQ; what it is called, unless too many wait. An expedited one is of the
+    /// highest priority, as those of clients are.
     pub(super) fn send_own(
         &mut self,
         to: Address,
@@ -220,7 +221,7 @@ impl Server {
             to,
             mode: Mode::Arq { in_order: false },
             is_expedited,
-            priority,
+            priority: if is_expedited { MAX_PRIORITY } else { priority },
             expires: None,
             is_retried: false,
             s_pdu: octets,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::bench::{A, B, Bench, to_b};
 use crate::s5066::Address;
-use crate::s5066::service::{Failure, Indication, Mode, Outcome};
+use crate::s5066::service::{Failure, Indication, MAX_PRIORITY, Mode, Outcome};
 use crate::s5066::sis::client::{self, Send};
 use crate::s5066::sis::spdu::{Data, SPdu};
 use crate::s5066::sis::{Config, Confirm, Confirmation, Sap, Service};
@@ -183,6 +183,19 @@ fn a_confirmation_that_does_not_come_is_a_rejection() {
 }
 
 #[test]
+fn what_confirms_expedited_data_is_as_urgent_as_expedited_data() {
+    let mut bench = Bench::with_clients(&[9]);
+    let mut expedited = Indication { is_expedited: true, ..indication(b"now") };
+    expedited.s_pdu = data(b"now", true);
+    bench.server.handle_indication(bench.now, &expedited);
+
+    let answer = bench.server.poll_request(bench.now, MAX_PRIORITY).expect("a confirmation");
+
+    assert!(answer.is_expedited);
+    assert_eq!(answer.priority, MAX_PRIORITY);
+}
+
+#[test]
 fn larger_than_the_mtu_is_delivered_all_the_same() {
     let mut bench = Bench::with_clients(&[9]);
     let u_pdu = vec![b'x'; 4_000];
@@ -228,24 +241,21 @@ fn errors_reach_only_those_who_take_them() {
 
 /// A U_PDU that came without ARQ.
 fn indication(u_pdu: &[u8]) -> Indication {
-    let mut s_pdu = Vec::new();
-    SPdu::Data(Data {
-        priority: 0,
-        from: Sap::new(1),
-        to: Sap::IP_CLIENT,
-        is_confirmed: false,
-        ttd: None,
-        id: None,
-        u_pdu,
-    })
-    .emit(&mut s_pdu);
     Indication {
         from: B,
         to: A,
         mode: Mode::ONCE,
         is_expedited: false,
-        s_pdu,
+        s_pdu: data(u_pdu, false),
         errored: Vec::new(),
         missing: Vec::new(),
     }
+}
+
+fn data(u_pdu: &[u8], is_confirmed: bool) -> Vec<u8> {
+    let (from, to) = (Sap::new(1), Sap::IP_CLIENT);
+    let mut s_pdu = Vec::new();
+    SPdu::Data(Data { priority: 0, from, to, is_confirmed, ttd: None, id: None, u_pdu })
+        .emit(&mut s_pdu);
+    s_pdu
 }
