@@ -194,7 +194,8 @@ impl Run {
         }
         let stats = client.stats();
         assert!(stats.queued as usize <= QUEUE, "{stats:?}");
-        assert!(stats.unconfirmed as usize <= WINDOW + 2_048, "{stats:?}");
+        // Twice the window of all priorities, and a datagram that began below it.
+        assert!(stats.unconfirmed as usize <= WINDOW * 2 + 2_048, "{stats:?}");
     }
 }
 

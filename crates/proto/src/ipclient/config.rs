@@ -26,7 +26,8 @@ pub struct Config {
     pub mtu: u16,
     /// Octets of datagrams that wait at most.
     pub queue: usize,
-    /// Octets that the node has without having confirmed them: at least and at most.
+    /// Octets of a priority that the node has without having confirmed them, at least and at most; of all priorities
+    /// it has twice as many at most.
     pub window: (usize, usize),
     /// How long the node's backlog may last: the window is what it confirms in this time.
     pub horizon: Duration,

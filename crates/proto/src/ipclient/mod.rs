@@ -5,7 +5,7 @@
 //!  stack ─────────────────▶ ┌─────┐ ┌────────┐ ─────────────────▶  node's subnetwork
 //!        ◀───────────────── │Queue│ │ Client │ ◀─────────────────  interface, TCP
 //!          poll_packet      └─────┘ └────────┘    handle_octets
-//!                             │        └── unconfirmed: at most the window
+//!                             │        └── unconfirmed: the window for each priority, twice it at most
 //!                             └─ by priority, then by age
 //! ```
 //!
