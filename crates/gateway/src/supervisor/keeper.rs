@@ -103,6 +103,8 @@ fn is_trusted(path: &Path, user: Uid) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{lchown, symlink};
+
     use super::*;
 
     #[test]
@@ -118,5 +120,19 @@ mod tests {
 
         assert_eq!(named, [true, true, false]);
         assert_eq!(trusted, [false, true]);
+    }
+    #[test]
+    fn a_way_that_the_gateway_could_have_made_is_not_trusted() {
+        let link = std::env::temp_dir().join(format!("trackway-way-{}", std::process::id()));
+        let _ = fs::remove_file(&link);
+        symlink("/dev/null", &link).unwrap();
+        // Without the right to give it away, we are not root ourselves.
+        let _ = lchown(&link, Some(64_999), None);
+        let owner = fs::symlink_metadata(&link).unwrap().uid();
+
+        let trusted = [owner, 0, 64_998].map(|user| is_trusted(&link, Uid::from_raw(user)));
+        fs::remove_file(&link).unwrap();
+
+        assert_eq!(trusted, [false, false, true], "its own link, a folder on the way, nothing");
     }
 }

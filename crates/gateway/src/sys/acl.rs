@@ -121,16 +121,40 @@ fn name(path: &Path) -> io::Result<CString> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
     fn entries_stand_in_the_order_that_the_kernel_takes() {
-        let list = AccessList::of_mode(0o604).with_group(1, 4).with_user(7, 6);
+        let list = AccessList::of_mode(0o704).with_group(1, 4).with_user(7, 6);
 
         let octets = list.to_octets();
 
         assert_eq!(octets[..4], [2, 0, 0, 0]);
         let entries: Vec<_> = octets[4..].chunks(8).map(|entry| (entry[0], entry[2])).collect();
-        assert_eq!(entries, [(1, 6), (2, 6), (4, 0), (8, 4), (16, 6), (32, 4)]);
+        // What is the owner's alone does not widen the mask.
+        assert_eq!(entries, [(1, 7), (2, 6), (4, 0), (8, 4), (16, 6), (32, 4)]);
+    }
+    #[test]
+    fn a_list_is_read_as_it_was_set_and_a_file_without_one_has_its_mode() {
+        let path = std::env::temp_dir().join(format!("trackway-acl-{}", std::process::id()));
+        fs::write(&path, "").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+
+        let before = AccessList::read(&path);
+        let wanted = AccessList::of_mode(0o640).with_user(64_999, 6).with_group(64_998, 1);
+        let outcome = wanted.set(&path);
+        let (after, mode) = (AccessList::read(&path), fs::metadata(&path).unwrap().mode());
+        fs::remove_file(&path).unwrap();
+
+        // Not every file system has such lists.
+        if outcome.as_ref().is_err_and(|it| it.raw_os_error() == Some(libc::EOPNOTSUPP)) {
+            return;
+        }
+        outcome.unwrap();
+        assert_eq!(before.unwrap(), AccessList::of_mode(0o640));
+        assert_eq!(after.unwrap(), wanted);
+        assert_eq!(mode & 0o777, 0o670, "the mask stands where the group's rights were");
     }
 }

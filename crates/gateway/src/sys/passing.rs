@@ -39,3 +39,35 @@ pub fn receive(socket: impl AsFd, into: &mut [u8]) -> io::Result<(usize, Option<
     }
     Ok((message.bytes, with))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Read as _;
+
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+
+    use super::*;
+
+    #[test]
+    fn a_descriptor_comes_with_its_message_and_with_no_other() {
+        let kind = SockType::SeqPacket;
+        let (here, there) =
+            socketpair(AddressFamily::Unix, kind, None, SockFlag::SOCK_CLOEXEC).unwrap();
+        let file = File::open("/proc/self/comm").unwrap();
+
+        send(&here, b"with a file", Some(file.as_fd())).unwrap();
+        send(&here, b"without one, and too long", None).unwrap();
+        drop(here);
+
+        let mut said = [0; 11];
+        let (len, came) = receive(&there, &mut said).unwrap();
+        let mut text = String::new();
+        File::from(came.unwrap()).read_to_string(&mut text).unwrap();
+        assert_eq!((&said[..len], text.is_empty()), (&b"with a file"[..], false));
+        let (len, came) = receive(&there, &mut said).unwrap();
+        assert_eq!((&said[..len], came.is_none()), (&b"without one"[..], true));
+        let (len, came) = receive(&there, &mut said).unwrap();
+        assert_eq!((len, came.is_none()), (0, true), "nobody is there any more");
+    }
+}

@@ -245,6 +245,10 @@ mod tests {
 
         let early: usize = (0..5).map(|_| turn(&mut control, BEGIN, "so it is")).sum();
         let full = control.clients.len();
+        let mut fds = Vec::new();
+        control.watch(&mut fds);
+        assert!(fds[0].events().is_empty(), "who waits in the kernel would wake us in vain");
+        drop(fds);
         let due = control.next_timeout();
         let late: usize = (0..5).map(|_| turn(&mut control, BEGIN + ASKING, "so it is")).sum();
         let mut said = String::new();
@@ -274,14 +278,20 @@ mod tests {
     #[test]
     fn what_is_no_request_or_too_long_is_cut_off() {
         let (mut control, at) = open("long");
-        for said in [&b"\"nothing\""[..], &[b' '; LONGEST + 1]] {
+        // Blanks before a request are a part of it.
+        let long = format!("{:>1$}", "\"status\"", LONGEST + 1);
+        for said in ["\"nothing\"", &long] {
             let mut asking = UnixStream::connect(&at).unwrap();
-            asking.write_all(said).unwrap();
+            asking.write_all(said.as_bytes()).unwrap();
             asking.shutdown(Shutdown::Write).unwrap();
 
             let asked: usize = (0..5).map(|_| turn(&mut control, BEGIN, "")).sum();
 
             assert_eq!((asked, control.clients.len()), (0, 0));
         }
+        let mut asking = UnixStream::connect(&at).unwrap();
+        asking.write_all(&long.as_bytes()[1..]).unwrap();
+        asking.shutdown(Shutdown::Write).unwrap();
+        assert_eq!((0..5).map(|_| turn(&mut control, BEGIN, "")).sum::<usize>(), 1);
     }
 }

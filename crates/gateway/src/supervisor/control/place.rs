@@ -108,9 +108,11 @@ fn name() -> String {
 }
 
 fn make(folder: &Path, account: Option<&Account>) -> io::Result<()> {
-    if Uid::effective().is_root() {
-        return own_run(account);
-    }
+    if Uid::effective().is_root() { own_run(account) } else { make_own(folder) }
+}
+
+/// Makes a folder that nobody else may change, or checks that it is one.
+fn make_own(folder: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
         outcome => outcome?,
@@ -184,6 +186,7 @@ fn is_socket(of: &fs::Metadata) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
     use std::os::unix::net::UnixStream;
 
     use super::*;
@@ -206,16 +209,38 @@ mod tests {
         for left in ["control-7.sock", "control-8.sock"] {
             drop(UnixListener::bind(folder.join(left)).unwrap());
         }
-        File::create(folder.join("control-8.sock.lock")).unwrap();
+        for name in ["control-8.sock.lock", "another.lock", "control-9.conf"] {
+            File::create(folder.join(name)).unwrap();
+        }
         let again = open().is_ok();
         sweep(&folder);
-        let swept = fs::read_dir(&folder).unwrap().count();
+        let mut swept: Vec<_> =
+            fs::read_dir(&folder).unwrap().map(|it| it.unwrap().file_name()).collect();
+        swept.sort();
         fs::remove_dir_all(&folder).unwrap();
 
         assert_eq!(mode, 0o600);
         assert!(second.contains("a gateway runs in this network namespace already"), "{second}");
         assert!(is_left && again);
-        assert_eq!((names, swept), (0, 0));
+        assert_eq!(names, 0);
+        assert_eq!(swept, ["another.lock", "control-9.conf"]);
+    }
+
+    #[test]
+    fn a_folder_that_others_may_change_is_not_taken() {
+        let folder = env::temp_dir().join(format!("trackway-own-{}", std::process::id()));
+        let made = make_own(&folder).and_then(|()| fs::metadata(&folder)).unwrap().mode();
+        let outcomes = [0o700, 0o755, 0o720, 0o702].map(|mode| {
+            fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+            make_own(&folder).is_ok()
+        });
+        fs::remove_dir(&folder).unwrap();
+        fs::write(&folder, "").unwrap();
+        let file = make_own(&folder).is_ok();
+        fs::remove_file(&folder).unwrap();
+
+        assert_eq!(made & 0o777, 0o700);
+        assert_eq!((outcomes, file), ([true, true, false, false], false));
     }
 
     #[test]
