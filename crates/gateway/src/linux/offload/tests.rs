@@ -104,6 +104,26 @@ fn a_sum_that_was_left_open_is_completed() {
     assert_eq!(sum, Some(0));
 }
 
+/// Of UDP a sum of zero would say that there is none (RFC 768).
+#[test]
+fn a_sum_that_comes_to_zero_is_written_as_ones() {
+    let (source, destination) = ENDS[0];
+    let mut packet = Vec::new();
+    Spec::new(source, destination, protocol::UDP).emit(10, &mut packet);
+    packet.extend_from_slice(&[0, 1, 0, 2, 0, 10, 0, 0, 0, 0]);
+    // With this payload all words make up 0xffff.
+    let sum = pseudo_header(source, destination, protocol::UDP, 10).with(&packet[20..]).finish();
+    packet[28..30].copy_from_slice(&sum.to_be_bytes());
+
+    let mut pieces = Vec::new();
+    describe(KIND_UDP, 100, 20)
+        .segment(&mut packet, &mut Vec::new(), |piece| pieces.push(piece.to_vec()))
+        .unwrap();
+
+    assert_eq!(pieces.len(), 1);
+    assert_eq!(pieces[0][26..28], [0xff, 0xff]);
+}
+
 #[test]
 fn a_header_says_the_same_behind_another_one() {
     let open = [NEEDS_SUM, KIND_TCP4, 40, 0, 0xb4, 5, 20, 0, 16, 0, 0x45];

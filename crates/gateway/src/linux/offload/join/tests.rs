@@ -61,6 +61,92 @@ fn what_differs_or_is_damaged_is_not_joined_but_stays_in_order() {
     }
 }
 
+/// The kernel copies the first one's headers to all: what differs there would be lost.
+#[test]
+fn whatever_differs_in_a_header_is_not_joined() {
+    for (is_v4, places) in [
+        // Class, reserved bit, hops; reserved bits, acknowledgement, window, urgent pointer.
+        (true, &[1, 6, 8, 32, 28, 34, 38][..]),
+        // Class, flow label, hops; acknowledgement.
+        (false, &[1, 3, 7, 48]),
+    ] {
+        for at in places {
+            let first = tcp(is_v4, 1, 0, TCP_ACK, 100);
+            let mut second = tcp(is_v4, 1, 100, TCP_ACK, 100);
+            second[*at] ^= 1;
+            let packets = [first, summed(second)];
+
+            let written = joined(&packets);
+
+            let raw: Vec<_> = written.iter().map(|train| train[HEADER..].to_vec()).collect();
+            assert_eq!(raw, packets, "{is_v4} {at}");
+        }
+    }
+}
+
+#[test]
+fn options_have_to_be_the_same() {
+    let with_option = |seq, value| {
+        let mut packet = tcp(true, 1, seq, TCP_ACK, 104);
+        // The first word of the payload is one of options then.
+        packet[32] = 6 << 4;
+        packet[40..44].copy_from_slice(&[1, 1, 1, value]);
+        summed(packet)
+    };
+    let counts = |second| {
+        let written = joined(&[with_option(0, 1), with_option(100, second)]);
+        written.len()
+    };
+
+    assert_eq!((counts(1), counts(0)), (1, 2));
+}
+
+#[test]
+fn nothing_is_joined_to_what_was_damaged_before() {
+    let mut first = tcp(true, 1, 0, TCP_ACK, 100);
+    *first.last_mut().unwrap() ^= 1;
+    let packets = [first, tcp(true, 1, 100, TCP_ACK, 100)];
+
+    let written = joined(&packets);
+
+    let raw: Vec<_> = written.iter().map(|train| train[HEADER..].to_vec()).collect();
+    assert_eq!(raw, packets);
+}
+
+#[test]
+fn a_train_has_64_segments_and_65535_octets_at_most() {
+    for (len, most) in [(100, 64), (1_448, 45)] {
+        let seq = |at: u32| at * u32::try_from(len).unwrap();
+        let packets: Vec<_> = (0..70).map(|at| tcp(true, 1, seq(at), TCP_ACK, len)).collect();
+
+        let written = joined(&packets);
+
+        let counts: Vec<_> = written.iter().map(|train| cut(train).len()).collect();
+        assert_eq!(counts, [most, 70 - most]);
+        assert_eq!(
+            written.iter().flat_map(|train| cut(train)).collect::<Vec<_>>(),
+            strip(&packets)
+        );
+    }
+}
+
+/// A sum of zero says that there is none, and the kernel would make one, be it right by chance.
+#[test]
+fn datagrams_without_a_sum_stay_alone() {
+    let mut datagram = udp(2);
+    datagram[26..28].fill(0);
+    datagram[28..30].fill(0);
+    let ends = V4.map(IpAddr::from);
+    let sum = pseudo_header(ends[0], ends[1], protocol::UDP, 10).with(&datagram[20..]).finish();
+    datagram[28..30].copy_from_slice(&sum.to_be_bytes());
+    let packets = [datagram.clone(), datagram];
+
+    let written = joined(&packets);
+
+    let raw: Vec<_> = written.iter().map(|train| train[HEADER..].to_vec()).collect();
+    assert_eq!(raw, packets);
+}
+
 #[test]
 fn flows_that_take_turns_are_joined_each() {
     let packets: Vec<_> =
@@ -185,5 +271,21 @@ fn packet(is_v4: bool, protocol: u8, mut segment: Vec<u8>, sum_at: usize) -> Vec
     let mut packet = Vec::new();
     Spec::new(ends[0], ends[1], protocol).emit(segment.len(), &mut packet);
     packet.extend_from_slice(&segment);
+    packet
+}
+
+/// The same with the sums that a segment of TCP should have.
+fn summed(mut packet: Vec<u8>) -> Vec<u8> {
+    let is_v4 = packet[0] >> 4 == 4;
+    let (at, ends) = if is_v4 {
+        ip::rewrite_v4_checksum(&mut packet[..20]);
+        (20, V4.map(IpAddr::from))
+    } else {
+        (40, [IpAddr::from([1; 16]), IpAddr::from([2; 16])])
+    };
+    packet[at + 16..at + 18].fill(0);
+    let segment = &packet[at..];
+    let sum = pseudo_header(ends[0], ends[1], protocol::TCP, segment.len()).with(segment).finish();
+    packet[at + 16..at + 18].copy_from_slice(&sum.to_be_bytes());
     packet
 }
