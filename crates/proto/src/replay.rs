@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(window.take(BITS), Ok(true));
         assert_eq!(window.take(1), Ok(false));
         assert_eq!(window.take(BITS + 100), Ok(true));
-        assert_eq!(window.take(2), Err(Stale::TooOld));
+        assert_eq!(window.take(100), Err(Stale::TooOld));
         assert_eq!(window.take(101), Ok(false));
         assert_eq!(window.take(u64::MAX >> 1), Ok(true));
         assert_eq!(window.take(BITS + 99), Err(Stale::TooOld));

@@ -217,3 +217,28 @@ fn network(ip: IpAddr) -> IpAddr {
         IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::super::entropy::Seeded;
+    use super::*;
+    use crate::rng::Rng;
+
+    #[test]
+    fn so_many_addresses_are_remembered_and_those_that_are_quiet_make_room() {
+        let now = Time::ZERO;
+        let own = PublicKey::from_octets([9; 32]);
+        let mut guard = Guard::new(now, &own, &mut Seeded(Rng::stream(1, "guard"))).unwrap();
+        let mut admitted = |now, first: u32| {
+            let from = |at| SocketAddr::from((Ipv4Addr::from_bits(first + at), 1));
+            let count = (0..2_000).filter(|at| guard.admit_address(now, from(*at))).count();
+            (count, guard.addresses.len())
+        };
+
+        assert_eq!(admitted(now, 1 << 24), (ADDRESSES, ADDRESSES));
+        assert_eq!(admitted(now, 2 << 24), (0, ADDRESSES));
+        assert_eq!(admitted(now + Duration::from_secs(1), 2 << 24), (ADDRESSES, ADDRESSES));
+    }
+}

@@ -100,3 +100,33 @@ fn a_cookie_from_before_a_long_calm_is_good_no_more() {
     let (verdict, _) = gate.judge(from, Some(&cookie));
     assert!(matches!(verdict, Verdict::SendCookie(_)), "{verdict:?}");
 }
+
+#[test]
+fn who_has_a_cookie_is_admitted_ten_times_a_second_and_all_of_them_400_times() {
+    let mut gate = Gate::new();
+    gate.crowd();
+    let mut admitted = |from: &str| {
+        let cookie = gate.cookie(from);
+        (0..20).filter(|_| gate.judge(from, Some(&cookie)).0 == Verdict::Admit).count()
+    };
+
+    assert_eq!(admitted("192.0.2.1:51900"), 10);
+    assert_eq!(admitted("192.0.2.1:51901"), 0, "another port is of the same address");
+    assert_eq!(admitted("[2001:db8::1]:700"), 10);
+    assert_eq!(admitted("[2001:db8::2]:700"), 0, "so is all that one subscriber has");
+    assert_eq!(admitted("[2001:db8:0:1::1]:700"), 10);
+    let others: usize = (10..60).map(|last| admitted(&format!("192.0.2.{last}:1"))).sum();
+    assert_eq!(others, 400 - 30);
+}
+
+#[test]
+fn cookies_are_sent_2000_times_a_second() {
+    let mut gate = Gate::new();
+    gate.crowd();
+
+    let said: Vec<_> = (0..3_000).map(|_| gate.judge("203.0.113.9:9", None).0).collect();
+
+    let sent = said.iter().filter(|it| matches!(it, Verdict::SendCookie(_))).count();
+    // One was sent when the crowd came to its end.
+    assert_eq!((sent, said.last()), (1_999, Some(&Verdict::Refuse)));
+}

@@ -1,5 +1,8 @@
 //! Strangers: floods, forgeries, replays, and any octets at all.
 
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
+
 use crate::rng::Rng;
 use proptest::prelude::*;
 
@@ -76,6 +79,101 @@ fn forgeries_do_not_move_a_peer() {
 
     net.collect(1);
     assert!(net.story().is_empty());
+}
+
+#[test]
+fn a_keepalive_that_was_changed_or_comes_again_moves_nobody() {
+    let mut net = Net::with(|b_for_a, _| b_for_a.keepalive = Some(Duration::from_secs(15)));
+    net.settle();
+    net.story();
+    net.now += Duration::from_secs(15);
+    for end in &mut net.ends {
+        end.peers.handle_timeout(net.now);
+    }
+    net.collect(0);
+    let keepalive = net.wire.remove(0).1;
+    let elsewhere = address("203.0.113.9:9");
+
+    for bit in 0..keepalive.datagram.len() * 8 {
+        let mut forged = keepalive.clone();
+        forged.datagram[bit / 8] ^= 1 << (bit % 8);
+        let incoming = net.deliver(elsewhere, forged);
+        assert!(matches!(incoming, Some(Incoming::Dropped(_))), "{bit}: {incoming:?}");
+    }
+    let first = net.deliver(net.ends[0].address, keepalive.clone());
+    let again = net.deliver(elsewhere, keepalive);
+
+    assert_eq!(first, Some(Incoming::Nothing));
+    assert_eq!(again, Some(Incoming::Dropped(Dropped::Replayed)));
+    net.collect(1);
+    assert!(net.story().is_empty());
+}
+
+/// Who has checked a number may find that it was taken while the datagram was opened. Two threads that
+/// wait for each other before each are often at the same one.
+#[test]
+fn of_two_threads_that_open_the_same_one_takes_it() {
+    const ALL: usize = 2_000;
+    let mut net = Net::pair();
+    net.settle();
+    let long = "x".repeat(4_000);
+    let sealed: Vec<_> = (0..ALL).map(|_| net.seal(0, &long).unwrap().datagram).collect();
+    let (now, from) = (net.now, net.ends[0].address);
+    let reached = [0, 1].map(|_| AtomicUsize::new(0));
+
+    let taken: usize = std::thread::scope(|threads| {
+        let take = |who: usize| {
+            let (mut opener, mut sealed) = (net.ends[1].peers.opener(), sealed.clone());
+            let reached = &reached;
+            threads.spawn(move || {
+                let mut taken = 0;
+                for (at, datagram) in sealed.iter_mut().enumerate() {
+                    reached[who].store(at, SeqCst);
+                    while reached[1 - who].load(SeqCst) < at {
+                        std::thread::yield_now();
+                    }
+                    let opened = opener.open(now, from, datagram);
+                    taken += usize::from(matches!(opened, Opened::Payload { .. }));
+                }
+                reached[who].store(ALL, SeqCst);
+                taken
+            })
+        };
+        [take(0), take(1)].into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+
+    assert_eq!(taken, ALL);
+}
+
+#[test]
+fn a_cookie_is_used_no_longer_than_it_is_good() {
+    let mut net = Net::pair();
+    let config = [peer(&net.ends[1].key, Some(net.ends[1].address))];
+    for seed in 0..100 {
+        let (rng, secrets) = (Rng::stream(seed, "flood"), seeded(seed, "flood"));
+        let mut calls = Peers::new(net.now, UNIX, &key(66), &config, rng, secrets).unwrap();
+        let call = calls.poll_transmit(net.now).unwrap();
+        net.deliver(address("203.0.113.9:9"), call);
+    }
+    net.settle();
+    assert_eq!(net.ends[0].peers.stats(PeerId(0)).cookies_received, 1);
+    let got = net.now;
+
+    // Nothing is heard of b any more.
+    let mut has_cookie = Vec::new();
+    while net.now.since(got) < Duration::from_secs(200) {
+        net.now = net.ends[0].peers.next_timeout().unwrap();
+        net.ends[0].peers.handle_timeout(net.now);
+        net.collect(0);
+        for (_, call) in net.wire.drain(..) {
+            let is_there = call.datagram[CALL - 16..] != [0; 16];
+            has_cookie.push((net.now.since(got), is_there));
+        }
+    }
+
+    let until = Duration::from_secs(120);
+    assert!(has_cookie.iter().all(|(age, is_there)| *is_there == (*age < until)), "{has_cookie:?}");
+    assert!(has_cookie.len() > 20);
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! Stories of gateways that talk to each other.
 
+mod copies;
 mod guard;
 mod hostile;
 mod life;
+mod limits;
 mod sessions;
 
 use std::collections::BTreeMap;
