@@ -7,6 +7,7 @@ pub mod backoff;
 pub mod budget;
 pub mod contract;
 pub mod crc;
+pub mod dns;
 pub mod ethernet;
 pub mod gre;
 pub mod hbh;

@@ -36,7 +36,7 @@ pub(super) fn print(
     writeln!(out, "peer {}: {} for {}", text("peer"), text("state"), span(number("state_age_s")))?;
     let mut line = |name: &str, value: String| writeln!(out, "  {name:<COLUMN$}{value}");
     line("public key", text("public_key"))?;
-    line("endpoint", text("endpoint"))?;
+    line("endpoint", endpoint(tunnel))?;
     line("last heard", ago("heard_age_s"))?;
     line("latest handshake", ago("handshake_age_s"))?;
     let (received, sent) = (octets(number("octets_out")), octets(number("octets_in")));
@@ -85,6 +85,16 @@ pub(super) fn print(
         }
     }
     Ok(())
+}
+
+/// Where the peer is, the name that it is called by, and what is wrong with that.
+fn endpoint(tunnel: &Value) -> String {
+    let address = tunnel["endpoint"].as_str().unwrap_or("-");
+    match (tunnel["endpoint_name"].as_str(), tunnel["endpoint_failure"].as_str()) {
+        (None, _) => address.to_owned(),
+        (Some(name), None) => format!("{address} ({name})"),
+        (Some(name), Some(why)) => format!("{address} ({name}: {why}; asked again)"),
+    }
 }
 
 /// What was said in words.
@@ -165,6 +175,21 @@ peer b: silent for 3.2 s
                       3 answers that cannot be read (preshared-key?)
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn the_name_of_a_peer_stands_beside_its_address_with_what_is_wrong_with_it() {
+        let said = |endpoint: Value, failure: Value| {
+            super::endpoint(&json!({
+                "endpoint": endpoint, "endpoint_name": "vpn.example.org:7", "endpoint_failure": failure,
+            }))
+        };
+
+        assert_eq!(said(json!("192.0.2.2:7"), Value::Null), "192.0.2.2:7 (vpn.example.org:7)");
+        assert_eq!(
+            said(Value::Null, json!("there is no such name")),
+            "- (vpn.example.org:7: there is no such name; asked again)"
+        );
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The section `tunnel`: whom we share a tunnel with, and which networks are behind them.
 
+mod endpoint;
+
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -16,6 +18,8 @@ use settings::{Complaint, Entry, Section};
 use super::ipclient::network;
 use super::{device, either, file, s5066, some};
 use crate::keys::{self, KeyFile};
+
+pub use endpoint::Endpoint;
 
 /// The tunnel of a gateway, to all its peers.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,7 +52,7 @@ pub struct Peer {
     /// The file with a secret that it shares with us, besides the keys.
     pub preshared_key: Option<PathBuf>,
     /// Where it is called; without, it has to call us.
-    pub endpoint: Option<SocketAddr>,
+    pub endpoint: Option<Endpoint>,
     /// Networks behind it: packets to them go there, packets from it come from them.
     pub routes: Vec<Prefix>,
     /// A sign of life after so much silence of ours.
@@ -90,7 +94,8 @@ impl Tunnel {
             let read =
                 |file: &PathBuf| keys::read::<PresharedKey>(file).map_err(|why| bad(file, why));
             let preshared_key = peer.preshared_key.as_ref().map(read).transpose()?;
-            let Peer { public_key, endpoint, keepalive, .. } = *peer;
+            let Peer { public_key, keepalive, .. } = *peer;
+            let endpoint = peer.endpoint.as_ref().and_then(Endpoint::address);
             peers.push(secure::Peer { public_key, preshared_key, endpoint, keepalive });
         }
         Ok(Keys { private_key, peers })
@@ -188,7 +193,7 @@ fn peer(
             Some(path)
         }
     };
-    let endpoint = either(section, "endpoint", None, |it| endpoint(it, listen).map(Some))?;
+    let endpoint = either(section, "endpoint", None, |it| endpoint::read(it, listen).map(Some))?;
     let routes = some(&section.needed("routes")?, MAX_ROUTES)?;
     let mut parameters = nc::Config::default();
     section.apply(&PARAMETERS, &mut parameters)?;
@@ -203,21 +208,6 @@ fn peer(
         })?,
         parameters,
     })
-}
-
-fn endpoint(entry: &Entry<'_>, listen: SocketAddr) -> Result<SocketAddr, Complaint> {
-    let endpoint = entry.socket()?;
-    let ip = endpoint.ip();
-    let what = if endpoint.port() == 0 || ip.is_unspecified() || ip.is_multicast() {
-        format!("{endpoint} is nowhere: an address and port, such as 192.0.2.2:{PORT}")
-    } else if listen.is_ipv4() && endpoint.is_ipv6() {
-        format!("{endpoint} is IPv6, listen = \"{listen}\" is not: \"[::]:{PORT}\" is both")
-    } else if listen.is_ipv6() && !listen.ip().is_unspecified() && endpoint.is_ipv4() {
-        format!("{endpoint} is IPv4, listen = \"{listen}\" is not: \"[::]:{PORT}\" is both")
-    } else {
-        return Ok(endpoint);
-    };
-    Err(entry.complain(what))
 }
 
 fn no_key_file(entry: &Entry<'_>, file: &Path, why: &KeyFile) -> Complaint {
@@ -260,7 +250,7 @@ mod tests {
         assert_eq!(tunnel.device, "trackway-nc0");
         assert!(!tunnel.fail_open && !tunnel.replace_routes);
         let [peer] = &tunnel.peers[..] else { panic!("{tunnel:?}") };
-        assert_eq!((peer.endpoint, peer.keepalive, peer.parameters.max_rate), (None, None, None));
+        assert_eq!((&peer.endpoint, peer.keepalive, peer.parameters.max_rate), (&None, None, None));
         assert_eq!(peer.parameters.deadline, Duration::from_secs(2));
         assert_eq!(peer.routes, ["10.2.0.0/16".parse().unwrap()]);
     }
@@ -289,7 +279,8 @@ mod tests {
 
         let (a, b) = (read("tunnel-a.toml"), read("tunnel-b.toml"));
 
-        assert_eq!(a.peers[0].endpoint, Some("192.0.2.2:51900".parse().unwrap()));
+        let endpoint = Endpoint::Address("192.0.2.2:51900".parse().unwrap());
+        assert_eq!(a.peers[0].endpoint, Some(endpoint));
         assert_eq!(b.peers[0].endpoint, None);
         assert!(
             a.peers[0].routes.iter().any(|route| b.addresses.iter().any(|own| own.overlaps(route)))

@@ -36,6 +36,19 @@ pub(crate) fn open_towards(to: SocketAddr) -> io::Result<UdpSocket> {
     Ok(UdpSocket::from(socket))
 }
 
+/// The same with this firewall mark, or none.
+///
+/// # Errors
+/// When there is no way to it, no descriptor, or the right to mark is missing.
+pub(crate) fn open_towards_with(to: SocketAddr, mark: Option<u32>) -> io::Result<UdpSocket> {
+    let socket = socket(family(to), SockType::Datagram, flags(), None)?;
+    if let Some(mark) = mark {
+        setsockopt(&socket, sockopt::Mark, &mark)?;
+    }
+    connect(socket.as_raw_fd(), &SockaddrStorage::from(to))?;
+    Ok(UdpSocket::from(socket))
+}
+
 /// The same from an address that need not be this host's, as [`super::divert`] brings its answers back. If the port
 /// cannot be had, another is. Nothing else may be between both: the kernel would give its datagrams to either.
 ///

@@ -44,6 +44,8 @@ const CONTROL: usize = 24;
 pub struct Udp {
     fd: OwnedFd,
     is_v4: bool,
+    /// Whether it serves IPv4, and IPv6.
+    versions: [bool; 2],
 }
 
 impl Udp {
@@ -55,7 +57,9 @@ impl Udp {
         let family = if listen.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
         let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
         let fd = socket::socket(family, SockType::Datagram, flags, None)?;
-        let udp = Self { fd, is_v4: listen.is_ipv4() };
+        let is_v4 = listen.is_ipv4();
+        let versions = [is_v4 || listen.ip().is_unspecified(), !is_v4];
+        let udp = Self { fd, is_v4, versions };
         if !udp.is_v4 {
             udp.set(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0)?;
             // Datagrams that are too long are refused, not cut; we know the path better.
@@ -76,6 +80,12 @@ impl Udp {
         }
         socket::bind(udp.fd.as_raw_fd(), &SockaddrStorage::from(listen))?;
         Ok(udp)
+    }
+
+    /// Whether it serves IPv4, and IPv6.
+    #[must_use]
+    pub fn versions(&self) -> [bool; 2] {
+        self.versions
     }
 
     /// Lets the kernel tell of each datagram whether it was sent to a group, and lets datagrams be sent

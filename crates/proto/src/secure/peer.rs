@@ -42,6 +42,8 @@ const CHECK: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(15);
 /// Sessions of a peer at most: the current one, those before, one that is not confirmed.
 const MAX_SESSIONS: usize = 4;
+/// Addresses at most where a peer may be called.
+const MAX_ENDPOINTS: usize = 16;
 
 /// A peer as it is configured.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -62,7 +64,8 @@ pub(super) struct Remote {
     public_key: PublicKey,
     preshared_key: PresharedKey,
     mac_key: [u8; 32],
-    configured: Option<SocketAddr>,
+    /// Where it may be called, as far as that is known.
+    configured: Vec<SocketAddr>,
     keepalive: Option<Duration>,
     endpoint: Option<SocketAddr>,
     activity: Arc<Activity>,
@@ -109,7 +112,7 @@ impl Remote {
             public_key: peer.public_key,
             preshared_key: peer.preshared_key.clone().unwrap_or_else(PresharedKey::none),
             mac_key: guard::mac_key(&peer.public_key),
-            configured: peer.endpoint,
+            configured: peer.endpoint.into_iter().collect(),
             keepalive: peer.keepalive,
             endpoint: peer.endpoint,
             activity: Arc::default(),
@@ -143,17 +146,29 @@ impl Remote {
         }
     }
 
-    /// The peer is configured to be elsewhere. If it is being called, it is called there from now on.
-    pub(super) fn handle_endpoint(&mut self, now: Time, endpoint: SocketAddr, local: &mut Local) {
-        if self.configured.replace(endpoint) == Some(endpoint) {
+    /// The peer may be called at these addresses, and no more at those before. If it is being called, it is called
+    /// there from now on.
+    pub(super) fn handle_endpoints(
+        &mut self,
+        now: Time,
+        endpoints: &[SocketAddr],
+        local: &mut Local,
+    ) {
+        let endpoints = &endpoints[..endpoints.len().min(MAX_ENDPOINTS)];
+        // Name servers turn their answers round, which is no news.
+        let is_known = endpoints.iter().all(|it| self.configured.contains(it));
+        if is_known && self.configured.iter().all(|it| endpoints.contains(it)) {
             return;
         }
-        if self.current.is_none() {
-            self.endpoint = Some(endpoint);
+        let was_heard = self.endpoint.is_some_and(|it| !self.configured.contains(&it));
+        self.configured = endpoints.to_vec();
+        if self.current.is_none() && !was_heard {
+            self.endpoint = endpoints.first().copied();
         }
         if self.current.is_none() || self.calling.handshake.is_some() {
             self.calling.is_configured_new = true;
             self.calling.handshake = None;
+            self.calling.turn = 0;
             self.call(now, local);
         }
     }
@@ -195,6 +210,11 @@ impl Remote {
 
     pub(super) fn endpoint(&self) -> Option<SocketAddr> {
         self.endpoint
+    }
+
+    /// Where it is, and where it may be called.
+    pub(super) fn endpoints(&self) -> impl Iterator<Item = SocketAddr> {
+        self.endpoint.into_iter().chain(self.configured.iter().copied())
     }
 
     pub(super) fn has_session(&self, now: Time) -> bool {

@@ -192,10 +192,11 @@ impl Peers {
         }
     }
 
-    /// The peer is to be found at another address, says its name.
-    pub fn handle_endpoint(&mut self, now: Time, peer: PeerId, endpoint: SocketAddr) {
+    /// The peer may be called at these addresses from now on, says its name: at 16 at most. Where it is heard counts
+    /// for more as long as it is heard there.
+    pub fn handle_endpoints(&mut self, now: Time, peer: PeerId, endpoints: &[SocketAddr]) {
         if let Some(Some(remote)) = self.remotes.get_mut(peer.index()) {
-            remote.handle_endpoint(now, endpoint, &mut self.local);
+            remote.handle_endpoints(now, endpoints, &mut self.local);
             self.note_timeout();
         }
     }
@@ -291,6 +292,11 @@ impl Peers {
     #[must_use]
     pub fn endpoint(&self, peer: PeerId) -> Option<SocketAddr> {
         self.remote(peer)?.endpoint()
+    }
+
+    /// Where the peer is, and where it may be called.
+    pub fn endpoints(&self, peer: PeerId) -> impl Iterator<Item = SocketAddr> {
+        self.remote(peer).into_iter().flat_map(Remote::endpoints)
     }
 
     /// Whether something can be sealed for the peer now.

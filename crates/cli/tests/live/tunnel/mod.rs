@@ -2,6 +2,7 @@
 
 mod exit;
 mod hostile;
+mod names;
 mod paths;
 mod peers;
 mod reload;

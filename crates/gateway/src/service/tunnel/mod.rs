@@ -9,11 +9,15 @@
 //!
 //! Two threads share the cores behind one short lock; sealing, opening, cutting, joining and all
 //! system calls happen outside of it. Either thread sends what the cores have ready, whichever
-//! comes first; so nobody waits for the other to wake up.
+//! comes first; so nobody waits for the other to wake up. A third asks name servers where peers are.
 
 mod counters;
 mod errors;
+mod inner;
 mod inward;
+mod named;
+mod names;
+mod naming;
 mod news;
 mod outer;
 mod outward;
@@ -45,12 +49,13 @@ use crate::keys;
 use crate::linux::claims::MARK;
 use crate::linux::device::{Device, Wanted};
 use crate::linux::netlink::Netlink;
-use crate::reactor::{Clock, Driver};
+use crate::reactor::{Clock, Driver, Waker};
 use crate::sys::{Head, Tap, Udp};
 
 use counters::Counters;
 use errors::Errors;
 use inward::Inward;
+use names::Names;
 use outward::Outward;
 use state::State;
 use transmit::Transmitter;
@@ -75,15 +80,17 @@ struct Tunnel {
     shared: Arc<Shared>,
     inward: Inward,
     changes: Changes,
-    /// The outward thread.
-    second: Second,
+    /// The outward thread, and the one that asks for names.
+    others: [Second; 2],
     /// Whether it ends to begin anew at once.
     is_coming_back: bool,
 }
 
-/// What both threads use.
+/// What the threads use.
 struct Shared {
     clock: Clock,
+    /// Wakes the thread that asks for names.
+    asker: Arc<Waker>,
     tun: Tap,
     udp: Udp,
     routes: RwLock<Arc<Routes>>,
@@ -134,6 +141,7 @@ impl Tunnel {
         let ways = Ways::open(&config, &device, state.endpoints())?;
         let shared = Arc::new(Shared {
             clock: setup.clock,
+            asker: Waker::new()?,
             tun,
             udp,
             routes: RwLock::new(Arc::new(state.routes())),
@@ -151,15 +159,17 @@ impl Tunnel {
         changes.learn(&shared)?;
         let inward = Inward::new(&shared);
         let outward = Outward::new(Arc::clone(&shared));
-        let second = Second::start("outward", setup, outward)?;
-        let is_coming_back = false;
-        Ok(Self { config, private_key, shared, inward, changes, second, is_coming_back })
+        let outward = Second::start("outward", setup, Waker::new()?, outward)?;
+        let names = Names::new(Arc::clone(&shared), setup.seed);
+        let names = Second::start("names", setup, Arc::clone(&shared.asker), names)?;
+        let (others, is_coming_back) = ([outward, names], false);
+        Ok(Self { config, private_key, shared, inward, changes, others, is_coming_back })
     }
 }
 
 impl Driver for Tunnel {
     fn act(&mut self, _now: Time) -> anyhow::Result<()> {
-        self.second.check()?;
+        self.others.iter_mut().try_for_each(Second::check)?;
         self.shared.act();
         Ok(())
     }
@@ -219,6 +229,11 @@ impl Shared {
         }
     }
 
+    /// Whether IPv4 and IPv6 can be sent.
+    fn versions(&self) -> [bool; 2] {
+        self.udp.versions()
+    }
+
     fn routes(&self) -> Arc<Routes> {
         Arc::clone(&self.routes.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -244,15 +259,20 @@ impl Shared {
     fn settle(&self, mut state: MutexGuard<'_, State>, now: Time) {
         state.take_events(now);
         let endpoints = state.take_endpoints();
-        while let Some((source, to, datagram)) = state.poll_control(now) {
+        let control: Vec<_> = std::iter::from_fn(|| state.poll_control(now)).collect();
+        let mtu = state.take_device_mtu();
+        if !state.questions.is_empty() {
+            self.asker.wake();
+        }
+        drop(state);
+        // First, so that no call is led into the tunnel whose far end it is for.
+        if let Some(endpoints) = endpoints {
+            lock(&self.ways).set_endpoints(endpoints);
+        }
+        for (source, to, datagram) in control {
             if !self.udp.send_alone(to, Head { class: None, source }, &datagram) {
                 self.counters.control_refused.add(1);
             }
-        }
-        let mtu = state.take_device_mtu();
-        drop(state);
-        if let Some(endpoints) = endpoints {
-            lock(&self.ways).set_endpoints(endpoints);
         }
         if let Some(mtu) = mtu {
             lock(&self.device).set_mtu(mtu);

@@ -2,11 +2,10 @@
 
 use std::net::SocketAddr;
 
-use proto::nc;
-use proto::secure::{OUTER_V4, OUTER_V6};
-
 use crate::linux::claims::MARK;
 use crate::sys::Udp;
+use proto::nc;
+use proto::secure::{OUTER_V4, OUTER_V6};
 
 /// The parameters of a core for a peer at `endpoint`.
 pub(super) fn core_config(

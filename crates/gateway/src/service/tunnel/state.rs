@@ -12,6 +12,7 @@ use proto::time::{Time, earliest};
 use tracing::field::display;
 use tracing::info;
 
+use super::naming::{Naming, Questions};
 use super::news;
 use super::outer::core_config;
 use super::transmit::{Batch, Sending};
@@ -20,13 +21,15 @@ use crate::config;
 /// How long a peer that was never heard may take before senders are told that it is unreachable.
 const GRACE: Duration = Duration::from_secs(3);
 /// Octets that IPv6 needs to pass (RFC 8200, 5): the device never offers less.
-const LEAST_MTU: usize = 1_280;
+pub(super) const LEAST_MTU: usize = 1_280;
 
 /// What the lock guards.
 pub(super) struct State {
     pub(super) peers: Peers,
     /// Handshakes and keepalives, and where they leave from.
     pub(super) control: VecDeque<(Outgoing, Option<IpAddr>)>,
+    /// Names to be asked for.
+    pub(super) questions: Questions,
     /// By the places of their peers.
     links: Vec<Option<Link>>,
     /// Positions of links that may have something to send, each once.
@@ -35,8 +38,8 @@ pub(super) struct State {
     sessions: u64,
     /// Octets of an outer packet at most.
     max_mtu: Option<usize>,
-    device_mtu: usize,
-    is_mtu_new: bool,
+    pub(super) device_mtu: usize,
+    pub(super) is_mtu_new: bool,
     /// Whether a peer is sent to elsewhere than before.
     are_endpoints_new: bool,
 }
@@ -47,6 +50,8 @@ pub(super) struct Link {
     pub(super) config: config::Peer,
     /// What it proves itself with.
     pub(super) keys: secure::Peer,
+    /// The name that it is called by, if it has one.
+    pub(super) naming: Option<Naming>,
     /// Where it is heard.
     endpoint: Option<SocketAddr>,
     /// The address of ours that it sends to, while it is heard.
@@ -93,6 +98,7 @@ impl State {
         Self {
             peers,
             control: VecDeque::new(),
+            questions: Questions::new(),
             links: Vec::new(),
             ready: VecDeque::new(),
             seed,
@@ -123,6 +129,7 @@ impl State {
             peer,
             config: config.clone(),
             keys: keys.clone(),
+            naming: Naming::of(now, config),
             endpoint: keys.endpoint,
             source: None,
             session: None,
@@ -216,6 +223,7 @@ impl State {
     /// Acts on what is due.
     pub(super) fn handle_timeout(&mut self, now: Time) {
         self.peers.handle_timeout(now);
+        self.ask_names(now);
         for position in 0..self.links.len() {
             let Some(link) = &mut self.links[position] else { continue };
             if quiet_at(&self.peers, link).is_some_and(|at| at <= now)
@@ -290,11 +298,6 @@ impl State {
         }
     }
 
-    /// The MTU that the device should have, if that has changed.
-    pub(super) fn take_device_mtu(&mut self) -> Option<usize> {
-        std::mem::take(&mut self.is_mtu_new).then_some(self.device_mtu)
-    }
-
     /// Where all peers are sent to, if that has changed.
     pub(super) fn take_endpoints(&mut self) -> Option<BTreeSet<IpAddr>> {
         std::mem::take(&mut self.are_endpoints_new).then(|| self.endpoints())
@@ -302,8 +305,7 @@ impl State {
 
     /// Where all peers are sent to, or are called.
     pub(super) fn endpoints(&self) -> BTreeSet<IpAddr> {
-        let of_link = |link: &Link| [link.keys.endpoint, self.peers.endpoint(link.peer)];
-        let endpoints = self.links().flat_map(of_link).flatten();
+        let endpoints = self.links().flat_map(|link| self.peers.endpoints(link.peer));
         endpoints.map(|endpoint| endpoint.ip().to_canonical()).collect()
     }
 
@@ -312,12 +314,8 @@ impl State {
     pub(super) fn next_timeout(&self) -> Option<Time> {
         let due = self.links().filter(|link| !link.is_ready).map(|link| link.due);
         let quiet = self.links().map(|link| quiet_at(&self.peers, link));
-        due.chain(quiet).fold(self.peers.next_timeout(), earliest)
-    }
-
-    /// The greatest packet for a peer that one datagram carries: connections had better keep to it.
-    pub(super) fn whole(&self, peer: PeerId) -> Option<usize> {
-        Some(self.links.get(peer.index())?.as_ref()?.session.as_ref()?.core.whole())
+        let others = earliest(self.peers.next_timeout(), self.next_question());
+        due.chain(quiet).fold(others, earliest)
     }
 
     pub(super) fn opener(&self) -> secure::Opener {
@@ -328,12 +326,25 @@ impl State {
         self.links.iter().flatten()
     }
 
+    pub(super) fn links_mut(&mut self) -> impl Iterator<Item = &mut Link> {
+        self.links.iter_mut().flatten()
+    }
+
+    /// Peers may be called elsewhere from now on.
+    pub(super) fn note_endpoints(&mut self) {
+        self.are_endpoints_new = true;
+    }
+
     pub(super) fn peers(&self) -> &Peers {
         &self.peers
     }
 
     fn session_mut(&mut self, peer: PeerId) -> Option<&mut Session> {
         self.link_mut(peer)?.session.as_mut()
+    }
+
+    pub(super) fn link(&self, peer: PeerId) -> Option<&Link> {
+        self.links.get(peer.index())?.as_ref()
     }
 
     pub(super) fn link_mut(&mut self, peer: PeerId) -> Option<&mut Link> {
@@ -468,16 +479,13 @@ impl State {
             }
         }
     }
+}
 
-    /// The device offers what the best peer takes; who sends more to another is told.
-    fn note_mtu(&mut self) {
-        let sessions = self.links().filter_map(|link| link.session.as_ref());
-        let most = sessions.map(|session| session.core.mtu()).max().unwrap_or(LEAST_MTU);
-        let mtu = most.max(LEAST_MTU);
-        if mtu != self.device_mtu {
-            self.device_mtu = mtu;
-            self.is_mtu_new = true;
-        }
+impl Link {
+    /// Whether there are keys, and the peer owes no answer.
+    pub(super) fn is_heard(&self) -> bool {
+        let is_heard = |session: &Session| session.has_keys && session.is_up && !session.is_silent;
+        self.session.as_ref().is_some_and(is_heard)
     }
 }
 

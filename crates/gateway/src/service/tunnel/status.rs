@@ -9,6 +9,7 @@ use proto::time::Time;
 use serde::Serialize;
 
 use super::Shared;
+use super::naming::Naming;
 use super::state::Link;
 use crate::service::{Report, Sample, entries, rounded};
 
@@ -18,7 +19,8 @@ struct Status<'a> {
     peer: &'a str,
     public_key: String,
     state: &'static str,
-    endpoint: Option<SocketAddr>,
+    #[serde(flatten)]
+    place: Place,
     #[serde(flatten)]
     ages: Ages,
     sessions: u64,
@@ -31,6 +33,17 @@ struct Status<'a> {
     #[serde(flatten)]
     stats: Stats,
     handshakes: secure::Stats,
+}
+
+/// Where the peer is.
+#[derive(Serialize)]
+struct Place {
+    /// The address in use.
+    endpoint: Option<SocketAddr>,
+    /// The name that it is called by, with the port.
+    endpoint_name: Option<String>,
+    /// Why the name was not found when it was asked for last.
+    endpoint_failure: Option<String>,
 }
 
 /// How long ago something was, in seconds; `None` if never.
@@ -93,7 +106,15 @@ fn status<'a>(now: Time, peers: &secure::Peers, link: &'a Link) -> Status<'a> {
         peer: &link.config.name,
         public_key: link.keys.public_key.to_string(),
         state: condition(link, peers.has_session(now, link.peer)),
-        endpoint: peers.endpoint(link.peer),
+        place: Place {
+            endpoint: peers.endpoint(link.peer),
+            endpoint_name: link.naming.as_ref().map(Naming::text),
+            endpoint_failure: link
+                .naming
+                .as_ref()
+                .and_then(Naming::failure)
+                .map(|why| why.to_string()),
+        },
         ages: Ages {
             state_age_s: age(link.since),
             heard_age_s: peers.last_heard(link.peer).map(age),

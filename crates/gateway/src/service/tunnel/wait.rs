@@ -36,7 +36,7 @@ impl Shared {
     }
 }
 
-/// A second thread of a service. It ends when this is dropped, and its end wakes the first.
+/// Another thread of a service. It ends when this is dropped, and its end wakes the first.
 pub(super) struct Second {
     name: &'static str,
     is_over: Arc<AtomicBool>,
@@ -45,14 +45,16 @@ pub(super) struct Second {
 }
 
 impl Second {
+    /// Starts it; `waker` ends its waits.
+    ///
     /// # Errors
     /// When no thread can be started.
     pub(super) fn start(
         name: &'static str,
         setup: &Setup<'_>,
+        waker: Arc<Waker>,
         mut driver: impl Driver + Send + 'static,
     ) -> anyhow::Result<Self> {
-        let waker = Waker::new()?;
         let is_over = Arc::new(AtomicBool::new(false));
         let (ends, first) = (Arc::clone(&is_over), Arc::clone(setup.waker));
         let (clock, woken) = (setup.clock, Arc::clone(&waker));

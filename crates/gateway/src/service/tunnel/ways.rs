@@ -71,7 +71,7 @@ impl Ways {
         wish.routes = routes.iter().map(|(_, route)| *route).collect();
         wish.taken.retain(|taken| wish.routes.iter().any(|route| route.network() == *taken));
         wish.taken.extend(self.taken(config, &routes)?);
-        let called = config.peers.iter().filter_map(|peer| peer.endpoint);
+        let called = config.peers.iter().filter_map(|peer| peer.endpoint.as_ref()?.address());
         wish.endpoints.extend(called.map(|endpoint| endpoint.ip().to_canonical()));
         if wish.routes.iter().any(|route| route.address().is_ipv6()) {
             device.enable_v6();

@@ -25,6 +25,8 @@ const STOP_AFTER: Duration = Duration::from_secs(120);
 const ANSWERS: u32 = 20;
 /// Between calls of a peer that is silent.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// Calls to the address that a session is with before others have their turns.
+const STEADY: usize = 4;
 /// Times in a row that we believe that our timestamp is stale.
 const MAX_STALE: u32 = 3;
 
@@ -34,11 +36,11 @@ pub(super) struct Calling {
     pub(super) handshake: Option<Handshake>,
     /// Since when calls are unanswered, and whether that was told.
     pub(super) failing: Option<(Time, bool)>,
-    /// How many calls were made.
-    made: u32,
+    /// How many datagrams were sent since calls are unanswered: addresses have their turns by it.
+    pub(super) turn: usize,
     /// When the last one was that the peer's silence was the reason for.
     urgent_at: Option<Time>,
-    /// The configured address is newer than where the peer was heard last.
+    /// The configured addresses are newer than where the peer was heard last.
     pub(super) is_configured_new: bool,
     /// What was told of why calls fail, since the last that did not.
     pub(super) told: BTreeSet<Trouble>,
@@ -54,7 +56,7 @@ impl Calling {
         Self {
             handshake: None,
             failing: None,
-            made: 0,
+            turn: 0,
             urgent_at: None,
             is_configured_new: false,
             told: BTreeSet::new(),
@@ -173,6 +175,9 @@ impl Remote {
 
     /// Makes a call in place of the one before, and says whether it could.
     fn make_call(&mut self, now: Time, local: &mut Local) -> bool {
+        if self.calling.failing.is_none() {
+            self.calling.turn = 0;
+        }
         let Some(target) = self.target() else { return false };
         let timestamp = local.timestamp(now).max(self.calling.said_timestamp.saturating_add(1));
         let next_number = self.life.as_ref().map_or(0, |life| life.outbound.next_number());
@@ -196,7 +201,7 @@ impl Remote {
         }
         self.calling.handshake = Some(handshake);
         self.calling.failing.get_or_insert((now, false));
-        self.calling.made = self.calling.made.wrapping_add(1);
+        self.calling.turn += 1;
         self.stats.calls_sent += 1;
         local.send(target, datagram);
         true
@@ -215,7 +220,7 @@ impl Remote {
                 local.tell(Event::GaveUp { peer: self.id, endpoint });
             }
         }
-        if self.configured.is_none() && failing_for >= STOP_AFTER {
+        if self.configured.is_empty() && failing_for >= STOP_AFTER {
             self.calling.handshake = None;
             self.calling.failing = None;
             return;
@@ -229,18 +234,36 @@ impl Remote {
         let Some(handshake) = &mut self.calling.handshake else { return };
         let datagram = handshake.repeat(now, &self.mac_key, cookie.as_ref(), &mut local.rng);
         if let Some(target) = target {
+            self.calling.turn += 1;
             self.stats.calls_sent += 1;
             local.send(target, datagram);
         }
     }
 
-    /// Where to call: where the peer was last heard; if that is in vain, where it should be.
+    /// Where to call: where the peer was heard last; if that is in vain, the addresses where it should be have
+    /// their turns, and that one among them.
     fn target(&self) -> Option<SocketAddr> {
+        let Calling { turn, is_configured_new, .. } = self.calling;
+        let count = self.configured.len();
+        if count == 0 {
+            return self.endpoint;
+        }
         let has_given_up = matches!(self.calling.failing, Some((_, true)));
-        let is_configured_next = has_given_up && self.calling.made % 2 == 1;
-        let is_configured_next = is_configured_next || self.calling.is_configured_new;
-        let endpoint = if is_configured_next { None } else { self.endpoint };
-        endpoint.or(self.configured).or(self.endpoint)
+        let place = self.configured.iter().position(|it| Some(*it) == self.endpoint);
+        match (self.endpoint, place) {
+            // A call that is lost is no reason to leave an address that works.
+            (Some(endpoint), Some(_))
+                if self.current.is_some() && !is_configured_new && turn < STEADY =>
+            {
+                Some(endpoint)
+            }
+            (_, Some(place)) => Some(self.configured[(place + turn) % count]),
+            (Some(heard), None) if !is_configured_new && !has_given_up => Some(heard),
+            (heard, None) => match turn % (count + usize::from(heard.is_some())) {
+                turn if turn < count => Some(self.configured[turn]),
+                _ => heard,
+            },
+        }
     }
 
     fn fresh_cookie(&self, now: Time) -> Option<[u8; MAC]> {

@@ -115,7 +115,7 @@ impl Remote {
             handshake.relax();
         }
         local.tell(Event::Expired { peer: self.id });
-        if self.configured.is_some() {
+        if !self.configured.is_empty() {
             self.call(now, local);
         }
     }

@@ -99,14 +99,14 @@ fn a_peer_that_is_called_in_vain_is_called_where_it_is_newly_configured() {
     net.ends[0].peers.handle_silence(net.now, PeerId(0));
     net.settle();
 
-    net.ends[0].peers.handle_endpoint(net.now, PeerId(0), address("198.51.100.9:1"));
+    net.ends[0].peers.handle_endpoints(net.now, PeerId(0), &[address("198.51.100.9:1")]);
     net.settle();
 
     net.assert_connected();
     assert_eq!(net.ends[0].peers.endpoint(PeerId(0)), Some(address("198.51.100.9:1")));
     // Being told the same again is no reason to call.
     let before = net.ends[0].peers.stats(PeerId(0)).calls_sent;
-    net.ends[0].peers.handle_endpoint(net.now, PeerId(0), address("198.51.100.9:1"));
+    net.ends[0].peers.handle_endpoints(net.now, PeerId(0), &[address("198.51.100.9:1")]);
     assert_eq!(net.ends[0].peers.stats(PeerId(0)).calls_sent, before);
 }
 

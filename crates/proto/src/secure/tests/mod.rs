@@ -1,6 +1,7 @@
 //! Stories of gateways that talk to each other.
 
 mod copies;
+mod endpoints;
 mod guard;
 mod hostile;
 mod life;

@@ -1,0 +1,112 @@
+//! A peer that may be at several addresses, which its name has.
+
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+/// Where b may be, too.
+const OTHER: &str = "198.51.100.9:1";
+
+#[test]
+fn addresses_have_their_turns_until_one_answers() {
+    let mut net = Net::with(|b_for_a, _| b_for_a.endpoint = None);
+    net.ends[0].peers.handle_endpoints(
+        net.now,
+        PeerId(0),
+        &["[fd00::2]:51900", OTHER, "192.0.2.2:51900"].map(address),
+    );
+    let began = net.now;
+
+    net.collect(0);
+    let first: Vec<_> = net.wire.iter().map(|(_, outgoing)| outgoing.to).collect();
+    net.wait(SECOND * 3);
+
+    // Nobody is at the first two.
+    assert_eq!(first, ["[fd00::2]:51900"].map(address));
+    net.assert_connected();
+    assert_eq!(net.ends[0].peers.endpoint(PeerId(0)), Some(address("192.0.2.2:51900")));
+    assert_eq!(net.ends[0].peers.stats(PeerId(0)).calls_sent, 3);
+    assert_eq!(net.now, began + SECOND * 3);
+}
+
+#[test]
+fn addresses_of_a_peer_that_is_heard_change_without_a_word() {
+    let mut net = Net::pair();
+    net.settle();
+    // b has moved by itself.
+    net.ends[1].address = address(OTHER);
+    net.send(1, "from elsewhere");
+    assert_eq!(net.ends[0].peers.endpoint(PeerId(0)), Some(address(OTHER)));
+    let before = net.ends[0].peers.stats(PeerId(0));
+
+    net.ends[0].peers.handle_endpoints(net.now, PeerId(0), &[address("192.0.2.77:51900")]);
+    net.settle();
+
+    assert_eq!(net.ends[0].peers.endpoint(PeerId(0)), Some(address(OTHER)));
+    assert_eq!(net.ends[0].peers.stats(PeerId(0)), before);
+    net.assert_connected();
+}
+
+#[test]
+fn a_name_that_leads_astray_does_not_hide_where_the_peer_was_heard() {
+    let mut net = Net::pair();
+    net.settle();
+    net.ends[1].address = address(OTHER);
+    net.send(1, "from elsewhere");
+    let astray = address("192.0.2.77:51900");
+
+    net.ends[0].peers.handle_silence(net.now, PeerId(0));
+    net.ends[0].peers.handle_endpoints(net.now, PeerId(0), &[astray]);
+
+    // The first call was before the name was heard of.
+    let heard = address(OTHER);
+    assert_eq!(net.lost_calls(5), [heard, astray, heard, astray, heard]);
+    net.wait(SECOND * 5);
+    net.assert_connected();
+    assert_eq!(net.ends[0].peers.endpoint(PeerId(0)), Some(heard));
+}
+
+#[test]
+fn an_address_that_works_is_not_left_for_a_call_that_is_lost() {
+    let mut net = Net::pair();
+    let [used, other] = ["192.0.2.2:51900", OTHER].map(address);
+    net.ends[0].peers.handle_endpoints(net.now, PeerId(0), &[used, other]);
+    net.settle();
+    net.assert_connected();
+
+    // Those that are due after two minutes.
+    assert_eq!(net.lost_calls(7), [used, used, used, used, used, other, used]);
+}
+
+#[test]
+fn the_same_addresses_in_another_order_are_no_news() {
+    let mut net = Net::with(|b_for_a, _| b_for_a.endpoint = None);
+    let mut both = [OTHER, "198.51.100.10:1"].map(address);
+    net.ends[0].peers.handle_endpoints(net.now, PeerId(0), &both);
+    let before = net.ends[0].peers.stats(PeerId(0)).calls_sent;
+
+    both.reverse();
+    net.ends[0].peers.handle_endpoints(net.now, PeerId(0), &both);
+
+    assert_eq!(net.ends[0].peers.stats(PeerId(0)).calls_sent, before);
+    assert_eq!(net.ends[0].peers.endpoint(PeerId(0)), Some(address(OTHER)));
+    assert_eq!(net.ends[0].peers.endpoints(PeerId(0)).count(), 3);
+}
+
+impl Net {
+    /// Lets the first end do what is due until it has made so many calls, loses all that it sends, and returns
+    /// where the calls went.
+    fn lost_calls(&mut self, count: usize) -> Vec<SocketAddr> {
+        let mut calls = Vec::new();
+        loop {
+            self.collect(0);
+            let sent = std::mem::take(&mut self.wire);
+            let is_call = |(_, outgoing): &&(usize, Outgoing)| outgoing.datagram[0] == 1;
+            calls.extend(sent.iter().filter(is_call).map(|(_, outgoing)| outgoing.to));
+            if calls.len() >= count {
+                return calls;
+            }
+            self.now = self.ends[0].peers.next_timeout().unwrap();
+            self.ends[0].peers.handle_timeout(self.now);
+        }
+    }
+}
