@@ -41,6 +41,7 @@ pub(crate) use rules::NO_RULE;
 pub use rules::Rules;
 pub use s5066::S5066;
 pub use sar::Sar;
+pub(crate) use tunnel::versions;
 pub use tunnel::{BadKeyFile, Endpoint, Keys, Peer, Tunnel};
 
 /// A configuration that was checked.

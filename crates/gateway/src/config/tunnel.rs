@@ -1,6 +1,7 @@
 //! The section `tunnel`: whom we share a tunnel with, and which networks are behind them.
 
 mod endpoint;
+mod listen;
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,16 +17,17 @@ use proto::secure::{
 use settings::{Complaint, Entry, Section};
 
 use super::ipclient::network;
-use super::{device, either, file, s5066, some};
+use super::{device, either, file, some};
 use crate::keys::{self, KeyFile};
 
 pub use endpoint::Endpoint;
+pub(crate) use listen::versions;
 
 /// The tunnel of a gateway, to all its peers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tunnel {
     /// Where datagrams of peers arrive.
-    pub listen: SocketAddr,
+    pub listen: Vec<SocketAddr>,
     /// The file with this gateway's private key.
     pub private_key: PathBuf,
     /// The TUN device's name.
@@ -112,7 +114,7 @@ const KEEPALIVE: Kind =
 /// Reads the section; with the folder of the configuration, the key files too.
 pub(super) fn read(section: &Section<'_>, folder: Option<&Path>) -> Result<Tunnel, Complaint> {
     let everywhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT));
-    let listen = either(section, "listen", everywhere, s5066::listen)?;
+    let listen = either(section, "listen", vec![everywhere], listen::read)?;
     let device = either(section, "device", DEVICE.to_owned(), device)?;
     let key = section.needed("private-key")?;
     let private_key = file(&key, folder)?;
@@ -129,13 +131,13 @@ pub(super) fn read(section: &Section<'_>, folder: Option<&Path>) -> Result<Tunne
     let fail_open = either(section, "fail-open", false, |it| it.flag())?;
     let replace_routes = either(section, "replace-routes", false, |it| it.flag())?;
     some(&section.needed("peer")?, MAX_PEERS)?;
-    let peers = peers(&section.sections("peer")?, listen, own, folder)?;
+    let peers = peers(&section.sections("peer")?, &listen, own, folder)?;
     Ok(Tunnel { listen, private_key, device, addresses, mtu, fail_open, replace_routes, peers })
 }
 
 fn peers(
     sections: &[Section<'_>],
-    listen: SocketAddr,
+    listen: &[SocketAddr],
     own: Option<PublicKey>,
     folder: Option<&Path>,
 ) -> Result<Vec<Peer>, Complaint> {
@@ -171,7 +173,7 @@ fn peers(
 
 fn peer(
     section: &Section<'_>,
-    listen: SocketAddr,
+    listen: &[SocketAddr],
     folder: Option<&Path>,
 ) -> Result<Peer, Complaint> {
     let entry = section.needed("name")?;
@@ -246,7 +248,7 @@ mod tests {
 
         let tunnel = config.tunnel.unwrap();
         assert!(config.interfaces.is_empty());
-        assert_eq!(tunnel.listen, "0.0.0.0:51900".parse().unwrap());
+        assert_eq!(tunnel.listen, ["0.0.0.0:51900".parse().unwrap()]);
         assert_eq!(tunnel.device, "trackway-nc0");
         assert!(!tunnel.fail_open && !tunnel.replace_routes);
         let [peer] = &tunnel.peers[..] else { panic!("{tunnel:?}") };

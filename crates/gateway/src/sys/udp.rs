@@ -7,6 +7,7 @@
 //! ```
 
 mod control;
+mod route;
 #[cfg(test)]
 mod tests;
 
@@ -54,14 +55,22 @@ impl Udp {
     /// # Errors
     /// When the address is not ours or is in use.
     pub fn open(listen: SocketAddr) -> io::Result<Self> {
+        let is_v4 = listen.is_ipv4();
+        Self::open_for(listen, [is_v4 || listen.ip().is_unspecified(), !is_v4])
+    }
+
+    /// The same for IPv4 and IPv6 as `versions` says; only an unspecified IPv6 address has a choice.
+    ///
+    /// # Errors
+    /// When the address is not ours or is in use.
+    pub fn open_for(listen: SocketAddr, versions: [bool; 2]) -> io::Result<Self> {
         let family = if listen.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
         let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
         let fd = socket::socket(family, SockType::Datagram, flags, None)?;
         let is_v4 = listen.is_ipv4();
-        let versions = [is_v4 || listen.ip().is_unspecified(), !is_v4];
         let udp = Self { fd, is_v4, versions };
         if !udp.is_v4 {
-            udp.set(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0)?;
+            udp.set(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, i32::from(!versions[0]))?;
             // Datagrams that are too long are refused, not cut; we know the path better.
             udp.set(libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)?;
             udp.set(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, i32::from(ecn::ECT_0))?;
@@ -115,23 +124,6 @@ impl Udp {
     /// When the right to mark is missing.
     pub fn mark(&self, mark: u32) -> io::Result<()> {
         Ok(socket::setsockopt(&self.fd, sockopt::Mark, &mark)?)
-    }
-
-    /// Octets of the longest packet that the route to `to` takes from here for what carries a firewall mark.
-    ///
-    /// # Errors
-    /// When there is no route, or the right to mark is missing.
-    pub fn route_mtu(to: SocketAddr, mark: u32) -> io::Result<usize> {
-        let family = if to.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
-        let fd = socket::socket(family, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
-        socket::setsockopt(&fd, sockopt::Mark, &mark)?;
-        socket::connect(fd.as_raw_fd(), &SockaddrStorage::from(to))?;
-        let mtu = if to.is_ipv4() {
-            socket::getsockopt(&fd, sockopt::IpMtu)?
-        } else {
-            get(&fd, libc::IPPROTO_IPV6, libc::IPV6_MTU)?
-        };
-        usize::try_from(mtu).map_err(io::Error::other)
     }
 
     /// Takes what waits, at most a batch, and returns how many messages there are.
@@ -264,16 +256,6 @@ impl AsFd for Udp {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
-}
-
-fn get(fd: &OwnedFd, level: i32, option: i32) -> io::Result<i32> {
-    let mut value = 0_i32;
-    let mut len = socklen::<i32>();
-    // SAFETY: `value` is an `int` of `len` octets, alive for the call.
-    let result = unsafe {
-        libc::getsockopt(fd.as_raw_fd(), level, option, (&raw mut value).cast(), &raw mut len)
-    };
-    if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Datagrams to send, in the order they were added.

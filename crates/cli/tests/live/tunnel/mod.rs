@@ -2,6 +2,7 @@
 
 mod exit;
 mod hostile;
+mod listen;
 mod names;
 mod paths;
 mod peers;

@@ -7,6 +7,8 @@ use proto::dns::Name;
 use proto::secure::PORT;
 use settings::{Complaint, Entry};
 
+use super::listen::all_versions;
+
 /// Where a peer is called.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Endpoint {
@@ -37,7 +39,7 @@ impl fmt::Display for Endpoint {
 }
 
 /// Reads where a peer is called from here.
-pub(super) fn read(entry: &Entry<'_>, listen: SocketAddr) -> Result<Endpoint, Complaint> {
+pub(super) fn read(entry: &Entry<'_>, listen: &[SocketAddr]) -> Result<Endpoint, Complaint> {
     let text = entry.text()?;
     if let Ok(address) = text.parse() {
         return match nowhere(address, listen) {
@@ -67,17 +69,17 @@ pub(super) fn read(entry: &Entry<'_>, listen: SocketAddr) -> Result<Endpoint, Co
 }
 
 /// Why nobody can be called there.
-fn nowhere(endpoint: SocketAddr, listen: SocketAddr) -> Option<String> {
+fn nowhere(endpoint: SocketAddr, listen: &[SocketAddr]) -> Option<String> {
     let ip = endpoint.ip();
     if endpoint.port() == 0 || ip.is_unspecified() || ip.is_multicast() {
-        Some(format!("{endpoint} is nowhere: an address and port, such as 192.0.2.2:{PORT}"))
-    } else if listen.is_ipv4() && endpoint.is_ipv6() {
-        Some(format!("{endpoint} is IPv6, listen = \"{listen}\" is not: \"[::]:{PORT}\" is both"))
-    } else if listen.is_ipv6() && !listen.ip().is_unspecified() && endpoint.is_ipv4() {
-        Some(format!("{endpoint} is IPv4, listen = \"{listen}\" is not: \"[::]:{PORT}\" is both"))
-    } else {
-        None
+        return Some(format!(
+            "{endpoint} is nowhere: an address and port, such as 192.0.2.2:{PORT}"
+        ));
     }
+    let version = if ip.to_canonical().is_ipv4() { "IPv4" } else { "IPv6" };
+    (!all_versions(listen)[usize::from(version == "IPv6")]).then(|| {
+        format!("{endpoint} is {version}, and no address of `listen` is: \"[::]:{PORT}\" is both")
+    })
 }
 
 #[cfg(test)]

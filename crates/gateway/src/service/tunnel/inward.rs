@@ -3,15 +3,13 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
-use std::os::fd::AsFd as _;
-use std::sync::atomic::Ordering;
 
-use anyhow::Context as _;
 use nix::poll::{PollFd, PollFlags};
 
 use proto::secure::{Heard, Incarnation, Opened, Opener, PeerId, Routes, source};
 
 use super::Shared;
+use super::sockets::Way;
 use crate::linux::copies::Copies;
 use crate::linux::offload::Joiner;
 use crate::sys::{Arrivals, Arrived};
@@ -24,8 +22,8 @@ const HELD: usize = 64;
 /// A datagram that was looked at without the lock.
 struct Sorted<'a> {
     from: SocketAddr,
-    /// The address of ours that it came to.
-    to: Option<IpAddr>,
+    /// Where it came to.
+    way: Way,
     is_marked: bool,
     datagram: &'a mut [u8],
     /// Its payload and whose it is; `None` for what is not data.
@@ -62,10 +60,13 @@ impl Inward {
     }
 
     pub(super) fn watch<'a>(&'a self, shared: &'a Shared, fds: &mut Vec<PollFd<'a>>) {
-        let is_full = shared.is_blocked.load(Ordering::SeqCst);
-        let output = if is_full { PollFlags::POLLOUT } else { PollFlags::empty() };
-        fds.push(PollFd::new(shared.udp.as_fd(), PollFlags::POLLIN | output));
         fds.extend(self.copies.fd().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+        let blocked = shared.sockets.blocked();
+        fds.extend(shared.sockets.fds().enumerate().map(|(place, fd)| {
+            let is_full = blocked == Some(place);
+            let output = if is_full { PollFlags::POLLOUT } else { PollFlags::empty() };
+            PollFd::new(fd, PollFlags::POLLIN | output)
+        }));
     }
 
     pub(super) fn handle_ready(
@@ -73,24 +74,30 @@ impl Inward {
         shared: &Shared,
         ready: &[PollFlags],
     ) -> anyhow::Result<()> {
-        if ready.get(1).is_some_and(|ready| !ready.is_empty()) && self.copies.has_one() {
+        let (copied, sockets) = ready.split_at(usize::from(self.copies.fd().is_some()));
+        if copied.iter().any(|ready| !ready.is_empty()) && self.copies.has_one() {
             let mut state = shared.state();
             let now = shared.now();
             state.handle_copied(now);
             shared.settle(state, now);
         }
-        if ready[0].is_empty() {
-            return Ok(());
-        }
+        let ready = sockets.iter().enumerate().filter(|(_, ready)| !ready.is_empty());
+        ready.map(|(socket, _)| socket).try_for_each(|socket| self.receive(shared, socket))
+    }
+
+    /// Takes what has come to a socket.
+    fn receive(&mut self, shared: &Shared, socket: usize) -> anyhow::Result<()> {
         let Self { opener, arrivals, released, .. } = self;
         let (routes, own) = (shared.routes(), shared.own());
         for _ in 0..BATCHES {
-            if shared.udp.receive(arrivals).context("reading the socket")? == 0 {
+            if shared.sockets.receive(socket, arrivals)? == 0 {
                 break;
             }
             shared.counters.receives.add(1);
-            let mut sorted: Vec<_> =
-                arrivals.datagrams().filter_map(|arrived| sort(shared, opener, arrived)).collect();
+            let mut sorted: Vec<_> = arrivals
+                .datagrams()
+                .filter_map(|arrived| sort(shared, opener, socket, arrived))
+                .collect();
             for part in sorted.chunks_mut(HELD) {
                 take(shared, part, released);
                 released.write(shared, &routes, &own);
@@ -101,7 +108,12 @@ impl Inward {
     }
 }
 
-fn sort<'a>(shared: &Shared, opener: &mut Opener, arrived: Arrived<'a>) -> Option<Sorted<'a>> {
+fn sort<'a>(
+    shared: &Shared,
+    opener: &mut Opener,
+    socket: usize,
+    arrived: Arrived<'a>,
+) -> Option<Sorted<'a>> {
     let Arrived { from, to, is_marked, datagram, .. } = arrived;
     let (data, heard) = match opener.open(shared.now(), from, datagram) {
         Opened::Payload { peer, incarnation, number, payload, heard } => {
@@ -110,7 +122,8 @@ fn sort<'a>(shared: &Shared, opener: &mut Opener, arrived: Arrived<'a>) -> Optio
         Opened::Other => (None, None),
         Opened::Dropped(_) => return None,
     };
-    Some(Sorted { from, to, is_marked, datagram, data, heard })
+    let way = Way { socket, source: to };
+    Some(Sorted { from, way, is_marked, datagram, data, heard })
 }
 
 /// Gives the cores what has come, and takes what they release.
@@ -119,7 +132,7 @@ fn take(shared: &Shared, sorted: &mut [Sorted<'_>], released: &mut Released) {
     let now = shared.now();
     let mut last = None;
     for sorted in sorted {
-        let Sorted { from, to, is_marked, datagram, data, heard } = sorted;
+        let Sorted { from, way, is_marked, datagram, data, heard } = sorted;
         if let Some(heard) = heard.take() {
             state.handle_heard(now, heard);
             state.take_events(now);
@@ -130,14 +143,14 @@ fn take(shared: &Shared, sorted: &mut [Sorted<'_>], released: &mut Released) {
                     released.take(&mut state, now, last);
                 }
                 last = Some(whose.0);
-                state.note_source(whose.0, *from, *to);
+                state.note_way(whose.0, *from, *way);
                 let payload = &datagram[payload];
                 if !state.handle_datagram(now, whose, number, *is_marked, payload) {
                     shared.counters.datagrams_stale.add(1);
                 }
             }
             None => {
-                state.handle_other(now, *from, *to, datagram);
+                state.handle_other(now, *from, *way, datagram);
                 state.take_events(now);
             }
         }

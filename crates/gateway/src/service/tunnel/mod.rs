@@ -22,6 +22,7 @@ mod news;
 mod outer;
 mod outward;
 mod reload;
+mod sockets;
 mod source;
 mod state;
 mod status;
@@ -46,17 +47,17 @@ use proto::time::Time;
 use super::{Kind, Reload, Report, Service, Setup};
 use crate::config::{self, Config};
 use crate::keys;
-use crate::linux::claims::MARK;
 use crate::linux::device::{Device, Wanted};
 use crate::linux::netlink::Netlink;
 use crate::reactor::{Clock, Driver, Waker};
-use crate::sys::{Head, Tap, Udp};
+use crate::sys::Tap;
 
 use counters::Counters;
 use errors::Errors;
 use inward::Inward;
 use names::Names;
 use outward::Outward;
+use sockets::Sockets;
 use state::State;
 use transmit::Transmitter;
 use wait::Second;
@@ -92,7 +93,7 @@ struct Shared {
     /// Wakes the thread that asks for names.
     asker: Arc<Waker>,
     tun: Tap,
-    udp: Udp,
+    sockets: Sockets,
     routes: RwLock<Arc<Routes>>,
     /// This host's addresses: no peer may send from there.
     own: RwLock<Arc<BTreeSet<IpAddr>>>,
@@ -100,8 +101,6 @@ struct Shared {
     transmitter: Mutex<Transmitter>,
     /// Somebody wants the transmitter to look again.
     transmit_again: AtomicBool,
-    /// The socket is full: it is waited for.
-    is_blocked: AtomicBool,
     device: Mutex<Device>,
     /// Locked before the device, if both are.
     ways: Mutex<Ways>,
@@ -122,12 +121,7 @@ impl Tunnel {
         let config::Keys { private_key, peers } = config.keys()?;
         let netlink = Netlink::open().context("cannot ask the kernel")?;
         let (tun, device) = Device::open(netlink, &wanted(&config))?;
-        let udp = Udp::open(config.listen)
-            .with_context(|| format!("cannot open a UDP socket on {}", config.listen))?;
-        // What it sends goes where it would without the tunnel.
-        udp.mark(MARK).context("cannot mark what is sent: CAP_NET_ADMIN is needed")?;
-        // Older kernels say less, and datagrams leave from where the kernel chooses.
-        let _ = udp.tell_destinations();
+        let sockets = Sockets::open(&config)?;
         let rng = Rng::stream(setup.seed, "secure");
         let system = Box::new(keys::System);
         let nobody = secure::Peers::new(Time::ZERO, unix(), &private_key, &[], rng, system)?;
@@ -143,13 +137,12 @@ impl Tunnel {
             clock: setup.clock,
             asker: Waker::new()?,
             tun,
-            udp,
+            sockets,
             routes: RwLock::new(Arc::new(state.routes())),
             own: RwLock::default(),
             state: Mutex::new(state),
             transmitter: Mutex::new(Transmitter::default()),
             transmit_again: AtomicBool::new(false),
-            is_blocked: AtomicBool::new(false),
             device: Mutex::new(device),
             ways: Mutex::new(ways),
             errors: Mutex::new(errors),
@@ -229,11 +222,6 @@ impl Shared {
         }
     }
 
-    /// Whether IPv4 and IPv6 can be sent.
-    fn versions(&self) -> [bool; 2] {
-        self.udp.versions()
-    }
-
     fn routes(&self) -> Arc<Routes> {
         Arc::clone(&self.routes.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -269,8 +257,8 @@ impl Shared {
         if let Some(endpoints) = endpoints {
             lock(&self.ways).set_endpoints(endpoints);
         }
-        for (source, to, datagram) in control {
-            if !self.udp.send_alone(to, Head { class: None, source }, &datagram) {
+        for (way, to, datagram) in control {
+            if !self.sockets.send_alone(to, way, &datagram) {
                 self.counters.control_refused.add(1);
             }
         }

@@ -54,7 +54,7 @@ impl Names {
     }
 
     fn ask(&mut self, now: Time, peer: PeerId, name: Name) {
-        let wanted = self.shared.versions();
+        let wanted = self.shared.sockets.versions();
         let mut known = files::addresses(&read(HOSTS), &name);
         known.retain(|address| wanted[usize::from(address.is_ipv6())]);
         if !known.is_empty() {

@@ -2,7 +2,6 @@
 
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use anyhow::Context as _;
 use nix::poll::{PollFd, PollFlags};
@@ -63,9 +62,8 @@ impl Driver for Outward {
 
     fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
         fds.push(PollFd::new(self.shared.tun.as_fd(), PollFlags::POLLIN));
-        if self.shared.is_blocked.load(Ordering::SeqCst) {
-            fds.push(PollFd::new(self.shared.udp.as_fd(), PollFlags::POLLOUT));
-        }
+        let blocked = self.shared.sockets.blocked_fd();
+        fds.extend(blocked.map(|fd| PollFd::new(fd, PollFlags::POLLOUT)));
     }
 
     fn handle_ready(&mut self, _now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {

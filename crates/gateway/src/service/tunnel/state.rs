@@ -15,6 +15,7 @@ use tracing::info;
 use super::naming::{Naming, Questions};
 use super::news;
 use super::outer::core_config;
+use super::sockets::Way;
 use super::transmit::{Batch, Sending};
 use crate::config;
 
@@ -27,7 +28,7 @@ pub(super) const LEAST_MTU: usize = 1_280;
 pub(super) struct State {
     pub(super) peers: Peers,
     /// Handshakes and keepalives, and where they leave from.
-    pub(super) control: VecDeque<(Outgoing, Option<IpAddr>)>,
+    pub(super) control: VecDeque<(Outgoing, Option<Way>)>,
     /// Names to be asked for.
     pub(super) questions: Questions,
     /// By the places of their peers.
@@ -54,8 +55,8 @@ pub(super) struct Link {
     pub(super) naming: Option<Naming>,
     /// Where it is heard.
     endpoint: Option<SocketAddr>,
-    /// The address of ours that it sends to, while it is heard.
-    pub(super) source: Option<IpAddr>,
+    /// Where it sends to, while it is heard.
+    pub(super) way: Option<Way>,
     pub(super) session: Option<Session>,
     is_ready: bool,
     /// When its core wants to be called.
@@ -131,7 +132,7 @@ impl State {
             keys: keys.clone(),
             naming: Naming::of(now, config),
             endpoint: keys.endpoint,
-            source: None,
+            way: None,
             session: None,
             is_ready: false,
             due: None,
@@ -273,7 +274,7 @@ impl State {
             let is_all = batch.fill(|out| session.core.poll_transmit(now, out));
             link.due = session.core.next_timeout();
             let sealer = session.sealer.clone();
-            let sending = Sending { peer: link.peer, sealer, source: link.source };
+            let sending = Sending { peer: link.peer, sealer, way: link.way };
             if !is_all {
                 self.make_ready(position);
             }
@@ -474,7 +475,7 @@ impl State {
                 session.is_silent = true;
                 link.since = now;
                 // It may be that only our address is not reached any more.
-                link.source = None;
+                link.way = None;
                 self.peers.handle_silence(now, link.peer);
             }
         }

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::Shared;
 use super::naming::Naming;
+use super::sockets::Sockets;
 use super::state::Link;
 use crate::service::{Report, Sample, entries, rounded};
 
@@ -40,6 +41,8 @@ struct Status<'a> {
 struct Place {
     /// The address in use.
     endpoint: Option<SocketAddr>,
+    /// The address of ours that it sends to.
+    local: Option<SocketAddr>,
     /// The name that it is called by, with the port.
     endpoint_name: Option<String>,
     /// Why the name was not found when it was asked for last.
@@ -87,7 +90,7 @@ impl Shared {
         let mut samples = Vec::new();
         let mut tunnels = Vec::new();
         for link in state.links() {
-            let status = status(now, state.peers(), link);
+            let status = status(now, state.peers(), &self.sockets, link);
             note(&status, &mut samples);
             tunnels.push(status);
         }
@@ -95,7 +98,7 @@ impl Shared {
     }
 }
 
-fn status<'a>(now: Time, peers: &secure::Peers, link: &'a Link) -> Status<'a> {
+fn status<'a>(now: Time, peers: &secure::Peers, sockets: &Sockets, link: &'a Link) -> Status<'a> {
     let core = link.session.as_ref().map(|session| &session.core);
     let stats = core.map(proto::nc::Tunnel::stats).unwrap_or_default();
     let estimates = core.map(proto::nc::Tunnel::estimates).unwrap_or_default();
@@ -108,6 +111,7 @@ fn status<'a>(now: Time, peers: &secure::Peers, link: &'a Link) -> Status<'a> {
         state: condition(link, peers.has_session(now, link.peer)),
         place: Place {
             endpoint: peers.endpoint(link.peer),
+            local: link.way.map(|way| sockets.local(way)),
             endpoint_name: link.naming.as_ref().map(Naming::text),
             endpoint_failure: link
                 .naming

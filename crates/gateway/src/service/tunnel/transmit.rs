@@ -1,12 +1,10 @@
 //! From the cores to the socket.
 
-use std::net::IpAddr;
-use std::sync::atomic::Ordering;
-
 use proto::nc::Transmit;
 use proto::secure::{HEADER, OVERHEAD, PeerId, Sealer, TAG};
 
 use super::Shared;
+use super::sockets::Way;
 use crate::sys::{Head, Outbox};
 
 /// Datagrams of one peer before the next one's turn; a train's worth.
@@ -18,6 +16,8 @@ pub(super) struct Transmitter {
     outbox: Outbox,
     /// Whose datagrams are in the outbox.
     peer: Option<PeerId>,
+    /// The place of the socket that they leave by.
+    socket: usize,
     plain: Batch,
 }
 
@@ -34,8 +34,8 @@ pub(super) struct Batch {
 pub(super) struct Sending {
     pub(super) peer: PeerId,
     pub(super) sealer: Sealer,
-    /// Where they leave from.
-    pub(super) source: Option<IpAddr>,
+    /// Where they leave from, if the peer is heard.
+    pub(super) way: Option<Way>,
 }
 
 impl Batch {
@@ -86,7 +86,7 @@ impl Transmitter {
 
     /// Whether the socket took all.
     fn flush(&mut self, shared: &Shared) -> bool {
-        let is_sent = shared.udp.send(&mut self.outbox);
+        let is_sent = shared.sockets.send(self.socket, &mut self.outbox);
         shared.counters.datagrams_refused.add(std::mem::take(&mut self.outbox.refused));
         if let (Some(len), Some(peer)) = (self.outbox.too_big.take(), self.peer) {
             let mut state = shared.state();
@@ -96,9 +96,8 @@ impl Transmitter {
         if std::mem::take(&mut self.outbox.has_lost_source)
             && let Some(peer) = self.peer
         {
-            shared.state().lose_source(peer);
+            shared.state().lose_way(peer);
         }
-        shared.is_blocked.store(!is_sent, Ordering::SeqCst);
         if !is_sent {
             shared.counters.socket_full.add(1);
         }
@@ -106,8 +105,8 @@ impl Transmitter {
     }
 
     fn seal(&mut self, shared: &Shared, sending: Sending) {
-        let Sending { peer, mut sealer, source } = sending;
-        let head = Head { class: None, source };
+        let Sending { peer, mut sealer, way } = sending;
+        let mut chosen = None;
         let now = shared.now();
         self.peer = Some(peer);
         let memory = self.outbox.memory();
@@ -117,7 +116,18 @@ impl Transmitter {
         for &(transmit, len) in &self.plain.datagrams {
             let end = start + len;
             match sealer.seal(now, transmit.number, &mut self.outbox.memory()[start..end]) {
-                Ok(to) => self.outbox.push_with(to, start, end, head),
+                // They all go to where the peer is; if it has moved meanwhile, the kernel may refuse the rest.
+                Ok(to) => {
+                    chosen = chosen.or_else(|| shared.sockets.way(to, way));
+                    match chosen {
+                        Some(Way { socket, source }) => {
+                            self.socket = socket;
+                            let head = Head { class: None, source };
+                            self.outbox.push_with(to, start, end, head);
+                        }
+                        None => shared.counters.datagrams_refused.add(1),
+                    }
+                }
                 Err(_) => shared.counters.datagrams_unsealed.add(1),
             }
             start = end;

@@ -100,3 +100,16 @@ fn a_train_that_the_kernel_refuses_goes_in_datagrams_of_their_own() {
 
     assert_eq!(arriving(&udp), datagrams());
 }
+
+#[test]
+fn all_of_ipv6_leaves_the_same_port_of_ipv4_to_another_socket_if_told_to() {
+    let other = UdpSocket::bind("0.0.0.0:0").unwrap();
+    let port = other.local_addr().unwrap().port();
+    let all = SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, port));
+
+    let both = Udp::open(all).unwrap_err();
+    let one = Udp::open_for(all, [false, true]).unwrap();
+
+    assert_eq!(both.kind(), io::ErrorKind::AddrInUse);
+    assert_eq!(one.versions(), [false, true]);
+}
