@@ -302,6 +302,15 @@ pub fn mark_congestion(packet: &mut [u8]) -> bool {
     true
 }
 
+/// The six DSCP bits of a packet whose header was read.
+#[must_use]
+pub fn dscp(packet: &[u8]) -> u8 {
+    match packet[0] >> 4 {
+        4 => packet[1] >> 2,
+        _ => (packet[0] & 0x0f) << 2 | packet[1] >> 6,
+    }
+}
+
 fn header_len(first: u8) -> usize {
     usize::from(first & 0x0f) * 4
 }

@@ -28,6 +28,8 @@ pub struct Config {
     pub max_rate: Option<f64>,
     /// Whether headers of inner packets are compressed, each way, if the peer does it too.
     pub compress_headers: bool,
+    /// Whether datagrams carry the DSCP of the packets in them; then only packets of one DSCP share a datagram.
+    pub copy_dscp: bool,
     /// The longest silence of a peer that was sent something, before the path counts as down.
     pub dead_after: Duration,
 }
@@ -44,6 +46,7 @@ impl Default for Config {
             window: 8_192,
             max_rate: None,
             compress_headers: true,
+            copy_dscp: false,
             dead_after: Duration::from_secs(10),
         }
     }

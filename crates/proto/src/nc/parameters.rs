@@ -55,6 +55,13 @@ pub static PARAMETERS: Table<Config> = Table {
             |it, to| it.compress_headers = to.flag(),
         ),
         Parameter::new(
+            "copy-dscp",
+            Kind::Flag,
+            "Whether the outer packets carry the DSCP of those inside, which shows it to everybody on the way.",
+            |it| it.copy_dscp.into(),
+            |it, to| it.copy_dscp = to.flag(),
+        ),
+        Parameter::new(
             "dead-after",
             Kind::Period { least: Duration::from_secs(1), most: Duration::from_secs(3_600) },
             "How long the peer may be silent, though it was sent something, until the path is down.",

@@ -30,6 +30,8 @@ pub(super) struct Cut {
     packet: Vec<u8>,
     /// Its flow, as the queue tells them apart.
     pub(super) flow: u32,
+    /// Its six DSCP bits.
+    pub(super) dscp: u8,
     sent: usize,
     index: u8,
 }
@@ -54,8 +56,8 @@ struct Begun {
 }
 
 impl Cut {
-    pub(super) fn new(packet: Vec<u8>, flow: u32) -> Self {
-        Self { packet, flow, sent: 0, index: 0 }
+    pub(super) fn new(packet: Vec<u8>, flow: u32, dscp: u8) -> Self {
+        Self { packet, flow, dscp, sent: 0, index: 0 }
     }
 
     /// Octets that are still to be sent.

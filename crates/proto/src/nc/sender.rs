@@ -62,6 +62,8 @@ struct Source {
     sent_at: Time,
     /// The datagram that carried it most recently.
     carried_by: u64,
+    /// The DSCP of the packets in it, as far as it is copied.
+    dscp: u8,
 }
 
 /// What was sent since the newest source for which somebody waits.
@@ -221,8 +223,24 @@ impl Sender {
 
     pub(super) fn add_source(&mut self, now: Time, symbol: Vec<u8>, carried_by: u64) -> &[u8] {
         self.held += symbol.capacity();
-        self.sources.push_back(Source { symbol, sent_at: now, carried_by });
+        self.sources.push_back(Source { symbol, sent_at: now, carried_by, dscp: 0 });
         &self.sources.back().expect("one was just added").symbol
+    }
+
+    /// The packets in the newest source have this DSCP.
+    pub(super) fn set_dscp(&mut self, dscp: u8) {
+        if let Some(source) = self.sources.back_mut() {
+            source.dscp = dscp;
+        }
+    }
+
+    /// The DSCP of what goes out for a source again; of the newest one without a number.
+    pub(super) fn dscp(&self, number: Option<u64>) -> u8 {
+        let source = match number {
+            Some(number) => self.sources.get(index(number.saturating_sub(self.first))),
+            None => self.sources.back(),
+        };
+        source.map_or(0, |source| source.dscp)
     }
 
     /// Notes what the datagram after the last one carries, and its octets.

@@ -182,11 +182,14 @@ impl Tunnel {
             rtt: self.rate.rtt(),
         };
         let (mut is_sparse, mut is_acknowledging) = (true, true);
+        // Of all packets in the source, if that counts.
+        let mut dscp = None;
         while let Some(room) = max.checked_sub(symbol.len() + RECORD_HEADER) {
-            if let Some(popped) = self.begin_cut(now, room) {
+            if let Some(popped) = self.begin_cut(now, room, dscp) {
                 is_sparse &= popped.is_sparse;
             }
-            if self.recorder.cut.is_some() {
+            if let Some(cut) = &self.recorder.cut {
+                dscp = self.config.copy_dscp.then_some(cut.dscp);
                 is_acknowledging = false;
                 if !self.recorder.push_part(filling, max, &mut symbol) {
                     break;
@@ -195,10 +198,12 @@ impl Tunnel {
             }
             let start = symbol.len();
             symbol.extend_from_slice(&[0; RECORD_HEADER]);
-            let Some(popped) = self.queue.pop(now, room, self.stalling_rtt(), &mut symbol) else {
+            let rtt = self.stalling_rtt();
+            let Some(popped) = self.queue.pop(now, room, dscp, rtt, &mut symbol) else {
                 symbol.truncate(start);
                 break;
             };
+            dscp = self.config.copy_dscp.then_some(popped.dscp);
             is_sparse &= popped.is_sparse && !popped.is_pure_ack;
             is_acknowledging &= popped.is_pure_ack;
             let stats = compresses.then_some(&mut self.stats.sent);
@@ -222,21 +227,24 @@ impl Tunnel {
         let symbol = self.sender.add_source(now, symbol, self.next_number);
         let body = Body::Source { number: low24(number), symbol };
         Message { body, ..extras }.emit(out);
+        let dscp = dscp.unwrap_or(0);
+        self.sender.set_dscp(dscp);
         let carried = if is_acknowledging { Carried::Acknowledgements } else { Carried::Source };
-        Some(self.account(now, out, carried, false))
+        Some(Transmit { dscp, ..self.account(now, out, carried, false) })
     }
 
     /// Takes a packet from the queue that is too long for a source, if one is next and there is room for
-    /// a part of it.
-    fn begin_cut(&mut self, now: Time, room: usize) -> Option<Popped> {
+    /// a part of it beside packets of this DSCP.
+    fn begin_cut(&mut self, now: Time, room: usize, dscp: Option<u8>) -> Option<Popped> {
         let has_room = room + RECORD_HEADER >= PART_HEADER + LEAST_PART;
         let is_cut = self.recorder.cut.is_some();
         if is_cut || !has_room || self.queue.next_size()? <= self.whole() {
             return None;
         }
         let mut packet = Vec::new();
-        let popped = self.queue.pop(now, usize::MAX, self.stalling_rtt(), &mut packet)?;
-        self.recorder.cut = Some(Cut::new(packet, popped.flow));
+        let rtt = self.stalling_rtt();
+        let popped = self.queue.pop(now, usize::MAX, dscp, rtt, &mut packet)?;
+        self.recorder.cut = Some(Cut::new(packet, popped.flow, popped.dscp));
         self.stats.inner.packets_cut += 1;
         Some(popped)
     }
@@ -253,7 +261,8 @@ impl Tunnel {
         let body = Body::Source { number: low24(number), symbol };
         Message { body, ..Message::default() }.emit(out);
         self.stats.sent.sources_resent += 1;
-        Some(self.account(now, out, Carried::Other, false))
+        let dscp = self.sender.dscp(Some(number));
+        Some(Transmit { dscp, ..self.account(now, out, Carried::Other, false) })
     }
 
     /// Retransmits a source or sends a repair.
@@ -271,10 +280,11 @@ impl Tunnel {
         } else {
             None
         };
-        if let Some((number, symbol)) = lost {
+        let dscp = if let Some((number, symbol)) = lost {
             let body = Body::Source { number: low24(number), symbol };
             Message { wants_report, body, ..extras }.emit(out);
             self.stats.sent.sources_resent += 1;
+            self.sender.dscp(Some(number))
         } else {
             let mut symbol = std::mem::take(&mut self.symbol);
             let (first, count) = self.sender.repair(carrier, &mut symbol)?;
@@ -282,8 +292,10 @@ impl Tunnel {
             Message { wants_report, body, ..extras }.emit(out);
             self.symbol = symbol;
             self.stats.sent.repairs_sent += 1;
-        }
-        Some(self.account(now, out, Carried::Equation, false))
+            // It goes out for what was sent just now.
+            self.sender.dscp(None)
+        };
+        Some(Transmit { dscp, ..self.account(now, out, Carried::Equation, false) })
     }
 
     fn send_report(&mut self, now: Time, out: &mut Vec<u8>) -> Transmit {
@@ -356,7 +368,7 @@ impl Tunnel {
             self.silence.handle_sent(now);
             self.liveness.handle_sent(now);
         }
-        Transmit { number, is_probe }
+        Transmit { number, is_probe, dscp: 0 }
     }
 
     fn margin(&self) -> f64 {

@@ -93,6 +93,8 @@ pub struct Transmit {
     pub number: u64,
     /// Whether it must not be fragmented and may well be too big: a probe for the path MTU.
     pub is_probe: bool,
+    /// The DSCP for its outer header: 0 unless [`Config::copy_dscp`] is set, and for what belongs to no packet.
+    pub dscp: u8,
 }
 
 /// What the driver should know.

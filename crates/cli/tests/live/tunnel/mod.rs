@@ -1,5 +1,6 @@
 //! Tunnels between gateways over cables that lose, break, swallow and carry what strangers send.
 
+mod dscp;
 mod exit;
 mod hostile;
 mod listen;

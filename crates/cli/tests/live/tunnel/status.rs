@@ -183,7 +183,7 @@ impl Net {
     }
 
     /// Adds to what a gateway knows of its last peer.
-    fn append(&self, node: usize, line: &str) {
+    pub(super) fn append(&self, node: usize, line: &str) {
         let file = self.folder.join(format!("{node}.toml"));
         fs::write(&file, fs::read_to_string(&file).unwrap() + line).unwrap();
     }

@@ -1,5 +1,6 @@
 //! From the cores to the socket.
 
+use proto::ip::ecn;
 use proto::nc::Transmit;
 use proto::secure::{HEADER, OVERHEAD, PeerId, Sealer, TAG};
 
@@ -122,7 +123,7 @@ impl Transmitter {
                     match chosen {
                         Some(Way { socket, source }) => {
                             self.socket = socket;
-                            let head = Head { class: None, source };
+                            let head = Head { class: class(transmit.dscp), source };
                             self.outbox.push_with(to, start, end, head);
                         }
                         None => shared.counters.datagrams_refused.add(1),
@@ -132,5 +133,21 @@ impl Transmitter {
             }
             start = end;
         }
+    }
+}
+
+/// What an outer header says of its packet, if that is not what the socket says of all: they are all sent ECN-capable.
+fn class(dscp: u8) -> Option<u8> {
+    (dscp != 0).then_some(dscp << 2 | ecn::ECT_0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outer_header_has_a_dscp_and_is_ecn_capable() {
+        assert_eq!(class(46), Some(0xba));
+        assert_eq!(class(0), None);
     }
 }

@@ -65,6 +65,8 @@ pub(super) struct Popped {
     pub(super) is_sparse: bool,
     /// Whether it is a TCP segment without payload, SYN, FIN and RST.
     pub(super) is_pure_ack: bool,
+    /// Its six DSCP bits.
+    pub(super) dscp: u8,
 }
 
 /// What the queue counts.
@@ -146,15 +148,16 @@ impl Queue {
         Ok(())
     }
 
-    /// Appends the next packet to `out` if it is of at most `room` octets.
+    /// Appends the next packet to `out` if it is of at most `room` octets, and has this DSCP if one is given.
     ///
     /// `round_trip` is that of the tunnel's path without queues, plus the time that repairs take: bulk
     /// flows may queue for a little more than that. `None` also when the next packet is longer than
-    /// `room`; it stays the next one unless a sparse flow goes before it.
+    /// `room` or has another DSCP; it stays the next one unless a sparse flow goes before it.
     pub(super) fn pop(
         &mut self,
         now: Time,
         room: usize,
+        dscp: Option<u8>,
         round_trip: Duration,
         out: &mut Vec<u8>,
     ) -> Option<Popped> {
@@ -166,7 +169,8 @@ impl Queue {
             let flow = &mut self.flows[index];
             let packet = self.store.first(flow.packets?);
             let len = packet.octets.len();
-            if len > room {
+            let its = ip::dscp(&packet.octets);
+            if len > room || dscp.is_some_and(|dscp| dscp != its) {
                 return None;
             }
 
@@ -193,7 +197,7 @@ impl Queue {
             self.remove(index);
             let flow = u32::try_from(index).expect("below the number of flows");
             let is_pure_ack = kind == Kind::PureAck;
-            return Some(Popped { flow, arrived, is_sparse, is_pure_ack });
+            return Some(Popped { flow, arrived, is_sparse, is_pure_ack, dscp: its });
         }
     }
 

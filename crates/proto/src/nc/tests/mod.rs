@@ -2,6 +2,7 @@
 
 mod code;
 mod contract;
+mod dscp;
 mod floor;
 mod headers;
 mod lone;
@@ -206,6 +207,9 @@ struct Path {
     put_in: Vec<Vec<u8>>,
     out: [Vec<(Time, Vec<u8>)>; 2],
     events: Vec<(usize, Event)>,
+    /// Whether `sent` is filled: the DSCP and the octets of what the near end sends.
+    records: bool,
+    sent: Vec<(u8, Vec<u8>)>,
 }
 
 impl Path {
@@ -227,6 +231,8 @@ impl Path {
             put_in: Vec::new(),
             out: [Vec::new(), Vec::new()],
             events: Vec::new(),
+            records: false,
+            sent: Vec::new(),
         }
     }
 
@@ -293,6 +299,9 @@ impl Path {
             assert_eq!(self.announced[end], whole, "a change of the MTU is not announced");
             while let Some(transmit) = self.ends[end].poll_transmit(self.now, &mut buffer) {
                 self.sequence += 1;
+                if self.records && end == 0 {
+                    self.sent.push((transmit.dscp, buffer.clone()));
+                }
                 let payload = buffer.len();
                 if payload + Config::default().overhead > self.mtu {
                     self.ends[end].handle_too_big(self.now, payload);

@@ -279,19 +279,19 @@ impl Tunnel {
     }
 
     /// Puts the next datagram together: one of the handshake, or a sealed one that has room in an
-    /// outer packet of `mtu` octets; false if there is none.
-    fn next_datagram(&mut self, now: Time, mtu: usize) -> bool {
+    /// outer packet of `mtu` octets; returns the DSCP that it wants outside, `None` if there is none.
+    fn next_datagram(&mut self, now: Time, mtu: usize) -> Option<u8> {
         if let Some(outgoing) = self.peers.poll_transmit(now) {
             self.datagram = outgoing.datagram;
-            return true;
+            return Some(0);
         }
         loop {
             let overhead = self.overhead();
             let Self { session, datagram, peers, peer, counters, .. } = self;
             let Some(session) = session.as_mut().filter(|session| session.has_keys) else {
-                return false;
+                return None;
             };
-            let Some(transmit) = session.core.poll_transmit(now, datagram) else { return false };
+            let transmit = session.core.poll_transmit(now, datagram)?;
             if datagram.len() + overhead > mtu {
                 counters.outer_too_big += 1;
                 session.core.handle_too_big(now, datagram.len());
@@ -300,7 +300,7 @@ impl Tunnel {
             datagram.splice(0..0, [0; HEADER]);
             datagram.extend_from_slice(&[0; TAG]);
             if peers.seal(now, *peer, transmit.number, datagram).is_ok() {
-                return true;
+                return Some(transmit.dscp);
             }
             counters.unsealed += 1;
         }
@@ -378,14 +378,12 @@ impl Service for Tunnel {
     }
 
     fn poll_datagram(&mut self, engine: &mut Engine, mtu: usize) -> Option<PacketId> {
-        if !self.next_datagram(engine.now, mtu) {
-            return None;
-        }
+        let dscp = self.next_datagram(engine.now, mtu)?;
         let End { local, remote, .. } = self.end;
         let outer = udp::Datagram { source: local, destination: remote, payload: &self.datagram };
         engine.make(|octets| {
             outer.emit(octets);
-            set_ect(octets);
+            set_class(octets, dscp << 2 | ecn::ECT_0);
             true
         })
     }
@@ -405,13 +403,14 @@ impl Service for Tunnel {
     }
 }
 
-/// Marks a packet without options as one of an ECN-capable transport.
-fn set_ect(packet: &mut [u8]) {
+/// Gives a packet without options, which has none yet, this traffic class.
+fn set_class(packet: &mut [u8], class: u8) {
     if packet[0] >> 4 == 4 {
-        packet[1] |= ecn::ECT_0;
+        packet[1] = class;
         rewrite_v4_checksum(&mut packet[..proto::ip::V4_HEADER]);
     } else {
-        packet[1] |= ecn::ECT_0 << 4;
+        packet[0] |= class >> 4;
+        packet[1] |= class << 4;
     }
 }
 

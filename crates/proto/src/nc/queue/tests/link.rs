@@ -183,7 +183,8 @@ impl Bottleneck {
 
     fn send(&mut self) {
         let (now, mut packet) = (self.now, Vec::new());
-        let Some(popped) = self.queue.pop(now, usize::MAX, 2 * self.delay, &mut packet) else {
+        let Some(popped) = self.queue.pop(now, usize::MAX, None, 2 * self.delay, &mut packet)
+        else {
             return;
         };
         let span = Duration::from_secs_f64(packet.len() as f64 / RATE);

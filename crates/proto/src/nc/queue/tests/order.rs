@@ -83,9 +83,9 @@ fn a_packet_beyond_the_room_stays_the_next() {
     let mut out = vec![7];
 
     assert_eq!(queue.next_size(), Some(1_000));
-    assert_eq!(queue.pop(at(0), 999, ROUND_TRIP, &mut out), None);
+    assert_eq!(queue.pop(at(0), 999, None, ROUND_TRIP, &mut out), None);
     assert_eq!(out, [7]);
-    assert!(queue.pop(at(0), 1_000, ROUND_TRIP, &mut out).is_some());
+    assert!(queue.pop(at(0), 1_000, None, ROUND_TRIP, &mut out).is_some());
     assert_eq!(out.len(), 1_001);
     assert_eq!(queue.next_size(), None);
 }
@@ -250,7 +250,7 @@ proptest! {
                 Step::Pop { room } => {
                     let mut out = Vec::new();
                     let size = queue.next_size();
-                    let left = queue.pop(at(now), room, ROUND_TRIP, &mut out);
+                    let left = queue.pop(at(now), room, None, ROUND_TRIP, &mut out);
                     prop_assert!(left.is_some() || size.is_none_or(|size| size > room)
                         || queue.stats().dropped_by_codel > 0);
                     if left.is_some() {

@@ -66,7 +66,7 @@ pub(super) fn tcp(flags: Flags, payload: &[u8]) -> Vec<u8> {
 /// Pops whatever its size.
 pub(super) fn pop(now: Time, queue: &mut Queue) -> Option<(Popped, Vec<u8>)> {
     let mut out = Vec::new();
-    let popped = queue.pop(now, usize::MAX, ROUND_TRIP, &mut out)?;
+    let popped = queue.pop(now, usize::MAX, None, ROUND_TRIP, &mut out)?;
     Some((popped, out))
 }
 
