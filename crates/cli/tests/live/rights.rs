@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -203,6 +203,9 @@ fn the_user_and_the_control_socket_can_be_chosen() {
         state(&Path::new("/proc").join(host.pid()))["Uid"].split('\t').next().unwrap().to_owned();
     let (status, _) = host.trackway(&format!("status --control {}", at.display()));
     let (_, usual) = host.trackway("status");
+    let elsewhere = host.folder.join("second");
+    let second = format!("run {} --control {}", host.file().display(), elsewhere.display());
+    let (_, second) = host.trackway(&second);
     host.stop();
     host.add("user = \"nobody-has-this\"\n");
     host.configure("");
@@ -213,8 +216,58 @@ fn the_user_and_the_control_socket_can_be_chosen() {
     assert_eq!(uid, NOBODY.to_string());
     assert!(status.contains("hbh: running"), "{status}");
     assert!(usual.contains("no gateway runs in this network namespace"), "{usual}");
+    assert!(second.contains("a gateway runs in this network namespace already"), "{second}");
     assert!(missing.contains("there is no such account; `useradd --system"), "{missing}");
     assert!(host.printed().contains("runs as root, as `user` says"), "{}", host.printed());
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn gateways_of_two_users_share_the_folder_of_sockets() {
+    let [mut one, mut other] = [Host::new(), Host::new()];
+    one.add(&format!("user = \"{NOBODY}\"\n"));
+    one.start("");
+    other.start("");
+
+    let is = fs::metadata("/run/trackway").unwrap();
+    let (code, printed) = one.stop();
+    let left = [one.socket(), format!("{}.lock", one.socket().display()).into()];
+    let (status, _) = other.trackway("status");
+    other.stop();
+
+    assert_eq!((is.uid(), is.mode() & 0o1002), (0, 0o1000), "{:o}", is.mode());
+    assert_eq!(code, Some(0), "{printed}");
+    assert!(left.iter().all(|it| !it.exists()), "{left:?}");
+    assert!(status.contains("hbh: running"), "{status}");
+    assert!(!other.socket().exists());
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_socket_that_another_user_has_put_where_ours_would_be_is_not_asked() {
+    const ASKING: u32 = 64_998;
+    let host = Host::new();
+    let folder = std::env::temp_dir().join(format!("trackway-{ASKING}"));
+    fs::create_dir(&folder).unwrap();
+    let socket = folder.join(host.socket().file_name().unwrap());
+    let fake = UnixListener::bind(&socket).unwrap();
+    fake.set_nonblocking(true).unwrap();
+    fs::set_permissions(&socket, Permissions::from_mode(0o666)).unwrap();
+
+    chown(&folder, Some(NOBODY), Some(NOBODY)).unwrap();
+    let (_, said) = host.trackway_as(ASKING, "status");
+    let is_asked = fake.accept().is_ok();
+    // In a folder of its own it is asked, and hangs up.
+    chown(&folder, Some(ASKING), Some(ASKING)).unwrap();
+    let is_asked_there = std::thread::scope(|scope| {
+        let asked = scope.spawn(|| wait_until(SOON, || fake.accept().is_ok()));
+        host.trackway_as(ASKING, "status");
+        asked.join().unwrap()
+    });
+    fs::remove_dir_all(&folder).unwrap();
+
+    assert!(said.contains("no gateway runs in this network namespace"), "{said}");
+    assert_eq!((is_asked, is_asked_there), (false, true));
 }
 
 /// What `/proc` tells of a process or thread.
@@ -289,7 +342,8 @@ impl Host {
     fn trackway_as(&self, user: u32, args: &str) -> (String, String) {
         let program = std::env::temp_dir().join(format!("{}-trackway", self.name));
         fs::copy(TRACKWAY, &program).unwrap();
-        let setpriv = format!("setpriv --reuid {user} --regid {user} --clear-groups");
+        let setpriv =
+            format!("env -u XDG_RUNTIME_DIR setpriv --reuid {user} --regid {user} --clear-groups");
         let said = self.trackway_by(&setpriv, program.to_str().unwrap(), args);
         fs::remove_file(program).unwrap();
         said

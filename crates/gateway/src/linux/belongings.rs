@@ -1,9 +1,9 @@
 //! What the gateway's user has to own or to be allowed to use, made while we are root.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{
-    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, fchown, lchown,
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown, lchown,
 };
 use std::path::Path;
 
@@ -41,19 +41,37 @@ pub(crate) fn prepare(config: &Config, account: &Account) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// The folder of sockets is always ours.
+/// Makes the folder of sockets, where this user may make files beside those of other gateways.
 ///
 /// # Errors
 /// When it cannot be made.
 pub(crate) fn own_run(account: Option<&Account>) -> io::Result<()> {
     let folder = Path::new(RUN);
-    DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
-    let owner = account.map_or(0, |account| account.uid.as_raw());
+    DirBuilder::new().recursive(true).mode(0o1755).create(folder)?;
+    share(folder, account)
+}
+
+/// Makes a folder root's, where users may make files and remove no others': whose it was, and one more.
+fn share(folder: &Path, account: Option<&Account>) -> io::Result<()> {
+    const STICKY: u32 = libc::S_ISVTX;
     let is = fs::symlink_metadata(folder)?;
-    if is.uid() != owner {
-        lchown(folder, Some(owner), Some(account.map_or(0, |account| account.gid.as_raw())))?;
+    let users = [(is.uid() != 0).then_some(is.uid()), account.map(|it| it.uid.as_raw())];
+    let before = match AccessList::read(folder) {
+        Ok(before) => before,
+        // Of those who have no such lists only one can be served.
+        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+            let owner = account.map(|it| (it.uid.as_raw(), it.gid.as_raw())).unwrap_or_default();
+            return lchown(folder, Some(owner.0), Some(owner.1));
+        }
+        Err(error) => return Err(error),
+    };
+    if is.uid() != 0 {
+        lchown(folder, Some(0), Some(0))?;
     }
-    Ok(())
+    let list =
+        users.into_iter().flatten().fold(before.clone(), |list, user| list.with_user(user, 7));
+    fs::set_permissions(folder, Permissions::from_mode(is.mode() & 0o777 | STICKY))?;
+    if list == before { Ok(()) } else { list.set(folder) }
 }
 
 /// A file that is written while we run, whoever owns its folder; `None` if that cannot be.

@@ -86,9 +86,22 @@ impl Control {
     /// Opens the socket, here or where it usually is, for this user or the one that we are.
     ///
     /// # Errors
-    /// When another gateway has it, or it cannot be made.
+    /// When another gateway runs in this network namespace or has the socket, or it cannot be made.
     pub(super) fn open(at: Option<&Path>, account: Option<&Account>) -> anyhow::Result<Self> {
-        Ok(Self { place: Place::open(at, account)?, clients: Vec::new(), number: 0 })
+        Place::open(at, account).map(Self::new)
+    }
+
+    /// One whose network namespace may have other gateways.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    #[cfg(test)]
+    pub(super) fn at(path: &Path) -> anyhow::Result<Self> {
+        Place::at(path).map(Self::new)
+    }
+
+    fn new(place: Place) -> Self {
+        Self { place, clients: Vec::new(), number: 0 }
     }
 
     /// Appends what to wait for.
@@ -232,7 +245,7 @@ mod tests {
     fn open(name: &str) -> (Control, std::path::PathBuf) {
         let name = format!("trackway-{name}-{}.sock", std::process::id());
         let at = std::env::temp_dir().join(name);
-        (Control::open(Some(&at), None).unwrap(), at)
+        (Control::at(&at).unwrap(), at)
     }
 
     #[test]

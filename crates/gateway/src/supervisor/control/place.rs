@@ -4,71 +4,103 @@
 //!   /run/trackway/control-4026531840.sock       the socket, for its user and root alone
 //!   /run/trackway/control-4026531840.sock.lock  is locked as long as its gateway lives, however it ends
 //! ```
+//! A socket elsewhere has a lock of its own beside it, and its gateway locks that of the namespace as well.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, lchown};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, fchown, lchown,
+};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::{env, io};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::libc;
 use nix::sys::stat::{Mode, umask};
-use nix::unistd::Uid;
+use nix::unistd::{AccessFlags, Uid, access};
+use tracing::warn;
 
 use crate::linux::account::Account;
 use crate::linux::belongings::{RUN, own_run};
 
-/// A socket that is ours. Its names go when it is dropped.
+/// A socket that is ours. Its name goes when it is dropped.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) listener: UnixListener,
     socket: PathBuf,
-    lock: PathBuf,
-    _locked: Flock<File>,
+    /// Last, because others may use its name as soon as they are gone.
+    _locks: Vec<Lock>,
+}
+
+/// A file that nobody else has locked. Its name goes when it is dropped.
+#[derive(Debug)]
+struct Lock {
+    path: PathBuf,
+    file: Flock<File>,
 }
 
 impl Place {
-    /// Takes a place, in place of a gateway that is dead.
+    /// Takes the place of this network namespace's gateway, in place of one that is dead, and opens the
+    /// socket there or at another path.
     ///
     /// # Errors
     /// When one lives, or nothing can be made there.
     pub(super) fn open(at: Option<&Path>, account: Option<&Account>) -> anyhow::Result<Self> {
-        let socket = match at {
-            Some(path) => path.to_owned(),
-            None => {
-                let folder = folder();
-                make(&folder, account)
-                    .with_context(|| format!("cannot make {}", folder.display()))?;
+        let folder = folder();
+        let usual = folder.join(name());
+        let made = make(&folder, account)
+            .with_context(|| format!("cannot make {}", folder.display()))
+            .and_then(|()| {
                 sweep(&folder);
-                folder.join(name())
+                Lock::beside(&usual, account)
+            });
+        let Some(at) = at else { return Self::bind(&usual, vec![made?], account) };
+        let mut locks = Vec::new();
+        match made {
+            Ok(lock) => locks.push(lock),
+            Err(why) if why.is::<Taken>() => return Err(why),
+            // Whoever names another path may be unable to write here.
+            Err(why) => {
+                let why = format!("{why:#}");
+                warn!(why, "another gateway in this network namespace would not be noticed");
             }
-        };
-        let mut lock = socket.clone().into_os_string();
-        lock.push(".lock");
-        let lock = PathBuf::from(lock);
-        let locked = self::lock(&lock)?;
-        let said = || format!("cannot open the control socket {}", socket.display());
-        if let Ok(is) = fs::symlink_metadata(&socket) {
+        }
+        if at != usual {
+            locks.push(Lock::beside(at, account)?);
+        }
+        Self::bind(at, locks, account)
+    }
+
+    /// Opens a socket at a path that is locked.
+    fn bind(at: &Path, locks: Vec<Lock>, account: Option<&Account>) -> anyhow::Result<Self> {
+        let said = || format!("cannot open the control socket {}", at.display());
+        if let Ok(is) = fs::symlink_metadata(at) {
             ensure!(is_socket(&is), "{}: there is a file that is no socket; remove it", said());
-            fs::remove_file(&socket).with_context(said)?;
+            fs::remove_file(at).with_context(said)?;
         }
         // No other thread runs yet that makes files.
         let before = umask(Mode::from_bits_truncate(0o177));
-        let listener = UnixListener::bind(&socket);
+        let listener = UnixListener::bind(at);
         umask(before);
         let listener = listener.with_context(said)?;
         listener.set_nonblocking(true)?;
         if let Some(account) = account {
-            for path in [&socket, &lock] {
-                lchown(path, Some(account.uid.as_raw()), Some(account.gid.as_raw()))
-                    .with_context(said)?;
-            }
+            lchown(at, Some(account.uid.as_raw()), Some(account.gid.as_raw()))
+                .with_context(said)?;
         }
-        Ok(Self { listener, socket, lock, _locked: locked })
+        Ok(Self { listener, socket: at.to_owned(), _locks: locks })
+    }
+
+    /// One that has nothing to do with the network namespace.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    #[cfg(test)]
+    pub(super) fn at(path: &Path) -> anyhow::Result<Self> {
+        Self::bind(path, vec![Lock::beside(path, None)?], None)
     }
 }
 
@@ -76,14 +108,66 @@ impl Drop for Place {
     fn drop(&mut self) {
         // While it is locked nobody else has made another.
         let _ = fs::remove_file(&self.socket);
-        let _ = fs::remove_file(&self.lock);
     }
 }
 
+impl Lock {
+    /// Locks the file that belongs to a socket, and gives it to a user.
+    ///
+    /// # Errors
+    /// [`Taken`], or when it cannot be made.
+    fn beside(socket: &Path, account: Option<&Account>) -> anyhow::Result<Self> {
+        let mut path = socket.to_owned().into_os_string();
+        path.push(".lock");
+        let path = PathBuf::from(path);
+        let said = || format!("cannot lock {}", path.display());
+        let file = loop {
+            let file = open_lock(&path, true).with_context(said)?;
+            // What is given away below is the gateway's, and not what a name was made to lead to.
+            let is = file.metadata().with_context(said)?;
+            ensure!(is.is_file() && is.nlink() <= 1, "{}: it is no file of a gateway's", said());
+            let locked = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+                Ok(locked) => locked,
+                Err((_, Errno::EWOULDBLOCK)) => return Err(Taken(path).into()),
+                Err((_, error)) => return Err(error).with_context(said),
+            };
+            // The one that had it may have removed the name since it was opened.
+            if is_still(&locked, &path) {
+                break locked;
+            }
+        };
+        if let Some(account) = account {
+            let (uid, gid) = (account.uid.as_raw(), account.gid.as_raw());
+            fchown(&*file, Some(uid), Some(gid)).with_context(said)?;
+        }
+        Ok(Self { path, file })
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Still locked, so that nobody else has made another.
+        if is_still(&self.file, &self.path) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// A gateway lives.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "a gateway runs in this network namespace already, or has the same control socket: `trackway \
+     status` shows it, with the --control of its start ({} is locked)",
+    .0.display()
+)]
+struct Taken(PathBuf);
+
 /// Where the sockets of this network namespace may be that this user's programs ask, the likeliest first.
 pub(super) fn candidates() -> Vec<PathBuf> {
-    let mut folders = vec![folder()];
-    if folders[0] != Path::new(RUN) {
+    let own = folder();
+    // Anybody can make one in /tmp that is called as ours would be.
+    let mut folders = Vec::from_iter((own == Path::new(RUN) || is_ours(&own)).then_some(own));
+    if !folders.iter().any(|folder| folder == Path::new(RUN)) {
         folders.push(RUN.into());
     }
     folders.into_iter().map(|folder| folder.join(name())).collect()
@@ -92,7 +176,7 @@ pub(super) fn candidates() -> Vec<PathBuf> {
 /// Where this user's gateways have their sockets.
 fn folder() -> PathBuf {
     let user = Uid::effective();
-    if user.is_root() || fs::metadata(RUN).is_ok_and(|it| it.uid() == user.as_raw()) {
+    if user.is_root() || access(RUN, AccessFlags::W_OK).is_ok() {
         return RUN.into();
     }
     match env::var_os("XDG_RUNTIME_DIR") {
@@ -117,42 +201,30 @@ fn make_own(folder: &Path) -> io::Result<()> {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
         outcome => outcome?,
     }
-    let is = fs::symlink_metadata(folder)?;
-    if is.is_dir() && is.uid() == Uid::effective().as_raw() && is.mode() & 0o022 == 0 {
+    if folder == Path::new(RUN) || is_ours(folder) {
         Ok(())
     } else {
         Err(io::Error::other("it is there, and others may change it"))
     }
 }
 
-/// Locks a file, which nobody else has locked.
-fn lock(path: &Path) -> anyhow::Result<Flock<File>> {
-    let said = || format!("cannot lock {}", path.display());
-    loop {
-        let file = open_lock(path, true).with_context(said)?;
-        let locked = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(locked) => locked,
-            Err((_, Errno::EWOULDBLOCK)) => bail!(
-                "a gateway runs in this network namespace already: `trackway status` shows it \
-                 ({} is locked)",
-                path.display()
-            ),
-            Err((_, error)) => return Err(error).with_context(said),
-        };
-        // The one that had it may have removed the name since it was opened.
-        if is_still(&locked, path) {
-            return Ok(locked);
-        }
-    }
+/// Whether a folder is this user's, and nobody else's.
+fn is_ours(folder: &Path) -> bool {
+    fs::symlink_metadata(folder).is_ok_and(|is| {
+        is.is_dir() && is.uid() == Uid::effective().as_raw() && is.mode() & 0o022 == 0
+    })
 }
 
 fn open_lock(path: &Path, creates: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-    if creates {
-        options.write(true).create(true).truncate(false).mode(0o600);
+    match options.open(path) {
+        // The kernel may refuse to open another user's file in a shared folder for who would create it.
+        Err(error) if creates && error.kind() == ErrorKind::NotFound => {
+            options.write(true).create(true).truncate(false).mode(0o600).open(path)
+        }
+        outcome => outcome,
     }
-    options.open(path)
 }
 
 fn is_still(locked: &Flock<File>, path: &Path) -> bool {
@@ -196,7 +268,7 @@ mod tests {
         let folder = env::temp_dir().join(format!("trackway-place-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let at = folder.join("control-7.sock");
-        let open = || Place::open(Some(&at), None);
+        let open = || Place::at(&at);
 
         let place = open().unwrap();
         let mode = fs::metadata(&at).unwrap().mode() & 0o777;
@@ -244,13 +316,46 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_is_never_another_file_that_has_a_further_name() {
+        let folder = env::temp_dir().join(format!("trackway-place-link-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("another"), "").unwrap();
+        fs::hard_link(folder.join("another"), folder.join("control.sock.lock")).unwrap();
+
+        let refused = Place::at(&folder.join("control.sock")).unwrap_err().to_string();
+        fs::remove_dir_all(&folder).unwrap();
+
+        assert!(refused.contains("it is no file of a gateway's"), "{refused}");
+    }
+
+    #[test]
+    fn a_folder_that_others_may_change_is_not_ours() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = env::temp_dir().join(format!("trackway-place-own-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let link = folder.with_extension("link");
+        std::os::unix::fs::symlink(&folder, &link).unwrap();
+
+        let ours = [0o700, 0o755, 0o775, 0o1777].map(|mode| {
+            fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+            is_ours(&folder)
+        });
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+        let linked = is_ours(&link);
+        fs::remove_file(&link).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+
+        assert_eq!((ours, linked), ([true, true, false, false], false));
+    }
+
+    #[test]
     fn what_is_no_socket_is_left_alone() {
         let folder = env::temp_dir().join(format!("trackway-place-file-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let at = folder.join("control.sock");
         fs::write(&at, "something").unwrap();
 
-        let refused = Place::open(Some(&at), None).unwrap_err().to_string();
+        let refused = Place::at(&at).unwrap_err().to_string();
         let text = fs::read_to_string(&at).unwrap();
         fs::remove_dir_all(&folder).unwrap();
 
