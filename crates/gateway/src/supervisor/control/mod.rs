@@ -11,7 +11,7 @@ mod place;
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsFd as _;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::Duration;
 
@@ -33,6 +33,8 @@ use place::Place;
 /// A client that has not asked, or not read its answer, after so long is cut off.
 const ASKING: Duration = Duration::from_secs(1);
 const ANSWERING: Duration = Duration::from_secs(5);
+/// Until callers are looked at again when there were no descriptors for them.
+const DEAF: Duration = Duration::from_secs(1);
 /// Clients at a time; others wait in the kernel.
 const CLIENTS: usize = 8;
 /// Octets of a request at most.
@@ -55,6 +57,8 @@ pub(super) struct Control {
     clients: Vec<Client>,
     /// Of the last client.
     number: u64,
+    /// Nobody can be accepted: as long as that no caller is waited for, who would end each wait at once.
+    deaf_until: Option<Time>,
 }
 
 /// One who asks, by whom it is answered.
@@ -101,12 +105,12 @@ impl Control {
     }
 
     fn new(place: Place) -> Self {
-        Self { place, clients: Vec::new(), number: 0 }
+        Self { place, clients: Vec::new(), number: 0, deaf_until: None }
     }
 
     /// Appends what to wait for.
     pub(super) fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
-        let has_room = self.clients.len() < CLIENTS;
+        let has_room = self.clients.len() < CLIENTS && self.deaf_until.is_none();
         let wanted = if has_room { PollFlags::POLLIN } else { PollFlags::empty() };
         fds.push(PollFd::new(self.place.listener.as_fd(), wanted));
         fds.extend(self.clients.iter().map(|client| {
@@ -120,7 +124,7 @@ impl Control {
     }
 
     pub(super) fn next_timeout(&self) -> Option<Time> {
-        self.clients.iter().map(|client| Some(client.until)).fold(None, earliest)
+        self.clients.iter().map(|client| Some(client.until)).fold(self.deaf_until, earliest)
     }
 
     /// Takes what has come; returns who asks what.
@@ -145,7 +149,9 @@ impl Control {
             !is_slow
         });
         if has_callers {
-            self.accept(now);
+            self.accept(now, |listener| listener.accept().map(|(stream, _)| stream));
+        } else {
+            self.deaf_until.take_if(|until| *until <= now);
         }
         requests
     }
@@ -159,9 +165,17 @@ impl Control {
         client.until = now + ANSWERING;
     }
 
-    fn accept(&mut self, now: Time) {
+    fn accept(&mut self, now: Time, accept: impl Fn(&UnixListener) -> io::Result<UnixStream>) {
         while self.clients.len() < CLIENTS {
-            let Ok((stream, _)) = self.place.listener.accept() else { return };
+            let stream = match accept(&self.place.listener) {
+                Ok(stream) => stream,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    debug!(%error, "nobody can be accepted at the control socket");
+                    self.deaf_until = Some(now + DEAF);
+                    return;
+                }
+            };
             // Also where the file's mode was changed.
             if !may_ask(&stream) || stream.set_nonblocking(true).is_err() {
                 debug!("somebody else's program at the control socket: it is not answered");
@@ -286,6 +300,29 @@ mod tests {
         turn(&mut control, BEGIN + ANSWERING, &long);
 
         assert_eq!((asked, before, control.clients.len()), (1, 1, 0));
+    }
+
+    #[test]
+    fn without_descriptors_callers_are_looked_at_again_after_a_second() {
+        let (mut control, at) = open("deaf");
+        let wanted = |control: &Control| {
+            let mut fds = Vec::new();
+            control.watch(&mut fds);
+            fds[0].events()
+        };
+
+        control.accept(BEGIN, |_| Err(io::Error::from_raw_os_error(nix::libc::EMFILE)));
+        let (deaf, due) = (wanted(&control), control.next_timeout());
+        let mut asking = UnixStream::connect(&at).unwrap();
+        asking.write_all(b"\"status\"").unwrap();
+        asking.shutdown(Shutdown::Write).unwrap();
+        turn(&mut control, BEGIN + DEAF / 2, "");
+        let half = wanted(&control);
+        let asked: usize = (0..5).map(|_| turn(&mut control, BEGIN + DEAF, "")).sum();
+
+        assert_eq!((deaf, half), (PollFlags::empty(), PollFlags::empty()));
+        assert_eq!(due, Some(BEGIN + DEAF));
+        assert_eq!((asked, control.next_timeout()), (1, None));
     }
 
     #[test]
