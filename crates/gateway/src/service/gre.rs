@@ -31,6 +31,7 @@ pub(super) const KIND: Kind = Kind {
     is_wanted: |config| !config.gre.is_empty(),
     rights: &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW],
     set_up: |setup| Ok(Box::new(Tunnels::set_up(setup)?)),
+    clean_up: || {},
 };
 
 /// The longest packet of IP.

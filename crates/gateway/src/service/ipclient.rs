@@ -38,6 +38,7 @@ pub(super) const KIND: Kind = Kind {
     is_wanted: |config| config.ip_client.is_some(),
     rights: &[Capability::CAP_NET_ADMIN],
     set_up: |setup| Ok(Box::new(Client::set_up(setup)?)),
+    clean_up: || {},
 };
 
 /// The client at work.

@@ -51,6 +51,9 @@ pub(crate) struct Kind {
     pub(crate) rights: &'static [Capability],
     /// Opens all that it needs; an error says what is missing, with the remedy.
     pub(crate) set_up: fn(&Setup<'_>) -> anyhow::Result<Box<dyn Service>>,
+    /// Removes what of it outlives its thread, whether that ran or not: only of one that ends for good. What fails
+    /// or is made anew finds it there.
+    pub(crate) clean_up: fn(),
 }
 
 /// What a service is made from.

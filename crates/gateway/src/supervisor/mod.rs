@@ -13,6 +13,8 @@ mod metrics;
 mod reload;
 mod slot;
 mod status;
+#[cfg(test)]
+mod tests;
 mod traffic;
 mod worker;
 
@@ -35,7 +37,7 @@ use crate::config::{Config, Level};
 use crate::linux::account::Account;
 use crate::linux::{belongings, rights, seccomp};
 use crate::reactor::{Clock, Driver, Reactor, Waker, has_input};
-use crate::service::SERVICES;
+use crate::service::{Kind, SERVICES};
 
 pub use control::{ask_explanation, ask_reload, ask_status, ask_switch};
 pub use keeper::keep_files;
@@ -90,29 +92,12 @@ pub fn run(
     let metrics = config.process.metrics.as_deref().map(Metrics::new);
     settle(file, &config, account.as_ref())?;
     let confined = seccomp::confine();
-    let clock = Clock::start();
-    let waker = Waker::new()?;
-    let (sender, noticed) = mpsc::channel();
-    let mut supervisor = Supervisor {
-        file: file.to_owned(),
-        set_level: Box::new(set_level),
-        traffic: Traffic::default(),
-        slots: SERVICES.iter().map(Slot::new).collect(),
-        notices: Notices { sender, waker: Arc::clone(&waker) },
-        noticed,
-        workers: 0,
-        control,
-        signals: signals()?,
-        metrics,
-        metrics_at: Some(Time::ZERO),
-        clock,
-        is_over: false,
-        config: Arc::new(config),
-    };
+    let mut supervisor = Supervisor::new(file, config, control, &SERVICES)?;
+    (supervisor.metrics, supervisor.set_level) = (metrics, Box::new(set_level));
     warn_of(&supervisor.config);
     supervisor.start_all()?;
     tell_rights(account.as_ref(), confined);
-    let mut reactor = Reactor::new(clock, waker);
+    let mut reactor = Reactor::new(supervisor.clock, Arc::clone(&supervisor.notices.waker));
     while !supervisor.is_over {
         if reactor.turn(&mut supervisor)? {
             supervisor.take_notices();
@@ -199,6 +184,36 @@ impl Driver for Supervisor {
 }
 
 impl Supervisor {
+    /// Of services of which none runs yet.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    fn new(
+        file: &Path,
+        config: Config,
+        control: Control,
+        services: &'static [Kind],
+    ) -> anyhow::Result<Self> {
+        let waker = Waker::new()?;
+        let (sender, noticed) = mpsc::channel();
+        Ok(Self {
+            file: file.to_owned(),
+            config: Arc::new(config),
+            traffic: Traffic::default(),
+            set_level: Box::new(|_| {}),
+            slots: services.iter().map(Slot::new).collect(),
+            notices: Notices { sender, waker },
+            noticed,
+            workers: 0,
+            control,
+            signals: signals()?,
+            metrics: None,
+            metrics_at: Some(Time::ZERO),
+            clock: Clock::start(),
+            is_over: false,
+        })
+    }
+
     /// Starts all services that are asked for, or none.
     fn start_all(&mut self) -> anyhow::Result<()> {
         let config = Arc::clone(&self.config);
@@ -304,7 +319,7 @@ impl Supervisor {
         let workers = self.slots.iter().filter_map(Slot::running);
         let pending: Vec<_> = workers.map(worker::Worker::ask_report).collect();
         let mut reports: Vec<_> =
-            pending.into_iter().filter_map(|report| report.wait(asked)).collect();
+            pending.into_iter().filter_map(|report| report.wait(asked).ok()).collect();
         reports.extend(self.traffic.reports(&self.config, &reports));
         let slots = self.slots.iter().filter(|slot| !slot.is_off());
         Status::new(slots.map(Slot::status).collect(), reports)
@@ -317,10 +332,12 @@ impl Supervisor {
         }
     }
 
+    /// Ends all for good. One that is dropped has failed: what keeps packets from leaving in clear stays then.
     fn end(mut self) {
         let status = self.status();
-        for slot in &mut self.slots {
+        for slot in self.slots.iter_mut().filter(|slot| !slot.is_off()) {
             slot.stop();
+            slot.clean_up();
         }
         self.write_metrics(&status);
         info!(counters = %status.to_json().trim(), "gateway ends");

@@ -1,13 +1,14 @@
 //! Another configuration: checked as a whole, then put in force as a whole or not at all.
 //!
 //! ```text
-//!   file ─▶ checked ─▶ services leave ─▶ those that stay take it ─▶ others start (anew)
-//!              │                                │ refused                 │ failed
-//!              ▼                                ▼                         ▼
-//!       nothing changed ◀──────────────── the old configuration, in the same way
+//!   file ─▶ checked ─▶ services that stay take it ─▶ others leave, others start (anew) ─▶ what left is cleaned up
+//!              │                  │ refused                    │ failed
+//!              ▼                  ▼                            ▼
+//!       nothing changed ◀── the old configuration, in the same way
 //! ```
 
 use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Instant;
 
 use proto::time::Time;
@@ -121,18 +122,13 @@ impl Supervisor {
         config: &Arc<Config>,
         is_strict: bool,
     ) -> anyhow::Result<Vec<String>> {
-        let mut changes = Vec::new();
-        let mut fault = None;
-        for slot in &mut self.slots {
-            if !slot.is_off() && !(slot.kind.is_wanted)(config) {
-                self.traffic.end(slot);
-                changes.push(format!("{}: ended", slot.kind.name));
-            }
-        }
-
-        let mut anew = Vec::new();
+        let (mut changes, mut fault) = (Vec::new(), None);
+        let (mut leaving, mut anew) = (Vec::new(), Vec::new());
         for (position, slot) in self.slots.iter_mut().enumerate() {
             if !(slot.kind.is_wanted)(config) {
+                if !slot.is_off() {
+                    leaving.push(position);
+                }
                 continue;
             }
             let name = slot.kind.name;
@@ -145,38 +141,51 @@ impl Supervisor {
                 continue;
             };
             match worker.ask_reload(Arc::clone(config)).wait(Instant::now()) {
-                Some(Ok(Reload::Taken(said))) => {
+                Ok(Ok(Reload::Taken(said))) => {
                     changes.extend(said.into_iter().map(|change| format!("{name}: {change}")));
                 }
-                Some(Ok(Reload::Restart)) => anew.push((position, true)),
-                Some(Err(why)) => {
+                Ok(Ok(Reload::Restart)) => anew.push((position, true)),
+                Ok(Err(why)) => {
                     fault.get_or_insert(why.context(name));
                     if is_strict {
                         break;
                     }
                 }
+                // It may still take it: it is told to go back as the others are.
+                Err(RecvTimeoutError::Timeout) => {
+                    fault.get_or_insert(anyhow::anyhow!("{name}: it does not answer"));
+                    if is_strict {
+                        break;
+                    }
+                }
                 // It has just ended, and starts again with what is in force then.
-                None => {}
+                Err(RecvTimeoutError::Disconnected) => {}
             }
         }
-        if fault.is_none() || !is_strict {
-            // All make room before the first takes it.
-            for &(position, _) in &anew {
-                self.traffic.end(&mut self.slots[position]);
-            }
-            for (position, is_restart) in anew {
-                let name = self.slots[position].kind.name;
-                match self.start_and_wait(position, config, is_restart) {
-                    Ok(()) if is_restart => changes.push(format!("{name}: started anew")),
-                    Ok(()) => changes.push(format!("{name}: started")),
-                    Err(why) => {
-                        fault.get_or_insert(why.context(name));
-                        if is_strict {
-                            break;
-                        }
+        if let Some(why) = fault.take_if(|_| is_strict) {
+            return Err(why);
+        }
+        // All make room before the first takes it.
+        for &position in leaving.iter().chain(anew.iter().map(|(position, _)| position)) {
+            self.traffic.end(&mut self.slots[position]);
+        }
+        changes.extend(leaving.iter().map(|&at| format!("{}: ended", self.slots[at].kind.name)));
+        for (position, is_restart) in anew {
+            let name = self.slots[position].kind.name;
+            match self.start_and_wait(position, config, is_restart) {
+                Ok(()) if is_restart => changes.push(format!("{name}: started anew")),
+                Ok(()) => changes.push(format!("{name}: started")),
+                Err(why) => {
+                    fault.get_or_insert(why.context(name));
+                    if is_strict {
+                        break;
                     }
                 }
             }
+        }
+        // Those that left come back if it is refused: what refuses packets meanwhile stays until then.
+        if fault.is_none() || !is_strict {
+            leaving.iter().for_each(|&position| self.slots[position].clean_up());
         }
         match fault {
             Some(why) => Err(why),

@@ -132,9 +132,14 @@ impl Slot {
         self.patience = (self.patience * 2).min(LONGEST);
     }
 
-    /// Ends the service, and forgets its past.
+    /// Ends the service, and forgets its past; what has to outlive it stays.
     pub(super) fn stop(&mut self) {
         *self = Self::new(self.kind);
+    }
+
+    /// Removes what has outlived the service, which was stopped for good.
+    pub(super) fn clean_up(&self) {
+        (self.kind.clean_up)();
     }
 
     /// When it is to be tried again.

@@ -77,7 +77,8 @@ impl Traffic {
 
     /// Ends a service, and keeps what the rules counted in it.
     pub(super) fn end(&mut self, slot: &mut Slot) {
-        let report = slot.running().and_then(|worker| worker.ask_report().wait(Instant::now()));
+        let report =
+            slot.running().and_then(|worker| worker.ask_report().wait(Instant::now()).ok());
         for (name, counters) in report.into_iter().flat_map(|report| report.rules) {
             *self.counted.entry(name).or_default() += counters;
         }

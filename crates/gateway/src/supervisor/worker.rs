@@ -1,7 +1,7 @@
 //! A service's thread, and the way to it.
 
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -14,8 +14,8 @@ use crate::linux::rights;
 use crate::reactor::{Clock, Reactor, Waker};
 use crate::service::{Kind, Reload, Report, Service, Setup};
 
-/// How long a service may take to answer.
-const ANSWER: Duration = Duration::from_secs(5);
+/// How long a service may take to answer; a test waits for it.
+const ANSWER: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 5 });
 
 /// What a service is told.
 enum Order {
@@ -119,9 +119,12 @@ impl Drop for Worker {
 }
 
 impl<T> Pending<T> {
-    /// The answer; `None` if there is none in time.
-    pub(super) fn wait(self, since: Instant) -> Option<T> {
-        self.0.recv_timeout(ANSWER.saturating_sub(since.elapsed())).ok()
+    /// The answer.
+    ///
+    /// # Errors
+    /// When there is none in time, or the thread has ended and there never will be.
+    pub(super) fn wait(self, since: Instant) -> Result<T, RecvTimeoutError> {
+        self.0.recv_timeout(ANSWER.saturating_sub(since.elapsed()))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tunnels between gateways over cables that lose, break, swallow and carry what strangers send.
 
 mod dscp;
+mod ends;
 mod exit;
 mod hostile;
 mod listen;

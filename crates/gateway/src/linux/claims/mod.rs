@@ -6,7 +6,7 @@
 //!                              └ found at the start, however the one before ended: taken over
 //! ```
 //! Routes by the device go with it, however we end. What refuses packets stays, so that nothing leaves
-//! in clear meanwhile; a clean end removes it, and so does [`remove_all`].
+//! in clear meanwhile; [`give_up`] removes it after a clean end, and so does [`remove_all`].
 
 mod entry;
 mod plan;
@@ -105,12 +105,13 @@ impl Claims {
         }
         Ok(restored)
     }
+}
 
-    /// Gives up all.
-    pub(crate) fn clear(&mut self) {
-        if let Err(error) = self.set(BTreeSet::new()) {
-            warn!(%error, "routes not removed: `trackway down` does it");
-        }
+/// Gives up all, whoever has claimed it.
+pub(crate) fn give_up() {
+    let none = |mut claims: Claims| claims.set(BTreeSet::new());
+    if let Err(error) = Claims::open().map_err(Into::into).and_then(none) {
+        warn!(%error, "routes not removed: `trackway down` does it");
     }
 }
 

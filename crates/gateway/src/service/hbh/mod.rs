@@ -67,6 +67,7 @@ pub(super) const KIND: Kind = Kind {
     is_wanted: |config| !config.interfaces.is_empty(),
     rights: &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW],
     set_up: |setup| Ok(Box::new(Hbh::set_up(setup)?)),
+    clean_up: || {},
 };
 
 /// HBH at work.

@@ -70,6 +70,7 @@ pub(super) const KIND: Kind = Kind {
     // below 1024.
     rights: &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW, Capability::CAP_NET_BIND_SERVICE],
     set_up: |setup| Ok(Box::new(Pep::set_up(setup)?)),
+    clean_up: || {},
 };
 
 /// Octets taken from the server, or from a connection, in one go.

@@ -44,6 +44,7 @@ pub(super) const KIND: Kind = Kind {
     is_wanted: |config| config.routing.is_some(),
     rights: &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW, Capability::CAP_NET_BIND_SERVICE],
     set_up: |setup| Ok(Box::new(Routing::set_up(setup)?)),
+    clean_up: || {},
 };
 
 /// What is said of a protocol that has no UDP port; a configuration names none such.

@@ -38,6 +38,7 @@ pub(super) const KIND: Kind = Kind {
     // Should its port be below 1024.
     rights: &[Capability::CAP_NET_BIND_SERVICE],
     set_up: |setup| Ok(Box::new(set_up(setup)?)),
+    clean_up: || {},
 };
 
 /// The service: the node, and what it was made from.

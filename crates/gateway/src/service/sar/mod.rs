@@ -49,6 +49,7 @@ pub(super) const KIND: Kind = Kind {
     // others, that are taken and sent in their names.
     rights: &[Capability::CAP_NET_BIND_SERVICE, Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW],
     set_up: |setup| Ok(Box::new(restore::set_up(setup)?)),
+    clean_up: || {},
 };
 
 /// The service.

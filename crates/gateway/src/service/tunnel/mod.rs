@@ -47,6 +47,7 @@ use proto::time::Time;
 use super::{Kind, Reload, Report, Service, Setup};
 use crate::config::{self, Config};
 use crate::keys;
+use crate::linux::claims;
 use crate::linux::device::{Device, Wanted};
 use crate::linux::netlink::Netlink;
 use crate::reactor::{Clock, Driver, Waker};
@@ -69,6 +70,8 @@ pub(super) const KIND: Kind = Kind {
     // For the device's MTU; and should its port be below 1024.
     rights: &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_BIND_SERVICE],
     set_up: |setup| Ok(Box::new(Tunnel::set_up(setup)?)),
+    // Only who ends for good lets packets go in clear.
+    clean_up: claims::give_up,
 };
 
 /// Clocks that are read within this time are read at once.
@@ -83,8 +86,6 @@ struct Tunnel {
     changes: Changes,
     /// The outward thread, and the one that asks for names.
     others: [Second; 2],
-    /// Whether it ends to begin anew at once.
-    is_coming_back: bool,
 }
 
 /// What the threads use.
@@ -155,8 +156,7 @@ impl Tunnel {
         let outward = Second::start("outward", setup, Waker::new()?, outward)?;
         let names = Names::new(Arc::clone(&shared), setup.seed);
         let names = Second::start("names", setup, Arc::clone(&shared.asker), names)?;
-        let (others, is_coming_back) = ([outward, names], false);
-        Ok(Self { config, private_key, shared, inward, changes, others, is_coming_back })
+        Ok(Self { config, private_key, shared, inward, changes, others: [outward, names] })
     }
 }
 
@@ -192,17 +192,7 @@ impl Service for Tunnel {
     }
 
     fn reload(&mut self, _now: Time, config: &Config) -> anyhow::Result<Reload> {
-        let outcome = self.follow(config.tunnel.as_ref().context("no section [tunnel]")?);
-        self.is_coming_back = matches!(outcome, Ok(Reload::Restart));
-        outcome
-    }
-
-    /// Only who ends on purpose lets packets go in clear: what fails, or comes back, leaves what
-    /// refuses them.
-    fn end(&mut self, _now: Time) {
-        if !self.is_coming_back {
-            lock(&self.shared.ways).end();
-        }
+        self.follow(config.tunnel.as_ref().context("no section [tunnel]")?)
     }
 }
 

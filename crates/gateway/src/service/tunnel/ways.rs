@@ -120,11 +120,6 @@ impl Ways {
         self.loosen();
     }
 
-    /// Gives all up.
-    pub(super) fn end(&mut self) {
-        self.claims.clear();
-    }
-
     /// Where the datagrams of the peers may come by: without our mark the way back to them is the tunnel,
     /// and interfaces that filter by the way back would drop them.
     fn loosen(&mut self) {

@@ -1,0 +1,249 @@
+//! Services that do as they are told, and write down what becomes of them.
+
+use std::collections::BTreeMap;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use nix::poll::PollFlags;
+
+use super::*;
+use crate::service::{Reload, Report, Service};
+
+/// Three services: one for `[ipclient]`, one for `[hbh]`, one for `[[gre]]`.
+static KINDS: [Kind; 3] = [
+    Kind {
+        name: "first",
+        is_wanted: |config| config.ip_client.is_some(),
+        rights: &[],
+        set_up: |_| Fake::set_up("first"),
+        clean_up: || note("first: cleaned up"),
+    },
+    Kind {
+        name: "second",
+        is_wanted: |config| !config.interfaces.is_empty(),
+        rights: &[],
+        set_up: |_| Fake::set_up("second"),
+        clean_up: || note("second: cleaned up"),
+    },
+    Kind {
+        name: "third",
+        is_wanted: |config| !config.gre.is_empty(),
+        rights: &[],
+        set_up: |_| Fake::set_up("third"),
+        clean_up: || note("third: cleaned up"),
+    },
+];
+
+const FIRST: &str = "[ipclient]\naddresses = [\"10.66.0.1/24\"]\n\
+                     route = [{ node = \"0.0.0.2\", to = [\"10.2.0.0/16\"] }]\n";
+const SECOND: &str = "[hbh]\ninterfaces = [\"wlan0\"]\n";
+const THIRD: &str =
+    "[[gre]]\nlocal = \"10.7.0.1\"\nremote = \"10.7.0.2\"\nto = [\"10.1.0.0/16\"]\n";
+
+/// What a service is to do badly.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Fault {
+    SetUp,
+    Reload,
+    Silence,
+}
+
+static FAULTS: Mutex<BTreeMap<&str, Fault>> = Mutex::new(BTreeMap::new());
+static MENDED: Condvar = Condvar::new();
+static NOTES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// One test at a time.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn note(what: &str) {
+    lock(&NOTES).push(what.to_owned());
+}
+
+fn notes() -> Vec<String> {
+    std::mem::take(&mut lock(&NOTES))
+}
+
+fn has(name: &str, fault: Fault) -> bool {
+    lock(&FAULTS).get(name) == Some(&fault)
+}
+
+fn mend(name: &str) {
+    lock(&FAULTS).remove(name);
+    MENDED.notify_all();
+}
+
+struct Fake(&'static str);
+
+impl Fake {
+    fn set_up(name: &'static str) -> anyhow::Result<Box<dyn Service>> {
+        anyhow::ensure!(!has(name, Fault::SetUp), "something is missing");
+        note(&format!("{name}: set up"));
+        Ok(Box::new(Self(name)))
+    }
+}
+
+impl Driver for Fake {
+    fn act(&mut self, _now: Time) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    fn next_timeout(&mut self) -> Option<Time> {
+        None
+    }
+
+    fn watch<'a>(&'a self, _fds: &mut Vec<PollFd<'a>>) {}
+
+    fn handle_ready(&mut self, _now: Time, _ready: &[PollFlags]) -> anyhow::Result<()> {
+        Ok(())
+    }
+}
+
+impl Service for Fake {
+    fn report(&self, _now: Time) -> Report {
+        Report::default()
+    }
+
+    fn reload(&mut self, _now: Time, config: &Config) -> anyhow::Result<Reload> {
+        anyhow::ensure!(!has(self.0, Fault::Reload), "it cannot follow");
+        let is_silent =
+            |faults: &mut BTreeMap<&str, Fault>| faults.get(self.0) == Some(&Fault::Silence);
+        drop(MENDED.wait_while(lock(&FAULTS), is_silent).unwrap_or_else(PoisonError::into_inner));
+        note(&format!("{}: protocol {}", self.0, config.hbh.protocol));
+        Ok(Reload::Taken(Vec::new()))
+    }
+
+    fn end(&mut self, _now: Time) {
+        note(&format!("{}: ended", self.0));
+    }
+}
+
+/// A supervisor of the three, and its file.
+struct Rig {
+    supervisor: Supervisor,
+    folder: PathBuf,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Rig {
+    fn new(name: &str, text: &str, faults: &[(&'static str, Fault)]) -> Self {
+        let turn = lock(&TURN);
+        *lock(&FAULTS) = faults.iter().copied().collect();
+        notes();
+        let folder = std::env::temp_dir().join(format!("trackway-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("a.toml");
+        std::fs::write(&file, text).unwrap();
+        let control = Control::at(&folder.join("control.sock")).unwrap();
+        let config = Config::read(&file).unwrap();
+        let supervisor = Supervisor::new(&file, config, control, &KINDS).unwrap();
+        Self { supervisor, folder, _turn: turn }
+    }
+
+    fn reload(&mut self, text: &str) -> Reloaded {
+        std::fs::write(self.folder.join("a.toml"), text).unwrap();
+        self.supervisor.reload(Time::ZERO)
+    }
+
+    /// Ends it for good, or as who fails does.
+    fn end(self, is_for_good: bool) -> Vec<String> {
+        let Self { supervisor, folder, _turn } = self;
+        if is_for_good {
+            supervisor.end();
+        } else {
+            drop(supervisor);
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
+        notes()
+    }
+}
+
+#[test]
+fn a_start_that_fails_leaves_what_a_crash_has_left() {
+    let text = [FIRST, SECOND].concat();
+    let mut rig = Rig::new("fails", &text, &[("second", Fault::SetUp)]);
+
+    let why = format!("{:#}", rig.supervisor.start_all().unwrap_err());
+
+    assert_eq!(why, "something is missing");
+    assert_eq!(rig.end(false), ["first: set up", "first: ended"]);
+}
+
+#[test]
+fn a_clean_end_cleans_up_also_what_waits_to_be_tried_again() {
+    let text = [FIRST, SECOND].concat();
+    let mut rig = Rig::new("waits", &text, &[("second", Fault::SetUp)]);
+    rig.supervisor.start_all().unwrap_err();
+    let is_waiting = rig.supervisor.slots[1].retry_at().is_some();
+
+    let notes = rig.end(true);
+
+    assert!(is_waiting);
+    let expected = ["first: set up", "first: ended", "first: cleaned up", "second: cleaned up"];
+    assert_eq!(notes, expected);
+}
+
+#[test]
+fn what_a_reload_leaves_out_is_cleaned_up_whether_it_ran_or_not() {
+    let text = [FIRST, SECOND].concat();
+    let mut rig = Rig::new("left-out", &text, &[("second", Fault::SetUp)]);
+    rig.supervisor.start_all().unwrap_err();
+
+    let outcome = rig.reload(THIRD);
+
+    let ended = ["first: ended", "second: ended", "third: started"].map(str::to_owned);
+    assert_eq!(outcome, Reloaded::Changed(ended.into()));
+    let expected = [
+        "first: set up",
+        "first: ended",
+        "third: set up",
+        "first: cleaned up",
+        "second: cleaned up",
+        "third: ended",
+    ];
+    assert_eq!(rig.end(false), expected);
+}
+
+#[test]
+fn a_reload_that_a_service_refuses_ends_nobody() {
+    let text = [FIRST, SECOND].concat();
+    let mut rig = Rig::new("refused", &text, &[]);
+    rig.supervisor.start_all().unwrap();
+    lock(&FAULTS).insert("second", Fault::Reload);
+
+    let outcome = rig.reload(SECOND);
+
+    assert_eq!(outcome, Reloaded::Refused("second: it cannot follow".to_owned()));
+    mend("second");
+    assert_eq!(notes(), ["first: set up", "second: set up", "first: protocol 253"]);
+    rig.end(false);
+}
+
+#[test]
+fn what_left_before_another_could_not_start_is_back_and_was_not_cleaned_up() {
+    let mut rig = Rig::new("back", FIRST, &[("third", Fault::SetUp)]);
+    rig.supervisor.start_all().unwrap();
+
+    let outcome = rig.reload(THIRD);
+
+    assert_eq!(outcome, Reloaded::Refused("third: something is missing".to_owned()));
+    let expected = ["first: set up", "first: ended", "first: set up", "third: cleaned up"];
+    assert_eq!(notes(), expected);
+    rig.end(false);
+}
+
+#[test]
+fn who_does_not_answer_a_reload_has_refused_it_and_goes_back() {
+    let mut rig = Rig::new("silent", SECOND, &[("second", Fault::Silence)]);
+    rig.supervisor.start_all().unwrap();
+
+    let outcome = rig.reload(&format!("{SECOND}protocol = 254\n"));
+    mend("second");
+
+    assert_eq!(outcome, Reloaded::Refused("second: it does not answer".to_owned()));
+    let notes = rig.end(true);
+    let expected = ["set up", "protocol 254", "protocol 253", "ended", "cleaned up"]
+        .map(|it| format!("second: {it}"));
+    assert_eq!(notes, expected);
+}
