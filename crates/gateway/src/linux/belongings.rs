@@ -33,11 +33,8 @@ pub(crate) fn prepare(config: &Config, account: &Account) -> anyhow::Result<()> 
             expect_way(folder, account, "the socket of [sar]")?;
         }
     }
-    let has_devices =
-        !config.interfaces.is_empty() || config.tunnel.is_some() || config.ip_client.is_some();
-    if has_devices {
-        open_tun(account);
-    }
+    // A reload may ask for the first device.
+    open_tun(account);
     Ok(())
 }
 

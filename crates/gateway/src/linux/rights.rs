@@ -33,6 +33,13 @@ pub(crate) fn needed(config: &Config) -> Vec<Capability> {
     needed
 }
 
+/// Whether a configuration asks for the first port below 1024 after another that has none: the right to open it was
+/// given up at the start.
+pub(crate) fn needs_low_port(before: &Config, after: &Config) -> bool {
+    let has = |config| needed(config).contains(&Capability::CAP_NET_BIND_SERVICE);
+    has(after) && !has(before)
+}
+
 /// Takes as many descriptors as there may be: a connection needs one, and the soft limit is often 1024.
 ///
 /// # Errors

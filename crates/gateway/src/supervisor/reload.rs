@@ -7,6 +7,7 @@
 //!       nothing changed ◀── the old configuration, in the same way
 //! ```
 
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Instant;
@@ -19,6 +20,7 @@ use super::Supervisor;
 use super::metrics::Metrics;
 use super::traffic::{Switch, Switched};
 use crate::config::{Config, Process};
+use crate::linux::rights;
 use crate::service::Reload;
 
 /// What came of reading the configuration again.
@@ -71,8 +73,11 @@ impl Supervisor {
                 info!(?changes, "configuration read again");
                 Reloaded::Changed(changes)
             }
-            Err(why) => {
+            Err(mut why) => {
                 self.config = Arc::clone(&old);
+                if is_forbidden(&why) && rights::needs_low_port(&old, &config) {
+                    why = why.context("the first port below 1024 takes a new start of the gateway");
+                }
                 warn!(why = %format!("{why:#}"), "configuration cannot be followed: back to the old one");
                 if let Err(why) = self.apply(now, &old, false) {
                     warn!(why = %format!("{why:#}"), "not all is as before");
@@ -192,4 +197,9 @@ impl Supervisor {
             None => Ok(changes),
         }
     }
+}
+
+fn is_forbidden(why: &anyhow::Error) -> bool {
+    let error = why.root_cause().downcast_ref::<io::Error>();
+    error.is_some_and(|error| error.kind() == ErrorKind::PermissionDenied)
 }

@@ -43,6 +43,7 @@ const THIRD: &str =
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Fault {
     SetUp,
+    Rights,
     Reload,
     Silence,
 }
@@ -79,6 +80,9 @@ struct Fake(&'static str);
 impl Fake {
     fn set_up(name: &'static str) -> anyhow::Result<Box<dyn Service>> {
         anyhow::ensure!(!has(name, Fault::SetUp), "something is missing");
+        if has(name, Fault::Rights) {
+            return Err(io::Error::from(io::ErrorKind::PermissionDenied)).context("cannot listen");
+        }
         note(&format!("{name}: set up"));
         Ok(Box::new(Self(name)))
     }
@@ -246,4 +250,19 @@ fn who_does_not_answer_a_reload_has_refused_it_and_goes_back() {
     let expected = ["set up", "protocol 254", "protocol 253", "ended", "cleaned up"]
         .map(|it| format!("second: {it}"));
     assert_eq!(notes, expected);
+}
+
+#[test]
+fn a_first_port_below_1024_is_said_to_take_a_new_start() {
+    let mut rig = Rig::new("port", FIRST, &[("third", Fault::Rights)]);
+    rig.supervisor.start_all().unwrap();
+
+    let outcomes = [1_624, 162]
+        .map(|port| rig.reload(&format!("{FIRST}[sar]\nlisten = [\"10.7.0.1:{port}\"]\n{THIRD}")));
+    rig.end(false);
+
+    let why = "third: cannot listen: permission denied";
+    let hint = "the first port below 1024 takes a new start of the gateway";
+    let expected = [why.to_owned(), format!("{hint}: {why}")].map(Reloaded::Refused);
+    assert_eq!(outcomes, expected);
 }
