@@ -1,8 +1,8 @@
 //! The process that opens the files of a configuration for a gateway that may not.
 //!
 //! ```text
-//!   gateway ── path ─────────────▶ keeper: may read all files, and has no other right
-//!           ◀─ descriptor or why ── opens what the configuration names, and no other file
+//!   gateway ── number, path ─────────────▶ keeper: may read all files, and has no other right
+//!           ◀─ number, descriptor or why ── opens what the configuration names, and no other file
 //! ```
 
 use std::ffi::OsStr;
@@ -23,13 +23,13 @@ use nix::sys::time::{TimeVal, TimeValLike as _};
 use nix::unistd::Uid;
 
 use crate::config::Config;
-use crate::files;
+use crate::files::{self, NUMBER};
 use crate::linux::account::Account;
 use crate::linux::{rights, seccomp};
 use crate::sys::passing;
 
-/// Octets of a path at most.
-const LONGEST: usize = 4_096;
+/// Octets of a question at most: its number and a path.
+const LONGEST: usize = NUMBER + 4_096;
 /// Seconds that a file may take to be opened.
 const PATIENCE: i64 = 5;
 
@@ -41,6 +41,8 @@ pub(super) fn start(config: &Path, account: &Account) -> anyhow::Result<()> {
     let (ours, its) =
         socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
     setsockopt(&ours, sockopt::ReceiveTimeout, &TimeVal::seconds(PATIENCE))?;
+    // Questions wait until it has time for them, and only so many.
+    setsockopt(&ours, sockopt::SendTimeout, &TimeVal::seconds(PATIENCE))?;
     Command::new("/proc/self/exe")
         .arg0("trackway")
         .arg("keep-files")
@@ -75,7 +77,8 @@ pub fn keep_files(config: &Path, uid: u32, gid: u32) -> anyhow::Result<()> {
         if len == 0 {
             return Ok(());
         }
-        let path = Path::new(OsStr::from_bytes(&asked[..len]));
+        let Some((number, path)) = asked[..len].split_first_chunk::<NUMBER>() else { continue };
+        let path = Path::new(OsStr::from_bytes(path));
         let opened = if is_named(config, path) && is_trusted(path, Uid::effective()) {
             File::open(path)
         } else {
@@ -85,7 +88,8 @@ pub fn keep_files(config: &Path, uid: u32, gid: u32) -> anyhow::Result<()> {
             Ok(_) => 0,
             Err(error) => error.raw_os_error().unwrap_or(libc::EACCES),
         };
-        passing::send(asking.as_fd(), &why.to_ne_bytes(), opened.as_ref().ok().map(AsFd::as_fd))?;
+        let answer = [*number, why.to_ne_bytes()].concat();
+        passing::send(asking.as_fd(), &answer, opened.as_ref().ok().map(AsFd::as_fd))?;
     }
 }
 
