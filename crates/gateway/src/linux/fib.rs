@@ -271,8 +271,8 @@ impl Fib {
     fn found(&mut self) -> io::Result<Vec<Found>> {
         let mut fixed = [0; FIXED];
         fixed[0] = netlink::family(Ipv4Addr::UNSPECIFIED.into());
-        let mut found = Vec::new();
-        self.netlink.ask(&Request::dump(libc::RTM_GETROUTE, &fixed), |message| {
+        let request = Request::dump(libc::RTM_GETROUTE, &fixed);
+        let found = self.netlink.dump(&request, |message, found| {
             found.extend(parse(message).filter(|(protocol, _)| *protocol == PROTOCOL));
         })?;
         Ok(found.into_iter().map(|(_, found)| found).collect())

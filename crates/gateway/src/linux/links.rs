@@ -45,10 +45,9 @@ impl LinkState {
             asked => asked?,
         }
         let Some(mut state) = state else { return Ok(None) };
-        netlink.ask(&Request::dump(libc::RTM_GETADDR, &[0; ADDRESS_FIXED]), |message| {
-            if let Some(address) = parse_address(message, state.index) {
-                state.addresses.push(address);
-            }
+        let request = Request::dump(libc::RTM_GETADDR, &[0; ADDRESS_FIXED]);
+        state.addresses = netlink.dump(&request, |message, addresses| {
+            addresses.extend(parse_address(message, state.index));
         })?;
         state.addresses.sort_by_key(|&address| (is_link_local(address), address));
         Ok(Some(state))
@@ -72,12 +71,12 @@ pub fn own_v4_addresses(netlink: &mut Netlink) -> io::Result<BTreeSet<Ipv4Addr>>
 /// # Errors
 /// When the kernel does not answer.
 pub fn own_addresses(netlink: &mut Netlink) -> io::Result<BTreeSet<IpAddr>> {
-    let mut own = BTreeSet::new();
-    netlink.ask(&Request::dump(libc::RTM_GETADDR, &[0; ADDRESS_FIXED]), |message| {
+    let request = Request::dump(libc::RTM_GETADDR, &[0; ADDRESS_FIXED]);
+    let own = netlink.dump(&request, |message, own| {
         let Some(&[.., a, b, c, d]) = message.fixed::<ADDRESS_FIXED>() else { return };
         own.extend(parse_address(message, u32::from_ne_bytes([a, b, c, d])));
     })?;
-    Ok(own)
+    Ok(own.into_iter().collect())
 }
 
 /// The number of the interface that a message is about, if it is about one.

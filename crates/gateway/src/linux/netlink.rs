@@ -25,6 +25,9 @@ const BUFFER: usize = 64 << 10;
 /// The kernel answers at once; waiting longer means that something is very wrong.
 const PATIENCE: TimeVal = TimeVal::new(5, 0);
 
+/// Times that the kernel is asked for all there is of something that changes all the time; the last answer counts.
+const TRIES: usize = 8;
+
 /// A socket for questions, one at a time.
 #[derive(Debug)]
 pub struct Netlink {
@@ -64,10 +67,40 @@ impl Netlink {
     ///
     /// # Errors
     /// What the kernel refused the question with.
-    pub fn ask(&mut self, request: &Request, mut each: impl FnMut(Message<'_>)) -> io::Result<()> {
+    pub fn ask(&mut self, request: &Request, each: impl FnMut(Message<'_>)) -> io::Result<()> {
+        self.ask_once(request, each).map(drop)
+    }
+
+    /// Asks for all there is of something, and returns what `each` adds for every message of the answer: once
+    /// more if it changed meanwhile, when the kernel may have left something out.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub fn dump<T>(
+        &mut self,
+        request: &Request,
+        mut each: impl FnMut(Message<'_>, &mut Vec<T>),
+    ) -> io::Result<Vec<T>> {
+        let mut found = Vec::new();
+        for _ in 0..TRIES {
+            found.clear();
+            if !self.ask_once(request, |message| each(message, &mut found))? {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether the answer may lack something.
+    fn ask_once(
+        &mut self,
+        request: &Request,
+        mut each: impl FnMut(Message<'_>),
+    ) -> io::Result<bool> {
         self.sequence = self.sequence.wrapping_add(1);
         let octets = request.finish(self.sequence);
         socket::send(self.fd.as_raw_fd(), &octets, MsgFlags::empty())?;
+        let mut is_interrupted = false;
         loop {
             let len = socket::recv(self.fd.as_raw_fd(), &mut self.buffer, MsgFlags::empty())?;
             for (header, message) in Messages(&self.buffer[..len]) {
@@ -75,13 +108,17 @@ impl Netlink {
                 if header.sequence != self.sequence {
                     continue;
                 }
+                is_interrupted |= header.flags & flag(libc::NLM_F_DUMP_INTR) != 0;
                 match i32::from(header.kind) {
-                    libc::NLMSG_DONE => return Ok(()),
-                    libc::NLMSG_ERROR => return message.error().map_or(Ok(()), Err),
+                    // One that broke off says why; older kernels say nothing here.
+                    libc::NLMSG_DONE if message.body.is_empty() => return Ok(is_interrupted),
+                    libc::NLMSG_DONE | libc::NLMSG_ERROR => {
+                        return message.error().map_or(Ok(is_interrupted), Err);
+                    }
                     _ => each(message),
                 }
                 if header.flags & flag(libc::NLM_F_MULTI) == 0 && !request.wants_ack {
-                    return Ok(());
+                    return Ok(is_interrupted);
                 }
             }
         }
@@ -361,6 +398,47 @@ mod tests {
         assert_eq!(message.fixed(), Some(&[2; 12]));
         let attributes: Vec<_> = message.attributes(12).collect();
         assert_eq!(attributes, [(1, &[192, 0, 2, 1][..]), (4, &[7, 0, 0, 0])]);
+    }
+
+    /// What a kernel answers, each with the number of its question, its type, its flags and its body.
+    fn kernel(answers: &[(u32, i32, i32, &[u8])]) -> (Netlink, OwnedFd) {
+        let pair = (AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC);
+        let (fd, kernel) = socket::socketpair(pair.0, pair.1, None, pair.2).unwrap();
+        for (sequence, kind, flags, body) in answers {
+            let message = Request::new(flag(*kind), flag(*flags), body).finish(*sequence);
+            socket::send(kernel.as_raw_fd(), &message, MsgFlags::empty()).unwrap();
+        }
+        (Netlink { fd, sequence: 0, buffer: vec![0; BUFFER] }, kernel)
+    }
+
+    #[test]
+    fn what_changed_while_it_was_told_is_asked_for_again() {
+        let (multi, interrupted) = (libc::NLM_F_MULTI, libc::NLM_F_MULTI | libc::NLM_F_DUMP_INTR);
+        let (mut netlink, _kernel) = kernel(&[
+            (1, 24, multi, &[1; 12]),
+            (1, 24, interrupted, &[3; 12]),
+            (1, libc::NLMSG_DONE, interrupted, &[0; 4]),
+            (2, 24, multi, &[1; 12]),
+            (2, 24, multi, &[2; 12]),
+            (2, 24, multi, &[3; 12]),
+            (2, libc::NLMSG_DONE, multi, &[0; 4]),
+        ]);
+
+        let found = netlink.dump(&Request::dump(26, &[0; 12]), |message, found| {
+            found.extend(message.fixed::<1>().copied());
+        });
+
+        assert_eq!(found.unwrap(), [[1], [2], [3]]);
+    }
+
+    #[test]
+    fn an_answer_that_broke_off_is_an_error() {
+        let code = (-libc::EOPNOTSUPP).to_ne_bytes();
+        let (mut netlink, _kernel) = kernel(&[(1, libc::NLMSG_DONE, libc::NLM_F_MULTI, &code)]);
+
+        let outcome = netlink.ask(&Request::dump(26, &[0; 12]), |_| {});
+
+        assert_eq!(outcome.unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
     }
 
     #[test]

@@ -202,9 +202,8 @@ pub(crate) fn counters(family: i32) -> io::Result<Vec<(String, u64, u64)>> {
     let request = Request::dump(kind, &fixed)
         .with(NFTA_OBJ_TABLE, format!("{TABLE}\0").as_bytes())
         .with(NFTA_OBJ_TYPE, &NFT_OBJECT_COUNTER.to_be_bytes());
-    let mut found = Vec::new();
     let mut netlink = Netlink::open_to(SockProtocol::NetlinkNetFilter)?;
-    netlink.ask(&request, |message| {
+    netlink.dump(&request, |message, found| {
         let find = |kind| move |(its, value): (u16, _)| (its == kind).then_some(value);
         let Some(name) = message.attributes(fixed.len()).find_map(find(NFTA_OBJ_NAME)) else {
             return;
@@ -219,8 +218,7 @@ pub(crate) fn counters(family: i32) -> io::Result<Vec<(String, u64, u64)>> {
         let name = String::from_utf8_lossy(name.strip_suffix(b"\0").unwrap_or(name));
         let counted = (name.into_owned(), number(NFTA_COUNTER_PACKETS), number(NFTA_COUNTER_BYTES));
         found.push(counted);
-    })?;
-    Ok(found)
+    })
 }
 
 /// Whether the complaint about `word` has ended, with a line that points at it.

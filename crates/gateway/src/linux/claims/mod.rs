@@ -147,17 +147,17 @@ fn found(netlink: &mut Netlink) -> io::Result<BTreeSet<Entry>> {
     ] {
         let mut fixed = [0; FIXED];
         fixed[0] = family(is_v6);
-        netlink
-            .ask(&Request::dump(kind, &fixed), |message| found.extend(Entry::parse(message)))
-            .or_else(without_family)?;
+        let request = Request::dump(kind, &fixed);
+        let all = netlink.dump(&request, |message, all| all.extend(Entry::parse(message)));
+        found.extend(all.or_else(without_family)?);
     }
     Ok(found)
 }
 
 /// A machine without IPv6 has no routes of it, and none of ours.
-fn without_family(error: io::Error) -> io::Result<()> {
+fn without_family<T>(error: io::Error) -> io::Result<Vec<T>> {
     match error.raw_os_error() {
-        Some(libc::EAFNOSUPPORT | libc::EOPNOTSUPP) => Ok(()),
+        Some(libc::EAFNOSUPPORT | libc::EOPNOTSUPP) => Ok(Vec::new()),
         _ => Err(error),
     }
 }

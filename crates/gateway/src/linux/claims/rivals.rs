@@ -25,18 +25,20 @@ pub(crate) fn rivals(
     for is_v6 in [false, true] {
         let mut fixed = [0; FIXED];
         fixed[0] = family(is_v6);
-        netlink
-            .ask(&Request::dump(libc::RTM_GETROUTE, &fixed), |message| {
-                let Some(found) = Found::parse(message) else { return };
-                let is_other = found.table == Table::Main
-                    && found.protocol != PROTOCOL
-                    && found.device != Some(device);
-                let is_wanted = |route: &Prefix| route.network() == found.to;
-                if is_other && found.to.bits() > 0 && routes.iter().any(is_wanted) {
-                    rivals.entry(found.to).or_insert_with(|| said(&found));
-                }
-            })
-            .or_else(without_family)?;
+        let request = Request::dump(libc::RTM_GETROUTE, &fixed);
+        let all = netlink.dump(&request, |message, all| {
+            let Some(found) = Found::parse(message) else { return };
+            let is_other = found.table == Table::Main
+                && found.protocol != PROTOCOL
+                && found.device != Some(device);
+            let is_wanted = |route: &Prefix| route.network() == found.to;
+            if is_other && found.to.bits() > 0 && routes.iter().any(is_wanted) {
+                all.push((found.to, said(&found)));
+            }
+        });
+        for (network, rival) in all.or_else(without_family)? {
+            rivals.entry(network).or_insert(rival);
+        }
     }
     Ok(rivals)
 }

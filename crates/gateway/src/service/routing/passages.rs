@@ -65,15 +65,13 @@ impl Passages {
         let request = Request::dump(kind | NFT_MSG_GETSETELEM, &fixed)
             .with(NFTA_SET_ELEM_LIST_TABLE, format!("{TABLE}\0").as_bytes())
             .with(NFTA_SET_ELEM_LIST_SET, format!("{SET}\0").as_bytes());
-        let mut found = Vec::new();
         let mut netlink = Netlink::open_to(SockProtocol::NetlinkNetFilter)?;
-        netlink.ask(&request, |message| {
+        netlink.dump(&request, |message, found| {
             let lists = message.attributes(fixed.len());
             for (_, list) in lists.filter(|(kind, _)| *kind == NFTA_SET_ELEM_LIST_ELEMENTS) {
                 found.extend(netlink::attributes(list).filter_map(|(_, element)| pair(element)));
             }
-        })?;
-        Ok(found)
+        })
     }
 
     /// What `nft` has said since it was asked last, which is nothing but complaints.
