@@ -31,7 +31,7 @@ pub(super) struct Counters {
     pub(super) syns_clamped: Counter,
     /// ICMP errors written.
     pub(super) icmp_sent: Counter,
-    /// ICMP errors not written because there were too many.
+    /// ICMP errors that were owed, and not written because there were too many.
     pub(super) icmp_suppressed: Counter,
     /// Writes to the device; one may be a train of many packets.
     pub(super) device_writes: Counter,

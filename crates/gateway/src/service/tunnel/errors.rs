@@ -30,14 +30,9 @@ impl Errors {
         }
     }
 
-    /// The error as the device takes it; `None` when none is owed or there were too many.
-    pub(super) fn answer(
-        &mut self,
-        now: Time,
-        error: icmp::Error,
-        offender: &[u8],
-    ) -> Option<&[u8]> {
-        let header = Header::parse(offender).ok()?;
+    /// What the sender of a packet is told.
+    pub(super) fn answer(&mut self, now: Time, error: icmp::Error, offender: &[u8]) -> Answer<'_> {
+        let Ok(header) = Header::parse(offender) else { return Answer::None };
         let own = self.addresses.iter().find(|own| own.is_ipv4() == header.is_v4());
         let own = match own {
             Some(&own) => own,
@@ -46,7 +41,58 @@ impl Errors {
         };
         self.message.clear();
         self.message.extend_from_slice(&[0; offload::HEADER]);
-        let is_owed = error.emit(own, offender, &mut self.message);
-        (is_owed && self.budget.spend(now)).then_some(&self.message[..])
+        if !error.emit(own, offender, &mut self.message) {
+            return Answer::None;
+        }
+        if self.budget.spend(now) { Answer::Message(&self.message) } else { Answer::TooMany }
+    }
+}
+
+/// What becomes of an error.
+#[derive(Debug, Eq, PartialEq)]
+pub(super) enum Answer<'a> {
+    /// This, as the device takes it.
+    Message(&'a [u8]),
+    /// None is owed, as to who sends to everybody.
+    None,
+    /// It would be owed.
+    TooMany,
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::ip::Prefix;
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_owed_is_not_counted_among_too_many() {
+        let own: Prefix = "10.77.0.1/24".parse().unwrap();
+        let mut errors = Errors {
+            addresses: vec![own.address()],
+            budget: Budget::per_second(Time::ZERO, 2),
+            message: Vec::new(),
+        };
+        let packet = |to: [u8; 4]| {
+            let mut packet = vec![0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1];
+            packet.extend_from_slice(&to);
+            packet.extend_from_slice(&[0; 8]);
+            proto::ip::rewrite_v4_checksum(&mut packet[..20]);
+            packet
+        };
+        let mut answer = |to| {
+            let answer = errors.answer(Time::ZERO, icmp::Error::HostUnreachable, &packet(to));
+            match answer {
+                Answer::Message(_) => "told",
+                Answer::None => "not owed",
+                Answer::TooMany => "too many",
+            }
+        };
+
+        let everybody: Vec<_> = (0..5).map(|_| answer([224, 0, 0, 251])).collect();
+        let one: Vec<_> = (0..4).map(|_| answer([10, 9, 9, 9])).collect();
+
+        assert_eq!(everybody, ["not owed"; 5]);
+        assert_eq!(one, ["told", "told", "too many", "too many"]);
     }
 }

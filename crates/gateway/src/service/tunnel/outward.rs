@@ -10,6 +10,7 @@ use proto::secure::{PeerId, Routes};
 use proto::time::Time;
 use tracing::debug;
 
+use super::errors::Answer;
 use super::state::Rejected;
 use super::wait::OUTWARD;
 use super::{Shared, lock};
@@ -79,7 +80,7 @@ impl Driver for Outward {
             stage(shared, &routes, &mut train[..len], segment, staged);
             submit(shared, staged, complaints);
             for complaint in complaints.drain(..) {
-                complain(shared, &complaint);
+                complain(shared, complaint.error, &complaint.offender);
             }
             shared.transmit();
         }
@@ -111,10 +112,7 @@ fn stage(
     let Some(peer) = routes.peer_for(destination) else {
         counters.packets_unrouted.add(1);
         // The kernel's own multicast is nobody's mistake; ICMP is not owed then, and not sent.
-        complain(
-            shared,
-            &Complaint { error: icmp::Error::HostUnreachable, offender: packet.to_vec() },
-        );
+        complain(shared, icmp::Error::HostUnreachable, packet);
         return;
     };
     let outcome = offload.segment(packet, segment, |packet| {
@@ -156,14 +154,20 @@ fn submit(shared: &Shared, staged: &mut Staged, complaints: &mut Vec<Complaint>)
         start += len;
         let error = match state.handle_packet(now, peer, packet) {
             Ok(()) => continue,
-            Err(Rejected::Quietly) => {
+            // The peer's own counters have it.
+            Err(Rejected::Quietly) => continue,
+            Err(Rejected::Unready) => {
                 shared.counters.packets_unready.add(1);
                 continue;
+            }
+            Err(Rejected::Alone) => {
+                shared.counters.packets_unready.add(1);
+                icmp::Error::HostUnreachable
             }
             Err(Rejected::TooBig(mtu)) => {
                 icmp::Error::TooBig { mtu: u16::try_from(mtu).unwrap_or(u16::MAX) }
             }
-            Err(Rejected::Unreachable) => icmp::Error::HostUnreachable,
+            Err(Rejected::Down) => icmp::Error::HostUnreachable,
         };
         // One complaint for a train is enough.
         if complaints.is_empty() {
@@ -176,18 +180,19 @@ fn submit(shared: &Shared, staged: &mut Staged, complaints: &mut Vec<Complaint>)
 }
 
 /// Tells the sender of a packet why it was dropped.
-fn complain(shared: &Shared, complaint: &Complaint) {
+fn complain(shared: &Shared, error: icmp::Error, offender: &[u8]) {
     let now = shared.now();
     let mut errors = lock(&shared.errors);
-    match errors.answer(now, complaint.error, &complaint.offender) {
-        Some(message) => {
+    match errors.answer(now, error, offender) {
+        Answer::Message(message) => {
             shared.counters.icmp_sent.add(1);
             if let Err(error) = shared.tun.write(message) {
                 debug!(%error, "ICMP not written");
                 shared.counters.device_refused.add(1);
             }
         }
-        None => shared.counters.icmp_suppressed.add(1),
+        Answer::None => {}
+        Answer::TooMany => shared.counters.icmp_suppressed.add(1),
     }
 }
 

@@ -87,10 +87,15 @@ pub(super) struct Session {
 /// Why a packet from the device was not taken.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Rejected {
-    /// Nobody is told: the queue is full, or the peer may yet come.
+    /// Nobody is told: the queue is full, or it is no packet.
     Quietly,
+    /// There is no session yet: the peer may yet come.
+    Unready,
+    /// There is no session, and has been none for long.
+    Alone,
     TooBig(usize),
-    Unreachable,
+    /// The path is gone.
+    Down,
 }
 
 impl State {
@@ -162,13 +167,13 @@ impl State {
         peer: PeerId,
         packet: &[u8],
     ) -> Result<(), Rejected> {
-        let Some(link) = self.link_mut(peer) else { return Err(Rejected::Quietly) };
+        let Some(link) = self.link_mut(peer) else { return Err(Rejected::Unready) };
         let Some(session) = link.session.as_mut().filter(|session| session.has_keys) else {
             let is_gone = now.since(link.alone_since) >= GRACE;
-            return Err(if is_gone { Rejected::Unreachable } else { Rejected::Quietly });
+            return Err(if is_gone { Rejected::Alone } else { Rejected::Unready });
         };
         let outcome = session.core.handle_packet(now, packet).map_err(|refused| match refused {
-            Refused::Down => Rejected::Unreachable,
+            Refused::Down => Rejected::Down,
             Refused::TooBig { mtu } => Rejected::TooBig(mtu),
             Refused::Full | Refused::Malformed => Rejected::Quietly,
         });
