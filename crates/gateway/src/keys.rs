@@ -33,7 +33,7 @@ pub enum KeyFile {
     #[error("{0}")]
     Malformed(#[from] NoKey),
     /// It is somebody else's, who may read and change it.
-    #[error("it belongs to user {owner}, who may read and change it: chown it to {user} or root")]
+    #[error("it belongs to user {owner}, who may read and change it: chown it to {}", said(*.user))]
     Foreign {
         /// Whose it is.
         owner: u32,
@@ -79,6 +79,14 @@ pub fn open(path: &Path) -> Result<File, KeyFile> {
     let metadata = file.metadata()?;
     is_private(metadata.mode() & 0o7777, metadata.uid(), geteuid().as_raw())?;
     Ok(file)
+}
+
+/// Whose a file may be that this user reads.
+fn said(user: u32) -> String {
+    match user {
+        0 => "root: it is read by root, whoever the gateway is later".to_owned(),
+        user => format!("{user} or root"),
+    }
 }
 
 fn is_private(mode: u32, owner: u32, user: u32) -> Result<(), KeyFile> {
@@ -135,9 +143,13 @@ mod tests {
     fn a_key_file_of_another_user_is_refused() {
         assert!(is_private(0o600, 0, 1000).is_ok());
         assert!(is_private(0o400, 1000, 1000).is_ok());
-        for (owner, user) in [(1001, 1000), (1000, 0)] {
+        for (owner, user, remedy) in [
+            (1001, 1000, "chown it to 1000 or root"),
+            (1000, 0, "chown it to root: it is read by root"),
+        ] {
             let refused = is_private(0o600, owner, user).unwrap_err().to_string();
             assert!(refused.contains(&format!("user {owner}")), "{refused}");
+            assert!(refused.contains(remedy), "{refused}");
         }
     }
 }
