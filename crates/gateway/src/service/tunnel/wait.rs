@@ -40,6 +40,7 @@ impl Shared {
 pub(super) struct Second {
     name: &'static str,
     is_over: Arc<AtomicBool>,
+    has_ended: Arc<AtomicBool>,
     waker: Arc<Waker>,
     thread: Option<JoinHandle<anyhow::Result<()>>>,
 }
@@ -56,18 +57,21 @@ impl Second {
         mut driver: impl Driver + Send + 'static,
     ) -> anyhow::Result<Self> {
         let is_over = Arc::new(AtomicBool::new(false));
-        let (ends, first) = (Arc::clone(&is_over), Arc::clone(setup.waker));
+        let has_ended = Arc::new(AtomicBool::new(false));
+        let wake = WakeAtEnd { has_ended: Arc::clone(&has_ended), first: Arc::clone(setup.waker) };
+        let ends = Arc::clone(&is_over);
         let (clock, woken) = (setup.clock, Arc::clone(&waker));
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
             // Also when it panics.
-            let _wake = WakeAtEnd(first);
+            let _wake = wake;
             let mut reactor = Reactor::new(clock, woken);
             while !ends.load(Ordering::SeqCst) {
                 reactor.turn(&mut driver)?;
             }
             Ok(())
         });
-        Ok(Self { name, is_over, waker, thread: Some(thread.context("cannot start a thread")?) })
+        let thread = Some(thread.context("cannot start a thread")?);
+        Ok(Self { name, is_over, has_ended, waker, thread })
     }
 
     /// Whether it goes on.
@@ -75,7 +79,7 @@ impl Second {
     /// # Errors
     /// Why it does not.
     pub(super) fn check(&mut self) -> anyhow::Result<()> {
-        match self.thread.take_if(|thread| thread.is_finished()) {
+        match self.thread.take_if(|_| self.has_ended.load(Ordering::SeqCst)) {
             None => Ok(()),
             Some(thread) => {
                 let outcome = thread.join().unwrap_or_else(|_| anyhow::bail!("it panicked"));
@@ -96,10 +100,15 @@ impl Drop for Second {
     }
 }
 
-struct WakeAtEnd(Arc<Waker>);
+/// Wakes the first thread, which may run before this one is quite gone: it is told that it is worth waiting for.
+struct WakeAtEnd {
+    has_ended: Arc<AtomicBool>,
+    first: Arc<Waker>,
+}
 
 impl Drop for WakeAtEnd {
     fn drop(&mut self) {
-        self.0.wake();
+        self.has_ended.store(true, Ordering::SeqCst);
+        self.first.wake();
     }
 }
