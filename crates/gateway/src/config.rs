@@ -295,8 +295,10 @@ pub fn parameters() -> Vec<Description> {
 /// The name of an interface.
 fn device(entry: &Entry<'_>) -> Result<String, Complaint> {
     let name = entry.text()?;
-    let is_letter = |letter: char| letter.is_ascii_graphic() && !"/\"\\;{}".contains(letter);
-    if name.is_empty() || name.len() > 15 || !name.chars().all(is_letter) {
+    // The kernel counts up what `%d` stands for, and other names mean all interfaces, or none.
+    let is_letter = |letter: char| letter.is_ascii_graphic() && !"/\"\\;{}%:".contains(letter);
+    let is_taken = [".", "..", "all", "default"].contains(&name);
+    if name.is_empty() || name.len() > 15 || is_taken || !name.chars().all(is_letter) {
         return Err(entry.complain(format!(
             "{name:?} cannot be an interface: 1 to 15 letters or digits, such as \"wlan0\""
         )));

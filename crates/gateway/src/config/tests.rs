@@ -146,3 +146,15 @@ fn the_rows_of_a_gateway_hold() {
     }
     assert_eq!(PARAMETERS.check(&Config::without_services()), Ok(()));
 }
+
+#[test]
+fn names_that_mean_other_interfaces_are_refused() {
+    for name in ["wlan%d", "all", "default", ".", "..", "eth0:1"] {
+        let text = format!("[hbh]\ninterfaces = [\"{name}\"]\n");
+
+        let refused = Config::parse("a.toml", &text).unwrap_err().to_string();
+
+        assert!(refused.contains("cannot be an interface"), "{refused}");
+    }
+    assert!(Config::parse("a.toml", "[hbh]\ninterfaces = [\"br-lan.7\"]\n").is_ok());
+}
