@@ -134,7 +134,8 @@ mod tests {
         let (mut recorder, mut stats) = (Recorder::default(), Sent::default());
         let mut finish = |seconds, number, reported, port| {
             let now = Time::ZERO + Duration::from_secs(seconds);
-            let popped = Popped { flow: 1, arrived: now, is_sparse: true, is_pure_ack: false };
+            let popped =
+                Popped { flow: 1, arrived: now, is_sparse: true, is_pure_ack: false, dscp: 0 };
             let filling = Filling { number, floor: number, reported, rtt: Duration::ZERO };
             recorder.finish(now, &popped, filling, &mut record(port), 0, Some(&mut stats));
             stats.contexts_announced

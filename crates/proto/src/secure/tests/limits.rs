@@ -106,7 +106,7 @@ fn a_peer_whose_name_leads_where_it_did_is_not_called_for_that() {
 
     for _ in 0..10 {
         let again = net.ends[1].address;
-        net.ends[0].peers.handle_endpoint(net.now, PeerId(0), again);
+        net.ends[0].peers.handle_endpoints(net.now, PeerId(0), &[again]);
     }
 
     assert_eq!(net.ends[0].peers.stats(PeerId(0)).calls_sent, before);
