@@ -17,11 +17,13 @@ impl Tunnel {
         self.note_mtu(before);
     }
 
-    /// Octets of the longest inner packet, at least 1,280.
+    /// Octets of the longest inner packet, at least 1,280 unless the peer is an older one that joins no
+    /// parts.
     #[must_use]
     pub fn mtu(&self) -> usize {
         let [_, passing] = self.longest_symbols();
-        (passing - RECORD_HEADER).max(LEAST_PACKET)
+        let longest = passing - RECORD_HEADER;
+        if self.cuts() { longest.max(LEAST_PACKET) } else { longest }
     }
 
     /// Octets of the longest inner packet that one datagram carries; longer ones are cut.

@@ -14,6 +14,7 @@
 
 pub(crate) mod coefficients;
 mod config;
+mod cutting;
 pub(crate) mod equations;
 pub mod headers;
 mod lengths;

@@ -39,6 +39,9 @@ pub struct Inner {
     pub refused_malformed: u64,
     /// Inner packets refused or discarded: too big.
     pub refused_too_big: u64,
+    /// Inner packets refused or discarded: longer than a datagram, and the peer is an older one that joins
+    /// no parts.
+    pub refused_uncut: u64,
     /// Inner packets refused or discarded because the path is down.
     pub refused_down: u64,
     /// Inner packets marked with congestion experienced.

@@ -169,7 +169,8 @@ impl Tunnel {
     fn send_source(&mut self, now: Time, number: u64, out: &mut Vec<u8>) -> Option<Transmit> {
         let max = self.max_symbol();
         // Some packets may have come while longer ones still fitted.
-        self.stats.inner.refused_too_big += self.queue.drop_longer(self.mtu());
+        let too_long = self.queue.drop_longer(self.mtu());
+        self.note_too_long(too_long);
         if !self.has_packets() {
             return None;
         }

@@ -18,7 +18,7 @@ use super::reporter::{self, Reporter};
 use super::sender::{PeerView, Sender};
 use super::silence::Silence;
 use super::stats::{Estimates, Inner, Received, Stats};
-use super::understanding::{COMPRESSED_HEADERS, Understanding};
+use super::understanding::{COMPRESSED_HEADERS, PARTS, Understanding};
 use super::wire::{Body, FLAGS, Message, Report, SOURCE_HEADER};
 use crate::contract::Refused;
 use crate::rng::Rng;
@@ -115,7 +115,7 @@ impl Tunnel {
     /// A tunnel to a peer whose keys were just agreed on.
     #[must_use]
     pub fn new(now: Time, config: Config, mut rng: Rng) -> Self {
-        let own = if config.compress_headers { COMPRESSED_HEADERS } else { 0 };
+        let own = PARTS | if config.compress_headers { COMPRESSED_HEADERS } else { 0 };
         Self {
             stats: Stats::default(),
             events: VecDeque::new(),
@@ -159,7 +159,7 @@ impl Tunnel {
             return Err(Refused::Down);
         }
         if packet.len() > self.mtu() {
-            self.stats.inner.refused_too_big += 1;
+            self.note_too_long(1);
             return Err(Refused::TooBig { mtu: self.mtu() });
         }
         if let Err(error) = self.queue.push(now, packet) {
@@ -194,9 +194,7 @@ impl Tunnel {
         for &(id, source) in &message.contexts {
             self.recorder.handle_told(id, source);
         }
-        if let Some(shown) = message.understands {
-            self.understanding.handle_shown(shown);
-        }
+        self.handle_understanding(&message);
         let reference = self.receiver.end();
         match message.body {
             Body::Empty => {}

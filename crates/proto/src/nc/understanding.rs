@@ -1,7 +1,8 @@
 //! What each end has shown the other that it understands, beyond what all ends do.
 //!
 //! ```text
-//!  octet       bit 0 records with compressed headers, bits 1 to 6 zero, bit 7 the peer's octet has come
+//!  octet       bit 0 records with compressed headers, bit 1 packets in parts, bits 2 to 6 zero,
+//!              bit 7 the peer's octet has come
 //! ```
 //!
 //! The octet follows messages with no other body. An end that is older reads nothing there, shows nothing,
@@ -15,6 +16,8 @@ use crate::time::Time;
 
 /// Records with compressed headers.
 pub(super) const COMPRESSED_HEADERS: u8 = 0b0000_0001;
+/// Packets in parts.
+pub(super) const PARTS: u8 = 0b0000_0010;
 const CONFIRMED: u8 = 0b1000_0000;
 
 /// Messages that show the octet at once.
@@ -26,9 +29,10 @@ const PAUSE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct Understanding {
     own: u8,
-    /// What the peer has shown, once it has.
+    /// What the peer has shown; nothing, if it had the room and has not. `None` before that.
     peer: Option<u8>,
-    /// Whether the peer has confirmed ours.
+    /// Whether the peer has shown an octet, and whether it has confirmed ours.
+    has_come: bool,
     is_confirmed: bool,
     /// Messages that are sent at once for nothing but to show our own.
     tries: u8,
@@ -37,12 +41,13 @@ pub(super) struct Understanding {
 
 impl Understanding {
     pub(super) fn new(now: Time, own: u8) -> Self {
-        Self { own, peer: None, is_confirmed: false, tries: TRIES, shown_at: now }
+        Self { own, peer: None, has_come: false, is_confirmed: false, tries: TRIES, shown_at: now }
     }
 
     /// The peer has shown this.
     pub(super) fn handle_shown(&mut self, octet: u8) {
         self.peer = Some(octet & !CONFIRMED);
+        self.has_come = true;
         if octet & CONFIRMED != 0 {
             (self.is_confirmed, self.tries) = (true, 0);
         } else {
@@ -58,11 +63,16 @@ impl Understanding {
         }
     }
 
+    /// The peer had the room to show an octet in a message, and has shown none.
+    pub(super) fn handle_nothing_shown(&mut self) {
+        self.peer = self.peer.or(Some(0));
+    }
+
     /// What to show with a message that is now sent.
     pub(super) fn show(&mut self, now: Time) -> Option<u8> {
         self.tries = self.tries.saturating_sub(1);
         self.shown_at = now;
-        let confirmed = if self.peer.is_some() { CONFIRMED } else { 0 };
+        let confirmed = if self.has_come { CONFIRMED } else { 0 };
         (self.own != 0).then_some(self.own | confirmed)
     }
 
@@ -75,6 +85,11 @@ impl Understanding {
     /// Whether both ends understand this.
     pub(super) fn agrees_on(&self, what: u8) -> bool {
         self.own & self.peer.unwrap_or(0) & what != 0
+    }
+
+    /// Whether the peer is known not to understand this.
+    pub(super) fn is_strange(&self, what: u8) -> bool {
+        self.peer.is_some_and(|peer| peer & what == 0)
     }
 }
 

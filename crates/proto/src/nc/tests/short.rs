@@ -1,5 +1,6 @@
 //! Paths that swallow what is longer than they take, down to less than an inner packet.
 
+use super::super::understanding::{COMPRESSED_HEADERS, PARTS, Understanding};
 use super::*;
 
 /// Octets of an IPv4 and UDP header.
@@ -112,4 +113,34 @@ fn an_interface_that_takes_less_than_the_base_is_believed_at_once() {
     let out = path.out[1].len();
     assert!(out >= 190, "{out}: {:?} {:?}", path.ends[0].estimates(), path.stats(0));
     assert!((692..=700).contains(&path.ends[0].estimates().path_mtu));
+}
+
+#[test]
+fn an_older_peer_is_sent_no_parts_once_it_had_the_room_to_show_that_it_joins_none() {
+    for own in [0, COMPRESSED_HEADERS] {
+        let mut path = Path::new(11, Config { max_mtu: 1_000, ..Config::default() });
+        path.mtu = 1_000;
+        path.ends[1].understanding = Understanding::new(own);
+        // Its first reports may go with probes, which have no room.
+        path.feed(0, 100, 100, 20 * MILLISECOND);
+        path.run(secs(3));
+        let whole = 1_000 - 52 - 10;
+        assert_eq!((path.ends[0].mtu(), path.ends[0].whole()), (whole, whole), "{own}");
+        let (before, cut) = (path.out[1].len(), path.stats(0).inner.packets_cut);
+        let said = path.events.iter().filter(|said| **said == (0, Event::Mtu(whole))).count();
+        assert_eq!(said, 1, "{own}: {:?}", path.events);
+
+        let now = path.now;
+        let fitting = datagram(whole - HEADERS, 0, 9);
+        assert_eq!(path.ends[0].handle_packet(now, &fitting), Ok(()), "{own}");
+        let refused = path.ends[0].handle_packet(now, &datagram(whole - HEADERS + 1, 0, 9));
+        path.run(secs(4));
+
+        assert_eq!(refused, Err(Refused::TooBig { mtu: whole }), "{own}");
+        assert_eq!(path.out[1].len(), before + 1, "{own}");
+        let Stats { inner, .. } = path.stats(0);
+        assert_eq!((inner.packets_cut, inner.refused_uncut), (cut, 1), "{own}: {inner:?}");
+        // What it sends is joined all the same: whoever shows nothing may still know more than it says.
+        assert!(!path.ends[1].understanding.is_strange(PARTS), "{own}");
+    }
 }
