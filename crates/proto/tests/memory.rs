@@ -154,11 +154,11 @@ fn a_receiver_keeps_no_more_than_is_said() {
     let mut most = 0;
     for (len, octets) in [(1, JUMBO), (1, 1_400), (40, 1_400), (1_390, 1_400), (9_000, JUMBO)] {
         let mut peer = Hostile::new();
-        // Repairs over all that may be missing, then sources that wait for the first, which does not
-        // come until they are released at once.
-        let repairs = if len == 40 { 80 } else { 0 };
+        // Repairs over more sources that do not come than there may be equations, then sources that wait for the
+        // first, which does not come until they are released at once.
+        let repairs = if len == 40 { 512 } else { 0 };
         for _ in 0..repairs {
-            peer.repair(0, 1_024, octets);
+            peer.repair(7_680, 1_024, octets);
         }
         for number in 1..8_000 {
             peer.source(number, len, octets);
