@@ -120,7 +120,7 @@ fn an_older_peer_is_sent_no_parts_once_it_had_the_room_to_show_that_it_joins_non
     for own in [0, COMPRESSED_HEADERS] {
         let mut path = Path::new(11, Config { max_mtu: 1_000, ..Config::default() });
         path.mtu = 1_000;
-        path.ends[1].understanding = Understanding::new(own);
+        path.ends[1].understanding = Understanding::new(path.now, own);
         // Its first reports may go with probes, which have no room.
         path.feed(0, 100, 100, 20 * MILLISECOND);
         path.run(secs(3));
