@@ -81,7 +81,10 @@ impl Loss {
     pub(super) fn feared(&self, now: Time) -> f64 {
         let weight = libm::exp2(-now.since(self.at).as_secs_f64() / HALF_LIFE.as_secs_f64());
         let measured = PRIOR + weight * self.long.sent;
-        let p = (PRIOR_LOST + weight * self.long.lost) / measured;
+        let lost = weight * self.long.lost;
+        let p = (PRIOR_LOST + lost) / measured;
+        // Many paths lose nothing at all, so the fear fades faster where no loss was seen.
+        let p = if lost < PRIOR_LOST { p * (PRIOR / measured).sqrt() } else { p };
         let spread = self.rate() * (1.0 - self.rate()) / measured;
         (p + spread.sqrt()).clamp(0.0, 0.9)
     }
@@ -151,9 +154,12 @@ mod tests {
         let known = loss.feared(Time::ZERO);
         assert!((0.105..0.112).contains(&known), "{known}");
 
+        let mut few = Loss::default();
+        few.handle_counts(Time::ZERO, 150, 150, 0);
+        assert!(few.feared(Time::ZERO) < 0.001, "150 datagrams without a loss are enough");
         let mut clean = Loss::default();
         after(&mut clean, 3_000, 1_000_000_000_000);
         let later = |minutes| clean.feared(Time::ZERO + HALF_LIFE * minutes);
-        assert!(later(0) < 0.001 && (0.001..0.01).contains(&later(2)) && later(20) > 0.04);
+        assert!(later(0) < 0.001 && (0.001..0.01).contains(&later(4)) && later(20) > 0.04);
     }
 }

@@ -48,6 +48,18 @@ fn a_path_that_is_not_known_or_no_longer_is_feared_to_lose() {
 }
 
 #[test]
+fn voice_on_a_path_that_loses_nothing_is_soon_no_longer_repaired_in_advance() {
+    let mut path = Path::new(3, Config::default());
+    path.delay = RTT / 2;
+
+    path.feed(0, 500, 160, 20 * MILLISECOND);
+    path.run(secs(12));
+
+    let sent = path.stats(0).sent;
+    assert!((50..200).contains(&(sent.repairs_sent + sent.sources_resent)), "{sent:?}");
+}
+
+#[test]
 fn acknowledgements_that_later_ones_make_up_for_are_not_repaired_in_advance() {
     let mut path = Path::new(3, Config::default());
     path.delay = RTT / 2;
