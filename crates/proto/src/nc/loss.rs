@@ -81,12 +81,12 @@ impl Loss {
     pub(super) fn feared(&self, now: Time) -> f64 {
         let weight = libm::exp2(-now.since(self.at).as_secs_f64() / HALF_LIFE.as_secs_f64());
         let measured = PRIOR + weight * self.long.sent;
-        let lost = weight * self.long.lost;
-        let p = (PRIOR_LOST + lost) / measured;
+        let p = (PRIOR_LOST + weight * self.long.lost) / measured;
         // Many paths lose nothing at all, so the fear fades faster where no loss was seen.
-        let p = if lost < PRIOR_LOST { p * (PRIOR / measured).sqrt() } else { p };
+        let is_clean = self.long.lost < PRIOR_LOST;
+        let p = if is_clean { p * (PRIOR / measured).sqrt() } else { p };
         let spread = self.rate() * (1.0 - self.rate()) / measured;
-        (p + spread.sqrt()).clamp(0.0, 0.9)
+        (p + spread.sqrt()).clamp(self.rate(), 0.9)
     }
 
     /// The mean length of a loss burst, in datagrams, at least 1.
@@ -154,6 +154,8 @@ mod tests {
         let known = loss.feared(Time::ZERO);
         assert!((0.105..0.112).contains(&known), "{known}");
 
+        let later = loss.feared(Time::ZERO + 10 * HALF_LIFE);
+        assert!(later >= loss.rate(), "never below the estimate: {later}");
         let mut few = Loss::default();
         few.handle_counts(Time::ZERO, 150, 150, 0);
         assert!(few.feared(Time::ZERO) < 0.001, "150 datagrams without a loss are enough");

@@ -9,17 +9,27 @@ const MEMORY: f64 = 1_024.0;
 /// The fewest reports with losses that tell.
 const FEWEST: f64 = 10.0;
 /// The queue around losses must exceed the usual one by this many standard errors of its mean.
-const ERRORS: f64 = 4.0;
+const ERRORS: f64 = 3.0;
 /// The same in seconds: less may come from the resolution of clocks.
 const LEAST: f64 = 0.000_3;
+/// A queue is short if it is below the mean by this many deviations and by this part of the mean.
+const SHORT: f64 = 0.5;
+const SHORT_PART: f64 = 0.125;
+/// The fewest datagrams that met a short queue and tell how many are lost there.
+const KNOWN: f64 = 30.0;
+/// No buffer causes the losses if this part of their rate remains where there is no queue at all.
+const SAME: f64 = 0.8;
 
 /// Sums over reports, of which older ones count less.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cause {
     /// The newest number, the count of received datagrams and the queue of the last report.
     last: Option<(u64, u64, f64)>,
-    /// Datagrams, and the first two moments of the queue that they met.
-    datagrams: f64,
+    all: Tally,
+    /// Of those that met a short queue, and none.
+    short: Tally,
+    empty: Tally,
+    /// The first two moments of the queue that datagrams met.
     first: f64,
     second: f64,
     /// Reports with losses, and the sum of the queue around them.
@@ -27,9 +37,33 @@ pub(super) struct Cause {
     around: f64,
 }
 
+/// Datagrams, and how many of them were lost.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    sent: f64,
+    lost: f64,
+}
+
+impl Tally {
+    fn add(&mut self, sent: f64, lost: f64) {
+        self.sent += sent;
+        self.lost += lost;
+    }
+
+    fn fade(&mut self, part: f64) {
+        self.sent *= part;
+        self.lost *= part;
+    }
+
+    fn rate(&self) -> f64 {
+        (self.lost / self.sent.max(1.0)).clamp(0.0, 1.0)
+    }
+}
+
 impl Cause {
-    /// Takes a report: its newest number, the count of received datagrams, and the queue in seconds.
-    pub(super) fn handle_report(&mut self, newest: u64, received: u64, queue: f64) {
+    /// Takes a report: its newest number, the count of received datagrams, and the queue in seconds. One
+    /// below `none` seconds is no queue.
+    pub(super) fn handle_report(&mut self, newest: u64, received: u64, queue: f64, none: f64) {
         let Some((number, count, before)) = self.last.replace((newest, received, queue)) else {
             return;
         };
@@ -37,19 +71,23 @@ impl Cause {
         let lost = sent - received.saturating_sub(count) as f64;
         // The lost ones were between the two.
         let queue = queue.max(before);
+        let (mean, deviation) = self.usual();
         let fade = 1.0 - 1.0 / MEMORY;
-        for sum in [
-            &mut self.datagrams,
-            &mut self.first,
-            &mut self.second,
-            &mut self.events,
-            &mut self.around,
-        ] {
+        for tally in [&mut self.all, &mut self.short, &mut self.empty] {
+            tally.fade(fade);
+        }
+        for sum in [&mut self.first, &mut self.second, &mut self.events, &mut self.around] {
             *sum *= fade;
         }
-        self.datagrams += sent;
+        self.all.add(sent, lost);
         self.first += sent * queue;
         self.second += sent * queue * queue;
+        if queue < none {
+            self.empty.add(sent, lost);
+        }
+        if queue < mean - (SHORT * deviation).max(SHORT_PART * mean) {
+            self.short.add(sent, lost);
+        }
         if lost > 0.5 {
             self.events += 1.0;
             self.around += queue;
@@ -61,14 +99,32 @@ impl Cause {
         if self.events < FEWEST {
             return false;
         }
-        let mean = self.first / self.datagrams;
-        let deviation = (self.second / self.datagrams - mean * mean).max(0.0).sqrt();
+        let (mean, deviation) = self.usual();
         let excess = self.around / self.events - mean;
         excess > LEAST && excess > ERRORS * deviation / self.events.sqrt()
+    }
+
+    /// The loss rate where the queue is short, if enough datagrams met a short one: no buffer dropped these.
+    pub(super) fn path(&self) -> Option<f64> {
+        (self.short.sent >= KNOWN).then(|| self.short.rate())
+    }
+
+    /// The loss rate if as much is lost where there is no queue: then no buffer causes it.
+    pub(super) fn is_path(&self) -> Option<f64> {
+        let loss = self.all.rate();
+        let events = self.events * self.empty.sent / self.all.sent.max(1.0);
+        (events >= FEWEST && self.empty.rate() >= SAME * loss).then_some(loss)
     }
 
     /// Forgets what was before.
     pub(super) fn clear(&mut self) {
         *self = Self { last: self.last, ..Self::default() };
+    }
+
+    /// The mean and the deviation of the queue.
+    fn usual(&self) -> (f64, f64) {
+        let sent = self.all.sent.max(1.0);
+        let mean = self.first / sent;
+        (mean, (self.second / sent - mean * mean).max(0.0).sqrt())
     }
 }

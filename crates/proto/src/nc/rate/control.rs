@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::bias::RAISE;
 use super::compete::Compete;
 use super::ramp::Full;
 use super::round::Ended;
@@ -107,17 +108,27 @@ impl Rate {
             Phase::Cruise => 2.0,
             Phase::Startup => f64::MAX,
         };
-        if is_by_loss && let Some(loss) = self.losses.blame.refuted(ended) {
+        if is_by_loss && let Some(loss) = self.acquit(ended) {
             self.losses.ambient.mean = loss;
             self.phase = Phase::Cruise;
             return;
         }
-        let is_congestion =
-            self.losses.ambient.is_exceeded(ended) && !self.losses.blame.is_testing();
+        let is_more = if is_by_loss {
+            if let Some(path) = self.losses.cause.path() {
+                self.losses.ambient.mean = self.losses.ambient.mean.min(path);
+            }
+            self.losses.ambient.is_rising(ended) || self.losses.ambient.is_exceeded(ended)
+        } else {
+            self.losses.ambient.is_exceeded(ended)
+        };
+        let is_congestion = is_more && !self.losses.blame.is_testing();
+        if let Phase::Compete(compete) = &mut self.phase {
+            compete.note(ended.sent, is_congestion);
+        }
         let is_short = ended.queue <= high * target;
         if is_congestion && (is_by_loss || !is_short) {
             self.yield_way(now, Sign::Loss);
-        } else if is_short || !self.losses.ambient.is_known() {
+        } else if !is_by_loss && (is_short || !self.losses.ambient.is_known()) {
             self.losses.ambient.learn(ended);
         }
         self.losses.ambient.note(ended);
@@ -138,8 +149,9 @@ impl Rate {
             return;
         }
         if matches!(self.phase, Phase::Cruise) && self.losses.cause.is_buffer() {
+            let path = self.losses.cause.path().unwrap_or(f64::MAX).min(self.losses.blame.path());
+            self.losses.ambient.mean = self.losses.ambient.mean.min(path);
             self.losses.cause.clear();
-            self.losses.ambient.mean = self.losses.ambient.mean.min(self.losses.blame.path());
             self.yield_to_losses(now, self.window);
             return;
         }
@@ -166,7 +178,7 @@ impl Rate {
         }
         let part = match sign {
             Sign::Loss => match self.phase {
-                Phase::Compete(compete) => compete.beta(),
+                Phase::Compete(compete) => compete.beta(self.window),
                 Phase::Cruise | Phase::Startup => 0.7,
             },
             Sign::Mark => 0.85,
@@ -200,6 +212,16 @@ impl Rate {
                 Phase::Cruise
             }
         };
+    }
+
+    /// The rate of losses, once those for which the window was cut turn out to be the path's.
+    fn acquit(&mut self, ended: &Ended) -> Option<f64> {
+        if let Some(loss) = self.losses.blame.refuted(ended) {
+            return Some(loss);
+        }
+        let loss = self.losses.cause.is_path()?;
+        self.losses.blame.acquit(loss);
+        Some(loss)
     }
 
     /// Waits for the effect of the small window on the losses.
@@ -350,6 +372,21 @@ impl Rate {
                 }
                 Progress::Wait => self.step = Some(step),
             }
+            return;
+        }
+        if self.path.bias.is_trying() {
+            self.window = self.path.bias.end().unwrap_or(self.window);
+            return;
+        }
+        let turn = self.path.turn.smoothed;
+        if is_round
+            && !is_limited
+            && is_using
+            && queue >= target / 2.0
+            && self.path.bias.begin(self.window, target, turn, self.flight.next())
+        {
+            self.growth = 0.0;
+            self.window *= RAISE;
             return;
         }
         // The part of a round trip that has passed.

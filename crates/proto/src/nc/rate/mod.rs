@@ -9,6 +9,7 @@
 //! A congestion window determines the rate, and pacing spreads the datagrams. The path's usual loss
 //! is no sign of congestion; `docs/rate-control.md` has the reasons.
 
+mod bias;
 mod cause;
 mod compete;
 mod control;
@@ -227,8 +228,10 @@ impl Rate {
             let span = self.path.span();
             self.path.delivery.handle_sample(report.newest_at, sent.total, span);
         }
-        self.round.queue = self.round.queue.max(queue);
-        self.losses.cause.handle_report(report.newest, report.received, queue);
+        self.path.note_delay(report.newest, queue);
+        self.round.queue = self.round.queue.max(queue - self.path.bias.delay());
+        let short = self.datagram / rate.max(1.0);
+        self.losses.cause.handle_report(report.newest, report.received, queue, short);
 
         let is_round = report.newest >= self.round_end;
         if is_round {
@@ -236,6 +239,7 @@ impl Rate {
             if is_paused {
                 self.round.clear();
             }
+            self.path.bias.end_round(report.newest);
             if let Some(ended) = self.round.end(report) {
                 self.end_round(now, &ended);
             }
@@ -255,6 +259,10 @@ impl Rate {
         }
         if before.is_some_and(|before| report.marked > before.marked) {
             self.yield_way(now, Sign::Mark);
+        }
+        let is_cruising = matches!(self.phase, Phase::Cruise) && self.step.is_none();
+        if !is_cruising || self.losses.blame.is_testing() {
+            self.path.bias.abandon();
         }
         let most = 1.5 * self.max_rate * self.path.rtt.smoothed + INITIAL * self.datagram;
         self.window = self.window.clamp(LEAST * self.datagram, most.clamp(1e5, 1e12));
@@ -301,13 +309,28 @@ impl Rate {
         if self.in_flight() >= hard || self.flight.is_full() {
             return None;
         }
-        let credit = self.credit_by(now);
+        let credit = self.credit_by(now) - self.threshold();
         if credit > 0.0 {
             return Some(now);
         }
         // One nanosecond is added, so that rounding cannot leave too little credit.
         let wait = (-credit / self.pace()).min(1e6);
         Some(now + Duration::from_secs_f64(wait) + Duration::from_nanos(1))
+    }
+
+    /// The credit, in octets, from which the next datagram is sent. Where congestion shows by loss alone,
+    /// datagrams go in pairs at irregular times, as those of a TCP with delayed acknowledgements do: evenly
+    /// paced ones find room in a short buffer, and only the packets of others are dropped (phase effects:
+    /// Floyd and Jacobson 1992).
+    fn threshold(&self) -> f64 {
+        let next = self.flight.next();
+        let is_by_loss = matches!(self.phase, Phase::Compete(compete) if compete.is_by_loss);
+        if !is_by_loss || next % 2 == 1 {
+            return 0.0;
+        }
+        // The fractional parts of multiples of the golden ratio.
+        let random = next.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+        (1.0 + random as f64 / (1_u64 << 24) as f64) * self.datagram
     }
 
     /// The smoothed round-trip time; zero before the first report.

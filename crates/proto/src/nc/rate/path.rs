@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::bias::Bias;
 use super::delay::{Least, Recent};
 use super::delivery::Delivery;
 use crate::time::{Time, nanos};
@@ -19,6 +20,8 @@ pub(super) struct Path {
     /// The one-way delay of reports, by the two clocks.
     back: Least,
     pub(super) delivery: Delivery,
+    /// The part of the delay that looks like a queue and is none.
+    pub(super) bias: Bias,
 }
 
 /// Round-trip times in seconds, as RFC 6298 smooths them.
@@ -69,8 +72,20 @@ impl Path {
 
     /// The queue before the bottleneck, in seconds.
     pub(super) fn queue(&self) -> Option<f64> {
+        Some((self.wait()? - self.bias.delay()).max(0.0))
+    }
+
+    /// By how much the delay exceeds the least one, in seconds.
+    fn wait(&self) -> Option<f64> {
         let forward = self.recent.get()?.saturating_sub(self.delay.get()?) as f64 / 1e9;
         Some(forward.max(0.0))
+    }
+
+    /// Notes the delay of a report, which exceeds the least one by `single` seconds.
+    pub(super) fn note_delay(&mut self, newest: u64, single: f64) {
+        if let Some(wait) = self.wait() {
+            self.bias.handle_report(newest, single, wait);
+        }
     }
 
     /// The minimum round-trip time of the last seconds.

@@ -8,6 +8,14 @@ const DEVIATIONS: f64 = 4.0;
 const MEMORY: f64 = 300.0;
 /// The number of datagrams after which the usual loss is known.
 const KNOWN: f64 = 100.0;
+/// Where congestion shows by loss alone, the losses have become more if twice the usual ones and this part
+/// of the datagrams explain them so much better than the usual ones do: by this logarithm of likelihoods.
+const MORE: f64 = 0.02;
+const SURE: f64 = 2.3;
+/// A usual loss rate below this counts as this: a single loss is a sign then.
+const RARE: f64 = 0.000_5;
+/// The loss of so many datagrams in succession is at least that of the path.
+const BLOCK: f64 = 50.0;
 
 /// Counts from the beginning of a round trip.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,6 +33,13 @@ pub(super) struct Ended {
     pub(super) queue: f64,
 }
 
+/// Datagrams sent and lost in succession.
+#[derive(Clone, Copy, Debug, Default)]
+struct Block {
+    sent: f64,
+    lost: f64,
+}
+
 /// The usual loss, which is no sign of congestion.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ambient {
@@ -35,6 +50,10 @@ pub(super) struct Ambient {
     pub(super) recent: f64,
     /// The mean deviation of a round trip's loss from it, relative to that of independent losses.
     spread: f64,
+    /// The evidence that losses have become more.
+    suspicion: f64,
+    /// Successive datagrams in that phase.
+    block: Block,
 }
 
 impl Round {
@@ -76,6 +95,26 @@ impl Ambient {
         self.spread += ((round.lost - expected).abs() / usual - self.spread) * part;
         self.mean += (round.lost / round.sent - self.mean) * part;
         self.mean = self.mean.clamp(0.0, 0.95);
+    }
+
+    /// Takes a round trip in a phase in which congestion shows by loss alone; whether losses have become
+    /// more (Page's cumulative sum of the logarithm of likelihoods, 1954).
+    pub(super) fn is_rising(&mut self, round: &Ended) -> bool {
+        self.block.sent += round.sent;
+        self.block.lost += round.lost;
+        if self.block.sent >= BLOCK {
+            let block = std::mem::take(&mut self.block);
+            self.mean = self.mean.min((block.lost + 1.0) / block.sent);
+        }
+        let usual = self.mean.max(RARE);
+        let more = 2.0 * usual + MORE;
+        let likelihood = round.lost * libm::log(more / usual) - round.sent * (more - usual);
+        self.suspicion = (self.suspicion + likelihood).max(0.0);
+        if self.suspicion < SURE {
+            return false;
+        }
+        self.suspicion = 0.0;
+        true
     }
 
     /// The usual loss is known from elsewhere.

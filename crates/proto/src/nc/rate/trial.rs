@@ -143,6 +143,12 @@ impl Blame {
         Some(small)
     }
 
+    /// Losses at this rate are the path's.
+    pub(super) fn acquit(&mut self, loss: f64) {
+        self.path = loss;
+        self.ours = None;
+    }
+
     /// The loss rate that was found to be the path's own.
     pub(super) fn path(&self) -> f64 {
         self.path

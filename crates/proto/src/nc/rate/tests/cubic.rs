@@ -22,6 +22,8 @@ pub(in super::super) struct Cubic {
     recovery_until: u64,
     rtt: f64,
     heard: Time,
+    /// The segment that the receiver has not acknowledged yet, for it waits for another.
+    pub(in super::super) unacknowledged: Option<u64>,
 }
 
 impl Default for Cubic {
@@ -38,6 +40,7 @@ impl Default for Cubic {
             recovery_until: 0,
             rtt: 0.1,
             heard: Time::ZERO,
+            unacknowledged: None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod cubic;
 mod path;
+mod signs;
 mod tables;
 mod trial;
 
@@ -70,7 +71,7 @@ fn a_test_of_losses_leaves_no_queue_that_causes_them() {
     let mut world = alone(0, Path { buffer: 3_000.0, ..Path::clean(2e6, 25 * MS, 2.0) });
     world.run(60.0);
 
-    assert!(world.drop_rate() < 0.15, "{}", world.drop_rate());
+    assert!(world.drop_rate() < 0.19, "{}", world.drop_rate());
     assert!(world.utilisation(10.0, 60.0) > 0.9, "{}", world.utilisation(10.0, 60.0));
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
 use super::super::{Feedback, Rate};
+use super::MS;
 use super::cubic::Cubic;
 use crate::nc::Config;
 use crate::rng::Rng;
@@ -415,7 +416,17 @@ impl World {
         let now = self.now;
         let delay = self.path.delay;
         match &mut self.flows[flow].sender {
-            Sender::Cubic(_) => self.at(now + delay, Event::Ack { flow, number }),
+            Sender::Cubic(cubic) => {
+                // As RFC 5681, 4.2, has it: one acknowledgement for two segments, or after a while.
+                let both = cubic.unacknowledged.take();
+                if both.is_none() {
+                    cubic.unacknowledged = Some(number);
+                }
+                let wait = if both.is_none() { 40 * MS } else { Duration::ZERO };
+                for number in both.into_iter().chain([number]) {
+                    self.at(now + delay + wait, Event::Ack { flow, number });
+                }
+            }
             Sender::Constant(..) => {}
             Sender::Bulk(peer) => {
                 peer.count += 1;

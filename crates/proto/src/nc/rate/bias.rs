@@ -1,0 +1,143 @@
+//! Delay that looks like a queue and is none: if more is in flight and the delay stays, the path is not full.
+//!
+//! Where packets stay in order, each waits for the slowest before it, so jitter looks like a queue that no
+//! smaller window shortens. A queue grows with the window; this delay does not. So where there is jitter, the
+//! window grows for two round trips now and then, and shows which of both it is.
+
+/// The window grows by this factor in a trial.
+pub(super) const RAISE: f64 = 1.25;
+/// The path is not full if the delay grows by less than this part of what a full one would show.
+const LITTLE: f64 = 0.35;
+/// There is no trial while the jitter is less than this part of the target of the queue.
+const NOTABLE: f64 = 0.5;
+/// The delay that is no queue is at most this multiple of the jitter.
+const MOST: f64 = 6.0;
+/// The part of it that remains after each round trip: so that it is found anew.
+const FADE: f64 = 0.98;
+/// A trial takes this many round trips after that in which its first datagram was reported.
+const ROUNDS: u32 = 1;
+/// The memory of the jitter, in reports.
+const MEMORY: f64 = 32.0;
+/// Round trips to the next trial after one that found the path full; they double each time.
+const PAUSE: u32 = 8;
+const LONGEST_PAUSE: u32 = 64;
+
+/// The delay that is no queue, and the trials that find it. Times are in seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Bias {
+    delay: f64,
+    /// How much the delay of a report differs from those around it.
+    jitter: f64,
+    /// The delays of the last reports.
+    last: [f64; 2],
+    /// The mean delay of the present round trip, and those of the last ones.
+    present: Mean,
+    means: [Option<f64>; 2],
+    trial: Option<Trial>,
+    /// Round trips to the next trial, and to the one after that.
+    wait: u32,
+    pause: u32,
+}
+
+/// A trial, during which the window is greater.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    /// The window and the delay before it.
+    window: f64,
+    before: f64,
+    /// By how much the delay grows on a full path.
+    expected: f64,
+    /// The first number sent with the greater window.
+    from: u64,
+    /// Round trips that ended since that was reported, and the mean delay in them.
+    rounds: u32,
+    during: Mean,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Mean {
+    sum: f64,
+    count: f64,
+}
+
+impl Mean {
+    fn add(&mut self, value: f64) {
+        self.sum += value;
+        self.count += 1.0;
+    }
+
+    fn get(&self) -> Option<f64> {
+        (self.count > 0.0).then(|| self.sum / self.count)
+    }
+}
+
+impl Bias {
+    /// Takes a report up to number `newest`: by how much its own delay exceeds the least one, and by how much
+    /// the least of a short time does.
+    pub(super) fn handle_report(&mut self, newest: u64, own: f64, delay: f64) {
+        let [last, before] = self.last;
+        self.last = [own, last];
+        // A queue that grows or shrinks evenly is no jitter.
+        self.jitter += ((own - 2.0 * last + before).abs() / 2.0 - self.jitter) / MEMORY;
+        self.present.add(delay);
+        if let Some(trial) = &mut self.trial
+            && newest >= trial.from
+        {
+            trial.during.add(delay);
+        }
+    }
+
+    /// The delay that is no queue.
+    pub(super) fn delay(&self) -> f64 {
+        self.delay.min(MOST * self.jitter)
+    }
+
+    /// A round trip has ended with the report of `newest`.
+    pub(super) fn end_round(&mut self, newest: u64) {
+        self.means = [std::mem::take(&mut self.present).get(), self.means[0]];
+        self.wait = self.wait.saturating_sub(1);
+        self.delay *= FADE;
+        if let Some(trial) = &mut self.trial
+            && newest >= trial.from
+        {
+            trial.rounds += 1;
+        }
+    }
+
+    /// Begins a trial if it is time for one, with number `next`; `target` is that of the queue, `turn` the
+    /// round trip. The window is to be [`RAISE`] times as great then.
+    pub(super) fn begin(&mut self, window: f64, target: f64, turn: f64, next: u64) -> bool {
+        let [Some(before), Some(earlier)] = self.means else { return false };
+        let expected = (RAISE - 1.0) * turn;
+        let is_steady = (before - earlier).abs() < LITTLE * expected;
+        if self.wait > 0 || self.jitter < NOTABLE * target || !is_steady {
+            return false;
+        }
+        let during = Mean::default();
+        self.trial = Some(Trial { window, before, expected, from: next, rounds: 0, during });
+        true
+    }
+
+    pub(super) fn is_trying(&self) -> bool {
+        self.trial.is_some()
+    }
+
+    /// Ends the trial once it has lasted long enough. Returns the window before it if that filled the path.
+    pub(super) fn end(&mut self) -> Option<f64> {
+        let trial = self.trial.take_if(|trial| trial.rounds > ROUNDS)?;
+        let delay = trial.during.get()?;
+        if delay - trial.before < LITTLE * trial.expected {
+            self.delay = delay.min(trial.before);
+            self.pause = PAUSE;
+            return None;
+        }
+        self.wait = self.pause;
+        self.pause = (2 * self.pause).clamp(PAUSE, LONGEST_PAUSE);
+        Some(trial.window)
+    }
+
+    /// Forgets a trial, because the window has changed for another reason.
+    pub(super) fn abandon(&mut self) {
+        self.trial = None;
+    }
+}
