@@ -50,16 +50,16 @@ fn a_name_is_asked_for_until_it_is_there_and_again_when_its_peer_has_moved() {
     // Elsewhere, without a word: only its name says where.
     names.set(&["10.9.1.12"]);
     net.crash(1);
-    net.run(1, "ip address add 10.9.1.12/24 dev eth0");
     net.run(1, "ip address del 10.9.1.2/24 dev eth0");
+    net.run(1, "ip address add 10.9.1.12/24 dev eth0");
     net.run(0, "ip route replace default via 10.9.1.12");
     net.start(1);
     net.expect_ping(0, "10.77.0.2");
     assert_eq!(net.status(0)["tunnels"][0]["endpoint"], "10.9.1.12:51900");
 
     // It roams, and where it is heard counts for more than its name.
-    net.run(1, "ip address add 10.9.1.13/24 dev eth0");
     net.run(1, "ip address del 10.9.1.12/24 dev eth0");
+    net.run(1, "ip address add 10.9.1.13/24 dev eth0");
     net.run(0, "ip route replace default via 10.9.1.13");
     net.expect_ping(1, "10.77.0.1");
     let is_heard = || net.status(0)["tunnels"][0]["endpoint"] == "10.9.1.13:51900";
