@@ -18,6 +18,7 @@ mod ospf;
 mod s5066_dts;
 mod s5066_node;
 mod sar;
+mod sar_service;
 mod secure;
 mod sis;
 mod sis_pair;
@@ -57,6 +58,8 @@ pub const TARGETS: &[Target] = &[
     ("s5066_frame", s5066_dts::frame),
     ("s5066_node", s5066_node::node),
     ("sar", sar::node),
+    ("sar_requests", sar_service::requests),
+    ("sar_store", sar_service::store),
     ("scenario_file", text::scenario),
     ("secure", secure::peers),
     ("setdest", mobility::setdest),

@@ -27,6 +27,8 @@ use proto::time::Time;
 use crate::config::Config;
 use crate::reactor::{Clock, Driver, Waker};
 
+pub use sar::untrusted as sar_untrusted;
+
 pub(crate) use report::{Entry, Report, Sample, entries, rounded};
 
 /// All services, in the order in which they start.

@@ -19,7 +19,8 @@ use proto::time::Time;
 use serde::Serialize;
 use tracing::info;
 
-use super::api::{Answer, LONGEST_LINE, Request};
+use super::api::{Answer, Request};
+use super::input::{self, Input, READ};
 use super::socket::Listener;
 use crate::config::Sar;
 use crate::reactor::has_input;
@@ -74,16 +75,12 @@ pub(super) enum Said {
 #[derive(Debug)]
 struct Connection {
     stream: UnixStream,
-    input: Vec<u8>,
-    /// A line that was read, and whose octets are not all there.
-    line: Option<Request>,
+    input: Input,
     output: Vec<u8>,
     sent: usize,
     is_over: bool,
 }
 
-/// Octets read from a connection in a turn.
-const READ: usize = 64 << 10;
 /// Datagrams and connections taken in a turn.
 const TURN: usize = 64;
 /// Octets that wait for a program: with more it is asked nothing and given no messages.
@@ -170,8 +167,8 @@ impl Clients {
                 info!(pid = who.pid(), uid = who.uid(), gid = who.gid(), "a program connected");
             }
             let id = self.take_id();
-            let (input, output) = (Vec::new(), Vec::new());
-            let it = Connection { stream, input, line: None, output, sent: 0, is_over: false };
+            let (input, output) = (Input::default(), Vec::new());
+            let it = Connection { stream, input, output, sent: 0, is_over: false };
             self.connections.insert(id, it);
         }
     }
@@ -185,14 +182,13 @@ impl Clients {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         match connection.stream.read(&mut self.buffer) {
             Ok(0) => connection.is_over = true,
-            Ok(len) => connection.input.extend_from_slice(&self.buffer[..len]),
+            Ok(len) => connection.input.push(&self.buffer[..len]),
             Err(error)
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(_) => connection.is_over = true,
         }
-        let mut at = 0;
         loop {
-            match connection.request(&mut at, self.longest) {
+            match connection.input.take(self.longest) {
                 Ok(Some((request, octets))) => said.push(Said::Asked(id, request, octets)),
                 Ok(None) => break,
                 Err(why) => {
@@ -204,11 +200,7 @@ impl Clients {
                 }
             }
         }
-        connection.input.drain(..at);
-        if connection.input.is_empty() {
-            // A long message is over: its memory is for others.
-            connection.input.shrink_to(READ);
-        }
+        connection.input.settle();
         if connection.is_over {
             self.close(id, said);
         }
@@ -234,17 +226,8 @@ impl Clients {
                 }
             };
             let id = self.name(now, from, said);
-            let datagram = &buffer[..len];
-            let (line, octets) = match datagram.iter().position(|it| *it == b'\n') {
-                Some(end) => (&datagram[..end], &datagram[end + 1..]),
-                None => (datagram, &[][..]),
-            };
-            let request = Request::parse(line).and_then(|request| match request.octets() {
-                need if need == octets.len() => Ok(request),
-                need => Err(format!("octets = {need}, and there are {}", octets.len())),
-            });
-            match request {
-                Ok(request) => said.push(Said::Asked(id, request, octets.to_vec())),
+            match input::datagram(&buffer[..len]) {
+                Ok((request, octets)) => said.push(Said::Asked(id, request, octets.to_vec())),
                 Err(why) => {
                     self.counters.clients_datagrams_wrong += 1;
                     self.tell(id, &Answer::Error { why }, &[]);
@@ -331,38 +314,6 @@ impl Clients {
 impl Connection {
     fn waiting(&self) -> usize {
         self.output.len() - self.sent
-    }
-
-    /// The next request that is there as a whole, from `at` on, which moves.
-    ///
-    /// # Errors
-    /// When what is there is none.
-    fn request(
-        &mut self,
-        at: &mut usize,
-        longest: usize,
-    ) -> Result<Option<(Request, Vec<u8>)>, String> {
-        if self.line.is_none() {
-            let rest = &self.input[*at..];
-            let Some(end) = rest.iter().take(LONGEST_LINE + 1).position(|it| *it == b'\n') else {
-                return match rest.len() {
-                    0..=LONGEST_LINE => Ok(None),
-                    _ => Err(format!("a line has {LONGEST_LINE} octets at most")),
-                };
-            };
-            let request = Request::parse(&rest[..end])?;
-            if request.octets() > longest {
-                let have = request.octets();
-                return Err(format!("octets = {have}: {longest} are allowed (`message` in [sar])"));
-            }
-            *at += end + 1;
-            self.line = Some(request);
-        }
-        let need = self.line.as_ref().map_or(0, Request::octets);
-        let Some(octets) = self.input.get(*at..*at + need) else { return Ok(None) };
-        let octets = octets.to_vec();
-        *at += need;
-        Ok(self.line.take().map(|request| (request, octets)))
     }
 
     /// Writes what the kernel takes; false when the connection is broken.

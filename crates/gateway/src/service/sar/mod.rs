@@ -11,6 +11,7 @@ mod api;
 mod carrier;
 mod clients;
 mod inbox;
+mod input;
 mod outbox;
 mod port;
 mod programs;
@@ -18,6 +19,7 @@ mod restore;
 mod socket;
 mod status;
 mod store;
+pub mod untrusted;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;

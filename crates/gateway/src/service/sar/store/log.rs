@@ -91,7 +91,7 @@ impl Log {
             System.fill(&mut fresh).map_err(io::Error::other)?;
             salt = u64::from_be_bytes(fresh);
         }
-        let current_number = numbers.last().map_or(1, |last| last + 1);
+        let current_number = numbers.last().map_or(Ok(1), |last| following(*last))?;
         let first = folder.join("spare-0");
         allocate(&first, options.segment).map_err(|error| match error.raw_os_error() {
             Some(nix::libc::ENOSPC) => NotOpened::NoRoom((RESERVED + 2) * options.segment),
@@ -190,7 +190,7 @@ impl Log {
             self.make_spare()?;
         }
         let Some(spare) = self.spares.pop() else { return Err(Errno::ENOSPC.into()) };
-        let number = self.current_number + 1;
+        let number = following(self.current_number)?;
         let folder = &self.options.folder;
         self.current = Segment::begin(&spare, folder, number, self.salt, &self.next)?;
         self.closed.push_back(self.current_number);
@@ -290,4 +290,9 @@ impl Log {
             }
         }
     }
+}
+
+/// The number of the segment behind this one.
+fn following(number: u32) -> io::Result<u32> {
+    number.checked_add(1).ok_or_else(|| io::Error::other("the numbers of its segments are used up"))
 }

@@ -17,6 +17,6 @@ mod tests;
 mod writer;
 
 pub(super) use log::Options;
-pub(super) use reader::{NotOpened, Open, Recovered};
+pub(super) use reader::{NotOpened, Open, Recovered, read_segments};
 pub(super) use record::{Accepted, Arrived, Ended, Key, Known, Record};
 pub(super) use writer::{Store, Ticket};

@@ -96,6 +96,21 @@ pub(super) fn note(
     }
 }
 
+/// Reads the octets of segments instead of files, each with its number and what it is called.
+///
+/// # Errors
+/// When something of them cannot be read.
+pub(crate) fn read_segments(
+    segments: impl IntoIterator<Item = (u32, PathBuf, Vec<u8>)>,
+) -> Result<Recovered, Damage> {
+    let mut reader = Reader::default();
+    for (number, path, octets) in segments {
+        reader.read_segment(number, &path, Read::parse(octets, number))?;
+    }
+    reader.settle();
+    Ok(reader.recovered)
+}
+
 /// Reads a log from its beginning.
 #[derive(Default)]
 pub(super) struct Reader {
@@ -104,6 +119,9 @@ pub(super) struct Reader {
     pub(super) live: BTreeMap<Key, (u32, u32)>,
     pub(super) live_octets: u64,
     pub(super) recovered: Recovered,
+    /// The segment that was read last, and where its records end.
+    segment: Option<u32>,
+    end: Option<(PathBuf, usize)>,
     started: BTreeMap<u64, Vec<(Option<u16>, Resume)>>,
     outcomes: BTreeMap<u64, Vec<(u16, Outcome)>>,
 }
@@ -118,46 +136,43 @@ impl Reader {
             if name.starts_with("spare-") {
                 fs::remove_file(folder.join(name))?;
             }
-            numbers.extend(name.strip_suffix(".log").and_then(|it| it.parse::<u32>().ok()));
+            let number = name.strip_suffix(".log").and_then(|it| it.parse::<u32>().ok());
+            numbers.extend(number.filter(|it| segment::path(folder, *it) == folder.join(name)));
         }
         numbers.sort_unstable();
-        let mut expected = None;
-        let mut end = None;
         for &number in &numbers {
             let path = segment::path(folder, number);
-            let damage = |at, what| Damage { file: path.clone(), at, what };
-            if expected.is_some_and(|expected| expected != number) {
-                return Err(damage(0, "the segment before is missing, which begins").into());
-            }
-            let is_last = numbers.last() == Some(&number);
-            expected = Some(number + 1);
-            let Some(read) = Read::open(&path, number)? else {
-                // It is renamed when its header is on the disk.
-                return Err(damage(0, "there is no header").into());
-            };
-            self.salt = read.salt;
-            let at = self.read(&read, (number, &path), end.take())?;
-            if read.has_later(at, self.frame) {
-                return Err(damage(at, "a record cannot be read").into());
-            }
-            if !is_last {
-                end = Some((path, at));
-            }
+            let read = Read::open(&path, number)?;
+            self.read_segment(number, &path, read)?;
         }
         self.settle();
         Ok(numbers)
     }
 
-    /// Reads a segment's frames; `before` is where those of the one before ended. Where they end here.
-    fn read(
-        &mut self,
-        read: &Read,
-        (number, path): (u32, &Path),
-        before: Option<(PathBuf, usize)>,
-    ) -> Result<usize, Damage> {
+    /// Reads the segment that follows; `None` is one without a header.
+    fn read_segment(&mut self, number: u32, path: &Path, read: Option<Read>) -> Result<(), Damage> {
+        let damage = |at, what| Damage { file: path.to_owned(), at, what };
+        if self.segment.is_some_and(|before| before.checked_add(1) != Some(number)) {
+            return Err(damage(0, "the segment before is missing, which begins"));
+        }
+        self.segment = Some(number);
+        // It is renamed when its header is on the disk.
+        let read = read.ok_or_else(|| damage(0, "there is no header"))?;
+        self.salt = read.salt;
+        let at = self.read(&read, (number, path))?;
+        if read.has_later(at, self.frame) {
+            return Err(damage(at, "a record cannot be read"));
+        }
+        self.end = Some((path.to_owned(), at));
+        Ok(())
+    }
+
+    /// Reads a segment's frames. Where they end.
+    fn read(&mut self, read: &Read, (number, path): (u32, &Path)) -> Result<usize, Damage> {
         self.recovered.next = self.recovered.next.later(read.next);
         let mut at = HEADER;
-        let mut before = before;
+        // Where those of the segment before ended.
+        let mut before = self.end.take();
         while let Some(frame) = read.frame(at) {
             let is_next = self.frame == 0 || frame.number == self.frame + 1;
             if !is_next {
@@ -169,7 +184,6 @@ impl Reader {
             }
             before = None;
             self.frame = frame.number;
-            at = frame.end;
             let mut records = frame.records;
             while let Some((record, rest)) = Record::split_first(records) {
                 let octets = u32::try_from(records.len() - rest.len()).unwrap_or(u32::MAX);
@@ -178,6 +192,12 @@ impl Reader {
                 note(live, live_octets, &mut recovered.next, &record, (number, octets));
                 self.take(record);
             }
+            if !records.is_empty() {
+                // It is as it was written, and by a program that knows other records.
+                let what = "a record cannot be understood";
+                return Err(Damage { file: path.to_owned(), at, what });
+            }
+            at = frame.end;
         }
         Ok(at)
     }

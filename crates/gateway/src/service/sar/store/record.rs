@@ -12,6 +12,8 @@ use std::sync::Arc;
 
 use proto::sar::{Ending, Failure, Outcome, Ports, Remembered, Resume};
 
+use super::segment::NUMBERS;
+
 /// What is stored.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Record {
@@ -110,7 +112,7 @@ const ALL: u16 = u16::MAX;
 
 impl Record {
     /// Appends its octets.
-    pub(super) fn emit(&self, out: &mut Vec<u8>) {
+    pub(crate) fn emit(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend([0; 4]);
         self.emit_fields(out);
@@ -193,7 +195,7 @@ impl Record {
     }
 
     /// Reads the first record of several and returns the octets of the others; `None` if it is none.
-    pub(super) fn split_first(octets: &[u8]) -> Option<(Self, &[u8])> {
+    pub(crate) fn split_first(octets: &[u8]) -> Option<(Self, &[u8])> {
         let (length, rest) = octets.split_first_chunk()?;
         let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
         let (own, rest) = rest.split_at_checked(length)?;
@@ -272,6 +274,11 @@ impl<'a> Fields<'a> {
         self.take().map(u64::from_be_bytes)
     }
 
+    /// A number that others are counted on from.
+    fn number(&mut self) -> Option<u64> {
+        self.u64().filter(|it| *it < NUMBERS)
+    }
+
     fn octets(&mut self) -> Option<&'a [u8]> {
         let length = usize::try_from(u32::from_be_bytes(self.take()?)).ok()?;
         let (octets, rest) = self.0.split_at_checked(length)?;
@@ -315,23 +322,23 @@ impl<'a> Fields<'a> {
         Some(match self.u8()? {
             ACCEPTED => Record::Accepted(self.accepted()?),
             STARTED => {
-                let (id, part) = (self.u64()?, self.u16()?);
+                let (id, part) = (self.number()?, self.u16()?);
                 let resume = Resume { serial: self.u16()?, segment: self.u16()? };
                 let part = (part != ALL).then_some(part);
-                Record::Started { id, part, resume, order: self.u64()? }
+                Record::Started { id, part, resume, order: self.number()? }
             }
             OUTCOME => {
-                let (id, part) = (self.u64()?, self.u16()?);
+                let (id, part) = (self.number()?, self.u16()?);
                 Record::Outcome { id, part, outcome: self.outcome()? }
             }
             ENDED => {
-                let (id, at, name) = (self.u64()?, self.u64()?, self.text()?);
+                let (id, at, name) = (self.number()?, self.u64()?, self.text()?);
                 let count = self.u16()?;
                 let outcomes = (0..count).map(|_| Some((self.address()?, self.outcome()?)));
                 Record::Ended(Ended { id, at, name, outcomes: outcomes.collect::<Option<_>>()? })
             }
             ARRIVED => Record::Arrived(Arrived {
-                number: self.u64()?,
+                number: self.number()?,
                 source: self.address()?,
                 ports: self.ports()?,
                 precedence: self.u8()?,
@@ -339,14 +346,14 @@ impl<'a> Fields<'a> {
                 identity: self.identity()?,
                 data: self.octets()?.into(),
             }),
-            TAKEN => Record::Taken(self.u64()?),
+            TAKEN => Record::Taken(self.number()?),
             KNOWN => {
-                let (number, at) = (self.u64()?, self.u64()?);
+                let (number, at) = (self.number()?, self.u64()?);
                 let identity = self.identity()?;
                 Record::Known(Known { number, at, identity })
             }
             FORGOTTEN => {
-                let (kind, id) = (self.u8()?, self.u64()?);
+                let (kind, id) = (self.u8()?, self.number()?);
                 Record::Forgotten(match kind {
                     ACCEPTED => Key::Accepted(id),
                     ARRIVED => Key::Arrived(id),
@@ -360,7 +367,7 @@ impl<'a> Fields<'a> {
     }
 
     fn accepted(&mut self) -> Option<Accepted> {
-        let (id, name, ports) = (self.u64()?, self.text()?, self.ports()?);
+        let (id, name, ports) = (self.number()?, self.text()?, self.ports()?);
         let (precedence, is_acknowledged) = (self.u8()?, self.u8()? == 1);
         let via = if self.u8()? == 1 { Some(self.address()?) } else { None };
         let expires = Some(self.u64()?).filter(|at| *at != u64::MAX);

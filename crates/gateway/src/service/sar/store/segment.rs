@@ -20,6 +20,8 @@ use nix::fcntl::{FallocateFlags, fallocate};
 const MAGIC: [u8; 8] = *b"TWSAR\0\0\x01";
 /// What a frame begins with.
 const FRAME_MAGIC: [u8; 4] = *b"\xf5Sar";
+/// Numbers that are counted on from are below this: nothing counts to its end.
+pub(super) const NUMBERS: u64 = 1 << 63;
 /// Octets of a segment's header.
 pub(super) const HEADER: usize = 50;
 /// Octets of a frame's header.
@@ -86,7 +88,7 @@ impl Segment {
     }
 }
 
-fn checksum(salt: u64, number: u64, records: &[u8]) -> u32 {
+pub(super) fn checksum(salt: u64, number: u64, records: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&salt.to_be_bytes());
     hasher.update(&number.to_be_bytes());
@@ -117,7 +119,7 @@ impl Read {
         Ok(Self::parse(octets, number))
     }
 
-    fn parse(octets: Vec<u8>, number: u32) -> Option<Self> {
+    pub(super) fn parse(octets: Vec<u8>, number: u32) -> Option<Self> {
         let (fields, checksum) = octets.get(..HEADER)?.split_last_chunk::<4>()?;
         if crc32fast::hash(fields) != u32::from_be_bytes(*checksum) || !fields.starts_with(&MAGIC) {
             return None;
@@ -127,7 +129,8 @@ impl Read {
         let own = u32::from_be_bytes(*fields[16..].first_chunk()?);
         let serial = u16::from_be_bytes(*fields[44..].first_chunk()?);
         let next = Next { id, number: number_, starts, serial };
-        (own == number).then_some(Self { octets, salt, next })
+        let are_numbers = [id, number_, starts].iter().all(|it| *it < NUMBERS);
+        (own == number && are_numbers).then_some(Self { octets, salt, next })
     }
 
     /// The frame that begins here, if one does.
@@ -139,7 +142,7 @@ impl Read {
         }
         let length = usize::try_from(u32::from_be_bytes(*header[4..].first_chunk()?)).ok()?;
         let number = u64::from_be_bytes(*header[8..].first_chunk()?);
-        let records = rest.get(..length)?;
+        let records = rest.get(..length).filter(|_| number < NUMBERS)?;
         let its = u32::from_be_bytes(*header[16..].first_chunk()?);
         let is_whole = checksum(self.salt, number, records) == its;
         is_whole.then_some(Frame { number, records, end: at + FRAME + length })

@@ -13,6 +13,7 @@ use proto::sar::{Ending, Failure, Outcome, Ports, Remembered, Resume};
 use super::log::{Log, Options};
 use super::reader::{NotOpened, Recovered};
 use super::record::{Accepted, Arrived, Ended, Key, Known, Record};
+use super::segment::{FRAME, HEADER, NUMBERS, checksum};
 
 const SEGMENT: u64 = 4_096;
 const TO: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 2, 0, 1));
@@ -215,6 +216,48 @@ fn only_one_program_has_a_store() {
     assert!(matches!(Log::open(folder.options()), Err(NotOpened::InUse)));
     drop(log);
     folder.open();
+}
+
+#[test]
+fn what_only_a_later_version_can_read_is_damage_and_not_left_out() {
+    let folder = Folder::new();
+    let (mut log, _) = folder.open();
+    log.append(&octets(&[accepted(1, 40), accepted(2, 40)])).unwrap();
+    drop(log);
+    // The kind of the second record, and the checksum that goes with it.
+    let segment = folder.segments()[0].clone();
+    let mut file = fs::read(&segment).unwrap();
+    let records = HEADER + FRAME;
+    let second = records + octets(&[accepted(1, 40)]).len();
+    file[second + 4] = 99;
+    let end = second + octets(&[accepted(2, 40)]).len();
+    let salt = u64::from_be_bytes(*file[8..].first_chunk().unwrap());
+    let sum = checksum(salt, 1, &file[records..end]);
+    file[records - 4..records].copy_from_slice(&sum.to_be_bytes());
+    fs::write(&segment, file).unwrap();
+
+    let Err(NotOpened::Damaged(damage)) = Log::open(folder.options()) else { panic!("it opened") };
+
+    assert_eq!((damage.what, damage.at), ("a record cannot be understood", HEADER));
+}
+
+#[test]
+fn no_number_is_read_behind_which_there_are_no_others() {
+    for record in [accepted(u64::MAX, 3), arrived(NUMBERS, 3), known(NUMBERS), ended(NUMBERS)] {
+        assert_eq!(Record::split_first(&octets(&[record])), None);
+    }
+    assert!(Record::split_first(&octets(&[accepted(NUMBERS - 1, 3)])).is_some());
+}
+
+#[test]
+fn files_with_other_names_are_none_of_the_stores() {
+    let folder = Folder::new();
+    frames(&folder, 3);
+    for name in ["1.log", "+000000002.log", "00000000009.log", "old.log"] {
+        fs::write(folder.0.join(name), b"notes").unwrap();
+    }
+
+    assert_eq!(folder.recovered().open.len(), 3);
 }
 
 /// A store whose records are in frames of their own; how many octets its segment has after each.
