@@ -55,12 +55,9 @@ pub(super) fn read(entry: &Entry<'_>, listen: &[SocketAddr]) -> Result<Endpoint,
     let Some((host, port)) = text.rsplit_once(':').filter(|_| !is_bare) else {
         return Err(entry.complain(format!("{text:?} has no port: {wanted}")));
     };
-    let port = match port.parse() {
-        Ok(port @ 1..) => port,
-        Ok(0) | Err(_) => {
-            let what = format!("{text:?}: {port:?} is no port, 1 to 65535: {wanted}");
-            return Err(entry.complain(what));
-        }
+    let Ok(port @ 1..) = port.parse() else {
+        let what = format!("{text:?}: {port:?} is no port, 1 to 65535: {wanted}");
+        return Err(entry.complain(what));
     };
     match host.parse() {
         Ok(name) => Ok(Endpoint::Name(name, port)),

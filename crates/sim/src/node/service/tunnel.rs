@@ -288,9 +288,7 @@ impl Tunnel {
         loop {
             let overhead = self.overhead();
             let Self { session, datagram, peers, peer, counters, .. } = self;
-            let Some(session) = session.as_mut().filter(|session| session.has_keys) else {
-                return None;
-            };
+            let session = session.as_mut().filter(|session| session.has_keys)?;
             let transmit = session.core.poll_transmit(now, datagram)?;
             if datagram.len() + overhead > mtu {
                 counters.outer_too_big += 1;

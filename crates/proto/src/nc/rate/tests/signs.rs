@@ -35,7 +35,8 @@ fn delays(bias: &mut Bias, rounds: u64, first: u64, queue: impl Fn(u64) -> f64) 
 
 #[test]
 fn a_delay_that_does_not_grow_with_the_window_is_no_queue_and_another_is() {
-    for (grows, found) in [(0.0, 0.03), (0.025, 0.0)] {
+    // A full path shows what the window grows by.
+    for (grows, found) in [(0.0, 0.03), ((RAISE - 1.0) * 0.1, 0.0)] {
         let mut bias = Bias::default();
         delays(&mut bias, 40, 0, |_| 0.03);
         assert!(bias.begin(1e5, 0.005, 0.1, 320));
@@ -47,7 +48,6 @@ fn a_delay_that_does_not_grow_with_the_window_is_no_queue_and_another_is() {
         assert_eq!(before, (found == 0.0).then_some(1e5), "the path was full, or was not");
         assert!((bias.delay() - found).abs() < 0.003, "{bias:?}");
     }
-    assert!((RAISE - 1.0) * 0.1 <= 0.025, "a full path shows so much");
 }
 
 #[test]
