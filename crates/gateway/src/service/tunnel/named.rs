@@ -8,7 +8,7 @@ use proto::time::{Time, earliest};
 use tracing::{info, warn};
 
 use super::naming::{LONGEST, Naming};
-use super::state::{Link, State};
+use super::state::{Link, Session, State};
 
 impl State {
     /// Notes whose names are to be asked for now.
@@ -72,5 +72,13 @@ impl State {
             self.peers.handle_endpoints(now, peer, &addresses);
             self.note_endpoints();
         }
+    }
+}
+
+impl Link {
+    /// Whether there are keys, and the peer owes no answer.
+    pub(super) fn is_heard(&self) -> bool {
+        let is_heard = |session: &Session| session.has_keys && session.is_up && !session.is_silent;
+        self.session.as_ref().is_some_and(is_heard)
     }
 }

@@ -487,14 +487,6 @@ impl State {
     }
 }
 
-impl Link {
-    /// Whether there are keys, and the peer owes no answer.
-    pub(super) fn is_heard(&self) -> bool {
-        let is_heard = |session: &Session| session.has_keys && session.is_up && !session.is_silent;
-        self.session.as_ref().is_some_and(is_heard)
-    }
-}
-
 /// When a peer that has a keepalive is to be asked for a sign of life: it was not heard for that long.
 fn quiet_at(peers: &Peers, link: &Link) -> Option<Time> {
     let keepalive = link.config.keepalive?;
