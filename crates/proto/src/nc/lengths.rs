@@ -21,9 +21,11 @@ impl Tunnel {
     /// parts.
     #[must_use]
     pub fn mtu(&self) -> usize {
+        if !self.cuts() {
+            return self.whole();
+        }
         let [_, passing] = self.longest_symbols();
-        let longest = passing - RECORD_HEADER;
-        if self.cuts() { longest.max(LEAST_PACKET) } else { longest }
+        (passing - RECORD_HEADER).max(LEAST_PACKET)
     }
 
     /// Octets of the longest inner packet that one datagram carries; longer ones are cut.

@@ -1,6 +1,7 @@
 //! Peers that are heard from another address, on the same path or on another.
 
 use super::*;
+use crate::nc::understanding::Understanding;
 use crate::secure;
 
 #[test]
@@ -85,4 +86,18 @@ fn the_first_link_of_another_path_has_its_own_mtu_and_headers() {
     assert_eq!(path.ends[0].estimates().path_mtu, 1_500);
     let shorter = secure::OUTER_V6 - secure::OUTER_V4;
     assert_eq!(path.ends[0].whole(), 1_500 - secure::OUTER_V4 - 10 - shorter);
+}
+
+#[test]
+fn an_older_peer_that_moves_is_sent_no_packet_that_would_have_to_be_cut() {
+    let mut path = Path::new(15, Config::default());
+    path.ends[1].understanding = Understanding::new(path.now, 0);
+    path.feed(0, 100, 100, 20 * MILLISECOND);
+    path.run(secs(3));
+    assert_eq!((path.ends[0].mtu(), path.ends[0].whole()), (1_438, 1_438));
+
+    path.change(0);
+
+    let (mtu, whole) = (path.ends[0].mtu(), path.ends[0].whole());
+    assert_eq!((mtu, whole), (1_280 - 62, 1_280 - 62));
 }
