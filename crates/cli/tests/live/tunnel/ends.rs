@@ -23,7 +23,7 @@ fn a_start_that_fails_after_a_crash_opens_nothing() {
     let mut net = Net::pair("");
     net.start_all();
     net.crash(0);
-    net.run(0, "ip link add trackway-gre0 type dummy");
+    net.run(0, "ip link add trackway-gre0 type veth peer name other0");
     net.edit(0, "[tunnel]", &format!("{GRE}[tunnel]"));
 
     let file = net.folder.join("0.toml");
@@ -42,7 +42,7 @@ fn a_clean_stop_leaves_nothing_of_a_tunnel_that_waits_to_be_started_again() {
     let mut net = Net::pair("");
     net.start_all();
     net.run(0, "ip link delete trackway-nc0");
-    net.run(0, "ip link add trackway-nc0 type dummy");
+    net.run(0, "ip link add trackway-nc0 type veth peer name other0");
     let has_failed =
         wait_until(SOON, || net.status(0)["services"].to_string().contains("\"failed\""));
     assert!(has_failed, "{}", net.status(0));
@@ -58,7 +58,7 @@ fn a_clean_stop_leaves_nothing_of_a_tunnel_that_waits_to_be_started_again() {
 fn a_reload_without_the_tunnel_that_is_refused_leaves_no_gap() {
     let mut net = Net::pair("");
     net.start_all();
-    net.run(0, "ip link add trackway-gre0 type dummy");
+    net.run(0, "ip link add trackway-gre0 type veth peer name other0");
     let node = net.nodes[0].clone();
     let monitor = net.nets.start(&node, "ip -o monitor route", "");
     let is_awake = wait_until(SOON, || {

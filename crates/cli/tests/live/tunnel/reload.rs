@@ -41,8 +41,12 @@ fn peers_come_and_go_while_a_transfer_to_another_goes_on() {
 #[test]
 #[ignore = "needs root: run by ./test"]
 fn a_peer_that_is_configured_otherwise_or_comes_back_is_heard_at_once() {
-    let mut net = Net::pair("--rate 50mbit --delay 5ms");
-    net.start_all();
+    let mut net = Net::star(2, "--rate 50mbit --delay 5ms");
+    net.write_config_with(0, &net.keys, "", 1..2);
+    for node in 0..3 {
+        net.start(node);
+    }
+    net.expect_ping(0, "10.77.0.2");
     let file = net.folder.join("0.toml");
     let config = fs::read_to_string(&file).unwrap();
     let transfer = net.transfer(0, 1, ENDLESS);
@@ -56,10 +60,12 @@ fn a_peer_that_is_configured_otherwise_or_comes_back_is_heard_at_once() {
     transfer.end();
     net.expect_ping(0, "10.77.0.2");
 
-    net.write_config_with(0, &net.keys, "", 0..0);
-    assert_eq!(net.run(0, &format!("{TRACKWAY} reload")), "tunnel: peer peer1 left\n");
+    net.write_config_with(0, &net.keys, "", 2..3);
+    let said = net.run(0, &format!("{TRACKWAY} reload"));
+    assert_eq!(said, "tunnel: peer peer1 left\ntunnel: peer peer2 added\n");
     fs::write(&file, config).unwrap();
-    assert_eq!(net.run(0, &format!("{TRACKWAY} reload")), "tunnel: peer peer1 added\n");
+    let said = net.run(0, &format!("{TRACKWAY} reload"));
+    assert_eq!(said, "tunnel: peer peer2 left\ntunnel: peer peer1 added\n");
     net.expect_ping(0, "10.77.0.2");
     let tunnels = net.status(1)["tunnels"].clone();
     assert_eq!(tunnels[0]["sessions"], 3, "{tunnels}");
