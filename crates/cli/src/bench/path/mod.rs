@@ -5,6 +5,7 @@
 //!                      iperf3, requests
 //! ```
 
+mod lone;
 mod network;
 mod picture;
 mod plan;
@@ -19,6 +20,7 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 
 use lab::output::make_folder;
+use lab::stats::{Estimate, Observation, Sample};
 use proto::quantity::Probability;
 
 use super::namespaces::{Signals, Transfer, check_programs, check_root};
@@ -29,6 +31,8 @@ use plan::{Cell, Extent, Load};
 /// Seconds after which requests and pings begin beside a download.
 const LATER: u32 = 3;
 const PINGS_PER_SECOND: u32 = 20;
+/// The part of lone packets that only teaches the tunnel the loss of the path.
+const WARM_UP: u32 = 5;
 /// Downloads at once: at 10 Mbit/s each costs a core a few percent.
 const JOBS: NonZeroUsize = NonZeroUsize::new(3).expect("3 is not 0");
 
@@ -42,6 +46,10 @@ pub(super) struct Options {
     /// For `path`: how long each download is measured [default: 15, with --quick 8].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=600))]
     seconds: Option<u32>,
+
+    /// For `path`: how often each turn is done, with other losses each time; figures are means then.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    runs: Option<u32>,
 
     /// For `path`: the losses of the link [default: 0%,1%,2%,5%,10%,20%].
     #[arg(long, value_name = "P,...", value_delimiter = ',')]
@@ -60,27 +68,28 @@ pub(super) struct Options {
     out: Option<PathBuf>,
 }
 
-/// A turn with what came of it; nothing where it failed.
+/// A turn with what came of its runs; nothing where one failed.
 #[derive(Clone, Debug)]
 struct Measured {
     cell: Cell,
-    outcome: Option<Outcome>,
+    outcomes: Option<Vec<Outcome>>,
 }
 
-/// What one turn gave; what it did not measure is 0 or empty.
+/// What one run of a turn gave; what it did not measure is 0 or empty.
 #[derive(Clone, Debug, Default)]
 struct Outcome {
     /// In bit/s.
     goodput: f64,
-    /// Octets on the link for each that was delivered, both towards the client.
+    /// Octets on the link for each that was delivered, both towards the client. Of lone packets, datagrams
+    /// sent for each.
     offered: f64,
-    /// Of requests, in milliseconds, sorted.
+    /// Of requests, or of lone packets one way, in milliseconds, sorted.
     times: Vec<f64>,
 }
 
 /// Measures and prints.
 pub(super) fn run(options: Options, json: bool) -> anyhow::Result<()> {
-    let Options { quick, seconds, loss, only, jobs, out } = options;
+    let Options { quick, seconds, runs, loss, only, jobs, out } = options;
     let mut extent = if quick { Extent::quick() } else { Extent::default() };
     extent.seconds = seconds.unwrap_or(extent.seconds);
     if !loss.is_empty() {
@@ -103,7 +112,7 @@ pub(super) fn run(options: Options, json: bool) -> anyhow::Result<()> {
         make_folder(out)?;
     }
 
-    let measured = measure_all(cells, jobs.unwrap_or(JOBS).get())?;
+    let measured = measure_all(&cells, runs.unwrap_or(1), jobs.unwrap_or(JOBS).get())?;
 
     let findings = report::findings(&measured);
     if json {
@@ -120,21 +129,21 @@ pub(super) fn run(options: Options, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Does all turns, some at once, in the order of `cells`.
-fn measure_all(cells: Vec<Cell>, jobs: usize) -> anyhow::Result<Vec<Measured>> {
+/// Does all runs of all turns, some at once; the turns in the order of `cells`.
+fn measure_all(cells: &[Cell], runs: u32, jobs: usize) -> anyhow::Result<Vec<Measured>> {
     let signals = Signals::block()?;
-    let total = cells.len();
-    let waiting: Mutex<VecDeque<(usize, Cell)>> =
-        Mutex::new(cells.into_iter().enumerate().collect());
+    let all = (0..runs).flat_map(|run| (0..cells.len()).map(move |place| (place, run)));
+    let waiting: Mutex<VecDeque<(usize, u32)>> = Mutex::new(all.collect());
+    let total = cells.len() * runs as usize;
     let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
     let (sender, done) = mpsc::channel();
     thread::scope(|scope| {
         for _ in 0..jobs.min(total) {
             let (signals, sender, next) = (&signals, sender.clone(), &next);
             scope.spawn(move || {
-                while let Some((place, cell)) = next() {
-                    let outcome = measure(signals, &cell);
-                    if signals.check().is_err() || sender.send((place, cell, outcome)).is_err() {
+                while let Some((place, run)) = next() {
+                    let outcome = measure(signals, &cells[place], run);
+                    if signals.check().is_err() || sender.send((place, outcome)).is_err() {
                         return;
                     }
                 }
@@ -142,27 +151,30 @@ fn measure_all(cells: Vec<Cell>, jobs: usize) -> anyhow::Result<Vec<Measured>> {
         }
         drop(sender);
 
-        let mut measured = Vec::new();
-        for (place, cell, outcome) in done {
+        let unmeasured = |cell: &Cell| Measured { cell: *cell, outcomes: Some(Vec::new()) };
+        let mut measured: Vec<Measured> = cells.iter().map(unmeasured).collect();
+        for (count, (place, outcome)) in (1..).zip(done) {
             let said = match &outcome {
                 Ok(outcome) => outcome.in_short(),
                 Err(error) => format!("failed: {error:#}"),
             };
+            let Measured { cell, outcomes } = &mut measured[place];
             // Progress that cannot be shown is no reason to stop.
-            let count = measured.len() + 1;
             let _ = writeln!(io::stderr(), "{count}/{total} {}: {said}", cell.name());
-            measured.push((place, Measured { cell, outcome: outcome.ok() }));
+            *outcomes = outcomes.take().zip(outcome.ok()).map(|(mut before, outcome)| {
+                before.push(outcome);
+                before
+            });
         }
         signals.check()?;
-        measured.sort_by_key(|(place, _)| *place);
-        Ok(measured.into_iter().map(|(_, measured)| measured).collect())
+        Ok(measured)
     })
 }
 
-fn measure(signals: &Signals, cell: &Cell) -> anyhow::Result<Outcome> {
+fn measure(signals: &Signals, cell: &Cell, run: u32) -> anyhow::Result<Outcome> {
     let Cell { carrier, pattern, loss, load, seconds } = *cell;
     // The same losses for each TCP inside.
-    let seed = loss.to_bits();
+    let seed = loss.to_bits().wrapping_add(run.into());
     let mut network = Network::new(signals, carrier, cell.wire(), &pattern.loss(loss), seed)?;
     let transfer = |left_out, args| Transfer {
         between: (CLIENT, SERVER),
@@ -187,6 +199,14 @@ fn measure(signals: &Signals, cell: &Cell) -> anyhow::Result<Outcome> {
             let times = network.nets.beside(&load, |nets| talk::talk(nets, seconds))?;
             Ok(Outcome { times, ..Outcome::default() })
         }
+        Load::Lone => {
+            lone::ask(&network.nets, seconds / WARM_UP)?;
+            let before = network.counters()?;
+            let times = lone::ask(&network.nets, seconds)?;
+            let after = network.counters()?;
+            let [packets, datagrams] = [0, 1].map(|place| after[place] - before[place]);
+            Ok(Outcome { times, offered: datagrams / packets, goodput: 0.0 })
+        }
         Load::BothWays => {
             let args = ["--bidir", "--congestion", "cubic"];
             let count = PINGS_PER_SECOND * seconds;
@@ -197,14 +217,35 @@ fn measure(signals: &Signals, cell: &Cell) -> anyhow::Result<Outcome> {
     }
 }
 
+impl Measured {
+    /// The mean over all runs; unknown where one failed.
+    fn mean(&self, field: fn(&Outcome) -> f64) -> Estimate {
+        let outcomes = self.outcomes.iter().flatten();
+        let sample: Sample = outcomes.map(|it| Observation::Exact(field(it))).collect();
+        sample.estimate().unwrap_or(Estimate::UNKNOWN)
+    }
+
+    /// The times of all runs, in milliseconds, sorted.
+    fn times(&self) -> Vec<f64> {
+        let outcomes = self.outcomes.iter().flatten();
+        let mut times: Vec<f64> = outcomes.flat_map(|it| it.times.iter().copied()).collect();
+        times.sort_by(f64::total_cmp);
+        times
+    }
+}
+
 impl Outcome {
     fn in_short(&self) -> String {
         let Self { goodput, offered, times } = self;
-        if times.is_empty() {
-            format!("{:.2} Mbit/s, {offered:.3} octets for each delivered", goodput / 1e6)
-        } else {
-            let [p50, p99] = [50, 99].map(|percent| talk::percentile(times, percent));
-            format!("p50 {p50:.1} ms, p99 {p99:.1} ms")
+        let [p50, p99] = [50, 99].map(|percent| talk::percentile(times, percent));
+        match (times.is_empty(), *offered > 0.0) {
+            (true, _) => {
+                format!("{:.2} Mbit/s, {offered:.3} octets for each delivered", goodput / 1e6)
+            }
+            (false, false) => format!("p50 {p50:.1} ms, p99 {p99:.1} ms"),
+            (false, true) => {
+                format!("p50 {p50:.1} ms, p99 {p99:.1} ms, {offered:.2} datagrams for each")
+            }
         }
     }
 }

@@ -163,18 +163,26 @@ impl Network {
         Ok(times)
     }
 
+    /// What both ends of the tunnel count: packets that entered it, and datagrams that carried them,
+    /// sent again and repairs included.
+    pub(super) fn counters(&self) -> anyhow::Result<[f64; 2]> {
+        let program = this_program()?;
+        let mut sums = [0.0; 2];
+        for side in GATEWAYS {
+            let tunnel = self.tunnel(&program, side);
+            let count = |name: &str| tunnel[name].as_f64().with_context(|| format!("no {name}"));
+            sums[0] += count("packets_in")?;
+            for name in ["sources_sent", "sources_resent", "repairs_sent"] {
+                sums[1] += count(name)?;
+            }
+        }
+        Ok(sums)
+    }
+
     fn wait_for_mtu(&self, program: &str) -> anyhow::Result<()> {
         let deadline = Instant::now() + MTU_WITHIN;
         while Instant::now() < deadline {
-            let has_it = |&side: &usize| {
-                let command = ["netns", "exec", &self.nets.names[side], program];
-                let output = Command::new("ip").args(command).args(["status", "--json"]).output();
-                let status: Value = output
-                    .ok()
-                    .and_then(|output| serde_json::from_slice(&output.stdout).ok())
-                    .unwrap_or_default();
-                status["tunnels"][0]["mtu"].as_u64() == Some(MTU)
-            };
+            let has_it = |&side: &usize| self.tunnel(program, side)["mtu"].as_u64() == Some(MTU);
             if GATEWAYS.iter().all(has_it) {
                 return Ok(());
             }
@@ -183,6 +191,17 @@ impl Network {
         }
         // Measured all the same: a user would not know either.
         Ok(())
+    }
+
+    /// The status of the tunnel at one end; null if the gateway does not say.
+    fn tunnel(&self, program: &str, side: usize) -> Value {
+        let command = ["netns", "exec", &self.nets.names[side], program];
+        let output = Command::new("ip").args(command).args(["status", "--json"]).output();
+        let status: Value = output
+            .ok()
+            .and_then(|output| serde_json::from_slice(&output.stdout).ok())
+            .unwrap_or_default();
+        status["tunnels"][0].clone()
     }
 }
 

@@ -110,9 +110,9 @@ fn marks(measured: &[Measured], is_one: impl Fn(&Cell) -> bool) -> Marks<'_> {
 }
 
 impl Marks<'_> {
-    fn value(&self, field: impl Fn(&super::Outcome) -> f64) -> Vec<Mark> {
-        let mark = |one: &&Measured| Some(Mark::exact(one.cell.loss, field(one.outcome.as_ref()?)));
-        self.0.iter().filter_map(mark).collect()
+    fn value(&self, field: fn(&super::Outcome) -> f64) -> Vec<Mark> {
+        let mark = |one: &&Measured| Mark::measured(one.cell.loss, &one.mean(field));
+        self.0.iter().filter(|one| one.outcomes.is_some()).map(mark).collect()
     }
 
     /// In Mbit/s.

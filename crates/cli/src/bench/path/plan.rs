@@ -4,6 +4,8 @@ use super::network::{Carrier, LONG, NEAR, Wire};
 
 /// The losses of the link, in percent.
 const LOSSES: [f64; 6] = [0.0, 1.0, 2.0, 5.0, 10.0, 20.0];
+/// The same for lone packets.
+const LONE_LOSS: f64 = 10.0;
 /// The goodput in the tunnel that is asked, as a part of that of plain bbr: with bbr inside, which stops
 /// for each of its measurements, and with any other.
 const BBR_INSIDE: f64 = 0.98;
@@ -38,6 +40,8 @@ pub(super) enum Load {
     Talk,
     /// Requests and responses beside a download.
     Both,
+    /// Packets that nothing follows.
+    Lone,
     /// Pings beside the tunnel while a TCP connection fills it each way.
     BothWays,
 }
@@ -87,6 +91,7 @@ impl Cell {
             Load::Download(tcp) => tcp,
             Load::Talk => "requests",
             Load::Both => "requests beside cubic",
+            Load::Lone => "lone packets",
             Load::BothWays => "both ways",
         };
         let pattern = match pattern {
@@ -167,6 +172,9 @@ impl Extent {
         };
         let (losses, seconds) = (&self.losses[..], self.seconds);
         let long = 2 * seconds;
+        // Of a thousand packets one may be late.
+        let longest = if self.is_quick { 5 } else { 20 } * seconds;
+        add(Carrier::Tunnel, Pattern::Single, Load::Lone, &[LONE_LOSS], longest);
         add(Carrier::Plain, Pattern::Single, Load::Talk, &[0.0], long);
         add(Carrier::Tunnel, Pattern::Single, Load::Talk, &[0.0, 20.0], long);
         add(Carrier::Tunnel, Pattern::Single, Load::Both, &[0.0, 2.0], long);

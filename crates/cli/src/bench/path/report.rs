@@ -2,12 +2,14 @@
 
 use std::io::{self, Write as _};
 
+use lab::stats::Estimate;
 use serde_json::json;
 
+use super::Measured;
+use super::lone::share_within;
 use super::network::Carrier;
 use super::plan::{Cell, Load, Pattern};
 use super::talk::percentile;
-use super::{Measured, Outcome};
 
 /// What was asked of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,8 +23,8 @@ pub(super) enum Asked {
 pub(super) struct Finding {
     pub(super) heading: &'static str,
     pub(super) case: String,
-    /// NaN if it could not be measured.
-    pub(super) value: f64,
+    /// The mean over all runs; unknown if it could not be measured.
+    pub(super) value: Estimate,
     pub(super) unit: &'static str,
     pub(super) asked: Option<Asked>,
     /// The best that can be.
@@ -36,7 +38,8 @@ const SHARES: &str = "One TCP download, as a part of the goodput of plain bbr at
 const PINGS: &str = "Pings beside the tunnel, 8 Mbit/s and 20 ms, with a TCP connection each way";
 const PLAIN: &str = "For orientation: the same without the tunnel";
 const REQUESTS: &str = "64-octet requests and responses, ten a second";
-const HEADINGS: [&str; 7] = [DOWNLOADS, SHARES, BURSTS, OFFERED, REQUESTS, PINGS, PLAIN];
+const LONE: &str = "Packets of 64 octets that nothing follows, one way: requests and their answers";
+const HEADINGS: [&str; 8] = [DOWNLOADS, SHARES, BURSTS, OFFERED, REQUESTS, LONE, PINGS, PLAIN];
 
 /// The added delay of a request, in milliseconds, at most.
 const ADDED: f64 = 2.0;
@@ -45,8 +48,11 @@ const P99_LOSSY: f64 = 250.0;
 const P99_BESIDE: f64 = 200.0;
 /// The median beside a download at most, in round trips.
 const MEDIAN_BESIDE: f64 = 1.1;
-/// The same of a ping while the tunnel is full each way: each of the two queues has a target of four
-/// datagrams, 0.15 of this round trip.
+/// The share of lone packets that arrive in time, at least, and that time in round trips.
+const LONE_IN_TIME: f64 = 0.999;
+const LONE_WITHIN: f64 = 1.5;
+/// The median of a ping while the tunnel is full each way at most, in round trips: each of
+/// the two queues has a target of four datagrams, 0.15 of this round trip.
 const PING_BESIDE: f64 = 1.4;
 
 /// All figures, in the order in which they are shown.
@@ -59,13 +65,14 @@ pub(super) fn findings(measured: &[Measured]) -> Vec<Finding> {
     findings
 }
 
-fn of_turn(Measured { cell, outcome }: &Measured) -> Vec<Finding> {
+fn of_turn(one: &Measured) -> Vec<Finding> {
+    let cell = &one.cell;
     let Cell { carrier, pattern, loss, load, .. } = *cell;
-    let times: &[f64] = outcome.as_ref().map_or(&[], |outcome| &outcome.times);
+    let times = &one.times();
     let at = |heading, percent: usize, asked: Option<f64>| Finding {
         heading,
         case: format!("{}, p{percent}", cell.name()),
-        value: percentile(times, percent),
+        value: pooled(percentile(times, percent)),
         unit: "ms",
         asked: asked.map(Asked::AtMost),
         limit: Some(cell.wire().round_trip()),
@@ -78,6 +85,23 @@ fn of_turn(Measured { cell, outcome }: &Measured) -> Vec<Finding> {
         Load::Both => {
             let median = MEDIAN_BESIDE * cell.wire().round_trip();
             vec![at(REQUESTS, 50, Some(median)), at(REQUESTS, 99, Some(P99_BESIDE))]
+        }
+        Load::Lone => {
+            let finding = |what, value, unit, asked| Finding {
+                heading: LONE,
+                case: format!("{}, {what}", cell.name()),
+                value,
+                unit,
+                asked,
+                limit: None,
+            };
+            let within = share_within(times, LONE_WITHIN * cell.wire().round_trip());
+            let in_time = Some(Asked::AtLeast(LONE_IN_TIME));
+            let cost = one.mean(|outcome| outcome.offered);
+            vec![
+                finding("in 1.5 round trips", pooled(within), "of them", in_time),
+                finding("datagrams for each", cost, "times", None),
+            ]
         }
         Load::BothWays => {
             let median = PING_BESIDE * cell.wire().round_trip();
@@ -92,7 +116,7 @@ fn of_turn(Measured { cell, outcome }: &Measured) -> Vec<Finding> {
                     (Carrier::Tunnel, Pattern::Bursts | Pattern::Fades) => BURSTS,
                 },
                 case: cell.name(),
-                value: value(outcome, |outcome| outcome.goodput),
+                value: one.mean(|outcome| outcome.goodput),
                 unit: "bit/s",
                 asked: None,
                 limit: Some(cell.goodput_limit()),
@@ -100,7 +124,7 @@ fn of_turn(Measured { cell, outcome }: &Measured) -> Vec<Finding> {
             let offered = Finding {
                 heading: OFFERED,
                 case: format!("{}, octets", cell.name()),
-                value: value(outcome, |outcome| outcome.offered),
+                value: one.mean(|outcome| outcome.offered),
                 unit: "times",
                 asked: cell.asked_offered().map(Asked::AtMost),
                 limit: Some(cell.offered_limit()),
@@ -111,15 +135,16 @@ fn of_turn(Measured { cell, outcome }: &Measured) -> Vec<Finding> {
 }
 
 /// The goodput of a download in the tunnel beside that of plain bbr.
-fn share(measured: &[Measured], Measured { cell, outcome }: &Measured) -> Option<Finding> {
+fn share(measured: &[Measured], ours: &Measured) -> Option<Finding> {
+    let cell = &ours.cell;
     let asked = cell.asked_share()?;
     let plain = Cell { carrier: Carrier::Plain, load: Load::Download("bbr"), ..*cell };
     let plain = measured.iter().find(|one| one.cell.name() == plain.name())?;
-    let goodput = |outcome| value(outcome, |outcome| outcome.goodput);
+    let goodput = |one: &Measured| one.mean(|outcome| outcome.goodput);
     Some(Finding {
         heading: SHARES,
         case: format!("{}, of plain bbr", cell.name()),
-        value: goodput(outcome) / goodput(&plain.outcome),
+        value: goodput(ours).over(&goodput(plain)),
         unit: "times",
         asked: Some(Asked::AtLeast(asked)),
         limit: Some(cell.goodput_limit() / plain.cell.goodput_limit()),
@@ -132,30 +157,30 @@ fn added_delay(measured: &[Measured]) -> Option<Finding> {
         let of = |one: &&Measured| {
             one.cell.carrier == carrier && one.cell.load == Load::Talk && one.cell.loss == 0.0
         };
-        let outcome = measured.iter().find(of)?.outcome.as_ref();
-        outcome.map(|outcome| percentile(&outcome.times, 50))
+        Some(percentile(&measured.iter().find(of)?.times(), 50))
     };
     let value = median(Carrier::Tunnel)? - median(Carrier::Plain)?;
     Some(Finding {
         heading: REQUESTS,
         case: "ours requests 0 %, p50 above plain".to_owned(),
-        value,
+        value: pooled(value),
         unit: "ms",
         asked: Some(Asked::AtMost(ADDED)),
         limit: None,
     })
 }
 
-fn value(outcome: &Option<Outcome>, field: fn(&Outcome) -> f64) -> f64 {
-    outcome.as_ref().map_or(f64::NAN, field)
+/// What comes from the times of all runs together.
+fn pooled(value: f64) -> Estimate {
+    Estimate { ci95: None, ..Estimate::exact(value) }
 }
 
 impl Finding {
     /// Whether it is as asked; what could not be measured is not.
     pub(super) fn is_met(&self) -> Option<bool> {
         match self.asked? {
-            Asked::AtLeast(least) => Some(self.value >= least),
-            Asked::AtMost(most) => Some(self.value <= most),
+            Asked::AtLeast(least) => Some(self.value.mean >= least),
+            Asked::AtMost(most) => Some(self.value.mean <= most),
         }
     }
 
@@ -166,14 +191,17 @@ impl Finding {
             Asked::AtMost(most) => json!({"at_most": most}),
         });
         json!({
-            "bench": "path", "case": case, "value": value, "unit": unit, "asked": asked,
-            "met": self.is_met(), "limit": limit, "ratio": limit.map(|limit| value / limit),
+            "bench": "path", "case": case, "value": value.mean, "ci95": value.ci95, "unit": unit,
+            "asked": asked, "met": self.is_met(), "limit": limit,
+            "ratio": limit.map(|limit| value.mean / limit),
         })
     }
 
     fn line(&self) -> String {
         let Self { case, value, unit, asked, limit, .. } = self;
-        let mut line = format!("  {case:<40}{:>13}", shown(*value, unit));
+        let mut line = format!("  {case:<40}{:>13}", shown(value.mean, unit));
+        let half = value.ci95.map(|half| format!("±{}", bare(half, unit))).unwrap_or_default();
+        line += &format!(" {half:<7}");
         line += &match asked {
             Some(Asked::AtLeast(asked)) => format!("  asked >={:>12}", shown(*asked, unit)),
             Some(Asked::AtMost(asked)) => format!("  asked <={:>12}", shown(*asked, unit)),
@@ -184,8 +212,8 @@ impl Finding {
             Some(false) => "  MISSED  ",
             None => "          ",
         };
-        if let Some(limit) = limit.filter(|_| value.is_finite()) {
-            line += &format!("{:>5.3} of {}", value / limit, shown(limit, unit));
+        if let Some(limit) = limit.filter(|_| value.mean.is_finite()) {
+            line += &format!("{:>5.3} of {}", value.mean / limit, shown(limit, unit));
         }
         line.trim_end().to_owned()
     }
@@ -214,16 +242,28 @@ pub(super) fn print_table(findings: &[Finding]) -> io::Result<()> {
 }
 
 fn shown(value: f64, unit: &str) -> String {
+    let bare = bare(value, unit);
     match unit {
         _ if value.is_nan() => "-".to_owned(),
-        "bit/s" => format!("{:.2} Mbit/s", value / 1e6),
+        "bit/s" => format!("{bare} Mbit/s"),
+        "of them" | "times" => bare,
+        _ => format!("{bare} {unit}"),
+    }
+}
+
+/// Without the unit.
+fn bare(value: f64, unit: &str) -> String {
+    match unit {
+        "bit/s" => format!("{:.2}", value / 1e6),
+        "of them" => format!("{value:.4}"),
         "times" => format!("{value:.3}"),
-        _ => format!("{value:.1} {unit}"),
+        _ => format!("{value:.1}"),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Outcome;
     use super::*;
 
     #[test]
@@ -256,6 +296,22 @@ mod tests {
         );
     }
 
+    #[test]
+    fn runs_are_averaged_and_their_times_pooled() {
+        let run = |goodput, time| Outcome { goodput, offered: 3.9, times: vec![time, 150.0] };
+        let cell = |load| Cell { load, ..turn(Carrier::Tunnel, 10.0, load, None).cell };
+        let outcomes = || Some(vec![run(8.0e6, 60.0), run(8.2e6, 151.0)]);
+        let turns = [Load::Download("cubic"), Load::Lone]
+            .map(|load| Measured { cell: cell(load), outcomes: outcomes() });
+
+        let lines: Vec<String> = findings(&turns).iter().map(Finding::line).collect();
+
+        let has = |what: &str| lines.iter().any(|line| line.contains(what));
+        // Student's t with one degree of freedom: 12.71 times 0.1.
+        assert!(has("8.10 Mbit/s ±1.27"), "{lines:?}");
+        assert!(has("in 1.5 round trips       0.7500"), "{lines:?}");
+    }
+
     fn turn(carrier: Carrier, loss: f64, load: Load, figures: Option<(f64, f64)>) -> Measured {
         let cell = Cell { carrier, pattern: Pattern::Single, loss, load, seconds: 1 };
         let outcome = figures.map(|(goodput, offered)| Outcome {
@@ -263,6 +319,6 @@ mod tests {
             offered,
             times: vec![100.0, 101.0],
         });
-        Measured { cell, outcome }
+        Measured { cell, outcomes: outcome.map(|outcome| vec![outcome]) }
     }
 }
