@@ -33,8 +33,6 @@ start_tunnel() {
 [tunnel]
 private-key = "$1.key"
 addresses = ["10.99.0.$1/24"]
-# Beside the way without it, which the same network has.
-replace-routes = true
 
 [[tunnel.peer]]
 name = "gateway$2"

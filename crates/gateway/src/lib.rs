@@ -26,7 +26,7 @@ pub mod sys;
 pub mod tls;
 
 pub use config::Config;
-pub use linux::claims::remove_all as remove_routes;
+pub use linux::left::remove_left;
 pub use service::sar_untrusted;
 pub use supervisor::{
     Reloaded, Switched, ask_explanation, ask_reload, ask_status, ask_switch, keep_files, run,

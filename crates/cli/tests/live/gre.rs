@@ -6,6 +6,7 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd as _;
 use std::process::Command;
 
+use nix::sys::signal::Signal;
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, sendto, socket,
 };
@@ -58,11 +59,29 @@ impl Pair {
             );
             let file = pair.folder.join(format!("{host}.toml"));
             fs::write(&file, v4 + &v6).unwrap();
-            let command = format!("{TRACKWAY} run {}", file.display());
-            let gateway = pair.nets.start(&name, &command, "gateway ready");
+            let gateway = pair.start(host);
             pair.gateways.push(gateway);
         }
         pair
+    }
+
+    fn start(&mut self, host: usize) -> usize {
+        let file = self.folder.join(format!("{host}.toml"));
+        let command = format!("{TRACKWAY} run {}", file.display());
+        self.nets.start(&self.hosts[host], &command, "gateway ready")
+    }
+
+    /// All that the gateway of a host has put into the kernel.
+    fn claimed(&self, host: usize) -> String {
+        self.nets.claimed(&self.hosts[host], 119)
+    }
+
+    /// Expects that a ping of host 0 is answered before long.
+    fn expect_ping(&self, address: &str) {
+        let command = format!("ping -c 1 -W 1 {address}");
+        let comes =
+            wait_until(SOON, || self.nets.try_run(&self.hosts[0], &command).status.success());
+        assert!(comes, "no ping to {address}: {}", self.status(0));
     }
 
     fn status(&self, host: usize) -> Value {
@@ -116,6 +135,48 @@ fn packets_go_through_gre_over_both_versions_of_ip() {
         let left = pair.nets.run(host, "ip address") + &pair.nets.run(host, "ip route");
         assert!(!left.contains("trackway-gre"), "{left}");
     }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn what_is_for_a_router_goes_nowhere_else() {
+    let mut pair = Pair::new([""; 2]);
+    let host = pair.hosts[0].clone();
+    for router in ["10.7.0.2", "fd07::2"] {
+        pair.nets.run(&host, &format!("ip route add default via {router}"));
+    }
+    let inside = ["10.2.0.1", "fd02::1", "10.12.0.1"];
+    let clear = |pair: &Pair| pair.nets.clear(&host, (&pair.hosts[1], "eth0"), &inside);
+    let devices = |pair: &Pair, state: &str| {
+        for device in ["trackway-gre0", "trackway-gre1"] {
+            pair.nets.run(&host, &format!("ip link set {device} {state}"));
+        }
+    };
+    let addresses = |pair: &Pair| pair.nets.run(&host, "ip -o address show to fd01::1");
+    let before = (pair.claimed(0), addresses(&pair));
+    assert_eq!(before.0.lines().count(), 6, "{}", before.0);
+
+    devices(&pair, "down");
+    assert_eq!(clear(&pair), 0);
+    devices(&pair, "up");
+    inside.iter().for_each(|address| pair.expect_ping(address));
+    assert_eq!((pair.claimed(0), addresses(&pair)), before);
+    let status = pair.status(0);
+    assert!(status["gre_routes_restored"].as_u64() >= Some(3), "{status}");
+
+    let gateway = pair.gateways[0];
+    pair.nets.program(gateway).signal(Signal::SIGKILL);
+    pair.nets.program(gateway).finish(SOON);
+    assert_eq!(clear(&pair), 0, "{}", pair.claimed(0));
+    assert_eq!(pair.claimed(0).lines().count(), 3, "{}", pair.claimed(0));
+
+    let gateway = pair.start(0);
+    inside.iter().for_each(|address| pair.expect_ping(address));
+    assert_eq!(pair.claimed(0), before.0);
+    let (code, said) = pair.nets.program(gateway).stop();
+    assert_eq!((code, &pair.claimed(0)[..]), (Some(0), ""), "{said}");
+    // It is the default route that would have led them there, all the while.
+    assert_eq!(clear(&pair), 6);
 }
 
 #[test]

@@ -22,3 +22,4 @@ mod sar;
 mod split;
 mod transfer;
 mod tunnel;
+mod ways;

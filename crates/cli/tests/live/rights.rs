@@ -41,11 +41,15 @@ fn a_gateway_is_root_no_more_and_can_become_nobody_else() {
     assert!(all.len() > 1, "{all:?}");
     let user = all[0]["Uid"].split('\t').next().unwrap().to_owned();
     let children = host.nets.run(&host.name, &format!("pgrep -P {pid}"));
-    let mut held = Vec::new();
+    let (mut held, mut keeper) = (Vec::new(), None);
     for child in children.split_whitespace() {
         all.push(state(&Path::new("/proc").join(child)));
         let rights = u64::from_str_radix(&all.last().unwrap()["CapPrm"], 16).unwrap();
-        held.push((all.last().unwrap()["Name"].clone(), rights));
+        let name = all.last().unwrap()["Name"].clone();
+        if name == "trackway-keeper" {
+            keeper = Some(child.to_owned());
+        }
+        held.push((name, rights));
     }
 
     for is in &all {
@@ -58,6 +62,10 @@ fn a_gateway_is_root_no_more_and_can_become_nobody_else() {
             ["CapPrm", "CapEff", "CapBnd"].map(|key| u64::from_str_radix(&is[key], 16).unwrap());
         assert_eq!(permitted, effective, "{is:?}");
         assert_eq!((permitted | bounding) & !(NET_ADMIN | NET_RAW | DAC_READ_SEARCH), 0, "{is:?}");
+    }
+    // Root owns these files of a process whose memory no core dump and nobody else of its user gets.
+    for process in [pid.clone()].into_iter().chain(keeper) {
+        assert_eq!(fs::metadata(format!("/proc/{process}/mem")).unwrap().uid(), 0, "{process}");
     }
     // The program that has the firewall's rules, and the one that reads files, which changes nothing.
     held.sort();

@@ -9,20 +9,22 @@
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags};
-use nix::sys::socket::{getsockopt, sockopt};
+use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 use proto::time::Time;
 
 use super::server::probe;
-use crate::linux::tcp::start_connecting;
+use crate::linux::tcp::start_connecting_with;
 
 /// A connection, or the attempt to have one.
 #[derive(Debug)]
 pub struct Dial {
     to: SocketAddr,
+    /// The firewall mark of what is sent.
+    mark: Option<u32>,
     state: State,
     /// What the kernel has not taken: `unsent[sent..]`.
     unsent: Vec<u8>,
@@ -77,6 +79,7 @@ impl Dial {
     pub fn new(now: Time, to: SocketAddr) -> Self {
         Self {
             to,
+            mark: None,
             state: State::Waiting { until: now },
             unsent: Vec::new(),
             sent: 0,
@@ -85,6 +88,12 @@ impl Dial {
             change: None,
             stats: Stats::default(),
         }
+    }
+
+    /// The same, and what is sent carries a firewall mark, for which `CAP_NET_ADMIN` is needed.
+    #[must_use]
+    pub fn marked(self, mark: u32) -> Self {
+        Self { mark: Some(mark), ..self }
     }
 
     /// Appends what to wait for: one descriptor, or none.
@@ -192,7 +201,11 @@ impl Dial {
 
     fn attempt(&mut self, now: Time) {
         self.stats.tried += 1;
-        match start_connecting(self.to) {
+        let prepare = |socket: &OwnedFd| match self.mark {
+            Some(mark) => Ok(setsockopt(socket, sockopt::Mark, &mark)?),
+            None => Ok(()),
+        };
+        match start_connecting_with(self.to, prepare) {
             Ok(stream) => self.state = State::Trying { stream, until: now + ATTEMPT },
             Err(_) => self.fall(now),
         }

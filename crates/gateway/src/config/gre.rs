@@ -29,6 +29,8 @@ pub struct Gre {
     pub addresses: Vec<Prefix>,
     /// The networks behind the router.
     pub networks: Vec<Prefix>,
+    /// Whether packets for them may leave otherwise while the tunnel is gone.
+    pub fail_open: bool,
 }
 
 const DEVICE: &str = "trackway-gre";
@@ -58,6 +60,13 @@ pub(super) fn read(root: &Section<'_>) -> Result<Vec<Gre>, Complaint> {
         if tunnels.iter().any(|other| other.device == tunnel.device) {
             let what = format!("{} is another tunnel's", tunnel.device);
             return Err(section.needed("device")?.complain(what));
+        }
+        let has = |network: &&Prefix| tunnel.networks.contains(network);
+        for other in &tunnels {
+            if let Some(network) = other.networks.iter().find(has) {
+                let what = format!("{network} is behind {} already", other.device);
+                return Err(section.needed("to")?.complain(what));
+            }
         }
         tunnels.push(tunnel);
     }
@@ -101,7 +110,8 @@ fn tunnel(section: &Section<'_>, position: usize) -> Result<Gre, Complaint> {
         Some(entry) => usize::from(entry.count::<u16>(least..=u64::from(MOST_MTU))?),
         None => whole,
     };
-    Ok(Gre { device, local, remote, key, has_checksum, ttl, mtu, addresses, networks })
+    let fail_open = either(section, "fail-open", false, |it| it.flag())?;
+    Ok(Gre { device, local, remote, key, has_checksum, ttl, mtu, addresses, networks, fail_open })
 }
 
 /// An address of one host.
@@ -155,5 +165,8 @@ mod tests {
         }
         let twice = Config::parse("a.toml", &format!("{LEAST}{LEAST}")).unwrap_err().to_string();
         assert!(twice.contains("trackway-gre0 is that tunnel already"), "{twice}");
+        let other = LEAST.replace("10.7.0.2", "10.7.0.3");
+        let both = Config::parse("a.toml", &format!("{LEAST}{other}")).unwrap_err().to_string();
+        assert!(both.contains("8: gre.to: 10.1.0.0/16 is behind trackway-gre0 already"), "{both}");
     }
 }

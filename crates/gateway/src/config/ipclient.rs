@@ -23,6 +23,8 @@ pub struct IpClient {
     pub addresses: Vec<Prefix>,
     /// Which node is asked for which destinations: the longest prefix decides.
     pub routes: Vec<Route>,
+    /// Whether packets for their networks may leave otherwise while the client is gone.
+    pub fail_open: bool,
     /// The parameters of the client, without addresses and routes.
     pub parameters: ipclient::Config,
 }
@@ -88,7 +90,8 @@ pub(super) fn read(section: &Section<'_>) -> Result<IpClient, Complaint> {
         return Err(mtu.complain(what));
     }
     classes(section, &mut parameters)?;
-    Ok(IpClient { server, device, addresses, routes, parameters })
+    let fail_open = either(section, "fail-open", false, |it| it.flag())?;
+    Ok(IpClient { server, device, addresses, routes, fail_open, parameters })
 }
 
 pub(super) fn server(entry: &Entry<'_>) -> Result<SocketAddr, Complaint> {

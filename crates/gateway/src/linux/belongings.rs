@@ -1,14 +1,16 @@
 //! What the gateway's user has to own or to be allowed to use, made while we are root.
 
+use std::env;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{
     DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown, lchown,
 };
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 use nix::libc;
+use nix::unistd::{AccessFlags, Uid, access};
 use tracing::{debug, warn};
 
 use crate::config::Config;
@@ -16,7 +18,7 @@ use crate::linux::account::Account;
 use crate::sys::Tap;
 use crate::sys::acl::AccessList;
 
-/// Where sockets are, which all gateways of a machine share.
+/// Where sockets are, and what outlives a crash, which all gateways of a machine share.
 pub(crate) const RUN: &str = "/run/trackway";
 
 /// Prepares what the services of a configuration keep and use, for the user that they run as.
@@ -36,6 +38,23 @@ pub(crate) fn prepare(config: &Config, account: &Account) -> anyhow::Result<()> 
     // A reload may ask for the first device.
     open_tun(account);
     Ok(())
+}
+
+/// Where this user's gateways have their sockets.
+pub(crate) fn folder() -> PathBuf {
+    let user = Uid::effective();
+    if user.is_root() || access(RUN, AccessFlags::W_OK).is_ok() {
+        return RUN.into();
+    }
+    match env::var_os("XDG_RUNTIME_DIR") {
+        Some(folder) if Path::new(&folder).is_absolute() => Path::new(&folder).join("trackway"),
+        _ => env::temp_dir().join(format!("trackway-{user}")),
+    }
+}
+
+/// The number of the network namespace that we are in.
+pub(crate) fn namespace() -> u64 {
+    fs::metadata("/proc/self/ns/net").map_or(0, |it| it.ino())
 }
 
 /// Makes the folder of sockets, where this user may make files beside those of other gateways.

@@ -1,11 +1,10 @@
-//! Devices of ours: TUN devices with addresses, routes and an MTU, and TAP devices that give frames
-//! to another interface. The kernel removes all of it with the device, however we end.
+//! Devices of ours: TUN devices with addresses and an MTU, and TAP devices that give frames to another
+//! interface. The kernel removes all of it with the device, however we end.
 
 use std::fs;
 use std::io;
 
 use anyhow::{Context as _, bail};
-use nix::libc;
 use proto::ip::Prefix;
 use tracing::{debug, warn};
 
@@ -20,7 +19,6 @@ use proto::ethernet::Mac;
 pub(crate) struct Device {
     netlink: Netlink,
     index: u32,
-    name: String,
     addresses: Vec<Prefix>,
 }
 
@@ -28,8 +26,6 @@ pub(crate) struct Device {
 pub(crate) struct Wanted<'a> {
     pub(crate) name: &'a str,
     pub(crate) addresses: &'a [Prefix],
-    /// Which networks are reached by it, and who has them.
-    pub(crate) routes: Vec<(String, Prefix)>,
     pub(crate) mtu: usize,
     /// Whether the kernel hands over trains of segments, each with a header.
     pub(crate) has_trains: bool,
@@ -42,7 +38,7 @@ impl Device {
     /// Makes the device.
     ///
     /// # Errors
-    /// When it cannot be made or an address or route is taken, with the remedy.
+    /// When it cannot be made or an address is taken, with the remedy.
     pub(crate) fn open(mut netlink: Netlink, wanted: &Wanted<'_>) -> anyhow::Result<(Tap, Self)> {
         let name = wanted.name;
         let open = if wanted.has_trains { Tap::open_tun } else { Tap::open_plain_tun };
@@ -65,43 +61,7 @@ impl Device {
             links::add_prefix(&mut netlink, index, prefix.address(), prefix.bits())
                 .with_context(|| format!("giving {name} the address {prefix}"))?;
         }
-        let (name, addresses) = (name.to_owned(), wanted.addresses.to_vec());
-        let mut device = Self { netlink, index, name, addresses };
-        for (owner, prefix) in &wanted.routes {
-            let name = &device.name;
-            let said = format!("the route of {owner} to {prefix} by {name}");
-            device.add_route(prefix).context(said)?;
-        }
-        Ok((tun, device))
-    }
-
-    /// Adds a route.
-    fn add_route(&mut self, prefix: &Prefix) -> anyhow::Result<()> {
-        let network = prefix.network();
-        if self.is_own(&network) {
-            return Ok(());
-        }
-        if network.address().is_ipv6() {
-            self.enable_v6();
-        }
-        let (address, bits) = (network.address(), network.bits());
-        match links::add_route(&mut self.netlink, self.index, address, bits) {
-            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => bail!(
-                "there is one already, which goes elsewhere: `ip route delete {network}`, or add \
-                 it with a metric"
-            ),
-            outcome => Ok(outcome?),
-        }
-    }
-
-    /// Lets it carry IPv6, wherever that is off.
-    pub(crate) fn enable_v6(&self) {
-        enable_v6(&self.name);
-    }
-
-    /// Whether the kernel made the route to a network with the device's address.
-    fn is_own(&self, network: &Prefix) -> bool {
-        self.addresses.iter().any(|own| own.network() == *network)
+        Ok((tun, Self { netlink, index, addresses: wanted.addresses.to_vec() }))
     }
 
     /// Its number.
@@ -177,7 +137,8 @@ fn no_device(name: &str, error: &io::Error) -> anyhow::Error {
     }
 }
 
-fn enable_v6(device: &str) {
+/// Lets a device carry IPv6, wherever that is off.
+pub(crate) fn enable_v6(device: &str) {
     set(device, "ipv6", "disable_ipv6", "0");
 }
 

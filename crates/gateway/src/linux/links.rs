@@ -11,7 +11,6 @@ use crate::linux::netlink::{self, Message, Netlink, Request};
 
 const LINK_FIXED: usize = 16;
 const ADDRESS_FIXED: usize = 8;
-const ROUTE_FIXED: usize = 12;
 const NEIGHBOUR_FIXED: usize = 12;
 const NUD_FAILED: u16 = 0x20;
 
@@ -144,18 +143,6 @@ pub fn set_mtu(netlink: &mut Netlink, index: u32, mtu: usize) -> io::Result<()> 
     netlink.ask(&request, |_| {})
 }
 
-/// Sends what goes to `address/bits` by an interface.
-///
-/// # Errors
-/// When the kernel refuses; `EEXIST` if there is such a route.
-pub fn add_route(netlink: &mut Netlink, index: u32, address: IpAddr, bits: u8) -> io::Result<()> {
-    let flags = u16::try_from(libc::NLM_F_CREATE | libc::NLM_F_EXCL).unwrap_or_default();
-    let request = Request::set(libc::RTM_NEWROUTE, flags, &route_fixed(address, bits))
-        .with_address(libc::RTA_DST, address)
-        .with(libc::RTA_OIF, &index.to_ne_bytes());
-    netlink.ask(&request, |_| {})
-}
-
 /// Gives an interface an address and the network of its first `bits`.
 ///
 /// # Errors
@@ -171,17 +158,6 @@ pub fn add_prefix(netlink: &mut Netlink, index: u32, address: IpAddr, bits: u8) 
         .with_address(libc::IFA_LOCAL, address)
         .with_address(libc::IFA_ADDRESS, address);
     netlink.ask(&request, |_| {})
-}
-
-fn route_fixed(address: IpAddr, bits: u8) -> [u8; ROUTE_FIXED] {
-    let mut fixed = [0; ROUTE_FIXED];
-    fixed[0] = netlink::family(address);
-    fixed[1] = bits;
-    fixed[4] = libc::RT_TABLE_MAIN;
-    fixed[5] = libc::RTPROT_STATIC;
-    fixed[6] = if address.is_ipv4() { libc::RT_SCOPE_LINK } else { libc::RT_SCOPE_UNIVERSE };
-    fixed[7] = libc::RTN_UNICAST;
-    fixed
 }
 
 fn link_fixed(index: u32, flags: u32, change: u32) -> [u8; LINK_FIXED] {

@@ -1,17 +1,42 @@
 //! Settings of the kernel for interfaces (`net.ipv4.conf`), changed for a while and given back.
+//!
+//! ```text
+//!   set ──▶ /run/trackway/settings-4026531840   a line for each: interface, key, before, now
+//!       ──▶ /proc/sys/net/ipv4/conf
+//!   dropped: given back, and the line goes      crashed: the next start gives back, or `trackway down`
+//! ```
+//! The file is of one network namespace, and locked as long as the gateway that writes it lives.
 
-use std::fs;
-use std::io;
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use anyhow::{Context as _, bail};
+use nix::fcntl::{Flock, FlockArg};
+use nix::libc;
 use tracing::{debug, info, warn};
+
+use super::belongings;
+
+/// All that are ever changed: a file says nothing of others.
+const KEYS: [&str; 4] = ["accept_redirects", "forwarding", "rp_filter", "send_redirects"];
+/// Octets of a file that are read.
+const LONGEST: u64 = 1 << 20;
+
+/// All that this process has changed.
+static MEMORY: Mutex<Memory> = Mutex::new(Memory { file: None, all: Vec::new() });
 
 /// What was changed, and what it was before.
 #[derive(Debug, Default)]
 pub(crate) struct Settings(Vec<Changed>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 struct Changed {
-    path: String,
+    interface: String,
+    key: String,
     before: String,
     now: String,
 }
@@ -31,44 +56,200 @@ impl Settings {
 
     /// Sets it, and remembers what it was.
     pub(crate) fn set(&mut self, interface: &str, key: &str, value: &str) {
-        let path = path(interface, key);
+        debug_assert!(KEYS.contains(&key), "{key} would not be given back");
         let Some(before) = Self::read(interface, key) else { return };
         if before == value {
             return;
         }
-        if let Err(error) = fs::write(&path, value) {
-            warn!(%path, %error, "setting not changed");
+        let [interface, key, now] = [interface, key, value].map(str::to_owned);
+        let changed = Changed { interface, key, before, now };
+        // An interface that went and came begins with the defaults; the first value is given back.
+        let is_first = !self.0.iter().any(|it| it.path() == changed.path());
+        if is_first {
+            memory().add(changed.clone());
+        }
+        if let Err(error) = fs::write(changed.path(), value) {
+            warn!(setting = %changed, %error, "setting not changed");
+            if is_first {
+                memory().remove(&changed);
+            }
             return;
         }
-        info!(%path, %before, now = value, "setting changed until the end");
-        // An interface that went and came begins with the defaults; the first value is given back.
-        if !self.0.iter().any(|changed| changed.path == path) {
-            self.0.push(Changed { path, before, now: value.to_owned() });
-        }
-    }
-
-    /// Gives back what nobody else has changed meanwhile.
-    fn restore(&mut self) {
-        while let Some(Changed { path, before, now }) = self.0.pop() {
-            let is_ours = fs::read_to_string(&path).is_ok_and(|is| is.trim() == now);
-            if !is_ours {
-                continue;
-            }
-            match fs::write(&path, &before) {
-                Ok(()) => debug!(%path, %before, "setting given back"),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => warn!(%path, %error, "setting not given back"),
-            }
+        info!(setting = %changed, now = value, "setting changed until the end");
+        if is_first {
+            self.0.push(changed);
         }
     }
 }
 
 impl Drop for Settings {
     fn drop(&mut self) {
-        self.restore();
+        while let Some(changed) = self.0.pop() {
+            if changed.give_back() {
+                debug!(setting = %changed, "setting given back");
+            }
+            memory().remove(&changed);
+        }
     }
+}
+
+/// Gives back what a gateway has left changed in this network namespace when it crashed, and returns what
+/// that was.
+///
+/// # Errors
+/// When a gateway runs, or what it has left cannot be read.
+pub(crate) fn give_back() -> anyhow::Result<Vec<String>> {
+    let at = place();
+    let said = || format!("cannot give back the settings in {}", at.display());
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    let file = match options.open(&at) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        opened => opened.with_context(said)?,
+    };
+    let Ok(locked) = Flock::lock(file, FlockArg::LockExclusiveNonblock) else {
+        bail!(
+            "a gateway runs in this network namespace: end `trackway run`, which gives settings back"
+        );
+    };
+    let mut text = String::new();
+    let read = (&*locked).take(LONGEST).read_to_string(&mut text);
+    // It is removed even if it is no text: nobody will ever read it.
+    fs::remove_file(&at).with_context(said)?;
+    read.with_context(said)?;
+    let left: Vec<_> = text.lines().filter_map(Changed::parse).collect();
+    let given = left.iter().rev().filter(|changed| changed.give_back());
+    Ok(given.map(ToString::to_string).collect())
+}
+
+impl Changed {
+    /// Reads a line; `None` if it is none of ours, whoever wrote it.
+    fn parse(line: &str) -> Option<Self> {
+        let words: Vec<_> = line.split(' ').collect();
+        let &[interface, key, before, now] = &words[..] else { return None };
+        let is_name = !interface.contains('/') && !matches!(interface, "" | "." | "..");
+        let is_value = |value: &str| {
+            (1..=3).contains(&value.len()) && value.bytes().all(|it| it.is_ascii_digit())
+        };
+        if !is_name || !KEYS.contains(&key) || !is_value(before) || !is_value(now) {
+            return None;
+        }
+        let [interface, key, before, now] = [interface, key, before, now].map(str::to_owned);
+        Some(Self { interface, key, before, now })
+    }
+
+    fn line(&self) -> String {
+        let Self { interface, key, before, now } = self;
+        format!("{interface} {key} {before} {now}\n")
+    }
+
+    fn path(&self) -> String {
+        path(&self.interface, &self.key)
+    }
+
+    /// Sets it as it was, unless somebody else has changed it meanwhile; whether it was set.
+    fn give_back(&self) -> bool {
+        if Settings::read(&self.interface, &self.key).as_ref() != Some(&self.now) {
+            return false;
+        }
+        match fs::write(self.path(), &self.before) {
+            Ok(()) => true,
+            Err(error) if error.kind() == ErrorKind::NotFound => false,
+            Err(error) => {
+                warn!(setting = %self, %error, "setting not given back");
+                false
+            }
+        }
+    }
+}
+
+/// As it was.
+impl fmt::Display for Changed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { interface, key, before, .. } = self;
+        write!(f, "net.ipv4.conf.{interface}.{key} = {before}")
+    }
+}
+
+/// What is in the file.
+struct Memory {
+    /// While there is something in it.
+    file: Option<Flock<File>>,
+    all: Vec<Changed>,
+}
+
+impl Memory {
+    fn add(&mut self, changed: Changed) {
+        self.all.push(changed);
+        self.write();
+    }
+
+    fn remove(&mut self, changed: &Changed) {
+        self.all.retain(|it| it != changed);
+        self.write();
+    }
+
+    fn write(&mut self) {
+        if let Err(error) = self.try_write() {
+            let at = place();
+            warn!(at = %at.display(), %error, "not written: a crash would leave settings changed");
+        }
+    }
+
+    fn try_write(&mut self) -> io::Result<()> {
+        if self.all.is_empty() {
+            // While it is locked nobody else has made another.
+            return self.file.take().map_or(Ok(()), |_locked| fs::remove_file(place()));
+        }
+        if self.file.is_none() {
+            // What an earlier run has left was given back before. Nothing that is there is written to: others
+            // may make files in this folder, and links.
+            let mut options = OpenOptions::new();
+            let made = options.read(true).write(true).create_new(true).mode(0o600).open(place())?;
+            let locked = Flock::lock(made, FlockArg::LockExclusiveNonblock);
+            self.file = Some(locked.map_err(|(_, error)| error)?);
+        }
+        let text: String = self.all.iter().map(Changed::line).collect();
+        let Some(file) = &self.file else { return Ok(()) };
+        file.write_all_at(text.as_bytes(), 0)?;
+        file.set_len(text.len() as u64)
+    }
+}
+
+fn memory() -> MutexGuard<'static, Memory> {
+    MEMORY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn place() -> PathBuf {
+    belongings::folder().join(format!("settings-{}", belongings::namespace()))
 }
 
 fn path(interface: &str, key: &str) -> String {
     format!("/proc/sys/net/ipv4/conf/{interface}/{key}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_read_as_it_was_written_and_leads_nowhere_else() {
+        let [interface, key, before, now] = ["eth1", "rp_filter", "1", "2"].map(str::to_owned);
+        let changed = Changed { interface, key, before, now };
+
+        assert_eq!(Changed::parse(changed.line().trim_end()), Some(changed));
+        for line in [
+            "",
+            "eth1 rp_filter 1",
+            "eth1 rp_filter 1 2 3",
+            "../../../vm rp_filter 1 2",
+            ".. rp_filter 1 2",
+            "eth1 ../../../../kernel/core_pattern 1 2",
+            "eth1 log_martians 1 2",
+            "eth1 rp_filter |/bin/sh 2",
+            "eth1 rp_filter 1 ",
+        ] {
+            assert_eq!(Changed::parse(line), None, "{line}");
+        }
+    }
 }

@@ -5,6 +5,7 @@
 //!   router ⇄ IP, protocol 47 ⇄ raw socket ⇄ Tunnel ⇄ TUN device ⇄ routing ⇄ IP client, HF-PEP
 //! ```
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::os::fd::AsFd as _;
 
@@ -20,8 +21,10 @@ use tracing::{debug, trace};
 
 use super::{Kind, Reload, Report, Service, Setup, entries};
 use crate::config::{self, Config};
+use crate::linux::claims::{self, Owner, Wish};
 use crate::linux::device::{Device, Wanted};
 use crate::linux::netlink::Netlink;
+use crate::linux::ways::Kept;
 use crate::reactor::{Driver, has_input};
 use crate::sys;
 use crate::sys::Tap;
@@ -31,7 +34,7 @@ pub(super) const KIND: Kind = Kind {
     is_wanted: |config| !config.gre.is_empty(),
     rights: &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW],
     set_up: |setup| Ok(Box::new(Tunnels::set_up(setup)?)),
-    clean_up: || {},
+    clean_up: || claims::give_up(Owner::Gre),
 };
 
 /// The longest packet of IP.
@@ -42,6 +45,7 @@ const READS: usize = 64;
 /// All tunnels.
 struct Tunnels {
     tunnels: Vec<Tunnel>,
+    ways: Kept,
     buffer: Box<[u8]>,
     packet: Vec<u8>,
     counters: Counters,
@@ -72,6 +76,8 @@ struct Counters {
     dropped_unsent: u64,
     /// Errors that the network told of what was sent.
     errors_received: u64,
+    /// Routes that were put back.
+    routes_restored: u64,
 }
 
 /// What an operator is told.
@@ -88,7 +94,8 @@ impl Tunnels {
     /// # Errors
     /// When something is missing, with the remedy.
     fn set_up(setup: &Setup<'_>) -> anyhow::Result<Self> {
-        let tunnels = setup.config.gre.iter().map(|config| -> anyhow::Result<Tunnel> {
+        let (mut tunnels, mut devices, mut wishes) = (Vec::new(), Vec::new(), Vec::new());
+        for config in &setup.config.gre {
             let config::Gre { local, remote, ttl, .. } = *config;
             let socket = sys::Gre::open(local, remote, ttl).with_context(|| {
                 format!(
@@ -100,16 +107,28 @@ impl Tunnels {
             let wanted = Wanted {
                 name: &config.device,
                 addresses: &config.addresses,
-                routes: config.networks.iter().map(|to| (remote.to_string(), *to)).collect(),
                 mtu: config.mtu,
                 has_trains: false,
                 speaks: false,
             };
-            let (tun, _) = Device::open(netlink, &wanted)?;
-            Ok(Tunnel { config: config.clone(), tun, socket })
-        });
+            let (tun, device) = Device::open(netlink, &wanted)?;
+            wishes.push(Wish {
+                owner: Owner::Gre,
+                device: device.index(),
+                name: config.device.clone(),
+                routes: config.networks.iter().map(|to| (remote.to_string(), *to)).collect(),
+                own: config.addresses.clone(),
+                // No network has the router in it.
+                endpoints: BTreeSet::new(),
+                taken: BTreeSet::new(),
+                is_open: config.fail_open,
+            });
+            devices.push(device);
+            tunnels.push(Tunnel { config: config.clone(), tun, socket });
+        }
         Ok(Self {
-            tunnels: tunnels.collect::<Result<_, _>>()?,
+            tunnels,
+            ways: Kept::open(devices, wishes)?,
             buffer: vec![0; LONGEST].into_boxed_slice(),
             packet: Vec::new(),
             counters: Counters::default(),
@@ -149,7 +168,7 @@ impl Tunnels {
 
     /// Sends the router of a tunnel what routing has for it.
     fn send(&mut self, at: usize) -> anyhow::Result<()> {
-        let Self { tunnels, buffer, packet, counters } = self;
+        let Self { tunnels, buffer, packet, counters, .. } = self;
         let Tunnel { config, tun, socket } = &tunnels[at];
         for _ in 0..READS {
             let len = tun.read(buffer).with_context(|| format!("reading {}", config.device))?;
@@ -187,6 +206,7 @@ impl Driver for Tunnels {
     }
 
     fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+        fds.push(PollFd::new(self.ways.as_fd(), PollFlags::POLLIN));
         for Tunnel { tun, socket, .. } in &self.tunnels {
             fds.push(PollFd::new(tun.as_fd(), PollFlags::POLLIN));
             fds.push(PollFd::new(socket.as_fd(), PollFlags::POLLIN));
@@ -194,7 +214,11 @@ impl Driver for Tunnels {
     }
 
     fn handle_ready(&mut self, _now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
-        for (at, ready) in ready.chunks_exact(2).enumerate() {
+        let Some((changes, tunnels)) = ready.split_first() else { return Ok(()) };
+        if !changes.is_empty() {
+            self.counters.routes_restored += self.ways.handle_ready()?;
+        }
+        for (at, ready) in tunnels.chunks_exact(2).enumerate() {
             if has_input(ready[0]) {
                 self.send(at)?;
             }

@@ -8,6 +8,7 @@
 //! One thread: the radio is slower than any thread. While there is no server, datagrams wait as
 //! long as they live.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::os::fd::AsFd as _;
 
@@ -28,8 +29,10 @@ use super::{Kind, Reload, Report, Service, Setup, entries};
 use crate::bearer::Dial;
 use crate::bearer::dial::Change;
 use crate::config::{self, Config};
+use crate::linux::claims::{self, MARK, Owner, Wish};
 use crate::linux::device::{Device, Wanted};
 use crate::linux::netlink::Netlink;
+use crate::linux::ways::Kept;
 use crate::reactor::{Driver, has_input};
 use crate::sys::Tap;
 
@@ -38,13 +41,14 @@ pub(super) const KIND: Kind = Kind {
     is_wanted: |config| config.ip_client.is_some(),
     rights: &[Capability::CAP_NET_ADMIN],
     set_up: |setup| Ok(Box::new(Client::set_up(setup)?)),
-    clean_up: || {},
+    clean_up: || claims::give_up(Owner::IpClient),
 };
 
 /// The client at work.
 struct Client {
     config: config::IpClient,
     tun: Tap,
+    ways: Kept,
     dial: Dial,
     rules: Rules,
     client: IpClient,
@@ -61,6 +65,8 @@ struct Counters {
     device_refused: u64,
     /// Packets dropped: another service should have taken them before they got here.
     packets_misplaced: u64,
+    /// Routes and rules that were put back.
+    routes_restored: u64,
 }
 
 /// Octets taken from the server, or a packet from the device, in one go.
@@ -86,19 +92,30 @@ impl Client {
     fn set_up(setup: &Setup<'_>) -> anyhow::Result<Self> {
         let config = setup.config.ip_client.clone().context("no section [ipclient]")?;
         let netlink = Netlink::open().context("cannot ask the kernel")?;
-        let routes = config.routes.iter().map(|route| (route.node.to_string(), route.to));
         let wanted = Wanted {
             name: &config.device,
             addresses: &config.addresses,
-            routes: routes.collect(),
             mtu: usize::from(config.parameters.mtu),
             has_trains: false,
             speaks: true,
         };
-        let (tun, _) = Device::open(netlink, &wanted)?;
+        let (tun, device) = Device::open(netlink, &wanted)?;
+        let routes = config.routes.iter().map(|route| (route.node.to_string(), route.to));
+        let wish = Wish {
+            owner: Owner::IpClient,
+            device: device.index(),
+            name: config.device.clone(),
+            routes: routes.collect(),
+            own: config.addresses.clone(),
+            endpoints: [config.server.ip().to_canonical()].into(),
+            taken: BTreeSet::new(),
+            is_open: config.fail_open,
+        };
         Ok(Self {
             tun,
-            dial: Dial::new(Time::ZERO, config.server),
+            ways: Kept::open(vec![device], vec![wish])?,
+            // Its connection goes where it would without the routes.
+            dial: Dial::new(Time::ZERO, config.server).marked(MARK),
             rules: Rules::new(&setup.config.rules.table)?,
             client: IpClient::new(Time::ZERO, config.core()),
             buffer: Vec::new(),
@@ -224,13 +241,17 @@ impl Driver for Client {
 
     fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
         fds.push(PollFd::new(self.tun.as_fd(), PollFlags::POLLIN));
+        fds.push(PollFd::new(self.ways.as_fd(), PollFlags::POLLIN));
         self.dial.watch(fds);
     }
 
     fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
-        let (device, dialled) = ready.split_at(1);
-        if has_input(device[0]) {
+        let (own, dialled) = ready.split_at(2);
+        if has_input(own[0]) {
             self.take_packets(now)?;
+        }
+        if !own[1].is_empty() {
+            self.counters.routes_restored += self.ways.handle_ready()?;
         }
         self.dial.handle_ready(now, dialled);
         if dialled.iter().any(|ready| !ready.is_empty()) {

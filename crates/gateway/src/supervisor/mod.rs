@@ -35,7 +35,7 @@ use tracing::{info, warn};
 
 use crate::config::{Config, Level};
 use crate::linux::account::Account;
-use crate::linux::{belongings, rights, seccomp};
+use crate::linux::{belongings, rights, seccomp, settings};
 use crate::reactor::{Clock, Driver, Reactor, Waker, has_input};
 use crate::service::{Kind, SERVICES};
 
@@ -90,6 +90,7 @@ pub fn run(
     let account = Account::choose(config.process.user.as_deref())?;
     let control = Control::open(control, account.as_ref())?;
     let metrics = config.process.metrics.as_deref().map(Metrics::new);
+    give_back();
     settle(file, &config, account.as_ref())?;
     let confined = seccomp::confine();
     let mut supervisor = Supervisor::new(file, config, control, &SERVICES)?;
@@ -105,6 +106,16 @@ pub fn run(
     }
     supervisor.end();
     Ok(())
+}
+
+/// Gives back what an earlier run has left changed, so that the first value is what this one gives back.
+fn give_back() {
+    match settings::give_back() {
+        Ok(given) => given.iter().for_each(|setting| {
+            info!(%setting, "given back: an earlier run has left it changed");
+        }),
+        Err(why) => warn!(why = %format!("{why:#}"), "settings of an earlier run"),
+    }
 }
 
 /// Makes what needs root, and is root no more: services start with the rights with which they are started again.

@@ -1,12 +1,12 @@
 //! IP over the radio.
 
-use std::net::UdpSocket;
+use std::net::{TcpListener, UdpSocket};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
 use super::{Net, SOON, ip_client};
-use crate::namespaces::wait_until;
+use crate::namespaces::{TRACKWAY, wait_until};
 use crate::transfer::Transfer;
 
 #[test]
@@ -108,7 +108,7 @@ fn who_sends_to_a_node_without_an_ip_client_is_told() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
-fn nothing_stays_behind_however_it_ends() {
+fn no_device_stays_behind_however_it_ends() {
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGKILL] {
         let mut net = Net::new();
         net.start_ip_client(0);
@@ -125,6 +125,78 @@ fn nothing_stays_behind_however_it_ends() {
         });
         assert!(is_clean, "{signal}");
     }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn what_is_for_the_radio_goes_nowhere_else() {
+    let mut net = Net::with_radio("--speed 240000 --seed 14");
+    let [host, other] = net.hosts.clone();
+    net.nets.cable((&host, "eth0"), (&other, "eth0"));
+    for (name, own) in [(&host, 1), (&other, 2)] {
+        net.nets.run(name, "sysctl -qw net.ipv6.conf.eth0.disable_ipv6=0");
+        net.nets.address(name, "eth0", &format!("10.9.0.{own}/24"));
+        net.nets.run(name, &format!("ip address add fd09::{own}/64 dev eth0 nodad"));
+    }
+    for router in ["10.9.0.2", "fd09::2"] {
+        net.nets.run(&host, &format!("ip route add default via {router}"));
+    }
+    let inside = ["10.88.0.2", "fd88::2"];
+    let clear = |net: &Net| net.nets.clear(&host, (&other, "eth0"), &inside);
+    let claimed = |net: &Net| net.nets.claimed(&host, 118);
+    net.start_ip_clients();
+    let before = claimed(&net);
+    assert_eq!(before.lines().count(), 4, "{before}");
+
+    net.nets.run(&host, "ip link set trackway-hf0 down");
+    assert_eq!(clear(&net), 0);
+    net.nets.run(&host, "ip link set trackway-hf0 up");
+    let is_back = wait_until(SOON, || claimed(&net) == before);
+    assert!(is_back, "{}", claimed(&net));
+    inside.iter().for_each(|address| net.expect_ping(0, address));
+    let status = net.status(0);
+    assert!(status["ipclient_routes_restored"].as_u64() >= Some(2), "{status}");
+
+    net.gateway(0).signal(Signal::SIGKILL);
+    net.gateway(0).finish(SOON);
+    assert_eq!(clear(&net), 0, "{}", claimed(&net));
+    let said = net.nets.run(&host, &format!("{TRACKWAY} down"));
+    assert!(said.contains("removed: unreachable 10.88.0.2/32 in table main\n"), "{said}");
+    assert_eq!((said.lines().count(), &claimed(&net)[..]), (2, ""), "{said}");
+    // It is the default route that would have led them there, all the while.
+    assert_eq!(clear(&net), 4);
+
+    net.start_ip_client(0);
+    net.gateway(0).signal(Signal::SIGKILL);
+    net.gateway(0).finish(SOON);
+    net.start_ip_client(0);
+    assert_eq!(claimed(&net), before);
+    let (code, said) = net.gateway(0).stop();
+    assert_eq!((code, &claimed(&net)[..]), (Some(0), ""), "{said}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_radio_for_everything_leaves_its_server_in_reach() {
+    let mut net = Net::new();
+    let [host, other] = net.hosts.clone();
+    net.nets.cable((&host, "eth0"), (&other, "eth0"));
+    net.nets.address(&host, "eth0", "10.9.0.1/24");
+    net.nets.address(&other, "eth0", "10.9.0.2/24");
+    net.nets.run(&host, "ip route add default via 10.9.0.2");
+    net.nets.run(&other, "ip address add 203.0.113.1 dev lo");
+    let everything = ip_client(0)
+        .replacen('\n', "\nserver = \"203.0.113.1:5066\"\n", 1)
+        .replace("\"10.88.0.2/32\"", "\"0.0.0.0/0\"");
+    let server = net.nets.within(&other, || TcpListener::bind("203.0.113.1:5066").unwrap());
+    server.set_nonblocking(true).unwrap();
+
+    net.start_gateway(0, &everything);
+
+    let route = |mark: &str| net.nets.run(&host, &format!("ip route get 203.0.113.1 {mark}"));
+    assert!(route("").contains("trackway-hf0"), "{}", route(""));
+    assert!(route("mark 0x7472776c").contains("eth0"), "{}", route("mark 0x7472776c"));
+    assert!(wait_until(SOON, || server.accept().is_ok()), "{}", net.status(0));
 }
 
 #[test]

@@ -51,6 +51,22 @@ fn a_route_in_use_stays_and_one_that_is_not_ends() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn packets_find_the_device_again_that_was_taken_down() {
+    let manet = Manet::running(AODV, 2);
+    let routes = || manet.run(0, "ip route show dev trackway-aodv0");
+    let before = routes();
+    assert!(!before.is_empty(), "{}", manet.told(0));
+
+    manet.run(0, "ip link set trackway-aodv0 down");
+    assert_eq!(manet.run(0, "ip route show proto 116"), "");
+    manet.run(0, "ip link set trackway-aodv0 up");
+
+    assert!(wait_until(SOON, || routes() == before), "{}", routes());
+    manet.expect_reachable(0, &address(1));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn a_sender_in_vain_is_told_that_the_host_cannot_be_reached() {
     let manet = Manet::running(AODV, 2);
     let nobody = "10.66.0.77:9".parse().unwrap();

@@ -67,8 +67,8 @@ fn an_exit_peer_beside_another_leaves_endpoint_and_administrator_in_reach() {
 
     net.start(0);
     FAR.iter().for_each(|address| net.expect_ping(0, address));
-    net.run(0, "ip rule del pref 30257");
-    let is_back = wait_until(SOON, || net.run(0, "ip rule").contains("30257:"));
+    net.run(0, "ip rule del pref 30769");
+    let is_back = wait_until(SOON, || net.run(0, "ip rule").contains("30769:"));
     assert!(is_back, "{}", net.run(0, "ip rule"));
     let (code, said) = net.gateway(0).stop();
     assert_eq!(code, Some(0), "{said}");
@@ -137,4 +137,50 @@ fn a_network_that_another_route_leads_to_is_refused_or_replaced_when_asked() {
     net.expect_ping(0, "10.60.0.1");
     net.gateway(0).stop();
     assert_eq!(net.clear((1, "eth0"), &["10.60.0.1"]), 2);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_route_of_others_with_a_greater_metric_is_no_hindrance_and_no_way_out() {
+    let mut net = Net::pair("");
+    net.enable_v6(0, "eth1", "fd09::1/64");
+    net.enable_v6(1, "eth0", "fd09::2/64");
+    net.run(0, "ip route add 10.60.0.0/16 via 10.9.1.2 metric 100");
+    net.run(0, "ip route add fd60::/64 via fd09::2 metric 1025");
+    net.run(1, "sysctl -qw net.ipv6.conf.lo.disable_ipv6=0");
+    net.run(1, "ip address add 10.60.0.1 dev lo");
+    net.run(1, "ip address add fd60::1 dev lo");
+    let routes = "\"10.77.0.2/32\", \"10.60.0.0/16\", \"fd60::/64\"";
+    net.edit(0, "\"10.77.0.2/32\"", routes);
+    let beyond = ["10.60.0.1", "fd60::1"];
+
+    net.start_all();
+    beyond.iter().for_each(|address| net.expect_ping(0, address));
+    assert_eq!(net.clear((1, "eth0"), &beyond), 0);
+    net.crash(0);
+    assert_eq!(net.clear((1, "eth0"), &beyond), 0, "{}", net.claimed(0));
+
+    // Who may fail open has it for the time without a tunnel.
+    net.edit(0, "[tunnel]", "[tunnel]\nfail-open = true");
+    net.start(0);
+    net.expect_ping(0, "10.60.0.1");
+    assert_eq!(net.clear((1, "eth0"), &beyond[..1]), 0);
+    assert!(!net.claimed(0).contains("rule"), "{}", net.claimed(0));
+    net.crash(0);
+    assert_eq!(net.clear((1, "eth0"), &beyond[..1]), 2);
+
+    // One that is as good would share the packets, or win.
+    for (better, said) in [
+        ("10.60.0.0/16 via 10.9.1.2", "10.60.0.0/16 via 10.9.1.2 dev eth1"),
+        ("fd60::/64 via fd09::2 metric 1024", "fd60::/64 via fd09::2 dev eth1 metric 1024"),
+    ] {
+        net.run(0, &format!("ip route add {better}"));
+        let file = net.folder.join("0.toml");
+        let command = format!("timeout 20 {TRACKWAY} run {}", file.display());
+        let refused = net.nets.try_run(&net.nodes[0], &command);
+        let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(1), "{why}");
+        assert!(why.contains(&format!("there is one already, `{said}`")), "{why}");
+        net.run(0, &format!("ip route del {better}"));
+    }
 }

@@ -1,8 +1,7 @@
 //! What leaves in clear: nothing while the tunnel is gone, whoever took its routes or its device away.
 
 use std::fs;
-
-use ::gateway::sys::port::{OFFLOAD, Port};
+use std::path::PathBuf;
 
 use super::{Net, SOON, TRACKWAY};
 use crate::namespaces::wait_until;
@@ -39,37 +38,13 @@ impl Net {
 
     /// All that the tunnel has put into the kernel of a node.
     pub(super) fn claimed(&self, node: usize) -> String {
-        ["ip -4 route show table all proto 117", "ip -6 route show table all proto 117"]
-            .map(|command| self.run(node, command))
-            .concat()
-            + &["ip -4 rule", "ip -6 rule"]
-                .map(|command| {
-                    let rules = self.run(node, command);
-                    let ours = rules.lines().filter(|rule| rule.contains("proto 117"));
-                    ours.map(|rule| format!("{rule}\n")).collect::<String>()
-                })
-                .concat()
+        self.nets.claimed(&self.nodes[node], 117)
     }
 
     /// Pings these addresses from gateway 0, and returns how many of the echoes came to an interface of
     /// another node in clear.
     pub(super) fn clear(&self, (node, interface): (usize, &str), addresses: &[&str]) -> usize {
-        let port = self.nets.within(&self.nodes[node], || Port::open(interface).unwrap());
-        for address in addresses {
-            self.try_run(0, &format!("ping -c 2 -i 0.1 -W 1 {address}"));
-        }
-        let mut frame = vec![0; 1 << 16];
-        let mut clear = 0;
-        while let Ok(Some(received)) = port.receive(&mut frame) {
-            let packet = &frame[OFFLOAD + 14..received.len];
-            let (protocol, kind) = match packet[0] >> 4 {
-                4 => (packet[9], packet[20]),
-                6 => (packet[6], packet[40]),
-                _ => continue,
-            };
-            clear += usize::from(matches!((protocol, kind), (1, 8) | (58, 128)));
-        }
-        clear
+        self.nets.clear(&self.nodes[0], (&self.nodes[node], interface), addresses)
     }
 }
 
@@ -111,17 +86,56 @@ fn down_removes_what_a_crash_has_left_whatever_the_configuration_is_now() {
     let refused = net.nets.try_run(&net.nodes[0], &down);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(1), "{said}");
-    assert!(said.contains("a tunnel runs in this network namespace"), "{said}");
+    assert!(said.contains("a gateway runs in this network namespace"), "{said}");
     net.expect_pings(0, "10.77.0.2", 3);
 
     net.crash(0);
     net.edit(0, "10.77.0.2/32", "10.78.0.0/16");
     assert_eq!(net.claimed(0).lines().count(), 5, "{}", net.claimed(0));
     let said = net.run(0, &down);
-    assert_eq!(said.lines().count(), 5, "{said}");
+    let removed = said.lines().filter(|line| line.starts_with("removed: ")).count();
+    assert_eq!(removed, 5, "{said}");
     assert!(said.contains("removed: unreachable 10.77.0.2/32 in table main\n"), "{said}");
     assert_eq!(net.claimed(0), "");
     assert_eq!(net.run(0, &down), "nothing was left\n");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn settings_that_a_crash_left_changed_are_given_back() {
+    let mut net = Net::pair("");
+    net.edit(0, "\"10.77.0.2/32\"", "\"0.0.0.0/0\"");
+    net.run(0, "sysctl -qw net.ipv4.conf.eth1.rp_filter=1");
+    let rp_filter =
+        |net: &Net| net.run(0, "sysctl -n net.ipv4.conf.eth1.rp_filter").trim().to_owned();
+    let namespace = net.run(0, "stat -L -c %i /proc/self/ns/net");
+    let kept = PathBuf::from(format!("/run/trackway/settings-{}", namespace.trim()));
+    let down = format!("{TRACKWAY} down");
+
+    net.start(0);
+    assert_eq!((&rp_filter(&net)[..], kept.exists()), ("2", true));
+    let refused = net.nets.try_run(&net.nodes[0], &down);
+    assert_eq!((refused.status.code(), &rp_filter(&net)[..]), (Some(1), "2"));
+    net.crash(0);
+    assert_eq!(rp_filter(&net), "2");
+    let said = net.run(0, &down);
+    assert!(said.starts_with("set back: net.ipv4.conf.eth1.rp_filter = 1\n"), "{said}");
+    assert_eq!((&rp_filter(&net)[..], kept.exists()), ("1", false));
+
+    // The next start knows the first value, and its clean stop gives it back.
+    net.start(0);
+    net.crash_and_start(0);
+    assert_eq!(rp_filter(&net), "2");
+    let (code, said) = net.gateway(0).stop();
+    assert_eq!((code, &rp_filter(&net)[..], kept.exists()), (Some(0), "1", false), "{said}");
+
+    // What somebody else has set meanwhile stays.
+    net.start(0);
+    net.crash(0);
+    net.run(0, "sysctl -qw net.ipv4.conf.eth1.rp_filter=0");
+    let said = net.run(0, &down);
+    assert!(!said.contains("set back"), "{said}");
+    assert_eq!((&rp_filter(&net)[..], kept.exists()), ("0", false));
 }
 
 #[test]

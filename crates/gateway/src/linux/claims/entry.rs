@@ -8,12 +8,12 @@ use proto::ip::Prefix;
 
 use crate::linux::netlink::{self, Message, Request};
 
-/// Who made a route or a rule, as `ip route` and `ip rule` show it: a number that nobody is known to use.
-pub(crate) const PROTOCOL: u8 = 117;
-/// The mark of what the tunnel sends outside: our own routes are not for it.
+/// The mark of what services send outside: their own routes are not for it.
 pub(crate) const MARK: u32 = 0x7472_776c;
 /// The metric of what refuses packets: any other route to the same network is better.
 const METRIC: u32 = 4_000_000_000;
+/// `IP6_RT_PRIO_USER`: what a route of IPv6 has when none is given; one of IPv4 has 0.
+const METRIC_V6: u32 = 1_024;
 
 /// Octets of the fixed part of a route and of a rule, which have one layout.
 const FIXED: usize = 12;
@@ -30,7 +30,7 @@ const FRA_PROTOCOL: u16 = 21;
 const FR_ACT_TO_TBL: u8 = 1;
 const FIB_RULE_INVERT: u32 = 2;
 
-/// What the tunnel has put into the kernel, in the order in which it is added: what refuses packets
+/// What a service has put into the kernel, in the order in which it is added: what refuses packets
 /// first, what leads them to a table last.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Entry {
@@ -40,6 +40,15 @@ pub(crate) enum Entry {
     Route { to: Prefix, table: Table, device: u32 },
     /// A rule of IPv6, or of IPv4, that has its turn by its priority.
     Rule { is_v6: bool, priority: u32, rule: Rule },
+}
+
+/// The service that made a route or a rule, and removes it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum Owner {
+    #[default]
+    Tunnel,
+    IpClient,
+    Gre,
 }
 
 /// A table of routes.
@@ -60,34 +69,56 @@ pub(crate) enum Rule {
     Unmarked(Table),
 }
 
+impl Owner {
+    pub(super) const ALL: [Self; 3] = [Self::Tunnel, Self::IpClient, Self::Gre];
+
+    /// How `ip route` and `ip rule` show it: numbers that nobody is known to use.
+    pub(super) fn protocol(self) -> u8 {
+        117 + self.position()
+    }
+
+    /// Its place among all.
+    pub(super) fn position(self) -> u8 {
+        match self {
+            Self::Tunnel => 0,
+            Self::IpClient => 1,
+            Self::Gre => 2,
+        }
+    }
+}
+
 impl Entry {
     /// The order that adds it.
-    pub(super) fn add(self) -> Request {
-        let flags = u16::try_from(libc::NLM_F_CREATE | libc::NLM_F_EXCL).unwrap_or_default();
+    pub(super) fn add(self, owner: Owner) -> Request {
+        let create = |more| u16::try_from(libc::NLM_F_CREATE | more).unwrap_or_default();
         match self {
-            Self::Rule { .. } => self.request(libc::RTM_NEWRULE, flags),
-            Self::Unreachable { .. } | Self::Route { .. } => {
-                self.request(libc::RTM_NEWROUTE, flags)
+            Self::Rule { .. } => self.request(owner, libc::RTM_NEWRULE, create(libc::NLM_F_EXCL)),
+            Self::Route { .. } => self.request(owner, libc::RTM_NEWROUTE, create(libc::NLM_F_EXCL)),
+            // One with our metric is what another service has left, whose network is ours now.
+            Self::Unreachable { .. } => {
+                self.request(owner, libc::RTM_NEWROUTE, create(libc::NLM_F_REPLACE))
             }
         }
     }
 
     /// The order that removes it.
-    pub(super) fn remove(self) -> Request {
+    pub(super) fn remove(self, owner: Owner) -> Request {
         match self {
-            Self::Rule { .. } => self.request(libc::RTM_DELRULE, 0),
-            Self::Unreachable { .. } | Self::Route { .. } => self.request(libc::RTM_DELROUTE, 0),
+            Self::Rule { .. } => self.request(owner, libc::RTM_DELRULE, 0),
+            Self::Unreachable { .. } | Self::Route { .. } => {
+                self.request(owner, libc::RTM_DELROUTE, 0)
+            }
         }
     }
 
-    fn request(self, kind: u16, flags: u16) -> Request {
+    fn request(self, owner: Owner, kind: u16, flags: u16) -> Request {
         let mut fixed = [0; FIXED];
         match self {
             Self::Unreachable { to, table } | Self::Route { to, table, .. } => {
                 fixed[0] = netlink::family(to.address());
                 fixed[1] = to.bits();
                 fixed[4] = u8::try_from(table.number()).unwrap_or(libc::RT_TABLE_UNSPEC);
-                fixed[5] = PROTOCOL;
+                fixed[5] = owner.protocol();
                 let is_link = to.address().is_ipv4() && matches!(self, Self::Route { .. });
                 fixed[6] = match kind {
                     libc::RTM_DELROUTE => libc::RT_SCOPE_NOWHERE,
@@ -119,7 +150,7 @@ impl Entry {
                 let request = Request::set(kind, flags, &fixed)
                     .with(FRA_PRIORITY, &priority.to_ne_bytes())
                     .with(FRA_TABLE, &table.number().to_ne_bytes())
-                    .with(FRA_PROTOCOL, &[PROTOCOL]);
+                    .with(FRA_PROTOCOL, &[owner.protocol()]);
                 match rule {
                     Rule::Longer(bits) => {
                         request.with(FRA_SUPPRESS_PREFIXLEN, &u32::from(bits).to_ne_bytes())
@@ -132,20 +163,20 @@ impl Entry {
         }
     }
 
-    /// What a message of the kernel's is about, if it is ours.
-    pub(super) fn parse(message: Message<'_>) -> Option<Self> {
+    /// What a message of the kernel's is about, if it is this service's.
+    pub(super) fn parse(owner: Owner, message: Message<'_>) -> Option<Self> {
         match message.kind {
             libc::RTM_NEWROUTE | libc::RTM_DELROUTE => {
                 let route = Found::parse(message)?;
                 let Found { to, table, .. } = route;
                 match route.kind {
-                    _ if route.protocol != PROTOCOL => None,
+                    _ if route.protocol != owner.protocol() => None,
                     libc::RTN_UNICAST => Some(Self::Route { to, table, device: route.device? }),
                     libc::RTN_UNREACHABLE => Some(Self::Unreachable { to, table }),
                     _ => None,
                 }
             }
-            libc::RTM_NEWRULE | libc::RTM_DELRULE => parse_rule(message),
+            libc::RTM_NEWRULE | libc::RTM_DELRULE => parse_rule(owner, message),
             _ => None,
         }
     }
@@ -207,6 +238,11 @@ pub(super) struct Found {
 }
 
 impl Found {
+    /// The metric that counts: the kernel tells of none for IPv4 if it is 0.
+    pub(super) fn metric(&self) -> u32 {
+        self.metric.unwrap_or(0)
+    }
+
     pub(super) fn parse(message: Message<'_>) -> Option<Self> {
         let fixed = message.fixed::<FIXED>()?;
         let nowhere: IpAddr = match i32::from(fixed[0]) {
@@ -232,7 +268,7 @@ impl Found {
     }
 }
 
-fn parse_rule(message: Message<'_>) -> Option<Entry> {
+fn parse_rule(owner: Owner, message: Message<'_>) -> Option<Entry> {
     let fixed = message.fixed::<FIXED>()?;
     let is_v6 = match i32::from(fixed[0]) {
         libc::AF_INET => false,
@@ -248,7 +284,7 @@ fn parse_rule(message: Message<'_>) -> Option<Entry> {
             FRA_SUPPRESS_PREFIXLEN => {
                 longer = netlink::number(value).and_then(|bits| u8::try_from(bits).ok());
             }
-            FRA_PROTOCOL => is_ours = value == [PROTOCOL],
+            FRA_PROTOCOL => is_ours = value == [owner.protocol()],
             _ => {}
         }
     }
@@ -257,6 +293,11 @@ fn parse_rule(message: Message<'_>) -> Option<Entry> {
         None => Rule::Unmarked(Table::of(table)),
     };
     is_ours.then_some(Entry::Rule { is_v6, priority, rule })
+}
+
+/// The metric of a route of ours by a device.
+pub(super) fn metric(to: &Prefix) -> u32 {
+    if to.address().is_ipv6() { METRIC_V6 } else { 0 }
 }
 
 /// The address family of an order or of a question.

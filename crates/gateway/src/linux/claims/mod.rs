@@ -1,7 +1,8 @@
-//! The tunnel's claim on the peers' networks: routes and rules that are marked as ours, and survive us.
+//! A service's claim on the networks behind its device: routes and rules that are marked as its own, and
+//! survive it.
 //!
 //! ```text
-//!   Wish ──▶ plan ──▶ set ──▶ Claims ──▶ RTM_NEWROUTE, RTM_NEWRULE     protocol 117
+//!   Wish ──▶ plan ──▶ set ──▶ Claims ──▶ RTM_NEWROUTE, RTM_NEWRULE     protocol 117, 118, 119
 //!                              ▲ is_concerned ──▶ reconcile: what is, against what should be
 //!                              └ found at the start, however the one before ended: taken over
 //! ```
@@ -22,16 +23,17 @@ use tracing::{debug, warn};
 use super::netlink::{Message, Netlink, Request};
 
 use entry::family;
-pub(crate) use entry::{Entry, MARK};
+pub(crate) use entry::{Entry, MARK, Owner};
 pub(crate) use plan::Wish;
-pub(crate) use rivals::rivals;
+pub(crate) use rivals::{Rival, rivals};
 
 /// The fixed part of a question about all routes or rules.
 const FIXED: usize = 12;
 
-/// What we have claimed.
+/// What a service has claimed.
 #[derive(Debug)]
 pub(crate) struct Claims {
+    owner: Owner,
     netlink: Netlink,
     wanted: BTreeSet<Entry>,
 }
@@ -49,8 +51,8 @@ impl Claims {
     ///
     /// # Errors
     /// When there are no descriptors left.
-    pub(crate) fn open() -> io::Result<Self> {
-        Ok(Self { netlink: Netlink::open()?, wanted: BTreeSet::new() })
+    pub(crate) fn open(owner: Owner) -> io::Result<Self> {
+        Ok(Self { owner, netlink: Netlink::open()?, wanted: BTreeSet::new() })
     }
 
     /// Claims this, and nothing else; what is there already stays untouched.
@@ -58,21 +60,22 @@ impl Claims {
     /// # Errors
     /// When the kernel does not take something; all is as before then.
     pub(crate) fn set(&mut self, wanted: BTreeSet<Entry>) -> anyhow::Result<()> {
-        let found = found(&mut self.netlink)?;
+        let owner = self.owner;
+        let found = found(&mut self.netlink, owner)?;
         let mut added = Vec::new();
         for &entry in wanted.difference(&found) {
-            match add(&mut self.netlink, entry) {
+            match add(&mut self.netlink, owner, entry) {
                 Ok(()) => added.push(entry),
                 // It comes when the device is up again.
                 Err(error) if is_down(entry, &error) => {}
                 Err(error) => {
-                    added.into_iter().rev().for_each(|entry| remove(&mut self.netlink, entry));
+                    added.into_iter().rev().for_each(|it| remove(&mut self.netlink, owner, it));
                     return Err(Refused { entry, error }.into());
                 }
             }
         }
         for &entry in found.iter().rev().filter(|entry| !wanted.contains(entry)) {
-            remove(&mut self.netlink, entry);
+            remove(&mut self.netlink, owner, entry);
         }
         self.wanted = wanted;
         Ok(())
@@ -86,7 +89,7 @@ impl Claims {
     /// Whether the kernel tells that something of ours is gone.
     pub(crate) fn is_concerned(&self, message: Message<'_>) -> bool {
         matches!(message.kind, libc::RTM_DELROUTE | libc::RTM_DELRULE)
-            && Entry::parse(message).is_some_and(|entry| self.wanted.contains(&entry))
+            && Entry::parse(self.owner, message).is_some_and(|entry| self.wanted.contains(&entry))
     }
 
     /// Puts back what is gone, and returns how much that was.
@@ -94,10 +97,10 @@ impl Claims {
     /// # Errors
     /// When the kernel does not say what there is.
     pub(crate) fn reconcile(&mut self) -> io::Result<u64> {
-        let found = found(&mut self.netlink)?;
+        let found = found(&mut self.netlink, self.owner)?;
         let mut restored = 0;
         for &entry in self.wanted.difference(&found) {
-            match add(&mut self.netlink, entry) {
+            match add(&mut self.netlink, self.owner, entry) {
                 Ok(()) => restored += 1,
                 Err(error) if is_down(entry, &error) => {}
                 Err(error) => warn!(%entry, %error, "not put back"),
@@ -107,28 +110,34 @@ impl Claims {
     }
 }
 
-/// Gives up all, whoever has claimed it.
-pub(crate) fn give_up() {
+/// Gives up all that a service has claimed, whether it runs or not.
+pub(crate) fn give_up(owner: Owner) {
     let none = |mut claims: Claims| claims.set(BTreeSet::new());
-    if let Err(error) = Claims::open().map_err(Into::into).and_then(none) {
+    if let Err(error) = Claims::open(owner).map_err(Into::into).and_then(none) {
         warn!(%error, "routes not removed: `trackway down` does it");
     }
 }
 
-/// Removes what any tunnel has left in this network namespace, and returns what that was.
+/// Removes what any service has left in this network namespace, and returns what that was.
 ///
 /// # Errors
-/// When a tunnel runs, the kernel does not say what there is, or the right to change it is missing.
-pub fn remove_all() -> anyhow::Result<Vec<String>> {
+/// When a gateway runs, the kernel does not say what there is, or the right to change it is missing.
+pub(crate) fn remove_all() -> anyhow::Result<Vec<String>> {
     let mut netlink = Netlink::open().context("cannot ask the kernel")?;
-    let found = found(&mut netlink).context("cannot ask the kernel")?;
-    // Routes by the device are there only as long as the device.
-    if found.iter().any(|entry| matches!(entry, Entry::Route { .. })) {
-        bail!("a tunnel runs in this network namespace: end `trackway run`, which removes them");
+    let mut left = Vec::new();
+    for owner in Owner::ALL {
+        let found = found(&mut netlink, owner).context("cannot ask the kernel")?;
+        // Routes by the device are there only as long as the device.
+        if found.iter().any(|entry| matches!(entry, Entry::Route { .. })) {
+            bail!(
+                "a gateway runs in this network namespace: end `trackway run`, which removes them"
+            );
+        }
+        left.extend(found.into_iter().rev().map(|entry| (owner, entry)));
     }
     let mut removed = Vec::new();
-    for &entry in found.iter().rev() {
-        match netlink.ask(&entry.remove(), |_| {}) {
+    for (owner, entry) in left {
+        match netlink.ask(&entry.remove(owner), |_| {}) {
             Ok(()) => removed.push(entry.to_string()),
             Err(error) => return Err(Refused { entry, error }.into()),
         }
@@ -136,8 +145,8 @@ pub fn remove_all() -> anyhow::Result<Vec<String>> {
     Ok(removed)
 }
 
-/// All that is ours.
-fn found(netlink: &mut Netlink) -> io::Result<BTreeSet<Entry>> {
+/// All that is a service's.
+fn found(netlink: &mut Netlink, owner: Owner) -> io::Result<BTreeSet<Entry>> {
     let mut found = BTreeSet::new();
     for (kind, is_v6) in [
         (libc::RTM_GETROUTE, false),
@@ -148,7 +157,7 @@ fn found(netlink: &mut Netlink) -> io::Result<BTreeSet<Entry>> {
         let mut fixed = [0; FIXED];
         fixed[0] = family(is_v6);
         let request = Request::dump(kind, &fixed);
-        let all = netlink.dump(&request, |message, all| all.extend(Entry::parse(message)));
+        let all = netlink.dump(&request, |message, all| all.extend(Entry::parse(owner, message)));
         found.extend(all.or_else(without_family)?);
     }
     Ok(found)
@@ -162,13 +171,13 @@ fn without_family<T>(error: io::Error) -> io::Result<Vec<T>> {
     }
 }
 
-fn add(netlink: &mut Netlink, entry: Entry) -> io::Result<()> {
-    netlink.ask(&entry.add(), |_| {})
+fn add(netlink: &mut Netlink, owner: Owner, entry: Entry) -> io::Result<()> {
+    netlink.ask(&entry.add(owner), |_| {})
 }
 
 /// Removes it if it is there.
-fn remove(netlink: &mut Netlink, entry: Entry) {
-    match netlink.ask(&entry.remove(), |_| {}) {
+fn remove(netlink: &mut Netlink, owner: Owner, entry: Entry) {
+    match netlink.ask(&entry.remove(owner), |_| {}) {
         Ok(()) => {}
         Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENOENT)) => {
             debug!(%entry, "gone already");

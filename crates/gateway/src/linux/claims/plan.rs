@@ -1,46 +1,55 @@
-//! Which routes and rules the peers' networks need.
+//! Which routes and rules the networks behind a device need.
 //!
 //! Most are routes of the main table, where everybody looks for them. One that holds a peer's own
-//! endpoint, or a default route, would lead the tunnel into itself there; and one to a network that has
-//! another's route would fight with that. These stand aside, in a table for each prefix length:
+//! endpoint, or a default route, would lead a service into itself there; and one to a network that has
+//! another's route would fight with that. These stand aside, in a table for each service and prefix
+//! length:
 //!
 //! ```text
-//!   rule 30224  main table, routes longer than 16 bits
-//!   rule 30225  what is not marked: table 51916, our routes of 16 bits
-//!   rule 30256  main table, routes longer than 0 bits
-//!   rule 30257  what is not marked: table 51900, our default route
+//!   rule 30672  main table, routes longer than 16 bits
+//!   rule 30673  what is not marked: table 51916, the tunnel's routes of 16 bits
+//!   rule 30768  main table, routes longer than 0 bits
+//!   rule 30769  what is not marked: table 51900, the tunnel's default route
 //!   rule 32766  main table
 //! ```
 //! So the longest of all routes decides as if all stood in one table; of two that are as long ours does,
-//! but for what is marked: the datagrams of the tunnel itself.
+//! but for what is marked: what the service itself sends outside.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use proto::ip::Prefix;
 
-use super::entry::{Entry, Rule, Table};
+use super::entry::{Entry, Owner, Rule, Table};
 
-/// The table of default routes; one of `n` bits is in the table with `n` added.
+/// The tunnel's table of default routes; one of `n` bits is in the table with `n` added.
 const TABLES: u32 = 51_900;
+/// Tables of each service.
+const TABLES_EACH: u32 = 200;
 /// The priority of the first rule: before the kernel's for the main table.
 const RULES: u32 = 30_000;
+/// Rules of each prefix length: two for each service.
+const RULES_EACH: u32 = 6;
 const LONGEST: u8 = 128;
 
-/// What the peers' networks are to be.
+/// What is to lead to the networks behind a device.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Wish {
+    /// Whose device it is.
+    pub(crate) owner: Owner,
     /// The number of the device that leads to them.
     pub(crate) device: u32,
-    /// The networks.
-    pub(crate) routes: Vec<Prefix>,
+    /// Its name.
+    pub(crate) name: String,
+    /// The networks, and who has them.
+    pub(crate) routes: Vec<(String, Prefix)>,
     /// Those that the device has addresses of: the kernel makes the routes.
     pub(crate) own: Vec<Prefix>,
-    /// Where the tunnel itself sends to.
+    /// Where the service itself sends to.
     pub(crate) endpoints: BTreeSet<IpAddr>,
     /// Those of the networks that other routes lead to, and that are ours all the same.
     pub(crate) taken: BTreeSet<Prefix>,
-    /// Whether packets may leave otherwise while there is no tunnel.
+    /// Whether packets may leave otherwise while the service is gone.
     pub(crate) is_open: bool,
 }
 
@@ -48,12 +57,12 @@ impl Wish {
     /// What has to be in the kernel for it.
     pub(crate) fn plan(&self) -> BTreeSet<Entry> {
         let mut plan = BTreeSet::new();
-        for route in &self.routes {
-            let to = route.network();
+        let service = u32::from(self.owner.position());
+        for to in self.networks() {
             let table = if self.is_aside(&to) {
                 let (is_v6, bits) = (to.address().is_ipv6(), to.bits());
-                let table = Table::Own(TABLES + u32::from(bits));
-                let priority = RULES + 2 * u32::from(LONGEST - bits);
+                let table = Table::Own(TABLES + TABLES_EACH * service + u32::from(bits));
+                let priority = RULES + RULES_EACH * u32::from(LONGEST - bits) + 2 * service;
                 let rule = |more, rule| Entry::Rule { is_v6, priority: priority + more, rule };
                 plan.extend([rule(0, Rule::Longer(bits)), rule(1, Rule::Unmarked(table))]);
                 table
@@ -73,7 +82,12 @@ impl Wish {
 
     /// Whether any route stands aside.
     pub(crate) fn has_rules(&self) -> bool {
-        self.routes.iter().any(|route| self.is_aside(&route.network()))
+        self.networks().any(|network| self.is_aside(&network))
+    }
+
+    /// The networks.
+    pub(crate) fn networks(&self) -> impl Iterator<Item = Prefix> {
+        self.routes.iter().map(|(_, route)| route.network())
     }
 
     fn is_aside(&self, to: &Prefix) -> bool {
@@ -88,7 +102,8 @@ mod tests {
     use super::*;
 
     fn wish(routes: &[&str]) -> Wish {
-        let routes = routes.iter().map(|route| route.parse().unwrap()).collect();
+        let of_peer = |route: &&str| ("peer".to_owned(), route.parse().unwrap());
+        let routes = routes.iter().map(of_peer).collect();
         Wish { device: 7, routes, ..Wish::default() }
     }
 
@@ -133,10 +148,10 @@ mod tests {
                 "route to 10.2.0.0/16 in table main",
                 "route to 192.0.0.0/16 in table 51916",
                 "route to ::/0 in table 51900",
-                "IPv4 rule 30224: main, longer than 16 bits",
-                "IPv4 rule 30225: unmarked to table 51916",
-                "IPv6 rule 30256: main, longer than 0 bits",
-                "IPv6 rule 30257: unmarked to table 51900",
+                "IPv4 rule 30672: main, longer than 16 bits",
+                "IPv4 rule 30673: unmarked to table 51916",
+                "IPv6 rule 30768: main, longer than 0 bits",
+                "IPv6 rule 30769: unmarked to table 51900",
             ]
         );
         assert!(wish.has_rules());
@@ -151,5 +166,34 @@ mod tests {
         assert!(said.contains(&"route to 10.2.0.0/16 in table 51916".to_owned()), "{said:?}");
         assert!(said.contains(&"unreachable 10.9.0.0/24 in table main".to_owned()), "{said:?}");
         assert!(said.iter().all(|said| !said.contains("route to 10.9")), "{said:?}");
+    }
+
+    #[test]
+    fn each_service_has_tables_and_rules_of_its_own_and_the_longest_network_comes_first() {
+        let of = |owner, routes: &[&str]| said(&Wish { owner, ..wish(routes) });
+        let rules = |owner| -> Vec<_> {
+            let said = of(owner, &["0.0.0.0/0", "::/0"]);
+            said.into_iter().filter(|said| said.contains("rule")).collect()
+        };
+
+        let [tunnel, client, gre] = [Owner::Tunnel, Owner::IpClient, Owner::Gre].map(rules);
+        assert!(tunnel.iter().all(|rule| !client.contains(rule) && !gre.contains(rule)));
+        assert!(client.iter().all(|rule| !gre.contains(rule)));
+        assert!(
+            client.contains(&"IPv4 rule 30771: unmarked to table 52100".to_owned()),
+            "{client:?}"
+        );
+        let plan = |owner, bits| {
+            let taken = [format!("10.0.0.0/{bits}").parse().unwrap()].into();
+            Wish { owner, taken, ..wish(&[&format!("10.0.0.0/{bits}")]) }.plan()
+        };
+        let priorities = |owner, bits| -> Vec<u32> {
+            let priority = |entry: &Entry| match entry {
+                Entry::Rule { priority, .. } => Some(*priority),
+                Entry::Route { .. } | Entry::Unreachable { .. } => None,
+            };
+            plan(owner, bits).iter().filter_map(priority).collect()
+        };
+        assert!(priorities(Owner::Gre, 9).iter().max() < priorities(Owner::Tunnel, 8).iter().min());
     }
 }

@@ -7,40 +7,60 @@ use nix::libc;
 use nix::net::if_::if_indextoname;
 use proto::ip::Prefix;
 
-use super::entry::{Found, PROTOCOL, Table, family};
+use super::entry::{Found, Owner, Table, family, metric};
 use super::{FIXED, without_family};
 use crate::linux::netlink::{Netlink, Request};
 
-/// Which of these networks others have routes to in the main table, each with one as `ip route` writes
-/// it. A default route never counts: ours stands beside it.
+/// A route of others to a network that is to be ours.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Rival {
+    /// As `ip route` writes it.
+    pub(crate) said: String,
+    /// Whether packets would go by it beside ours, or ours cannot stand beside it.
+    pub(crate) wins: bool,
+}
+
+/// Which of these networks others have routes to in the main table, each with the best one. A default
+/// route never counts: ours stands beside it.
 ///
 /// # Errors
 /// When the kernel does not say what routes there are.
 pub(crate) fn rivals(
     netlink: &mut Netlink,
+    owner: Owner,
     device: u32,
-    routes: &[Prefix],
-) -> std::io::Result<BTreeMap<Prefix, String>> {
-    let mut rivals = BTreeMap::new();
+    networks: &[Prefix],
+) -> std::io::Result<BTreeMap<Prefix, Rival>> {
+    let mut rivals: BTreeMap<Prefix, Found> = BTreeMap::new();
     for is_v6 in [false, true] {
         let mut fixed = [0; FIXED];
         fixed[0] = family(is_v6);
         let request = Request::dump(libc::RTM_GETROUTE, &fixed);
         let all = netlink.dump(&request, |message, all| {
             let Some(found) = Found::parse(message) else { return };
-            let is_other = found.table == Table::Main
-                && found.protocol != PROTOCOL
-                && found.device != Some(device);
-            let is_wanted = |route: &Prefix| route.network() == found.to;
-            if is_other && found.to.bits() > 0 && routes.iter().any(is_wanted) {
-                all.push((found.to, said(&found)));
+            let is_wanted = networks.iter().any(|network| network.network() == found.to);
+            if is_wanted && is_rival(&found, owner, device) {
+                all.push(found);
             }
         });
-        for (network, rival) in all.or_else(without_family)? {
-            rivals.entry(network).or_insert(rival);
+        for found in all.or_else(without_family)? {
+            let best = rivals.entry(found.to).or_insert(found);
+            if found.metric() < best.metric() {
+                *best = found;
+            }
         }
     }
-    Ok(rivals)
+    let rival =
+        |found: &Found| Rival { said: said(found), wins: found.metric() <= metric(&found.to) };
+    Ok(rivals.iter().map(|(&network, found)| (network, rival(found))).collect())
+}
+
+fn is_rival(found: &Found, owner: Owner, device: u32) -> bool {
+    let of = |owner: Owner| owner.protocol() == found.protocol;
+    // What a service of ours has left is no way for a packet.
+    let is_left = Owner::ALL.into_iter().any(of) && found.kind == libc::RTN_UNREACHABLE;
+    let is_ours = of(owner) || found.device == Some(device);
+    found.table == Table::Main && found.to.bits() > 0 && !is_ours && !is_left
 }
 
 fn said(found: &Found) -> String {

@@ -110,14 +110,8 @@ impl Demand {
         let Some(on_demand) = config.protocol.on_demand() else { return Ok(None) };
         let name = &on_demand.device[..];
         let mut netlink = Netlink::open().context("cannot ask the kernel")?;
-        let wanted = Wanted {
-            name,
-            addresses: &[],
-            routes: Vec::new(),
-            mtu: ETHERNET,
-            has_trains: false,
-            speaks: true,
-        };
+        let wanted =
+            Wanted { name, addresses: &[], mtu: ETHERNET, has_trains: false, speaks: true };
         let (tun, device) = Device::open(Netlink::open()?, &wanted)?;
         let state = LinkState::read(&mut netlink, name)?;
         let index = state.with_context(|| format!("{name} is gone"))?.index;
@@ -142,6 +136,11 @@ impl Demand {
             buffer: vec![0; LONGEST].into_boxed_slice(),
             packet: Vec::new(),
         }))
+    }
+
+    /// The number of the device.
+    pub(super) fn device(&self) -> u32 {
+        self.index
     }
 
     /// Gives the device its routes, and learns which addresses are this host's.

@@ -8,7 +8,7 @@ use proto::routing::Neighbour;
 use proto::time::{Time, earliest};
 use tracing::{debug, info};
 
-use super::{Config, Netlink, Reload, Routing, Settings, UDP_ONLY};
+use super::{Config, Demand, Netlink, Reload, Routing, Settings, UDP_ONLY};
 use crate::config;
 use crate::linux::links::{self, LinkState};
 
@@ -74,11 +74,14 @@ impl Routing {
     /// # Errors
     /// When the kernel cannot be asked any more.
     pub(super) fn take_changes(&mut self, now: Time) -> anyhow::Result<()> {
-        let Self { monitor, fib, ports, .. } = self;
+        let Self { monitor, fib, ports, demand, .. } = self;
+        let device = demand.as_ref().map(Demand::device);
         let (mut has_links, mut has_routes, mut silent) = (false, false, Vec::new());
         let is_lossy = monitor.read(|message| {
             has_links |= links::subject(message).is_some();
             has_routes |= fib.is_concerned(message);
+            // IPv4's routes went without a word when the device went down.
+            has_routes |= links::up(message).is_some_and(|it| device == Some(it.0) && it.1);
             if let Some((index, IpAddr::V4(address))) = links::silent_neighbour(message)
                 && let Some(interface) = ports.with_index(index)
             {

@@ -28,7 +28,6 @@ mod state;
 mod status;
 mod transmit;
 mod wait;
-mod ways;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -47,9 +46,11 @@ use proto::time::Time;
 use super::{Kind, Reload, Report, Service, Setup};
 use crate::config::{self, Config};
 use crate::keys;
-use crate::linux::claims;
+use crate::linux::claims::{self, Owner, Wish};
 use crate::linux::device::{Device, Wanted};
+use crate::linux::links;
 use crate::linux::netlink::Netlink;
+use crate::linux::ways::{Changes, Consent, Ways};
 use crate::reactor::{Clock, Driver, Waker};
 use crate::sys::Tap;
 
@@ -62,7 +63,6 @@ use sockets::Sockets;
 use state::State;
 use transmit::Transmitter;
 use wait::Second;
-use ways::{Changes, Ways};
 
 pub(super) const KIND: Kind = Kind {
     name: "tunnel",
@@ -71,7 +71,7 @@ pub(super) const KIND: Kind = Kind {
     rights: &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_BIND_SERVICE],
     set_up: |setup| Ok(Box::new(Tunnel::set_up(setup)?)),
     // Only who ends for good lets packets go in clear.
-    clean_up: claims::give_up,
+    clean_up: || claims::give_up(Owner::Tunnel),
 };
 
 /// Clocks that are read within this time are read at once.
@@ -132,8 +132,12 @@ impl Tunnel {
         }
         let errors = Errors::new(&config);
         // Nothing is missed between both.
-        let mut changes = Changes::open()?;
-        let ways = Ways::open(&config, &device, state.endpoints())?;
+        let changes = Changes::open()?;
+        let consent = match config.replace_routes {
+            true => Consent::Given,
+            false => Consent::Wanted("tunnel.replace-routes"),
+        };
+        let ways = Ways::open(vec![wish(&config, &device, state.endpoints())], consent)?;
         let shared = Arc::new(Shared {
             clock: setup.clock,
             asker: Waker::new()?,
@@ -150,13 +154,24 @@ impl Tunnel {
             armed: [AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX)],
             counters: Counters::default(),
         });
-        changes.learn(&shared)?;
+        shared.learn_own()?;
         let inward = Inward::new(&shared);
         let outward = Outward::new(Arc::clone(&shared));
         let outward = Second::start("outward", setup, Waker::new()?, outward)?;
         let names = Names::new(Arc::clone(&shared), setup.seed);
         let names = Second::start("names", setup, Arc::clone(&shared.asker), names)?;
         Ok(Self { config, private_key, shared, inward, changes, others: [outward, names] })
+    }
+
+    /// Puts back what somebody has taken away, and learns this host's addresses when they change.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked.
+    fn follow_kernel(&mut self) -> anyhow::Result<()> {
+        let Shared { ways, device, counters, .. } = &*self.shared;
+        let outcome = self.changes.handle(&mut lock(ways), |_| lock(device).restore())?;
+        counters.routes_restored.add(outcome.restored);
+        if outcome.has_addresses { self.shared.learn_own() } else { Ok(()) }
     }
 }
 
@@ -172,7 +187,7 @@ impl Driver for Tunnel {
     }
 
     fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
-        fds.push(PollFd::new(self.changes.monitor.as_fd(), PollFlags::POLLIN));
+        fds.push(PollFd::new(self.changes.as_fd(), PollFlags::POLLIN));
         self.inward.watch(&self.shared, fds);
     }
 
@@ -180,7 +195,7 @@ impl Driver for Tunnel {
         self.shared.wake_up(wait::INWARD);
         let [changes, sockets @ ..] = ready else { return Ok(()) };
         if !changes.is_empty() {
-            self.changes.handle(&self.shared)?;
+            self.follow_kernel()?;
         }
         self.inward.handle_ready(&self.shared, sockets)
     }
@@ -233,6 +248,17 @@ impl Shared {
         self.settle(state, now);
     }
 
+    /// Learns this host's addresses.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked.
+    fn learn_own(&self) -> anyhow::Result<()> {
+        let mut netlink = Netlink::open().context("cannot ask the kernel")?;
+        let own = links::own_addresses(&mut netlink).context("cannot ask for addresses")?;
+        *self.own.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(own);
+        Ok(())
+    }
+
     /// Carries out what the state has decided; to be called after each change.
     fn settle(&self, mut state: MutexGuard<'_, State>, now: Time) {
         state.take_events(now);
@@ -245,7 +271,7 @@ impl Shared {
         drop(state);
         // First, so that no call is led into the tunnel whose far end it is for.
         if let Some(endpoints) = endpoints {
-            lock(&self.ways).set_endpoints(endpoints);
+            lock(&self.ways).set_endpoints(&endpoints);
         }
         for (way, to, datagram) in control {
             if !self.sockets.send_alone(to, way, &datagram) {
@@ -279,12 +305,26 @@ fn wanted(config: &config::Tunnel) -> Wanted<'_> {
     Wanted {
         name: &config.device,
         addresses: &config.addresses,
-        // Those to the peers have to outlive it.
-        routes: Vec::new(),
         // The search for the path's begins there.
         mtu: 1_280,
         has_trains: true,
         speaks: true,
+    }
+}
+
+/// What is to lead to the peers, who are called at `endpoints`.
+fn wish(config: &config::Tunnel, device: &Device, mut endpoints: BTreeSet<IpAddr>) -> Wish {
+    let called = config.peers.iter().filter_map(|peer| peer.endpoint.as_ref()?.address());
+    endpoints.extend(called.map(|endpoint| endpoint.ip().to_canonical()));
+    Wish {
+        owner: Owner::Tunnel,
+        device: device.index(),
+        name: config.device.clone(),
+        routes: reload::routes(config),
+        own: config.addresses.clone(),
+        endpoints,
+        taken: BTreeSet::new(),
+        is_open: config.fail_open,
     }
 }
 

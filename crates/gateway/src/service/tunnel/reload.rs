@@ -6,7 +6,7 @@ use proto::ip::Prefix;
 use proto::secure::{self, PeerId, Routes};
 
 use super::state::{Link, State};
-use super::{Tunnel, lock};
+use super::{Tunnel, lock, wish};
 use crate::config;
 use crate::service::Reload;
 
@@ -20,7 +20,8 @@ impl Tunnel {
         }
         {
             let mut ways = lock(&self.shared.ways);
-            ways.follow(config, &lock(&self.shared.device))?;
+            let endpoints = ways.wish().endpoints;
+            ways.follow(vec![wish(config, &lock(&self.shared.device), endpoints)])?;
         }
         let wanted: Vec<_> = config.peers.iter().zip(&keys).collect();
         let changes = self.follow_peers(&wanted);

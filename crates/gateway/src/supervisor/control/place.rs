@@ -7,24 +7,23 @@
 //! A socket elsewhere has a lock of its own beside it, and its gateway locks that of the namespace as well.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{
     DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, fchown, lchown,
 };
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::{env, io};
 
 use anyhow::{Context as _, ensure};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::libc;
 use nix::sys::stat::{Mode, umask};
-use nix::unistd::{AccessFlags, Uid, access};
+use nix::unistd::Uid;
 use tracing::warn;
 
 use crate::linux::account::Account;
-use crate::linux::belongings::{RUN, own_run};
+use crate::linux::belongings::{RUN, folder, namespace, own_run};
 
 /// A socket that is ours. Its name goes when it is dropped.
 #[derive(Debug)]
@@ -173,22 +172,9 @@ pub(super) fn candidates() -> Vec<PathBuf> {
     folders.into_iter().map(|folder| folder.join(name())).collect()
 }
 
-/// Where this user's gateways have their sockets.
-fn folder() -> PathBuf {
-    let user = Uid::effective();
-    if user.is_root() || access(RUN, AccessFlags::W_OK).is_ok() {
-        return RUN.into();
-    }
-    match env::var_os("XDG_RUNTIME_DIR") {
-        Some(folder) if Path::new(&folder).is_absolute() => Path::new(&folder).join("trackway"),
-        _ => env::temp_dir().join(format!("trackway-{user}")),
-    }
-}
-
 /// The name says which network namespace it is of.
 fn name() -> String {
-    let namespace = fs::metadata("/proc/self/ns/net").map_or(0, |it| it.ino());
-    format!("control-{namespace}.sock")
+    format!("control-{}.sock", namespace())
 }
 
 fn make(folder: &Path, account: Option<&Account>) -> io::Result<()> {
@@ -258,6 +244,7 @@ fn is_socket(of: &fs::Metadata) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::env;
     use std::os::unix::fs::PermissionsExt as _;
     use std::os::unix::net::UnixStream;
 
