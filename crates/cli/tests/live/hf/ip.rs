@@ -251,8 +251,15 @@ fn an_end_that_compresses_reaches_one_that_does_not() {
 /// Expects a UDP datagram of an odd size from one host at the other.
 fn expect_message(net: &Net, from: usize, to: &str) {
     let bind = |host: usize| {
-        let bound = || UdpSocket::bind("0.0.0.0:4000").unwrap();
-        net.nets.within(&net.hosts[host], bound)
+        net.nets.within(&net.hosts[host], || {
+            let mut bound = None;
+            // A program that another test starts holds the socket of before for a moment.
+            wait_until(SOON, || {
+                bound = UdpSocket::bind("0.0.0.0:4000").ok();
+                bound.is_some()
+            });
+            bound.expect("port 4000 is free")
+        })
     };
     let [sender, receiver] = [bind(from), bind(1 - from)];
     receiver.set_read_timeout(Some(SOON)).unwrap();
