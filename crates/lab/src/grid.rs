@@ -217,9 +217,20 @@ impl<P: Place> Runs<P> {
 
     /// The mean of a metric at a place; unknown where no run measured it.
     pub fn at(&self, place: &P, metric: Metric) -> Estimate {
-        let index = self.places.iter().position(|it| it == place);
-        let sample = index.and_then(|index| self.samples[index].get(metric));
-        sample.and_then(Sample::estimate).unwrap_or(Estimate::UNKNOWN)
+        self.sample(place, metric).and_then(Sample::estimate).unwrap_or(Estimate::UNKNOWN)
+    }
+
+    /// The logarithm of how often what was measured at `other` fits into what was measured at a place, run by run
+    /// (see [`Sample::log_ratios`]); unknown where not every run measured both.
+    pub fn log_ratio(&self, (place, metric): (&P, Metric), other: (&P, Metric)) -> Estimate {
+        let pair = self.sample(place, metric).zip(self.sample(other.0, other.1));
+        let logs = pair.and_then(|(one, other)| one.log_ratios(other));
+        logs.and_then(|logs| logs.estimate()).unwrap_or(Estimate::UNKNOWN)
+    }
+
+    fn sample(&self, place: &P, metric: Metric) -> Option<&Sample> {
+        let index = self.places.iter().position(|it| it == place)?;
+        self.samples[index].get(metric)
     }
 
     /// All places, in their order.

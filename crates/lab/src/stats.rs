@@ -40,9 +40,11 @@ impl Observation {
     }
 }
 
-/// A running mean and variance (Welford's method): constant memory, one pass.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// What runs measured, with a running mean and variance (Welford's method).
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
+    /// In the order of the runs.
+    all: Vec<Observation>,
     runs: u32,
     censored: u32,
     mean: f64,
@@ -54,6 +56,7 @@ impl Sample {
     /// Adds a run.
     pub fn push(&mut self, observation: Observation) {
         let value = observation.value();
+        self.all.push(observation);
         self.runs += 1;
         self.censored += u32::from(matches!(observation, Observation::AtLeast(_)));
         let off = value - self.mean;
@@ -70,6 +73,24 @@ impl Sample {
             runs: self.runs,
             censored: self.censored,
         })
+    }
+
+    /// The logarithms of how often `other` fits into this, run by run: what the runs of both met by chance cancels
+    /// out, where they had the same seeds. Where this did not end in a run the logarithm is a lower bound; whether
+    /// `other` ended is the caller's to ask. `None` where not every run measured both.
+    #[must_use]
+    pub fn log_ratios(&self, other: &Self) -> Option<Self> {
+        let log = |(one, other): (&Observation, &Observation)| {
+            let (a, b) = (one.value(), other.value());
+            // Nothing at all on both sides is no difference.
+            let log = if a == b { 0.0 } else { libm::log(a / b).clamp(-MOST_LOG, MOST_LOG) };
+            match one {
+                Observation::AtLeast(_) => Observation::AtLeast(log),
+                Observation::Exact(_) => Observation::Exact(log),
+            }
+        };
+        let is_paired = self.runs == other.runs && self.runs > 0;
+        is_paired.then(|| self.all.iter().zip(&other.all).map(log).collect())
     }
 
     fn half_width(&self) -> Option<f64> {
@@ -91,6 +112,11 @@ impl FromIterator<Observation> for Sample {
         sample
     }
 }
+
+/// The 97.5 % quantile of the normal distribution.
+const NORMAL: f64 = 1.959_964;
+/// The logarithm of a thousand: what differs by more counts as that, even where one of both is nothing.
+const MOST_LOG: f64 = 3.0 * std::f64::consts::LN_10;
 
 /// The 97.5 % quantile of Student's t distribution with this many degrees of freedom.
 fn student_t(freedom: f64) -> f64 {
@@ -230,6 +256,34 @@ impl Estimate {
         self.at_least(least).and(self.at_most(most))
     }
 
+    /// The reciprocal of what this is the logarithm of, as a logarithm.
+    #[must_use]
+    pub fn negated(&self) -> Self {
+        Self { mean: -self.mean, ..*self }
+    }
+
+    /// What this is the logarithm of. Its interval is not even: half of it is the distance to the upper end.
+    #[must_use]
+    pub fn exp(&self) -> Self {
+        let mean = libm::exp(self.mean);
+        Self { mean, ci95: self.ci95.map(|half| mean * libm::expm1(half)), ..*self }
+    }
+
+    /// A share by counts: `count` of `all` that are independent of each other. The interval is Wilson's score
+    /// interval, about whose middle the mean lies; `runs` are those that were counted.
+    #[must_use]
+    pub fn share(count: f64, all: f64, runs: u32) -> Self {
+        if all <= 0.0 {
+            return Self::UNKNOWN;
+        }
+        let (p, squared) = (count / all, NORMAL * NORMAL);
+        let spread = (p * (1.0 - p) / all + squared / (4.0 * all * all)).sqrt();
+        let scale = 1.0 + squared / all;
+        let mean = (p + squared / (2.0 * all)) / scale;
+        let ci95 = (runs > 1).then_some(NORMAL * spread / scale);
+        Self { mean, ci95, runs, censored: 0 }
+    }
+
     /// This, times a known factor.
     #[must_use]
     pub fn times(&self, factor: f64) -> Self {
@@ -354,6 +408,62 @@ mod tests {
             assert_eq!(unsure.below(&known(9.0, 0.1)), UNDECIDED);
             assert_eq!(known(9.0, 0.1).below(&unsure), UNDECIDED);
         }
+    }
+
+    #[test]
+    fn what_both_met_by_chance_cancels_out() {
+        let sample = |values: &[f64]| values.iter().copied().map(Observation::Exact).collect();
+        let (ours, plain): (Sample, Sample) = (sample(&[1.0, 4.0, 9.0]), sample(&[2.0, 8.0, 18.0]));
+
+        let ratio = ours.log_ratios(&plain).and_then(|it| it.estimate()).expect("three pairs");
+
+        assert_close(ratio.exp().mean, 0.5);
+        assert!(ratio.ci95.expect("three pairs") < 1e-9, "each is a half");
+        assert!(exact(&[1.0, 4.0, 9.0]).over(&exact(&[2.0, 8.0, 18.0])).ci95 > Some(0.5));
+        assert_close(ratio.negated().exp().mean, 2.0);
+        assert_eq!(ours.log_ratios(&sample(&[1.0])), None, "not every run measured both");
+    }
+
+    /// Logarithms 0 and ln 4: their mean is ln 2, and t 12.706 of one degree of freedom.
+    #[test]
+    fn the_interval_of_a_ratio_is_that_of_its_logarithm() {
+        let sample = |values: [f64; 2]| values.map(Observation::Exact).into_iter().collect();
+        let (ours, plain): (Sample, Sample) = (sample([1.0, 4.0]), sample([1.0, 1.0]));
+
+        let logs = ours.log_ratios(&plain).and_then(|it| it.estimate()).expect("two pairs");
+
+        let half = 12.706 * 2.0_f64.ln();
+        assert_close(logs.ci95.expect("two pairs"), half);
+        assert_close(logs.exp().high(), 2.0 * half.exp());
+    }
+
+    #[test]
+    fn nothing_at_all_is_a_thousand_times_less_and_no_end_a_lower_bound() {
+        let zero: Sample = [Observation::Exact(0.0); 2].into_iter().collect();
+        let one: Sample = [Observation::Exact(1.0); 2].into_iter().collect();
+        let late: Sample =
+            [Observation::Exact(2.0), Observation::AtLeast(2.0)].into_iter().collect();
+        let ratio =
+            |a: &Sample, b| a.log_ratios(b).and_then(|it| it.estimate()).expect("pairs").exp();
+
+        assert_close(ratio(&zero, &one).mean, 0.001);
+        assert_close(ratio(&one, &zero).mean, 1_000.0);
+        assert_close(ratio(&zero, &zero).mean, 1.0);
+        assert!(ratio(&late, &one).is_lower_bound() && !ratio(&one, &late).is_lower_bound());
+    }
+
+    /// Newcombe, Statistics in Medicine 17 (1998), table I: 81 of 263, 0 of 20, 1 of 29.
+    #[test]
+    fn shares_have_the_intervals_of_the_tables() {
+        for (count, all, low, high) in
+            [(81.0, 263.0, 0.2553, 0.3662), (0.0, 20.0, 0.0, 0.1611), (1.0, 29.0, 0.0061, 0.1718)]
+        {
+            let share = Estimate::share(count, all, 2);
+            assert!((share.low() - low).abs() < 6e-5, "{share:?}");
+            assert!((share.high() - high).abs() < 6e-5, "{share:?}");
+        }
+        assert_eq!(Estimate::share(9.0, 9.0, 1).at_least(0.1), UNDECIDED, "one run");
+        assert_eq!(Estimate::share(0.0, 0.0, 2).runs, 0);
     }
 
     proptest! {

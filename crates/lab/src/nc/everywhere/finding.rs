@@ -118,7 +118,7 @@ fn table(title: &str, items: &[&Item]) -> Table {
 fn figure(items: &[Item]) -> Figure {
     let sorted = |(index, quantity): (usize, Quantity)| {
         let of = items.iter().filter(|item| item.quantity == quantity);
-        let mut all: Vec<f64> = of.filter_map(|item| Some(item.worst()?.1.value.mean)).collect();
+        let mut all: Vec<f64> = of.filter_map(|item| Some(item.worst()?.1.value().mean)).collect();
         all.sort_by(f64::total_cmp);
         let share = |index: usize| (index as f64 + 0.5) / all.len() as f64 * 100.0;
         let drawn =

@@ -123,25 +123,43 @@ pub(super) struct Item {
     pub(super) quantity: Quantity,
     /// By way, in the order of [`Way::ALL`].
     pub(super) values: [Estimate; Way::ALL.len()],
+    /// By way: the logarithm of how often it fits into ours, run by run; of a share, the rival into it.
+    logs: [Estimate; Way::ALL.len()],
 }
 
-/// A ratio that may be less, because what it is compared with did not always end.
+/// How many times one is the other. It may be less, where the other did not always end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ratio {
-    pub(super) value: Estimate,
-    pub(super) is_at_most: bool,
+    /// Its logarithm, of which the interval is.
+    log: Estimate,
+    is_at_most: bool,
 }
 
 impl Item {
     /// What was measured at this place.
     pub(super) fn all(runs: &Runs<Try>, number: usize, scenario: Scenario) -> Vec<Self> {
         let quantities = Quantity::ALL.into_iter().filter(|quantity| quantity.is_of(&scenario));
+        // All ways meet the same chance in a run, and so do a flow and its rival.
+        let log = |quantity: Quantity, way| {
+            let [ours, it] = [Way::Ours, way].map(|way| Try { scenario, way });
+            match quantity {
+                Quantity::Share => runs.log_ratio((&it, GOODPUT), (&it, RIVAL)),
+                Quantity::Goodput
+                | Quantity::Octets
+                | Quantity::Page
+                | Quantity::SlowestPage
+                | Quantity::VoiceMedian
+                | Quantity::VoiceP99 => {
+                    runs.log_ratio((&ours, quantity.metric()), (&it, quantity.metric()))
+                }
+            }
+        };
         let values = |quantity: Quantity| {
             Way::ALL.map(|way| {
                 let of = |metric| runs.at(&Try { scenario, way }, metric);
                 let value = of(quantity.metric());
                 match quantity {
-                    Quantity::Share => value.over(&of(RIVAL)),
+                    Quantity::Share => log(quantity, way).exp(),
                     Quantity::VoiceMedian | Quantity::VoiceP99 => value.times(1e3),
                     Quantity::Goodput
                     | Quantity::Octets
@@ -150,7 +168,10 @@ impl Item {
                 }
             })
         };
-        let item = |quantity| Self { number, scenario, quantity, values: values(quantity) };
+        let item = |quantity| {
+            let logs = Way::ALL.map(|way| log(quantity, way));
+            Self { number, scenario, quantity, values: values(quantity), logs }
+        };
         quantities.map(item).filter(|item| item.value(Way::Ours).runs > 0).collect()
     }
 
@@ -166,45 +187,43 @@ impl Item {
         Way::PLAIN.into_iter().filter(|way| self.value(*way).runs > 0).collect()
     }
 
-    /// How many times ours is what `way` is.
+    /// How many times ours is what `way` is; unknown where that did not always end.
     pub(super) fn ratio(&self, way: Way) -> Estimate {
-        self.value(Way::Ours).over(self.value(way))
+        if self.value(way).is_lower_bound() {
+            Estimate::UNKNOWN
+        } else {
+            self.logs[way as usize].exp()
+        }
     }
 
     /// How many times worse ours is than `way`; at 1 there is no difference.
     pub(super) fn worse(&self, way: Way) -> Ratio {
-        let (ours, plain) = (self.value(Way::Ours), self.value(way));
-        let exact = |value| Ratio { value, is_at_most: false };
-        match self.quantity {
-            Quantity::Goodput if ours.mean == 0.0 => {
-                exact(Estimate { mean: f64::INFINITY, ci95: Some(0.0), ..*ours })
-            }
-            Quantity::Goodput => exact(plain.over(ours)),
-            Quantity::Share if ours.mean < 1.0 => exact(Estimate::exact(1.0).over(ours)),
-            Quantity::Share => exact(*ours),
-            // A lower bound below the line makes an upper bound of the whole.
-            _ if plain.is_lower_bound() => {
-                Ratio { value: ours.times(1.0 / plain.mean), is_at_most: true }
-            }
+        let log = self.logs[way as usize];
+        let log = match self.quantity {
+            Quantity::Goodput => log.negated(),
+            Quantity::Share if log.mean < 0.0 => log.negated(),
             Quantity::Octets
             | Quantity::Page
+            | Quantity::Share
             | Quantity::SlowestPage
             | Quantity::VoiceMedian
-            | Quantity::VoiceP99 => exact(ours.over(plain)),
-        }
+            | Quantity::VoiceP99 => log,
+        };
+        // A lower bound below the line makes an upper bound of the whole.
+        Ratio { log, is_at_most: self.value(way).is_lower_bound() }
     }
 
     /// The plain way beside which ours is worst, and how much worse.
     pub(super) fn worst(&self) -> Option<(Way, Ratio)> {
         let all = self.others().into_iter().map(|way| (way, self.worse(way)));
-        all.filter(|(_, ratio)| !ratio.value.mean.is_nan())
-            .max_by(|a, b| a.1.value.mean.total_cmp(&b.1.value.mean))
+        all.filter(|(_, ratio)| !ratio.log.mean.is_nan())
+            .max_by(|a, b| a.1.log.mean.total_cmp(&b.1.log.mean))
     }
 
     /// How many times worse ours is than it may be, for an order.
     pub(super) fn badness(&self) -> f64 {
         let goal = self.quantity.goal(&self.scenario).unwrap_or(f64::INFINITY);
-        self.worst().map_or(0.0, |(_, ratio)| ratio.value.mean / goal)
+        self.worst().map_or(0.0, |(_, ratio)| ratio.value().mean / goal)
     }
 
     /// Whether the goal is reached beside every plain way.
@@ -226,20 +245,25 @@ impl Item {
 }
 
 impl Ratio {
+    /// The geometric mean over the runs.
+    pub(super) fn value(&self) -> Estimate {
+        self.log.exp()
+    }
+
     /// Whether it is surely no more. What does not end is more than anything.
     fn at_most(&self, most: f64) -> Answer {
-        match self.value.at_most(most) {
-            _ if self.value.is_lower_bound() && !self.is_at_most => Answer::No,
-            _ if self.value.is_lower_bound() => Answer::Undecided,
+        match self.log.at_most(libm::log(most)) {
+            _ if self.log.is_lower_bound() && !self.is_at_most => Answer::No,
+            _ if self.log.is_lower_bound() => Answer::Undecided,
             Answer::No if self.is_at_most => Answer::Undecided,
             answer => answer,
         }
     }
 
     pub(super) fn text(&self) -> String {
-        if self.is_at_most && !self.value.is_lower_bound() {
-            return format!("at most {}", number(self.value.mean));
+        if self.is_at_most && !self.log.is_lower_bound() {
+            return format!("at most {}", number(self.value().mean));
         }
-        mean(&self.value)
+        mean(&self.value())
     }
 }

@@ -24,7 +24,7 @@ use super::Way;
 use super::scenario::{Jitter, Path, Scenario};
 use crate::claim::{Metric, Outcome};
 use crate::scenario::{Built, Flow, Plan, Stream, Transfer, Tunnel};
-use crate::stats::Observation;
+use crate::stats::Observation::{self, AtLeast, Exact};
 use crate::tcp::as_linux;
 
 /// Mbit/s that all downloads of both directions get together.
@@ -47,7 +47,7 @@ const START: Duration = Duration::from_millis(100);
 /// From one page to the next: the path is quiet in between.
 const PAGE_EVERY: Duration = Duration::from_mins(1);
 const PAGES: u16 = 6;
-/// Later, a page counts as one that does not come.
+/// So long is waited for pages, from the first on.
 const PAGE_LIMIT: Duration = Duration::from_mins(20);
 /// 160 octets every 20 ms: 64 kbit/s.
 const VOICE: usize = 160;
@@ -172,14 +172,16 @@ impl Scenario {
         let seconds = built.world.now().since(begin).as_secs_f64();
         let mbit = |before: u64, after: u64| (after - before) as f64 * 8.0 / seconds / 1e6;
         let mut outcome = Vec::new();
-        let mut add = |metric, value| outcome.push((metric, Observation::Exact(value)));
+        let mut add = |metric, value| outcome.push((metric, Exact(value)));
         if self.load.down > 0 {
             add(GOODPUT, mbit(before.received, after.received));
         }
         if self.load.has_rival {
             add(RIVAL, mbit(before.rival, after.rival));
-        } else if after.all > before.all {
-            add(OCTETS, (after.link - before.link) as f64 / (after.all - before.all) as f64);
+        } else {
+            let (link, all) = (after.link - before.link, after.all - before.all);
+            let octets = link as f64 / all.max(1) as f64;
+            outcome.push((OCTETS, if all > 0 { Exact(octets) } else { AtLeast(octets) }));
         }
         outcome.extend(self.pages(&built));
         outcome.extend(self.voice(&built));
@@ -191,18 +193,17 @@ impl Scenario {
             return Vec::new();
         }
         let flows = built.plan().transfers.iter().map(|transfer| &transfer.flow);
-        let all: Vec<Option<Duration>> = flows
-            .enumerate()
-            .map(|(page, flow)| {
-                let start = built.begin() + flow.start.since(Time::ZERO);
-                Some(built.last_octet(page)?.since(start))
-            })
-            .collect();
-        let count = u32::try_from(all.len()).unwrap_or(1).max(1);
-        let limited = all.iter().map(|took| took.unwrap_or(PAGE_LIMIT));
-        let is_whole = all.iter().all(Option::is_some);
-        let mean = limited.clone().sum::<Duration>() / count;
-        let slowest = limited.max().unwrap_or_default();
+        let ends: Vec<Option<Time>> =
+            (0..built.transfers.len()).map(|it| built.last_octet(it)).collect();
+        // One that does not come took at least as long as it was waited for.
+        let took = flows.zip(&ends).map(|(flow, end)| {
+            let start = built.begin() + flow.start.since(Time::ZERO);
+            end.unwrap_or(built.end()).since(start)
+        });
+        let count = u32::try_from(ends.len()).unwrap_or(1).max(1);
+        let is_whole = ends.iter().all(Option::is_some);
+        let mean = took.clone().sum::<Duration>() / count;
+        let slowest = took.max().unwrap_or_default();
         [(PAGE, mean), (SLOWEST_PAGE, slowest)]
             .map(|(metric, took)| (metric, observed(took, is_whole)))
             .into()

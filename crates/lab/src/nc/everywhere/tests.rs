@@ -96,6 +96,42 @@ fn a_wide_interval_decides_nothing() {
     assert_eq!(Item::all(&runs, 0, scenario)[0].holds(), Answer::Undecided);
 }
 
+/// Runs in which all ways measure what the run has by chance, ours times a factor.
+fn by_chance(scenario: Scenario, factor: f64) -> Runs<Try> {
+    Runs::observed(tries(&[scenario]), 3, |it, run| {
+        let value = [1.0, 5.0, 20.0][run as usize];
+        let value = if it.way == Way::Ours { value * factor } else { value };
+        METRICS.map(|metric| (metric, Exact(value))).into()
+    })
+}
+
+#[test]
+fn what_all_ways_meet_by_chance_does_not_blur_the_answer() {
+    let scenario = base().loading(Load::page(10_000));
+    let holds = |factor| {
+        let items = Item::all(&by_chance(scenario, factor), 0, scenario);
+        items.iter().find(|item| item.quantity == PageTime).expect("it is measured").holds()
+    };
+
+    assert_eq!([holds(1.02), holds(1.1)], [Answer::Yes, Answer::No]);
+}
+
+/// What a flow gets more its rival gets less, so their ratio varies by both.
+#[test]
+fn a_share_varies_by_what_both_get() {
+    let scenario = base().loading(Load::BESIDE_CUBIC);
+    let holds = |deviation: f64| {
+        let ours = move |_: &Scenario, metric, run: u32| {
+            let off = deviation * [-1.0, 0.0, 1.0][run as usize];
+            Exact(if metric == RIVAL { 1.0 - off } else { 1.0 + off })
+        };
+        Item::all(&made_up(&[scenario], |_| Exact(1.0), ours), 0, scenario)[0].holds()
+    };
+
+    // With t = 4.303 the interval is five deviations either way, and three and a half if both were independent.
+    assert_eq!([holds(0.04), holds(0.06)], [Answer::Yes, Answer::Undecided]);
+}
+
 #[test]
 fn what_never_comes_is_worse_than_anything_that_does() {
     let scenario = base().loading(Load::VOICE);
@@ -134,6 +170,51 @@ fn one_place_that_is_worse_changes_the_verdict_and_is_named_first() {
     };
     let point = slow.points.iter().find(is_ratio).expect("every comparison has a point");
     assert_eq!((point.y.mean, point.x), (0.5, 3.0));
+}
+
+#[test]
+fn one_place_that_cannot_tell_leaves_the_verdict_open() {
+    let unsure = scenarios()[7];
+    let ours = move |it: &Scenario, metric, run: u32| {
+        let value = [0.5, 0.9, 1.3][run as usize];
+        Exact(if unsure == *it && metric == GOODPUT { value } else { 1.0 })
+    };
+
+    let finding = judge(&made_up(&scenarios(), |_| Exact(1.0), ours));
+
+    assert_eq!(finding.verdict, Verdict::Undecided);
+    assert!(finding.tables[0].rows.is_empty());
+    assert_eq!(finding.tables[1].rows.len(), 1);
+    assert_eq!(finding.tables[1].rows[0][1], unsure.to_string());
+}
+
+#[test]
+fn ours_has_to_be_as_good_as_the_better_of_the_plain_ways() {
+    let scenario = base().loading(Load::ONE);
+    for better in Way::PLAIN {
+        let runs = Runs::observed(tries(&[scenario]), 3, |it, _| {
+            let value = if it.way == better { 2.0 } else { 1.0 };
+            METRICS.map(|metric| (metric, Exact(value))).into()
+        });
+
+        let items = Item::all(&runs, 0, scenario);
+
+        assert_eq!(items[0].holds(), Answer::No, "{better:?}");
+        assert_eq!(items[0].worst().map(|(way, _)| way), Some(better));
+    }
+}
+
+/// Octets may be more by a half where only voice goes, goodput only less by a twentieth.
+#[test]
+fn what_is_further_from_its_goal_is_worse() {
+    let badness = |load, quantity, factor| {
+        let scenario = base().loading(load);
+        let runs = made_up(&[scenario], |_| Exact(1.0), move |_, _, _| Exact(factor));
+        let items = Item::all(&runs, 0, scenario);
+        items.iter().find(|item| item.quantity == quantity).expect("it is measured").badness()
+    };
+
+    assert!(badness(Load::VOICE, Octets, 1.4) < badness(Load::ONE, Goodput, 1.0 / 1.06));
 }
 
 #[test]
@@ -221,6 +302,51 @@ fn two_plain_flows_share_a_path() {
     let sum = value(&outcome, GOODPUT) + value(&outcome, RIVAL);
     assert!((0.85..1.0).contains(&sum), "{outcome:?}");
     assert!(value(&outcome, RIVAL) > 0.2, "{outcome:?}");
+}
+
+#[test]
+fn only_a_share_is_measured_without_the_start() {
+    let rival = base().loading(Load::BESIDE_CUBIC);
+
+    assert_eq!(rival.warm_up(), rival.length() / 3);
+    for load in [Load::ONE, Load::TEN, Load::VOICE, Load::page(10_000)] {
+        assert!(base().loading(load).warm_up().is_zero(), "{load}");
+    }
+}
+
+#[test]
+fn octets_of_voice_are_what_applications_received_as_well() {
+    let outcome = run(slow().loading(Load::VOICE), Way::Cubic);
+
+    // 28 of headers on 160.
+    let octets = value(&outcome, OCTETS);
+    assert!((1.17..1.19).contains(&octets), "{octets} octets for one");
+}
+
+#[test]
+fn what_does_not_come_within_its_limit_is_no_measurement() {
+    let of = |outcome: &Outcome, metric| {
+        outcome.iter().find(|(name, _)| *name == metric).expect("it is measured").1
+    };
+
+    let dead = slow().losing(Losses::Single(1.0)).loading(Load::page(10_000));
+    let pages = run(dead, Way::Cubic);
+    for metric in [PAGE, SLOWEST_PAGE] {
+        assert!(matches!(of(&pages, metric), AtLeast(_)), "{pages:?}");
+    }
+
+    // A queue of twelve seconds.
+    let voice = run(slow().with_buffer(1_000).loading(Load::BESIDE_VOICE), Way::Cubic);
+    assert!(matches!(of(&voice, VOICE_P99), AtLeast(_)), "{voice:?}");
+}
+
+#[test]
+fn the_slowest_page_is_slower_than_the_mean_where_chance_decides() {
+    let lossy = slow().losing(Losses::Single(0.1)).loading(Load::page(100_000));
+
+    let outcome = run(lossy, Way::Cubic);
+
+    assert!(value(&outcome, SLOWEST_PAGE) > value(&outcome, PAGE) * 1.05, "{outcome:?}");
 }
 
 #[test]
