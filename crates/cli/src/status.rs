@@ -39,6 +39,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     for service in counters.get("services").and_then(Value::as_array).into_iter().flatten() {
         print_service(&mut out, service)?;
     }
+    for fault in counters.get("faults").and_then(Value::as_array).into_iter().flatten() {
+        writeln!(out, "fault: {}", fault.as_str().unwrap_or("-"))?;
+    }
     let tunnels = counters.get("tunnels").and_then(Value::as_array);
     for tunnel in tunnels.into_iter().flatten() {
         tunnel::print(&mut out, tunnel, with_counters)?;

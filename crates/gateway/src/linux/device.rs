@@ -1,6 +1,7 @@
 //! Devices of ours: TUN devices with addresses and an MTU, and TAP devices that give frames to another
 //! interface. The kernel removes all of it with the device, however we end.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 
@@ -20,6 +21,8 @@ pub(crate) struct Device {
     netlink: Netlink,
     index: u32,
     addresses: Vec<Prefix>,
+    /// Those of them that the kernel did not take back.
+    refused: BTreeSet<Prefix>,
 }
 
 /// What a device is to be like.
@@ -61,7 +64,10 @@ impl Device {
             links::add_prefix(&mut netlink, index, prefix.address(), prefix.bits())
                 .with_context(|| format!("giving {name} the address {prefix}"))?;
         }
-        Ok((tun, Self { netlink, index, addresses: wanted.addresses.to_vec() }))
+        Ok((
+            tun,
+            Self { netlink, index, addresses: wanted.addresses.to_vec(), refused: BTreeSet::new() },
+        ))
     }
 
     /// Its number.
@@ -69,14 +75,20 @@ impl Device {
         self.index
     }
 
-    /// Gives it its addresses again: those of IPv6 go when it is taken down.
-    pub(crate) fn restore(&mut self) {
+    /// Gives it its addresses again, and says whether it has all: those of IPv6 go when it is taken down.
+    pub(crate) fn restore(&mut self) -> bool {
         for prefix in &self.addresses {
             let (address, bits) = (prefix.address(), prefix.bits());
-            if let Err(error) = links::add_prefix(&mut self.netlink, self.index, address, bits) {
-                warn!(address = %prefix, %error, "address not put back");
+            match links::add_prefix(&mut self.netlink, self.index, address, bits) {
+                Ok(()) => drop(self.refused.remove(prefix)),
+                Err(error) => {
+                    if self.refused.insert(*prefix) {
+                        warn!(address = %prefix, %error, "address not put back");
+                    }
+                }
             }
         }
+        self.refused.is_empty()
     }
 
     pub(crate) fn set_mtu(&mut self, mtu: usize) {

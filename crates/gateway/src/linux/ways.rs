@@ -4,16 +4,22 @@
 //! ```text
 //!   Wish ──▶ Ways ──▶ claims: routes and rules         left by a crash, taken over at the start
 //!              ▲                                       removed by a clean end
-//!              └── Changes ◀── the kernel: a route went, a device was taken down and up
+//!              └── Changes ◀── the kernel: a route went or came, a device was taken down and up
 //! ```
+//! A route of others that comes to a network of ours does not lead packets away from us: ours then stands in
+//! a table of its own, which comes first. So nobody fights for the place in the main table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use nix::libc;
+use nix::poll::PollFlags;
+use proto::budget::Budget;
 use proto::ip::Prefix;
+use proto::time::Time;
 use tracing::warn;
 
 use super::claims::{Claims, Entry, Rival, Wish, rivals};
@@ -24,6 +30,12 @@ use super::settings::Settings;
 
 /// Datagrams of the kernel's that are read before packets have their turn.
 const READS: usize = 64;
+/// Times in a row that somebody may change our routes and find them put back at once, and until the next
+/// time after that: whoever removes them again and again is not worth more of the thread.
+const LOOKS: u32 = 10;
+const INTERVAL: Duration = Duration::from_secs(6);
+/// Faults that an operator is told of; one may be of thousands of routes.
+const FAULTS: usize = 8;
 
 /// The routes and rules of a service.
 pub(crate) struct Ways {
@@ -35,6 +47,10 @@ pub(crate) struct Ways {
     consent: Consent,
     /// Interfaces that would refuse what comes by the device, because it would not go back by them.
     loosened: Settings,
+    /// Routes of others that came to networks of ours since, as `ip route` writes them.
+    displacing: BTreeMap<Prefix, String>,
+    /// Whether it is not known what is missing, because others change it all the time.
+    is_put_off: bool,
 }
 
 /// Whether routes of others that would win give way.
@@ -58,8 +74,15 @@ impl Ways {
         let owner = wishes.first().context("no device leads anywhere")?.owner;
         let netlink = Netlink::open().context("cannot ask the kernel")?;
         let claims = Claims::open(owner).context("cannot ask the kernel")?;
-        let loosened = Settings::default();
-        let mut ways = Self { netlink, claims, wishes: Vec::new(), consent, loosened };
+        let mut ways = Self {
+            netlink,
+            claims,
+            wishes: Vec::new(),
+            consent,
+            loosened: Settings::default(),
+            displacing: BTreeMap::new(),
+            is_put_off: false,
+        };
         ways.follow(wishes)?;
         Ok(ways)
     }
@@ -69,13 +92,14 @@ impl Ways {
     /// # Errors
     /// When a route is taken or refused, with the remedy. All is as before then.
     pub(crate) fn follow(&mut self, mut wishes: Vec<Wish>) -> anyhow::Result<()> {
-        for wish in &mut wishes {
-            self.make_way(wish)?;
+        self.make_way(&mut wishes)?;
+        for wish in &wishes {
             if wish.networks().any(|network| network.address().is_ipv6()) {
                 device::enable_v6(&wish.name);
             }
         }
         self.claims.set(plan(&wishes)).context("the routes")?;
+        self.displacing.retain(|network, _| wishes.iter().any(|wish| wish.taken.contains(network)));
         self.wishes = wishes;
         self.loosen();
         Ok(())
@@ -101,27 +125,84 @@ impl Ways {
         self.loosen();
     }
 
-    /// Has the new ones of a wish's routes take the place of others', where that is allowed.
-    fn make_way(&mut self, wish: &mut Wish) -> anyhow::Result<()> {
-        let before = self.wishes.iter().find(|before| before.device == wish.device);
-        let has = |network: &Prefix| {
-            before.is_some_and(|before| before.networks().any(|it| it == *network))
+    /// What is not as it was wished, for an operator.
+    pub(crate) fn faults(&self) -> Vec<String> {
+        let displaced = self.displacing.iter().map(|(network, said)| {
+            format!("{network}: `{said}` came; our route stands aside now, before it")
+        });
+        let missing = self.claims.missing();
+        let missing_said =
+            missing.iter().map(|(entry, why)| format!("{entry} is not there: {why}"));
+        let mut faults: Vec<_> = missing_said.take(FAULTS).chain(displaced.take(FAULTS)).collect();
+        let more = (missing.len() + self.displacing.len()).saturating_sub(faults.len());
+        if more > 0 {
+            faults.push(format!("{more} more routes"));
+        }
+        if self.is_put_off {
+            faults.push(
+                "others change our routes all the time: they are put back now and then".to_owned(),
+            );
+        }
+        faults
+    }
+
+    /// Puts right what others have changed, and returns what that was.
+    fn look(&mut self) -> anyhow::Result<Outcome> {
+        let displaced = self.stand_aside()?;
+        let restored = self.claims.reconcile().context("cannot ask for routes")?;
+        Ok(Outcome { restored, displaced, ..Outcome::default() })
+    }
+
+    /// Has routes stand aside whose place others have taken, or would have as soon as ours were gone; returns
+    /// how many.
+    fn stand_aside(&mut self) -> anyhow::Result<u64> {
+        let in_main = |wish: &Wish| -> Vec<_> {
+            wish.networks().filter(|network| !wish.is_aside(network)).collect()
         };
-        let (old, new): (Vec<_>, Vec<_>) = wish.networks().partition(has);
-        wish.taken = before.map(|before| before.taken.clone()).unwrap_or_default();
-        wish.taken.retain(|taken| old.contains(taken));
-        let rivals = rivals(&mut self.netlink, wish.owner, wish.device, &new)
-            .context("cannot ask for routes")?;
-        self.expect_consent(wish, &rivals)?;
-        // One with a greater metric changes nothing as long as ours is there; but it would be the way
-        // without, and not what refuses packets.
-        let is_taken = |rival: &Rival| rival.wins || !wish.is_open;
-        let taken = rivals.into_iter().filter(|(_, rival)| is_taken(rival));
-        wish.taken.extend(taken.map(|(network, _)| network));
+        let networks = self.wishes.iter().flat_map(in_main).collect();
+        let rivals = rivals_of(&mut self.netlink, &self.wishes, &networks)?;
+        let mut wishes = self.wishes.clone();
+        let taken = take(&mut wishes, &rivals);
+        if taken.is_empty() {
+            return Ok(0);
+        }
+        if let Err(why) = self.claims.set(plan(&wishes)) {
+            warn!(why = %format!("{why:#}"), "routes do not stand aside of others'");
+            return Ok(0);
+        }
+        self.wishes = wishes;
+        self.loosen();
+        let count = taken.len() as u64;
+        for network in taken {
+            let said = rivals.get(&network).map_or("", |rival| &rival.said);
+            warn!(%network, came = said, "another route to a network of ours: ours stands aside, before it");
+            self.displacing.insert(network, said.to_owned());
+        }
+        Ok(count)
+    }
+
+    /// Has the new ones of the routes that are wished take the place of others', where that is allowed.
+    fn make_way(&mut self, wishes: &mut [Wish]) -> anyhow::Result<()> {
+        let mut new = BTreeSet::new();
+        for wish in &mut *wishes {
+            let before = self.wishes.iter().find(|before| before.device == wish.device);
+            let old: BTreeSet<_> = before.into_iter().flat_map(Wish::networks).collect();
+            let here: BTreeSet<_> = wish.networks().collect();
+            wish.taken = before.map(|before| before.taken.clone()).unwrap_or_default();
+            wish.taken.retain(|taken| here.contains(taken));
+            new.extend(here.difference(&old));
+        }
+        let rivals = rivals_of(&mut self.netlink, wishes, &new)?;
+        self.expect_consent(wishes, &rivals)?;
+        take(wishes, &rivals);
         Ok(())
     }
 
-    fn expect_consent(&self, wish: &Wish, rivals: &BTreeMap<Prefix, Rival>) -> anyhow::Result<()> {
+    fn expect_consent(
+        &self,
+        wishes: &[Wish],
+        rivals: &BTreeMap<Prefix, Rival>,
+    ) -> anyhow::Result<()> {
         let Some((network, Rival { said, .. })) = rivals.iter().find(|(_, rival)| rival.wins)
         else {
             return Ok(());
@@ -133,7 +214,8 @@ impl Ways {
             }
             Consent::Withheld => String::new(),
         };
-        let its = wish.routes.iter().find(|(_, route)| route.network() == *network);
+        let mut routes = wishes.iter().flat_map(|wish| &wish.routes);
+        let its = routes.find(|(_, route)| route.network() == *network);
         let whose = its.map_or("a peer", |(whose, _)| whose);
         bail!(
             "the route of {whose} to {network}: there is one already, `{said}`: remove it with \
@@ -159,6 +241,31 @@ impl Ways {
     }
 }
 
+fn rivals_of(
+    netlink: &mut Netlink,
+    wishes: &[Wish],
+    networks: &BTreeSet<Prefix>,
+) -> anyhow::Result<BTreeMap<Prefix, Rival>> {
+    let Some(Wish { owner, .. }) = wishes.first() else { return Ok(BTreeMap::new()) };
+    let devices: Vec<_> = wishes.iter().map(|wish| wish.device).collect();
+    rivals(netlink, *owner, &devices, networks).context("cannot ask for routes")
+}
+
+/// Has routes stand aside that others would lead away from, and returns to which networks.
+fn take(wishes: &mut [Wish], rivals: &BTreeMap<Prefix, Rival>) -> Vec<Prefix> {
+    let mut all = Vec::new();
+    for wish in wishes {
+        // One with a greater metric changes nothing as long as ours is there; but it would be the way
+        // without, and not what refuses packets.
+        let is_taken =
+            |network: &Prefix| rivals.get(network).is_some_and(|rival| rival.wins || !wish.is_open);
+        let taken: Vec<_> = wish.networks().filter(is_taken).collect();
+        wish.taken.extend(&taken);
+        all.extend(taken);
+    }
+    all
+}
+
 fn plan(wishes: &[Wish]) -> BTreeSet<Entry> {
     wishes.iter().flat_map(Wish::plan).collect()
 }
@@ -168,6 +275,9 @@ pub(crate) struct Changes {
     monitor: Monitor,
     /// Devices of ours that are down.
     down: BTreeSet<u32>,
+    looks: Budget,
+    /// When to look whether all is there, if something may be missing.
+    look_at: Option<Time>,
 }
 
 /// What came of changes.
@@ -175,6 +285,8 @@ pub(crate) struct Changes {
 pub(crate) struct Outcome {
     /// Routes and rules that were put back.
     pub(crate) restored: u64,
+    /// Routes that stand aside now because others' came.
+    pub(crate) displaced: u64,
     /// Whether this host may have other addresses now.
     pub(crate) has_addresses: bool,
 }
@@ -184,47 +296,74 @@ impl Changes {
     /// When there are no descriptors left.
     pub(crate) fn open() -> anyhow::Result<Self> {
         let monitor = Monitor::open().context("cannot hear of changes")?;
-        Ok(Self { monitor, down: BTreeSet::new() })
+        let looks = Budget::new(Time::ZERO, LOOKS, INTERVAL);
+        Ok(Self { monitor, down: BTreeSet::new(), looks, look_at: None })
     }
 
-    /// Reads what has changed, and puts back what is missing; `restore` gives the device of this number its
-    /// addresses again.
+    /// When to call [`Self::handle`] at the latest, whether there is something to read or not.
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        self.look_at
+    }
+
+    /// Whether to call [`Self::handle`].
+    pub(crate) fn is_due(&self, now: Time, ready: PollFlags) -> bool {
+        !ready.is_empty() || self.look_at.is_some_and(|at| at <= now)
+    }
+
+    /// Reads what has changed, and puts right what is not as it was wished; `restore` gives the device of this
+    /// number its addresses again, and says whether it has all.
     ///
     /// # Errors
     /// When the kernel cannot be asked.
     pub(crate) fn handle(
         &mut self,
+        now: Time,
         ways: &mut Ways,
-        mut restore: impl FnMut(u32),
+        mut restore: impl FnMut(u32) -> bool,
     ) -> anyhow::Result<Outcome> {
-        let Self { monitor, down } = self;
-        let (mut routes, mut links, mut outcome) = (false, false, Outcome::default());
+        let Self { monitor, down, .. } = self;
+        let (mut routes, mut links, mut addresses) = (false, false, false);
+        let devices: Vec<_> = ways.wishes.iter().map(|wish| wish.device).collect();
         let is_lossy = monitor
             .read_some(READS, |message| {
-                routes |= ways.claims.is_concerned(message);
-                outcome.has_addresses |=
-                    matches!(message.kind, libc::RTM_NEWADDR | libc::RTM_DELADDR);
+                routes |= ways.claims.is_concerned(message, &devices);
+                addresses |= matches!(message.kind, libc::RTM_NEWADDR | libc::RTM_DELADDR);
                 let Some((index, is_up)) = links::up(message) else { return };
                 links = true;
-                if ways.wishes.iter().any(|wish| wish.device == index) {
-                    if is_up {
-                        // IPv4's routes go without a word when the device goes down.
-                        routes |= down.remove(&index);
-                    } else {
-                        down.insert(index);
-                    }
+                // IPv4's routes go without a word when the device goes down.
+                if devices.contains(&index) {
+                    routes |= if is_up { down.remove(&index) } else { down.insert(index) };
                 }
             })
             .context("cannot hear of changes")?;
-        outcome.has_addresses |= is_lossy;
-        if routes || is_lossy {
-            let up = ways.wishes.iter().map(|wish| wish.device).filter(|it| !down.contains(it));
-            up.for_each(&mut restore);
-            outcome.restored = ways.claims.reconcile().context("cannot ask for routes")?;
-        }
         if links || is_lossy {
             ways.loosen();
         }
+        if routes || is_lossy {
+            self.look_at = Some(now);
+        }
+        let mut outcome = Outcome::default();
+        if self.look_at.is_some_and(|at| at <= now) {
+            if self.looks.spend(now) {
+                let mut has_all = true;
+                for &device in devices.iter().filter(|device| !self.down.contains(device)) {
+                    has_all &= restore(device);
+                }
+                outcome = ways.look()?;
+                ways.is_put_off = false;
+                // What is missing although its device is up was refused, and may not be the next time.
+                let missing = ways.claims.missing();
+                let is_refused = !has_all || missing.keys().any(|entry| !entry.is_by(&self.down));
+                self.look_at = is_refused.then_some(now + 2 * INTERVAL);
+            } else {
+                if !ways.is_put_off {
+                    warn!("others change our routes all the time: they are put back now and then");
+                }
+                ways.is_put_off = true;
+                self.look_at = Some(now + INTERVAL);
+            }
+        }
+        outcome.has_addresses = addresses || is_lossy;
         Ok(outcome)
     }
 }
@@ -254,17 +393,30 @@ impl Kept {
         Ok(Self { devices, ways, changes })
     }
 
-    /// Puts back what is missing, and returns how many routes and rules that were; to be called when there
-    /// is something to read.
+    /// When to call [`Self::handle_ready`] at the latest.
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        self.changes.next_timeout()
+    }
+
+    /// Puts right what others have changed, if there is something to read or something is due, and returns what
+    /// that was.
     ///
     /// # Errors
     /// When the kernel cannot be asked.
-    pub(crate) fn handle_ready(&mut self) -> anyhow::Result<u64> {
+    pub(crate) fn handle_ready(&mut self, now: Time, ready: PollFlags) -> anyhow::Result<Outcome> {
         let Self { devices, ways, changes } = self;
-        let outcome = changes.handle(ways, |index| {
-            devices.iter_mut().filter(|device| device.index() == index).for_each(Device::restore);
-        })?;
-        Ok(outcome.restored)
+        if !changes.is_due(now, ready) {
+            return Ok(Outcome::default());
+        }
+        changes.handle(now, ways, |index| {
+            let its = devices.iter_mut().find(|device| device.index() == index);
+            its.is_none_or(Device::restore)
+        })
+    }
+
+    /// As [`Ways::faults`].
+    pub(crate) fn faults(&self) -> Vec<String> {
+        self.ways.faults()
     }
 }
 

@@ -78,6 +78,8 @@ struct Counters {
     errors_received: u64,
     /// Routes that were put back.
     routes_restored: u64,
+    /// Routes that stand aside because others' came.
+    routes_displaced: u64,
 }
 
 /// What an operator is told.
@@ -202,7 +204,7 @@ impl Driver for Tunnels {
     }
 
     fn next_timeout(&mut self) -> Option<Time> {
-        None
+        self.ways.next_timeout()
     }
 
     fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
@@ -213,11 +215,11 @@ impl Driver for Tunnels {
         }
     }
 
-    fn handle_ready(&mut self, _now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
+    fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
         let Some((changes, tunnels)) = ready.split_first() else { return Ok(()) };
-        if !changes.is_empty() {
-            self.counters.routes_restored += self.ways.handle_ready()?;
-        }
+        let outcome = self.ways.handle_ready(now, *changes)?;
+        self.counters.routes_restored += outcome.restored;
+        self.counters.routes_displaced += outcome.displaced;
         for (at, ready) in tunnels.chunks_exact(2).enumerate() {
             if has_input(ready[0]) {
                 self.send(at)?;
@@ -238,7 +240,8 @@ impl Service for Tunnels {
             mtu: config.mtu,
         });
         let tunnels: Vec<_> = tunnels.collect();
-        Report::new(entries("gre_", &self.counters), "gre", &tunnels)
+        let faults = self.ways.faults();
+        Report { faults, ..Report::new(entries("gre_", &self.counters), "gre", &tunnels) }
     }
 
     fn reload(&mut self, _now: Time, config: &Config) -> anyhow::Result<Reload> {

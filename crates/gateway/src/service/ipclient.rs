@@ -67,6 +67,8 @@ struct Counters {
     packets_misplaced: u64,
     /// Routes and rules that were put back.
     routes_restored: u64,
+    /// Routes that stand aside because others' came.
+    routes_displaced: u64,
 }
 
 /// Octets taken from the server, or a packet from the device, in one go.
@@ -236,7 +238,8 @@ impl Driver for Client {
     }
 
     fn next_timeout(&mut self) -> Option<Time> {
-        earliest(self.dial.next_timeout(), self.client.next_timeout())
+        let due = earliest(self.dial.next_timeout(), self.client.next_timeout());
+        earliest(due, self.ways.next_timeout())
     }
 
     fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
@@ -250,9 +253,9 @@ impl Driver for Client {
         if has_input(own[0]) {
             self.take_packets(now)?;
         }
-        if !own[1].is_empty() {
-            self.counters.routes_restored += self.ways.handle_ready()?;
-        }
+        let outcome = self.ways.handle_ready(now, own[1])?;
+        self.counters.routes_restored += outcome.restored;
+        self.counters.routes_displaced += outcome.displaced;
         self.dial.handle_ready(now, dialled);
         if dialled.iter().any(|ready| !ready.is_empty()) {
             self.take_octets(now);
@@ -285,7 +288,8 @@ impl Service for Client {
             ("ipclient_connections_lost".to_owned(), dialled.lost),
         ]);
         counters.extend(entries("rules_", &self.rules.stats()));
-        Report { rules: self.rules.counters(), ..Report::new(counters, "ipclient", &status) }
+        let (rules, faults) = (self.rules.counters(), self.ways.faults());
+        Report { rules, faults, ..Report::new(counters, "ipclient", &status) }
     }
 
     fn reload(&mut self, _now: Time, config: &Config) -> anyhow::Result<Reload> {

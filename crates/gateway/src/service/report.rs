@@ -16,6 +16,8 @@ pub(crate) struct Report {
     pub(crate) status: Option<(&'static str, Value)>,
     /// Numbers that stand for one of several.
     pub(crate) samples: Vec<Sample>,
+    /// What is not as it should be while it runs, for an operator.
+    pub(crate) faults: Vec<String>,
     /// What the rules counted that it follows; no name for what none matched.
     pub(crate) rules: Vec<(Option<String>, Counters)>,
 }

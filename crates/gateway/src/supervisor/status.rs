@@ -13,6 +13,8 @@ use crate::service::{Report, Sample};
 #[derive(Debug, Serialize)]
 pub(super) struct Status {
     services: Vec<slot::Status>,
+    /// What is not as it should be although services run.
+    faults: Vec<String>,
     /// All counters, each by its name.
     #[serde(flatten)]
     counters: BTreeMap<String, u64>,
@@ -29,6 +31,7 @@ impl Status {
         let mut status = Self {
             samples: services.iter().flat_map(slot::Status::samples).collect(),
             services,
+            faults: Vec::new(),
             counters: BTreeMap::new(),
             more: BTreeMap::new(),
         };
@@ -36,6 +39,7 @@ impl Status {
             status.counters.extend(report.counters);
             status.more.extend(report.status);
             status.samples.extend(report.samples);
+            status.faults.extend(report.faults);
         }
         status
     }
@@ -85,7 +89,10 @@ mod tests {
 
         let status = Status::new(Vec::new(), vec![report]);
 
-        assert_eq!(status.to_json(), "{\"services\":[],\"far_seen\":7,\"far\":[\"a\",\"b\"]}\n");
+        assert_eq!(
+            status.to_json(),
+            "{\"services\":[],\"faults\":[],\"far_seen\":7,\"far\":[\"a\",\"b\"]}\n"
+        );
         let metrics = "trackway_far_seen 7\ntrackway_far_up{peer=\"a \\\"b\\\" \"} 1\n";
         assert_eq!(status.to_metrics(), metrics);
     }

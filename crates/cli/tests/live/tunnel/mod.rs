@@ -9,6 +9,7 @@ mod names;
 mod paths;
 mod peers;
 mod reload;
+mod rivals;
 mod routes;
 mod status;
 

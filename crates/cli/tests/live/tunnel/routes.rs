@@ -12,7 +12,7 @@ const LEFT: [&str; 2] =
 
 impl Net {
     /// Gateways 0 and 1, of which 0 would send anything to 1 in clear, in both versions.
-    fn pair_with_default_routes() -> Self {
+    pub(super) fn pair_with_default_routes() -> Self {
         let net = Self::pair("");
         for (node, interface) in [(0, "eth1"), (1, "eth0")] {
             net.enable_v6(node, interface, &format!("fd09::{}/64", node + 1));

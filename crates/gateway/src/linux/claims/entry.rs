@@ -1,5 +1,6 @@
 //! A route or a rule of ours as the kernel has it, marked as ours by its protocol.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -93,9 +94,12 @@ impl Entry {
         let create = |more| u16::try_from(libc::NLM_F_CREATE | more).unwrap_or_default();
         match self {
             Self::Rule { .. } => self.request(owner, libc::RTM_NEWRULE, create(libc::NLM_F_EXCL)),
-            Self::Route { .. } => self.request(owner, libc::RTM_NEWROUTE, create(libc::NLM_F_EXCL)),
-            // One with our metric is what another service has left, whose network is ours now.
-            Self::Unreachable { .. } => {
+            Self::Route { table: Table::Main, .. } => {
+                self.request(owner, libc::RTM_NEWROUTE, create(libc::NLM_F_EXCL))
+            }
+            // One with our metric is what another service has left, whose network is ours now. Nobody else has
+            // any business in tables of our own.
+            Self::Route { .. } | Self::Unreachable { .. } => {
                 self.request(owner, libc::RTM_NEWROUTE, create(libc::NLM_F_REPLACE))
             }
         }
@@ -161,6 +165,11 @@ impl Entry {
                 }
             }
         }
+    }
+
+    /// Whether it is a route by one of these devices.
+    pub(crate) fn is_by(self, devices: &BTreeSet<u32>) -> bool {
+        matches!(self, Self::Route { device, .. } if devices.contains(&device))
     }
 
     /// What a message of the kernel's is about, if it is this service's.

@@ -13,17 +13,17 @@ mod entry;
 mod plan;
 mod rivals;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use anyhow::{Context as _, bail};
 use nix::libc;
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use super::netlink::{Message, Netlink, Request};
 
-use entry::family;
 pub(crate) use entry::{Entry, MARK, Owner};
+use entry::{Found, family};
 pub(crate) use plan::Wish;
 pub(crate) use rivals::{Rival, rivals};
 
@@ -36,6 +36,8 @@ pub(crate) struct Claims {
     owner: Owner,
     netlink: Netlink,
     wanted: BTreeSet<Entry>,
+    /// What is wanted and not there, and why.
+    missing: BTreeMap<Entry, String>,
 }
 
 /// What the kernel does not take.
@@ -52,7 +54,8 @@ impl Claims {
     /// # Errors
     /// When there are no descriptors left.
     pub(crate) fn open(owner: Owner) -> io::Result<Self> {
-        Ok(Self { owner, netlink: Netlink::open()?, wanted: BTreeSet::new() })
+        let netlink = Netlink::open()?;
+        Ok(Self { owner, netlink, wanted: BTreeSet::new(), missing: BTreeMap::new() })
     }
 
     /// Claims this, and nothing else; what is there already stays untouched.
@@ -62,12 +65,14 @@ impl Claims {
     pub(crate) fn set(&mut self, wanted: BTreeSet<Entry>) -> anyhow::Result<()> {
         let owner = self.owner;
         let found = found(&mut self.netlink, owner)?;
-        let mut added = Vec::new();
+        let (mut added, mut missing) = (Vec::new(), BTreeMap::new());
         for &entry in wanted.difference(&found) {
             match add(&mut self.netlink, owner, entry) {
                 Ok(()) => added.push(entry),
                 // It comes when the device is up again.
-                Err(error) if is_down(entry, &error) => {}
+                Err(error) if is_down(entry, &error) => {
+                    missing.insert(entry, error.to_string());
+                }
                 Err(error) => {
                     added.into_iter().rev().for_each(|it| remove(&mut self.netlink, owner, it));
                     return Err(Refused { entry, error }.into());
@@ -78,6 +83,7 @@ impl Claims {
             remove(&mut self.netlink, owner, entry);
         }
         self.wanted = wanted;
+        self.note(missing);
         Ok(())
     }
 
@@ -86,10 +92,36 @@ impl Claims {
         self.wanted == *wanted
     }
 
-    /// Whether the kernel tells that something of ours is gone.
-    pub(crate) fn is_concerned(&self, message: Message<'_>) -> bool {
-        matches!(message.kind, libc::RTM_DELROUTE | libc::RTM_DELRULE)
-            && Entry::parse(self.owner, message).is_some_and(|entry| self.wanted.contains(&entry))
+    /// Whether the kernel tells that something of ours is gone, or that others have routes where ours are, which
+    /// do not lead to these devices: of one that takes the place of ours nothing else is heard.
+    pub(crate) fn is_concerned(&self, message: Message<'_>, devices: &[u32]) -> bool {
+        let is_gone =
+            || Entry::parse(self.owner, message).is_some_and(|entry| self.wanted.contains(&entry));
+        match message.kind {
+            libc::RTM_DELRULE => is_gone(),
+            libc::RTM_DELROUTE => is_gone() || self.is_where_ours_are(message, &[]),
+            libc::RTM_NEWROUTE => self.is_where_ours_are(message, devices),
+            _ => false,
+        }
+    }
+
+    /// Whether a message is of another's route where one of ours is, and not by these devices.
+    fn is_where_ours_are(&self, message: Message<'_>, devices: &[u32]) -> bool {
+        let Some(Found { to, table, protocol, device, .. }) = Found::parse(message) else {
+            return false;
+        };
+        let route = |device| Entry::Route { to, table, device };
+        let is_here = || {
+            self.wanted.contains(&Entry::Unreachable { to, table })
+                || self.wanted.range(route(0)..=route(u32::MAX)).next().is_some()
+        };
+        let is_excepted = || device.is_some_and(|device| devices.contains(&device));
+        protocol != self.owner.protocol() && !is_excepted() && is_here()
+    }
+
+    /// What is wanted and not there, and why.
+    pub(crate) fn missing(&self) -> &BTreeMap<Entry, String> {
+        &self.missing
     }
 
     /// Puts back what is gone, and returns how much that was.
@@ -98,15 +130,30 @@ impl Claims {
     /// When the kernel does not say what there is.
     pub(crate) fn reconcile(&mut self) -> io::Result<u64> {
         let found = found(&mut self.netlink, self.owner)?;
-        let mut restored = 0;
+        let (mut restored, mut missing) = (0, BTreeMap::new());
         for &entry in self.wanted.difference(&found) {
             match add(&mut self.netlink, self.owner, entry) {
                 Ok(()) => restored += 1,
-                Err(error) if is_down(entry, &error) => {}
-                Err(error) => warn!(%entry, %error, "not put back"),
+                Err(error) => drop(missing.insert(entry, error.to_string())),
             }
         }
+        if restored > 0 {
+            warn!(restored, "routes or rules of ours were gone, and are put back");
+        }
+        self.note(missing);
         Ok(restored)
+    }
+
+    /// Says what is not there when that has changed; thousands may go at once.
+    fn note(&mut self, missing: BTreeMap<Entry, String>) {
+        match missing.first_key_value() {
+            _ if missing == self.missing => {}
+            Some((entry, why)) => {
+                warn!(count = missing.len(), first = %entry, why, "routes or rules of ours are not there");
+            }
+            None => info!("all routes and rules of ours are there again"),
+        }
+        self.missing = missing;
     }
 }
 

@@ -90,7 +90,8 @@ impl Wish {
         self.routes.iter().map(|(_, route)| route.network())
     }
 
-    fn is_aside(&self, to: &Prefix) -> bool {
+    /// Whether the route to a network stands in a table of its own.
+    pub(crate) fn is_aside(&self, to: &Prefix) -> bool {
         to.bits() == 0
             || self.taken.contains(to)
             || self.endpoints.iter().any(|endpoint| to.contains(*endpoint))

@@ -1,6 +1,6 @@
 //! Routes of others to the networks that we want.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use nix::libc;
@@ -20,26 +20,28 @@ pub(crate) struct Rival {
     pub(crate) wins: bool,
 }
 
-/// Which of these networks others have routes to in the main table, each with the best one. A default
-/// route never counts: ours stands beside it.
+/// Which of these networks others have routes to in the main table that do not lead to these devices, each
+/// with the best one. A default route never counts: ours stands beside it.
 ///
 /// # Errors
 /// When the kernel does not say what routes there are.
 pub(crate) fn rivals(
     netlink: &mut Netlink,
     owner: Owner,
-    device: u32,
-    networks: &[Prefix],
+    devices: &[u32],
+    networks: &BTreeSet<Prefix>,
 ) -> std::io::Result<BTreeMap<Prefix, Rival>> {
     let mut rivals: BTreeMap<Prefix, Found> = BTreeMap::new();
     for is_v6 in [false, true] {
+        if !networks.iter().any(|network| network.address().is_ipv6() == is_v6) {
+            continue;
+        }
         let mut fixed = [0; FIXED];
         fixed[0] = family(is_v6);
         let request = Request::dump(libc::RTM_GETROUTE, &fixed);
         let all = netlink.dump(&request, |message, all| {
             let Some(found) = Found::parse(message) else { return };
-            let is_wanted = networks.iter().any(|network| network.network() == found.to);
-            if is_wanted && is_rival(&found, owner, device) {
+            if networks.contains(&found.to) && is_rival(&found, owner, devices) {
                 all.push(found);
             }
         });
@@ -55,11 +57,11 @@ pub(crate) fn rivals(
     Ok(rivals.iter().map(|(&network, found)| (network, rival(found))).collect())
 }
 
-fn is_rival(found: &Found, owner: Owner, device: u32) -> bool {
+fn is_rival(found: &Found, owner: Owner, devices: &[u32]) -> bool {
     let of = |owner: Owner| owner.protocol() == found.protocol;
     // What a service of ours has left is no way for a packet.
     let is_left = Owner::ALL.into_iter().any(of) && found.kind == libc::RTN_UNREACHABLE;
-    let is_ours = of(owner) || found.device == Some(device);
+    let is_ours = of(owner) || found.device.is_some_and(|device| devices.contains(&device));
     found.table == Table::Main && found.to.bits() > 0 && !is_ours && !is_left
 }
 

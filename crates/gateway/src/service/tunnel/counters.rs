@@ -43,6 +43,8 @@ pub(super) struct Counters {
     pub(super) packets_from_self: Counter,
     /// Routes and rules that somebody removed, and that were put back.
     pub(super) routes_restored: Counter,
+    /// Routes that stand aside because others' came.
+    pub(super) routes_displaced: Counter,
     /// System calls that received datagrams.
     pub(super) receives: Counter,
     /// Datagrams of an earlier life of the peer; dropped.

@@ -41,7 +41,7 @@ use caps::Capability;
 use nix::poll::{PollFd, PollFlags};
 use proto::rng::Rng;
 use proto::secure::{self, PrivateKey, Routes};
-use proto::time::Time;
+use proto::time::{Time, earliest};
 
 use super::{Kind, Reload, Report, Service, Setup};
 use crate::config::{self, Config};
@@ -167,10 +167,11 @@ impl Tunnel {
     ///
     /// # Errors
     /// When the kernel cannot be asked.
-    fn follow_kernel(&mut self) -> anyhow::Result<()> {
+    fn follow_kernel(&mut self, now: Time) -> anyhow::Result<()> {
         let Shared { ways, device, counters, .. } = &*self.shared;
-        let outcome = self.changes.handle(&mut lock(ways), |_| lock(device).restore())?;
+        let outcome = self.changes.handle(now, &mut lock(ways), |_| lock(device).restore())?;
         counters.routes_restored.add(outcome.restored);
+        counters.routes_displaced.add(outcome.displaced);
         if outcome.has_addresses { self.shared.learn_own() } else { Ok(()) }
     }
 }
@@ -183,7 +184,7 @@ impl Driver for Tunnel {
     }
 
     fn next_timeout(&mut self) -> Option<Time> {
-        self.shared.sleep(wait::INWARD)
+        earliest(self.shared.sleep(wait::INWARD), self.changes.next_timeout())
     }
 
     fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
@@ -191,11 +192,11 @@ impl Driver for Tunnel {
         self.inward.watch(&self.shared, fds);
     }
 
-    fn handle_ready(&mut self, _now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
+    fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
         self.shared.wake_up(wait::INWARD);
         let [changes, sockets @ ..] = ready else { return Ok(()) };
-        if !changes.is_empty() {
-            self.follow_kernel()?;
+        if self.changes.is_due(now, *changes) {
+            self.follow_kernel(now)?;
         }
         self.inward.handle_ready(&self.shared, sockets)
     }

@@ -8,10 +8,10 @@ use proto::secure;
 use proto::time::Time;
 use serde::Serialize;
 
-use super::Shared;
 use super::naming::Naming;
 use super::sockets::Sockets;
 use super::state::Link;
+use super::{Shared, lock};
 use crate::service::{Report, Sample, entries, rounded};
 
 /// One tunnel.
@@ -83,6 +83,7 @@ struct Left {
 impl Shared {
     /// How the tunnels are, together and each.
     pub(super) fn report(&self) -> Report {
+        let faults = lock(&self.ways).faults();
         let state = self.state();
         let now = self.now();
         let mut counters = entries("tunnel_", &self.counters);
@@ -94,7 +95,7 @@ impl Shared {
             note(&status, &mut samples);
             tunnels.push(status);
         }
-        Report { samples, ..Report::new(counters, "tunnels", &tunnels) }
+        Report { samples, faults, ..Report::new(counters, "tunnels", &tunnels) }
     }
 }
 
