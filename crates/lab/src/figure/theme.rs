@@ -71,7 +71,7 @@ pub(super) fn look(ink: Ink) -> Look {
     }
 }
 
-const TRACES: [&str; 5] = ["#0072b2", "#e69f00", "#d55e00", "#009e73", "#56b4e9"];
+const TRACES: [&str; 6] = ["#0072b2", "#e69f00", "#d55e00", "#009e73", "#56b4e9", "#cc79a7"];
 
 const OTHERS: [(&str, Marker); 5] = [
     ("#009e73", Marker::Diamond),

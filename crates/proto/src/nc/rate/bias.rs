@@ -16,6 +16,10 @@ const MOST: f64 = 6.0;
 const FADE: f64 = 0.98;
 /// A trial takes this many round trips after that in which its first datagram was reported.
 const ROUNDS: u32 = 1;
+/// In startup a delay is doubtful up to this multiple of the jitter beyond that of a queue of ours, in which
+/// this part of a datagram's time is usual: datagrams leave in pairs.
+const DOUBTFUL: f64 = 10.0;
+const USUAL: f64 = 0.5;
 /// The memory of the jitter, in reports.
 const MEMORY: f64 = 32.0;
 /// Round trips to the next trial after one that found the path full; they double each time.
@@ -26,8 +30,9 @@ const LONGEST_PAUSE: u32 = 64;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Bias {
     delay: f64,
-    /// How much the delay of a report differs from those around it.
+    /// How much the delay of a report differs from those around it, and of how many reports the mean is.
     jitter: f64,
+    reports: f64,
     /// The delays of the last reports.
     last: [f64; 2],
     /// The mean delay of the present round trip, and those of the last ones.
@@ -78,7 +83,8 @@ impl Bias {
         let [last, before] = self.last;
         self.last = [own, last];
         // A queue that grows or shrinks evenly is no jitter.
-        self.jitter += ((own - 2.0 * last + before).abs() / 2.0 - self.jitter) / MEMORY;
+        self.reports = (self.reports + 1.0).min(MEMORY);
+        self.jitter += ((own - 2.0 * last + before).abs() / 2.0 - self.jitter) / self.reports;
         self.present.add(delay);
         if let Some(trial) = &mut self.trial
             && newest >= trial.from
@@ -90,6 +96,11 @@ impl Bias {
     /// The delay that is no queue.
     pub(super) fn delay(&self) -> f64 {
         self.delay.min(MOST * self.jitter)
+    }
+
+    /// What jitter may look like in startup, before a trial can tell; a datagram takes `datagram` seconds.
+    pub(super) fn doubtful(&self, datagram: f64) -> f64 {
+        DOUBTFUL * (self.jitter - USUAL * datagram).max(0.0)
     }
 
     /// A round trip has ended with the report of `newest`.

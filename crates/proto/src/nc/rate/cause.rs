@@ -104,6 +104,11 @@ impl Cause {
         excess > LEAST && excess > ERRORS * deviation / self.events.sqrt()
     }
 
+    /// Whether any datagram was lost of late.
+    pub(super) fn has_losses(&self) -> bool {
+        self.all.lost > 0.5
+    }
+
     /// The loss rate where the queue is short, if enough datagrams met a short one: no buffer dropped these.
     pub(super) fn path(&self) -> Option<f64> {
         (self.short.sent >= KNOWN).then(|| self.short.rate())

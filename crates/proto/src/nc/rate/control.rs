@@ -35,6 +35,9 @@ const LONG_QUIET: u32 = 64;
 /// The largest relative growth of the window in a round trip after startup.
 const GROWTH: f64 = 0.4;
 
+/// In startup at most this part of the least round trip may look like a queue and not be taken for one.
+const DOUBTFUL: f64 = 0.5;
+
 /// A sign of congestion.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Sign {
@@ -315,11 +318,22 @@ impl Rate {
             return;
         };
         let target = self.target(rate);
-        if queue > target {
+        // Where nothing is lost, a delay that jitters may be no queue.
+        let doubtful = if self.losses.cause.has_losses() {
+            0.0
+        } else {
+            self.path.bias.doubtful(self.datagram / rate.max(1.0))
+        };
+        if queue > target + doubtful.min(DOUBTFUL * self.min_rtt().as_secs_f64()) {
             self.phase = Phase::Cruise;
             // The queue has stood for less than the time over which the rate was measured.
             let rate = rate.max(self.path.delivery.newest_rate().unwrap_or(rate));
             let window = self.window.min(rate * (self.min_rtt().as_secs_f64() + target));
+            if doubtful > 0.0 {
+                // What is dropped beyond is no sign of others.
+                self.round.clear();
+                self.round_end = self.flight.next();
+            }
             self.begin(Purpose::Settle, window, window, rate, queue);
         }
     }

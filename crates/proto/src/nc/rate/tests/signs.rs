@@ -21,6 +21,27 @@ fn jitter_that_looks_like_a_queue_leaves_the_path_to_be_filled() {
     }
 }
 
+#[test]
+fn jitter_does_not_end_the_start() {
+    let path = Path { jitter: 30 * MS, ..Path::clean(10e6, 50 * MS, 2.0) };
+    let used = |seed| {
+        let mut world = alone(seed, path.clone());
+        world.run(4.0);
+        world.utilisation(1.0, 4.0)
+    };
+
+    let mean = (4..12).map(used).sum::<f64>() / 8.0;
+
+    assert!(mean > 0.88, "{mean} used");
+    // What it sent too much is not taken for another's queue, with which it would compete.
+    for seed in 1..7 {
+        let mut world = alone(seed, path.clone());
+        world.run(20.0);
+        let queue = world.queue(0.5, 5.0, 20.0);
+        assert!(queue < 0.03, "{seed}: {queue} s");
+    }
+}
+
 /// The delays of a path with this much jitter, of which `queue` says how long the queue is at a report.
 fn delays(bias: &mut Bias, rounds: u64, first: u64, queue: impl Fn(u64) -> f64) {
     for round in 0..rounds {
