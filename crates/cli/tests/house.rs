@@ -1,39 +1,8 @@
-//! What CONTRIBUTING promises of the source itself: short files, small types, no circles.
+//! Files of a crate must not import each other in a circle, as CONTRIBUTING promises.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// Lines of a file at most.
-const MOST_LINES: usize = 500;
-/// Fields of a struct at most.
-const MOST_FIELDS: usize = 20;
-
-#[test]
-fn no_file_is_too_long_to_be_one_idea() {
-    let long: Vec<String> = sources()
-        .into_iter()
-        .map(|source| (source.text.lines().count(), source.name))
-        .filter(|(lines, _)| *lines > MOST_LINES)
-        .map(|(lines, name)| format!("{name}: {lines} lines"))
-        .collect();
-
-    assert!(long.is_empty(), "above {MOST_LINES} lines:\n{}", long.join("\n"));
-}
-
-#[test]
-fn no_type_has_more_fields_than_a_reader_keeps_in_mind() {
-    let mut large = Vec::new();
-    for source in sources() {
-        for (name, fields) in structs(&source.text) {
-            if fields > MOST_FIELDS {
-                large.push(format!("{}: {name} has {fields} fields", source.name));
-            }
-        }
-    }
-
-    assert!(large.is_empty(), "above {MOST_FIELDS} fields:\n{}", large.join("\n"));
-}
 
 #[test]
 fn no_files_import_each_other_in_a_circle() {
@@ -64,11 +33,6 @@ fn packages() -> Vec<PathBuf> {
     found
 }
 
-/// All Rust files of the project.
-fn sources() -> Vec<Source> {
-    packages().iter().flat_map(|package| sources_below(package)).collect()
-}
-
 fn sources_below(folder: &Path) -> Vec<Source> {
     let mut found = Vec::new();
     let Ok(entries) = fs::read_dir(folder) else { return found };
@@ -86,51 +50,6 @@ fn sources_below(folder: &Path) -> Vec<Source> {
     }
     found.sort_by(|a, b| a.name.cmp(&b.name));
     found
-}
-
-/// The structs of a file with named fields, and how many each has; as rustfmt writes them.
-fn structs(text: &str) -> Vec<(String, usize)> {
-    let mut found = Vec::new();
-    // The indentation of the struct, its name, and its fields so far.
-    let mut open: Option<(usize, String, usize)> = None;
-    for line in text.lines() {
-        let code = line.trim_start();
-        let indent = line.len() - code.len();
-        match &mut open {
-            None => {
-                let mut words = code.split_whitespace();
-                let is_struct = words.any(|word| word == "struct");
-                let starts = ["struct ", "pub struct ", "pub(crate) struct ", "pub(super) struct "];
-                let is_item = starts.iter().any(|start| code.starts_with(start));
-                if is_struct && is_item && code.ends_with('{') {
-                    let name = words.next().unwrap_or_default();
-                    let name = name.split(['<', '{']).next().unwrap_or_default();
-                    open = Some((indent, name.to_owned(), 0));
-                }
-            }
-            Some((outer, name, fields)) => {
-                if indent == *outer && code.starts_with('}') {
-                    found.push((std::mem::take(name), *fields));
-                    open = None;
-                } else if indent == *outer + 4 && is_field(code) {
-                    *fields += 1;
-                }
-            }
-        }
-    }
-    found
-}
-
-fn is_field(code: &str) -> bool {
-    let code = code
-        .strip_prefix("pub(")
-        .and_then(|rest| rest.split_once(") "))
-        .map_or_else(|| code.strip_prefix("pub ").unwrap_or(code), |(_, field)| field);
-    let name: String = code
-        .chars()
-        .take_while(|letter| letter.is_ascii_alphanumeric() || *letter == '_')
-        .collect();
-    !name.is_empty() && code[name.len()..].starts_with(": ")
 }
 
 /// The circles among the files of a package, each on a line.
@@ -256,13 +175,6 @@ fn leaves(tree: &str) -> Vec<String> {
     parts.push(part);
     let parts = parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty());
     parts.flat_map(leaves).map(|leaf| format!("{}{leaf}", stem.trim())).collect()
-}
-
-#[test]
-fn structs_are_counted_by_their_fields() {
-    let text = "pub struct A<T> {\n    /// One: it.\n    pub one: T,\n    pub(super) two: u8,\n}\nstruct B;\n";
-
-    assert_eq!(structs(text), [("A".to_owned(), 2)]);
 }
 
 #[test]
