@@ -11,12 +11,14 @@ pub(crate) struct Args {
     user: u32,
     /// Its group.
     group: u32,
+    /// Whose files it may open: `0,1000:1000`, users, each with the group of its own.
+    owners: String,
     /// The configuration.
     file: PathBuf,
 }
 
 /// Opens them until the gateway ends.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    gateway::keep_files(&args.file, args.user, args.group)?;
+    gateway::keep_files(&args.file, args.user, args.group, &args.owners)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -8,29 +8,59 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use nix::libc;
+use nix::unistd::Uid;
+
 use crate::sys::passing;
+use crate::trust::{self, Owners};
 
 /// The process that opens them for us; a process runs one gateway.
 static KEEPER: OnceLock<Mutex<Keeper>> = OnceLock::new();
+/// Whose files the process that opens them for others may open.
+static TRUSTED: OnceLock<Owners> = OnceLock::new();
+/// Octets of the reason why a file was not opened, at most.
+pub(crate) const LONGEST_REASON: usize = 1_024;
 
 thread_local! {
     /// What was opened, while somebody wants to know.
     static OPENED: RefCell<Option<Vec<PathBuf>>> = const { RefCell::new(None) };
 }
 
-/// Opens a file that the configuration names, or that itself, to be read.
+/// Opens the configuration, or a file that it names, to be read.
+///
+/// A process that may read more than its user, root above all, opens only what nobody but trusted users could
+/// have written: otherwise whoever may write the file would decide what it reads and does.
 ///
 /// # Errors
-/// When it cannot be.
+/// When it cannot be opened, or others could have changed it.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     OPENED.with_borrow_mut(|opened| opened.as_mut().map(|opened| opened.push(path.to_owned())));
-    match (File::open(path), KEEPER.get()) {
+    let opened = match TRUSTED.get() {
+        Some(owners) => trust::open(path, owners).map_err(io::Error::from),
+        None if Uid::effective().is_root() && !is_handed_over(path) => {
+            trust::open(path, &Owners::of_this_process()).map_err(io::Error::from)
+        }
+        None => File::open(path),
+    };
+    match (opened, KEEPER.get()) {
         (Err(error), Some(keeper)) if error.kind() == io::ErrorKind::PermissionDenied => {
             // Nothing is left half done when a thread panics.
             keeper.lock().unwrap_or_else(PoisonError::into_inner).open(path)
         }
         (outcome, _) => outcome,
     }
+}
+
+/// Whether a path names a descriptor that whoever started us has opened.
+fn is_handed_over(path: &Path) -> bool {
+    path == Path::new("/dev/stdin")
+        || ["/dev/fd", "/proc/self/fd"].iter().any(|folder| path.starts_with(folder))
+}
+
+/// From now on, only files of these users are opened.
+pub(crate) fn trust(owners: Owners) {
+    // A process decides it once, at its start.
+    let _ = TRUSTED.set(owners);
 }
 
 /// Has files that we may not open opened by the process at the other end.
@@ -50,7 +80,7 @@ pub(crate) fn opened_by<T>(something: impl FnOnce() -> T) -> Vec<PathBuf> {
 ///
 /// ```text
 ///   question: number (4)   path
-///   answer:   number (4)   errno (4)   a descriptor beside it if that is 0
+///   answer:   number (4)   reason      a descriptor beside it, or the reason why there is none
 /// ```
 struct Keeper {
     way: OwnedFd,
@@ -69,21 +99,41 @@ impl Keeper {
         let number = self.asked.to_ne_bytes();
         let question = [&number[..], path.as_os_str().as_bytes()].concat();
         passing::send(&self.way, &question, None).map_err(said)?;
-        let mut answer = [0; 2 * NUMBER];
+        let mut answer = [0; NUMBER + LONGEST_REASON];
         loop {
             let (len, file) = passing::receive(&self.way, &mut answer).map_err(said)?;
-            let [n0, n1, n2, n3, why @ ..] = answer;
-            match file {
-                _ if len == 0 => {
+            match (answer[..len].split_first_chunk::<NUMBER>(), file) {
+                (None, _) => {
                     return Err(io::Error::other("the process that reads files for us has ended"));
                 }
-                // To a question that was given up on: of another file.
-                _ if [n0, n1, n2, n3] != number => {}
-                Some(file) => return Ok(file.into()),
-                None => return Err(io::Error::from_raw_os_error(i32::from_ne_bytes(why))),
+                // The answer to an earlier question, whose asker no longer waits.
+                (Some((answered, _)), _) if *answered != number => {}
+                (Some(_), Some(file)) => return Ok(file.into()),
+                (Some((_, reason)), None) => return Err(refused(reason)),
             }
         }
     }
+}
+
+/// The reason that the other process gave: an errno, or the words for one who reads them.
+fn refused(reason: &[u8]) -> io::Error {
+    match reason.split_first_chunk::<NUMBER>() {
+        Some((errno, [])) => io::Error::from_raw_os_error(i32::from_ne_bytes(*errno)),
+        Some((_, words)) => {
+            io::Error::new(io::ErrorKind::PermissionDenied, String::from_utf8_lossy(words))
+        }
+        None => io::ErrorKind::PermissionDenied.into(),
+    }
+}
+
+/// The reason for [`refused`], in octets.
+pub(crate) fn reason(error: &io::Error) -> Vec<u8> {
+    let errno = error.raw_os_error();
+    let mut octets = errno.unwrap_or(libc::EACCES).to_ne_bytes().to_vec();
+    if errno.is_none() {
+        octets.extend(error.to_string().bytes().take(LONGEST_REASON - NUMBER));
+    }
+    octets
 }
 
 /// What waiting in vain means.
@@ -119,18 +169,24 @@ mod tests {
         let slow = keeper.open(&paths[0]).unwrap_err();
         // Now it answers both.
         for (number, path) in (1_u32..).zip(&paths) {
-            let answer = [number.to_ne_bytes(), [0; 4]].concat();
-            passing::send(&its, &answer, Some(File::open(path).unwrap().as_fd())).unwrap();
+            passing::send(&its, &number.to_ne_bytes(), Some(File::open(path).unwrap().as_fd()))
+                .unwrap();
         }
         let mut read = String::new();
         keeper.open(&paths[1]).unwrap().read_to_string(&mut read).unwrap();
-        let why = [3_u32.to_ne_bytes(), nix::libc::ENOENT.to_ne_bytes()].concat();
-        passing::send(&its, &why, None).unwrap();
+        let answer = |number: u32, why: &io::Error| {
+            passing::send(&its, &[&number.to_ne_bytes()[..], &reason(why)].concat(), None).unwrap();
+        };
+        answer(3, &io::Error::from_raw_os_error(libc::ENOENT));
         let missing = keeper.open(&paths[0]).unwrap_err();
+        answer(4, &io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to user 7"));
+        let foreign = keeper.open(&paths[0]).unwrap_err();
         std::fs::remove_dir_all(&folder).unwrap();
 
         assert_eq!(slow.kind(), io::ErrorKind::TimedOut);
         assert_eq!(read, paths[1].to_str().unwrap());
         assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+        assert_eq!(foreign.kind(), io::ErrorKind::PermissionDenied);
+        assert_eq!(foreign.to_string(), "it belongs to user 7");
     }
 }

@@ -8,6 +8,7 @@
 //!   linux        the kernel's own: links, routes, devices, nftables, offload
 //!   config       the configuration               keys     key files, and secrets from the system
 //!   files        the files of a configuration, also when we are root no more
+//!   trust        opens a file only if none but trusted users could have changed it
 //!   explain      what becomes of a flow, and why
 //!   tls          the ends of TLS for TCP relays: sessions, certificates, Auth IDs
 //!   sys          system calls without a safe wrapper
@@ -24,6 +25,7 @@ mod service;
 mod supervisor;
 pub mod sys;
 pub mod tls;
+mod trust;
 
 pub use config::Config;
 pub use linux::left::remove_left;

@@ -94,13 +94,55 @@ fn files_for_root_alone_are_read_again_and_no_others() {
     chown(&its, Some(fs::metadata(host.socket()).unwrap().uid()), None).unwrap();
     host.configure("group-key = \"its/group.key\"\n");
     let (_, refused) = host.trackway("reload");
-    assert!(refused.contains("its/group.key: Permission denied"), "{refused}");
+    assert!(refused.contains("/its belongs to user "), "{refused}");
 
     host.configure("group-key = \"group.key\"\nwindow = [2, 24]\n");
     host.nets.program(host.program.unwrap()).signal(Signal::SIGHUP);
     let is_read =
         wait_until(SOON, || host.printed().matches("configuration read again").count() == 2);
     assert!(is_read, "{}", host.printed());
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn root_reads_no_file_that_others_may_change() {
+    let mut host = Host::new();
+    host.configure("");
+    let file = host.file();
+    let commands = ["check", "run"].map(|command| format!("{command} {}", file.display()));
+
+    for command in &commands {
+        fs::set_permissions(&file, Permissions::from_mode(0o666)).unwrap();
+        let (_, refused) = host.trackway(command);
+        let remedy = format!("(mode 0666): chmod go-w {}", file.display());
+        assert!(refused.contains(&remedy), "{command}: {refused}");
+
+        fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+        chown(&file, Some(NOBODY), None).unwrap();
+        let (_, refused) = host.trackway(command);
+        assert!(refused.contains("a.toml belongs to user 65534"), "{command}: {refused}");
+
+        chown(&file, Some(0), None).unwrap();
+        fs::set_permissions(&host.folder, Permissions::from_mode(0o777)).unwrap();
+        let (_, refused) = host.trackway(command);
+        assert!(refused.contains("may be changed by others than its owner"), "{refused}");
+        fs::set_permissions(&host.folder, Permissions::from_mode(0o700)).unwrap();
+    }
+    // Who may call sudo decides what root runs anyway.
+    chown(&file, Some(NOBODY), None).unwrap();
+    let (said, refused) =
+        host.trackway_by(&format!("env SUDO_UID={NOBODY}"), TRACKWAY, &commands[0]);
+    assert_eq!(refused, "", "{said}");
+    chown(&file, Some(0), None).unwrap();
+
+    // The gateway's user, should root let it write the configuration, has no other file opened by that.
+    host.start("");
+    let user = fs::metadata(host.socket()).unwrap().uid();
+    host.configure("group-key = \"/etc/shadow\"\n");
+    chown(&file, Some(user), None).unwrap();
+    fs::set_permissions(&host.folder, Permissions::from_mode(0o755)).unwrap();
+    let (_, refused) = host.trackway("reload");
+    assert!(refused.contains(&format!("a.toml belongs to user {user}")), "{refused}");
 }
 
 #[test]

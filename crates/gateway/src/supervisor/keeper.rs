@@ -6,27 +6,25 @@
 //! ```
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
-use nix::libc;
 use nix::sys::prctl;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socketpair, sockopt};
 use nix::sys::time::{TimeVal, TimeValLike as _};
-use nix::unistd::Uid;
 
 use crate::config::Config;
 use crate::files::{self, NUMBER};
 use crate::linux::account::Account;
 use crate::linux::{rights, seccomp};
 use crate::sys::passing;
+use crate::trust::Owners;
 
 /// Octets of a question at most: its number and a path.
 const LONGEST: usize = NUMBER + 4_096;
@@ -47,6 +45,7 @@ pub(super) fn start(config: &Path, account: &Account) -> anyhow::Result<()> {
         .arg0("trackway")
         .arg("keep-files")
         .args([account.uid.as_raw(), account.gid.as_raw()].map(|it| it.to_string()))
+        .arg(Owners::of_this_process().to_string())
         .arg(config)
         .env_clear()
         .stdin(Stdio::from(its))
@@ -59,14 +58,18 @@ pub(super) fn start(config: &Path, account: &Account) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Opens the files of a configuration for who asks at standard input, until nobody does; as this user, with no
+/// Opens the files of a configuration for the process at standard input, until that ends; as this user, with no
 /// right but to read.
 ///
+/// Only files are opened that `owners` alone could have changed (`0,1000:1000`: users, each with the group of its
+/// own). Nobody else can write the configuration then, so it is asked anew for the names of its files each time.
+///
 /// # Errors
-/// When rights cannot be given up.
-pub fn keep_files(config: &Path, uid: u32, gid: u32) -> anyhow::Result<()> {
+/// When rights cannot be given up, or `owners` cannot be read.
+pub fn keep_files(config: &Path, uid: u32, gid: u32, owners: &str) -> anyhow::Result<()> {
     // Whatever the file is called by which it was started.
     let _ = prctl::set_name(c"trackway-keeper");
+    files::trust(owners.parse().context("whose files may be opened")?);
     rights::read_only(&Account::of(uid, gid))?;
     // Without a filter it can do no more either than its rights let it.
     let _ = seccomp::confine_reader();
@@ -79,35 +82,34 @@ pub fn keep_files(config: &Path, uid: u32, gid: u32) -> anyhow::Result<()> {
         }
         let Some((number, path)) = asked[..len].split_first_chunk::<NUMBER>() else { continue };
         let path = Path::new(OsStr::from_bytes(path));
-        let opened = if is_named(config, path) && is_trusted(path, Uid::effective()) {
-            File::open(path)
-        } else {
-            Err(io::ErrorKind::PermissionDenied.into())
-        };
-        let why = match &opened {
-            Ok(_) => 0,
-            Err(error) => error.raw_os_error().unwrap_or(libc::EACCES),
-        };
-        let answer = [*number, why.to_ne_bytes()].concat();
+        let opened = open_named(config, path);
+        let why = opened.as_ref().err().map(files::reason).unwrap_or_default();
+        let answer = [&number[..], &why].concat();
         passing::send(asking.as_fd(), &answer, opened.as_ref().ok().map(AsFd::as_fd))?;
     }
 }
 
-/// Whether this is the configuration, or a file that it names as it is now.
-fn is_named(config: &Path, path: &Path) -> bool {
-    // One that is wrong names what stands before the fault, which is all that anybody reads of it.
-    path == config || files::opened_by(|| Config::read(config)).iter().any(|it| it == path)
-}
-
-/// Whether nothing on the way is the gateway's own, which it could have made lead elsewhere.
-fn is_trusted(path: &Path, user: Uid) -> bool {
-    let is_its = |it: &Path| fs::symlink_metadata(it).is_ok_and(|it| it.uid() == user.as_raw());
-    path.ancestors().all(|it| it.as_os_str().is_empty() || !is_its(it))
+/// Opens the configuration, or a file that it names as it is now.
+///
+/// # Errors
+/// When the configuration does not name it, or either file cannot be opened or trusted.
+fn open_named(config: &Path, path: &Path) -> io::Result<File> {
+    let itself = files::open(config)?;
+    if path == config {
+        return Ok(itself);
+    }
+    // A configuration with a fault names the files before the fault; nobody reads further either.
+    let named = files::opened_by(|| Config::read(config));
+    if !named.iter().any(|name| name == path) {
+        let why = "the configuration does not name it";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
+    files::open(path)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{lchown, symlink};
+    use std::fs;
 
     use super::*;
 
@@ -117,26 +119,12 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         let [config, key, other] = ["a.toml", "group.key", "b.key"].map(|name| folder.join(name));
         fs::write(&config, "[hbh]\ninterfaces = [\"wlan0\"]\ngroup-key = \"group.key\"\n").unwrap();
+        fs::write(&key, "").unwrap();
+        fs::write(&other, "").unwrap();
 
-        let named = [&config, &key, &other].map(|path| is_named(&config, path));
-        let trusted = [Uid::current(), Uid::from_raw(64_999)].map(|it| is_trusted(&key, it));
+        let opened = [&config, &key, &other].map(|path| open_named(&config, path).is_ok());
         fs::remove_dir_all(&folder).unwrap();
 
-        assert_eq!(named, [true, true, false]);
-        assert_eq!(trusted, [false, true]);
-    }
-    #[test]
-    fn a_way_that_the_gateway_could_have_made_is_not_trusted() {
-        let link = std::env::temp_dir().join(format!("trackway-way-{}", std::process::id()));
-        let _ = fs::remove_file(&link);
-        symlink("/dev/null", &link).unwrap();
-        // Without the right to give it away, we are not root ourselves.
-        let _ = lchown(&link, Some(64_999), None);
-        let owner = fs::symlink_metadata(&link).unwrap().uid();
-
-        let trusted = [owner, 0, 64_998].map(|user| is_trusted(&link, Uid::from_raw(user)));
-        fs::remove_file(&link).unwrap();
-
-        assert_eq!(trusted, [false, false, true], "its own link, a folder on the way, nothing");
+        assert_eq!(opened, [true, true, false]);
     }
 }
