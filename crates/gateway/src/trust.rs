@@ -18,7 +18,7 @@ use std::str::FromStr;
 
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, openat, readlinkat};
-use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat, mkdirat};
 use nix::unistd::{Gid, Group, Uid, User};
 
 /// Symbolic links followed on the way to one file, as many as Linux follows (path_resolution(7)).
@@ -155,6 +155,25 @@ pub(crate) fn open(path: &Path, owners: &Owners) -> Result<File, Refused> {
     walk.into_file()
 }
 
+/// Opens a folder (`O_PATH`) on whose way none but these users can put something else; with `mode`, folders that are
+/// missing are made with it.
+///
+/// # Errors
+/// When others can, or it cannot be opened or made.
+pub(crate) fn open_folder(
+    path: &Path,
+    owners: &Owners,
+    mode: Option<Mode>,
+) -> Result<OwnedFd, Refused> {
+    let mut walk = Walk::new(owners)?;
+    walk.mode = mode;
+    if !path.is_absolute() {
+        walk.follow(&std::env::current_dir()?)?;
+    }
+    walk.follow(path)?;
+    walk.into_folder()
+}
+
 /// A position in the file system, reached through trusted folders only.
 struct Walk<'a> {
     owners: &'a Owners,
@@ -163,6 +182,8 @@ struct Walk<'a> {
     /// What is here, if it is no folder.
     file: Option<Step>,
     links: usize,
+    /// With which folders are made that are missing.
+    mode: Option<Mode>,
 }
 
 struct Step {
@@ -173,7 +194,7 @@ struct Step {
 
 impl<'a> Walk<'a> {
     fn new(owners: &'a Owners) -> Result<Self, Refused> {
-        let mut walk = Self { owners, folders: Vec::new(), file: None, links: 0 };
+        let mut walk = Self { owners, folders: Vec::new(), file: None, links: 0, mode: None };
         walk.restart()?;
         Ok(walk)
     }
@@ -205,7 +226,17 @@ impl<'a> Walk<'a> {
 
     fn enter(&mut self, name: &OsStr) -> Result<(), Refused> {
         let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        let fd = openat(&self.here().fd, name, flags, Mode::empty())?;
+        let open = || openat(&self.here().fd, name, flags, Mode::empty());
+        let fd = match (open(), self.mode) {
+            (Err(Errno::ENOENT), Some(mode)) => {
+                match mkdirat(&self.here().fd, name, mode) {
+                    // Somebody else has just made it.
+                    Ok(()) | Err(Errno::EEXIST) => open()?,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            (opened, _) => opened?,
+        };
         let stat = fstat(&fd)?;
         let path = self.path().join(name);
         if ![SFlag::S_IFLNK, SFlag::S_IFDIR, SFlag::S_IFREG].contains(&kind(&stat)) {
@@ -257,6 +288,13 @@ impl<'a> Walk<'a> {
             return Err(io::Error::other("another file took its place meanwhile").into());
         }
         Ok(opened.into())
+    }
+
+    fn into_folder(mut self) -> Result<OwnedFd, Refused> {
+        if self.file.is_some() {
+            return Err(Errno::ENOTDIR.into());
+        }
+        Ok(self.folders.pop().expect("the root is never left").fd)
     }
 
     fn here(&self) -> &Step {

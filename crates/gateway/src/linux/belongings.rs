@@ -1,22 +1,27 @@
 //! What the gateway's user has to own or to be allowed to use, made while we are root.
 
 use std::env;
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{
-    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown, lchown,
+    DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, fchown, lchown,
 };
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat};
 use nix::libc;
-use nix::unistd::{AccessFlags, Uid, access};
+use nix::sys::stat::{Mode, SFlag, fstat, mkdirat};
+use nix::unistd::{AccessFlags, Uid, access, fchownat};
 use tracing::{debug, warn};
 
 use crate::config::Config;
 use crate::linux::account::Account;
 use crate::sys::Tap;
 use crate::sys::acl::AccessList;
+use crate::trust::{self, Owners};
 
 /// Where sockets are, and what outlives a crash, which all gateways of a machine share.
 pub(crate) const RUN: &str = "/run/trackway";
@@ -90,13 +95,33 @@ fn share(folder: &Path, account: Option<&Account>) -> io::Result<()> {
     if list == before { Ok(()) } else { list.set(folder) }
 }
 
-/// A file that is written while we run, whoever owns its folder; `None` if that cannot be.
+/// A file that is written while we run, whoever owns its folder; `None` if that cannot be, as in a folder where
+/// others could put a link in its place.
 pub(crate) fn open_written(path: &Path) -> Option<File> {
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false).custom_flags(flags);
-    let file = options.open(path).ok()?;
+    let (parent, name) = (parent(path), path.file_name()?);
+    let folder = trust::open_folder(parent, &Owners::of_this_process(), None).ok()?;
+    let flags =
+        OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+    let mode = Mode::from_bits_truncate(0o644);
+    let file = File::from(openat(&folder, name, flags, mode).ok()?);
     file.metadata().is_ok_and(|it| it.is_file()).then_some(file)
+}
+
+/// Gives a socket that root has just made at a path to a user, if it still is that socket.
+///
+/// # Errors
+/// When another file has taken its place.
+pub(crate) fn give_socket(path: &Path, account: &Account) -> io::Result<()> {
+    let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let socket = openat(AT_FDCWD, path, flags, Mode::empty())?;
+    let is = fstat(&socket)?;
+    let kind = SFlag::from_bits_truncate(is.st_mode & SFlag::S_IFMT.bits());
+    // A second name would be of a socket that somebody else's program has.
+    if kind != SFlag::S_IFSOCK || is.st_nlink != 1 || is.st_uid != Uid::effective().as_raw() {
+        return Err(io::Error::other("another file has taken its place"));
+    }
+    let (uid, gid) = (Some(account.uid), Some(account.gid));
+    Ok(fchownat(&socket, "", uid, gid, AtFlags::AT_EMPTY_PATH)?)
 }
 
 /// Makes a folder that is missing, or checks that the user may change it.
@@ -104,23 +129,47 @@ fn own_new_folder(folder: &Path, account: &Account, whose: &str) -> anyhow::Resu
     if folder == Path::new(RUN) {
         return Ok(());
     }
-    let (uid, gid) = (account.uid.as_raw(), account.gid.as_raw());
     match fs::metadata(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            let made = DirBuilder::new().recursive(true).mode(0o755).create(folder);
-            made.and_then(|()| lchown(folder, Some(uid), Some(gid)))
-                .with_context(|| format!("cannot make {} for {whose}", folder.display()))
+            let made = make_folder(folder, 0o755).and_then(|made| {
+                fchown(&made, Some(account.uid.as_raw()), Some(account.gid.as_raw()))
+            });
+            made.with_context(|| format!("cannot make {} for {whose}", folder.display()))
         }
         Err(error) => Err(error).with_context(|| format!("{} for {whose}", folder.display())),
         Ok(is) => {
             ensure!(
                 may(account, &is, 0o3),
-                "the gateway runs as {account}, which may make no files in {}, where {whose} is: `chown {uid}` \
+                "the gateway runs as {account}, which may make no files in {}, where {whose} is: `chown {}` \
                  it, or name a folder that is not there yet, which the gateway makes",
-                folder.display()
+                folder.display(),
+                account.uid,
             );
             Ok(())
         }
+    }
+}
+
+/// Opens a folder, and makes it where it is missing, below folders that only trusted users may change: what is
+/// made and given away is then the folder that is meant.
+fn make_folder(folder: &Path, mode: u32) -> io::Result<File> {
+    let owners = Owners::of_this_process();
+    let parent = trust::open_folder(parent(folder), &owners, Some(Mode::from_bits_truncate(0o755)))
+        .map_err(io::Error::from)?;
+    let name = folder.file_name().ok_or(ErrorKind::InvalidInput)?;
+    match mkdirat(&parent, name, Mode::from_bits_truncate(mode)) {
+        Ok(()) | Err(Errno::EEXIST) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    Ok(openat(&parent, name, flags, Mode::empty())?.into())
+}
+
+/// The folder that a path is in.
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
     }
 }
 
@@ -152,35 +201,32 @@ fn may(account: &Account, is: &fs::Metadata, rights: u32) -> bool {
 
 /// Makes a folder that nobody else reads; one that was another user's is given away with its files.
 fn own_store(folder: &Path, account: &Account) -> io::Result<()> {
-    if let Some(parent) = folder.parent() {
-        DirBuilder::new().recursive(true).mode(0o755).create(parent)?;
+    // It is the user's already: nothing is made nor given, wherever it is.
+    if fs::symlink_metadata(folder).is_ok_and(|is| is.is_dir() && is.uid() == account.uid.as_raw())
+    {
+        return Ok(());
     }
-    match DirBuilder::new().mode(0o700).create(folder) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-        outcome => outcome?,
-    }
-    let flags = libc::O_NOFOLLOW | libc::O_DIRECTORY;
-    let opened = OpenOptions::new().read(true).custom_flags(flags).open(folder)?;
-    give(folder, &opened, account)
+    give(&make_folder(folder, 0o700)?, account)
 }
 
-/// Gives a folder and what is in it to the user. Only what its owner had: a name in it may have been
-/// made to lead to a file of somebody else's.
-fn give(path: &Path, folder: &File, account: &Account) -> io::Result<()> {
+/// Gives a folder and what is in it to the user. Only files of the folder's owner are given: somebody may have made
+/// a name in it lead to a file of another user. All is found by descriptors, since a path may lead elsewhere the next
+/// time.
+fn give(folder: &File, account: &Account) -> io::Result<()> {
     let (uid, gid) = (account.uid.as_raw(), account.gid.as_raw());
     let owner = folder.metadata()?.uid();
     if owner == uid {
         return Ok(());
     }
-    for entry in fs::read_dir(path)? {
-        let path = entry?.path();
-        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-        let Ok(file) = OpenOptions::new().read(true).custom_flags(flags).open(&path) else {
-            continue;
-        };
+    // The names in the folder that is open, wherever it has been moved.
+    for entry in fs::read_dir(format!("/proc/self/fd/{}", folder.as_raw_fd()))? {
+        let name = entry?.file_name();
+        let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+        let opened = openat(folder, &*name, flags, Mode::empty());
+        let Ok(file) = opened.map(File::from) else { continue };
         let is = file.metadata()?;
         if is.is_dir() && is.uid() == owner {
-            give(&path, &file, account)?;
+            give(&file, account)?;
         } else if is.is_file() && is.uid() == owner && is.nlink() == 1 {
             fchown(&file, Some(uid), Some(gid))?;
         }
@@ -220,6 +266,71 @@ fn open_tun(account: &Account) {
 mod tests {
     use super::*;
 
+    /// A user that is nobody's, and its group.
+    const STRANGER: u32 = 64_999;
+
+    #[test]
+    fn a_store_is_given_with_its_owners_files_alone() {
+        if !Uid::effective().is_root() {
+            println!("skipped: giving files away needs root");
+            return;
+        }
+        let folder = std::env::temp_dir().join(format!("trackway-given-{}", std::process::id()));
+        let store = folder.join("a/store");
+        let account = Account::of(STRANGER, STRANGER);
+        let owner = |path: &Path| fs::symlink_metadata(path).unwrap().uid();
+
+        own_store(&store, &account).unwrap();
+        let made = (owner(&store), fs::metadata(&store).unwrap().mode() & 0o777);
+        let parent = owner(&folder.join("a"));
+        // As of an earlier gateway that ran as root.
+        lchown(&store, Some(0), Some(0)).unwrap();
+        fs::create_dir(store.join("below")).unwrap();
+        let names = ["own", "below/own", "foreign", "twice"].map(|name| store.join(name));
+        names.iter().for_each(|path| fs::write(path, "").unwrap());
+        lchown(&names[2], Some(7), None).unwrap();
+        fs::hard_link(&names[3], folder.join("another")).unwrap();
+        fs::write(folder.join("secret"), "").unwrap();
+        std::os::unix::fs::symlink(folder.join("secret"), store.join("link")).unwrap();
+        own_store(&store, &account).unwrap();
+        let given = names.each_ref().map(|path| owner(path));
+        let secret = owner(&folder.join("secret"));
+        // A folder on the way that somebody else may change.
+        fs::set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
+        let other = Account::of(STRANGER - 1, STRANGER - 1);
+        let refused = own_store(&store, &other).unwrap_err().to_string();
+        let kept = own_store(&store, &account).is_ok();
+        fs::remove_dir_all(&folder).unwrap();
+
+        assert_eq!((made, parent), ((STRANGER, 0o700), 0));
+        assert_eq!(given, [STRANGER, STRANGER, 7, 0]);
+        assert_eq!(secret, 0);
+        assert!(refused.contains("may be changed by others than its owner"), "{refused}");
+        assert!(kept);
+    }
+
+    #[test]
+    fn a_socket_is_given_away_only_while_it_is_that_socket() {
+        if !Uid::effective().is_root() {
+            println!("skipped: giving files away needs root");
+            return;
+        }
+        let folder = std::env::temp_dir().join(format!("trackway-socket-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let [socket, file, link] = ["socket", "file", "link"].map(|name| folder.join(name));
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        fs::write(&file, "").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let account = Account::of(STRANGER, STRANGER);
+
+        let given = [&file, &link, &socket].map(|path| give_socket(path, &account).is_ok());
+        let owners = [&file, &link, &socket].map(|path| fs::symlink_metadata(path).unwrap().uid());
+        fs::remove_dir_all(&folder).unwrap();
+
+        assert_eq!(given, [false, false, true]);
+        assert_eq!(owners, [0, 0, STRANGER]);
+    }
+
     #[test]
     fn a_file_that_is_written_is_no_link_and_no_device() {
         let folder = std::env::temp_dir().join(format!("trackway-written-{}", std::process::id()));
@@ -230,8 +341,10 @@ mod tests {
         std::os::unix::fs::symlink(&file, &link).unwrap();
         let followed = open_written(&link).is_some();
         let device = open_written(Path::new("/dev/null")).is_some();
+        fs::set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
+        let shared = open_written(&file).is_some();
         fs::remove_dir_all(&folder).unwrap();
 
-        assert_eq!((made, followed, device), (true, false, false));
+        assert_eq!((made, followed, device, shared), (true, false, false, false));
     }
 }

@@ -8,9 +8,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{
-    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, fchown, lchown,
-};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -23,7 +21,7 @@ use nix::unistd::Uid;
 use tracing::warn;
 
 use crate::linux::account::Account;
-use crate::linux::belongings::{RUN, folder, namespace, own_run};
+use crate::linux::belongings::{RUN, folder, give_socket, namespace, own_run};
 
 /// A socket that is ours. Its name goes when it is dropped.
 #[derive(Debug)]
@@ -87,8 +85,7 @@ impl Place {
         let listener = listener.with_context(said)?;
         listener.set_nonblocking(true)?;
         if let Some(account) = account {
-            lchown(at, Some(account.uid.as_raw()), Some(account.gid.as_raw()))
-                .with_context(said)?;
+            give_socket(at, account).with_context(said)?;
         }
         Ok(Self { listener, socket: at.to_owned(), _locks: locks })
     }
