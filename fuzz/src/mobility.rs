@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use proto::time::Time;
 use sim::mobility::trace::{Invalid, MAX_COORDINATE};
-use sim::mobility::{Motion, Trace, bonnmotion, setdest};
+use sim::mobility::{Import, Motion, Trace, bonnmotion, setdest};
 
 /// Reads the input as a movement file of ns-2.
 pub(crate) fn setdest(input: &[u8]) {
     let Some(trace) = survive(setdest::read(input)) else { return };
-    let again = setdest::read(setdest::write(&trace).as_bytes()).expect("what was written");
+    let again = setdest::read(setdest::write(&trace).as_bytes()).expect("what was written").trace;
     assert!(trace.keys().eq(again.keys()));
 }
 
@@ -17,12 +17,12 @@ pub(crate) fn setdest(input: &[u8]) {
 pub(crate) fn bonnmotion(input: &[u8]) {
     let Some(trace) = survive(bonnmotion::read(input)) else { return };
     let written = bonnmotion::write_gzip(&trace);
-    let again = bonnmotion::read(&written).expect("what was written");
+    let again = bonnmotion::read(&written).expect("what was written").trace;
     assert_eq!(trace.len(), again.len());
 }
 
 /// Whoever is in a trace is somewhere at any time.
-fn survive(read: Result<Trace, Invalid>) -> Option<Trace> {
+fn survive(read: Result<Import, Invalid>) -> Option<Trace> {
     match read {
         Err(invalid) => {
             let said = invalid.to_string();
@@ -30,7 +30,7 @@ fn survive(read: Result<Trace, Invalid>) -> Option<Trace> {
             assert!(said.len() < 500, "{said}");
             None
         }
-        Ok(trace) => {
+        Ok(Import { trace, .. }) => {
             trace.values().for_each(expect_places);
             Some(trace)
         }

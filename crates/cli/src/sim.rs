@@ -52,6 +52,7 @@ enum Command {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Command::Run { scenario, seed, pcap, animate, json } = args.command;
     let plan = Plan::read(&scenario).map_err(misuse)?;
+    plan.notes.iter().for_each(|note| eprintln!("{note}"));
 
     let limits = animate.is_wanted().then(Limits::default);
     let (report, recording) = plan.run_watched(seed, pcap.as_deref(), limits)?;

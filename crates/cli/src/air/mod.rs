@@ -19,6 +19,7 @@ use session::Session;
 #[expect(clippy::needless_pass_by_value, reason = "all subcommands alike")]
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let plan = Plan::read(&args.scenario).map_err(misuse)?;
+    plan.notes.iter().for_each(|note| eprintln!("{note}"));
     let stations = args.stations(&plan)?;
     let channel = stations.channel;
     let session = Session::open(&args, &plan, stations)?;

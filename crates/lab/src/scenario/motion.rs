@@ -14,7 +14,7 @@ use proto::time::Time;
 use settings::{Complaint, Entry, Section};
 use sim::mobility::trace::{MAX_COORDINATE, MAX_OCTETS, MAX_SPEED};
 use sim::mobility::waypoint::{Speeds, Waypoint};
-use sim::mobility::{Motion, Position, Trace, bonnmotion, setdest};
+use sim::mobility::{Import, Motion, Position, Trace, trace};
 
 /// How a node moves.
 #[derive(Clone, Debug, PartialEq)]
@@ -116,7 +116,7 @@ pub(super) struct Traces<'a> {
     folder: &'a Path,
     /// How long runs are.
     duration: Duration,
-    read: BTreeMap<PathBuf, Trace>,
+    read: BTreeMap<PathBuf, Import>,
 }
 
 impl<'a> Traces<'a> {
@@ -146,30 +146,47 @@ impl<'a> Traces<'a> {
         self.model(&model, 0).map(Some)
     }
 
-    /// Reads a motion that is not told leg by leg, of the node with this number of a trace unless it
-    /// says another.
+    /// Reads a motion that is not told leg by leg. Of a trace it is that of the node with the number that
+    /// the section says, or of the one in this place in the order of its numbers.
     pub(super) fn model(
         &mut self,
         section: &Section<'_>,
-        number: u32,
+        place: usize,
     ) -> Result<Movement, Complaint> {
         let Some(file) = section.get("trace")? else {
             section.needed("model")?.word(&MODELS)?;
             return self.random(section);
         };
         let asked = section.get("node")?;
-        let node = match &asked {
-            Some(node) => node.count(0..=u32::MAX.into())?,
-            None => number,
-        };
         let path = self.folder.join(file.text()?);
         let trace = self.trace(&path).map_err(|what| file.complain(what))?;
+        let node = match &asked {
+            Some(node) => node.count(0..=u32::MAX.into())?,
+            None => *trace.keys().nth(place).ok_or_else(|| {
+                file.complain(format!(
+                    "this is for station {}, and the file moves the nodes {} only; `node` chooses \
+                     one of them",
+                    place + 1,
+                    spans(trace.keys().copied())
+                ))
+            })?,
+        };
         let Some(motion) = trace.get(&node) else {
-            let most = trace.keys().next_back().copied().unwrap_or_default();
-            let what = format!("the file has no node {node}; its nodes are 0 to {most}");
+            let known = spans(trace.keys().copied());
+            let what = format!("the file has no node {node}; its nodes are {known}");
             return Err(asked.unwrap_or(file).complain(what));
         };
         Ok(Movement::Trace { motion: motion.clone(), file: path, node })
+    }
+
+    /// What of the files was passed over, a line for each.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let passed = self.read.iter().filter(|(_, import)| import.passed_over > 0);
+        let note = |(path, import): (&PathBuf, &Import)| {
+            let (path, count) = (path.display(), import.passed_over);
+            format!("{path}: {count} orders that concern no node's motion were passed over")
+        };
+        passed.map(note).collect()
     }
 
     fn random(&self, section: &Section<'_>) -> Result<Movement, Complaint> {
@@ -188,15 +205,15 @@ impl<'a> Traces<'a> {
 
     fn trace(&mut self, path: &Path) -> Result<&Trace, String> {
         if !self.read.contains_key(path) {
-            let trace = read_trace(path).map_err(|why| format!("{}: {why}", path.display()))?;
-            self.read.insert(path.to_owned(), trace);
+            let import = read_trace(path).map_err(|why| format!("{}: {why}", path.display()))?;
+            self.read.insert(path.to_owned(), import);
         }
-        Ok(&self.read[path])
+        Ok(&self.read[path].trace)
     }
 }
 
 /// A movement file of ns-2, or a trace of BonnMotion.
-fn read_trace(path: &Path) -> Result<Trace, String> {
+fn read_trace(path: &Path) -> Result<Import, String> {
     let unreadable = |why| format!("cannot be read: {why}");
     // What is no file, such as a terminal, may never end.
     if !fs::metadata(path).map_err(unreadable)?.is_file() {
@@ -206,9 +223,26 @@ fn read_trace(path: &Path) -> Result<Trace, String> {
     let mut octets = Vec::new();
     let file = File::open(path).map_err(unreadable)?;
     file.take(most).read_to_end(&mut octets).map_err(unreadable)?;
-    let is_tcl = octets.split(|it| *it == b'\n').any(|it| it.trim_ascii_start().starts_with(b"$"));
-    let trace = if is_tcl { setdest::read(&octets) } else { bonnmotion::read(&octets) };
-    trace.map_err(|why| why.to_string())
+    trace::read(&octets).map_err(|why| why.to_string())
+}
+
+/// Numbers in order, those that follow each other together: `1 to 3, 7`; a few of them at most.
+fn spans(numbers: impl Iterator<Item = u32>) -> String {
+    const MOST: usize = 8;
+    let mut spans: Vec<(u32, u32)> = Vec::new();
+    for number in numbers {
+        match spans.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => spans.push((number, number)),
+        }
+    }
+    let span = |&(first, last): &(u32, u32)| match first == last {
+        true => first.to_string(),
+        false => format!("{first} to {last}"),
+    };
+    let shown: Vec<String> = spans.iter().take(MOST).map(span).collect();
+    let dots = if spans.len() > MOST { ", ..." } else { "" };
+    format!("{}{dots}", shown.join(", "))
 }
 
 fn legs(list: &Entry<'_>) -> Result<Vec<Leg>, Complaint> {

@@ -75,6 +75,8 @@ pub struct Plan {
     pub bgp: Option<Bgp>,
     /// Messages from anybody to anybody.
     pub messages: Option<Messages>,
+    /// What a reader should know of the files that it was read from, a line each.
+    pub notes: Vec<String>,
 }
 
 /// A host, a router, or both.
@@ -272,6 +274,7 @@ impl Plan {
             transfers: Vec::new(),
             streams: Vec::new(),
             passive_opens: PassiveOpens::default(),
+            notes: Vec::new(),
             bgp: None,
             messages: None,
         }

@@ -140,7 +140,7 @@ impl Reader<'_> {
         }
         for (section, radio) in root.sections("radio")?.iter().zip(radios) {
             let usual = section.section("motion")?;
-            for (number, station) in (0..).zip(&radio.stations) {
+            for (number, station) in radio.stations.iter().enumerate() {
                 let node = &mut nodes[station.node];
                 match &usual {
                     _ if node.motion.is_some() => {}

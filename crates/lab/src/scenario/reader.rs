@@ -73,7 +73,8 @@ pub(super) fn read_document(
     let mut nodes = reader.nodes(&root)?;
     reader.gateways(&root, &mut nodes, (&radios, &routing))?;
     let duration = duration(&root)?;
-    reader.motions(&root, &mut nodes, &mut radios, &mut Traces::new(folder, duration))?;
+    let mut traces = Traces::new(folder, duration);
+    reader.motions(&root, &mut nodes, &mut radios, &mut traces)?;
     Reader::expect_places(&root, &nets, &nodes)?;
     let routes = root.sections("route")?;
     let media = (&links[..], &radios[..], &nets[..]);
@@ -122,6 +123,7 @@ pub(super) fn read_document(
         passive_opens: tactical::passive_opens(&root)?,
         bgp,
         messages,
+        notes: traces.notes(),
     };
     document.finish()?;
     Ok(plan)

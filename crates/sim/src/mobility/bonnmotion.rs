@@ -10,28 +10,47 @@
 //! not used.
 
 use std::fmt::Write as _;
-use std::io::{Read as _, Write as _};
-use std::str;
+use std::io::Write as _;
 
-use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use proto::time::Time;
 
 use super::motion::{Motion, Position};
 use super::trace::{
-    COORDINATE, Invalid, MAX_LEGS, MAX_NODES, MAX_OCTETS, Problem, TIME, Trace, expect_slow,
-    number, time,
+    COORDINATE, Import, Invalid, MAX_LEGS, MAX_NODES, Problem, TIME, Trace, expect_slow, number,
+    plain, time,
 };
-
-/// How a gzip file begins (RFC 1952, 2.3.1).
-const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// Reads a trace, which may be compressed. The first line is node 0.
 ///
 /// # Errors
 /// When a line is wrong, or the file is too long.
-pub fn read(file: &[u8]) -> Result<Trace, Invalid> {
-    if file.starts_with(&GZIP) { read_text(&unpack(file)?) } else { read_text(file) }
+pub fn read(file: &[u8]) -> Result<Import, Invalid> {
+    let octets = plain(file)?;
+    let invalid = |line, problem| Invalid { line, problem };
+    // A comment may be of any alphabet; what is no number is refused with its line.
+    let text = String::from_utf8_lossy(&octets);
+    let lines = || {
+        let lines = text.trim_end().lines().enumerate().map(|(index, text)| (index + 1, text));
+        lines.filter(|(_, text)| !text.trim_start().starts_with('#'))
+    };
+    let width = width(&lines());
+    let (mut trace, mut legs) = (Trace::new(), 0);
+    for (node, (line, text)) in (0..).zip(lines()) {
+        if trace.len() == MAX_NODES {
+            return Err(invalid(line, Problem::TooMany { what: "nodes", most: MAX_NODES }));
+        }
+        let motion = motion(line, text, width, node)?;
+        legs += motion.legs().len();
+        if legs > MAX_LEGS {
+            return Err(invalid(line, Problem::TooMany { what: "movements", most: MAX_LEGS }));
+        }
+        trace.insert(node, motion);
+    }
+    if trace.is_empty() {
+        return Err(invalid(1, Problem::Nobody));
+    }
+    Ok(Import { trace, passed_over: 0 })
 }
 
 /// Writes a trace, with two coordinates. It knows no numbers of nodes, only their order.
@@ -68,45 +87,6 @@ pub fn write_gzip(trace: &Trace) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::default());
     encoder.write_all(write(trace).as_bytes()).expect("memory takes all");
     encoder.finish().expect("memory takes all")
-}
-
-/// The octets of a compressed file.
-fn unpack(file: &[u8]) -> Result<Vec<u8>, Invalid> {
-    let mut text = Vec::new();
-    let most = u64::try_from(MAX_OCTETS).unwrap_or(u64::MAX).saturating_add(1);
-    let unpacked = MultiGzDecoder::new(file).take(most).read_to_end(&mut text);
-    unpacked.map_err(|_| Invalid { line: 1, problem: Problem::Unpack })?;
-    Ok(text)
-}
-
-fn read_text(file: &[u8]) -> Result<Trace, Invalid> {
-    let invalid = |line, problem| Invalid { line, problem };
-    if file.len() > MAX_OCTETS {
-        return Err(invalid(1, Problem::TooMany { what: "octets", most: MAX_OCTETS }));
-    }
-    let text = str::from_utf8(file).map_err(|fault| {
-        let before = &file[..fault.valid_up_to()];
-        let line = 1 + before.iter().filter(|octet| **octet == b'\n').count();
-        invalid(line, Problem::NotText)
-    })?;
-    let lines = || {
-        let lines = text.trim_end().lines().enumerate().map(|(index, text)| (index + 1, text));
-        lines.filter(|(_, text)| !text.trim_start().starts_with('#'))
-    };
-    let width = width(&lines());
-    let (mut trace, mut legs) = (Trace::new(), 0);
-    for (node, (line, text)) in (0..).zip(lines()) {
-        if trace.len() == MAX_NODES {
-            return Err(invalid(line, Problem::TooMany { what: "nodes", most: MAX_NODES }));
-        }
-        let motion = motion(line, text, width, node)?;
-        legs += motion.legs().len();
-        if legs > MAX_LEGS {
-            return Err(invalid(line, Problem::TooMany { what: "movements", most: MAX_LEGS }));
-        }
-        trace.insert(node, motion);
-    }
-    Ok(trace)
 }
 
 /// How many numbers say when a node is where: three, or four with heights. What a file of parameters
@@ -168,6 +148,7 @@ mod tests {
 
     use proptest::prelude::*;
 
+    use super::super::trace::MAX_OCTETS;
     use super::*;
 
     fn at(seconds: f64) -> Time {
@@ -175,7 +156,7 @@ mod tests {
     }
 
     fn places(file: &[u8], node: u32, times: &[f64]) -> Vec<(f64, f64)> {
-        let trace = read(file).expect("a trace");
+        let trace = read(file).expect("a trace").trace;
         let place = |seconds: &f64| trace[&node].position(at(*seconds));
         times.iter().map(place).map(|place| (place.x, place.y)).collect()
     }
@@ -207,12 +188,12 @@ mod tests {
 
     #[test]
     fn a_compressed_file_is_read_and_a_damaged_one_refused() {
-        let trace = read(FLAT.as_bytes()).expect("a trace");
-        let packed = write_gzip(&trace);
+        let plain = read(FLAT.as_bytes()).expect("a trace");
+        let packed = write_gzip(&plain.trace);
         let mut damaged = packed.clone();
         damaged[20] ^= 0xff;
 
-        assert_eq!(read(&packed), Ok(trace));
+        assert_eq!(read(&packed), Ok(plain));
         for broken in [&packed[..packed.len() - 9], &damaged] {
             let refused = read(broken).expect_err("a fault");
             assert_eq!(refused.to_string(), "line 1: the gzip file is damaged or cut short");
@@ -259,9 +240,19 @@ mod tests {
         ] {
             assert_eq!(read(text.as_bytes()).expect_err("a fault").to_string(), expected, "{text}");
         }
-        let Err(Invalid { line: 2, problem: Problem::NotText }) = read(b"0 1 1\n0 1 \xff\n") else {
-            panic!("no text");
-        };
+        let odd = read(b"0 1 1\n0 1 \xff\n").expect_err("a fault");
+        assert!(odd.to_string().starts_with("line 2: y is "), "{odd}");
+    }
+
+    #[test]
+    fn a_byte_order_mark_and_comments_of_another_alphabet_hide_nothing() {
+        let plain = read(FLAT.as_bytes());
+        let marked = format!("\u{feff}{FLAT}");
+        let comment = [&b"# M\xe4rz\n"[..], FLAT.as_bytes()].concat();
+
+        assert_eq!(read(marked.as_bytes()), plain);
+        assert_eq!(read(&comment), plain);
+        assert_eq!(read(b"# nothing\n").expect_err("a fault").problem, Problem::Nobody);
     }
 
     proptest! {
@@ -280,11 +271,15 @@ mod tests {
                 }
                 text += "\n";
             }
-            let trace = read(text.as_bytes()).expect("a trace");
+            let read_first = read(text.as_bytes());
+            let Ok(first) = read_first else {
+                prop_assert!(nodes.is_empty(), "{:?}", read_first);
+                return Ok(());
+            };
 
-            let again = read(&write_gzip(&trace));
+            let again = read(&write_gzip(&first.trace));
 
-            prop_assert_eq!(again, Ok(trace));
+            prop_assert_eq!(again, Ok(first));
         }
 
         #[test]

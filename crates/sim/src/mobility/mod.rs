@@ -3,7 +3,7 @@
 //! ```text
 //!  waypoint, paper      ─┐                 ┌─▶ a medium, which asks where nodes are
 //!  setdest, bonnmotion  ─┴──▶ Motion ──────┼─▶ statistics: what changes between nodes in range
-//!  (read by trace's rules)                 └─▶ setdest, bonnmotion: files for other simulators
+//!  (read by trace's rules, and tcl's)      └─▶ setdest, bonnmotion: files for other simulators
 //! ```
 
 pub mod bonnmotion;
@@ -11,8 +11,9 @@ mod motion;
 pub mod paper;
 pub mod setdest;
 pub mod statistics;
+mod tcl;
 pub mod trace;
 pub mod waypoint;
 
 pub use motion::{Leg, Motion, Position, TooFast};
-pub use trace::Trace;
+pub use trace::{Import, Trace};

@@ -5,48 +5,34 @@
 //!  $ns_ at 10.0 "$node_(0) setdest 250.0 50.0 2.5"   goes there from where it is then, at 2.5 m/s
 //! ```
 //!
-//! Heights are read and not used. What a file says about other objects than nodes, such as the distances
-//! for the object `$god_`, is passed over, as are comments.
+//! Heights are read and not used. Nodes have the numbers that the file gives them. Comments are left out. What a
+//! file says about other objects than nodes, such as the distances for the object `$god_`, is passed over and
+//! counted, and so are orders to nodes which move nothing, such as `reset`. What is said of a node and not
+//! understood is refused: a script is not run, so that a loop that places nodes moves none.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::str;
 
 use proto::time::Time;
 
 use super::motion::{Leg, Motion, Position};
+use super::tcl::{Command, Script, Word};
 use super::trace::{
-    COORDINATE, Invalid, MAX_LEGS, MAX_NODES, MAX_OCTETS, MAX_TIME, Problem, SPEED, TIME, Trace,
-    expect_slow, number, time,
+    COORDINATE, Import, Invalid, MAX_LEGS, MAX_NODES, MAX_TIME, Problem, SPEED, TIME, Trace,
+    expect_slow, number, plain, time,
 };
 
 /// Reads a movement file.
 ///
 /// # Errors
-/// When a line is wrong, a node has no place, or the file is too long.
-pub fn read(file: &[u8]) -> Result<Trace, Invalid> {
-    if file.len() > MAX_OCTETS {
-        let problem = Problem::TooMany { what: "octets", most: MAX_OCTETS };
-        return Err(Invalid { line: 1, problem });
+/// When a command about a node is not understood, a node has no place, or the file is too long.
+pub fn read(file: &[u8]) -> Result<Import, Invalid> {
+    let octets = plain(file)?;
+    let mut reader = Reader::default();
+    for command in Script::new(&octets, 1) {
+        reader.take(&command?)?;
     }
-    let mut nodes = BTreeMap::new();
-    let mut commands = 0;
-    for (line, text) in file.split(|octet| *octet == b'\n').enumerate() {
-        let line = line + 1;
-        let invalid = |problem| Invalid { line, problem };
-        let text = str::from_utf8(text).map_err(|_| invalid(Problem::NotText))?;
-        let Some(statement) = Statement::parse(line, text)? else { continue };
-        commands += 1;
-        if commands > MAX_LEGS {
-            return Err(invalid(Problem::TooMany { what: "movements", most: MAX_LEGS }));
-        }
-        if nodes.len() == MAX_NODES && !nodes.contains_key(&statement.node) {
-            return Err(invalid(Problem::TooMany { what: "nodes", most: MAX_NODES }));
-        }
-        let node = nodes.entry(statement.node).or_insert_with(|| Node::new(line));
-        node.take(statement);
-    }
-    nodes.into_iter().map(|(number, node)| Ok((number, node.motion(number)?))).collect()
+    reader.finish()
 }
 
 /// Writes a movement file. Nodes that jump are told to `set X_` and `Y_` anew at that time, which ns-3
@@ -78,18 +64,22 @@ pub fn write(trace: &Trace) -> String {
     text
 }
 
-/// What a line says about a node.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Statement {
-    line: usize,
-    node: u32,
-    /// Seconds; none is before the run.
-    at: Option<f64>,
-    command: Command,
+/// What was read so far.
+#[derive(Debug, Default)]
+struct Reader {
+    nodes: BTreeMap<u32, Node>,
+    /// What the file calls its nodes, before their numbers.
+    name: Option<String>,
+    /// By what else numbered objects are called, and the first order to one of each: it is not understood
+    /// if the file turns out to call its nodes so.
+    others: BTreeMap<String, (usize, String)>,
+    statements: usize,
+    passed_over: usize,
 }
 
+/// What a command says about a node.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Command {
+enum Order {
     /// It is at this height, which does not matter.
     Height,
     /// Four numbers: the third is a height or a speed, the fourth a speed or something else.
@@ -102,86 +92,190 @@ enum Command {
     Y(f64),
 }
 
-impl Statement {
-    /// The statement of a line, if it has one about a node.
-    fn parse(line: usize, text: &str) -> Result<Option<Self>, Invalid> {
-        let code = text.trim_start();
-        if !code.starts_with('$') {
-            // Comments, and other settings of a script.
-            return Ok(None);
+/// What nodes are called in each file.
+const NODE: &str = "node";
+/// Other names of numbered objects that are remembered.
+const MAX_OTHERS: usize = 1_000;
+/// Orders to a node that move nothing.
+const STILL: [&str; 13] = [
+    "add-mark",
+    "agent",
+    "color",
+    "delete-mark",
+    "entry",
+    "id",
+    "label",
+    "label-at",
+    "label-color",
+    "log-target",
+    "namattach",
+    "reset",
+    "shape",
+];
+
+impl Reader {
+    /// Takes a command of the file.
+    fn take(&mut self, command: &Command) -> Result<(), Invalid> {
+        let [object, at, time, script, ..] = &command.words[..] else {
+            return self.act(command.line, &command.words, None);
+        };
+        if !object.text.starts_with('$') || at.text != "at" {
+            return self.act(command.line, &command.words, None);
         }
-        let is_space = |c: char| c.is_whitespace() || matches!(c, '"' | '{' | '}' | ';');
-        let mut words = code.split(is_space).filter(|word| !word.is_empty());
-        let Some(mut object) = words.next() else { return Ok(None) };
-        let mut at = None;
-        if matches!(object, "$ns_" | "$ns") {
-            if words.next() != Some("at") {
-                return Ok(None);
+        // Some leave the quotation marks out.
+        if !script.text.contains(char::is_whitespace) && !script.text.contains(';') {
+            return self.act(command.line, &command.words[3..], Some(&time.text));
+        }
+        if let Some(extra) = command.words.get(4) {
+            return self.pass(extra.line, &command.words);
+        }
+        for command in Script::new(script.text.as_bytes(), script.line) {
+            let command = command?;
+            self.act(command.line, &command.words, Some(&time.text))?;
+        }
+        Ok(())
+    }
+
+    /// Takes an order; `time` is when it is given, if not before the run.
+    fn act(&mut self, line: usize, words: &[Word], time: Option<&str>) -> Result<(), Invalid> {
+        let invalid = |problem| Invalid { line, problem };
+        let unknown = |text: &str| invalid(Problem::Unknown { text: text.to_owned() });
+        let [object, rest @ ..] = words else { return Ok(()) };
+        let object = &object.text[..];
+        let rest: Vec<&str> = rest.iter().map(|word| &word.text[..]).collect();
+        let moves = match rest[..] {
+            ["setdest", ..] => true,
+            ["set", axis, ..] => matches!(axis, "X_" | "Y_" | "Z_"),
+            _ => false,
+        };
+        let named = numbered(object);
+        let is_node = named.as_ref().is_some_and(|(name, _)| name == NODE);
+        if !moves && !is_node {
+            if let Some((name, _)) = named
+                && !is_still(&rest)
+                && self.others.len() < MAX_OTHERS
+            {
+                let text = rest.first().copied().unwrap_or("nothing").to_owned();
+                self.others.entry(name).or_insert((line, text));
             }
-            at = Some(number(line, "the time", words.next(), TIME)?);
-            object = words.next().unwrap_or_default();
+            return self.pass(line, words);
         }
-        let Some(node) = node(line, object)? else { return Ok(None) };
-        let command = Command::parse(line, words)?;
+        let Some((name, node)) = named else { return Err(unknown(object)) };
+        let Ok(node) = node.parse() else { return Err(unknown(object)) };
+        if is_still(&rest) {
+            self.passed_over += 1;
+            return Ok(());
+        }
+        let order = Order::parse(line, &rest)?;
+        match &self.name {
+            Some(known) if *known != name => {
+                let (one, other) = (known.clone(), name);
+                return Err(invalid(Problem::Names { one, other }));
+            }
+            Some(_) => {}
+            None => self.name = Some(name),
+        }
+        self.statements += 1;
+        if self.statements > MAX_LEGS {
+            return Err(invalid(Problem::TooMany { what: "movements", most: MAX_LEGS }));
+        }
+        if self.nodes.len() == MAX_NODES && !self.nodes.contains_key(&node) {
+            return Err(invalid(Problem::TooMany { what: "nodes", most: MAX_NODES }));
+        }
+        let at = time.map(|time| number(line, "the time", Some(time), TIME)).transpose()?;
         // Before the run it is the same as at its beginning.
-        let is_go = matches!(command, Command::Go(..) | Command::GoFour(_));
+        let is_go = matches!(order, Order::Go(..) | Order::GoFour(_));
         let at = at.or(is_go.then_some(0.0));
-        Ok(Some(Self { line, node, at, command }))
+        self.nodes.entry(node).or_insert_with(|| Node::new(line)).take(line, at, order);
+        Ok(())
+    }
+
+    /// Passes over a command that concerns no node; one that has a motion somewhere is refused.
+    fn pass(&mut self, line: usize, words: &[Word]) -> Result<(), Invalid> {
+        let has_motion = |word: &Word| {
+            ["setdest", "set X_", "set Y_"].iter().any(|motion| word.text.contains(motion))
+        };
+        let says = words.first().is_some_and(|word| word.text == "puts");
+        match words.iter().find(|word| has_motion(word)) {
+            Some(word) if !says => {
+                let text = word.text.trim().to_owned();
+                Err(Invalid { line, problem: Problem::Unknown { text } })
+            }
+            _ => {
+                self.passed_over += 1;
+                Ok(())
+            }
+        }
+    }
+
+    fn finish(self) -> Result<Import, Invalid> {
+        let Self { nodes, name, others, passed_over, .. } = self;
+        if let Some((line, text)) = name.and_then(|name| others.get(&name).cloned()) {
+            return Err(Invalid { line, problem: Problem::Unknown { text } });
+        }
+        if nodes.is_empty() {
+            return Err(Invalid { line: 1, problem: Problem::Nobody });
+        }
+        let motions = nodes.into_iter().map(|(number, it)| Ok((number, it.motion(number)?)));
+        Ok(Import { trace: motions.collect::<Result<_, _>>()?, passed_over })
     }
 }
 
-/// The number of a node, if the object is one.
-fn node(line: usize, object: &str) -> Result<Option<u32>, Invalid> {
-    let named = object.strip_prefix("$node_(").or_else(|| object.strip_prefix("$node("));
-    let Some(rest) = named else { return Ok(None) };
-    let node = rest.strip_suffix(')').and_then(|number| number.parse().ok());
-    node.map(Some).ok_or_else(|| {
-        let problem = Problem::Unknown { text: object.to_owned() };
-        Invalid { line, problem }
-    })
+/// The name of a numbered object such as `$node_(3)`, `$node(3)`, `$n3`, and what stands for its number.
+fn numbered(object: &str) -> Option<(String, &str)> {
+    let object = object.strip_prefix('$')?;
+    let (name, number) = match object.strip_suffix(')') {
+        Some(object) => object.split_once('(')?,
+        None => object.split_at(object.trim_end_matches(|c: char| c.is_ascii_digit()).len()),
+    };
+    let name = name.strip_suffix('_').unwrap_or(name);
+    (!name.is_empty() && !number.is_empty()).then(|| (name.to_owned(), number))
 }
 
-impl Command {
-    fn parse<'a>(line: usize, mut words: impl Iterator<Item = &'a str>) -> Result<Self, Invalid> {
+/// Whether an order to a node moves nothing.
+fn is_still(order: &[&str]) -> bool {
+    matches!(order, [first, ..] if STILL.contains(first)) || matches!(order, ["random-motion", "0"])
+}
+
+impl Order {
+    fn parse(line: usize, words: &[&str]) -> Result<Self, Invalid> {
         let unknown = |text: &str| {
             let problem = Problem::Unknown { text: text.to_owned() };
             Invalid { line, problem }
         };
-        match words.next() {
-            Some("set") => {
-                let axis = words.next().unwrap_or_default();
-                let mut value = |what| number(line, what, words.next(), COORDINATE);
+        match *words {
+            ["set", axis, ref values @ ..] => {
+                let get = |what| match values {
+                    [] | [_] => number(line, what, values.first().copied(), COORDINATE),
+                    [_, extra, ..] => Err(unknown(&format!("{extra} behind set {axis}"))),
+                };
                 match axis {
-                    "X_" => Ok(Self::X(value("X_")?)),
-                    "Y_" => Ok(Self::Y(value("Y_")?)),
-                    "Z_" => value("Z_").map(|_| Self::Height),
+                    "X_" => Ok(Self::X(get("X_")?)),
+                    "Y_" => Ok(Self::Y(get("Y_")?)),
+                    "Z_" => get("Z_").map(|_| Self::Height),
                     other => Err(unknown(&format!("set {other}"))),
                 }
             }
-            Some("setdest") => {
-                let x = number(line, "x", words.next(), COORDINATE)?;
-                let y = number(line, "y", words.next(), COORDINATE)?;
-                let third = number(line, "the speed", words.next(), COORDINATE)?;
-                let rest: Vec<&str> = words.collect();
-                match rest[..] {
-                    [] if third < 0.0 => {
-                        number(line, "the speed", Some(&third.to_string()), SPEED)?;
-                        Err(unknown("setdest"))
-                    }
-                    [] => Ok(Self::Go(Position::new(x, y), third)),
-                    [fourth] => {
-                        let fourth = number(line, "the fourth number", Some(fourth), COORDINATE)?;
-                        Ok(Self::GoFour([x, y, third, fourth]))
-                    }
-                    _ => {
-                        let needed = "setdest takes x, y and a speed; or x, y, a height and a \
-                                      speed; or x, y, a speed and a status";
-                        let problem = Problem::Count { have: 3 + rest.len(), needed };
-                        Err(Invalid { line, problem })
-                    }
+            ["setdest", ref values @ ..] => {
+                let get = |index: usize, what, allowed| {
+                    number(line, what, values.get(index).copied(), allowed)
+                };
+                if values.len() > 4 {
+                    let needed = "setdest takes x, y and a speed; or x, y, a height and a speed; \
+                                  or x, y, a speed and a status";
+                    let problem = Problem::Count { have: values.len(), needed };
+                    return Err(Invalid { line, problem });
                 }
+                let (x, y) = (get(0, "x", COORDINATE)?, get(1, "y", COORDINATE)?);
+                if values.len() == 4 {
+                    let third = get(2, "the third number", COORDINATE)?;
+                    let fourth = get(3, "the fourth number", COORDINATE)?;
+                    return Ok(Self::GoFour([x, y, third, fourth]));
+                }
+                Ok(Self::Go(Position::new(x, y), get(2, "the speed", SPEED)?))
             }
-            other => Err(unknown(other.unwrap_or("nothing"))),
+            [other, ..] => Err(unknown(other)),
+            [] => Err(unknown("nothing")),
         }
     }
 }
@@ -195,7 +289,7 @@ struct Node {
     y: Option<f64>,
     has_height: bool,
     /// What it is told during the run.
-    orders: Vec<(f64, usize, Command)>,
+    orders: Vec<(f64, usize, Order)>,
 }
 
 impl Node {
@@ -203,14 +297,13 @@ impl Node {
         Self { line, x: None, y: None, has_height: false, orders: Vec::new() }
     }
 
-    fn take(&mut self, statement: Statement) {
-        let Statement { line, at, command, .. } = statement;
-        self.has_height |= command == Command::Height;
-        match (at, command) {
-            (None, Command::X(x)) => self.x = Some(x),
-            (None, Command::Y(y)) => self.y = Some(y),
-            (Some(at), command) => self.orders.push((at, line, command)),
-            (None, Command::Height | Command::Go(..) | Command::GoFour(_)) => {}
+    fn take(&mut self, line: usize, at: Option<f64>, order: Order) {
+        self.has_height |= order == Order::Height;
+        match (at, order) {
+            (None, Order::X(x)) => self.x = Some(x),
+            (None, Order::Y(y)) => self.y = Some(y),
+            (Some(at), order) => self.orders.push((at, line, order)),
+            (None, Order::Height | Order::Go(..) | Order::GoFour(_)) => {}
         }
     }
 
@@ -224,16 +317,16 @@ impl Node {
         let mut motion = Motion::at_rest(Position::new(x, y));
         // At the same time it does what the file says last.
         self.orders.sort_by(|a, b| a.0.total_cmp(&b.0));
-        for (at, line, command) in self.orders {
+        for (at, line, order) in self.orders {
             let start = time(at);
             let place = motion.position(start);
-            let (to, speed) = match command {
-                Command::Height => continue,
-                Command::X(x) => (Position { x, ..place }, None),
-                Command::Y(y) => (Position { y, ..place }, None),
-                Command::Go(to, speed) => (to, Some((speed, "the speed"))),
+            let (to, speed) = match order {
+                Order::Height => continue,
+                Order::X(x) => (Position { x, ..place }, None),
+                Order::Y(y) => (Position { y, ..place }, None),
+                Order::Go(to, speed) => (to, Some((speed, "the speed"))),
                 // DisasterArea of BonnMotion writes a status behind the speed, and no heights.
-                Command::GoFour([x, y, third, fourth]) => {
+                Order::GoFour([x, y, third, fourth]) => {
                     let speed = if self.has_height { fourth } else { third };
                     (Position::new(x, y), Some((speed, "the speed")))
                 }
@@ -271,8 +364,10 @@ fn arrival(at: f64, from: Position, to: Position, speed: f64) -> (Time, Position
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
     use std::time::Duration;
 
+    use flate2::write::GzEncoder;
     use proptest::prelude::*;
 
     use super::*;
@@ -282,7 +377,7 @@ mod tests {
     }
 
     fn places(text: &str, node: u32, times: &[f64]) -> Vec<(f64, f64)> {
-        let trace = read(text.as_bytes()).expect("a trace");
+        let trace = read(text.as_bytes()).expect("a trace").trace;
         let place = |seconds: &f64| trace[&node].position(at(*seconds));
         times.iter().map(place).map(|place| (place.x, place.y)).collect()
     }
@@ -368,7 +463,7 @@ $ns_ at 30.0 "$node_(0) setdest 0.0 150.0 0.0"
             ),
             (
                 "$ns_ at 1 \"$node_(0) setdest 1 1\"",
-                "line 3: the speed is \"missing\"; allowed are -10000000 to 10000000",
+                "line 3: the speed is \"missing\"; allowed are 0 to 299792458",
             ),
             (
                 "$ns_ at 1 \"$node_(0) setdest 1 2 3 4 5\"",
@@ -387,9 +482,109 @@ $ns_ at 30.0 "$node_(0) setdest 0.0 150.0 0.0"
         ] {
             assert_eq!(refused(&format!("{start}{line}\n")), expected);
         }
-        let Err(Invalid { line: 1, problem: Problem::NotText }) = read(b"$node_(\xff\n") else {
-            panic!("no text");
-        };
+    }
+
+    /// Node 0 at the origin, and node 1 beside it.
+    const TWO: &str = "$node_(0) set X_ 0\n$node_(0) set Y_ 0\n\
+                       $node_(1) set X_ 0\n$node_(1) set Y_ 10\n";
+
+    #[test]
+    fn no_way_of_writing_an_order_loses_a_movement() {
+        let end = |text: &str| places(text, 0, &[900.0])[0];
+        let go = "$ns_ at 1.0 \"$node_(0) setdest 900 0 100\"";
+
+        for text in [
+            format!("{TWO}{go}"),
+            format!("\u{feff}{go}\n{TWO}"),
+            format!("{TWO}$ns_ at 1.0 \\\n   \"$node_(0) \\\n setdest 900 0 100\"\n"),
+            format!("{TWO}puts \"hello\"; {go}"),
+            format!("{TWO}$ns_ at 1.0 {{$node_(0) setdest 900 0 100;}} ;# a comment"),
+            format!("{TWO}$ns at 1.0 $node_(0) setdest 900 0 100"),
+            format!("{TWO}{go}").replace('\n', "\r\n"),
+            format!("{TWO}{go}").replace('\n', "\r"),
+            format!("{TWO}{go}").replace("node_(", "n("),
+            format!("{TWO}{go}").replace("node_(0)", "n0").replace("node_(1)", "n1"),
+            format!("# comment \\\nthat goes on\n{TWO}{go}"),
+        ] {
+            assert_eq!(end(&text), (900.0, 0.0), "{text}");
+        }
+        for both in [
+            "$ns_ at 5 \"$node_(0) set X_ 10; $node_(0) set Y_ 900\"",
+            "$ns_ at 5 \"$node_(0) set X_ 10\n$node_(0) set Y_ 900\"",
+            "$ns_ at 5 \"$node_(0) set X_ 10\"; $ns_ at 5 \"$node_(0) set Y_ 900\"",
+        ] {
+            assert_eq!(end(&format!("{TWO}{both}\n")), (10.0, 900.0), "{both}");
+        }
+    }
+
+    #[test]
+    fn a_compressed_file_is_read_and_so_is_one_with_comments_of_another_alphabet() {
+        let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(TWO.as_bytes()).expect("memory");
+        let packed = encoder.finish().expect("memory");
+        let comment = [&b"# f\xfcr alle; M\xe4rz\n"[..], TWO.as_bytes()].concat();
+
+        let plain = read(TWO.as_bytes());
+
+        assert!(plain.is_ok());
+        assert_eq!(read(&packed), plain);
+        assert_eq!(read(&comment), plain);
+        let wide: Vec<u8> = "\u{feff}$n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        assert_eq!(read(&wide).expect_err("a fault").problem, Problem::Wide);
+    }
+
+    #[test]
+    fn nodes_have_the_numbers_of_the_file_and_what_concerns_none_is_counted() {
+        let text = "set val(nn) 3\n$node_(1) set X_ 0\n$node_(1) set Y_ 0\n\
+                    $node_(7) set X_ 5\n$node_(7) set Y_ 0\n$god_ set-dist 1 7 1\n\
+                    $ns_ at 3 \"$god_ set-dist 1 7 2\"\n$ns_ at $val(stop) \"finish\"\n\
+                    $ns_ initial_node_pos $node_(1) 20\n$ns_ at 9 \"$node_(1) reset\"\n\
+                    $cbr_(0) start\nproc finish {} {\n  exit 0\n}\n";
+
+        let Import { trace, passed_over } = read(text.as_bytes()).expect("a trace");
+
+        assert_eq!(trace.keys().copied().collect::<Vec<_>>(), [1, 7]);
+        assert_eq!(passed_over, 8);
+    }
+
+    #[test]
+    fn whatever_is_said_of_a_node_and_not_understood_is_refused_with_its_line() {
+        let refused = |line: &str| refused(&format!("{TWO}\n{line}\n"));
+        let known = "is not known; a node is told to set X_, Y_ or Z_ or to setdest";
+        for (line, expected) in [
+            ("$node_(0) set X_ 1 2", format!("line 6: \"2 behind set X_\" {known}")),
+            ("$node_(0) set X_ [expr 1+2]", "line 6: X_ is \"[expr 1+2]\"; allowed are".into()),
+            ("$node_($i) set X_ 1", format!("line 6: \"$node_($i)\" {known}")),
+            ("$node_(0) random-motion 1", format!("line 6: \"random-motion\" {known}")),
+            (
+                "$ns_ at 1 \"$node_(0) setdest 1 1 1\" x",
+                format!("line 6: \"$node_(0) setdest 1 1 1\" {known}"),
+            ),
+            ("$ns_ at 1 \"$node_(0) reset;\n$node_(0) fly\"", format!("line 7: \"fly\" {known}")),
+            (
+                "$ns_ at $t \"$node_(0) setdest 1 1 1\"",
+                "line 6: the time is \"$t\"; allowed are".into(),
+            ),
+            (
+                "for {set i 0} {$i < 3} {incr i} { $node_($i) set X_ 1 }",
+                "line 6: \"$node_($i) set X_ 1\" is".into(),
+            ),
+            ("[$ns_ node 3] setdest 1 1 1", format!("line 6: \"[$ns_ node 3]\" {known}")),
+            (
+                "$car_(0) set X_ 1",
+                "line 6: the file calls its nodes \"node\", and this one \"car\"".into(),
+            ),
+            (
+                "$ns_ at 1 \"$node_(0) setdest 1 1 1",
+                "line 6: a quotation mark has no counterpart".into(),
+            ),
+        ] {
+            assert!(refused(line).starts_with(&expected), "{line}: {}", refused(line));
+        }
+        // It is known only later that this is a node.
+        let late = "$car(0) fly\n$car(0) set X_ 1\n$car(0) set Y_ 1\n";
+        assert_eq!(super::read(late.as_bytes()).expect_err("a fault").line, 1);
+        assert_eq!(super::read(b"set x 1\n").expect_err("a fault").problem, Problem::Nobody);
     }
 
     #[test]
@@ -426,7 +621,12 @@ $ns_ at 30.0 "$node_(0) setdest 0.0 150.0 0.0"
     proptest! {
         #[test]
         fn what_is_written_reads_back(trace in motions()) {
-            let again = read(write(&trace).as_bytes()).expect("it was written");
+            let again = read(write(&trace).as_bytes());
+            if trace.is_empty() {
+                prop_assert_eq!(again.map_err(|it| it.problem), Err(Problem::Nobody));
+                return Ok(());
+            }
+            let again = again.expect("it was written").trace;
 
             prop_assert_eq!(again.keys().collect::<Vec<_>>(), trace.keys().collect::<Vec<_>>());
             for (motion, again) in trace.values().zip(again.values()) {
@@ -449,7 +649,7 @@ $ns_ at 30.0 "$node_(0) setdest 0.0 150.0 0.0"
         ) {
             let text = format!("$node_(0) set X_ {x}\n$node_(0) set Y_ 0\n\
                                 $ns_ at {start} \"$node_(0) setdest {x} {y} {speed}\"\n");
-            if let Ok(trace) = read(text.as_bytes()) {
+            if let Ok(Import { trace, .. }) = read(text.as_bytes()) {
                 let Position { x, y } = trace[&0].position(at(1e7));
                 prop_assert!(x.is_finite() && y.is_finite());
             }
@@ -464,7 +664,7 @@ $ns_ at 30.0 "$node_(0) setdest 0.0 150.0 0.0"
 
         let text = write(&trace);
 
-        let again = read(text.as_bytes()).expect("it was written");
+        let again = read(text.as_bytes()).expect("it was written").trace;
         let places = [2.9, 3.0].map(|seconds| again[&2].position(at(seconds)));
         assert_eq!(places, [Position::new(1.0, 2.0), Position::new(4.0, 5.0)], "{text}");
     }

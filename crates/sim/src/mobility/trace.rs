@@ -1,12 +1,16 @@
 //! What all formats of imported motion have in common: bounds, numbers, and what can be wrong.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::Read as _;
 use std::time::Duration;
 
+use flate2::read::MultiGzDecoder;
 use proto::time::Time;
 
 use super::motion::{Motion, Position};
+use super::{bonnmotion, setdest};
 
 /// How the nodes of a file move, by the numbers that the file gives them.
 pub type Trace = BTreeMap<u32, Motion>;
@@ -23,6 +27,27 @@ pub const MAX_COORDINATE: f64 = 1e7;
 pub const MAX_TIME: f64 = 1e7;
 /// Metres a second. Nothing is faster than light.
 pub const MAX_SPEED: f64 = 299_792_458.0;
+
+/// What was read of a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Import {
+    /// How its nodes move.
+    pub trace: Trace,
+    /// What concerns no node, or moves none, and was passed over.
+    pub passed_over: usize,
+}
+
+/// Reads a file, which may be compressed: a movement file of ns-2 if a line of it begins with a dollar
+/// sign, a trace of BonnMotion otherwise.
+///
+/// # Errors
+/// When a line is wrong, or the file is too long.
+pub fn read(file: &[u8]) -> Result<Import, Invalid> {
+    let octets = plain(file)?;
+    let mut lines = octets.split(|it| matches!(it, b'\n' | b'\r' | b';'));
+    let is_script = lines.any(|it| it.trim_ascii_start().starts_with(b"$"));
+    if is_script { setdest::read(&octets) } else { bonnmotion::read(&octets) }
+}
 
 /// Why a file says nothing about motion.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -51,9 +76,17 @@ pub enum Problem {
         /// Metres a second.
         speed: f64,
     },
-    /// The file is no text.
-    #[error("this is no text; a file has numbers and words, and may be compressed by gzip")]
-    NotText,
+    /// Nodes have two names.
+    #[error("the file calls its nodes {}, and this one {}", Quoted(.one), Quoted(.other))]
+    Names {
+        /// What others are called.
+        one: String,
+        /// What this one is called.
+        other: String,
+    },
+    /// No node is placed or moved.
+    #[error("the file says of no node where it is")]
+    Nobody,
     /// A number is missing, is none, or is out of range.
     #[error("{what} is {}; allowed are {allowed}", Quoted(.text))]
     Number {
@@ -88,6 +121,12 @@ pub enum Problem {
         /// How many are allowed.
         most: usize,
     },
+    /// A quotation mark, brace or bracket is opened and not closed.
+    #[error("a {what} has no counterpart")]
+    Unclosed {
+        /// Which.
+        what: &'static str,
+    },
     /// What the file says of a node is not known.
     #[error("{} is not known; a node is told to set X_, Y_ or Z_ or to setdest", Quoted(.text))]
     Unknown {
@@ -97,6 +136,9 @@ pub enum Problem {
     /// The file was compressed, and cannot be unpacked.
     #[error("the gzip file is damaged or cut short")]
     Unpack,
+    /// The file has two octets for each character.
+    #[error("this is UTF-16 text; `iconv -f UTF-16 -t UTF-8` makes it readable")]
+    Wide,
 }
 
 /// The numbers that are allowed.
@@ -120,6 +162,34 @@ pub(super) const COORDINATE: Allowed = Allowed { least: -MAX_COORDINATE, most: M
 pub(super) const TIME: Allowed = Allowed { least: 0.0, most: MAX_TIME };
 /// A speed in metres a second.
 pub(super) const SPEED: Allowed = Allowed { least: 0.0, most: MAX_SPEED };
+
+/// How a gzip file begins (RFC 1952, 2.3.1).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// What editors put before UTF-8 text.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// The octets of a file that may be compressed, without a byte order mark.
+pub(super) fn plain(file: &[u8]) -> Result<Cow<'_, [u8]>, Invalid> {
+    let invalid = |problem| Invalid { line: 1, problem };
+    let mut octets = Cow::Borrowed(file);
+    if file.starts_with(&GZIP) {
+        let mut text = Vec::new();
+        let most = u64::try_from(MAX_OCTETS).unwrap_or(u64::MAX).saturating_add(1);
+        let unpacked = MultiGzDecoder::new(file).take(most).read_to_end(&mut text);
+        unpacked.map_err(|_| invalid(Problem::Unpack))?;
+        octets = Cow::Owned(text);
+    }
+    if octets.len() > MAX_OCTETS {
+        return Err(invalid(Problem::TooMany { what: "octets", most: MAX_OCTETS }));
+    }
+    if octets.starts_with(b"\xff\xfe") || octets.starts_with(b"\xfe\xff") {
+        return Err(invalid(Problem::Wide));
+    }
+    if octets.starts_with(BYTE_ORDER_MARK) {
+        octets = Cow::Owned(octets[BYTE_ORDER_MARK.len()..].to_vec());
+    }
+    Ok(octets)
+}
 
 /// The number in `text`, if it is allowed.
 pub(super) fn number(

@@ -248,6 +248,38 @@ fn a_trace_moves_the_stations_of_a_radio() {
         refused("move.tcl", ", node = 7")
             .ends_with("radio.motion.node: the file has no node 7; its nodes are 0 to 1")
     );
+    // Numbers as CORE and SUMO have them: from 1, with gaps.
+    let gaps: String = [1, 2, 6, 7, 9]
+        .map(|node| format!("$node_({node}) set X_ {node}\n$node_({node}) set Y_ 0\n"))
+        .concat();
+    let gaps = format!("{gaps}$god_ set-dist 1 2 1\n$god_ set-dist 1 6 1\n");
+    fs::write(folder.0.join("gaps.tcl"), gaps).expect("a file");
+    let places = |more: &str| {
+        let plan = Plan::parse(&path, text("gaps.tcl", more)).expect("a scenario");
+        assert_eq!(plan.notes.len(), 1, "{:?}", plan.notes);
+        assert!(
+            plan.notes[0]
+                .ends_with("gaps.tcl: 2 orders that concern no node's motion were passed over")
+        );
+        let again = Plan::parse(&PathBuf::new(), plan.to_toml().expect("a file"));
+        assert_eq!(again.as_ref(), Ok(&plan));
+        let motions = plan.build(1).expect("a network").motions.into_iter().flatten();
+        motions.map(|motion| motion.position(Time::ZERO).x).collect::<Vec<_>>()
+    };
+    assert_eq!(places(""), [1.0, 2.0], "in order");
+    assert_eq!(places(", node = 6"), [6.0, 6.0]);
+    assert_eq!(places("}\n[node.b]\nmotion = { trace = \"gaps.tcl\", node = 9"), [1.0, 9.0]);
+    assert!(
+        refused("gaps.tcl", ", node = 0").ends_with(
+            "radio.motion.node: the file has no node 0; its nodes are 1 to 2, 6 to 7, 9"
+        )
+    );
+    let one = "$node_(4) set X_ 0\n$node_(4) set Y_ 0\n";
+    fs::write(folder.0.join("one.tcl"), one).expect("a file");
+    assert!(refused("one.tcl", "").ends_with(
+        "radio.motion.trace: this is for station 2, and the file moves the nodes 4 only; `node` \
+         chooses one of them"
+    ));
 }
 
 #[test]

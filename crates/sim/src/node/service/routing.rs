@@ -208,6 +208,8 @@ impl Routing {
                     }
                 }
             }
+            // Counters say how often there was a reason; nobody reads along.
+            Event::Notice(_) => {}
             Event::Unreachable(destination) => {
                 let packets = self.waiting.take(destination);
                 self.counters.unreachable += packets.len() as u64;
