@@ -52,10 +52,10 @@ pub(crate) fn node(mut input: &[u8]) {
 
 /// What is read is written so that it is read again.
 fn message(octets: &[u8]) {
-    let Ok(message) = Message::parse(octets) else { return };
+    let Ok((message, _)) = Message::parse(octets) else { return };
     let mut again = Vec::new();
     message.emit(&mut again);
-    assert_eq!(Message::parse(&again), Ok(message));
+    assert_eq!(Message::parse(&again), Ok((message, 0)));
 }
 
 /// Takes a packet out of a tunnel, and puts it into one.

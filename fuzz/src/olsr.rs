@@ -61,16 +61,17 @@ fn read_body(kind: Kind, body: &[u8]) {
         Kind::TC => {
             let Ok(tc) = Tc::parse(body) else { return };
             Tc::emit(tc.ansn, &tc.neighbours.iter().collect::<Vec<_>>(), &mut octets);
-            assert_eq!(octets[TC_HEADER..], body[TC_HEADER..]);
+            assert!(body[TC_HEADER..].starts_with(&octets[TC_HEADER..]));
+            assert_eq!(octets.len() < body.len(), tc.neighbours.is_cut());
         }
         Kind::MID => {
-            let Ok(addresses) = Addresses::parse(body) else { return };
+            let addresses = Addresses::parse(body);
             Addresses::emit(&addresses.iter().collect::<Vec<_>>(), &mut octets);
-            assert_eq!(octets, body);
+            assert!(body.starts_with(&octets));
+            assert_eq!(octets.len() < body.len(), addresses.is_cut());
         }
         Kind::HNA => {
-            let Ok(hna) = Hna::parse(body) else { return };
-            assert_eq!(hna.iter().count() * 8, body.len());
+            assert_eq!(Hna::parse(body).iter().count(), body.len() / 8);
         }
         Kind(_) => {}
     }

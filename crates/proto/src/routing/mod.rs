@@ -13,6 +13,7 @@
 
 pub mod aodv;
 pub mod dsdv;
+mod notices;
 pub mod olsr;
 pub mod ospf;
 pub mod path_mtu;
@@ -164,6 +165,29 @@ pub enum Event {
     /// No route to this destination was found: packets that wait for one are to be dropped, and
     /// their senders told.
     Unreachable(Ipv4Addr),
+    /// An operator should know this.
+    Notice(Notice),
+}
+
+/// What an operator should know of other nodes.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Notice {
+    /// Another node has this address of ours, or somebody writes messages in our name: this one came by
+    /// way of this neighbour.
+    AddressDisputed {
+        /// Our address.
+        address: Ipv4Addr,
+        /// The neighbour that it came from.
+        from: Neighbour,
+    },
+    /// A message had parts that were skipped since they cannot be read. The rest of it counts, and it
+    /// goes on to other nodes as it came.
+    Unreadable {
+        /// The neighbour that it came from.
+        from: Neighbour,
+        /// The node that wrote it.
+        originator: Ipv4Addr,
+    },
 }
 
 /// Where packets to a prefix go.

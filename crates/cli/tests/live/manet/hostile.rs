@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 
 use proto::rng::Rng;
 
-use crate::manet::bed::{ALL, Manet, address};
+use crate::manet::bed::{ALL, AODV, Manet, address};
 use crate::namespaces::{SOON, wait_until};
 
 /// The kernel's bits for what a node may do: to bind a port below 1024, change the network, and raw sockets.
@@ -72,4 +72,36 @@ fn a_node_keeps_the_rights_that_it_needs_and_no_others() {
             assert!(status.contains("NoNewPrivs:\t1"), "{status}");
         }
     }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn two_nodes_with_one_address_both_say_so() {
+    let mut manet = Manet::chain(AODV, 3);
+    manet.run(2, "ip address del 10.66.0.3/32 dev radio0");
+    manet.run(2, "ip address add 10.66.0.1/32 dev radio0");
+    for node in 0..3 {
+        manet.configure(node, "delete-period = \"3s\"\n", "");
+        manet.start(node);
+    }
+
+    // Each looks for a node that there is not, and the one between them passes that on.
+    let is_said = |manet: &Manet, node: usize| manet.count(node, "aodv_dropped_disputed") > 0;
+    let said = wait_until(SOON, || {
+        for node in [0, 2] {
+            let name = &manet.nodes[node].name;
+            manet.nets.try_run(name, "ping -c 1 -W 1 10.66.0.77");
+        }
+        is_said(&manet, 0) && is_said(&manet, 2)
+    });
+
+    assert!(said, "{}\n{}", manet.told(0), manet.told(2));
+    for node in [0, 2] {
+        let told = manet.told(node);
+        let status = manet.status(node);
+        let faults = status["faults"].to_string();
+        assert!(faults.contains("another node has the address 10.66.0.1 too"), "{status}");
+        assert_eq!(told.matches("another node has this address too").count(), 1, "{told}");
+    }
+    assert!(!is_said(&manet, 1), "{}", manet.told(1));
 }

@@ -10,6 +10,7 @@
 mod demand;
 mod inlet;
 mod interfaces;
+mod notices;
 mod outlet;
 mod passages;
 mod ports;
@@ -22,7 +23,7 @@ use anyhow::Context as _;
 use caps::Capability;
 use nix::poll::{PollFd, PollFlags};
 use proto::ip::Prefix;
-use proto::routing::{Arrival, Event, Neighbour, Route, Router};
+use proto::routing::{Arrival, Event, Neighbour, Notice, Route, Router};
 use proto::time::{Time, earliest};
 use serde::Serialize;
 use tracing::{debug, info, trace, warn};
@@ -36,6 +37,7 @@ use crate::linux::settings::Settings;
 use crate::reactor::{Driver, has_input};
 
 use demand::Demand;
+use notices::Notices;
 use ports::Ports;
 use table::Table;
 
@@ -73,6 +75,7 @@ struct Routing {
     reconcile_at: Option<Time>,
     counters: Counters,
     complaints: Complaints,
+    notices: Notices,
     received: Box<[u8]>,
     message: Vec<u8>,
 }
@@ -143,6 +146,7 @@ impl Routing {
             reconcile_at: None,
             counters: Counters::default(),
             complaints: Complaints::default(),
+            notices: Notices::default(),
             received: vec![0; LONGEST].into_boxed_slice(),
             message: Vec::new(),
             config,
@@ -223,6 +227,11 @@ impl Routing {
         while let Some(event) = self.router.poll_event() {
             match event {
                 Event::Route(prefix, route) => self.take_route(now, prefix, route),
+                Event::Notice(notice) => {
+                    let (Notice::AddressDisputed { from, .. } | Notice::Unreadable { from, .. }) =
+                        notice;
+                    self.notices.take(now, notice, self.ports.name(from.interface));
+                }
                 Event::Unreachable(destination) => {
                     debug!(%destination, "no route was found");
                     if let Some(demand) = &mut self.demand {
@@ -361,7 +370,7 @@ impl Driver for Routing {
 }
 
 impl Service for Routing {
-    fn report(&self, _now: Time) -> Report {
+    fn report(&self, now: Time) -> Report {
         let mut counters = entries("routing_", &self.counters);
         counters.extend(entries("routing_", &self.fib.stats));
         let levels = [
@@ -388,7 +397,8 @@ impl Service for Routing {
             interfaces: self.ports.status(),
             routes: shown.collect(),
         };
-        Report::new(counters, "routing", &status)
+        let faults = self.notices.faults(now);
+        Report { faults, ..Report::new(counters, "routing", &status) }
     }
 
     fn reload(&mut self, now: Time, config: &Config) -> anyhow::Result<Reload> {

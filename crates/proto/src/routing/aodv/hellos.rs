@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::Neighbour;
 use super::Aodv;
-use super::config::Hellos;
+use super::config::{Hellos, Profile};
 use super::table::{Offer, Taken};
 use super::wire::{Message, Reply};
 use crate::time::Time;
@@ -33,6 +33,8 @@ impl Aodv {
             .filter(|(_, link)| link.broadcast_at.is_none_or(|at| at + interval <= now))
             .map(|(&index, link)| (index, link.address))
             .collect();
+        // ns-2's AODV-UU, whose values the other profile has, sends none.
+        let hello_interval = (self.config.profile == Profile::Hello).then_some(interval);
         for (interface, address) in silent {
             let hello = Reply {
                 repair: false,
@@ -43,7 +45,7 @@ impl Aodv {
                 sequence: self.sequence,
                 originator: address,
                 lifetime: interval * u32::from(self.config.hello.allowed_loss),
-                hello_interval: None,
+                hello_interval,
                 internet: None,
             };
             let is_sent = self.broadcast(now, interface, 1, &Message::Reply(hello));

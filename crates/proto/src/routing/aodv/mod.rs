@@ -24,6 +24,7 @@ mod internet;
 mod neighbours;
 mod node;
 mod outbox;
+mod own;
 mod parameters;
 mod replies;
 mod requests;

@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
+use super::super::notices::Notices;
 use super::super::{
-    Arrival, Carrier, Demand, Event, Interface, Neighbour, Passage, Route, Router, Sending,
+    Arrival, Carrier, Demand, Event, Interface, Neighbour, Notice, Passage, Route, Router, Sending,
 };
 use super::config::{Config, Hellos};
 use super::discovery::{Discoveries, Limit, Step};
 use super::internet::Hosts;
 use super::neighbours::Neighbours;
 use super::outbox::Outbox;
+use super::own::Own;
 use super::seen::Seen;
 use super::stats::Stats;
 use super::table::{Entry, Offer, Table, Taken};
@@ -32,6 +34,7 @@ pub struct Aodv {
     pub(super) table: Table,
     pub(super) hosts: Hosts,
     pub(super) seen: Seen,
+    pub(super) own: Own,
     pub(super) neighbours: Neighbours,
     pub(super) discoveries: Discoveries,
     pub(super) request_limit: Limit,
@@ -41,6 +44,7 @@ pub struct Aodv {
     given: BTreeMap<Ipv4Addr, Route>,
     /// What the driver is to be told of destinations that were not found.
     unreachable: BTreeSet<Ipv4Addr>,
+    notices: Notices,
     /// Whether there has been an interface.
     is_started: bool,
     /// Until when the node waits after it has started.
@@ -72,6 +76,7 @@ impl Aodv {
             table: Table::new(config.bounds.routes),
             hosts: Hosts::default(),
             seen: Seen::new(config.bounds.requests, config.path_discovery_time()),
+            own: Own::new(config.bounds.requests, config.path_discovery_time()),
             neighbours: Neighbours::new(),
             discoveries: Discoveries::default(),
             request_limit: Limit::new(config.rreq_rate),
@@ -79,6 +84,7 @@ impl Aodv {
             outbox: Outbox::new(config.bounds.messages),
             given: BTreeMap::new(),
             unreachable: BTreeSet::new(),
+            notices: Notices::default(),
             is_started: false,
             waits_until: None,
             active_until: Time::ZERO,
@@ -168,6 +174,12 @@ impl Aodv {
         if !self.table.add_precursor(destination, neighbour, self.config.bounds.precursors) {
             self.stats.dropped.full += 1;
         }
+    }
+
+    /// Somebody else writes messages with this address of ours.
+    pub(super) fn dispute(&mut self, address: Ipv4Addr, from: Neighbour) {
+        self.stats.dropped.disputed += 1;
+        self.notices.add(Notice::AddressDisputed { address, from });
     }
 
     /// Writes a message to a neighbour; whether it will be sent.
@@ -326,8 +338,10 @@ impl Router for Aodv {
                     self.links.entry(index).or_insert(Link { address, room, broadcast_at: None });
                 link.address = address;
                 link.room = room;
-                if !self.is_started && self.config.wait_after_reboot {
-                    self.waits_until = Some(now + self.config.delete_period);
+                if !self.is_started {
+                    let until = now + self.config.delete_period;
+                    self.own.start(until);
+                    self.waits_until = self.config.wait_after_reboot.then_some(until);
                 }
                 self.is_started = true;
                 if self.config.hello.mode == Hellos::Always && self.hello_due.is_none() {
@@ -354,10 +368,14 @@ impl Router for Aodv {
             self.stats.dropped.own += 1;
             return;
         }
-        let Ok(message) = Message::parse(payload) else {
+        let Ok((message, skipped)) = Message::parse(payload) else {
             self.stats.dropped.malformed += 1;
             return;
         };
+        if skipped > 0 {
+            self.stats.dropped.parts += skipped;
+            self.notices.add(Notice::Unreadable { from, originator: from.address });
+        }
         if !self.neighbours.hear(now, from, &self.config) {
             self.stats.dropped.full += 1;
             return;
@@ -432,7 +450,8 @@ impl Router for Aodv {
                 return Some(event);
             }
         }
-        self.unreachable.pop_first().map(Event::Unreachable)
+        let unreachable = self.unreachable.pop_first().map(Event::Unreachable);
+        unreachable.or_else(|| self.notices.poll().map(Event::Notice))
     }
 
     fn poll_transmit(

@@ -130,6 +130,10 @@ impl Aodv {
         }
         if self.is_own(reply.destination) {
             self.stats.dropped.own += 1;
+            // Nobody but this node counts its number on.
+            if is_after(reply.sequence, self.sequence) && !self.own.is_unsure(now) {
+                self.dispute(reply.destination, from);
+            }
             return;
         }
         if !arrival.is_unicast

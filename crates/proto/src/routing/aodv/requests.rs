@@ -35,6 +35,7 @@ impl Aodv {
                 originator,
                 originator_sequence,
             };
+            self.own.make(now, &request);
             let is_sent = self.broadcast(now, interface, ttl, &Message::Request(request));
             self.stats.sent.requests += u64::from(is_sent);
         }
@@ -46,6 +47,9 @@ impl Aodv {
         let Request { originator, destination, .. } = request;
         if self.is_own(originator) {
             self.stats.dropped.own += 1;
+            if !self.own.may_have_made(now, &request) {
+                self.dispute(originator, from);
+            }
             return;
         }
         // Who has come no hop is the neighbour itself.

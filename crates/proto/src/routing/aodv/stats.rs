@@ -64,6 +64,11 @@ pub struct Dropped {
     pub forged: u64,
     /// Messages of this node that came back.
     pub own: u64,
+    /// ... of those, requests and replies that this node has not written: another node has its address, or
+    /// somebody forges it.
+    pub disputed: u64,
+    /// Parts of messages that could not be read, the rest of which counted: ends of lists, extensions.
+    pub parts: u64,
     /// Requests that were seen before.
     pub repeated: u64,
     /// Requests of neighbours that do not acknowledge replies.
@@ -107,6 +112,8 @@ impl Stats {
             ("dropped_malformed", dropped.malformed),
             ("dropped_forged", dropped.forged),
             ("dropped_own", dropped.own),
+            ("dropped_disputed", dropped.disputed),
+            ("dropped_parts", dropped.parts),
             ("dropped_repeated", dropped.repeated),
             ("dropped_blacklisted", dropped.blacklisted),
             ("dropped_flooded", dropped.flooded),

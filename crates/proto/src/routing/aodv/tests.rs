@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::super::{Arrival, Demand, Event, Interface, Neighbour, Passage, Router};
+use super::super::{Arrival, Demand, Event, Interface, Neighbour, Notice, Passage, Router};
 use super::wire::{Errors, Message, Reply, Request};
 use super::*;
 use crate::rng::Rng;

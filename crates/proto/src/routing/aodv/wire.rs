@@ -17,13 +17,16 @@
 //!  +---------------+-+-----------------------------+---------------+
 //!  |          count times: destination | its sequence number       |  4 octets each
 //!  +---------------+---------------+-------------------------------+
-//!  |   type = 4    |       0       |                                  acknowledgement (RREP-ACK)
+//!  |   type = 4    |       0       |  whatever follows counts nothing acknowledgement (RREP-ACK)
 //!  +---------------+---------------+
 //!  extensions of a request or reply: type (1), length (1), value
-//!      2 hello interval in ms (4)      4 Internet destination (4)
+//!      1, 2 hello interval in ms (4)      4 Internet destination (4)
 //! ```
 //!
-//! Extensions that are not known are skipped up to type 127; those above may not be (RFC 3561, 9).
+//! The RFC gives the hello interval type 1, which is sent; AODV-UU reads type 2. Extensions that are not
+//! known are skipped up to type 127; those above may not be (RFC 3561, 9). What is cut or has a wrong length
+//! is skipped too, and the rest counts: an extension, the end of an error's list. AODV-UU sends 48 octets
+//! behind an acknowledgement.
 
 #[cfg(test)]
 mod tests;
@@ -38,12 +41,15 @@ const ACKNOWLEDGEMENT: u8 = 4;
 
 const REQUEST_LEN: usize = 24;
 const REPLY_LEN: usize = 20;
+const ACKNOWLEDGEMENT_LEN: usize = 2;
 /// Octets of an error before its destinations.
 pub const ERROR_HEADER: usize = 4;
 /// Octets of a destination in an error.
 pub const UNREACHABLE_LEN: usize = 8;
 
-const HELLO_INTERVAL: u8 = 2;
+const HELLO_INTERVAL: u8 = 1;
+/// The type under which AODV-UU reads the same.
+const HELLO_INTERVAL_UU: u8 = 2;
 const INTERNET: u8 = 4;
 /// Extensions from here on may not be skipped.
 const UNSKIPPABLE: u8 = 128;
@@ -126,18 +132,12 @@ pub enum Malformed {
     /// An error without destinations.
     #[error("an error without destinations")]
     Empty,
-    /// An extension of this type, which may not be skipped, or has not its length.
+    /// An extension of this type, which is not known and may not be skipped.
     #[error("extension {0}")]
     Extension(u8),
     /// No message has this type.
     #[error("type {0}")]
     Kind(u8),
-    /// There is something behind it.
-    #[error("{extra} octets after the message")]
-    Trailing {
-        /// How many octets.
-        extra: usize,
-    },
     /// There are too few octets.
     #[error("cut after {have} octets")]
     Truncated {
@@ -147,21 +147,19 @@ pub enum Malformed {
 }
 
 impl Message {
-    /// Reads the message that fills `octets`.
+    /// Reads the message in `octets`, and counts the parts of it that were skipped since they cannot be
+    /// read.
     ///
     /// # Errors
     /// When it is none.
-    pub fn parse(octets: &[u8]) -> Result<Self, Malformed> {
+    pub fn parse(octets: &[u8]) -> Result<(Self, u64), Malformed> {
         let cut = Malformed::Truncated { have: octets.len() };
         match *octets.first().ok_or(cut)? {
-            REQUEST => Request::parse(octets).map(Self::Request),
-            REPLY => Reply::parse(octets).map(Self::Reply),
-            ERROR => Errors::parse(octets).map(Self::Error),
-            ACKNOWLEDGEMENT => match octets.len() {
-                0 | 1 => Err(cut),
-                2 => Ok(Self::Acknowledgement),
-                len => Err(Malformed::Trailing { extra: len - 2 }),
-            },
+            REQUEST => Request::parse(octets).map(|(it, skipped)| (Self::Request(it), skipped)),
+            REPLY => Reply::parse(octets).map(|(it, skipped)| (Self::Reply(it), skipped)),
+            ERROR => Errors::parse(octets).map(|(it, skipped)| (Self::Error(it), skipped)),
+            ACKNOWLEDGEMENT if octets.len() < ACKNOWLEDGEMENT_LEN => Err(cut),
+            ACKNOWLEDGEMENT => Ok((Self::Acknowledgement, 0)),
             kind => Err(Malformed::Kind(kind)),
         }
     }
@@ -178,13 +176,13 @@ impl Message {
 }
 
 impl Request {
-    fn parse(octets: &[u8]) -> Result<Self, Malformed> {
+    fn parse(octets: &[u8]) -> Result<(Self, u64), Malformed> {
         let Some((fixed, rest)) = octets.split_first_chunk::<REQUEST_LEN>() else {
             return Err(Malformed::Truncated { have: octets.len() });
         };
-        extensions(rest, |_, _| Ok(()))?;
+        let skipped = extensions(rest, |_, _| true)?;
         let flag = |bit: u8| fixed[1] & (0x80 >> bit) != 0;
-        Ok(Self {
+        let request = Self {
             join: flag(0),
             repair: flag(1),
             gratuitous: flag(2),
@@ -195,7 +193,8 @@ impl Request {
             destination_sequence: (!flag(4)).then(|| word(fixed, 3)),
             originator: word(fixed, 4).into(),
             originator_sequence: word(fixed, 5),
-        })
+        };
+        Ok((request, skipped))
     }
 
     fn emit(&self, out: &mut Vec<u8>) {
@@ -220,7 +219,7 @@ impl Request {
 }
 
 impl Reply {
-    fn parse(octets: &[u8]) -> Result<Self, Malformed> {
+    fn parse(octets: &[u8]) -> Result<(Self, u64), Malformed> {
         let Some((fixed, rest)) = octets.split_first_chunk::<REPLY_LEN>() else {
             return Err(Malformed::Truncated { have: octets.len() });
         };
@@ -236,21 +235,20 @@ impl Reply {
             hello_interval: None,
             internet: None,
         };
-        extensions(rest, |kind, value| {
-            let number = || {
-                let octets = value.try_into().map_err(|_| Malformed::Extension(kind))?;
-                Ok(u32::from_be_bytes(octets))
-            };
-            match kind {
-                HELLO_INTERVAL => {
-                    reply.hello_interval = Some(Duration::from_millis(number()?.into()));
+        let skipped = extensions(rest, |kind, value| {
+            let number = value.try_into().map(u32::from_be_bytes);
+            match (kind, number) {
+                (HELLO_INTERVAL | HELLO_INTERVAL_UU, Ok(number)) => {
+                    reply.hello_interval = Some(Duration::from_millis(number.into()));
                 }
-                INTERNET => reply.internet = Some(number()?.into()),
+                (INTERNET, Ok(number)) => reply.internet = Some(number.into()),
+                // AODV-UU has another meaning for type 1, with a length of its own.
+                (HELLO_INTERVAL_UU | INTERNET, Err(_)) => return false,
                 _ => {}
             }
-            Ok(())
+            true
         })?;
-        Ok(reply)
+        Ok((reply, skipped))
     }
 
     fn emit(&self, out: &mut Vec<u8>) {
@@ -277,29 +275,28 @@ impl Reply {
 }
 
 impl Errors {
-    fn parse(octets: &[u8]) -> Result<Self, Malformed> {
+    fn parse(octets: &[u8]) -> Result<(Self, u64), Malformed> {
         let cut = Malformed::Truncated { have: octets.len() };
         let Some((fixed, rest)) = octets.split_first_chunk::<ERROR_HEADER>() else {
             return Err(cut);
         };
-        let wanted = usize::from(fixed[3]) * UNREACHABLE_LEN;
+        let wanted = usize::from(fixed[3]);
         if wanted == 0 {
             return Err(Malformed::Empty);
         }
-        if rest.len() > wanted {
-            return Err(Malformed::Trailing { extra: rest.len() - wanted });
-        }
-        if rest.len() < wanted {
+        let (entries, _) = rest.as_chunks::<UNREACHABLE_LEN>();
+        let entries = &entries[..entries.len().min(wanted)];
+        if entries.is_empty() {
             return Err(cut);
         }
-        let (entries, _) = rest.as_chunks::<UNREACHABLE_LEN>();
-        Ok(Self {
+        let errors = Self {
             no_delete: fixed[1] & 0x80 != 0,
             unreachable: entries
                 .iter()
                 .map(|entry| (word(entry, 0).into(), word(entry, 1)))
                 .collect(),
-        })
+        };
+        Ok((errors, (wanted - entries.len()) as u64))
     }
 
     fn emit(&self, out: &mut Vec<u8>) {
@@ -313,22 +310,23 @@ impl Errors {
     }
 }
 
-/// Hands each extension that may be skipped to `read`.
+/// Hands each extension that may be skipped to `read`, which says whether it could; how many could not be
+/// read, with one that is cut.
 fn extensions(
     mut octets: &[u8],
-    mut read: impl FnMut(u8, &[u8]) -> Result<(), Malformed>,
-) -> Result<(), Malformed> {
-    while !octets.is_empty() {
-        let cut = Malformed::Truncated { have: octets.len() };
-        let (&[kind, len], rest) = octets.split_first_chunk().ok_or(cut)?;
-        let (value, rest) = rest.split_at_checked(len.into()).ok_or(cut)?;
+    mut read: impl FnMut(u8, &[u8]) -> bool,
+) -> Result<u64, Malformed> {
+    let mut skipped = 0;
+    while let Some((&kind, rest)) = octets.split_first() {
         if kind >= UNSKIPPABLE {
             return Err(Malformed::Extension(kind));
         }
-        read(kind, value)?;
+        let value = rest.split_first().and_then(|(&len, rest)| rest.split_at_checked(len.into()));
+        let Some((value, rest)) = value else { return Ok(skipped + 1) };
+        skipped += u64::from(!read(kind, value));
         octets = rest;
     }
-    Ok(())
+    Ok(skipped)
 }
 
 /// The number in the word of this index.

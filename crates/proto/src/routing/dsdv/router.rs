@@ -9,7 +9,10 @@ use super::table::{News, Outcome, Table, Way};
 use super::wire::{ENTRY, Entry, INFINITE};
 use crate::ip::Prefix;
 use crate::rng::Rng;
-use crate::routing::{Arrival, Carrier, Event, Interface, Neighbour, Route, Router, Sending};
+use crate::routing::notices::Notices;
+use crate::routing::{
+    Arrival, Carrier, Event, Interface, Neighbour, Notice, Route, Router, Sending,
+};
 use crate::serial;
 use crate::time::{Time, earliest};
 
@@ -30,6 +33,9 @@ pub struct Dsdv {
     trigger_from: Time,
     /// How long a triggered update waits, drawn anew after each update.
     lag: std::time::Duration,
+    /// When all have heard of our number, or given up what they knew from before we started.
+    is_known_by: Option<Time>,
+    notices: Notices,
     stats: Stats,
 }
 
@@ -58,6 +64,8 @@ impl Dsdv {
             full_at: None,
             trigger_from: Time::ZERO,
             lag,
+            is_known_by: None,
+            notices: Notices::default(),
             stats: Stats::default(),
         }
     }
@@ -83,7 +91,7 @@ impl Dsdv {
             return;
         }
         if self.is_own(destination) {
-            self.handle_claim(now, number, is_default);
+            self.handle_claim(now, from, entry);
             return;
         }
         // An odd number says that there is no route, whatever stands beside it.
@@ -117,11 +125,19 @@ impl Dsdv {
 
     /// Takes what somebody says of us. A higher number than ours is one from before a restart, or says
     /// that a route to us broke; ours goes on after it.
-    fn handle_claim(&mut self, now: Time, number: u32, is_default: bool) {
+    fn handle_claim(&mut self, now: Time, from: Neighbour, claim: Entry) {
+        let Entry { destination, number, .. } = claim;
+        let is_default = destination.is_unspecified();
         let is_higher = serial::is_after(number, self.number);
         // A default route that is alive may be another gateway's.
-        if !is_higher || is_default && number.is_multiple_of(2) {
+        let is_alive = number.is_multiple_of(2);
+        if !is_higher || is_default && is_alive {
             return;
+        }
+        // Nobody but we give even numbers; those of before a restart are forgotten by now.
+        if is_alive && self.is_known_by.is_some_and(|at| at <= now) {
+            self.stats.disputed += 1;
+            self.notices.add(Notice::AddressDisputed { address: destination, from });
         }
         self.number = (number & !1).wrapping_add(2);
         self.stats.raised += 1;
@@ -226,6 +242,7 @@ impl Router for Dsdv {
             self.links.entry(index).or_insert(fresh).interface = interface.clone();
             let first = now + self.rng.within(self.config.start_jitter);
             self.full_at = earliest(self.full_at, Some(first));
+            self.is_known_by.get_or_insert(now + self.config.patience());
         }
         if self.links.is_empty() {
             self.full_at = None;
@@ -241,7 +258,7 @@ impl Router for Dsdv {
             self.stats.foreign += 1;
             return;
         }
-        let Ok(entries) = Entry::parse_all(payload) else {
+        let Ok((entries, is_cut)) = Entry::parse_all(payload) else {
             self.stats.malformed += 1;
             return;
         };
@@ -252,8 +269,13 @@ impl Router for Dsdv {
         }
         self.stats.received += 1;
         self.neighbours.insert(from, now);
+        let bad = self.stats.bad_entries;
+        self.stats.bad_entries += u64::from(is_cut);
         for entry in entries {
             self.handle_entry(now, from, entry);
+        }
+        if self.stats.bad_entries > bad {
+            self.notices.add(Notice::Unreadable { from, originator: from.address });
         }
     }
 
@@ -279,7 +301,7 @@ impl Router for Dsdv {
     }
 
     fn poll_event(&mut self) -> Option<Event> {
-        self.table.poll_event()
+        self.table.poll_event().or_else(|| self.notices.poll().map(Event::Notice))
     }
 
     fn poll_transmit(

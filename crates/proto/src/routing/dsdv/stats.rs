@@ -21,6 +21,9 @@ pub struct Stats {
     pub undercut: u64,
     /// Times that our number went on because others knew of a higher one.
     pub raised: u64,
+    /// ... of those, times that nobody can have known it from before we started: another node has the
+    /// address, or somebody forges it.
+    pub disputed: u64,
     /// Neighbours told that what they say of a destination is out of date.
     pub stale: u64,
     /// Broken routes forgotten because there was no room.
@@ -29,7 +32,7 @@ pub struct Stats {
     pub foreign: u64,
     /// Ignored: messages that cannot be read.
     pub malformed: u64,
-    /// Ignored: entries for no host's address, or an even number and no route.
+    /// Ignored: entries for no host's address, or an even number and no route, or cut.
     pub bad_entries: u64,
     /// Ignored: entries with too many hops.
     pub too_far: u64,
@@ -53,6 +56,7 @@ impl Stats {
             ("broken", self.broken),
             ("undercut", self.undercut),
             ("raised", self.raised),
+            ("disputed", self.disputed),
             ("stale", self.stale),
             ("forgotten", self.forgotten),
             ("foreign", self.foreign),

@@ -12,7 +12,7 @@ use super::wire::{ENTRY, Entry};
 use super::*;
 use crate::ip::Prefix;
 use crate::rng::Rng;
-use crate::routing::{Arrival, Event, Interface, Neighbour, Router, Sending};
+use crate::routing::{Arrival, Event, Interface, Neighbour, Notice, Router, Sending};
 use crate::time::Time;
 
 #[test]
@@ -100,6 +100,7 @@ fn who_starts_again_is_believed_again_soon() {
     assert!((1..=3).contains(&raised), "{raised}: it goes on from the number that others knew");
     assert!((0..3).all(|node| net.path(node, 3).is_some()));
     assert!((0..3).all(|node| net.path(3, node).is_some()));
+    assert_eq!(net.nodes[3].stats().disputed, 0, "nobody else has its address");
 }
 
 #[test]
@@ -168,7 +169,7 @@ fn triggered_updates_keep_their_distance_and_hold_only_what_changed() {
         }
         node.handle_timeout(now);
         while node.poll_transmit(now, 0, &mut out).is_some() {
-            let entries = Entry::parse_all(&out).unwrap();
+            let (entries, _) = Entry::parse_all(&out).unwrap();
             let entries = entries.map(|entry| (entry.destination.octets()[3], entry.hops));
             told.push((millis, entries.collect::<Vec<_>>()));
         }
@@ -260,6 +261,35 @@ fn what_is_hostile_is_counted_and_changes_nothing() {
 }
 
 #[test]
+fn a_cut_entry_costs_no_other() {
+    let mut node = node(Config::default());
+
+    node.handle_message(Time::ZERO, &arrival(1), &message(&[(7, 1, 2), (8, 1, 2)])[..23]);
+
+    assert_eq!((node.known(), node.stats().bad_entries, node.stats().malformed), (1, 1, 0));
+    let notices: Vec<_> = std::iter::from_fn(|| node.poll_event()).collect();
+    let from = neighbour(address(1));
+    let notice = Notice::Unreadable { from, originator: address(1) };
+    assert!(notices.contains(&Event::Notice(notice)), "{notices:?}");
+}
+
+#[test]
+fn a_node_says_that_another_one_has_its_address() {
+    let mut net = Net::new(5, Config::default(), &chain(5));
+    net.nodes[4].handle_interface(net.now, 0, Some(&interface(0)));
+
+    net.run(600);
+
+    for (node, by) in [(0, 1), (4, 3)] {
+        let from = neighbour(address(by));
+        let notice = Notice::AddressDisputed { address: address(0), from };
+        assert!(net.notices[node].contains(&notice), "node {node}");
+        assert!(net.nodes[node].stats().disputed > 0, "node {node}");
+    }
+    assert!((1..4).all(|node| net.notices[node].is_empty()), "{:?}", net.notices);
+}
+
+#[test]
 fn a_long_table_is_told_in_messages_that_fit() {
     let mut node = node(Config::default());
     node.handle_interface(Time::ZERO, 0, Some(&Interface { room: 100, ..interface(100) }));
@@ -272,7 +302,7 @@ fn a_long_table_is_told_in_messages_that_fit() {
     while node.poll_transmit(now, 0, &mut out) == Some(Sending { to: Ipv4Addr::BROADCAST, ttl: 1 })
     {
         assert!(out.len() <= 100);
-        told.extend(Entry::parse_all(&out).unwrap().map(|entry| entry.destination));
+        told.extend(Entry::parse_all(&out).unwrap().0.map(|entry| entry.destination));
     }
 
     assert_eq!(told.len(), 31);
@@ -313,6 +343,8 @@ struct Net {
     links: BTreeSet<(usize, usize)>,
     /// What the events of each node left: to whom, and in how many hops.
     routes: Vec<BTreeMap<std::net::IpAddr, (usize, u8)>>,
+    /// What each node said of others.
+    notices: Vec<Vec<Notice>>,
     loss: Rng,
     lost: f64,
 }
@@ -329,6 +361,7 @@ impl Net {
             nodes: nodes.collect(),
             links: links.iter().copied().collect(),
             routes: vec![BTreeMap::new(); count],
+            notices: vec![Vec::new(); count],
             loss: Rng::stream(1, "loss"),
             lost: 0.0,
         }
@@ -372,7 +405,11 @@ impl Net {
     }
 
     fn take(&mut self, node: usize, event: Event) {
-        let Event::Route(prefix, route) = event else { panic!("{event:?}") };
+        let (prefix, route) = match event {
+            Event::Route(prefix, route) => (prefix, route),
+            Event::Notice(notice) => return self.notices[node].push(notice),
+            Event::Unreachable(_) => panic!("{event:?}"),
+        };
         match route {
             None => _ = self.routes[node].remove(&prefix.address()),
             Some(route) => {

@@ -29,21 +29,21 @@ pub struct Entry {
 
 /// Why octets are no message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{have} octets are not a whole number of entries of {ENTRY}, or none")]
+#[error("{have} octets are no entry of {ENTRY}")]
 pub struct Malformed {
     /// How many there are.
     pub have: usize,
 }
 
 impl Entry {
-    /// Reads the entries of a message.
+    /// Reads the whole entries of a message, and says whether there is a piece of one behind them.
     ///
     /// # Errors
-    /// When there is none, or more than whole ones.
-    pub fn parse_all(octets: &[u8]) -> Result<impl Iterator<Item = Self> + '_, Malformed> {
+    /// When there is none.
+    pub fn parse_all(octets: &[u8]) -> Result<(impl Iterator<Item = Self> + '_, bool), Malformed> {
         match octets.as_chunks::<ENTRY>() {
-            (entries, []) if !entries.is_empty() => Ok(entries.iter().map(Self::read)),
-            _ => Err(Malformed { have: octets.len() }),
+            ([], _) => Err(Malformed { have: octets.len() }),
+            (entries, rest) => Ok((entries.iter().map(Self::read), !rest.is_empty())),
         }
     }
 
@@ -73,26 +73,33 @@ mod tests {
     fn an_entry_is_its_twelve_octets() {
         let octets = [10, 0, 0, 7, 0, 0, 0, 2, 0, 0, 1, 4];
 
-        let entries: Vec<_> = Entry::parse_all(&octets).unwrap().collect();
+        let (entries, is_cut) = Entry::parse_all(&octets).unwrap();
 
         let destination = Ipv4Addr::new(10, 0, 0, 7);
-        assert_eq!(entries, [Entry { destination, hops: 2, number: 260 }]);
+        let expected = Entry { destination, hops: 2, number: 260 };
+        assert_eq!((entries.collect::<Vec<_>>(), is_cut), (vec![expected], false));
     }
 
     #[test]
-    fn a_message_is_whole_entries_and_at_least_one() {
-        for have in [0, 1, 11, 13] {
+    fn a_message_has_an_entry_at_least_and_a_cut_one_costs_no_other() {
+        for have in [0, 1, 11] {
             assert_eq!(Entry::parse_all(&vec![0; have]).err(), Some(Malformed { have }));
+        }
+        for (have, expected) in [(12, (1, false)), (13, (1, true)), (35, (2, true))] {
+            let octets = vec![0; have];
+            let (entries, is_cut) = Entry::parse_all(&octets).unwrap();
+            assert_eq!((entries.count(), is_cut), expected);
         }
     }
 
     proptest! {
         #[test]
         fn what_was_read_is_written_the_same(octets in prop::collection::vec(any::<u8>(), 0..100)) {
-            if let Ok(entries) = Entry::parse_all(&octets) {
+            if let Ok((entries, is_cut)) = Entry::parse_all(&octets) {
                 let mut again = Vec::new();
                 entries.for_each(|entry| entry.emit(&mut again));
-                prop_assert_eq!(&again, &octets);
+                prop_assert!(octets.starts_with(&again));
+                prop_assert_eq!(octets.len() > again.len(), is_cut);
             }
         }
     }

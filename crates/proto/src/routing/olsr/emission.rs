@@ -10,7 +10,7 @@ use super::router::Olsr;
 use super::stats::Counter;
 use super::wire::{
     ADDRESS, Addresses, BLOCK_HEADER, HELLO_HEADER, Header, Hello, Hna, Interval, Kind, LinkCode,
-    MESSAGE_HEADER, PACKET_HEADER, Seq, TC_HEADER, Tc,
+    MESSAGE_HEADER, PACKET_HEADER, TC_HEADER, Tc,
 };
 use crate::time::Time;
 
@@ -119,7 +119,7 @@ impl Olsr {
                 originator,
                 ttl: u8::MAX,
                 hops: 0,
-                seq: self.number(),
+                seq: self.numbers.give(now),
             };
             let mut octets = Vec::new();
             header.emit(&mut octets, |out| emit(part, out));
@@ -159,7 +159,7 @@ impl Olsr {
                 originator,
                 ttl: 1,
                 hops: 0,
-                seq: self.number(),
+                seq: self.numbers.give(now),
             };
             let mut octets = Vec::new();
             header.emit(&mut octets, |out| Hello::emit(interval, willingness, part, out));
@@ -168,13 +168,6 @@ impl Olsr {
             }
             self.stats.count(Counter::HellosSent);
         }
-    }
-
-    /// The number of the next message.
-    fn number(&mut self) -> Seq {
-        let seq = self.seq;
-        self.seq = seq.next();
-        seq
     }
 }
 

@@ -7,8 +7,8 @@ use super::neighbourhood::Greeting;
 use super::outbox::Refused;
 use super::router::Olsr;
 use super::stats::Counter;
-use super::wire::{Addresses, Hello, Hna, Kind, Malformed, Message, Packet, Seq, Tc};
-use crate::routing::Neighbour;
+use super::wire::{Addresses, Header, Hello, Hna, Kind, Malformed, Message, Packet, Seq, Tc};
+use crate::routing::{Neighbour, Notice};
 use crate::time::Time;
 
 impl Olsr {
@@ -26,9 +26,14 @@ impl Olsr {
         self.stats.count(Counter::PacketsReceived);
         self.hood.handle_packet(now, from, packet.seq, &self.config);
         for message in packet.messages() {
+            let originator = message.as_ref().map_or(from.address, |it| it.header.originator);
+            let strange = self.stats.of(Counter::EntriesStrange);
             let taken = message.and_then(|message| self.take(now, from, packet.seq, &message));
             if taken.is_err() {
                 self.stats.count(Counter::PacketsMalformed);
+            }
+            if taken.is_err() || self.stats.of(Counter::EntriesStrange) > strange {
+                self.notices.add(Notice::Unreadable { from, originator });
             }
         }
     }
@@ -43,6 +48,7 @@ impl Olsr {
         let header = &message.header;
         let refused =
             if self.own.addresses.contains(&header.originator) || !is_node(header.originator) {
+                self.take_own(now, from, header);
                 Some(Counter::MessagesOwn)
             } else if header.ttl == 0 {
                 Some(Counter::MessagesExpired)
@@ -58,13 +64,26 @@ impl Olsr {
             return Ok(());
         }
 
-        if self.topology.is_duplicate(header.originator, header.seq) {
+        let taken = if self.topology.is_duplicate(header.originator, header.seq) {
             self.stats.count(Counter::MessagesDuplicate);
+            Ok(())
         } else {
-            self.take_body(now, message)?;
-        }
+            self.take_body(now, message)
+        };
+        // Forwarding asks for the header alone: others may understand what this node does not (RFC
+        // 3626, 3.4.1).
         self.forward(now, from, message);
-        Ok(())
+        taken
+    }
+
+    /// A message with an address of ours as its originator: an echo of one that we made, or another
+    /// node's.
+    fn take_own(&mut self, now: Time, from: Neighbour, header: &Header) {
+        let is_ours = self.own.addresses.contains(&header.originator);
+        if is_ours && !self.numbers.may_be_ours(now, header.seq) {
+            self.stats.count(Counter::MessagesDisputed);
+            self.notices.add(Notice::AddressDisputed { address: header.originator, from });
+        }
     }
 
     fn take_hello(
@@ -104,7 +123,7 @@ impl Olsr {
                     self.own.addresses.contains(&address)
                         || self.hood.symmetric().contains_key(&address)
                 };
-                let addresses = Addresses::parse(body)?;
+                let addresses = Addresses::parse(body);
                 let is_changed =
                     self.topology.handle_mid(until, originator, &addresses, is_known, stats);
                 if is_changed {
@@ -112,7 +131,7 @@ impl Olsr {
                 }
                 is_changed
             }
-            Kind::HNA => self.topology.handle_hna(until, originator, &Hna::parse(body)?, stats),
+            Kind::HNA => self.topology.handle_hna(until, originator, &Hna::parse(body), stats),
             Kind(_) => false,
         };
         self.are_routes_stale |= is_changed;

@@ -19,6 +19,7 @@ mod intake;
 mod link;
 mod mpr;
 mod neighbourhood;
+mod numbers;
 mod outbox;
 mod parameters;
 mod router;

@@ -107,6 +107,9 @@ impl Neighbourhood {
         same_node.for_each(|link| link.willingness = hello.willingness.min(mpr::ALWAYS));
         self.settle();
 
+        let told = hello.blocks().flat_map(|block| block.addresses.iter());
+        let strange = told.filter(|it| !is_node(*it)).count() + hello.strange();
+        stats.add_strange(strange, false);
         if self.symmetric.contains_key(&main) {
             self.take_two_hop(until, greeting, stats);
             self.take_selection(until, greeting, config);

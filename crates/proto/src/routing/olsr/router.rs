@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::advert::Advert;
 use super::config::Config;
 use super::neighbourhood::Neighbourhood;
+use super::numbers::Numbers;
 use super::outbox::Outbox;
 use super::routes::{self, Own};
 use super::stats::{Counter, Stats};
@@ -15,6 +16,7 @@ use super::wire::Seq;
 use super::{PORT, is_node};
 use crate::ip::Prefix;
 use crate::rng::Rng;
+use crate::routing::notices::Notices;
 use crate::routing::{Arrival, Carrier, Event, Interface, Neighbour, Route, Router, Sending};
 use crate::serial::low16;
 use crate::time::Time;
@@ -32,8 +34,8 @@ pub struct Olsr {
     pub(super) hood: Neighbourhood,
     pub(super) topology: Topology,
     pub(super) advert: Advert,
-    /// The number of the next message.
-    pub(super) seq: Seq,
+    pub(super) numbers: Numbers,
+    pub(super) notices: Notices,
     /// When to tell of other addresses, and of networks.
     pub(super) mid_at: Option<Time>,
     pub(super) hna_at: Option<Time>,
@@ -82,7 +84,8 @@ impl Olsr {
             hood: Neighbourhood::new(&config),
             topology: Topology::new(&config.bounds),
             advert: Advert::new(ansn),
-            seq: Seq(low16(rng.bits())),
+            numbers: Numbers::new(Seq(low16(rng.bits())), config.duplicate_hold),
+            notices: Notices::default(),
             mid_at: None,
             hna_at: None,
             are_routes_stale: false,
@@ -225,7 +228,7 @@ impl Router for Olsr {
 
     fn poll_event(&mut self) -> Option<Event> {
         self.calculate();
-        self.events.pop_front()
+        self.events.pop_front().or_else(|| self.notices.poll().map(Event::Notice))
     }
 
     fn poll_transmit(&mut self, now: Time, interface: usize, out: &mut Vec<u8>) -> Option<Sending> {

@@ -11,13 +11,17 @@ pub enum Counter {
     PacketsReceived,
     /// Packets sent.
     PacketsSent,
-    /// Packets ignored, or cut short, because they or a message in them could not be read.
+    /// Packets ignored, cut short, or not understood whole, because they or a message in them could not
+    /// be read.
     PacketsMalformed,
     /// Packets ignored: from no address that a neighbour can have, such as one of this node's, or by
     /// an interface that is down.
     PacketsStray,
     /// Messages ignored: their originator is this node, or has no address that a node can have.
     MessagesOwn,
+    /// ... of those, messages with an address of this node as their originator that it has not made:
+    /// another node has the address, or somebody forges it.
+    MessagesDisputed,
     /// Messages ignored: they had no hop left when they came.
     MessagesExpired,
     /// Messages ignored: there is no symmetric link to the neighbour that sent them.
@@ -30,6 +34,9 @@ pub enum Counter {
     MessagesFull,
     /// Messages not sent on an interface: they do not fit a packet there.
     MessagesTooBig,
+    /// Parts of messages skipped, the rest of which counted: addresses that no node has, networks with
+    /// no mask, blocks of no known kind, and what is cut.
+    EntriesStrange,
     /// HELLOs sent.
     HellosSent,
     /// HELLOs ignored: they came over more than a hop.
@@ -63,7 +70,7 @@ pub enum Counter {
 pub struct Stats([u64; NAMES.len()]);
 
 /// The names under which drivers show them, in the order of the variants.
-const NAMES: [(Counter, &str); 26] = [
+const NAMES: [(Counter, &str); 28] = [
     (Counter::LinksFull, "links_full"),
     (Counter::LinksBroken, "links_broken"),
     (Counter::PacketsReceived, "packets_received"),
@@ -71,12 +78,14 @@ const NAMES: [(Counter, &str); 26] = [
     (Counter::PacketsMalformed, "packets_malformed"),
     (Counter::PacketsStray, "packets_stray"),
     (Counter::MessagesOwn, "messages_own"),
+    (Counter::MessagesDisputed, "messages_disputed"),
     (Counter::MessagesExpired, "messages_expired"),
     (Counter::MessagesStrange, "messages_strange"),
     (Counter::MessagesDuplicate, "messages_duplicate"),
     (Counter::MessagesForwarded, "messages_forwarded"),
     (Counter::MessagesFull, "messages_full"),
     (Counter::MessagesTooBig, "messages_too_big"),
+    (Counter::EntriesStrange, "entries_strange"),
     (Counter::HellosSent, "hellos_sent"),
     (Counter::HellosForwarded, "hellos_forwarded"),
     (Counter::TcSent, "tc_sent"),
@@ -105,6 +114,11 @@ impl Stats {
 
     pub(super) fn add(&mut self, counter: Counter, number: u64) {
         self.0[counter as usize] += number;
+    }
+
+    /// Counts entries of a list that were skipped, and its end if that is cut.
+    pub(super) fn add_strange(&mut self, entries: usize, is_cut: bool) {
+        self.add(Counter::EntriesStrange, entries as u64 + u64::from(is_cut));
     }
 
     /// How often something happened.

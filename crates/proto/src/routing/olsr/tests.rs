@@ -4,5 +4,6 @@ mod bench;
 mod contract;
 mod convergence;
 mod hostile;
+mod olsrd;
 mod options;
 mod relays;

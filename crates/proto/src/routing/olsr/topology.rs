@@ -85,6 +85,8 @@ impl Topology {
             return false;
         }
         let is_told = |address: &Ipv4Addr| is_node(*address) && *address != originator;
+        let strange = tc.neighbours.iter().filter(|it| !is_told(it)).count();
+        stats.add_strange(strange, tc.neighbours.is_cut());
         // What was known is renewed first: what is then of an older number has ended.
         for address in tc.neighbours.iter().filter(is_told) {
             if self.links.contains(&(originator, address)) {
@@ -124,7 +126,9 @@ impl Topology {
     ) -> bool {
         let mut is_changed = false;
         let mut count = self.aliases.iter().filter(|(_, main)| **main == originator).count();
-        for address in addresses.iter().filter(|it| is_node(*it) && *it != originator) {
+        let is_told = |address: &Ipv4Addr| is_node(*address) && *address != originator;
+        stats.add_strange(addresses.iter().filter(|it| !is_told(it)).count(), addresses.is_cut());
+        for address in addresses.iter().filter(is_told) {
             let known = self.aliases.get(&address).copied();
             let is_others = known.is_some_and(|main| main != originator)
                 || known.is_none() && (is_known(address) || self.is_originator(address));
@@ -160,7 +164,9 @@ impl Topology {
     ) -> bool {
         let mut is_changed = false;
         let mut count = self.networks.iter().filter(|((it, _), ())| *it == gateway).count();
-        for network in hna.iter().filter(is_network) {
+        let is_told = |network: &Option<Prefix>| network.as_ref().is_some_and(is_network);
+        stats.add_strange(hna.iter().filter(|it| !is_told(it)).count(), hna.is_cut());
+        for network in hna.iter().flatten().filter(is_network) {
             let key = (gateway, network);
             let has_room = count < self.networks.share() || self.networks.contains(&key);
             match if has_room { self.networks.renew(key, until, ()) } else { Renewed::Full } {

@@ -40,6 +40,7 @@ pub(super) struct Node {
     /// Destinations of packets that wait.
     pub(super) waiting: BTreeSet<Ipv4Addr>,
     pub(super) unreachable: Vec<Ipv4Addr>,
+    pub(super) notices: Vec<Notice>,
     /// Packets that arrived: their sources.
     pub(super) arrived: Vec<Ipv4Addr>,
     restarts: u64,
@@ -54,6 +55,14 @@ enum Flight {
 
 pub(super) fn node(index: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, u8::try_from(index + 1).unwrap())
+}
+
+/// The index of the node with this address; none has the one of a stranger.
+fn index(address: Ipv4Addr) -> usize {
+    match address.octets() {
+        [10, 0, 0, last] if last > 0 => usize::from(last) - 1,
+        _ => usize::MAX,
+    }
 }
 
 pub(super) fn at(millis: u64) -> Time {
@@ -92,6 +101,7 @@ impl Net {
                 routes: BTreeMap::new(),
                 waiting: BTreeSet::new(),
                 unreachable: Vec::new(),
+                notices: Vec::new(),
                 arrived: Vec::new(),
                 restarts: 0,
             });
@@ -152,9 +162,20 @@ impl Net {
     ) {
         let mut octets = Vec::new();
         message.emit(&mut octets);
+        self.inject_octets(from, to, is_unicast, &octets);
+    }
+
+    /// The same, whatever the octets are.
+    pub(super) fn inject_octets(
+        &mut self,
+        from: Ipv4Addr,
+        to: usize,
+        is_unicast: bool,
+        octets: &[u8],
+    ) {
         let from = Neighbour { interface: 0, address: from };
         let arrival = Arrival { from, is_unicast, ttl: 30 };
-        self.nodes[to].core.handle_message(self.now, &arrival, &octets);
+        self.nodes[to].core.handle_message(self.now, &arrival, octets);
         self.serve(to);
     }
 
@@ -247,7 +268,7 @@ impl Net {
                 let next = route.next;
                 here.core.handle_passage(self.now, &Passage { source, destination, from, next });
                 let destination = route.gateway.unwrap_or(destination);
-                let to = usize::from(next.address.octets()[3]) - 1;
+                let to = index(next.address);
                 let packet = Flight::Packet { from: at, to, source, destination, ttl };
                 self.launch(at, to, packet);
             }
@@ -265,6 +286,7 @@ impl Net {
                     self.nodes[index].waiting.remove(&destination);
                     self.nodes[index].unreachable.push(destination);
                 }
+                Event::Notice(notice) => self.nodes[index].notices.push(notice),
                 Event::Route(prefix, route) => {
                     let std::net::IpAddr::V4(destination) = prefix.address() else { panic!() };
                     match route {
@@ -281,7 +303,7 @@ impl Net {
         while let Some(Sending { to, ttl }) =
             self.nodes[index].core.poll_transmit(self.now, 0, &mut octets)
         {
-            let message = Message::parse(&octets).expect("what is written can be read");
+            let (message, _) = Message::parse(&octets).expect("what is written can be read");
             self.tell(&format!("{index} {} ttl {ttl}{}", brief(&message), whom(to)));
             let is_unicast = !to.is_broadcast();
             for other in 0..self.nodes.len() {
@@ -321,7 +343,7 @@ impl Net {
                     .filter(|&&index| node(index) != destination)
                     .and_then(|&index| self.nodes[index].routes.get(&destination))
                 {
-                    let next = usize::from(route.next.address.octets()[3]) - 1;
+                    let next = index(route.next.address);
                     if path.contains(&next) {
                         let now = self.now;
                         self.circles.push(format!("{now:?} to {destination}: {path:?} {next}"));
@@ -348,7 +370,7 @@ fn whom(to: Ipv4Addr) -> String {
 /// A node by its index, another host by its address.
 fn name(address: Ipv4Addr) -> String {
     match address.octets() {
-        [10, 0, 0, last] => (last - 1).to_string(),
+        [10, 0, 0, last] if last > 0 => (last - 1).to_string(),
         _ => address.to_string(),
     }
 }
@@ -360,10 +382,11 @@ fn short(event: &Event) -> String {
     };
     match event {
         Event::Unreachable(destination) => format!("cannot find {destination}"),
+        Event::Notice(notice) => format!("notes {notice:?}"),
         Event::Route(prefix, None) => format!("loses {}", name(prefix)),
         Event::Route(prefix, Some(route)) => {
             let Route { next, hops, gateway } = route;
-            let by = usize::from(next.address.octets()[3]) - 1;
+            let by = self::name(next.address);
             let gateway = gateway.map_or(String::new(), |gateway| format!(" gateway {gateway}"));
             format!("routes {} by {by} hops {hops}{gateway}", name(prefix))
         }

@@ -149,6 +149,56 @@ fn a_nodes_own_messages_tell_it_nothing() {
 }
 
 #[test]
+fn a_node_says_that_another_one_has_its_address() {
+    let mut net = Net::line(2, |_| plain());
+    net.run(Duration::from_secs(60));
+    net.send(0, node(30));
+    net.run(Duration::from_secs(3));
+    let echo = Request { originator_sequence: 1, ..request(node(0), node(30), 1) };
+    assert!(net.stats(0).dropped.own > 0, "node 1 passes on what it hears");
+    net.inject(node(1), 0, false, &Message::Request(echo));
+    net.inject(node(1), 0, true, &Message::Reply(reply(node(0), node(20), 1)));
+    assert_eq!(net.stats(0).dropped.disputed, 0);
+
+    // With another number, to another destination, with a number of its own that is not ours.
+    net.inject(node(1), 0, false, &Message::Request(request(node(0), node(30), 77)));
+    net.inject(node(1), 0, false, &Message::Request(Request { destination: node(31), ..echo }));
+    let newer = Reply { sequence: 100, ..reply(node(0), node(20), 1) };
+    net.inject(node(1), 0, true, &Message::Reply(newer));
+
+    assert_eq!(net.stats(0).dropped.disputed, 3);
+    let from = Neighbour { interface: 0, address: node(1) };
+    let notice = Notice::AddressDisputed { address: node(0), from };
+    assert_eq!(net.nodes[0].notices, [notice; 3]);
+}
+
+#[test]
+fn what_was_written_before_a_restart_is_no_other_nodes() {
+    let mut net = Net::line(2, |_| plain());
+
+    net.inject(node(1), 0, false, &Message::Request(request(node(0), node(30), 77)));
+    net.run(Duration::from_secs(60));
+    net.inject(node(1), 0, false, &Message::Request(request(node(0), node(30), 78)));
+
+    assert_eq!((net.stats(0).dropped.own, net.stats(0).dropped.disputed), (2, 1));
+}
+
+#[test]
+fn parts_that_cannot_be_read_are_counted_and_the_rest_counts() {
+    let mut net = Net::new(2, 1, |_| plain());
+    let from = Neighbour { interface: 0, address: node(1) };
+    let mut octets = Vec::new();
+    Message::Reply(reply(node(20), node(0), 3)).emit(&mut octets);
+    octets.extend([4, 2, 1]);
+
+    net.inject_octets(node(1), 0, true, &octets);
+
+    assert_eq!(net.stats(0).dropped.parts, 1);
+    assert_eq!(net.nodes[0].notices, [Notice::Unreadable { from, originator: node(1) }]);
+    assert_eq!(net.hops(0, 20), Some(4));
+}
+
+#[test]
 fn what_has_come_too_far_goes_no_farther() {
     let mut net = Net::new(2, 1, |_| plain());
     let far = Request { hops: 255, ..request(node(20), node(30), 1) };

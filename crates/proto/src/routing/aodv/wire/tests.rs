@@ -63,16 +63,36 @@ fn extensions_are_skipped_unless_they_may_not_be() {
         octets.extend_from_slice(extension);
         Message::parse(&octets)
     };
-    let read = |reply: Reply| Ok(Message::Reply(reply));
+    let read = |reply: Reply, skipped| Ok((Message::Reply(reply), skipped));
     let plain = Reply { internet: None, ..reply() };
-    let hello_interval = Some(Duration::from_millis(1_500));
+    let timed = Reply { hello_interval: Some(Duration::from_millis(1_500)), ..plain };
 
-    assert_eq!(with(&[77, 3, 1, 2, 3]), read(plain));
-    assert_eq!(with(&[2, 4, 0, 0, 0x05, 0xdc, 77, 0]), read(Reply { hello_interval, ..plain }));
+    assert_eq!(with(&[77, 3, 1, 2, 3]), read(plain, 0));
+    assert_eq!(with(&[1, 4, 0, 0, 0x05, 0xdc, 77, 0]), read(timed, 0), "as the RFC has it");
+    assert_eq!(with(&[2, 4, 0, 0, 0x05, 0xdc, 77, 0]), read(timed, 0), "as AODV-UU has it");
+    assert_eq!(with(&[1, 2, 0, 0]), read(plain, 0), "AODV-UU's own type 1");
     assert_eq!(with(&[128, 0]), Err(Malformed::Extension(128)));
-    assert_eq!(with(&[4, 3, 1, 2, 3]), Err(Malformed::Extension(4)));
-    assert_eq!(with(&[77, 3, 1, 2]), Err(Malformed::Truncated { have: 4 }));
-    assert_eq!(with(&[77]), Err(Malformed::Truncated { have: 1 }));
+    for (skipped, extensions) in [
+        (1, &[4, 3, 1, 2, 3][..]),
+        (1, &[2, 0]),
+        (1, &[77, 3, 1, 2]),
+        (1, &[77]),
+        (2, &[2, 3, 1, 2, 3, 4, 9]),
+    ] {
+        assert_eq!(with(extensions), read(plain, skipped), "{extensions:?}");
+    }
+    // The rest counts.
+    assert_eq!(with(&[4, 0, 1, 4, 0, 0, 0x05, 0xdc, 9]), read(timed, 2));
+}
+
+#[test]
+fn a_hello_interval_is_sent_as_the_rfc_has_it() {
+    let mut octets = Vec::new();
+    let hello_interval = Some(Duration::from_millis(1_000));
+
+    Message::Reply(Reply { internet: None, hello_interval, ..reply() }).emit(&mut octets);
+
+    assert_eq!(octets[20..], [1, 4, 0, 0, 0x03, 0xe8]);
 }
 
 #[test]
@@ -84,10 +104,51 @@ fn what_is_no_message_is_refused() {
     assert_eq!(refused(&[2; 19]), Malformed::Truncated { have: 19 });
     assert_eq!(refused(&[3, 0, 0, 0]), Malformed::Empty);
     assert_eq!(refused(&[3, 0, 0, 1, 0, 0, 0, 0]), Malformed::Truncated { have: 8 });
-    assert_eq!(refused(&[3, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]), Malformed::Trailing { extra: 1 });
     assert_eq!(refused(&[4]), Malformed::Truncated { have: 1 });
-    assert_eq!(refused(&[4, 0, 0]), Malformed::Trailing { extra: 1 });
     assert_eq!(refused(&[5, 0]), Malformed::Kind(5));
+}
+
+#[test]
+fn the_end_of_an_errors_list_costs_none_of_the_others() {
+    let one = Errors { no_delete: false, unreachable: vec![(Ipv4Addr::new(10, 0, 0, 9), 7)] };
+    let whole = [3, 0, 0, 1, 10, 0, 0, 9, 0, 0, 0, 7, 1, 2, 3];
+    let cut = [3, 0, 0, 3, 10, 0, 0, 9, 0, 0, 0, 7, 10, 0, 0];
+
+    assert_eq!(Message::parse(&whole), Ok((Message::Error(one.clone()), 0)));
+    assert_eq!(Message::parse(&cut), Ok((Message::Error(one), 2)));
+}
+
+/// Octets made from the layout of AODV-UU 0.9.6 (erimatnor/aodv-uu 18c4f37c).
+#[test]
+fn messages_of_aodv_uu_are_read() {
+    let hello = "020000000a0900010000000a0a090001000007d0";
+    let mut ack = vec![0; 50];
+    ack[0] = 4;
+
+    assert_eq!(Message::parse(&ack), Ok((Message::Acknowledgement, 0)));
+    for (octets, interval) in [
+        (hello.to_owned(), None),
+        (format!("{hello}03080a0900020a090003"), None),
+        (format!("{hello}0204000003e8"), Some(Duration::from_secs(1))),
+    ] {
+        let octets: Vec<u8> = octets
+            .as_bytes()
+            .chunks(2)
+            .map(|pair| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap())
+            .collect();
+        let Ok((Message::Reply(read), 0)) = Message::parse(&octets) else { panic!("{octets:?}") };
+        assert_eq!((read.hello_interval, read.sequence), (interval, 10));
+    }
+    let request = [
+        &[1, 0x20, 0, 0][..],
+        &2_u32.to_be_bytes(),
+        &[192, 0, 2, 10],
+        &[0, 0, 0, 5],
+        &[10, 9, 0, 1],
+    ];
+    let request = [&request.concat()[..], &[0, 0, 0, 12]].concat();
+    let Ok((Message::Request(read), 0)) = Message::parse(&request) else { panic!("{request:?}") };
+    assert!(read.gratuitous && read.id == 2 && read.destination_sequence == Some(5));
 }
 
 fn message() -> impl Strategy<Value = Message> {
@@ -135,7 +196,7 @@ proptest! {
         let mut octets = Vec::new();
         message.emit(&mut octets);
 
-        prop_assert_eq!(Message::parse(&octets), Ok(message));
+        prop_assert_eq!(Message::parse(&octets), Ok((message, 0)));
     }
 
     #[test]
@@ -143,10 +204,10 @@ proptest! {
         if let Some(first) = octets.first_mut() {
             *first = kind;
         }
-        let Ok(message) = Message::parse(&octets) else { return Ok(()) };
+        let Ok((message, _)) = Message::parse(&octets) else { return Ok(()) };
 
         let mut again = Vec::new();
         message.emit(&mut again);
-        prop_assert_eq!(Message::parse(&again), Ok(message));
+        prop_assert_eq!(Message::parse(&again), Ok((message, 0)));
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::ip::Prefix;
 use crate::rng::Rng;
 use crate::routing::olsr::{Config, Counter, Olsr};
-use crate::routing::{Arrival, Event, Interface, Neighbour, Route, Router};
+use crate::routing::{Arrival, Event, Interface, Neighbour, Notice, Route, Router};
 use crate::time::Time;
 
 /// How long a packet is under way.
@@ -38,6 +38,7 @@ pub(crate) struct Node {
     pub(crate) table: BTreeMap<Prefix, Route>,
     /// How many routes it was told of.
     pub(crate) events: usize,
+    pub(crate) notices: Vec<Notice>,
 }
 
 /// The address of a node's interface.
@@ -85,7 +86,8 @@ impl Net {
     /// Turns a node on that was off, or anew.
     pub(crate) fn start(&mut self, node: usize, config: Config, interfaces: &[usize], boot: u64) {
         let rng = Rng::stream(boot, &format!("node {node}"));
-        let fresh = Node { olsr: Olsr::new(config, rng), table: BTreeMap::new(), events: 0 };
+        let olsr = Olsr::new(config, rng);
+        let fresh = Node { olsr, table: BTreeMap::new(), events: 0, notices: Vec::new() };
         self.nodes[node] = Some(fresh);
         for &index in interfaces {
             let interface = Interface { address: address((node, index)), room: ROOM };
@@ -176,6 +178,7 @@ impl Net {
                     assert!(core.table.remove(&prefix).is_some(), "no route to remove");
                 }
                 Event::Unreachable(_) => panic!("OLSR looks for nothing"),
+                Event::Notice(notice) => core.notices.push(notice),
             }
         }
         assert!(core.table.iter().map(|(p, r)| (*p, *r)).eq(core.olsr.routes()));
@@ -194,11 +197,13 @@ impl Net {
                     sent.push((now, (node, interface), out.clone()));
                 }
                 let from = (node, interface);
+                let port = &self.nodes[node].as_ref().unwrap().olsr.ports[&interface];
+                let own = port.interface.address;
                 let first = (from, (0, 0));
                 let hearers = self.hears.range(first..).take_while(|(sender, _)| *sender == from);
                 for &(_, to) in hearers {
                     if !self.rng.chance(self.loss) {
-                        let packet = (now + LATENCY, to, address(from), out.clone());
+                        let packet = (now + LATENCY, to, own, out.clone());
                         self.under_way.push_back(packet);
                     }
                 }

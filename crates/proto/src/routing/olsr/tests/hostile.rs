@@ -4,12 +4,12 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use super::bench::{self, Net, main, secs};
-use crate::routing::Router;
 use crate::routing::olsr::wire::{
     Addresses, Header, Hello, Hna, Interval, Kind, Link, LinkCode, Neighbourhood, PACKET_HEADER,
     Packet, Seq, Tc,
 };
-use crate::routing::olsr::{Bounds, Config, Counter};
+use crate::routing::olsr::{Bounds, Config, Counter, TcRedundancy};
+use crate::routing::{Interface, Neighbour, Notice, Router};
 
 /// A message like one that came over some hops.
 fn header(kind: Kind, originator: Ipv4Addr, seq: u16) -> Header {
@@ -88,6 +88,82 @@ fn messages_go_on_while_they_have_hops_left_and_whatever_they_are() {
     assert_eq!(unknown, [(3, 1, 255), (4, 254, 255)]);
     assert_eq!(net.count(1, Counter::MessagesExpired), 2);
     assert!(net.count(1, Counter::MessagesDuplicate) >= 3);
+}
+
+/// An HNA message as olsrd's SmartGateway sends it (from `OLSRv1_HNA_sgw_1.pcap` of tcpdump's tests): the
+/// mask of 0.0.0.0 has flags and speeds, and behind it stands an ordinary network.
+const SMART_GATEWAY: [u8; 28] = [
+    4, 0x2c, 0, 0x1c, 0xac, 0x1f, 0xaf, 0xdc, 0xff, 0, 0x6c, 0xe5, //
+    0, 0, 0, 0, 0, 7, 4, 4, //
+    10, 0xaf, 0xdc, 0, 0xff, 0xff, 0xff, 0,
+];
+
+#[test]
+fn a_strange_entry_costs_no_other_and_the_message_goes_on_as_it_came() {
+    let mut net = settled(Bounds::default());
+    net.sent = Some(Vec::new());
+    let mut octets = vec![0; PACKET_HEADER];
+    octets.extend(SMART_GATEWAY);
+    // A TC message without its ANSN says nothing at all to us.
+    header(Kind::TC, made_up(1), 1).emit(&mut octets, |out| out.extend([1, 2]));
+    Packet::finish(Seq(0), &mut octets);
+
+    // Node 1 is the relay of node 0.
+    net.inject((1, 0), main(0), &octets);
+    net.run_until(net.now + Duration::from_secs(1));
+
+    let gateway = Ipv4Addr::new(172, 31, 175, 220);
+    let network = "10.175.220.0/24".parse().unwrap();
+    for node in [1, 2] {
+        let networks: Vec<_> = net.olsr(node).topology.networks().collect();
+        assert_eq!(networks, [(gateway, network)], "node {node}");
+        assert_eq!(net.count(node, Counter::EntriesStrange), 1, "node {node}");
+        assert_eq!(net.count(node, Counter::PacketsMalformed), 1, "node {node}");
+    }
+    let from = Neighbour { interface: 0, address: main(0) };
+    let notice = |originator| Notice::Unreadable { from, originator };
+    let told = &net.nodes[1].as_ref().unwrap().notices;
+    assert_eq!(told[..], [notice(made_up(1)), notice(gateway)]);
+    let sent = net.sent.take().unwrap();
+    let by_relay = || sent.iter().filter(|(_, at, _)| *at == (1, 0)).map(|(_, _, octets)| octets);
+    let mut on = SMART_GATEWAY;
+    (on[8], on[9]) = (0xfe, 1);
+    assert!(by_relay().any(|octets| octets.windows(on.len()).any(|it| it == on)));
+    assert!(by_relay().any(|octets| octets.windows(2).any(|it| it == [1, 2])), "the TC too");
+}
+
+#[test]
+fn a_node_says_that_another_one_has_its_address() {
+    // Nodes 0 and 6 of a line have one main address. All nodes tell all of their neighbours.
+    let config = Config { tc_redundancy: TcRedundancy::All, ..Config::default() };
+    let mut net = Net::new(7, &bench::line(7), &config);
+    let interface = Interface { address: main(0), room: bench::ROOM };
+    net.interface(6, 0, Some(&interface));
+
+    net.run_until(secs(200.0));
+
+    for (node, neighbour) in [(0, main(1)), (6, main(5))] {
+        assert!(net.count(node, Counter::MessagesDisputed) > 3, "node {node}");
+        let from = Neighbour { interface: 0, address: neighbour };
+        let notice = Notice::AddressDisputed { address: main(0), from };
+        assert!(net.nodes[node].as_ref().unwrap().notices.contains(&notice), "node {node}");
+    }
+    for node in 1..6 {
+        assert_eq!(net.count(node, Counter::MessagesDisputed), 0, "node {node}");
+    }
+}
+
+#[test]
+fn echoes_of_own_messages_are_no_other_nodes() {
+    let mut net = Net::new(5, &bench::line(5), &Config::default());
+    net.run_until(secs(300.0));
+    net.start(2, Config::default(), &[0], 2);
+    net.run_until(secs(600.0));
+
+    let own: u64 = (0..5).map(|node| net.count(node, Counter::MessagesOwn)).sum();
+    let disputed: u64 = (0..5).map(|node| net.count(node, Counter::MessagesDisputed)).sum();
+    assert!(own > 20, "{own}");
+    assert_eq!(disputed, 0);
 }
 
 #[test]
@@ -297,7 +373,7 @@ fn what_follows_a_message_that_cannot_be_read_is_ignored_and_what_came_before_is
 
     net.inject((0, 0), main(1), &octets);
     net.inject((0, 0), main(1), &octets[..9]);
-    let odd = packet(header(Kind::TC, main(2), 3), |out| out.extend_from_slice(&[0; 7]));
+    let odd = packet(header(Kind::TC, main(2), 3), |out| out.extend_from_slice(&[0; 3]));
     net.inject((0, 0), main(1), &odd);
 
     assert_eq!(received(&net), 3);

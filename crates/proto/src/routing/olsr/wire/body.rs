@@ -19,7 +19,10 @@ pub const TC_HEADER: usize = 4;
 
 /// A list of addresses; all of a MID message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Addresses<'a>(&'a [[u8; ADDRESS]]);
+pub struct Addresses<'a> {
+    whole: &'a [[u8; ADDRESS]],
+    rest: &'a [u8],
+}
 
 /// The neighbours that a node tells all nodes of.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -32,26 +35,31 @@ pub struct Tc<'a> {
 
 /// The networks behind a node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Hna<'a>(&'a [[u8; NETWORK]]);
+pub struct Hna<'a> {
+    whole: &'a [[u8; NETWORK]],
+    rest: &'a [u8],
+}
 
 /// Octets of a network: its address and its mask.
 const NETWORK: usize = 2 * ADDRESS;
 
 impl<'a> Addresses<'a> {
-    /// Reads addresses that fill `octets`.
-    ///
-    /// # Errors
-    /// When the last one is cut.
-    pub fn parse(octets: &'a [u8]) -> Result<Self, Malformed> {
-        match octets.as_chunks() {
-            (addresses, []) => Ok(Self(addresses)),
-            (_, rest) => Err(Malformed::Partial { extra: rest.len() }),
-        }
+    /// Reads the addresses in `octets`. A last one that is cut costs none of the others.
+    #[must_use]
+    pub fn parse(octets: &'a [u8]) -> Self {
+        let (whole, rest) = octets.as_chunks();
+        Self { whole, rest }
     }
 
-    /// The addresses.
+    /// The addresses that are whole.
     pub fn iter(&self) -> impl Iterator<Item = Ipv4Addr> + use<'a> {
-        self.0.iter().map(|&octets| octets.into())
+        self.whole.iter().map(|&octets| octets.into())
+    }
+
+    /// Whether there is a piece of an address behind them.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        !self.rest.is_empty()
     }
 
     /// Appends addresses.
@@ -64,13 +72,13 @@ impl<'a> Tc<'a> {
     /// Reads the body of a message.
     ///
     /// # Errors
-    /// When it is cut.
+    /// When it is cut before its first address.
     pub fn parse(octets: &'a [u8]) -> Result<Self, Malformed> {
         let Some((&[a0, a1, _, _], rest)) = octets.split_first_chunk::<TC_HEADER>() else {
             return Err(Malformed::Truncated { have: octets.len(), need: TC_HEADER });
         };
         let ansn = Seq(u16::from_be_bytes([a0, a1]));
-        Ok(Self { ansn, neighbours: Addresses::parse(rest)? })
+        Ok(Self { ansn, neighbours: Addresses::parse(rest) })
     }
 
     /// Appends the body of a message.
@@ -82,29 +90,33 @@ impl<'a> Tc<'a> {
 }
 
 impl<'a> Hna<'a> {
-    /// Reads the body of a message.
-    ///
-    /// # Errors
-    /// When the last network is cut, or a mask is none.
-    pub fn parse(octets: &'a [u8]) -> Result<Self, Malformed> {
-        let (networks, []) = octets.as_chunks() else {
-            return Err(Malformed::Partial { extra: octets.len() % NETWORK });
-        };
-        let is_no_mask = |mask: &u32| mask.leading_ones() + mask.trailing_zeros() < u32::BITS;
-        match networks.iter().map(mask).find(is_no_mask) {
-            None => Ok(Self(networks)),
-            Some(mask) => Err(Malformed::Mask(Ipv4Addr::from_bits(mask))),
-        }
+    /// Reads the networks in the body of a message. One that cannot be read costs none of the others:
+    /// SmartGateways of olsrd put flags and speeds where the mask of 0.0.0.0 stands.
+    #[must_use]
+    pub fn parse(octets: &'a [u8]) -> Self {
+        let (whole, rest) = octets.as_chunks();
+        Self { whole, rest }
     }
 
-    /// The networks, without the bits that do not count.
-    pub fn iter(&self) -> impl Iterator<Item = Prefix> + use<'a> {
-        self.0.iter().map(|octets| {
+    /// The networks, without the bits that do not count; `None` for each whose mask has zeros before
+    /// ones.
+    pub fn iter(&self) -> impl Iterator<Item = Option<Prefix>> + use<'a> {
+        self.whole.iter().map(|octets| {
             let &[a, b, c, d, ..] = octets;
-            let bits = u8::try_from(mask(octets).leading_ones()).expect("at most 32");
+            let mask = mask(octets);
+            if mask.leading_ones() + mask.trailing_zeros() < u32::BITS {
+                return None;
+            }
+            let bits = u8::try_from(mask.leading_ones()).expect("at most 32");
             let prefix = Prefix::new(Ipv4Addr::new(a, b, c, d).into(), bits);
-            prefix.expect("at most 32 bits").network()
+            Some(prefix.expect("at most 32 bits").network())
         })
+    }
+
+    /// Whether there is a piece of a network behind them.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        !self.rest.is_empty()
     }
 
     /// Appends networks of IPv4.

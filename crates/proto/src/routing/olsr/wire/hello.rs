@@ -116,29 +116,47 @@ impl<'a> Hello<'a> {
     /// Reads the body of a message.
     ///
     /// # Errors
-    /// When it or a block of it is cut.
+    /// When it is cut before its first block.
     pub fn parse(octets: &'a [u8]) -> Result<Self, Malformed> {
         let Some((&[_, _, interval, willingness], blocks)) =
             octets.split_first_chunk::<HELLO_HEADER>()
         else {
             return Err(Malformed::Truncated { have: octets.len(), need: HELLO_HEADER });
         };
-        let mut rest = blocks;
-        while !rest.is_empty() {
-            (_, _, rest) = split_block(rest)?;
-        }
         Ok(Self { interval: Interval(interval), willingness, blocks })
     }
 
-    /// The blocks, without those whose kind has no meaning.
+    /// The blocks, without those that cannot be read: see [`strange`](Self::strange).
     pub fn blocks(&self) -> impl Iterator<Item = Block<'a>> + use<'a> {
+        self.split().filter_map(|block| {
+            let (code, addresses) = block.ok()?;
+            Some(Block { code: LinkCode::parse(code)?, addresses })
+        })
+    }
+
+    /// Blocks whose kind has no meaning, blocks whose last address is cut, and whatever follows a block
+    /// of an impossible size, for nothing tells where the next one begins.
+    #[must_use]
+    pub fn strange(&self) -> usize {
+        let is_strange = |block: &Result<(u8, Addresses<'_>), Malformed>| {
+            block
+                .as_ref()
+                .map_or(true, |(code, them)| LinkCode::parse(*code).is_none() || them.is_cut())
+        };
+        self.split().filter(is_strange).count()
+    }
+
+    /// The kinds of the blocks and their addresses; the first block that cannot be read is the last.
+    fn split(&self) -> impl Iterator<Item = Result<(u8, Addresses<'a>), Malformed>> + use<'a> {
         let mut rest = self.blocks;
-        let all = std::iter::from_fn(move || {
-            let (code, addresses, others) = split_block(rest).ok()?;
-            rest = others;
-            Some((code, addresses))
-        });
-        all.filter_map(|(code, addresses)| Some(Block { code: LinkCode::parse(code)?, addresses }))
+        std::iter::from_fn(move || {
+            if rest.is_empty() {
+                return None;
+            }
+            let block = split_block(rest);
+            rest = block.as_ref().map_or(&[], |(_, _, others)| others);
+            Some(block.map(|(code, addresses, _)| (code, addresses)))
+        })
     }
 
     /// Appends the body of a message; neighbours of one kind that follow each other share a block.
@@ -173,5 +191,5 @@ fn split_block(octets: &[u8]) -> Result<(u8, Addresses<'_>, &[u8]), Malformed> {
     else {
         return Err(Malformed::Length { claimed, have });
     };
-    Ok((code, Addresses::parse(&block[BLOCK_HEADER..])?, rest))
+    Ok((code, Addresses::parse(&block[BLOCK_HEADER..]), rest))
 }

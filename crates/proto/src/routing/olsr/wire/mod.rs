@@ -121,15 +121,6 @@ pub enum Malformed {
         /// What is there.
         have: usize,
     },
-    /// A netmask has zeros before ones.
-    #[error("the netmask {0} has zeros before ones")]
-    Mask(Ipv4Addr),
-    /// A list ends within an entry.
-    #[error("a list ends with {extra} octets of an entry")]
-    Partial {
-        /// What is left of it.
-        extra: usize,
-    },
     /// There are too few octets.
     #[error("{have} octets are too few for a header of {need}")]
     Truncated {

@@ -208,7 +208,7 @@ impl Net {
                 Event::Route(prefix, None) => {
                     assert!(node.table.remove(&prefix).is_some(), "no route to remove");
                 }
-                Event::Unreachable(_) => panic!("OSPF looks for nothing"),
+                Event::Unreachable(_) | Event::Notice(_) => panic!("OSPF looks for nothing"),
             }
         }
         assert!(node.table.iter().map(|(p, r)| (*p, *r)).eq(node.ospf.routes()));
